@@ -42,7 +42,11 @@ fn consistent(
         *latency = latency.map(|ns| ns.min(at_ns));
         return;
     };
-    let pattern = line.pattern() | further;
+    let mut pattern = line.pattern() | further;
+    // recordings without `zone` are from before there was that point
+    if [Point::Freeze, Point::Iocost].map(|p| p.seen_in(pattern)) == [true, true] {
+        pattern |= Point::Zone.pattern_bit().unwrap();
+    }
     let seen = Point::SetupOut.seen_in(pattern);
     *latency = seen.then(|| latency.unwrap_or(1000).min(at_ns));
     *line = Timeline::from_fn(pattern, |point| match point {

@@ -123,6 +123,8 @@ enum nd_hook {
 	ND_HOOK_FREEZE_OUT_FEXIT, /* fexit __bio_queue_enter */
 	ND_HOOK_ENTER_IN_FENTRY,  /* fentry blk_queue_enter */
 	ND_HOOK_ENTER_OUT_FEXIT,  /* fexit blk_queue_enter */
+	ND_HOOK_ZONE_IN_FENTRY,	  /* fentry blk_zone_plug_bio */
+	ND_HOOK_ZONE_OUT_FEXIT,	  /* fexit blk_zone_plug_bio */
 	ND_HOOK_IOCOST_IN_FENTRY, /* fentry ioc_rqos_throttle */
 	ND_HOOK_IOCOST_OUT_FEXIT, /* fexit ioc_rqos_throttle */
 	ND_HOOK_WBT_IN_FENTRY,	  /* fentry rq_qos_wait */
@@ -203,8 +205,9 @@ enum nd_saw {
 	ND_SAW_IOCOST = 1 << 12,
 	ND_SAW_WBT = 1 << 13,
 	ND_SAW_TAG = 1 << 14,
+	ND_SAW_ZONE = 1 << 15,
 	ND_SAW_ANY = ND_SAW_ALL | ND_SAW_BIO | ND_SAW_SUBMIT | ND_SAW_FREEZE | ND_SAW_IOCOST |
-		     ND_SAW_WBT | ND_SAW_TAG,
+		     ND_SAW_WBT | ND_SAW_TAG | ND_SAW_ZONE,
 };
 
 /* Stage set (--stages). */
@@ -219,7 +222,7 @@ enum nd_stages {
 	ND_STAGES_TOTAL = 1,
 	ND_STAGES_BASIC = 5,
 	ND_STAGES_FINE = 9,
-	ND_STAGES_FULL = 15, /* those of the fine set, then those before the request */
+	ND_STAGES_FULL = 16, /* those of the fine set, then those before the request */
 };
 
 struct nd_hist {
@@ -450,7 +453,7 @@ struct nd_scratch {
 
 _Static_assert(ND_HIST_BUCKETS == 272, "src/model/histogram.rs has the same number");
 _Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");
-_Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 15 * 2192, "cell layout");
+_Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 16 * 2192, "cell layout");
 _Static_assert(sizeof(struct nd_task) % ND_LINE == 0, "no cache line of two tasks");
 _Static_assert(sizeof(struct nd_slot) == ND_SLOT_ORIGIN, "slot layout");
 _Static_assert(__builtin_offsetof(struct nd_slot, origin) == ND_SLOT_FULL, "a line of its own");

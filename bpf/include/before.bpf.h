@@ -98,6 +98,18 @@ int BPF_PROG(enter_out_fexit)
 	return on_enter_out(ND_HOOK_ENTER_OUT_FEXIT);
 }
 
+SEC("?fentry/blk_zone_plug_bio")
+int BPF_PROG(zone_in_fentry, void *bio)
+{
+	return on_zone_in((u64)bio, ND_HOOK_ZONE_IN_FENTRY);
+}
+
+SEC("?fexit/blk_zone_plug_bio")
+int BPF_PROG(zone_out_fexit, void *bio, u32 segments, u8 waits)
+{
+	return on_zone_out((u64)bio, waits, ND_HOOK_ZONE_OUT_FEXIT);
+}
+
 SEC("?fentry/ioc_rqos_throttle")
 int BPF_PROG(iocost_in_fentry, void *rqos, void *bio)
 {

@@ -3,8 +3,7 @@
  * Bios before they have a request (--stages=full): the programs from their submission until a
  * request is allocated for them, or they are merged into one, or end without one.
  *
- * Waits with a bio among their arguments are added to its entry. In wbt, and for a tag, a task
- * waits with no other request in between: its next request is the one that waited.
+ * Waits with a bio among their arguments are added to its entry; for the others see pause.bpf.h.
  */
 #ifndef ND_BIO_H
 #define ND_BIO_H
@@ -70,6 +69,7 @@ static __always_inline int is_mapped_name(u64 word)
 
 #ifdef ND_WAITS
 #include "bio_table.bpf.h"
+#include "pause.bpf.h"
 
 /* With cfg_start_bio: bios with a request whose command is not set up. */
 struct {
@@ -78,24 +78,6 @@ struct {
 	__uint(key_size, sizeof(u64));
 	__uint(value_size, sizeof(struct nd_waits));
 } begun SEC(".maps");
-
-/* By task. Not a map: see `tasks` in slots.bpf.h. */
-static struct nd_pause pauses[ND_PAUSES];
-
-static __always_inline struct nd_pause *pause_of(u32 tid)
-{
-	return &pauses[tid & (ND_PAUSES - 1)];
-}
-
-/* What the task waited for before was not for its next bio. */
-static __always_inline void forget_pause(void)
-{
-	u32 tid = this_task();
-	struct nd_pause *p = pause_of(tid);
-
-	if (p->tid == tid)
-		p->tid = 0;
-}
 
 /* blk-throttle looks at a bio: it is about to be queued, now or later. A bio that was queued before
  * is the rest of one that was split: it keeps its submission. */
@@ -230,112 +212,43 @@ static __always_inline int on_wait_out(u64 bio, int freeze, u32 hook)
 	return 0;
 }
 
-/* The pause of this task, empty if it was that of another. */
-static __always_inline struct nd_pause *own_pause(void)
+/*
+ * A zone of a disk takes one write at a time, and others wait (zone write plugging, 6.10 and
+ * later). Whether this one has to, the end of the function shows. By then another CPU may have
+ * given it a request. It waits until then, less the waits that come after this one.
+ */
+static __always_inline int on_zone_in(u64 bio, u32 hook)
 {
-	u32 tid = this_task();
-	struct nd_pause *p = pause_of(tid);
+	struct nd_bio *b = bio_in_table(bio);
 
-	if (p->tid != tid)
-		*p = (struct nd_pause){.tid = tid};
-	return p;
-}
-
-/* Before 5.14 the task enters the queue with each bio, and the bio is no argument. If the queue is
- * frozen after the test, the wait is in `block`. */
-static __always_inline int on_enter_in(u64 q, u32 hook)
-{
-	if (!(u32)peek(q + bpf_core_field_offset(struct request_queue, mq_freeze_depth), TYPED) ||
-	    ignored(hook))
+	if (!b || ignored(hook))
 		return 0;
 	hit(hook, TYPED);
-	own_pause()->freeze_begin_ns = bpf_ktime_get_ns();
+	b->zone_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-static __always_inline int on_enter_out(u32 hook)
+static __always_inline int on_zone_out(u64 bio, int waits, u32 hook)
 {
-	u32 tid = this_task();
-	struct nd_pause *p = pause_of(tid);
+	struct nd_bio *b = waits ? NULL : bpf_map_lookup_elem(&bios, &bio);
 
-	if (p->tid != tid || !p->freeze_begin_ns || ignored(hook))
+	if (!b || ignored(hook))
 		return 0;
 	hit(hook, TYPED);
-	p->freeze_ns += bpf_ktime_get_ns() - p->freeze_begin_ns;
-	p->freeze_begin_ns = 0;
+	b->zone_ns = 0;
 	return 0;
 }
 
-static __always_inline int on_wbt_in(u32 hook)
+/* The time of the request, if all waits of its bio are known; otherwise 0. A bio that waits for a
+ * zone after it has waited for a frozen queue keeps the first: the other is in `block`. */
+static __always_inline u64 known_start(struct nd_waits *w, u64 begin_ns, u64 zone_ns, u64 start)
 {
-	if (ignored(hook))
-		return 0;
-	hit(hook, TYPED);
-	own_pause()->wbt_begin_ns = bpf_ktime_get_ns();
-	return 0;
-}
+	int known = take_pause(w, start) && !begin_ns;
+	u64 after = w->iocost_ns + w->wbt_ns + w->tag_ns;
 
-static __always_inline int on_wbt_out(u32 hook)
-{
-	struct nd_pause *p = own_pause();
-
-	if (!p->wbt_begin_ns || ignored(hook))
-		return 0;
-	hit(hook, TYPED);
-	p->wbt_ns += bpf_ktime_get_ns() - p->wbt_begin_ns;
-	p->wbt_begin_ns = 0;
-	return 0;
-}
-
-#define BLK_MQ_REQ_NOWAIT 1
-
-/* No tag is free. A request that may not wait fails. */
-static __always_inline int may_not_wait(u64 data)
-{
-	u64 at = data + bpf_core_field_offset(struct blk_mq_alloc_data, flags);
-
-	return (u32)peek(at, TYPED) & BLK_MQ_REQ_NOWAIT;
-}
-
-/* The task waits for a tag, for the first time or again. */
-static __always_inline int on_tag_wait(u32 hook)
-{
-	struct nd_pause *p;
-
-	if (ignored(hook))
-		return 0;
-	hit(hook, TYPED);
-	p = own_pause();
-	if (!p->tag_ns)
-		p->tag_ns = bpf_ktime_get_ns();
-	return 0;
-}
-
-/* Takes the waits of the task that gets a request. Returns 0 if one has no end. */
-static __always_inline int take_pause(struct nd_waits *w, u64 start)
-{
-	u32 tid = this_task();
-	struct nd_pause *p = pause_of(tid);
-
-	w->wbt_ns = 0;
-	w->tag_ns = 0;
-	if (p->tid != tid)
-		return 1;
-	p->tid = 0;
-	if (cfg_wait_points & ND_SAW_FREEZE)
-		w->freeze_ns += p->freeze_ns;
-	if (cfg_wait_points & ND_SAW_WBT)
-		w->wbt_ns = p->wbt_ns;
-	if (cfg_wait_points & ND_SAW_TAG && p->tag_ns)
-		w->tag_ns = start - p->tag_ns;
-	return !p->wbt_begin_ns && !p->freeze_begin_ns;
-}
-
-/* The time of the request, if all waits of its bio are known; otherwise 0. */
-static __always_inline u64 known_start(struct nd_waits *w, u64 begin_ns, u64 start)
-{
-	if (take_pause(w, start) && !begin_ns &&
-	    w->bio_ns + w->freeze_ns + w->iocost_ns + w->wbt_ns + w->tag_ns <= start)
+	if (zone_ns && !w->freeze_ns && cfg_wait_points & ND_SAW_ZONE)
+		w->freeze_ns = (start - zone_ns - after) | ND_FOR_ZONE;
+	if (known && w->bio_ns + to_enter(w) + after <= start)
 		return start;
 	count(ND_UNPAIRED_WAIT);
 	return 0;
@@ -348,7 +261,7 @@ static __always_inline void waits_of_last(struct nd_waits *w, struct nd_last_bio
 	w->bio_ns = l->bio_ns;
 	w->freeze_ns = 0;
 	w->iocost_ns = 0;
-	w->start_ns = known_start(w, 0, start);
+	w->start_ns = known_start(w, 0, 0, start);
 	if (cfg_context)
 		count_wait(l->bio, start - l->bio_ns);
 	w->also = 0;
@@ -362,7 +275,7 @@ static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 b
 	w->bio_ns = b->bio_ns;
 	w->freeze_ns = cfg_wait_points & ND_SAW_FREEZE ? b->freeze_ns : 0;
 	w->iocost_ns = cfg_wait_points & ND_SAW_IOCOST ? b->iocost_ns : 0;
-	w->start_ns = known_start(w, b->begin_ns, start);
+	w->start_ns = known_start(w, b->begin_ns, b->zone_ns, start);
 	/* Of a bio that is split the first request: the others come after it. */
 	if (cfg_context && !b->rest)
 		count_wait(bio, start - b->bio_ns);

@@ -18,6 +18,7 @@ struct nd_bio {
 	__u64 freeze_ns; /* time in __bio_queue_enter() */
 	__u64 iocost_ns; /* time in ioc_rqos_throttle() */
 	__u64 begin_ns;	 /* of a wait that has not ended; 0: none */
+	__u64 zone_ns;	 /* since when it waits for its zone; 0: it does not */
 	__u64 sector;	 /* the first, of the disk */
 	__u32 bytes;
 	__u16 released; /* blk-throttle looks at it again: it has waited there */
@@ -51,7 +52,7 @@ struct nd_waits {
 	__u64 start_ns; /* of the request that waited; 0: not known */
 	__u64 submit_ns;
 	__u64 bio_ns;
-	__u64 freeze_ns;
+	__u64 freeze_ns; /* or for a zone: ND_FOR_ZONE */
 	__u64 iocost_ns;
 	__u64 wbt_ns;
 	__u64 tag_ns;
@@ -60,7 +61,7 @@ struct nd_waits {
 	__u64 also;
 };
 
-_Static_assert(sizeof(struct nd_bio) == 56, "no padding");
+_Static_assert(sizeof(struct nd_bio) == 64, "no padding");
 _Static_assert(sizeof(struct nd_last_bio) == 64, "a cache line");
 _Static_assert(sizeof(struct nd_pause) == 48, "no padding");
 _Static_assert(sizeof(struct nd_waits) == 64, "a cache line");

@@ -123,6 +123,7 @@ struct nd_early_times {
 	__u64 iocost_ns;
 	__u64 wbt_ns;
 	__u64 tag_ns;
+	__u64 zone_ns;
 	/* Number of bios, and from ND_BIOS_SHIFT bits down the time from the submission of the
 	 * oldest to the set-up. 0: not known. */
 	__u64 bios;

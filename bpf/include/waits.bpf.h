@@ -3,7 +3,7 @@
  * The stages before the request (--stages=full), at the end of a command. They are divided thus:
  *
  *   submission      block_bio_queue                                     request
- *       |-- throttle --|-- block --|- freeze -|- iocost -|- wbt -|- tag -|
+ *       |-- throttle --|-- block --|- freeze -|- zone -|- iocost -|- wbt -|- tag -|
  *
  * The waits are measured one by one, and `block` is the rest. So the parts add up to the whole. In
  * time lines `block` comes first, although some of it lies between the waits.
@@ -17,6 +17,7 @@ enum nd_before {
 	BEFORE_SUBMIT = ND_STAGES_FINE,
 	BEFORE_BIO,
 	BEFORE_FREEZE,
+	BEFORE_ZONE,
 	BEFORE_IOCOST,
 	BEFORE_WBT,
 	BEFORE_TAG,
@@ -29,6 +30,21 @@ static __always_inline u32 seen_before(struct nd_slot *s, u32 saw)
 		return 0;
 	s->saw |= ND_SAW_BIO;
 	return cfg_wait_points;
+}
+
+/* In nd_waits.freeze_ns: the wait was for a zone. */
+#define ND_FOR_ZONE (1ULL << 63)
+
+/* The wait for a frozen queue, or for a zone. */
+static __always_inline u64 to_enter(struct nd_waits *w)
+{
+	return w->freeze_ns & ~ND_FOR_ZONE;
+}
+
+/* The stage of to_enter(). */
+static __always_inline u32 entering(struct nd_waits *w)
+{
+	return w->freeze_ns & ND_FOR_ZONE ? BEFORE_ZONE : BEFORE_FREEZE;
 }
 
 static __always_inline void wait_add(struct nd_hist *h, u64 ns, int atomic)
@@ -46,10 +62,10 @@ static __always_inline u64 stages_before(struct nd_cell *c, struct nd_slot *s, u
 
 	if (!cfg_waits || !(saw & ND_SAW_BIO))
 		return first;
-	rest = first - w->bio_ns - w->freeze_ns - w->iocost_ns - w->wbt_ns - w->tag_ns;
+	rest = first - w->bio_ns - to_enter(w) - w->iocost_ns - w->wbt_ns - w->tag_ns;
 	hist_add(&c->hist[BEFORE_BIO], rest, atomic);
 	wait_add(&c->hist[BEFORE_SUBMIT], w->bio_ns - w->submit_ns, atomic);
-	wait_add(&c->hist[BEFORE_FREEZE], w->freeze_ns, atomic);
+	wait_add(&c->hist[entering(w)], to_enter(w), atomic);
 	wait_add(&c->hist[BEFORE_IOCOST], w->iocost_ns, atomic);
 	wait_add(&c->hist[BEFORE_WBT], w->wbt_ns, atomic);
 	wait_add(&c->hist[BEFORE_TAG], w->tag_ns, atomic);
@@ -70,10 +86,10 @@ static __always_inline u64 partial_before(u32 row, struct nd_slot *s, u64 first)
 
 	if (!cfg_waits || !(*(volatile u16 *)&s->saw & ND_SAW_BIO))
 		return first;
-	rest = first - w->bio_ns - w->freeze_ns - w->iocost_ns - w->wbt_ns - w->tag_ns;
+	rest = first - w->bio_ns - to_enter(w) - w->iocost_ns - w->wbt_ns - w->tag_ns;
 	add_interval(row, BEFORE_BIO, rest);
 	partial_wait(row, BEFORE_SUBMIT, w->bio_ns - w->submit_ns);
-	partial_wait(row, BEFORE_FREEZE, w->freeze_ns);
+	partial_wait(row, entering(w), to_enter(w));
 	partial_wait(row, BEFORE_IOCOST, w->iocost_ns);
 	partial_wait(row, BEFORE_WBT, w->wbt_ns);
 	partial_wait(row, BEFORE_TAG, w->tag_ns);
@@ -89,7 +105,8 @@ static __always_inline void early_times_of(struct nd_early_times *t, struct nd_s
 	t->tag_ns = s->start_ns - w->tag_ns;
 	t->wbt_ns = t->tag_ns - w->wbt_ns;
 	t->iocost_ns = t->wbt_ns - w->iocost_ns;
-	t->freeze_ns = t->iocost_ns - w->freeze_ns;
+	t->freeze_ns = t->iocost_ns - to_enter(w);
+	t->zone_ns = w->freeze_ns & ND_FOR_ZONE ? t->freeze_ns : t->iocost_ns;
 	t->bios = w->also;
 }
 

@@ -97,8 +97,8 @@ pub struct HeatmapArgs {
     /// The duration that is shown [default: total]
     ///
     /// total (setup_out to complete), queue, submit, device, complete; of the fine stages setup, map,
-    /// irq, end, fine:device and so on; of those before the request throttle, block, freeze, iocost,
-    /// wbt, tag; or joined stages (submit+device).
+    /// irq, end, fine:device and so on; of those before the request throttle, block, freeze, zone,
+    /// iocost, wbt, tag; or joined stages (submit+device).
     #[arg(long, value_name = "STAGE", value_parser = Interval::parse)]
     pub stage: Option<Interval>,
 

@@ -38,7 +38,7 @@ pub enum RecordStagesArg {
     Basic,
     /// queue, setup, map, submit, device, irq, complete, end
     Fine,
-    /// the same, and before them throttle, block, freeze, iocost, wbt, tag
+    /// the same, and before them throttle, block, freeze, zone, iocost, wbt, tag
     Full,
     /// only the latency from setup_out to complete
     None,

@@ -12,7 +12,7 @@ pub enum StagesArg {
     Basic,
     /// queue, setup, map, submit, device, irq, complete, end
     Fine,
-    /// the same, and before them throttle, block, freeze, iocost, wbt, tag
+    /// the same, and before them throttle, block, freeze, zone, iocost, wbt, tag
     Full,
 }
 

@@ -271,4 +271,6 @@ pub const COLUMNS: &[Column] = &[
     column(Command, "submitter_cgroup", Text, "cgroup of the submission", |r| path(r.cgroup(|o| o.submitter.cgroup))),
     column(Time, "bios", Int64, "bios that the command served, at most 256; with `--stages=full`", |r| number(r.outcome().and_then(|o| o.bios.count()).map(u16::from))),
     column(Time, "longest_wait_ns", Int64, "from the submission of the oldest of them to the end of the set-up, ns", |r| number(r.outcome().and_then(|o| o.bios.longest_wait_ns()))),
+    column(Time, "zone_ns", Int64, "with `full`: stage `zone`, ns", |r| number(r.stages.of("zone"))),
+    column(Time, "point_zone", Int64, "of `zone`", |r| point(r, Point::Zone)),
 ];

@@ -78,6 +78,8 @@ points! {
     /// From here on: the request's start, less the waits that follow. The wait for a frozen queue
     /// (`__bio_queue_enter`).
     Freeze "freeze", Some(11), time 11;
+    /// A zone of a disk takes one write at a time (`blk_zone_plug_bio`; 6.10 and later).
+    Zone "zone", Some(15), time 15;
     /// The wait that io.cost demands (`ioc_rqos_throttle`).
     Iocost "iocost", Some(12), time 12;
     /// The wait of writeback throttling (`rq_qos_wait`).

@@ -76,10 +76,11 @@ const FULL: [Stage; BEFORE.len() + FINE.len()] = {
 };
 
 /// The stages before the request. `block` is what no wait was measured in.
-const BEFORE: [Stage; 6] = [
+const BEFORE: [Stage; 7] = [
     stage("throttle", 'T', Point::Submit),
     stage("block", 'b', Point::Bio),
     stage("freeze", 'F', Point::Freeze),
+    stage("zone", 'Z', Point::Zone),
     stage("iocost", 'C', Point::Iocost),
     stage("wbt", 'W', Point::Wbt),
     stage("tag", 'g', Point::Tag),

@@ -134,7 +134,7 @@ impl Wire {
     }
 }
 
-const POINTS: [Option<Point>; 13] = [
+const POINTS: [Option<Point>; WIRE_POINTS] = [
     Some(Point::Start),
     Some(Point::SetupIn),
     Some(Point::Issue),
@@ -148,6 +148,7 @@ const POINTS: [Option<Point>; 13] = [
     Some(Point::Iocost),
     Some(Point::Wbt),
     Some(Point::Tag),
+    Some(Point::Zone),
 ];
 
 static PCIE: Wire = Wire::new(POINTS);
@@ -227,7 +228,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// The bits of the points before the request.
-    const BEFORE: u32 = 0x7e00;
+    const BEFORE: u32 = 0xfe00;
 
     #[test]
     fn only_pci_has_a_doorbell_an_interrupt_and_a_cqe() {
@@ -304,7 +305,7 @@ mod tests {
             let own = MADE_UP.points().filter_map(|(_, p)| p.pattern_bit()).sum::<Pattern>();
             prop_assert_eq!(pattern & !own & !FLAGS, 0);
             prop_assert_eq!(pattern & FLAGS, Pattern::from(bits) & FLAGS);
-            prop_assert_eq!(PCIE.pattern(bits), Pattern::from(bits) & 0x7fff);
+            prop_assert_eq!(PCIE.pattern(bits), Pattern::from(bits));
             for transport in Transport::ALL {
                 let kept = bits & Transport::KEPT;
                 prop_assert_eq!(transport.wire().pattern(kept), Pattern::from(kept));

@@ -165,11 +165,11 @@ macro_rules! hooks {
     };
 }
 
-use Point::{Bio, Freeze, Iocost, Submit, Tag, Wbt};
+use Point::{Bio, Freeze, Iocost, Submit, Tag, Wbt, Zone};
 use Point::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
 
 /// Every hook, by number.
-pub const CATALOG: [Hook; 81] = hooks! {
+pub const CATALOG: [Hook; 83] = hooks! {
     start_btf             TpBtf      block_io_start                 Block    Role::Point(Start);
     start_raw             RawTp      block_io_start                 Block    Role::Point(Start);
     setup_in_fentry       Fentry     nvme_setup_cmd                 NvmeCore Role::Point(SetupIn);
@@ -236,6 +236,8 @@ pub const CATALOG: [Hook; 81] = hooks! {
     freeze_out_fexit      Fexit      __bio_queue_enter              Block    Role::Point(Freeze);
     enter_in_fentry       Fentry     blk_queue_enter                Block    Role::Point(Freeze);
     enter_out_fexit       Fexit      blk_queue_enter                Block    Role::Point(Freeze);
+    zone_in_fentry        Fentry     blk_zone_plug_bio              Block    Role::Point(Zone);
+    zone_out_fexit        Fexit      blk_zone_plug_bio              Block    Role::Point(Zone);
     iocost_in_fentry      Fentry     ioc_rqos_throttle              Block    Role::Point(Iocost);
     iocost_out_fexit      Fexit      ioc_rqos_throttle              Block    Role::Point(Iocost);
     wbt_in_fentry         Fentry     rq_qos_wait                    Block    Role::Point(Wbt);
@@ -273,7 +275,7 @@ const fn candidate(role: Role, method: Method, programs: &'static [&'static str]
 }
 
 /// All methods for all points; those of a point in order of preference.
-pub const CANDIDATES: [Candidate; 35] = [
+pub const CANDIDATES: [Candidate; 36] = [
     candidate(Role::Point(Submit), Method::Fentry, &["throttle_fentry"]),
     candidate(
         Role::Point(Submit),
@@ -300,6 +302,11 @@ pub const CANDIDATES: [Candidate; 35] = [
         Role::Point(Freeze),
         Method::Fentry,
         &["enter_in_fentry", "enter_out_fexit"],
+    ),
+    candidate(
+        Role::Point(Zone),
+        Method::Fentry,
+        &["zone_in_fentry", "zone_out_fexit"],
     ),
     candidate(
         Role::Point(Iocost),

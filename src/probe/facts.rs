@@ -188,6 +188,11 @@ impl KernelFacts {
         self.preemptible_tracepoints && self.preemption >= Preemption::Full
     }
 
+    /// Whether a write may wait for its zone before it has a request (6.10 and later; before, in the scheduler).
+    pub fn has_zone_plugs(&self) -> bool {
+        self.functions.contains("blk_zone_plug_bio")
+    }
+
     /// The name of the kernel's BTF that describes `home`: a module's, or `vmlinux`.
     pub fn btf_with(&self, home: Home) -> &'static str {
         let module = home

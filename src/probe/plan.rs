@@ -241,7 +241,9 @@ impl Planner<'_> {
         let wanted = |p: &Point| self.stage_set.has_point(*p) || *p == Point::Cqe && witness;
         for point in Point::ALL.into_iter().filter(wanted) {
             let decided = self.decide(Role::Point(point), &CANDIDATES, &points, allowed);
-            points.push(decided);
+            if point != Point::Zone || self.facts.has_zone_plugs() {
+                points.push(decided);
+            }
         }
         let besides = iter::once(Role::Requeue).chain(self.events.iter().copied());
         for role in besides {
@@ -332,8 +334,9 @@ pub fn plan_with(
 fn join_waits(plan: &mut AttachPlan) {
     let lacks = |point| plan.method_of(point) != Some(Method::Fentry);
     let none = plan.pairing == Pairing::Tag || lacks(Point::Start) || lacks(Point::Bio);
-    let waits = [Point::Freeze, Point::Iocost, Point::Wbt, Point::Tag];
-    let end = waits.into_iter().rfind(|&point| lacks(point));
+    let waits = plan.points.iter().filter_map(PointPlan::point);
+    let mut waits = waits.filter(|point| *point > Point::Bio && *point < Point::Start);
+    let end = waits.rfind(|&point| lacks(point));
     for part in &mut plan.points {
         let Some(point) = part.point().filter(|point| *point < Point::Start) else {
             continue;

@@ -398,9 +398,29 @@ fn before(plan: &AttachPlan) -> Vec<&'static str> {
         .collect()
 }
 
+/// All points before the request.
+const BEFORE: [&str; 7] = [
+    "bio_submit",
+    "bio_queue",
+    "freeze",
+    "zone",
+    "iocost",
+    "wbt",
+    "tag",
+];
+
+#[test]
+fn a_kernel_without_zone_plugs_has_no_point_for_them() {
+    let mut facts = everything();
+    facts.functions.remove("blk_zone_plug_bio");
+    let plan = auto(StageSet::Full, &facts);
+    assert!(plan.point(Point::Zone).is_none());
+    assert_eq!(before(&plan), [&BEFORE[..3], &BEFORE[4..]].concat());
+}
+
 #[test]
 fn the_points_before_the_request_are_those_that_can_be_told_apart() {
-    let all = ["bio_submit", "bio_queue", "freeze", "iocost", "wbt", "tag"];
+    let all = BEFORE;
     let plan = auto(StageSet::Full, &everything());
     assert_eq!(before(&plan), all);
     assert_eq!(plan.span(), (Point::Submit, Point::End));

@@ -35,6 +35,7 @@ impl Hook {
             ("blk_throtl_bio" | "blk_account_io_start", _) => Some("not for passthrough commands"),
             ("__blk_throtl_bio", _) => Some("only with limits of blk-throttle (io.max)"),
             ("__bio_queue_enter" | "blk_queue_enter", _) => Some("only while a queue is frozen"),
+            ("blk_zone_plug_bio", _) => Some("only for writes to disks with zones"),
             ("ioc_rqos_throttle", _) => Some("only with io.cost"),
             ("rq_qos_wait", _) => Some("only for writes that wbt limits"),
             ("__blk_mq_get_tag" | "block_rq_tag_wait", _) => Some("only if no tag is free"),

@@ -82,6 +82,17 @@ const fn timeline(event: &mut Event) -> Option<&mut Timeline> {
     }
 }
 
+/// Adds the point `zone` to an event of a recording from before there was one. A wait for a zone is in `block`
+/// there.
+fn add_zone(line: &mut Timeline) {
+    let pattern = line.pattern();
+    let is_old = !Point::Zone.seen_in(pattern) && Point::Freeze.seen_in(pattern);
+    if is_old && Point::Iocost.seen_in(pattern) {
+        *line = line.with_pattern(pattern | Point::Zone.pattern_bit().unwrap_or(0));
+        line.set(Point::Zone, line.ns(Point::Iocost));
+    }
+}
+
 /// The parts of a block that is written: by number, the values of the rows up to the last that has it.
 #[derive(Default)]
 pub struct Parts {
@@ -192,6 +203,7 @@ impl ReadParts {
                 let before = unzigzag(self.value(number, n));
                 line.set(point, at_ns.wrapping_sub(before));
             }
+            add_zone(line);
         }
         if let Some(bios) = bios(&mut event) {
             *bios = Bios::new(self.value(BIOS, n) as u16, self.value(LONGEST_WAIT, n));

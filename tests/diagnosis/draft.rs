@@ -25,9 +25,10 @@ pub const COMPLETE: usize = 6;
 pub const THROTTLE: usize = 0;
 pub const BLOCK: usize = 1;
 pub const FREEZE: usize = 2;
-pub const IOCOST: usize = 3;
-pub const WBT: usize = 4;
-pub const TAG: usize = 5;
+pub const ZONE: usize = 3;
+pub const IOCOST: usize = 4;
+pub const WBT: usize = 5;
+pub const TAG: usize = 6;
 
 /// A command in the making.
 #[derive(Clone, Debug)]
@@ -43,7 +44,7 @@ pub struct Draft {
     pub bytes: u32,
     pub slba: u64,
     /// Times of the waits before it, in nanoseconds; `None`: its bio was not observed.
-    pub waits: Option<[u64; 6]>,
+    pub waits: Option<[u64; 7]>,
     /// Times of the stages, in nanoseconds.
     pub stages: [f64; 8],
     pub idle: bool,

@@ -222,7 +222,7 @@ impl Load {
                 0
             },
             slba: rng.u64(0..1 << 24) * 8 + off,
-            waits: self.place.has_waits.then_some([0, CALM_NS, 0, 0, 0, 0]),
+            waits: self.place.has_waits.then_some([0, CALM_NS, 0, 0, 0, 0, 0]),
             stages,
             idle: rng.f64() < self.idle + self.idle_follows * factor.ln(),
             softirq: rng.f64() < self.softirq,

@@ -8,6 +8,7 @@ use super::draft::IOCOST;
 use super::draft::TAG;
 use super::draft::THROTTLE;
 use super::draft::WBT;
+use super::draft::ZONE;
 use super::load::Run;
 use super::power::Case;
 use super::power::Effect;
@@ -85,6 +86,14 @@ pub const WAITS: &[Case] = &[
         threshold: "block has 30 % of the time",
         run: Effect::Wait {
             wait: BLOCK,
+            least: 0.3,
+        },
+    },
+    Case {
+        rule: "request-wait",
+        threshold: "zone has 30 % of the time",
+        run: Effect::Wait {
+            wait: ZONE,
             least: 0.3,
         },
     },

@@ -6,9 +6,9 @@ import subprocess
 from datetime import datetime
 
 STAGES = ["queue", "setup", "map", "submit", "device", "irq", "complete", "end"] + [
-    "throttle", "block", "freeze", "iocost", "wbt", "tag"]
+    "throttle", "block", "freeze", "iocost", "wbt", "tag", "zone"]
 POINTS = ["start", "setup_in", "setup_out", "issue", "doorbell", "irq", "cqe", "complete", "end"] + [
-    "bio_submit", "bio_queue", "freeze", "iocost", "wbt", "tag"]
+    "bio_submit", "bio_queue", "freeze", "iocost", "wbt", "tag", "zone"]
 # the rows of tables
 COMMANDS = ("command", "missed", "unfinished")
 

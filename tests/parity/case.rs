@@ -74,6 +74,9 @@ impl Case {
         if !has_before {
             points[..Start as usize].fill(0);
         }
+        // and has room for one of both waits
+        let one = if random.below(2) == 0 { Freeze } else { Iocost };
+        points[Zone as usize] = points[one as usize];
         let table = LatBuckets {
             min_us: random.below(1000) as u32,
             shift: random.below(21) as u32,

@@ -120,7 +120,7 @@ fn check_hists(case: &Case, line: &Timeline, hists: &[[u64; 4]]) -> Option<u64> 
 }
 
 /// The bits of the points before the request.
-const BEFORE: Pattern = 0b11_1111 << 9;
+const BEFORE: Pattern = 0b111_1111 << 9;
 
 /// Reads an answer, and checks what must hold for every command.
 fn read(case: &Case, line: &str) -> Answer {

@@ -184,9 +184,9 @@ static void histogram(const struct nd_hist *h)
 /* The waits of a command: its points before the request are those of the question. */
 static void waits_of(struct nd_slot *s, u32 mode)
 {
-	u64 t[6];
+	u64 t[7];
 
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < 7; i++)
 		t[i] = number();
 	cfg_waits = mode == 3;
 	cfg_wait_points = cfg_waits ? ND_SAW_ANY & ~ND_SAW_ALL : 0;
@@ -198,16 +198,16 @@ static void waits_of(struct nd_slot *s, u32 mode)
 		.start_ns = s->start_ns,
 		.submit_ns = t[0],
 		.bio_ns = t[1],
-		.freeze_ns = t[3] - t[2],
-		.iocost_ns = t[4] - t[3],
-		.wbt_ns = t[5] - t[4],
-		.tag_ns = s->start_ns - t[5],
+		.freeze_ns = t[3] > t[2] ? t[3] - t[2] : (t[4] - t[3]) | ND_FOR_ZONE,
+		.iocost_ns = t[5] - t[4],
+		.wbt_ns = t[6] - t[5],
+		.tag_ns = s->start_ns - t[6],
 	};
 }
 
 /*
  * finish MODE BACK START SETUP_IN SETUP_OUT ISSUE DOORBELL IRQ CQE COMPLETE_SLOT COMPLETE END KEY
- * BYTES LAT_MIN LAT_SHIFT SUBMIT BIO FREEZE IOCOST WBT TAG: closes a command in a slot with these points. COMPLETE_SLOT is the field
+ * BYTES LAT_MIN LAT_SHIFT SUBMIT BIO FREEZE ZONE IOCOST WBT TAG: closes a command in a slot with these points. COMPLETE_SLOT is the field
  * of the slot, COMPLETE and END are the arguments. BACK: blk-mq takes the request back. Without COMPLETE the completion was not
  * observed, without SETUP_OUT the set-up.
  * Answer: key, calls of cell_of, state, rq, bytes, unmeasured commands, the counters; samples in

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Runs the programs of --stages=full on a model of bios: tasks queue them, some wait in a frozen
- * queue or in blk-throttle, some are split, some need no request, and all use the same few
+ * queue, in blk-throttle or for a zone, some are split, some need no request, and all use the same few
  * addresses and sectors again. Some bios are queued again by another task. A task may queue further
  * bios before one has its request, and some tasks share the room for their last bio. Each request
  * must have the times of its bio. tests/places.rs runs it:
@@ -31,6 +31,7 @@ static struct life {
 	u32 task;
 	int again; /* another task has queued it before: how long it has waited is not tested */
 	u64 submit_ns, bio_ns, freeze_ns;
+	u64 zone_ns; /* since when it waits for its zone; 0: it does not */
 	/* With a request. */
 	u32 request; /* into which it was merged */
 	u64 start_ns, count, oldest_ns;
@@ -145,6 +146,22 @@ static void wait_for_thaw(u32 i)
 	waited++;
 }
 
+/* The bio may have to wait for its zone. If so, another task allocates its request. */
+static void plug(u32 i)
+{
+	int waits = random_below(2);
+	u64 from;
+
+	on_zone_in((u64)&memory[i], ND_HOOK_ZONE_IN_FENTRY);
+	from = now_ns;
+	on_zone_out((u64)&memory[i], waits, ND_HOOK_ZONE_OUT_FEXIT);
+	if (!waits)
+		return;
+	lives[i].zone_ns = from;
+	lives[i].task = DISPATCHER;
+	waited++;
+}
+
 /* Splits a piece off, which begins where the bio did. */
 static void split(u32 i, u32 piece)
 {
@@ -174,6 +191,8 @@ static void start_request(u32 i)
 	}
 	l->state = STARTED;
 	l->start_ns = now_ns;
+	if (l->zone_ns && !l->freeze_ns)
+		l->freeze_ns = (now_ns - l->zone_ns) | ND_FOR_ZONE;
 	l->count = 1;
 	l->oldest_ns = l->submit_ns;
 }
@@ -251,9 +270,11 @@ static void step(void)
 		lives[i].task = DISPATCHER;
 		break;
 	case QUEUED:
-		if (random_below(10) == 0) {
+		if (!lives[i].zone_ns && random_below(10) == 0) {
 			wait_for_thaw(i);
-		} else if (memory[i].bi_iter.bi_size > BLOCK && lives[other].state == FREE &&
+		} else if (!lives[i].zone_ns && random_below(10) == 0) {
+			plug(i);
+		} else if (!lives[i].zone_ns && memory[i].bi_iter.bi_size > BLOCK && lives[other].state == FREE &&
 			   random_below(8) == 0) {
 			split(i, other);
 		} else if (random_below(30) == 0) { /* multipath: another task queues it again */

@@ -240,7 +240,7 @@ impl EventBuilder {
 
     /// Its bio was observed: before the request it waited so long, in nanoseconds, by the stages before the
     /// request. It has points.
-    pub fn waits(self, waits: [u64; 6]) -> Self {
+    pub fn waits(self, waits: [u64; 7]) -> Self {
         let line = self.outcome.timeline.unwrap();
         let before = &StageSet::Full.stages()[..waits.len()];
         let place = |point| before.iter().position(|stage| stage.from == point);

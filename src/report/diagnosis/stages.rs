@@ -17,6 +17,8 @@ impl Stages {
     pub const BLOCK: Self = Self::from(Point::Bio);
     /// A frozen queue.
     pub const FREEZE: Self = Self::from(Point::Freeze);
+    /// A zone that takes one write at a time.
+    pub const ZONE: Self = Self::from(Point::Zone);
     /// io.cost.
     pub const IOCOST: Self = Self::from(Point::Iocost);
     /// Writeback throttling.
@@ -120,10 +122,10 @@ mod tests {
 
     #[test]
     fn a_set_has_the_names_of_its_stages() {
-        assert_eq!(Stages::range(10, 12), Stages::DEVICE | Stages::IRQ);
+        assert_eq!(Stages::range(11, 13), Stages::DEVICE | Stages::IRQ);
         assert_eq!((Stages::THROTTLE | Stages::TAG).name(), "throttle+tag");
         assert_eq!((Stages::IRQ | Stages::COMPLETE).name(), "irq+complete");
-        assert_eq!(Stages::range(6, 14).name(), "total");
+        assert_eq!(Stages::range(7, 15).name(), "total");
         assert!(!Stages::ALL.meets(Stages::THROTTLE | Stages::TAG));
         assert!(Stages::ALL.covers(Stages::MAP) && !Stages::MAP.covers(Stages::ALL));
     }

@@ -273,7 +273,7 @@ fn notes_on_waits(ns: &NamespaceDetail) -> Vec<Finding> {
     let zones = ns.zoned.known().filter(|zoned| *zoned != "none");
     let zones = zones.map(|zoned| {
         let advice = format!(
-            "{name} has zones: writes to a zone wait for each other, which is part of `block` of --stages=full"
+            "{name} has zones: writes to a zone wait for each other, which is `zone` of --stages=full (before 6.10 `queue`)"
         );
         note("zones", advice).about(name).shown_by("queue/zoned", zoned)
     });

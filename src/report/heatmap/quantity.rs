@@ -27,7 +27,7 @@ pub struct Interval {
 #[error(
     "`{name}` is not a stage: give total, queue, submit, device or complete; of the fine stages \
      setup, map, irq, end, or fine:queue, fine:submit, fine:device, fine:complete; before the request \
-     throttle, block, freeze, iocost, wbt, tag; or neighbouring stages joined by +, as in submit+device"
+     throttle, block, freeze, zone, iocost, wbt, tag; or neighbouring stages joined by +, as in submit+device"
 )]
 pub struct UnknownStage {
     name: String,

@@ -8,6 +8,7 @@ io_cgroups
 
 dev=$(disk nvme0)
 slow=$(disk nvme1)
+zoned=$(disk nvme3)
 faulty=$(disk nvme2)
 queue=/sys/block/$dev/queue
 number=$(<"/sys/block/$dev/dev")
@@ -139,6 +140,15 @@ full nvme0
 load writes --filename="/dev/$dev" --rw=randwrite --bs=4k --size=16m --ioengine=psync --direct=0 \
     --end_fsync=1
 stop
+
+# 8 writes at a time to one zone, which takes one at a time, of 20 ms
+begin zone
+echo 2 >"/sys/block/$zoned/queue/nomerges"
+alone nvme3
+load writes --filename="/dev/$zoned" --rw=write --bs=4k --size=1g --ioengine=libaio --iodepth=8 \
+    --zonemode=zbd --number_ios=60 --write_lat_log="$case_dir/each"
+stop
+cat "/sys/block/$zoned/queue/scheduler" >"$case_dir/scheduler"
 
 begin iocost
 if echo "$number enable=1 ctrl=user rpct=0 wpct=0 min=100 max=100" >$top/io.cost.qos &&

@@ -11,6 +11,11 @@ use serde_json::Value;
 
 use super::guest::Outcome;
 use super::guest::Suite;
+use super::json::list;
+use super::json::number;
+use super::json::text;
+use super::trace_read::TraceRun;
+use super::trace_read::status;
 use crate::planted::diagnosis;
 use crate::planted::findings;
 use crate::planted::leaves_a_limit_open;
@@ -233,6 +238,30 @@ fn each_cause_is_named_alone(outcome: &Outcome) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// While no path is usable, bios wait at the multipath disk, 300 ms: that is `block`. A command whose path fails is
+/// tried again by the same bio, which is not submitted again. The second attempt has the fine stages only, and is
+/// counted. So is one of the bio that a task queued last, if it had to wait.
+fn bios_wait_for_a_path(outcome: &Outcome) {
+    let run = TraceRun::read(outcome, "plants", "commands");
+    let place = |command: &Value| number(&command["fields"], "slba");
+    let reads = || run.of("command").filter(|c| text(c, "opcode") == "read");
+    let without = |point| reads().filter(move |c: &&Value| c["points_ns"].get(point).is_none());
+    let unseen: Vec<u64> = without("bio_queue").map(place).collect();
+    assert_eq!(number(&run.ledger, "unseen_bios"), unseen.len() as u64);
+    let failed = reads().filter(|command| status(command) != 0);
+    let lost: Vec<_> = failed.filter(|c| !unseen.contains(&place(c))).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+    let mut waited = 0;
+    for command in reads() {
+        let stages = list(command, "stages");
+        let sum: u64 = stages.iter().map(|stage| number(stage, "ns")).sum();
+        assert_eq!(sum, number(command, "total_ns"), "{command}");
+        let mut block = stages.iter().filter(|stage| text(stage, "name") == "block");
+        waited += u32::from(block.any(|stage| number(stage, "ns") > 250_000_000));
+    }
+    assert!(waited >= 2, "{waited} commands");
+}
+
 super::on_kernels! {
     planted_causes_are_named_on_6_12 "6.12" SHORT each_cause_is_named
     only_in_test_all_planted_causes_are_named_on_6_12_arm64 "6.12-arm64" SHORT each_cause_is_named
@@ -254,6 +283,7 @@ super::on_kernels! {
     only_in_test_all_unused_polled_queues_are_named_on_6_1 "6.1" POLLED each_cause_is_named_alone
     only_in_test_all_unused_polled_queues_are_named_on_7_x "7.x" POLLED each_cause_is_named_alone
     only_in_test_all_a_path_that_fails_is_named_on_6_12 "6.12" FAILOVER each_cause_is_named_alone
+    only_in_test_all_bios_wait_for_a_path_on_6_12 "6.12" FAILOVER bios_wait_for_a_path
     only_in_test_all_steady_loads_are_clean_on_6_1 "6.1" STEADY each_cause_is_named_alone
     only_in_test_all_steady_loads_are_clean_on_6_12 "6.12" STEADY each_cause_is_named_alone
     only_in_test_all_steady_loads_are_clean_on_7_x "7.x" STEADY each_cause_is_named_alone

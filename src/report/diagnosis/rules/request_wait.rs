@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! bios wait before they get a request, and not for a tag. Where waits are measured one by one, it is
-//! for something else than these: io.latency, a zone write plug. Otherwise it may also be writeback
+//! for a zone, or for something that has no stage: io.latency. Otherwise it may also be writeback
 //! throttling, io.cost, or a frozen queue.
 
 use super::super::Answer;
@@ -20,6 +20,9 @@ use crate::units::nanos;
 const SPLIT: f64 = 0.05;
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
+    if let Wait::Large(before) = Before::of(facts, subject, Stages::ZONE, "a zone") {
+        return zone(facts, subject, &before);
+    }
     match Before::of(facts, subject, Stages::BLOCK, "other reasons") {
         Wait::Large(before) => measured(facts, subject, &before),
         Wait::Judged(answer) => answer,
@@ -27,7 +30,28 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     }
 }
 
-/// The stage `block`: no wait with a name of its own.
+/// The stage `zone`: zone write plugging.
+fn zone(facts: &Facts, subject: Subject, before: &Before) -> Answer {
+    let name = facts.subject_name(subject);
+    let cause = Cause::new(
+        "request-wait",
+        &name,
+        sentence(&name, &before.portion.range()),
+        "a zone takes one write at a time, and the next ones wait: write to more zones at a time, in larger writes, \
+         or by zone appends",
+    );
+    Answer::cause(with_zoned(before.shown_in(cause), facts, before))
+}
+
+fn with_zoned(cause: Cause, facts: &Facts, before: &Before) -> Cause {
+    let zoned = before.settings(facts).and_then(|disk| disk.zoned.as_ref());
+    match zoned {
+        Some(zoned) => cause.shown_by("queue/zoned", zoned),
+        None => cause,
+    }
+}
+
+/// The stage `block`: no wait that was measured by itself.
 fn measured(facts: &Facts, subject: Subject, before: &Before) -> Answer {
     let NamespaceId { ctrl, nsid } = before.disk;
     let splits = facts.counted(|a| a.splits.as_deref()).unwrap_or_default();
@@ -44,15 +68,10 @@ fn measured(facts: &Facts, subject: Subject, before: &Before) -> Answer {
         "request-wait",
         &name,
         sentence(&name, &before.portion.range()),
-        "this part is not a wait for a limit of a cgroup, io.cost, writeback throttling, a tag or a frozen queue: look at \
-         io.latency of the cgroups, and at writes to zones (queue/zoned)",
+        "this part is not a wait for a limit of a cgroup, io.cost, writeback throttling, a tag, a zone or a frozen queue: look \
+         at io.latency of the cgroups",
     );
-    let cause = before.shown_in(cause);
-    let zoned = before.settings(facts).and_then(|disk| disk.zoned.as_ref());
-    Answer::cause(match zoned {
-        Some(zoned) => cause.shown_by("queue/zoned", zoned),
-        None => cause,
-    })
+    Answer::cause(with_zoned(before.shown_in(cause), facts, before))
 }
 
 fn sentence(name: &str, part: &str) -> String {
