@@ -90,8 +90,8 @@ sleep 2
 look held
 diagnosis
 refused held-twice "$NVME_DEEP" inflight --json 200ms 2
-look held-ctrl --ctrl nvme0
-look held-old --age 1h --old
+refused held-ctrl "$NVME_DEEP" inflight --json --ctrl nvme0
+refused held-old "$NVME_DEEP" inflight --json --age 1h --old
 wait
 
 # The interrupt of a queue is masked. CPU and queue have different numbers on some kernels.

@@ -104,7 +104,6 @@ mkdir -p /tmp/data
 mount -o noinit_itable "/dev/$file" /tmp/data
 sync
 settled
-tool all latency --json --no-admin --ctrl nvme0
 tool live latency --json --no-admin --by submitter-cgroup,opcode --ctrl nvme0
 tool file record --cgroups --no-admin --ctrl nvme0 -o "/tmp/file.nvd"
 tool hidden record --cgroups --redact --no-compress --no-admin --ctrl nvme0 -o "/tmp/hidden.nvd"

@@ -175,10 +175,7 @@ fn everything(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    heat_maps_have_every_command_on_6_12 "6.12" PATTERNS heat_maps_have_every_command
-    intervals_cover_the_run_on_6_12 "6.12" PATTERNS intervals_cover_the_run
     only_in_test_all_patterns_on_5_10 "5.10" PATTERNS everything
     only_in_test_all_patterns_on_7_x "7.x" PATTERNS everything
-    the_rule_on_the_trace_on_6_12 "6.12" PATTERNS the_rule_on_the_trace
-    what_fio_was_asked_for_on_6_12 "6.12" PATTERNS what_fio_was_asked_for
+    only_in_test_all_patterns_on_6_12 "6.12" PATTERNS everything
 }

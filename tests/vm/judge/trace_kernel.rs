@@ -307,9 +307,19 @@ pub fn assert_kinds_as_the_kernel(outcome: &Outcome, case: &str, run: &TraceRun,
                 apart.push(theirs.at_ns.abs_diff(at(mine)));
             }
         }
-        apart.sort_unstable();
-        if let Some(middle) = apart.get(apart.len() / 2) {
-            assert!(*middle < 2_000_000, "{case} {event}: {middle} ns apart");
-        }
+        assert_at_the_same_time(apart, &format!("{case} {event}"));
+    }
+}
+
+/// Both read the same clock. The emulator may stop a CPU between the two: of few events, that may be the median.
+fn assert_at_the_same_time(mut apart: Vec<u64>, what: &str) {
+    apart.sort_unstable();
+    let most = if apart.len() < 10 {
+        500_000_000
+    } else {
+        2_000_000
+    };
+    if let Some(middle) = apart.get(apart.len() / 2) {
+        assert!(*middle < most, "{what}: {middle} ns apart");
     }
 }
