@@ -144,6 +144,8 @@ stop
 # 8 writes at a time to one zone, which takes one at a time, of 20 ms
 begin zone
 echo 2 >"/sys/block/$zoned/queue/nomerges"
+# before zone write plugging, a scheduler keeps the order; the kernel's default has none (seen on 6.1)
+grep -q ' blk_zone_plug_bio$' /proc/kallsyms || echo mq-deadline >"/sys/block/$zoned/queue/scheduler"
 alone nvme3
 load writes --filename="/dev/$zoned" --rw=write --bs=4k --size=1g --ioengine=libaio --iodepth=8 \
     --zonemode=zbd --number_ios=60 --write_lat_log="$case_dir/each"
