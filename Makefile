@@ -47,8 +47,6 @@ pictures: build ## make docs/pictures anew, from a run in a guest
 # not by name, lest make -n run the line
 SUBMAKE := $(MAKE) --no-print-directory
 
-# The release build takes less CPU time without names and lines; the code is the same.
-test: export CARGO_PROFILE_RELEASE_DEBUG = 0
 # test-fast keeps about one CPU busy; the other builds what guests run, and counts instructions, which is as
 # exact under load: the guests do not wait for it.
 test: ## run all the tests: test-fast, test-cost, test-vm

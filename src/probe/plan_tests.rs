@@ -420,9 +420,8 @@ fn a_kernel_without_zone_plugs_has_no_point_for_them() {
 
 #[test]
 fn the_points_before_the_request_are_those_that_can_be_told_apart() {
-    let all = BEFORE;
     let plan = auto(StageSet::Full, &everything());
-    assert_eq!(before(&plan), all);
+    assert_eq!(before(&plan), BEFORE);
     assert_eq!(plan.span(), (Point::Submit, Point::End));
     // which `--context` needs no other hooks for
     let with = |stage_set| {
@@ -435,7 +434,7 @@ fn the_points_before_the_request_are_those_that_can_be_told_apart() {
     let mut facts = everything();
     facts.functions.remove("__blk_throtl_bio");
     facts.functions.remove("blk_throtl_bio");
-    assert_eq!(before(&auto(StageSet::Full, &facts)), all[1..]);
+    assert_eq!(before(&auto(StageSet::Full, &facts)), BEFORE[1..]);
     // 5.10
     let mut facts = everything();
     for name in ["__blk_throtl_bio", "__bio_queue_enter"] {
@@ -443,7 +442,7 @@ fn the_points_before_the_request_are_those_that_can_be_told_apart() {
     }
     facts.tracepoints.remove("block_rq_tag_wait");
     let plan = auto(StageSet::Full, &facts);
-    assert_eq!(before(&plan), all);
+    assert_eq!(before(&plan), BEFORE);
     let freeze = plan.point(Point::Freeze).unwrap();
     assert_eq!(freeze.rejected, [], "the method is the best one");
     for program in ["limits_out_fexit", "enter_out_fexit", "tag_fexit"] {
@@ -467,7 +466,7 @@ fn the_points_before_the_request_are_those_that_can_be_told_apart() {
         ("start_bio_btf", StartSource::Bio),
     ] {
         let plan = auto(StageSet::Full, &facts);
-        assert_eq!(before(&plan), all);
+        assert_eq!(before(&plan), BEFORE);
         let hooks = &plan.point(Point::Start).unwrap().hooks;
         assert_eq!(hooks, &[number_of(start).unwrap()]);
         assert_eq!(plan.start, source);

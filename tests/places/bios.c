@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Runs the programs of --stages=full on a model of bios: tasks queue them, some wait in a frozen
- * queue, in blk-throttle or for a zone, some are split, some need no request, and all use the same few
+ * queue, in blk-throttle, for a zone or for io.cost, some are split, some need no request, and all use the same few
  * addresses and sectors again. Some bios are queued again by another task. A task may queue further
  * bios before one has its request, and some tasks share the room for their last bio. Each request
  * must have the times of its bio. tests/places.rs runs it:
@@ -30,7 +30,7 @@ static struct life {
 	enum state state;
 	u32 task;
 	int again; /* another task has queued it before: how long it has waited is not tested */
-	u64 submit_ns, bio_ns, freeze_ns;
+	u64 submit_ns, bio_ns, freeze_ns, iocost_ns;
 	u64 zone_ns; /* since when it waits for its zone; 0: it does not */
 	/* With a request. */
 	u32 request; /* into which it was merged */
@@ -133,16 +133,21 @@ static void begin(u32 i)
 	waited++;
 }
 
-/* The queue is frozen. Meanwhile other tasks run. */
-static void wait_for_thaw(u32 i)
+/* A bio waits in a function: for a frozen queue, or for io.cost. Meanwhile other tasks run. */
+static void wait_for(u32 i, int freeze)
 {
 	u64 from;
 
-	on_wait_in((u64)&memory[i], ND_HOOK_FREEZE_IN_FENTRY);
+	on_wait_in((u64)&memory[i],
+		   freeze ? ND_HOOK_FREEZE_IN_FENTRY : ND_HOOK_IOCOST_IN_FENTRY);
 	from = now_ns;
 	now_ns += random_below(1000);
-	on_wait_out((u64)&memory[i], 1, ND_HOOK_FREEZE_OUT_FEXIT);
-	lives[i].freeze_ns += now_ns - from;
+	on_wait_out((u64)&memory[i], freeze,
+		    freeze ? ND_HOOK_FREEZE_OUT_FEXIT : ND_HOOK_IOCOST_OUT_FEXIT);
+	if (freeze)
+		lives[i].freeze_ns += now_ns - from;
+	else
+		lives[i].iocost_ns += now_ns - from;
 	waited++;
 }
 
@@ -192,7 +197,7 @@ static void start_request(u32 i)
 	l->state = STARTED;
 	l->start_ns = now_ns;
 	if (l->zone_ns && !l->freeze_ns)
-		l->freeze_ns = (now_ns - l->zone_ns) | ND_FOR_ZONE;
+		l->freeze_ns = (now_ns - l->zone_ns - l->iocost_ns) | ND_FOR_ZONE;
 	l->count = 1;
 	l->oldest_ns = l->submit_ns;
 }
@@ -244,6 +249,7 @@ static void set_up_and_end(u32 i)
 	if (!s.waits.start_ns)
 		lost++;
 	else if (s.start_ns != l->start_ns || s.waits.bio_ns != l->bio_ns ||
+		 s.waits.iocost_ns != l->iocost_ns ||
 		 s.waits.submit_ns != l->submit_ns || s.waits.freeze_ns != l->freeze_ns ||
 		 (s.waits.also ^ bios) & mask)
 		wrong++;
@@ -254,6 +260,12 @@ static void set_up_and_end(u32 i)
 		on_bio_gone((u64)&memory[n], ND_HOOK_BIO_DONE_BTF);
 		lives[n].state = FREE;
 	}
+}
+
+/* A bio waits for a frozen queue, then for its zone, then for io.cost. */
+static int may_enter(u32 i)
+{
+	return !lives[i].zone_ns && !lives[i].iocost_ns;
 }
 
 static void step(void)
@@ -270,11 +282,13 @@ static void step(void)
 		lives[i].task = DISPATCHER;
 		break;
 	case QUEUED:
-		if (!lives[i].zone_ns && random_below(10) == 0) {
-			wait_for_thaw(i);
-		} else if (!lives[i].zone_ns && random_below(10) == 0) {
+		if (may_enter(i) && random_below(10) == 0) {
+			wait_for(i, 1);
+		} else if (may_enter(i) && random_below(10) == 0) {
 			plug(i);
-		} else if (!lives[i].zone_ns && memory[i].bi_iter.bi_size > BLOCK && lives[other].state == FREE &&
+		} else if (random_below(10) == 0) {
+			wait_for(i, 0);
+		} else if (may_enter(i) && memory[i].bi_iter.bi_size > BLOCK && lives[other].state == FREE &&
 			   random_below(8) == 0) {
 			split(i, other);
 		} else if (random_below(30) == 0) { /* multipath: another task queues it again */

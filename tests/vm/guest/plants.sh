@@ -287,8 +287,7 @@ failover() {
     done
     wait $!
     stop
-    "$NVME_DEEP" trace --from "$case_dir/path-failover.nvd" --json --pair --stages=full >"$case_dir/commands.out" 2>"$case_dir/commands.err"
-    echo 0 >"$case_dir/commands.status"
+    refused commands "$NVME_DEEP" trace --from "$case_dir/path-failover.nvd" --json --pair --stages=full
     nvme disconnect --nqn=lab
 }
 

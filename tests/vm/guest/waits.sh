@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Waits before the request, each with a cause that is known: a limit of a cgroup, a queue with four
-# tags, a queue that is frozen for a change of its scheduler, writeback throttling, io.cost. Also bios
+# tags, a queue that is frozen for a change of its scheduler, writeback throttling, io.cost, zones. Also bios
 # that are split and merged, commands that have none, bios that may not wait, and a retry.
 . "$(dirname "$0")/lib.sh"
 
@@ -51,8 +51,7 @@ load split --filename="/dev/$dev" --rw=read --bs=4m --size=64m --ioengine=psync
 load merged --filename="/dev/$dev" --rw=write --bs=4k --size=4m --ioengine=psync --direct=0 --end_fsync=1
 stat_of after "$dev"
 stop
-"$NVME_DEEP" latency --from "$case_dir/file.ndr" --stages=full --json >"$case_dir/recorded.out" 2>"$case_dir/recorded.err"
-echo 0 >"$case_dir/recorded.status"
+refused recorded "$NVME_DEEP" latency --from "$case_dir/file.ndr" --stages=full --json
 
 # 16 reads at a time, each behind the former one: blk-mq merges them
 begin merges
@@ -61,8 +60,7 @@ traced
 load reads --filename="/dev/$dev" --rw=read --bs=4k --size=4m --ioengine=libaio --iodepth=16 --iodepth_batch=16 \
     --iodepth_batch_complete_min=16 --number_ios=320
 stop
-"$NVME_DEEP" trace --from "$case_dir/file.ndr" --json --pair --stages=full >"$case_dir/merged.out" 2>"$case_dir/merged.err"
-echo 0 >"$case_dir/merged.status"
+refused merged "$NVME_DEEP" trace --from "$case_dir/file.ndr" --json --pair --stages=full
 
 begin throttle
 echo "$number riops=60" >$top/limited/io.max
@@ -151,6 +149,16 @@ load writes --filename="/dev/$zoned" --rw=write --bs=4k --size=1g --ioengine=lib
     --zonemode=zbd --number_ios=60 --write_lat_log="$case_dir/each"
 stop
 cat "/sys/block/$zoned/queue/scheduler" >"$case_dir/scheduler"
+
+# Two zones at a time, with a scheduler. Large writes are split, and small ones that wait are merged.
+begin zones
+echo 0 >"/sys/block/$zoned/queue/nomerges"
+echo mq-deadline >"/sys/block/$zoned/queue/scheduler"
+two=(--filename="/dev/$zoned" --rw=write --size=64m --ioengine=libaio --numjobs=2 --offset_increment=64m --zonemode=zbd)
+alone nvme3
+load large "${two[@]}" --offset=64m --bs=1m --iodepth=4 --number_ios=8
+load small "${two[@]}" --offset=256m --bs=16k --iodepth=8 --number_ios=64
+stop
 
 begin iocost
 if echo "$number enable=1 ctrl=user rpct=0 wpct=0 min=100 max=100" >$top/io.cost.qos &&

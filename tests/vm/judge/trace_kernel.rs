@@ -315,7 +315,7 @@ pub fn assert_kinds_as_the_kernel(outcome: &Outcome, case: &str, run: &TraceRun,
 fn assert_at_the_same_time(mut apart: Vec<u64>, what: &str) {
     apart.sort_unstable();
     let most = if apart.len() < 10 {
-        500_000_000
+        100_000_000
     } else {
         2_000_000
     };

@@ -413,6 +413,29 @@ fn writes_wait_for_their_zone(outcome: &Outcome) {
     assert!(waited + skipped(&run) >= want - 2, "{waited} of {want}");
 }
 
+/// Two zones, a scheduler, writes that are split and others that are merged: each command has all its parts, and
+/// each byte is in one of them.
+fn writes_to_zones_are_split_and_merged(outcome: &Outcome) {
+    let case = "zones";
+    let run = ToolRun::read(outcome, case, "commands");
+    run.assert_exact(case);
+    assert_sums(&run, case);
+    no_bio_was_missed(&run, case);
+    let row = run.row("write");
+    only(row, &["zone"]);
+    assert_eq!(fio_counts(outcome, case)[1], 16 + 128);
+    assert_eq!(number(row, "bytes"), (16 << 20) + (128 << 14), "{row}");
+    let of = |holds: &dyn Fn(&Value) -> bool| {
+        let found = run.commands.iter().filter(|command| holds(command));
+        found.count()
+    };
+    let is_larger = of(&|c| text(c, "opcode") == "write" && number(c, "bytes") > 1 << 19);
+    assert_eq!(is_larger, 0, "the controller takes 512 KiB");
+    assert!(of(&|c| c["bios"].as_u64() > Some(1)) > 0, "merged");
+    let has_plugs = !["5.10", "6.1"].contains(&outcome.kernel());
+    assert_eq!(sum(row, "zone") > 0, has_plugs, "{row}");
+}
+
 fn everything(outcome: &Outcome) {
     without_a_cause_no_command_waits(outcome);
     merged_bios_are_counted(outcome);
@@ -427,6 +450,7 @@ fn everything(outcome: &Outcome) {
     a_bio_that_may_not_wait_has_no_wait(outcome);
     a_retry_has_no_wait_of_its_own(outcome);
     writes_wait_for_their_zone(outcome);
+    writes_to_zones_are_split_and_merged(outcome);
 }
 
 /// On PREEMPT_RT functions have no trampolines: what lies between the bio and its request is one part.
@@ -465,6 +489,7 @@ super::on_kernels! {
     a_bio_that_may_not_wait_has_no_wait_on_6_12 "6.12" WAITS a_bio_that_may_not_wait_has_no_wait
     a_retry_has_no_wait_of_its_own_on_6_12 "6.12" WAITS a_retry_has_no_wait_of_its_own
     writes_wait_for_their_zone_on_6_12 "6.12" WAITS writes_wait_for_their_zone
+    writes_to_zones_are_split_and_merged_on_6_12 "6.12" WAITS writes_to_zones_are_split_and_merged
     only_in_test_all_waits_before_the_request_on_5_10 "5.10" WAITS everything
     only_in_test_all_waits_before_the_request_on_6_1 "6.1" WAITS everything
     only_in_test_all_waits_before_the_request_on_7_x "7.x" WAITS with_the_event

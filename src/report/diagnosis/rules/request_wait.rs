@@ -68,8 +68,8 @@ fn measured(facts: &Facts, subject: Subject, before: &Before) -> Answer {
         "request-wait",
         &name,
         sentence(&name, &before.portion.range()),
-        "this part is not a wait for a limit of a cgroup, io.cost, writeback throttling, a tag, a zone or a frozen queue: look \
-         at io.latency of the cgroups",
+        "this part is not a wait for a limit of a cgroup, io.cost, writeback throttling, a tag or a frozen queue: look at \
+         io.latency of the cgroups, and at writes to zones (queue/zoned)",
     );
     Answer::cause(with_zoned(before.shown_in(cause), facts, before))
 }
