@@ -98,6 +98,20 @@ mod tests {
     use std::fs;
     use std::io::pipe;
     use std::os::fd::OwnedFd;
+    use std::thread;
+    use std::time::Duration;
+    use std::time::Instant;
+
+    /// Looks until the reader, which was closed, has gone. Another test may be starting a process: that has the
+    /// reader, too, until it executes its program.
+    fn look_until_it_has_gone(out: &mut Output) {
+        let begin = Instant::now();
+        while !out.has_failed() && begin.elapsed() < Duration::from_secs(10) {
+            out.look();
+            thread::yield_now();
+        }
+        assert!(out.has_failed());
+    }
 
     #[test]
     fn events_are_counted_by_their_first_lines() {
@@ -118,8 +132,10 @@ mod tests {
     #[test]
     fn what_a_reader_that_has_gone_misses_is_counted() {
         let (reader, writer) = pipe().unwrap();
+        let writer = File::from(OwnedFd::from(writer));
         drop(reader);
-        let mut out = Output::to(File::from(OwnedFd::from(writer)));
+        look_until_it_has_gone(&mut Output::to(writer.try_clone().unwrap()));
+        let mut out = Output::to(writer);
         assert_eq!(out.write(b"one\n  frame\ntwo\n"), 2);
         assert!(out.has_failed());
         assert_eq!(out.write(b"three\n"), 1);
@@ -133,8 +149,7 @@ mod tests {
         out.look();
         assert!(!out.has_failed());
         drop(reader);
-        out.look();
-        assert!(out.has_failed());
+        look_until_it_has_gone(&mut out);
         let mut file = Output::to(tempfile::tempfile().unwrap());
         file.look();
         assert!(!file.has_failed());
