@@ -130,19 +130,18 @@ impl Command {
 
     /// The observed stages, merged where a point was not observed.
     pub fn runs(&self) -> impl Iterator<Item = (Stages, u64)> {
-        let first = self.begins.trailing_zeros() as usize;
-        let mut at = first;
+        let mut begins = self.begins;
         std::iter::from_fn(move || {
-            let end = usize::from(self.end);
-            if at >= end {
+            if begins == 0 {
                 return None;
             }
-            let from = at;
-            at += 1;
-            while at < end && self.begins & 1 << at == 0 {
-                at += 1;
-            }
-            Some((Stages::range(from, at), self.ns[from]))
+            let from = begins.trailing_zeros() as usize;
+            begins &= begins - 1;
+            let end = match begins {
+                0 => usize::from(self.end),
+                next => next.trailing_zeros() as usize,
+            };
+            Some((Stages::range(from, end), self.ns[from]))
         })
     }
 
@@ -159,16 +158,29 @@ impl Command {
         any.then_some(sum)
     }
 
-    /// Time that is surely in these stages.
-    pub fn time_within(&self, stages: Stages) -> u64 {
-        let within = self.runs().filter(|(run, _)| stages.covers(*run));
-        within.map(|(_, ns)| ns).sum()
+    /// Time in these stages: the least, which is surely in them, and the most, that of all merged stages that
+    /// have a part of them.
+    pub fn time_bounds(&self, stages: Stages) -> (u64, u64) {
+        let (mut least, mut most) = (0, 0);
+        for (run, ns) in self.runs() {
+            if stages.meets(run) {
+                most += ns;
+                if stages.covers(run) {
+                    least += ns;
+                }
+            }
+        }
+        (least, most)
     }
 
-    /// Time that may be in these stages: that of all merged stages that have a part of them.
+    /// Time that is surely in these stages.
+    pub fn time_within(&self, stages: Stages) -> u64 {
+        self.time_bounds(stages).0
+    }
+
+    /// Time that may be in these stages.
     pub fn time_meeting(&self, stages: Stages) -> u64 {
-        let meeting = self.runs().filter(|(run, _)| stages.meets(*run));
-        meeting.map(|(_, ns)| ns).sum()
+        self.time_bounds(stages).1
     }
 
     /// All observed time.

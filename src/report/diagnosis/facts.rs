@@ -230,26 +230,27 @@ impl Facts {
 
     /// The part of the time of a subject's commands that is in these stages. `None`: it has no commands.
     pub fn portion(&self, subject: Subject, stages: Stages) -> Option<Portion> {
-        self.portion_of(&|| self.of_subject(subject), stages)
+        self.portion_of(self.of_subject(subject), stages)
     }
 
     /// The same for the commands of a stratum.
     pub fn portion_of_kind(&self, stratum: CommandClass, stages: Stages) -> Option<Portion> {
-        self.portion_of(&|| Box::new(self.of(stratum)), stages)
+        self.portion_of(self.of(stratum), stages)
     }
 
-    fn portion_of<'f>(
-        &'f self,
-        commands: &dyn Fn() -> Box<dyn Iterator<Item = &'f Command> + 'f>,
+    fn portion_of<'c>(
+        &self,
+        commands: impl Iterator<Item = &'c Command>,
         stages: Stages,
     ) -> Option<Portion> {
-        let sums = |value: &dyn Fn(&Command) -> u64| self.sums(commands(), value);
-        let whole = sums(&Command::total);
-        let share = |part: Vec<f64>| self.clock.share(&part, &whole);
+        let [whole, least, most] = self.clock.sums_of(commands, |command| {
+            let (least, most) = command.time_bounds(stages);
+            [command.total(), least, most].map(|ns| ns * self.commands.weight(command))
+        });
         Some(Portion {
             stages,
-            least: share(sums(&|c| c.time_within(stages)))?,
-            most: share(sums(&|c| c.time_meeting(stages)))?,
+            least: self.clock.share(&least, &whole)?,
+            most: self.clock.share(&most, &whole)?,
         })
     }
 

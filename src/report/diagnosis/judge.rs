@@ -79,8 +79,11 @@ pub fn obstacle(facts: &Facts, subject: Subject) -> Option<String> {
     }
     let all = facts.commands.seen;
     if all >= MIN_COMMANDS {
+        if subject == Subject::Machine {
+            return None;
+        }
         let own = facts.sum(facts.of_subject(subject), |_| 1) as u64;
-        let enough = subject == Subject::Machine || own >= MIN_COMMANDS;
+        let enough = own >= MIN_COMMANDS;
         return (!enough).then(|| format!("only {own} commands, and {MIN_COMMANDS} are needed"));
     }
     let without = facts.commands.without_points;

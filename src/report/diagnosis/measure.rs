@@ -200,9 +200,22 @@ impl TimeSlices {
         commands: impl Iterator<Item = &'c Command>,
         value: impl Fn(&Command) -> u64,
     ) -> Vec<f64> {
-        let mut sums = vec![0.0; self.count];
+        let [sums] = self.sums_of(commands, |command| [value(command)]);
+        sums
+    }
+
+    /// The same of several values.
+    pub fn sums_of<'c, const N: usize>(
+        &self,
+        commands: impl Iterator<Item = &'c Command>,
+        values: impl Fn(&Command) -> [u64; N],
+    ) -> [Vec<f64>; N] {
+        let mut sums = std::array::from_fn(|_| vec![0.0; self.count]);
         for command in commands {
-            sums[self.slice(command.end_ns)] += value(command) as f64;
+            let slice = self.slice(command.end_ns);
+            for (sums, value) in sums.iter_mut().zip(values(command)) {
+                sums[slice] += value as f64;
+            }
         }
         sums
     }

@@ -8,6 +8,7 @@ while read -r module; do insmod "/tmp/mods/$module" 2>/dev/null || true; done </
 modprobe mq-deadline 2>/dev/null || true
 file=$(disk nvme0)
 null=$(disk nvme1)
+echo 2 >"/sys/block/$null/queue/nomerges" # otherwise two adjacent requests may become one command
 top=/sys/fs/cgroup
 umount -R $top 2>/dev/null || true
 mount -t cgroup2 -o favordynmods none $top 2>/dev/null || mount -t cgroup2 none $top

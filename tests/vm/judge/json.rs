@@ -296,14 +296,12 @@ pub fn kernel_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
 /// without a value of `field`, and the kernel skipped a program for each of these. So without skipped
 /// programs they are equal.
 pub fn assert_groups(run: &ToolRun, field: &str, found: &[u64], want: &[u64], what: &str) {
-    assert_eq!(found.len(), want.len(), "{what}: {}", run.last);
-    assert!(
-        found.iter().zip(want).all(|(found, want)| found <= want),
-        "{what}: {}",
-        run.last
-    );
+    let said = || format!("{what}: {found:?} of {want:?}\n{}", run.last);
+    assert_eq!(found.len(), want.len(), "{}", said());
+    let mut pairs = found.iter().zip(want);
+    assert!(pairs.all(|(found, want)| found <= want), "{}", said());
     let lack = want.iter().sum::<u64>() - found.iter().sum::<u64>();
-    assert!(lack <= unknown(run, field), "{what}: {}", run.last);
+    assert!(lack <= unknown(run, field), "{}", said());
 }
 
 /// A group has what the kernel counted of it, in commands or bytes. What lacks is in the groups without a
@@ -313,7 +311,7 @@ pub fn assert_sum(run: &ToolRun, (field, unit): (&str, &str), found: u64, want: 
     let is_less = || found < want && want - found <= unknown_of(run, field, unit);
     assert!(
         found == want || is_less(),
-        "{what}: {found} of {want}: {}",
+        "{what}: {found} of {want}\n{}",
         run.last
     );
 }

@@ -216,7 +216,7 @@ fn patterns_of_submitters_are_those_of_fio(outcome: &Outcome) {
         let lacks = skipped_by(&report["ledger"]);
         assert!(
             have <= all && have + lacks >= all && (lacks > 0 || found == want),
-            "{name}: {out}"
+            "{name}: {found:?} of {want:?}, {lacks} skipped\n{out}"
         );
     }
     let text = outcome.text("mapped", "pattern_text.out");
