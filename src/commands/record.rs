@@ -67,15 +67,16 @@ fn fires(trigger: Trigger, what: &EventKind) -> Option<String> {
     }
 }
 
-/// Whether the event of this command can fire the trigger.
-fn may_fire(trigger: Trigger, record: &PairRecord<'_>) -> bool {
-    match trigger {
+/// Whether the event of this command can fire one of these triggers.
+#[inline(never)]
+fn may_fire(triggers: &[Trigger], record: &PairRecord<'_>) -> bool {
+    triggers.iter().any(|trigger| match *trigger {
         Trigger::Slow(least) => record
             .latency_ns()
             .is_some_and(|ns| Duration::from_nanos(ns) >= least),
         Trigger::Error => record.status().is_some_and(|status| status != 0),
         Trigger::Timeout | Trigger::Reset => false,
-    }
+    })
 }
 
 impl<'o> Writer<'o> {
@@ -129,7 +130,7 @@ impl Consumer for Writer<'_> {
 
     fn finished(&mut self, record: &PairRecord<'_>) -> bool {
         let watched = self.fired.is_empty() && !self.options.trigger.is_empty();
-        let may_fire = watched && self.options.trigger.iter().any(|t| may_fire(*t, record));
+        let may_fire = watched && may_fire(&self.options.trigger, record);
         !may_fire && self.file.finished(record)
     }
 

@@ -2,6 +2,9 @@
 //! Events on the way from the thread that reads them to the one that writes them.
 
 #[cfg(feature = "live")]
+use std::slice::from_ref;
+
+#[cfg(feature = "live")]
 use crate::abi::PairRecord;
 use crate::model::event::Event;
 
@@ -60,9 +63,10 @@ impl Batch {
     /// Adds a command. Returns true if it is the last one that fits.
     #[inline]
     pub fn push_finished(&mut self, record: &PairRecord<'_>) -> bool {
-        self.commands.push(*record.command);
+        // not push(), which copies it to the stack first
+        self.commands.extend_from_slice(from_ref(record.command));
         if let Some(times) = record.times {
-            self.times.push(*times);
+            self.times.extend_from_slice(from_ref(times));
         }
         self.commands.len() == EVENTS
     }

@@ -196,6 +196,8 @@ impl Builder {
         (0..COLUMNS).for_each(|column| self.rows.put(column, out));
         let content = self.parts.take(rows, out);
         self.rows.clear();
+        #[cfg(feature = "live")]
+        self.recent.forget();
         content
     }
 }

@@ -90,9 +90,8 @@ impl Default for Recent {
 }
 
 impl Recent {
-    #[cold]
-    #[inline(never)]
-    fn forget(&mut self) {
+    /// At the end of a block, whose dictionaries are gone then.
+    pub(super) fn forget(&mut self) {
         self.0.iter_mut().for_each(|known| known.has_times = None);
     }
 
@@ -132,9 +131,6 @@ impl Builder {
             return;
         };
         let rows = self.rows.rows();
-        if rows == 0 {
-            self.recent.forget();
-        }
         let at = Recent::place(command);
         let known = &self.recent.0[at];
         let (event, a, o) = (&record.end.event, record.submission, &record.end.outcome);

@@ -146,6 +146,8 @@ impl<C: Consumer> Feeder<C> {
         }
     }
 
+    // not within finished(), which runs for each command
+    #[inline(never)]
     fn changes(&mut self) -> Result<()> {
         match self.names.take_changes().map(<[_]>::to_vec) {
             Some(all) => self.item(&Item::Controllers(all)),
@@ -211,7 +213,9 @@ impl<C: Consumer> Feeder<C> {
     fn finished(&mut self, record: &PairRecord<'_>) -> Result<bool> {
         if let Some(namespace) = record.namespace() {
             self.names.learn(namespace);
-            self.changes()?;
+            if self.names.has_changes() {
+                self.changes()?;
+            }
         }
         let taken = self.consumer.finished(record);
         if taken && C::SHOWS {

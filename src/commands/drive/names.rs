@@ -153,6 +153,12 @@ impl Names {
         self.controllers = controllers;
     }
 
+    /// Whether the controllers have changed since the last call of [`take_changes`](Self::take_changes).
+    #[inline]
+    pub const fn has_changes(&self) -> bool {
+        self.changed
+    }
+
     /// The controllers, if they have changed since the last call.
     pub fn take_changes(&mut self) -> Option<&[ControllerInfo]> {
         let changed = self.changed;

@@ -142,17 +142,19 @@ fn what_is_recorded_of_records_is_what_their_events_are() {
     }
 }
 
-/// The most user instructions of a command: without compression, and with it.
-const COSTS: [(&str, u64); 2] = [("--no-compress", 600), ("", 850)];
+/// The most user instructions of a command: without compression, and with it. A CPU without AVX2 takes
+/// more to transpose the columns.
+const COSTS: [(&str, u64); 2] = [("--no-compress", 500), ("", 800)];
+const WITHOUT_AVX2: u64 = 60;
 
 /// Bytes of a record in the ring.
 const BYTES: u64 = 192;
 const TEST: &str =
-    "commands::record::tests::a_command_costs_at_most_600_instructions_and_850_with_compression";
+    "commands::record::tests::a_command_costs_at_most_500_instructions_and_800_with_compression";
 
 #[test]
 #[ignore = "needs valgrind and a release build; a part of make test-all"]
-fn a_command_costs_at_most_600_instructions_and_850_with_compression() {
+fn a_command_costs_at_most_500_instructions_and_800_with_compression() {
     if let Some(task) = valgrind::task() {
         // as many commands at a time as come in 20 ms
         let (commands, words) = task.split_once(' ').unwrap();
@@ -167,6 +169,11 @@ fn a_command_costs_at_most_600_instructions_and_850_with_compression() {
     let records: Vec<Vec<u8>> = (0..100_000).map(read_record).collect();
     ring_of(&dir.path().join("ring"), records.iter().map(Vec::as_slice));
     let mut over = false;
+    #[cfg(target_arch = "x86_64")]
+    let has_avx2 = is_x86_feature_detected!("avx2");
+    #[cfg(not(target_arch = "x86_64"))]
+    let has_avx2 = false;
+    let more = if has_avx2 { 0 } else { WITHOUT_AVX2 };
     for (words, most) in COSTS {
         let [few, many] = [20_000, 100_000].map(|commands| {
             valgrind::instructions_of_test(TEST, &format!("{commands} {words}"), dir.path())
@@ -181,7 +188,7 @@ fn a_command_costs_at_most_600_instructions_and_850_with_compression() {
             "{each:5} instructions, {:.1} bytes: record {words}",
             bytes as f64 / 1e5
         );
-        over |= each > most;
+        over |= each > most + more;
     }
     assert!(!over, "a command costs more than it may");
 }
