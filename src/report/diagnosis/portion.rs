@@ -105,7 +105,7 @@ impl Portion {
     pub fn range(&self) -> String {
         let percent = |share: &Share| (share.part * 100.0).round();
         let (least, most) = (percent(&self.least), percent(&self.most));
-        match self.is_exact() {
+        match self.is_exact() || least >= most {
             true => format!("{least} %"),
             false => format!("{least} to {most} %"),
         }
@@ -168,6 +168,7 @@ mod tests {
         assert_eq!(portion(0.0, 0.99).text(), "0 to 99 % of the time");
         assert_eq!(portion(0.98, 0.982).text(), "98 % [98, 98] of the time");
         assert_eq!(portion(0.98, 0.982).range(), "98 %");
+        assert_eq!(portion(0.947, 0.953).range(), "95 %");
         let text = "device has 0 to 99 % of the time: not observed apart from other stages";
         assert_eq!(portion(0.0, 0.99).undecided(), text);
     }
