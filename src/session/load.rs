@@ -356,14 +356,26 @@ pub fn create_rings(loaded: &Loaded, layout: &Layout) -> Result<Vec<MapHandle>> 
         .map(create)
         .collect::<libbpf_rs::Result<_>>()
         .map_err(Operation::CreateRings { bytes }.failed())?;
-    let groups = loaded.map("rings")?;
-    for (group, ring) in (0..groups.max_entries()).zip(rings.iter().cycle()) {
-        let ring = ring.as_fd().as_raw_fd().to_ne_bytes();
-        groups
-            .update(&group.to_ne_bytes(), &ring, MapFlags::ANY)
-            .map_err(Operation::AssignRings.failed())?;
-    }
+    assign_rings(&loaded.map("rings")?, &rings).map_err(Operation::AssignRings.failed())?;
     Ok(rings)
+}
+
+/// Assigns the rings to the groups of CPUs in turn. After an update of a map of maps the kernel waits until no
+/// program uses the former one, some 20 ms: once for a batch. Kernels before 5.13 have no batches of these.
+fn assign_rings(groups: &MapHandle, rings: &[MapHandle]) -> libbpf_rs::Result<()> {
+    let count = groups.max_entries();
+    let descriptor = |ring: &MapHandle| ring.as_fd().as_raw_fd().to_ne_bytes();
+    let keys: Vec<[u8; 4]> = (0..count).map(u32::to_ne_bytes).collect();
+    let values = rings.iter().map(descriptor).cycle().take(keys.len());
+    let values: Vec<[u8; 4]> = values.collect();
+    let any = MapFlags::ANY;
+    let batch = groups.update_batch(keys.as_flattened(), values.as_flattened(), count, any, any);
+    if batch.is_ok() {
+        return Ok(());
+    }
+    keys.iter()
+        .zip(&values)
+        .try_for_each(|(key, value)| groups.update(key, value, any))
 }
 
 #[cfg(test)]
