@@ -4,7 +4,7 @@
 Each export has 1 GiB that reads as zeroes and discards writes:
     hold       each 501st read is held for 700 ms (the NBD client of QEMU 7.2 may block all reads
                beside the last one of a batch; 501 is not a multiple of a number in flight)
-    late       reads beyond 256 KiB take 16 s, but not those of the last MiB: the kernel finds the
+    late       reads beyond 256 KiB take 26 s, but not those of the last MiB: the kernel finds the
                partition table at once
     discard    a trim takes 100 ms, and what begins beside a trim takes 8 ms more
 """
@@ -35,7 +35,7 @@ class Export:
     def delay(self, kind, offset):
         """Seconds for this request."""
         if self.rule == "late":
-            return 16 if kind == READ and 1 << 18 <= offset < SIZE - (1 << 20) else 0
+            return 26 if kind == READ and 1 << 18 <= offset < SIZE - (1 << 20) else 0
         if self.rule == "hold" and kind == READ:
             self.reads += 1
             return 0.7 if self.reads % 501 == 0 else BASE

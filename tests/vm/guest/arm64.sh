@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One boot for an arm64 kernel: methods.sh, then traces, stacks, recordings and the commands in flight.
-# nvme0 answers at once, nvme1 after 5 ms, nvme2 after 16 s, except for the partition table.
+# nvme0 answers at once, nvme1 after 5 ms, nvme2 after 26 s, except for the partition table.
 bash "$(dirname "$0")/methods.sh" || exit
 rm /tmp/never
 . "$(dirname "$0")/lib.sh"

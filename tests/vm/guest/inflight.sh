@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Commands that are stuck, each for another reason. nvme0 answers at once, nvme1 after 16 s, except
+# Commands that are stuck, each for another reason. nvme0 answers at once, nvme1 after 26 s, except
 # for the partition table. The driver's timeout is 60 s.
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
@@ -88,8 +88,8 @@ one_read 1 "$slow" 200
 in_flight nvme1 2
 sleep 2
 look held
-diagnosis
 refused held-twice "$NVME_DEEP" inflight --json 200ms 2
+diagnosis
 refused held-ctrl "$NVME_DEEP" inflight --json --ctrl nvme0
 refused held-old "$NVME_DEEP" inflight --json --age 1h --old
 wait
