@@ -67,7 +67,8 @@ fn fires(trigger: Trigger, what: &EventKind) -> Option<String> {
     }
 }
 
-/// Whether the event of this command can fire one of these triggers.
+/// Whether the event of this command can fire one of these triggers. Out of line: finished() runs for each command,
+/// and most runs have no trigger.
 #[inline(never)]
 fn may_fire(triggers: &[Trigger], record: &PairRecord<'_>) -> bool {
     triggers.iter().any(|trigger| match *trigger {

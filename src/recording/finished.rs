@@ -90,7 +90,7 @@ impl Default for Recent {
 }
 
 impl Recent {
-    /// At the end of a block, whose dictionaries are gone then.
+    /// Forgets all: a block has ended, and the numbers were those of its dictionaries.
     pub(super) fn forget(&mut self) {
         self.0.iter_mut().for_each(|known| known.has_times = None);
     }
@@ -302,12 +302,13 @@ mod tests {
     /// Words that are not part of the kind of a command, and two that are.
     const OFTEN: [usize; 13] = [0, 1, 3, 6, 7, 8, 15, 16, 17, 18, 20, 22, 4];
 
-    /// Records of a few kinds that differ in some words, with and without times.
-    fn records() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    /// Records of blocks, of a few kinds that differ in some words, with and without times. A kind may be in several
+    /// blocks, which number it anew.
+    fn blocks() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
         let kinds = vec((prop::array::uniform23(any::<u64>()), 0..0x220_u16), 1..4);
         let changes = vec((any::<Index>(), any::<u64>()), 0..4);
         let each = (any::<Index>(), changes, prop::bool::weighted(0.8), 0..60_u8);
-        (kinds, vec(each, 1..300)).prop_map(|(kinds, all)| {
+        (kinds, vec(vec(each, 1..300), 1..4)).prop_map(|(kinds, blocks)| {
             let one = |(kind, changes, has_times, rare): (Index, Vec<(Index, u64)>, bool, u8)| {
                 let (mut words, pattern) = *kind.get(&kinds);
                 for (at, value) in changes {
@@ -322,13 +323,14 @@ mod tests {
                 bytes.truncate(if has_times { 184 } else { 128 });
                 bytes
             };
-            all.into_iter().map(one).collect()
+            let block = |all: Vec<_>| all.into_iter().map(one).collect();
+            blocks.into_iter().map(block).collect()
         })
     }
 
     proptest! {
         #[test]
-        fn a_record_makes_the_same_block_as_its_event(blocks in vec(records(), 1..4)) {
+        fn a_record_makes_the_same_block_as_its_event(blocks in blocks()) {
             let (mut of_records, mut of_events) = (Builder::new(), Builder::new());
             let transports = Transports::default();
             for records in blocks {

@@ -89,7 +89,7 @@ impl<const N: usize> Tiles<N> {
         self.put_any(column, out);
     }
 
-    /// The same: record takes a tenth fewer instructions a command.
+    /// The same by AVX2: `record` takes a tenth fewer instructions per command.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     fn put_by_avx2(&self, column: usize, out: &mut Vec<u8>) {

@@ -361,7 +361,7 @@ pub fn create_rings(loaded: &Loaded, layout: &Layout) -> Result<Vec<MapHandle>> 
 }
 
 /// Assigns the rings to the groups of CPUs in turn. After an update of a map of maps the kernel waits until no
-/// program uses the former one, some 20 ms: once for a batch. Kernels before 5.13 have no batches of these.
+/// program uses the former one, some 20 ms: once for a batch. 5.10 refuses batches of these, 6.1 takes them.
 fn assign_rings(groups: &MapHandle, rings: &[MapHandle]) -> libbpf_rs::Result<()> {
     let count = groups.max_entries();
     let descriptor = |ring: &MapHandle| ring.as_fd().as_raw_fd().to_ne_bytes();

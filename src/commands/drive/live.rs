@@ -146,13 +146,19 @@ impl<C: Consumer> Feeder<C> {
         }
     }
 
-    // not within finished(), which runs for each command
-    #[inline(never)]
+    #[inline]
     fn changes(&mut self) -> Result<()> {
-        match self.names.take_changes().map(<[_]>::to_vec) {
-            Some(all) => self.item(&Item::Controllers(all)),
-            None => Ok(()),
+        if self.names.take_changed() {
+            return self.controllers();
         }
+        Ok(())
+    }
+
+    // out of line: finished() runs for each command, and the controllers rarely change
+    #[inline(never)]
+    fn controllers(&mut self) -> Result<()> {
+        let all = self.names.controllers().to_vec();
+        self.item(&Item::Controllers(all))
     }
 
     fn activity(&mut self, source: &dyn Source) -> Result<()> {
@@ -213,9 +219,7 @@ impl<C: Consumer> Feeder<C> {
     fn finished(&mut self, record: &PairRecord<'_>) -> Result<bool> {
         if let Some(namespace) = record.namespace() {
             self.names.learn(namespace);
-            if self.names.has_changes() {
-                self.changes()?;
-            }
+            self.changes()?;
         }
         let taken = self.consumer.finished(record);
         if taken && C::SHOWS {

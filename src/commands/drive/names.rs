@@ -3,6 +3,7 @@
 //! cgroups.
 
 use std::collections::HashMap;
+use std::mem::replace;
 
 use nvme_deep::machine::System;
 use nvme_deep::machine::cgroup_paths::CgroupPaths;
@@ -153,17 +154,15 @@ impl Names {
         self.controllers = controllers;
     }
 
-    /// Whether the controllers have changed since the last call of [`take_changes`](Self::take_changes).
-    #[inline]
-    pub const fn has_changes(&self) -> bool {
-        self.changed
+    /// The controllers.
+    pub fn controllers(&self) -> &[ControllerInfo] {
+        &self.controllers
     }
 
-    /// The controllers, if they have changed since the last call.
-    pub fn take_changes(&mut self) -> Option<&[ControllerInfo]> {
-        let changed = self.changed;
-        self.changed = false;
-        changed.then_some(&self.controllers)
+    /// Whether the controllers have changed since the last call.
+    #[inline]
+    pub const fn take_changed(&mut self) -> bool {
+        replace(&mut self.changed, false)
     }
 
     /// Bytes of a logical block of the namespace of a command, if known.

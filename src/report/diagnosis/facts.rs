@@ -215,8 +215,20 @@ impl Facts {
         commands: impl Iterator<Item = &'c Command>,
         value: impl Fn(&Command) -> u64,
     ) -> Vec<f64> {
-        let weighted = |c: &Command| value(c) * self.commands.weight(c);
-        self.clock.sums(commands, weighted)
+        let [sums] = self.sums_of(commands, |command| [value(command)]);
+        sums
+    }
+
+    /// The same of several values.
+    fn sums_of<'c, const N: usize>(
+        &self,
+        commands: impl Iterator<Item = &'c Command>,
+        values: impl Fn(&Command) -> [u64; N],
+    ) -> [Vec<f64>; N] {
+        self.clock.sums(commands, |command| {
+            let weight = self.commands.weight(command);
+            values(command).map(|value| value * weight)
+        })
     }
 
     /// The same in all.
@@ -243,9 +255,9 @@ impl Facts {
         commands: impl Iterator<Item = &'c Command>,
         stages: Stages,
     ) -> Option<Portion> {
-        let [whole, least, most] = self.clock.sums_of(commands, |command| {
+        let [whole, least, most] = self.sums_of(commands, |command| {
             let (least, most) = command.time_bounds(stages);
-            [command.total(), least, most].map(|ns| ns * self.commands.weight(command))
+            [command.total(), least, most]
         });
         Some(Portion {
             stages,

@@ -194,18 +194,8 @@ impl TimeSlices {
         })
     }
 
-    /// Values by slice: the sum over commands.
-    pub fn sums<'c>(
-        &self,
-        commands: impl Iterator<Item = &'c Command>,
-        value: impl Fn(&Command) -> u64,
-    ) -> Vec<f64> {
-        let [sums] = self.sums_of(commands, |command| [value(command)]);
-        sums
-    }
-
-    /// The same of several values.
-    pub fn sums_of<'c, const N: usize>(
+    /// Values by slice: the sums over commands.
+    pub fn sums<'c, const N: usize>(
         &self,
         commands: impl Iterator<Item = &'c Command>,
         values: impl Fn(&Command) -> [u64; N],
@@ -372,8 +362,7 @@ mod tests {
         let truth = sum(&part) / sum(&Command::total);
         let has = |commands: &&Vec<Command>| {
             let clock = TimeSlices::of(commands);
-            let parts = clock.sums(commands.iter(), part);
-            let all = clock.sums(commands.iter(), Command::total);
+            let [parts, all] = clock.sums(commands.iter(), |c| [part(c), c.total()]);
             let share = clock.share(&parts, &all).unwrap();
             assert!(share.low <= share.part && share.part <= share.high);
             share.low < truth && truth < share.high
