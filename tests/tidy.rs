@@ -231,7 +231,7 @@ const PLACES: [(&str, &[&str]); 20] = [
     ("httparse", &["src/metrics/request.rs"]),
     ("inferno", &["src/render/flamegraph.rs"]),
     ("libbpf_rs", &["src/session/"]),
-    ("libbpf_sys", &["src/machine/btf.rs", "src/session/"]),
+    ("libbpf_sys", &["src/session/"]),
     ("libc", &["src/machine/", "src/session/ticks.rs"]),
     ("owo_colors", &["src/render/theme.rs"]),
     ("itoa", &["src/render/trace/line/numbers.rs"]),

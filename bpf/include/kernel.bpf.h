@@ -28,10 +28,6 @@ struct nvme_command;
 /* The same for structs that are not relocated. */
 #define WIRE(typed, p, field) ((typed) ? (p)->field : BPF_PROBE_READ(p, field))
 
-struct timespec64 {
-	__s64 tv_sec;
-};
-
 struct cgroup_subsys_state;
 
 /* include/linux/cgroup-defs.h: of a task, by controller; without one, that of an ancestor. */

@@ -14,6 +14,16 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 #define HAVE_RDONLY_CAST bpf_ksym_exists(bpf_rdonly_cast)
 #endif
 
+/*
+ * Ids of types in the kernel's BTF. The enum is in the BTF that src/machine/reduced.rs makes for libbpf,
+ * whose own ids are others.
+ */
+enum nd_type_id {
+	ND_TYPE_ID_REQUEST = 1,
+	ND_TYPE_ID_TIMESPEC64,
+};
+#define TYPE_ID(name) bpf_core_enum_value(enum nd_type_id, ND_TYPE_ID_##name)
+
 /* Not relocated: the load has no offset. */
 struct nd_word {
 	u64 word;
@@ -30,7 +40,7 @@ static __always_inline u64 peek(u64 at, int typed)
 		/* Any type that begins with a 64-bit number is suitable. */
 		struct nd_word *any;
 
-		any = bpf_rdonly_cast((void *)at, bpf_core_type_id_kernel(struct timespec64));
+		any = bpf_rdonly_cast((void *)at, TYPE_ID(TIMESPEC64));
 		return any->word;
 	} else {
 		u64 word = 0;
@@ -51,7 +61,7 @@ static __always_inline u64 peek(u64 at, int typed)
 static __always_inline struct request *drop_trust(struct request *rq)
 {
 	if (HAVE_RDONLY_CAST)
-		return bpf_rdonly_cast(rq, bpf_core_type_id_kernel(struct request));
+		return bpf_rdonly_cast(rq, TYPE_ID(REQUEST));
 	return rq;
 }
 

@@ -1,40 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! BTF, read through libbpf. libbpf-rs does not read split (module) BTF, so this module uses
-//! libbpf's raw FFI. It contains nearly all of the crate's FFI calls.
+//! A reader of BTF (Documentation/bpf/btf.rst). It reads split (module) BTF too, which libbpf-rs does not,
+//! in a fifth of libbpf's instructions: each start of a tracer reads 150,000 types.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
-use std::ffi::CStr;
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
+use std::fs;
+use std::ops::Range;
 use std::path::Path;
-use std::ptr::NonNull;
-use std::ptr::null_mut;
-use std::slice::from_raw_parts;
+use std::rc::Rc;
 
-use libbpf_sys::btf;
-use libbpf_sys::btf__add_btf;
-use libbpf_sys::btf__find_by_name_kind;
-use libbpf_sys::btf__free;
-use libbpf_sys::btf__load_module_btf;
-use libbpf_sys::btf__load_vmlinux_btf;
-use libbpf_sys::btf__name_by_offset;
-use libbpf_sys::btf__parse;
-use libbpf_sys::btf__raw_data;
-use libbpf_sys::btf__type_by_id;
-use libbpf_sys::btf__type_cnt;
-use libbpf_sys::btf_member;
-use libbpf_sys::btf_type;
-
+use super::elf;
 use super::structure::Structure;
 
-const KIND_PTR: u32 = 2;
-const KIND_STRUCT: u32 = 4;
-const KIND_UNION: u32 = 5;
-const KIND_TYPEDEF: u32 = 8;
-const KIND_FUNC: u32 = 12;
-const KIND_FUNC_PROTO: u32 = 13;
+/// BTF_KIND_*, of include/uapi/linux/btf.h.
+pub(super) mod kind {
+    pub const INT: u32 = 1;
+    pub const PTR: u32 = 2;
+    pub const ARRAY: u32 = 3;
+    pub const STRUCT: u32 = 4;
+    pub const UNION: u32 = 5;
+    pub const ENUM: u32 = 6;
+    pub const FWD: u32 = 7;
+    pub const TYPEDEF: u32 = 8;
+    pub const VOLATILE: u32 = 9;
+    pub const CONST: u32 = 10;
+    pub const RESTRICT: u32 = 11;
+    pub const FUNC: u32 = 12;
+    pub const FUNC_PROTO: u32 = 13;
+    pub const VAR: u32 = 14;
+    pub const DATASEC: u32 = 15;
+    pub const FLOAT: u32 = 16;
+    pub const DECL_TAG: u32 = 17;
+    pub const TYPE_TAG: u32 = 18;
+    pub const ENUM64: u32 = 19;
+}
+
+/// The size of `struct btf_header`.
+pub(super) const HEADER: u32 = 24;
+/// The size of `struct btf_type`.
+const RECORD: usize = 12;
 
 /// A walk through nested structs. In a file, a struct may contain itself.
 #[derive(Default)]
@@ -54,10 +59,6 @@ impl Walk {
         true
     }
 }
-
-/// An owned BTF object. A module's object refers to the kernel image's, which must outlive it. The
-/// number is the id of its first type: lower ids belong to the image.
-pub struct Btf(NonNull<btf>, u32, RefCell<Found>);
 
 /// Ids by kind and name, of the names that were looked for: `None` if there is no such type.
 type Found = BTreeMap<u32, HashMap<String, Option<u32>>>;
@@ -79,9 +80,9 @@ impl Wanted<'_> {
         let names = |names: &[&str]| names.iter().map(|n| ((*n).to_owned(), None)).collect();
         let typedefs = self.tracepoints.iter().map(|t| (typedef_of(t), None));
         BTreeMap::from([
-            (KIND_FUNC, names(&self.functions)),
-            (KIND_TYPEDEF, typedefs.collect()),
-            (KIND_STRUCT, names(&self.structures)),
+            (kind::FUNC, names(&self.functions)),
+            (kind::TYPEDEF, typedefs.collect()),
+            (kind::STRUCT, names(&self.structures)),
         ])
     }
 }
@@ -91,180 +92,309 @@ fn typedef_of(tracepoint: &str) -> String {
     format!("btf_trace_{tracepoint}")
 }
 
-/// A cheap hash of a name: most types are skipped by it.
-fn mark(name: &[u8]) -> usize {
-    let last = name.last().copied().unwrap_or(0);
-    name.len() % 64 * 64 + usize::from(last) % 64
+/// Kinds and first bytes of names. They show quickly that a type is not one of those names.
+pub(super) struct Marks(Box<[bool; 4096]>);
+
+impl Marks {
+    pub fn of<'n>(names: impl Iterator<Item = (u32, &'n str)>) -> Self {
+        let mut marks = Box::new([false; 4096]);
+        for (kind, name) in names {
+            marks[Self::at(kind, name.as_bytes())] = true;
+        }
+        Self(marks)
+    }
+
+    /// Of the first four bytes of a name, or those before its end.
+    fn at(kind: u32, name: &[u8]) -> usize {
+        let head = name.first_chunk().copied().unwrap_or_else(|| {
+            let mut head = [0; 4];
+            head[..name.len()].copy_from_slice(name);
+            head
+        });
+        let head = u32::from_le_bytes(head);
+        // the highest bit of each byte that is 0, and of no byte before the first of them
+        let ends = head.wrapping_sub(0x0101_0101) & !head & 0x8080_8080;
+        let head = match ends.trailing_zeros() {
+            32 => head,
+            end => head & ((1 << (end - 7)) - 1),
+        };
+        (head.wrapping_mul(0x9e37_79b1).wrapping_add(kind << 27) >> 20) as usize
+    }
+
+    /// `text`: it begins with the name.
+    fn may_be(&self, kind: u32, text: &[u8]) -> bool {
+        self.0[Self::at(kind, text)]
+    }
+}
+
+/// A type: `struct btf_type`, and what follows it.
+#[derive(Clone, Copy)]
+pub(super) struct Record<'b> {
+    pub name: u32,
+    pub info: u32,
+    /// The size, or for a reference the type that it refers to.
+    pub size_or_type: u32,
+    pub rest: &'b [u8],
+}
+
+/// The 32-bit number at an offset.
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+    Some(u32::from_ne_bytes(bytes))
+}
+
+const fn kind_of(info: u32) -> u32 {
+    info >> 24 & 0x1f
+}
+
+/// The number of members, values or parameters.
+const fn count_of(info: u32) -> usize {
+    (info & 0xffff) as usize
+}
+
+/// The number of bytes after the record. `None`: a kind that is not known.
+const fn rest_of(info: u32) -> Option<usize> {
+    Some(match kind_of(info) {
+        kind::INT | kind::VAR | kind::DECL_TAG => 4,
+        kind::ARRAY => 12,
+        kind::STRUCT | kind::UNION | kind::DATASEC | kind::ENUM64 => 12 * count_of(info),
+        kind::ENUM | kind::FUNC_PROTO => 8 * count_of(info),
+        kind::PTR | kind::FWD | kind::TYPEDEF | kind::VOLATILE | kind::CONST => 0,
+        kind::RESTRICT | kind::FUNC | kind::FLOAT | kind::TYPE_TAG => 0,
+        _ => return None,
+    })
+}
+
+impl<'b> Record<'b> {
+    pub const fn kind(&self) -> u32 {
+        kind_of(self.info)
+    }
+
+    /// The words after the record, in groups.
+    pub fn groups<const N: usize>(&self) -> impl Iterator<Item = [u32; N]> + use<'b, N> {
+        let group = |bytes: &[u8]| {
+            let words = bytes.as_chunks::<4>().0;
+            std::array::from_fn(|at| u32::from_ne_bytes(words[at]))
+        };
+        self.rest.chunks_exact(4 * N).map(group)
+    }
+}
+
+/// Types of a kernel image, of a file, or of a module on top of the image's.
+pub struct Btf {
+    blob: Vec<u8>,
+    types: Range<usize>,
+    strings: Range<usize>,
+    /// Where each of its own types is, from the start of the types.
+    starts: Vec<u32>,
+    base: Option<Rc<Self>>,
+    /// The id of its first own type: lower ones belong to the base.
+    first: u32,
+    /// The offset of its first own string.
+    first_string: u32,
+    found: RefCell<Found>,
 }
 
 impl Btf {
     /// The BTF of the running kernel.
     pub fn vmlinux() -> Option<Self> {
-        // SAFETY: no arguments; returns null on failure, otherwise an object that the caller owns.
-        NonNull::new(unsafe { btf__load_vmlinux_btf() }).map(Self::of)
+        Self::of(fs::read("/sys/kernel/btf/vmlinux").ok()?, None)
     }
 
     /// The BTF of a loaded module, on top of the kernel image's.
-    pub fn module(name: &str, base: &Self) -> Option<Self> {
-        let name = CString::new(name).ok()?;
-        // SAFETY: `name` is NUL-terminated and lives through the call; `base` is a valid BTF object
-        // and outlives the result, because the caller drops it last.
-        let btf = NonNull::new(unsafe { btf__load_module_btf(name.as_ptr(), base.0.as_ptr()) })?;
-        Some(Self(btf, base.types(), RefCell::default()))
+    pub fn module(name: &str, base: &Rc<Self>) -> Option<Self> {
+        let blob = fs::read(Path::new("/sys/kernel/btf").join(name)).ok()?;
+        Self::of(blob, Some(Rc::clone(base)))
     }
 
-    /// The BTF of a file: raw, or the .BTF section of an ELF file.
-    pub fn parse(path: &Path) -> Option<Self> {
-        let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-        // SAFETY: `path` is NUL-terminated and lives through the call; no BTF.ext is requested.
-        let btf = NonNull::new(unsafe { btf__parse(path.as_ptr(), null_mut()) })?;
-        Some(Self::of(btf))
+    /// The BTF of a file: raw, or the .BTF section of an ELF file. Not split BTF, which refers to types
+    /// that are not in it.
+    pub fn parse(file: &[u8]) -> Option<Self> {
+        let blob = elf::section(file, ".BTF").unwrap_or(file);
+        Self::of(blob.to_vec(), None).filter(Self::refers_to_its_own)
     }
 
-    /// An object without a base.
-    fn of(btf: NonNull<btf>) -> Self {
-        Self(btf, 1, RefCell::default())
+    fn of(blob: Vec<u8>, base: Option<Rc<Self>>) -> Option<Self> {
+        let header = |at| word(&blob, at);
+        if blob.get(..2)? != 0xeb9f_u16.to_ne_bytes() {
+            return None;
+        }
+        let section = |offset, length| {
+            let start = header(4)?.checked_add(header(offset)?)? as usize;
+            let section = start..start.checked_add(header(length)? as usize)?;
+            blob.get(section.clone()).map(|_| section)
+        };
+        let (types, strings) = (section(8, 12)?, section(16, 20)?);
+        // each name ends
+        if strings.is_empty() || blob[strings.end - 1] != 0 {
+            return None;
+        }
+        let starts = starts(&blob[types.clone()])?;
+        Some(Self {
+            first: base.as_ref().map_or(1, |base| base.end()),
+            first_string: base.as_ref().map_or(0, |base| base.strings.len() as u32),
+            blob,
+            types,
+            strings,
+            starts,
+            base,
+            found: RefCell::default(),
+        })
     }
 
-    /// The number of types, including those of the base and `void`.
-    fn types(&self) -> u32 {
-        // SAFETY: a valid BTF object; libbpf only reads.
-        unsafe { btf__type_cnt(self.0.as_ptr()) }
+    /// The id after its last type.
+    fn end(&self) -> u32 {
+        self.first + self.starts.len() as u32
+    }
+
+    /// Whether all names and types that its types refer to are its own.
+    fn refers_to_its_own(&self) -> bool {
+        let (end, names) = (self.end(), self.strings.len() as u32);
+        (1..end).filter_map(|id| self.record(id)).all(|record| {
+            let typed = |id: u32| id < end;
+            record.name < names
+                && match record.kind() {
+                    kind::INT | kind::ENUM | kind::ENUM64 | kind::FWD | kind::FLOAT => true,
+                    kind::ARRAY => record.groups().all(|[of, index, _]| typed(of.max(index))),
+                    kind::STRUCT | kind::UNION => record
+                        .groups()
+                        .all(|[name, of, _]| name < names && typed(of)),
+                    kind::DATASEC => record.groups().all(|[of, _, _]| typed(of)),
+                    kind::FUNC_PROTO => {
+                        let all = |[name, of]: [u32; 2]| name < names && typed(of);
+                        typed(record.size_or_type) && record.groups().all(all)
+                    }
+                    _ => typed(record.size_or_type),
+                }
+        })
+    }
+
+    /// Its own types of these kinds whose names are marked, with kinds and names.
+    pub(super) fn marked<'b>(
+        &'b self,
+        kinds: &[u32],
+        marks: &'b Marks,
+    ) -> impl Iterator<Item = (u32, u32, &'b str)> + use<'b> {
+        let kinds = kinds.iter().fold(0_u32, |all, kind| all | 1 << kind);
+        let (types, strings) = (&self.blob[self.types.clone()], self.own_strings());
+        (self.first..)
+            .zip(&self.starts)
+            .filter_map(move |(id, &start)| {
+                let kind = kind_of(word(types, start as usize + 4)?);
+                if kinds >> kind & 1 == 0 {
+                    return None;
+                }
+                let name = word(types, start as usize)?.checked_sub(self.first_string)?;
+                let text = strings.get(name as usize..)?;
+                marks.may_be(kind, text).then(|| (id, kind, text_of(text)))
+            })
     }
 
     /// Looks for these types, in one pass. A look-up of one of them goes through all types of the kernel,
-    /// a million instructions. `base`: that of a module, which has been asked for the same types.
-    pub fn look_for(&self, wanted: &Wanted<'_>, base: Option<&Self>) {
+    /// a million instructions. The base of a module has been asked for the same types.
+    pub fn look_for(&self, wanted: &Wanted<'_>) {
         let mut found = wanted.to_find();
-        let mut marks = [false; 64 * 64];
-        for name in found.values().flat_map(HashMap::keys) {
-            marks[mark(name.as_bytes())] = true;
-        }
-        for id in self.1..self.types() {
-            let Some(of_kind) = self.kind_of(id).and_then(|(kind, _)| found.get_mut(&kind)) else {
-                continue;
-            };
-            let name = self.name_of(id).to_bytes();
-            if !marks[mark(name)] {
-                continue;
-            }
-            let entry = str::from_utf8(name).ok().and_then(|n| of_kind.get_mut(n));
+        let names = found
+            .iter()
+            .flat_map(|(kind, names)| names.keys().map(|name| (*kind, name.as_str())));
+        let marks = Marks::of(names);
+        let kinds: Vec<_> = found.keys().copied().collect();
+        for (id, kind, name) in self.marked(&kinds, &marks) {
+            let entry = found.get_mut(&kind).and_then(|of| of.get_mut(name));
             if let Some(entry) = entry.filter(|entry| entry.is_none()) {
                 *entry = Some(id);
             }
         }
-        for (kind, names) in found.iter_mut() {
+        for (kind, names) in &mut found {
             for (name, id) in names.iter_mut().filter(|(_, id)| id.is_none()) {
-                *id = base.and_then(|base| base.find(name, *kind));
+                *id = self.base.as_ref().and_then(|base| base.find(name, *kind));
             }
         }
-        self.2.replace(found);
+        self.found.replace(found);
     }
 
+    /// The first type of this name and kind: its own, else the base's.
     fn find(&self, name: &str, kind: u32) -> Option<u32> {
-        if let Some(found) = self.2.borrow().get(&kind).and_then(|of| of.get(name)) {
+        if let Some(found) = self.found.borrow().get(&kind).and_then(|of| of.get(name)) {
             return *found;
         }
-        // libbpf begins with the kernel image's types, some hundred thousand, which do not include
-        // the module's
-        if self.1 > 1 {
-            let own = (self.1..self.types()).find(|&id| self.is(id, name, kind));
-            if own.is_some() {
-                return own;
-            }
-        }
-        let name = CString::new(name).ok()?;
-        // SAFETY: a valid BTF object and a NUL-terminated name; libbpf only reads.
-        let id = unsafe { btf__find_by_name_kind(self.0.as_ptr(), name.as_ptr(), kind) };
-        u32::try_from(id).ok().filter(|&id| id > 0)
+        let marks = Marks::of([(kind, name)].into_iter());
+        let mut marked = self.marked(&[kind], &marks);
+        let own = marked.find_map(|(id, _, its)| (its == name).then_some(id));
+        own.or_else(|| self.base.as_ref()?.find(name, kind))
+    }
+
+    /// The id of a struct.
+    pub(super) fn id_of_struct(&self, name: &str) -> Option<u32> {
+        self.find(name, kind::STRUCT)
     }
 
     /// Whether it describes a function of this name.
     pub fn has_function(&self, name: &str) -> bool {
-        self.find(name, KIND_FUNC).is_some()
+        self.find(name, kind::FUNC).is_some()
     }
 
     /// The number of arguments of a tracepoint; `None` if it is not described.
     pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
-        let typedef = self.find(&typedef_of(name), KIND_TYPEDEF)?;
-        let pointer = self.referred(typedef)?;
-        let proto = self.referred(pointer)?;
-        let (kind, vlen) = self.kind_of(proto)?;
+        let typedef = self.find(&typedef_of(name), kind::TYPEDEF)?;
+        let pointer = self.record(typedef)?.size_or_type;
+        let proto = self.record(self.record(pointer)?.size_or_type)?;
         // the first parameter is the private data of the probe
-        (kind == KIND_FUNC_PROTO).then(|| vlen.saturating_sub(1))
+        (proto.kind() == kind::FUNC_PROTO).then(|| count_of(proto.info).saturating_sub(1))
     }
 
-    fn raw_type(&self, id: u32) -> Option<NonNull<btf_type>> {
-        // SAFETY: a valid BTF object; returns null for an id out of range.
-        NonNull::new(unsafe { btf__type_by_id(self.0.as_ptr(), id) }.cast_mut())
-    }
-
-    fn is(&self, id: u32, name: &str, kind: u32) -> bool {
-        self.kind_of(id).is_some_and(|(k, _)| k == kind)
-            // SAFETY: valid while the object lives; the value is copied.
-            && self.raw_type(id).is_some_and(|t| self.name_at(unsafe { t.as_ref() }.name_off) == name)
-    }
-
-    /// Kind, and number of members or parameters.
-    fn kind_of(&self, id: u32) -> Option<(u32, usize)> {
-        // SAFETY: libbpf's pointer is valid and unchanged while the object lives; the value is
-        // copied.
-        let info = unsafe { self.raw_type(id)?.as_ref() }.info;
-        Some((info >> 24 & 0x1f, (info & 0xffff) as usize))
-    }
-
-    /// The size, or for a reference the type that it refers to.
-    fn size_or_type(&self, id: u32) -> Option<u32> {
-        // SAFETY: as above; both variants of the union are a u32.
-        Some(unsafe { self.raw_type(id)?.as_ref().__bindgen_anon_1.size })
-    }
-
-    fn referred(&self, id: u32) -> Option<u32> {
-        let (kind, _) = self.kind_of(id)?;
-        matches!(kind, KIND_PTR | KIND_TYPEDEF)
-            .then(|| self.size_or_type(id))
-            .flatten()
-    }
-
-    fn text_at(&self, offset: u32) -> &CStr {
-        // SAFETY: libbpf returns null or a NUL-terminated string that lives as long as the object.
-        let text = unsafe { btf__name_by_offset(self.0.as_ptr(), offset) };
-        if text.is_null() {
-            return c"";
+    /// The object that contains a type: this one or its base.
+    pub(super) fn owner(&self, id: u32) -> &Self {
+        match &self.base {
+            Some(base) if id < self.first => base,
+            _ => self,
         }
-        // SAFETY: not null, see above.
-        unsafe { CStr::from_ptr(text) }
     }
 
-    fn name_at(&self, offset: u32) -> &str {
-        self.text_at(offset).to_str().unwrap_or("")
+    pub(super) fn record(&self, id: u32) -> Option<Record<'_>> {
+        if id < self.first {
+            return self.base.as_ref()?.record(id);
+        }
+        let start = *self.starts.get((id - self.first) as usize)? as usize;
+        let at = self.blob[self.types.clone()].get(start..)?;
+        let info = word(at, 4)?;
+        Some(Record {
+            name: word(at, 0)?,
+            info,
+            size_or_type: word(at, 8)?,
+            rest: at.get(RECORD..RECORD + rest_of(info)?)?,
+        })
     }
 
-    /// The name of a type.
-    fn name_of(&self, id: u32) -> &CStr {
-        // SAFETY: valid while the object lives; the value is copied.
-        let offset = self.raw_type(id).map(|t| unsafe { t.as_ref() }.name_off);
-        self.text_at(offset.unwrap_or(0))
+    fn own_strings(&self) -> &[u8] {
+        &self.blob[self.strings.clone()]
+    }
+
+    /// The text at an offset; empty if there is none.
+    pub(super) fn text(&self, offset: u32) -> &str {
+        match (&self.base, offset.checked_sub(self.first_string)) {
+            (Some(base), None) => base.text(offset),
+            (_, own) => {
+                let own = own.and_then(|at| self.own_strings().get(at as usize..));
+                text_of(own.unwrap_or_default())
+            }
+        }
     }
 
     /// Name, type and offset in bits of each member; empty for types without members.
     fn members(&self, id: u32) -> Vec<(&str, u32, u32)> {
-        let Some((KIND_STRUCT | KIND_UNION, count)) = self.kind_of(id) else {
+        let is_struct = |r: &Record<'_>| matches!(r.kind(), kind::STRUCT | kind::UNION);
+        let Some(record) = self.record(id).filter(is_struct) else {
             return Vec::new();
         };
-        let Some(at) = self.raw_type(id) else {
-            return Vec::new();
+        // with bit fields, the upper byte is the size
+        let mask = if record.info >> 31 == 1 {
+            0xff_ffff
+        } else {
+            u32::MAX
         };
-        // SAFETY: a struct or union record is followed by its `count` members (BTF format,
-        // Documentation/bpf/btf.rst); libbpf has checked that they are there.
-        let members = unsafe { from_raw_parts(at.as_ptr().add(1).cast::<btf_member>(), count) };
-        // SAFETY: valid while the object lives; the value is copied.
-        let bitfields = unsafe { at.as_ref() }.info >> 31 == 1;
-        let mask = if bitfields { 0xff_ffff } else { u32::MAX };
-        members
-            .iter()
-            .map(|m| (self.name_at(m.name_off), m.type_, m.offset & mask))
-            .collect()
+        let member = |[name, of, bits]: [u32; 3]| (self.text(name), of, bits & mask);
+        record.groups().map(member).collect()
     }
 
     fn collect(&self, id: u32, base: u32, walk: &mut Walk, into: &mut BTreeMap<String, u32>) {
@@ -284,9 +414,9 @@ impl Btf {
 
     /// The layout of a struct.
     pub fn structure(&self, name: &str) -> Option<Structure> {
-        let id = self.find(name, KIND_STRUCT)?;
+        let id = self.find(name, kind::STRUCT)?;
         let mut found = Structure {
-            size: self.size_or_type(id)?,
+            size: self.record(id)?.size_or_type,
             members: BTreeMap::new(),
         };
         self.collect(id, 0, &mut Walk::default(), &mut found.members);
@@ -296,7 +426,7 @@ impl Btf {
     /// Whether a struct has this path of nested members. Anonymous structs and unions may be in
     /// between.
     pub fn has_path(&self, name: &str, path: &[&str]) -> bool {
-        self.find(name, KIND_STRUCT)
+        self.find(name, kind::STRUCT)
             .is_some_and(|id| self.leads(id, path, &mut Walk::default()))
     }
 
@@ -314,109 +444,26 @@ impl Btf {
         walk.depth -= 1;
         found
     }
-
-    /// Adds all types of another object. Returns false on failure.
-    pub fn add(&mut self, other: &Self) -> bool {
-        self.2.get_mut().clear();
-        // SAFETY: two valid BTF objects; libbpf copies from the second into the first.
-        unsafe { btf__add_btf(self.0.as_ptr(), other.0.as_ptr()) >= 0 }
-    }
-
-    /// The whole object, in the format of a file.
-    pub fn bytes(&self) -> Option<Vec<u8>> {
-        let mut size = 0;
-        // SAFETY: a valid BTF object; returns null on failure, else `size` bytes that the object
-        // owns.
-        let data = unsafe { btf__raw_data(self.0.as_ptr(), &mut size) };
-        if data.is_null() {
-            return None;
-        }
-        // SAFETY: see above; the bytes are copied.
-        Some(unsafe { from_raw_parts(data.cast::<u8>(), size as usize) }.to_vec())
-    }
 }
 
-impl Drop for Btf {
-    fn drop(&mut self) {
-        // SAFETY: owned by `self`, and freed once.
-        unsafe { btf__free(self.0.as_ptr()) }
+/// Where each type is. `None` if one is cut or not known.
+fn starts(types: &[u8]) -> Option<Vec<u32>> {
+    // most kernels have a type per 30 bytes
+    let mut starts = Vec::with_capacity(types.len() / 24);
+    let mut at = 0;
+    while at < types.len() {
+        starts.push(u32::try_from(at).ok()?);
+        at += RECORD + rest_of(word(types, at + 4)?)?;
     }
+    (at == types.len()).then_some(starts)
 }
 
-/// Joins a base and the split BTF on top of it (a module's) into one object. The split BTF
-/// continues the base's numbering of types and string bytes, so the sections are concatenated.
-///
-/// `None` if either is not BTF.
-pub fn flatten(base: &[u8], split: &[u8]) -> Option<Vec<u8>> {
-    let (base, split) = (Parts::of(base)?, Parts::of(split)?);
-    let types = [base.types, split.types].concat();
-    let strings = [base.strings, split.strings].concat();
-    let (types_len, strings_len) = (
-        u32::try_from(types.len()).ok()?,
-        u32::try_from(strings.len()).ok()?,
-    );
-    let header: [u32; 5] = [24, 0, types_len, types_len, strings_len];
-    let mut flat = base.magic.to_vec();
-    flat.extend(header.into_iter().flat_map(u32::to_ne_bytes));
-    flat.extend(types);
-    flat.extend(strings);
-    Some(flat)
-}
-
-/// The sections of a BTF blob (struct btf_header).
-struct Parts<'a> {
-    magic: &'a [u8],
-    types: &'a [u8],
-    strings: &'a [u8],
-}
-
-impl<'a> Parts<'a> {
-    fn of(blob: &'a [u8]) -> Option<Self> {
-        let word = |at: usize| -> Option<usize> {
-            let bytes = blob.get(at..at + 4)?.try_into().ok()?;
-            usize::try_from(u32::from_ne_bytes(bytes)).ok()
-        };
-        if blob.get(..2)? != 0xeb9f_u16.to_ne_bytes() {
-            return None;
-        }
-        let data = blob.get(word(4)?..)?;
-        let section = |offset: usize, len: usize| data.get(offset..offset.checked_add(len)?);
-        Some(Self {
-            magic: &blob[..4],
-            types: section(word(8)?, word(12)?)?,
-            strings: section(word(16)?, word(20)?)?,
-        })
-    }
+/// The text before the first 0 byte; empty if it is not UTF-8.
+fn text_of(bytes: &[u8]) -> &str {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    str::from_utf8(&bytes[..end.unwrap_or(0)]).unwrap_or("")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn blob(types: &[u8], strings: &[u8]) -> Vec<u8> {
-        let mut blob = vec![0x9f, 0xeb, 1, 0];
-        let (t, s) = (types.len() as u32, strings.len() as u32);
-        blob.extend([24, 0, t, t, s].into_iter().flat_map(u32::to_ne_bytes));
-        blob.extend(types);
-        blob.extend(strings);
-        blob
-    }
-
-    #[test]
-    fn a_split_object_is_laid_behind_its_base() {
-        let flat = flatten(&blob(b"BASE", b"\0a\0"), &blob(b"MODULE", b"b\0")).unwrap();
-        assert_eq!(flat, blob(b"BASEMODULE", b"\0a\0b\0"));
-        assert_eq!(flatten(b"not", &blob(b"", b"")), None);
-    }
-
-    proptest! {
-        #[test]
-        fn no_bytes_make_it_panic(a: Vec<u8>, b in prop::collection::vec(any::<u8>(), 0..64)) {
-            let _ = flatten(&a, &b);
-            let mut headed = vec![0x9f, 0xeb, 1, 0];
-            headed.extend(&b);
-            let _ = flatten(&headed, &headed);
-        }
-    }
-}
+#[path = "btf_tests.rs"]
+mod tests;

@@ -265,11 +265,10 @@ impl System {
         Some(Untrusted::from(name))
     }
 
-    /// Whether the types of device mapper are described: it is built in, or its module has BTF and that is
-    /// read.
-    pub fn describes_device_mapper(&self, reads_modules: bool) -> bool {
+    /// Whether the types of device mapper are described: it is built in, or its module has BTF.
+    pub fn describes_device_mapper(&self) -> bool {
         let is_module = self.path("sys/module/dm_mod/initstate").exists();
-        !is_module || reads_modules && self.path("sys/kernel/btf/dm_mod").exists()
+        !is_module || self.path("sys/kernel/btf/dm_mod").exists()
     }
 
     /// The names of all NVMe disks.

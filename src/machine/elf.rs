@@ -144,6 +144,12 @@ fn probes(mut notes: &[u8]) -> BTreeMap<String, BTreeMap<String, usize>> {
     found
 }
 
+/// A section of an ELF file.
+pub fn section<'f>(file: &'f [u8], name: &str) -> Option<&'f [u8]> {
+    let file = object::File::parse(file).ok()?;
+    file.section_by_name(name)?.data().ok()
+}
+
 impl Symbols {
     /// Reads an executable.
     ///

@@ -11,6 +11,7 @@ use super::System;
 use super::btf::Btf;
 use super::btf::Wanted;
 use super::read_line;
+use super::reduced::IDS;
 use super::types::BtfError;
 use super::types::KernelBtf;
 use super::types::Types;
@@ -21,7 +22,6 @@ use crate::probe::catalog::Hook;
 use crate::probe::facts::KernelFacts;
 use crate::probe::facts::Lockdown;
 use crate::probe::facts::Preemption;
-use crate::probe::facts::TypeSource;
 
 /// How much to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +57,9 @@ impl System {
         may_use_module_btf: bool,
         look: Look,
     ) -> Result<(KernelFacts, Types), BtfError> {
-        let kernel = KernelBtf::load();
-        let types = self.types(&kernel, file, may_use_module_btf)?;
+        let mut kernel = KernelBtf::load();
+        kernel.look_for(&wanted());
+        let types = self.types(&mut kernel, file)?;
         let mut facts = KernelFacts {
             release: self.release(),
             vmlinux_btf: kernel.vmlinux.is_some(),
@@ -80,10 +81,9 @@ impl System {
         facts.threaded_interrupts = self.threaded_interrupts(facts.preemption);
         // 3acf8ace6823 (6.7); if there is BTF, a type shows it (see describe())
         facts.misses_counted = facts.is_at_least(6, 7);
-        let other = types.custom.as_ref().and_then(|c| Btf::parse(&c.path()));
-        let mut of_core = kernel.core().into_iter().chain(&other);
+        let mut of_core = kernel.core().into_iter().chain(&kernel.file);
         facts.no_generation = of_core.any(lacks_generation);
-        describe(&kernel, &types, &mut facts);
+        describe(&kernel, &mut facts);
         facts.events = self.events();
         let plain = facts.nvme_core_types.is_the_kernels() && may_use_module_btf;
         if look != Look::Brief || !plain {
@@ -203,13 +203,14 @@ fn takes_trampolines(image: &Btf) -> bool {
     image.has_function("register_ftrace_direct")
 }
 
-/// What describe() looks up.
+/// What is looked up in the kernel's BTF.
 fn wanted() -> Wanted<'static> {
     let mut wanted = Wanted {
         functions: vec!["bpf_rdonly_cast", "register_ftrace_direct"],
         tracepoints: vec!["block_rq_issue"],
         structures: vec!["bpf_link_info", "tp_transition_snapshot"],
     };
+    wanted.structures.extend(IDS.map(|(_, name)| name));
     for hook in &CATALOG {
         match hook.kind {
             AttachKind::TpBtf => wanted.tracepoints.push(hook.target.name()),
@@ -221,24 +222,16 @@ fn wanted() -> Wanted<'static> {
 }
 
 /// Adds what BTF contains of the catalog.
-fn describe(kernel: &KernelBtf, types: &Types, facts: &mut KernelFacts) {
+fn describe(kernel: &KernelBtf, facts: &mut KernelFacts) {
     let (mut functions, mut tracepoints) = (BTreeSet::new(), BTreeSet::new());
     // the user's file may describe a kernel without BTF
-    let file = match (&kernel.vmlinux, &types.core, &types.custom) {
-        (None, TypeSource::File(_), Some(custom)) => Btf::parse(&custom.path()),
-        _ => None,
-    };
-    let image = kernel.vmlinux.as_ref().or(file.as_ref());
+    let image = kernel.vmlinux.as_deref().or(kernel.file.as_ref());
     let Some(image) = image else { return };
     let home = |hook: &Hook| match hook.target.home() {
         Home::Block => image,
         Home::NvmeCore => kernel.core().unwrap_or(image),
         Home::NvmePci => kernel.pci().unwrap_or(image),
     };
-    let wanted = wanted();
-    image.look_for(&wanted, None);
-    let modules = [&kernel.core, &kernel.pci].into_iter().flatten();
-    modules.for_each(|module| module.look_for(&wanted, Some(image)));
     let mut asked = BTreeSet::new();
     for hook in &CATALOG {
         let (name, btf) = (hook.target.name(), home(hook));
@@ -316,11 +309,8 @@ mod tests {
 
     #[test]
     fn a_type_shows_the_guard_of_tracepoints() {
-        let root = TempDir::new().unwrap();
         let shown = |name: &str, fields: &[&str]| {
-            let path = root.path().join("btf");
-            fs::write(&path, btf_of(name, fields)).unwrap();
-            guards_by_srcu(&Btf::parse(&path).unwrap())
+            guards_by_srcu(&Btf::parse(&btf_of(name, fields)).unwrap())
         };
         let snapshot = "tp_transition_snapshot";
         // 7.3; 6.18; 5.10, where SRCU guards only tracepoints in the idle loop
@@ -332,11 +322,9 @@ mod tests {
 
     #[test]
     fn one_pass_finds_what_single_look_ups_find() {
-        let root = TempDir::new().unwrap();
-        let path = root.path().join("btf");
-        fs::write(&path, btf_of("bpf_link_info", &["perf_event"])).unwrap();
+        let file = Btf::parse(&btf_of("bpf_link_info", &["perf_event"]));
         // and this machine's, if it has any
-        for image in [Btf::parse(&path), Btf::vmlinux()].into_iter().flatten() {
+        for image in [file, Btf::vmlinux()].into_iter().flatten() {
             let wanted = wanted();
             let all = || -> Vec<bool> {
                 let functions = wanted.functions.iter().map(|n| image.has_function(n));
@@ -348,7 +336,7 @@ mod tests {
             };
             let single = all();
             assert!(single.iter().any(|found| *found));
-            image.look_for(&wanted, None);
+            image.look_for(&wanted);
             assert_eq!(all(), single);
             assert!(!image.has_function("a name that was not looked for"));
         }
@@ -356,11 +344,8 @@ mod tests {
 
     #[test]
     fn a_type_shows_whether_commands_have_a_generation() {
-        let root = TempDir::new().unwrap();
         let lacks = |name: &str, fields: &[&str]| {
-            let path = root.path().join("btf");
-            fs::write(&path, btf_of(name, fields)).unwrap();
-            lacks_generation(&Btf::parse(&path).unwrap())
+            lacks_generation(&Btf::parse(&btf_of(name, fields)).unwrap())
         };
         assert!(lacks("nvme_request", &["cmd", "result", "retries"]));
         assert!(!lacks("nvme_request", &["cmd", "result", "genctr"]));

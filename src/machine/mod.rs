@@ -35,6 +35,8 @@ pub mod overview;
 mod preemption;
 pub mod process;
 #[cfg(feature = "live")]
+pub mod reduced;
+#[cfg(feature = "live")]
 pub mod spdk;
 pub mod structure;
 pub mod sysfs;

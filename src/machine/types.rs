@@ -9,13 +9,15 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use rustix::fs::MemfdFlags;
 use rustix::fs::memfd_create;
 
 use super::System;
 use super::btf::Btf;
-use super::btf::flatten;
+use super::btf::Wanted;
+use super::reduced::reduced;
 use super::structure::Structure;
 use crate::model::untrusted::printable;
 use crate::probe::facts::TypeSource;
@@ -72,15 +74,15 @@ struct Shipped {
 
 include!(concat!(env!("OUT_DIR"), "/shipped_btf.rs"));
 
+/// Modules beside the driver's whose types the programs read.
+const DEVICE_MAPPER: [&str; 2] = ["dm_mod", "dm_crypt"];
+
 /// Why no BTF can be given to libbpf. Most of it is about the user's file, at `path`.
 #[derive(Debug, thiserror::Error)]
 pub enum BtfError {
     /// A file in memory could not be made.
     #[error("no memory file for BTF")]
     NoMemoryFile(#[source] io::Error),
-    /// libbpf could not join the kernel's types and others.
-    #[error("the kernel's BTF and the file's can't be joined")]
-    NotJoined,
     /// The file cannot be read.
     #[error("--btf {path}")]
     Unreadable {
@@ -182,39 +184,66 @@ pub struct Types {
     pub core: TypeSource,
     /// Where the PCI driver's types come from.
     pub pci: TypeSource,
-    /// BTF for libbpf to use; `None` if libbpf finds the kernel's.
+    /// BTF for libbpf to use; `None` if there is none.
     pub custom: Option<CustomBtf>,
     /// Why the user's file is not used, although it fits.
     pub remark: Option<String>,
 }
 
-/// The running kernel's BTF: modules and image. The modules' objects refer to the image's, so the
-/// image is the last field: fields are dropped in this order.
+/// The running kernel's BTF, and that of a file beside it.
 pub(super) struct KernelBtf {
     pub core: Option<Btf>,
     pub pci: Option<Btf>,
-    pub vmlinux: Option<Btf>,
+    pub vmlinux: Option<Rc<Btf>>,
+    /// A file of btf/ or the user's, if it is used.
+    pub file: Option<Btf>,
 }
 
 impl KernelBtf {
     pub fn load() -> Self {
-        let vmlinux = Btf::vmlinux();
-        let module = |name| vmlinux.as_ref().and_then(|base| Btf::module(name, base));
+        let vmlinux = Btf::vmlinux().map(Rc::new);
+        let module = |name| Btf::module(name, vmlinux.as_ref()?);
         Self {
             core: module("nvme_core"),
             pci: module("nvme"),
+            file: None,
             vmlinux,
         }
+    }
+
+    /// Looks for these types in each.
+    pub fn look_for(&self, wanted: &Wanted<'_>) {
+        // the modules' use what the image's found
+        let all = [
+            self.vmlinux.as_deref(),
+            self.core.as_ref(),
+            self.pci.as_ref(),
+        ];
+        let all = all.into_iter().flatten();
+        all.for_each(|btf| btf.look_for(wanted));
+    }
+
+    /// BTF for libbpf: of the types that the programs read. `None` if nothing is described.
+    fn for_libbpf(&self) -> Result<Option<CustomBtf>, BtfError> {
+        let image = self.vmlinux.as_deref();
+        let module = |name| Btf::module(name, self.vmlinux.as_ref()?);
+        let others = DEVICE_MAPPER.map(module);
+        let driver = [image, self.core.as_ref(), self.pci.as_ref()];
+        let others = others.iter().map(Option::as_ref);
+        let all = driver.into_iter().chain(others).chain([self.file.as_ref()]);
+        let all: Vec<_> = all.flatten().collect();
+        let bytes = (!all.is_empty()).then(|| reduced(&all, image));
+        bytes.map(|bytes| CustomBtf::new(&bytes)).transpose()
     }
 
     /// The BTF that describes nvme_core. Split BTF includes its base, so a built-in driver and a
     /// module are handled alike.
     pub fn core(&self) -> Option<&Btf> {
-        self.core.as_ref().or(self.vmlinux.as_ref())
+        self.core.as_ref().or(self.vmlinux.as_deref())
     }
 
     pub fn pci(&self) -> Option<&Btf> {
-        self.pci.as_ref().or(self.vmlinux.as_ref())
+        self.pci.as_ref().or(self.vmlinux.as_deref())
     }
 }
 
@@ -232,34 +261,35 @@ impl Layouts {
     /// # Errors
     /// If the file cannot be read, or has no BTF.
     pub fn load(system: &System, file: Option<&Path>) -> Result<Self, BtfError> {
-        let parse = |path: &Path| {
-            let bytes = fs::read(path).map_err(|source| BtfError::Unreadable {
-                path: path.to_owned(),
-                source,
-            })?;
-            let bytes = bytes.len();
-            let path = path.to_owned();
-            Btf::parse(&path).ok_or(BtfError::NoBtf { path, bytes })
-        };
-        let shipped = system.shipped().map(|shipped| -> Result<_, BtfError> {
-            let object = CustomBtf::new(shipped.object)?;
-            Ok(Btf::parse(&object.path()))
-        });
         Ok(Self {
-            file: file.map(parse).transpose()?,
+            file: file.map(read).transpose()?,
             kernel: KernelBtf::load(),
-            shipped: shipped.transpose()?.flatten(),
+            shipped: system.shipped().and_then(|s| Btf::parse(s.object)),
         })
     }
 
     /// The layout of a struct.
     pub fn of(&self, name: &str) -> Option<Structure> {
-        let KernelBtf { core, pci, vmlinux } = &self.kernel;
-        let all = [&self.file, core, pci, vmlinux, &self.shipped];
-        let all = all.into_iter().flatten();
-        let mut found = all.filter_map(|btf| btf.structure(name));
-        found.next()
+        let kernel = &self.kernel;
+        let (core, pci) = (kernel.core.as_ref(), kernel.pci.as_ref());
+        let (file, shipped) = (self.file.as_ref(), self.shipped.as_ref());
+        let all = [file, core, pci, kernel.vmlinux.as_deref(), shipped];
+        all.into_iter()
+            .flatten()
+            .find_map(|btf| btf.structure(name))
     }
+}
+
+/// Reads the user's file.
+fn read(path: &Path) -> Result<Btf, BtfError> {
+    let bytes = fs::read(path).map_err(|source| BtfError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    Btf::parse(&bytes).ok_or_else(|| BtfError::NoBtf {
+        path: path.to_owned(),
+        bytes: bytes.len(),
+    })
 }
 
 fn complete(btf: &Btf, structs: &[(&str, &[&str])]) -> bool {
@@ -318,15 +348,14 @@ impl System {
             .find(|s| s.nvme_core == core && pci.as_deref().is_none_or(|id| id == s.nvme))
     }
 
-    /// Chooses the source of the driver's types. `may_use_module_btf`: libbpf can find module BTF.
+    /// Chooses the source of the driver's types. A file that is used becomes a part of `kernel`.
     ///
     /// # Errors
     /// If the user's file cannot be read, lacks needed types, or does not fit.
     pub(super) fn types(
         &self,
-        kernel: &KernelBtf,
+        kernel: &mut KernelBtf,
         file: Option<&Path>,
-        may_use_module_btf: bool,
     ) -> Result<Types, BtfError> {
         let of = |btf: Option<&Btf>, module: &Option<Btf>, structs| match btf {
             Some(btf) if complete(btf, structs) && module.is_some() => TypeSource::Module,
@@ -339,61 +368,33 @@ impl System {
             ..Types::default()
         };
         if let Some(path) = file {
-            return from_file(path, kernel, own);
-        }
-        if own.core == TypeSource::Module && !may_use_module_btf {
-            own.custom = self.flat_module(kernel);
+            from_file(path, kernel, &mut own)?;
         } else if own.core == TypeSource::None
             && let (Some(shipped), Some(_)) = (self.shipped(), &kernel.vmlinux)
         {
-            let object = CustomBtf::new(shipped.object)?;
-            if let Some(small) = Btf::parse(&object.path()) {
-                own.custom = Some(merged(&small)?);
+            kernel.file = Btf::parse(shipped.object);
+            if kernel.file.is_some() {
                 let source = || TypeSource::Shipped(shipped.release.to_owned());
                 own.core = source();
                 own.pci = source();
             }
         }
+        own.custom = kernel.for_libbpf()?;
         Ok(own)
     }
-
-    /// Joins the kernel's BTF and that of a module, for processes that may not look up module BTF:
-    /// the files in /sys/kernel/btf are readable by all users.
-    fn flat_module(&self, kernel: &KernelBtf) -> Option<CustomBtf> {
-        // nvme.ko repeats nvme_core's types, and adds its own
-        let pci_has_all = kernel.pci.as_ref().is_some_and(|b| complete(b, &CORE));
-        let module = if pci_has_all { "nvme" } else { "nvme_core" };
-        let read = |name: &str| fs::read(self.path(&format!("sys/kernel/btf/{name}"))).ok();
-        CustomBtf::new(&flatten(&read("vmlinux")?, &read(module)?)?).ok()
-    }
 }
 
-/// Joins the running kernel's types and these.
-fn merged(more: &Btf) -> Result<CustomBtf, BtfError> {
-    let all = Btf::vmlinux().and_then(|mut all| all.add(more).then_some(all));
-    let bytes = all.and_then(|all| all.bytes());
-    CustomBtf::new(&bytes.ok_or(BtfError::NotJoined)?)
-}
-
-fn from_file(path: &Path, kernel: &KernelBtf, own: Types) -> Result<Types, BtfError> {
+/// Uses the user's file, if the kernel does not describe the driver.
+fn from_file(path: &Path, kernel: &mut KernelBtf, own: &mut Types) -> Result<(), BtfError> {
     let shown = printable(path);
     let owned = || path.to_owned();
-    let bytes = fs::read(path).map_err(|source| BtfError::Unreadable {
-        path: owned(),
-        source,
-    })?;
-    let file = Btf::parse(path).ok_or_else(|| BtfError::NoBtf {
-        path: owned(),
-        bytes: bytes.len(),
-    })?;
+    let file = read(path)?;
     if !complete(&file, &CORE) {
         return Err(BtfError::NoDriver { path: owned() });
     }
+    let image = kernel.vmlinux.as_deref();
     let misfit = [
-        kernel
-            .vmlinux
-            .as_ref()
-            .and_then(|k| differ(&file, k, &BLOCK)),
+        image.and_then(|k| differ(&file, k, &BLOCK)),
         kernel.core().and_then(|k| differ(&file, k, &CORE)),
         kernel.pci().and_then(|k| differ(&file, k, &PCI)),
     ];
@@ -404,31 +405,23 @@ fn from_file(path: &Path, kernel: &KernelBtf, own: Types) -> Result<Types, BtfEr
         });
     }
     if own.core.is_the_kernels() {
-        let remark =
-            format!("--btf {shown} fits, but the kernel has BTF of its own, which is used");
-        return Ok(Types {
-            remark: Some(remark),
-            ..own
-        });
+        own.remark = Some(format!(
+            "--btf {shown} fits, but the kernel has BTF of its own, which is used"
+        ));
+        return Ok(());
     }
-    let custom = if kernel.vmlinux.is_some() {
-        merged(&file)?
-    } else if complete(&file, &BLOCK) {
-        CustomBtf::new(&bytes)?
-    } else {
+    if image.is_none() && !complete(&file, &BLOCK) {
         return Err(BtfError::NoBlockLayer { path: owned() });
-    };
+    }
     let source = || TypeSource::File(shown.to_string());
-    Ok(Types {
-        core: source(),
-        pci: if complete(&file, &PCI) {
-            source()
-        } else {
-            TypeSource::None
-        },
-        custom: Some(custom),
-        remark: None,
-    })
+    own.core = source();
+    own.pci = if complete(&file, &PCI) {
+        source()
+    } else {
+        TypeSource::None
+    };
+    kernel.file = Some(file);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -125,17 +125,16 @@ fn cgroups_by_task(config: &Config<'_>) -> Option<&'static str> {
 }
 
 /// A remark if device mapper may hide submitters: its own types (drivers/md/dm-core.h) are not those that
-/// the programs read, or not described. libbpf reads no BTF of modules beside a file of types.
+/// the programs read, or not described.
 fn hidden_submitters(config: &Config<'_>, facts: &KernelFacts) -> Option<String> {
     if config.settings.who() != Who::Submitters {
         return None;
     }
     let system = config.system;
     let name = system.mapped_device()?;
-    let reads_modules = config.custom_btf.is_none() && facts.may_use_module_btf;
     let why = if !facts.is_at_least(5, 18) {
         "this needs Linux 5.18"
-    } else if !system.describes_device_mapper(reads_modules) {
+    } else if !system.describes_device_mapper() {
         "the BTF in use does not describe dm_mod"
     } else {
         return None;

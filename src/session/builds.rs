@@ -85,14 +85,25 @@ impl Build {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine;
+    use crate::machine::elf::section;
+    use crate::machine::reduced::READ;
+    use crate::machine::reduced::reduced;
     use bytemuck::Zeroable;
     use libbpf_rs::btf::Btf;
+    use libbpf_rs::btf::BtfType;
     use libbpf_rs::btf::HasSize;
     use libbpf_rs::btf::ReferencesType;
     use libbpf_rs::btf::types::DataSec;
+    use libbpf_rs::btf::types::Enum;
     use libbpf_rs::btf::types::Int;
+    use libbpf_rs::btf::types::Struct;
+    use libbpf_rs::btf::types::StructMember;
     use libbpf_rs::btf::types::Var;
     use std::collections::BTreeSet;
+    use std::ffi::OsStr;
+    use std::io::Write;
+    use tempfile::NamedTempFile;
 
     /// The build for these values, on a machine and for a run that lack some needs.
     fn with(change: impl Fn(&mut nd_config), lacks: &[Need]) -> &'static str {
@@ -216,6 +227,94 @@ mod tests {
             }
         }
         assert!(seen > BUILDS.len(), "{seen}");
+    }
+
+    /// The ids of the types that CO-RE relocations of an object begin with (`struct bpf_core_relo`).
+    fn relocated(object: &[u8]) -> BTreeSet<u32> {
+        let ext = section(object, ".BTF.ext").unwrap();
+        let word = |at: usize| u32::from_ne_bytes(ext[at..at + 4].try_into().unwrap());
+        // the third table of the header, after those of functions and lines
+        let mut at = (word(4) + word(24)) as usize;
+        let end = at + word(28) as usize;
+        let mut ids = BTreeSet::new();
+        if at == end {
+            return ids;
+        }
+        let bytes = word(at) as usize;
+        at += 4;
+        while at < end {
+            let count = word(at + 4) as usize;
+            at += 8;
+            ids.extend((0..count).map(|number| word(at + number * bytes + 4)));
+            at += count * bytes;
+        }
+        ids
+    }
+
+    /// The name of a type, without the suffix of a version of ours.
+    fn named(btf: &Btf<'_>, id: u32) -> String {
+        let of = btf.type_by_id::<BtfType<'_>>(id.into()).unwrap();
+        let name = of.name().unwrap().to_str().unwrap();
+        name.split("___").next().unwrap().to_owned()
+    }
+
+    /// libbpf is given the types in READ. It resolves "does this exist?" as no for any other.
+    #[test]
+    fn all_relocated_types_are_in_the_list() {
+        let mut seen = BTreeSet::new();
+        for built in &BUILT {
+            let object = zstd::decode_all(built.packed).unwrap();
+            let btf = Btf::from_raw("object", &object).unwrap().unwrap();
+            let ids = relocated(&object);
+            seen.extend(ids.into_iter().map(|id| named(&btf, id)));
+        }
+        let listed = READ.map(str::to_owned).into_iter();
+        let want: BTreeSet<_> = listed.chain(["nd_type_id".to_owned()]).collect();
+        assert_eq!(seen, want);
+    }
+
+    /// The types of an object in place of a kernel's: our reader and libbpf read the same of them, whole and
+    /// reduced.
+    #[test]
+    fn reduced_types_are_those_that_libbpf_reads() {
+        let mut seen = 0;
+        for (entry, built) in BUILDS.iter().zip(&BUILT) {
+            let object = zstd::decode_all(built.packed).unwrap();
+            let whole = Btf::from_raw("object", &object).unwrap().unwrap();
+            let ours = machine::btf::Btf::parse(&object).unwrap();
+            let bytes = reduced(&[&ours], Some(&ours));
+            let mut file = NamedTempFile::new().unwrap();
+            file.write_all(&bytes).unwrap();
+            let small = Btf::from_path(file.path()).unwrap();
+            assert!(small.len() < whole.len());
+            for name in READ {
+                let (Some(from), to) = (
+                    whole.type_by_name::<Struct<'_>>(name),
+                    small.type_by_name::<Struct<'_>>(name),
+                ) else {
+                    continue;
+                };
+                let to = to.unwrap();
+                let members = |of: &Struct<'_>| -> Vec<_> {
+                    let member = |m: StructMember<'_>| {
+                        (m.name.map(OsStr::to_owned), format!("{:?}", m.attr))
+                    };
+                    of.iter().map(member).collect()
+                };
+                assert_eq!(members(&from), members(&to), "{}: {name}", entry.name);
+                assert_eq!(from.size(), to.size());
+                let layout = ours.structure(name).unwrap();
+                assert_eq!(layout.size as usize, from.size());
+                seen += 1;
+            }
+            if let Some(request) = whole.type_by_name::<Struct<'_>>("request") {
+                let ids = small.type_by_name::<Enum<'_>>("nd_type_id").unwrap();
+                let id = ids.iter().next().unwrap();
+                let want: u32 = request.type_id().into();
+                assert_eq!(id.value, i64::from(want));
+            }
+        }
+        assert!(seen > 5 * BUILDS.len(), "{seen}");
     }
 
     #[test]

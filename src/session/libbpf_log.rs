@@ -32,10 +32,13 @@ fn keep(level: PrintLevel, text: String) {
 /// Installs the callback, which also passes the log to `copy_to`. Call this first: otherwise libbpf
 /// writes to stderr.
 pub fn install(copy_to: Option<fn(&str)>) {
+    let mut level = PrintLevel::Info;
     if let Some(copy_to) = copy_to {
         let _ = COPY_TO.set(copy_to);
+        // some thousand lines
+        level = PrintLevel::Debug;
     }
-    set_print(Some((PrintLevel::Debug, keep)));
+    set_print(Some((level, keep)));
 }
 
 /// Why the kernel refused, from libbpf's last lines: the program, and the verifier's reason.

@@ -123,7 +123,7 @@ pub struct Config<'a> {
     pub irq_entry: Option<(u64, u64)>,
     /// The facts of the kernel.
     pub facts: &'a KernelFacts,
-    /// BTF for libbpf to use instead of the kernel's.
+    /// BTF for libbpf: of the types that the programs read.
     pub custom_btf: Option<&'a CustomBtf>,
     /// The kernel does not list its data among its symbols: programs cannot use them.
     pub hides_data: bool,

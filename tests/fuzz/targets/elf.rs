@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use nvme_deep::machine::btf::Btf;
 use nvme_deep::machine::elf::Symbols;
+use nvme_deep::machine::reduced::reduced;
 
 use super::Target;
 use super::put;
@@ -35,24 +36,12 @@ impl Target for Elf {
     }
 }
 
-/// Reads a file of BTF, raw or in an ELF file.
-pub struct BtfFile {
-    dir: PathBuf,
-}
-
-impl BtfFile {
-    /// The files are in this directory.
-    pub fn of(dir: &Path) -> Self {
-        Self {
-            dir: dir.to_owned(),
-        }
-    }
-}
+/// Reads a file of BTF, raw or in an ELF file, and makes the one for libbpf of it.
+pub struct BtfFile;
 
 impl Target for BtfFile {
     fn run(&mut self, input: &[u8]) {
-        put(&self.dir, "A", input);
-        let Some(btf) = Btf::parse(&self.dir.join("A")) else {
+        let Some(btf) = Btf::parse(input) else {
             return;
         };
         for name in ["nvme_request", "request", "nvme_queue", "nvme_ctrl"] {
@@ -67,6 +56,6 @@ impl Target for BtfFile {
         }
         let _ = btf.has_function("nvme_setup_cmd");
         let _ = btf.tracepoint_arguments("nvme_setup_cmd");
-        let _ = btf.bytes();
+        assert!(Btf::parse(&reduced(&[&btf], Some(&btf))).is_some());
     }
 }

@@ -60,7 +60,7 @@ pub const TARGETS: [Entry; 10] = [
         Box::new(texts::Texts::of_kvm(dir))
     }),
     ("elf", Form::Bytes, |dir| Box::new(elf::Elf::of(dir))),
-    ("btf", Form::Bytes, |dir| Box::new(elf::BtfFile::of(dir))),
+    ("btf", Form::Bytes, |_| Box::new(elf::BtfFile)),
     ("log-pages", Form::Bytes, |_| Box::new(pages::Pages)),
     ("machine", Form::Text, |dir| {
         Box::new(machine::Machine::of(dir))

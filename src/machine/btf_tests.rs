@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use super::super::reduced::reduced;
+use super::*;
+use proptest::prelude::*;
+
+/// BTF of these types and names.
+fn blob(types: &[u32], names: &[u8]) -> Vec<u8> {
+    let (t, s) = (4 * types.len() as u32, names.len() as u32);
+    let header = [0x0001_eb9f, HEADER, 0, t, t, s];
+    let words = header.iter().chain(types);
+    let words = words.flat_map(|word| word.to_ne_bytes());
+    words.chain(names.iter().copied()).collect()
+}
+
+/// An image with `struct request { void *tag; }`, which is type 2.
+fn image() -> Vec<u8> {
+    let pointer = [0, kind::PTR << 24, 0];
+    let request = [1, kind::STRUCT << 24 | 1, 8, 9, 1, 0];
+    blob(&[&pointer[..], &request].concat(), b"\0request\0tag\0")
+}
+
+/// A module with `struct nvme_request { struct request rq; }`: its first type is 3, its first name 13.
+fn module() -> Vec<u8> {
+    blob(
+        &[13, kind::STRUCT << 24 | 1, 8, 26, 2, 0],
+        b"nvme_request\0rq\0",
+    )
+}
+
+#[test]
+fn a_modules_types_continue_those_of_the_image() {
+    let image = Rc::new(Btf::parse(&image()).unwrap());
+    let module = Btf::of(module(), Some(Rc::clone(&image))).unwrap();
+    assert_eq!(image.id_of_struct("request"), Some(2));
+    assert_eq!(module.id_of_struct("request"), Some(2));
+    assert_eq!(image.id_of_struct("nvme_request"), None);
+    assert_eq!(module.id_of_struct("nvme_request"), Some(3));
+    assert!(module.has_path("nvme_request", &["rq", "tag"]));
+    let structure = module.structure("nvme_request").unwrap();
+    assert_eq!((structure.size, structure.members["rq"]), (8, 0));
+}
+
+#[test]
+fn a_reduced_file_has_the_types_of_both_and_the_ids_of_the_image() {
+    let image = Rc::new(Btf::parse(&image()).unwrap());
+    let module = Btf::of(module(), Some(Rc::clone(&image))).unwrap();
+    let bytes = reduced(&[&*image, &module], Some(&*image));
+    let file = Btf::parse(&bytes).unwrap();
+    assert!(file.has_path("nvme_request", &["rq", "tag"]));
+    assert_eq!(file.structure("request"), image.structure("request"));
+    // each once: request, its pointer, nvme_request, the enum of ids
+    assert_eq!(file.end(), 5);
+    let ids = file.record(4).unwrap();
+    let values: Vec<_> = ids
+        .groups()
+        .map(|[name, id]| (file.text(name), id))
+        .collect();
+    assert_eq!(
+        values,
+        [("ND_TYPE_ID_REQUEST", 2), ("ND_TYPE_ID_TIMESPEC64", 0)]
+    );
+}
+
+#[test]
+fn a_file_that_refers_to_others_is_refused() {
+    assert!(Btf::parse(&module()).is_none(), "split");
+    let types = |of| [0, kind::TYPEDEF << 24, of];
+    assert!(Btf::parse(&blob(&types(1), b"\0")).is_some());
+    assert!(Btf::parse(&blob(&types(2), b"\0")).is_none(), "a type");
+    let named = |name| [name, kind::FWD << 24, 0];
+    assert!(Btf::parse(&blob(&named(1), b"\0a\0")).is_some());
+    assert!(Btf::parse(&blob(&named(3), b"\0a\0")).is_none(), "a name");
+    let argument = |name, of| [0, kind::FUNC_PROTO << 24 | 1, 0, name, of];
+    assert!(Btf::parse(&blob(&argument(0, 1), b"\0")).is_some());
+    assert!(Btf::parse(&blob(&argument(1, 1), b"\0")).is_none());
+    assert!(Btf::parse(&blob(&argument(0, 2), b"\0")).is_none());
+}
+
+#[test]
+fn a_cut_file_is_refused() {
+    let whole = image();
+    assert!(Btf::parse(&whole).is_some());
+    for length in 0..whole.len() {
+        assert!(Btf::parse(&whole[..length]).is_none(), "{length} bytes");
+    }
+    assert!(
+        Btf::parse(&blob(&[0, 31 << 24, 0], b"\0")).is_none(),
+        "kind"
+    );
+}
+
+#[test]
+fn a_name_is_marked_by_its_kind_and_head() {
+    let marks = Marks::of([(kind::STRUCT, "bio"), (kind::FUNC, "nvme_setup_cmd")].into_iter());
+    assert!(marks.may_be(kind::STRUCT, b"bio\0x"));
+    assert!(marks.may_be(kind::FUNC, b"nvme_setup_cmd\0"));
+    assert!(!marks.may_be(kind::STRUCT, b"bios\0"));
+    assert!(!marks.may_be(kind::FUNC, b"bio\0"));
+}
+
+proptest! {
+    #[test]
+    fn no_types_make_it_panic(types: Vec<u32>, names in prop::collection::vec(any::<u8>(), 0..32)) {
+        let names = [&names[..], &[0]].concat();
+        if let Some(btf) = Btf::parse(&blob(&types, &names)) {
+            let _ = (btf.structure("a"), btf.tracepoint_arguments("a"));
+        }
+    }
+}
