@@ -3,6 +3,9 @@
 # (tests/host), which print what they do. /mnt has their programs.
 . "$(dirname "$0")/lib.sh"
 
+# at other addresses each time, as on a real machine: boot.sh switches this off
+echo 2 >/proc/sys/kernel/randomize_va_space
+
 # stand_in NAME ARGUMENT...: starts one. It reads its lines from file descriptor 3.
 stand_in() {
     local name=$1 i
