@@ -15,8 +15,8 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 #endif
 
 /*
- * Ids of types in the kernel's BTF. The enum is in the BTF that src/machine/reduced.rs makes for
- * libbpf, whose own ids are others.
+ * Ids of types in the kernel's BTF, for bpf_rdonly_cast(). src/machine/reduced.rs adds this enum,
+ * with the kernel's ids, to the BTF for libbpf, in which types have other ids.
  */
 enum nd_type_id {
 	ND_TYPE_ID_REQUEST = 1,

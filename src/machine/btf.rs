@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A reader of BTF (Documentation/bpf/btf.rst). It reads split (module) BTF too, which libbpf-rs does not,
-//! in a fifth of libbpf's instructions: each start of a tracer reads 150,000 types.
+//! Reads BTF (Documentation/bpf/btf.rst), also split BTF, that of modules, which libbpf-rs cannot read. Each
+//! start reads 150,000 types: this takes a fifth of libbpf's instructions.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::elf;
+use super::name_filter::Filter;
 use super::structure::Structure;
 
 /// BTF_KIND_*, of include/uapi/linux/btf.h.
@@ -41,21 +42,28 @@ pub(super) const HEADER: u32 = 24;
 /// The size of `struct btf_type`.
 const RECORD: usize = 12;
 
+/// The kernel's limits of names, of all names, and of types (include/linux/kallsyms.h,
+/// include/uapi/linux/btf.h). A file that exceeds them could take all memory.
+const NAME: usize = 512;
+const NAMES: usize = 1 << 24;
+const TYPES: usize = 1 << 20;
+
 /// A walk through nested structs. In a file, a struct may contain itself.
 #[derive(Default)]
 struct Walk {
     depth: u32,
-    structs: u32,
+    members: usize,
 }
 
 impl Walk {
-    /// Goes into a struct; false: it has been going on for too long. No kernel nests as deeply.
-    const fn enter(&mut self) -> bool {
-        if self.depth >= 32 || self.structs >= 10_000 {
+    /// Goes into a struct with this number of members; false: it has been going on for too long. No kernel
+    /// nests as deeply.
+    const fn enter(&mut self, members: usize) -> bool {
+        self.members += 1 + members;
+        if self.depth >= 32 || self.members > 100_000 {
             return false;
         }
         self.depth += 1;
-        self.structs += 1;
         true
     }
 }
@@ -92,41 +100,6 @@ fn typedef_of(tracepoint: &str) -> String {
     format!("btf_trace_{tracepoint}")
 }
 
-/// Kinds and first bytes of names. They show quickly that a type is not one of those names.
-pub(super) struct Marks(Box<[bool; 4096]>);
-
-impl Marks {
-    pub fn of<'n>(names: impl Iterator<Item = (u32, &'n str)>) -> Self {
-        let mut marks = Box::new([false; 4096]);
-        for (kind, name) in names {
-            marks[Self::at(kind, name.as_bytes())] = true;
-        }
-        Self(marks)
-    }
-
-    /// Of the first four bytes of a name, or those before its end.
-    fn at(kind: u32, name: &[u8]) -> usize {
-        let head = name.first_chunk().copied().unwrap_or_else(|| {
-            let mut head = [0; 4];
-            head[..name.len()].copy_from_slice(name);
-            head
-        });
-        let head = u32::from_le_bytes(head);
-        // the highest bit of each byte that is 0, and of no byte before the first of them
-        let ends = head.wrapping_sub(0x0101_0101) & !head & 0x8080_8080;
-        let head = match ends.trailing_zeros() {
-            32 => head,
-            end => head & ((1 << (end - 7)) - 1),
-        };
-        (head.wrapping_mul(0x9e37_79b1).wrapping_add(kind << 27) >> 20) as usize
-    }
-
-    /// `text`: it begins with the name.
-    fn may_be(&self, kind: u32, text: &[u8]) -> bool {
-        self.0[Self::at(kind, text)]
-    }
-}
-
 /// A type: `struct btf_type`, and what follows it.
 #[derive(Clone, Copy)]
 pub(super) struct Record<'b> {
@@ -143,13 +116,14 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes))
 }
 
+/// Kernels before 7.1 have five bits for it, and 16 for the number. The other bits are 0 there.
 const fn kind_of(info: u32) -> u32 {
-    info >> 24 & 0x1f
+    info >> 24 & 0x7f
 }
 
 /// The number of members, values or parameters.
 const fn count_of(info: u32) -> usize {
-    (info & 0xffff) as usize
+    (info & 0xff_ffff) as usize
 }
 
 /// The number of bytes after the record. `None`: a kind that is not known.
@@ -211,7 +185,7 @@ impl Btf {
     /// that are not in it.
     pub fn parse(file: &[u8]) -> Option<Self> {
         let blob = elf::section(file, ".BTF").unwrap_or(file);
-        Self::of(blob.to_vec(), None).filter(Self::refers_to_its_own)
+        Self::of(blob.to_vec(), None).filter(Self::is_sound)
     }
 
     fn of(blob: Vec<u8>, base: Option<Rc<Self>>) -> Option<Self> {
@@ -226,10 +200,10 @@ impl Btf {
         };
         let (types, strings) = (section(8, 12)?, section(16, 20)?);
         // each name ends
-        if strings.is_empty() || blob[strings.end - 1] != 0 {
+        if strings.is_empty() || strings.len() > NAMES || blob[strings.end - 1] != 0 {
             return None;
         }
-        let starts = starts(&blob[types.clone()])?;
+        let starts = starts(&blob[types.clone()]).filter(|starts| starts.len() < TYPES)?;
         Some(Self {
             first: base.as_ref().map_or(1, |base| base.end()),
             first_string: base.as_ref().map_or(0, |base| base.strings.len() as u32),
@@ -247,14 +221,16 @@ impl Btf {
         self.first + self.starts.len() as u32
     }
 
-    /// Whether all names and types that its types refer to are its own.
-    fn refers_to_its_own(&self) -> bool {
+    /// Whether all names and types that its types refer to are its own, and no type is only itself. libbpf
+    /// would follow such a one without end, and divide by a size of 0.
+    fn is_sound(&self) -> bool {
         let (end, names) = (self.end(), self.strings.len() as u32);
+        let typed = |id: u32| id < end;
         (1..end).filter_map(|id| self.record(id)).all(|record| {
-            let typed = |id: u32| id < end;
             record.name < names
                 && match record.kind() {
-                    kind::INT | kind::ENUM | kind::ENUM64 | kind::FWD | kind::FLOAT => true,
+                    kind::INT | kind::ENUM | kind::ENUM64 => record.size_or_type > 0,
+                    kind::FWD | kind::FLOAT => true,
                     kind::ARRAY => record.groups().all(|[of, index, _]| typed(of.max(index))),
                     kind::STRUCT | kind::UNION => record
                         .groups()
@@ -264,16 +240,37 @@ impl Btf {
                         let all = |[name, of]: [u32; 2]| name < names && typed(of);
                         typed(record.size_or_type) && record.groups().all(all)
                     }
-                    _ => typed(record.size_or_type),
+                    kind::PTR | kind::FUNC | kind::VAR | kind::DECL_TAG => {
+                        typed(record.size_or_type)
+                    }
+                    _ => self.ends(record),
                 }
         })
     }
 
-    /// Its own types of these kinds whose names are marked, with kinds and names.
-    pub(super) fn marked<'b>(
+    /// Whether a typedef or modifier leads to another kind of type. In C there are a few in a row.
+    fn ends<'b>(&'b self, mut record: Record<'b>) -> bool {
+        for _ in 0..32 {
+            match record.kind() {
+                kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => {}
+                _ => return true,
+            }
+            if record.size_or_type == 0 {
+                return true;
+            }
+            match self.record(record.size_or_type) {
+                Some(next) => record = next,
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Id, kind and name of each type of its own, not of the base, that is of these kinds and passes.
+    pub(super) fn passing<'b>(
         &'b self,
         kinds: &[u32],
-        marks: &'b Marks,
+        filter: &'b Filter,
     ) -> impl Iterator<Item = (u32, u32, &'b str)> + use<'b> {
         let kinds = kinds.iter().fold(0_u32, |all, kind| all | 1 << kind);
         let (types, strings) = (&self.blob[self.types.clone()], self.own_strings());
@@ -286,20 +283,20 @@ impl Btf {
                 }
                 let name = word(types, start as usize)?.checked_sub(self.first_string)?;
                 let text = strings.get(name as usize..)?;
-                marks.may_be(kind, text).then(|| (id, kind, text_of(text)))
+                filter.passes(kind, text).then(|| (id, kind, text_of(text)))
             })
     }
 
-    /// Looks for these types, in one pass. A look-up of one of them goes through all types of the kernel,
-    /// a million instructions. The base of a module has been asked for the same types.
+    /// Finds these types in one pass, and remembers them. A look-up of a single one goes through all types
+    /// of the kernel, a million instructions. To be called for the base before its modules.
     pub fn look_for(&self, wanted: &Wanted<'_>) {
         let mut found = wanted.to_find();
         let names = found
             .iter()
             .flat_map(|(kind, names)| names.keys().map(|name| (*kind, name.as_str())));
-        let marks = Marks::of(names);
+        let filter = Filter::of(names);
         let kinds: Vec<_> = found.keys().copied().collect();
-        for (id, kind, name) in self.marked(&kinds, &marks) {
+        for (id, kind, name) in self.passing(&kinds, &filter) {
             let entry = found.get_mut(&kind).and_then(|of| of.get_mut(name));
             if let Some(entry) = entry.filter(|entry| entry.is_none()) {
                 *entry = Some(id);
@@ -318,9 +315,9 @@ impl Btf {
         if let Some(found) = self.found.borrow().get(&kind).and_then(|of| of.get(name)) {
             return *found;
         }
-        let marks = Marks::of([(kind, name)].into_iter());
-        let mut marked = self.marked(&[kind], &marks);
-        let own = marked.find_map(|(id, _, its)| (its == name).then_some(id));
+        let filter = Filter::of([(kind, name)].into_iter());
+        let mut passing = self.passing(&[kind], &filter);
+        let own = passing.find_map(|(id, _, its)| (its == name).then_some(id));
         own.or_else(|| self.base.as_ref()?.find(name, kind))
     }
 
@@ -398,10 +395,11 @@ impl Btf {
     }
 
     fn collect(&self, id: u32, base: u32, walk: &mut Walk, into: &mut BTreeMap<String, u32>) {
-        if !walk.enter() {
+        let members = self.members(id);
+        if !walk.enter(members.len()) {
             return;
         }
-        for (name, of, bits) in self.members(id) {
+        for (name, of, bits) in members {
             let at = base.saturating_add(bits / 8);
             if name.is_empty() {
                 self.collect(of, at, walk, into);
@@ -434,10 +432,11 @@ impl Btf {
         let Some((first, rest)) = path.split_first() else {
             return true;
         };
-        if !walk.enter() {
+        let members = self.members(id);
+        if !walk.enter(members.len()) {
             return false;
         }
-        let found = self.members(id).into_iter().any(|(name, of, _)| {
+        let found = members.into_iter().any(|(name, of, _)| {
             (name.is_empty() && self.leads(of, path, walk))
                 || (name == *first && self.leads(of, rest, walk))
         });
@@ -446,7 +445,7 @@ impl Btf {
     }
 }
 
-/// Where each type is. `None` if one is cut or not known.
+/// The offset of each type. `None` if one is incomplete, or of an unknown kind.
 fn starts(types: &[u8]) -> Option<Vec<u32>> {
     // most kernels have a type per 30 bytes
     let mut starts = Vec::with_capacity(types.len() / 24);
@@ -458,8 +457,9 @@ fn starts(types: &[u8]) -> Option<Vec<u32>> {
     (at == types.len()).then_some(starts)
 }
 
-/// The text before the first 0 byte; empty if it is not UTF-8.
+/// The text before the first 0 byte; empty if it is not UTF-8, or too long.
 fn text_of(bytes: &[u8]) -> &str {
+    let bytes = &bytes[..bytes.len().min(NAME)];
     let end = bytes.iter().position(|&byte| byte == 0);
     str::from_utf8(&bytes[..end.unwrap_or(0)]).unwrap_or("")
 }

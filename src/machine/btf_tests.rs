@@ -65,7 +65,7 @@ fn a_reduced_file_has_the_types_of_both_and_the_ids_of_the_image() {
 #[test]
 fn a_file_that_refers_to_others_is_refused() {
     assert!(Btf::parse(&module()).is_none(), "split");
-    let types = |of| [0, kind::TYPEDEF << 24, of];
+    let types = |of| [0, kind::PTR << 24, of];
     assert!(Btf::parse(&blob(&types(1), b"\0")).is_some());
     assert!(Btf::parse(&blob(&types(2), b"\0")).is_none(), "a type");
     let named = |name| [name, kind::FWD << 24, 0];
@@ -75,6 +75,65 @@ fn a_file_that_refers_to_others_is_refused() {
     assert!(Btf::parse(&blob(&argument(0, 1), b"\0")).is_some());
     assert!(Btf::parse(&blob(&argument(1, 1), b"\0")).is_none());
     assert!(Btf::parse(&blob(&argument(0, 2), b"\0")).is_none());
+}
+
+/// libbpf follows these without end, or divides by 0.
+#[test]
+fn a_type_that_is_only_itself_is_refused() {
+    let pair = |of| [0, kind::TYPEDEF << 24, 2, 0, kind::CONST << 24, of];
+    assert!(Btf::parse(&blob(&pair(0), b"\0")).is_some());
+    assert!(Btf::parse(&blob(&pair(1), b"\0")).is_none());
+    let number = |size| [0, kind::INT << 24, size, 0];
+    assert!(Btf::parse(&blob(&number(4), b"\0")).is_some());
+    assert!(Btf::parse(&blob(&number(0), b"\0")).is_none());
+}
+
+/// A struct with 65,535 members in each of 64 members of a struct.
+#[test]
+fn names_and_members_have_limits() {
+    let long = [&b"\0"[..], &[b'x'; 600], b"\0"].concat();
+    let of = |name| Btf::parse(&blob(&[name, kind::FWD << 24, 0], &long)).unwrap();
+    assert_eq!(of(1).text(1), "");
+    assert_eq!(of(400).text(400).len(), 201);
+    let many = |id: u32, count: u32| -> Vec<u32> {
+        let members = (0..count).flat_map(|_| [0, id, 0]);
+        [1, kind::STRUCT << 24 | count, 0]
+            .into_iter()
+            .chain(members)
+            .collect()
+    };
+    let types = [many(0, 65_535), many(1, 64), many(2, 64)].concat();
+    let btf = Btf::parse(&blob(&types, b"\0a\0")).unwrap();
+    let mut walk = Walk::default();
+    btf.collect(3, 0, &mut walk, &mut BTreeMap::new());
+    assert!(walk.members < 10_000_000, "{}", walk.members);
+}
+
+#[test]
+fn a_type_may_have_more_than_65535_members() {
+    let count = 70_000_u32;
+    let values = (0..count).flat_map(|value| [1, value]);
+    let types = [1, kind::ENUM << 24 | count, 4].into_iter().chain(values);
+    let types: Vec<_> = types.chain([3, kind::FWD << 24, 0]).collect();
+    let btf = Btf::parse(&blob(&types, b"\0a\0b\0")).unwrap();
+    assert_eq!(btf.end(), 3);
+    assert_eq!(btf.record(1).unwrap().groups::<2>().count(), 70_000);
+}
+
+/// Each of the names comes from the first source that has it: all of its types.
+#[test]
+fn a_type_comes_from_the_first_source() {
+    let request = |size| [1, kind::STRUCT << 24, size];
+    let twice = [request(1), request(2)].concat();
+    let [first, second] = [&twice[..], &request(3)[..]]
+        .map(|types| Btf::parse(&blob(types, b"\0request\0")).unwrap());
+    let sizes = |sources: &[&Btf]| -> Vec<u32> {
+        let file = Btf::parse(&reduced(sources, None)).unwrap();
+        let sizes = (1..file.end()).map(|id| file.record(id).unwrap().size_or_type);
+        sizes.collect()
+    };
+    assert_eq!(sizes(&[&first, &second]), [1, 2]);
+    assert_eq!(sizes(&[&second, &first]), [3]);
 }
 
 #[test]
@@ -88,15 +147,6 @@ fn a_cut_file_is_refused() {
         Btf::parse(&blob(&[0, 31 << 24, 0], b"\0")).is_none(),
         "kind"
     );
-}
-
-#[test]
-fn a_name_is_marked_by_its_kind_and_head() {
-    let marks = Marks::of([(kind::STRUCT, "bio"), (kind::FUNC, "nvme_setup_cmd")].into_iter());
-    assert!(marks.may_be(kind::STRUCT, b"bio\0x"));
-    assert!(marks.may_be(kind::FUNC, b"nvme_setup_cmd\0"));
-    assert!(!marks.may_be(kind::STRUCT, b"bios\0"));
-    assert!(!marks.may_be(kind::FUNC, b"bio\0"));
 }
 
 proptest! {

@@ -12,8 +12,11 @@ use super::btf::Btf;
 use super::btf::Wanted;
 use super::read_line;
 use super::reduced::IDS;
+use super::types::BLOCK;
 use super::types::BtfError;
+use super::types::CORE;
 use super::types::KernelBtf;
+use super::types::PCI;
 use super::types::Types;
 use crate::probe::catalog::AttachKind;
 use crate::probe::catalog::CATALOG;
@@ -60,6 +63,9 @@ impl System {
         let mut kernel = KernelBtf::load();
         kernel.look_for(&wanted());
         let types = self.types(&mut kernel, file)?;
+        if let Some(file) = &kernel.file {
+            file.look_for(&wanted());
+        }
         let mut facts = KernelFacts {
             release: self.release(),
             vmlinux_btf: kernel.vmlinux.is_some(),
@@ -211,6 +217,8 @@ fn wanted() -> Wanted<'static> {
         structures: vec!["bpf_link_info", "tp_transition_snapshot"],
     };
     wanted.structures.extend(IDS.map(|(_, name)| name));
+    let driver = BLOCK.iter().chain(&CORE).chain(&PCI);
+    wanted.structures.extend(driver.map(|(name, _)| name));
     for hook in &CATALOG {
         match hook.kind {
             AttachKind::TpBtf => wanted.tracepoints.push(hook.target.name()),

@@ -27,6 +27,8 @@ pub mod kallsyms;
 pub mod kernel;
 pub mod kvm;
 mod logs;
+#[cfg(feature = "live")]
+mod name_filter;
 mod names;
 pub mod nvme;
 pub mod nvme_class;

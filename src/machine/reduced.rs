@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! BTF of only the types that the programs read, from one or several sources. libbpf resolves each CO-RE
-//! relocation by a search through all types that it is given: 150,000 in a kernel.
+//! BTF of only the types that the programs read, from one or several sources. For each of these types,
+//! libbpf searches all types that it is given: 150,000 in a kernel.
 
 use std::collections::BTreeSet;
 use std::collections::HashMap;
 
 use super::btf::Btf;
 use super::btf::HEADER;
-use super::btf::Marks;
 use super::btf::Record;
 use super::btf::kind;
+use super::name_filter::Filter;
 
-/// The types that bpf/nvme_deep.bpf.c reads, without the suffixes of its own versions (`___loop`).
+/// The types that bpf/nvme_deep.bpf.c reads, without the suffix of a flavor (`___loop`).
 pub const READ: [&str; 29] = [
     "bio",
     "blk_mq_alloc_data",
@@ -54,18 +54,18 @@ pub(super) const IDS: [(&str, &str); 2] = [
 /// The kinds that relocations begin with.
 const KINDS: [u32; 4] = [kind::STRUCT, kind::UNION, kind::ENUM, kind::ENUM64];
 
-/// BTF of the types in [`READ`], and of those that they contain; what a pointer refers to is left out. Each
-/// is taken from the first source that describes it. With `image`, the kernel's own BTF, also an enum of
-/// ids there.
+/// BTF of the types in [`READ`], and of those that they contain. Pointers become pointers to void. A type
+/// comes from the first source that has it. With `image`, the kernel's own BTF, an enum has the ids of some
+/// types there.
 pub fn reduced(sources: &[&Btf], image: Option<&Btf>) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = Writer::new();
     let mut missing = BTreeSet::from(READ);
     for source in sources {
         let names = missing.iter().copied();
-        let marks = Marks::of(names.flat_map(|name| KINDS.map(|kind| (kind, name))));
-        let found = source.marked(&KINDS, &marks);
+        let filter = Filter::of(names.flat_map(|name| KINDS.map(|kind| (kind, name))));
+        let found = source.passing(&KINDS, &filter);
         let found = found.filter(|(_, _, name)| missing.contains(name));
-        // a kernel can have several of a name
+        // a kernel can have several types of a name: libbpf compares them
         let found: Vec<_> = found.collect();
         for (id, _, name) in found {
             writer.take(source, id);
@@ -81,19 +81,27 @@ pub fn reduced(sources: &[&Btf], image: Option<&Btf>) -> Vec<u8> {
 }
 
 /// Copies types, with those that they contain, and numbers them anew.
-#[derive(Default)]
 struct Writer<'b> {
     /// The new id of each type that is taken: by its source, and its id there.
     taken: HashMap<(usize, u32), u32>,
     /// The same types, in the order of their new ids.
     queue: Vec<(&'b Btf, u32)>,
-    written: usize,
     types: Vec<u8>,
     strings: Vec<u8>,
     offsets: HashMap<&'b str, u32>,
 }
 
 impl<'b> Writer<'b> {
+    fn new() -> Self {
+        Self {
+            taken: HashMap::new(),
+            queue: Vec::new(),
+            types: Vec::new(),
+            strings: vec![0],
+            offsets: HashMap::from([("", 0)]),
+        }
+    }
+
     /// The new id of a type.
     fn take(&mut self, source: &'b Btf, id: u32) -> u32 {
         // 0 is void
@@ -113,10 +121,6 @@ impl<'b> Writer<'b> {
     /// The new offset of a name.
     fn name(&mut self, text: &'b str) -> u32 {
         let (strings, offsets) = (&mut self.strings, &mut self.offsets);
-        if strings.is_empty() {
-            strings.push(0);
-            offsets.insert("", 0);
-        }
         *offsets.entry(text).or_insert_with(|| {
             let at = strings.len() as u32;
             strings.extend(text.bytes().chain([0]));
@@ -131,11 +135,12 @@ impl<'b> Writer<'b> {
 
     /// Writes the types that are taken, and those that they contain.
     fn finish(&mut self) {
-        while let Some(&(source, id)) = self.queue.get(self.written) {
-            self.written += 1;
+        let mut written = 0;
+        while let Some(&(source, id)) = self.queue.get(written) {
+            written += 1;
             match source.record(id) {
                 Some(record) => self.write(source, record),
-                // its number is in use: a type that is not described
+                // its new id is already used
                 None => self.put(&[0, kind::FWD << 24, 0]),
             }
         }
@@ -150,7 +155,7 @@ impl<'b> Writer<'b> {
                 self.types.extend(record.rest);
             }
             kind::FLOAT => self.put(&with(record.size_or_type)),
-            // what it refers to has relocations of its own
+            // relocations do not follow pointers
             kind::PTR => self.put(&with(0)),
             kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => {
                 let of = self.take(source, record.size_or_type);
@@ -198,8 +203,7 @@ impl<'b> Writer<'b> {
     }
 
     /// The file: `struct btf_header`, types, strings.
-    fn bytes(mut self) -> Vec<u8> {
-        self.name("");
+    fn bytes(self) -> Vec<u8> {
         let (types, strings) = (self.types.len() as u32, self.strings.len() as u32);
         let header = [0x0001_eb9f, HEADER, 0, types, types, strings];
         let header = header.into_iter().flat_map(u32::to_ne_bytes);

@@ -23,7 +23,7 @@ use crate::model::untrusted::printable;
 use crate::probe::facts::TypeSource;
 
 /// Structs of the block layer that the programs read, with the members they read.
-const BLOCK: [(&str, &[&str]); 5] = [
+pub(super) const BLOCK: [(&str, &[&str]); 5] = [
     (
         "request",
         &[
@@ -50,7 +50,7 @@ const BLOCK: [(&str, &[&str]); 5] = [
 ];
 
 /// The same for nvme_core.
-const CORE: [(&str, &[&str]); 2] = [
+pub(super) const CORE: [(&str, &[&str]); 2] = [
     (
         "nvme_request",
         &["cmd", "ctrl", "result", "retries", "flags", "status"],
@@ -62,7 +62,8 @@ const CORE: [(&str, &[&str]); 2] = [
 ];
 
 /// The same for the PCI driver.
-const PCI: [(&str, &[&str]); 1] = [("nvme_queue", &["q_depth", "sq_tail", "last_sq_tail"])];
+pub(super) const PCI: [(&str, &[&str]); 1] =
+    [("nvme_queue", &["q_depth", "sq_tail", "last_sq_tail"])];
 
 /// A file of btf/, compiled in by build.rs.
 struct Shipped {
@@ -74,7 +75,7 @@ struct Shipped {
 
 include!(concat!(env!("OUT_DIR"), "/shipped_btf.rs"));
 
-/// Modules beside the driver's whose types the programs read.
+/// Other modules whose types the programs read.
 const DEVICE_MAPPER: [&str; 2] = ["dm_mod", "dm_crypt"];
 
 /// Why no BTF can be given to libbpf. Most of it is about the user's file, at `path`.
@@ -164,7 +165,10 @@ pub struct CustomBtf(File);
 impl CustomBtf {
     fn new(bytes: &[u8]) -> Result<Self, BtfError> {
         let file = || -> io::Result<File> {
-            let mut file = File::from(memfd_create("nvme-deep-btf", MemfdFlags::CLOEXEC)?);
+            let create = |flags| memfd_create("nvme-deep-btf", MemfdFlags::CLOEXEC | flags);
+            // vm.memfd_noexec may ask for the flag, which 6.3 added
+            let memory = create(MemfdFlags::NOEXEC_SEAL).or_else(|_| create(MemfdFlags::empty()));
+            let mut file = File::from(memory?);
             file.write_all(bytes)?;
             Ok(file)
         };
@@ -213,27 +217,22 @@ impl KernelBtf {
 
     /// Looks for these types in each.
     pub fn look_for(&self, wanted: &Wanted<'_>) {
-        // the modules' use what the image's found
-        let all = [
-            self.vmlinux.as_deref(),
-            self.core.as_ref(),
-            self.pci.as_ref(),
-        ];
-        let all = all.into_iter().flatten();
-        all.for_each(|btf| btf.look_for(wanted));
+        self.all().for_each(|btf| btf.look_for(wanted));
     }
 
     /// BTF for libbpf: of the types that the programs read. `None` if nothing is described.
     fn for_libbpf(&self) -> Result<Option<CustomBtf>, BtfError> {
-        let image = self.vmlinux.as_deref();
         let module = |name| Btf::module(name, self.vmlinux.as_ref()?);
         let others = DEVICE_MAPPER.map(module);
-        let driver = [image, self.core.as_ref(), self.pci.as_ref()];
-        let others = others.iter().map(Option::as_ref);
-        let all = driver.into_iter().chain(others).chain([self.file.as_ref()]);
-        let all: Vec<_> = all.flatten().collect();
-        let bytes = (!all.is_empty()).then(|| reduced(&all, image));
+        let all: Vec<_> = self.all().chain(others.iter().flatten()).collect();
+        let bytes = (!all.is_empty()).then(|| reduced(&all, self.vmlinux.as_deref()));
         bytes.map(|bytes| CustomBtf::new(&bytes)).transpose()
+    }
+
+    /// The image first, then a file that is used, then the driver's modules.
+    fn all(&self) -> impl Iterator<Item = &Btf> {
+        let image = self.vmlinux.as_deref().into_iter();
+        image.chain(&self.file).chain(&self.core).chain(&self.pci)
     }
 
     /// The BTF that describes nvme_core. Split BTF includes its base, so a built-in driver and a
@@ -270,13 +269,12 @@ impl Layouts {
 
     /// The layout of a struct.
     pub fn of(&self, name: &str) -> Option<Structure> {
-        let kernel = &self.kernel;
-        let (core, pci) = (kernel.core.as_ref(), kernel.pci.as_ref());
-        let (file, shipped) = (self.file.as_ref(), self.shipped.as_ref());
-        let all = [file, core, pci, kernel.vmlinux.as_deref(), shipped];
-        all.into_iter()
-            .flatten()
-            .find_map(|btf| btf.structure(name))
+        let KernelBtf {
+            core, pci, vmlinux, ..
+        } = &self.kernel;
+        let modules = self.file.iter().chain(core).chain(pci);
+        let mut all = modules.chain(vmlinux.as_deref()).chain(&self.shipped);
+        all.find_map(|btf| btf.structure(name))
     }
 }
 
@@ -415,11 +413,9 @@ fn from_file(path: &Path, kernel: &mut KernelBtf, own: &mut Types) -> Result<(),
     }
     let source = || TypeSource::File(shown.to_string());
     own.core = source();
-    own.pci = if complete(&file, &PCI) {
-        source()
-    } else {
-        TypeSource::None
-    };
+    if complete(&file, &PCI) {
+        own.pci = source();
+    }
     kernel.file = Some(file);
     Ok(())
 }

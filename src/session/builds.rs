@@ -258,7 +258,7 @@ mod tests {
         name.split("___").next().unwrap().to_owned()
     }
 
-    /// libbpf is given the types in READ. It resolves "does this exist?" as no for any other.
+    /// libbpf is given the types in READ. For any other it would find that it does not exist.
     #[test]
     fn all_relocated_types_are_in_the_list() {
         let mut seen = BTreeSet::new();

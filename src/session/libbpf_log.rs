@@ -35,7 +35,7 @@ pub fn install(copy_to: Option<fn(&str)>) {
     let mut level = PrintLevel::Info;
     if let Some(copy_to) = copy_to {
         let _ = COPY_TO.set(copy_to);
-        // some thousand lines
+        // this adds some thousand lines
         level = PrintLevel::Debug;
     }
     set_print(Some((level, keep)));
