@@ -153,7 +153,8 @@ fn died_of_qemu(share: &Path, code: Option<i32>) -> bool {
     !told && (stopped || console.contains("Oops: int3") || !console.contains("@@ guest begins @@"))
 }
 
-/// Boots a guest, again if QEMU ended it, six times at most (three were not enough once, for 16 CPUs). Returns the last output, and the
+/// Boots a guest, again if QEMU ended it, six times at most: three were not enough once, for 16 CPUs. Returns
+/// the last output, and the
 /// number of boots. The consoles of guests that QEMU ended are kept.
 fn until_it_runs(boot: &mut Command, share: &Path) -> (Output, u32) {
     let mut boots = 1;
