@@ -116,7 +116,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes))
 }
 
-/// Kernels before 7.1 have five bits for it, and 16 for the number. The other bits are 0 there.
+/// The kind of a type. Kernels before 7.1 have five bits for it, and 16 for the number of members: the other
+/// bits are 0 there.
 const fn kind_of(info: u32) -> u32 {
     info >> 24 & 0x7f
 }

@@ -76,7 +76,7 @@ struct Shipped {
 include!(concat!(env!("OUT_DIR"), "/shipped_btf.rs"));
 
 /// Other modules whose types the programs read.
-const DEVICE_MAPPER: [&str; 2] = ["dm_mod", "dm_crypt"];
+const OTHER_MODULES: [&str; 2] = ["dm_mod", "dm_crypt"];
 
 /// Why no BTF can be given to libbpf. Most of it is about the user's file, at `path`.
 #[derive(Debug, thiserror::Error)]
@@ -223,7 +223,7 @@ impl KernelBtf {
     /// BTF for libbpf: of the types that the programs read. `None` if nothing is described.
     fn for_libbpf(&self) -> Result<Option<CustomBtf>, BtfError> {
         let module = |name| Btf::module(name, self.vmlinux.as_ref()?);
-        let others = DEVICE_MAPPER.map(module);
+        let others = OTHER_MODULES.map(module);
         let all: Vec<_> = self.all().chain(others.iter().flatten()).collect();
         let bytes = (!all.is_empty()).then(|| reduced(&all, self.vmlinux.as_deref()));
         bytes.map(|bytes| CustomBtf::new(&bytes)).transpose()

@@ -96,6 +96,7 @@ mod tests {
     use libbpf_rs::btf::ReferencesType;
     use libbpf_rs::btf::types::DataSec;
     use libbpf_rs::btf::types::Enum;
+    use libbpf_rs::btf::types::EnumMember;
     use libbpf_rs::btf::types::Int;
     use libbpf_rs::btf::types::Struct;
     use libbpf_rs::btf::types::StructMember;
@@ -205,13 +206,19 @@ mod tests {
         assert_eq!(reached.len(), BUILDS.len());
     }
 
+    /// The names of the builds, and their objects.
+    fn objects() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+        let object = |built: &Built| zstd::decode_all(built.packed).unwrap();
+        let objects = BUILT.iter().map(object);
+        BUILDS.iter().map(|entry| entry.name).zip(objects)
+    }
+
     /// The kernel rejects the BTF of an object with a variable that clang has made smaller than its type,
     /// and then programs that call bpf_loop().
     #[test]
     fn variables_are_as_large_as_their_types() {
         let mut seen = 0;
-        for (entry, built) in BUILDS.iter().zip(&BUILT) {
-            let object = zstd::decode_all(built.packed).unwrap();
+        for (name, object) in objects() {
             let btf = Btf::from_raw("object", &object).unwrap().unwrap();
             let sections =
                 [".bss", ".data", ".rodata"].map(|name| btf.type_by_name::<DataSec<'_>>(name));
@@ -220,7 +227,7 @@ mod tests {
                     let variable = btf.type_by_id::<Var<'_>>(place.ty).unwrap();
                     let number = variable.referenced_type().skip_mods_and_typedefs();
                     if let Ok(number) = Int::try_from(number) {
-                        assert_eq!(number.size(), place.size, "{}: {variable:?}", entry.name);
+                        assert_eq!(number.size(), place.size, "{name}: {variable:?}");
                         seen += 1;
                     }
                 }
@@ -251,7 +258,7 @@ mod tests {
         ids
     }
 
-    /// The name of a type, without the suffix of a version of ours.
+    /// The name of a type, without the suffix of a flavor.
     fn named(btf: &Btf<'_>, id: u32) -> String {
         let of = btf.type_by_id::<BtfType<'_>>(id.into()).unwrap();
         let name = of.name().unwrap().to_str().unwrap();
@@ -262,8 +269,7 @@ mod tests {
     #[test]
     fn all_relocated_types_are_in_the_list() {
         let mut seen = BTreeSet::new();
-        for built in &BUILT {
-            let object = zstd::decode_all(built.packed).unwrap();
+        for (_, object) in objects() {
             let btf = Btf::from_raw("object", &object).unwrap().unwrap();
             let ids = relocated(&object);
             seen.extend(ids.into_iter().map(|id| named(&btf, id)));
@@ -273,48 +279,61 @@ mod tests {
         assert_eq!(seen, want);
     }
 
-    /// The types of an object in place of a kernel's: our reader and libbpf read the same of them, whole and
-    /// reduced.
+    /// Compares the types in READ, whole as libbpf reads them, reduced as it reads those, and as our reader does.
+    /// Returns how many there are.
+    fn same_types(what: &str, whole: &Btf<'_>, file: &[u8]) -> usize {
+        let ours = machine::btf::Btf::parse(file).unwrap();
+        let mut reduced_file = NamedTempFile::new().unwrap();
+        let bytes = reduced(&[&ours], Some(&ours));
+        reduced_file.write_all(&bytes).unwrap();
+        let small = Btf::from_path(reduced_file.path()).unwrap();
+        assert!(small.len() < whole.len());
+        let members = |of: &Struct<'_>| -> Vec<_> {
+            let member =
+                |m: StructMember<'_>| (m.name.map(OsStr::to_owned), format!("{:?}", m.attr));
+            of.iter().map(member).collect()
+        };
+        let values = |of: &Enum<'_>| -> Vec<_> {
+            let value = |m: EnumMember<'_>| (m.name.map(OsStr::to_owned), m.value);
+            of.iter().map(value).collect()
+        };
+        let mut seen = 0;
+        for name in READ {
+            if let Some(from) = whole.type_by_name::<Struct<'_>>(name) {
+                let to = small.type_by_name::<Struct<'_>>(name).unwrap();
+                assert_eq!(members(&from), members(&to), "{what}: {name}");
+                let layout = ours.structure(name).unwrap();
+                assert_eq!([layout.size as usize, to.size()], [from.size(); 2]);
+                seen += 1;
+            }
+            if let Some(from) = whole.type_by_name::<Enum<'_>>(name) {
+                let to = small.type_by_name::<Enum<'_>>(name).unwrap();
+                assert_eq!(values(&from), values(&to), "{what}: {name}");
+                seen += 1;
+            }
+        }
+        if let Some(request) = whole.type_by_name::<Struct<'_>>("request") {
+            let ids = small.type_by_name::<Enum<'_>>("nd_type_id").unwrap();
+            let want: u32 = request.type_id().into();
+            assert_eq!(ids.get(0).unwrap().value, i64::from(want));
+        }
+        seen
+    }
+
     #[test]
     fn reduced_types_are_those_that_libbpf_reads() {
         let mut seen = 0;
-        for (entry, built) in BUILDS.iter().zip(&BUILT) {
-            let object = zstd::decode_all(built.packed).unwrap();
+        for (name, object) in objects() {
             let whole = Btf::from_raw("object", &object).unwrap().unwrap();
-            let ours = machine::btf::Btf::parse(&object).unwrap();
-            let bytes = reduced(&[&ours], Some(&ours));
-            let mut file = NamedTempFile::new().unwrap();
-            file.write_all(&bytes).unwrap();
-            let small = Btf::from_path(file.path()).unwrap();
-            assert!(small.len() < whole.len());
-            for name in READ {
-                let (Some(from), to) = (
-                    whole.type_by_name::<Struct<'_>>(name),
-                    small.type_by_name::<Struct<'_>>(name),
-                ) else {
-                    continue;
-                };
-                let to = to.unwrap();
-                let members = |of: &Struct<'_>| -> Vec<_> {
-                    let member = |m: StructMember<'_>| {
-                        (m.name.map(OsStr::to_owned), format!("{:?}", m.attr))
-                    };
-                    of.iter().map(member).collect()
-                };
-                assert_eq!(members(&from), members(&to), "{}: {name}", entry.name);
-                assert_eq!(from.size(), to.size());
-                let layout = ours.structure(name).unwrap();
-                assert_eq!(layout.size as usize, from.size());
-                seen += 1;
-            }
-            if let Some(request) = whole.type_by_name::<Struct<'_>>("request") {
-                let ids = small.type_by_name::<Enum<'_>>("nd_type_id").unwrap();
-                let id = ids.iter().next().unwrap();
-                let want: u32 = request.type_id().into();
-                assert_eq!(id.value, i64::from(want));
-            }
+            seen += same_types(name, &whole, &object);
         }
         assert!(seen > 5 * BUILDS.len(), "{seen}");
+        // and of this machine's kernel, if it has any
+        let kernel = "/sys/kernel/btf/vmlinux";
+        if let Ok(file) = std::fs::read(kernel) {
+            let whole = Btf::from_path(kernel).unwrap();
+            assert!(same_types(kernel, &whole, &file) > 5);
+        }
     }
 
     #[test]

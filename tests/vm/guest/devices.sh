@@ -73,8 +73,12 @@ events=/sys/kernel/tracing/events/nvme
 by=hist:keys=ctrl_id,qid
 # 5.10 has no histograms: the events themselves are recorded and counted at the end.
 kept=/sys/kernel/tracing/instances/counts
+names=/sys/kernel/tracing/options/record-cmd
 count_events() {
     local event
+    # for the names of tasks ftrace patches a tracepoint of the scheduler, and QEMU 7.2 may run the
+    # breakpoint after the kernel has removed it (see died_of_qemu() of judge/guest.rs)
+    echo 0 >"$names"
     if [[ ! -e $events/nvme_sq/hist ]]; then
         mkdir "$kept"
         echo 32768 >"$kept/buffer_size_kb"
@@ -98,12 +102,14 @@ events_counted() {
             } >"$case_dir/$event.hist"
         done
         rmdir "$kept"
+        echo 1 >"$names"
         return
     fi
     for event in nvme_setup_cmd nvme_sq nvme_complete_rq; do
         cat "$events/$event/hist" >"$case_dir/$event.hist"
         echo "!$by" >"$events/$event/trigger"
     done
+    echo 1 >"$names"
 }
 
 # endless DISK: a load in the background that does not end when the disk disappears

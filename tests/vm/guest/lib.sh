@@ -12,7 +12,7 @@ as=()
 # keeps the kernel's log for the analysis of a failed test
 trap 'dmesg >/mnt/dmesg' EXIT
 
-# A process costs some 0.1 s of an emulated CPU: loops that wait use only what is built into bash.
+# A process costs an emulated CPU some 0.03 s: loops that wait use only what is built into bash.
 mkfifo /tmp/never
 exec {never}<>/tmp/never
 # sleep SECONDS

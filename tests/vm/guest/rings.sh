@@ -2,8 +2,6 @@
 # More than one ring of events: 16 CPUs in two groups. All of them at work, only one of them, most of
 # the load in one group, and a reader that stops.
 . "$(dirname "$0")/lib.sh"
-# as it was before boot.sh had norandmaps: since then QEMU ended this guest in each of three runs
-echo 2 >/proc/sys/kernel/randomize_va_space
 . "$(dirname "$0")/devices.sh"
 dev=$(disk nvme0)
 echo none >"/sys/block/$dev/queue/scheduler"

@@ -153,15 +153,14 @@ fn died_of_qemu(share: &Path, code: Option<i32>) -> bool {
     !told && (stopped || console.contains("Oops: int3") || !console.contains("@@ guest begins @@"))
 }
 
-/// Boots a guest, again if QEMU ended it, six times at most: three were not enough once, for 16 CPUs. Returns
-/// the last output, and the
+/// Boots a guest, again if QEMU ended it, three times at most. Returns the last output, and the
 /// number of boots. The consoles of guests that QEMU ended are kept.
 fn until_it_runs(boot: &mut Command, share: &Path) -> (Output, u32) {
     let mut boots = 1;
     loop {
         let output = boot.output().unwrap();
         let again = !output.status.success() && died_of_qemu(share, output.status.code());
-        if boots == 6 || !again {
+        if boots == 3 || !again {
             return (output, boots);
         }
         let _ = fs::remove_dir_all(share.join("out"));
