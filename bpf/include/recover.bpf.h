@@ -90,9 +90,10 @@ static __noinline int is_done(u64 rq)
 /*
  * Whether the driver has completed the command of this slot. The generation shows it, except where
  * the driver completes a command without a CQE (a cancelled one). Generations repeat after 16
- * commands, so a request that was allocated after the set-up also shows a later command. Without
- * statistics and scheduler, start_time_ns is 0. Then requests and tags are paired, and the next
- * command of the request is set up in this slot.
+ * commands, so a request that was allocated after the set-up (or after the CQE, if the set-up was
+ * skipped) also shows a later command. Without statistics and scheduler, start_time_ns is 0. Then
+ * requests and tags are paired, and the next command of the request is set up in this slot; but the
+ * request of flushes always has a start, and takes the tag of another one each time.
  *
  * With ND_GEN_AT_SETUP, a changed generation only shows that the request was set up again: after a
  * completion, or after blk-mq took it back. The state of the request shows a completion.
@@ -102,13 +103,15 @@ static __noinline int is_done(u64 rq)
  */
 static __always_inline int has_completed_of(struct nd_slot *s, u64 rq)
 {
-	u64 start;
+	u64 start, since = s->setup_out_ns;
 	int changed;
 
 	if (!cfg_recover)
 		return 0;
 	start = peek(rq + bpf_core_field_offset(struct request, start_time_ns), TYPED);
-	if (s->setup_out_ns && start > s->setup_out_ns)
+	if (!since)
+		since = s->cqe_ns;
+	if (since && start > since)
 		return 1;
 	changed = generation_of(rq) != s->cid >> 12;
 	if (generation_changes != ND_GEN_AT_SETUP)

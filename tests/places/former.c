@@ -7,16 +7,23 @@
  * set-up runs, another CPU sets up a second request with the first tag. The slot of that tag must
  * stay with the second request. All pairs of generations are tried.
  *
- * Prints the number of runs, of those with a wrong result, and of wrong ones in which blk-mq takes
- * the first request back instead.
+ * The request of flushes takes the tag of another request each time. The set-up and the completion
+ * of a flush are skipped, and 15 flushes follow. Then its generation is the same again, and another
+ * request is set up with its tag: the flush is over.
+ *
+ * Prints the number of runs, of those with a wrong result, of wrong ones in which blk-mq takes the
+ * first request back instead, and of wrong ones with flushes.
  */
 #define WITH_KFUNC
 static void preempted(void);
-#define PREEMPTED() preempted()
+#define PREEMPTED()	    preempted()
+#define bpf_this_cpu_ptr(p) ((void *)(p))
 
 #include "stubs.h"
 
 const struct kernel_stat kstat;
+const int __preempt_count;
+const struct pcpu_hot pcpu_hot;
 
 #define STRIDE 64
 
@@ -122,9 +129,36 @@ static int requeue(u32 generation, u32 other, int reads, u64 *wrong)
 	return within;
 }
 
+static void end_flush(void)
+{
+	on_cqe(&first.rq, ND_HOOK_CQE_BTF, TYPED, 0);
+	first.pdu.genctr++;
+}
+
+static int is_lost_flush(u32 generation, u32 later)
+{
+	begin(generation, 0);
+	memset(slot_map, 0, sizeof(slot_map)); /* its set-up is skipped */
+	make(&first, -1, generation);
+	make(&second, -1, 0);
+	first.rq.tag = 1;
+	first.rq.deadline = now_jiffies + 2;
+	first.rq.start_time_ns = now_ns;
+	first.sqe.common.command_id = (generation & 0xf) << 12 | 1;
+	end_flush();
+	for (u32 n = 0; n < later; n++) {
+		set_up(&first, 2);
+		end_flush();
+		on_complete(0, &first.rq, ND_HOOK_COMPLETE_BTF, TYPED);
+	}
+	set_up(&second, 1);
+	return !has(1, &second) || counted(ND_OVERWRITTEN) || counted(ND_UNSEEN_SETUP) != 1 ||
+	       counted(ND_UNSEEN_COMPLETE) != 1;
+}
+
 int main(void)
 {
-	u64 runs = 0, wrong = 0, of_requeues = 0;
+	u64 runs = 0, wrong = 0, of_requeues = 0, of_flushes = 0;
 
 	the_queue = (struct request_queue){.queuedata = &the_ctrl, .id = 1};
 	hctx = (struct blk_mq_hw_ctx){.driver_data = &nvmeq};
@@ -139,6 +173,10 @@ int main(void)
 	for (u32 pair = 0; pair < 256; pair++)
 		for (int reads = 0; requeue(pair & 15, pair >> 4, reads, &of_requeues); reads++)
 			;
-	printf("%llu %llu %llu\n", runs, wrong, of_requeues);
+	for (u32 pair = 0; pair < 512; pair++) {
+		cfg_mode = pair & 1 ? ND_MODE_TOTAL : ND_MODE_BASIC;
+		of_flushes += is_lost_flush(pair >> 1 & 15, pair >> 5);
+	}
+	printf("%llu %llu %llu %llu\n", runs, wrong, of_requeues, of_flushes);
 	return 0;
 }
