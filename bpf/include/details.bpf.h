@@ -97,6 +97,8 @@ static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64
 	read_again(&p->submission, s, rq, e->opcode, e->admin, typed);
 	p->submission.nsid = e->nsid;
 	times_of(&p->times, s, end);
+	if (cfg_waits)
+		early_times_of(&p->early, s);
 	if (submitter) {
 		p->submission.known |= ND_KNOWN_ORIGIN;
 		put_submitter((void *)p + sizeof(*p), rq, typed);

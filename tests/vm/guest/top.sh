@@ -11,9 +11,11 @@ fio --name=load --filename="/dev/$dev" --rw=randrw --bs=4k --ioengine=libaio --i
 load=$!
 sleep 2
 python3 "$(dirname "$0")/../../top/drive.py" "$case_dir" "$NVME_DEEP" top 500ms --ctrl nvme0
-# all panels at once, with submitters
-TERM=xterm script -qec "stty rows 50 cols 120; exec $NVME_DEEP top 1s --submitters --ctrl nvme0 --duration 4s" \
-    "$case_dir/submitters" </dev/null >/dev/null
+# all panels at once, with submitters, and with the waits before the request
+for option in --submitters --stages=full; do
+    TERM=xterm script -qec "stty rows 50 cols 120; exec $NVME_DEEP top 1s $option --ctrl nvme0 --duration 4s" \
+        "$case_dir/screen$option" </dev/null >/dev/null
+done
 kill "$load"
 wait "$load" || true
 bpftool prog show >"$case_dir/programs"

@@ -21,19 +21,32 @@ fn the_screen_works_and_is_given_back(outcome: &Outcome) {
     assert!(!programs.contains("setup_out"), "{programs}");
 }
 
+/// The lines of the slowest commands on the last screen of the run with this option.
+fn slowest(outcome: &Outcome, option: &str) -> Vec<String> {
+    let file = outcome.directory("screen").join(format!("screen{option}"));
+    let text = last_screen(&file, 50, 120);
+    let (_, panel) = text.split_once("slowest recent commands").unwrap();
+    let lines = panel.lines().skip(2);
+    let lines = lines.take_while(|line| line.contains("nvme0n1"));
+    let lines: Vec<String> = lines.map(str::to_owned).collect();
+    assert!(!lines.is_empty(), "{text}");
+    lines
+}
+
 /// The caller of a slow command is not known on a live screen: the name is that of the submitter.
 fn the_slowest_commands_have_submitters(outcome: &Outcome) {
-    let text = last_screen(&outcome.directory("screen").join("submitters"), 50, 120);
-    let (_, panel) = text.split_once("slowest recent commands").unwrap();
-    let lines = panel
-        .lines()
-        .skip(2)
-        .take_while(|line| line.contains("nvme0n1"));
-    let lines: Vec<&str> = lines.collect();
-    let named = lines
-        .iter()
-        .filter(|line| line.trim_end().ends_with(" fio"));
-    assert!(!lines.is_empty() && named.count() == lines.len(), "{text}");
+    let lines = slowest(outcome, "--submitters");
+    let is_named = |line: &String| line.trim_end().ends_with(" fio");
+    assert!(lines.iter().all(is_named), "{lines:#?}");
+}
+
+/// The bar of a command has a letter for each tenth of its time, and dots where no stage is known.
+fn the_slowest_commands_have_stages(outcome: &Outcome) {
+    let lines = slowest(outcome, "--stages=full");
+    let bar = |line: &str| line.split_whitespace().nth(7).map(str::to_owned);
+    let is_drawn = |bar: String| bar.len() == 10 && bar.chars().all(|c| c.is_ascii_alphabetic());
+    let all = lines.iter().all(|line| bar(line).is_some_and(is_drawn));
+    assert!(all, "{lines:#?}");
 }
 
 super::on_kernels! {
@@ -41,4 +54,5 @@ super::on_kernels! {
     only_in_test_all_top_on_5_10 "5.10" TOP the_screen_works_and_is_given_back
     the_screen_works_and_is_given_back_on_6_12 "6.12" TOP the_screen_works_and_is_given_back
     the_slowest_commands_have_submitters_on_6_12 "6.12" TOP the_slowest_commands_have_submitters
+    the_slowest_commands_have_stages_on_6_12 "6.12" TOP the_slowest_commands_have_stages
 }
