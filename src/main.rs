@@ -25,29 +25,11 @@ use nvme_deep::model::untrusted::Line;
 use nvme_deep::model::untrusted::Lines;
 use nvme_deep::render::charset;
 
-use crate::cli::args::Args;
-use crate::cli::args::Command;
-use crate::cli::session::SessionOptions;
+use crate::cli::Args;
 use crate::cli::words;
-use crate::commands::diagnose;
-use crate::commands::diff;
-use crate::commands::dist;
-use crate::commands::doctor;
-use crate::commands::export;
-use crate::commands::heatmap;
-use crate::commands::host;
-use crate::commands::inflight;
-use crate::commands::join;
-use crate::commands::latency;
-use crate::commands::pattern;
-use crate::commands::record;
-use crate::commands::serve;
-use crate::commands::stacks;
 use crate::commands::standard::error_of_stdout;
 use crate::commands::standard::flush;
 use crate::commands::standard::has_unicode;
-use crate::commands::top;
-use crate::commands::trace;
 
 fn main() -> ExitCode {
     let words = words::joined(env::args_os());
@@ -58,28 +40,7 @@ fn main() -> ExitCode {
     if !has_unicode() {
         charset::use_ascii();
     }
-    end(run(args.command).and_then(|()| Ok(flush()?)))
-}
-
-fn run(command: Command) -> Result<()> {
-    match command {
-        Command::Top(args) => top::run(&args.checked()?),
-        Command::Latency(args) => latency::run(&args.checked()?),
-        Command::Trace(args) => trace::run(&args.checked()?),
-        Command::Stacks(args) => stacks::run(&args.checked()?),
-        Command::Record(args) => record::run(&args.checked()?),
-        Command::Diagnose(args) => diagnose::run(&args.checked()?),
-        Command::Inflight(args) => inflight::run(&args),
-        Command::Heatmap(args) => heatmap::run(&args.checked()?),
-        Command::Pattern(args) => pattern::run(&args.checked()?),
-        Command::Export(args) => export::run(&args.options()?),
-        Command::Diff(args) => diff::run(&args),
-        Command::Host(args) => host::run(&args),
-        Command::Join(args) => join::run(&args),
-        Command::Serve(args) => serve::run(&args.checked()?),
-        Command::Doctor(args) => doctor::run(&args),
-        Command::Dist(args) => dist::run(&args),
-    }
+    end(commands::run(args.command).and_then(|()| Ok(flush()?)))
 }
 
 /// Prints an error of clap, or what --help and --version ask for: to clap these are errors, too.

@@ -18,6 +18,15 @@ use super::session::Checked;
 use super::session::SessionArgs;
 use super::session::SessionOptions;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep diagnose
+      Observe for 10 s
+  nvme-deep diagnose --duration 60s --expect 200us
+      Observe for a minute; commands should take 200 us
+  nvme-deep diagnose --from slow.nvd --baseline good.nvd
+      A recording, compared with one of a better time";
+
 /// How long to observe without `--duration`.
 const DURATION: Duration = Duration::from_secs(10);
 
@@ -32,7 +41,7 @@ const DURATION: Duration = Duration::from_secs(10);
     .long_help("Diagnose recordings instead of this machine\n\nMade by `record --stages=full --context`. \
                 Needs no root. Several are read one after the other.")))]
 #[command(after_help = examples::WITH_FILTERS)]
-#[command(after_long_help = examples::DIAGNOSE)]
+#[command(after_long_help = EXAMPLES)]
 pub struct DiagnoseArgs {
     /// How long to observe (`10s`, `1m`) [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]

@@ -20,13 +20,22 @@ use super::output::JSON;
 use super::output::JSON_LONG;
 use super::usage;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep diff before.nvd after.nvd
+      What became slower or faster, by stage
+  nvme-deep diff a1.nvd,a2.nvd,a3.nvd b1.nvd,b2.nvd,b3.nvd --check
+      Several recordings a side; exit code 3 if something changed
+  nvme-deep diff one.nvd one.nvd --ctrl nvme0=nvme1
+      Two controllers of one recording";
+
 /// Smallest change that can be claimed: more than twice the width of a bucket.
 const LEAST: f64 = 0.02;
 
 /// `diff`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = examples::DIFF)]
+#[command(after_long_help = EXAMPLES)]
 pub struct DiffArgs {
     /// The recording before the change (see `record`)
     ///

@@ -7,10 +7,17 @@ use super::attach::AttachArg;
 use super::examples;
 use super::output::ColorArg;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep doctor
+      What this machine supports
+  nvme-deep doctor --attach kprobe
+      The same, if only kprobes were used";
+
 /// `doctor`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = examples::DOCTOR)]
+#[command(after_long_help = EXAMPLES)]
 pub struct DoctorArgs {
     /// One JSON object instead of text
     ///

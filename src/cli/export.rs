@@ -17,6 +17,15 @@ use super::outcome::OutcomeArgs;
 use super::usage;
 use super::value::interval;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep export run.nvd --format perfetto -o run.pftrace
+      A time line for ui.perfetto.dev
+  nvme-deep export a.nvd b.nvd --format parquet --redact -o runs.parquet
+      A row per command of two recordings, without names
+  nvme-deep export run.nvd --format csv --slow 10ms -o -
+      Slow commands as CSV, to stdout";
+
 /// Formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FormatArg {
@@ -38,7 +47,7 @@ pub enum FormatArg {
     mut_arg("disk", |arg| arg.hide(true))
 )]
 #[command(after_help = examples::WITH_FILTERS)]
-#[command(after_long_help = examples::EXPORT)]
+#[command(after_long_help = EXAMPLES)]
 pub struct ExportArgs {
     /// The recordings (see `record`). Perfetto and hlog take one
     #[arg(value_name = "FILE", required = true)]
@@ -148,8 +157,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cli::args::Args;
-    use crate::cli::args::Command;
+    use crate::cli::Args;
+    use crate::cli::Command;
 
     fn options(words: &str) -> Result<ExportOptions> {
         let words = ["nvme-deep", "export"]

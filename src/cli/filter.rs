@@ -297,8 +297,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cli::args::Args;
-    use crate::cli::args::Command;
+    use crate::cli::Args;
+    use crate::cli::Command;
 
     fn filter() -> impl Strategy<Value = Filter> {
         let code = (any::<bool>(), any::<u8>()).prop_map(|(admin, code)| Opcode {

@@ -24,6 +24,15 @@ use super::session::SessionArgs;
 use super::session::SessionOptions;
 use super::usage;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep heatmap --from run.nvd --stage device --svg device.svg
+      The device stage over time
+  nvme-deep heatmap --from run.nvd --y lba --ctrl nvme0 --nsid 1 --png lba.png
+      Where on the disk the commands are
+  nvme-deep heatmap --y depth --duration 10s --svg depth.svg
+      Commands in flight, live";
+
 /// What the vertical axis shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum QuantityArg {
@@ -88,7 +97,7 @@ pub struct PictureFile {
 /// `heatmap`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::WITH_FILTERS)]
-#[command(after_long_help = examples::HEATMAP)]
+#[command(after_long_help = EXAMPLES)]
 pub struct HeatmapArgs {
     /// What the vertical axis shows
     #[arg(long, value_name = "WHAT", default_value = "latency")]

@@ -14,10 +14,63 @@ use super::output::JSON;
 use super::output::JSON_LONG;
 use super::value::number;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep host list
+      What serves NVMe on this machine
+  nvme-deep host latency --nvmet --duration 10s
+      Latencies of the kernel's target";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host list
+      The targets, and the methods that work for each";
+
+const TRACE_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host trace --nvmet
+      Every command of the kernel's target
+  nvme-deep host trace --pid 4711 -o host.nvd
+      The commands of a QEMU or SPDK process, to a file for `join`";
+
+const LATENCY_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host latency --nvmet --duration 10s
+      The kernel's target, for 10 s
+  nvme-deep host latency --from host.nvd
+      A recording of the host side";
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host import --qemu-log qemu.log -o host.nvd
+      A recording from a log of QEMU";
+
+const ANNOTATE_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host annotate trace.json host.nvd
+      The entries of an SPDK trace, each with its command";
+
+const SPDK_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host spdk --pid 4711
+      The changes of state of this SPDK target";
+
+const MSGS_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host msgs --pid 4711 --duration 10s
+      The messages of this SPDK process in 10 s";
+
+const KVM_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host kvm --pid 4711 --guest guest.nvd --duration 10s
+      The doorbell writes of a virtual machine, with a recording of its driver
+  nvme-deep host kvm kvm.txt --bar 0xfebf0000-0xfebf3fff
+      Those of a trace by trace-cmd";
+
 /// `host`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = examples::HOST)]
+#[command(after_long_help = EXAMPLES)]
 pub struct HostArgs {
     /// What to do.
     #[command(subcommand)]
@@ -42,10 +95,10 @@ pub enum HostCommand {
     /// Print the changes of state of an SPDK target
     ///
     /// Those of subsystems, controllers, queues and listeners.
-    #[command(after_long_help = examples::HOST_SPDK)]
+    #[command(after_long_help = SPDK_EXAMPLES)]
     Spdk(HostSpdkArgs),
     /// Count messages between the threads of an SPDK process, by function
-    #[command(after_long_help = examples::HOST_MSGS)]
+    #[command(after_long_help = MSGS_EXAMPLES)]
     Msgs(HostSpdkArgs),
     /// Report the doorbell writes of a guest and the time of their VM exits
     ///
@@ -99,7 +152,7 @@ pub struct TargetArgs {
 /// `host list`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = examples::HOST_LIST)]
+#[command(after_long_help = LIST_EXAMPLES)]
 pub struct HostListArgs {
     #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
@@ -108,7 +161,7 @@ pub struct HostListArgs {
 /// `host trace`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = examples::HOST_TRACE)]
+#[command(after_long_help = TRACE_EXAMPLES)]
 pub struct HostTraceArgs {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -138,7 +191,7 @@ pub struct HostTraceArgs {
 /// `host latency`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = examples::HOST_LATENCY)]
+#[command(after_long_help = LATENCY_EXAMPLES)]
 pub struct HostLatencyArgs {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -162,7 +215,7 @@ pub struct HostLatencyArgs {
 /// `host import`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = examples::HOST_IMPORT)]
+#[command(after_long_help = IMPORT_EXAMPLES)]
 pub struct HostImportArgs {
     /// A log of QEMU with one NVMe controller
     ///
@@ -193,7 +246,7 @@ pub struct HostImportArgs {
 /// `host annotate`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = examples::HOST_ANNOTATE)]
+#[command(after_long_help = ANNOTATE_EXAMPLES)]
 pub struct HostAnnotateArgs {
     /// The output of `spdk_trace -j`
     #[arg(value_name = "TRACE")]
@@ -229,7 +282,7 @@ pub struct HostSpdkArgs {
 /// `host kvm`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = examples::HOST_KVM)]
+#[command(after_long_help = KVM_EXAMPLES)]
 pub struct HostKvmArgs {
     /// Text of ftrace or `trace-cmd report`
     ///

@@ -25,10 +25,17 @@ use super::usage;
 use super::value::count;
 use super::value::number;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep inflight
+      Look once; a verdict on commands of at least 100 ms
+  nvme-deep inflight 1 --age 10x --kstack
+      Every second; commands of ten times the p99 of their kind, and who submitted them";
+
 /// `inflight`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = examples::INFLIGHT)]
+#[command(after_long_help = EXAMPLES)]
 pub struct InflightArgs {
     /// Look again every INTERVAL (`1`, `500ms`, `5s`); without it, once
     #[arg(value_name = "INTERVAL", value_parser = parse_duration)]

@@ -11,6 +11,13 @@ use super::output::JSON;
 use super::output::JSON_LONG;
 use super::value::number;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep join guest.nvd host.nvd
+      Where the time of each command went: driver, target, between them
+  nvme-deep join guest.nvd host.nvd --format perfetto -o both.pftrace
+      Both sides on one time line";
+
 /// How to compare the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClockArg {
@@ -35,7 +42,7 @@ pub enum TimelineArg {
 /// `join`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = examples::JOIN)]
+#[command(after_long_help = EXAMPLES)]
 pub struct JoinArgs {
     /// The recording of the driver (`record`)
     #[arg(value_name = "GUEST")]

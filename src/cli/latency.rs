@@ -23,10 +23,19 @@ use super::stages::set_or_total;
 use super::usage;
 use super::value::number;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep latency --stages 1
+      A report every second, with stages
+  nvme-deep latency --stages=fine --disk nvme0n1 --exec -- fio job.fio
+      All eight stages of one disk while a program runs
+  nvme-deep latency --from run.nvd --opcode read
+      The reads of a recording";
+
 /// `latency`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::WITH_FILTERS)]
-#[command(after_long_help = examples::LATENCY)]
+#[command(after_long_help = EXAMPLES)]
 pub struct LatencyArgs {
     /// Split each command's life into stages
     ///
@@ -137,8 +146,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cli::args::Args;
-    use crate::cli::args::Command;
+    use crate::cli::Args;
+    use crate::cli::Command;
 
     fn settings(words: &str) -> Result<Settings> {
         let words = ["nvme-deep", "latency"]

@@ -25,10 +25,19 @@ use super::session::Checked;
 use super::session::SessionArgs;
 use super::session::SessionOptions;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep pattern --duration 10s
+      One report of 10 s
+  nvme-deep pattern 1 --delta
+      Each second by itself
+  nvme-deep pattern --from run.nvd --svg pattern.svg
+      A recording, also as a picture";
+
 /// `pattern`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::WITH_FILTERS)]
-#[command(after_long_help = examples::PATTERN)]
+#[command(after_long_help = EXAMPLES)]
 pub struct PatternArgs {
     #[command(flatten)]
     pub schedule: Schedule,

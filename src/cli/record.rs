@@ -24,6 +24,15 @@ use super::stack::share;
 use super::value::size;
 use super::who::WhoArgs;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep record -o run.nvd --stages=full --context --duration 60s
+      Record for a minute what `diagnose` and `diff` need
+  nvme-deep record -o stuck.nvd --ring 15m --trigger slow=50ms,reset
+      Keep the last 15 minutes, and write them when a command is slow or a controller is reset
+  nvme-deep record -o job.nvd --exec -- fio job.fio
+      Record while a program runs";
+
 /// Smallest useful file.
 const MIN_SIZE: u64 = 1 << 20;
 
@@ -83,7 +92,7 @@ fn max_size(text: &str) -> Result<u64, String> {
 /// `record`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::WITH_FILTERS)]
-#[command(after_long_help = examples::RECORD)]
+#[command(after_long_help = EXAMPLES)]
 pub struct RecordArgs {
     /// The file to write; `-` for stdout
     ///

@@ -27,6 +27,13 @@ use super::stages::set_or_total;
 use super::value::interval;
 use super::value::number;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep serve
+      http://127.0.0.1:9998/metrics
+  nvme-deep serve --stages --textfile /var/lib/node_exporter/nvme-deep.prom
+      To a file for node_exporter, with stages";
+
 /// Without `--listen`.
 const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9998);
 
@@ -48,7 +55,7 @@ fn textfile(path: PathBuf) -> Result<PathBuf, &'static str> {
 /// `serve`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::WITH_FILTERS)]
-#[command(after_long_help = examples::SERVE)]
+#[command(after_long_help = EXAMPLES)]
 pub struct ServeArgs {
     /// Serve http://ADDRESS/metrics [default: 127.0.0.1:9998]
     ///

@@ -27,6 +27,15 @@ use super::stack::StackAtArg;
 use super::stack::share;
 use super::value::number;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep stacks --duration 10s
+      The kernel stacks that submit commands, by number of commands
+  nvme-deep stacks --by latency --svg out.svg
+      A flame graph, by sum of latencies
+  nvme-deep stacks --at complete
+      How completions are found: interrupt, poll, cancellation";
+
 /// Order of stacks, and weight in flame graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StacksByArg {
@@ -39,7 +48,7 @@ pub enum StacksByArg {
 /// `stacks`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::WITH_FILTERS)]
-#[command(after_long_help = examples::STACKS)]
+#[command(after_long_help = EXAMPLES)]
 pub struct StacksArgs {
     /// Where the stack is taken
     #[arg(long, value_name = "POINT", default_value = "submit")]

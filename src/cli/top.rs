@@ -21,10 +21,21 @@ use super::session::SessionOptions;
 use super::stages::StagesArg;
 use super::value::interval;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep top
+      Every second
+  nvme-deep top 500ms --stages=fine --ctrl nvme1
+      Twice a second, one controller, with all eight stages
+  nvme-deep top --by container,opcode
+      A row per container and opcode; the key b: per container, per opcode
+  nvme-deep top --from run.nvd
+      A recording, at the speed at which it was made";
+
 /// `top`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::WITH_FILTERS)]
-#[command(after_long_help = examples::TOP)]
+#[command(after_long_help = EXAMPLES)]
 pub struct TopArgs {
     /// Length of an interval (`1`, `500ms`, `5s`)
     #[arg(value_name = "INTERVAL", default_value = "1s", value_parser = interval(

@@ -30,6 +30,17 @@ use super::usage;
 use super::value::count;
 use super::who::WhoArgs;
 
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep trace --pair --stages
+      One line per command, with its stages
+  nvme-deep trace --slow 1ms --kstack
+      Commands of at least 1 ms, and who submitted them
+  nvme-deep trace --errors --tee errors.nvd
+      Commands that fail, on the screen and to a file
+  nvme-deep trace --from run.nvd --pair -n 20
+      The first 20 commands of a recording";
+
 /// How to write time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TimeArg {
@@ -44,7 +55,7 @@ pub enum TimeArg {
 /// `trace`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::WITH_FILTERS)]
-#[command(after_long_help = examples::TRACE)]
+#[command(after_long_help = EXAMPLES)]
 pub struct TraceArgs {
     /// One line per command, at its completion, instead of two
     ///
@@ -173,8 +184,8 @@ mod tests {
     use nvme_deep::session::settings::StackSample;
 
     use super::*;
-    use crate::cli::args::Args;
-    use crate::cli::args::Command;
+    use crate::cli::Args;
+    use crate::cli::Command;
 
     fn settings(words: &str) -> Result<Settings> {
         let words = ["nvme-deep", "trace"]

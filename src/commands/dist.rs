@@ -25,8 +25,8 @@ use self::man::write_pages;
 use super::outfile::OutFile;
 use super::outfile::Refusal;
 use super::outfile::Rules;
-use crate::cli::args::Args;
-use crate::cli::args::DistArgs;
+use crate::cli::Args;
+use crate::cli::dist::DistArgs;
 use crate::cli::output::is_stdout;
 use crate::exit::Failure;
 

@@ -29,6 +29,7 @@ use nvme_deep::session::settings::Settings;
 use nvme_deep::session::settings::StackSample;
 use nvme_deep::session::take_over_log;
 
+use crate::cli::TRACING;
 use crate::cli::doctor::DoctorArgs;
 use crate::commands::inflight::access::Access;
 use crate::commands::standard::stdout;
@@ -90,7 +91,8 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
         ..Policy::default()
     };
     let inflight = Access::find(file, &system).err();
-    report.plan(facts, &policy, inflight.map(|error| format!("{error:#}")));
+    let inflight = inflight.map(|error| format!("{error:#}"));
+    report.plan(facts, &policy, &TRACING, inflight);
     report.memory = memory(&system)?;
     let mut out = BufWriter::new(stdout());
     if *json {

@@ -443,8 +443,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::cli::args::Args;
-    use crate::cli::args::Command;
+    use crate::cli::Args;
+    use crate::cli::Command;
     use crate::cli::session::SessionOptions;
     use crate::commands::fixture::VecSource;
     use crate::testing::snapshot::READS;

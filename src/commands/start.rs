@@ -242,8 +242,8 @@ pub fn require_status(settings: &Settings, can_read_status: bool) -> Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::args::Args;
-    use crate::cli::args::Command;
+    use crate::cli::Args;
+    use crate::cli::Command;
     use crate::exit::kind_of;
     use clap::Parser;
     use nvme_deep::machine::sysfs::Namespace;

@@ -392,8 +392,8 @@ mod tests {
     use nvme_deep::error::Kind;
 
     use super::*;
-    use crate::cli::args::Args;
-    use crate::cli::args::Command;
+    use crate::cli::Args;
+    use crate::cli::Command;
     use crate::cli::session::SessionOptions;
     use crate::exit::kind_of;
 

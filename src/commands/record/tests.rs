@@ -15,8 +15,8 @@ use nvme_deep::source::EventStream;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cli::args::Args;
-use crate::cli::args::Command;
+use crate::cli::Args;
+use crate::cli::Command;
 use crate::cli::session::SessionOptions;
 use crate::commands::drive::Names;
 use crate::commands::drive::live::Feeder;

@@ -12,8 +12,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cli::args::Args;
-use crate::cli::args::Command;
+use crate::cli::Args;
+use crate::cli::Command;
 use crate::cli::session::SessionOptions;
 use crate::commands::drive::Consumer;
 use crate::commands::drive::Names;

@@ -18,6 +18,7 @@ use std::cmp::Reverse;
 use serde::Serialize;
 
 pub use self::verdict::Readiness;
+pub use self::verdict::Tracing;
 pub use self::verdict::Verdict;
 use super::finding::Finding;
 use super::finding::Severity;
@@ -120,10 +121,17 @@ impl DoctorReport {
     }
 
     /// Adds the verdict, the sources of types, and the attach method of each point of the fine stage
-    /// set. `inflight`: what that command lacks.
-    pub fn plan(&mut self, facts: KernelFacts, policy: &Policy, inflight: Option<String>) {
+    /// set. `tracing`: the commands that trace. `inflight`: what that command lacks.
+    pub fn plan(
+        &mut self,
+        facts: KernelFacts,
+        policy: &Policy,
+        tracing: &[Tracing],
+        inflight: Option<String>,
+    ) {
+        let machine = &self.machine;
         let has_controller = !self.controllers.is_empty();
-        self.verdict = verdict::verdict(&self.machine, has_controller, &facts, policy, inflight);
+        self.verdict = verdict::verdict(tracing, machine, has_controller, &facts, policy, inflight);
         let plan = plan_with(StageSet::Fine, &Role::EVENTS, &facts, policy);
         self.btf = points::btf(&facts);
         self.points = points::points(&plan);

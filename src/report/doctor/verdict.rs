@@ -14,20 +14,8 @@ use crate::probe::plan::Policy;
 use crate::probe::plan::StartSource;
 use crate::probe::plan::plan;
 
-/// The commands that trace the driver, and what each one observes.
-const COMMANDS: [(&str, StageSet); 11] = [
-    ("top", StageSet::Basic),
-    ("latency", StageSet::Total),
-    ("latency --stages", StageSet::Basic),
-    ("latency --stages=fine", StageSet::Fine),
-    ("trace", StageSet::Total),
-    ("stacks", StageSet::Total),
-    ("record", StageSet::Basic),
-    ("diagnose", StageSet::Fine),
-    ("heatmap", StageSet::Total),
-    ("pattern", StageSet::Total),
-    ("serve", StageSet::Total),
-];
+/// A command that traces the driver, as in `latency --stages`, and what it observes.
+pub type Tracing = (&'static str, StageSet);
 
 /// Whether a command can run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -64,8 +52,10 @@ pub struct Verdict {
     pub commands: Vec<Readiness>,
 }
 
-/// The verdict on a machine. `inflight`: what that command lacks, which attaches nothing.
+/// The verdict on a machine. `tracing`: the commands that trace. `inflight`: what that command lacks,
+/// which attaches nothing.
 pub(super) fn verdict(
+    tracing: &[Tracing],
     machine: &Machine,
     has_controller: bool,
     facts: &KernelFacts,
@@ -73,14 +63,14 @@ pub(super) fn verdict(
     inflight: Option<String>,
 ) -> Verdict {
     let lacks = missing(machine, has_controller);
-    let traces = COMMANDS.map(|(command, stages)| {
+    let traces = tracing.iter().map(|&(command, stages)| {
         let planned = plan(stages, facts, policy);
         let unobserved = planned.as_ref().map_or(vec![], unobserved);
         let missing = lacks.clone().or_else(|| planned.err().map(no_method));
         Readiness::of(command, missing, unobserved)
     });
-    let inflight = Readiness::of("inflight", lacks.or(inflight), vec![]);
-    let commands: Vec<Readiness> = traces.into_iter().chain([inflight]).collect();
+    let mut commands: Vec<Readiness> = traces.collect();
+    commands.push(Readiness::of("inflight", lacks.or(inflight), vec![]));
     Verdict {
         ready: commands.iter().all(|c| c.ready && c.unobserved.is_empty()),
         commands,
@@ -133,6 +123,12 @@ mod tests {
     use crate::probe::facts::TypeSource;
     use crate::probe::plan::tests::everything;
 
+    const TRACING: [Tracing; 3] = [
+        ("top", StageSet::Basic),
+        ("latency", StageSet::Total),
+        ("latency --stages", StageSet::Basic),
+    ];
+
     fn machine(names: &[&'static str]) -> Machine {
         let mut machine = guest().machine;
         machine.privileges = Fact::Known(Privileges {
@@ -150,10 +146,24 @@ mod tests {
     #[test]
     fn a_machine_with_everything_is_ready() {
         let root = machine(&["CAP_SYS_ADMIN"]);
-        let found = verdict(&root, true, &everything(), &Policy::default(), None);
+        let found = verdict(
+            &TRACING,
+            &root,
+            true,
+            &everything(),
+            &Policy::default(),
+            None,
+        );
         assert!(found.ready, "{found:#?}");
         let some = machine(&["CAP_BPF", "CAP_PERFMON"]);
-        let found = verdict(&some, true, &everything(), &Policy::default(), None);
+        let found = verdict(
+            &TRACING,
+            &some,
+            true,
+            &everything(),
+            &Policy::default(),
+            None,
+        );
         assert!(found.commands.iter().all(|c| c.ready), "{found:#?}");
     }
 
@@ -161,12 +171,19 @@ mod tests {
     fn what_every_command_lacks_is_said_of_each() {
         let policy = Policy::default();
         let user = machine(&["CAP_BPF"]);
-        let found = verdict(&user, false, &everything(), &policy, Some("BTF".into()));
+        let found = verdict(
+            &TRACING,
+            &user,
+            false,
+            &everything(),
+            &policy,
+            Some("BTF".into()),
+        );
         assert!(!found.ready);
-        assert_eq!(lacks(&found), ["no CAP_PERFMON: run as root"; 12]);
+        assert_eq!(lacks(&found), ["no CAP_PERFMON: run as root"; 4]);
         let root = machine(&["CAP_SYS_ADMIN"]);
-        let found = verdict(&root, false, &everything(), &policy, None);
-        assert_eq!(lacks(&found), ["there is no NVMe controller"; 12]);
+        let found = verdict(&TRACING, &root, false, &everything(), &policy, None);
+        assert_eq!(lacks(&found), ["there is no NVMe controller"; 4]);
     }
 
     #[test]
@@ -174,19 +191,26 @@ mod tests {
         let root = machine(&["CAP_SYS_ADMIN"]);
         let policy = Policy::default();
         let nothing = KernelFacts::default();
-        let found = verdict(&root, true, &nothing, &policy, Some("no types".into()));
+        let found = verdict(
+            &TRACING,
+            &root,
+            true,
+            &nothing,
+            &policy,
+            Some("no types".into()),
+        );
         let of_trace = found.commands[0].missing.as_deref().unwrap();
         assert!(
             of_trace.starts_with("no method for setup_out"),
             "{of_trace}"
         );
-        assert_eq!(found.commands[11].missing.as_deref(), Some("no types"));
+        assert_eq!(found.commands[3].missing.as_deref(), Some("no types"));
 
         let mut facts = everything();
         facts.nvme_pci_types = TypeSource::None;
         facts.functions.retain(|f| f == "nvme_setup_cmd");
         facts.symbols = Some(["nvme_setup_cmd".to_owned()].into());
-        let found = verdict(&root, true, &facts, &policy, None);
+        let found = verdict(&TRACING, &root, true, &facts, &policy, None);
         let latency = |n: usize| &found.commands[n];
         assert!(latency(1).ready && latency(1).unobserved.is_empty());
         assert_eq!(latency(2).unobserved, ["doorbell"]);

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 use clap::Parser;
 
-use crate::cli::args::Args;
-use crate::cli::args::Command;
+use crate::cli::Args;
+use crate::cli::Command;
 use crate::cli::session::SessionOptions;
 use crate::commands::diagnose;
 use crate::commands::diff;
