@@ -71,7 +71,7 @@ fn records() -> Vec<[u8; 184]> {
 
 /// The transports of the records' controllers.
 fn pcie() -> Transports {
-    let transports = Transports::default();
+    let transports = Transports::new(0);
     (0..256).for_each(|ctrl| transports.set(ctrl, Transport::Pcie));
     transports
 }

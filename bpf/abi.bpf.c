@@ -69,6 +69,7 @@ SHARE(enum, nd_memory_limit);
 SHARE(enum, nd_mode);
 SHARE(enum, nd_qemu);
 SHARE(enum, nd_saw);
+SHARE(enum, nd_wait_point);
 SHARE(enum, nd_control);
 SHARE(enum, nd_size);
 SHARE(enum, nd_spdk);

@@ -16,6 +16,7 @@
 #include "peek.bpf.h"
 #include "hist.bpf.h"
 #include "rows.bpf.h"
+#include "times.bpf.h"
 #include "waits.bpf.h"
 #include "trace.bpf.h"
 #include "slots.bpf.h"

@@ -23,6 +23,7 @@
 #include "peek.bpf.h"
 #include "hist.bpf.h"
 #include "rows.bpf.h"
+#include "times.bpf.h"
 #include "waits.bpf.h"
 #include "trace.bpf.h"
 #include "slots.bpf.h"
@@ -143,17 +144,10 @@ int setup_out_tp(void *ctx)
 	keep_key(s, key);
 	s->bytes = bytes;
 	s->start_ns = 0;
-	s->doorbell_ns = 0;
-	s->cqe_ns = 0;
+	clear_times(s, cfg_mode);
 	s->tid = (u32)bpf_get_current_pid_tgid();
 	s->qid = qid;
 	s->rq = 1; /* in use; there is no request pointer */
-	if (cfg_mode == ND_MODE_FINE) {
-		s->setup_in_ns = 0;
-		s->issue_ns = 0;
-		s->irq_ns = 0;
-		s->complete_ns = 0;
-	}
 	if (cfg_trace)
 		note_submission(&s->submission, ctx, nsid);
 	s->state = ND_OPEN;

@@ -197,17 +197,23 @@ enum nd_saw {
 	ND_NO_COMPLETE = 1 << 8,
 	ND_NO_ANY = ND_NO_SETUP | ND_NO_COMPLETE,
 	ND_SAW_BASIC = ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE,
-	/* Before the request (--stages=full). A run has some of these (cfg_wait_points), and a
-	 * command has all of its run, or none. So row keys have only the first. */
+	/* The points before the request (--stages=full): a command has all that its run observes
+	 * (cfg_wait_points), or none. */
 	ND_SAW_BIO = 1 << 9,
-	ND_SAW_SUBMIT = 1 << 10,
-	ND_SAW_FREEZE = 1 << 11,
-	ND_SAW_IOCOST = 1 << 12,
-	ND_SAW_WBT = 1 << 13,
-	ND_SAW_TAG = 1 << 14,
-	ND_SAW_ZONE = 1 << 15,
-	ND_SAW_ANY = ND_SAW_ALL | ND_SAW_BIO | ND_SAW_SUBMIT | ND_SAW_FREEZE | ND_SAW_IOCOST |
-		     ND_SAW_WBT | ND_SAW_TAG | ND_SAW_ZONE,
+};
+
+_Static_assert((ND_SAW_ALL | ND_NO_ANY | ND_SAW_BIO) >> ND_KEY_PATTERN_BITS == 0, "a key has room");
+
+/* The points before the request, in the order of their times in struct nd_early_times. */
+enum nd_wait_point {
+	ND_WAIT_BIO = 1 << 0,
+	ND_WAIT_SUBMIT = 1 << 1,
+	ND_WAIT_FREEZE = 1 << 2,
+	ND_WAIT_IOCOST = 1 << 3,
+	ND_WAIT_WBT = 1 << 4,
+	ND_WAIT_TAG = 1 << 5,
+	ND_WAIT_ZONE = 1 << 6,
+	ND_WAIT_ALL = (1 << 7) - 1,
 };
 
 /* Stage set (--stages). */
@@ -453,7 +459,7 @@ struct nd_scratch {
 
 _Static_assert(ND_HIST_BUCKETS == 272, "src/model/histogram.rs has the same number");
 _Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");
-_Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + 16 * 2192, "cell layout");
+_Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + ND_STAGES_FULL * 2192, "cell layout");
 _Static_assert(sizeof(struct nd_task) % ND_LINE == 0, "no cache line of two tasks");
 _Static_assert(sizeof(struct nd_slot) == ND_SLOT_ORIGIN, "slot layout");
 _Static_assert(__builtin_offsetof(struct nd_slot, origin) == ND_SLOT_FULL, "a line of its own");

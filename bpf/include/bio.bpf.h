@@ -246,7 +246,7 @@ static __always_inline u64 known_start(struct nd_waits *w, u64 begin_ns, u64 zon
 	int known = take_pause(w, start) && !begin_ns;
 	u64 after = w->iocost_ns + w->wbt_ns + w->tag_ns;
 
-	if (zone_ns && !w->freeze_ns && cfg_wait_points & ND_SAW_ZONE)
+	if (zone_ns && !w->freeze_ns && cfg_wait_points & ND_WAIT_ZONE)
 		w->freeze_ns = (start - zone_ns - after) | ND_FOR_ZONE;
 	if (known && w->bio_ns + to_enter(w) + after <= start)
 		return start;
@@ -271,10 +271,10 @@ static __always_inline void waits_of_last(struct nd_waits *w, struct nd_last_bio
 /* The same of a bio in the table. */
 static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 bio, u64 start)
 {
-	w->submit_ns = cfg_wait_points & ND_SAW_SUBMIT ? b->submit_ns : b->bio_ns;
+	w->submit_ns = cfg_wait_points & ND_WAIT_SUBMIT ? b->submit_ns : b->bio_ns;
 	w->bio_ns = b->bio_ns;
-	w->freeze_ns = cfg_wait_points & ND_SAW_FREEZE ? b->freeze_ns : 0;
-	w->iocost_ns = cfg_wait_points & ND_SAW_IOCOST ? b->iocost_ns : 0;
+	w->freeze_ns = cfg_wait_points & ND_WAIT_FREEZE ? b->freeze_ns : 0;
+	w->iocost_ns = cfg_wait_points & ND_WAIT_IOCOST ? b->iocost_ns : 0;
 	w->start_ns = known_start(w, b->begin_ns, b->zone_ns, start);
 	/* Of a bio that is split the first request: the others come after it. */
 	if (cfg_context && !b->rest)

@@ -117,18 +117,7 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 #endif
 	keep_key(s, key);
 	s->bytes = bytes;
-	if (mode != ND_MODE_TOTAL) {
-		s->doorbell_ns = 0;
-		s->cqe_ns = 0;
-	} else if (cfg_setup_skips) {
-		s->cqe_ns = 0;
-	}
-	if (mode == ND_MODE_FINE) {
-		s->setup_in_ns = 0;
-		s->issue_ns = 0;
-		s->irq_ns = 0;
-		s->complete_ns = 0;
-	}
+	clear_times(s, mode);
 	if (cfg_context) {
 		s->beside = 0;
 		s->outcome.beside = 0;

@@ -127,7 +127,7 @@ struct nd_config {
 	__u16 own_cells;
 	/* Queues have slots when they are first used, fewer than tags (slots.bpf.h). */
 	__u8 windows;
-	/* Observe the waits before the request (bio.bpf.h). `wait_points`: ND_SAW_* of the points
+	/* Observe the waits before the request (bio.bpf.h). `wait_points`: ND_WAIT_* of the points
 	 * before it that this run observes. */
 	__u8 waits;
 	__u16 wait_points;

@@ -117,11 +117,11 @@ static __always_inline int take_pause(struct nd_waits *w, u64 start)
 	if (p->tid != tid)
 		return 1;
 	p->tid = 0;
-	if (cfg_wait_points & ND_SAW_FREEZE)
+	if (cfg_wait_points & ND_WAIT_FREEZE)
 		w->freeze_ns += p->freeze_ns;
-	if (cfg_wait_points & ND_SAW_WBT)
+	if (cfg_wait_points & ND_WAIT_WBT)
 		w->wbt_ns = p->wbt_ns;
-	if (cfg_wait_points & ND_SAW_TAG && p->tag_ns)
+	if (cfg_wait_points & ND_WAIT_TAG && p->tag_ns)
 		w->tag_ns = start - p->tag_ns;
 	return !p->wbt_begin_ns && !p->freeze_begin_ns;
 }

@@ -112,7 +112,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 			tally(cpu, hook, typed);
 		if (!s || s->state != ND_OPEN)
 			return 0;
-		/* Of a command whose set-up was skipped: the time is needed to see that it is over. */
+		/* Its set-up was skipped: the time shows later that it is over. */
 		if (cfg_mode == ND_MODE_TOTAL && !s->setup_out_ns) {
 			s->cqe_ns = bpf_ktime_get_ns();
 			return 0;

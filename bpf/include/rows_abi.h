@@ -5,7 +5,7 @@
 
 /* Row key, 54 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 11. The
  * cache stores it with the 10-bit row number in one word, so that a read cannot tear. The patterns
- * have 9 bits so far (enum nd_saw). */
+ * have 10 bits so far (enum nd_saw). */
 enum nd_key {
 	ND_KEY_PATTERN_SHIFT = 0,
 	ND_KEY_PATTERN_BITS = 11,

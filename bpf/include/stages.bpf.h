@@ -284,7 +284,7 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 {
 	volatile u16 *saw = &s->saw;
 	struct nd_cell *c;
-	u32 pattern, before;
+	u32 pattern;
 
 	if (complete && complete < s->setup_out_ns) {
 		count(ND_NEGATIVE);
@@ -306,11 +306,11 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 		*saw |= ND_NO_COMPLETE;
 	if (end && end >= complete)
 		*saw |= ND_SAW_END;
-	before = seen_before(s, *saw);
+	seen_before(s, *saw);
 	if (cfg_trace) {
 		if (!complete)
 			s->outcome = (struct nd_outcome){};
-		if (!finish_trace(s, cpu, *saw | before, complete, end))
+		if (!finish_trace(s, cpu, *saw, complete, end))
 			return;
 	}
 	pattern = *saw;
@@ -393,8 +393,6 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 		FORGET(end);
 	if (cfg_trace && !finish_trace(s, cpu, saw, complete, end))
 		return;
-	if (cfg_waits)
-		saw &= ND_SAW_ALL | ND_SAW_BIO;
 	c = cpu ? cell_of(s, &saw, cpu) : 0;
 	if (!c) {
 		count_rowless(kept_key(s), s->bytes);

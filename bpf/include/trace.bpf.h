@@ -188,23 +188,6 @@ static __always_inline void emit_ctrl(u32 kind, u32 ctrl, u64 value)
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void times_of(struct nd_times *t, struct nd_slot *s, u64 end)
-{
-	t->start_ns = s->start_ns;
-	t->doorbell_ns = s->doorbell_ns;
-	t->cqe_ns = s->cqe_ns;
-	t->end_ns = end;
-	if (cfg_mode == ND_MODE_FINE) {
-		t->setup_in_ns = s->setup_in_ns;
-		t->issue_ns = s->issue_ns;
-		t->irq_ns = s->irq_ns;
-	} else {
-		t->setup_in_ns = 0;
-		t->issue_ns = 0;
-		t->irq_ns = 0;
-	}
-}
-
 /*
  * The event of a finished command. `complete` is 0 if its completion was not observed: now is then
  * the upper bound. The verifier requires a constant size, which this is on each path.

@@ -23,13 +23,13 @@ enum nd_before {
 	BEFORE_TAG,
 };
 
-/* The points before the request that the command has. */
+/* ND_SAW_BIO if the command has the points before the request. */
 static __always_inline u32 seen_before(struct nd_slot *s, u32 saw)
 {
 	if (!cfg_waits || !(saw & ND_SAW_START) || s->waits.start_ns != s->start_ns)
 		return 0;
 	s->saw |= ND_SAW_BIO;
-	return cfg_wait_points;
+	return ND_SAW_BIO;
 }
 
 /* In nd_waits.freeze_ns: the wait was for a zone. */

@@ -11,6 +11,7 @@ use super::SLOT_FULL;
 use super::SLOT_ORIGIN;
 use super::SLOT_TRACE;
 use super::START_FULL_BYTES;
+use super::early::wait_bits;
 use super::nd_cell;
 use super::nd_ctrl;
 use super::nd_failure;
@@ -23,7 +24,6 @@ use super::nd_start;
 use super::nd_usdt_limit;
 use super::skel::types::nd_bio_limit;
 use super::skel::types::nd_count;
-use super::skel::types::nd_early_times;
 use super::skel::types::nd_hist_rule;
 use super::skel::types::nd_hook;
 use super::skel::types::nd_host_point;
@@ -31,6 +31,7 @@ use super::skel::types::nd_lat_rule;
 use super::skel::types::nd_saw;
 use super::skel::types::nd_stages;
 use super::skel::types::nd_times;
+use super::skel::types::nd_wait_point;
 use crate::host::spdk::probes::ARGS;
 use crate::model::bios;
 use crate::model::counters::COUNTS;
@@ -60,8 +61,16 @@ macro_rules! same {
 same! {
     NO_SETUP => nd_saw::ND_NO_SETUP;
     NO_COMPLETE => nd_saw::ND_NO_COMPLETE;
-    Transport::Pcie.wire().bits() => nd_saw::ND_SAW_ANY;
+    Transport::Pcie.wire().bits() => nd_saw::ND_SAW_ALL;
     Point::Bio.pattern_bit().unwrap() => nd_saw::ND_SAW_BIO;
+    wait_bits(Point::Bio.pattern_bit().unwrap()) => nd_wait_point::ND_WAIT_BIO;
+    wait_bits(Point::Submit.pattern_bit().unwrap()) => nd_wait_point::ND_WAIT_SUBMIT;
+    wait_bits(Point::Freeze.pattern_bit().unwrap()) => nd_wait_point::ND_WAIT_FREEZE;
+    wait_bits(Point::Iocost.pattern_bit().unwrap()) => nd_wait_point::ND_WAIT_IOCOST;
+    wait_bits(Point::Wbt.pattern_bit().unwrap()) => nd_wait_point::ND_WAIT_WBT;
+    wait_bits(Point::Tag.pattern_bit().unwrap()) => nd_wait_point::ND_WAIT_TAG;
+    wait_bits(Point::Zone.pattern_bit().unwrap()) => nd_wait_point::ND_WAIT_ZONE;
+    wait_bits(!0) => nd_wait_point::ND_WAIT_ALL;
     PATTERN_BITS => nd_key::ND_KEY_PATTERN_BITS;
     CTRL => nd_key::ND_KEY_CTRL_SHIFT;
     NSID_MASK => nd_key::ND_KEY_NSID_MASK;
@@ -95,10 +104,8 @@ same! {
 }
 
 // tests/parity compares which point each bit and each time is of
-const _: () = assert!(
-    size_of::<nd_times>() + offset_of!(nd_early_times, bios)
-        == 8 * Transport::Pcie.wire().bits().count_ones() as usize
-);
+const _: () =
+    assert!(size_of::<nd_times>() == 8 * Transport::Pcie.wire().bits().count_ones() as usize);
 const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
 const _: () =
     assert!(size_of::<nd_cell>() == CELL_HEAD + StageSet::Full.histograms() * size_of::<nd_hist>());

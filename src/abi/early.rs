@@ -3,25 +3,47 @@
 
 use std::mem::offset_of;
 
-use super::events::EARLY;
-use super::events::Times;
 use super::events::part;
-use super::events::set_times;
 use super::skel::types::nd_early_times;
+use super::times::EARLY;
 use crate::model::bios::Bios;
 use crate::model::event::Event;
 use crate::model::event::EventKind;
-use crate::model::transport::Wire;
+use crate::model::point::Pattern;
+use crate::model::point::Point;
 
-/// `nd_early_times`: the times of points with the numbers after those, and the bios.
+/// `nd_early_times`: the times of [`BEFORE`], and the bios.
 pub(super) type EarlyTimes = [u64; size_of::<nd_early_times>() / 8];
 /// The place of the bios.
 const BIOS: usize = offset_of!(nd_early_times, bios) / 8;
 
-/// Adds the times of points before the request and the bios, if the record has them.
+/// The points before the request, in the order of their times, and of their bits in `enum nd_wait_point`.
+const BEFORE: [Point; BIOS] = [
+    Point::Bio,
+    Point::Submit,
+    Point::Freeze,
+    Point::Iocost,
+    Point::Wbt,
+    Point::Tag,
+    Point::Zone,
+];
+
+/// The bits of `enum nd_wait_point` for the points of a pattern that are before the request.
+pub const fn wait_bits(pattern: Pattern) -> u16 {
+    let (mut bits, mut n) = (0, 0);
+    while n < BEFORE.len() {
+        if BEFORE[n].seen_in(pattern) {
+            bits |= 1 << n;
+        }
+        n += 1;
+    }
+    bits
+}
+
+/// Adds the points before the request and the bios, if the record has them.
 #[cold]
 #[inline(never)]
-pub(super) fn add_early(event: &mut Event, times: &[u8], wire: &Wire) {
+pub(super) fn add_early(event: &mut Event, times: &[u8], before: Pattern) {
     let Ok(times) = part::<EarlyTimes>(times, EARLY) else {
         return;
     };
@@ -34,6 +56,9 @@ pub(super) fn add_early(event: &mut Event, times: &[u8], wire: &Wire) {
         _ => None,
     };
     if let Some(line) = line {
-        set_times(line, size_of::<Times>() / 8, &times[..BIOS], wire);
+        *line = line.with_pattern(line.pattern() | before);
+        for (point, ns) in BEFORE.into_iter().zip(times) {
+            line.set(point, ns);
+        }
     }
 }

@@ -27,7 +27,9 @@ use super::skel::types::nd_pair;
 use super::skel::types::nd_saw;
 use super::skel::types::nd_submission;
 use super::skel::types::nd_submit;
-use super::skel::types::nd_times;
+use super::times::AllTimes;
+use super::times::EARLY;
+use super::times::timeline;
 use crate::model::bios::Bios;
 use crate::model::conditions::Conditions;
 use crate::model::event::CommandId;
@@ -42,8 +44,6 @@ use crate::model::open::OpenCommand;
 use crate::model::origin::Origin;
 use crate::model::point::NO_COMPLETE;
 use crate::model::point::NO_SETUP;
-use crate::model::point::Point;
-use crate::model::timeline::Timeline;
 use crate::model::transport::Transports;
 use crate::model::transport::Wire;
 use crate::nvme::aen::AsyncEvent;
@@ -93,11 +93,8 @@ const EVENT: usize = size_of::<nd_event>();
 const SUBMITTED: usize = size_of::<nd_submission>();
 const END: usize = size_of::<nd_end>();
 const PAIR_END: usize = END + SUBMITTED;
-/// The times of `nd_times`, by their numbers: tests/parity compares the order.
-pub(crate) type Times = [u64; size_of::<nd_times>() / 8];
-pub(super) const EARLY: usize = size_of::<Times>();
-/// The bits of these points.
-const EARLY_BITS: u16 = (nd_saw::ND_SAW_ANY.0 & !nd_saw::ND_SAW_ALL.0) as u16;
+/// The bit of a command with the points before its request.
+const BIO: u16 = nd_saw::ND_SAW_BIO.0 as u16;
 const _: () = assert!(size_of::<nd_submit>() == EVENT + SUBMITTED);
 const _: () = assert!(size_of::<nd_complete>() == END + EARLY + size_of::<EarlyTimes>());
 const _: () = assert!(size_of::<nd_pair>() == PAIR_END + EARLY + size_of::<EarlyTimes>());
@@ -156,7 +153,7 @@ fn submission(id: &CommandId, a: &nd_submission, origin: Origin) -> Submission {
     }
 }
 
-fn outcome(end: &nd_end, times: Option<&Times>, wire: &Wire) -> Outcome {
+fn outcome(end: &nd_end, times: Option<&AllTimes>, wire: &Wire) -> Outcome {
     let nd_end {
         event,
         outcome: o,
@@ -184,51 +181,18 @@ pub(super) fn event_latency(event: &nd_event, setup_out_ns: u64) -> Option<u64> 
     seen.then(|| event.ns.saturating_sub(setup_out_ns))
 }
 
-/// The times of an event have the numbers of their bits in its pattern.
-#[inline(always)]
-fn timeline(
-    event: &nd_event,
-    setup_out_ns: u64,
-    times: Option<&Times>,
-    wire: &Wire,
-) -> Option<Timeline> {
-    times.map(|times| match wire.is_usual() {
-        // without a look-up of each point
-        true => Timeline::usual(*times, setup_out_ns, event.ns, wire.pattern(event.pattern)),
-        false => unusual(event, setup_out_ns, times, wire),
-    })
-}
-
-#[cold]
-#[inline(never)]
-fn unusual(event: &nd_event, setup_out_ns: u64, times: &Times, wire: &Wire) -> Timeline {
-    let mut line = Timeline::new([], wire.pattern(event.pattern));
-    line.set(Point::SetupOut, setup_out_ns);
-    line.set(Point::Complete, event.ns);
-    set_times(&mut line, 0, times, wire);
-    line
-}
-
-/// Sets the times of the points with the numbers from `first` on.
-pub(super) fn set_times(line: &mut Timeline, first: usize, times: &[u64], wire: &Wire) {
-    for (n, ns) in times.iter().enumerate() {
-        if let Some(point) = wire.point(first + n) {
-            line.set(point, *ns);
-        }
-    }
-}
-
 /// The event of a command whose completion was not observed.
 #[cold]
 #[inline(never)]
 fn missed(
     end: &nd_end,
     submission: Option<Submission>,
-    times: Option<&Times>,
+    times: Option<&AllTimes>,
     early: &[u8],
-    wire: &Wire,
+    transports: &Transports,
 ) -> Event {
     let event = &end.event;
+    let wire = transports.wire(event.ctrl.into());
     let mut found = Event {
         at_ns: event.ns,
         what: EventKind::Missed {
@@ -238,8 +202,8 @@ fn missed(
             timeline: timeline(event, end.setup_out_ns, times, wire),
         },
     };
-    if event.pattern & EARLY_BITS != 0 {
-        add_early(&mut found, early, wire);
+    if event.pattern & BIO != 0 {
+        add_early(&mut found, early, transports.before());
     }
     found
 }
@@ -285,17 +249,23 @@ fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
 #[inline(never)]
 fn complete(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
     let end: nd_end = read(bytes)?;
-    let times = part::<Times>(bytes, END).ok();
+    let times = part::<AllTimes>(bytes, END).ok();
     let wire = transports.wire(end.event.ctrl.into());
     if end.event.pattern & NO_COMPLETE as u16 != 0 {
-        return Ok(missed(&end, None, times.as_ref(), &bytes[END..], wire));
+        return Ok(missed(
+            &end,
+            None,
+            times.as_ref(),
+            &bytes[END..],
+            transports,
+        ));
     }
     let mut event = Event {
         at_ns: end.event.ns,
         what: EventKind::Complete(id(&end.event), outcome(&end, times.as_ref(), wire)),
     };
-    if end.event.pattern & EARLY_BITS != 0 {
-        add_early(&mut event, &bytes[END..], wire);
+    if end.event.pattern & BIO != 0 {
+        add_early(&mut event, &bytes[END..], transports.before());
     }
     Ok(event)
 }
@@ -306,12 +276,12 @@ fn pair(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
     let (bytes, origin) = split(bytes, &a);
     let end: nd_end = read(bytes)?;
     let early = bytes.get(PAIR_END..).ok_or(DecodeError)?;
-    let times = read::<Times>(early).ok();
+    let times = read::<AllTimes>(early).ok();
     let id = id(&end.event);
     let wire = transports.wire(end.event.ctrl.into());
     if end.event.pattern & NO_COMPLETE as u16 != 0 {
         let submission = Some(submission(&id, &a, origin));
-        return Ok(missed(&end, submission, times.as_ref(), early, wire));
+        return Ok(missed(&end, submission, times.as_ref(), early, transports));
     }
     let mut event = Event {
         at_ns: end.event.ns,
@@ -321,8 +291,8 @@ fn pair(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
             outcome(&end, times.as_ref(), wire),
         ),
     };
-    if end.event.pattern & EARLY_BITS != 0 {
-        add_early(&mut event, early, wire);
+    if end.event.pattern & BIO != 0 {
+        add_early(&mut event, early, transports.before());
     }
     Ok(event)
 }
@@ -436,7 +406,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = event(&bytes, &Transports::default());
+            let _ = event(&bytes, &Transports::new(0));
             let _ = unfinished(&bytes, 0);
             let _ = super::super::stack_frames(&bytes);
             let _ = event_time(&bytes);
@@ -456,8 +426,8 @@ mod tests {
                 PAIR => PAIR_END,
                 _ => EVENT + 8,
             };
-            prop_assert!(event(&bytes[..size], &Transports::default()).is_ok());
-            prop_assert!(event(&bytes[..size - 1], &Transports::default()).is_err());
+            prop_assert!(event(&bytes[..size], &Transports::new(0)).is_ok());
+            prop_assert!(event(&bytes[..size - 1], &Transports::new(0)).is_err());
         }
     }
 
@@ -467,9 +437,9 @@ mod tests {
         let mut bytes = [0; PAIR_END + size_of::<nd_origin>()];
         bytes[0] = PAIR as u8;
         bytes[END + offset_of!(nd_submission, known)] = nd_known::ND_KNOWN_ORIGIN.0 as u8;
-        for pattern in [0, NO_COMPLETE as u16, EARLY_BITS] {
+        for pattern in [0, NO_COMPLETE as u16, BIO] {
             bytes[offset_of!(nd_event, pattern)..][..2].copy_from_slice(&pattern.to_ne_bytes());
-            let decoded = |size| event(&bytes[..size], &Transports::default());
+            let decoded = |size| event(&bytes[..size], &Transports::new(0));
             assert!(decoded(bytes.len()).is_ok());
             assert!(decoded(bytes.len() - 1).is_err());
         }

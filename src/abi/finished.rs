@@ -8,10 +8,10 @@ use bytemuck::try_cast_ref;
 use bytemuck::try_cast_slice;
 
 use super::events::PAIR;
-use super::events::Times;
 use super::events::event_latency;
 use super::skel::types::nd_end;
 use super::skel::types::nd_submission;
+use super::times::Times;
 use crate::model::ids::NamespaceId;
 use crate::model::point::NO_SETUP;
 use crate::model::transport::Transport;
@@ -19,7 +19,8 @@ use crate::model::transport::Transport;
 /// Words of the parts of a record.
 const END: usize = size_of::<nd_end>() / 8;
 const SUBMITTED: usize = size_of::<nd_submission>() / 8;
-/// The bits of a pattern whose times a record has, and that mean the same on each transport.
+/// The bits of points whose times are in [`Times`] and that mean the same on each transport; and
+/// [`NO_SETUP`].
 const PLAIN: u16 = Transport::KEPT & ((1 << (size_of::<Times>() / 8)) - 1) | NO_SETUP as u16;
 
 /// The record of a command that has completed, with its submission.

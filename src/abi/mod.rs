@@ -9,7 +9,9 @@ mod events;
 mod finished;
 mod groups;
 mod origin;
+mod slots;
 mod stacks;
+mod times;
 
 use std::mem::offset_of;
 use std::mem::size_of;
@@ -25,6 +27,7 @@ pub use self::activity::Volumes;
 pub use self::activity::add_activity;
 pub use self::activity::add_disk;
 pub use self::activity::disk_name;
+pub use self::early::wait_bits;
 pub use self::events::event;
 pub use self::events::event_time;
 pub use self::events::open_command;
@@ -42,6 +45,11 @@ pub use self::groups::slot_group;
 pub use self::origin::SLOT_ORIGIN;
 pub use self::origin::SUBMITTER_BYTES;
 pub use self::origin::SUBMITTERS;
+pub use self::slots::SlotState;
+pub use self::slots::slot_is_idle;
+pub use self::slots::slot_owner;
+pub use self::slots::slot_queue;
+pub use self::slots::slot_state;
 pub use self::stacks::MAX_STACKS;
 pub use self::stacks::STACK_BYTES;
 pub use self::stacks::STACK_SUM_BYTES;
@@ -52,7 +60,6 @@ use crate::model::failures::Failures;
 use crate::model::failures::TYPES;
 use crate::model::histogram::BUCKETS;
 use crate::model::histogram::Histogram;
-use crate::model::ids::QueueId;
 use crate::model::point::Pattern;
 use crate::model::point::Point;
 use crate::model::row::RowKey;
@@ -302,63 +309,6 @@ fn read<T: AnyBitPattern>(bytes: &[u8]) -> Result<T, DecodeError> {
 pub fn words(bytes: &[u8]) -> Vec<u64> {
     let word = |b: &[u8]| b.try_into().map_or(0, u64::from_ne_bytes);
     bytes.chunks_exact(8).map(word).collect()
-}
-
-/// The state of a slot, as found by the final scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlotState {
-    /// Free, or the command was rejected by a filter.
-    Idle,
-    /// Set up, not completed.
-    InFlight,
-    /// Completed, but not ended by blk-mq.
-    Ending,
-}
-
-/// The owner of a slot (request and command id) and its state. If two readings are equal, they are
-/// of the same command.
-pub fn slot_owner(bytes: &[u8]) -> Result<(u64, u16, SlotState), DecodeError> {
-    let at = offset_of!(nd_slot, cid);
-    let rq = bytes.get(..8).and_then(|b| b.try_into().ok());
-    let cid = bytes.get(at..at + 2).and_then(|b| b.try_into().ok());
-    Ok((
-        rq.map(u64::from_ne_bytes).ok_or(DecodeError)?,
-        cid.map(u16::from_ne_bytes).ok_or(DecodeError)?,
-        slot_state(bytes)?,
-    ))
-}
-
-/// Whether a slot is idle, from the word that contains its state.
-pub fn slot_is_idle(word: u64) -> bool {
-    let state = word.to_ne_bytes()[offset_of!(nd_slot, state) % 8];
-    state_of(state) == SlotState::Idle
-}
-
-const fn state_of(state: u8) -> SlotState {
-    match state {
-        STATE_OPEN => SlotState::InFlight,
-        STATE_COMPLETED => SlotState::Ending,
-        _ => SlotState::Idle,
-    }
-}
-
-/// The queue of a slot's command. Runs without windows do not set it.
-pub fn slot_queue(bytes: &[u8]) -> Result<QueueId, DecodeError> {
-    let words = words(bytes);
-    let key = words.get(offset_of!(nd_slot, key) / 8).ok_or(DecodeError)? >> ROW_BITS;
-    let at = offset_of!(nd_slot, qid);
-    let qid = bytes.get(at..at + 2).and_then(|b| b.try_into().ok());
-    let ctrl = (key >> nd_key::ND_KEY_CTRL_SHIFT.0) as u32 & (MAX_CTRLS - 1);
-    Ok(QueueId::new(
-        ctrl,
-        qid.map(u16::from_ne_bytes).ok_or(DecodeError)?,
-    ))
-}
-
-/// Reads the state of a slot of any size.
-pub fn slot_state(bytes: &[u8]) -> Result<SlotState, DecodeError> {
-    let state = bytes.get(offset_of!(nd_slot, state));
-    state.copied().map(state_of).ok_or(DecodeError)
 }
 
 /// The value of the `ctrls` map for a controller: its first slot, slots per queue, queues, and

@@ -34,7 +34,7 @@ use crate::testing::ring::RING;
 pub fn ring_events(ring: &File) -> LiveEvents {
     ring.write_all_at(&[0; 8], 0).unwrap();
     let reader = EventRing::new(ring.try_clone().unwrap().into(), RING).unwrap();
-    LiveEvents::of(vec![reader], Transports::default())
+    LiveEvents::of(vec![reader], Transports::new(0))
 }
 
 /// The plan of a recorded kernel (tests/kernels).

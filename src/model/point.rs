@@ -14,14 +14,15 @@ pub const NO_SETUP: Pattern = 1 << 7;
 /// Bit of a pattern: complete was not observed.
 pub const NO_COMPLETE: Pattern = 1 << 8;
 
-/// The points: each with its name, the number of its bit in a pattern, and the number of its time in a
-/// [`Timeline`](super::timeline::Timeline).
+/// The points: each with its name, the number of its bit in a pattern, the number of its time in a
+/// [`Timeline`](super::timeline::Timeline), and its number on PCIe
+/// ([`Wire`](super::transport::Wire)), if it has one.
 ///
 /// Bits are numbers of the format of recordings: a point keeps its bit, and a new one takes the next
 /// free one. Points that no command can have together, because they are of different transports, may
 /// have the same number of a time.
 macro_rules! points {
-    ($($(#[$about:meta])* $name:ident $text:literal, $bit:expr, time $time:literal;)*) => {
+    ($($(#[$about:meta])* $name:ident $text:literal, $bit:expr, time $time:literal, pcie $pcie:expr;)*) => {
         /// A point in a command's life.
         #[derive(
             Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -49,6 +50,13 @@ macro_rules! points {
                 }
             }
 
+            /// Its number on PCIe.
+            pub(super) const fn pcie(self) -> Option<usize> {
+                match self {
+                    $(Self::$name => $pcie,)*
+                }
+            }
+
             /// The number of its time in a timeline.
             pub(super) const fn time(self) -> usize {
                 match self {
@@ -72,39 +80,39 @@ macro_rules! points {
 points! {
     /// A bio is submitted: blk-throttle looks at it (`__blk_throtl_bio`), or, without limits, as
     /// [`Point::Bio`].
-    Submit "bio_submit", Some(10), time 9;
+    Submit "bio_submit", Some(10), time 9, pcie None;
     /// The block layer queues the bio, after blk-throttle (`block_bio_queue`).
-    Bio "bio_queue", Some(9), time 10;
+    Bio "bio_queue", Some(9), time 10, pcie None;
     /// From here on: the request's start, less the waits that follow. The wait for a frozen queue
     /// (`__bio_queue_enter`).
-    Freeze "freeze", Some(11), time 11;
+    Freeze "freeze", Some(11), time 11, pcie None;
     /// A zone of a disk takes one write at a time (`blk_zone_plug_bio`; 6.10 and later).
-    Zone "zone", Some(15), time 15;
+    Zone "zone", Some(15), time 15, pcie None;
     /// The wait that io.cost demands (`ioc_rqos_throttle`).
-    Iocost "iocost", Some(12), time 12;
+    Iocost "iocost", Some(12), time 12, pcie None;
     /// The wait of writeback throttling (`rq_qos_wait`).
-    Wbt "wbt", Some(13), time 13;
+    Wbt "wbt", Some(13), time 13, pcie None;
     /// No tag is free (`__blk_mq_get_tag`).
-    Tag "tag", Some(14), time 14;
+    Tag "tag", Some(14), time 14, pcie None;
     /// blk-mq has allocated the request (`block_io_start`, or the request's `start_time_ns`).
     #[default]
-    Start "start", Some(0), time 0;
+    Start "start", Some(0), time 0, pcie Some(0);
     /// `nvme_setup_cmd` is entered.
-    SetupIn "setup_in", Some(1), time 1;
+    SetupIn "setup_in", Some(1), time 1, pcie Some(1);
     /// The SQE is built: the last statement of `nvme_setup_cmd`.
-    SetupOut "setup_out", None, time 2;
+    SetupOut "setup_out", None, time 2, pcie None;
     /// DMA mapping is done, and blk-mq starts the request (`block_rq_issue`).
-    Issue "issue", Some(2), time 3;
+    Issue "issue", Some(2), time 3, pcie Some(2);
     /// The submitting function returns after it has rung the doorbell.
-    Doorbell "doorbell", Some(3), time 4;
+    Doorbell "doorbell", Some(3), time 4, pcie Some(3);
     /// The interrupt handler that reaps the command is entered (`nvme_irq`).
-    Irq "irq", Some(4), time 5;
+    Irq "irq", Some(4), time 5, pcie Some(4);
     /// The driver handles the command's CQE (`nvme_sq`).
-    Cqe "cqe", Some(5), time 6;
+    Cqe "cqe", Some(5), time 6, pcie Some(5);
     /// The driver completes the command (`nvme_complete_rq`, on every path).
-    Complete "complete", None, time 7;
+    Complete "complete", None, time 7, pcie None;
     /// blk-mq ends the request (`block_rq_complete`).
-    End "end", Some(6), time 8;
+    End "end", Some(6), time 8, pcie Some(6);
 }
 
 /// All bits of a pattern.

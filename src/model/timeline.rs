@@ -28,7 +28,7 @@ pub struct Segment {
 }
 
 impl Timeline {
-    /// Takes the first `N` times, by their numbers (`points!` of src/model/point.rs); the others are
+    /// Takes the first `N` times, by the numbers of times (`points!` of src/model/point.rs); the others are
     /// not observed. Points that are not in the pattern, and points that are zero, count as not
     /// observed.
     pub const fn new<const N: usize>(first: [u64; N], pattern: Pattern) -> Self {
@@ -72,7 +72,7 @@ impl Timeline {
         self.times[point.time()] = ns;
     }
 
-    /// The same times with fewer points.
+    /// The same times with another pattern.
     #[must_use]
     pub const fn with_pattern(&self, pattern: Pattern) -> Self {
         Self {

@@ -19,13 +19,15 @@ pub enum Transport {
     Other,
 }
 
-/// Most points of a transport, besides setup_out and complete: a pattern of the BPF side has 16 bits.
-pub const WIRE_POINTS: usize = 14;
+/// Most points of a transport, besides setup_out, complete and those before the request: a pattern of
+/// the BPF side has 16 bits.
+pub const WIRE_POINTS: usize = 13;
 
 /// The points of a transport, by the numbers that they have on the BPF side: of their times in an
-/// event, and of their bits in a pattern (`ND_SAW_*` of bpf/include/abi.h). Bits 7 and 8 are
-/// [`NO_SETUP`] and [`NO_COMPLETE`] of each transport, so the point 7 has bit 9. setup_out and
-/// complete have no number. Different transports may use a number for different points.
+/// event, and of their bits in a pattern (`ND_SAW_*` of bpf/include/abi.h). Bits 7 to 9 are
+/// [`NO_SETUP`], [`NO_COMPLETE`] and the points before the request of each transport, so the point 7
+/// has bit 10. setup_out and complete have no number. Different transports may use a number for
+/// different points.
 #[derive(Debug)]
 pub struct Wire {
     points: [Option<Point>; WIRE_POINTS],
@@ -33,6 +35,8 @@ pub struct Wire {
     all: u16,
     /// The bits that a [`Pattern`] has at another place.
     moved: u16,
+    /// The bits that mean what they do on PCIe.
+    of_pcie: u16,
     /// The bits of points that the driver does not pass. What the BPF side observes counts even so: the
     /// controller may be new, and its transport not known yet.
     not_passed: u16,
@@ -50,12 +54,18 @@ pub const USUAL: [Point; 7] = [
     Point::End,
 ];
 
+/// A command with [`Point::Bio`] has all points before the request that the run observes.
+const HAS_BEFORE: Pattern = match Point::Bio.pattern_bit() {
+    Some(bit) => bit,
+    None => panic!("it has a bit"),
+};
+
 /// Bits that are the same on each transport.
-const FLAGS: Pattern = NO_SETUP | NO_COMPLETE;
+const FLAGS: Pattern = NO_SETUP | NO_COMPLETE | HAS_BEFORE;
 
 /// The bit of the point with this number.
 const fn bit(number: usize) -> u16 {
-    1 << (if number < 7 { number } else { number + 2 })
+    1 << (if number < 7 { number } else { number + 3 })
 }
 
 impl Wire {
@@ -64,6 +74,7 @@ impl Wire {
             points: [None; WIRE_POINTS],
             all: FLAGS as u16,
             moved: 0,
+            of_pcie: 0,
             not_passed: 0,
             is_usual: N >= USUAL.len(),
         };
@@ -75,8 +86,15 @@ impl Wire {
             if let Some(point) = first[n] {
                 let own = point.pattern_bit();
                 assert!(own.is_some(), "the point needs no bit");
+                assert!(
+                    point as u8 >= Point::Start as u8,
+                    "the point is before the request"
+                );
                 if !matches!(own, Some(own) if own == bit(n) as Pattern) {
                     wire.moved |= bit(n);
+                }
+                if matches!(point.pcie(), Some(number) if number == n) {
+                    wire.of_pcie |= bit(n);
                 }
                 wire.all |= bit(n);
                 wire.points[n] = first[n];
@@ -101,7 +119,7 @@ impl Wire {
     pub fn pattern(&self, bits: u16) -> Pattern {
         let bits = bits & self.all;
         if bits & self.moved == 0 {
-            // those of PCIe are the same on both sides
+            // as a rule, those of PCIe are the same on both sides
             return bits.into();
         }
         let points = self.points().filter(|(n, _)| bits & bit(*n) != 0);
@@ -112,7 +130,7 @@ impl Wire {
     /// The bits of the points that the driver passes, and that mean the same as on PCIe: with the
     /// doorbell's, commands wait for one.
     pub const fn bits(&self) -> u32 {
-        (self.all & !self.moved & !self.not_passed) as u32 & !FLAGS
+        (self.of_pcie & !self.not_passed) as u32
     }
 
     /// Whether the first points are [`USUAL`].
@@ -134,22 +152,18 @@ impl Wire {
     }
 }
 
-const POINTS: [Option<Point>; WIRE_POINTS] = [
-    Some(Point::Start),
-    Some(Point::SetupIn),
-    Some(Point::Issue),
-    Some(Point::Doorbell),
-    Some(Point::Irq),
-    Some(Point::Cqe),
-    Some(Point::End),
-    Some(Point::Bio),
-    Some(Point::Submit),
-    Some(Point::Freeze),
-    Some(Point::Iocost),
-    Some(Point::Wbt),
-    Some(Point::Tag),
-    Some(Point::Zone),
-];
+/// The points of PCIe.
+const POINTS: [Option<Point>; WIRE_POINTS] = {
+    let (mut points, mut n) = ([None; WIRE_POINTS], 0);
+    while n < Point::ALL.len() {
+        if let Some(number) = Point::ALL[n].pcie() {
+            assert!(points[number].is_none(), "two points have the same number");
+            points[number] = Some(Point::ALL[n]);
+        }
+        n += 1;
+    }
+    points
+};
 
 static PCIE: Wire = Wire::new(POINTS);
 
@@ -192,23 +206,42 @@ impl Transport {
 /// Controllers of a session; their numbers are below this.
 const MOST: usize = 256;
 
-/// The transports of the controllers, by their numbers. The session that learns of controllers, and
-/// the reader of its events, share it.
+/// The transports of the controllers, by their numbers, and the points before the request that the run
+/// observes. Both are needed to make a [`Pattern`] of bits of the BPF side. The session sets them; the
+/// reader of its events uses them, too.
 #[derive(Clone, Debug)]
-pub struct Transports(Arc<[AtomicU8; MOST]>);
-
-impl Default for Transports {
-    fn default() -> Self {
-        Self(Arc::new(
-            [const { AtomicU8::new(Transport::Other as u8) }; MOST],
-        ))
-    }
+pub struct Transports {
+    of: Arc<[AtomicU8; MOST]>,
+    before: Pattern,
 }
 
 impl Transports {
+    /// Those of a run with these points before the request.
+    pub fn new(before: Pattern) -> Self {
+        Self {
+            of: Arc::new([const { AtomicU8::new(Transport::Other as u8) }; MOST]),
+            before,
+        }
+    }
+
+    /// The points before the request: a command has all, or none.
+    #[inline]
+    pub const fn before(&self) -> Pattern {
+        self.before
+    }
+
+    /// The pattern of the points of a command that has these bits in its row's key.
+    pub fn pattern(&self, ctrl: u32, bits: u16) -> Pattern {
+        let pattern = self.wire(ctrl).pattern(bits);
+        match pattern & HAS_BEFORE {
+            0 => pattern,
+            _ => pattern | self.before,
+        }
+    }
+
     /// The controller has this transport.
     pub fn set(&self, ctrl: u32, transport: Transport) {
-        if let Some(entry) = self.0.get(ctrl as usize) {
+        if let Some(entry) = self.of.get(ctrl as usize) {
             entry.store(transport as u8, Ordering::Relaxed);
         }
     }
@@ -216,7 +249,7 @@ impl Transports {
     /// The points of a controller.
     #[inline]
     pub fn wire(&self, ctrl: u32) -> &'static Wire {
-        let entry = &self.0[ctrl as usize % MOST];
+        let entry = &self.of[ctrl as usize % MOST];
         let number = usize::from(entry.load(Ordering::Relaxed));
         Transport::ALL[number % Transport::ALL.len()].wire()
     }
@@ -227,13 +260,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The bits of the points before the request.
-    const BEFORE: u32 = 0xfe00;
-
     #[test]
     fn only_pci_has_a_doorbell_an_interrupt_and_a_cqe() {
         let without = |t: Transport| -> Vec<Point> {
-            let passes = |p: &Point| p.pattern_bit().is_none_or(|bit| t.wire().bits() & bit != 0);
+            let passes = |p: &Point| {
+                p.pcie()
+                    .is_none_or(|n| t.wire().bits() as u16 & bit(n) != 0)
+            };
             Point::ALL.into_iter().filter(|p| !passes(p)).collect()
         };
         assert_eq!(without(Transport::named("pcie")), []);
@@ -241,13 +274,13 @@ mod tests {
         for name in ["tcp", "rdma", "fc", "loop", "apple-nvme", ""] {
             assert_eq!(without(Transport::named(name)), fabrics, "{name}");
         }
-        assert_eq!(Transport::Pcie.wire().bits(), BEFORE | 0x7f);
-        assert_eq!(Transport::Other.wire().bits(), BEFORE | 0b100_0111);
+        assert_eq!(Transport::Pcie.wire().bits(), 0x7f);
+        assert_eq!(Transport::Other.wire().bits(), 0b100_0111);
     }
 
     #[test]
     fn a_point_that_was_observed_counts_before_the_transport_is_known() {
-        for bits in 0..1 << 9 {
+        for bits in 0..1 << 10 {
             let (known, unknown) = (Transport::Pcie.wire(), Transport::named("").wire());
             assert_eq!(unknown.pattern(bits), known.pattern(bits));
         }
@@ -262,10 +295,10 @@ mod tests {
 
     #[test]
     fn a_controller_has_its_own_transport() {
-        let transports = Transports::default();
+        let transports = Transports::new(0);
         let seen = transports.clone();
         transports.set(3, Transport::Pcie);
-        let bits = [2, 3, 4].map(|n| seen.wire(n).bits() & !BEFORE);
+        let bits = [2, 3, 4].map(|n| seen.wire(n).bits());
         assert_eq!(bits, [0x47, 0x7f, 0x47]);
     }
 
@@ -280,7 +313,7 @@ mod tests {
         None,
         None,
         Some(Point::Irq),
-        Some(Point::Tag),
+        Some(Point::SetupIn),
     ]);
 
     #[test]
@@ -295,6 +328,15 @@ mod tests {
         assert!(!Wire::new([Some(Point::Start)]).is_usual());
     }
 
+    #[test]
+    fn a_command_has_all_points_before_the_request_or_none() {
+        let before = [Point::Bio, Point::Freeze, Point::Tag];
+        let before = before.iter().filter_map(|p| p.pattern_bit()).sum();
+        let run = Transports::new(before);
+        assert_eq!(run.pattern(0, 0b11), 0b11);
+        assert_eq!(run.pattern(0, HAS_BEFORE as u16 | 0b11), before | 0b11);
+    }
+
     proptest! {
         #[test]
         fn a_bit_of_a_transport_is_its_point(bits: u16) {
@@ -305,7 +347,7 @@ mod tests {
             let own = MADE_UP.points().filter_map(|(_, p)| p.pattern_bit()).sum::<Pattern>();
             prop_assert_eq!(pattern & !own & !FLAGS, 0);
             prop_assert_eq!(pattern & FLAGS, Pattern::from(bits) & FLAGS);
-            prop_assert_eq!(PCIE.pattern(bits), Pattern::from(bits));
+            prop_assert_eq!(PCIE.pattern(bits), Pattern::from(bits & PCIE.all));
             for transport in Transport::ALL {
                 let kept = bits & Transport::KEPT;
                 prop_assert_eq!(transport.wire().pattern(kept), Pattern::from(kept));

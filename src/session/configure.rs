@@ -18,6 +18,7 @@ use crate::abi::nd_container;
 use crate::abi::nd_mode;
 use crate::abi::nd_stack_at;
 use crate::abi::nd_trace;
+use crate::abi::wait_bits;
 use crate::error::CgroupError;
 use crate::error::Error;
 use crate::error::Result;
@@ -28,7 +29,6 @@ use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
-use crate::model::transport::Transport;
 use crate::nvme::opcode::QueueKind;
 use crate::probe::catalog::Method;
 use crate::probe::catalog::Role;
@@ -280,7 +280,7 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
     }
     c.windows = u8::from(layout.windows.is_some());
     c.waits = u8::from(plan.has(Point::Bio));
-    c.wait_points = (Transport::Pcie.wire().bits() & waits_of(plan)) as u16;
+    c.wait_points = wait_bits(waits_of(plan));
     let settings = config.settings;
     c.split_size = u8::from(settings.split_size());
     if let Some(kind) = kind(settings) {

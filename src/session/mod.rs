@@ -224,6 +224,7 @@ impl Session {
         let loaded = load::load(&plan, &layout, config)?;
         let maps = Maps::of(&loaded, &plan, &layout, config)?;
         let grouping = Grouping::of(&loaded, config)?;
+        let transports = Transports::new(configure::waits_of(&plan));
         let mut session = Self {
             grouping,
             can_read_status: configure::status_is_known(&plan, config.facts),
@@ -238,7 +239,7 @@ impl Session {
             missed_before: vec![0; CATALOG.len()],
             watch: None,
             placed: BTreeMap::new(),
-            transports: Transports::default(),
+            transports,
             former: vec![],
         };
         for controller in controllers {

@@ -23,7 +23,6 @@ use libbpf_sys::bpf_prog_get_info_by_fd;
 use libbpf_sys::bpf_prog_info;
 
 use super::Session;
-use super::configure::waits_of;
 use crate::abi::DecodeError;
 use crate::abi::STACK_UNSEEN;
 use crate::abi::SlotState;
@@ -96,12 +95,7 @@ impl Session {
     /// The row of a key, and the pattern of points.
     pub(super) fn unpack(&self, key: u64) -> (RowKey, Pattern) {
         let (row, bits) = RowKey::unpack(key);
-        let pattern = self.transports.wire(row.ctrl).pattern(bits);
-        match Point::Bio.seen_in(pattern) {
-            // the key has the first only
-            true => (row, pattern | waits_of(&self.plan)),
-            false => (row, pattern),
-        }
+        (row, self.transports.pattern(row.ctrl, bits))
     }
 
     /// Whether several programs may add to this cell, of this pattern, at the same time: on different CPUs,

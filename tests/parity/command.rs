@@ -30,7 +30,7 @@ use super::case::Way;
 
 /// All controllers are of PCIe.
 static PCIE: LazyLock<Transports> = LazyLock::new(|| {
-    let all = Transports::default();
+    let all = Transports::new(BEFORE);
     (0..256).for_each(|ctrl| all.set(ctrl, Transport::Pcie));
     all
 });
@@ -148,7 +148,7 @@ fn read(case: &Case, line: &str) -> Answer {
             .collect::<Vec<_>>();
         hists.extend(fine);
         if Bio.seen_in(pattern) {
-            // the key has the first only
+            // the key has one bit for all of them
             pattern |= BEFORE;
         }
     }

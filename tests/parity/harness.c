@@ -86,6 +86,7 @@ static int add_interval(u32 row, u32 stage, u64 ns)
 	return 0;
 }
 
+#include "times.bpf.h"
 #include "waits.bpf.h"
 #include "slots.bpf.h"
 #include "trace.bpf.h"
@@ -189,7 +190,7 @@ static void waits_of(struct nd_slot *s, u32 mode)
 	for (int i = 0; i < 7; i++)
 		t[i] = number();
 	cfg_waits = mode == 3;
-	cfg_wait_points = cfg_waits ? ND_SAW_ANY & ~ND_SAW_ALL : 0;
+	cfg_wait_points = cfg_waits ? ND_WAIT_ALL : 0;
 	if (!t[0]) {
 		s->waits.start_ns = 0;
 		return;

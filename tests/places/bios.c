@@ -320,7 +320,7 @@ int main(int argc, char **argv)
 		return 2;
 	seed = strtoull(argv[1], 0, 10);
 	by_bio = atoi(argv[3]);
-	cfg_wait_points = ~0;
+	cfg_wait_points = ND_WAIT_ALL;
 	cfg_trace = ND_TRACE_PAIRS;
 	while (steps--)
 		step();

@@ -110,6 +110,7 @@ static struct task_struct current_task;
 #include "peek.bpf.h"
 #include "hist.bpf.h"
 #include "rows.bpf.h"
+#include "times.bpf.h"
 #include "waits.bpf.h"
 #include "trace.bpf.h"
 #include "slots.bpf.h"

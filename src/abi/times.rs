@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The times of points in the records of finished commands.
+
+use std::mem::size_of;
+
+use super::skel::types::nd_event;
+use super::skel::types::nd_times;
+use crate::model::point::Pattern;
+use crate::model::point::Point;
+use crate::model::timeline::Timeline;
+use crate::model::transport::USUAL;
+use crate::model::transport::Wire;
+
+/// The first times of `nd_times`, by their numbers: tests/parity compares the order.
+pub(crate) type Times = [u64; USUAL.len()];
+/// All times of `nd_times`.
+pub(super) type AllTimes = [u64; size_of::<nd_times>() / 8];
+/// Where the times before the request are, behind these: bytes.
+pub(super) const EARLY: usize = size_of::<AllTimes>();
+
+/// The times of an event have the numbers of their bits in its pattern.
+#[inline(always)]
+pub(super) fn timeline(
+    event: &nd_event,
+    setup_out_ns: u64,
+    times: Option<&AllTimes>,
+    wire: &Wire,
+) -> Option<Timeline> {
+    let (first, others) = times?.split_first_chunk()?;
+    let pattern = wire.pattern(event.pattern);
+    let mut line = match wire.is_usual() {
+        // without a look-up of each point
+        true => Timeline::usual(*first, setup_out_ns, event.ns, pattern),
+        false => unusual((setup_out_ns, event.ns), first, pattern, wire),
+    };
+    set_times(&mut line, first.len(), others, wire);
+    Some(line)
+}
+
+#[cold]
+#[inline(never)]
+fn unusual(
+    (setup_out_ns, complete_ns): (u64, u64),
+    times: &Times,
+    pattern: Pattern,
+    wire: &Wire,
+) -> Timeline {
+    let mut line = Timeline::new([], pattern);
+    line.set(Point::SetupOut, setup_out_ns);
+    line.set(Point::Complete, complete_ns);
+    set_times(&mut line, 0, times, wire);
+    line
+}
+
+/// Sets the times of the points with the numbers from `first` on.
+#[inline(always)]
+fn set_times(line: &mut Timeline, first: usize, times: &[u64], wire: &Wire) {
+    for (n, ns) in times.iter().enumerate() {
+        if let Some(point) = wire.point(first + n) {
+            line.set(point, *ns);
+        }
+    }
+}
