@@ -126,6 +126,8 @@ static __always_inline void note_details(struct nd_slot *s, struct request *rq, 
 	if (!bar || !s->setup_out_ns)
 		return;
 	from = s->saw & ND_SAW_START ? s->start_ns : s->setup_out_ns;
+	if (cfg_waits && s->saw & ND_SAW_BIO)
+		from = s->waits.submit_ns;
 	ns = (end >= complete ? end : complete) - from;
 	if ((s64)ns <= 0 || ns <= *bar)
 		return;

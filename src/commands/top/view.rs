@@ -370,7 +370,7 @@ fn letter(stage: &str) -> (char, Color) {
         'e' => Color::LightMagenta,
         'T' => Color::Red,
         'b' => Color::DarkGray,
-        'F' | 'C' | 'W' => Color::LightYellow,
+        'F' | 'Z' | 'C' | 'W' => Color::LightYellow,
         'g' => Color::LightCyan,
         '+' => Color::Gray,
         _ => Color::White,

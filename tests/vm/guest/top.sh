@@ -11,11 +11,20 @@ fio --name=load --filename="/dev/$dev" --rw=randrw --bs=4k --ioengine=libaio --i
 load=$!
 sleep 2
 python3 "$(dirname "$0")/../../top/drive.py" "$case_dir" "$NVME_DEEP" top 500ms --ctrl nvme0
-# all panels at once, with submitters, and with the waits before the request
-for option in --submitters --stages=full; do
-    TERM=xterm script -qec "stty rows 50 cols 120; exec $NVME_DEEP top 1s $option --ctrl nvme0 --duration 4s" \
-        "$case_dir/screen$option" </dev/null >/dev/null
+# panels OPTION: all panels at once
+panels() {
+    TERM=xterm script -qec "stty rows 50 cols 120; exec $NVME_DEEP top 1s $1 --ctrl nvme0 --duration 4s" \
+        "$case_dir/screen$1" </dev/null >/dev/null
+}
+
+panels --submitters
+# from now on, four reads at a time wait for 60 per second
+io_cgroups
+echo "$(<"/sys/block/$dev/dev") riops=60" >$top/limited/io.max
+for pid in "$load" $(pgrep -P "$load"); do
+    echo "$pid" >$top/limited/cgroup.procs
 done
+panels --stages=full
 kill "$load"
 wait "$load" || true
 bpftool prog show >"$case_dir/programs"
