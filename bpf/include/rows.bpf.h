@@ -55,7 +55,7 @@ static __always_inline int may_have_row(u32 saw, u32 next)
 	if (next < cfg_rows - cfg_rows / 8)
 		return 1;
 	if (next < cfg_rows - cfg_rows / 16)
-		return saw == ND_SAW_ALL || !(saw & ~ND_SAW_BASIC);
+		return (saw & ~ND_SAW_BIO) == ND_SAW_ALL || !(saw & ~ND_SAW_BASIC);
 	return !saw;
 }
 
