@@ -120,6 +120,15 @@ io_cgroups() {
     mkdir $top/limited
 }
 
+# all_cpus: starts the CPUs that maxcpus=1 has left. The kernel patches its code while it boots, and QEMU 7.2 ends
+# guests in which other CPUs run that code.
+all_cpus() {
+    local cpu
+    for cpu in /sys/devices/system/cpu/cpu[1-9]*/online; do
+        echo 1 >"$cpu"
+    done
+}
+
 # stat_of WHEN DISK: keeps the kernel's own I/O counts of the disk
 stat_of() {
     local counts

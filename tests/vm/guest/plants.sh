@@ -2,14 +2,14 @@
 # Causes of latency, planted one after the other, and recorded for `diagnose`. lab.plants= on the
 # kernel command line selects a part: those of one machine. Each recording is
 # /mnt/out/plants/NAME.nvd; that of its control, without the cause, has "-control" in its name.
-# With lab.short there are no controls, and one clean run. With lab.runs=N all of it runs N times;
-# the further recordings are in plants-2, plants-3, ...
+# With lab.short there are no controls, and one clean run: a closed loop at a constant depth, without a
+# limit. With lab.runs=N all of it runs N times; the further recordings are in plants-2, plants-3, ...
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 plant() { python3 -B "$here/plant.py" "$@"; }
 
 # left_out NAME: whether this run is left out
-left_out() { [[ $(</proc/cmdline) == *lab.short* && $1 == *-@(control|depth1|mixed) ]]; }
+left_out() { [[ $(</proc/cmdline) == *lab.short* && $1 == *-@(control|depth1|mixed|open|capped) ]]; }
 
 # run NAME CTRL FIO-OPTION...: records a load of some seconds
 run() {

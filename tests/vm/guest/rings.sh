@@ -3,6 +3,7 @@
 # the load in one group, and a reader that stops.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
+all_cpus
 dev=$(disk nvme0)
 echo none >"/sys/block/$dev/queue/scheduler"
 echo 2 >"/sys/block/$dev/queue/nomerges"

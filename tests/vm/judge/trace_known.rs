@@ -444,19 +444,19 @@ pub fn assert_stages(command: &Value) {
 super::on_kernels! {
     only_in_test_all_the_known_list_is_traced_exactly_on_6_1 "6.1" TRACE the_known_list_is_traced_exactly
     the_known_list_is_traced_exactly_on_6_12 "6.12" TRACE the_known_list_is_traced_exactly
-    the_known_list_is_traced_exactly_on_7_x "7.x" TRACE the_known_list_is_traced_exactly
+    only_in_test_all_the_known_list_is_traced_exactly_on_7_x "7.x" TRACE the_known_list_is_traced_exactly
     only_in_test_all_the_trace_says_what_the_kernel_says_on_6_1 "6.1" TRACE the_trace_says_what_the_kernel_says
     the_trace_says_what_the_kernel_says_on_6_12 "6.12" TRACE the_trace_says_what_the_kernel_says
-    the_trace_says_what_the_kernel_says_on_7_x "7.x" TRACE the_trace_says_what_the_kernel_says
+    only_in_test_all_the_trace_says_what_the_kernel_says_on_7_x "7.x" TRACE the_trace_says_what_the_kernel_says
     only_in_test_all_retries_are_reported_on_6_1 "6.1" TRACE retries_are_reported
     retries_are_reported_on_6_12 "6.12" TRACE retries_are_reported
-    retries_are_reported_on_7_x "7.x" TRACE retries_are_reported
+    only_in_test_all_retries_are_reported_on_7_x "7.x" TRACE retries_are_reported
     only_in_test_all_text_and_json_say_the_same_on_6_1 "6.1" TRACE text_and_json_say_the_same
     text_and_json_say_the_same_on_6_12 "6.12" TRACE text_and_json_say_the_same
-    text_and_json_say_the_same_on_7_x "7.x" TRACE text_and_json_say_the_same
+    only_in_test_all_text_and_json_say_the_same_on_7_x "7.x" TRACE text_and_json_say_the_same
     only_in_test_all_pairs_are_submit_and_complete_on_6_1 "6.1" TRACE pairs_are_submit_and_complete
     pairs_are_submit_and_complete_on_6_12 "6.12" TRACE pairs_are_submit_and_complete
-    pairs_are_submit_and_complete_on_7_x "7.x" TRACE pairs_are_submit_and_complete
+    only_in_test_all_pairs_are_submit_and_complete_on_7_x "7.x" TRACE pairs_are_submit_and_complete
     only_in_test_all_the_known_list_is_traced_exactly_on_5_10 "5.10" TRACE the_known_list_is_traced_exactly
     only_in_test_all_the_trace_says_what_the_kernel_says_on_5_10 "5.10" TRACE the_trace_says_what_the_kernel_says
     only_in_test_all_text_and_json_say_the_same_on_5_10 "5.10" TRACE text_and_json_say_the_same
