@@ -197,8 +197,7 @@ enum nd_saw {
 	ND_NO_COMPLETE = 1 << 8,
 	ND_NO_ANY = ND_NO_SETUP | ND_NO_COMPLETE,
 	ND_SAW_BASIC = ND_SAW_START | ND_SAW_DOORBELL | ND_SAW_CQE,
-	/* The points before the request (--stages=full): a command has all that its run observes
-	 * (cfg_wait_points), or none. */
+	/* The command has all points before the request that its run observes (cfg_wait_points). */
 	ND_SAW_BIO = 1 << 9,
 };
 

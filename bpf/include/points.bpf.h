@@ -112,7 +112,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 			tally(cpu, hook, typed);
 		if (!s || s->state != ND_OPEN)
 			return 0;
-		/* Its set-up was skipped: the time shows later that it is over. */
+		/* Without a time of the set-up, has_completed_of() needs that of the CQE. */
 		if (cfg_mode == ND_MODE_TOTAL && !s->setup_out_ns) {
 			s->cqe_ns = bpf_ktime_get_ns();
 			return 0;
@@ -123,7 +123,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 		tally(cpu, hook, typed);
 	}
 	if (cfg_mode == ND_MODE_TOTAL) {
-		s->cqe_ns = 1; /* no time: only shows that the CQE was observed */
+		s->cqe_ns = 1; /* only shows that the CQE was observed */
 		return 0;
 	}
 	s->cqe_ns = bpf_ktime_get_ns();

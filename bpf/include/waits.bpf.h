@@ -23,7 +23,7 @@ enum nd_before {
 	BEFORE_TAG,
 };
 
-/* ND_SAW_BIO if the command has the points before the request. */
+/* If the command has the points before the request: sets ND_SAW_BIO in the slot, and returns it. */
 static __always_inline u32 seen_before(struct nd_slot *s, u32 saw)
 {
 	if (!cfg_waits || !(saw & ND_SAW_START) || s->waits.start_ns != s->start_ns)

@@ -15,10 +15,10 @@ use crate::model::transport::Wire;
 pub(crate) type Times = [u64; USUAL.len()];
 /// All times of `nd_times`.
 pub(super) type AllTimes = [u64; size_of::<nd_times>() / 8];
-/// Where the times before the request are, behind these: bytes.
+/// Bytes of these times; those before the request follow.
 pub(super) const EARLY: usize = size_of::<AllTimes>();
 
-/// The times of an event have the numbers of their bits in its pattern.
+/// The time line of an event, whose times have the numbers of their bits in its pattern.
 #[inline(always)]
 pub(super) fn timeline(
     event: &nd_event,
@@ -31,7 +31,7 @@ pub(super) fn timeline(
     let mut line = match wire.is_usual() {
         // without a look-up of each point
         true => Timeline::usual(*first, setup_out_ns, event.ns, pattern),
-        false => unusual((setup_out_ns, event.ns), first, pattern, wire),
+        false => unusual(setup_out_ns, event.ns, pattern, first, wire),
     };
     set_times(&mut line, first.len(), others, wire);
     Some(line)
@@ -40,9 +40,10 @@ pub(super) fn timeline(
 #[cold]
 #[inline(never)]
 fn unusual(
-    (setup_out_ns, complete_ns): (u64, u64),
-    times: &Times,
+    setup_out_ns: u64,
+    complete_ns: u64,
     pattern: Pattern,
+    times: &Times,
     wire: &Wire,
 ) -> Timeline {
     let mut line = Timeline::new([], pattern);

@@ -125,8 +125,9 @@ pub enum Command {
     Dist(DistArgs),
 }
 
-/// The commands that trace the driver, and what each observes: for the verdict of `doctor`.
-pub const TRACING: [Tracing; 11] = [
+/// The commands that trace the driver, each with the stage set that `doctor` judges. `diagnose` also
+/// observes the waits before the request, where it can.
+pub const TRACING: &[Tracing] = &[
     ("top", StageSet::Basic),
     ("latency", StageSet::Total),
     ("latency --stages", StageSet::Basic),
@@ -184,9 +185,11 @@ mod tests {
         let attaches = |c: &&clap::Command| c.get_arguments().any(|a| a.get_id() == "attach");
         let commands = args.get_subcommands().filter(attaches);
         let commands: BTreeSet<_> = commands.map(clap::Command::get_name).collect();
-        let listed = TRACING.map(|(line, _)| line.split(' ').next().unwrap());
+        let listed = TRACING
+            .iter()
+            .map(|(line, _)| line.split(' ').next().unwrap());
         let not_tracing = ["doctor"];
-        let all = listed.into_iter().chain(not_tracing);
+        let all = listed.chain(not_tracing);
         assert_eq!(commands, all.collect());
     }
 }

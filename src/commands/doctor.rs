@@ -92,7 +92,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
     };
     let inflight = Access::find(file, &system).err();
     let inflight = inflight.map(|error| format!("{error:#}"));
-    report.plan(facts, &policy, &TRACING, inflight);
+    report.plan(facts, &policy, TRACING, inflight);
     report.memory = memory(&system)?;
     let mut out = BufWriter::new(stdout());
     if *json {

@@ -31,7 +31,7 @@ pub const WIRE_POINTS: usize = 13;
 #[derive(Debug)]
 pub struct Wire {
     points: [Option<Point>; WIRE_POINTS],
-    /// The bits of these points, and of all transports.
+    /// The bits of these points, and those that are the same on each transport.
     all: u16,
     /// The bits that a [`Pattern`] has at another place.
     moved: u16,
@@ -119,7 +119,7 @@ impl Wire {
     pub fn pattern(&self, bits: u16) -> Pattern {
         let bits = bits & self.all;
         if bits & self.moved == 0 {
-            // as a rule, those of PCIe are the same on both sides
+            // no bit is at another place in a Pattern
             return bits.into();
         }
         let points = self.points().filter(|(n, _)| bits & bit(*n) != 0);
@@ -127,8 +127,8 @@ impl Wire {
         moved.fold(Pattern::from(bits) & FLAGS, |all, bit| all | bit)
     }
 
-    /// The bits of the points that the driver passes, and that mean the same as on PCIe: with the
-    /// doorbell's, commands wait for one.
+    /// The bits of PCIe's points that this driver passes. Commands wait for a doorbell only if its bit
+    /// is set.
     pub const fn bits(&self) -> u32 {
         (self.of_pcie & !self.not_passed) as u32
     }

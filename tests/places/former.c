@@ -8,8 +8,8 @@
  * stay with the second request. All pairs of generations are tried.
  *
  * The request of flushes takes the tag of another request each time. The set-up and the completion
- * of a flush are skipped, and 15 flushes follow. Then its generation is the same again, and another
- * request is set up with its tag: the flush is over.
+ * of a flush are skipped, and 0 to 15 flushes follow; after 15 its generation is the same again.
+ * Then another request is set up with its tag: the flush is over.
  *
  * Prints the number of runs, of those with a wrong result, of wrong ones in which blk-mq takes the
  * first request back instead, and of wrong ones with flushes.

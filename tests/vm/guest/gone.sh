@@ -149,7 +149,7 @@ begin killed
 for delay in 0 0.1 0.3 0.6 1; do
     tool "after-$delay" latency --stages=fine --json
     # bash with a trap may lose a signal that its child receives between fork and exec
-    while [[ $(cat "/proc/$tool_pid/comm") == bash ]]; do :; done
+    while [[ $(<"/proc/$tool_pid/comm") == bash ]]; do :; done
     sleep "$delay"
     stop TERM
 done
