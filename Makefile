@@ -52,7 +52,7 @@ SUBMAKE := $(MAKE) --no-print-directory
 test: ## run all the tests: test-fast, test-cost, test-vm
 	@tests/vm/deps.sh valgrind
 	@mkdir -p target; nice $(SUBMAKE) test-cost >target/test-cost.log 2>&1 & cost=$$!; \
-	trap 'kill $$cost; exit 1' INT TERM; \
+	trap 'kill $$cost 2>/dev/null; exit 1' INT TERM; \
 	{ $(SUBMAKE) test-fast && $(SUBMAKE) test-vm; } || { kill $$cost 2>/dev/null || cat target/test-cost.log; exit 1; }; \
 	wait $$cost || { cat target/test-cost.log; exit 1; }; \
 	sed '/Compiling\|Checking/d' target/test-cost.log

@@ -57,7 +57,7 @@ pub const USUAL: [Point; 7] = [
 /// A command with [`Point::Bio`] has all points before the request that the run observes.
 const HAS_BEFORE: Pattern = match Point::Bio.pattern_bit() {
     Some(bit) => bit,
-    None => panic!("it has a bit"),
+    None => panic!("Point::Bio has no bit"),
 };
 
 /// Bits that are the same on each transport.

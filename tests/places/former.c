@@ -173,10 +173,9 @@ int main(void)
 	for (u32 pair = 0; pair < 256; pair++)
 		for (int reads = 0; requeue(pair & 15, pair >> 4, reads, &of_requeues); reads++)
 			;
-	for (u32 pair = 0; pair < 512; pair++) {
-		cfg_mode = pair & 1 ? ND_MODE_TOTAL : ND_MODE_BASIC;
-		of_flushes += is_lost_flush(pair >> 1 & 15, pair >> 5);
-	}
+	for (cfg_mode = ND_MODE_TOTAL; cfg_mode <= ND_MODE_FINE; cfg_mode++)
+		for (u32 pair = 0; pair < 256; pair++)
+			of_flushes += is_lost_flush(pair & 15, pair >> 4);
 	printf("%llu %llu %llu %llu\n", runs, wrong, of_requeues, of_flushes);
 	return 0;
 }

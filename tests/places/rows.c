@@ -4,12 +4,14 @@
  * that appear one after the other, with random points missing, as after a long run on a preemptible
  * kernel. tests/places.rs runs it.
  *
- *   rows SEED COMMANDS MODE
+ *   rows SEED COMMANDS MODE RARITY
+ *
+ * MODE 3: the full stages. The larger RARITY is, the more rarely points are missing.
  *
  * Two controllers with a namespace each have the smallest table: 64 rows. Prints the number of
- * commands, of those without a row, of those with fewer points than observed, and of wrong results:
- * cells whose stages do not add up to the total, kinds whose commands or bytes are not in their
- * rows.
+ * commands, of those without a row, of those with fewer points than observed, of wrong results
+ * (cells whose stages do not add up to the total, kinds whose commands or bytes are not in their
+ * rows), and of reserved rows for commands with all points.
  */
 #define WITH_KFUNC
 #define OWN_ROWS
@@ -95,11 +97,27 @@ static void make_kinds(void)
 						key_of(ctrl, !admin, opcodes[admin][i], admin);
 }
 
-/* The time of a point; 0: not observed, once in `one_in` commands. */
+static u32 rarity = 1;
+
+/* The time of a point; 0: not observed, once in `one_in` commands, times `rarity`. */
 static u64 passed(u64 *now, u32 one_in)
 {
 	*now += 1 + random_below(1000);
-	return random_below(one_in) ? *now : 0;
+	return random_below(one_in * rarity) ? *now : 0;
+}
+
+/* The waits of a command with a start; some have none. */
+static void wait_before(struct nd_slot *s)
+{
+	struct nd_waits *w = &s->waits;
+
+	*w = (struct nd_waits){};
+	if (!cfg_waits || !s->start_ns || !random_below(4 * rarity))
+		return;
+	w->start_ns = s->start_ns;
+	w->tag_ns = random_below(100);
+	w->bio_ns = s->start_ns - w->tag_ns - random_below(100);
+	w->submit_ns = w->bio_ns - random_below(100);
 }
 
 static void command(struct nd_slot *s, struct kind *kind)
@@ -120,6 +138,7 @@ static void command(struct nd_slot *s, struct kind *kind)
 	end = fine ? passed(&now, 4) : 0;
 	if (!s->setup_out_ns) /* found by its CQE or its completion */
 		s->start_ns = s->setup_in_ns = s->issue_ns = s->doorbell_ns = 0;
+	wait_before(s);
 	kind->commands++;
 	kind->bytes += s->bytes;
 	if (complete && (!fine || end))
@@ -139,10 +158,22 @@ static u64 commands_of(struct nd_cell *c, u64 *wrong)
 
 	for (u32 i = 0; i + 1 < stages; i++)
 		sum += c->hist[i].sum_ns;
+	for (u32 i = ND_STAGES_FINE; cfg_waits && i < ND_STAGES_FULL; i++)
+		sum += c->hist[i].sum_ns;
 	*wrong += stages > 1 && sum != total->sum_ns;
 	for (u32 i = 0; i < ND_HIST_BUCKETS; i++)
 		n += total->bucket[i];
 	return n + c->unmeasured;
+}
+
+/* Reserved rows of commands that were observed at all points. */
+static u32 reserved_for_usual(void)
+{
+	u32 usual = ND_SAW_ALL | (cfg_waits ? ND_SAW_BIO : 0), n = 0;
+
+	for (u32 r = 0; r < rows_known; r++)
+		n += row_numbers[r] >= ROWS - ROWS / 8 && (row_keys[r] & ND_PATTERN) == usual;
+	return n;
 }
 
 int main(int argc, char **argv)
@@ -151,11 +182,16 @@ int main(int argc, char **argv)
 	u64 wrong = 0, no_row, fewer;
 	long n;
 
-	if (argc != 4)
+	if (argc != 5)
 		return 2;
 	seed = strtoull(argv[1], 0, 0);
 	n = strtol(argv[2], 0, 0);
 	cfg_mode = strtoul(argv[3], 0, 0);
+	if (cfg_mode > ND_MODE_FINE) { /* the full stages */
+		cfg_mode = ND_MODE_FINE;
+		cfg_waits = 1;
+	}
+	rarity = strtoul(argv[4], 0, 0);
 	cfg_rows = ROWS;
 	cfg_recover = 1;
 	cfg_end = cfg_mode == ND_MODE_FINE;
@@ -183,6 +219,6 @@ int main(int argc, char **argv)
 	}
 	no_row = cpu_map[0].count[ND_NO_ROW];
 	fewer = cpu_map[0].count[ND_FEWER_POINTS];
-	printf("%ld %llu %llu %llu\n", n, no_row, fewer, wrong);
+	printf("%ld %llu %llu %llu %u\n", n, no_row, fewer, wrong, reserved_for_usual());
 	return 0;
 }
