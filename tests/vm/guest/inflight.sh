@@ -145,10 +145,15 @@ look after
 # Removal while it reads.
 begin removed
 pids=()
+: >"$case_dir/during.out"
 (while [[ -e /sys/class/nvme/nvme1 ]]; do "$NVME_DEEP" inflight --json >>"$case_dir/during.out" 2>>"$case_dir/during.err" || exit $?; done) &
 pids+=($!)
 one_read 0 "$slow" 600
-sleep 2
+in_flight nvme1 1
+twice_more "$case_dir/during.out" inflight
+# The removal stops both CPUs until the read (26 s) has ended. Less than 14 s of it are left: after 20 s the
+# kernel reports a soft lockup.
+sleep 12
 echo 1 >/sys/class/nvme/nvme1/reset_controller &
 echo 1 >"/sys/class/nvme/nvme1/device/remove" || true
 status=0
