@@ -15,6 +15,9 @@ const MAX_ENTRIES: usize = 1024;
 const MAX_QUEUES: u32 = 65536;
 const MAX_TAGS: u32 = 65536;
 
+/// Attempts to read a list. list_del() makes the links of an entry unreadable.
+const LIST_TRIES: usize = 3;
+
 /// `enum mq_rq_state` (include/linux/blk-mq.h).
 const IN_FLIGHT: u32 = 1;
 const COMPLETED: u32 = 2;
@@ -103,6 +106,10 @@ impl<'a> Walker<'a> {
     /// The controllers, from the list `nvme_subsystems` (drivers/nvme/host/core.c). `None` if the
     /// list cannot be read.
     pub fn controllers(&mut self, subsystems: u64) -> Option<Vec<ControllerAt>> {
+        (0..LIST_TRIES).find_map(|_| self.listed(subsystems))
+    }
+
+    fn listed(&mut self, subsystems: u64) -> Option<Vec<ControllerAt>> {
         let mut found = vec![];
         let entry = self.reader.offset("nvme_subsystem", "entry")?;
         let ctrls = self.reader.offset("nvme_subsystem", "ctrls")?;

@@ -29,11 +29,16 @@ fn types() -> Types {
 struct Fake {
     bytes: BTreeMap<u64, u8>,
     reads: usize,
+    /// Reads that fail, by number.
+    failing: Vec<usize>,
 }
 
 impl Memory for Fake {
     fn read(&mut self, at: u64, to: &mut [u8]) -> bool {
         self.reads += 1;
+        if self.failing.contains(&self.reads) {
+            return false;
+        }
         (at..).zip(to).all(|(at, to)| {
             let byte = self.bytes.get(&at);
             *to = byte.copied().unwrap_or_default();
@@ -181,6 +186,19 @@ fn a_command_is_found_with_its_queue() {
     let queue = walker.queue(&ctrl, 1, &mut []).unwrap();
     assert_eq!(queue.cids, [0, 0x5002, 0, 0]);
     assert_eq!(queue.event_index, Some(1));
+}
+
+#[test]
+fn a_list_that_changes_is_read_again() {
+    let types = types();
+    let mut memory = machine(&types);
+    memory.failing = vec![2, 3];
+    let mut walker = Walker::new(&mut memory, &types);
+    assert_eq!(walker.controllers(HEAD).unwrap().len(), 1);
+
+    let mut memory = machine(&types);
+    memory.bytes.remove(&HEAD);
+    assert_eq!(Walker::new(&mut memory, &types).controllers(HEAD), None);
 }
 
 #[test]
