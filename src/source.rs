@@ -12,6 +12,7 @@ use crate::model::run::RunTimes;
 use crate::model::run::Scan;
 use crate::model::run::StackSum;
 use crate::model::snapshot::Snapshot;
+use crate::model::transport::Transports;
 use crate::probe::plan::AttachPlan;
 
 /// Time to wait for earlier events. A program may be interrupted between its clock reading and its
@@ -93,8 +94,9 @@ pub type Read<'a> = Option<&'a Event>;
 
 /// Takes the records of a stream, or their events.
 pub trait RecordSink {
-    /// A record of the BPF side. Returns true if it was taken; else its event comes next.
-    fn record(&mut self, bytes: &[u8]) -> bool;
+    /// A record of the BPF side, and the transports of the controllers. Returns true if it was taken; else
+    /// its event comes next.
+    fn record(&mut self, bytes: &[u8], transports: &Transports) -> bool;
 
     /// An event.
     fn event(&mut self, read: Read<'_>);

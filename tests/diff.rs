@@ -25,7 +25,6 @@ use nvme_deep::model::command_class::SizeClass;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::controller::DiskInfo;
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::model::stage::Run;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::render::diff::DiffJson;
 use nvme_deep::render::diff::DiffText;
@@ -48,10 +47,7 @@ const LEAST: f64 = 0.02;
 const fn stage(index: usize) -> Interval {
     Interval {
         is_total: false,
-        run: Run {
-            first: index,
-            last: index,
-        },
+        run: StageSet::Basic.run(index, index),
     }
 }
 
@@ -59,7 +55,7 @@ const QUEUE: Interval = stage(0);
 const DEVICE: Interval = stage(2);
 const TOTAL: Interval = Interval {
     is_total: true,
-    run: Run { first: 0, last: 3 },
+    run: StageSet::Basic.run(0, 3),
 };
 
 /// A device and its load.
@@ -139,7 +135,7 @@ fn side(model: &Model, seeds: impl IntoIterator<Item = u64>) -> Side {
 }
 
 fn diff(a: &Side, b: &Side) -> Diff {
-    compare(StageSet::Basic, a, b, LEAST, false)
+    compare(a, b, LEAST, false)
 }
 
 fn finds(diff: &Diff, name: &str) -> bool {
@@ -323,7 +319,7 @@ fn devices_of_the_same_recording_are_compared_slice_by_slice() {
         let seeds = 0..50;
         let is_changed = |seed: &u64| {
             let [a, b] = devices_of_one_machine(*seed, factor);
-            compare(StageSet::Basic, &a, &b, LEAST, paired).changed_rows() > 0
+            compare(&a, &b, LEAST, paired).changed_rows() > 0
         };
         seeds.filter(is_changed).count()
     };

@@ -14,14 +14,13 @@ use super::skel::types::nd_submission;
 use super::times::Times;
 use crate::model::ids::NamespaceId;
 use crate::model::point::NO_SETUP;
-use crate::model::transport::Transport;
+use crate::model::transport::Transports;
 
 /// Words of the parts of a record.
 const END: usize = size_of::<nd_end>() / 8;
 const SUBMITTED: usize = size_of::<nd_submission>() / 8;
-/// The bits of points whose times are in [`Times`] and that mean the same on each transport; and
-/// [`NO_SETUP`].
-const PLAIN: u16 = Transport::KEPT & ((1 << (size_of::<Times>() / 8)) - 1) | NO_SETUP as u16;
+/// The bits of points whose times are in [`Times`], and [`NO_SETUP`].
+const PLAIN: u16 = ((1 << (size_of::<Times>() / 8)) - 1) | NO_SETUP as u16;
 
 /// The record of a command that has completed, with its submission.
 #[derive(Clone, Copy)]
@@ -39,13 +38,14 @@ impl<'a> PairRecord<'a> {
     /// pattern has bits that are not those of a [`Pattern`](crate::model::point::Pattern), or it has who
     /// caused the command.
     #[inline]
-    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+    pub fn of(bytes: &'a [u8], transports: &Transports) -> Option<Self> {
         let words: &[u64] = try_cast_slice(bytes).ok()?;
         let (command, rest) = words.split_first_chunk()?;
         let record = Self::of_words(command, rest.first_chunk())?;
         let event = &record.end.event;
         // a command whose completion was not observed has a bit more
-        let is_plain = u32::from(event.kind) == PAIR && event.pattern & !PLAIN == 0;
+        let plain = transports.wire(event.ctrl.into()).kept() & PLAIN;
+        let is_plain = u32::from(event.kind) == PAIR && event.pattern & !plain == 0;
         (is_plain && !record.submission.has_origin()).then_some(record)
     }
 

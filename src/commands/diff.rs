@@ -189,7 +189,7 @@ pub fn run(options: &DiffArgs) -> Result<()> {
     let other = chosen.map(|ctrls| ctrls.iter().map(|(&a, &b)| (b, a)).collect());
     let (side_a, origins_a) = read_side(&mut a, stages, &own)?;
     let (side_b, origins_b) = read_side(&mut b, stages, &other)?;
-    let diff = compare(stages, &side_a, &side_b, options.min_change, is_paired);
+    let diff = compare(&side_a, &side_b, options.min_change, is_paired);
     let origins = Both {
         a: origins_a.as_slice(),
         b: origins_b.as_slice(),

@@ -68,7 +68,7 @@ fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Erro
 }
 
 /// The tag of a histogram. It has neither commas nor blanks.
-fn tag((row, stage): &Key, stage_set: StageSet) -> String {
+fn tag((row, stage): &Key) -> String {
     let RowKey {
         ctrl, nsid, opcode, ..
     } = row;
@@ -78,7 +78,7 @@ fn tag((row, stage): &Key, stage_set: StageSet) -> String {
         QueueKind::Admin => "admin:",
     };
     let stage = match stage {
-        Stage::Run(run) => stage_set.run_name(*run),
+        Stage::Run(run) => run.name(),
         Stage::Total => "total".into(),
     };
     format!("nvme{ctrl}/{nsid}/{queue}{name}/{stage}")
@@ -139,7 +139,7 @@ impl<W: Write> Hlog<W> {
             if histogram.is_empty() {
                 continue;
             }
-            let text = tag(key, self.recount.stage_set);
+            let text = tag(key);
             let from = Duration::from_nanos(from);
             log.write_histogram(histogram, from, self.interval, Tag::new(&text))
                 .map_err(|error| match error {

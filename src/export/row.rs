@@ -62,15 +62,14 @@ impl StageTimes {
         times.total_ns = timeline.total(stage_set);
         for segment in timeline.segments(stage_set).unwrap_or_default() {
             let run = segment.run;
-            if run.first == run.last {
-                let name = stage_set.stages()[run.first].name;
+            if let Some(name) = run.single() {
                 times.single.push((name, segment.ns));
                 continue;
             }
             if !times.merged.is_empty() {
                 times.merged.push(' ');
             }
-            times.merged.push_str(&stage_set.run_name(run));
+            times.merged.push_str(&run.name());
             times.merged_ns = Some(times.merged_ns.unwrap_or(0) + segment.ns);
         }
         times

@@ -40,11 +40,10 @@ pub struct Intervals {
 fn latency_run(stage_set: StageSet) -> Run {
     let stages = stage_set.stages();
     let begin = stages.iter().position(|s| s.from == Point::SetupOut);
-    let end = (0..stages.len()).find(|&n| stage_set.end_of(n) == Point::Complete);
-    Run {
-        first: begin.unwrap_or(0),
-        last: end.unwrap_or(stages.len() - 1),
-    }
+    let all = (0..stages.len()).map(|n| stage_set.run(n, n));
+    let end = all.rev().find(|run| run.to == Point::Complete);
+    let last = end.map_or(stages.len() - 1, |run| run.last);
+    stage_set.run(begin.unwrap_or(0), last)
 }
 
 impl<'e> Finished<'e> {
@@ -111,10 +110,7 @@ impl<'e> Finished<'e> {
         let stages = line.segments(stage_set).unwrap_or_default();
         let ends = stages.first().zip(stages.last());
         let total = ends.map(|(first, last)| Segment {
-            run: Run {
-                first: first.run.first,
-                last: last.run.last,
-            },
+            run: first.run.through(last.run),
             ns: stages.iter().map(|s| s.ns).sum(),
         });
         Intervals { stages, total }
@@ -127,8 +123,8 @@ mod tests {
 
     #[test]
     fn the_latency_is_a_run_of_stages() {
-        let names = [StageSet::Total, StageSet::Basic, StageSet::Fine]
-            .map(|set| set.run_name(latency_run(set)));
+        let names =
+            [StageSet::Total, StageSet::Basic, StageSet::Fine].map(|set| latency_run(set).name());
         let fine = "map+submit+device+irq+complete";
         assert_eq!(names, ["total", "submit+device+complete", fine]);
     }

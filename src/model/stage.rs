@@ -9,9 +9,13 @@ use super::point::NO_COMPLETE;
 use super::point::NO_SETUP;
 use super::point::Pattern;
 use super::point::Point;
+use super::transport::Transport;
+use super::transport::Wire;
 
 /// The sets of stages that a command's life can be divided into.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum StageSet {
     /// One interval, setup_out to complete: `latency` without `--stages`.
@@ -86,13 +90,64 @@ const BEFORE: [Stage; 7] = [
     stage("tag", 'g', Point::Tag),
 ];
 
+/// Stages of transports other than PCIe, with letters of their own. Each takes the place of the stage of PCIe whose
+/// point has the same number on the BPF side ([`Wire`]), and lasts until the next point that its transport has.
+const OTHERS: [Stage; 0] = [];
+
 /// A run of neighbouring stages of a stage set, `first..=last`: one stage, or several merged ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Run {
+    /// The stage set.
+    pub stage_set: StageSet,
     /// Index of the first stage in [`StageSet::stages`].
     pub first: usize,
     /// Index of the last stage.
     pub last: usize,
+    /// The point at which it begins.
+    pub from: Point,
+    /// The point at which it ends.
+    pub to: Point,
+}
+
+impl Run {
+    /// From here to the end of another run of the same stage set.
+    #[must_use]
+    pub const fn through(self, end: Self) -> Self {
+        Self {
+            last: end.last,
+            to: end.to,
+            ..self
+        }
+    }
+
+    /// Its stages, with the names that they have on this transport.
+    fn stages_on(self, wire: &Wire) -> impl Iterator<Item = &'static Stage> {
+        let stages = self.stage_set.stages();
+        let all = stages.iter().enumerate().take(self.last + 1);
+        all.skip(self.first).filter_map(move |(n, stage)| {
+            let from = self.stage_set.point_on(n, wire)?;
+            Some(OTHERS.iter().find(|s| s.from == from).unwrap_or(stage))
+        })
+    }
+
+    fn stages(self) -> impl Iterator<Item = &'static Stage> {
+        let bits = |point: Point| point.pattern_bit().unwrap_or(0);
+        let transport = Transport::of(bits(self.from) | bits(self.to));
+        self.stages_on(transport.wire())
+    }
+
+    /// The name of its only stage; `None` for merged stages.
+    pub fn single(self) -> Option<&'static str> {
+        let mut stages = self.stages();
+        let only = stages.next()?;
+        stages.next().is_none().then_some(only.name)
+    }
+
+    /// The name: its stages joined by `+`. They have the names of a transport other than PCIe if the run begins or
+    /// ends at a point of that transport.
+    pub fn name(self) -> String {
+        self.stages().map(|s| s.name).collect::<Vec<_>>().join("+")
+    }
 }
 
 impl StageSet {
@@ -134,9 +189,11 @@ impl StageSet {
         self as usize <= recorded as usize
     }
 
-    /// The stage with this name.
+    /// The stage with this name, on any transport.
     pub fn named(self, name: &str) -> Option<&'static Stage> {
-        self.stages().iter().find(|stage| stage.name == name)
+        let others = OTHERS.iter().filter(|stage| self.has_point(stage.from));
+        let mut all = self.stages().iter().chain(others);
+        all.find(|stage| stage.name == name)
     }
 
     /// The stage that a stage of a finer set, which begins at this point, is a part of: the first one
@@ -149,9 +206,9 @@ impl StageSet {
 
     /// Whether the stage set uses this point.
     pub const fn has_point(self, point: Point) -> bool {
-        let mut n = 0;
+        let (usual, mut n) = (Transport::usual(point), 0);
         while n <= self.stages().len() {
-            if self.point(n) as usize == point as usize {
+            if self.point(n) as usize == usual as usize {
                 return true;
             }
             n += 1;
@@ -191,31 +248,69 @@ impl StageSet {
         }
     }
 
-    /// The point at which stage `index` ends.
-    pub const fn end_of(self, index: usize) -> Point {
-        self.point(index + 1)
+    /// Point `index` on this transport; `None` if the transport has none with its number.
+    fn point_on(self, index: usize, wire: &Wire) -> Option<Point> {
+        let point = self.point(index);
+        match point.pcie() {
+            Some(number) => wire.point(number),
+            None => Some(point),
+        }
     }
 
-    /// The name of a run: its stages joined by `+`.
-    pub fn run_name(self, run: Run) -> String {
-        let names: Vec<_> = self.stages()[run.first..=run.last]
-            .iter()
-            .map(|s| s.name)
-            .collect();
-        names.join("+")
+    /// A run by its first and last stage, with the points of PCIe.
+    pub const fn run(self, first: usize, last: usize) -> Run {
+        Run {
+            stage_set: self,
+            first,
+            last,
+            from: self.point(first),
+            to: self.point(last + 1),
+        }
+    }
+
+    /// The run with this [name](Run::name); the first, if runs of several transports have it.
+    pub fn run_named(self, name: &str) -> Option<Run> {
+        let count = self.stages().len();
+        Transport::ALL.into_iter().find_map(|transport| {
+            let point = |index| self.point_on(index, transport.wire());
+            let mut runs = (0..count).flat_map(|first| (first..count).map(move |n| (first, n)));
+            runs.find_map(|(first, last)| {
+                let (from, to) = (point(first)?, point(last + 1)?);
+                let run = Run {
+                    from,
+                    to,
+                    ..self.run(first, last)
+                };
+                (run.name() == name).then_some(run)
+            })
+        })
     }
 
     /// The stages of a command with this pattern, from its first observed point to its last. A
     /// command without a start has no queue stage. Empty if fewer than two points of the stage set
     /// were observed.
     pub fn runs(self, pattern: Pattern) -> Vec<Run> {
+        self.runs_on(pattern, Transport::of(pattern).wire())
+    }
+
+    fn runs_on(self, pattern: Pattern, wire: &Wire) -> Vec<Run> {
         let count = self.stages().len();
         let mut runs = Vec::with_capacity(count);
         let mut begin = None;
-        for index in (0..=count).filter(|&n| self.point(n).seen_in(pattern)) {
-            if let Some(first) = begin.replace(index) {
+        for index in 0..=count {
+            let point = self.point_on(index, wire);
+            let Some(to) = point.filter(|point| point.seen_in(pattern)) else {
+                continue;
+            };
+            if let Some((first, from)) = begin.replace((index, to)) {
                 let last = index - 1;
-                runs.push(Run { first, last });
+                runs.push(Run {
+                    stage_set: self,
+                    first,
+                    last,
+                    from,
+                    to,
+                });
             }
         }
         runs
@@ -249,131 +344,5 @@ impl StageSet {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::point::ALL_POINTS;
-
-    const FULL: Pattern = 0x7f;
-
-    fn names(stage_set: StageSet, missing: &[Point]) -> Vec<String> {
-        let pattern = missing
-            .iter()
-            .filter_map(|m| m.pattern_bit())
-            .fold(FULL, |pattern, bit| pattern & !bit);
-        stage_set
-            .runs(pattern)
-            .into_iter()
-            .map(|r| stage_set.run_name(r))
-            .collect()
-    }
-
-    #[test]
-    fn a_command_seen_everywhere_has_every_stage() {
-        assert_eq!(
-            names(StageSet::Basic, &[]),
-            ["queue", "submit", "device", "complete"]
-        );
-        assert_eq!(
-            names(StageSet::Fine, &[]),
-            [
-                "queue", "setup", "map", "submit", "device", "irq", "complete", "end"
-            ]
-        );
-        assert_eq!(names(StageSet::Total, &[]), ["total"]);
-    }
-
-    #[test]
-    fn a_missing_boundary_joins_the_stages_around_it() {
-        use Point::*;
-        assert_eq!(
-            names(StageSet::Basic, &[Doorbell]),
-            ["queue", "submit+device", "complete"]
-        );
-        assert_eq!(
-            names(StageSet::Basic, &[Doorbell, Cqe]),
-            ["queue", "submit+device+complete"]
-        );
-        assert_eq!(
-            names(StageSet::Fine, &[Irq]),
-            [
-                "queue",
-                "setup",
-                "map",
-                "submit",
-                "device+irq",
-                "complete",
-                "end"
-            ]
-        );
-        assert_eq!(
-            names(StageSet::Fine, &[SetupIn, Doorbell, Irq, Cqe]),
-            ["queue+setup", "map", "submit+device+irq+complete", "end"]
-        );
-    }
-
-    #[test]
-    fn a_missing_first_or_last_point_leaves_its_stage_out() {
-        use Point::*;
-        assert_eq!(
-            names(StageSet::Basic, &[Start]),
-            ["submit", "device", "complete"]
-        );
-        assert_eq!(
-            names(StageSet::Fine, &[Start, SetupIn, End]),
-            ["map", "submit", "device", "irq", "complete"]
-        );
-    }
-
-    #[test]
-    fn a_command_whose_setup_or_completion_was_not_observed_keeps_what_was() {
-        let names = |stage_set: StageSet, pattern: Pattern| -> Vec<String> {
-            let runs = stage_set.runs(pattern).into_iter();
-            runs.map(|r| stage_set.run_name(r)).collect()
-        };
-        let basic = 0b010_1001;
-        assert_eq!(
-            names(StageSet::Basic, basic | NO_COMPLETE),
-            ["queue", "submit", "device"]
-        );
-        assert_eq!(names(StageSet::Basic, 0b010_0000 | NO_SETUP), ["complete"]);
-        assert_eq!(
-            names(StageSet::Fine, 0b110_0000 | NO_SETUP),
-            ["complete", "end"]
-        );
-        assert_eq!(
-            names(StageSet::Fine, 0b111_1111 | NO_COMPLETE)[5..],
-            ["irq", "complete+end"]
-        );
-        for (stage_set, pattern) in [
-            (StageSet::Total, NO_SETUP),
-            (StageSet::Total, NO_COMPLETE),
-            (StageSet::Basic, NO_SETUP),
-            (StageSet::Basic, 0b010_0000 | NO_SETUP | NO_COMPLETE),
-        ] {
-            assert!(
-                stage_set.runs(pattern).is_empty(),
-                "{stage_set:?} {pattern:#x}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_runs_of_any_pattern_are_neighbours_without_gap_or_overlap() {
-        for stage_set in [StageSet::Basic, StageSet::Fine, StageSet::Full] {
-            for pattern in 0..=ALL_POINTS {
-                let runs = stage_set.runs(pattern);
-                for pair in runs.windows(2) {
-                    assert_eq!(
-                        pair[0].last + 1,
-                        pair[1].first,
-                        "{stage_set:?} {pattern:#x}"
-                    );
-                }
-                assert!(
-                    runs.last()
-                        .is_none_or(|r| r.last < stage_set.stages().len())
-                );
-            }
-        }
-    }
-}
+#[path = "stage_tests.rs"]
+mod tests;

@@ -104,8 +104,7 @@ impl Timeline {
             .runs(self.pattern)
             .into_iter()
             .map(|run| {
-                let from = self.at(stage_set.stages()[run.first].from)?;
-                let to = self.at(stage_set.end_of(run.last))?;
+                let (from, to) = (self.at(run.from)?, self.at(run.to)?);
                 Some(Segment {
                     run,
                     ns: to.checked_sub(from)?,
@@ -118,8 +117,7 @@ impl Timeline {
     /// observed, or if they are out of order.
     pub fn total(&self, stage_set: StageSet) -> Option<u64> {
         let runs = stage_set.runs(self.pattern);
-        let from = self.at(stage_set.stages()[runs.first()?.first].from)?;
-        let to = self.at(stage_set.end_of(runs.last()?.last))?;
+        let (from, to) = (self.at(runs.first()?.from)?, self.at(runs.last()?.to)?);
         to.checked_sub(from)
     }
 }
@@ -136,10 +134,7 @@ mod tests {
         let pattern = 0b010_0001; // start, cqe
         let line = Timeline::new(points, pattern);
         let segments = line.segments(StageSet::Basic).unwrap();
-        let named: Vec<_> = segments
-            .iter()
-            .map(|s| (StageSet::Basic.run_name(s.run), s.ns))
-            .collect();
+        let named: Vec<_> = segments.iter().map(|s| (s.run.name(), s.ns)).collect();
         assert_eq!(
             named,
             [

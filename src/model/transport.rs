@@ -69,7 +69,7 @@ const fn bit(number: usize) -> u16 {
 }
 
 impl Wire {
-    const fn new<const N: usize>(first: [Option<Point>; N]) -> Self {
+    pub(super) const fn new<const N: usize>(first: [Option<Point>; N]) -> Self {
         let mut wire = Self {
             points: [None; WIRE_POINTS],
             all: FLAGS as u16,
@@ -127,6 +127,12 @@ impl Wire {
         moved.fold(Pattern::from(bits) & FLAGS, |all, bit| all | bit)
     }
 
+    /// The bits that [`Wire::pattern`] keeps.
+    #[inline]
+    pub const fn kept(&self) -> u16 {
+        self.all & !self.moved
+    }
+
     /// The bits of PCIe's points that this driver passes. Commands wait for a doorbell only if its bit
     /// is set.
     pub const fn bits(&self) -> u32 {
@@ -173,18 +179,58 @@ static OTHER: Wire = Wire::new(POINTS).without([3, 4, 5]);
 
 impl Transport {
     /// All, by their numbers.
-    const ALL: [Self; 2] = [Self::Pcie, Self::Other];
+    pub(super) const ALL: [Self; 2] = [Self::Pcie, Self::Other];
 
-    /// The bits of the BPF side that [`Wire::pattern`] keeps, whatever the transport is.
-    pub const KEPT: u16 = {
-        let (mut kept, mut n) = (!0, 0);
-        while n < Self::ALL.len() {
-            let wire = Self::ALL[n].wire();
-            kept &= wire.all & !wire.moved;
-            n += 1;
+    /// The bits of points that a transport alone has, by the number of the transport; none for PCIe.
+    const OWN: [Pattern; Self::ALL.len()] = {
+        let (mut own, mut t) = ([0; Self::ALL.len()], 0);
+        while t < own.len() {
+            let (points, mut n) = (&Self::ALL[t].wire().points, 0);
+            while n < points.len() {
+                if let Some(point) = points[n]
+                    && let (None, Some(bit)) = (point.pcie(), point.pattern_bit())
+                {
+                    own[t] |= bit;
+                }
+                n += 1;
+            }
+            let mut other = 0;
+            while other < t {
+                assert!(
+                    own[other] & own[t] == 0,
+                    "two transports have the same point"
+                );
+                other += 1;
+            }
+            t += 1;
         }
-        kept
+        own
     };
+
+    /// The transport that a pattern shows, by a point that no other has; else PCIe.
+    pub fn of(pattern: Pattern) -> Self {
+        let mut all = Self::ALL.into_iter();
+        all.find(|t| pattern & Self::OWN[*t as usize] != 0)
+            .unwrap_or(Self::Pcie)
+    }
+
+    /// The point of PCIe that has the number of this one; the point itself if there is none.
+    pub const fn usual(point: Point) -> Point {
+        let mut t = 0;
+        while point.pcie().is_none() && t < Self::ALL.len() {
+            let (points, mut n) = (&Self::ALL[t].wire().points, 0);
+            while n < points.len() {
+                if let (Some(own), Some(usual)) = (points[n], PCIE.points[n])
+                    && own as usize == point as usize
+                {
+                    return usual;
+                }
+                n += 1;
+            }
+            t += 1;
+        }
+        point
+    }
 
     /// The transport with this name.
     pub fn named(name: &str) -> Self {
@@ -348,9 +394,9 @@ mod tests {
             prop_assert_eq!(pattern & !own & !FLAGS, 0);
             prop_assert_eq!(pattern & FLAGS, Pattern::from(bits) & FLAGS);
             prop_assert_eq!(PCIE.pattern(bits), Pattern::from(bits & PCIE.all));
-            for transport in Transport::ALL {
-                let kept = bits & Transport::KEPT;
-                prop_assert_eq!(transport.wire().pattern(kept), Pattern::from(kept));
+            for wire in Transport::ALL.map(Transport::wire).into_iter().chain([&MADE_UP]) {
+                let kept = bits & wire.kept();
+                prop_assert_eq!(wire.pattern(kept), Pattern::from(kept));
             }
         }
     }

@@ -342,7 +342,7 @@ mod tests {
                 for bytes in &records {
                     let event = event(bytes, &transports).unwrap();
                     of_events.push(&event);
-                    match PairRecord::of(bytes) {
+                    match PairRecord::of(bytes, &transports) {
                         Some(record) => {
                             taken += 1;
                             let times = record.times.map_or(&[][..], from_ref);

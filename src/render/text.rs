@@ -328,7 +328,7 @@ mod tests {
         for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
             for pattern in 0..=ALL_POINTS {
                 for run in stage_set.runs(pattern) {
-                    let name = short_name(&stage_set.run_name(run));
+                    let name = short_name(&run.name());
                     assert!(name.len() < NAME, "{name}");
                 }
             }

@@ -188,7 +188,7 @@ pub fn rows_of(
             .add(stage_set, *pattern, cell);
     }
     let rows = sums.into_iter();
-    rows.map(|(group, sum)| sum.finish(group.clone(), stage_set, None, covers))
+    rows.map(|(group, sum)| sum.finish(group.clone(), None, covers))
         .collect()
 }
 

@@ -161,7 +161,6 @@ impl Sum {
     pub(super) fn finish<K>(
         self,
         key: K,
-        stage_set: StageSet,
         lat: Option<&LatBuckets>,
         covers: Duration,
     ) -> RowReport<K> {
@@ -175,9 +174,9 @@ impl Sum {
             .stages
             .into_iter()
             .map(|(run, hist)| StageReport {
-                name: stage_set.run_name(run),
-                from: stage_set.stages()[run.first].from,
-                to: stage_set.end_of(run.last),
+                name: run.name(),
+                from: run.from,
+                to: run.to,
                 hist: settled(hist),
             })
             .collect();
@@ -210,7 +209,7 @@ pub fn rows(
             .add(stage_set, *pattern, cell);
     }
     sums.into_iter()
-        .map(|(key, sum)| sum.finish(key, stage_set, lat, covers))
+        .map(|(key, sum)| sum.finish(key, lat, covers))
         .filter(|row| row.count > 0)
         .collect()
 }

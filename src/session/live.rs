@@ -95,7 +95,7 @@ impl EventStream for LiveEvents {
     fn take_records(&mut self, all: bool, to: &mut dyn RecordSink) -> Result<bool> {
         let transports = &self.transports;
         self.rings.take(all, event_time, |bytes| {
-            if !to.record(bytes) {
+            if !to.record(bytes, transports) {
                 to.event(event(bytes, transports).as_ref().ok());
             }
         })

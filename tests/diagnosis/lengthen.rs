@@ -32,7 +32,7 @@ pub fn lengthen(run: &mut Run, stage: usize, mut more_ns: impl FnMut(&Event) -> 
             continue;
         };
         let mut line = outcome.timeline.unwrap();
-        let later = StageSet::Fine.end_of(stage);
+        let later = StageSet::Fine.run(stage, stage).to;
         for point in Point::ALL.into_iter().filter(|point| *point >= later) {
             line.set(point, line.ns(point) + more_ns);
         }

@@ -190,7 +190,7 @@ proptest! {
             }
             let timeline = timeline_of(&what);
             for segment in timeline.and_then(|t| t.segments(CUTS[stage_set])).into_iter().flatten() {
-                let shown = format!(", {}=", CUTS[stage_set].run_name(segment.run));
+                let shown = format!(", {}=", segment.run.name());
                 prop_assert!(line.contains(&shown), "no {} in {}", shown, line);
             }
         }
@@ -244,7 +244,7 @@ proptest! {
             if let Some(timeline) = timeline_of(&what) {
                 prop_assert_eq!(&all["total_ns"], &json!(timeline.total(stage_set)));
                 let segments = timeline.segments(stage_set).unwrap_or_default();
-                let want = segments.iter().map(|s| json!({ "name": stage_set.run_name(s.run), "ns": s.ns }));
+                let want = segments.iter().map(|s| json!({ "name": s.run.name(), "ns": s.ns }));
                 prop_assert_eq!(&all["stages"], &Value::from_iter(want));
             }
         }

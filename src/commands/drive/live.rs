@@ -13,6 +13,7 @@ use nvme_deep::machine::own_tgid;
 use nvme_deep::machine::watch::Modules;
 use nvme_deep::model::ledger::EventClass;
 use nvme_deep::model::ledger::Shown;
+use nvme_deep::model::transport::Transports;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::source::EventStream;
@@ -102,11 +103,11 @@ struct Reading<'f, C> {
 }
 
 impl<C: Consumer> RecordSink for Reading<'_, C> {
-    fn record(&mut self, bytes: &[u8]) -> bool {
+    fn record(&mut self, bytes: &[u8], transports: &Transports) -> bool {
         if self.done.is_err() {
             return true;
         }
-        let Some(record) = PairRecord::of(bytes) else {
+        let Some(record) = PairRecord::of(bytes, transports) else {
             return false;
         };
         self.feeder.finished(&record).unwrap_or_else(|error| {

@@ -199,11 +199,10 @@ impl<W: Write> Perfetto<W> {
         let stage_set = self.run.info.stage_set;
         if let Some(line) = row.timeline().filter(|_| stage_set != StageSet::Total) {
             let segments = line.segments(stage_set).unwrap_or_default();
-            let first = segments.first().map(|s| s.run.first);
-            let first = first.and_then(|n| line.at(stage_set.stages()[n].from));
+            let first = segments.first().and_then(|s| line.at(s.run.from));
             let mut at_ns = first.unwrap_or(span.begin_ns);
             for segment in segments {
-                let name = stage_set.run_name(segment.run);
+                let name = segment.run.name();
                 self.packets
                     .event((Kind::Begin, track, at_ns), &name, &[])?;
                 at_ns = at_ns.saturating_add(segment.ns);

@@ -120,13 +120,14 @@ impl Shape {
     fn new(pattern: Pattern, stage_set: StageSet, stage: Label, point: Label) -> Option<Self> {
         let runs = stage_set.runs(pattern);
         // a command without an observed interval has no stages
-        let from = runs.first().map_or(0, |run| run.first);
-        let from = stage_set.stages().get(from)?.from;
-        let to = runs.last().map(|run| stage_set.end_of(run.last));
-        let stages = runs.iter().map(|&run| {
-            let name = stage_set.run_name(run);
-            Step::new(stage_set.end_of(run.last), &stage(&name))
-        });
+        let from = match runs.first() {
+            Some(run) => run.from,
+            None => stage_set.stages().first()?.from,
+        };
+        let to = runs.last().map(|run| run.to);
+        let stages = runs
+            .iter()
+            .map(|run| Step::new(run.to, &stage(&run.name())));
         let points = Point::ALL.into_iter().filter(|p| p.seen_in(pattern));
         Some(Self {
             stages: stages.collect(),
@@ -176,10 +177,7 @@ mod tests {
         {
             let shape = Shape::new(pattern, stage_set, label, label).unwrap();
             assert!(shape.stages.is_empty() || shape.from.seen_in(pattern));
-            let names = stage_set
-                .runs(pattern)
-                .into_iter()
-                .map(|run| stage_set.run_name(run));
+            let names = stage_set.runs(pattern).into_iter().map(|run| run.name());
             let points = Point::ALL.into_iter().filter(|p| p.seen_in(pattern));
             let names = names.chain(points.map(|p| p.name().to_owned()));
             let steps: Vec<&Step> = shape.stages.iter().chain(&shape.points).collect();

@@ -9,6 +9,7 @@ use crate::model::event::Event;
 use crate::model::event::EventKind;
 use crate::model::finished::Finished;
 use crate::model::point::Point;
+use crate::model::stage::Run;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Segment;
 use crate::nvme::opcode::QueueKind;
@@ -74,13 +75,13 @@ fn stages_of(finished: &Finished<'_>) -> Vec<Segment> {
     if !all.is_empty() {
         return all;
     }
-    // the fine stages have numbers of their own
-    let mut fine = finished.intervals(StageSet::Fine).stages;
-    for segment in &mut fine {
-        segment.run.first += StageSet::Full.before();
-        segment.run.last += StageSet::Full.before();
-    }
-    fine
+    finished.intervals(StageSet::Fine).stages
+}
+
+/// The numbers of its first and its last stage in the full stage set.
+const fn numbers(run: Run) -> (usize, usize) {
+    let shift = StageSet::Full.before() - run.stage_set.before();
+    (run.first + shift, run.last + shift)
 }
 
 impl Command {
@@ -97,9 +98,10 @@ impl Command {
         }
         let (mut ns, mut begins, mut end) = ([0; STAGES], 0, 0);
         for segment in &stages {
-            ns[segment.run.first] = segment.ns;
-            begins |= 1 << segment.run.first;
-            end = segment.run.last as u8 + 1;
+            let (first, last) = numbers(segment.run);
+            ns[first] = segment.ns;
+            begins |= 1 << first;
+            end = last as u8 + 1;
         }
         let outcome = event.what.outcome();
         let line = finished.timeline();

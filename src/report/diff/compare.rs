@@ -23,7 +23,6 @@ use super::Summary;
 use super::load;
 use crate::model::command_class::CommandClass;
 use crate::model::quantiles::rank;
-use crate::model::stage::StageSet;
 use crate::nvme::opcode::QueueKind;
 use crate::stats::bootstrap::Resamples;
 use crate::stats::histogram::FineHistogram;
@@ -47,7 +46,6 @@ pub(super) const SEEDS: Both<u64> = Both { a: 1, b: 2 };
 
 /// What the comparison of each row needs.
 struct Comparer<'s> {
-    stage_set: StageSet,
     sides: Both<&'s Side>,
     resamples: Both<Resamples>,
     /// Of the slices for rates.
@@ -62,10 +60,10 @@ struct Members {
     load: Both<Load>,
 }
 
-/// Compares two sides that were counted with this stage set. Differences below `least` (0.02 is 2 %)
+/// Compares two sides that were counted with the same stage set. Differences below `least` (0.02 is 2 %)
 /// are not claimed, nor those below this part of the total. `paired`: both sides are of the same recordings, with different controllers; the
 /// same slices of both are drawn.
-pub fn compare(stage_set: StageSet, a: &Side, b: &Side, least: f64, paired: bool) -> Diff {
+pub fn compare(a: &Side, b: &Side, least: f64, paired: bool) -> Diff {
     let loads = Both {
         a: a.loads(),
         b: b.loads(),
@@ -91,7 +89,6 @@ pub fn compare(stage_set: StageSet, a: &Side, b: &Side, least: f64, paired: bool
         })
     });
     let comparer = Comparer {
-        stage_set,
         sides: Both { a, b },
         resamples: Both {
             a: Resamples::new(&a.slices(), SEEDS.a),
@@ -254,11 +251,10 @@ impl Comparer<'_> {
             b: sides.b.count as f64 / members.load.b.commands.max(1) as f64,
         };
         let Interval { is_total, run } = interval;
-        let stages = self.stage_set.stages();
         Row {
-            name: name(self.stage_set, interval),
-            from: stages[run.first].from,
-            to: self.stage_set.end_of(run.last),
+            name: name(interval),
+            from: run.from,
+            to: run.to,
             is_total,
             sides,
             compared,
@@ -268,13 +264,13 @@ impl Comparer<'_> {
 }
 
 /// The name of an interval.
-fn name(stage_set: StageSet, interval: Interval) -> String {
+fn name(interval: Interval) -> String {
     let Interval { is_total, run } = interval;
-    let whole = run.first == 0 && run.last + 1 == stage_set.stages().len();
+    let whole = run.first == 0 && run.last + 1 == run.stage_set.stages().len();
     match (is_total, whole) {
-        (false, _) => stage_set.run_name(run),
+        (false, _) => run.name(),
         (true, true) => "total".into(),
-        (true, false) => format!("total of {}", stage_set.run_name(run)),
+        (true, false) => format!("total of {}", run.name()),
     }
 }
 

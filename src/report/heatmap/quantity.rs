@@ -41,15 +41,8 @@ impl Interval {
     };
 
     fn named(stage_set: StageSet, name: &str) -> Option<Self> {
-        let count = stage_set.stages().len();
-        let runs = (0..count).flat_map(|first| (first..count).map(move |last| Run { first, last }));
-        let run = runs
-            .into_iter()
-            .find(|run| stage_set.run_name(*run) == name)?;
-        Some(Self {
-            stage_set,
-            run: Some(run),
-        })
+        let run = Some(stage_set.run_named(name)?);
+        Some(Self { stage_set, run })
     }
 
     /// By name: `total`, a stage, or neighbouring stages joined by `+`. A name of several stage sets
@@ -76,18 +69,14 @@ impl Interval {
     /// The name, as in reports.
     #[must_use]
     pub fn name(&self) -> String {
-        self.run
-            .map_or_else(|| "total".into(), |run| self.stage_set.run_name(run))
+        self.run.map_or_else(|| "total".into(), Run::name)
     }
 
     /// The points at which it begins and ends.
     #[must_use]
     pub fn points(&self) -> (Point, Point) {
-        let Some(run) = self.run else {
-            return (Point::SetupOut, Point::Complete);
-        };
-        let from = self.stage_set.stages()[run.first].from;
-        (from, self.stage_set.end_of(run.last))
+        self.run
+            .map_or((Point::SetupOut, Point::Complete), |run| (run.from, run.to))
     }
 
     /// Its duration in a finished command, in nanoseconds; `None` if it was not observed as such.
@@ -103,8 +92,8 @@ impl Interval {
             .iter()
             .filter(|stage| inside(stage.run))
             .collect();
-        let ends = parts.first()?.run.first..=parts.last()?.run.last;
-        (ends == (run.first..=run.last)).then(|| parts.iter().map(|part| part.ns).sum())
+        let whole = parts.first()?.run.through(parts.last()?.run);
+        (whole == run).then(|| parts.iter().map(|part| part.ns).sum())
     }
 }
 

@@ -68,7 +68,7 @@ impl SlowCommand {
             stages: stages
                 .into_iter()
                 .flatten()
-                .map(|s| (stage_set.run_name(s.run), s.ns))
+                .map(|s| (s.run.name(), s.ns))
                 .collect(),
             status: outcome.verdict.map(|v| v.status),
             comm: comm(submission),

@@ -29,7 +29,7 @@ fn result(outcome: &Outcome, method: &str) -> Value {
     let runs = StageSet::Fine.runs(pattern).into_iter();
     let ledger = &run.last["ledger"];
     json!({
-        "stages": runs.map(|r| StageSet::Fine.run_name(r)).collect::<Vec<_>>(),
+        "stages": runs.map(|r| r.name()).collect::<Vec<_>>(),
         "seen": ledger["seen"],
         "matched": ledger["matched"],
         "misses_known": ledger["misses_known"],
