@@ -71,6 +71,7 @@ impl System {
             vmlinux_btf: kernel.vmlinux.is_some(),
             nvme_core_types: types.core.clone(),
             nvme_pci_types: types.pci.clone(),
+            other_types: types.others.clone(),
             may_use_module_btf,
             lockdown: self.lockdown_level(),
             no_kprobes: self.no_kprobes(),
@@ -87,7 +88,7 @@ impl System {
         facts.threaded_interrupts = self.threaded_interrupts(facts.preemption);
         // 3acf8ace6823 (6.7); if there is BTF, a type shows it (see describe())
         facts.misses_counted = facts.is_at_least(6, 7);
-        let mut of_core = kernel.core().into_iter().chain(&kernel.file);
+        let mut of_core = kernel.of(Home::NvmeCore).into_iter().chain(&kernel.file);
         facts.no_generation = of_core.any(lacks_generation);
         describe(&kernel, &mut facts);
         facts.events = self.events();
@@ -235,11 +236,7 @@ fn describe(kernel: &KernelBtf, facts: &mut KernelFacts) {
     // the user's file may describe a kernel without BTF
     let image = kernel.vmlinux.as_deref().or(kernel.file.as_ref());
     let Some(image) = image else { return };
-    let home = |hook: &Hook| match hook.target.home() {
-        Home::Block => image,
-        Home::NvmeCore => kernel.core().unwrap_or(image),
-        Home::NvmePci => kernel.pci().unwrap_or(image),
-    };
+    let home = |hook: &Hook| kernel.of(hook.target.home()).unwrap_or(image);
     let mut asked = BTreeSet::new();
     for hook in &CATALOG {
         let (name, btf) = (hook.target.name(), home(hook));

@@ -2,6 +2,7 @@
 //! The source of the driver's types: the kernel's BTF, a file of btf/ made from the same modules,
 //! or a file given by the user. A file that does not fit this kernel is rejected.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::fs::File;
 use std::io;
@@ -20,6 +21,7 @@ use super::btf::Wanted;
 use super::reduced::reduced;
 use super::structure::Structure;
 use crate::model::untrusted::printable;
+use crate::probe::catalog::Home;
 use crate::probe::facts::TypeSource;
 
 /// Structs of the block layer that the programs read, with the members they read.
@@ -188,6 +190,8 @@ pub struct Types {
     pub core: TypeSource,
     /// Where the PCI driver's types come from.
     pub pci: TypeSource,
+    /// The drivers of other transports whose module's BTF was read.
+    pub others: BTreeMap<Home, TypeSource>,
     /// BTF for libbpf to use; `None` if there is none.
     pub custom: Option<CustomBtf>,
     /// Why the user's file is not used, although it fits.
@@ -196,8 +200,8 @@ pub struct Types {
 
 /// The running kernel's BTF, and that of a file beside it.
 pub(super) struct KernelBtf {
-    pub core: Option<Btf>,
-    pub pci: Option<Btf>,
+    /// Of loaded modules.
+    pub modules: BTreeMap<Home, Btf>,
     pub vmlinux: Option<Rc<Btf>>,
     /// A file of btf/ or the user's, if it is used.
     pub file: Option<Btf>,
@@ -206,10 +210,9 @@ pub(super) struct KernelBtf {
 impl KernelBtf {
     pub fn load() -> Self {
         let vmlinux = Btf::vmlinux().map(Rc::new);
-        let module = |name| Btf::module(name, vmlinux.as_ref()?);
+        let module = |home: Home| Some((home, Btf::module(home.module()?, vmlinux.as_ref()?)?));
         Self {
-            core: module("nvme_core"),
-            pci: module("nvme"),
+            modules: Home::ALL.into_iter().filter_map(module).collect(),
             file: None,
             vmlinux,
         }
@@ -232,17 +235,29 @@ impl KernelBtf {
     /// The image first, then a file that is used, then the driver's modules.
     fn all(&self) -> impl Iterator<Item = &Btf> {
         let image = self.vmlinux.as_deref().into_iter();
-        image.chain(&self.file).chain(&self.core).chain(&self.pci)
+        image.chain(&self.file).chain(self.modules.values())
     }
 
-    /// The BTF that describes nvme_core. Split BTF includes its base, so a built-in driver and a
+    /// The BTF that describes a part of the kernel. Split BTF includes its base, so a built-in driver and a
     /// module are handled alike.
-    pub fn core(&self) -> Option<&Btf> {
-        self.core.as_ref().or(self.vmlinux.as_deref())
+    pub fn of(&self, home: Home) -> Option<&Btf> {
+        self.modules.get(&home).or(self.vmlinux.as_deref())
     }
 
-    pub fn pci(&self) -> Option<&Btf> {
-        self.pci.as_ref().or(self.vmlinux.as_deref())
+    /// Where the types of `home` come from; none if its BTF lacks one of these structs.
+    fn source(&self, home: Home, structs: &[(&str, &[&str])]) -> TypeSource {
+        match self.of(home).filter(|btf| complete(btf, structs)) {
+            Some(_) if self.modules.contains_key(&home) => TypeSource::Module,
+            Some(_) => TypeSource::BuiltIn,
+            None => TypeSource::None,
+        }
+    }
+
+    /// The drivers of other transports whose module's BTF was read. Built-in ones are not found.
+    fn others(&self) -> BTreeMap<Home, TypeSource> {
+        let others = self.modules.keys();
+        let others = others.filter(|home| !matches!(home, Home::NvmeCore | Home::NvmePci));
+        others.map(|home| (*home, TypeSource::Module)).collect()
     }
 }
 
@@ -270,9 +285,9 @@ impl Layouts {
     /// The layout of a struct.
     pub fn of(&self, name: &str) -> Option<Structure> {
         let KernelBtf {
-            core, pci, vmlinux, ..
+            modules, vmlinux, ..
         } = &self.kernel;
-        let modules = self.file.iter().chain(core).chain(pci);
+        let modules = self.file.iter().chain(modules.values());
         let mut all = modules.chain(vmlinux.as_deref()).chain(&self.shipped);
         all.find_map(|btf| btf.structure(name))
     }
@@ -355,14 +370,10 @@ impl System {
         kernel: &mut KernelBtf,
         file: Option<&Path>,
     ) -> Result<Types, BtfError> {
-        let of = |btf: Option<&Btf>, module: &Option<Btf>, structs| match btf {
-            Some(btf) if complete(btf, structs) && module.is_some() => TypeSource::Module,
-            Some(btf) if complete(btf, structs) => TypeSource::BuiltIn,
-            _ => TypeSource::None,
-        };
         let mut own = Types {
-            core: of(kernel.core(), &kernel.core, &CORE),
-            pci: of(kernel.pci(), &kernel.pci, &PCI),
+            core: kernel.source(Home::NvmeCore, &CORE),
+            pci: kernel.source(Home::NvmePci, &PCI),
+            others: kernel.others(),
             ..Types::default()
         };
         if let Some(path) = file {
@@ -393,8 +404,12 @@ fn from_file(path: &Path, kernel: &mut KernelBtf, own: &mut Types) -> Result<(),
     let image = kernel.vmlinux.as_deref();
     let misfit = [
         image.and_then(|k| differ(&file, k, &BLOCK)),
-        kernel.core().and_then(|k| differ(&file, k, &CORE)),
-        kernel.pci().and_then(|k| differ(&file, k, &PCI)),
+        kernel
+            .of(Home::NvmeCore)
+            .and_then(|k| differ(&file, k, &CORE)),
+        kernel
+            .of(Home::NvmePci)
+            .and_then(|k| differ(&file, k, &PCI)),
     ];
     if let Some(difference) = misfit.into_iter().flatten().next() {
         return Err(BtfError::Misfit {

@@ -93,7 +93,7 @@ impl Method {
 }
 
 /// The part of the kernel that contains a hook's target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Home {
     /// The block layer and other parts that are always in the kernel image.

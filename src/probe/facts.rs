@@ -9,6 +9,9 @@ use std::fmt;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::model::point::Point;
+use crate::model::transport::Transport;
+use crate::probe::catalog::CATALOG;
 use crate::probe::catalog::Home;
 
 /// The source of the driver's types.
@@ -106,6 +109,9 @@ pub struct KernelFacts {
     pub nvme_core_types: TypeSource,
     /// The PCI driver's types (`nvme_queue`).
     pub nvme_pci_types: TypeSource,
+    /// Where the types of other drivers come from; a driver whose types are not known is left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub other_types: BTreeMap<Home, TypeSource>,
     /// This process may look up the BTF of modules (CAP_SYS_ADMIN).
     pub may_use_module_btf: bool,
     /// Functions of the catalog that the kernel's BTF describes.
@@ -188,9 +194,17 @@ impl KernelFacts {
         self.preemptible_tracepoints && self.preemption >= Preemption::Full
     }
 
-    /// Whether a write may wait for its zone before it has a request (6.10 and later; before, in the scheduler).
-    pub fn has_zone_plugs(&self) -> bool {
-        self.functions.contains("blk_zone_plug_bio")
+    /// Whether this kernel can have the point. False: `zone`, if no write waits for its zone before it has a
+    /// request (before 6.10 they wait in the scheduler), and a point of another transport than PCIe whose driver's
+    /// types are not known.
+    pub fn has_point(&self, point: Point) -> bool {
+        let is_known = |home| self.types_of(home).is_none_or(TypeSource::is_known);
+        let mut hooks = CATALOG.iter().filter(|h| h.role.point() == Some(point));
+        match point {
+            Point::Zone => self.functions.contains("blk_zone_plug_bio"),
+            _ if Transport::usual(point) == point => true,
+            _ => hooks.any(|h| is_known(h.target.home())),
+        }
     }
 
     /// The name of the kernel's BTF that describes `home`: a module's, or `vmlinux`.
@@ -202,12 +216,13 @@ impl KernelFacts {
     }
 
     /// The source of the types of `home`; `None` if it is not part of the driver.
-    pub const fn types_of(&self, home: Home) -> Option<&TypeSource> {
-        match home {
-            Home::Block => None,
-            Home::NvmeCore => Some(&self.nvme_core_types),
-            Home::NvmePci => Some(&self.nvme_pci_types),
-        }
+    pub fn types_of(&self, home: Home) -> Option<&TypeSource> {
+        home.module()?;
+        Some(match home {
+            Home::NvmeCore => &self.nvme_core_types,
+            Home::NvmePci => &self.nvme_pci_types,
+            _ => self.other_types.get(&home).unwrap_or(&TypeSource::None),
+        })
     }
 
     /// Major and minor version of the release: 6 and 12 for `6.12.107+deb13-amd64`. `None` if it

@@ -241,7 +241,7 @@ impl Planner<'_> {
         let wanted = |p: &Point| self.stage_set.has_point(*p) || *p == Point::Cqe && witness;
         for point in Point::ALL.into_iter().filter(wanted) {
             let decided = self.decide(Role::Point(point), &CANDIDATES, &points, allowed);
-            if point != Point::Zone || self.facts.has_zone_plugs() {
+            if self.facts.has_point(point) {
                 points.push(decided);
             }
         }
