@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Filters, alone and combined, on a small known load; arguments that are refused; clocks; the end of
-# a trace. nvme0 answers at once and has two namespaces, nvme1 answers after 5 ms, nvme2 fails the
+# a trace. nvme0 answers at once and has two namespaces, nvme1 answers after 20 ms, nvme2 fails the
 # reads of block 2048, nvme3 answers after five seconds.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"

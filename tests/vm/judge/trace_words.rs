@@ -21,13 +21,16 @@ use super::trace_read::status;
 
 const MS: u64 = 1_000_000;
 
+/// The latency of nvme1 (`WORDS`), in nanoseconds.
+const INJECTED: u64 = 20 * MS;
+
 const WORDS: Suite = Suite {
     script: "tracewords",
     variant: "",
     smp: "2",
     controllers: &[
         "nvme_null nvme0 0 namespaces=2",
-        "nvme_null nvme1 5000000",
+        "nvme_null nvme1 20000000",
         "nvme_blkdebug nvme2 0 read,sector=2048",
         "nvme_null nvme3 5000000000",
     ],
@@ -145,7 +148,7 @@ fn slow_and_failed_ones_only(outcome: &Outcome) {
     for command in slow.of("command") {
         assert!(number(command, "latency_ns") >= 3 * MS, "{command}");
     }
-    // nvme1 takes 5 ms; some commands of the others may have waited
+    // nvme1 takes 20 ms; some commands of the others may have waited
     let late = |e: &&Value| text(e, "ctrl") == "nvme1";
     let want = identities(pairs.iter().map(|p| p.0).filter(late));
     assert_eq!(identities(slow.of("command").filter(late)), want);
@@ -174,12 +177,12 @@ fn slow_and_failed_ones_only(outcome: &Outcome) {
     );
 }
 
-/// The injected 5 ms lie in the device stage, and the stages add up to the whole time.
+/// The injected 20 ms lie in the device stage, and the stages add up to the whole time.
 ///
 /// The controller starts with the doorbell, which the submitting function writes before it
-/// returns. The host may deschedule the vCPU between the two: that part of the 5 ms is in the
-/// submit stage, so each command is tested with both stages, and more than half with the device stage: on a
-/// busy host it was 14 of 20.
+/// returns. The host may deschedule the vCPU between the two: that part of the time is in the
+/// submit stage, so each command is tested with both stages, and most with the device stage.
+/// The programs of the other tools of this case run between the two, as well.
 fn stages_are_true(outcome: &Outcome) {
     for (name, kind) in [("pairs", "command"), ("basic", "complete")] {
         let run = TraceRun::read(outcome, "filters", name);
@@ -188,7 +191,10 @@ fn stages_are_true(outcome: &Outcome) {
         let mut seen = 0;
         for command in run.of(kind) {
             assert_stages(command);
-            assert!(number(command, "latency_ns") >= 5 * MS, "{name}: {command}");
+            assert!(
+                number(command, "latency_ns") >= INJECTED,
+                "{name}: {command}"
+            );
             let stages = list(command, "stages");
             let of = |stage: &str| stages.iter().find(|s| text(s, "name").starts_with(stage));
             // merged with the interrupt if that has no hook (5.10), with submit if the interrupt
@@ -197,10 +203,10 @@ fn stages_are_true(outcome: &Outcome) {
                 continue;
             };
             let submit = of("submit").map_or(0, |s| number(s, "ns"));
-            assert!(submit + device >= 5 * MS, "{name}: {command}");
-            seen += usize::from(device >= 5 * MS * 15 / 16);
+            assert!(submit + device >= INJECTED, "{name}: {command}");
+            seen += usize::from(device >= INJECTED * 15 / 16);
         }
-        assert!(seen > 10, "{name}: {seen}");
+        assert!(seen >= 15, "{name}: {seen}");
     }
 }
 
