@@ -1,7 +1,7 @@
 # Each target installs the packages that it needs; see tests/vm/deps.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build debug-arm64 kernels demo pictures test test-fast check-exports test-vm test-cost test-diff test-alarms fuzz test-all bench record-cost table matrix dist staged deb rpm archive release check-packages check-release reproducible clean
+.PHONY: help deps build debug-arm64 kernels shapes demo pictures test test-fast check-exports test-vm test-cost test-diff test-alarms fuzz test-all bench record-cost table matrix dist staged deb rpm archive release check-packages check-release reproducible clean
 
 # the date in packages and man pages; where it changes, cargo compiles the C of the crates again
 dist staged deb rpm archive release check-packages check-release reproducible: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
@@ -33,7 +33,11 @@ debug-arm64: ## build target/aarch64-unknown-linux-gnu/debug/nvme-deep, for gues
 # a guest test fetches its kernel itself, unless it is there
 kernels: deps ## fetch all kernels that tests boot (tests/vm/kernels)
 	@tests/vm/deps.sh --arm64
-	@for name in $$(sed '/^#/d' tests/vm/kernels | cut -d ' ' -f 1); do tests/vm/fetch.sh $$name || exit; done
+	@for name in $$(awk '!/^#/ && !/linux-source/ { print $$1 }' tests/vm/kernels); do tests/vm/fetch.sh $$name || exit; done
+
+shapes: deps ## compile the kernels of other shapes (tests/vm/shapes), some 12 CPU minutes each, once
+	@tests/vm/deps.sh flex bison bc dwarves libssl-dev rsync
+	@for name in $$(awk '/linux-source/ { print $$1 }' tests/vm/kernels); do tests/vm/fetch.sh $$name || exit; done
 
 # a debug build without Parquet takes less than half the time of a release build
 demo: ## see nvme-deep at work in a guest with known latencies
@@ -102,7 +106,7 @@ fuzz: deps ## fuzz the readers (TARGET=all SECONDS=60 SEED=...), each for SECOND
 test-alarms: ## print how often diagnose names causes in healthy runs, and finds causes, for docs/diagnose.md (half an hour)
 	cargo test --release --locked --test diagnosis -- --ignored --nocapture --test-threads=1
 
-test-all: test-fast test-cost build debug-arm64 ## run test-fast, test-cost and all guest tests
+test-all: test-fast test-cost build debug-arm64 shapes ## run test-fast, test-cost and all guest tests
 	@tests/vm/deps.sh systemd valgrind podman crun docker.io
 	cargo test --release --locked --bin nvme-deep costs_at_most -- --ignored --nocapture
 	cargo test --locked --test vm -- --ignored --test-threads=$(GUEST_THREADS)

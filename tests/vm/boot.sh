@@ -24,7 +24,7 @@
 #                      main loop sleeps in whole milliseconds; the node is a separate process
 #                      with a thread that does not. The node does not read as zeroes: the
 #                      server would answer such reads without a request to the storage.
-#   SERVED             names of exports of storage.py (hold, late, discard): provides a block
+#   SERVED             names of exports of storage.py (hold, late, soon, discard): provides a block
 #                      node "served-NAME" for each, on storage with that fault. What follows a
 #                      dot makes another connection to the same export.
 #   BUSY               runs this number of processes that compute beside the guest, on its host

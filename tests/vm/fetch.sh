@@ -9,7 +9,8 @@
 #   $LAB/NAME/wanted       the names of these modules
 #   $LAB/NAME/initrd.img   busybox, these modules and ./init
 #
-# For a kernel of arm64 it also makes the root of its guests: see arm64-root.sh.
+# For a kernel of arm64 it also makes the root of its guests: see arm64-root.sh. A kernel whose package
+# holds sources is compiled with the configuration shapes/base and shapes/NAME, in some 12 CPU minutes.
 #
 # LAB is target/lab, or NVME_DEEP_LAB of the environment. Existing files are kept, and then
 # fetch.sh needs no network. It does not change the system's own apt state: the download uses
@@ -45,6 +46,11 @@ case $package in
     *-arm64*) arch=arm64 busybox=$LAB/root-arm64/bin/busybox ;;
     *) arch=amd64 busybox=$(command -v busybox) ;;
 esac
+
+# A compiled kernel is kept until its configuration changes.
+if [[ $package == linux-source* ]]; then
+    wanted+=" $(cat "$here/shapes/base" "$here/shapes/$name" | sha256sum)"
+fi
 
 # Prints the address from which this machine gets its own Debian packages, for a suite.
 # Security updates are in a separate archive. ReleaseInfo=false makes this work even if apt's
@@ -106,10 +112,10 @@ download() {
         pending=("${pending[@]:1}")
         [[ $seen != *" $wanted "* ]] || continue
         seen+="$wanted "
-        [[ $wanted == "$package" ]] || debs+=("$wanted")
+        [[ $wanted == "$package" && $wanted != linux-source-* ]] || debs+=("$wanted")
         mapfile -t -O "${#pending[@]}" pending < <(
             apt-cache "${apt[@]}" depends --important "$wanted" |
-                sed -nE 's/^ +\|?(Pre)?Depends: (linux-(image|modules|binary|base)-[0-9].*)/\2/p'
+                sed -nE 's/^ +\|?(Pre)?Depends: (linux-(image|modules|binary|base|source)-[0-9].*)/\2/p'
         )
     done
     ((${#debs[@]})) || die "$package of $suites does not depend on any linux-image"
@@ -119,6 +125,37 @@ download() {
     for deb in "$work"/deb/*.deb; do
         dpkg-deb -x "$deb" "$work/tree"
     done
+}
+
+# Compiles the sources in $1/tree, and leaves in $1/tree what the packages of a kernel hold.
+compile() {
+    local work=$1 archive line release
+    archive=$(find "$work/tree/usr/src" -name 'linux-source-*.tar.xz')
+    [[ -n $archive ]] || die "the package of $name holds no sources"
+    mkdir "$work/source"
+    tar -C "$work/source" --strip-components=1 -xf "$archive"
+    rm -rf "$work/tree"
+    mkdir -p "$work/tree/boot"
+    cat "$here/shapes/base" "$here/shapes/$name" >"$work/wishes"
+    local make=(make -s -C "$work/source" -j "$(nproc)")
+    logged() {
+        "$@" >"$work/log" 2>&1 && return
+        tail -n 20 "$work/log" >&2
+        die "$name cannot be compiled: $*"
+    }
+    logged "${make[@]}" KCONFIG_ALLCONFIG="$work/wishes" allnoconfig
+    # A wish whose dependencies are missing is dropped without a word.
+    awk -F '[ =]' '/^CONFIG_/ { last[$1] = $0 } /^# CONFIG_/ { last[$2] = "" }
+        END { for (name in last) if (last[name]) print last[name] }' "$work/wishes" >"$work/expected"
+    while read -r line; do
+        grep -qxF "$line" "$work/source/.config" || die "the configuration of $name cannot have $line"
+    done <"$work/expected"
+    logged "${make[@]}" bzImage modules
+    logged "${make[@]}" INSTALL_MOD_PATH="$work/tree" INSTALL_MOD_STRIP=1 modules_install
+    release=$("${make[@]}" kernelrelease)
+    cp "$work/source/arch/x86/boot/bzImage" "$work/tree/boot/vmlinuz-$release"
+    cp "$work/source/.config" "$work/tree/boot/config-$release"
+    rm -rf "$work/source"
 }
 
 # Copies the files that the guests need from $1/tree to $1/out.
@@ -211,6 +248,7 @@ if ! ready; then
         trap 'exit 1' INT TERM HUP
         if ! complete; then
             download "$work"
+            [[ $package != linux-source* ]] || compile "$work"
             pick "$work"
             rm -rf "$kernel"
             mv "$work/out" "$kernel"

@@ -6,6 +6,7 @@ Each export has 1 GiB that reads as zeroes and discards writes:
                beside the last one of a batch; 501 is not a multiple of a number in flight)
     late       reads beyond 256 KiB take 26 s, but not those of the last MiB: the kernel finds the
                partition table at once
+    soon       the same, but 4 s
     discard    a trim takes 100 ms, and what begins beside a trim takes 8 ms more
 """
 
@@ -34,8 +35,9 @@ class Export:
 
     def delay(self, kind, offset):
         """Seconds for this request."""
-        if self.rule == "late":
-            return 26 if kind == READ and 1 << 18 <= offset < SIZE - (1 << 20) else 0
+        if self.rule in ("late", "soon"):
+            held = kind == READ and 1 << 18 <= offset < SIZE - (1 << 20)
+            return (26 if self.rule == "late" else 4) if held else 0
         if self.rule == "hold" and kind == READ:
             self.reads += 1
             return 0.7 if self.reads % 501 == 0 else BASE
@@ -62,7 +64,7 @@ class Export:
         writer.write(struct.pack(">IIQ", ANSWER, 0, handle) + bytes(length if kind == READ else 0))
 
 
-EXPORTS = {rule: Export(rule) for rule in ("hold", "late", "discard")}
+EXPORTS = {rule: Export(rule) for rule in ("hold", "late", "soon", "discard")}
 
 
 async def negotiate(reader, writer):

@@ -58,6 +58,10 @@ const OLDEST: &str = "start_time_ns kprobe rawtp fentry kprobe - rawtp rawtp fen
 /// The same, if btf/ has no file for Debian's current release.
 const UNKNOWN_OLDEST: &str = "start_time_ns kprobe rawtp fentry - - rawtp rawtp fentry fentry";
 
+/// Without FUNCTION_TRACER there are no trampolines for functions, and kprobes of the submitting side would
+/// make those of the interrupt miss some.
+const UNTRACED: &str = "fentry kprobe fentry fentry kprobe - fentry fentry fentry fentry";
+
 /// arm64's 6.1: no trampolines for functions, and kprobes only on demand.
 const OLD_ARM64: &str = "start_time_ns - fentry fentry - - fentry fentry fentry fentry";
 /// arm64's 5.10: no BTF of modules either. The file of btf/ has the driver's types.
@@ -338,6 +342,15 @@ fn all_methods_without_module_btf(outcome: &Outcome) {
     assert_eq!(outcome.text("fentry", "fine.status").trim(), "5");
 }
 
+/// The types of its driver are not known, whatever the version.
+fn all_methods_without_types(outcome: &Outcome) {
+    all_methods(outcome, UNKNOWN_OLDEST);
+}
+
+fn all_methods_without_trampolines(outcome: &Outcome) {
+    all_methods(outcome, UNTRACED);
+}
+
 fn all_methods_on_arm64_before_6_4(outcome: &Outcome) {
     let is_oldest = outcome.kernel().starts_with("5.10");
     let types = &doctor(outcome)["facts"]["nvme_core_types"];
@@ -405,6 +418,12 @@ super::on_kernels! {
     only_in_test_all_all_methods_on_6_1_arm64 "6.1-arm64" METHODS all_methods_on_arm64_before_6_4
     only_in_test_all_all_methods_on_6_12_arm64_16k "6.12-arm64-16k" METHODS all_methods_on_new_kernels
     only_in_test_all_all_methods_on_7_x_arm64 "7.x-arm64" METHODS all_methods_on_new_kernels
+    only_in_test_all_all_methods_on_builtin_5_10 "builtin-5.10" METHODS all_methods_before_6_5
+    only_in_test_all_all_methods_on_builtin_6_1 "builtin-6.1" METHODS all_methods_before_6_5
+    only_in_test_all_all_methods_on_nomodulebtf_6_1 "nomodulebtf-6.1" METHODS all_methods_without_types
+    only_in_test_all_all_methods_on_bare_6_12 "bare-6.12" METHODS all_methods_on_new_kernels
+    only_in_test_all_all_methods_on_notrace_6_12 "notrace-6.12" METHODS all_methods_without_trampolines
+    only_in_test_all_all_methods_on_builtin_7_x "builtin-7.x" METHODS all_methods_on_new_kernels
     doctor_reports_the_plan_on_5_10 "5.10" METHODS doctor_reports_the_plan
     only_in_test_all_doctor_reports_the_plan_on_6_12_cloud "6.12-cloud" METHODS doctor_reports_the_plan
     doctor_reports_the_plan_on_7_x "7.x" METHODS doctor_reports_the_plan

@@ -32,6 +32,7 @@ mod kvm;
 mod large;
 mod ledger;
 mod lockdown;
+mod machines;
 mod methods;
 mod nested;
 mod orders;
