@@ -10,6 +10,7 @@ use std::fs;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rustix::time::ClockId;
 use rustix::time::DynamicClockId;
@@ -18,6 +19,7 @@ use rustix::time::clock_gettime;
 use rustix::time::clock_gettime_dynamic;
 
 use super::System;
+use super::fact::Fact;
 use crate::model::clock::ClockReading;
 use crate::model::clock::SharedClock;
 
@@ -25,6 +27,8 @@ use crate::model::clock::SharedClock;
 const TRIES: u32 = 5;
 /// Time between two readings in a recording.
 const EVERY_NS: u64 = 1_000_000_000;
+/// Clock sources that are read from a device or by the hypervisor: a reading takes about 1 us or more.
+const SLOW: [&str; 4] = ["acpi_pm", "hpet", "hyperv_clocksource_msr", "pit"];
 /// The name that the driver ptp_kvm gives its clock.
 const PTP_KVM: &str = "KVM virtual PTP";
 
@@ -33,9 +37,32 @@ fn as_ns(time: Timespec) -> u64 {
     seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// CLOCK_MONOTONIC in nanoseconds, the clock of `bpf_ktime_get_ns`.
+/// The nanoseconds by which a time namespace shifts CLOCK_MONOTONIC, from the directory of a process
+/// in /proc.
+fn namespace_offset_ns(process: &Path) -> i64 {
+    let namespace = |name: &str| fs::read_link(process.join("ns").join(name)).ok();
+    // the offsets are those of future children, which may get a namespace of their own
+    if namespace("time") != namespace("time_for_children") {
+        return 0;
+    }
+    let text = fs::read_to_string(process.join("timens_offsets")).unwrap_or_default();
+    let offset = text.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        words.next().filter(|clock| *clock == "monotonic")?;
+        let (seconds, nanos): (i64, i64) =
+            (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
+    });
+    offset.unwrap_or(0)
+}
+
+/// The kernel's CLOCK_MONOTONIC in nanoseconds, the clock of `bpf_ktime_get_ns`. In a time namespace,
+/// the clock that this process reads differs from it.
 pub fn monotonic_ns() -> u64 {
-    as_ns(clock_gettime(ClockId::Monotonic))
+    static OFFSET_NS: OnceLock<i64> = OnceLock::new();
+    let offset = *OFFSET_NS.get_or_init(|| namespace_offset_ns(Path::new("/proc/self")));
+    let here = as_ns(clock_gettime(ClockId::Monotonic));
+    here.saturating_add_signed(offset.saturating_neg())
 }
 
 /// Reads a clock between two readings of CLOCK_MONOTONIC. The reading with the smallest gap between
@@ -94,6 +121,18 @@ pub(super) fn kvm_ptp(system: &System) -> Option<OsString> {
     all.next().map(|entry| entry.file_name())
 }
 
+/// Whether the kernel needs about 1 us or more to read this clock source.
+pub fn is_slow(source: &str) -> bool {
+    SLOW.contains(&source)
+}
+
+impl System {
+    /// The clock source that the kernel uses.
+    pub fn clock_source(&self) -> Fact<String> {
+        self.text("sys/devices/system/clocksource/clocksource0/current_clocksource")
+    }
+}
+
 /// The clocks of this machine that recordings of two machines can be compared by.
 #[derive(Debug)]
 pub struct SharedClocks {
@@ -144,5 +183,50 @@ impl SharedClocks {
         }
         let all = [wall(), ticks, read(SharedClock::HostWall, &host_wall)];
         all.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use tempfile::TempDir;
+
+    use super::super::tests::put;
+    use super::*;
+
+    #[test]
+    fn a_clock_of_the_processor_is_not_slow() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        assert_eq!(system.clock_source().known(), None);
+        let file = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+        for (source, slow) in [
+            ("tsc", false),
+            ("kvm-clock", false),
+            ("arch_sys_counter", false),
+            ("hyperv_clocksource_tsc_page", false),
+            ("hpet", true),
+            ("acpi_pm", true),
+        ] {
+            put(&root, file, &format!("{source}\n"));
+            let found = system.clock_source();
+            assert_eq!(is_slow(found.known().unwrap()), slow, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_time_namespace_shifts_only_the_processes_that_are_in_it() {
+        let root = TempDir::new().unwrap();
+        assert_eq!(namespace_offset_ns(root.path()), 0);
+        let offsets = |text| put(&root, "timens_offsets", text);
+        offsets("monotonic        1000         5\nboottime            7         0\n");
+        assert_eq!(namespace_offset_ns(root.path()), 1_000_000_000_005);
+        offsets("monotonic          -2 500000000\nboottime            0         0\n");
+        assert_eq!(namespace_offset_ns(root.path()), -1_500_000_000);
+        put(&root, "ns/x", "");
+        symlink("time:[4026531834]", root.path().join("ns/time")).unwrap();
+        symlink("time:[1]", root.path().join("ns/time_for_children")).unwrap();
+        assert_eq!(namespace_offset_ns(root.path()), 0);
     }
 }

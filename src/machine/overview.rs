@@ -74,6 +74,8 @@ pub struct Machine {
     pub cpus_possible: Fact<u32>,
     /// The hypervisor.
     pub hypervisor: Hypervisor,
+    /// The clock source (`tsc`, `hpet`): each point of a command reads it.
+    pub clock_source: Fact<String>,
     /// Kernel lockdown: `none`, `integrity` or `confidentiality`.
     pub lockdown: Fact<String>,
     /// Settings of the kernel.
@@ -189,6 +191,7 @@ impl System {
             cpus_online: cpus("online"),
             cpus_possible: cpus("possible"),
             hypervisor: self.hypervisor(),
+            clock_source: self.clock_source(),
             lockdown: self.lockdown(),
             sysctls: Sysctls {
                 kptr_restrict: self.number("proc/sys/kernel/kptr_restrict"),

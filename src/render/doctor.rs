@@ -143,6 +143,7 @@ impl Page<'_> {
             cpus_online,
             cpus_possible,
             hypervisor,
+            clock_source,
             lockdown,
             sysctls,
             tracefs,
@@ -160,6 +161,7 @@ impl Page<'_> {
         self.entry("processors", &cpus)?;
         let on = format!("{} ({})", hypervisor.name, hypervisor.evidence);
         self.entry("hypervisor", &on)?;
+        self.entry("clock", &clock_source.to_string())?;
         self.entry("lockdown", &lockdown.to_string())?;
         self.entry("tracefs", &tracefs.to_string())?;
         self.entry("debugfs", &yes_no(debugfs, "mounted", "not mounted"))?;

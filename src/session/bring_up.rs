@@ -11,6 +11,7 @@ use super::StartError;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::System;
+use crate::machine::clock::is_slow;
 use crate::machine::container;
 use crate::machine::kernel::Look;
 use crate::machine::may_read_module_btf;
@@ -94,6 +95,15 @@ fn short_stacks(policy: &Policy, facts: &KernelFacts, plan: &AttachPlan) -> Opti
 fn unknown_mode(verbose: bool, facts: &KernelFacts) -> Option<&'static str> {
     (verbose && facts.preemption_source == PreemptionSource::Unknown)
         .then_some("the kernel's preemption mode is not known, and counts as full")
+}
+
+/// A remark if readings of the clock are slow.
+fn slow_clock(system: &System) -> Option<String> {
+    let source = system.clock_source();
+    let source = source.known().filter(|source| is_slow(source))?;
+    Some(format!(
+        "the kernel's clock ({source}) takes about 1 us or more to read, which makes all stages longer"
+    ))
 }
 
 /// A remark if the commands of a container are selected by their task.
@@ -189,6 +199,7 @@ pub fn attach(
         match Session::start(plan, layout.clone(), &config, controllers) {
             Ok(session) => {
                 let remarks = [
+                    slow_clock(system),
                     short_stacks(&policy, &facts, session.plan()),
                     by_task(&config, session.plan()).map(str::to_owned),
                     cgroups_by_task(&config).map(str::to_owned),

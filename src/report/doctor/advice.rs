@@ -3,6 +3,7 @@
 //!
 //! A rule does not apply if a fact that it needs is unknown. The report shows the unknown fact.
 
+use crate::machine::clock::is_slow;
 use crate::machine::nvme::NamespaceDetail;
 use crate::machine::nvme::NvmeDetail;
 use crate::machine::nvme::NvmeParameters;
@@ -170,6 +171,11 @@ fn notes_on_machine(machine: &Machine, parameters: &NvmeParameters) -> Vec<Findi
                       a processor";
         notes.push(note("emulated-processor", advice));
     }
+    if let Some(source) = machine.clock_source.known().filter(|s| is_slow(s)) {
+        let advice = "the kernel reads a slow clock, which takes about 1 us or more at each point of a \
+                      command, and all stages contain that (`dmesg | grep -i clocksource` may say why)";
+        notes.push(note("slow-clock", advice).shown_by("current_clocksource", source));
+    }
     let version = machine.version.known();
     let rt = version.is_some_and(|v| v.contains("PREEMPT_RT"));
     let parameter = parameters.use_threaded_interrupts.is(&"1".into());
@@ -322,6 +328,7 @@ mod tests {
         let report = guest();
         for words in [
             "emulated",
+            "slow clock",
             "no shadow doorbells",
             "1 I/O queue for 4 CPUs",
             "mq-deadline",
@@ -334,7 +341,7 @@ mod tests {
                 "{words}: {report:#?}"
             );
         }
-        assert_eq!(report.advice(Severity::Note).count(), 6);
+        assert_eq!(report.advice(Severity::Note).count(), 7);
     }
 
     /// The name of a cgroup is in the evidence only, which is escaped: people copy commands from advice.

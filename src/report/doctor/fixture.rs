@@ -12,7 +12,7 @@ use crate::machine::overview::Capability;
 use crate::machine::overview::Privileges;
 
 /// Files of the guest.
-const FILES: [(&str, &str); 30] = [
+const FILES: [(&str, &str); 31] = [
     ("proc/sys/kernel/osrelease", "6.1.0-50-amd64"),
     (
         "proc/sys/kernel/version",
@@ -47,6 +47,10 @@ const FILES: [(&str, &str); 30] = [
     (
         "sys/devices/system/clocksource/clocksource0/available_clocksource",
         "tsc hpet",
+    ),
+    (
+        "sys/devices/system/clocksource/clocksource0/current_clocksource",
+        "hpet",
     ),
     ("sys/class/dmi/id/sys_vendor", "QEMU"),
     (
