@@ -149,7 +149,7 @@ fn few_files_look_at_the_text_itself() {
 }
 
 /// Bytes of others become text without escapes.
-const LOSSY: [(&str, &str); 10] = [
+const LOSSY: [(&str, &str); 9] = [
     ("src/abi/activity.rs", "a name of a disk, to look it up"),
     ("src/commands/input.rs", "a log, which is parsed"),
     ("src/machine/elf.rs", "names of probes, to look them up"),
@@ -160,10 +160,6 @@ const LOSSY: [(&str, &str); 10] = [
     (
         "src/machine/kvm.rs",
         "lines and names of tracefs, which are parsed",
-    ),
-    (
-        "src/machine/preemption.rs",
-        "the log of the kernel, which is parsed",
     ),
     ("src/machine/process.rs", "arguments, which are parsed"),
     (

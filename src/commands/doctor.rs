@@ -22,6 +22,7 @@ use nvme_deep::report::finding::Finding;
 use nvme_deep::report::finding::Severity;
 use nvme_deep::session::Layout;
 use nvme_deep::session::cpus_of;
+use nvme_deep::session::kernel_facts;
 use nvme_deep::session::settings::Events;
 use nvme_deep::session::settings::Mode;
 use nvme_deep::session::settings::Outcome;
@@ -79,9 +80,8 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
     // without the privileges to trace, the report shows what root would get
     let may_use_module_btf = may_read_module_btf() || !missing_capabilities().is_empty();
     let file = btf.as_deref().map(Path::new);
-    let (facts, types) = system
-        .kernel_facts(file, may_use_module_btf, Look::Full)
-        .map_err(Error::Btf)?;
+    let facts = kernel_facts(&system, file, may_use_module_btf, Look::Full);
+    let (facts, types) = facts.map_err(Error::Btf)?;
     let remark = types
         .remark
         .map(|r| Finding::new("btf-file", Severity::Note, r));

@@ -34,7 +34,7 @@ pub mod nvme;
 pub mod nvme_class;
 pub mod overview;
 #[cfg(feature = "live")]
-mod preemption;
+pub mod preemption;
 pub mod process;
 #[cfg(feature = "live")]
 pub mod reduced;

@@ -80,10 +80,8 @@ pub enum PreemptionSource {
     Version,
     /// debugfs (`sched/preempt`).
     Debugfs,
-    /// The log of the kernel, which has each change of the mode.
-    Log,
-    /// The kernel's command line.
-    CommandLine,
+    /// The kernel's variable, read in its memory.
+    Memory,
 }
 
 impl fmt::Display for PreemptionSource {
@@ -92,8 +90,7 @@ impl fmt::Display for PreemptionSource {
             Self::Unknown => "nothing",
             Self::Version => "the kernel's version text",
             Self::Debugfs => "debugfs",
-            Self::Log => "the kernel's log",
-            Self::CommandLine => "the kernel's command line",
+            Self::Memory => "the kernel's memory",
         })
     }
 }

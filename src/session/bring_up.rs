@@ -8,6 +8,7 @@ use super::Config;
 use super::Layout;
 use super::Session;
 use super::StartError;
+use super::kernel_facts;
 use crate::error::Error;
 use crate::error::Result;
 use crate::machine::System;
@@ -170,7 +171,8 @@ pub fn attach(
     notice: &mut dyn FnMut(&str),
 ) -> Result<Session> {
     let file = options.attaching.btf.as_deref().map(Path::new);
-    let (mut facts, types) = system.kernel_facts(
+    let (mut facts, types) = kernel_facts(
+        system,
         file,
         may_read_module_btf(),
         look_for(options.attaching.only),

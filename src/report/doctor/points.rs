@@ -149,7 +149,7 @@ pub(super) fn preemption(facts: &KernelFacts) -> Option<Finding> {
         let advice = "the preemption mode of the kernel is not known, and counts as full: times \
                       stay exact, but programs check more, and with fewer queues than CPUs some \
                       doorbells are discarded. Root reads it from debugfs \
-                      (/sys/kernel/debug/sched/preempt) or the kernel's log";
+                      (/sys/kernel/debug/sched/preempt) or the kernel's memory";
         Finding::new("preemption-unknown", Severity::Note, advice)
     })
 }
@@ -171,8 +171,11 @@ mod tests {
             ("preemption-unknown", Severity::Note)
         );
         assert_eq!(facts.preemption_text(), "not known, counts as full");
-        facts.preemption_source = PreemptionSource::Log;
+        facts.preemption_source = PreemptionSource::Memory;
         assert!(preemption(&facts).is_none());
-        assert_eq!(facts.preemption_text(), "full or lazy (the kernel's log)");
+        assert_eq!(
+            facts.preemption_text(),
+            "full or lazy (the kernel's memory)"
+        );
     }
 }

@@ -7,6 +7,7 @@ attached >"$out.before"
 settled
 begin lockdown
 cat /sys/kernel/security/lockdown >"$case_dir/level"
+dmesg -c >"$case_dir/dmesg"
 refused doctor "$NVME_DEEP" doctor --json
 refused doctor-text "$NVME_DEEP" doctor
 for family in rawtp kprobe tracepoint; do

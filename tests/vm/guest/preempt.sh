@@ -136,16 +136,12 @@ unmount_debugfs() {
 if [[ -n ${HIDDEN:-} ]]; then
     if grep -q '\[integrity\]' /sys/kernel/security/lockdown; then
         ! grep -q full "$switch" # the kernel refuses it
-        hidden locked-log basic fine trace
-        dmesg -C # the command line is left
-        hidden locked-boot basic fine trace
+        hidden locked basic fine trace
         exit
     fi
     echo full >"$switch"
     unmount_debugfs
-    hidden unmounted-log basic fine trace
-    dmesg -C
-    hidden unmounted-unknown basic fine trace
+    hidden unmounted basic fine trace
     as=(setpriv --reuid=65534 --regid=65534 --clear-groups
         '--inh-caps=+bpf,+perfmon' '--ambient-caps=+bpf,+perfmon')
     hidden two-capabilities basic fine trace

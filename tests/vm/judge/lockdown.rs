@@ -33,8 +33,8 @@ fn integrity_costs_nothing(outcome: &Outcome) {
     }
     let said = doctor(outcome, "lockdown");
     assert_eq!(said["facts"]["lockdown"], "integrity");
-    // debugfs is closed
-    assert_eq!(said["facts"]["preemption_source"], "log");
+    // debugfs is closed, and the log is gone
+    assert_eq!(said["facts"]["preemption_source"], "memory");
     assert_nothing_is_left(outcome);
 }
 
