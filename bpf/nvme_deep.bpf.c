@@ -370,11 +370,11 @@ int BPF_PROG(unmap_btf, u64 iova, u64 bytes, u64 unmapped)
 	return on_unmap(unmapped, ND_HOOK_UNMAP_BTF);
 }
 
-/* The timer of each CPU, which user space opens. */
+/* The timer of a CPU, which user space opens. */
 SEC("?perf_event")
 int tick(void *ctx)
 {
-	return on_tick();
+	return on_tick(ctx);
 }
 #endif
 

@@ -22,6 +22,8 @@
 //! tests/places/bios.c: bios wait, are split, and reuse memory. Each request must have the times of its
 //! bio.
 //!
+//! tests/places/ticks.c: the timer of a CPU is late, and the CPU is offline for some time.
+//!
 //! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
 #![allow(
     clippy::unwrap_used,
@@ -46,6 +48,7 @@ const ROWS: &str = "places/rows.c";
 const SUBMITTERS: &str = "places/submitters.c";
 const WINDOWS: &str = "places/windows.c";
 const SHORTAGE: &str = "places/shortage.c";
+const TICKS: &str = "places/ticks.c";
 
 /// The programs, by their names in src/probe/catalog.rs.
 const PROGRAMS: [&str; 13] = [
@@ -461,4 +464,10 @@ fn each_request_has_the_times_of_its_bio() {
             );
         }
     }
+}
+
+#[test]
+fn a_cpu_that_was_offline_has_no_gap_but_a_new_timer() {
+    let harness = build::harness(TICKS, "ticks", &[]);
+    assert_eq!(numbers(&harness, &[]), [1, 9, 1001, 2, 13, 3210]);
 }

@@ -4,6 +4,8 @@
 #ifndef ND_ACTIVITY_H
 #define ND_ACTIVITY_H
 
+#include "tick.bpf.h"
+
 ARRAY_MAP(activities, struct nd_activity, 1);
 ARRAY_MAP(waits, struct nd_wait, ND_TASKS);
 
@@ -97,26 +99,12 @@ static __always_inline int on_unmap(u64 bytes, u32 hook)
 	return 0;
 }
 
-/* The timer of a CPU fires. If the last time was long ago, something kept the CPU from it. */
-static __always_inline int on_tick(void)
+static __always_inline int on_tick(void *ctx)
 {
 	struct nd_activity *a = activity_here();
-	u64 now = bpf_ktime_get_ns(), last, due;
-	struct nd_gap *gap;
 
-	if (!a)
-		return 0;
-	last = a->tick_ns;
-	a->tick_ns = now;
-	if (!last || now - last <= ND_GAP_NS)
-		return 0;
-	due = last + ND_TICK_NS;
-	gap = &a->gap[a->gaps % ND_GAPS];
-	gap->begin_ns = due;
-	gap->end_ns = now;
-	a->gap_ns += now - due;
-	/* After the gap: user space reads the number first. */
-	*(volatile u64 *)&a->gaps += 1;
+	if (a)
+		on_tick_of(a, ctx);
 	return 0;
 }
 

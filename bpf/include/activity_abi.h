@@ -5,7 +5,7 @@
 
 enum nd_activity_limit {
 	ND_GAPS = 64,	      /* gaps that each CPU keeps */
-	ND_TICK_NS = 1000000, /* period of the timer of each CPU */
+	ND_TICK_NS = 1000000, /* period of the timer of a CPU */
 	ND_GAP_NS = 3000000,  /* distance of two ticks above which there is a gap */
 	ND_WAITED_NS = 20000, /* a wait for a tag above this counts as such */
 	ND_MAX_DISKS = 256,
@@ -23,7 +23,8 @@ struct nd_volume {
 
 /* Of a CPU. The gap number n is in gap[n % ND_GAPS]. */
 struct nd_activity {
-	__u64 tick_ns;
+	__u64 tick_ns;	/* the last */
+	__u64 timed_ns; /* the first of this timer */
 	__u64 gaps;
 	__u64 gap_ns;
 	struct nd_volume bounced;
@@ -53,7 +54,7 @@ struct nd_disk {
 	__u64 splits;
 };
 
-_Static_assert(sizeof(struct nd_activity) == 72 + 16 * ND_GAPS, "no padding");
+_Static_assert(sizeof(struct nd_activity) == 80 + 16 * ND_GAPS, "no padding");
 _Static_assert(sizeof(struct nd_wait) == 16, "no padding");
 
 #endif

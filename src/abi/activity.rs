@@ -16,12 +16,14 @@ use crate::model::activity::Volume;
 
 /// Gaps that each CPU keeps.
 pub const GAPS: u64 = nd_activity_limit::ND_GAPS.0 as u64;
-/// Period of the timer of each CPU, in nanoseconds.
+/// Distance of two ticks above which there is a gap.
+pub const GAP_NS: u64 = nd_activity_limit::ND_GAP_NS.0 as u64;
+/// Period of the timer of a CPU, in nanoseconds.
 pub const TICK_NS: u64 = nd_activity_limit::ND_TICK_NS.0 as u64;
 /// Bytes of the counters of a CPU.
 pub const ACTIVITY_BYTES: usize = size_of::<nd_activity>();
 
-const _: () = assert!(ACTIVITY_BYTES == 72 + 16 * GAPS as usize);
+const _: () = assert!(ACTIVITY_BYTES == 80 + 16 * GAPS as usize);
 
 // SAFETY: `repr(C)` structs of 64-bit integers, and arrays of them: any bit pattern is valid.
 unsafe impl AnyBitPattern for nd_activity {}
@@ -43,9 +45,13 @@ pub struct Volumes {
     pub unmapped: Volume,
 }
 
-/// The gaps of a CPU since the begin of the run.
+/// The timer of a CPU, and its gaps since the begin of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GapSum {
+    /// When the timer fired first; 0: the CPU has never had one.
+    pub timed_ns: u64,
+    /// When it fired last.
+    pub tick_ns: u64,
     /// How many.
     pub count: u64,
     /// Their sum, in nanoseconds.
@@ -84,6 +90,8 @@ pub fn add_activity(
         }
     }));
     Ok(GapSum {
+        timed_ns: a.timed_ns,
+        tick_ns: a.tick_ns,
         count: a.gaps,
         ns: a.gap_ns,
     })
@@ -120,11 +128,13 @@ mod tests {
     /// A CPU with this many gaps; gap n begins at 10 n and ends at 10 n + 4.
     fn cpu(gaps: u64) -> Vec<u8> {
         let mut words = vec![0; ACTIVITY_BYTES / 8];
-        words[1] = gaps;
-        words[2] = 4 * gaps;
-        words[3..9].copy_from_slice(&[1, 100, 2, 200, 3, 300]);
+        words[0] = 2000;
+        words[1] = 5;
+        words[2] = gaps;
+        words[3] = 4 * gaps;
+        words[4..10].copy_from_slice(&[1, 100, 2, 200, 3, 300]);
         for n in 0..gaps {
-            let at = 9 + 2 * (n % GAPS) as usize;
+            let at = 10 + 2 * (n % GAPS) as usize;
             words[at] = 10 * n;
             words[at + 1] = 10 * n + 4;
         }
@@ -135,7 +145,8 @@ mod tests {
     fn each_gap_is_taken_once_and_those_without_room_are_counted() {
         let (mut sum, mut to) = (Volumes::default(), Activity::default());
         let gaps = add_activity(3, &cpu(2), 0, &mut sum, &mut to).unwrap();
-        assert_eq!(gaps, GapSum { count: 2, ns: 8 });
+        assert_eq!((gaps.timed_ns, gaps.tick_ns), (5, 2000));
+        assert_eq!((gaps.count, gaps.ns), (2, 8));
         let begins: Vec<_> = to.gaps.iter().map(|g| (g.cpu, g.begin_ns)).collect();
         assert_eq!(begins, [(3, 0), (3, 10)]);
         let (mut sum, mut to) = (Volumes::default(), Activity::default());
@@ -146,7 +157,7 @@ mod tests {
         assert_eq!((to.gaps.len(), to.gaps_lost), (64, 34));
         assert_eq!(sum.unmapped.bytes, 600);
         assert_eq!(
-            add_activity(3, &[0; 80], 0, &mut sum, &mut to),
+            add_activity(3, &[0; 88], 0, &mut sum, &mut to),
             Err(DecodeError)
         );
     }

@@ -20,6 +20,7 @@ use bytemuck::AnyBitPattern;
 use bytemuck::try_pod_read_unaligned;
 
 pub use self::activity::ACTIVITY_BYTES;
+pub use self::activity::GAP_NS;
 pub use self::activity::GAPS;
 pub use self::activity::GapSum;
 pub use self::activity::TICK_NS;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel counts of the machine: CPU times, and the pool of bounce buffers.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use rustix::param::clock_ticks_per_second;
 
 use super::System;
+use super::overview::list_ranges;
 use super::read_line;
 use crate::model::activity::Pool;
 
@@ -64,6 +66,17 @@ impl System {
         read_line(&path)?.parse().ok()
     }
 
+    /// The CPUs that tasks and interrupts are kept away from, so that nothing interrupts what runs
+    /// there: `isolcpus`, `nohz_full`.
+    pub fn isolated_cpus(&self) -> BTreeSet<u32> {
+        let lists = ["isolated", "nohz_full"].map(|name| {
+            let list = read_line(&self.path("sys/devices/system/cpu").join(name));
+            // without any it is empty, or `(null)`
+            list_ranges(&list.unwrap_or_default()).unwrap_or_default()
+        });
+        lists.into_iter().flatten().flatten().collect()
+    }
+
     /// The pool of bounce buffers; `None` if the kernel has none, or debugfs cannot be read.
     pub fn bounce_pool(&self) -> Option<Pool> {
         let bytes = |file: &str| {
@@ -108,6 +121,19 @@ mod tests {
             ..CpuTimes::default()
         };
         assert_eq!(system.cpu_times(), [first, third]);
+    }
+
+    #[test]
+    fn isolated_cpus_are_those_of_both_lists() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        assert!(system.isolated_cpus().is_empty());
+        put(&root, "sys/devices/system/cpu/isolated", "\n");
+        put(&root, "sys/devices/system/cpu/nohz_full", "  (null)\n");
+        assert!(system.isolated_cpus().is_empty());
+        put(&root, "sys/devices/system/cpu/isolated", "2-3\n");
+        put(&root, "sys/devices/system/cpu/nohz_full", "3,6\n");
+        assert_eq!(system.isolated_cpus(), [2, 3, 6].into());
     }
 
     #[test]

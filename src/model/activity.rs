@@ -80,10 +80,15 @@ pub struct CpuActivity {
     pub softirq_ns: u64,
     /// Idle (/proc/stat).
     pub idle_ns: u64,
-    /// Gaps in the ticks of a timer of this CPU; `None`: no timer.
+    /// Gaps in the ticks of a timer of this CPU; `None`: it has had none.
     pub gaps: Option<u64>,
     /// Their sum.
     pub gap_ns: u64,
+    /// When its timer fired first, CLOCK_MONOTONIC nanoseconds: gaps are observed from then on. A CPU
+    /// gets its timer after its first commands, and a new one if it was offline. 0: at the begin.
+    pub timed_from_ns: u64,
+    /// When it fired last. 0: at the reading.
+    pub timed_to_ns: u64,
 }
 
 impl CpuActivity {

@@ -4,8 +4,9 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
 
-use libbpf_rs::Link;
 use libbpf_rs::MapCore;
 use libbpf_rs::MapFlags;
 use libbpf_rs::MapHandle;
@@ -14,10 +15,12 @@ use super::Session;
 use super::loaded::Loaded;
 use super::read::lookup;
 use super::ticks;
+use super::ticks::Timer;
 use crate::abi::DecodeError;
 use crate::abi::GapSum;
 use crate::abi::Volumes;
 use crate::abi::add_activity;
+use crate::abi::add_counters;
 use crate::abi::add_disk;
 use crate::abi::disk_name;
 use crate::error::Mismatch;
@@ -29,6 +32,7 @@ use crate::model::activity::Activity;
 use crate::model::activity::CpuActivity;
 use crate::model::activity::Splits;
 use crate::model::activity::TagWaits;
+use crate::model::counters::Counters;
 use crate::model::ids::NamespaceId;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
@@ -50,19 +54,22 @@ pub(super) struct ActivityReader {
     system: System,
     /// `None` with classic tracepoints, whose object has none of these programs.
     maps: Option<Maps>,
-    /// The CPU times at the begin.
-    begin: Vec<CpuTimes>,
-    /// The CPUs with a timer.
-    timed: Vec<u32>,
-    timers: Vec<Link>,
-    /// Why some CPU has no timer.
+    /// The timers, by CPU.
+    timers: BTreeMap<u32, Timer>,
+    /// Why no CPU gets a timer.
     no_timer: Option<String>,
+    /// CPUs that must not be interrupted by a timer.
+    isolated: BTreeSet<u32>,
+    /// CPUs with commands that have no timer, of which the user was told.
+    told: BTreeSet<u32>,
     state: RefCell<State>,
 }
 
 /// What changes with each reading.
 #[derive(Default)]
 struct State {
+    /// The times of each CPU at the begin, or at the first reading since it has been online.
+    begin: BTreeMap<u32, CpuTimes>,
     /// Gaps read so far, by CPU.
     gaps: BTreeMap<u32, u64>,
     /// Gaps that found no room so far.
@@ -99,11 +106,27 @@ impl State {
     }
 }
 
+/// Whether the hits of such a hook show that the CPU submits or completes commands.
+const fn passes_a_cpu(role: Role) -> bool {
+    matches!(
+        role,
+        Role::Point(Point::SetupOut | Point::Cqe | Point::Complete)
+    )
+}
+
+/// When a timer of this CPU fired last.
+fn tick_of(activities: &MapHandle, cpu: u32) -> Result<u64> {
+    let (mut sum, mut to) = (Volumes::default(), Activity::default());
+    let gaps = add_activity(cpu, &lookup(activities, cpu)?, 0, &mut sum, &mut to)
+        .map_err(|DecodeError| Mismatch::WrongSize("the counters of a CPU"))?;
+    Ok(gaps.tick_ns)
+}
+
 /// The counters of a CPU since the begin.
-fn since(begin: &[CpuTimes], now: &CpuTimes, gaps: Option<GapSum>) -> CpuActivity {
-    let before = begin.iter().find(|times| times.cpu == now.cpu);
-    // a CPU that came online counts from then on; the kernel may correct a time downwards
-    let before = before.unwrap_or(now);
+fn since(begin: &mut BTreeMap<u32, CpuTimes>, now: &CpuTimes, gaps: Option<GapSum>) -> CpuActivity {
+    // a CPU that came online counts from then on
+    let before = begin.entry(now.cpu).or_insert(*now);
+    // the kernel may correct a time downwards
     CpuActivity {
         cpu: now.cpu,
         steal_ns: now.steal_ns.saturating_sub(before.steal_ns),
@@ -112,21 +135,27 @@ fn since(begin: &[CpuTimes], now: &CpuTimes, gaps: Option<GapSum>) -> CpuActivit
         idle_ns: now.idle_ns.saturating_sub(before.idle_ns),
         gaps: gaps.map(|g| g.count),
         gap_ns: gaps.map_or(0, |g| g.ns),
+        timed_from_ns: gaps.map_or(0, |g| g.timed_ns),
+        timed_to_ns: gaps.map_or(0, |g| g.tick_ns),
     }
 }
 
 impl ActivityReader {
-    /// Starts the timers, and reads what the kernel has counted before.
+    /// Reads what the kernel has counted before.
     pub(super) fn begin(loaded: &Loaded, pairing: Pairing, system: &System) -> Result<Self> {
-        let begin = system.cpu_times();
+        let begin = system.cpu_times().into_iter();
+        let state = State {
+            begin: begin.map(|times| (times.cpu, times)).collect(),
+            ..State::default()
+        };
         let mut watch = Self {
             system: system.clone(),
             maps: None,
-            timed: Vec::new(),
-            timers: Vec::new(),
+            timers: BTreeMap::new(),
             no_timer: None,
-            state: RefCell::default(),
-            begin,
+            isolated: system.isolated_cpus(),
+            told: BTreeSet::new(),
+            state: RefCell::new(state),
         };
         if pairing == Pairing::Tag {
             watch.no_timer = Some("the kernel has no BTF".into());
@@ -140,22 +169,53 @@ impl ActivityReader {
             watch.no_timer = Some(format!(
                 "kernel.perf_event_max_sample_rate is {rate}; it must be {LEAST_RATE} or more"
             ));
-            return Ok(watch);
         }
-        let program = loaded.0.progs_mut().find(|p| p.name() == ticks::PROGRAM);
+        Ok(watch)
+    }
+
+    /// Gives a timer to each CPU with commands: a CPU without any may sleep as deeply as without us.
+    /// Returns a remark on those that must do without.
+    fn tend_timers(
+        &mut self,
+        loaded: &Loaded,
+        has_commands: &dyn Fn(u32) -> Result<bool>,
+    ) -> Result<Option<String>> {
+        let Some(maps) = self.maps.as_ref().filter(|_| self.no_timer.is_none()) else {
+            return Ok(None);
+        };
+        let program = loaded.0.progs().find(|p| p.name() == ticks::PROGRAM);
         let program = program.ok_or_else(|| Mismatch::NoProgram {
             program: ticks::PROGRAM.into(),
         })?;
-        for times in &watch.begin {
-            match ticks::start(&program, times.cpu) {
-                Ok(link) => {
-                    watch.timed.push(times.cpu);
-                    watch.timers.push(link);
+        let (mut without, mut why) = (Vec::new(), String::new());
+        for CpuTimes { cpu, .. } in self.system.cpu_times() {
+            let now_ns = monotonic_ns();
+            if let Some(timer) = self.timers.get(&cpu) {
+                if !timer.has_ended(tick_of(&maps.activities, cpu)?, now_ns) {
+                    continue;
                 }
-                Err(error) => watch.no_timer = Some(format!("CPU {}: {error}", times.cpu)),
+                self.timers.remove(&cpu);
+            }
+            if !has_commands(cpu)? {
+                continue;
+            }
+            let started = match self.isolated.contains(&cpu) {
+                true => Err("isolated, or without a tick (nohz_full)".to_owned()),
+                false => Timer::start(program.as_fd(), cpu, now_ns).map_err(|e| e.to_string()),
+            };
+            match started {
+                Ok(timer) => {
+                    self.timers.insert(cpu, timer);
+                }
+                Err(reason) if self.told.insert(cpu) => {
+                    without.push(cpu.to_string());
+                    why = reason;
+                }
+                Err(_) => {}
             }
         }
-        Ok(watch)
+        let cpus = without.join(", ");
+        Ok((!without.is_empty()).then(|| format!("gaps are not observed on CPU {cpus}: {why}")))
     }
 
     /// Stops the timers.
@@ -163,7 +223,7 @@ impl ActivityReader {
         self.timers.clear();
     }
 
-    /// Why some CPU has no timer.
+    /// Why no CPU gets a timer.
     pub(super) fn no_timer(&self) -> Option<&str> {
         self.no_timer.as_deref()
     }
@@ -210,8 +270,7 @@ impl ActivityReader {
         let now = self.system.cpu_times();
         to.cpus.extend(now.iter().map(|times| {
             let gaps = gaps.get(&times.cpu).copied();
-            let timed = self.timed.contains(&times.cpu);
-            since(&self.begin, times, gaps.filter(|_| timed))
+            since(&mut state.begin, times, gaps.filter(|g| g.timed_ns != 0))
         }));
         Ok(volumes)
     }
@@ -250,7 +309,26 @@ impl Session {
         Ok(Some(activity))
     }
 
-    /// Why the gaps of some CPU are not observed, with [`super::Config::context`].
+    /// Starts the timers of CPUs that have submitted or completed commands by now, with
+    /// [`super::Config::context`]. To be called once a second. Returns a remark for the user.
+    ///
+    /// # Errors
+    /// If a map cannot be read.
+    pub fn tend_timers(&mut self) -> Result<Option<String>> {
+        let Some(watch) = &mut self.watch else {
+            return Ok(None);
+        };
+        let cpus = &self.maps.cpus;
+        watch.tend_timers(&self.loaded, &|cpu| {
+            let mut counters = Counters::default();
+            add_counters(&mut counters, &lookup(cpus, cpu)?)
+                .map_err(|DecodeError| Mismatch::WrongSize("the counters of a CPU"))?;
+            let mut hooks = CATALOG.iter().zip(&counters.hits);
+            Ok(hooks.any(|(hook, hits)| *hits > 0 && passes_a_cpu(hook.role)))
+        })
+    }
+
+    /// Why the gaps of no CPU are observed, with [`super::Config::context`].
     pub fn no_timer(&self) -> Option<&str> {
         self.watch.as_ref().and_then(ActivityReader::no_timer)
     }
@@ -277,12 +355,20 @@ mod tests {
             ..CpuTimes::default()
         };
         let begin = [times(0, 5), times(2, 9)];
-        let gaps = GapSum { count: 1, ns: 7 };
-        let now = since(&begin, &times(0, 30), Some(gaps));
+        let mut begin = begin.into_iter().map(|times| (times.cpu, times)).collect();
+        let gaps = GapSum {
+            timed_ns: 50,
+            tick_ns: 90,
+            count: 1,
+            ns: 7,
+        };
+        let now = since(&mut begin, &times(0, 30), Some(gaps));
         assert_eq!((now.steal_ns, now.gaps, now.gap_ns), (25, Some(1), 7));
-        let new = since(&begin, &times(1, 30), None);
+        assert_eq!((now.timed_from_ns, now.timed_to_ns), (50, 90));
+        let new = since(&mut begin, &times(1, 30), None);
         assert_eq!((new.cpu, new.steal_ns, new.gaps), (1, 0, None));
+        assert_eq!(since(&mut begin, &times(1, 37), None).steal_ns, 7);
         // the kernel's number may go down
-        assert_eq!(since(&begin, &times(2, 8), None).steal_ns, 0);
+        assert_eq!(since(&mut begin, &times(2, 8), None).steal_ns, 0);
     }
 }

@@ -208,7 +208,7 @@ pub fn attach(
                     hidden_submitters(&config, &facts),
                     session
                         .no_timer()
-                        .map(|why| format!("gaps are not observed on all CPUs: {why}")),
+                        .map(|why| format!("gaps are not observed: {why}")),
                 ];
                 remarks.iter().flatten().for_each(|text| notice(text));
                 return Ok(session);

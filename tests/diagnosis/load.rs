@@ -395,6 +395,8 @@ impl Load {
             idle_ns: length / 2,
             gaps: Some(3),
             gap_ns: length / 1000,
+            timed_from_ns: 0,
+            timed_to_ns: 0,
         });
         let waits = TagWaits {
             ctrl: self.place.ctrl,

@@ -8,6 +8,7 @@ use nvme_deep::report::diagnosis::Cause as Named;
 use nvme_deep::report::diagnosis::Diagnosis;
 use nvme_deep::report::diagnosis::Expectation;
 use nvme_deep::report::diagnosis::Facts;
+use nvme_deep::report::diagnosis::Judged;
 use nvme_deep::report::diagnosis::diagnose;
 
 use super::causes::Cause;
@@ -246,8 +247,9 @@ fn a_limit_at_a_constant_depth_is_left_open() {
     for causes in [&[Cause::RateCap][..], &[]] {
         let found = of(load.run(causes));
         assert!(found.causes.is_empty(), "{:?}", found.causes);
-        let end = "a rate limit could not be judged";
-        assert!(found.verdict.ends_with(end), "{}", found.verdict);
+        let (verdict, end) = (&found.verdict, " could not be judged");
+        let is_open = verdict.contains("; a rate limit ") && verdict.ends_with(end);
+        assert!(is_open, "{verdict}");
         assert!(why(&found, "rate-cap").contains("needs another depth"));
     }
 }
@@ -275,4 +277,40 @@ fn without_commands_nothing_is_ruled_out() {
     run.events.clear();
     let found = of(run);
     assert!(found.ruled_out.is_empty(), "{:?}", found.ruled_out);
+}
+
+/// Our own timer keeps a CPU from the idle states whose end would take long.
+#[test]
+fn the_wake_of_a_cpu_with_a_timer_is_not_ruled_out() {
+    let load = Load {
+        depth: 1,
+        ..Load::default()
+    };
+    let found = of(load.run(&[]));
+    let text = why(&found, "idle-vcpu-wake");
+    assert!(text.contains("timers of --context"), "{text}");
+    let is_open = |judged: &Judged| judged.rule == "idle-vcpu-wake";
+    assert!(found.not_judged.iter().any(is_open));
+    let mut run = load.run(&[]);
+    for cpu in &mut run.activity.cpus {
+        cpu.gaps = None;
+    }
+    let found = of(run);
+    assert!(found.ruled_out.iter().any(is_open));
+    assert_eq!(named(&of(load.run(&[Cause::IdleWake]))), ["idle-vcpu-wake"]);
+}
+
+/// Of four CPUs one has a timer.
+#[test]
+fn cpus_without_a_timer_dilute_no_gaps() {
+    let mut run = Load::default().run(&[]);
+    for cpu in &mut run.activity.cpus {
+        (cpu.gaps, cpu.gap_ns) = match cpu.cpu {
+            0 => (Some(9), run.covers.as_nanos() as u64 * 3 / 10),
+            _ => (None, 0),
+        };
+    }
+    let found = of(run);
+    assert_eq!(named(&found), ["vcpu-stolen"]);
+    assert_eq!(evidence(first(&found), "gaps in the timers"), "30 %");
 }

@@ -82,6 +82,9 @@ impl Upkeep<Session> for HealthCheck {
     fn rescan(&mut self, session: &mut Session) -> Result<bool> {
         check_fit(&session.counters()?)?;
         session.tend_groups()?;
+        if let Some(remark) = session.tend_timers()? {
+            eprint_note(&remark);
+        }
         self.gone = self.watch.gone(&self.system);
         for controller in self.system.controllers() {
             let new = !self.without_slots.contains(&controller.instance);

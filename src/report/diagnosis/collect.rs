@@ -22,6 +22,7 @@ use super::expectation::Expectation;
 use super::facts::Facts;
 use super::facts::Span;
 use super::gaps::Gaps;
+use super::gaps::Timed;
 use super::incidents::Incidents;
 use super::measure::TimeSlices;
 use super::places::Places;
@@ -52,6 +53,7 @@ pub struct Collector {
     /// The first reading and the last.
     readings: Option<(Activity, Activity)>,
     gaps: Vec<Gap>,
+    timed: Timed,
 }
 
 impl Collector {
@@ -118,6 +120,7 @@ impl Collector {
 
     /// Takes in the activity up to a time.
     pub fn activity(&mut self, mut activity: Activity) {
+        self.timed.add(&activity);
         let room = MOST_GAPS.saturating_sub(self.gaps.len());
         self.gaps.extend(activity.gaps.drain(..).take(room));
         match &mut self.readings {
@@ -156,7 +159,7 @@ impl Collector {
                 ns: last.at_ns.saturating_sub(first.at_ns),
                 counted: last.since(&first),
             }),
-            gaps: Gaps::of(&self.gaps),
+            gaps: Gaps::of(&self.gaps, self.timed),
             covers,
             accuracy,
             expectation,

@@ -364,13 +364,9 @@ impl Facts {
         Ok(count as f64 / requests.max(1) as f64)
     }
 
-    /// Whether the gaps in the timers of all CPUs were observed, and none was lost.
-    pub fn has_all_gaps(&self) -> bool {
-        self.activity.as_ref().is_some_and(|span| {
-            let counted = &span.counted;
-            let has_timer = counted.cpus.iter().all(|cpu| cpu.gaps.is_some());
-            has_timer && !counted.cpus.is_empty() && counted.gaps_lost == 0
-        })
+    /// Whether all gaps of a CPU in this time were observed, and none was lost.
+    pub fn has_all_gaps(&self, cpu: u32, span: (u64, u64)) -> bool {
+        self.gaps.has_timer(cpu, span) && self.counted(|a| Some(a.gaps_lost)) == Some(0)
     }
 
     /// The activity, if this part of it was observed.

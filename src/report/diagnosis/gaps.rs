@@ -1,32 +1,84 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gaps in the timers of CPUs: times in which a CPU did not run.
+//! Gaps in the timers of CPUs: times in which a CPU did not run. Without a timer nothing is known.
 
 use std::collections::BTreeMap;
 
+use crate::model::activity::Activity;
 use crate::model::activity::Gap;
 
 use super::command::Command;
 
+/// When CPUs had a timer: spans by CPU, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Timed(BTreeMap<u32, Vec<(u64, u64)>>);
+
+impl Timed {
+    /// Takes in a reading.
+    pub fn add(&mut self, activity: &Activity) {
+        for cpu in activity.cpus.iter().filter(|cpu| cpu.gaps.is_some()) {
+            let from = cpu.timed_from_ns;
+            let to = match cpu.timed_to_ns {
+                0 => activity.at_ns,
+                to => to,
+            };
+            let spans = self.0.entry(cpu.cpu).or_default();
+            match spans.last_mut() {
+                Some(last) if last.0 == from => last.1 = to,
+                _ => spans.push((from, to)),
+            }
+        }
+    }
+}
+
 /// Gaps by CPU, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Gaps(BTreeMap<u32, Vec<Gap>>);
+pub struct Gaps {
+    by_cpu: BTreeMap<u32, Vec<Gap>>,
+    timed: Timed,
+}
 
 impl Gaps {
-    /// These gaps.
-    pub fn of(gaps: &[Gap]) -> Self {
-        let mut all: BTreeMap<u32, Vec<Gap>> = BTreeMap::new();
+    /// These gaps, in these timers.
+    pub fn of(gaps: &[Gap], timed: Timed) -> Self {
+        let mut by_cpu: BTreeMap<u32, Vec<Gap>> = BTreeMap::new();
         for gap in gaps {
-            all.entry(gap.cpu).or_default().push(*gap);
+            by_cpu.entry(gap.cpu).or_default().push(*gap);
         }
-        for gaps in all.values_mut() {
+        for gaps in by_cpu.values_mut() {
             gaps.sort_by_key(|g| g.begin_ns);
         }
-        Self(all)
+        Self { by_cpu, timed }
+    }
+
+    fn spans(&self, cpu: u32) -> &[(u64, u64)] {
+        self.timed.0.get(&cpu).map_or(&[], Vec::as_slice)
+    }
+
+    /// How long a CPU had a timer in this time, in nanoseconds.
+    pub fn timed_ns(&self, cpu: u32, (from, to): (u64, u64)) -> u64 {
+        let parts = self.spans(cpu).iter();
+        parts
+            .map(|span| span.1.min(to).saturating_sub(span.0.max(from)))
+            .sum()
+    }
+
+    /// Whether a CPU had a timer all of this time.
+    pub fn has_timer(&self, cpu: u32, (from, to): (u64, u64)) -> bool {
+        self.spans(cpu)
+            .iter()
+            .any(|span| span.0 <= from && to <= span.1)
+    }
+
+    /// Whether all CPUs of this command had a timer all of this time.
+    pub fn observe(&self, command: &Command, span: (u64, u64)) -> bool {
+        let cpus = [command.submit_cpu, command.end_cpu];
+        let mut known = cpus.into_iter().flatten().peekable();
+        known.peek().is_some() && known.all(|cpu| self.has_timer(cpu.into(), span))
     }
 
     /// How long a CPU did not run in this time, in nanoseconds.
     pub fn within(&self, cpu: u32, (from, to): (u64, u64)) -> u64 {
-        let gaps = self.0.get(&cpu).map_or(&[][..], Vec::as_slice);
+        let gaps = self.by_cpu.get(&cpu).map_or(&[][..], Vec::as_slice);
         let next = gaps.partition_point(|g| g.end_ns < from);
         let met = gaps[next..].iter().take_while(|g| g.begin_ns < to);
         met.map(|g| g.end_ns.min(to).saturating_sub(g.begin_ns.max(from)))
@@ -37,7 +89,7 @@ impl Gaps {
     pub fn met(&self, command: &Command, (from, to): (u64, u64)) -> bool {
         let cpus = [command.submit_cpu, command.end_cpu];
         cpus.into_iter().flatten().any(|cpu| {
-            let gaps = self.0.get(&cpu.into()).map_or(&[][..], Vec::as_slice);
+            let gaps = self.by_cpu.get(&cpu.into()).map_or(&[][..], Vec::as_slice);
             let next = gaps.partition_point(|g| g.end_ns < from);
             gaps.get(next).is_some_and(|g| g.begin_ns <= to)
         })
@@ -47,6 +99,7 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::activity::CpuActivity;
 
     const fn gap(cpu: u32, begin_ns: u64, end_ns: u64) -> Gap {
         Gap {
@@ -58,7 +111,8 @@ mod tests {
 
     #[test]
     fn the_time_of_gaps_within_a_span_is_cut_at_its_ends() {
-        let gaps = Gaps::of(&[gap(0, 10, 20), gap(0, 40, 60), gap(1, 0, 100)]);
+        let all = [gap(0, 10, 20), gap(0, 40, 60), gap(1, 0, 100)];
+        let gaps = Gaps::of(&all, Timed::default());
         for (span, wanted) in [
             ((0, 10), 0),
             ((0, 15), 5),
@@ -71,5 +125,48 @@ mod tests {
             assert_eq!(gaps.within(0, span), wanted, "{span:?}");
         }
         assert_eq!(gaps.within(2, (0, 100)), 0);
+    }
+
+    #[test]
+    fn a_cpu_is_observed_while_it_has_a_timer() {
+        let reading = |at_ns, timer: Option<(u64, u64)>| {
+            let (timed_from_ns, timed_to_ns) = timer.unwrap_or_default();
+            let cpu = CpuActivity {
+                cpu: 1,
+                gaps: timer.map(|_| 0),
+                timed_from_ns,
+                timed_to_ns,
+                ..CpuActivity::default()
+            };
+            Activity {
+                at_ns,
+                cpus: vec![cpu],
+                ..Activity::default()
+            }
+        };
+        let mut timed = Timed::default();
+        // the CPU has no commands at first, and is offline for some time
+        for (at_ns, timer) in [
+            (0, None),
+            (100, Some((30, 99))),
+            (200, Some((30, 150))),
+            (300, Some((250, 299))),
+        ] {
+            timed.add(&reading(at_ns, timer));
+        }
+        let gaps = Gaps::of(&[], timed);
+        let spans = [(30, 150), (120, 150), (250, 299)];
+        assert!(spans.iter().all(|span| gaps.has_timer(1, *span)));
+        let others = [(29, 100), (140, 151), (140, 260), (290, 300)];
+        assert!(!others.iter().any(|span| gaps.has_timer(1, *span)));
+        assert!(!gaps.has_timer(0, (40, 50)));
+        assert_eq!(gaps.timed_ns(1, (0, 300)), 120 + 49);
+        assert_eq!(gaps.timed_ns(1, (50, 260)), 100 + 10);
+        // recordings of the time when each CPU had a timer from the begin on
+        let mut timed = Timed::default();
+        timed.add(&reading(10, Some((0, 0))));
+        timed.add(&reading(300, Some((0, 0))));
+        let gaps = Gaps::of(&[], timed);
+        assert!(gaps.has_timer(1, (10, 300)) && !gaps.has_timer(1, (10, 301)));
     }
 }

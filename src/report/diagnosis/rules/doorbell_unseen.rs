@@ -59,6 +59,8 @@ struct Freed {
     /// The submissions that freed them: queue id and time.
     by: BTreeSet<(u16, u64)>,
     longest_ns: u64,
+    /// Whether one waited so long that it suffices, and timers show that its CPU ran.
+    is_certain: bool,
     qid: u16,
     /// Others waited while their CPU did not run.
     resumed: u64,
@@ -77,15 +79,19 @@ impl Freed {
                     freed.qid = stray.command.qid;
                     freed.by.insert((freed.qid, next_ns));
                     freed.longest_ns = freed.longest_ns.max(stray.time_ns());
+                    let waited = (stray.command.setup_ns, next_ns);
+                    let cpu = stray.command.submit_cpu.map(u32::from);
+                    let ran = cpu.is_some_and(|cpu| facts.has_all_gaps(cpu, waited));
+                    freed.is_certain |= ran && stray.time_ns() >= CERTAIN_NS;
                 }
             }
         }
         freed
     }
 
-    /// One may be a machine that stood still, where the timers that show it were not observed.
-    fn is_certain(&self, facts: &Facts) -> bool {
-        self.by.len() > 1 || (self.longest_ns >= CERTAIN_NS && facts.has_all_gaps())
+    /// One may be a machine that stood still, where no timer shows it.
+    fn is_certain(&self) -> bool {
+        self.by.len() > 1 || self.is_certain
     }
 
     /// The answer where it is not certain.
@@ -120,7 +126,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let freed = Freed::of(facts, ctrl);
     let lacks = facts.lacks(subject);
     // another command of the queue may have been completed meanwhile
-    let is_freed = lacks.is_none() && freed.is_certain(facts);
+    let is_freed = lacks.is_none() && freed.is_certain();
     let stuck = facts.stuck(|verdict| verdict == Some(StuckState::NotFetched));
     let stuck = stuck.get(&ctrl).copied();
     if stuck.is_none() && !is_freed {
@@ -170,6 +176,11 @@ mod tests {
     /// A read each 10 ms on queue 1. After each of these numbers of them nothing happens for [`PAUSE`]; then the
     /// next one is submitted, and the one before is completed.
     fn facts(pauses: &[u64], activity: Option<(&[Gap], Option<u64>)>) -> Facts {
+        facts_with(pauses, activity, 0)
+    }
+
+    /// The timer fires first at `from_ns`.
+    fn facts_with(pauses: &[u64], activity: Option<(&[Gap], Option<u64>)>, from_ns: u64) -> Facts {
         let mut collector = Collector::default();
         let mut events = Vec::new();
         let mut at = BEGIN;
@@ -198,6 +209,7 @@ mod tests {
         if let Some((gaps, timer)) = activity {
             let cpu = CpuActivity {
                 gaps: timer,
+                timed_from_ns: from_ns,
                 ..CpuActivity::default()
             };
             let reading = |at_ns, gaps: &[Gap]| Activity {
@@ -228,6 +240,12 @@ mod tests {
             assert!(why.contains("no timer shows"), "{why}");
         }
         assert_eq!(answer(&facts(&[50, 70], None)), "cause");
+        // a timer that came too late to see the CPU run
+        let paused = BEGIN + 50 * 10 * MS;
+        for (from_ns, is_seen) in [(paused - MS, true), (paused + 100 * MS, false)] {
+            let why = answer(&facts_with(&[50], Some((&[], Some(0))), from_ns));
+            assert_eq!(why == "cause", is_seen, "{why}");
+        }
     }
 
     #[test]

@@ -15,6 +15,15 @@ use crate::model::conditions::Conditions;
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.15;
 
+/// Whether commands found a CPU idle that our own timer kept from deep idle states.
+fn is_disturbed(facts: &Facts, subject: Subject) -> bool {
+    facts.of_subject(subject).any(|c| {
+        let cpu = c.end_cpu.map(u32::from);
+        let timed = cpu.is_some_and(|cpu| facts.gaps.has_timer(cpu, (c.end_ns, c.end_ns)));
+        timed && c.conditions.cpu_idle() == Some(true)
+    })
+}
+
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     if let Some(answer) = unseen(
         facts,
@@ -37,6 +46,11 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     });
     let (stratum, comparison) = match found {
         Ok(found) => found,
+        Err(Answer::Out(text)) if is_disturbed(facts, subject) => {
+            return Answer::Open(format!(
+                "{text}; but the timers of --context (1 kHz) kept these CPUs from deep idle states"
+            ));
+        }
         Err(answer) => return answer,
     };
     let is_metal = facts.machine.as_ref().and_then(|m| m.is_virtual) == Some(false);

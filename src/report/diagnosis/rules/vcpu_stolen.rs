@@ -46,10 +46,16 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         return Answer::NotLooked("record --context".into());
     };
     let cpus = &span.counted.cpus;
-    let has_timer = cpus.iter().any(|cpu| cpu.gaps.is_some());
     let all = (span.ns as f64 * cpus.len() as f64).max(1.0);
+    let end_ns = span.counted.at_ns;
+    let whole = (end_ns.saturating_sub(span.ns), end_ns);
+    let timed = cpus
+        .iter()
+        .map(|cpu| facts.gaps.timed_ns(cpu.cpu, whole))
+        .sum::<u64>();
+    let has_timer = timed > 0;
     let stolen = cpus.iter().map(|cpu| cpu.steal_ns).sum::<u64>() as f64 / all;
-    let away = cpus.iter().map(|cpu| cpu.gap_ns).sum::<u64>() as f64 / all;
+    let away = cpus.iter().map(|cpu| cpu.gap_ns).sum::<u64>() as f64 / (timed as f64).max(1.0);
     let most = stolen.max(away);
     let gaps = if has_timer {
         percent(away)
@@ -64,7 +70,9 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         };
     }
     let (stratum, compared) = facts.compare_all(subject, Stages::ALL, |command| {
-        has_timer.then(|| facts.gaps.met(command, facts.expected(command)))
+        let expected = facts.expected(command);
+        let is_known = facts.gaps.observe(command, expected);
+        is_known.then(|| facts.gaps.met(command, expected))
     });
     let found = match compared {
         Compared::Found(found) => Some(found),
