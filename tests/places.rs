@@ -24,6 +24,8 @@
 //!
 //! tests/places/ticks.c: the timer of a CPU is late, and the CPU is offline for some time.
 //!
+//! tests/places/nested.c: a program is interrupted by itself. No addition may be lost.
+//!
 //! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
 #![allow(
     clippy::unwrap_used,
@@ -44,6 +46,7 @@ const HARNESS: &str = "places/harness.c";
 const BIOS: &str = "places/bios.c";
 const FAULTS: &str = "places/faults.c";
 const FORMER: &str = "places/former.c";
+const NESTED: &str = "places/nested.c";
 const ROWS: &str = "places/rows.c";
 const SUBMITTERS: &str = "places/submitters.c";
 const WINDOWS: &str = "places/windows.c";
@@ -470,4 +473,19 @@ fn each_request_has_the_times_of_its_bio() {
 fn a_cpu_that_was_offline_has_no_gap_but_a_new_timer() {
     let harness = build::harness(TICKS, "ticks", &[]);
     assert_eq!(numbers(&harness, &[]), [1, 9, 1001, 2, 13, 3210]);
+}
+
+/// A completion interrupts a completion, between any two accesses to memory.
+#[test]
+fn programs_that_interrupt_themselves_lose_nothing_with_atomics() {
+    let harness = build::harness(NESTED, "nested", &["-fsanitize=thread"]);
+    for (seed, mode) in [(1, 1), (2, 2)] {
+        let run = |nests| numbers(&harness, &[seed, 60_000, mode, nests]);
+        let [completed, nested, hits, commands, wrong] = run(1);
+        assert!(completed > 40_000 && nested > 20_000, "{nested}");
+        assert_eq!([hits, commands, wrong], [0; 3], "mode {mode}");
+        // validates this test
+        let [_, _, hits, _, wrong] = run(0);
+        assert!(hits > 50 && wrong > 0, "mode {mode}: {hits}");
+    }
 }

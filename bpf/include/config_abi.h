@@ -139,7 +139,9 @@ struct nd_config {
 	__u8 who;
 	/* ND_TARG_*: filters by the submitter. */
 	__u8 targ_by_submitter;
-	__u8 unused[3];
+	/* A typed program may interrupt itself on its CPU (before 6.1). */
+	__u8 nests;
+	__u8 unused[2];
 };
 
 /* Who caused a command. */

@@ -142,14 +142,15 @@ static __always_inline struct nd_cpu *this_cpu(void)
 
 /*
  * Counts a hit. The second instance counts only if it acts. The kernel guards typed programs
- * (trampolines) against themselves: they cannot nest on a CPU and need no atomics. Raw tracepoints
- * had no guard before 6.1.
+ * against themselves: they cannot nest on a CPU and need no atomics. Trampolines have had the guard
+ * since 5.12, tracepoints since 6.1. Before that, an interrupt between load and store would lose a
+ * hit.
  */
 static __always_inline void tally(struct nd_cpu *cpu, u32 hook, int typed)
 {
 	if (!cpu)
 		return;
-	if (typed)
+	if (typed && !cfg_nests)
 		cpu->hits[hook]++;
 	else
 		__sync_fetch_and_add(&cpu->hits[hook], 1);

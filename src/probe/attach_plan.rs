@@ -81,6 +81,8 @@ pub struct AttachPlan {
     pub misses_counted: bool,
     /// Commands whose set-up or completion was not observed are recovered.
     pub recovers: bool,
+    /// A program may interrupt itself on its CPU ([`super::facts::KernelFacts::programs_nest`]).
+    pub nests: bool,
 }
 
 /// Why there is no plan: no method is left for an essential point.
@@ -193,6 +195,6 @@ impl AttachPlan {
     /// atomic.
     pub fn needs_atomics(&self) -> bool {
         let raw = |p: &PointPlan| p.method.is_some_and(|f| f != Method::Fentry);
-        self.points.iter().any(raw)
+        self.nests || self.points.iter().any(raw)
     }
 }

@@ -235,6 +235,13 @@ impl KernelFacts {
         self.version().is_some_and(|v| v >= (major, minor))
     }
 
+    /// Whether a program at a tracepoint may interrupt itself on its CPU: before 6.1 (05b24ff9b2cf)
+    /// the kernel does not guard it. Only the version shows this; one that cannot be parsed counts as
+    /// new. Kernels with the guard as a backport (RHEL 9) only pay for additions that need not be atomic.
+    pub fn programs_nest(&self) -> bool {
+        self.version().is_some_and(|v| v < (6, 1))
+    }
+
     /// Whether the kernel can unwind a stack on which return probes have put their trampoline:
     /// since 5.15 (unwinders call kretprobe_find_ret_addr). Before that, the stack ends there. Only
     /// the version shows this; one that cannot be parsed counts as new.
@@ -294,6 +301,19 @@ mod tests {
         assert!(facts("5.14.0").is_at_least(5, 14));
         assert!(!facts("5.10.0-32-amd64").is_at_least(5, 14));
         assert!(!facts("?").is_at_least(5, 14));
+    }
+
+    #[test]
+    fn programs_nest_before_6_1() {
+        let nest = |release: &str| {
+            let facts = KernelFacts {
+                release: release.into(),
+                ..KernelFacts::default()
+            };
+            facts.programs_nest()
+        };
+        assert!(nest("5.10.0-46-amd64") && nest("5.15.0-105-generic") && nest("6.0.19"));
+        assert!(!nest("6.1.0-50-amd64") && !nest("6.12.107+deb13-amd64") && !nest("7.0.1"));
     }
 
     #[test]

@@ -300,6 +300,7 @@ pub fn plan_with(
             start: StartSource::None,
             misses_counted: facts.misses_counted,
             recovers: pairing == Pairing::Request && facts.recovers,
+            nests: facts.programs_nest(),
         };
         join_waits(&mut plan);
         if plan.has(Point::Bio) {

@@ -328,6 +328,15 @@ fn seconds(plan: &AttachPlan) -> Vec<&'static str> {
 }
 
 #[test]
+fn before_6_1_additions_are_atomic() {
+    let mut facts = everything();
+    assert!(!auto(StageSet::Basic, &facts).needs_atomics());
+    facts.release = "5.15.0-105-generic".into();
+    let plan = auto(StageSet::Basic, &facts);
+    assert!(plan.nests && plan.needs_atomics());
+}
+
+#[test]
 fn where_set_ups_and_completions_may_be_skipped_each_command_is_seen_at_its_cqe() {
     let mut facts = everything();
     facts.polled = true;

@@ -40,8 +40,10 @@ pub struct Entry {
     pub needs: &'static [Need],
 }
 
-/// The usual cases: the kernel has BTF of itself and of the driver, no completions are lost, no filter.
+/// The usual cases: the kernel has BTF of itself and of the driver, no completions are lost, no program
+/// interrupts itself, no filter.
 const USUAL: &[Fixed] = &[
+    ("nests", "0"),
     ("lossy", "0"),
     ("by_name", "0"),
     ("check_fit", "0"),

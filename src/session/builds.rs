@@ -182,6 +182,7 @@ mod tests {
                 "nvme_deep_full_any",
             ),
             (with(|_| (), &[Trace, NoContext]), "nvme_deep"),
+            (with(|c| c.nests = 1, &[Trace]), "nvme_deep"),
             (with(|c| c.details = 1, &[Trace]), "nvme_deep"),
             (with(traced, &[SetupEvent]), "nvme_deep"),
             (with(|_| (), &[Trace, SetupEvent]), "nvme_deep"),

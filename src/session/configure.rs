@@ -173,6 +173,7 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
     c.end = u8::from(plan.has(Point::End));
     c.lossy = u8::from(plan.may_lose_completions());
     c.recover = u8::from(plan.recovers);
+    c.nests = u8::from(plan.nests);
     c.setup_skips = u8::from(plan.recovers && facts.tracepoints_skip());
     let preempted = facts.preemption >= Preemption::Full;
     let by_exit = plan.method_of(Point::Doorbell) == Some(Method::Fentry);

@@ -19,9 +19,10 @@ pub fn harness(source: &str, name: &str, flags: &[&str]) -> PathBuf {
         dir.join(name),
     );
     let cc = env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let object = fresh.with_extension("o");
     let build = Command::new(&cc)
-        .args(["-std=gnu11", "-O2", "-w", "-o"])
-        .arg(&fresh)
+        .args(["-std=gnu11", "-O2", "-w", "-c", "-o"])
+        .arg(&object)
         .args(flags)
         .arg("-I")
         .arg(root.join("bpf/include"))
@@ -36,6 +37,14 @@ pub fn harness(source: &str, name: &str, flags: &[&str]) -> PathBuf {
         build.status.success(),
         "{cc:?} refuses the harness:\n{complaint}"
     );
+    // without `flags`: a harness that uses a sanitizer has the functions that the compiler calls
+    let linked = Command::new(&cc)
+        .arg("-o")
+        .arg(&fresh)
+        .arg(&object)
+        .status();
+    assert!(linked.unwrap().success(), "{cc:?} does not link {name}");
+    fs::remove_file(object).unwrap();
     // another test or process may build the same program: replace it atomically
     fs::rename(&fresh, &done).unwrap();
     done
