@@ -83,6 +83,8 @@ struct Faults {
     /// Requeues that were reported. `requeued`: requeues that happened.
     reported: u64,
     requeued: u64,
+    /// Doorbells that are discarded as unsure.
+    unsure: u64,
 }
 
 impl Faults {
@@ -120,6 +122,7 @@ impl Faults {
             points: next(),
             reported: next(),
             requeued: next(),
+            unsure: next(),
         }
     }
 
@@ -419,6 +422,24 @@ fn without_its_checks_commands_or_points_would_be_wrong() {
         let run = Faults::run(&harness, 1, 2, &[ignoring], switches);
         assert!(!run.is_true(), "{ignoring}: {run:?}");
         assert!(Faults::run(&harness, 1, 2, &[ignoring], 7).is_true());
+    }
+}
+
+/// The driver announces a command that a filter rejects together with the others.
+#[test]
+fn a_filter_makes_no_doorbell_unsure() {
+    let harness = build::harness(FAULTS, "faults-filter", &[]);
+    for mode in 1..3 {
+        let of = |switches| Faults::run(&harness, 5, mode, &[], switches);
+        let (all, filtered) = (of(7), of(7 | 32));
+        assert!(filtered.is_true() && filtered.completed < all.completed * 6 / 10);
+        let share = |run: &Faults| run.unsure * 1000 / run.completed;
+        let shares = (share(&filtered), share(&all));
+        assert!(shares.0 < shares.1 + 20, "of a thousand: {shares:?}");
+        for (seed, program) in PROGRAMS.iter().enumerate() {
+            let run = Faults::run(&harness, seed as u64, mode, &[program], 7 | 32);
+            assert!(run.is_true(), "{program}, mode {mode}: {run:?}");
+        }
     }
 }
 

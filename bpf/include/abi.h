@@ -355,6 +355,7 @@ struct nd_task {
 	__u16 announced_tail;
 	__u16 event_index; /* of the shadow doorbell, at the same time */
 	__u32 setup_in_gen;
+	__u32 others; /* commands that wait, too, and that a filter has rejected */
 	__u32 slot[ND_TASK_SLOTS];
 } __attribute__((aligned(ND_LINE)));
 

@@ -48,7 +48,7 @@ static __always_inline void note_batch(struct nd_task *t, u64 nvmeq, int typed)
 {
 	u64 index;
 
-	if (t->n) {
+	if (is_waiting(t)) {
 		if (t->nvmeq != nvmeq)
 			t->nvmeq = 0;
 		return;

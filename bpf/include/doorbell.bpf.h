@@ -85,20 +85,21 @@ static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, int typed)
 static __always_inline int ring_doorbell(u64 rq, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 tid = this_task(), n, turns = ND_TASK_SLOTS;
+	u32 tid = this_task(), n, all, turns = ND_TASK_SLOTS;
 	struct nd_task *t = task_of(tid);
 	u8 beside = 0;
 
 	if (t->tid != tid)
 		return 0;
 	n = t->n;
-	t->n = 0;
-	if (cfg_exit_skips && n && rq != t->last_rq && !are_all(t, n, rq, typed)) {
+	all = n + (targ_any ? t->others : 0);
+	wait_no_more(t);
+	if (cfg_exit_skips && n && rq != t->last_rq && !are_all(t, all, rq, typed)) {
 		count_n(ND_UNSURE_DOORBELL, n);
 		return 0;
 	}
 	if (cfg_context && n)
-		beside = announcement_of(t, n, typed);
+		beside = announcement_of(t, all, typed);
 	if (HAVE_LOOP)
 		turns = ND_BATCH;
 	for (u32 i = 0; i < turns; i++) {
@@ -127,17 +128,17 @@ static __always_inline void mark_rejected(u64 rq)
 	struct nd_task *t = task_of(tid);
 	struct nd_slot *s;
 
-	if (t->tid != tid || !t->n)
+	if (t->tid != tid || !is_waiting(t))
 		return;
 	n = t->n - 1;
-	if (n >= ND_TASK_SLOTS)
-		return;
-	s = slot_at(t->slot[n]);
-	if (!s || s->rq != rq || s->state != ND_OPEN)
-		return;
-	t->n = n;
-	s->state = ND_REQUEUED_SLOT;
-	count(ND_REQUEUED);
+	s = n < ND_TASK_SLOTS ? slot_at(t->slot[n]) : 0;
+	if (s && s->rq == rq && s->state == ND_OPEN) {
+		t->n = n;
+		s->state = ND_REQUEUED_SLOT;
+		count(ND_REQUEUED);
+	} else if (targ_any && t->others && t->last_rq == rq) {
+		t->others--; /* a filter had rejected it */
+	}
 }
 
 /*
@@ -183,7 +184,7 @@ static __always_inline int on_submit_in(u32 hook, u32 what, u64 hctx, u64 bd)
 	if (t->tid != tid || t->inside) {
 		if (t->n)
 			count_n(ND_PENDING_FULL, t->n);
-		t->n = 0;
+		wait_no_more(t);
 		t->tid = tid;
 	}
 	t->inside = what;

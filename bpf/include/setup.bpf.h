@@ -218,9 +218,10 @@ static __always_inline void check_waiting(struct nd_task *t, struct request *rq,
 	u16 announced_tail =
 		peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), typed);
 
-	if (t->n && (t->nvmeq != nvmeq || t->announced_tail != announced_tail)) {
-		count_n(ND_UNSURE_DOORBELL, t->n);
-		t->n = 0;
+	if (is_waiting(t) && (t->nvmeq != nvmeq || t->announced_tail != announced_tail)) {
+		if (t->n)
+			count_n(ND_UNSURE_DOORBELL, t->n);
+		wait_no_more(t);
 	}
 	t->nvmeq = nvmeq;
 	t->announced_tail = announced_tail;
@@ -228,7 +229,8 @@ static __always_inline void check_waiting(struct nd_task *t, struct request *rq,
 }
 
 /* Adds a command to the list that waits for the task's next doorbell. Only a command whose doorbell
- * is observed may wait: the task's next doorbell may belong to another command. */
+ * is observed may wait: the task's next doorbell may belong to another command. ND_NO_SLOT: a
+ * filter has rejected the command. The driver announces it, too, so it counts. */
 static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t, u32 by,
 					   struct request *rq, struct nd_where *w, int typed)
 {
@@ -238,12 +240,17 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 		return; /* its return would not be observed */
 	if (t->tid != tid) {
 		t->tid = tid;
-		t->n = 0;
+		wait_no_more(t);
 	}
 	if (cfg_exit_skips)
 		check_waiting(t, rq, w->nvmeq, typed);
 	if (cfg_context)
 		note_batch(t, w->nvmeq, typed);
+	if (targ_any && index == ND_NO_SLOT) {
+		t->last_rq = (u64)rq;
+		t->others++;
+		return;
+	}
 	n = t->n;
 	if (n < ND_TASK_SLOTS) {
 		t->slot[n] = index;
@@ -259,6 +266,18 @@ static __always_inline int is_begun(struct nd_task *t, struct nd_slot *s)
 	u32 generation = t->setup_in_gen + (generation_changes == ND_GEN_AT_SETUP);
 
 	return !cfg_recover || (generation & 0xf) == s->cid >> 12;
+}
+
+/* The same for a command that a filter has rejected, where the tail of the queue shows how many
+ * commands were announced. */
+static __always_inline void await_rejected(struct request *rq, struct nd_where *w, int typed)
+{
+	u32 by = cfg_doorbell, tid;
+
+	if (!by || !(cfg_exit_skips || cfg_context) || !(w->points & ND_SAW_DOORBELL))
+		return;
+	tid = this_task();
+	await_doorbell(ND_NO_SLOT, tid, task_of(tid), by, rq, w, typed);
 }
 
 /* Takes the setup_in time from the task, and adds the command to the task's doorbell list. */
@@ -344,6 +363,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	if (fill_slot(s, rq, cmd, w, 1, typed) != WANTED) {
 		count(ND_FILTERED);
 		s->state = ND_SKIPPED;
+		await_rejected(rq, w, typed);
 		return 0;
 	}
 	take_from_task(s, index, rq, w, typed);

@@ -378,4 +378,17 @@ static __always_inline struct nd_task *task_of(u32 tid)
 	return &tasks[tid & (ND_TASKS - 1)];
 }
 
+/* Whether commands of the task wait for a doorbell. */
+static __always_inline int is_waiting(struct nd_task *t)
+{
+	return t->n || (targ_any && t->others);
+}
+
+static __always_inline void wait_no_more(struct nd_task *t)
+{
+	t->n = 0;
+	if (targ_any)
+		t->others = 0;
+}
+
 #endif

@@ -9,11 +9,13 @@
  * MODE is ND_MODE_*. MASK selects programs (bits by hook number) that ignore one of EVERY events.
  * SWITCHES enables checks: 1 recovery of commands, 2 unsure doorbells, 4 the count of interrupts.
  * 7 enables all; without any one of them some results must be wrong. 8 is a driver that changes the
- * generation at the set-up, on a kernel that skips no tracepoints. 16: one task of each CPU is idle.
+ * generation at the set-up, on a kernel that skips no tracepoints. 16: one task of each CPU is
+ * idle. 32: a filter rejects half of the commands, which leave no record.
  *
  * Each command must leave one record, with its own points: the model stores the clock before and
  * after each point. Prints: commands completed, records, records without a latency, points of other
- * commands (and commands without exactly one record), points checked, requeues reported, requeues.
+ * commands (and commands without exactly one record), points checked, requeues reported, requeues,
+ * doorbells that are discarded as unsure. Rejected commands count nowhere.
  */
 #define WITH_KFUNC
 #define RECORDS
@@ -60,7 +62,10 @@ static struct nvme_queue nvmeqs[CPUS];
 static struct truth truths[CPUS][1 << 16];
 
 static u64 completed, records, unmeasured, foreign, seen, said, requeued;
-static int draining, old_driver, seed_is_odd, idle;
+static int draining, old_driver, seed_is_odd, idle, filters;
+
+#define READ  2
+#define WRITE 1 /* rejected by the filter */
 
 /* The record that a program is writing. */
 static union {
@@ -147,6 +152,7 @@ static void start(struct io *io)
 	on_start(&io->rq, ND_HOOK_START_BTF, TYPED);
 	io->start_to = ++now_ns;
 	io->pdu.retries = 0;
+	io->sqe.common.opcode = filters && random_below(2) ? WRITE : READ;
 	io->again = 0;
 	if (!random_below(16))
 		release(io);
@@ -155,7 +161,7 @@ static void start(struct io *io)
 /* A command must have left one record before its id is used again. */
 static void retire(struct truth *t)
 {
-	foreign += t->active == OVER && t->records != 1;
+	foreign += t->active == OVER && t->records != !t->rejected;
 	memset(t, 0, sizeof(*t));
 }
 
@@ -175,6 +181,7 @@ static void set_up(struct io *io)
 		retire(t);
 		t->active = ACTIVE;
 	}
+	t->rejected = io->sqe.common.opcode == WRITE;
 	io->truth = t;
 	if (!io->pdu.retries) {
 		t->from[P_START] = io->start_from;
@@ -355,7 +362,7 @@ static void complete(struct io *io, int has_cqe)
 	struct truth *t = io->truth;
 
 	AT(t, P_COMPLETE, on_complete(0, &io->rq, ND_HOOK_COMPLETE_BTF, TYPED));
-	completed++;
+	completed += !t->rejected;
 	if (retry && has_cqe) {
 		io->pdu.retries++;
 		t->active = OVER;
@@ -446,7 +453,6 @@ static void make_world(void)
 						  .tag = t,
 						  .internal_tag = -1};
 			io->pdu = (struct nvme_request){.ctrl = &the_ctrl, .cmd = &io->sqe};
-			io->sqe.common.opcode = 2;
 			io->sqe.common.nsid = 1;
 		}
 	}
@@ -467,6 +473,8 @@ int main(int argc, char **argv)
 	on = strtoul(argv[5], 0, 0);
 	test_ignore_every = strtoul(argv[6], 0, 0);
 	idle = on >> 4 & 1;
+	filters = targ_any = targ_by_opcode = on >> 5 & 1;
+	targ_opcodes[0][0] = 1 << READ;
 	cfg_trace = ND_TRACE_PAIRS;
 	cfg_start_hook = cfg_mode != ND_MODE_TOTAL;
 	cfg_doorbell = cfg_mode != ND_MODE_TOTAL;
@@ -490,7 +498,8 @@ int main(int argc, char **argv)
 	for (int q = 0; q < CPUS; q++)
 		for (u32 cid = 0; cid < 1 << 16; cid++)
 			retire(&truths[q][cid]);
-	printf("%llu %llu %llu %llu %llu %llu %llu\n", completed, records, unmeasured, foreign,
-	       seen, said, requeued);
+	printf("%llu %llu %llu %llu %llu %llu %llu %llu\n", completed, records, unmeasured, foreign,
+	       seen, said, requeued,
+	       cpu_map[0].count[ND_UNSURE_DOORBELL] + cpu_map[1].count[ND_UNSURE_DOORBELL]);
 	return 0;
 }

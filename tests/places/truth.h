@@ -21,6 +21,7 @@ struct truth {
 	u64 from[POINTS], to[POINTS];	     /* clock before and after each point; 0: not passed */
 	enum { NEVER, ACTIVE, OVER } active; /* OVER: its record may still follow */
 	int records;
+	int rejected; /* by a filter */
 };
 
 enum place { AWAY, SET_UP, COPIED, AT_DEVICE };
