@@ -450,9 +450,11 @@ fn each_request_has_the_task_that_submitted_its_bio() {
     for old in [0, 1] {
         for seed in 0..10 {
             let counts = numbers(&harness, &[seed, 100_000, old]);
-            let [requests, waited, pieces, of_above, wrong] = counts;
+            let [requests, waited, pieces, of_above, wrong, lost, unknown] = counts;
             assert!(requests > 20_000 && waited > 5_000 && pieces > 3_000 && of_above > 10_000);
             assert_eq!(wrong, 0, "seed {seed}, old {old}, {requests} requests");
+            // those are not taken for commands of others
+            assert!(lost > 300 && unknown == lost, "{lost}, {unknown}");
         }
     }
 }
@@ -462,30 +464,12 @@ fn each_request_has_the_times_of_its_bio() {
     let harness = build::harness(BIOS, "bios", &[]);
     for by_bio in [0, 1] {
         for seed in 0..10 {
-            let counts = numbers(&harness, &[seed, 100_000, by_bio]);
-            let [
-                requests,
-                waited,
-                pieces,
-                merged,
-                kept_out,
-                lost,
-                wrong,
-                miscounted,
-            ] = counts;
-            assert!(
-                requests > 20_000
-                    && waited > 5_000
-                    && pieces > 500
-                    && merged > 5_000
-                    && kept_out > 2_000,
-                "{counts:?}"
-            );
-            assert_eq!(
-                [lost, wrong, miscounted],
-                [0; 3],
-                "seed {seed}, by bio {by_bio}"
-            );
+            // requests, bios that waited, pieces, merged ones, and those kept out
+            let counts: [u64; 8] = numbers(&harness, &[seed, 100_000, by_bio]);
+            let mut enough = counts.iter().zip([20_000, 5_000, 500, 5_000, 2_000]);
+            assert!(enough.all(|(count, least)| *count > least), "{counts:?}");
+            // lost, wrong, miscounted
+            assert_eq!(counts[5..], [0; 3], "seed {seed}, by bio {by_bio}");
         }
     }
 }

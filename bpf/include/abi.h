@@ -156,7 +156,7 @@ enum nd_count {
 	ND_OVERWRITTEN,	    /* another request took the slot; how this command ended is unknown */
 	ND_UNSEEN_SETUP,    /* set-ups not observed, found by the CQE or the completion */
 	ND_UNSEEN_COMPLETE, /* completions not observed, found by the command id */
-	ND_UNATTRIBUTED,    /* of ND_UNSEEN_SETUP: a filter needs the submitter, which is unknown */
+	ND_UNATTRIBUTED,    /* set-ups: a filter needs the submitter, which is unknown */
 	ND_UNMEASURED,	    /* trace: no latency, because set-up or completion was not observed */
 	ND_NO_ROW,	    /* finished commands without a free row, and not in `rowless` */
 	ND_LATE_DOORBELL,   /* the CQE came before the submitting function returned */

@@ -30,6 +30,11 @@ static __always_inline void name_caller(u64 comm[2], int typed)
 	}
 }
 
+/* Results of fill_slot(). */
+#define FILTERED     0
+#define WANTED	     1
+#define UNATTRIBUTED 2 /* a filter needs the submitter, which is unknown */
+
 #include "submitter.bpf.h"
 #ifdef ND_BY
 #include "group.bpf.h"
@@ -80,11 +85,6 @@ static __always_inline int wanted_lba(struct nvme_command *cmd, u32 admin, u32 o
 	return wanted_blocks(slba, WIRE(typed, cmd, common.cdw12));
 }
 
-/* Results of fill_slot(). */
-#define FILTERED     0
-#define WANTED	     1
-#define UNATTRIBUTED 2 /* a filter needs the submitter, which is unknown */
-
 /* Assigns a slot to a command and clears the times that the run uses. The caller sets start_ns,
  * setup_out_ns, the tid and the state. `here`: the current task is the submitter. */
 static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
@@ -93,6 +93,7 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 {
 	u32 opcode = WIRE(typed, cmd, common.opcode), nsid = WIRE(typed, cmd, common.nsid);
 	u32 qid = w->qid, admin = !qid, mode = cfg_mode, bytes = 0;
+	int found;
 	u64 key;
 
 	s->rq = (u64)rq;
@@ -100,9 +101,11 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 	if (!wanted((w->key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1), qid, nsid, opcode, admin) ||
 	    (targ_by_lba && !wanted_lba(cmd, admin, opcode, typed)))
 		return FILTERED;
-	if (targ_any && here &&
-	    (!wanted_task() || !wanted_container(rq, typed) || !wanted_submitter(rq, typed)))
+	if (targ_any && here && (!wanted_task() || !wanted_container(rq, typed)))
 		return FILTERED;
+	found = targ_any && here ? wanted_submitter(rq, typed) : WANTED;
+	if (found != WANTED)
+		return found;
 	if (targ_any && !here && by_submission())
 		return UNATTRIBUTED;
 	/* The low bits of an opcode are the direction: 01 to the device, 10 from it. For a discard,

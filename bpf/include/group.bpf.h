@@ -20,7 +20,7 @@ FREE_MAP(free_groups, QUEUE);
 /* Commands of groups without a number. The busiest stay. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, ND_MAX_CANDIDATES);
+	__uint(max_entries, ND_MAX_CANDIDATES); /* user space adds some for each CPU */
 	__uint(key_size, sizeof(struct nd_group));
 	__uint(value_size, sizeof(u64));
 } candidates SEC(".maps");

@@ -339,6 +339,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	struct nd_slot *s = 0;
 	u64 start = 0, now, last = 0;
 	u32 index, cid;
+	int found;
 
 	if (!cpu || ignored(hook))
 		return 0;
@@ -360,8 +361,9 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	st = take_start(rq, index, cid, &w->place, &start, &last, typed);
 	if (cfg_waits && cfg_start_bio && !start)
 		start = start_of_bios(s, st, rq, typed);
-	if (fill_slot(s, rq, cmd, w, 1, typed) != WANTED) {
-		count(ND_FILTERED);
+	found = fill_slot(s, rq, cmd, w, 1, typed);
+	if (found != WANTED) {
+		count(found == UNATTRIBUTED ? ND_UNATTRIBUTED : ND_FILTERED);
 		s->state = ND_SKIPPED;
 		await_rejected(rq, w, typed);
 		return 0;

@@ -19,7 +19,7 @@
 #ifdef ND_WHO
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, ND_SUBMITTERS);
+	__uint(max_entries, ND_SUBMITTERS); /* user space adds some for each CPU */
 	__uint(key_size, sizeof(u64));
 	__uint(value_size, sizeof(struct nd_submitter));
 } submitters SEC(".maps");
@@ -239,22 +239,28 @@ static __always_inline void put_submitter(struct nd_origin *o, struct request *r
 		copy_submitter(o, by);
 }
 
-/* The filters by submitter. A command whose submitter is not known does not match. */
+/* The filters by submitter. A command without a bio that a kernel thread sends (a flush of the
+ * block layer, a command of the driver) matches none. Of one with a bio, the submission may have
+ * been missed. */
 static __always_inline int wanted_submitter(struct request *rq, int typed)
 {
 	struct nd_origin by;
 	u32 within;
 
 	if (!targ_by_submitter)
-		return 1;
+		return WANTED;
 	find_submitter(&by, rq, &within, typed);
+	if (!by.tid && GET(typed, rq, bio) && !is_passthrough(rq, typed))
+		return UNATTRIBUTED;
 	if (!by.tid || !within)
-		return 0;
+		return FILTERED;
 	if (targ_by_submitter & ND_TARG_PID &&
 	    !in_list(targ_submitter_pids, targ_submitter_pid_count, by.tgid))
-		return 0;
-	return !(targ_by_submitter & ND_TARG_COMM) ||
-	       (by.comm[0] == targ_submitter_comm[0] && by.comm[1] == targ_submitter_comm[1]);
+		return FILTERED;
+	if (targ_by_submitter & ND_TARG_COMM &&
+	    (by.comm[0] != targ_submitter_comm[0] || by.comm[1] != targ_submitter_comm[1]))
+		return FILTERED;
+	return WANTED;
 }
 
 /* Records who caused a command. `here`: the current task sets it up. */
@@ -274,7 +280,7 @@ static __always_inline void note_origin(struct nd_origin *o, struct request *rq,
 	*o = found;
 }
 #else
-#define wanted_submitter(rq, typed) 1
+#define wanted_submitter(rq, typed) WANTED
 #define put_submitter(o, rq, typed) ((void)(o))
 #endif
 

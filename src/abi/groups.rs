@@ -30,7 +30,7 @@ pub const MAX_GROUPS: u32 = nd_group_limit::ND_MAX_GROUPS.0;
 pub const GROUP_BYTES: usize = size_of::<nd_group>();
 
 /// Most candidates.
-pub const MAX_CANDIDATES: usize = nd_group_limit::ND_MAX_CANDIDATES.0 as usize;
+pub const MAX_CANDIDATES: u32 = nd_group_limit::ND_MAX_CANDIDATES.0;
 
 // SAFETY: `repr(C)` structs of fixed-width integers and arrays of them, without padding (asserted in
 // group_abi.h): any bit pattern is valid.

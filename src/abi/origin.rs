@@ -19,7 +19,7 @@ pub const SLOT_ORIGIN: usize = nd_size::ND_SLOT_ORIGIN.0 as usize;
 /// Bytes of the submitter of a bio, and of its address.
 pub const SUBMITTER_BYTES: usize = size_of::<nd_submitter>() + 8;
 /// Bios between their submission and their end.
-pub const SUBMITTERS: usize = nd_submitter_limit::ND_SUBMITTERS.0 as usize;
+pub const SUBMITTERS: u32 = nd_submitter_limit::ND_SUBMITTERS.0;
 
 // SAFETY: a `repr(C)` struct of fixed-width integers and an array of them, without padding (asserted
 // in trace_abi.h): any bit pattern is valid.

@@ -22,6 +22,16 @@ use crate::model::stage::StageSet;
 /// Memory that a hash map of the kernel needs per entry, besides key and value.
 pub const HASH_ENTRY: usize = 64;
 
+/// Entries of an LRU map that a CPU keeps to itself, free ones or the last that it made
+/// (`LOCAL_FREE_TARGET` of kernel/bpf/bpf_lru_list.c).
+const LRU_OF_CPU: u32 = 128;
+
+/// The size of an LRU map for `entries`. With many CPUs the kernel would evict entries that were just
+/// made.
+pub const fn lru_entries(entries: u32, cpus: u32) -> u32 {
+    entries + cpus * LRU_OF_CPU
+}
+
 /// Slot size of a stage set, or of a trace. `origin`: it observes who caused each command.
 pub const fn slot_bytes(stage_set: StageSet, trace: bool, origin: bool) -> usize {
     match stage_set {
@@ -50,9 +60,10 @@ pub const fn bio_bytes(stage_set: StageSet) -> usize {
 }
 
 /// Memory of the submitters of bios.
-pub const fn submitter_bytes(who: Who) -> usize {
+pub const fn submitter_bytes(who: Who, cpus: u32) -> usize {
+    let entries = lru_entries(SUBMITTERS, cpus) as usize;
     match who {
-        Who::Submitters => SUBMITTERS * (HASH_ENTRY + SUBMITTER_BYTES),
+        Who::Submitters => entries * (HASH_ENTRY + SUBMITTER_BYTES),
         Who::Nobody | Who::Cgroups => 0,
     }
 }

@@ -395,7 +395,7 @@ impl Layout {
         let usual_cells = if counts { USUAL_CELLS + numbers } else { 0 };
         let fixed = FIXED
             + bio_bytes(settings.stage_set)
-            + submitter_bytes(settings.who())
+            + submitter_bytes(settings.who(), cpus)
             + GROUPS * usize::from(!settings.by().is_empty());
         let mut bytes = fixed + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
         let least_rings = rings(settings, machine, budget, budget).total();

@@ -341,3 +341,15 @@ fn each_group_of_online_cpus_has_a_ring() {
     assert_eq!(rings(256, Some(1 << 20)), (16, 64 << 10));
     assert_eq!(rings(256, Some(64 << 10)), (1, 64 << 10));
 }
+
+/// Each CPU keeps up to 128 entries of an LRU map to itself.
+#[test]
+fn maps_that_forget_grow_with_the_cpus() {
+    let bytes = |cpus, selects: bool| {
+        let mut settings = settings(StageSet::Total, false);
+        settings.filter.submitter_pids = selects.then_some(1).into_iter().collect();
+        Layout::new(&settings, all_online(cpus), &[]).bytes
+    };
+    let of_submitters = |cpus| bytes(cpus, true) - bytes(cpus, false);
+    assert!(of_submitters(2) > 0 && of_submitters(256) > 2 * of_submitters(2));
+}

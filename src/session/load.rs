@@ -24,6 +24,7 @@ use super::configure::configure;
 use super::configure::counts_status;
 use super::configure::has_top_counters;
 use super::entries::cell_stride;
+use super::entries::lru_entries;
 use super::entries::start_bytes;
 use super::groups;
 use super::layout::EXTRA;
@@ -34,11 +35,13 @@ use super::settings::Who;
 use super::ticks;
 use crate::abi::BIOS;
 use crate::abi::EXTRA_STEP;
+use crate::abi::MAX_CANDIDATES;
 use crate::abi::MAX_CTRLS;
 use crate::abi::MAX_GROUPS;
 use crate::abi::MAX_STACKS;
 use crate::abi::RING_CPUS;
 use crate::abi::SCRATCHES;
+use crate::abi::SUBMITTERS;
 use crate::abi::fresh_cpu;
 use crate::abi::nd_config;
 use crate::abi::nd_control;
@@ -58,9 +61,9 @@ use crate::probe::plan::StartSource;
 /// The map that contains the configuration.
 const CONFIG: &str = ".rodata.config";
 
-/// The maps of `--context` (bpf/include/activity.bpf.h).
-/// Those of submitters.
+/// The map of submitters (bpf/include/submitter.bpf.h).
 const SUBMITTER_MAPS: [&str; 1] = ["submitters"];
+/// The maps of `--context` (bpf/include/activity.bpf.h).
 const CONTEXT_MAPS: [&str; 3] = ["activities", "waits", "disks"];
 
 /// Maps that are not created if a build fixes a setting as 0: its programs do not use them.
@@ -235,6 +238,8 @@ fn size_maps(
             Some("rings") => layout.cpus.div_ceil(RING_CPUS),
             Some("failures") if counts_status(plan, config) => MAX_CTRLS,
             Some("queue_counts") if has_top_counters(plan, config) => layout.queue_counts(),
+            Some("submitters") => lru_entries(SUBMITTERS, layout.cpus),
+            Some("candidates") => lru_entries(MAX_CANDIDATES, layout.cpus),
             Some("begun") if plan.start == StartSource::Bio => BIOS as u32,
             Some("scratches") if stacks => layout.cpus * SCRATCHES,
             Some("stacks") if stacks => MAX_STACKS,

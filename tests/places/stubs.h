@@ -86,7 +86,7 @@ static long bpf_map_delete_elem(void *map, const void *key);
 #define bpf_get_stack(...)		   0
 #define bpf_get_prandom_u32()		   0
 #define bpf_get_smp_processor_id()	   here
-#define bpf_get_current_pid_tgid()	   ((__u64)current_tid)
+#define bpf_get_current_pid_tgid()	   ((__u64)current_tid << 32 | current_tid)
 #define bpf_get_current_task()		   ((__u64)&current_task)
 #define bpf_get_current_comm(to, size)	   ((void)0)
 #define bpf_current_task_under_cgroup(...) 0

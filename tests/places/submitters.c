@@ -9,8 +9,9 @@
  *   submitters SEED STEPS OLD
  *
  * OLD: before 5.18, where blk-throttle looks at each bio, and again at those that have waited.
- * Prints the number of requests, of bios that waited, of pieces, of requests for bios above, and of
- * requests with a wrong submitter.
+ * A filter selects the commands of one task. Now and then the table has lost the bio of a request.
+ * Prints the number of requests, of bios that waited, of pieces, of requests for bios above, of
+ * requests with a wrong submitter, of bios that were lost, and of commands without a submitter.
  */
 #define ND_WHO
 #define OWN_BIOS
@@ -46,7 +47,7 @@ static struct entry {
 	struct nd_submitter by;
 } entries[2 * BIOS];
 static int old;
-static u64 requests, waited, pieces, of_above, wrong;
+static u64 requests, waited, pieces, of_above, wrong, lost, unknown;
 
 static struct entry *entry_at(u64 bio)
 {
@@ -210,6 +211,7 @@ static void start_request(u32 i)
 	struct request rq = {.bio = bio, .__sector = bio->bi_iter.bi_sector};
 	struct nd_origin found;
 	u32 within;
+	int verdict;
 
 	run_as(1 + random_below(TASKS));
 	find_submitter(&found, &rq, &within, TYPED);
@@ -217,6 +219,14 @@ static void start_request(u32 i)
 	of_above += lives[i].above != NONE;
 	if (found.tid != lives[i].submitter)
 		wrong++;
+	if (!random_below(50)) {
+		lost++;
+		entry_at((u64)bio)->is_used = 0;
+	}
+	verdict = wanted_submitter(&rq, TYPED);
+	unknown += verdict == UNATTRIBUTED;
+	wrong += verdict != UNATTRIBUTED &&
+		 (verdict == WANTED) != (lives[i].submitter == targ_submitter_pids[0]);
 	end(i);
 }
 
@@ -257,8 +267,11 @@ int main(int argc, char **argv)
 	seed = strtoull(argv[1], 0, 10);
 	old = atoi(argv[3]);
 	cfg_who = ND_WHO_ORIGIN | ND_WHO_SUBMITTER;
+	targ_by_submitter = ND_TARG_PID;
+	targ_submitter_pid_count = targ_submitter_pids[0] = 1;
 	while (steps--)
 		step();
-	printf("%llu %llu %llu %llu %llu\n", requests, waited, pieces, of_above, wrong);
+	printf("%llu %llu %llu %llu %llu %llu %llu\n", requests, waited, pieces, of_above, wrong,
+	       lost, unknown);
 	return 0;
 }

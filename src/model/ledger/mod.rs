@@ -96,7 +96,8 @@ pub struct Ledger {
     pub unseen_completions: u64,
     /// Of the commands matched, those without any interval.
     pub unmeasured: u64,
-    /// Commands in no row because their set-up was skipped, and a filter needs the submitter.
+    /// Commands in no row because a filter needs the submitter, and the set-up or the submission of the
+    /// bio was not observed.
     pub unattributed: u64,
     /// Maximum number of commands in no row because both their set-up and their completion were
     /// skipped.

@@ -20,7 +20,6 @@ use super::Layout;
 use super::Session;
 use super::loaded::Loaded;
 use crate::abi::DecodeError;
-use crate::abi::MAX_CANDIDATES;
 use crate::abi::MAX_GROUPS;
 use crate::abi::group_of;
 use crate::abi::group_row;
@@ -109,7 +108,8 @@ impl Grouping {
     fn waiting(&self) -> Result<BTreeMap<Key, u64>> {
         let mut all = BTreeMap::new();
         // a candidate that is forgotten meanwhile makes the kernel begin again
-        for key in self.candidates.keys().take(2 * MAX_CANDIDATES) {
+        let most = 2 * self.candidates.max_entries() as usize;
+        for key in self.candidates.keys().take(most) {
             let Some(value) = self.candidates.lookup(&key, MapFlags::ANY)? else {
                 continue;
             };
