@@ -110,7 +110,7 @@ int setup_out_tp(void *ctx)
 	u64 key;
 
 	if (!cpu)
-		return 0;
+		return count_no_cpu();
 	if (!s) {
 		count(ND_UNTRACKED);
 		return 0;
@@ -166,7 +166,7 @@ int complete_tp(void *ctx)
 	struct nd_slot *s = slot_by_cid(instance, qid, cid);
 
 	if (!cpu)
-		return 0;
+		return count_no_cpu();
 	if (!s) {
 		count(ND_UNTRACKED_DONE);
 		return 0;

@@ -14,7 +14,7 @@
 //! tests/places/windows.c: fewer slots than tags, and fewer cells than CPUs. Each command must be
 //! counted once, in a cell or as one without a slot.
 //!
-//! tests/places/shortage.c: single cases of the same.
+//! tests/places/shortage.c: single cases of the same, and an unknown CPU.
 //!
 //! tests/places/submitters.c: bios wait, are split, and reuse memory. Each request must have the task
 //! that submitted its bio.
@@ -356,6 +356,11 @@ fn skipped_setups_are_recovered_after_a_shortage_of_slots() {
 #[test]
 fn a_retry_of_a_command_in_an_extra_slot_is_an_event() {
     assert!(holds(2));
+}
+
+#[test]
+fn a_command_on_an_unknown_cpu_is_counted() {
+    assert!(holds(3));
 }
 
 #[test]

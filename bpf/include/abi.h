@@ -178,6 +178,7 @@ enum nd_count {
 	ND_NO_BIO,	  /* requests with a bio whose submission was not observed */
 	ND_BIOS_FULL,	  /* bios that found no room in the table */
 	ND_UNPAIRED_WAIT, /* requests with a wait whose end was not observed */
+	ND_NO_CPU, /* set-ups and completions on a CPU that user space does not know; at CPU 0 */
 	ND_COUNT_MAX,
 };
 

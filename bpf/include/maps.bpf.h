@@ -196,4 +196,15 @@ static __always_inline void count(u32 what)
 	count_n(what, 1);
 }
 
+/* A set-up or a completion on a CPU without an entry. Nothing else counts it. Returns 0. */
+static __noinline int count_no_cpu(void)
+{
+	u32 first = 0;
+	struct nd_cpu *cpu = bpf_map_lookup_elem(&cpus, &first);
+
+	if (cpu)
+		count_here(cpu, ND_NO_CPU);
+	return 0;
+}
+
 #endif

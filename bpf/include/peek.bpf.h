@@ -80,7 +80,7 @@ static __always_inline u64 interrupts(void)
 {
 	struct kernel_stat *stat;
 
-	if (!&kstat)
+	if (!&kstat || !bpf_core_field_exists(struct kernel_stat, irqs_sum))
 		return 0;
 	stat = bpf_this_cpu_ptr(&kstat);
 	return stat->irqs_sum;

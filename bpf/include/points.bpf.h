@@ -190,7 +190,9 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 	struct nd_slot *s;
 	int followed;
 
-	if (!cpu || ignored(hook))
+	if (!cpu)
+		return count_no_cpu();
+	if (ignored(hook))
 		return 0;
 	tally(cpu, hook, typed);
 	s = slot_near(rq, cpu, ND_AT_COMPLETE, &followed, typed);

@@ -341,7 +341,9 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	u32 index, cid;
 	int found;
 
-	if (!cpu || ignored(hook))
+	if (!cpu)
+		return count_no_cpu();
+	if (ignored(hook))
 		return 0;
 	tally(cpu, hook, typed);
 	cid = WIRE(typed, cmd, common.command_id);

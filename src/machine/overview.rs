@@ -146,7 +146,17 @@ pub struct Identity {
 impl System {
     /// The highest number of a CPU that is online.
     pub fn last_online_cpu(&self) -> Fact<u32> {
-        self.text("sys/devices/system/cpu/online").and_then(|list| {
+        self.last_cpu("online")
+    }
+
+    /// The highest number that a CPU can ever have.
+    pub fn last_possible_cpu(&self) -> Fact<u32> {
+        self.last_cpu("possible")
+    }
+
+    fn last_cpu(&self, which: &str) -> Fact<u32> {
+        let list = self.text(&format!("sys/devices/system/cpu/{which}"));
+        list.and_then(|list| {
             list_end(&list).map_or_else(|| Fact::unknown(format!("it says `{list}`")), Fact::Known)
         })
     }

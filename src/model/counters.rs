@@ -36,10 +36,11 @@ pub enum Count {
     NoBio,
     BiosFull,
     UnpairedWait,
+    NoCpu,
 }
 
 /// All exceptions, by number.
-pub const COUNTS: [Count; 31] = [
+pub const COUNTS: [Count; 32] = [
     Count::Filtered,
     Count::FilteredDone,
     Count::Untracked,
@@ -71,6 +72,7 @@ pub const COUNTS: [Count; 31] = [
     Count::NoBio,
     Count::BiosFull,
     Count::UnpairedWait,
+    Count::NoCpu,
 ];
 
 /// Counters of one CPU, or summed over all.

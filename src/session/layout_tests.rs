@@ -342,6 +342,18 @@ fn each_group_of_online_cpus_has_a_ring() {
     assert_eq!(rings(256, Some(64 << 10)), (1, 64 << 10));
 }
 
+/// The numbers of CPUs may have holes: tables have an entry up to the highest.
+#[test]
+fn tables_have_an_entry_for_each_number_of_a_cpu() {
+    let root = TempDir::new().unwrap();
+    let dir = root.path().join("sys/devices/system/cpu");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("possible"), "0-3,8-11\n").unwrap();
+    fs::write(dir.join("online"), "0-3,8-9\n").unwrap();
+    let cpus = super::super::cpus_of(&System::at(root.path())).unwrap();
+    assert_eq!((cpus.possible, cpus.online), (12, 10));
+}
+
 /// Each CPU keeps up to 128 entries of an LRU map to itself.
 #[test]
 fn maps_that_forget_grow_with_the_cpus() {

@@ -102,8 +102,15 @@ impl From<libbpf_rs::Error> for Error {
 /// # Errors
 /// If the kernel does not report how many it can ever have.
 pub fn cpus_of(system: &System) -> Result<Cpus> {
-    let cpus = libbpf_rs::num_possible_cpus().map_err(Operation::CountCpus.failed())?;
-    let possible = u32::try_from(cpus).map_err(Operation::CountCpus.failed())?;
+    let last = system.last_possible_cpu();
+    let possible = match last.known() {
+        // not how many there are: the numbers may have holes
+        Some(last) => last + 1,
+        None => {
+            let cpus = libbpf_rs::num_possible_cpus().map_err(Operation::CountCpus.failed())?;
+            u32::try_from(cpus).map_err(Operation::CountCpus.failed())?
+        }
+    };
     let last = system.last_online_cpu();
     let online = last.known().map_or(possible, |last| last + 1);
     let groups = system.cache_groups(possible);

@@ -112,6 +112,19 @@ static int a_retry_in_an_extra_slot_is_an_event(void)
 	return !extra_known && extra_list.n == 4;
 }
 
+/* A command on a CPU that user space does not know. */
+static int a_command_on_an_unknown_cpu_is_counted(void)
+{
+	struct io *io = &ios[0][0];
+
+	begin(4);
+	set_up_unseen(io);
+	here = WORLD_CPUS;
+	on_setup_out(0, &io->rq, &io->sqe, 0, ND_HOOK_SETUP_OUT_BTF, TYPED);
+	on_complete(0, &io->rq, ND_HOOK_COMPLETE_BTF, TYPED);
+	return counted(ND_NO_CPU) == 2;
+}
+
 int main(int argc, char **argv)
 {
 	int which = argc == 2 ? atoi(argv[1]) : 0;
@@ -120,5 +133,7 @@ int main(int argc, char **argv)
 		return !recovers_after_a_shortage();
 	if (which == 2)
 		return !a_retry_in_an_extra_slot_is_an_event();
+	if (which == 3)
+		return !a_command_on_an_unknown_cpu_is_counted();
 	return 2;
 }

@@ -129,6 +129,9 @@ pub struct Ledger {
     /// Requests with a wait whose end was not observed. They have no stage before the request either.
     #[serde(skip_serializing_if = "is_zero")]
     pub unpaired_waits: u64,
+    /// Set-ups and completions on CPUs that the kernel had not listed, which are counted nowhere else.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub no_cpu: u64,
     /// Requeues of NVMe requests by blk-mq: retries, and commands taken back.
     pub requeue_events: u64,
     /// Doorbells discarded: the interrupt came before the submitting function returned.
@@ -236,6 +239,10 @@ impl Ledger {
         say(
             self.unattributed,
             "commands in no row: their submitter, which a filter asks for, was not observed",
+        );
+        say(
+            self.no_cpu,
+            "set-ups and completions not counted: on CPUs that the kernel did not list",
         );
         say(self.misfits, "contradictions to the BTF file");
         say(self.untracked, "commands outside the slot table");

@@ -109,6 +109,14 @@ fn what_was_skipped_and_found_is_in_the_sums() {
 }
 
 #[test]
+fn commands_on_a_cpu_without_an_entry_degrade() {
+    let c = counters(8, 8, &[(Count::NoCpu, 2)]);
+    let ledger = Ledger::new(&plan(), &c, &[], 8, Some(Scan::default()));
+    assert!(ledger.balance.unwrap().balanced, "{ledger:?}");
+    assert!(ledger.degraded()[0].starts_with("2 set-ups and completions not counted"));
+}
+
+#[test]
 fn a_command_whose_submitter_is_not_known_is_in_no_row_of_a_filter_by_submitter() {
     let counts = [
         (Count::UnseenSetup, 2),
