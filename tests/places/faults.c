@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Tests the recovery of commands of which a program was skipped. Runs the unmodified C of the BPF
- * programs on a model with tasks that submit, interrupts and polls that complete, retries and
- * requeues, in random order. tests/places.rs runs it.
+ * Tests the recovery of commands of which a program was skipped. Runs the unmodified C on a model
+ * of tasks that submit, interrupts, polls, retries and requeues, in random order.
  *
  *   faults SEED STEPS MODE MASK SWITCHES EVERY
  *
@@ -15,7 +14,7 @@
  * Each command must leave one record, with its own points: the model stores the clock before and
  * after each point. Prints: commands completed, records, records without a latency, points of other
  * commands (and commands without exactly one record), points checked, requeues reported, requeues,
- * doorbells that are discarded as unsure. Rejected commands count nowhere.
+ * unsure doorbells. Rejected commands count nowhere.
  */
 #define WITH_KFUNC
 #define RECORDS
@@ -63,9 +62,6 @@ static struct truth truths[CPUS][1 << 16];
 
 static u64 completed, records, unmeasured, foreign, seen, said, requeued;
 static int draining, old_driver, seed_is_odd, idle, filters;
-
-#define READ  2
-#define WRITE 1 /* rejected by the filter */
 
 /* The record that a program is writing. */
 static union {
@@ -476,8 +472,7 @@ int main(int argc, char **argv)
 	filters = targ_any = targ_by_opcode = on >> 5 & 1;
 	targ_opcodes[0][0] = 1 << READ;
 	cfg_trace = ND_TRACE_PAIRS;
-	cfg_start_hook = cfg_mode != ND_MODE_TOTAL;
-	cfg_doorbell = cfg_mode != ND_MODE_TOTAL;
+	cfg_start_hook = cfg_doorbell = cfg_mode != ND_MODE_TOTAL;
 	cfg_end = cfg_mode == ND_MODE_FINE;
 	cfg_recover = on & 1;
 	old_driver = on >> 3 & 1;

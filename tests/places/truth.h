@@ -24,6 +24,10 @@ struct truth {
 	int rejected; /* by a filter */
 };
 
+/* Opcodes. A filter rejects the second. */
+#define READ  2
+#define WRITE 1
+
 enum place { AWAY, SET_UP, COPIED, AT_DEVICE };
 
 #endif
