@@ -53,9 +53,21 @@ pub enum Error {
         /// Names of the missing capabilities.
         missing: Vec<&'static str>,
     },
+    /// The kernel is too old; in words for the user.
+    #[error("{0}")]
+    Unsupported(String),
     /// No method to attach works on this kernel.
     #[error("{}", no_method(.0))]
     NoMethod(NoPlan),
+    /// No object has the programs of this run.
+    #[error(
+        "no build of the BPF programs can do this run{}",
+        .lacks.map_or_else(String::new, |lacks| format!(": {lacks}"))
+    )]
+    NoBuild {
+        /// What is missing for the builds with the settings of the run; `None` if there is none with them.
+        lacks: Option<&'static str>,
+    },
     /// The kernel refused one program after the other.
     #[error("this kernel refused {programs} programs one after the other; -v shows which, -vv why")]
     ProgramsRefused {
@@ -146,9 +158,11 @@ impl Error {
     pub const fn kind(&self) -> Kind {
         match self {
             Self::NotPermitted { .. } | Self::ObjectRefused { denied: true, .. } => Kind::Privilege,
-            Self::NoMethod(_) | Self::ProgramsRefused { .. } | Self::ObjectRefused { .. } => {
-                Kind::Kernel
-            }
+            Self::Unsupported(_)
+            | Self::NoMethod(_)
+            | Self::NoBuild { .. }
+            | Self::ProgramsRefused { .. }
+            | Self::ObjectRefused { .. } => Kind::Kernel,
             #[cfg(feature = "live")]
             Self::Btf(_) => Kind::Usage,
             Self::Cgroup { .. } => Kind::Usage,

@@ -129,6 +129,9 @@ fn announce(settings: &Settings, until: &str, session: &Session, controllers: &[
     if settings.attaching.verbose == 0 {
         return;
     }
+    for (point, why) in &plan.absent {
+        eprint_note(&format!("{}: nothing can wait here: {why}", point.name()));
+    }
     for point in &plan.points {
         for rejected in &point.rejected {
             let (name, method) = (point.name(), rejected.method.name());

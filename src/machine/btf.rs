@@ -332,6 +332,13 @@ impl Btf {
         self.find(name, kind::FUNC).is_some()
     }
 
+    /// The number of arguments of a function; `None` if it is not described.
+    pub fn function_arguments(&self, name: &str) -> Option<usize> {
+        let function = self.find(name, kind::FUNC)?;
+        let proto = self.record(self.record(function)?.size_or_type)?;
+        (proto.kind() == kind::FUNC_PROTO).then(|| count_of(proto.info))
+    }
+
     /// The number of arguments of a tracepoint; `None` if it is not described.
     pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
         let typedef = self.find(&typedef_of(name), kind::TYPEDEF)?;

@@ -265,12 +265,6 @@ impl System {
         Some(Untrusted::from(name))
     }
 
-    /// Whether the types of device mapper are described: it is built in, or its module has BTF.
-    pub fn describes_device_mapper(&self) -> bool {
-        let is_module = self.path("sys/module/dm_mod/initstate").exists();
-        !is_module || self.path("sys/kernel/btf/dm_mod").exists()
-    }
-
     /// The names of all NVMe disks.
     fn disks(&self) -> Vec<String> {
         let mut names = names_in(&self.path("sys/class/block"));

@@ -237,9 +237,4 @@ fn device_mapper_on_an_nvme_disk_is_found_and_described_or_not() {
         put(&root, &format!("sys/devices/{at}/slaves/{slave}/x"), "");
     }
     assert_eq!(system.mapped_device().unwrap().raw(), "vg-root");
-    assert!(system.describes_device_mapper(), "built in");
-    put(&root, "sys/module/dm_mod/initstate", "live\n");
-    assert!(!system.describes_device_mapper());
-    put(&root, "sys/kernel/btf/dm_mod", "");
-    assert!(system.describes_device_mapper());
 }

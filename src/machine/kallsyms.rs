@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::System;
 use super::Unreadable;
 use super::names::Wanted;
+use super::names::any_line;
 use super::names::each_line;
 
 /// What /proc/kallsyms contains of the wanted names.
@@ -95,6 +96,16 @@ impl System {
         Ok(found)
     }
 
+    /// Whether the kernel lists its variables among its symbols (CONFIG_KALLSYMS_ALL), so that programs can
+    /// read them: every kernel has `kstat`. Names are listed also where addresses are hidden. True if the list
+    /// cannot be read.
+    pub fn lists_variables(&self) -> bool {
+        let is_one = |line: &[u8]| {
+            fields(line).is_some_and(|symbol| !symbol.is_text() && symbol.name == b"kstat")
+        };
+        any_line(&self.path("proc/kallsyms"), is_one).unwrap_or(true)
+    }
+
     /// The addresses of symbols of any kind, in the order of `names`. `None`: not listed, or the
     /// kernel hides addresses.
     ///
@@ -177,6 +188,24 @@ ffffffffc09f0000 t nvme_setup_cmd\t[nvme_core]
         assert_eq!(hidden.functions.len(), 1);
         // data symbols do not count: the per-cpu base may be zero without kptr_restrict
         assert!(!symbols("ffffffff81000000 D _data\n").addresses);
+    }
+
+    #[test]
+    fn a_kernel_that_lists_code_alone_hides_its_variables() {
+        let lists = |text: &str| {
+            let root = TempDir::new().unwrap();
+            put(&root, "proc/kallsyms", text);
+            System::at(root.path()).lists_variables()
+        };
+        assert!(!lists(SYMBOLS));
+        assert!(lists(&format!("{SYMBOLS}0000000000000000 A kstat\n")));
+        assert!(lists(
+            "0000000000031700 D kstat\nffffffff81000000 T startup_64\n"
+        ));
+        assert!(!lists(
+            "ffffffff81000000 t kstat\nffffffff82000000 D kstat_cpu\n"
+        ));
+        assert!(System::at("/nonexistent").lists_variables());
     }
 
     #[test]

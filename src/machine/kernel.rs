@@ -25,6 +25,7 @@ use crate::probe::catalog::Hook;
 use crate::probe::facts::KernelFacts;
 use crate::probe::facts::Lockdown;
 use crate::probe::facts::Preemption;
+use crate::probe::mechanism::MECHANISMS;
 
 /// How much to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,13 +73,14 @@ impl System {
             nvme_core_types: types.core.clone(),
             nvme_pci_types: types.pci.clone(),
             other_types: types.others.clone(),
+            built_in: self.built_in(),
             may_use_module_btf,
             lockdown: self.lockdown_level(),
             no_kprobes: self.no_kprobes(),
             no_trampolines: self.no_trampolines(),
             ..KernelFacts::default()
         };
-        // f4b9e6c90c57 (5.14) removed nvme_setup_cmd's third argument; no type shows it
+        // f4b9e6c90c57 (5.14) removed the third argument; if there is BTF, a type shows it (see describe())
         facts.command_is_argument = !facts.is_at_least(5, 14);
         facts.kprobes_are_exceptions = self.is_arm64();
         // if there is BTF, a type shows it (see describe())
@@ -121,6 +123,17 @@ impl System {
             Some("integrity") => Lockdown::Integrity,
             _ => Lockdown::None,
         }
+    }
+
+    /// The parts of the driver that are built in: sysfs has their parameters, but not the state of a module.
+    fn built_in(&self) -> BTreeSet<Home> {
+        let is_built_in = |home: &Home| {
+            home.module().is_some_and(|module| {
+                let at = self.path("sys/module").join(module);
+                at.exists() && !at.join("initstate").exists()
+            })
+        };
+        Home::ALL.into_iter().filter(is_built_in).collect()
     }
 
     /// Whether the driver's interrupt handlers run in threads.
@@ -205,9 +218,19 @@ fn lacks_generation(btf: &Btf) -> bool {
     has("cmd") && !has("genctr")
 }
 
-/// Whether functions of this kernel take trampolines: 2aa6ac03516d (6.4) gave arm64 the function.
-fn takes_trampolines(image: &Btf) -> bool {
-    image.has_function("register_ftrace_direct")
+/// Why functions of this kernel cannot have trampolines; `None` if they can. They are called by ftrace, by
+/// this function. arm64 has it from 6.4 on (2aa6ac03516d).
+fn no_direct_calls(image: &Btf) -> Option<String> {
+    (!image.has_function("register_ftrace_direct")).then(|| {
+        "this kernel has no trampolines for functions (CONFIG_FUNCTION_TRACER and \
+         CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS; arm64 from 6.4 on)"
+            .into()
+    })
+}
+
+/// The structs that show what bios can wait for.
+fn structs_of_mechanisms() -> impl Iterator<Item = &'static str> {
+    MECHANISMS.iter().flat_map(|m| m.structs).copied()
 }
 
 /// What is looked up in the kernel's BTF.
@@ -217,6 +240,7 @@ fn wanted() -> Wanted<'static> {
         tracepoints: vec!["block_rq_issue"],
         structures: vec!["bpf_link_info", "tp_transition_snapshot"],
     };
+    wanted.structures.extend(structs_of_mechanisms());
     wanted.structures.extend(IDS.map(|(_, name)| name));
     let driver = BLOCK.iter().chain(&CORE).chain(&PCI);
     wanted.structures.extend(driver.map(|(name, _)| name));
@@ -255,12 +279,17 @@ fn describe(kernel: &KernelBtf, facts: &mut KernelFacts) {
             functions.insert(name.to_owned());
         }
     }
+    let described = structs_of_mechanisms().filter(|name| image.id_of_struct(name).is_some());
+    facts.structs = described.map(str::to_owned).collect();
     facts.functions = functions;
     facts.tracepoints = tracepoints;
-    if facts.kprobes_are_exceptions && !takes_trampolines(image) && facts.no_trampolines.is_none() {
-        let why = "arm64 has no trampolines for functions before 6.4, or without \
-                   CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS";
-        facts.no_trampolines = Some(why.into());
+    facts.no_trampolines = facts
+        .no_trampolines
+        .take()
+        .or_else(|| no_direct_calls(image));
+    let core = kernel.of(Home::NvmeCore).unwrap_or(image);
+    if let Some(arguments) = core.function_arguments("nvme_setup_cmd") {
+        facts.command_is_argument = arguments > 2;
     }
     facts.rdonly_cast = image.has_function("bpf_rdonly_cast");
     // a54895fa057c (5.11) removed the queue argument
@@ -276,6 +305,7 @@ fn describe(kernel: &KernelBtf, facts: &mut KernelFacts) {
 mod tests {
     use super::super::tests::put;
     use super::*;
+    use std::rc::Rc;
     use tempfile::TempDir;
 
     #[test]
@@ -290,8 +320,8 @@ mod tests {
         assert_eq!(system.lockdown_level(), Lockdown::Integrity);
     }
 
-    /// BTF of one structure, whose fields are pointers to void.
-    fn btf_of(name: &str, fields: &[&str]) -> Vec<u8> {
+    /// BTF of one structure, whose fields are pointers to void, and of functions with this number of arguments.
+    fn btf_with(name: &str, fields: &[&str], functions: &[(&str, u32)]) -> Vec<u8> {
         let (mut strings, mut types) = (vec![0], vec![]);
         let mut offset_of = |text: &str| {
             let at = u32::try_from(strings.len()).unwrap();
@@ -305,11 +335,69 @@ mod tests {
         for (field, at) in fields.iter().zip((0..).step_by(64)) {
             types.extend([offset_of(field), 1, at]);
         }
+        // types 3 and 4, and so on: a prototype (kind 13) and its function (kind 12)
+        for ((name, count), proto) in functions.iter().zip((3..).step_by(2)) {
+            types.extend([0, 13 << 24 | count, 1]);
+            types.extend((0..*count).flat_map(|_| [0, 1]));
+            types.extend([offset_of(name), 12 << 24, proto]);
+        }
         let size = u32::try_from(4 * types.len()).unwrap();
         let length = u32::try_from(strings.len()).unwrap();
         let header = [0x0001_eb9f, 24, 0, size, size, length];
         let words = header.iter().chain(&types);
         words.flat_map(|w| w.to_ne_bytes()).chain(strings).collect()
+    }
+
+    fn btf_of(name: &str, fields: &[&str]) -> Vec<u8> {
+        btf_with(name, fields, &[])
+    }
+
+    /// What the BTF of a kernel image shows.
+    fn described(name: &str, functions: &[(&str, u32)]) -> KernelFacts {
+        let image = Btf::parse(&btf_with(name, &[], functions)).unwrap();
+        let kernel = KernelBtf {
+            modules: BTreeMap::new(),
+            vmlinux: Some(Rc::new(image)),
+            file: None,
+        };
+        let mut facts = KernelFacts {
+            command_is_argument: true, // by its version
+            ..KernelFacts::default()
+        };
+        describe(&kernel, &mut facts);
+        facts
+    }
+
+    #[test]
+    fn a_kernel_without_direct_calls_has_no_trampolines_for_functions() {
+        let why = described("request", &[]).no_trampolines.unwrap();
+        assert!(why.contains("FUNCTION_TRACER"), "{why}");
+        let has = described("request", &[("register_ftrace_direct", 2)]);
+        assert_eq!(has.no_trampolines, None);
+    }
+
+    #[test]
+    fn a_struct_shows_what_bios_can_wait_for() {
+        assert_eq!(described("ioc_gq", &[]).structs, ["ioc_gq".into()].into());
+        assert!(described("request", &[]).structs.is_empty());
+    }
+
+    #[test]
+    fn the_arguments_of_the_set_up_decide_and_not_the_version() {
+        let third = |functions| described("request", functions).command_is_argument;
+        assert!(third(&[("nvme_setup_cmd", 3)]));
+        assert!(!third(&[("nvme_setup_cmd", 2)]), "5.10 with a backport");
+        assert!(third(&[]), "5.10, as its version says");
+    }
+
+    #[test]
+    fn a_driver_without_the_state_of_a_module_is_built_in() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        assert!(system.built_in().is_empty());
+        put(&root, "sys/module/nvme/parameters/poll_queues", "0\n");
+        put(&root, "sys/module/nvme_core/initstate", "live\n");
+        assert_eq!(system.built_in(), [Home::NvmePci].into());
     }
 
     #[test]

@@ -37,13 +37,24 @@ pub(super) fn module(text: &[u8]) -> Option<String> {
 
 /// Calls `each` with every line of a file, without its end.
 pub(super) fn each_line(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    any_line(path, |line| {
+        each(line);
+        false
+    })?;
+    Ok(())
+}
+
+/// Whether a line of a file, without its end, is wanted. Reads up to the first that is.
+pub(super) fn any_line(path: &Path, mut wanted: impl FnMut(&[u8]) -> bool) -> io::Result<bool> {
     let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
     let mut line = Vec::new();
     while file.read_until(b'\n', &mut line)? > 0 {
-        each(line.trim_ascii_end());
+        if wanted(line.trim_ascii_end()) {
+            return Ok(true);
+        }
         line.clear();
     }
-    Ok(())
+    Ok(false)
 }
 
 #[cfg(test)]

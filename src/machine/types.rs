@@ -162,7 +162,24 @@ pub enum Difference {
 
 /// BTF for libbpf to use instead of the kernel's. It is a file in memory, which exists as long as
 /// this value.
-pub struct CustomBtf(File);
+pub struct CustomBtf {
+    file: File,
+    /// It has the types by which submitters are found through device mapper.
+    pub follows_device_mapper: bool,
+}
+
+/// Whether a struct of device mapper is as the programs know it (drivers/md/dm-core.h): bd4a6dd241ae (5.18) put
+/// flags behind a magic number of 16 bits, and gave it another value. RHEL 9 has that in 5.14.
+fn has_short_magic(of: &Structure) -> bool {
+    let member = |name| of.members.get(name).copied();
+    member("magic").is_some_and(|magic| member("flags") == Some(magic + 2))
+}
+
+/// Whether the types show how to get from the bio of a disk to that of device mapper above it.
+fn follows_device_mapper(btf: &Btf) -> bool {
+    let mut structs = ["dm_io", "dm_target_io"].into_iter();
+    structs.all(|name| btf.structure(name).is_some_and(|s| has_short_magic(&s)))
+}
 
 impl CustomBtf {
     fn new(bytes: &[u8]) -> Result<Self, BtfError> {
@@ -174,12 +191,15 @@ impl CustomBtf {
             file.write_all(bytes)?;
             Ok(file)
         };
-        file().map(Self).map_err(BtfError::NoMemoryFile)
+        Ok(Self {
+            file: file().map_err(BtfError::NoMemoryFile)?,
+            follows_device_mapper: Btf::parse(bytes).is_some_and(|b| follows_device_mapper(&b)),
+        })
     }
 
     /// The path under which libbpf opens it.
     pub fn path(&self) -> PathBuf {
-        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+        format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
     }
 }
 
@@ -451,5 +471,21 @@ mod tests {
         let system = System::at(root.path());
         assert_eq!(system.build_id("nvme_core").as_deref(), Some("ab01ff"));
         assert_eq!(system.build_id("nvme"), None);
+    }
+
+    #[test]
+    fn the_types_of_device_mapper_decide_and_not_the_version() {
+        let of = |members: &[(&str, u32)]| {
+            let members = members.iter().map(|(name, at)| ((*name).to_owned(), *at));
+            has_short_magic(&Structure {
+                size: 64,
+                members: members.collect(),
+            })
+        };
+        assert!(of(&[("magic", 0), ("flags", 2), ("lock", 4)]));
+        // 5.10 and 5.15
+        assert!(!of(&[("magic", 0), ("io", 8)]));
+        assert!(!of(&[("magic", 0), ("flags", 4)]));
+        assert!(!of(&[("flags", 2)]));
     }
 }

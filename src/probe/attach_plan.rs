@@ -75,6 +75,8 @@ pub struct AttachPlan {
     pub pairing: Pairing,
     /// The points of the stage set, requeues, and the other events of a trace.
     pub points: Vec<PointPlan>,
+    /// Points of the stage set at which nothing can wait on this kernel, and why.
+    pub absent: Vec<(Point, Reason)>,
     /// The source of start times.
     pub start: StartSource,
     /// The kernel counts the missed runs of kprobe and tracepoint programs.
@@ -142,6 +144,23 @@ impl AttachPlan {
     /// Whether this role will be observed.
     pub fn has_role(&self, role: Role) -> bool {
         self.of(role).is_some_and(|p| p.method.is_some())
+    }
+
+    /// The waits before the request whose length is known: they are observed, or nothing can wait there. A wait
+    /// without a known end is in one part with those that follow.
+    pub fn known_waits(&self) -> impl Iterator<Item = Point> {
+        let lacking = self.points.iter().filter(|p| p.method.is_none());
+        let lacking = lacking.filter_map(PointPlan::point);
+        let lacking = lacking
+            .filter(|p| *p > Point::Bio && *p < Point::Start)
+            .max();
+        let is_absent = move |point| {
+            let mut absent = self.absent.iter();
+            let is_absent = point > Point::Bio && absent.any(|(p, _)| *p == point);
+            is_absent && lacking.is_none_or(|lacking| lacking < point)
+        };
+        let before = Point::ALL.into_iter().filter(|p| *p < Point::Start);
+        before.filter(move |&p| self.has(Point::Bio) && (self.has(p) || is_absent(p)))
     }
 
     /// The method that observes a point.

@@ -109,12 +109,18 @@ pub struct KernelFacts {
     /// Where the types of other drivers come from; a driver whose types are not known is left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub other_types: BTreeMap<Home, TypeSource>,
+    /// The parts of the driver that are built into the kernel image.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub built_in: BTreeSet<Home>,
     /// This process may look up the BTF of modules (CAP_SYS_ADMIN).
     pub may_use_module_btf: bool,
     /// Functions of the catalog that the kernel's BTF describes.
     pub functions: BTreeSet<String>,
     /// Tracepoints of the catalog that the kernel's BTF describes.
     pub tracepoints: BTreeSet<String>,
+    /// Structs of [`MECHANISMS`](super::mechanism::MECHANISMS) that the kernel's BTF describes.
+    #[serde(default)]
+    pub structs: BTreeSet<String>,
     /// Functions of the catalog, and compiler clones of them, that ftrace can hook; `None` if this
     /// list was not read.
     pub traceable: Option<BTreeSet<String>>,
@@ -191,17 +197,12 @@ impl KernelFacts {
         self.preemptible_tracepoints && self.preemption >= Preemption::Full
     }
 
-    /// Whether this kernel can have the point. False: `zone`, if no write waits for its zone before it has a
-    /// request (before 6.10 they wait in the scheduler), and a point of another transport than PCIe whose driver's
-    /// types are not known.
+    /// Whether this kernel can have the point. False: a point of another transport than PCIe whose driver's types are
+    /// not known.
     pub fn has_point(&self, point: Point) -> bool {
         let is_known = |home| self.types_of(home).is_none_or(TypeSource::is_known);
         let mut hooks = CATALOG.iter().filter(|h| h.role.point() == Some(point));
-        match point {
-            Point::Zone => self.functions.contains("blk_zone_plug_bio"),
-            _ if Transport::usual(point) == point => true,
-            _ => hooks.any(|h| is_known(h.target.home())),
-        }
+        Transport::usual(point) == point || hooks.any(|h| is_known(h.target.home()))
     }
 
     /// The name of the kernel's BTF that describes `home`: a module's, or `vmlinux`.
@@ -240,6 +241,20 @@ impl KernelFacts {
     /// new. Kernels with the guard as a backport (RHEL 9) only pay for additions that need not be atomic.
     pub fn programs_nest(&self) -> bool {
         self.version().is_some_and(|v| v < (6, 1))
+    }
+
+    /// Why nothing can be traced on this kernel, whatever it offers. A release that cannot be parsed counts as
+    /// new.
+    pub fn unsupported(&self) -> Option<String> {
+        let is_old = self.version().is_some_and(|version| version < (5, 10));
+        is_old.then(|| {
+            format!(
+                "Linux {} is not supported: nvme-deep needs 5.10 or later, for BPF ring buffers (5.8) and for \
+                 tracing programs that user space can run (5.10); older kernels with backports (RHEL 8) were \
+                 never tested",
+                self.release
+            )
+        })
     }
 
     /// Whether the kernel can unwind a stack on which return probes have put their trampoline:
@@ -314,6 +329,28 @@ mod tests {
         };
         assert!(nest("5.10.0-46-amd64") && nest("5.15.0-105-generic") && nest("6.0.19"));
         assert!(!nest("6.1.0-50-amd64") && !nest("6.12.107+deb13-amd64") && !nest("7.0.1"));
+    }
+
+    #[test]
+    fn kernels_before_5_10_are_not_supported() {
+        let why = |release: &str| {
+            let facts = KernelFacts {
+                release: release.into(),
+                ..KernelFacts::default()
+            };
+            facts.unsupported()
+        };
+        let text = why("4.18.0-553.el8_10.x86_64").unwrap();
+        assert!(
+            text.starts_with(
+                "Linux 4.18.0-553.el8_10.x86_64 is not supported: nvme-deep needs 5.10"
+            )
+        );
+        assert!(why("5.9.16").is_some());
+        assert_eq!(
+            ["5.10.0-46-amd64", "6.1.0", "?"].map(why),
+            [None, None, None]
+        );
     }
 
     #[test]

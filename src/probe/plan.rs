@@ -50,17 +50,19 @@ pub struct Policy {
 }
 
 /// Whether each command must be observed at its CQE, because its set-up and its completion may both
-/// be skipped: programs at tracepoints may be preempted, and polling tasks complete commands. The
-/// program at the CQE is never preempted, because nvme_poll() holds a spin lock there, and
-/// nvme_irq() is an interrupt handler. (On PREEMPT_RT neither is true; completions are hooked by
-/// kprobes there.)
+/// be skipped: programs at tracepoints may be preempted, and tasks complete commands, those that poll
+/// or the threads of interrupts. With polling, the program at the CQE is never preempted, because
+/// nvme_poll() holds a spin lock there, and nvme_irq() is an interrupt handler. As a thread,
+/// nvme_irq() can be preempted there: a command of which all three programs were skipped is among the
+/// misses of its set-up, which nothing has shown ([`AttachPlan::unrecovered`]). (On PREEMPT_RT
+/// completions are hooked by kprobes.)
 fn needs_witness(facts: &KernelFacts) -> bool {
-    facts.tracepoints_skip() && facts.preemption != Preemption::RealTime && facts.polled
+    let in_tasks = facts.polled || facts.threaded_interrupts;
+    facts.tracepoints_skip() && facts.preemption != Preemption::RealTime && in_tasks
 }
 
-/// Whether the second instance of this hook is needed: an interrupt can come while a polling task
-/// runs the program at the CQE, but only one. The second instance observes the commands of that
-/// interrupt.
+/// Whether the second instance of this hook is needed: an interrupt, or the thread of another one, can
+/// come while a task runs the program at the CQE. The second instance observes its commands.
 fn needs_second(hook: &Hook, facts: &KernelFacts) -> bool {
     needs_witness(facts) && hook.role == Role::Point(Point::Cqe)
 }
@@ -188,10 +190,12 @@ impl Planner<'_> {
         starved.then_some(Reason::Starved)
     }
 
-    /// Whether the candidate is one for this stage set.
-    fn is_for(&self, candidate: &Candidate) -> bool {
+    /// Whether the candidate is one for this run: some are only for the waits of bios, if these are observed.
+    fn is_for(&self, candidate: &Candidate, so_far: &[PointPlan]) -> bool {
         let of_waits = |program: &&str| STARTS_OF_WAITS.contains(program);
-        self.stage_set == StageSet::Full || !candidate.programs.iter().any(of_waits)
+        let is_bio = |p: &PointPlan| p.point() == Some(Point::Bio) && p.method.is_some();
+        let has_bios = self.stage_set == StageSet::Full && so_far.iter().any(is_bio);
+        has_bios || !candidate.programs.iter().any(of_waits)
     }
 
     fn decide(
@@ -203,7 +207,7 @@ impl Planner<'_> {
     ) -> PointPlan {
         let mut rejected = Vec::new();
         for candidate in candidates.iter().filter(|c| c.role == role) {
-            if !allowed(candidate.method) || !self.is_for(candidate) {
+            if !allowed(candidate.method) || !self.is_for(candidate, so_far) {
                 continue;
             }
             match self.take(candidate, so_far) {
@@ -222,12 +226,37 @@ impl Planner<'_> {
                 Err(rejection) => rejected.push(rejection),
             }
         }
+        // (see explain_tag_pairing() for classic tracepoints)
+        let only = self
+            .policy
+            .only
+            .filter(|m| allowed(*m) && *m != Method::Tracepoint);
+        if let (true, Some(method)) = (rejected.is_empty(), only) {
+            rejected.push(Rejection {
+                method,
+                hook: role.name().to_owned(),
+                why: Reason::NoHook,
+                tried: false,
+            });
+        }
         PointPlan {
             role,
             method: None,
             hooks: Vec::new(),
             rejected,
         }
+    }
+
+    /// The points of the stage set at which nothing can wait on this kernel.
+    fn absent(&self) -> Vec<(Point, Reason)> {
+        let lacks = |point| {
+            let mechanism = self.facts.lacks_mechanism(point)?;
+            Some((point, Reason::NoMechanism(mechanism.name)))
+        };
+        let wanted = Point::ALL
+            .into_iter()
+            .filter(|p| self.stage_set.has_point(*p));
+        wanted.filter_map(lacks).collect()
     }
 
     fn points(&self, pairing: Pairing) -> Vec<PointPlan> {
@@ -239,11 +268,11 @@ impl Planner<'_> {
         let mut points: Vec<PointPlan> = Vec::new();
         let witness = needs_witness(self.facts) && !by_tag;
         let wanted = |p: &Point| self.stage_set.has_point(*p) || *p == Point::Cqe && witness;
-        for point in Point::ALL.into_iter().filter(wanted) {
+        let there =
+            |p: &Point| self.facts.has_point(*p) && self.facts.lacks_mechanism(*p).is_none();
+        for point in Point::ALL.into_iter().filter(wanted).filter(there) {
             let decided = self.decide(Role::Point(point), &CANDIDATES, &points, allowed);
-            if self.facts.has_point(point) {
-                points.push(decided);
-            }
+            points.push(decided);
         }
         let besides = iter::once(Role::Requeue).chain(self.events.iter().copied());
         for role in besides {
@@ -297,6 +326,7 @@ pub fn plan_with(
             stage_set,
             pairing,
             points,
+            absent: planner.absent(),
             start: StartSource::None,
             misses_counted: facts.misses_counted,
             recovers: pairing == Pairing::Request && facts.recovers,
@@ -314,8 +344,10 @@ pub fn plan_with(
         }
         return Ok(plan);
     }
+    // a pairing for which the only method has no hooks rejects nothing
     let point = failed
-        .first()
+        .iter()
+        .find(|p| !p.rejected.is_empty())
         .and_then(PointPlan::point)
         .unwrap_or(Point::SetupOut);
     let rejected = failed
@@ -405,3 +437,7 @@ fn explain_tag_pairing(plan: &mut AttachPlan, failed: &[PointPlan]) {
 #[cfg(test)]
 #[path = "plan_tests.rs"]
 pub(crate) mod tests;
+
+#[cfg(test)]
+#[path = "waits_tests.rs"]
+mod waits_tests;

@@ -2,8 +2,10 @@
 //! The planner with made-up kernels. tests/plan.rs has the facts of real ones.
 
 use super::super::catalog::AttachKind;
+use super::super::catalog::Home;
 use super::super::facts::Lockdown;
 use super::super::facts::TypeSource;
+use super::super::mechanism::MECHANISMS;
 use super::plan as planned;
 use super::*;
 
@@ -21,6 +23,8 @@ pub fn everything() -> KernelFacts {
         events: Some(BTreeMap::new()),
         ..KernelFacts::default()
     };
+    let structs = MECHANISMS.iter().flat_map(|m| m.structs);
+    facts.structs = structs.map(|name| (*name).to_owned()).collect();
     for hook in &CATALOG {
         let target = hook.target.name().to_owned();
         match hook.kind {
@@ -57,11 +61,11 @@ fn without_module_btf() -> KernelFacts {
     facts
 }
 
-fn programs(plan: &AttachPlan) -> Vec<&'static str> {
+pub fn programs(plan: &AttachPlan) -> Vec<&'static str> {
     plan.hooks().iter().map(|&h| CATALOG[h].program).collect()
 }
 
-fn auto(stage_set: StageSet, facts: &KernelFacts) -> AttachPlan {
+pub fn auto(stage_set: StageSet, facts: &KernelFacts) -> AttachPlan {
     planned(stage_set, facts, &Policy::default()).unwrap()
 }
 
@@ -120,6 +124,17 @@ fn without_the_pci_driver_there_is_no_doorbell_and_a_reason() {
             .to_string()
             .contains("nvme is not loaded")
     );
+}
+
+#[test]
+fn of_a_driver_that_is_built_in_nobody_says_that_it_is_not_loaded() {
+    let mut facts = everything();
+    facts.built_in = [Home::NvmePci].into();
+    facts.nvme_pci_types = TypeSource::None;
+    let plan = auto(StageSet::Fine, &facts);
+    let doorbell = plan.point(Point::Doorbell).unwrap();
+    let why = doorbell.rejected[0].why.to_string();
+    assert!(why.starts_with("nvme is built in, and"), "{why}");
 }
 
 #[test]
@@ -271,6 +286,16 @@ fn a_family_that_is_insisted_on_is_the_only_one() {
 }
 
 #[test]
+fn an_insisted_on_tracepoint_that_is_missing_is_named() {
+    let mut facts = everything();
+    let events = facts.events.as_mut().unwrap();
+    events.remove("nvme/nvme_complete_rq");
+    let error = planned(StageSet::Total, &facts, &only(Method::Tracepoint)).unwrap_err();
+    assert_eq!(error.point, Point::Complete);
+    assert!(error.reasons().contains("nvme_complete_rq"), "{error:?}");
+}
+
+#[test]
 fn lockdown_leaves_what_reads_without_a_helper() {
     let mut facts = everything();
     facts.lockdown = Lockdown::Confidentiality;
@@ -354,6 +379,10 @@ fn where_set_ups_and_completions_may_be_skipped_each_command_is_seen_at_its_cqe(
     // without polled queues, interrupts complete all commands, and these are never preempted
     facts.polled = false;
     assert!(!sees_cqe(&facts) && seconds(&auto(StageSet::Fine, &facts)).is_empty());
+    // unless they are threads
+    facts.threaded_interrupts = true;
+    assert!(sees_cqe(&facts));
+    assert_eq!(seconds(&auto(StageSet::Total, &facts)), ["cqe_second"]);
 }
 
 #[test]
@@ -395,96 +424,4 @@ fn return_probes_are_left_out_where_they_would_cut_stacks_short() {
     assert_eq!(doorbell(&facts), Some(Method::Kprobe));
     facts.release = "5.10.0-46-amd64".into();
     assert_eq!(doorbell(&facts), None);
-}
-
-/// The points before the request that a plan observes.
-fn before(plan: &AttachPlan) -> Vec<&'static str> {
-    let own = plan.points.iter().filter(|p| p.method.is_some());
-    let points = own.filter_map(PointPlan::point);
-    points
-        .filter(|p| *p < Point::Start)
-        .map(Point::name)
-        .collect()
-}
-
-/// All points before the request.
-const BEFORE: [&str; 7] = [
-    "bio_submit",
-    "bio_queue",
-    "freeze",
-    "zone",
-    "iocost",
-    "wbt",
-    "tag",
-];
-
-#[test]
-fn a_kernel_without_zone_plugs_has_no_point_for_them() {
-    let mut facts = everything();
-    facts.functions.remove("blk_zone_plug_bio");
-    let plan = auto(StageSet::Full, &facts);
-    assert!(plan.point(Point::Zone).is_none());
-    assert_eq!(before(&plan), [&BEFORE[..3], &BEFORE[4..]].concat());
-}
-
-#[test]
-fn the_points_before_the_request_are_those_that_can_be_told_apart() {
-    let plan = auto(StageSet::Full, &everything());
-    assert_eq!(before(&plan), BEFORE);
-    assert_eq!(plan.span(), (Point::Submit, Point::End));
-    // which `--context` needs no other hooks for
-    let with = |stage_set| {
-        plan_with(stage_set, &Role::CONTEXT, &everything(), &Policy::default()).unwrap()
-    };
-    assert!(with(StageSet::Fine).has_role(Role::TagWait));
-    let full = with(StageSet::Full);
-    assert!(!full.has_role(Role::TagWait) && full.has_role(Role::Split));
-    // without limits of cgroups
-    let mut facts = everything();
-    facts.functions.remove("__blk_throtl_bio");
-    facts.functions.remove("blk_throtl_bio");
-    assert_eq!(before(&auto(StageSet::Full, &facts)), BEFORE[1..]);
-    // 5.10
-    let mut facts = everything();
-    for name in ["__blk_throtl_bio", "__bio_queue_enter"] {
-        facts.functions.remove(name);
-    }
-    facts.tracepoints.remove("block_rq_tag_wait");
-    let plan = auto(StageSet::Full, &facts);
-    assert_eq!(before(&plan), BEFORE);
-    let freeze = plan.point(Point::Freeze).unwrap();
-    assert_eq!(freeze.rejected, [], "the method is the best one");
-    for program in ["limits_out_fexit", "enter_out_fexit", "tag_fexit"] {
-        assert!(
-            plan.hooks().contains(&number_of(program).unwrap()),
-            "{program}"
-        );
-    }
-    // the wait in wbt has no begin, so those before it have no end
-    let mut facts = everything();
-    facts.functions.remove("rq_qos_wait");
-    let plan = auto(StageSet::Full, &facts);
-    assert_eq!(before(&plan), ["bio_submit", "bio_queue", "tag"]);
-    let joined = &plan.point(Point::Freeze).unwrap().rejected;
-    assert!(joined.iter().any(|r| r.why == Reason::Joined), "{joined:?}");
-    // kernels before 6.5: other stage sets have the request's own time
-    let mut facts = everything();
-    facts.tracepoints.remove("block_io_start");
-    for (start, source) in [
-        ("start_fentry", StartSource::Hook),
-        ("start_bio_btf", StartSource::Bio),
-    ] {
-        let plan = auto(StageSet::Full, &facts);
-        assert_eq!(before(&plan), BEFORE);
-        let hooks = &plan.point(Point::Start).unwrap().hooks;
-        assert_eq!(hooks, &[number_of(start).unwrap()]);
-        assert_eq!(plan.start, source);
-        let fine = auto(StageSet::Fine, &facts);
-        assert_eq!(fine.start, StartSource::Field);
-        facts.functions.remove("blk_account_io_start");
-    }
-    facts.tracepoints.remove("block_getrq");
-    let plan = auto(StageSet::Full, &facts);
-    assert!(before(&plan).is_empty() && plan.start == StartSource::Field);
-    assert_eq!(plan.span(), (Point::Start, Point::End));
 }

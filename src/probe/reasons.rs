@@ -29,6 +29,8 @@ pub enum Reason {
         /// Its types are known from elsewhere, so it is loaded.
         loaded: bool,
     },
+    /// The driver is built in, and the kernel's BTF does not describe it.
+    NoBuiltInTypes(&'static str),
     /// The kernel shows the BTF of modules to CAP_SYS_ADMIN only.
     ModuleBtfHidden,
     /// No BTF describes nvme_core's types.
@@ -71,10 +73,14 @@ pub enum Reason {
     Starved,
     /// A kprobe is an exception on this architecture.
     Exception,
+    /// The only method that the user permits has no hook for it.
+    NoHook,
     /// There is no classic tracepoint for it.
     NoClassic,
     /// Classic tracepoints do not identify the command.
     Unidentified,
+    /// The kernel is built without what could make a bio wait.
+    NoMechanism(&'static str),
     /// The bio of a request is found when the request is allocated.
     NoStart,
     /// A wait after it is not observed, so both are in one part.
@@ -101,6 +107,12 @@ impl fmt::Display for Reason {
                     "{module} {loaded}has no BTF of its own (CONFIG_DEBUG_INFO_BTF_MODULES, 5.11)"
                 );
             }
+            Self::NoBuiltInTypes(module) => {
+                return write!(
+                    f,
+                    "{module} is built in, and the kernel's BTF does not describe its types"
+                );
+            }
             Self::NoTracepoint(name) => return write!(f, "this kernel has no tracepoint {name}"),
             Self::NoEvent(name) => {
                 return write!(
@@ -109,6 +121,7 @@ impl fmt::Display for Reason {
                 );
             }
             Self::NoFunction(name) => return write!(f, "this kernel has no function {name}"),
+            Self::NoMechanism(name) => return write!(f, "this kernel has no {name}"),
             Self::Inlined(clone) => return write!(f, "inlined: only {clone} exists"),
             Self::Notrace(name) => return write!(f, "ftrace can't hook {name} (notrace)"),
             Self::Setting(text) | Self::Refused(text) => text,
@@ -127,7 +140,9 @@ impl Reason {
     /// Reasons without parameters.
     const fn phrase(&self) -> &'static str {
         match self {
-            Self::NoKernelBtf => "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)",
+            Self::NoKernelBtf => {
+                "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF), or none that this version can read"
+            }
             Self::ModuleBtfHidden => {
                 "the kernel lets only CAP_SYS_ADMIN look up the BTF of modules"
             }
@@ -163,6 +178,7 @@ impl Reason {
                 "on arm64 a kprobe is an exception, whose time would be in the stages (--attach kprobe uses \
                  it)"
             }
+            Self::NoHook => "this method has no hook for it",
             Self::NoClassic => "there is no classic tracepoint for it",
             Self::NoStart => {
                 "the allocation of requests is not observed (block_io_start; before 6.5 blk_account_io_start, or block_getrq)"
@@ -179,6 +195,9 @@ fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     let (types, module) = facts
         .types_of(hook.target.home())
         .zip(hook.target.home().module())?;
+    if !types.is_the_kernels() && facts.built_in.contains(&hook.target.home()) {
+        return Some(Reason::NoBuiltInTypes(module));
+    }
     if !types.is_the_kernels() {
         let loaded = types.is_known();
         return Some(Reason::NoModuleBtf { module, loaded });

@@ -37,10 +37,6 @@ use crate::session::settings::Who;
 /// Maximum number of attempts; each refusal of a program takes one.
 const ATTEMPTS: usize = 16;
 
-/// What the kernel says of a program that uses its data where it lists no data among its symbols: arm64
-/// before 6.12 in Debian (CONFIG_KALLSYMS_ALL). Its BTF describes them nevertheless.
-const NO_ADDRESS: &str = "failed to find the address for kernel symbol";
-
 /// How much of the kernel's data this choice requires.
 const fn look_for(only: Option<Method>) -> Look {
     match only {
@@ -64,7 +60,7 @@ fn roles(events: &Events) -> Vec<Role> {
 }
 
 /// What is observed besides the points and requeues.
-fn events(settings: &Settings) -> Vec<Role> {
+pub(super) fn events(settings: &Settings) -> Vec<Role> {
     let submitter = (settings.who() == Who::Submitters).then_some(Role::Submitter);
     events_of(settings).into_iter().chain(submitter).collect()
 }
@@ -135,25 +131,20 @@ fn cgroups_by_task(config: &Config<'_>) -> Option<&'static str> {
     )
 }
 
-/// A remark if device mapper may hide submitters: its own types (drivers/md/dm-core.h) are not those that
-/// the programs read, or not described.
-fn hidden_submitters(config: &Config<'_>, facts: &KernelFacts) -> Option<String> {
+/// A remark if device mapper may hide submitters: its own types are not those that the programs read, or not
+/// described.
+fn hidden_submitters(config: &Config<'_>) -> Option<String> {
     if config.settings.who() != Who::Submitters {
         return None;
     }
-    let system = config.system;
-    let name = system.mapped_device()?;
-    let why = if !facts.is_at_least(5, 18) {
-        "this needs Linux 5.18"
-    } else if !system.describes_device_mapper() {
-        "the BTF in use does not describe dm_mod"
-    } else {
-        return None;
-    };
-    Some(format!(
-        "device mapper ({name}) may hide submitters: its kernel threads count as the submitters of what \
-         they submit ({why})"
-    ))
+    let name = config.system.mapped_device()?;
+    let follows = config.custom_btf.is_some_and(|b| b.follows_device_mapper);
+    (!follows).then(|| {
+        format!(
+            "device mapper ({name}) may hide submitters: its kernel threads count as the submitters of what \
+             they submit (the BTF in use does not describe dm_mod, or as it was before Linux 5.18)"
+        )
+    })
 }
 
 /// Attaches what the settings require, by the best methods of this kernel. The process must be
@@ -177,17 +168,19 @@ pub fn attach(
         may_read_module_btf(),
         look_for(options.attaching.only),
     )?;
+    if let Some(why) = facts.unsupported() {
+        return Err(Error::Unsupported(why));
+    }
     facts.recovers = facts.can_recover() && !options.attaching.no_recovery;
     let verbose = options.attaching.verbose > 0;
     let remarks = [types.remark.as_deref(), unknown_mode(verbose, &facts)];
     remarks.into_iter().flatten().for_each(&mut *notice);
-    let mut config = Config {
+    let config = Config {
         settings: options,
         system,
         irq_entry,
         facts: &facts,
         custom_btf: types.custom.as_ref(),
-        hides_data: false,
     };
     let mut policy = Policy {
         only: options.attaching.only,
@@ -205,7 +198,7 @@ pub fn attach(
                     short_stacks(&policy, &facts, session.plan()),
                     by_task(&config, session.plan()).map(str::to_owned),
                     cgroups_by_task(&config).map(str::to_owned),
-                    hidden_submitters(&config, &facts),
+                    hidden_submitters(&config),
                     session
                         .no_timer()
                         .map(|why| format!("gaps are not observed: {why}")),
@@ -215,10 +208,6 @@ pub fn attach(
             }
             Err(StartError::Fatal(error)) => return Err(error),
             Err(StartError::Refused(number, why)) => {
-                if !config.hides_data && why.to_string().contains(NO_ADDRESS) {
-                    config.hides_data = true;
-                    continue;
-                }
                 if verbose {
                     let program = CATALOG[number].program;
                     notice(&format!("{program}: {why}; trying another method"));

@@ -12,10 +12,11 @@ pub type Fixed = (&'static str, &'static str);
 /// What a run must have for a build, besides the values that are fixed there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Commands are identified by their request; otherwise by controller, queue and tag.
+    /// Commands are identified by their request.
     Requests,
-    /// The kernel describes itself by BTF, and lists its data among its symbols: the build uses functions
-    /// and data of the kernel.
+    /// Commands are identified by controller, queue and tag.
+    Tags,
+    /// The kernel describes itself by BTF: the build uses functions and variables of the kernel.
     KernelBtf,
     /// Set-ups are observed by a tracepoint.
     SetupEvent,
@@ -23,6 +24,20 @@ pub enum Need {
     Trace,
     /// The programs of `--context` are not in the build.
     NoContext,
+}
+
+impl Need {
+    /// What a run lacks if this is not met.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Requests => "commands are known by their tags alone (classic tracepoints)",
+            Self::Tags => "commands are known by their requests",
+            Self::KernelBtf => "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)",
+            Self::SetupEvent => "set-ups are observed by a kprobe",
+            Self::Trace => "it is not about single commands",
+            Self::NoContext => "--context is asked for",
+        }
+    }
 }
 
 /// A build.
@@ -229,7 +244,7 @@ pub const BUILDS: [Entry; 22] = [
         fixed: &[WHO],
         needs: &[Need::Requests, Need::KernelBtf],
     },
-    // for kernels that only a file describes, or that list no data: without kernel functions and data
+    // for kernels that only a file describes: without functions and variables of the kernel
     Entry {
         name: "nvme_deep_plain",
         source: "nvme_deep",
@@ -270,6 +285,6 @@ pub const BUILDS: [Entry; 22] = [
         source: "tracepoint",
         macros: &[],
         fixed: &[ROWS],
-        needs: &[],
+        needs: &[Need::Tags],
     },
 ];

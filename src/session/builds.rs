@@ -9,6 +9,8 @@ use super::build_table::Entry;
 use super::build_table::Need;
 use crate::abi::nd_config;
 use crate::abi::nd_mode;
+use crate::error::Error;
+use crate::error::Result;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::probe::catalog::Method;
@@ -35,7 +37,8 @@ pub struct Build {
 fn is_met(need: Need, plan: &AttachPlan, config: &Config<'_>) -> bool {
     match need {
         Need::Requests => plan.pairing == Pairing::Request,
-        Need::KernelBtf => config.facts.vmlinux_btf && !config.hides_data,
+        Need::Tags => plan.pairing == Pairing::Tag,
+        Need::KernelBtf => config.facts.vmlinux_btf,
         Need::SetupEvent => plan.method_of(Point::SetupOut) != Some(Method::Kprobe),
         Need::Trace => config.settings.is_trace(),
         Need::NoContext => !config.settings.context(),
@@ -43,23 +46,36 @@ fn is_met(need: Need, plan: &AttachPlan, config: &Config<'_>) -> bool {
 }
 
 /// The first build whose needs are met, and that fixes no other value.
-fn choose(values: &nd_config, is_met: impl Fn(Need) -> bool) -> Build {
-    let may = |&at: &usize| {
-        let needs = BUILDS[at].needs.iter();
-        needs.copied().all(&is_met) && (BUILT[at].fits)(values)
-    };
-    // the last one needs nothing, and fixes nothing
-    let at = (0..BUILDS.len()).find(may).unwrap_or(BUILDS.len() - 1);
-    Build {
-        entry: &BUILDS[at],
-        packed: BUILT[at].packed,
-    }
+fn choose(values: &nd_config, is_met: impl Fn(Need) -> bool) -> Result<Build> {
+    let fits = |&at: &usize| (BUILT[at].fits)(values);
+    let unmet = |at: usize| BUILDS[at].needs.iter().copied().find(|&need| !is_met(need));
+    let found = (0..BUILDS.len()).find(|at| fits(at) && unmet(*at).is_none());
+    found
+        .map(|at| Build {
+            entry: &BUILDS[at],
+            packed: BUILT[at].packed,
+        })
+        .ok_or_else(|| Error::NoBuild {
+            lacks: (0..BUILDS.len())
+                .filter(fits)
+                .find_map(unmet)
+                .map(Need::text),
+        })
 }
 
 impl Build {
     /// The build for a run with this plan and these values.
-    pub fn of(plan: &AttachPlan, config: &Config<'_>, values: &nd_config) -> Self {
+    ///
+    /// # Errors
+    /// If no build fits.
+    pub fn of(plan: &AttachPlan, config: &Config<'_>, values: &nd_config) -> Result<Self> {
         choose(values, |need| is_met(need, plan, config))
+    }
+
+    /// Its name.
+    #[cfg(test)]
+    pub const fn name(self) -> &'static str {
+        self.entry.name
     }
 
     /// Whether its programs read types of the kernel.
@@ -83,13 +99,16 @@ impl Build {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use super::super::kernel_data;
     use super::*;
+    use crate::error::Kind;
     use crate::machine;
     use crate::machine::elf::section;
     use crate::machine::reduced::READ;
     use crate::machine::reduced::reduced;
     use bytemuck::Zeroable;
+    use libbpf_rs::ObjectBuilder;
     use libbpf_rs::btf::Btf;
     use libbpf_rs::btf::BtfType;
     use libbpf_rs::btf::HasSize;
@@ -110,7 +129,11 @@ mod tests {
     fn with(change: impl Fn(&mut nd_config), lacks: &[Need]) -> &'static str {
         let mut values = nd_config::zeroed();
         change(&mut values);
-        choose(&values, |need| !lacks.contains(&need)).entry.name
+        let is_met = |need| match need {
+            Need::Tags => lacks.contains(&Need::Requests),
+            _ => !lacks.contains(&need),
+        };
+        choose(&values, is_met).unwrap().entry.name
     }
 
     const fn basic(c: &mut nd_config) {
@@ -208,7 +231,7 @@ mod tests {
     }
 
     /// The names of the builds, and their objects.
-    fn objects() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+    pub fn objects() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
         let object = |built: &Built| zstd::decode_all(built.packed).unwrap();
         let objects = BUILT.iter().map(object);
         BUILDS.iter().map(|entry| entry.name).zip(objects)
@@ -235,6 +258,64 @@ mod tests {
             }
         }
         assert!(seen > BUILDS.len(), "{seen}");
+    }
+
+    /// The kernel's variables that an object names.
+    fn variables_of_kernel(object: &[u8]) -> BTreeSet<String> {
+        let btf = Btf::from_raw("object", object).unwrap().unwrap();
+        let Some(section) = btf.type_by_name::<DataSec<'_>>(".ksyms") else {
+            return BTreeSet::new();
+        };
+        let places = section.iter();
+        // the others are functions, of which libbpf's linker makes this variable
+        let variables = places.filter_map(|place| btf.type_by_id::<Var<'_>>(place.ty));
+        let variables = variables.filter(|v| v.name().unwrap() != "dummy_ksym");
+        variables
+            .map(|v| v.name().unwrap().to_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// libbpf opens the object: names in BTF are those of its symbols.
+    #[test]
+    fn an_object_names_no_variable_that_the_kernel_hides() {
+        let mut seen = BTreeSet::new();
+        for (name, mut object) in objects() {
+            let variables = variables_of_kernel(&object);
+            assert_eq!(
+                kernel_data::is_read(&object),
+                !variables.is_empty(),
+                "{name}"
+            );
+            kernel_data::hide(&mut object);
+            let renamed = variables
+                .iter()
+                .map(|variable| format!("N{}", &variable[1..]));
+            assert_eq!(variables_of_kernel(&object), renamed.collect(), "{name}");
+            ObjectBuilder::default().open_memory(&object).unwrap();
+            seen.extend(variables);
+        }
+        let all = kernel_data::VARIABLES.map(str::to_owned);
+        assert_eq!(seen, all.into());
+    }
+
+    #[test]
+    fn a_run_without_a_build_ends_and_says_why() {
+        let mut values = nd_config::zeroed();
+        let lacks = |values: &nd_config, lacks: &[Need]| {
+            let error = choose(values, |need| !lacks.contains(&need)).unwrap_err();
+            assert_eq!(error.kind(), Kind::Kernel);
+            error.to_string()
+        };
+        values.mode = nd_mode::ND_MODE_FINE.0;
+        values.waits = 1;
+        let text = lacks(&values, &[Need::KernelBtf, Need::Tags]);
+        assert_eq!(
+            text,
+            "no build of the BPF programs can do this run: the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)"
+        );
+        values.by = 1;
+        let text = lacks(&values, &[]);
+        assert_eq!(text, "no build of the BPF programs can do this run");
     }
 
     /// The ids of the types that CO-RE relocations of an object begin with (`struct bpf_core_relo`).

@@ -253,12 +253,9 @@ fn container_id(path: &Path, plan: &AttachPlan) -> Result<Option<u64>> {
     Ok(Some(found))
 }
 
-/// The points before the request that are observed. Where there is no zone write plugging, none waits for it.
+/// The points before the request that commands have.
 pub fn waits_of(plan: &AttachPlan) -> Pattern {
-    let before = Point::ALL.into_iter().filter(|p| *p < Point::Start);
-    let is_known = |p| plan.has(p) || p == Point::Zone && plan.point(p).is_none();
-    let had = before.filter(|&p| plan.has(Point::Bio) && is_known(p));
-    had.filter_map(Point::pattern_bit).sum()
+    plan.known_waits().filter_map(Point::pattern_bit).sum()
 }
 
 /// Returns the configuration of a run.

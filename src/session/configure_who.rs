@@ -68,9 +68,9 @@ pub(super) fn add_who(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>)
     if who == Who::Nobody {
         return Ok(());
     }
-    let has_types = config.facts.vmlinux_btf && !config.hides_data;
     // the slowest commands need the types of the driver, too
-    let has_types = has_types && (!settings.reports_submitters() || has_top_counters(plan, config));
+    let has_types = config.facts.vmlinux_btf
+        && (!settings.reports_submitters() || has_top_counters(plan, config));
     if plan.pairing == Pairing::Tag || !has_types {
         return Err(Error::Groups(GroupError::NoTypes));
     }

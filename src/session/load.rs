@@ -27,6 +27,7 @@ use super::entries::cell_stride;
 use super::entries::lru_entries;
 use super::entries::start_bytes;
 use super::groups;
+use super::kernel_data;
 use super::layout::EXTRA;
 use super::layout::Windows;
 use super::libbpf_log;
@@ -150,9 +151,16 @@ fn load_trouble(error: libbpf_rs::Error, plan: &AttachPlan) -> StartError {
 }
 
 /// Selects the programs of the plan, and the program `control`.
-fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) {
+fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) -> Result<(), Mismatch> {
     let facts = config.facts;
     let hooks = plan.hooks();
+    for program in hooks.iter().map(|&hook| CATALOG[hook].program) {
+        if !object.progs().any(|p| p.name() == program) {
+            return Err(Mismatch::NoProgram {
+                program: program.into(),
+            });
+        }
+    }
     let timer = config.settings.context();
     for mut program in object.progs_mut() {
         let hook = hooks
@@ -174,6 +182,7 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) {
             let _ = program.set_attach_target(0, Some(target));
         }
     }
+    Ok(())
 }
 
 /// The entries of the maps for CPUs that share cells, and for tags that share slots.
@@ -269,11 +278,21 @@ fn set_config(object: &mut OpenObject, values: &nd_config) -> Result<()> {
     Ok(())
 }
 
+/// The configuration of a run, and the build for it.
+pub fn prepare(
+    plan: &AttachPlan,
+    layout: &Layout,
+    config: &Config<'_>,
+) -> Result<(nd_config, Build)> {
+    let values = configure(plan, layout, config)?;
+    let build = Build::of(plan, config, &values)?;
+    Ok((values, build))
+}
+
 /// Opens, configures and loads the object that the plan needs.
 pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<Loaded, StartError> {
     libbpf_log::forget();
-    let values = configure(plan, layout, config)?;
-    let build = Build::of(plan, config, &values);
+    let (values, build) = prepare(plan, layout, config)?;
     let mut builder = ObjectBuilder::default();
     builder
         .name("nvme_deep")
@@ -283,11 +302,14 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
             .btf_custom_path(custom.path())
             .map_err(Operation::PassBtf.failed())?;
     }
-    let object = build.object().map_err(Operation::OpenObject.failed())?;
+    let mut object = build.object().map_err(Operation::OpenObject.failed())?;
+    if kernel_data::is_read(&object) && !config.system.lists_variables() {
+        kernel_data::hide(&mut object);
+    }
     let mut open = builder
         .open_memory(&object)
         .map_err(Operation::OpenObject.failed())?;
-    choose(&mut open, plan, config);
+    choose(&mut open, plan, config)?;
     set_config(&mut open, &values)?;
     leave_out(&mut open, build, config).map_err(Operation::SizeMaps.failed())?;
     size_maps(&mut open, plan, layout, config).map_err(Operation::SizeMaps.failed())?;

@@ -12,9 +12,12 @@ mod configure_who;
 mod control;
 mod entries;
 mod event_ring;
+#[cfg(test)]
+mod every_run_tests;
 mod facts;
 mod groups;
 mod host;
+mod kernel_data;
 mod kernel_memory;
 mod layout;
 mod libbpf_log;
@@ -134,8 +137,6 @@ pub struct Config<'a> {
     pub facts: &'a KernelFacts,
     /// BTF for libbpf: of the types that the programs read.
     pub custom_btf: Option<&'a CustomBtf>,
-    /// The kernel does not list its data among its symbols: programs cannot use them.
-    pub hides_data: bool,
 }
 
 struct Maps {

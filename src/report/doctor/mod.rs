@@ -120,8 +120,8 @@ impl DoctorReport {
         }
     }
 
-    /// Adds the verdict, the sources of types, and the attach method of each point of the fine stage
-    /// set. `tracing`: the commands that trace. `inflight`: what that command lacks.
+    /// Adds the verdict, the sources of types, and the attach method of each point of the full stage set;
+    /// from the request on, the method of the fine one. `tracing`: the commands that trace. `inflight`: what that command lacks.
     pub fn plan(
         &mut self,
         facts: KernelFacts,
@@ -134,7 +134,8 @@ impl DoctorReport {
         self.verdict = verdict::verdict(tracing, machine, has_controller, &facts, policy, inflight);
         let plan = plan_with(StageSet::Fine, &Role::EVENTS, &facts, policy);
         self.btf = points::btf(&facts);
-        self.points = points::points(&plan);
+        self.points = points::waits(&plan_with(StageSet::Full, &[], &facts, policy));
+        self.points.extend(points::points(&plan));
         self.findings.extend(points::finding(&plan, &facts));
         self.findings.extend(points::preemption(&facts));
         self.findings.sort_by_key(|f| Reverse(f.severity)); // stable: notes come last

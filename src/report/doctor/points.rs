@@ -6,6 +6,7 @@ use super::PointLine;
 use super::RejectedMethod;
 use crate::model::point::Point;
 use crate::probe::catalog::CATALOG;
+use crate::probe::catalog::Home;
 use crate::probe::catalog::Method;
 use crate::probe::facts::KernelFacts;
 use crate::probe::facts::PreemptionSource;
@@ -20,7 +21,10 @@ use crate::report::finding::Severity;
 
 /// The source of the types of each part of the kernel.
 pub(super) fn btf(facts: &KernelFacts) -> Vec<BtfLine> {
-    let said = |types: &TypeSource, module: &str| match types {
+    let said = |types: &TypeSource, home: Home, module: &str| match types {
+        TypeSource::None if facts.built_in.contains(&home) => {
+            format!("none: {module} is built in, and the kernel's BTF does not describe it")
+        }
         TypeSource::None => {
             format!("none: {module} is not loaded, or without BTF, and no file of btf/ fits")
         }
@@ -38,8 +42,11 @@ pub(super) fn btf(facts: &KernelFacts) -> Vec<BtfLine> {
     };
     [
         ("vmlinux", vmlinux.to_owned()),
-        ("nvme_core", said(&facts.nvme_core_types, "nvme_core")),
-        ("nvme", said(&facts.nvme_pci_types, "nvme")),
+        (
+            "nvme_core",
+            said(&facts.nvme_core_types, Home::NvmeCore, "nvme_core"),
+        ),
+        ("nvme", said(&facts.nvme_pci_types, Home::NvmePci, "nvme")),
     ]
     .map(|(what, source)| BtfLine {
         what: what.into(),
@@ -95,24 +102,43 @@ fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
     Some(text)
 }
 
+fn line(point: &PointPlan, plan: &AttachPlan) -> PointLine {
+    PointLine {
+        point: point.name().into(),
+        got: got(point, plan),
+        rejected: rejected(&point.rejected),
+    }
+}
+
 /// The points of a plan. Without a plan, the point that has no method.
 pub(super) fn points(plan: &Result<AttachPlan, NoPlan>) -> Vec<PointLine> {
     match plan {
-        Ok(plan) => plan
-            .points
-            .iter()
-            .map(|point| PointLine {
-                point: point.name().into(),
-                got: got(point, plan),
-                rejected: rejected(&point.rejected),
-            })
-            .collect(),
+        Ok(plan) => plan.points.iter().map(|p| line(p, plan)).collect(),
         Err(none) => vec![PointLine {
             point: none.point.name().into(),
             got: None,
             rejected: rejected(&none.rejected),
         }],
     }
+}
+
+/// The points before the request, which `--stages=full` adds; none without a plan.
+pub(super) fn waits(plan: &Result<AttachPlan, NoPlan>) -> Vec<PointLine> {
+    let Ok(plan) = plan else { return vec![] };
+    let is_before = |point: &Point| *point < Point::Start;
+    let found = |point: Point| {
+        let absent = plan.absent.iter().find(|(p, _)| *p == point);
+        if let Some((_, why)) = absent {
+            return Some(PointLine {
+                point: point.name().into(),
+                got: Some(format!("nothing can wait here: {why}")),
+                rejected: vec![],
+            });
+        }
+        plan.point(point).map(|point| line(point, plan))
+    };
+    let all = Point::ALL.into_iter().filter(is_before);
+    all.filter_map(found).collect()
 }
 
 /// A change that lets the plan observe more.

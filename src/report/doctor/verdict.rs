@@ -62,7 +62,8 @@ pub(super) fn verdict(
     policy: &Policy,
     inflight: Option<String>,
 ) -> Verdict {
-    let lacks = missing(machine, has_controller);
+    let lacks = facts.unsupported();
+    let lacks = lacks.or_else(|| missing(machine, has_controller));
     let traces = tracing.iter().map(|&(command, stages)| {
         let planned = plan(stages, facts, policy);
         let unobserved = planned.as_ref().map_or(vec![], unobserved);
@@ -184,6 +185,16 @@ mod tests {
         let root = machine(&["CAP_SYS_ADMIN"]);
         let found = verdict(&TRACING, &root, false, &everything(), &policy, None);
         assert_eq!(lacks(&found), ["there is no NVMe controller"; 4]);
+    }
+
+    #[test]
+    fn a_kernel_that_is_too_old_is_named() {
+        let mut facts = everything();
+        facts.release = "4.18.0-553.el8_10.x86_64".into();
+        let root = machine(&["CAP_SYS_ADMIN"]);
+        let found = verdict(&TRACING, &root, true, &facts, &Policy::default(), None);
+        let all = lacks(&found);
+        assert!(all.iter().all(|why| why.contains("4.18.0-553")), "{all:?}");
     }
 
     #[test]

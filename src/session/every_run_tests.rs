@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Any kernel, any run: the plan is complete or says what is missing, and the chosen object has all of its
+//! programs. The kernels are those of tests/kernels, with things taken away and facts changed.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use libbpf_rs::ObjectBuilder;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::sample::select;
+use proptest::test_runner::TestRunner;
+
+use super::Config;
+use super::bring_up::events;
+use super::builds::tests::objects;
+use super::layout::Cpus;
+use super::layout::Layout;
+use super::load::prepare;
+use super::settings::Also;
+use super::settings::Attaching;
+use super::settings::Events;
+use super::settings::Histograms;
+use super::settings::Mode;
+use super::settings::Outcome;
+use super::settings::Settings;
+use super::settings::StackSample;
+use super::settings::Who;
+use crate::error::Error;
+use crate::machine::System;
+use crate::model::filter::Filter;
+use crate::model::group::By;
+use crate::model::nvme_latency::LatBuckets;
+use crate::model::point::Point;
+use crate::model::stack::StackAt;
+use crate::model::stage::StageSet;
+use crate::probe::catalog::CATALOG;
+use crate::probe::catalog::Method;
+use crate::probe::catalog::Role;
+use crate::probe::facts::KernelFacts;
+use crate::probe::facts::Lockdown;
+use crate::probe::facts::Preemption;
+use crate::probe::facts::TypeSource;
+use crate::probe::mechanism::MECHANISMS;
+use crate::probe::plan::AttachPlan;
+use crate::probe::plan::Policy;
+use crate::probe::plan::StartSource;
+use crate::probe::plan::plan_with;
+
+/// The facts of recorded kernels.
+static KERNELS: LazyLock<Vec<KernelFacts>> = LazyLock::new(|| {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels");
+    let files = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
+    let facts = files.map(|file| {
+        let text = std::fs::read(file).unwrap();
+        let mut found: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        serde_json::from_value(found["facts"].take()).unwrap()
+    });
+    facts.collect()
+});
+
+/// The programs of each object, as libbpf reads it.
+static PROGRAMS: LazyLock<BTreeMap<&str, BTreeSet<String>>> = LazyLock::new(|| {
+    let programs = |object: &[u8]| {
+        let open = ObjectBuilder::default().open_memory(object).unwrap();
+        let names = open.progs().map(|p| p.name().to_str().unwrap().to_owned());
+        names.collect()
+    };
+    objects()
+        .map(|(name, object)| (name, programs(&object)))
+        .collect()
+});
+
+/// All that can be taken away from a kernel: functions, tracepoints, events, structs.
+fn all_names() -> Vec<&'static str> {
+    let targets = CATALOG.iter().map(|hook| hook.target.name());
+    let structs = MECHANISMS.iter().flat_map(|m| m.structs).copied();
+    let names: BTreeSet<_> = targets.chain(structs).collect();
+    names.into_iter().collect()
+}
+
+fn without(facts: &mut KernelFacts, names: &[&str]) {
+    for name in names {
+        facts.functions.remove(*name);
+        facts.tracepoints.remove(*name);
+        facts.structs.remove(*name);
+        let lists = [&mut facts.symbols, &mut facts.traceable];
+        lists
+            .into_iter()
+            .flatten()
+            .for_each(|list| _ = list.remove(*name));
+        let event = format!("nvme/{name}");
+        facts
+            .events
+            .iter_mut()
+            .for_each(|events| _ = events.remove(&event));
+    }
+}
+
+/// Changes of the facts that are no lists.
+const CHANGES: [fn(&mut KernelFacts); 24] = [
+    |f| f.nvme_core_types = TypeSource::None,
+    |f| f.nvme_core_types = TypeSource::BuiltIn,
+    |f| f.nvme_core_types = TypeSource::Module,
+    |f| f.nvme_core_types = TypeSource::File("x".into()),
+    |f| f.nvme_pci_types = TypeSource::None,
+    |f| f.nvme_pci_types = TypeSource::BuiltIn,
+    |f| f.nvme_pci_types = TypeSource::File("x".into()),
+    |f| f.lockdown = Lockdown::Confidentiality,
+    |f| f.preemption = Preemption::Voluntary,
+    |f| f.preemption = Preemption::Full,
+    |f| f.preemption = Preemption::RealTime,
+    |f| {
+        (f.vmlinux_btf, f.functions, f.tracepoints, f.structs) = <_>::default();
+    },
+    |f| {
+        f.vmlinux_btf = false;
+        f.nvme_core_types = TypeSource::File("x".into());
+    },
+    |f| (f.events, f.symbols, f.traceable) = (None, None, None),
+    |f| f.may_use_module_btf ^= true,
+    |f| f.no_kprobes = Some("off".into()),
+    |f| f.no_trampolines = Some("off".into()),
+    |f| f.kprobes_are_exceptions ^= true,
+    |f| f.rdonly_cast ^= true,
+    |f| f.misses_counted ^= true,
+    |f| f.preemptible_tracepoints ^= true,
+    |f| f.polled ^= true,
+    |f| f.command_is_argument ^= true,
+    |f| f.no_generation ^= true,
+];
+
+/// A kernel.
+fn kernels() -> impl Strategy<Value = KernelFacts> {
+    let names = all_names();
+    let changes = prop::collection::vec(select(&CHANGES[..]), 0..4);
+    let gone = prop_oneof![
+        4 => prop::sample::subsequence(names.clone(), 0..4),
+        1 => prop::sample::subsequence(names.clone(), 0..names.len()),
+    ];
+    (any::<Index>(), gone, changes).prop_map(|(kernel, gone, changes)| {
+        let mut facts = kernel.get(&KERNELS).clone();
+        without(&mut facts, &gone);
+        changes.iter().for_each(|change| change(&mut facts));
+        facts.recovers = facts.can_recover();
+        facts
+    })
+}
+
+fn histograms(change: impl Fn(&mut Histograms)) -> Mode {
+    let mut histograms = Histograms::default();
+    change(&mut histograms);
+    Mode::Histograms(histograms)
+}
+
+fn traced(change: impl Fn(&mut Events)) -> Mode {
+    let mut events = Events::pairs();
+    change(&mut events);
+    Mode::Events(events)
+}
+
+/// What the commands measure.
+fn modes() -> Vec<Mode> {
+    let stack = StackSample::every(StackAt::Submit);
+    let lat = LatBuckets {
+        min_us: 1,
+        shift: 1,
+    };
+    vec![
+        histograms(|_| ()),
+        histograms(|h| h.also = Also::CountErrors),
+        histograms(|h| h.also = Also::TopCounters),
+        histograms(|h| (h.also, h.submitters) = (Also::TopCounters, true)),
+        histograms(|h| h.also = Also::Commands),
+        histograms(|h| h.lat = Some(lat)),
+        histograms(|h| h.split_size = true),
+        histograms(|h| h.by = vec![By::Process]),
+        histograms(|h| h.by = vec![By::SubmitterComm, By::Disk]),
+        traced(|_| ()),
+        traced(|e| e.pairs = false),
+        traced(|e| (e.sq, e.aen, e.stack) = (true, true, Some(stack))),
+        traced(|e| e.context = true),
+        traced(|e| e.who = Who::Submitters),
+        traced(|e| (e.context, e.who) = (true, Who::Submitters)),
+        Mode::Stacks(stack, Outcome::default()),
+        Mode::Flight(None),
+        Mode::Flight(Some(stack)),
+    ]
+}
+
+/// The settings of a run.
+fn runs() -> impl Strategy<Value = Settings> {
+    let sets = vec![
+        StageSet::Total,
+        StageSet::Basic,
+        StageSet::Fine,
+        StageSet::Full,
+    ];
+    let only = vec![
+        None,
+        None,
+        None,
+        Some(Method::Fentry),
+        Some(Method::RawTp),
+        Some(Method::Kprobe),
+        Some(Method::Tracepoint),
+    ];
+    let filters = vec![
+        Filter::default(),
+        Filter {
+            no_admin: true,
+            ..Filter::default()
+        },
+        Filter {
+            lba: Some((0, 9)),
+            ..Filter::default()
+        },
+        Filter {
+            submitter_comm: Some("fio".into()),
+            ..Filter::default()
+        },
+    ];
+    let run = (select(sets), select(modes()), select(only), select(filters));
+    let run = run.prop_map(|(stage_set, mode, only, filter)| Settings {
+        stage_set,
+        filter,
+        mode,
+        attaching: Attaching {
+            only,
+            ..Attaching::default()
+        },
+    });
+    // the options refuse these
+    run.prop_filter("not with --stages=full", |settings| {
+        settings.stage_set != StageSet::Full
+            || settings.who() == Who::Nobody && settings.by().is_empty()
+    })
+}
+
+/// Each wanted point, and each other role, has hooks or a reason.
+fn is_explained(plan: &AttachPlan, wanted: &[Role]) -> Result<(), TestCaseError> {
+    let points = Point::ALL
+        .into_iter()
+        .filter(|p| plan.stage_set.has_point(*p));
+    let roles = wanted.iter().copied().chain([Role::Requeue]);
+    for role in points.map(Role::Point).chain(roles) {
+        if let Some((_, why)) = plan.absent.iter().find(|(p, _)| role == Role::Point(*p)) {
+            prop_assert!(!why.to_string().is_empty());
+            continue;
+        }
+        // the table of bios has it
+        if role == Role::TagWait && plan.has(Point::Bio) {
+            continue;
+        }
+        let part = plan.of(role);
+        prop_assert!(part.is_some(), "{:?} is forgotten", role);
+        let part = part.unwrap();
+        prop_assert_eq!(part.method.is_some(), !part.hooks.is_empty());
+        let by_field = role == Role::Point(Point::Start) && plan.start == StartSource::Field;
+        let have_texts = part.rejected.iter().all(|r| !r.why.to_string().is_empty());
+        let is_had = part.method.is_some() || by_field;
+        prop_assert!(
+            have_texts && (is_had || !part.rejected.is_empty()),
+            "{:?}",
+            part
+        );
+    }
+    Ok(())
+}
+
+/// What a run on this kernel would load: the build and its programs. `None`: it ends before, with an error that
+/// says why.
+fn loaded(facts: &KernelFacts, settings: &Settings) -> Result<Option<&'static str>, TestCaseError> {
+    let policy = Policy {
+        only: settings.attaching.only,
+        stacks: settings.stack().is_some(),
+        ..Policy::default()
+    };
+    let events = events(settings);
+    let plan = match plan_with(settings.stage_set, &events, facts, &policy) {
+        Ok(plan) => plan,
+        Err(none) => {
+            prop_assert!(!none.reasons().is_empty());
+            return Ok(None);
+        }
+    };
+    is_explained(&plan, &events)?;
+    let config = Config {
+        settings,
+        system: &System::at("/nonexistent"),
+        irq_entry: None,
+        facts,
+        custom_btf: None,
+    };
+    let cpus = Cpus {
+        possible: 4,
+        online: 4,
+        caches: 1,
+    };
+    let layout = Layout::new(settings, cpus, &[]);
+    let build = match prepare(&plan, &layout, &config) {
+        Ok((_, build)) => build,
+        // each of these has a text for the user
+        Err(Error::Groups(_) | Error::NoField { .. }) => return Ok(None),
+        Err(error) => return Err(TestCaseError::fail(format!("{error}: {plan:?}"))),
+    };
+    let has = &PROGRAMS[build.name()];
+    for hook in plan.hooks() {
+        let program = CATALOG[hook].program;
+        prop_assert!(has.contains(program), "{} lacks {}", build.name(), program);
+    }
+    Ok(Some(build.name()))
+}
+
+#[test]
+fn every_run_has_its_programs_or_an_error_on_any_kernel() {
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 4000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let used = RefCell::new(BTreeSet::new());
+    let result = runner.run(&(kernels(), runs()), |(facts, settings)| {
+        used.borrow_mut().extend(loaded(&facts, &settings)?);
+        Ok(())
+    });
+    result.unwrap();
+    // it did not miss a kind of run: these differ in what a kernel and a run need
+    let wanted = [
+        "tracepoint",
+        "nvme_deep",
+        "nvme_deep_plain",
+        "nvme_deep_full_any",
+        "nvme_deep_who",
+        "nvme_deep_by_any",
+    ];
+    let missed: Vec<_> = wanted
+        .iter()
+        .filter(|name| !used.borrow().contains(*name))
+        .collect();
+    assert!(missed.is_empty(), "{missed:?}");
+}
