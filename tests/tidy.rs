@@ -297,18 +297,6 @@ fn nothing_but_the_commands_writes_to_stdout() {
 }
 
 #[test]
-fn no_file_is_longer_than_500_lines() {
-    for dir in ["src", "bpf", "btf", "tests"] {
-        for file in files(dir).iter().filter(|f| !f.contains("/snapshots/")) {
-            // a binary counts as having no lines
-            let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
-            let lines = String::from_utf8(bytes).map_or(0, |t| t.lines().count());
-            assert!(lines <= 500, "{file} has {lines} lines");
-        }
-    }
-}
-
-#[test]
 fn every_unsafe_says_why_it_is_sound() {
     for file in files("src").into_iter().filter(is_rust) {
         let text = text_of(&file);

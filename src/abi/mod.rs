@@ -81,7 +81,6 @@ macro_rules! skeleton {
             clippy::unwrap_used,
             clippy::expect_used,
             clippy::panic,
-            clippy::too_many_lines,
             clippy::use_self,
             clippy::wildcard_imports,
             reason = "generated code"

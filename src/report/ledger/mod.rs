@@ -28,7 +28,6 @@ fn difference(from: u64, parts: &[u64]) -> i64 {
 impl Ledger {
     /// Builds the ledger. `in_rows` is the number of commands in the histograms. `misses` are the
     /// kernel's recursion misses by hook number. `scan` is available after all hooks are detached.
-    #[expect(clippy::too_many_lines, reason = "one struct literal, a line an entry")]
     pub fn new(
         plan: &AttachPlan,
         counters: &Counters,
