@@ -103,10 +103,13 @@ impl Access {
         let found = system.addresses(names);
         let [subsystems, jiffies] = found.map_err(|e| lacks(&e.to_string()))?;
         let subsystems = subsystems.ok_or_else(|| {
-            lacks(
+            lacks(if system.lists_variables() {
                 "/proc/kallsyms has no address of nvme_subsystems: run as root, with \
-                 kernel.kptr_restrict below 2; it takes CONFIG_KALLSYMS_ALL and the NVMe driver",
-            )
+                 kernel.kptr_restrict below 2, and with the NVMe driver loaded"
+            } else {
+                "this kernel does not list its variables in /proc/kallsyms (CONFIG_KALLSYMS_ALL), so the \
+                 driver's list of controllers cannot be found"
+            })
         })?;
         Ok((types, subsystems, jiffies))
     }

@@ -66,7 +66,10 @@ begin held
 dev=/dev/$(disk "$held")
 "${as[@]}" "$NVME_DEEP" inflight --json 500ms 12 --age 10x >"$case_dir/observed.out" 2>"$case_dir/observed.err" &
 tool=$!
-for ((i = 0; i < 1800; i++)); do has "$case_dir/observed.err" ': tracing ' && break || sleep 0.05; done
+for ((i = 0; i < 1800; i++)); do
+    ! has "$case_dir/observed.err" ': tracing ' && kill -0 "$tool" 2>/dev/null || break
+    sleep 0.05
+done
 dd if="$dev" of=/dev/null bs=4k count=1 skip=100 iflag=direct status=none &
 reader=$!
 for ((i = 0; i < 600; i++)); do
