@@ -27,7 +27,7 @@ use nvme_deep::probe::plan::plan_with;
 use serde_json::Value;
 use serde_json::from_value;
 
-const KERNELS: [&str; 11] = [
+const KERNELS: [&str; 17] = [
     "5.10",
     "6.1",
     "6.1-rt",
@@ -39,6 +39,12 @@ const KERNELS: [&str; 11] = [
     "6.12-arm64",
     "6.12-arm64-16k",
     "7.x-arm64",
+    "builtin-5.10",
+    "builtin-6.1",
+    "nomodulebtf-6.1",
+    "bare-6.12",
+    "notrace-6.12",
+    "builtin-7.x",
 ];
 const CUTS: [StageSet; 3] = [StageSet::Total, StageSet::Basic, StageSet::Fine];
 

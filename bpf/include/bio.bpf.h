@@ -375,8 +375,10 @@ static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st,
 	s->waits.also = 0;
 	if (start && st)
 		st->waits = s->waits;
+	/* Without the driver's types a retry, whose bio is gone, counts too. */
 	if (!start && GET(typed, rq, bio) && !is_passthrough(rq, typed) &&
-	    !(u8)peek(pdu + bpf_core_field_offset(struct nvme_request, retries), typed))
+	    ((!typed && cfg_by_name) ||
+	     !(u8)peek(pdu + bpf_core_field_offset(struct nvme_request, retries), typed)))
 		count(ND_NO_BIO);
 	return start;
 }

@@ -97,13 +97,20 @@ impl System {
     }
 
     /// Whether the kernel lists its variables among its symbols (CONFIG_KALLSYMS_ALL), so that programs can
-    /// read them: every kernel has `kstat`. Names are listed also where addresses are hidden. True if the list
-    /// cannot be read.
+    /// read them: every kernel has `kstat`. True if the list cannot be read.
     pub fn lists_variables(&self) -> bool {
-        let is_one = |line: &[u8]| {
-            fields(line).is_some_and(|symbol| !symbol.is_text() && symbol.name == b"kstat")
-        };
-        any_line(&self.path("proc/kallsyms"), is_one).unwrap_or(true)
+        self.lists(|symbol| !symbol.is_text() && symbol.name == b"kstat")
+    }
+
+    /// Whether the kernel lists this function among its symbols. True if the list cannot be read.
+    pub(super) fn lists_function(&self, name: &str) -> bool {
+        self.lists(|symbol| symbol.is_text() && symbol.name == name.as_bytes())
+    }
+
+    /// Names are listed also where addresses are hidden.
+    fn lists(&self, wanted: impl Fn(&Line<'_>) -> bool) -> bool {
+        let is_wanted = |line: &[u8]| fields(line).is_some_and(|symbol| wanted(&symbol));
+        any_line(&self.path("proc/kallsyms"), is_wanted).unwrap_or(true)
     }
 
     /// The addresses of symbols of any kind, in the order of `names`. `None`: not listed, or the

@@ -93,6 +93,9 @@ impl System {
         let mut of_core = kernel.of(Home::NvmeCore).into_iter().chain(&kernel.file);
         facts.no_generation = of_core.any(lacks_generation);
         describe(&kernel, &mut facts);
+        facts.no_trampolines = facts
+            .no_trampolines
+            .or_else(|| self.no_direct_calls(&kernel));
         facts.events = self.events();
         let plain = facts.nvme_core_types.is_the_kernels() && may_use_module_btf;
         if look != Look::Brief || !plain {
@@ -184,6 +187,19 @@ impl System {
             .then(|| "ftrace is switched off (sysctl kernel.ftrace_enabled)".into())
     }
 
+    /// Why functions of this kernel cannot have trampolines; `None` if they can. ftrace calls these, by the
+    /// function named here. arm64 has it from 6.4 on (2aa6ac03516d). The BTF of 5.10 describes only functions
+    /// that ftrace can hook, which this one is not: there only the symbols show it.
+    fn no_direct_calls(&self, kernel: &KernelBtf) -> Option<String> {
+        let name = "register_ftrace_direct";
+        let image = kernel.vmlinux.as_deref().or(kernel.file.as_ref())?;
+        (!image.has_function(name) && !self.lists_function(name)).then(|| {
+            "this kernel has no trampolines for functions (CONFIG_FUNCTION_TRACER and \
+             CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS; arm64 from 6.4 on)"
+                .into()
+        })
+    }
+
     /// The classic events of the catalog, with the offsets of their fields.
     fn events(&self) -> Option<BTreeMap<String, BTreeMap<String, u32>>> {
         self.tracefs().ok()?;
@@ -216,16 +232,6 @@ fn guards_by_srcu(image: &Btf) -> Option<bool> {
 fn lacks_generation(btf: &Btf) -> bool {
     let has = |field| btf.has_path("nvme_request", &[field]);
     has("cmd") && !has("genctr")
-}
-
-/// Why functions of this kernel cannot have trampolines; `None` if they can. They are called by ftrace, by
-/// this function. arm64 has it from 6.4 on (2aa6ac03516d).
-fn no_direct_calls(image: &Btf) -> Option<String> {
-    (!image.has_function("register_ftrace_direct")).then(|| {
-        "this kernel has no trampolines for functions (CONFIG_FUNCTION_TRACER and \
-         CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS; arm64 from 6.4 on)"
-            .into()
-    })
 }
 
 /// The structs that show what bios can wait for.
@@ -283,10 +289,6 @@ fn describe(kernel: &KernelBtf, facts: &mut KernelFacts) {
     facts.structs = described.map(str::to_owned).collect();
     facts.functions = functions;
     facts.tracepoints = tracepoints;
-    facts.no_trampolines = facts
-        .no_trampolines
-        .take()
-        .or_else(|| no_direct_calls(image));
     let core = kernel.of(Home::NvmeCore).unwrap_or(image);
     if let Some(arguments) = core.function_arguments("nvme_setup_cmd") {
         facts.command_is_argument = arguments > 2;
@@ -352,14 +354,19 @@ mod tests {
         btf_with(name, fields, &[])
     }
 
-    /// What the BTF of a kernel image shows.
-    fn described(name: &str, functions: &[(&str, u32)]) -> KernelFacts {
+    /// A kernel image with a struct and these functions.
+    fn kernel_with(name: &str, functions: &[(&str, u32)]) -> KernelBtf {
         let image = Btf::parse(&btf_with(name, &[], functions)).unwrap();
-        let kernel = KernelBtf {
+        KernelBtf {
             modules: BTreeMap::new(),
             vmlinux: Some(Rc::new(image)),
             file: None,
-        };
+        }
+    }
+
+    /// What the BTF of a kernel image shows.
+    fn described(name: &str, functions: &[(&str, u32)]) -> KernelFacts {
+        let kernel = kernel_with(name, functions);
         let mut facts = KernelFacts {
             command_is_argument: true, // by its version
             ..KernelFacts::default()
@@ -370,10 +377,19 @@ mod tests {
 
     #[test]
     fn a_kernel_without_direct_calls_has_no_trampolines_for_functions() {
-        let why = described("request", &[]).no_trampolines.unwrap();
+        let why_not = |functions: &[(&str, u32)], symbols: &str| {
+            let root = TempDir::new().unwrap();
+            put(&root, "proc/kallsyms", symbols);
+            System::at(root.path()).no_direct_calls(&kernel_with("request", functions))
+        };
+        let other = "ffffffff81000000 T startup_64\n";
+        let why = why_not(&[], other).unwrap();
         assert!(why.contains("FUNCTION_TRACER"), "{why}");
-        let has = described("request", &[("register_ftrace_direct", 2)]);
-        assert_eq!(has.no_trampolines, None);
+        let name = "register_ftrace_direct";
+        assert_eq!(why_not(&[(name, 2)], other), None);
+        // 5.10, whose BTF lacks the function
+        let symbol = format!("{other}ffffffff81100000 T {name}\n");
+        assert_eq!(why_not(&[], &symbol), None);
     }
 
     #[test]

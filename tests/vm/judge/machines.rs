@@ -39,8 +39,14 @@ const PLAIN: Suite = Suite {
     env: &[("SERVED", "soon")],
     ..machine("", "2", WITH_HELD, "lab.held=nvme1")
 };
-/// Every completion moves to the CPU that submitted, by an interrupt to another socket.
-const SOCKETS: Suite = machine("-sockets", "4,sockets=4", TWO, "lab.affinity=2");
+/// Every completion moves to the CPU that submitted, by an interrupt to another socket. With several sockets the
+/// kernel does not trust the TSC, and the emulated HPET is so slow that seven tools take 20 ms for a batch.
+const SOCKETS: Suite = machine(
+    "-sockets",
+    "4,sockets=4",
+    TWO,
+    "lab.affinity=2 tsc=reliable",
+);
 const FEW_VECTORS: Suite = machine(
     "-few-vectors",
     "4",
@@ -231,17 +237,16 @@ fn inflight_shows_the_held_read(outcome: &Outcome) {
     assert!(ages.iter().all(|age| *age < 20_000_000_000), "{ages:?}");
 }
 
-/// `inflight` finds the driver's controllers by a variable. A kernel that does not list its variables has a
-/// reason.
+/// `inflight` finds the driver's controllers by a variable, and reads them by their types. Without either there
+/// is a reason.
 fn modes_without_inflight(outcome: &Outcome) {
     all_modes_are_exact(outcome);
+    let why = match outcome.kernel() {
+        "nomodulebtf-6.1" => "types lack nvme_subsystem",
+        _ => "does not list its variables in /proc/kallsyms (CONFIG_KALLSYMS_ALL)",
+    };
     for name in ["look", "observed"] {
-        outcome.assert_refused(
-            "held",
-            name,
-            5,
-            &["does not list its variables", "KALLSYMS_ALL"],
-        );
+        outcome.assert_refused("held", name, 5, &[why]);
     }
 }
 
@@ -267,6 +272,6 @@ super::on_kernels! {
     only_in_test_all_shapes_modes_on_builtin_5_10 "builtin-5.10" PLAIN modes_and_inflight
     only_in_test_all_shapes_modes_on_bare_6_12 "bare-6.12" PLAIN modes_without_inflight
     only_in_test_all_shapes_modes_on_notrace_6_12 "notrace-6.12" PLAIN modes_and_inflight
-    only_in_test_all_shapes_modes_on_nomodulebtf_6_1 "nomodulebtf-6.1" PLAIN modes_and_inflight
+    only_in_test_all_shapes_modes_on_nomodulebtf_6_1 "nomodulebtf-6.1" PLAIN modes_without_inflight
     only_in_test_all_shapes_modes_on_builtin_7_x "builtin-7.x" PLAIN modes_and_inflight
 }
