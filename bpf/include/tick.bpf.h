@@ -10,13 +10,14 @@ struct nd_measured {
 	u64 running_ns;
 };
 
-/* Whether this timer is younger than the last tick: a CPU that goes offline loses its timer, and user
- * space gives it a new one. */
+/* Whether this timer is younger than the last tick: a CPU that goes offline loses its timer, and
+ * user space gives it a new one. */
 static __always_inline int is_new_timer(void *ctx, u64 since_tick_ns)
 {
 	struct nd_measured m;
 
-	return !bpf_perf_prog_read_value(ctx, (void *)&m, sizeof(m)) && m.enabled_ns < since_tick_ns;
+	return !bpf_perf_prog_read_value(ctx, (void *)&m, sizeof(m)) &&
+	       m.enabled_ns < since_tick_ns;
 }
 
 static __always_inline void on_tick_of(struct nd_activity *a, void *ctx)
