@@ -103,7 +103,7 @@ impl System {
     }
 
     /// Whether the kernel lists this function among its symbols. True if the list cannot be read.
-    pub(super) fn lists_function(&self, name: &str) -> bool {
+    pub fn lists_function(&self, name: &str) -> bool {
         self.lists(|symbol| symbol.is_text() && symbol.name == name.as_bytes())
     }
 
