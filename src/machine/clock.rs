@@ -41,7 +41,7 @@ fn as_ns(time: Timespec) -> u64 {
 /// in /proc.
 fn namespace_offset_ns(process: &Path) -> i64 {
     let namespace = |name: &str| fs::read_link(process.join("ns").join(name)).ok();
-    // the offsets are those of future children, which may get a namespace of their own
+    // these offsets apply to future children, which may get a namespace of their own
     if namespace("time") != namespace("time_for_children") {
         return 0;
     }

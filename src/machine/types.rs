@@ -175,7 +175,7 @@ fn has_short_magic(of: &Structure) -> bool {
     member("magic").is_some_and(|magic| member("flags") == Some(magic + 2))
 }
 
-/// Whether the types show how to get from the bio of a disk to that of device mapper above it.
+/// Whether the types lead from the bio of a disk to the device-mapper bio above it.
 fn follows_device_mapper(btf: &Btf) -> bool {
     let mut structs = ["dm_io", "dm_target_io"].into_iter();
     structs.all(|name| btf.structure(name).is_some_and(|s| has_short_magic(&s)))

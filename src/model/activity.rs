@@ -85,7 +85,7 @@ pub struct CpuActivity {
     /// Their sum.
     pub gap_ns: u64,
     /// When its timer fired first, CLOCK_MONOTONIC nanoseconds: gaps are observed from then on. A CPU
-    /// gets its timer after its first commands, and a new one if it was offline. 0: at the begin.
+    /// gets its timer after its first commands, and a new one if it was offline. 0: from the start of the run.
     pub timed_from_ns: u64,
     /// When it fired last. 0: at the reading.
     pub timed_to_ns: u64,

@@ -53,8 +53,8 @@ pub struct Policy {
 /// be skipped: programs at tracepoints may be preempted, and tasks complete commands, those that poll
 /// or the threads of interrupts. With polling, the program at the CQE is never preempted, because
 /// nvme_poll() holds a spin lock there, and nvme_irq() is an interrupt handler. As a thread,
-/// nvme_irq() can be preempted there: a command of which all three programs were skipped is among the
-/// misses of its set-up, which nothing has shown ([`AttachPlan::unrecovered`]). (On PREEMPT_RT
+/// nvme_irq() can be preempted there. If the kernel skips all three programs of a command, only the misses
+/// of its set-up count it ([`AttachPlan::unrecovered`]). (On PREEMPT_RT
 /// completions are hooked by kprobes.)
 fn needs_witness(facts: &KernelFacts) -> bool {
     let in_tasks = facts.polled || facts.threaded_interrupts;

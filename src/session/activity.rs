@@ -60,7 +60,7 @@ pub(super) struct ActivityReader {
     no_timer: Option<String>,
     /// CPUs that must not be interrupted by a timer.
     isolated: BTreeSet<u32>,
-    /// CPUs with commands that have no timer, of which the user was told.
+    /// CPUs with commands but no timer: the user was told about these.
     told: BTreeSet<u32>,
     state: RefCell<State>,
 }
@@ -68,7 +68,7 @@ pub(super) struct ActivityReader {
 /// What changes with each reading.
 #[derive(Default)]
 struct State {
-    /// The times of each CPU at the begin, or at the first reading since it has been online.
+    /// The times of each CPU when the run began, or when the CPU was first seen online.
     begin: BTreeMap<u32, CpuTimes>,
     /// Gaps read so far, by CPU.
     gaps: BTreeMap<u32, u64>,

@@ -267,7 +267,7 @@ pub(super) mod tests {
             return BTreeSet::new();
         };
         let places = section.iter();
-        // the others are functions, of which libbpf's linker makes this variable
+        // libbpf's linker turns functions into this variable
         let variables = places.filter_map(|place| btf.type_by_id::<Var<'_>>(place.ty));
         let variables = variables.filter(|v| v.name().unwrap() != "dummy_ksym");
         variables
@@ -275,7 +275,7 @@ pub(super) mod tests {
             .collect()
     }
 
-    /// libbpf opens the object: names in BTF are those of its symbols.
+    /// libbpf still opens the object: its BTF and its symbols have the same names.
     #[test]
     fn an_object_names_no_variable_that_the_kernel_hides() {
         let mut seen = BTreeSet::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Any kernel, any run: the plan is complete or says what is missing, and the chosen object has all of its
-//! programs. The kernels are those of tests/kernels, with things taken away and facts changed.
+//! programs. It takes the kernels of tests/kernels, removes things and changes facts.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Tests the recovery of commands of which a program was skipped. Runs the unmodified C on a model
+ * Tests the recovery of commands when a program was skipped. Runs the unmodified C on a model
  * of tasks that submit, interrupts, polls, retries and requeues, in random order.
  *
  *   faults SEED STEPS MODE MASK SWITCHES EVERY

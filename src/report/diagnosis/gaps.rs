@@ -13,7 +13,7 @@ use super::command::Command;
 pub struct Timed(BTreeMap<u32, Vec<(u64, u64)>>);
 
 impl Timed {
-    /// Takes in a reading.
+    /// Adds a reading.
     pub fn add(&mut self, activity: &Activity) {
         for cpu in activity.cpus.iter().filter(|cpu| cpu.gaps.is_some()) {
             let from = cpu.timed_from_ns;

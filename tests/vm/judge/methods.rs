@@ -58,8 +58,8 @@ const OLDEST: &str = "start_time_ns kprobe rawtp fentry kprobe - rawtp rawtp fen
 /// The same, if btf/ has no file for Debian's current release.
 const UNKNOWN_OLDEST: &str = "start_time_ns kprobe rawtp fentry - - rawtp rawtp fentry fentry";
 
-/// Without FUNCTION_TRACER there are no trampolines for functions, and kprobes of the submitting side would
-/// make those of the interrupt miss some.
+/// Without FUNCTION_TRACER there are no trampolines for functions, and kprobes at submission would
+/// make kprobes at the interrupt miss events.
 const UNTRACED: &str = "fentry kprobe fentry fentry kprobe - fentry fentry fentry fentry";
 
 /// arm64's 6.1: no trampolines for functions, and kprobes only on demand.
