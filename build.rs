@@ -9,23 +9,16 @@ mod build_table;
 
 #[cfg(feature = "live")]
 mod live {
-    use std::env;
     use std::error::Error;
-    use std::fs;
-    use std::hash::DefaultHasher;
-    use std::hash::Hash;
-    use std::hash::Hasher;
-    use std::path::Path;
-    use std::path::PathBuf;
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    use std::path::{Path, PathBuf};
     use std::process::Command;
-    use std::sync::atomic::AtomicUsize;
-    use std::sync::atomic::Ordering;
-    use std::thread;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::{env, fs, thread};
 
     use libbpf_cargo::SkeletonBuilder;
 
-    use crate::build_table::BUILDS;
-    use crate::build_table::Entry;
+    use crate::build_table::{BUILDS, Entry};
 
     /// Level of zstd for the BPF objects.
     const PACK_LEVEL: i32 = 19;
@@ -33,19 +26,14 @@ mod live {
     /// The option that leaves the path of this directory out of what clang writes: two builds in
     /// different directories make the same objects.
     fn no_paths() -> Result<String, std::io::Error> {
-        Ok(format!(
-            "-ffile-prefix-map={}=.",
-            env::current_dir()?.display()
-        ))
+        Ok(format!("-ffile-prefix-map={}=.", env::current_dir()?.display()))
     }
 
     /// Compiles one file of btf/. The comment at its top gives the release and the build ids.
     fn shipped(source: &Path, out: &Path) -> Result<String, Box<dyn Error>> {
         let text = fs::read_to_string(source)?;
         let said = |what: &str| -> Result<String, String> {
-            let line = text
-                .lines()
-                .find_map(|l| l.strip_prefix(&format!(" * {what} ")));
+            let line = text.lines().find_map(|l| l.strip_prefix(&format!(" * {what} ")));
             line.map(|l| l.trim().to_owned())
                 .ok_or_else(|| format!("{}: no line ` * {what} ...`", source.display()))
         };
@@ -87,12 +75,7 @@ mod live {
         let fields = header.split("struct nd_config {").nth(1).unwrap_or("");
         let fields = fields.split("};").next().unwrap_or("").lines();
         fields
-            .filter_map(|line| {
-                line.trim()
-                    .strip_prefix("__u")?
-                    .split([' ', ';', '['])
-                    .nth(1)
-            })
+            .filter_map(|line| line.trim().strip_prefix("__u")?.split([' ', ';', '[']).nth(1))
             .filter(|name| !name.starts_with("unused"))
             .collect()
     }
@@ -101,9 +84,7 @@ mod live {
     fn write_settings(names: &[&str], out: &Path) -> std::io::Result<()> {
         let mut text = "/* Made by build.rs, from struct nd_config. */\n".to_owned();
         for name in names {
-            let has_prefix = ["targ_", "tp_", "test_"]
-                .iter()
-                .any(|p| name.starts_with(p));
+            let has_prefix = ["targ_", "tp_", "test_"].iter().any(|p| name.starts_with(p));
             let prefix = if has_prefix { "" } else { "cfg_" };
             text += &format!(
                 "#ifdef FIXED_{name}\n#define {prefix}{name} FIXED_{name}\n\
@@ -220,11 +201,7 @@ mod live {
                 }
             });
             let fits = fixed.collect::<Vec<_>>().join(" && ");
-            let fits = if fits.is_empty() {
-                "|_| true".to_owned()
-            } else {
-                format!("|c| {fits}")
-            };
+            let fits = if fits.is_empty() { "|_| true".to_owned() } else { format!("|c| {fits}") };
             format!("Built {{ packed: include_bytes!({object:?}), fits: {fits} }},\n")
         };
         let all: String = BUILDS.iter().map(one).collect();
@@ -247,14 +224,10 @@ mod live {
         // libbpf-cargo would take the headers of libbpf from a new directory in each build, whose name
         // is in the line numbers of usdt.bpf.h
         let libbpf = env::var("DEP_BPF_INCLUDE")?;
-        let (headers, no_libbpf) = (
-            format!("-I{libbpf}"),
-            format!("-ffile-prefix-map={libbpf}=libbpf"),
-        );
-        let (made, no_out) = (
-            format!("-I{}", out.display()),
-            format!("-ffile-prefix-map={}=made", out.display()),
-        );
+        let (headers, no_libbpf) =
+            (format!("-I{libbpf}"), format!("-ffile-prefix-map={libbpf}=libbpf"));
+        let (made, no_out) =
+            (format!("-I{}", out.display()), format!("-ffile-prefix-map={}=made", out.display()));
         let args = [
             "-mcpu=v3",
             &no_paths,

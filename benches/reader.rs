@@ -3,30 +3,18 @@
 //! reading histograms: nanoseconds and allocations. Run `cargo bench --bench reader`. For instructions, run the binary
 //! under `valgrind --tool=callgrind`.
 
-use divan::AllocProfiler;
-use divan::Bencher;
-use divan::black_box;
 use divan::counter::ItemsCount;
+use divan::{AllocProfiler, Bencher, black_box};
 use nvme_deep::abi;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::model::transport::Transport;
-use nvme_deep::model::transport::Transports;
+use nvme_deep::model::transport::{Transport, Transports};
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::recording::Block;
-use nvme_deep::recording::BlockWriter;
-use nvme_deep::recording::Builder;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Item;
-use nvme_deep::recording::Playback;
+use nvme_deep::recording::{Block, BlockWriter, Builder, Content, Item, Playback};
 use nvme_deep::render::theme::Theme;
-use nvme_deep::render::trace::Clock;
-use nvme_deep::render::trace::Context;
-use nvme_deep::render::trace::EventSink;
-use nvme_deep::render::trace::TraceJson;
-use nvme_deep::render::trace::TraceText;
+use nvme_deep::render::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 use nvme_deep::session::Reorder;
 
 #[global_allocator]
@@ -126,12 +114,8 @@ fn reorder_two_cpus(bencher: Bencher<'_, '_>) {
 fn record_to_text(bencher: Bencher<'_, '_>) {
     let (records, transports) = (records(), pcie());
     let mut window = Reorder::default();
-    let mut view = TraceText::new(
-        Theme { color: false },
-        false,
-        Clock::Mono,
-        Some(StageSet::Basic),
-    );
+    let mut view =
+        TraceText::new(Theme { color: false }, false, Clock::Mono, Some(StageSet::Basic));
     let cx = Context {
         disk: &NAME,
         set: CommandSet::Nvm,
@@ -160,25 +144,13 @@ fn recording() -> Vec<u8> {
     let mut builder = Builder::new();
     let transports = pcie();
     for record in &records() {
-        abi::event(record, &transports)
-            .iter()
-            .for_each(|event| builder.push(event));
+        abi::event(record, &transports).iter().for_each(|event| builder.push(event));
     }
     let (events, at_ns) = (builder.rows() as u32, builder.last_ns());
     let mut payload = vec![];
     builder.take(&mut payload);
-    let run = Block {
-        content: Content::Run,
-        payload: b"{}",
-        events: 0,
-        at_ns: 0,
-    };
-    let rows = Block {
-        content: Content::Events,
-        payload: &payload,
-        events,
-        at_ns,
-    };
+    let run = Block { content: Content::Run, payload: b"{}", events: 0, at_ns: 0 };
+    let rows = Block { content: Content::Events, payload: &payload, events, at_ns };
     let writer = BlockWriter::create(&mut bytes, true);
     let written = writer.and_then(|mut w| w.write(&run).and_then(|()| w.write(&rows)));
     assert!(written.is_ok() && u64::from(events) == BATCH);
@@ -213,10 +185,7 @@ fn decode_recording(bencher: Bencher<'_, '_>) {
 /// Decodes a recording and renders it with stages, as `trace --from` does.
 fn render_recording(bencher: Bencher<'_, '_>, view: &mut dyn EventSink) {
     let recording = recording();
-    let cx = Context {
-        disk: &NAME,
-        ..Context::default()
-    };
+    let cx = Context { disk: &NAME, ..Context::default() };
     bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
         play(black_box(&recording), &mut |event| view.event(event, &cx));
         view.drain(&mut |lines| {

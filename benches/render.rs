@@ -8,23 +8,17 @@ mod testing;
 use std::fmt;
 
 use self::testing::EventBuilder;
-use divan::AllocProfiler;
-use divan::Bencher;
 use divan::counter::BytesCount;
+use divan::{AllocProfiler, Bencher};
 use nvme_deep::model::event::Event;
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::nvme::decode::describe;
+use nvme_deep::nvme::decode::{CommandSet, describe};
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::sqe::Sqe;
 use nvme_deep::render::theme::Theme;
-use nvme_deep::render::trace::Clock;
-use nvme_deep::render::trace::Context;
-use nvme_deep::render::trace::EventSink;
-use nvme_deep::render::trace::TraceJson;
-use nvme_deep::render::trace::TraceText;
+use nvme_deep::render::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();
@@ -79,14 +73,12 @@ fn event(kind: &str) -> Event {
 fn show(bencher: Bencher<'_, '_>, kind: &str, mut one: impl FnMut(&Event) -> usize) {
     let mut event = event(kind);
     let bytes = one(&event) as u64;
-    bencher
-        .counter(BytesCount::new(bytes * BATCH))
-        .bench_local(|| {
-            for _ in 0..BATCH {
-                event.at_ns += 12_345;
-                one(&event);
-            }
-        });
+    bencher.counter(BytesCount::new(bytes * BATCH)).bench_local(|| {
+        for _ in 0..BATCH {
+            event.at_ns += 12_345;
+            one(&event);
+        }
+    });
 }
 
 /// The length of these lines.
@@ -141,10 +133,7 @@ impl fmt::Write for Text {
 
 #[divan::bench]
 fn command_decode(bencher: Bencher<'_, '_>) {
-    let mut text = Text {
-        bytes: [0; 512],
-        len: 0,
-    };
+    let mut text = Text { bytes: [0; 512], len: 0 };
     let read = |slba| EventBuilder::read().blocks(slba, 8).submission().sqe;
     let reads: Vec<Sqe> = (0..BATCH).map(read).collect();
     bencher.bench_local(|| {

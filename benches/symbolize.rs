@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cost of symbols: loading the table, and symbolizing a stack of 15 frames with the table loaded.
-#![allow(
-    clippy::print_stderr,
-    missing_docs,
-    reason = "a program of its own, and divan's macros"
-)]
+#![allow(clippy::print_stderr, missing_docs, reason = "a program of its own, and divan's macros")]
 
 use std::fs;
 

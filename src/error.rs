@@ -6,10 +6,9 @@
 //! text is a field named `error`, and not a source.
 
 use std::error::Error as StdError;
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
 use std::result::Result as StdResult;
+use std::{fmt, io};
 
 use crate::machine::process::TargetError;
 #[cfg(feature = "live")]
@@ -293,10 +292,7 @@ pub enum Operation {
 impl Operation {
     /// Converts the error of the operation, for `map_err`.
     pub fn failed<E: Into<BoxError>>(self) -> impl FnOnce(E) -> Error {
-        |error| Error::Failed {
-            operation: self,
-            source: error.into(),
-        }
+        |error| Error::Failed { operation: self, source: error.into() }
     }
 }
 
@@ -383,10 +379,7 @@ mod tests {
         let failed = Operation::ReadMap("cpus".into()).failed()(io());
         assert_eq!(full(&failed), "failed to read map `cpus`: entity not found");
         assert_eq!(full(&Error::Bpf(io().into())), "entity not found");
-        let error = Error::Cgroup {
-            path: "/x".into(),
-            error: CgroupError::Unreadable(io()),
-        };
+        let error = Error::Cgroup { path: "/x".into(), error: CgroupError::Unreadable(io()) };
         assert!(full(&error).starts_with("`--cgroup /x` can't be opened (entity not found): give"));
         assert!(full(&error).ends_with("system.slice`"));
     }

@@ -4,41 +4,27 @@
 //! Scripts must be able to distinguish "not permitted", "nothing to trace" and "failed".
 
 use std::error::Error as StdError;
-use std::io::Error as IoError;
-use std::io::ErrorKind;
+use std::io::{Error as IoError, ErrorKind};
 use std::process::ExitCode;
 
 use anyhow::Error;
-use nvme_deep::error::Error as LibraryError;
-use nvme_deep::error::Kind;
+use nvme_deep::error::{Error as LibraryError, Kind};
 use serde_json::Error as JsonError;
 
 /// The exit codes and their meanings. The README has the same table.
 pub const MEANINGS: [(u8, &str); 8] = [
-    (
-        0,
-        "done, or stopped; also if the reader of a pipe went away",
-    ),
+    (0, "done, or stopped; also if the reader of a pipe went away"),
     (1, "failed while running"),
     (2, "wrong usage, or a file of the wrong kind"),
     (3, "`--check` found a change or a cause"),
-    (
-        4,
-        "not permitted: not root, and CAP_BPF or CAP_PERFMON is missing",
-    ),
+    (4, "not permitted: not root, and CAP_BPF or CAP_PERFMON is missing"),
     (
         5,
         "the kernel lacks what is needed, or refuses it, with every method (or the one given by \
          `--attach`)",
     ),
-    (
-        6,
-        "no NVMe, or not the controller or namespace that was asked for",
-    ),
-    (
-        130,
-        "ended at once by a second signal, without a final report",
-    ),
+    (6, "no NVMe, or not the controller or namespace that was asked for"),
+    (130, "ended at once by a second signal, without a final report"),
 ];
 
 /// The exit code of a kind of error. A run that finished, or was stopped, exits with 0.
@@ -77,9 +63,7 @@ pub struct Exited(pub u8);
 
 /// The exit code of the program of `--exec`, if that is what the error says.
 pub fn code_of_program(error: &Error) -> Option<ExitCode> {
-    error
-        .downcast_ref()
-        .map(|Exited(code)| ExitCode::from(*code))
+    error.downcast_ref().map(|Exited(code)| ExitCode::from(*code))
 }
 
 /// Returns the kind of an error: that of the first error in its chain that has one, or
@@ -124,8 +108,7 @@ pub fn is_closed_pipe(error: &Error) -> bool {
 mod tests {
     use super::*;
     use anyhow::Context;
-    use std::io::Result as IoResult;
-    use std::io::Write;
+    use std::io::{Result as IoResult, Write};
 
     #[test]
     fn the_codes_are_those_of_the_readme() {

@@ -11,25 +11,18 @@ mod testing;
 use std::env;
 use std::error::Error as _;
 use std::ffi::OsString;
-use std::io::Write;
-use std::io::stderr;
+use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Error as ClapError;
-use clap::Parser;
-use clap::error::ContextKind;
-use clap::error::ContextValue;
+use clap::error::{ContextKind, ContextValue};
+use clap::{Error as ClapError, Parser};
 use nvme_deep::error::Kind;
-use nvme_deep::model::untrusted::Line;
-use nvme_deep::model::untrusted::Lines;
+use nvme_deep::model::untrusted::{Line, Lines};
 use nvme_deep::render::charset;
 
-use crate::cli::Args;
-use crate::cli::words;
-use crate::commands::standard::error_of_stdout;
-use crate::commands::standard::flush;
-use crate::commands::standard::has_unicode;
+use crate::cli::{Args, words};
+use crate::commands::standard::{error_of_stdout, flush, has_unicode};
 
 fn main() -> ExitCode {
     let words = words::joined(env::args_os());

@@ -53,9 +53,7 @@ pub fn size_text(bytes: u64) -> String {
 /// If the text is not a duration, is not above zero, or is longer than a year (366 days).
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let owned = || text.to_owned();
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let scale = match unit {
         "" | "s" => 1.0,
@@ -68,9 +66,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
             return Err(DurationError::Unit { unit });
         }
     };
-    let value: f64 = number
-        .parse()
-        .map_err(|_| DurationError::NoNumber { text: owned() })?;
+    let value: f64 = number.parse().map_err(|_| DurationError::NoNumber { text: owned() })?;
     let seconds = value * scale;
     if seconds <= 0.0 {
         return Err(DurationError::Zero { text: owned() });
@@ -128,36 +124,26 @@ mod tests {
         assert_eq!(parse_duration("1"), Ok(Duration::from_secs(1)));
         assert_eq!(parse_duration("0.5"), Ok(Duration::from_millis(500)));
         assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
-        for wrong in [
-            "", "0", "0s", "-1", "5 s", "5d", "s", "1.2.3", "99999h", "nan", "inf",
-        ] {
+        for wrong in ["", "0", "0s", "-1", "5 s", "5d", "s", "1.2.3", "99999h", "nan", "inf"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn nanoseconds_keep_three_digits_and_never_a_fourth() {
-        let texts: Vec<_> = [
-            0.0, 7.0, 999.4, 999.6, 12_345.0, 999_600.0, 1.05e6, 2.1e9, 65e9,
-        ]
-        .into_iter()
-        .map(nanos)
-        .collect();
-        let want = [
-            "0ns", "7ns", "999ns", "1.00us", "12.3us", "1.00ms", "1.05ms", "2.10s", "65.0s",
-        ];
+        let texts: Vec<_> = [0.0, 7.0, 999.4, 999.6, 12_345.0, 999_600.0, 1.05e6, 2.1e9, 65e9]
+            .into_iter()
+            .map(nanos)
+            .collect();
+        let want =
+            ["0ns", "7ns", "999ns", "1.00us", "12.3us", "1.00ms", "1.05ms", "2.10s", "65.0s"];
         assert_eq!(texts, want);
     }
 
     #[test]
     fn rates_stay_short() {
-        let texts: Vec<_> = [0.0, 99.9, 100.0, 9_994.0, 12_340.0, 123_400.0, 1.5e6]
-            .into_iter()
-            .map(rate)
-            .collect();
-        assert_eq!(
-            texts,
-            ["0.0", "99.9", "100", "9994", "12.3k", "123k", "1.50M"]
-        );
+        let texts: Vec<_> =
+            [0.0, 99.9, 100.0, 9_994.0, 12_340.0, 123_400.0, 1.5e6].into_iter().map(rate).collect();
+        assert_eq!(texts, ["0.0", "99.9", "100", "9994", "12.3k", "123k", "1.50M"]);
     }
 }

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latency --by` of recordings: the groups are those that `trace --pair --json` shows.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod binary;
 
@@ -13,8 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use self::binary::Ran;
-use self::binary::run;
+use self::binary::{Ran, run};
 
 fn ran(words: &str) -> Ran {
     let path = format!("{}/tests/recordings/6.12.nvd", env!("CARGO_MANIFEST_DIR"));
@@ -79,11 +73,7 @@ fn groups_have_the_commands_of_their_events() {
     }
     assert!(most > 3, "the recording has few groups: {most}");
     let size = |bytes: u64| {
-        if bytes == 0 {
-            0
-        } else {
-            bytes.next_power_of_two()
-        }
+        if bytes == 0 { 0 } else { bytes.next_power_of_two() }
     };
     let found = by_group("--by size", |g| g["max_bytes"].to_string());
     let want = by_event(|e| size(e["bytes"].as_u64().unwrap()).to_string());
@@ -96,10 +86,7 @@ fn stages_and_shares_of_groups_add_up_to_those_without_groups() {
     let all: Value = serde_json::from_str(&ran(&format!("latency {words}")).out).unwrap();
     let sum = |rows: &[Value]| {
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-        for stage in rows
-            .iter()
-            .flat_map(|row| row["stages"].as_array().unwrap())
-        {
+        for stage in rows.iter().flat_map(|row| row["stages"].as_array().unwrap()) {
             let name = stage["name"].as_str().unwrap().to_owned();
             *sums.entry(name).or_default() += stage["sum_ns"].as_u64().unwrap();
         }

@@ -16,25 +16,17 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
 
-use self::binary::BINARY;
-use self::binary::Ran;
-use self::binary::run;
+use self::binary::{BINARY, Ran, run};
 
 /// Effective capabilities of a child of this process.
 fn capabilities(as_whom: &mut Command) -> u64 {
     let output = as_whom
-        .args([
-            "sed",
-            "-n",
-            "s/^CapEff:[[:space:]]*//p",
-            "/proc/self/status",
-        ])
+        .args(["sed", "-n", "s/^CapEff:[[:space:]]*//p", "/proc/self/status"])
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -82,14 +74,8 @@ const WRONG: &[(&str, &str)] = &[
     ("stacks --from x --disk nvme0n1", "asks this machine"),
     ("pattern --from x --disk nvme0n1", "asks this machine"),
     ("diagnose --from x --disk nvme0n1", "asks this machine"),
-    (
-        "heatmap --from x --svg - --disk nvme0n1",
-        "asks this machine",
-    ),
-    (
-        "export x --format csv -o - --disk nvme0n1",
-        "asks this machine",
-    ),
+    ("heatmap --from x --svg - --disk nvme0n1", "asks this machine"),
+    ("export x --format csv -o - --disk nvme0n1", "asks this machine"),
     ("latency --exec", "COMMAND"),
     ("latency --exec true", "`true`"),
     ("latency -- true", "--exec"),
@@ -154,60 +140,30 @@ const WRONG: &[(&str, &str)] = &[
     ("host trace --force --nvmet", "--output"),
     ("host import", "--qemu-log"),
     ("host import --qemu-log /missing", "can't be read"),
-    (
-        "host import --qemu-log Cargo.toml",
-        "no line of QEMU's NVMe trace",
-    ),
+    ("host import --qemu-log Cargo.toml", "no line of QEMU's NVMe trace"),
     ("host import --spdk-trace Cargo.toml", "spdk_trace -j"),
-    (
-        "host annotate tests/host/spdk_trace.json Cargo.toml",
-        "not a recording",
-    ),
-    (
-        "host trace --from tests/recordings/6.12.nvd",
-        "host trace -o",
-    ),
-    (
-        "host latency --from tests/recordings/6.12.nvd",
-        "recording of the driver",
-    ),
-    (
-        "latency --from tests/host/qemu.nvd",
-        "recording of the host side",
-    ),
+    ("host annotate tests/host/spdk_trace.json Cargo.toml", "not a recording"),
+    ("host trace --from tests/recordings/6.12.nvd", "host trace -o"),
+    ("host latency --from tests/recordings/6.12.nvd", "recording of the driver"),
+    ("latency --from tests/host/qemu.nvd", "recording of the host side"),
     ("join tests/recordings/6.12.nvd", "<HOST>"),
-    (
-        "join tests/recordings/6.12.nvd tests/recordings/6.12.nvd",
-        "recording of the driver",
-    ),
-    (
-        "join tests/recordings/6.12.nvd tests/host/qemu.nvd --clock same",
-        "not of one boot",
-    ),
+    ("join tests/recordings/6.12.nvd tests/recordings/6.12.nvd", "recording of the driver"),
+    ("join tests/recordings/6.12.nvd tests/host/qemu.nvd --clock same", "not of one boot"),
     (
         "join tests/recordings/6.12.nvd tests/host/qemu.nvd --clock tsc",
         "not of its CLOCK_MONOTONIC",
     ),
-    (
-        "join tests/host/nvmet-guest.nvd tests/host/nvmet-host.nvd --clock tsc",
-        "TSC offset",
-    ),
+    ("join tests/host/nvmet-guest.nvd tests/host/nvmet-host.nvd --clock tsc", "TSC offset"),
     (
         "join tests/host/nvmet-guest.nvd tests/host/nvmet-host.nvd --clock ptp",
         "two readings of ptp_kvm",
     ),
-    (
-        "host kvm tests/host/qemu.log --bar 0x1000-0x4000",
-        "no event of KVM",
-    ),
+    ("host kvm tests/host/qemu.log --bar 0x1000-0x4000", "no event of KVM"),
     (
         "join tests/recordings/6.12.nvd tests/host/qemu.nvd --clock ptp",
         "not of its CLOCK_MONOTONIC",
     ),
-    (
-        "join tests/recordings/6.12.nvd tests/host/qemu.nvd --ctrl nvme0=qemu:7",
-        "it has qemu:0",
-    ),
+    ("join tests/recordings/6.12.nvd tests/host/qemu.nvd --ctrl nvme0=qemu:7", "it has qemu:0"),
     ("pattern 1ms", "at least 10ms"),
     ("pattern --delta", "<INTERVAL"),
     ("pattern --force", "--svg"),
@@ -220,10 +176,7 @@ const WRONG: &[(&str, &str)] = &[
     ("serve --listen 127.0.0.1:9 --textfile x.prom", "--textfile"),
     ("serve --textfile x.txt", "ends in .prom"),
     ("serve --textfile x.prom --interval 1ms", "at least 1s"),
-    (
-        "serve --textfile /missing/x.prom",
-        "directory does not exist",
-    ),
+    ("serve --textfile /missing/x.prom", "directory does not exist"),
     ("serve --interval 5s", "--textfile"),
     ("serve --listen 192.0.2.1:9998", "no such address"),
 ];
@@ -249,18 +202,9 @@ fn a_value_that_is_wrong_is_named_with_its_option() {
         ("record -o x --ring 1m --trigger slow", "--trigger "),
         ("diff x y --min-change 1%", "--min-change "),
         ("heatmap --svg a --stage disk", "--stage "),
-        (
-            "latency --stages=all",
-            "--stages all: give basic, fine or full",
-        ),
-        (
-            "trace --stages all",
-            "--stages all: give basic, fine or full",
-        ),
-        (
-            "record -o x --stages all",
-            "--stages all: give basic, fine, full or none",
-        ),
+        ("latency --stages=all", "--stages all: give basic, fine or full"),
+        ("trace --stages all", "--stages all: give basic, fine or full"),
+        ("record -o x --stages all", "--stages all: give basic, fine, full or none"),
         ("heatmap --svg a --y all", "--y all: give "),
         ("serve --textfile x.txt", "--textfile "),
         ("host kvm x --bar 5", "--bar "),
@@ -323,11 +267,7 @@ fn a_machine_without_nvme_says_so_to_those_who_may_trace() {
         return;
     }
     let capeff = capabilities(&mut Command::new("env"));
-    for words in [
-        "latency",
-        "latency 1 1 --json",
-        "latency --stages=fine --duration 1s",
-    ] {
+    for words in ["latency", "latency 1 1 --json", "latency --stages=fine --duration 1s"] {
         let ran = run(words);
         if may_trace(capeff) {
             ran.refuses(6, "no NVMe controller");
@@ -341,11 +281,7 @@ fn a_machine_without_nvme_says_so_to_those_who_may_trace() {
 fn a_controller_that_is_not_there_is_no_device_or_no_permission() {
     let ran = run("latency --ctrl nvme255 --duration 1s");
     assert!(matches!(ran.code, Some(4 | 6)), "{}", ran.err);
-    let says = if ran.code == Some(6) {
-        "nvme255|no NVMe"
-    } else {
-        "root"
-    };
+    let says = if ran.code == Some(6) { "nvme255|no NVMe" } else { "root" };
     let said = says.split('|').any(|words| ran.err.contains(words));
     assert!(said, "{}", ran.err);
     assert_eq!(ran.out, "");
@@ -366,13 +302,7 @@ fn without_privileges_it_ends_with_4_and_names_the_capabilities() {
     let unprivileged: &[&str] = if capabilities(&mut Command::new("env")) == 0 {
         &["env"]
     } else if Path::new("/usr/bin/setpriv").exists() {
-        &[
-            "setpriv",
-            "--reuid",
-            "65534",
-            "--clear-groups",
-            "--inh-caps=-all",
-        ]
+        &["setpriv", "--reuid", "65534", "--clear-groups", "--inh-caps=-all"]
     } else {
         eprintln!("not asked: this process is privileged, and there is no setpriv");
         return;

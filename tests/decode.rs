@@ -8,12 +8,7 @@ use nvme_deep::nvme::opcode::QueueKind::{Admin, Io};
 use nvme_deep::nvme::sqe::{Parts, Sqe};
 
 fn sqe(opcode: u8, nsid: u32, cdw: [u32; 6]) -> Sqe {
-    Sqe::from(Parts {
-        opcode,
-        nsid,
-        cdw,
-        ..Parts::default()
-    })
+    Sqe::from(Parts { opcode, nsid, cdw, ..Parts::default() })
 }
 
 fn text(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> String {
@@ -148,11 +143,7 @@ fn features_are_described_by_what_they_are_set_to() {
             [0x0302_0107, 0, 0, 0, 0],
             "fid=0x1:arbitration sv=0 cdw11=0x3020107 ab=7 lpw=1 mpw=2 hpw=3",
         ),
-        (
-            0x8000_0002,
-            [0x23, 0, 0, 0, 0],
-            "fid=0x2:power-management sv=1 cdw11=0x23 ps=3 wh=1",
-        ),
+        (0x8000_0002, [0x23, 0, 0, 0, 0], "fid=0x2:power-management sv=1 cdw11=0x23 ps=3 wh=1"),
         (
             0x04,
             [0x0011_0157, 0, 0, 0, 0],
@@ -175,16 +166,8 @@ fn features_are_described_by_what_they_are_set_to() {
              hmdlec=4",
         ),
         (0x0e, [0; 5], "fid=0xe:timestamp sv=0 cdw11=0x0"),
-        (
-            0x0f,
-            [15000, 0, 0, 0, 0],
-            "fid=0xf:keep-alive-timer sv=0 cdw11=0x3a98 kato=15000",
-        ),
-        (
-            0xc5,
-            [1, 0, 7, 0, 0],
-            "fid=0xc5:vendor-specific sv=0 cdw11=0x1 cdw13=0x7",
-        ),
+        (0x0f, [15000, 0, 0, 0, 0], "fid=0xf:keep-alive-timer sv=0 cdw11=0x3a98 kato=15000"),
+        (0xc5, [1, 0, 7, 0, 0], "fid=0xc5:vendor-specific sv=0 cdw11=0x1 cdw13=0x7"),
     ] {
         assert_eq!(set(fid, words), shown);
     }
@@ -221,12 +204,7 @@ fn fabrics_commands_are_described_by_their_type() {
             "fabrics-authentication-send",
             "fctype=5:authentication-send spsp0=0x1 spsp1=0x1 secp=0xe9:nvme-authentication tl=64",
         ),
-        (
-            0x08,
-            [0; 6],
-            "fabrics-disconnect",
-            "fctype=8:disconnect recfmt=0",
-        ),
+        (0x08, [0; 6], "fabrics-disconnect", "fctype=8:disconnect recfmt=0"),
     ] {
         for queue in QueueKind::BOTH {
             // the type is byte 4; the rest of CDW1 is reserved
@@ -272,10 +250,7 @@ fn only_commands_on_logical_blocks_have_some() {
         let sqe = sqe(opcode, 1, [7, 1, 0x4000_ffff, 0, 0, 0]);
         blocks(queue, CommandSet::Zoned, &sqe)
     };
-    let all = Blocks {
-        slba: 0x1_0000_0007,
-        nlb: 65536,
-    };
+    let all = Blocks { slba: 0x1_0000_0007, nlb: 65536 };
     for opcode in 0..=u8::MAX {
         let expected = [0x01, 0x02, 0x04, 0x05, 0x08, 0x0c, 0x7d].contains(&opcode);
         assert_eq!(of(Io, opcode), expected.then_some(all));

@@ -10,12 +10,7 @@ use nvme_deep::nvme::sqe::{Parts, Sqe};
 use proptest::prelude::*;
 
 fn sqe(opcode: u8, nsid: u32, cdw: [u32; 6]) -> Sqe {
-    Sqe::from(Parts {
-        opcode,
-        nsid,
-        cdw,
-        ..Parts::default()
-    })
+    Sqe::from(Parts { opcode, nsid, cdw, ..Parts::default() })
 }
 
 fn text(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> String {
@@ -37,11 +32,8 @@ const READ_WRITE: &[Printed] = &[
     ("dsmgmt", 12, 4, 0, ALL),
     ("reftag", 16, 4, 0, ALL),
 ];
-const AUTHENTICATION: [Printed; 3] = [
-    ("spsp0", 1, 1, 0, ALL),
-    ("spsp1", 2, 1, 0, ALL),
-    ("secp", 3, 1, 0, ALL),
-];
+const AUTHENTICATION: [Printed; 3] =
+    [("spsp0", 1, 1, 0, ALL), ("spsp1", 2, 1, 0, ALL), ("secp", 3, 1, 0, ALL)];
 
 /// The fields that drivers/nvme/host/trace.c of Linux prints by name, by queue, opcode and Fabrics
 /// type. Three differ from the kernel: `sv` is the bit that the specification gives, and `all` and

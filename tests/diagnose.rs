@@ -29,20 +29,13 @@ use std::path::PathBuf;
 use nvme_deep::StageSet;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::point::Point;
-use nvme_deep::recording::ClockOffset;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::Recorder;
-use nvme_deep::recording::RunInfo;
+use nvme_deep::recording::{ClockOffset, Content, LedgerInfo, Recorder, RunInfo};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::Ran;
-use self::binary::run;
+use self::binary::{Ran, run};
 use self::causes::Cause;
-use self::load::BEGIN;
-use self::load::Load;
-use self::load::Run;
+use self::load::{BEGIN, Load, Run};
 
 /// Recordings of a test.
 struct Files(TempDir);
@@ -94,11 +87,7 @@ impl Files {
         filter: &str,
         slow_ns: Option<u64>,
     ) -> String {
-        let info = RunInfo {
-            filter: filter.into(),
-            slow_ns,
-            ..RunInfo::default()
-        };
+        let info = RunInfo { filter: filter.into(), slow_ns, ..RunInfo::default() };
         self.write(name, load, causes, Kind::Context, info)
     }
 
@@ -154,10 +143,7 @@ impl Files {
 
 /// A short load.
 fn load() -> Load {
-    Load {
-        seconds: 4.0,
-        ..Load::default()
-    }
+    Load { seconds: 4.0, ..Load::default() }
 }
 
 /// Cuts a file within its last block.
@@ -175,10 +161,7 @@ fn ends(ran: &Ran, code: i32, first: &str) {
 #[test]
 fn check_ends_with_3_for_a_cause_and_with_1_if_nothing_is_known() {
     let files = Files::new();
-    let few = Load {
-        seconds: 0.2,
-        ..load()
-    };
+    let few = Load { seconds: 0.2, ..load() };
     let cause = files.record("cause", &load(), &[Cause::Scheduler], Kind::Context);
     let control = files.record("control", &load(), &[], Kind::Context);
     let few = files.record("few", &few, &[Cause::Scheduler], Kind::Context);
@@ -191,12 +174,7 @@ fn check_ends_with_3_for_a_cause_and_with_1_if_nothing_is_known() {
             "nvme-deep: found: scheduler (--check)\n",
         ),
         (&control, "nothing avoidable seen", 0, ""),
-        (
-            &few,
-            "not known: only ",
-            1,
-            "no rule could be judged (--check)",
-        ),
+        (&few, "not known: only ", 1, "no rule could be judged (--check)"),
         (
             &lossy,
             "not known: the recording is not exact (7 commands without a row)",
@@ -236,14 +214,7 @@ fn without_context_fewer_rules_are_judged() {
     assert_eq!(object["causes"][0]["rule"], "one-irq-cpu");
     let left = object["not_looked_at"].as_array().unwrap();
     let names: Vec<&str> = left.iter().map(|r| r["rule"].as_str().unwrap()).collect();
-    for rule in [
-        "vcpu-stolen",
-        "tag-wait",
-        "scheduler",
-        "split",
-        "bounce",
-        "iommu",
-    ] {
+    for rule in ["vcpu-stolen", "tag-wait", "scheduler", "split", "bounce", "iommu"] {
         assert!(names.contains(&rule), "{names:?}");
     }
     assert_eq!(object["machine"], Value::Null);
@@ -254,10 +225,7 @@ fn what_is_slow_depends_on_what_was_expected() {
     let files = Files::new();
     let slow = files.record("slow", &load(), &[Cause::Device], Kind::Context);
     let usual = files.record("usual", &load(), &[], Kind::Context);
-    let large = Load {
-        sizes: &[65536],
-        ..load()
-    };
+    let large = Load { sizes: &[65536], ..load() };
     let large = files.record("large", &large, &[], Kind::Context);
     let device = "nvme0 is slower than expected: 1.08ms, expected";
     for (expect, first) in [
@@ -306,16 +274,8 @@ fn needs_all_commands() -> Vec<(Cause, &'static str, Load)> {
         (Cause::Split, "split", load()),
         (Cause::NotPolling, "not-polling", load()),
         (Cause::OneIrqCpu, "one-irq-cpu", load()),
-        (
-            Cause::FlushCost,
-            "flush-cost",
-            adapted(|load| load.flushes = 0.05),
-        ),
-        (
-            Cause::FewQueues,
-            "few-queues",
-            adapted(|load| (load.queues, load.pause_ns) = (1, 1e6)),
-        ),
+        (Cause::FlushCost, "flush-cost", adapted(|load| load.flushes = 0.05)),
+        (Cause::FewQueues, "few-queues", adapted(|load| (load.queues, load.pause_ns) = (1, 1e6))),
         (
             Cause::RateCap,
             "rate-cap",
@@ -345,9 +305,7 @@ fn with_a_filter_no_rule_that_needs_all_commands_names_a_cause() {
         };
         let names = |found: &Value, list: &str| {
             let all = found[list].as_array().unwrap().iter();
-            all.filter(|j| j["rule"] == rule)
-                .cloned()
-                .collect::<Vec<Value>>()
+            all.filter(|j| j["rule"] == rule).cloned().collect::<Vec<Value>>()
         };
         let all = said("");
         let named = names(&all, "causes").len() + names(&all, "notes").len();
@@ -357,10 +315,7 @@ fn with_a_filter_no_rule_that_needs_all_commands_names_a_cause() {
         let open = names(&some, "not_judged");
         assert_eq!(open.len(), 1, "{rule}: {some}");
         let why = open[0]["why"].as_str().unwrap();
-        assert!(
-            why.ends_with("needs all commands, and --pid left some out"),
-            "{why}"
-        );
+        assert!(why.ends_with("needs all commands, and --pid left some out"), "{why}");
     }
 }
 
@@ -368,10 +323,7 @@ fn with_a_filter_no_rule_that_needs_all_commands_names_a_cause() {
 #[test]
 fn a_recording_with_a_filter_shows_no_limit() {
     let files = Files::new();
-    let load = Load {
-        seconds: 5.0,
-        ..load()
-    };
+    let load = Load { seconds: 5.0, ..load() };
     let file = files.selected("x", &load, &[Cause::OneIrqCpu], "--opcode io:read", None);
     let ran = run(&format!("diagnose -v --from {file}"));
     ends(&ran, 0, "nothing avoidable seen");
@@ -389,21 +341,14 @@ fn commands_that_were_chosen_because_they_are_slow_show_no_times() {
     let files = Files::new();
     let file = files.selected("x", &load(), &[], "", Some(1000));
     let ran = run(&format!("diagnose --expect 1us --from {file}"));
-    ends(
-        &ran,
-        0,
-        "not known: the recording has only commands that --slow chose",
-    );
+    ends(&ran, 0, "not known: the recording has only commands that --slow chose");
 }
 
 /// A cause in one of several recordings is no error of reading.
 #[test]
 fn check_of_several_recordings_ends_with_the_gravest_verdict() {
     let files = Files::new();
-    let short = Load {
-        seconds: 0.2,
-        ..load()
-    };
+    let short = Load { seconds: 0.2, ..load() };
     let cause = files.record("cause", &load(), &[Cause::Scheduler], Kind::Context);
     let control = files.record("control", &load(), &[], Kind::Context);
     let few = files.record("few", &short, &[], Kind::Context);
@@ -414,13 +359,7 @@ fn check_of_several_recordings_ends_with_the_gravest_verdict() {
         (&control, &cause, 3, found, "1 of 2 recordings did not pass"),
         (&few, &control, 1, unknown, "1 of 2 recordings did not pass"),
         (&few, &cause, 3, found, "2 of 2 recordings did not pass"),
-        (
-            &cut,
-            &cause,
-            1,
-            found,
-            "1 of 2 recordings could not be read",
-        ),
+        (&cut, &cause, 1, found, "1 of 2 recordings could not be read"),
     ] {
         let ran = run(&format!("diagnose --check --from {a} {b}"));
         assert_eq!(ran.code, Some(code), "{a} {b}: {}", ran.err);

@@ -16,47 +16,29 @@ use std::f64::consts::TAU;
 use std::time::Duration;
 
 use fastrand::Rng;
-use nvme_deep::Opcode;
-use nvme_deep::QueueKind;
-use nvme_deep::StageSet;
 use nvme_deep::model::activity::TagWaits;
-use nvme_deep::model::command_class::CommandClass;
-use nvme_deep::model::command_class::SizeClass;
-use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::controller::DiskInfo;
+use nvme_deep::model::command_class::{CommandClass, SizeClass};
+use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::recording::RunInfo;
-use nvme_deep::render::diff::DiffJson;
-use nvme_deep::render::diff::DiffText;
-use nvme_deep::render::diff::Subject;
+use nvme_deep::render::diff::{DiffJson, DiffText, Subject};
 use nvme_deep::render::theme::Theme;
-use nvme_deep::report::diff::Both;
-use nvme_deep::report::diff::Counted;
-use nvme_deep::report::diff::Diff;
-use nvme_deep::report::diff::Interval;
-use nvme_deep::report::diff::LoadChange;
-use nvme_deep::report::diff::Origin;
-use nvme_deep::report::diff::Scope;
-use nvme_deep::report::diff::Side;
-use nvme_deep::report::diff::compare;
+use nvme_deep::report::diff::{
+    Both, Counted, Diff, Interval, LoadChange, Origin, Scope, Side, compare,
+};
+use nvme_deep::{Opcode, QueueKind, StageSet};
 use serde_json::Value;
 
 /// Smallest change that is claimed.
 const LEAST: f64 = 0.02;
 
 const fn stage(index: usize) -> Interval {
-    Interval {
-        is_total: false,
-        run: StageSet::Basic.run(index, index),
-    }
+    Interval { is_total: false, run: StageSet::Basic.run(index, index) }
 }
 
 const QUEUE: Interval = stage(0);
 const DEVICE: Interval = stage(2);
-const TOTAL: Interval = Interval {
-    is_total: true,
-    run: StageSet::Basic.run(0, 3),
-};
+const TOTAL: Interval = Interval { is_total: true, run: StageSet::Basic.run(0, 3) };
 
 /// A device and its load.
 #[derive(Clone, Copy)]
@@ -86,10 +68,7 @@ fn stratum(code: u8) -> CommandClass {
     CommandClass {
         ctrl: 0,
         nsid: 1,
-        opcode: Opcode {
-            queue: QueueKind::Io,
-            code,
-        },
+        opcode: Opcode { queue: QueueKind::Io, code },
         size: SizeClass::of(4096),
     }
 }
@@ -129,9 +108,7 @@ fn recording(model: &Model, seed: u64) -> Counted {
 
 fn side(model: &Model, seeds: impl IntoIterator<Item = u64>) -> Side {
     let recordings = seeds.into_iter().map(|seed| recording(model, seed));
-    Side {
-        recordings: recordings.collect(),
-    }
+    Side { recordings: recordings.collect() }
 }
 
 fn diff(a: &Side, b: &Side) -> Diff {
@@ -159,14 +136,9 @@ fn alarms(pairs: u64, recordings: u64, model: &Model) -> u64 {
 /// Comparisons in which the device stage is found to differ, when it takes `factor` times as long.
 /// Ten of them share what they are compared with.
 fn found(comparisons: u64, recordings: u64, model: &Model, factor: f64) -> usize {
-    let slower = Model {
-        device_ns: model.device_ns * factor,
-        ..*model
-    };
+    let slower = Model { device_ns: model.device_ns * factor, ..*model };
     let seeds = |n: u64| n * recordings..(n + 1) * recordings;
-    let before: Vec<Side> = (0..comparisons / 10)
-        .map(|n| side(model, seeds(20_000 + n)))
-        .collect();
+    let before: Vec<Side> = (0..comparisons / 10).map(|n| side(model, seeds(20_000 + n))).collect();
     let is_found = |n: &u64| {
         let after = side(&slower, seeds(10_000 + n));
         finds(&diff(&before[*n as usize % before.len()], &after), "device")
@@ -176,11 +148,7 @@ fn found(comparisons: u64, recordings: u64, model: &Model, factor: f64) -> usize
 
 #[test]
 fn at_most_5_percent_of_equal_pairs_raise_any_alarm() {
-    let model = Model {
-        seconds: 15.0,
-        iops: 400.0,
-        ..DEFAULT
-    };
+    let model = Model { seconds: 15.0, iops: 400.0, ..DEFAULT };
     let alarms = alarms(200, 1, &model);
     assert!(alarms <= 10, "{alarms} of 200 pairs");
 }
@@ -193,41 +161,19 @@ fn a_device_slower_by_10_percent_is_found() {
 
 /// A model of so many seconds, whose level lasts so long.
 const fn lasting(seconds: f64, memory_s: f64) -> Model {
-    Model {
-        seconds,
-        memory_s,
-        ..DEFAULT
-    }
+    Model { seconds, memory_s, ..DEFAULT }
 }
 
 const MODELS: [(&str, Model); 9] = [
     ("60 s, 1000 IOPS", DEFAULT),
     ("12 s, 1000 IOPS", lasting(12.0, 0.05)),
-    (
-        "60 s, 100 IOPS",
-        Model {
-            iops: 100.0,
-            ..DEFAULT
-        },
-    ),
+    ("60 s, 100 IOPS", Model { iops: 100.0, ..DEFAULT }),
     ("60 s, levels last 1 s", lasting(60.0, 1.0)),
     ("60 s, levels last 5 s", lasting(60.0, 5.0)),
     ("12 s, levels last 1 s", lasting(12.0, 1.0)),
     ("12 s, levels last 5 s", lasting(12.0, 5.0)),
-    (
-        "60 s, a burst of 0.3 s every 30 s",
-        Model {
-            bursts: (0.03, 0.3, 4.0),
-            ..DEFAULT
-        },
-    ),
-    (
-        "60 s, 30 % writes",
-        Model {
-            writes: 0.3,
-            ..DEFAULT
-        },
-    ),
+    ("60 s, a burst of 0.3 s every 30 s", Model { bursts: (0.03, 0.3, 4.0), ..DEFAULT }),
+    ("60 s, 30 % writes", Model { writes: 0.3, ..DEFAULT }),
 ];
 
 #[test]
@@ -244,10 +190,7 @@ fn rates_of_alarms_and_of_findings() {
 
 #[test]
 fn the_main_claim_is_the_stage_that_changed() {
-    let slower = Model {
-        device_ns: 300e3,
-        ..DEFAULT
-    };
+    let slower = Model { device_ns: 300e3, ..DEFAULT };
     let diff = diff(&side(&DEFAULT, [1]), &side(&slower, [2]));
     let claim = diff.main_claim().unwrap();
     assert_eq!(
@@ -263,11 +206,7 @@ fn the_main_claim_is_the_stage_that_changed() {
 
 #[test]
 fn another_mix_is_reported_and_nothing_is_compared_over_strata() {
-    let model = |writes| Model {
-        writes,
-        seconds: 20.0,
-        ..DEFAULT
-    };
+    let model = |writes| Model { writes, seconds: 20.0, ..DEFAULT };
     let pooled = |diff: &Diff| {
         let mut scopes = diff.groups.iter().map(|g| g.scope);
         scopes.any(|s| s == Scope::Controller(0))
@@ -286,11 +225,7 @@ fn another_mix_is_reported_and_nothing_is_compared_over_strata() {
 
 #[test]
 fn another_depth_is_reported() {
-    let busy = Model {
-        iops: 3000.0,
-        device_ns: 400e3,
-        ..DEFAULT
-    };
+    let busy = Model { iops: 3000.0, device_ns: 400e3, ..DEFAULT };
     let diff = diff(&side(&DEFAULT, [1]), &side(&busy, [2]));
     assert!(matches!(diff.load_changes[..], [LoadChange::Depth { .. }]));
 }
@@ -308,9 +243,7 @@ fn devices_of_one_machine(seed: u64, factor: f64) -> [Side; 2] {
             counted.interval(stratum(2), DEVICE, n * 1_000_000, ns);
         }
     }
-    sides.map(|counted| Side {
-        recordings: vec![counted.covering(Duration::from_secs(20))],
-    })
+    sides.map(|counted| Side { recordings: vec![counted.covering(Duration::from_secs(20))] })
 }
 
 #[test]
@@ -331,14 +264,8 @@ fn devices_of_the_same_recording_are_compared_slice_by_slice() {
 
 #[test]
 fn few_commands_make_no_claim() {
-    let few = Model {
-        seconds: 1.0,
-        ..DEFAULT
-    };
-    let slower = Model {
-        device_ns: 2e6,
-        ..few
-    };
+    let few = Model { seconds: 1.0, ..DEFAULT };
+    let slower = Model { device_ns: 2e6, ..few };
     let diff = diff(&side(&few, [1]), &side(&slower, [2]));
     // 1000 commands, but only four slices
     assert_eq!((diff.comparisons, diff.changed_rows()), (0, 0));
@@ -347,13 +274,7 @@ fn few_commands_make_no_claim() {
 #[test]
 fn a_stage_that_was_observed_for_other_commands_makes_no_claim() {
     let a = recording(&DEFAULT, 1);
-    let mut b = recording(
-        &Model {
-            seconds: 1.0,
-            ..DEFAULT
-        },
-        2,
-    );
+    let mut b = recording(&Model { seconds: 1.0, ..DEFAULT }, 2);
     for n in 0..60_000 {
         b.command(stratum(2), 200_000);
         b.interval(stratum(2), TOTAL, n * 1_000_000, 200_000);
@@ -362,9 +283,7 @@ fn a_stage_that_was_observed_for_other_commands_makes_no_claim() {
         }
     }
     let b = b.covering(Duration::from_secs(60));
-    let [a, b] = [a, b].map(|r| Side {
-        recordings: vec![r],
-    });
+    let [a, b] = [a, b].map(|r| Side { recordings: vec![r] });
     let diff = diff(&a, &b);
     let row = diff.groups[0].rows.iter().find(|r| r.name == "device");
     let observed = row.unwrap().observed.unwrap();
@@ -377,16 +296,9 @@ fn shown(diff: &Diff) -> [String; 2] {
     // A's disk was gone before its name was read
     let origin = |path: &str, accuracy, disk: &str| Origin {
         path: path.into(),
-        info: RunInfo {
-            stage_set: StageSet::Basic,
-            ..RunInfo::default()
-        },
+        info: RunInfo { stage_set: StageSet::Basic, ..RunInfo::default() },
         controllers: vec![ControllerInfo {
-            disks: vec![DiskInfo {
-                name: disk.into(),
-                nsid: 1,
-                ..DiskInfo::default()
-            }],
+            disks: vec![DiskInfo { name: disk.into(), nsid: 1, ..DiskInfo::default() }],
             ..ControllerInfo::default()
         }],
         commands: 60_000,
@@ -397,20 +309,13 @@ fn shown(diff: &Diff) -> [String; 2] {
     let a = [origin("before.nvd", Accuracy::Exact, "")];
     let lost = Accuracy::Degraded(vec!["3 commands without a row".into()]);
     let b = [origin(&"a/long/path".repeat(8), lost, "nvme0n1")];
-    let subject = Subject {
-        stage_set: StageSet::Basic,
-        origins: Both { a: &a, b: &b },
-        least: LEAST,
-    };
+    let subject =
+        Subject { stage_set: StageSet::Basic, origins: Both { a: &a, b: &b }, least: LEAST };
     let theme = Theme { color: false };
     let (mut text, mut json) = (vec![], vec![]);
     for detail in [true, false] {
         text.clear();
-        let view = DiffText {
-            subject,
-            theme,
-            detail,
-        };
+        let view = DiffText { subject, theme, detail };
         view.write(diff, &mut text).unwrap();
     }
     DiffJson { subject }.write(diff, &mut json).unwrap();
@@ -437,20 +342,11 @@ fn rates_and_waits_for_a_tag_are_compared() {
     let [text, json] = shown(&found);
     let waits = "  nvme0n1: 6 of 60000 -> 3000 of 60000, 100ns -> 50.0us\n";
     assert!(text.contains(waits), "{text}");
-    let objects: Vec<Value> = json
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let objects: Vec<Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let found = &objects[0]["tag_waits"][0];
-    assert_eq!(
-        (&found["a"]["waited"], &found["b"]["waited"]),
-        (&6.into(), &3000.into())
-    );
-    assert!(
-        objects[1]["iops"]["ratio"]
-            .as_f64()
-            .is_some_and(|r| (r - 1.0).abs() < 0.1)
-    );
+    assert_eq!((&found["a"]["waited"], &found["b"]["waited"]), (&6.into(), &3000.into()));
+    assert!(objects[1]["iops"]["ratio"].as_f64().is_some_and(|r| (r - 1.0).abs() < 0.1));
     // one side did not observe them
     b.recordings[0].waits = None;
     assert_eq!(diff(&a, &b).waits, []);
@@ -458,11 +354,7 @@ fn rates_and_waits_for_a_tag_are_compared() {
 
 #[test]
 fn the_verdict_comes_first_in_text_and_in_json() {
-    let slower = Model {
-        device_ns: 300e3,
-        writes: 0.3,
-        ..DEFAULT
-    };
+    let slower = Model { device_ns: 300e3, writes: 0.3, ..DEFAULT };
     let diff = diff(&side(&DEFAULT, [1]), &side(&slower, [2]));
     let [text, json] = shown(&diff);
     insta::assert_snapshot!(text);
@@ -471,16 +363,11 @@ fn the_verdict_comes_first_in_text_and_in_json() {
     for line in lines {
         assert!(line.chars().count() <= 80, "{line}");
     }
-    let objects: Vec<Value> = json
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let objects: Vec<Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let verdict = objects[0]["verdict"].as_str().unwrap();
     assert!(verdict.starts_with("read 4k nvme0n1: p"), "{verdict}");
     assert_eq!(objects[0]["changed_rows"], diff.changed_rows());
     let device = objects.iter().find(|o| o["stage"] == "device").unwrap();
-    assert_eq!(
-        (&device["type"], &device["changed"]),
-        (&"diff_row".into(), &true.into())
-    );
+    assert_eq!((&device["type"], &device["changed"]), (&"diff_row".into(), &true.into()));
 }

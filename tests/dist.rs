@@ -13,15 +13,13 @@ mod binary;
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use self::binary::BINARY;
-use self::binary::run;
+use self::binary::{BINARY, run};
 
 /// 2024-05-03 00:00 UTC.
 const SOURCE_DATE_EPOCH: &str = "1714694400";
@@ -122,25 +120,17 @@ fn every_command_has_a_page_with_its_options_and_the_exit_codes() {
         assert!(text.contains("\\fB6\\fR\nno NVMe"), "{text}");
         assert!(!text.contains('`'), "{name}: {text}");
         // also what -h hides
-        assert!(
-            !text.contains("\n.sp\n.TP"),
-            "an option without a text: {text}"
-        );
+        assert!(!text.contains("\n.sp\n.TP"), "an option without a text: {text}");
         assert!(!text.contains("test\\-ignore"), "a hidden option: {text}");
     }
     let (_, latency) = page("nvme-deep-latency");
-    assert!(
-        latency.contains("\\fB\\-\\-stages\\fR[=\\fI<SET>\\fR]"),
-        "{latency}"
-    );
+    assert!(latency.contains("\\fB\\-\\-stages\\fR[=\\fI<SET>\\fR]"), "{latency}");
 }
 
 /// The text of a page as roff shows it, in one line: without fonts and escapes.
 fn plain(text: &str) -> String {
     let fonts = ["\\fB", "\\fI", "\\fR"];
-    let text = fonts
-        .iter()
-        .fold(text.to_owned(), |t, font| t.replace(font, ""));
+    let text = fonts.iter().fold(text.to_owned(), |t, font| t.replace(font, ""));
     text.replace('\\', "")
 }
 
@@ -181,10 +171,7 @@ fn the_synopsis_has_values_and_the_examples_have_a_section() {
     for name in pages() {
         let text = plain(&page(&name).1);
         let examples = text.split_once(".SH EXAMPLES\n.TP\n").unwrap().1;
-        let line = format!(
-            "{} ",
-            name.replace('-', " ").replace("nvme deep", "nvme-deep")
-        );
+        let line = format!("{} ", name.replace('-', " ").replace("nvme deep", "nvme-deep"));
         assert!(examples.starts_with(line.trim_end()), "{name}: {examples}");
     }
 }
@@ -207,11 +194,9 @@ fn man_programs_accept_the_pages() {
 
 #[test]
 fn shells_accept_the_completions() {
-    for (shell, file) in [
-        ("bash", "nvme-deep.bash"),
-        ("zsh", "_nvme-deep"),
-        ("fish", "nvme-deep.fish"),
-    ] {
+    for (shell, file) in
+        [("bash", "nvme-deep.bash"), ("zsh", "_nvme-deep"), ("fish", "nvme-deep.fish")]
+    {
         let path = made().join("completions").join(file);
         accepted(shell, &["-n"], &path);
         let text = fs::read_to_string(&path).unwrap();
@@ -258,11 +243,7 @@ fn the_notices_have_the_texts_of_all_linked_crates() {
     let notices = fs::read_to_string(&file).unwrap();
     let third_party = include_str!("../THIRD-PARTY.md");
     let crates = third_party.lines().filter_map(|line| {
-        let (name, version) = line
-            .strip_prefix("| ")?
-            .split_once(" | ")?
-            .0
-            .split_once(" v")?;
+        let (name, version) = line.strip_prefix("| ")?.split_once(" | ")?.0.split_once(" v")?;
         Some(format!("{name} {version}"))
     });
     let mut n = 0;

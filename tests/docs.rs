@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The documentation agrees with the project: its links, files and options exist, and it names
 //! every option.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const COMMANDS: [&str; 22] = [
@@ -65,14 +59,9 @@ fn root() -> &'static Path {
 }
 
 fn pages() -> Vec<PathBuf> {
-    let mut pages: Vec<PathBuf> = [
-        "README.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-        "CHANGELOG.md",
-    ]
-    .map(|name| root().join(name))
-    .to_vec();
+    let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
+        .map(|name| root().join(name))
+        .to_vec();
     let docs = fs::read_dir(root().join("docs")).unwrap();
     pages.extend(docs.map(|e| e.unwrap().path()));
     pages.retain(|p| p.extension().is_some_and(|e| e == "md"));
@@ -87,16 +76,11 @@ fn read(path: &Path) -> String {
 fn anchors(page: &Path) -> BTreeSet<String> {
     let heading = |line: &str| {
         let text = line.trim_start_matches('#').trim();
-        let kept = text
-            .chars()
-            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
         kept.collect::<String>().to_lowercase().replace(' ', "-")
     };
     let text = read(page);
-    text.lines()
-        .filter(|l| l.starts_with('#'))
-        .map(heading)
-        .collect()
+    text.lines().filter(|l| l.starts_with('#')).map(heading).collect()
 }
 
 #[test]
@@ -144,11 +128,7 @@ fn help(command: &str, hidden: bool) -> String {
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     // hidden: options for tests (docs/testing.md), and an alias of --slow (docs/trace.md)
-    text + if hidden {
-        " --test-ignore --test-no-recovery --test-shift --min-lat"
-    } else {
-        ""
-    }
+    text + if hidden { " --test-ignore --test-no-recovery --test-shift --min-lat" } else { "" }
 }
 
 #[test]
@@ -186,20 +166,11 @@ fn cells(line: &str) -> Vec<&str> {
 fn the_cost_of_the_readme_is_that_of_cost_md() {
     let cost = read(&root().join("docs/cost.md"));
     let table = cost.split_once("| added |").unwrap().1;
-    let rows = table
-        .lines()
-        .skip(1)
-        .take_while(|line| line.starts_with('|'));
+    let rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
     let measured: Vec<_> = rows.map(cells).filter(|row| row.len() > 2).collect();
     let readme = read(&root().join("README.md"));
-    let list = readme
-        .split_once("| tool | attributed instructions |\n")
-        .unwrap()
-        .1;
-    let rows = list
-        .lines()
-        .skip(1)
-        .take_while(|line| line.starts_with('|'));
+    let list = readme.split_once("| tool | attributed instructions |\n").unwrap().1;
+    let rows = list.lines().skip(1).take_while(|line| line.starts_with('|'));
     let mut n = 0;
     for row in rows.map(cells) {
         let tool = row[0].trim_matches('`').trim_start_matches("nvme-deep ");
@@ -226,9 +197,8 @@ fn every_file_that_is_named_exists() {
         for word in read(&page).split(|c: char| c.is_whitespace() || "`(),".contains(c)) {
             let word = word.split('#').next().unwrap_or(word);
             let word = word.trim_end_matches(['.', ':', ';']);
-            let ours = ["src/", "tests/", "docs/", "bpf/", "contrib/"]
-                .iter()
-                .any(|d| word.starts_with(d));
+            let ours =
+                ["src/", "tests/", "docs/", "bpf/", "contrib/"].iter().any(|d| word.starts_with(d));
             if ours && !word.contains('*') {
                 assert!(root().join(word).exists(), "{}: {word}", page.display());
             }

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exports of random events: each format has every command, and the formats agree. Readers of other
 //! projects check real recordings (tests/exports).
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod testing;
 
@@ -15,25 +10,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use self::testing::random::what;
-use csv::Reader;
-use csv::StringRecord;
+use csv::{Reader, StringRecord};
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
-use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
-use nvme_deep::Event;
-use nvme_deep::EventKind;
-use nvme_deep::Snapshot;
-use nvme_deep::StageSet;
-use nvme_deep::export::Entry;
-use nvme_deep::export::Sink;
-use nvme_deep::export::columns::COLUMNS;
-use nvme_deep::export::columns::Column;
+use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+use nvme_deep::export::columns::{COLUMNS, Column};
 use nvme_deep::export::csv::Csv;
 use nvme_deep::export::hlog::Hlog;
 use nvme_deep::export::ndjson::Ndjson;
-use nvme_deep::export::perfetto::Begins;
-use nvme_deep::export::perfetto::Perfetto;
+use nvme_deep::export::perfetto::{Begins, Perfetto};
+use nvme_deep::export::{Entry, Sink};
 use nvme_deep::model::command_class::BlockSizes;
 use nvme_deep::model::origin::Cgroups;
 use nvme_deep::model::span::Span;
@@ -41,6 +27,7 @@ use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::report::recount::Recount;
+use nvme_deep::{Event, EventKind, Snapshot, StageSet};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -239,8 +226,7 @@ mod parquet_file {
     use super::*;
     use nvme_deep::export::parquet::Parquet;
     use parquet::basic::Compression;
-    use parquet::file::reader::FileReader;
-    use parquet::file::reader::SerializedFileReader;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
 
     fn text(field: &Field) -> String {
@@ -261,12 +247,7 @@ mod parquet_file {
             assert!(group.columns().iter().all(|c| zstd(c.compression())));
         }
         let rows = reader.get_row_iter(None).unwrap().map(Result::unwrap);
-        rows.map(|row| {
-            row.get_column_iter()
-                .map(|(_, field)| text(field))
-                .collect()
-        })
-        .collect()
+        rows.map(|row| row.get_column_iter().map(|(_, field)| text(field)).collect()).collect()
     }
 
     proptest! {
@@ -298,18 +279,10 @@ mod parquet_file {
         let event = EventBuilder::read().at(1 << 40).unfinished(1);
         let mut out = vec![];
         let mut sink = Parquet::new(&mut out).unwrap();
-        assert_eq!(
-            feed(&mut sink, StageSet::Total, &vec![event; 70_000]),
-            70_000
-        );
+        assert_eq!(feed(&mut sink, StageSet::Total, &vec![event; 70_000]), 70_000);
         drop(sink);
         let reader = SerializedFileReader::new(bytes::Bytes::from(out)).unwrap();
-        let rows: Vec<i64> = reader
-            .metadata()
-            .row_groups()
-            .iter()
-            .map(|g| g.num_rows())
-            .collect();
+        let rows: Vec<i64> = reader.metadata().row_groups().iter().map(|g| g.num_rows()).collect();
         assert_eq!(rows, [65536, 70_000 - 65536]);
     }
 }

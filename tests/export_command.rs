@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `export` command: its file, its errors, filters, several recordings. Neither root nor an
 //! NVMe device is needed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Output;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -34,10 +26,7 @@ fn tool() -> Command {
 
 fn export(files: &[PathBuf], format: &str, out: &Path, words: &str) -> Output {
     let mut command = tool();
-    command
-        .args(files)
-        .args(["--format", format, "-o"])
-        .arg(out);
+    command.args(files).args(["--format", format, "-o"]).arg(out);
     command.args(words.split_whitespace()).output().unwrap()
 }
 
@@ -51,9 +40,7 @@ fn ended(output: &Output, code: i32, says: &str) {
 
 fn names(dir: &TempDir) -> Vec<String> {
     let entries = fs::read_dir(dir.path()).unwrap();
-    entries
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .collect()
+    entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 fn csv(path: &Path) -> Vec<csv::StringRecord> {
@@ -67,28 +54,13 @@ fn each_format_makes_a_file_for_its_owner_and_replaces_none() {
     let dir = tempfile::tempdir().unwrap();
     for format in FORMATS {
         let out = dir.path().join(format);
-        ended(
-            &export(&[recording("6.12")], format, &out, ""),
-            0,
-            "12 commands",
-        );
+        ended(&export(&[recording("6.12")], format, &out, ""), 0, "12 commands");
         let first = fs::read(&out).unwrap();
         assert!(!first.is_empty(), "{format}");
-        assert_eq!(
-            fs::metadata(&out).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
-        ended(
-            &export(&[recording("5.10")], format, &out, ""),
-            2,
-            "exists: give another file",
-        );
+        assert_eq!(fs::metadata(&out).unwrap().permissions().mode() & 0o777, 0o600);
+        ended(&export(&[recording("5.10")], format, &out, ""), 2, "exists: give another file");
         assert_eq!(fs::read(&out).unwrap(), first);
-        ended(
-            &export(&[recording("5.10")], format, &out, "--force"),
-            0,
-            "12 commands",
-        );
+        ended(&export(&[recording("5.10")], format, &out, "--force"), 0, "12 commands");
         assert_ne!(fs::read(&out).unwrap(), first);
     }
     assert_eq!(names(&dir).len(), FORMATS.len());
@@ -110,16 +82,10 @@ fn stdout_gets_the_same_bytes() {
 fn a_full_disk_is_one_sentence_and_a_closed_pipe_is_no_error() {
     for format in FORMATS {
         let output = export(&[recording("6.12")], format, Path::new("/dev/full"), "");
-        ended(
-            &output,
-            1,
-            "/dev/full can't be written (No space left on device",
-        );
+        ended(&output, 1, "/dev/full can't be written (No space left on device");
         assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1);
         let mut command = tool();
-        command
-            .arg(recording("6.12"))
-            .args(["--format", format, "-o", "-"]);
+        command.arg(recording("6.12")).args(["--format", format, "-o", "-"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         drop(child.stdout.take());
@@ -150,11 +116,7 @@ fn what_cannot_be_exported_is_refused_before_a_file_is_made() {
     ended(&export(&both, "csv", &nowhere, ""), 2, "can't be written");
     fs::copy(&both[0], &out).unwrap();
     let before = fs::read(&out).unwrap();
-    ended(
-        &export(std::slice::from_ref(&out), "csv", &out, "--force"),
-        2,
-        "is a recording",
-    );
+    ended(&export(std::slice::from_ref(&out), "csv", &out, "--force"), 2, "is a recording");
     assert_eq!(fs::read(&out).unwrap(), before);
 }
 
@@ -166,11 +128,7 @@ fn a_truncated_recording_is_exported_up_to_there() {
     fs::write(&cut, &whole[..whole.len() - 100]).unwrap();
     for format in FORMATS {
         let out = dir.path().join(format);
-        ended(
-            &export(std::slice::from_ref(&cut), format, &out, ""),
-            1,
-            "truncated",
-        );
+        ended(&export(std::slice::from_ref(&cut), format, &out, ""), 1, "truncated");
         assert!(out.exists(), "{format}");
     }
     let rows = csv(&dir.path().join("csv")).len();
@@ -187,13 +145,7 @@ fn a_truncated_recording_is_exported_up_to_there() {
 #[test]
 fn filters_select_the_commands_that_trace_shows() {
     let dir = tempfile::tempdir().unwrap();
-    for words in [
-        "--opcode write",
-        "--errors",
-        "--slow 500us",
-        "--no-io",
-        "--comm dd --lba 8",
-    ] {
+    for words in ["--opcode write", "--errors", "--slow 500us", "--no-io", "--comm dd --lba 8"] {
         let trace = Command::new(env!("CARGO_BIN_EXE_nvme-deep"))
             .args(["trace", "--json", "--pair", "--from"])
             .arg(recording("6.12"))
@@ -201,26 +153,13 @@ fn filters_select_the_commands_that_trace_shows() {
             .output()
             .unwrap();
         let lines = String::from_utf8(trace.stdout).unwrap();
-        let lines = lines
-            .lines()
-            .map(|l| serde_json::from_str::<Value>(l).unwrap());
-        let shown: Vec<String> = lines
-            .filter(|l| l["type"] == "command")
-            .map(|l| l["time_ns"].to_string())
-            .collect();
+        let lines = lines.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+        let shown: Vec<String> =
+            lines.filter(|l| l["type"] == "command").map(|l| l["time_ns"].to_string()).collect();
         assert!((1..12).contains(&shown.len()), "{words}: {}", shown.len());
         let out = dir.path().join("out");
-        let output = export(
-            &[recording("6.12")],
-            "csv",
-            &out,
-            &format!("--force {words}"),
-        );
-        ended(
-            &output,
-            0,
-            &format!("the filters leave {} commands out", 12 - shown.len()),
-        );
+        let output = export(&[recording("6.12")], "csv", &out, &format!("--force {words}"));
+        ended(&output, 0, &format!("the filters leave {} commands out", 12 - shown.len()));
         let times: Vec<String> = csv(&out).iter().map(|row| row[3].into()).collect();
         assert_eq!(times, shown, "{words}");
     }
@@ -242,11 +181,7 @@ fn redacted_exports_have_no_names() {
     let dir = tempfile::tempdir().unwrap();
     for format in FORMATS {
         let out = dir.path().join(format);
-        ended(
-            &export(&[recording("6.12")], format, &out, "--redact"),
-            0,
-            "12 commands",
-        );
+        ended(&export(&[recording("6.12")], format, &out, "--redact"), 0, "12 commands");
     }
     for row in csv(&dir.path().join("csv")) {
         let names = [0, 1, 27].map(|n| row[n].to_owned());
@@ -272,9 +207,7 @@ fn the_help_has_no_filter_that_is_always_refused() {
     let option = "--disk";
     assert!(!help.contains(&format!("{option} <")), "{option}: {help}");
     let mut command = tool();
-    command
-        .arg(recording("6.12"))
-        .args([option, "/sys", "--format", "csv"]);
+    command.arg(recording("6.12")).args([option, "/sys", "--format", "csv"]);
     let output = command.args(["-o", "-"]).output().unwrap();
     ended(&output, 2, option);
 }

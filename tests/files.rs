@@ -15,26 +15,16 @@ mod testing;
 
 use std::fs;
 use std::fs::File;
-use std::io::BufRead;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use rustix::fs::CWD;
-use rustix::fs::FileType;
-use rustix::fs::Mode;
-use rustix::fs::makedev;
-use rustix::fs::mknodat;
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 
-use self::binary::BINARY;
-use self::binary::Ran;
-use self::binary::run;
-use self::testing::recording::Run;
-use self::testing::recording::info;
-use self::testing::recording::record;
+use self::binary::{BINARY, Ran, run};
+use self::testing::recording::{Run, info, record};
 
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 
@@ -57,12 +47,7 @@ fn are_same(a: &[u8], b: &[u8]) -> bool {
 /// A recording of many commands.
 fn large(dir: &TempDir) -> String {
     let path = dir.path().join("large.nvd");
-    let run = Run {
-        seconds: 4,
-        reads: 5000,
-        keep: None,
-        info: info(),
-    };
+    let run = Run { seconds: 4, reads: 5000, keep: None, info: info() };
     record(&path, &run, &mut |_| {});
     path.display().to_string()
 }
@@ -73,17 +58,12 @@ fn mode(path: &Path) -> u32 {
 
 fn names(dir: &TempDir) -> Vec<String> {
     let entries = fs::read_dir(dir.path()).unwrap();
-    entries
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .collect()
+    entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 /// Runs with these bytes of stdout.
 fn bytes(words: &str) -> (Vec<u8>, String, Option<i32>) {
-    let output = Command::new(BINARY)
-        .args(words.split_whitespace())
-        .output()
-        .unwrap();
+    let output = Command::new(BINARY).args(words.split_whitespace()).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     (output.stdout, err, output.status.code())
 }
@@ -117,18 +97,11 @@ fn a_dash_is_stdout_which_gets_the_file_and_nothing_else() {
         for stdout in ["-", "/dev/stdout"] {
             let (out, err, code) = bytes(&format!("{words} {stdout}"));
             assert_eq!(code, Some(0), "{words}: {err}");
-            assert!(
-                are_same(&out, &file),
-                "{words} {stdout}: {} bytes",
-                out.len()
-            );
+            assert!(are_same(&out, &file), "{words} {stdout}: {} bytes", out.len());
         }
     }
     let (out, err, _) = bytes(&format!("pattern --from {RECORDING} --svg -"));
-    assert!(
-        out.starts_with(b"<?xml") && err.contains("accuracy"),
-        "{err}"
-    );
+    assert!(out.starts_with(b"<?xml") && err.contains("accuracy"), "{err}");
     assert!(!Path::new("-").exists());
 }
 
@@ -179,13 +152,7 @@ fn a_block_device_is_never_written_to() {
     let dir = TempDir::new().unwrap();
     let device = dir.path().join("disk");
     // no driver has this number: a write would fail, too
-    let made = mknodat(
-        CWD,
-        &device,
-        FileType::BlockDevice,
-        Mode::RUSR | Mode::WUSR,
-        makedev(0, 1),
-    );
+    let made = mknodat(CWD, &device, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, makedev(0, 1));
     if made.is_err() {
         eprintln!("not asked: to make a block device takes CAP_MKNOD");
         return;
@@ -258,11 +225,7 @@ fn a_reader_that_goes_away_is_no_error_and_nothing_is_said() {
 fn on_full_disk(words: &str) -> Ran {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut command = Command::new(BINARY);
-    let output = command
-        .args(words.split_whitespace())
-        .stdout(full)
-        .output()
-        .unwrap();
+    let output = command.args(words.split_whitespace()).stdout(full).output().unwrap();
     Ran {
         words: words.into(),
         code: output.status.code(),
@@ -368,10 +331,7 @@ fn a_recording_in_a_pipe_is_read_as_a_file_is() {
         let [of_file, of_pipe] = ["file", "pipe"].map(|name| dir.path().join(name));
         // the name of the file is not in the output
         let words = |from: &str, to: &Path| {
-            format!(
-                "export {from} --redact --force --format {format} -o {}",
-                to.display()
-            )
+            format!("export {from} --redact --force --format {format} -o {}", to.display())
         };
         assert_eq!(run(&words(RECORDING, &of_file)).code, Some(0));
         let ran = piped(RECORDING, &words("/dev/stdin", &of_pipe));
@@ -386,19 +346,12 @@ fn a_recording_in_a_pipe_is_read_as_a_file_is() {
         (host, &format!("join {guest} FILE")),
     ] {
         let of_file = run(&words.replace("FILE", file));
-        for pipe in [
-            "/dev/stdin",
-            "/dev/fd/0",
-            "/proc/self/fd/0",
-            "/proc/thread-self/fd/0",
-        ] {
+        for pipe in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "/proc/thread-self/fd/0"] {
             let ran = piped(file, &words.replace("FILE", pipe));
             assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
             // a heat map names its file
             let name = |path: &str| path.rsplit('/').next().unwrap().to_owned();
-            let out = ran
-                .out
-                .replace(&format!("of {}", name(pipe)), &format!("of {}", name(file)));
+            let out = ran.out.replace(&format!("of {}", name(pipe)), &format!("of {}", name(file)));
             assert!(out == of_file.out, "{words} {pipe}: {out}");
         }
     }
@@ -409,16 +362,8 @@ fn what_reads_a_recording_twice_refuses_a_pipe() {
     let guest = "tests/host/nvmet-guest.nvd";
     for (file, words, option) in [
         (RECORDING, "pattern --from /dev/stdin", "`pattern`"),
-        (
-            RECORDING,
-            "heatmap --y depth --svg - --from /dev/stdin",
-            "--y depth",
-        ),
-        (
-            RECORDING,
-            "export /dev/stdin --format perfetto -o -",
-            "--format perfetto",
-        ),
+        (RECORDING, "heatmap --y depth --svg - --from /dev/stdin", "--y depth"),
+        (RECORDING, "export /dev/stdin --format perfetto -o -", "--format perfetto"),
         (
             guest,
             "join /dev/stdin tests/host/nvmet-host.nvd --format perfetto -o -",

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Filters of recordings that select nothing, and other words of the command line that were not
 //! understood. Neither root nor an NVMe device is needed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod binary;
 
@@ -15,9 +10,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use self::binary::BINARY;
-use self::binary::Ran;
-use self::binary::run;
+use self::binary::{BINARY, Ran, run};
 
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 
@@ -39,17 +32,11 @@ fn a_controller_or_namespace_that_the_recording_lacks_is_no_device() {
     for words in READERS {
         let words = |filter: &str| format!("{words} {RECORDING} {filter}");
         let ran = run(&words("--ctrl nvme9"));
-        ran.refuses(
-            6,
-            "6.12.nvd has no controller nvme9: it has nvme0 (nvme0n1), nvme1 (nvme1n1)",
-        );
+        ran.refuses(6, "6.12.nvd has no controller nvme9: it has nvme0 (nvme0n1), nvme1 (nvme1n1)");
         let ran = run(&words("--ctrl nvme0,nvme9"));
         ran.refuses(6, "no controller nvme9");
         let ran = run(&words("--nsid 9"));
-        ran.refuses(
-            6,
-            "6.12.nvd has no namespace with id 9: it has 1 (nvme0n1, nvme1n1)",
-        );
+        ran.refuses(6, "6.12.nvd has no namespace with id 9: it has 1 (nvme0n1, nvme1n1)");
     }
     let heatmap = format!("heatmap --svg - --from {RECORDING}");
     run(&format!("{heatmap} --ctrl nvme9")).refuses(6, "has no controller nvme9");
@@ -73,21 +60,11 @@ fn other_filters_that_select_nothing_are_named_with_the_number_of_commands() {
             let ran = run(&format!("{words} {RECORDING} {filter}"));
             let says = format!("6.12.nvd: 0 of 12 commands match {text}\n");
             assert_eq!(ran.code, Some(0), "{}: {}", ran.words, ran.err);
-            assert_eq!(
-                ran.err.matches(&says).count(),
-                1,
-                "{}: {}",
-                ran.words,
-                ran.err
-            );
+            assert_eq!(ran.err.matches(&says).count(), 1, "{}: {}", ran.words, ran.err);
         }
     }
     let ran = run(&format!("trace --pair --slow 5s --from {RECORDING}"));
-    assert!(
-        ran.err.contains("0 of 12 commands match --slow 5s"),
-        "{}",
-        ran.err
-    );
+    assert!(ran.err.contains("0 of 12 commands match --slow 5s"), "{}", ran.err);
     let ran = run(&format!("latency --opcode read --from {RECORDING}"));
     assert!(!ran.err.contains("match"), "{}", ran.err);
 }
@@ -99,51 +76,23 @@ fn a_number_that_is_none_is_named_with_its_option_and_what_is_expected() {
         ("trace --pid 1,x", "--pid <PID>", "0 to 4294967295"),
         ("latency --qid 65536", "--qid <QID>", "0 to 65535"),
         ("inflight --qid x", "--qid <QID>", "0 to 65535"),
-        (
-            "latency --lat-min-us x",
-            "--lat-min-us <US>",
-            "0 to 18446744073709551615",
-        ),
-        (
-            "latency --lat-shift x",
-            "--lat-shift <SHIFT>",
-            "0 to 4294967295",
-        ),
+        ("latency --lat-min-us x", "--lat-min-us <US>", "0 to 18446744073709551615"),
+        ("latency --lat-shift x", "--lat-shift <SHIFT>", "0 to 4294967295"),
         ("latency 1 x", "[COUNT]", "1 to 18446744073709551615"),
         ("latency 1 0", "[COUNT]", "1 to 18446744073709551615"),
         ("inflight 1 x", "[COUNT]", "1 to 18446744073709551615"),
         ("trace -n x", "--count <COUNT>", "1 to 18446744073709551615"),
-        (
-            "stacks --top x",
-            "--top <COUNT>",
-            "1 to 18446744073709551615",
-        ),
-        (
-            "join a b --slowest x",
-            "--slowest <COUNT>",
-            "0 to 18446744073709551615",
-        ),
+        ("stacks --top x", "--top <COUNT>", "1 to 18446744073709551615"),
+        ("join a b --slowest x", "--slowest <COUNT>", "0 to 18446744073709551615"),
         ("host trace --pid x", "--pid <PID>", "0 to 4294967295"),
         ("host kvm --pid x --bar y", "--pid <PID>", "0 to 4294967295"),
-        (
-            "host kvm x --bar 0x1-0x2 --dstrd 16",
-            "--dstrd <N>",
-            "0 to 15",
-        ),
-        (
-            "host kvm x --bar 0x1-0x2 --queues x",
-            "--queues <N>",
-            "0 to 4294967295",
-        ),
+        ("host kvm x --bar 0x1-0x2 --dstrd 16", "--dstrd <N>", "0 to 15"),
+        ("host kvm x --bar 0x1-0x2 --queues x", "--queues <N>", "0 to 4294967295"),
     ] {
         let ran = run(words);
         ran.refuses(2, &format!("expected a whole number from {range}"));
         let name = option.split(' ').next().unwrap().trim_matches(['[', ']']);
-        assert!(
-            ran.err.starts_with(&format!("nvme-deep: {name} ")),
-            "{}",
-            ran.err
-        );
+        assert!(ran.err.starts_with(&format!("nvme-deep: {name} ")), "{}", ran.err);
     }
 }
 
@@ -152,15 +101,9 @@ fn stages_and_stacks_take_their_word_after_a_blank_too() {
     let path = "tests/recordings/6.12.nvd";
     for (with_blank, with_sign) in [
         ("latency --stages fine", "latency --stages=fine"),
-        (
-            "latency --stages basic 100ms 3",
-            "latency --stages=basic 100ms 3",
-        ),
+        ("latency --stages basic 100ms 3", "latency --stages=basic 100ms 3"),
         ("trace --pair --stages fine", "trace --pair --stages=fine"),
-        (
-            "trace --pair --kstack submit",
-            "trace --pair --kstack=submit",
-        ),
+        ("trace --pair --kstack submit", "trace --pair --kstack=submit"),
         ("top --stages fine 1s", "top --stages=fine 1s"),
     ] {
         let [blank, sign] =
@@ -197,10 +140,8 @@ fn a_comma_in_the_name_of_a_file_is_no_separator() {
 #[test]
 fn a_controller_that_the_guest_of_kvm_lacks_is_no_device() {
     let words = format!("host kvm tests/host/kvm.trace --guest {RECORDING} --ctrl");
-    run(&format!("{words} nvme9")).refuses(
-        6,
-        "6.12.nvd has no controller nvme9: it has nvme0 (nvme0n1), nvme1 (nvme1n1)",
-    );
+    run(&format!("{words} nvme9"))
+        .refuses(6, "6.12.nvd has no controller nvme9: it has nvme0 (nvme0n1), nvme1 (nvme1n1)");
     // it has this one, but not the address
     run(&format!("{words} nvme1")).refuses(2, "record the guest with `record --context`");
 }

@@ -5,9 +5,7 @@
 
 mod testing;
 
-use std::alloc::GlobalAlloc;
-use std::alloc::Layout;
-use std::alloc::System;
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -16,14 +14,10 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use nvme_deep::recording::Item;
-use nvme_deep::recording::Keep;
-use nvme_deep::recording::Playback;
+use nvme_deep::recording::{Item, Keep, Playback};
 use tempfile::TempDir;
 
-use self::testing::recording::Run;
-use self::testing::recording::info;
-use self::testing::recording::record;
+use self::testing::recording::{Run, info, record};
 
 /// The system's allocator. Counts the bytes in use, and their maximum.
 struct Counting;
@@ -69,10 +63,7 @@ fn a_ring_that_runs_for_long_does_not_grow() {
     let run = Run {
         seconds: 2000,
         reads: 1000,
-        keep: Some(Keep {
-            time: Duration::from_secs(86400),
-            bytes: RING as u64,
-        }),
+        keep: Some(Keep { time: Duration::from_secs(86400), bytes: RING as u64 }),
         info: info(),
     };
     let before = IN_USE.load(Relaxed);
@@ -86,10 +77,7 @@ fn a_ring_that_runs_for_long_does_not_grow() {
     assert!(written.error.is_none() && written.lost == 0);
     // the ring was full long before the end
     let events = run.seconds * run.reads;
-    assert!(
-        written.events > 0 && written.events < events / 10,
-        "{written:?}"
-    );
+    assert!(written.events > 0 && written.events < events / 10, "{written:?}");
     let (first, rest) = peaks.split_first().unwrap();
     assert!(peaks.iter().all(|peak| *peak < RING + REST), "{peaks:?}");
     let growth = rest.iter().max().unwrap().saturating_sub(*first);
@@ -115,12 +103,7 @@ fn a_reader_does_not_need_more_for_a_larger_file() {
     let _alone = ALONE.lock().unwrap();
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("file");
-    let mut run = Run {
-        seconds: 10,
-        reads: 5000,
-        keep: None,
-        info: info(),
-    };
+    let mut run = Run { seconds: 10, reads: 5000, keep: None, info: info() };
     let [small, large] = [10, 40].map(|seconds| {
         run.seconds = seconds;
         assert!(record(&path, &run, &mut |_| {}).error.is_none());

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--from` of the built binary: what old recordings print, several files, and what is refused.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod binary;
 mod testing;
@@ -21,12 +16,8 @@ use nvme_deep::recording::Keep;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::BINARY;
-use self::binary::Ran;
-use self::binary::run;
-use self::testing::recording::Run;
-use self::testing::recording::info;
-use self::testing::recording::record;
+use self::binary::{BINARY, Ran, run};
+use self::testing::recording::{Run, info, record};
 
 /// The path of a recording of this kernel, without its suffix.
 fn recording(kernel: &str) -> String {
@@ -46,9 +37,7 @@ fn old_recordings_are_printed_as_they_were_shown() {
     for kernel in ["5.10", "6.12", "6.12-arm64"] {
         let path = recording(kernel);
         let shown = read_to_string(format!("{path}.json")).unwrap();
-        let ran = run(&format!(
-            "trace --json --pair --stages=fine --kstack --from {path}.nvd"
-        ));
+        let ran = run(&format!("trace --json --pair --stages=fine --kstack --from {path}.nvd"));
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{kernel}");
         assert_eq!(ran.out, shown, "{kernel}");
         let commands = shown.matches("\"type\":\"command\"").count();
@@ -64,13 +53,7 @@ fn old_recordings_are_printed_as_they_were_shown() {
 /// Without the headings, several recordings print what each prints alone.
 #[test]
 fn several_recordings_are_shown_one_after_the_other() {
-    for words in [
-        "trace --pair",
-        "latency --stages",
-        "stacks",
-        "diagnose",
-        "top",
-    ] {
+    for words in ["trace --pair", "latency --stages", "stacks", "diagnose", "top"] {
         let alone = ["5.10", "6.12"].map(|k| run(&format!("{words} --from {}.nvd", recording(k))));
         let together = both(words);
         assert_eq!(together.code, Some(0), "{}", together.err);
@@ -80,15 +63,9 @@ fn several_recordings_are_shown_one_after_the_other() {
         assert_eq!(rest, of_each, "{words}");
         assert_eq!(heads.len(), 2, "{words}: {heads:?}");
         for (head, kernel) in heads.iter().zip(["5.10", "6.12"]) {
-            let words = [
-                format!("{}.nvd: ", recording(kernel)),
-                format!(", Linux {kernel}"),
-            ];
+            let words = [format!("{}.nvd: ", recording(kernel)), format!(", Linux {kernel}")];
             assert!(words.iter().all(|w| head.contains(w)), "{head}");
-            assert!(
-                head.contains(", began 20") && head.ends_with(" <=="),
-                "{head}"
-            );
+            assert!(head.contains(", began 20") && head.ends_with(" <=="), "{head}");
         }
     }
 }
@@ -97,18 +74,12 @@ fn several_recordings_are_shown_one_after_the_other() {
 fn in_json_an_object_comes_before_each_recording() {
     for words in ["trace --json --pair", "latency --json", "stacks --json"] {
         let ran = both(words);
-        let objects = ran
-            .out
-            .lines()
-            .map(|l| serde_json::from_str::<Value>(l).unwrap());
+        let objects = ran.out.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
         let heads: Vec<Value> = objects.filter(|o| o["type"] == "recording").collect();
         assert_eq!(heads.len(), 2, "{words}");
         for (head, kernel) in heads.iter().zip(["5.10", "6.12"]) {
             assert_eq!(head["file"], format!("{}.nvd", recording(kernel)));
-            assert!(
-                head["kernel"].as_str().unwrap().starts_with(kernel),
-                "{head}"
-            );
+            assert!(head["kernel"].as_str().unwrap().starts_with(kernel), "{head}");
             assert!(head["begin"].as_str().unwrap().starts_with("20"), "{head}");
             assert!(head["begin_ns"].is_u64(), "{head}");
         }
@@ -145,11 +116,7 @@ fn a_damaged_file_does_not_hide_the_others() {
         assert_eq!(ran.code, Some(1), "{words}: {}", ran.err);
         let alone = run(&format!("{words} --from {b}"));
         assert!(ran.out.ends_with(&alone.out), "{words}: {}", ran.out);
-        assert!(
-            ran.err.contains(&format!("{half} is damaged")),
-            "{}",
-            ran.err
-        );
+        assert!(ran.err.contains(&format!("{half} is damaged")), "{}", ran.err);
         let last = ran.err.lines().last().unwrap();
         assert!(last.contains("1 of 2 recordings"), "{last}");
     }
@@ -158,9 +125,7 @@ fn a_damaged_file_does_not_hide_the_others() {
 #[test]
 fn a_diagnosis_in_json_has_an_object_before_it() {
     let kinds = both("diagnose --json").out;
-    let kinds = kinds
-        .lines()
-        .map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let kinds = kinds.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
     let kinds: Vec<Value> = kinds.map(|o| o["type"].clone()).collect();
     assert_eq!(kinds, ["recording", "diagnosis", "recording", "diagnosis"]);
     both("heatmap --svg /tmp/never.svg").refuses(2, "a heat map shows one recording");
@@ -172,10 +137,7 @@ fn a_pipe_can_be_one_of_several() {
     let script = format!("cat {a} | {BINARY} trace --pair --from /dev/stdin {b}");
     let ran = Ran::from(Command::new("sh").args(["-c", &script]));
     let files = both("trace --pair");
-    assert_eq!(
-        (ran.code, ran.out.lines().count()),
-        (Some(0), files.out.lines().count())
-    );
+    assert_eq!((ran.code, ran.out.lines().count()), (Some(0), files.out.lines().count()));
 }
 
 fn objects(ran: &Ran) -> Vec<Value> {
@@ -189,11 +151,7 @@ fn reports(words: &str) -> Vec<(f64, f64, u64)> {
     assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
     let of = |r: &Value| {
         let count = r["rows"][0]["count"].as_u64().unwrap_or(0);
-        (
-            r["at_s"].as_f64().unwrap(),
-            r["covers_s"].as_f64().unwrap(),
-            count,
-        )
+        (r["at_s"].as_f64().unwrap(), r["covers_s"].as_f64().unwrap(), count)
     };
     objects(&ran).iter().map(of).collect()
 }
@@ -203,34 +161,17 @@ fn intervals_begin_with_the_events_that_a_ring_has_kept() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("ring");
     let file = path.display();
-    let mut made = Run {
-        seconds: 60,
-        reads: 100,
-        keep: None,
-        info: info(),
-    };
+    let mut made = Run { seconds: 60, reads: 100, keep: None, info: info() };
     record(&path, &made, &mut |_| {});
     let whole = reports(&format!("latency --json 20s --from {file}"));
-    assert_eq!(
-        whole,
-        [(20.0, 20.0, 2000), (40.0, 40.0, 4000), (60.0, 60.0, 6000)]
-    );
-    made.keep = Some(Keep {
-        time: Duration::from_secs(10),
-        bytes: 1 << 20,
-    });
+    assert_eq!(whole, [(20.0, 20.0, 2000), (40.0, 40.0, 4000), (60.0, 60.0, 6000)]);
+    made.keep = Some(Keep { time: Duration::from_secs(10), bytes: 1 << 20 });
     record(&path, &made, &mut |_| {});
     // blocks end once a second
     let kept = reports(&format!("latency --json 4s --from {file}"));
-    assert_eq!(
-        kept,
-        [(54.0, 4.0, 400), (58.0, 8.0, 800), (60.0, 10.0, 1000)]
-    );
+    assert_eq!(kept, [(54.0, 4.0, 400), (58.0, 8.0, 800), (60.0, 10.0, 1000)]);
     let each = reports(&format!("latency --json --delta 4s --from {file}"));
-    assert_eq!(
-        each,
-        [(54.0, 4.0, 400), (58.0, 4.0, 400), (60.0, 10.0, 1000)]
-    );
+    assert_eq!(each, [(54.0, 4.0, 400), (58.0, 4.0, 400), (60.0, 10.0, 1000)]);
 }
 
 #[test]
@@ -255,12 +196,7 @@ fn each_interval_has_the_span_of_what_is_shown() {
 fn a_report_on_some_of_the_commands_says_so() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("slow");
-    let mut made = Run {
-        seconds: 1,
-        reads: 10,
-        keep: None,
-        info: info(),
-    };
+    let mut made = Run { seconds: 1, reads: 10, keep: None, info: info() };
     made.info.stack = Some(StackAt::Submit);
     made.info.slow_ns = Some(1_500_000);
     made.info.errors = true;
@@ -271,11 +207,7 @@ fn a_report_on_some_of_the_commands_says_so() {
         let ran = run(&format!("{words} --from {}", path.display()));
         let choice = "`trace --slow 1.5ms --errors -n 10 --tee`";
         assert_eq!(ran.code, Some(0), "{}", ran.err);
-        assert!(
-            ran.err.contains(choice) && ran.err.contains(says),
-            "{}",
-            ran.err
-        );
+        assert!(ran.err.contains(choice) && ran.err.contains(says), "{}", ran.err);
         let ran = run(&format!("{words} --from {}.nvd", recording("6.12")));
         assert!(!ran.err.contains(says), "{}", ran.err);
     }
@@ -287,12 +219,7 @@ fn a_report_on_some_of_the_commands_says_so() {
 fn options_that_a_recording_cannot_serve_are_refused() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("made");
-    let mut made = Run {
-        seconds: 1,
-        reads: 10,
-        keep: None,
-        info: info(),
-    };
+    let mut made = Run { seconds: 1, reads: 10, keep: None, info: info() };
     (made.info.sq, made.info.aen) = (Some(false), Some(false));
     (made.info.stack, made.info.sample_period) = (Some(StackAt::Submit), 4);
     record(&path, &made, &mut |_| {});
@@ -302,10 +229,7 @@ fn options_that_a_recording_cannot_serve_are_refused() {
         ("trace --aen", "has no asynchronous events"),
         ("trace --kstack --sample 1/2", "of one command in 4"),
         ("stacks --sample 1/64", "of one command in 4"),
-        (
-            "latency --stages",
-            "has no stages: record with --stages=basic, or omit --stages\n",
-        ),
+        ("latency --stages", "has no stages: record with --stages=basic, or omit --stages\n"),
         (
             "trace --kstack=complete",
             "was recorded without kernel stacks at complete: record again with --kstack=complete, or use \

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `heatmap` command: the cells of its pictures have the commands that `trace --json` prints.
 //! Neither root nor an NVMe device is needed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod binary;
 
@@ -18,8 +13,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::Ran;
-use self::binary::run;
+use self::binary::{Ran, run};
 
 /// A cell of a picture, as its note describes it.
 #[derive(Debug)]
@@ -45,11 +39,7 @@ fn heatmap(words: &str) -> Ran {
 fn draw(words: &str, name: &str) -> (Ran, String) {
     let dir = TempDir::new().unwrap();
     let out = dir.path().join("out.svg");
-    let ran = heatmap(&format!(
-        "{words} --from {} --svg {}",
-        recording(name),
-        out.display()
-    ));
+    let ran = heatmap(&format!("{words} --from {} --svg {}", recording(name), out.display()));
     (ran, read_to_string(out).unwrap_or_default())
 }
 
@@ -150,19 +140,10 @@ fn each_block_is_in_the_cell_of_its_time() {
 fn the_blocks_of_several_disks_are_in_no_picture() {
     let both = "tests/recordings/6.12.nvd";
     let ran = run(&format!("heatmap --y lba --svg - --from {both}"));
-    ran.refuses(
-        2,
-        "these commands are of nvme0n1, nvme1n1: choose one by --ctrl",
-    );
-    let one = run(&format!(
-        "heatmap --y lba --svg - --ctrl nvme1 --from {both}"
-    ));
+    ran.refuses(2, "these commands are of nvme0n1, nvme1n1: choose one by --ctrl");
+    let one = run(&format!("heatmap --y lba --svg - --ctrl nvme1 --from {both}"));
     assert_eq!(one.code, Some(0), "{}", one.err);
-    assert!(
-        one.out.contains(">6 commands of 6.12.nvd with"),
-        "{}",
-        one.out
-    );
+    assert!(one.out.contains(">6 commands of 6.12.nvd with"), "{}", one.out);
 }
 
 #[test]
@@ -197,21 +178,16 @@ fn the_depth_counts_the_commands_in_flight() {
 
 #[test]
 fn every_command_with_the_stage_is_in_the_picture_and_the_others_are_reported() {
-    for (recorded, stage, key) in [
-        ("complete", "device", "device"),
-        ("mixed", "total", ""),
-        ("none", "total", ""),
-    ] {
+    for (recorded, stage, key) in
+        [("complete", "device", "device"), ("mixed", "total", ""), ("none", "total", "")]
+    {
         let (ran, svg) = draw(&format!("--stage {stage}"), recorded);
         assert_eq!(ran.code, Some(0), "{}", ran.err);
         let drawn: u64 = notes(&svg).iter().map(|[count, ..]| number(count)).sum();
         let left_out = ran.err.split_once(" commands; ").map(|(_, rest)| rest);
         let left_out = left_out.map_or(0, |rest| number(rest.split(' ').next().unwrap()));
         let (commands, _) = commands(recorded);
-        let ended = commands
-            .iter()
-            .filter(|c| c["type"] != "unfinished")
-            .count() as u64;
+        let ended = commands.iter().filter(|c| c["type"] != "unfinished").count() as u64;
         assert_eq!(drawn + left_out, ended, "{recorded} {stage}: {}", ran.err);
         if !key.is_empty() {
             let path = recording(recorded);
@@ -260,11 +236,7 @@ fn what_cannot_be_drawn_leaves_no_file() {
             1,
             "nothing to draw: 0 of 258 commands match --opcode io:compare",
         ),
-        (
-            format!("--from {mixed} --y lba --opcode flush"),
-            1,
-            "without a start LBA",
-        ),
+        (format!("--from {mixed} --y lba --opcode flush"), 1, "without a start LBA"),
         (
             format!("--from {none} --stage device"),
             2,
@@ -272,19 +244,12 @@ fn what_cannot_be_drawn_leaves_no_file() {
         ),
         (format!("--from {mixed} {none}"), 2, "one recording"),
         (format!("--from {mixed} --stage disk"), 2, "is not a stage"),
-        (
-            format!("--from {mixed} --y lba --stage device"),
-            2,
-            "--y latency",
-        ),
+        (format!("--from {mixed} --y lba --stage device"), 2, "--y latency"),
         (format!("--from {mixed} --y depth --errors"), 2, "--errors"),
         ("--from /missing".into(), 2, "can't be read"),
     ] {
         heatmap(&format!("{words} --svg {}", out.display())).refuses(code, says);
-        assert!(
-            fs::read_dir(dir.path()).unwrap().next().is_none(),
-            "{words}"
-        );
+        assert!(fs::read_dir(dir.path()).unwrap().next().is_none(), "{words}");
     }
     heatmap(&format!("--from {mixed}")).refuses(2, "--svg");
     heatmap(&format!("--from {mixed} --svg /dev/full")).refuses(1, "can't be written");

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `-h` and `--help` of every command, as snapshots: an option that is added, moved or hidden shows up
 //! as a difference. `-h` is one screen.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod binary;
 
-use insta::Settings;
-use insta::assert_snapshot;
+use insta::{Settings, assert_snapshot};
 
 use self::binary::run;
 
@@ -43,10 +37,7 @@ fn check(command: &str) -> usize {
     let with = |flag: &str| help(format!("{command} {flag}").trim_start());
     let (short, long) = (with("-h"), with("--help"));
     let lines = short.lines().count();
-    assert!(
-        lines <= SCREEN.0,
-        "{command} -h has {lines} lines:\n{short}"
-    );
+    assert!(lines <= SCREEN.0, "{command} -h has {lines} lines:\n{short}");
     assert_eq!(help(format!("help {command}").trim_end()), long);
     assert!(long.contains("\nExamples:\n  nvme-deep "), "{command}");
 

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Imports of the host side, compared with what was done. tests/host/qemu.log is a log of QEMU 7.2,
 //! of the commands in tests/host/qemu.truth, which tests/host/qtest.py issued.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use nvme_deep::host::ImportError;
-use nvme_deep::host::import_qemu_log;
-use nvme_deep::model::host::HostCommand;
-use nvme_deep::model::host::HostEvent;
-use nvme_deep::model::host::HostPoint;
+use nvme_deep::host::{ImportError, import_qemu_log};
+use nvme_deep::model::host::{HostCommand, HostEvent, HostPoint};
 use nvme_deep::model::target::HostClock;
 use serde_json::Value;
 
@@ -69,25 +61,16 @@ fn the_backend_of_a_delayed_disk_takes_as_long_as_the_delay() {
 /// The log, and a second controller's lines between its lines.
 #[test]
 fn a_log_of_two_controllers_is_refused() {
-    let twice: String = LOG
-        .lines()
-        .flat_map(|line| [line, "\n", line, "\n"])
-        .collect();
+    let twice: String = LOG.lines().flat_map(|line| [line, "\n", line, "\n"]).collect();
     let refused = import_qemu_log(&twice).unwrap_err();
-    assert!(
-        matches!(refused, ImportError::SeveralControllers { .. }),
-        "{refused}"
-    );
+    assert!(matches!(refused, ImportError::SeveralControllers { .. }), "{refused}");
 }
 
 #[test]
 fn a_log_that_begins_late_or_ends_early_says_so() {
     let lines: Vec<&str> = LOG.lines().collect();
     let cut = |lines: &[&str]| import_qemu_log(&lines.join("\n")).unwrap().ledger;
-    let fetch = lines
-        .iter()
-        .position(|l| l.contains("io_cmd cid 1 "))
-        .unwrap();
+    let fetch = lines.iter().position(|l| l.contains("io_cmd cid 1 ")).unwrap();
     let late = cut(&lines[fetch + 1..]);
     assert_eq!((late.without_begin, late.commands), (1, 6));
     let early = cut(&lines[..=fetch]);

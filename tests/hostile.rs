@@ -35,47 +35,24 @@ mod testing;
 mod views;
 
 use std::collections::BTreeSet;
-use std::env;
-use std::fs;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, thread};
 
-use proptest::strategy::Strategy;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::Config;
-use proptest::test_runner::RngAlgorithm;
-use proptest::test_runner::TestRng;
-use proptest::test_runner::TestRunner;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tempfile::TempDir;
 
-use self::cases::Case;
-use self::cases::Files;
+use self::cases::{Case, Files};
 use self::judge::Findings;
-use self::plant::Planted;
-use self::plant::marks;
-use self::strings::CONTROLS;
-use self::strings::FILE;
-use self::strings::LINES;
-use self::strings::SINK;
-use self::strings::THREADS;
-use self::strings::WORDS;
-use self::strings::mixed;
-use self::views::Form;
-use self::views::Output;
-use self::views::REFUSALS;
-use self::views::VIEWS;
-use self::views::View;
+use self::plant::{Planted, marks};
+use self::strings::{CONTROLS, FILE, LINES, SINK, THREADS, WORDS, mixed};
+use self::views::{Form, Output, REFUSALS, VIEWS, View};
 
 /// Random cases, unless the environment says another number.
 const RANDOM: usize = 1;
 
 /// Texts of recordings that no view shows.
-const NOT_SHOWN: [&str; 3] = [
-    "controllers[].model",
-    "machine.hypervisor",
-    "spdk.entries[].poller",
-];
+const NOT_SHOWN: [&str; 3] = ["controllers[].model", "machine.hypervisor", "spdk.entries[].poller"];
 
 fn number(variable: &str, default: usize) -> usize {
     let set = env::var(variable).ok();
@@ -118,9 +95,7 @@ fn random(seed: usize) -> impl Iterator<Item = Case> {
         let texts = (0..64).map(|_| mixed().new_tree(&mut runner).unwrap().current());
         let texts: Vec<String> = texts.collect();
         let name = format!("random {seed}");
-        case(&name, seed.is_multiple_of(2), move |n| {
-            texts[n % texts.len()].clone()
-        })
+        case(&name, seed.is_multiple_of(2), move |n| texts[n % texts.len()].clone())
     })
 }
 
@@ -136,29 +111,14 @@ fn all_cases() -> Vec<Case> {
         case("controls", false, from_list(&CONTROLS, 0)),
     ];
     all.extend(random(seed));
-    all.push(Case {
-        compare: false,
-        ..case("empty", false, |_| String::new())
-    });
+    all.push(Case { compare: false, ..case("empty", false, |_| String::new()) });
     // one text in seven: others are seen beside it
     let long = |n: usize| {
-        if n.is_multiple_of(7) {
-            "long ".repeat(20_000)
-        } else {
-            "x".into()
-        }
+        if n.is_multiple_of(7) { "long ".repeat(20_000) } else { "x".into() }
     };
-    all.push(Case {
-        compare: false,
-        may_refuse: true,
-        ..case("long", true, long)
-    });
+    all.push(Case { compare: false, may_refuse: true, ..case("long", true, long) });
     let lone = |n: usize| {
-        if n % 5 == 4 {
-            "SURROGATE".into()
-        } else {
-            "x".into()
-        }
+        if n % 5 == 4 { "SURROGATE".into() } else { "x".into() }
     };
     all.push(Case {
         patch: Some(("SURROGATE", "\\ud800")),
@@ -171,30 +131,15 @@ fn all_cases() -> Vec<Case> {
 
 /// Checks how a run ended, and what it wrote beside its output.
 fn judge_end(name: &str, case: &Case, files: &Files, output: &Output, findings: &mut Findings) {
-    let said = judge::text(
-        name,
-        "raw text on stderr",
-        &output.said,
-        &files.planted,
-        findings,
-    );
+    let said = judge::text(name, "raw text on stderr", &output.said, &files.planted, findings);
     let codes: &[i32] = if case.may_refuse { &[0, 1, 2] } else { &[0] };
     let ended_well = output.code.is_some_and(|code| codes.contains(&code));
     if !ended_well || said.contains("panicked") {
-        let how = format!(
-            "{:?} {:?}: {}",
-            output.code,
-            output.signal,
-            said.escape_debug()
-        );
+        let how = format!("{:?} {:?}: {}", output.code, output.signal, said.escape_debug());
         findings.add(name, "ended badly", how.chars().take(300).collect());
     }
     if output.code == Some(2) && said.lines().count() != 1 {
-        findings.add(
-            name,
-            "more than a sentence",
-            said.chars().take(300).collect(),
-        );
+        findings.add(name, "more than a sentence", said.chars().take(300).collect());
     }
 }
 
@@ -251,9 +196,7 @@ fn judge_form(
         ),
         Form::Json => {
             let objects = formats::json(name, shown, planted, all);
-            objects
-                .iter()
-                .for_each(|o| formats::advice(name, o, planted, all));
+            objects.iter().for_each(|o| formats::advice(name, o, planted, all));
             let want = formats::json(name, &plain, &[], &mut none);
             (formats::types(&objects), formats::types(&want))
         }
@@ -261,14 +204,12 @@ fn judge_form(
             formats::svg(name, shown, case.compare.then_some(&plain), planted, all);
             return;
         }
-        Form::Folded => (
-            formats::folded(name, shown, all),
-            formats::folded(name, &plain, &mut none),
-        ),
-        Form::Csv => (
-            formats::csv(name, shown, planted, all),
-            formats::csv(name, &plain, &[], &mut none),
-        ),
+        Form::Folded => {
+            (formats::folded(name, shown, all), formats::folded(name, &plain, &mut none))
+        }
+        Form::Csv => {
+            (formats::csv(name, shown, planted, all), formats::csv(name, &plain, &[], &mut none))
+        }
         Form::Parquet => (
             formats::parquet(name, bytes, planted, all),
             formats::parquet(name, &harmless.shown, &[], &mut none),
@@ -277,14 +218,10 @@ fn judge_form(
             formats::perfetto(name, bytes, planted, all),
             formats::perfetto(name, &harmless.shown, &[], &mut none),
         ),
-        Form::Hlog => (
-            formats::hlog(name, shown, all),
-            formats::hlog(name, &plain, &mut none),
-        ),
-        Form::Png => (
-            formats::png(name, bytes, all),
-            formats::png(name, &harmless.shown, &mut none),
-        ),
+        Form::Hlog => (formats::hlog(name, shown, all), formats::hlog(name, &plain, &mut none)),
+        Form::Png => {
+            (formats::png(name, bytes, all), formats::png(name, &harmless.shown, &mut none))
+        }
     };
     none.assert_none();
     if case.compare && found != want {
@@ -300,10 +237,7 @@ fn judge_cases(
 ) -> (Findings, BTreeSet<usize>) {
     let view = &VIEWS[number];
     let (mut all, mut seen) = (Findings::default(), BTreeSet::new());
-    let harmless: Vec<Output> = plain
-        .iter()
-        .map(|(_, files)| view.run(number, files))
-        .collect();
+    let harmless: Vec<Output> = plain.iter().map(|(_, files)| view.run(number, files)).collect();
     for (output, (keep, _)) in harmless.iter().zip(plain) {
         let said = String::from_utf8_lossy(&output.said);
         assert_eq!(output.code, Some(0), "{}: {said}", view.command);
@@ -315,10 +249,7 @@ fn judge_cases(
     }
     for (case, files) in cases {
         let output = view.run(number, files);
-        let harmless = &harmless[plain
-            .iter()
-            .position(|(keep, _)| *keep == case.keep)
-            .unwrap()];
+        let harmless = &harmless[plain.iter().position(|(keep, _)| *keep == case.keep).unwrap()];
         let found = judge_view(view, case, files, harmless, &output);
         all.extend(found.of(&case.name));
     }
@@ -328,13 +259,9 @@ fn judge_cases(
 /// Every text of a recording must be in some view, or be listed.
 fn assert_shown(planted: &[Planted], seen: &BTreeSet<usize>) {
     let all = planted.iter().enumerate();
-    let hidden = all
-        .filter(|(n, _)| !seen.contains(n))
-        .map(|(_, p)| p.place.as_str());
-    let shown: BTreeSet<&str> = seen
-        .iter()
-        .filter_map(|&n| Some(planted.get(n)?.place.as_str()))
-        .collect();
+    let hidden = all.filter(|(n, _)| !seen.contains(n)).map(|(_, p)| p.place.as_str());
+    let shown: BTreeSet<&str> =
+        seen.iter().filter_map(|&n| Some(planted.get(n)?.place.as_str())).collect();
     let hidden: BTreeSet<&str> = hidden.filter(|place| !shown.contains(place)).collect();
     let listed = BTreeSet::from(NOT_SHOWN);
     assert_eq!(hidden, listed, "add a view, or list the field in NOT_SHOWN");
@@ -379,10 +306,9 @@ fn no_view_passes_a_hostile_text_on() {
 #[test]
 fn top_passes_no_hostile_text_to_a_terminal() {
     let mut all = Findings::default();
-    for case in [
-        case("all at once", false, |_| SINK.into()),
-        case("lines", true, from_list(&LINES, 0)),
-    ] {
+    for case in
+        [case("all at once", false, |_| SINK.into()), case("lines", true, from_list(&LINES, 0))]
+    {
         let (files, mut found) = (case.files(), Findings::default());
         terminal::judge(&files, &mut found);
         all.extend(found.of(&case.name));
@@ -398,16 +324,9 @@ fn no_view_of_the_library_passes_a_hostile_text_on() {
     for (n, case) in cases.enumerate() {
         let outputs = library::outputs(&*case.text, &(case.thread)(n));
         let empty = TempDir::new().unwrap();
-        let files = Files {
-            dir: empty,
-            name: String::new(),
-            planted: outputs.planted,
-        };
+        let files = Files { dir: empty, name: String::new(), planted: outputs.planted };
         for ((command, form, plain), (_, _, bytes)) in harmless.all.iter().zip(outputs.all) {
-            let view = View {
-                command,
-                form: *form,
-            };
+            let view = View { command, form: *form };
             let [plain, output] = [plain.clone(), bytes].map(Output::of);
             all.extend(judge_view(&view, &case, &files, &plain, &output).of(&case.name));
         }
@@ -417,22 +336,13 @@ fn no_view_of_the_library_passes_a_hostile_text_on() {
 
 #[test]
 fn no_refusal_passes_the_name_of_a_file_on() {
-    let refuses = Case {
-        may_refuse: true,
-        ..harmless(true)
-    };
-    let case = Case {
-        file: FILE,
-        ..harmless(true)
-    };
+    let refuses = Case { may_refuse: true, ..harmless(true) };
+    let case = Case { file: FILE, ..harmless(true) };
     let files = case.files();
     let path = files.dir.path().join(&files.name);
     let whole = fs::read(&path).unwrap();
     let mut all = Findings::default();
-    for (state, bytes) in [
-        ("foreign", &b"text"[..]),
-        ("cut", &whole[..whole.len() / 2]),
-    ] {
+    for (state, bytes) in [("foreign", &b"text"[..]), ("cut", &whole[..whole.len() / 2])] {
         fs::write(&path, bytes).unwrap();
         for (number, view) in REFUSALS.iter().enumerate() {
             let output = view.run(number, &files);
@@ -442,9 +352,7 @@ fn no_refusal_passes_the_name_of_a_file_on() {
         }
     }
     fs::remove_file(&path).unwrap();
-    let missing = REFUSALS
-        .iter()
-        .filter(|view| !view.command.ends_with("-o A"));
+    let missing = REFUSALS.iter().filter(|view| !view.command.ends_with("-o A"));
     for (number, view) in missing.enumerate() {
         let output = view.run(number, &files);
         judge_end(view.command, &refuses, &files, &output, &mut all);

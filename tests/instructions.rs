@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The BPF objects contain no instruction that the oldest supported kernel rejects.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::fs;
 use std::path::Path;
@@ -52,9 +47,7 @@ fn atomics_are_those_of_5_10() {
     for name in names.chain(["abi", "memory", "host", "usdt"]) {
         let path = Path::new(env!("OUT_DIR")).join(format!("{name}.bpf.o.zst"));
         let code = instructions(&zstd::decode_all(fs::File::open(path).unwrap()).unwrap());
-        let atomics = code
-            .iter()
-            .filter(|i| i[0] & 0x07 == BPF_STX && i[0] & 0xe0 == BPF_ATOMIC);
+        let atomics = code.iter().filter(|i| i[0] & 0x07 == BPF_STX && i[0] & 0xe0 == BPF_ATOMIC);
         let operations: Vec<u64> = atomics.map(|i| number(i, 4, 4)).collect();
         // the reader of kernel memory counts nothing; the other has no programs
         let counts = !["memory", "abi"].contains(&name);

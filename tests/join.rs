@@ -4,12 +4,7 @@
 //! qemu-guest.nvd is of a guest with Linux 6.12, and qemu-host.nvd of its QEMU 7.2, traced by uprobes
 //! on the host; the disk answered after 1 ms. nested-guest.nvd and nested-host.nvd are of a guest of
 //! KVM and its QEMU (tests/vm/guest/nested.sh).
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod binary;
 mod testing;
@@ -18,15 +13,12 @@ use std::fs;
 use std::fs::File;
 
 use nvme_deep::model::event::EventKind;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Recorder;
+use nvme_deep::recording::{Content, Recorder};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use self::binary::run;
-use self::testing::recording::SECOND;
-use self::testing::recording::info;
-use self::testing::recording::read_at;
+use self::testing::recording::{SECOND, info, read_at};
 
 const GUEST: &str = "tests/host/nvmet-guest.nvd";
 const HOST: &str = "tests/host/nvmet-host.nvd";
@@ -43,24 +35,14 @@ fn lines(words: &str) -> Vec<Value> {
 #[test]
 fn every_command_of_a_real_target_is_joined_by_either_clock() {
     for clock in ["same", "pairs"] {
-        let lines = lines(&format!(
-            "join {GUEST} {HOST} --json --slowest 999 --clock {clock}"
-        ));
+        let lines = lines(&format!("join {GUEST} {HOST} --json --slowest 999 --clock {clock}"));
         let join = lines.last().unwrap();
         assert_eq!(join["matched"], COMMANDS, "{join}");
-        for none in [
-            "unmatched_guest",
-            "unmatched_host",
-            "ambiguous_guest",
-            "ambiguous_host",
-        ] {
+        for none in ["unmatched_guest", "unmatched_host", "ambiguous_guest", "ambiguous_host"] {
             assert_eq!(join[none], 0, "{clock}: {join}");
         }
         let (low, high) = (&join["offset_low_ns"], &join["offset_high_ns"]);
-        assert!(
-            low.as_i64().unwrap() <= 0 && high.as_i64().unwrap() >= 0,
-            "{join}"
-        );
+        assert!(low.as_i64().unwrap() <= 0 && high.as_i64().unwrap() >= 0, "{join}");
         let commands = lines.iter().filter(|l| l["type"] == "join_command");
         let mut joined = 0;
         for command in commands {
@@ -79,17 +61,8 @@ fn every_command_of_a_guest_is_joined_with_that_of_its_qemu() {
     let [guest, host] = ["guest", "host"].map(|side| format!("tests/host/qemu-{side}.nvd"));
     let lines = lines(&format!("join {guest} {host} --json --slowest 999"));
     let join = lines.last().unwrap();
-    assert_eq!(
-        (&join["clock"], &join["matched"]),
-        (&"pairs".into(), &400.into()),
-        "{join}"
-    );
-    for none in [
-        "unmatched_guest",
-        "unmatched_host",
-        "ambiguous_guest",
-        "ambiguous_host",
-    ] {
+    assert_eq!((&join["clock"], &join["matched"]), (&"pairs".into(), &400.into()), "{join}");
+    for none in ["unmatched_guest", "unmatched_host", "ambiguous_guest", "ambiguous_host"] {
         assert_eq!(join[none], 0, "{join}");
     }
     assert_eq!(join["bounded_by_cqe"], true, "{join}");
@@ -150,9 +123,7 @@ fn the_text_fits_the_screen_and_names_the_clock() {
 fn recordings_of_other_machines_have_no_pairs() {
     let ran = run(&format!("join {GUEST} tests/host/qemu.nvd"));
     ran.refuses(2, "name the pair with --ctrl");
-    let lines = lines(&format!(
-        "join {GUEST} tests/host/qemu.nvd --json --ctrl nvme1=qemu:0"
-    ));
+    let lines = lines(&format!("join {GUEST} tests/host/qemu.nvd --json --ctrl nvme1=qemu:0"));
     let join = lines.last().unwrap();
     assert_eq!(join["clock"], "pairs", "{join}");
     assert_eq!(join["matched"], 0, "{join}");
@@ -178,11 +149,7 @@ fn annotated_entries_have_their_times_and_unknown_ones_pass_through() {
     let bdev = "  1          1.600 BDEV_IO_START            size=4096 id=b0 type=1 name=Malloc0";
     assert!(ran.out.contains(bdev), "{}", ran.out);
     assert!(ran.out.contains("SOCK_REQ_QUEUE           ctx=0x7f0010"));
-    assert!(
-        ran.out.ends_with("tpoint 999               arg=3\n"),
-        "{}",
-        ran.out
-    );
+    assert!(ran.out.ends_with("tpoint 999               arg=3\n"), "{}", ran.out);
     let json = lines("host annotate tests/host/spdk_trace.json --json");
     assert_eq!(json.len(), 15);
     assert_eq!(json[1]["tsc"], (1_u64 << 40) + 1000);
@@ -198,11 +165,7 @@ fn an_import_can_be_recorded_and_read_again() {
     assert_eq!(shown.code, Some(0), "{}", shown.err);
     let ran = run(&format!("{import} -o {file}"));
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{}", ran.err);
-    assert!(
-        ran.err.contains("exact: 10 commands, 8 interrupts"),
-        "{}",
-        ran.err
-    );
+    assert!(ran.err.contains("exact: 10 commands, 8 interrupts"), "{}", ran.err);
     let again = run(&format!("host trace --json --from {file}"));
     assert_eq!(again.out, shown.out);
     run(&format!("{import} -o {file}")).refuses(2, "--force");
@@ -218,10 +181,7 @@ fn offsets_by_three_methods_agree() {
             "join tests/host/nested-guest.nvd tests/host/nested-host.nvd --json --clock {clock}"
         );
         let join = lines(&words).pop().unwrap();
-        assert_eq!(
-            (&join["matched"], &join["clock"]),
-            (&200.into(), &clock.into())
-        );
+        assert_eq!((&join["matched"], &join["clock"]), (&200.into(), &clock.into()));
         assert_eq!(join["notes"].as_array().unwrap().len(), 0, "{join}");
         let ns = |name: &str| join[name].as_i64().unwrap();
         ns("offset_low_ns")..=ns("offset_high_ns")
@@ -239,10 +199,8 @@ fn offsets_by_three_methods_agree() {
 #[test]
 fn a_controller_that_the_guest_lacks_is_named() {
     let files = "tests/host/nested-guest.nvd tests/host/nested-host.nvd";
-    run(&format!("join {files} --ctrl nvme9=qemu:inner")).refuses(
-        6,
-        "tests/host/nested-guest.nvd has no controller nvme9: it has nvme0",
-    );
+    run(&format!("join {files} --ctrl nvme9=qemu:inner"))
+        .refuses(6, "tests/host/nested-guest.nvd has no controller nvme9: it has nvme0");
 }
 
 #[test]
@@ -264,10 +222,8 @@ fn a_part_without_its_first_point_is_left_out() {
     let lines = lines(&format!("join {GUEST} {HOST} --json --slowest 999"));
     let parts = |line: &Value| line["parts"].as_array().unwrap().clone();
     let commands = lines.iter().filter(|l| l["type"] == "join_command");
-    let submits: Vec<Value> = commands
-        .flat_map(parts)
-        .filter(|part| part["name"] == "guest_submit")
-        .collect();
+    let submits: Vec<Value> =
+        commands.flat_map(parts).filter(|part| part["name"] == "guest_submit").collect();
     assert!(submits.iter().all(|part| part["ns"] != 0), "{submits:?}");
     assert_eq!(submits.len() as u64, COMMANDS - 3);
     let rows = lines.iter().filter(|l| l["type"] == "join_row");

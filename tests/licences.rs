@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The licences of everything linked permit distribution, and THIRD-PARTY.md lists it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::{env, fs};
 
 /// Licences that user space (MIT OR Apache-2.0) can be linked with. CDDL-1.0 covers only its own
 /// files.
@@ -44,12 +38,7 @@ fn crates() -> BTreeMap<String, String> {
     let output = Command::new(cargo)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
-        .args([
-            "--target",
-            "x86_64-unknown-linux-gnu",
-            "--format",
-            "{p}|{l}",
-        ])
+        .args(["--target", "x86_64-unknown-linux-gnu", "--format", "{p}|{l}"])
         .output()
         .expect("cargo runs");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -73,9 +62,7 @@ fn is_allowed(expression: &str) -> bool {
         let name = name.trim().trim_matches(['(', ')']);
         ALLOWED.contains(&name.split(" WITH ").next().unwrap())
     };
-    expression
-        .split(" AND ")
-        .all(|part| part.replace('/', " OR ").split(" OR ").any(allowed))
+    expression.split(" AND ").all(|part| part.replace('/', " OR ").split(" OR ").any(allowed))
 }
 
 #[test]

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text from outside in the views and exports of the built binary: a name stays a name.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod binary;
 #[path = "outside/hostile.rs"]
@@ -15,19 +10,15 @@ mod testing;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::model::untrusted::is_shown;
+use nvme_deep::model::untrusted::{Untrusted, is_shown};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::BINARY;
-use self::binary::Ran;
-use self::hostile::EVIL;
-use self::hostile::SHELL;
+use self::binary::{BINARY, Ran};
+use self::hostile::{EVIL, SHELL};
 
 /// A hostile recording, in a directory of its own.
 fn recording(disk: &str) -> (TempDir, PathBuf) {
@@ -81,11 +72,7 @@ fn text_is_one_line_and_acts_on_no_terminal() {
         let ran = run(words, &file);
         assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
         // the colours are our own
-        let out = ran
-            .out
-            .replace("\x1b[1m", "")
-            .replace("\x1b[2m", "")
-            .replace("\x1b[0m", "");
+        let out = ran.out.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "");
         is_tame(&out, words);
         is_tame(&ran.err, words);
     }
@@ -100,10 +87,7 @@ fn a_disk_of_trace_has_no_blanks() {
     let text = tame("trace --from", &file);
     let line = text.lines().next().unwrap();
     let words: Vec<&str> = line.split(' ').take(4).collect();
-    assert_eq!(
-        words[1], r"nvme0n1\u{20}Command\u{20}nvme9:\u{20}x",
-        "{line}"
-    );
+    assert_eq!(words[1], r"nvme0n1\u{20}Command\u{20}nvme9:\u{20}x", "{line}");
     assert_eq!((words[2], words[3]), ("Command", "nvme0:"), "{line}");
 }
 
@@ -112,11 +96,7 @@ fn two_recordings_and_a_name_of_a_file_are_tame() {
     let (dir, file) = recording("nvme0n1");
     let other = dir.path().join("b\x1b[2J\nx.nvd");
     fs::copy(&file, &other).unwrap();
-    let ran = Ran::from(
-        Command::new(BINARY)
-            .args(["latency", "--from"])
-            .args([&file, &other]),
-    );
+    let ran = Ran::from(Command::new(BINARY).args(["latency", "--from"]).args([&file, &other]));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     is_tame(&ran.out, "latency of two");
     is_tame(&ran.err, "latency of two");
@@ -133,27 +113,18 @@ fn advice_has_only_names_of_the_kernel() {
         // with a filter that is not known, the rule of schedulers is not judged
         let (_dir, file) = filtered(disk, "");
         let text = tame("diagnose --from", &file);
-        assert!(
-            text.contains("echo none > /sys/block/DISK/queue/scheduler"),
-            "{text}"
-        );
+        assert!(text.contains("echo none > /sys/block/DISK/queue/scheduler"), "{text}");
         assert!(!text.contains("curl"), "{text}");
         let json = run("diagnose --json --from", &file).out;
         let json: Value = serde_json::from_str(&json).unwrap();
         for cause in json["causes"].as_array().unwrap() {
             let advice = cause["advice"].as_str().unwrap();
-            assert!(
-                !advice.contains("curl") && !advice.contains("accuracy"),
-                "{advice}"
-            );
+            assert!(!advice.contains("curl") && !advice.contains("accuracy"), "{advice}");
         }
     }
     let (_dir, file) = filtered("nvme0n1", "");
     let text = tame("diagnose --from", &file);
-    assert!(
-        text.contains("/sys/block/nvme0n1/queue/scheduler"),
-        "{text}"
-    );
+    assert!(text.contains("/sys/block/nvme0n1/queue/scheduler"), "{text}");
 }
 
 /// The parsed values are the texts themselves.
@@ -181,11 +152,7 @@ fn json_is_valid_and_has_the_text_itself() {
             assert_eq!(run["kernel"], EVIL);
         }
     }
-    let pair = Ran::from(
-        Command::new(BINARY)
-            .args(["diff", "--json"])
-            .args([&file, &file]),
-    );
+    let pair = Ran::from(Command::new(BINARY).args(["diff", "--json"]).args([&file, &file]));
     is_tame(&pair.out, "diff --json");
     let line: Value = serde_json::from_str(pair.out.lines().next().unwrap()).unwrap();
     assert_eq!(line["a"][0]["kernel"], EVIL);
@@ -210,12 +177,7 @@ fn a_line_of_csv_is_a_record_and_no_cell_a_formula() {
         let text = tame("export --format csv -o -", &file);
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let columns = reader.headers().unwrap().len();
-        let of_disk = reader
-            .headers()
-            .unwrap()
-            .iter()
-            .position(|name| name == "disk")
-            .unwrap();
+        let of_disk = reader.headers().unwrap().iter().position(|name| name == "disk").unwrap();
         let shown = Untrusted::from(disk).to_string();
         let (mut records, mut named) = (0, 0);
         for record in reader.records() {
@@ -229,19 +191,12 @@ fn a_line_of_csv_is_a_record_and_no_cell_a_formula() {
             let is_number = |cell: &str| cell.parse::<f64>().is_ok();
             let texts = record.iter().filter(|cell| !is_number(cell));
             for cell in texts {
-                assert!(
-                    !cell.starts_with(['=', '+', '-', '@', '\t', '\r']),
-                    "{cell}"
-                );
+                assert!(!cell.starts_with(['=', '+', '-', '@', '\t', '\r']), "{cell}");
             }
             records += 1;
         }
         assert!(named > 0, "{text}");
-        assert_eq!(
-            text.lines().count(),
-            records + 1,
-            "one line for each record"
-        );
+        assert_eq!(text.lines().count(), records + 1, "one line for each record");
     }
 }
 
@@ -279,11 +234,7 @@ fn pictures_are_well_formed() {
     let svg = dir.path().join("x.svg");
     for words in ["stacks", "pattern", "heatmap"] {
         let ran = Ran::from(
-            Command::new(BINARY)
-                .args([words, "--svg"])
-                .arg(&svg)
-                .arg("--from")
-                .arg(&file),
+            Command::new(BINARY).args([words, "--svg"]).arg(&svg).arg("--from").arg(&file),
         );
         assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
         is_xml(&fs::read_to_string(&svg).unwrap());
@@ -310,10 +261,7 @@ fn other_formats_have_one_printable_text() {
     for format in ["perfetto", "hlog", "parquet"] {
         let path = dir.path().join(format);
         let ran = Ran::from(
-            Command::new(BINARY)
-                .args(["export", "--format", format, "-o"])
-                .arg(&path)
-                .arg(&file),
+            Command::new(BINARY).args(["export", "--format", format, "-o"]).arg(&path).arg(&file),
         );
         assert_eq!(ran.code, Some(0), "{format}: {}", ran.err);
         is_tame(&ran.err, format);
@@ -334,10 +282,7 @@ fn the_host_side_and_its_join_are_tame() {
     for words in ["host trace --from", "host latency --from"] {
         tame(words, &file);
         let json = tame(&words.replace(" --from", " --json --from"), &file);
-        let lines: Vec<Value> = json
-            .lines()
-            .map(|l| serde_json::from_str(l).unwrap())
-            .collect();
+        let lines: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
         let first = lines.iter().find(|l| l["ctrl"].is_string()).unwrap();
         assert_eq!(first["ctrl"], EVIL);
     }
@@ -394,11 +339,7 @@ fn a_huge_name_does_not_flood_a_terminal() {
 fn an_error_quotes_arguments_on_their_line() {
     const WORD: &str = "x\x1b[31m\n\u{202e}accuracy  exact: 7 commands";
     let evil = OsStr::from_bytes(b"x\x1b[31m\n\xff");
-    let join = [
-        "join",
-        "tests/host/nvmet-guest.nvd",
-        "tests/host/nvmet-host.nvd",
-    ];
+    let join = ["join", "tests/host/nvmet-guest.nvd", "tests/host/nvmet-host.nvd"];
     let pair = format!("nvme2={WORD}");
     for words in [
         &[WORD][..],
@@ -419,11 +360,7 @@ fn an_error_quotes_arguments_on_their_line() {
         is_tame(&ran.err, &format!("{words:?}"));
         assert!(ran.err.contains(r"x\u{1b}[31m\n"), "{words:?}: {}", ran.err);
     }
-    for words in [
-        &["latency"][..],
-        &["latency", "--pid"],
-        &["latency", "--comm"],
-    ] {
+    for words in [&["latency"][..], &["latency", "--pid"], &["latency", "--comm"]] {
         let ran = Ran::from(Command::new(BINARY).args(words).arg(evil));
         assert_eq!(ran.code, Some(2), "{words:?}: {}", ran.err);
         is_tame(&ran.err, &format!("{words:?}"));

@@ -2,12 +2,7 @@
 //! Compares the C code of bpf/include with the Rust code that has the same rules.
 //! tests/parity/harness.c compiles the unmodified C for this machine; the tests give the same
 //! inputs to both.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 #[path = "parity/announce.rs"]
 mod announce;
@@ -20,17 +15,14 @@ mod command;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::thread;
 
-use nvme_deep::model::histogram;
-use nvme_deep::model::nvme_latency;
 use nvme_deep::model::nvme_latency::LatBuckets;
 use nvme_deep::model::row::RowKey;
-use nvme_deep::nvme::opcode::Opcode;
-use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::model::{histogram, nvme_latency};
+use nvme_deep::nvme::opcode::{Opcode, QueueKind};
 
 /// The harness, built once per process.
 static HARNESS: LazyLock<PathBuf> =
@@ -49,11 +41,8 @@ fn ask(questions: &[String]) -> Vec<String> {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "the harness: {}", output.status);
     writer.join().unwrap().unwrap();
-    let answers: Vec<String> = String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(Into::into)
-        .collect();
+    let answers: Vec<String> =
+        String::from_utf8(output.stdout).unwrap().lines().map(Into::into).collect();
     assert_eq!(answers.len(), questions.len());
     answers
 }
@@ -87,17 +76,12 @@ impl Random {
     /// A latency below 2^`bits`; zero in about one of eight cases.
     fn step(&mut self, bits: u64) -> u64 {
         let shift = 64 - bits + self.below(bits);
-        if self.below(8) == 0 {
-            0
-        } else {
-            self.next() >> shift
-        }
+        if self.below(8) == 0 { 0 } else { self.next() >> shift }
     }
 }
 
 fn edges(of: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> {
-    of.into_iter()
-        .flat_map(|v| [v.saturating_sub(1), v, v.saturating_add(1)])
+    of.into_iter().flat_map(|v| [v.saturating_sub(1), v, v.saturating_add(1)])
 }
 
 #[test]
@@ -106,10 +90,8 @@ fn both_sides_find_the_same_histogram_bucket_for_every_value() {
     let bounds =
         (0..histogram::BUCKETS).flat_map(|b| [histogram::bounds(b).0, histogram::bounds(b).1]);
     let powers = (0..64).map(|e| 1_u64 << e);
-    let values: Vec<u64> = edges(bounds)
-        .chain(edges(powers))
-        .chain((0..20_000).map(|_| random.any_size()))
-        .collect();
+    let values: Vec<u64> =
+        edges(bounds).chain(edges(powers)).chain((0..20_000).map(|_| random.any_size())).collect();
     let questions: Vec<String> = values.iter().map(|v| format!("hist {v}")).collect();
     for (value, answer) in values.iter().zip(ask(&questions)) {
         assert_eq!(answer, histogram::index(*value).to_string(), "{value} ns");
@@ -130,10 +112,8 @@ fn both_sides_find_the_same_slot_of_the_latency_table_for_every_value() {
             cases.extend((0..1000).map(|_| (table, random.any_size())));
         }
     }
-    let questions: Vec<String> = cases
-        .iter()
-        .map(|(t, ns)| format!("lat {} {} {ns}", t.min_us, t.shift))
-        .collect();
+    let questions: Vec<String> =
+        cases.iter().map(|(t, ns)| format!("lat {} {} {ns}", t.min_us, t.shift)).collect();
     for ((table, ns), answer) in cases.iter().zip(ask(&questions)) {
         let want = table.index(ns / 1000).to_string();
         assert_eq!(answer, want, "{ns} ns in {table:?}");
@@ -143,9 +123,8 @@ fn both_sides_find_the_same_slot_of_the_latency_table_for_every_value() {
 #[test]
 fn a_row_key_packed_by_the_c_macros_comes_apart_in_rust() {
     let mut random = Random(3);
-    let parts: Vec<[u64; 6]> = (0..2000)
-        .map(|_| [256, 1 << 23, 256, 2, 4, 512].map(|n| random.below(n)))
-        .collect();
+    let parts: Vec<[u64; 6]> =
+        (0..2000).map(|_| [256, 1 << 23, 256, 2, 4, 512].map(|n| random.below(n))).collect();
     let questions: Vec<String> = parts.iter().map(|p| numbers("pack", p)).collect();
     for (&[ctrl, nsid, code, admin, class, pattern], answer) in parts.iter().zip(ask(&questions)) {
         let queue = [QueueKind::Io, QueueKind::Admin][admin as usize];
@@ -156,9 +135,6 @@ fn a_row_key_packed_by_the_c_macros_comes_apart_in_rust() {
             opcode: Opcode { queue, code },
             class: class as u8,
         };
-        assert_eq!(
-            RowKey::unpack(answer.parse().unwrap()),
-            (row, pattern as u16)
-        );
+        assert_eq!(RowKey::unpack(answer.parse().unwrap()), (row, pattern as u16));
     }
 }

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `pattern` command on recordings: the same numbers as a second implementation of its rule
 //! (tests/pattern/rule.py) has of `trace --json`. Neither root nor an NVMe device is needed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod binary;
 #[path = "pattern/rule.rs"]
@@ -14,25 +9,16 @@ mod rule;
 mod testing;
 
 use std::fs;
-use std::fs::File;
-use std::fs::read_to_string;
+use std::fs::{File, read_to_string};
 
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Recorder;
-use nvme_deep::recording::RunInfo;
+use nvme_deep::model::event::{Event, EventKind};
+use nvme_deep::recording::{Content, Recorder, RunInfo};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::Ran;
-use self::binary::run;
-use self::rule::of_trace;
-use self::rule::same_rows;
-use self::testing::recording::SECOND;
-use self::testing::recording::info;
-use self::testing::recording::ledger;
-use self::testing::recording::read_at;
+use self::binary::{Ran, run};
+use self::rule::{of_trace, same_rows};
+use self::testing::recording::{SECOND, info, ledger, read_at};
 
 fn root() -> &'static str {
     env!("CARGO_MANIFEST_DIR")
@@ -56,13 +42,9 @@ fn count(row: &Value) -> u64 {
 
 #[test]
 fn the_rows_are_those_of_the_rule_on_the_trace() {
-    for name in [
-        "exports/mixed",
-        "exports/complete",
-        "exports/none",
-        "recordings/5.10",
-        "recordings/6.12",
-    ] {
+    for name in
+        ["exports/mixed", "exports/complete", "exports/none", "recordings/5.10", "recordings/6.12"]
+    {
         let path = format!("{}/tests/{name}.nvd", root());
         for filter in ["", "--opcode read,write", "--no-admin"] {
             let trace = run(&format!("trace --json --pair {filter} --from {path}"));
@@ -80,14 +62,8 @@ fn the_intervals_add_up_to_the_run() {
     let (last, parts) = all.split_last().unwrap();
     assert!(parts.len() > 3, "{}", parts.len());
     assert_eq!(last["final"], true);
-    let commands = |report: &Value| {
-        report["rows"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(count)
-            .sum::<u64>()
-    };
+    let commands =
+        |report: &Value| report["rows"].as_array().unwrap().iter().map(count).sum::<u64>();
     // the run goes on after the last whole interval
     let sum: u64 = parts.iter().map(commands).sum();
     assert!(sum > 0 && sum <= commands(last), "{sum}");
@@ -104,10 +80,7 @@ fn the_text_fits_the_screen() {
     for words in ["", "--hist"] {
         let text = pattern(&format!("{words} --from {path}")).out;
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-        assert!(
-            text.contains("sequential") && text.contains("accuracy"),
-            "{text}"
-        );
+        assert!(text.contains("sequential") && text.contains("accuracy"), "{text}");
     }
 }
 
@@ -135,10 +108,7 @@ fn commands_that_are_forgotten_are_counted() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("open.nvd");
     let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
-    let run_info = RunInfo {
-        pairs: false,
-        ..info()
-    };
+    let run_info = RunInfo { pairs: false, ..info() };
     recorder.block(Content::Run, SECOND, &run_info);
     let most = 1_u64 << 19;
     for n in 0..most + 10 {

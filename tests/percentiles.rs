@@ -22,9 +22,7 @@ fn objects(words: &str) -> Vec<Value> {
     let ran = run(words);
     assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
     let lines = ran.out.lines();
-    lines
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Nearest rank.
@@ -48,25 +46,13 @@ fn values(file: &str, stages: &str) -> BTreeMap<Row, Vec<u64>> {
         let number = |key: &str| event[key].as_u64().unwrap();
         let mut add = |stage: &str, ns: &Value| {
             let opcode = number("opcode_value");
-            let row = (
-                text("ctrl"),
-                number("nsid"),
-                text("queue"),
-                opcode,
-                stage.to_owned(),
-            );
-            ns.as_u64()
-                .into_iter()
-                .for_each(|ns| all.entry(row.clone()).or_default().push(ns));
+            let row = (text("ctrl"), number("nsid"), text("queue"), opcode, stage.to_owned());
+            ns.as_u64().into_iter().for_each(|ns| all.entry(row.clone()).or_default().push(ns));
         };
         for stage in event["stages"].as_array().into_iter().flatten() {
             add(stage["name"].as_str().unwrap(), &stage["ns"]);
         }
-        let total = if stages.is_empty() {
-            "latency_ns"
-        } else {
-            "total_ns"
-        };
+        let total = if stages.is_empty() { "latency_ns" } else { "total_ns" };
         add("total", &event[total]);
     }
     all
@@ -86,24 +72,16 @@ fn latency_has_the_percentiles_of_the_commands() {
                 let staged = staged.map(|s| (s["name"].as_str().unwrap(), s));
                 for (stage, found) in staged.chain([("total", &row["total"])]) {
                     let opcode = number("opcode_value");
-                    let key = (
-                        text("ctrl"),
-                        number("nsid"),
-                        text("queue"),
-                        opcode,
-                        stage.to_owned(),
-                    );
+                    let key =
+                        (text("ctrl"), number("nsid"), text("queue"), opcode, stage.to_owned());
                     if found["count"] == 0 {
                         continue;
                     }
                     let values = &want[&key];
                     assert_eq!(found["count"], values.len(), "{file} {key:?}");
-                    for (name, percent) in [
-                        ("p50_ns", 500),
-                        ("p90_ns", 900),
-                        ("p99_ns", 990),
-                        ("p999_ns", 999),
-                    ] {
+                    for (name, percent) in
+                        [("p50_ns", 500), ("p90_ns", 900), ("p99_ns", 990), ("p999_ns", 999)]
+                    {
                         let want = quantile(values, percent);
                         assert_eq!(found[name], want, "{file} {key:?} {name}");
                         compared += 1;

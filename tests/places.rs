@@ -27,12 +27,7 @@
 //! tests/places/nested.c: a program is interrupted by itself. No addition may be lost.
 //!
 //! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 #[path = "parity/build.rs"]
 mod build;
@@ -102,9 +97,7 @@ impl Faults {
         switches: u8,
         every: u64,
     ) -> Self {
-        let mask = ignoring
-            .iter()
-            .fold(0_u64, |mask, p| mask | 1 << number_of(p).unwrap());
+        let mask = ignoring.iter().fold(0_u64, |mask, p| mask | 1 << number_of(p).unwrap());
         let words = [seed, 40_000, mode.into(), mask, switches.into(), every];
         let output = Command::new(harness)
             .args(words.map(|w| w.to_string()))
@@ -191,10 +184,7 @@ fn whatever_is_skipped_each_command_is_counted_once_and_no_point_is_anothers() {
             points += run.points;
         }
     }
-    assert!(
-        commands > 1_000_000 && points > 5_000_000,
-        "{commands} {points}"
-    );
+    assert!(commands > 1_000_000 && points > 5_000_000, "{commands} {points}");
 }
 
 /// Before 5.17 the driver changes the generation at the set-up, and no program at a tracepoint of a
@@ -220,10 +210,7 @@ fn the_set_up_may_change_the_generation_as_well() {
         }
     }
     // all but those of the first commands
-    assert!(
-        old_points * 1000 > new_points * 995,
-        "{old_points} {new_points}"
-    );
+    assert!(old_points * 1000 > new_points * 995, "{old_points} {new_points}");
 }
 
 #[test]
@@ -286,26 +273,9 @@ struct Shared {
 
 /// Runs the model with this number of extra slots.
 fn shared(harness: &Path, [seed, extra, mode, scheduler]: [u64; 4]) -> Shared {
-    let [
-        commands,
-        counted,
-        untracked,
-        untracked_done,
-        unseen,
-        wrong,
-        own_cells,
-        shared_cells,
-    ] = numbers(harness, &[seed, 20_000, extra, 4, mode, scheduler]);
-    Shared {
-        commands,
-        counted,
-        untracked,
-        untracked_done,
-        unseen,
-        wrong,
-        own_cells,
-        shared_cells,
-    }
+    let [commands, counted, untracked, untracked_done, unseen, wrong, own_cells, shared_cells] =
+        numbers(harness, &[seed, 20_000, extra, 4, mode, scheduler]);
+    Shared { commands, counted, untracked, untracked_done, unseen, wrong, own_cells, shared_cells }
 }
 
 /// Checks the model for each stage set, with and without a scheduler.
@@ -367,12 +337,7 @@ fn a_command_on_an_unknown_cpu_is_counted() {
 fn without_extra_slots_commands_would_be_wrong() {
     let harness = build::harness(WINDOWS, "windows-without", &["-DNO_EXTRA"]);
     let all = shared(&harness, [1, 300, 1, 0]);
-    assert!(
-        all.counted < all.commands / 2,
-        "{} of {}",
-        all.counted,
-        all.commands
-    );
+    assert!(all.counted < all.commands / 2, "{} of {}", all.counted, all.commands);
 }
 
 /// Where neither the CQE nor the completion was observed, a doorbell may be a late return.

@@ -2,30 +2,17 @@
 //! The planner on real kernels. tests/kernels has the `facts` that `nvme-deep doctor --json`
 //! reported in guests of tests/vm; the snapshots have the plan for each stage set and attach
 //! method. A changed plan changes a snapshot, which must be reviewed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use std::env;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
+use std::{env, fs};
 
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::probe::catalog::CATALOG;
-use nvme_deep::probe::catalog::Method;
-use nvme_deep::probe::catalog::Role;
-use nvme_deep::probe::facts::KernelFacts;
-use nvme_deep::probe::facts::TypeSource;
-use nvme_deep::probe::plan::AttachPlan;
-use nvme_deep::probe::plan::Policy;
-use nvme_deep::probe::plan::plan;
-use nvme_deep::probe::plan::plan_with;
-use serde_json::Value;
-use serde_json::from_value;
+use nvme_deep::probe::catalog::{CATALOG, Method, Role};
+use nvme_deep::probe::facts::{KernelFacts, TypeSource};
+use nvme_deep::probe::plan::{AttachPlan, Policy, plan, plan_with};
+use serde_json::{Value, from_value};
 
 const KERNELS: [&str; 17] = [
     "5.10",
@@ -64,11 +51,7 @@ fn describe(plan: &AttachPlan) -> String {
     let mut text = format!("{:?}, start {:?}\n", plan.pairing, plan.start);
     for point in &plan.points {
         let hooks: Vec<_> = point.hooks.iter().map(|&h| CATALOG[h].program).collect();
-        let hooks = if hooks.is_empty() {
-            "-".into()
-        } else {
-            hooks.join(" ")
-        };
+        let hooks = if hooks.is_empty() { "-".into() } else { hooks.join(" ") };
         writeln!(text, "  {:<12}{hooks}", point.name()).unwrap();
         for r in &point.rejected {
             writeln!(text, "    not {}: {}", r.hook, r.why).unwrap();
@@ -87,22 +70,12 @@ fn table(facts: &KernelFacts) -> String {
         Some(Method::Tracepoint),
     ] {
         // a forced method: only the finest stage set, which contains the others
-        for stage_set in CUTS
-            .into_iter()
-            .filter(|c| only.is_none() || *c == StageSet::Fine)
-        {
+        for stage_set in CUTS.into_iter().filter(|c| only.is_none() || *c == StageSet::Fine) {
             let way = only.map_or("auto", Method::name);
             write!(text, "== {way} {stage_set:?}: ").unwrap();
-            let policy = Policy {
-                only,
-                ..Policy::default()
-            };
+            let policy = Policy { only, ..Policy::default() };
             // the finest stage set includes the additional events of a trace
-            let events: &[Role] = if stage_set == StageSet::Fine {
-                &Role::EVENTS
-            } else {
-                &[]
-            };
+            let events: &[Role] = if stage_set == StageSet::Fine { &Role::EVENTS } else { &[] };
             match plan_with(stage_set, events, facts, &policy) {
                 Ok(plan) => text += &describe(&plan),
                 Err(none) => writeln!(text, "none, {}", none.reasons()).unwrap(),
@@ -140,10 +113,8 @@ fn docs_table() -> String {
                     .map(|s| s.as_str().unwrap())
                     .collect();
                 let lost = n("seen") - n("matched");
-                let (lossy, known) = (
-                    way == "kprobe" || way == "tracepoint",
-                    &result["misses_known"],
-                );
+                let (lossy, known) =
+                    (way == "kprobe" || way == "tracepoint", &result["misses_known"]);
                 let verdict = match (lossy, known == true) {
                     (false, _) => "all, exact".to_owned(),
                     (true, true) => {
@@ -164,10 +135,7 @@ fn docs_table() -> String {
 
 #[test]
 fn the_table_in_the_docs_is_what_the_guests_found() {
-    let (begin, end) = (
-        "<!-- made by `make table` -->\n",
-        "<!-- end of the table -->",
-    );
+    let (begin, end) = ("<!-- made by `make table` -->\n", "<!-- end of the table -->");
     let page = read("docs/kernels.md");
     let (head, rest) = page.split_once(begin).expect("the page has a table");
     let (table, tail) = rest.split_once(end).unwrap();
@@ -192,11 +160,7 @@ fn no_plan_names_a_hook_that_the_kernel_lacks() {
                     "kprobe" | "kretprobe" => symbols.contains(hook.target.name()),
                     "fentry" | "fexit" => {
                         facts.functions.contains(hook.target.name())
-                            && facts
-                                .traceable
-                                .as_ref()
-                                .unwrap()
-                                .contains(hook.target.name())
+                            && facts.traceable.as_ref().unwrap().contains(hook.target.name())
                     }
                     "tp_btf" => facts.tracepoints.contains(hook.target.name()),
                     _ => true,
@@ -229,9 +193,6 @@ fn every_target_is_on_a_recorded_kernel() {
                 || f.symbols.as_ref().is_some_and(|s| s.contains(name))
                 || f.events.as_ref().is_some_and(|e| e.contains_key(&event))
         });
-        assert!(
-            known,
-            "{name} is on no recorded kernel: make table records them"
-        );
+        assert!(known, "{name} is on no recorded kernel: make table records them");
     }
 }

@@ -2,27 +2,18 @@
 //! Replays the recordings of planted causes (`make matrix`): each cause is named, alone; its control and
 //! the clean runs have none. docs/diagnose.md has the table of the results.
 #![cfg(feature = "live")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod planted;
 
 use std::collections::BTreeSet;
-use std::env;
-use std::fs;
 use std::path::Path;
+use std::{env, fs};
 
 use nvme_deep::report::diagnosis::RULES;
 use serde_json::Value;
 
-use crate::planted::causes;
-use crate::planted::findings;
-use crate::planted::leaves_a_limit_open;
-use crate::planted::planted;
+use crate::planted::{causes, findings, leaves_a_limit_open, planted};
 
 /// Rules that only note: what they see has no measured part of the time.
 const NOTES: [&str; 2] = ["split", "not-polling"];
@@ -64,10 +55,7 @@ fn a_slow_device_behind_a_network_is_left_open() {
     let why = found["not_judged"].as_array().unwrap().iter();
     let why: Vec<&Value> = why.filter(|j| j["rule"] == "device").collect();
     let contains = why[0]["why"].as_str().unwrap();
-    assert!(
-        contains.contains("contains the network, the target and its storage"),
-        "{contains}"
-    );
+    assert!(contains.contains("contains the network, the target and its storage"), "{contains}");
     let ruled_out = found["ruled_out"].as_array().unwrap();
     assert!(ruled_out.iter().all(|j| j["rule"] != "device"), "{found}");
 }
@@ -75,17 +63,13 @@ fn a_slow_device_behind_a_network_is_left_open() {
 /// Recordings without a doorbell, or without an interrupt, keep the device's part open, too.
 #[test]
 fn joined_stages_give_bounds() {
-    for (file, bounds) in [
-        ("tests/exports/complete.nvd", "0 to 89 %"),
-        ("tests/host/nvmet-guest.nvd", "0 to 99 %"),
-    ] {
+    for (file, bounds) in
+        [("tests/exports/complete.nvd", "0 to 89 %"), ("tests/host/nvmet-guest.nvd", "0 to 99 %")]
+    {
         let program = Path::new(env!("CARGO_BIN_EXE_nvme-deep"));
         let found = planted::diagnosis(program, &root().join(file), &[]);
         let verdict = found["verdict"].as_str().unwrap();
-        assert!(
-            verdict.contains(&format!("the device's part is {bounds}")),
-            "{verdict}"
-        );
+        assert!(verdict.contains(&format!("the device's part is {bounds}")), "{verdict}");
     }
 }
 
@@ -111,10 +95,7 @@ fn each_planted_cause_is_named_alone_and_controls_are_clean() {
         named.sort_unstable();
         all.sort_unstable();
         assert_eq!(named, all, "{name}: {found}");
-        assert!(
-            !name.contains("capped") || leaves_a_limit_open(&found),
-            "{name}: {found}"
-        );
+        assert!(!name.contains("capped") || leaves_a_limit_open(&found), "{name}: {found}");
         let verdict = found["verdict"].as_str().unwrap();
         let clean = verdict.starts_with("nothing avoidable seen");
         let is_cause = expected.iter().any(|rule| !NOTES.contains(rule));

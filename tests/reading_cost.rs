@@ -12,25 +12,17 @@
 
 mod testing;
 
-use std::env;
 use std::fmt::Write;
-use std::fs;
 use std::fs::File;
 use std::path::Path;
+use std::{env, fs};
 
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Recorder;
+use nvme_deep::recording::{Content, Recorder};
 use tempfile::TempDir;
 
-use self::testing::recording::Run;
-use self::testing::recording::SECOND;
-use self::testing::recording::info;
-use self::testing::recording::ledger;
-use self::testing::recording::read_at;
-use self::testing::recording::record;
+use self::testing::recording::{Run, SECOND, info, ledger, read_at, record};
 use self::testing::valgrind;
 
 /// The binary that `make build` makes, or another one.
@@ -58,8 +50,7 @@ fn instructions(words: &[&str], file: &Path, dir: &Path) -> u64 {
 /// User instructions of a run.
 fn instructions_of(words: &[&str], dir: &Path) -> u64 {
     valgrind::instructions(binary(), |run| {
-        run.args(words)
-            .stdout(File::create(dir.join("lines")).unwrap());
+        run.args(words).stdout(File::create(dir.join("lines")).unwrap());
     })
 }
 
@@ -67,12 +58,7 @@ fn instructions_of(words: &[&str], dir: &Path) -> u64 {
 #[ignore = "needs valgrind and target/release/nvme-deep; a part of make test-cost"]
 fn a_line_costs_at_most_2600_instructions() {
     let dir = TempDir::new().unwrap();
-    let mut run = Run {
-        seconds: 10,
-        reads: 1000,
-        keep: None,
-        info: info(),
-    };
+    let mut run = Run { seconds: 10, reads: 1000, keep: None, info: info() };
     run.info.stage_set = StageSet::Basic;
     let files = [10, 60].map(|seconds| {
         run.seconds = seconds;
@@ -104,9 +90,7 @@ fn at_times(path: &Path, times: &[u64]) {
     let mut recorder = Recorder::create(File::create(path).unwrap(), true, None).unwrap();
     recorder.block(Content::Run, SECOND, &info());
     recorder.block(Content::Ledger, SECOND, &ledger(0, 0, 0));
-    times
-        .iter()
-        .for_each(|at_ns| recorder.push(&read_at(*at_ns)));
+    times.iter().for_each(|at_ns| recorder.push(&read_at(*at_ns)));
     let all = times.len() as u64;
     recorder.block(Content::End, 2 * SECOND, &ledger(SECOND, 0, all));
     assert!(recorder.finish().error.is_none());
@@ -147,14 +131,8 @@ fn of_many_kinds(path: &Path, commands: u64) {
         (id.ctrl, id.nsid) = (if n % 2 == 0 { kind } else { 0 }, kind + 1);
         (id.qid, id.cid) = (n as u16, n as u16);
         submission.bytes = Some(1 << (n % 31));
-        let timeout = EventKind::Timeout {
-            id: *id,
-            age_ns: SECOND,
-        };
-        recorder.push(&Event {
-            at_ns: event.at_ns,
-            what: timeout,
-        });
+        let timeout = EventKind::Timeout { id: *id, age_ns: SECOND };
+        recorder.push(&Event { at_ns: event.at_ns, what: timeout });
         recorder.push(&event);
     }
     recorder.block(Content::End, 2 * SECOND, &ledger(SECOND, 0, commands));
@@ -204,11 +182,7 @@ fn four_times_the_input_costs_at_most_five_times_the_instructions() {
     let [file, out] = [&path, &out].map(|p| p.to_str().unwrap());
     let readers: [(&[&str], Make, u64); 3] = [
         (&["diagnose", "-v", "--from", file], of_many_kinds, 1500),
-        (
-            &["host", "import", "--qemu-log", file, "-o", out, "--force"],
-            qemu_log,
-            1000,
-        ),
+        (&["host", "import", "--qemu-log", file, "-o", out, "--force"], qemu_log, 1000),
         (&["host", "annotate", file], spdk_trace, 2000),
     ];
     let mut over = false;
@@ -218,14 +192,8 @@ fn four_times_the_input_costs_at_most_five_times_the_instructions() {
             instructions_of(words, dir.path())
         });
         let growth = many as f64 / few as f64;
-        eprintln!(
-            "{few:11} to {many:11} ({growth:.1}) {}",
-            words[..2].join(" ")
-        );
+        eprintln!("{few:11} to {many:11} ({growth:.1}) {}", words[..2].join(" "));
         over |= growth > GROWTH;
     }
-    assert!(
-        !over,
-        "the cost of a part of the input grows with the input"
-    );
+    assert!(!over, "the cost of a part of the input grows with the input");
 }

@@ -1,32 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings: what was written is read, whatever the events are; a damaged file is read up to the
 //! damage, and never yields wrong events.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod testing;
 
 use self::testing::EventBuilder;
 use self::testing::random::what;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::point::ALL_POINTS;
-use nvme_deep::model::point::Pattern;
-use nvme_deep::model::point::Point;
+use nvme_deep::model::event::{Event, EventKind};
+use nvme_deep::model::point::{ALL_POINTS, Pattern, Point};
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::recording::Block;
-use nvme_deep::recording::BlockWriter;
-use nvme_deep::recording::Blocks;
-use nvme_deep::recording::Builder;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Damage;
-use nvme_deep::recording::Decoder;
-use nvme_deep::recording::Ending;
-use nvme_deep::recording::Error;
+use nvme_deep::recording::{
+    Block, BlockWriter, Blocks, Builder, Content, Damage, Decoder, Ending, Error,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -64,18 +50,11 @@ fn event() -> impl Strategy<Value = Event> {
     (at_ns, what(), further).prop_map(|(at_ns, mut what, further)| {
         match &mut what {
             EventKind::Complete(_, outcome) | EventKind::Command(_, _, outcome) => {
-                consistent(
-                    at_ns,
-                    &mut outcome.latency_ns,
-                    &mut outcome.timeline,
-                    further,
-                );
+                consistent(at_ns, &mut outcome.latency_ns, &mut outcome.timeline, further);
             }
-            EventKind::Missed {
-                latency_max_ns,
-                timeline,
-                ..
-            } => consistent(at_ns, latency_max_ns, timeline, further),
+            EventKind::Missed { latency_max_ns, timeline, .. } => {
+                consistent(at_ns, latency_max_ns, timeline, further)
+            }
             _ => {}
         }
         let mut event = Event { at_ns, what };
@@ -89,18 +68,10 @@ fn forget_unknown(event: &mut Event) {
     if let EventKind::Submit(_, submission)
     | EventKind::Command(_, submission, _)
     | EventKind::Unfinished { submission, .. }
-    | EventKind::Missed {
-        submission: Some(submission),
-        ..
-    } = &mut event.what
+    | EventKind::Missed { submission: Some(submission), .. } = &mut event.what
         && !submission.knows_submitter
     {
-        (
-            submission.pid,
-            submission.tid,
-            submission.comm,
-            submission.cpu,
-        ) = (0, 0, [0; 16], 0);
+        (submission.pid, submission.tid, submission.comm, submission.cpu) = (0, 0, [0; 16], 0);
     }
 }
 
@@ -113,21 +84,9 @@ fn file(blocks: &[Vec<Event>], compress: bool) -> Vec<u8> {
         let (rows, at_ns) = (builder.rows() as u32, builder.last_ns());
         let mut payload = vec![];
         let content = builder.take(&mut payload);
-        writer
-            .write(&Block {
-                content,
-                payload: &payload,
-                events: rows,
-                at_ns,
-            })
-            .unwrap();
+        writer.write(&Block { content, payload: &payload, events: rows, at_ns }).unwrap();
     }
-    let end = Block {
-        content: Content::End,
-        payload: b"{}",
-        events: 0,
-        at_ns: 0,
-    };
+    let end = Block { content: Content::End, payload: b"{}", events: 0, at_ns: 0 };
     writer.write(&end).unwrap();
     bytes
 }
@@ -139,9 +98,7 @@ fn read(bytes: &[u8]) -> Result<(Vec<Event>, Ending), Error> {
     while let Some((head, payload)) = blocks.next()? {
         if head.content.is_events() {
             let before = all.len();
-            decoder
-                .events(payload, head.events, &mut |e| all.push(*e))
-                .unwrap();
+            decoder.events(payload, head.events, &mut |e| all.push(*e)).unwrap();
             assert_eq!(all.len() - before, head.events as usize);
         }
     }

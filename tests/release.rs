@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a release consists of: the bill of materials, the crate, the notes.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeSet;
-use std::env;
-use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::{env, fs};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -34,11 +28,7 @@ fn bill(triple: &str) -> Value {
     fs::write(&versions, libraries).unwrap();
     let mut command = Command::new("python3");
     command.args(["-B", "packaging/sbom.py", triple, VERSION]);
-    let printed = printed(
-        command
-            .arg(&versions)
-            .env("SOURCE_DATE_EPOCH", "1700000000"),
-    );
+    let printed = printed(command.arg(&versions).env("SOURCE_DATE_EPOCH", "1700000000"));
     serde_json::from_str(&printed).unwrap()
 }
 
@@ -68,15 +58,8 @@ fn the_bill_of_materials_has_all_that_is_linked() {
             let sum = part["hashes"][0]["content"].as_str().unwrap();
             assert_eq!(sum.len(), 64, "{part}");
         }
-        for begin in [
-            "pkg:generic/libbpf@1.",
-            "pkg:generic/zstd@1.",
-            "pkg:deb/debian/glibc@2.36",
-        ] {
-            assert!(
-                all.iter().any(|p| p.starts_with(begin)),
-                "{triple}: {begin}"
-            );
+        for begin in ["pkg:generic/libbpf@1.", "pkg:generic/zstd@1.", "pkg:deb/debian/glibc@2.36"] {
+            assert!(all.iter().any(|p| p.starts_with(begin)), "{triple}: {begin}");
         }
     }
 }
@@ -86,27 +69,14 @@ fn the_bill_of_materials_has_all_that_is_linked() {
 fn the_crate_has_what_a_build_needs() {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args([
-        "package",
-        "--list",
-        "--allow-dirty",
-        "--offline",
-        "--locked",
-    ]);
+    command.args(["package", "--list", "--allow-dirty", "--offline", "--locked"]);
     let list = printed(&mut command);
     let packed: BTreeSet<&str> = list.lines().collect();
     let tracked =
         printed(Command::new("git").args(["ls-files", "src", "bpf", "btf/*.c", "build.rs"]));
-    let missing: Vec<_> = tracked
-        .lines()
-        .filter(|file| !packed.contains(file))
-        .collect();
+    let missing: Vec<_> = tracked.lines().filter(|file| !packed.contains(file)).collect();
     let snapshots = |file: &&&str| file.ends_with(".snap");
-    assert_eq!(
-        missing.iter().filter(|f| !snapshots(f)).count(),
-        0,
-        "{missing:?}"
-    );
+    assert_eq!(missing.iter().filter(|f| !snapshots(f)).count(), 0, "{missing:?}");
     for directory in ["tests/", "benches/", "docs/", "packaging/", "target/"] {
         let found: Vec<_> = packed.iter().filter(|f| f.starts_with(directory)).collect();
         assert!(found.is_empty(), "{found:?}");
@@ -118,10 +88,7 @@ fn this_version_has_notes_and_its_files_are_named() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
     let title = format!("\n## {VERSION}\n");
-    assert!(
-        read("CHANGELOG.md").contains(&title),
-        "packaging/release.sh takes the notes there"
-    );
+    assert!(read("CHANGELOG.md").contains(&title), "packaging/release.sh takes the notes there");
     let package = format!("nvme-deep_{VERSION}-1_amd64.deb");
     for page in ["README.md", "docs/install.md"] {
         assert!(read(page).contains(&package), "{page}: {package}");

@@ -16,21 +16,13 @@ mod live;
 use std::fs;
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use self::live::Running;
-use self::live::Tool;
-use self::live::lacks;
-use self::live::lines;
-use self::live::of;
-use self::live::wait_for;
+use self::live::{Running, Tool, lacks, lines, of, wait_for};
 
 const COUNT: usize = 60;
 
@@ -39,10 +31,7 @@ fn compile(dir: &Path, name: &str, more: &[&str]) -> PathBuf {
     let program = dir.join(name);
     let mut cc = Command::new("cc");
     cc.args(["-O2", "-Wall", "-Werror", "-Wno-unused-parameter"]);
-    cc.arg("tests/host/target.c")
-        .args(more)
-        .arg("-o")
-        .arg(&program);
+    cc.arg("tests/host/target.c").args(more).arg("-o").arg(&program);
     let done = cc.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
     assert!(done.status.success(), "{done:?}");
     program
@@ -60,10 +49,7 @@ impl Target {
         let mut command = Command::new(program);
         command.arg(COUNT.to_string()).stdin(Stdio::piped());
         command.stdout(File::create(&out).unwrap());
-        let target = Self {
-            running: Running(command.spawn().unwrap()),
-            out,
-        };
+        let target = Self { running: Running(command.spawn().unwrap()), out };
         wait_for("the target", || target.printed().contains("ready"));
         target
     }
@@ -78,16 +64,8 @@ impl Target {
 
     /// Serves the commands; what they were.
     fn serve(&mut self) -> Vec<Value> {
-        self.running
-            .0
-            .stdin
-            .as_mut()
-            .unwrap()
-            .write_all(b"\n")
-            .unwrap();
-        wait_for("the end of the commands", || {
-            self.printed().lines().count() > COUNT
-        });
+        self.running.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        wait_for("the end of the commands", || self.printed().lines().count() > COUNT);
         let printed = self.printed();
         lines(printed.split_once('\n').unwrap().1)
     }
@@ -112,11 +90,7 @@ fn check_commands(out: &str, truth: &[Value], backend: bool) {
         if is_sync || !backend {
             assert_eq!(names, ["host_submit+backend+host_complete"], "{command}");
         } else {
-            assert_eq!(
-                names,
-                ["host_submit", "backend", "host_complete"],
-                "{command}"
-            );
+            assert_eq!(names, ["host_submit", "backend", "host_complete"], "{command}");
             // the stand-in waits 1 ms
             assert!(stages[1]["ns"].as_u64().unwrap() >= 1_000_000, "{command}");
         }
@@ -158,31 +132,18 @@ fn a_library_is_probed_and_the_backend_can_be_left_out() {
         return;
     }
     let dir = TempDir::new().unwrap();
-    compile(
-        dir.path(),
-        "libspdk_nvmf.so",
-        &["-DLAYOUT=2401", "-DLIBRARY", "-shared", "-fPIC"],
-    );
+    compile(dir.path(), "libspdk_nvmf.so", &["-DLAYOUT=2401", "-DLIBRARY", "-shared", "-fPIC"]);
     let main = dir.path().join("main.c");
-    fs::write(
-        &main,
-        "int serve(unsigned);\nint main(void) { return serve(60); }\n",
-    )
-    .unwrap();
+    fs::write(&main, "int serve(unsigned);\nint main(void) { return serve(60); }\n").unwrap();
     let program = dir.path().join("main");
     let mut cc = Command::new("cc");
     cc.arg(&main).arg("-o").arg(&program);
-    cc.arg(format!("-L{0}", dir.path().display()))
-        .arg("-lspdk_nvmf");
+    cc.arg(format!("-L{0}", dir.path().display())).arg("-lspdk_nvmf");
     cc.arg(format!("-Wl,-rpath,{}", dir.path().display()));
     assert!(cc.status().unwrap().success());
     let mut target = Target::start(dir.path(), &program);
     let pid = target.pid();
-    let tool = Tool::start(
-        dir.path(),
-        "ends",
-        &format!("host trace -j --ends --pid {pid}"),
-    );
+    let tool = Tool::start(dir.path(), "ends", &format!("host trace -j --ends --pid {pid}"));
     let states = Tool::start(dir.path(), "states", &format!("host spdk -j --pid {pid}"));
     let truth = target.serve();
     check_commands(&tool.stop(), &truth, false);
@@ -200,18 +161,12 @@ fn changes_of_state_have_their_arguments() {
     let program = compile(dir.path(), "target", &["-DLAYOUT=2401"]);
     let mut target = Target::start(dir.path(), &program);
     let pid = target.pid();
-    let tool = Tool::start(
-        dir.path(),
-        "states",
-        &format!("host spdk --json --pid {pid}"),
-    );
+    let tool = Tool::start(dir.path(), "states", &format!("host spdk --json --pid {pid}"));
     target.serve();
     let lines = lines(&tool.stop());
     let found = of(&lines, "spdk_state");
-    let found: Vec<(&str, &Value)> = found
-        .iter()
-        .map(|l| (l["probe"].as_str().unwrap(), &l["fields"]))
-        .collect();
+    let found: Vec<(&str, &Value)> =
+        found.iter().map(|l| (l["probe"].as_str().unwrap(), &l["fields"])).collect();
     let want = [
         (
             "nvmf_subsystem_change_state_done",
@@ -222,14 +177,8 @@ fn changes_of_state_have_their_arguments() {
                 "status": -5,
             }),
         ),
-        (
-            "nvmf_poll_group_add_subsystem",
-            json!({ "thread": 7, "nqn": "nqn.2024-01.test:one" }),
-        ),
-        (
-            "nvmf_tgt_state",
-            json!({ "state": { "value": 5, "name": "FINI_STOP_SUBSYSTEMS" } }),
-        ),
+        ("nvmf_poll_group_add_subsystem", json!({ "thread": 7, "nqn": "nqn.2024-01.test:one" })),
+        ("nvmf_tgt_state", json!({ "state": { "value": 5, "name": "FINI_STOP_SUBSYSTEMS" } })),
     ];
     assert_eq!(found, want.iter().map(|(n, f)| (*n, f)).collect::<Vec<_>>());
     let times: Vec<u64> = lines.iter().filter_map(|l| l["time_ns"].as_u64()).collect();
@@ -254,26 +203,12 @@ fn messages_are_counted_by_function() {
     assert_eq!(end["type"], "spdk_messages_end");
     assert_eq!([&end["messages"], &end["lost"]], [5, 0]);
     assert_eq!(end["exact"], true);
-    let rows: Vec<[&Value; 3]> = lines
-        .iter()
-        .map(|l| [&l["call"], &l["function"], &l["count"]])
-        .collect();
+    let rows: Vec<[&Value; 3]> =
+        lines.iter().map(|l| [&l["call"], &l["function"], &l["count"]]).collect();
     let want = [
-        [
-            json!("spdk_for_each_channel"),
-            json!("second_message"),
-            json!(1),
-        ],
-        [
-            json!("spdk_thread_send_msg"),
-            json!("first_message"),
-            json!(3),
-        ],
-        [
-            json!("spdk_thread_send_msg"),
-            json!("second_message"),
-            json!(1),
-        ],
+        [json!("spdk_for_each_channel"), json!("second_message"), json!(1)],
+        [json!("spdk_thread_send_msg"), json!("first_message"), json!(3)],
+        [json!("spdk_thread_send_msg"), json!("second_message"), json!(1)],
     ];
     let want: Vec<[&Value; 3]> = want.iter().map(|row| row.each_ref()).collect();
     assert_eq!(rows, want);
@@ -298,11 +233,7 @@ fn what_cannot_be_traced_is_refused() {
         ran.refuses(2, "no process 4194304");
     }
     // only what is exported is left
-    let stripped = compile(
-        dir.path(),
-        "stripped",
-        &["-DLAYOUT=2401", "-rdynamic", "-s"],
-    );
+    let stripped = compile(dir.path(), "stripped", &["-DLAYOUT=2401", "-rdynamic", "-s"]);
     let target = Target::start(dir.path(), &stripped);
     let pid = target.pid();
     let tool = Tool::start(dir.path(), "stripped", &format!("host trace --pid {pid}"));

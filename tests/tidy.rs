@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules for the structure of the sources: which module may use which, and what C and Rust must
 //! have in common.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -164,10 +158,7 @@ fn a_module_uses_only_those_before_it() {
     let place = |module: &str| order.iter().position(|m| *m == module);
     let graph = dependencies();
     for module in graph.keys().filter(|m| *m != "lib") {
-        assert!(
-            place(module).is_some(),
-            "src/{module} is in no list of this test"
-        );
+        assert!(place(module).is_some(), "src/{module} is in no list of this test");
     }
     for (module, named) in graph {
         for other in named {
@@ -195,10 +186,7 @@ fn pure_modules_use_only_std_serde_and_each_other() {
     let truth = dependencies();
     for module in PURE {
         for named in &truth[module] {
-            assert!(
-                PURE.contains(&named.as_str()),
-                "{module} depends on {named}"
-            );
+            assert!(PURE.contains(&named.as_str()), "{module} depends on {named}");
         }
     }
     for file in files("src").into_iter().filter(is_rust) {
@@ -219,10 +207,7 @@ fn pure_modules_use_only_std_serde_and_each_other() {
 }
 
 const PLACES: [(&str, &[&str]); 20] = [
-    (
-        "anyhow",
-        &["src/main.rs", "src/exit.rs", "src/cli/", "src/commands/"],
-    ),
+    ("anyhow", &["src/main.rs", "src/exit.rs", "src/cli/", "src/commands/"]),
     ("colorous", &["src/render/picture/paint.rs"]),
     ("embedded_graphics", &["src/render/picture/png.rs"]),
     ("png", &["src/render/picture/png.rs"]),
@@ -256,10 +241,7 @@ const PLACES: [(&str, &[&str]); 20] = [
         ],
     ),
     ("ratatui", &["src/commands/top/"]),
-    (
-        "signal_hook",
-        &["src/commands/drive/turns.rs", "src/commands/top/screen.rs"],
-    ),
+    ("signal_hook", &["src/commands/drive/turns.rs", "src/commands/top/screen.rs"]),
 ];
 
 #[test]
@@ -286,9 +268,7 @@ fn nothing_but_the_commands_writes_to_stdout() {
     for file in files("src").into_iter().filter(is_rust) {
         let code = code_of(&file);
         // a query whether stdout is a terminal does not write
-        let writes = code
-            .replace("stdout().is_terminal()", "")
-            .contains("stdout()");
+        let writes = code.replace("stdout().is_terminal()", "").contains("stdout()");
         assert!(!writes || file.starts_with("src/commands/"), "{file}");
         for word in ["println!", "print!"] {
             assert!(after(&code, word).is_empty(), "{file}: {word}");
@@ -353,14 +333,8 @@ fn programs_of(object: &str) -> Vec<[String; 3]> {
         })
         .collect();
     for section in text.split("SEC(\"").skip(1) {
-        let fine = ["?", "license\"", ".maps\""]
-            .iter()
-            .any(|p| section.starts_with(p));
-        assert!(
-            fine,
-            "{object}: every program is optional: {}",
-            word(section)
-        );
+        let fine = ["?", "license\"", ".maps\""].iter().any(|p| section.starts_with(p));
+        assert!(fine, "{object}: every program is optional: {}", word(section));
     }
     programs
 }
@@ -385,23 +359,14 @@ fn the_hit_counters_are_in_the_order_of_the_catalog() {
     let text: String = OBJECTS.split(' ').map(text_of).collect();
     for ((name, comment), hook) in hooks.iter().zip(&CATALOG) {
         assert_eq!(*name, format!("ND_HOOK_{}", hook.program.to_uppercase()));
-        assert_eq!(
-            *comment,
-            format!("{} {}", hook.kind.name(), hook.target.name())
-        );
+        assert_eq!(*comment, format!("{} {}", hook.kind.name(), hook.target.name()));
         // each program counts only its own hits
         let mut uses = after(&text, name).into_iter();
-        assert!(
-            uses.next().is_some_and(|r| r.starts_with([',', ')'])),
-            "{name}"
-        );
+        assert!(uses.next().is_some_and(|r| r.starts_with([',', ')'])), "{name}");
         assert_eq!(uses.next(), None, "{name} is counted twice");
         let body = text.split_once(hook.program).unwrap().1;
         let body = body.split_once("\n}").unwrap().0;
-        assert!(
-            !after(body, name).is_empty(),
-            "{name} is not counted by its program"
-        );
+        assert!(!after(body, name).is_empty(), "{name} is not counted by its program");
     }
 }
 
@@ -409,16 +374,9 @@ fn the_hit_counters_are_in_the_order_of_the_catalog() {
 fn the_counters_have_the_same_names_in_the_same_order_on_both_sides() {
     let names: Vec<String> = enumerators("nd_count")
         .iter()
-        .map(|(name, _)| {
-            name.trim_start_matches("ND_")
-                .replace('_', "")
-                .to_lowercase()
-        })
+        .map(|(name, _)| name.trim_start_matches("ND_").replace('_', "").to_lowercase())
         .collect();
-    let rust: Vec<String> = COUNTS
-        .iter()
-        .map(|c| format!("{c:?}").to_lowercase())
-        .collect();
+    let rust: Vec<String> = COUNTS.iter().map(|c| format!("{c:?}").to_lowercase()).collect();
     assert_eq!(names, rust);
 }
 

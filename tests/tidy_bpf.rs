@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules for the headers that the BPF programs share with Rust (bpf/include/*abi.h, beside.h): build.rs
 //! makes Rust of their structs and enumerators, so no number is written a second time.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::fs;
 use std::path::Path;
@@ -42,10 +37,7 @@ fn the_shared_headers_have_enumerators_instead_of_macros() {
             let (name, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
             // an include guard, or a macro with arguments
             let fine = value.is_empty() || name.contains('(') || MACROS.contains(&name);
-            assert!(
-                fine,
-                "{file}: Rust does not see {name}: make it an enumerator"
-            );
+            assert!(fine, "{file}: Rust does not see {name}: make it an enumerator");
         }
     }
 }

@@ -14,10 +14,7 @@ const OF_A_RUN: [(&str, &[&str]); 8] = [
     ("Drops::watch(", &[]),
     (".final_check(", &[]),
     (".turns(", &["host/live.rs", "inflight/mod.rs"]),
-    (
-        "stop_signals(",
-        &["start.rs", "host/live.rs", "inflight/mod.rs", "top/mod.rs"],
-    ),
+    ("stop_signals(", &["start.rs", "host/live.rs", "inflight/mod.rs", "top/mod.rs"]),
     (".next_block(", &["host/kvm.rs"]),
 ];
 
@@ -31,10 +28,7 @@ fn sources(dir: &Path) -> Vec<(String, String)> {
             found.extend(sources(&path));
         } else if !path.ends_with("tests.rs") {
             let text = fs::read_to_string(commands.join(&path)).unwrap();
-            let code = text
-                .split("#[cfg(test)]\nmod tests {")
-                .next()
-                .unwrap_or_default();
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
             found.push((path.display().to_string(), code.to_owned()));
         }
     }

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules for text from outside in the sources: which fields may be a `String`, which files may look at
 //! the text itself, and who writes JSON. Each exception has its reason.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -49,10 +44,8 @@ const READ: [&str; 8] = [
 ];
 
 /// Their fields that may be a `String`.
-const OWN: [(&str, &str); 1] = [(
-    "src/model/host.rs: pub name: String,",
-    "a stage, from the points that were observed",
-)];
+const OWN: [(&str, &str); 1] =
+    [("src/model/host.rs: pub name: String,", "a stage, from the points that were observed")];
 
 #[test]
 fn a_text_that_is_read_from_a_file_is_untrusted() {
@@ -63,9 +56,7 @@ fn a_text_that_is_read_from_a_file_is_untrusted() {
         }
         for line in code.lines().map(str::trim) {
             let is_field = line.starts_with("pub ") && line.ends_with(',') && line.contains(": ");
-            let is_text = ["String", "Cow<", "&'", "Vec<u8>"]
-                .iter()
-                .any(|t| line.contains(t));
+            let is_text = ["String", "Cow<", "&'", "Vec<u8>"].iter().any(|t| line.contains(t));
             if is_field && is_text && !line.contains('(') {
                 let field = format!("{path}: {line}");
                 assert!(own.remove(&field), "{field} must be Untrusted");
@@ -79,17 +70,11 @@ fn a_text_that_is_read_from_a_file_is_untrusted() {
 const RAW: [(&str, &str); 28] = [
     ("src/commands/cgroup_log.rs", "counts its bytes"),
     ("src/commands/diagnose.rs", "looks options up"),
-    (
-        "src/commands/drive/census.rs",
-        "compares with the grammar of the kernel",
-    ),
+    ("src/commands/drive/census.rs", "compares with the grammar of the kernel"),
     ("src/commands/inflight/access.rs", "compares a transport"),
     ("src/commands/top/view.rs", "compares the target of a hook"),
     ("src/export/csv.rs", "writes a text that needs no escapes"),
-    (
-        "src/export/parquet.rs",
-        "writes a text that needs no escapes",
-    ),
+    ("src/export/parquet.rs", "writes a text that needs no escapes"),
     ("src/host/spdk_trace.rs", "looks a tracepoint up"),
     ("src/machine/cgroup_filter.rs", "compares paths of cgroups"),
     ("src/machine/cgroup_paths.rs", "parses the paths of cgroups"),
@@ -100,23 +85,11 @@ const RAW: [(&str, &str); 28] = [
     ("src/machine/targets.rs", "adds a release to a name"),
     ("src/metrics/collect.rs", "compares the target of a hook"),
     ("src/render/trace/json.rs", "escapes for JSON"),
-    (
-        "src/render/trace/origin.rs",
-        "escapes for JSON and a terminal",
-    ),
-    (
-        "src/render/trace/text.rs",
-        "writes a text that needs no escapes",
-    ),
+    ("src/render/trace/origin.rs", "escapes for JSON and a terminal"),
+    ("src/render/trace/text.rs", "writes a text that needs no escapes"),
     ("src/report/cgroup_path.rs", "quotes a path for a shell"),
-    (
-        "src/report/device_name.rs",
-        "compares with the grammar of the kernel",
-    ),
-    (
-        "src/report/diagnosis/rules/iommu.rs",
-        "compares the type of a group",
-    ),
+    ("src/report/device_name.rs", "compares with the grammar of the kernel"),
+    ("src/report/diagnosis/rules/iommu.rs", "compares the type of a group"),
     ("src/report/diagnosis/subject.rs", "looks a class up"),
     ("src/report/diff/origin.rs", "whether there is a model"),
     ("src/session/activity.rs", "looks a disk up"),
@@ -141,11 +114,7 @@ fn check(words: &[&str], places: &[(&str, &str)], exempt: &str) {
 
 #[test]
 fn few_files_look_at_the_text_itself() {
-    check(
-        &[".raw()", "Untrusted::raw"],
-        &RAW,
-        "src/model/untrusted.rs",
-    );
+    check(&[".raw()", "Untrusted::raw"], &RAW, "src/model/untrusted.rs");
 }
 
 /// Bytes of others become text without escapes.
@@ -153,23 +122,11 @@ const LOSSY: [(&str, &str); 9] = [
     ("src/abi/activity.rs", "a name of a disk, to look it up"),
     ("src/commands/input.rs", "a log, which is parsed"),
     ("src/machine/elf.rs", "names of probes, to look them up"),
-    (
-        "src/machine/hypervisor.rs",
-        "firmware, in which words are looked for",
-    ),
-    (
-        "src/machine/kvm.rs",
-        "lines and names of tracefs, which are parsed",
-    ),
+    ("src/machine/hypervisor.rs", "firmware, in which words are looked for"),
+    ("src/machine/kvm.rs", "lines and names of tracefs, which are parsed"),
     ("src/machine/process.rs", "arguments, which are parsed"),
-    (
-        "src/metrics/request.rs",
-        "a header of HTTP, which is parsed",
-    ),
-    (
-        "src/session/host/usdt.rs",
-        "texts of probes, which become Untrusted",
-    ),
+    ("src/metrics/request.rs", "a header of HTTP, which is parsed"),
+    ("src/session/host/usdt.rs", "texts of probes, which become Untrusted"),
     ("src/session/read.rs", "names of our own maps and programs"),
 ];
 
@@ -191,10 +148,8 @@ fn paths_are_printed_by_the_one_piece() {
 }
 
 /// Who writes JSON otherwise than by render/json_text.rs.
-const JSON: [(&str, &str); 1] = [(
-    "src/recording/",
-    "the format of recordings has no more escapes",
-)];
+const JSON: [(&str, &str); 1] =
+    [("src/recording/", "the format of recordings has no more escapes")];
 
 #[test]
 fn json_is_written_by_the_one_piece() {
@@ -209,24 +164,10 @@ fn json_is_written_by_the_one_piece() {
 
 #[test]
 fn there_is_no_other_rule_for_what_is_escaped() {
-    check(
-        &["char::is_control", ".is_control(", "is_ascii_control("],
-        &[],
-        "",
-    );
+    check(&["char::is_control", ".is_control(", "is_ascii_control("], &[], "");
     let places = [
-        (
-            "src/render/trace/text.rs",
-            "bytes of a thread's name without core::fmt",
-        ),
-        (
-            "src/metrics/encode.rs",
-            "labels, whose format has escapes of its own",
-        ),
+        ("src/render/trace/text.rs", "bytes of a thread's name without core::fmt"),
+        ("src/metrics/encode.rs", "labels, whose format has escapes of its own"),
     ];
-    check(
-        &["escape_debug", "escape_default", "escape_unicode"],
-        &places,
-        "src/model/untrusted.rs",
-    );
+    check(&["escape_debug", "escape_default", "escape_unicode"], &places, "src/model/untrusted.rs");
 }

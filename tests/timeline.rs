@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `join --format perfetto` of the recordings that tests/join.rs joins. The trace is decoded here by the
 //! numbers of the fields; `make test-export` reads those of `export` by Perfetto's own definitions.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod binary;
 
@@ -179,18 +174,11 @@ fn slices(trace: &[u8]) -> BTreeMap<String, Vec<Slice>> {
 /// The commands of both sides: those of a controller of the guest, and of the host.
 fn joined(dir: &Path, [guest, host]: [&str; 2], ctrl: &str, more: &str) -> [Vec<Slice>; 2] {
     let out = dir.join("out");
-    let words = format!(
-        "join {guest} {host} --format perfetto --force -o {}",
-        out.display()
-    );
+    let words = format!("join {guest} {host} --format perfetto --force -o {}", out.display());
     let ran = run(&format!("{words} {more}"));
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{}", ran.err);
     let mut all = slices(&fs::read(out).unwrap());
-    let host: Vec<String> = all
-        .keys()
-        .filter(|n| n.starts_with("host "))
-        .cloned()
-        .collect();
+    let host: Vec<String> = all.keys().filter(|n| n.starts_with("host ")).cloned().collect();
     assert_eq!(host.len(), 1, "{host:?}");
     [all.remove(ctrl).unwrap(), all.remove(&host[0]).unwrap()]
 }
@@ -200,9 +188,7 @@ fn assert_within([guest, host]: &[Vec<Slice>; 2], error_ns: u64) {
     let mut found = 0;
     for served in host {
         let same = |slice: &&Slice| {
-            ["cid", "slba"]
-                .iter()
-                .all(|key| slice.details.get(*key) == served.details.get(*key))
+            ["cid", "slba"].iter().all(|key| slice.details.get(*key) == served.details.get(*key))
                 && slice.begin_ns <= served.begin_ns + error_ns
                 && served.end_ns <= slice.end_ns + error_ns
         };

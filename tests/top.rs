@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `top` command on recordings: pages without a terminal, and the screen in a pseudo-terminal.
 //! Neither root nor an NVMe device is needed.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod binary;
 #[path = "top/screens.rs"]
@@ -17,23 +12,15 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::controller::DiskInfo;
+use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::event::EventKind;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::TraceLedger;
+use nvme_deep::model::ledger::{Ledger, TraceLedger};
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::Recorder;
-use nvme_deep::recording::RunInfo;
+use nvme_deep::recording::{Content, LedgerInfo, Recorder, RunInfo};
 use tempfile::TempDir;
 
-use self::binary::BINARY;
-use self::binary::run;
-use self::testing::recording::SECOND;
-use self::testing::recording::info;
-use self::testing::recording::read_at;
+use self::binary::{BINARY, run};
+use self::testing::recording::{SECOND, info, read_at};
 
 fn recording(name: &str) -> String {
     format!("{}/tests/exports/{name}.nvd", env!("CARGO_MANIFEST_DIR"))
@@ -44,10 +31,7 @@ fn reads_and_writes(dir: &Path) -> String {
     const EACH: u64 = 1_000_000;
     let path = dir.join("made.nvd");
     let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
-    let info = RunInfo {
-        stage_set: StageSet::Basic,
-        ..info()
-    };
+    let info = RunInfo { stage_set: StageSet::Basic, ..info() };
     let begin = info.begin_ns;
     let ledger = |at_ns, commands| LedgerInfo {
         at_ns,
@@ -62,15 +46,8 @@ fn reads_and_writes(dir: &Path) -> String {
     };
     recorder.block(Content::Run, begin, &info);
     recorder.block(Content::Ledger, begin, &ledger(0, 0));
-    let disk = DiskInfo {
-        name: "nvme0n1".into(),
-        nsid: 1,
-        ..DiskInfo::default()
-    };
-    let controller = ControllerInfo {
-        disks: vec![disk],
-        ..ControllerInfo::default()
-    };
+    let disk = DiskInfo { name: "nvme0n1".into(), nsid: 1, ..DiskInfo::default() };
+    let controller = ControllerInfo { disks: vec![disk], ..ControllerInfo::default() };
     recorder.block(Content::Controllers, begin, &[controller]);
     for n in 0..6 * SECOND / EACH {
         let mut event = read_at(begin + (n + 1) * EACH);
@@ -90,29 +67,18 @@ fn reads_and_writes(dir: &Path) -> String {
 #[test]
 fn without_a_terminal_there_is_a_page_for_each_interval() {
     let dir = TempDir::new().unwrap();
-    let ran = run(&format!(
-        "top 500ms --from {}",
-        reads_and_writes(dir.path())
-    ));
+    let ran = run(&format!("top 500ms --from {}", reads_and_writes(dir.path())));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let pages = ran.out.matches("nvme-deep top  made.nvd").count();
     // the last command ends with the twelfth interval
     assert_eq!(pages, 13, "{}", ran.out);
-    assert!(
-        ran.out.lines().all(|l| l.chars().count() <= 80),
-        "{}",
-        ran.out
-    );
+    assert!(ran.out.lines().all(|l| l.chars().count() <= 80), "{}", ran.out);
     assert!(!ran.out.contains('\u{1b}'));
     // 1000 commands a second, a third of them writes
     for row in [">nvme0n1 read         666", " nvme0n1 write        334"] {
         assert!(ran.out.contains(row), "`{row}` is not in\n{}", ran.out);
     }
-    assert!(
-        ran.err.contains("exact: 6000 commands, 0 lost"),
-        "{}",
-        ran.err
-    );
+    assert!(ran.err.contains("exact: 6000 commands, 0 lost"), "{}", ran.err);
     let none = run(&format!("top --from {}", recording("none")));
     assert_eq!(none.code, Some(0), "{}", none.err);
     assert!(none.out.contains(" .......... "), "no stages: {}", none.out);
@@ -125,11 +91,7 @@ fn pages_by_group() {
     let made = reads_and_writes(dir.path());
     let ran = run(&format!("top 1s --by opcode,queue --from {made}"));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    for row in [
-        "opcode,queue ",
-        ">read nvme0 q1        666",
-        " write nvme0 q1       334",
-    ] {
+    for row in ["opcode,queue ", ">read nvme0 q1        666", " write nvme0 q1       334"] {
         assert!(ran.out.contains(row), "`{row}` is not in\n{}", ran.out);
     }
     run(&format!("top --by priority --from {made}")).refuses(2, "recordings do not have it");

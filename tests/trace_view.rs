@@ -11,30 +11,16 @@ mod sample;
 mod testing;
 
 use nvme_deep::model::bios::Bios;
-use nvme_deep::model::event::CtrlState;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::{CtrlState, EventKind, Outcome, Submission};
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::render::trace::Context;
-use sample::DISK;
-use sample::NONE;
-use sample::READ;
-use sample::READ_FIELDS;
-use sample::SUCCESS;
-use sample::asked_read;
-use sample::id;
-use sample::json;
-use sample::json_in;
-use sample::outcome;
-use sample::read;
-use sample::submission;
-use sample::text;
-use sample::text_in;
-use sample::with_stages;
+use sample::{
+    DISK, NONE, READ, READ_FIELDS, SUCCESS, asked_read, id, json, json_in, outcome, read,
+    submission, text, text_in, with_stages,
+};
 
 #[test]
 fn a_submission() {
@@ -59,11 +45,7 @@ fn an_admin_command_has_no_disk() {
         "- Submit nvme0: qid=0, cid=4544, nsid=1, flags=0x0, meta=0x0, opcode=2 (get-log-page), \
          lid=0x2:smart, numd=1023, bytes=4096, lpo=0, rae=0, pid=1234, comm=fio, cpu=1"
     );
-    let other = Submission {
-        bytes: Some(512),
-        tid: 1240,
-        ..submission
-    };
+    let other = Submission { bytes: Some(512), tid: 1240, ..submission };
     let line = text_in(EventKind::Submit(log, other), &NONE);
     assert!(line.ends_with("rae=0, transfer=512, pid=1234, tid=1240, comm=fio, cpu=1"));
     let json = json_in(EventKind::Submit(log, submission), &NONE);
@@ -87,22 +69,13 @@ fn a_command_without_fields_bytes_or_name() {
     let line = text(EventKind::Complete(vendors, outcome(0)));
     assert!(line.contains("opcode=157 (0x9d), res"), "{line}");
     let line = json(EventKind::Complete(vendors, outcome(0)));
-    assert!(
-        line.contains(r#""opcode":"0x9d","opcode_value":157"#),
-        "{line}"
-    );
+    assert!(line.contains(r#""opcode":"0x9d","opcode_value":157"#), "{line}");
 }
 
 #[test]
 fn a_completion_has_the_name_that_its_submission_had() {
-    let key_value = Context {
-        set: CommandSet::KeyValue,
-        ..DISK
-    };
-    let line = text_in(
-        EventKind::Complete(id(QueueKind::Io, 1), outcome(0)),
-        &key_value,
-    );
+    let key_value = Context { set: CommandSet::KeyValue, ..DISK };
+    let line = text_in(EventKind::Complete(id(QueueKind::Io, 1), outcome(0)), &key_value);
     assert!(line.contains("opcode=1 (kv-store)"), "{line}");
     let line = text(EventKind::Complete(id(QueueKind::Admin, 0x7f), outcome(0)));
     assert!(line.contains("opcode=127 (fabrics-connect)"), "{line}");
@@ -148,10 +121,7 @@ fn several_bios_are_counted_in_text_and_any_number_in_json() {
     ] {
         let outcome = Outcome { bios, ..outcome(0) };
         let line = text(EventKind::Complete(read(), outcome));
-        assert!(
-            line.ends_with(&format!("lat=85.2us{shown}, cpu=0")),
-            "{line}"
-        );
+        assert!(line.ends_with(&format!("lat=85.2us{shown}, cpu=0")), "{line}");
         let line = json(EventKind::Complete(read(), outcome));
         let end = format!(r#""latency_ns":85200{counted},"cpu":0"#);
         assert!(line.ends_with(&end), "{line}");
@@ -161,10 +131,7 @@ fn several_bios_are_counted_in_text_and_any_number_in_json() {
 #[test]
 fn stages_without_the_queue_are_the_latency_and_joined_ones_say_so() {
     let points = [0, 0, 100_000, 0, 0, 0, 183_200, 185_200, 0];
-    let outcome = Outcome {
-        timeline: Some(Timeline::new(points, 0b010_0000)),
-        ..outcome(0)
-    };
+    let outcome = Outcome { timeline: Some(Timeline::new(points, 0b010_0000)), ..outcome(0) };
     let line = text(EventKind::Complete(read(), outcome));
     let end = "lat=85.2us, submit+device=83.2us, complete=2.00us, cpu=0";
     assert!(line.ends_with(end), "{line}");
@@ -176,17 +143,11 @@ fn stages_without_the_queue_are_the_latency_and_joined_ones_say_so() {
 #[test]
 fn points_out_of_order_have_no_stages() {
     let points = [0, 0, 100_000, 0, 190_000, 0, 183_200, 185_200, 0];
-    let outcome = Outcome {
-        timeline: Some(Timeline::new(points, 0b010_1000)),
-        ..outcome(0)
-    };
+    let outcome = Outcome { timeline: Some(Timeline::new(points, 0b010_1000)), ..outcome(0) };
     let line = text(EventKind::Complete(read(), outcome));
     assert!(line.ends_with("lat=85.2us, cpu=0"), "{line}");
     let line = json(EventKind::Complete(read(), outcome));
-    assert!(
-        line.ends_with(r#""stages":[],"total_ns":85200,"cpu":0"#),
-        "{line}"
-    );
+    assert!(line.ends_with(r#""stages":[],"total_ns":85200,"cpu":0"#), "{line}");
 }
 
 #[test]
@@ -207,10 +168,7 @@ fn a_status_says_all_that_is_in_it() {
         rest.split_once(", lat").unwrap().0.to_owned()
     };
     assert_eq!(status(0x0281), "0x281 (Media/Unrecovered Read Error)");
-    assert_eq!(
-        status(0x7109),
-        "0x7109 (Command Specific/Invalid Log Page CRD2 MORE DNR)"
-    );
+    assert_eq!(status(0x7109), "0x7109 (Command Specific/Invalid Log Page CRD2 MORE DNR)");
     assert_eq!(status(0x2000), "0x2000 (Success MORE)");
     assert_eq!(status(0x0512), "0x512 (Type 0x5/Unknown)");
     assert_eq!(status(0x0371), "0x371 (Path/Command Aborted By Host)");
@@ -218,23 +176,14 @@ fn a_status_says_all_that_is_in_it() {
     let want = r#""status":{"value":28937,"type":"command_specific","code":9,"name":"Invalid Log Page","dnr":true,"more":true,"crd":2},"#;
     assert!(line.contains(want), "{line}");
     let line = json(EventKind::Complete(read(), outcome(0x0512)));
-    assert!(
-        line.contains(r#""type":"reserved","code":18,"name":null,"#),
-        "{line}"
-    );
+    assert!(line.contains(r#""type":"reserved","code":18,"name":null,"#), "{line}");
 }
 
 #[test]
 fn without_the_drivers_word_there_is_a_question_mark() {
-    let outcome = Outcome {
-        verdict: None,
-        ..outcome(0)
-    };
+    let outcome = Outcome { verdict: None, ..outcome(0) };
     let line = text(EventKind::Complete(read(), outcome));
-    assert!(
-        line.ends_with("opcode=2 (read), status=?, lat=85.2us, cpu=0"),
-        "{line}"
-    );
+    assert!(line.ends_with("opcode=2 (read), status=?, lat=85.2us, cpu=0"), "{line}");
     let want = format!(r#""complete" {READ},"status":null,"latency_ns":85200,"cpu":0"#);
     assert_eq!(json(EventKind::Complete(read(), outcome)), want);
 }
@@ -261,64 +210,27 @@ fn what_goes_wrong_and_what_is_left() {
             r#","age_ns":2000000000"#,
         ),
         (EventKind::Requeue(id), "Requeue", "", "requeue", ""),
-        (
-            retry(Some(1)),
-            "Retry",
-            ", retries=1",
-            "retry",
-            r#","retries":1"#,
-        ),
+        (retry(Some(1)), "Retry", ", retries=1", "retry", r#","retries":1"#),
         (retry(None), "Retry", "", "retry", ""),
     ] {
         assert_eq!(text(what), format!("nvme0n1 {name} {read_text}{end}"));
         assert_eq!(json(what), format!(r#""{json_name}" {READ}{json_end}"#));
     }
-    let unfinished = EventKind::Unfinished {
-        id,
-        submission,
-        age_ns,
-    };
+    let unfinished = EventKind::Unfinished { id, submission, age_ns };
     let line = text(unfinished);
-    assert!(
-        line.ends_with("bytes=4096, pid=1234, comm=fio, cpu=1, age=2.00s"),
-        "{line}"
-    );
+    assert!(line.ends_with("bytes=4096, pid=1234, comm=fio, cpu=1, age=2.00s"), "{line}");
     let want = format!(r#""unfinished" {READ},{READ_FIELDS},"age_ns":2000000000"#);
     assert_eq!(json(unfinished), want);
 }
 
 #[test]
 fn events_of_the_controller() {
-    let unknown = EventKind::Sq {
-        ctrl: 0,
-        qid: 3,
-        id: None,
-        head: 12,
-        tail: 14,
-    };
-    assert_eq!(
-        text(unknown),
-        "nvme0n1 Sq nvme0: qid=3, sq_head=12, sq_tail=14"
-    );
-    let sq = EventKind::Sq {
-        ctrl: 0,
-        qid: 3,
-        id: Some(read()),
-        head: 12,
-        tail: 14,
-    };
-    assert_eq!(
-        text(sq),
-        "nvme0n1 Sq nvme0: qid=3, cid=4544, sq_head=12, sq_tail=14"
-    );
-    assert_eq!(
-        json(sq),
-        format!(r#""sq" {READ},"sq_head":12,"sq_tail":14"#)
-    );
-    let tells = EventKind::AsyncEvent {
-        ctrl: 0,
-        event: AsyncEvent(0x000c_0302),
-    };
+    let unknown = EventKind::Sq { ctrl: 0, qid: 3, id: None, head: 12, tail: 14 };
+    assert_eq!(text(unknown), "nvme0n1 Sq nvme0: qid=3, sq_head=12, sq_tail=14");
+    let sq = EventKind::Sq { ctrl: 0, qid: 3, id: Some(read()), head: 12, tail: 14 };
+    assert_eq!(text(sq), "nvme0n1 Sq nvme0: qid=3, cid=4544, sq_head=12, sq_tail=14");
+    assert_eq!(json(sq), format!(r#""sq" {READ},"sq_head":12,"sq_tail":14"#));
+    let tells = EventKind::AsyncEvent { ctrl: 0, event: AsyncEvent(0x000c_0302) };
     assert_eq!(
         text_in(tells, &NONE),
         "- AsyncEvent nvme0: result=0xc0302, type=2:notice, info=3:ana-change, lid=0xc:ana"
@@ -327,20 +239,10 @@ fn events_of_the_controller() {
         json_in(tells, &NONE),
         r#""async_event" "result":787202,"fields":{"type":{"code":2,"name":"notice"},"info":{"code":3,"name":"ana-change"},"lid":{"code":12,"name":"ana"}}"#
     );
-    let state = |state, requested| EventKind::State {
-        ctrl: 0,
-        state: CtrlState(state),
-        requested,
-    };
+    let state = |state, requested| EventKind::State { ctrl: 0, state: CtrlState(state), requested };
     assert_eq!(text_in(state(2, false), &NONE), "- State nvme0: resetting");
-    assert_eq!(
-        text_in(state(1, true), &NONE),
-        "- State nvme0: live (asked)"
-    );
-    assert_eq!(
-        text_in(state(7, false), &NONE),
-        "- State nvme0: unknown (7)"
-    );
+    assert_eq!(text_in(state(1, true), &NONE), "- State nvme0: live (asked)");
+    assert_eq!(text_in(state(7, false), &NONE), "- State nvme0: unknown (7)");
     assert_eq!(
         json_in(state(5, true), &NONE),
         r#""state" "state":"deleting (no IO)","state_value":5,"asked":true"#
@@ -360,31 +262,18 @@ fn a_thread_may_call_itself_anything() {
         let what = EventKind::Submit(read(), submission);
         let (text, json) = (text(what), json(what));
         let text = text.split_once("comm=").unwrap().1.strip_suffix(", cpu=1");
-        let json = json
-            .split_once(r#""comm":"#)
-            .unwrap()
-            .1
-            .strip_suffix(r#","cpu":1"#);
+        let json = json.split_once(r#""comm":"#).unwrap().1.strip_suffix(r#","cpu":1"#);
         (text.unwrap().to_owned(), json.unwrap().to_owned())
     };
     let both = |text: &str, json: &str| (text.to_owned(), json.to_owned());
-    assert_eq!(
-        comm(b"kworker/3:1H-nvm"),
-        both("kworker/3:1H-nvm", r#""kworker/3:1H-nvm""#)
-    );
+    assert_eq!(comm(b"kworker/3:1H-nvm"), both("kworker/3:1H-nvm", r#""kworker/3:1H-nvm""#));
     assert_eq!(comm(b"a b, c=d"), both(r#""a b, c=d""#, r#""a b, c=d""#));
     assert_eq!(comm(b"\"it's\\"), both(r#""\"it's\\""#, r#""\"it's\\""#));
     assert_eq!(
         comm(b"\n\x1b[1m\x7f"),
         both(r#""\n\u{1b}[1m\u{7f}""#, r#""\u000a\u001b[1m\u007f""#)
     );
-    assert_eq!(
-        comm("grün\u{9b}".as_bytes()),
-        both(r#""grün\u{9b}""#, r#""grün\u009b""#)
-    );
-    assert_eq!(
-        comm(b"\xffx\xc3"),
-        both(r#""\xffx\xc3""#, "\"\u{fffd}x\u{fffd}\"")
-    );
+    assert_eq!(comm("grün\u{9b}".as_bytes()), both(r#""grün\u{9b}""#, r#""grün\u009b""#));
+    assert_eq!(comm(b"\xffx\xc3"), both(r#""\xffx\xc3""#, "\"\u{fffd}x\u{fffd}\""));
     assert_eq!(comm(b""), both(r#""""#, r#""""#));
 }

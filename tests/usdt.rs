@@ -13,22 +13,15 @@
 mod binary;
 mod live;
 
-use std::fs::File;
-use std::fs::read_to_string;
+use std::fs::{File, read_to_string};
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::live::Running;
-use self::live::Tool;
-use self::live::lacks;
-use self::live::lines;
-use self::live::of;
-use self::live::wait_for;
+use self::live::{Running, Tool, lacks, lines, of, wait_for};
 
 const LOG: &str = include_str!("host/qemu.log");
 const TRUTH: &str = include_str!("host/qemu.truth");
@@ -69,9 +62,7 @@ fn start(dir: &Path, arguments: &[&str]) -> Running {
     command.args(arguments).stdin(Stdio::piped());
     command.stdout(File::create(dir.join("done")).unwrap());
     let target = Running(command.spawn().unwrap());
-    wait_for("the target", || {
-        read_to_string(dir.join("done")).unwrap().contains("ready")
-    });
+    wait_for("the target", || read_to_string(dir.join("done")).unwrap().contains("ready"));
     target
 }
 
@@ -156,9 +147,7 @@ fn a_second_controller_ends_the_run() {
     let arguments = format!("host trace --json --usdt --pid {}", target.0.id());
     let tool = Tool::start(dir.path(), "trace", &arguments);
     let input = target.0.stdin.as_mut().unwrap();
-    input
-        .write_all(b"io_cmd 5 1 1 2\nio_cmd 5 1 1 2\n")
-        .unwrap();
+    input.write_all(b"io_cmd 5 1 1 2\nio_cmd 5 1 1 2\n").unwrap();
     let (code, out, said) = tool.end();
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("has several NVMe controllers"), "{said}");

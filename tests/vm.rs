@@ -4,12 +4,7 @@
 //! counts, and what was injected into the device. `make test` runs them; they need the guests of
 //! tests/vm.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "these are tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
 #[path = "vm/judge/mod.rs"]
 mod judge;

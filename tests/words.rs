@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words of reports: numbers with their nouns, and characters of the locale.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod binary;
 
 use std::process::Command;
 
-use self::binary::BINARY;
-use self::binary::Ran;
-use self::binary::run;
+use self::binary::{BINARY, Ran, run};
 
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 

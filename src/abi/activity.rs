@@ -3,16 +3,9 @@
 
 use bytemuck::AnyBitPattern;
 
-use super::DecodeError;
-use super::read;
-use super::skel::types::nd_activity;
-use super::skel::types::nd_activity_limit;
-use super::skel::types::nd_disk;
-use crate::model::activity::Activity;
-use crate::model::activity::Gap;
-use crate::model::activity::Splits;
-use crate::model::activity::TagWaits;
-use crate::model::activity::Volume;
+use super::skel::types::{nd_activity, nd_activity_limit, nd_disk};
+use super::{DecodeError, read};
+use crate::model::activity::{Activity, Gap, Splits, TagWaits, Volume};
 
 /// Gaps that each CPU keeps.
 pub const GAPS: u64 = nd_activity_limit::ND_GAPS.0 as u64;
@@ -83,18 +76,9 @@ pub fn add_activity(
     to.gaps_lost += first.saturating_sub(from);
     to.gaps.extend((first..a.gaps).map(|number| {
         let gap = &a.gap[(number % GAPS) as usize];
-        Gap {
-            cpu,
-            begin_ns: gap.begin_ns,
-            end_ns: gap.end_ns,
-        }
+        Gap { cpu, begin_ns: gap.begin_ns, end_ns: gap.end_ns }
     }));
-    Ok(GapSum {
-        timed_ns: a.timed_ns,
-        tick_ns: a.tick_ns,
-        count: a.gaps,
-        ns: a.gap_ns,
-    })
+    Ok(GapSum { timed_ns: a.timed_ns, tick_ns: a.tick_ns, count: a.gaps, ns: a.gap_ns })
 }
 
 /// The name of a disk, from its key in the map.
@@ -156,10 +140,7 @@ mod tests {
         add_activity(3, &cpu(100), 100, &mut sum, &mut to).unwrap();
         assert_eq!((to.gaps.len(), to.gaps_lost), (64, 34));
         assert_eq!(sum.unmapped.bytes, 600);
-        assert_eq!(
-            add_activity(3, &[0; 88], 0, &mut sum, &mut to),
-            Err(DecodeError)
-        );
+        assert_eq!(add_activity(3, &[0; 88], 0, &mut sum, &mut to), Err(DecodeError));
     }
 
     #[test]

@@ -4,51 +4,25 @@
 
 use std::mem::offset_of;
 
-use super::CELL_HEAD;
-use super::SLOT_BASIC;
-use super::SLOT_FINE;
-use super::SLOT_FULL;
-use super::SLOT_ORIGIN;
-use super::SLOT_TRACE;
-use super::START_FULL_BYTES;
 use super::early::wait_bits;
-use super::nd_cell;
-use super::nd_ctrl;
-use super::nd_failure;
-use super::nd_hist;
-use super::nd_host;
-use super::nd_key;
-use super::nd_slot;
-use super::nd_stack_sum;
-use super::nd_start;
-use super::nd_usdt_limit;
-use super::skel::types::nd_bio_limit;
-use super::skel::types::nd_count;
-use super::skel::types::nd_hist_rule;
-use super::skel::types::nd_hook;
-use super::skel::types::nd_host_point;
-use super::skel::types::nd_lat_rule;
-use super::skel::types::nd_saw;
-use super::skel::types::nd_stages;
-use super::skel::types::nd_times;
-use super::skel::types::nd_wait_point;
+use super::skel::types::{
+    nd_bio_limit, nd_count, nd_hist_rule, nd_hook, nd_host_point, nd_lat_rule, nd_saw, nd_stages,
+    nd_times, nd_wait_point,
+};
+use super::{
+    CELL_HEAD, SLOT_BASIC, SLOT_FINE, SLOT_FULL, SLOT_ORIGIN, SLOT_TRACE, START_FULL_BYTES,
+    nd_cell, nd_ctrl, nd_failure, nd_hist, nd_host, nd_key, nd_slot, nd_stack_sum, nd_start,
+    nd_usdt_limit,
+};
 use crate::host::spdk::probes::ARGS;
-use crate::model::bios;
-use crate::model::counters::COUNTS;
-use crate::model::counters::Count;
+use crate::model::counters::{COUNTS, Count};
 use crate::model::failures::TYPES;
-use crate::model::histogram;
-use crate::model::host::HOST_POINTS;
-use crate::model::host::HostPoint;
-use crate::model::nvme_latency;
-use crate::model::point::NO_COMPLETE;
-use crate::model::point::NO_SETUP;
-use crate::model::point::Point;
-use crate::model::row::CTRL;
-use crate::model::row::NSID_MASK;
-use crate::model::row::PATTERN_BITS;
+use crate::model::host::{HOST_POINTS, HostPoint};
+use crate::model::point::{NO_COMPLETE, NO_SETUP, Point};
+use crate::model::row::{CTRL, NSID_MASK, PATTERN_BITS};
 use crate::model::stage::StageSet;
 use crate::model::transport::Transport;
+use crate::model::{bios, histogram, nvme_latency};
 use crate::probe::catalog::CATALOG;
 
 /// Each number of Rust and the enumerator that it must equal.

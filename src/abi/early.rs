@@ -7,10 +7,8 @@ use super::events::part;
 use super::skel::types::nd_early_times;
 use super::times::EARLY;
 use crate::model::bios::Bios;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::point::Pattern;
-use crate::model::point::Point;
+use crate::model::event::{Event, EventKind};
+use crate::model::point::{Pattern, Point};
 
 /// `nd_early_times`: the times of [`BEFORE`], and the bios.
 pub(super) type EarlyTimes = [u64; size_of::<nd_early_times>() / 8];
@@ -18,15 +16,8 @@ pub(super) type EarlyTimes = [u64; size_of::<nd_early_times>() / 8];
 const BIOS: usize = offset_of!(nd_early_times, bios) / 8;
 
 /// The points before the request, in the order of their times, and of their bits in `enum nd_wait_point`.
-const BEFORE: [Point; BIOS] = [
-    Point::Bio,
-    Point::Submit,
-    Point::Freeze,
-    Point::Iocost,
-    Point::Wbt,
-    Point::Tag,
-    Point::Zone,
-];
+const BEFORE: [Point; BIOS] =
+    [Point::Bio, Point::Submit, Point::Freeze, Point::Iocost, Point::Wbt, Point::Tag, Point::Zone];
 
 /// The bits of `enum nd_wait_point` for the points of a pattern that are before the request.
 pub const fn wait_bits(pattern: Pattern) -> u16 {

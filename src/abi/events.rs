@@ -5,50 +5,25 @@ use std::mem::size_of;
 
 use bytemuck::AnyBitPattern;
 
-use super::DecodeError;
-use super::ROW_BITS;
-use super::RowKey;
-use super::SLOT_ORIGIN;
-use super::SLOT_TRACE;
-use super::STATE_OPEN;
-use super::early::EarlyTimes;
-use super::early::add_early;
-use super::nd_slot;
+use super::early::{EarlyTimes, add_early};
 use super::origin::split;
-use super::read;
-use super::skel::types::nd_complete;
-use super::skel::types::nd_end;
-use super::skel::types::nd_event;
-use super::skel::types::nd_kind;
-use super::skel::types::nd_known;
-use super::skel::types::nd_other;
-use super::skel::types::nd_outcome;
-use super::skel::types::nd_pair;
-use super::skel::types::nd_saw;
-use super::skel::types::nd_submission;
-use super::skel::types::nd_submit;
-use super::times::AllTimes;
-use super::times::EARLY;
-use super::times::timeline;
+use super::skel::types::{
+    nd_complete, nd_end, nd_event, nd_kind, nd_known, nd_other, nd_outcome, nd_pair, nd_saw,
+    nd_submission, nd_submit,
+};
+use super::times::{AllTimes, EARLY, timeline};
+use super::{DecodeError, ROW_BITS, RowKey, SLOT_ORIGIN, SLOT_TRACE, STATE_OPEN, nd_slot, read};
 use crate::model::bios::Bios;
 use crate::model::conditions::Conditions;
-use crate::model::event::CommandId;
-use crate::model::event::CompletionStatus;
-use crate::model::event::CtrlState;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::event::Outcome;
-use crate::model::event::StackId;
-use crate::model::event::Submission;
+use crate::model::event::{
+    CommandId, CompletionStatus, CtrlState, Event, EventKind, Outcome, StackId, Submission,
+};
 use crate::model::open::OpenCommand;
 use crate::model::origin::Origin;
-use crate::model::point::NO_COMPLETE;
-use crate::model::point::NO_SETUP;
-use crate::model::transport::Transports;
-use crate::model::transport::Wire;
+use crate::model::point::{NO_COMPLETE, NO_SETUP};
+use crate::model::transport::{Transports, Wire};
 use crate::nvme::aen::AsyncEvent;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
+use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::Parts;
 use crate::nvme::status::Status;
 use crate::nvme::subject::ALL_NAMESPACES;
@@ -154,11 +129,7 @@ fn submission(id: &CommandId, a: &nd_submission, origin: Origin) -> Submission {
 }
 
 fn outcome(end: &nd_end, times: Option<&AllTimes>, wire: &Wire) -> Outcome {
-    let nd_end {
-        event,
-        outcome: o,
-        setup_out_ns,
-    } = end;
+    let nd_end { event, outcome: o, setup_out_ns } = end;
     Outcome {
         verdict: (o.known != 0).then_some(CompletionStatus {
             result: o.result,
@@ -252,13 +223,7 @@ fn complete(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError>
     let times = part::<AllTimes>(bytes, END).ok();
     let wire = transports.wire(end.event.ctrl.into());
     if end.event.pattern & NO_COMPLETE as u16 != 0 {
-        return Ok(missed(
-            &end,
-            None,
-            times.as_ref(),
-            &bytes[END..],
-            transports,
-        ));
+        return Ok(missed(&end, None, times.as_ref(), &bytes[END..], transports));
     }
     let mut event = Event {
         at_ns: end.event.ns,
@@ -322,14 +287,8 @@ fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
             value()?;
             EventKind::Requeue(id)
         }
-        RETRY => EventKind::Retry {
-            id,
-            retries: u8::try_from(value()?).ok(),
-        },
-        ASYNC => EventKind::AsyncEvent {
-            ctrl: id.ctrl,
-            event: AsyncEvent(value()? as u32),
-        },
+        RETRY => EventKind::Retry { id, retries: u8::try_from(value()?).ok() },
+        ASYNC => EventKind::AsyncEvent { ctrl: id.ctrl, event: AsyncEvent(value()? as u32) },
         STATE => EventKind::State {
             ctrl: id.ctrl,
             state: CtrlState(value()? as u32),
@@ -376,11 +335,7 @@ pub fn open_command(slot: &[u8]) -> Result<Option<OpenCommand>, DecodeError> {
         ctrl: row.ctrl,
         qid: s.qid,
         cid: s.cid,
-        nsid: if row.nsid == ALL_NAMESPACES {
-            s.submission.nsid
-        } else {
-            row.nsid
-        },
+        nsid: if row.nsid == ALL_NAMESPACES { s.submission.nsid } else { row.nsid },
         opcode: row.opcode,
     };
     Ok(Some(OpenCommand {
@@ -397,9 +352,8 @@ pub fn open_command(slot: &[u8]) -> Result<Option<OpenCommand>, DecodeError> {
 mod tests {
     use std::mem::offset_of;
 
-    use super::super::SLOT_FULL;
-    use super::super::SLOT_STATE;
     use super::super::skel::types::nd_origin;
+    use super::super::{SLOT_FULL, SLOT_STATE};
     use super::*;
     use proptest::prelude::*;
 

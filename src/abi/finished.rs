@@ -4,13 +4,10 @@
 
 use std::mem::size_of;
 
-use bytemuck::try_cast_ref;
-use bytemuck::try_cast_slice;
+use bytemuck::{try_cast_ref, try_cast_slice};
 
-use super::events::PAIR;
-use super::events::event_latency;
-use super::skel::types::nd_end;
-use super::skel::types::nd_submission;
+use super::events::{PAIR, event_latency};
+use super::skel::types::{nd_end, nd_submission};
 use super::times::Times;
 use crate::model::ids::NamespaceId;
 use crate::model::point::NO_SETUP;

@@ -3,25 +3,14 @@
 
 use std::mem::offset_of;
 
-use bytemuck::AnyBitPattern;
-use bytemuck::Zeroable;
+use bytemuck::{AnyBitPattern, Zeroable};
 
-use super::DecodeError;
-use super::ROW_BITS;
-use super::nd_by;
-use super::nd_slot;
 use super::origin::name_of;
-use super::read;
-use super::skel::types::nd_group;
-use super::skel::types::nd_group_limit;
-use super::skel::types::nd_group_row;
-use super::words;
-use crate::model::group::By;
-use crate::model::group::Part;
-use crate::model::row::RowKey;
-use crate::model::row::row_nsid;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
+use super::skel::types::{nd_group, nd_group_limit, nd_group_row};
+use super::{DecodeError, ROW_BITS, nd_by, nd_slot, read, words};
+use crate::model::group::{By, Part};
+use crate::model::row::{RowKey, row_nsid};
+use crate::nvme::opcode::{Opcode, QueueKind};
 
 /// Numbers of groups, with that of the groups without a row.
 pub const MAX_GROUPS: u32 = nd_group_limit::ND_MAX_GROUPS.0;
@@ -85,11 +74,7 @@ pub fn group_of(bytes: &[u8], by: &[By]) -> Result<Vec<Part>, DecodeError> {
         if g.unseen == 0 { part } else { Part::Unknown }
     };
     let submitter = |part| {
-        if g.no_submitter == 0 {
-            part
-        } else {
-            Part::Unknown
-        }
+        if g.no_submitter == 0 { part } else { Part::Unknown }
     };
     let queue = match g.admin {
         0 => QueueKind::Io,
@@ -104,10 +89,7 @@ pub fn group_of(bytes: &[u8], by: &[By]) -> Result<Vec<Part>, DecodeError> {
         By::Size => Part::Size(g.size.checked_sub(1)),
         By::Priority => Part::Priority(g.priority),
         By::Disk => Part::Disk(g.ctrl.into(), row_nsid(g.nsid)),
-        By::Opcode => Part::Opcode(Opcode {
-            queue,
-            code: g.opcode,
-        }),
+        By::Opcode => Part::Opcode(Opcode { queue, code: g.opcode }),
         By::SubmitterProcess => submitter(Part::Process(g.submitter_tgid)),
         By::SubmitterComm => submitter(Part::Comm(name_of(g.submitter_comm))),
         By::SubmitterCgroup => submitter(Part::Cgroup(g.submitter_cgroup)),
@@ -157,10 +139,7 @@ mod tests {
         bytes[offset_of!(nd_group, size)] = 13;
         bytes[offset_of!(nd_group, opcode)] = 2;
         let of = |bytes: &[u8]| group_of(bytes, &[By::Process, By::Size, By::Opcode]);
-        let read = Opcode {
-            queue: QueueKind::Io,
-            code: 2,
-        };
+        let read = Opcode { queue: QueueKind::Io, code: 2 };
         let rest = [Part::Size(Some(12)), Part::Opcode(read)];
         assert_eq!(of(&bytes).unwrap()[0], Part::Process(7));
         assert_eq!(of(&bytes).unwrap()[1..], rest);

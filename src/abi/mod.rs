@@ -13,56 +13,27 @@ mod slots;
 mod stacks;
 mod times;
 
-use std::mem::offset_of;
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 
-use bytemuck::AnyBitPattern;
-use bytemuck::try_pod_read_unaligned;
+use bytemuck::{AnyBitPattern, try_pod_read_unaligned};
 
-pub use self::activity::ACTIVITY_BYTES;
-pub use self::activity::GAP_NS;
-pub use self::activity::GAPS;
-pub use self::activity::GapSum;
-pub use self::activity::TICK_NS;
-pub use self::activity::Volumes;
-pub use self::activity::add_activity;
-pub use self::activity::add_disk;
-pub use self::activity::disk_name;
+pub use self::activity::{
+    ACTIVITY_BYTES, GAP_NS, GAPS, GapSum, TICK_NS, Volumes, add_activity, add_disk, disk_name,
+};
 pub use self::early::wait_bits;
-pub use self::events::event;
-pub use self::events::event_time;
-pub use self::events::open_command;
-pub use self::events::unfinished;
+pub use self::events::{event, event_time, open_command, unfinished};
 pub use self::finished::PairRecord;
-pub use self::groups::GROUP_BYTES;
-pub use self::groups::GroupRow;
-pub use self::groups::MAX_CANDIDATES;
-pub use self::groups::MAX_GROUPS;
-pub use self::groups::by_bits;
-pub use self::groups::group_of;
-pub use self::groups::group_row;
-pub use self::groups::group_row_bytes;
-pub use self::groups::slot_group;
-pub use self::origin::SLOT_ORIGIN;
-pub use self::origin::SUBMITTER_BYTES;
-pub use self::origin::SUBMITTERS;
-pub use self::slots::SlotState;
-pub use self::slots::slot_is_idle;
-pub use self::slots::slot_owner;
-pub use self::slots::slot_queue;
-pub use self::slots::slot_state;
-pub use self::stacks::MAX_STACKS;
-pub use self::stacks::STACK_BYTES;
-pub use self::stacks::STACK_SUM_BYTES;
-pub use self::stacks::STACK_UNSEEN;
-pub use self::stacks::stack_frames;
+pub use self::groups::{
+    GROUP_BYTES, GroupRow, MAX_CANDIDATES, MAX_GROUPS, by_bits, group_of, group_row,
+    group_row_bytes, slot_group,
+};
+pub use self::origin::{SLOT_ORIGIN, SUBMITTER_BYTES, SUBMITTERS};
+pub use self::slots::{SlotState, slot_is_idle, slot_owner, slot_queue, slot_state};
+pub use self::stacks::{MAX_STACKS, STACK_BYTES, STACK_SUM_BYTES, STACK_UNSEEN, stack_frames};
 use crate::model::counters::Counters;
-use crate::model::failures::Failures;
-use crate::model::failures::TYPES;
-use crate::model::histogram::BUCKETS;
-use crate::model::histogram::Histogram;
-use crate::model::point::Pattern;
-use crate::model::point::Point;
+use crate::model::failures::{Failures, TYPES};
+use crate::model::histogram::{BUCKETS, Histogram};
+use crate::model::point::{Pattern, Point};
 use crate::model::row::RowKey;
 use crate::model::snapshot::Cell;
 use crate::model::stage::StageSet;
@@ -93,46 +64,17 @@ macro_rules! skeleton {
 
 skeleton!(skel, "/abi.skel.rs");
 
-use skel::types::nd_bio;
-use skel::types::nd_bio_limit;
-pub use skel::types::nd_by;
-use skel::types::nd_cell;
-pub use skel::types::nd_config;
-pub use skel::types::nd_container;
-pub use skel::types::nd_control;
-use skel::types::nd_cpu;
-use skel::types::nd_ctrl;
-pub use skel::types::nd_end_of_recovery;
-use skel::types::nd_failure;
-use skel::types::nd_failures;
-use skel::types::nd_hist;
 pub(crate) use skel::types::nd_host;
-pub use skel::types::nd_host_count;
-pub use skel::types::nd_host_flag;
-pub use skel::types::nd_host_limit;
-use skel::types::nd_key;
-use skel::types::nd_last_bio;
-use skel::types::nd_limit;
-pub use skel::types::nd_memory_limit;
-pub use skel::types::nd_mode;
-use skel::types::nd_numbers;
-use skel::types::nd_pause;
-use skel::types::nd_rowless;
-use skel::types::nd_scratch;
-use skel::types::nd_size;
-use skel::types::nd_slot;
-pub use skel::types::nd_spdk_call;
-pub use skel::types::nd_stack_at;
-use skel::types::nd_stack_sum;
-use skel::types::nd_start;
-use skel::types::nd_state;
-pub use skel::types::nd_targ;
-pub use skel::types::nd_trace;
-pub use skel::types::nd_usdt_cookie;
-pub use skel::types::nd_usdt_count;
-pub use skel::types::nd_usdt_limit;
-use skel::types::nd_waits;
-pub use skel::types::nd_who;
+use skel::types::{
+    nd_bio, nd_bio_limit, nd_cell, nd_cpu, nd_ctrl, nd_failure, nd_failures, nd_hist, nd_key,
+    nd_last_bio, nd_limit, nd_numbers, nd_pause, nd_rowless, nd_scratch, nd_size, nd_slot,
+    nd_stack_sum, nd_start, nd_state, nd_waits,
+};
+pub use skel::types::{
+    nd_by, nd_config, nd_container, nd_control, nd_end_of_recovery, nd_host_count, nd_host_flag,
+    nd_host_limit, nd_memory_limit, nd_mode, nd_spdk_call, nd_stack_at, nd_targ, nd_trace,
+    nd_usdt_cookie, nd_usdt_count, nd_usdt_limit, nd_who,
+};
 
 /// Bytes of a cell before its histograms.
 pub const CELL_HEAD: usize = nd_size::ND_CELL_HEAD.0 as usize;
@@ -299,10 +241,7 @@ unsafe impl bytemuck::Zeroable for nd_failures {}
 unsafe impl bytemuck::Zeroable for nd_rowless {}
 
 fn read<T: AnyBitPattern>(bytes: &[u8]) -> Result<T, DecodeError> {
-    bytes
-        .get(..size_of::<T>())
-        .and_then(|b| try_pod_read_unaligned(b).ok())
-        .ok_or(DecodeError)
+    bytes.get(..size_of::<T>()).and_then(|b| try_pod_read_unaligned(b).ok()).ok_or(DecodeError)
 }
 
 /// The whole 64-bit words of a map value, in native byte order.
@@ -314,10 +253,7 @@ pub fn words(bytes: &[u8]) -> Vec<u64> {
 /// The value of the `ctrls` map for a controller: its first slot, slots per queue, queues, and
 /// the points of its transport.
 pub fn ctrl_value(base: u32, stride: u32, queues: u32, transport: Transport) -> Vec<u8> {
-    [base, stride, queues, transport.wire().bits()]
-        .into_iter()
-        .flat_map(u32::to_ne_bytes)
-        .collect()
+    [base, stride, queues, transport.wire().bits()].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
 /// The initial value of the `cpus` map: the first cell of the CPU, or its group in `numbers`.
@@ -343,15 +279,11 @@ pub const fn cell_bytes(stage_set: StageSet) -> usize {
 mod tests {
     use super::skel::types::nd_beside;
     use super::*;
-    use crate::model::conditions::Announcement;
-    use crate::model::conditions::Conditions;
+    use crate::model::conditions::{Announcement, Conditions};
     use crate::model::counters::Count;
     use crate::model::histogram::index;
-    use crate::model::row::NSID_MASK;
-    use crate::model::row::PATTERN_BITS;
-    use crate::model::row::row_nsid;
-    use crate::nvme::opcode::Opcode;
-    use crate::nvme::opcode::QueueKind;
+    use crate::model::row::{NSID_MASK, PATTERN_BITS, row_nsid};
+    use crate::nvme::opcode::{Opcode, QueueKind};
     use crate::probe::catalog::CATALOG;
     use proptest::prelude::*;
 
@@ -370,11 +302,7 @@ mod tests {
     #[test]
     fn conditions_have_the_bits_of_the_programs() {
         let conditions = |bits: &[nd_beside]| {
-            Conditions::from_bits(
-                bits.iter()
-                    .map(|bit| bit.0 as u8)
-                    .fold(0, |all, bit| all | bit),
-            )
+            Conditions::from_bits(bits.iter().map(|bit| bit.0 as u8).fold(0, |all, bit| all | bit))
         };
         let (irq, idle) = (nd_beside::ND_BESIDE_IRQ, nd_beside::ND_BESIDE_IDLE);
         assert_eq!(conditions(&[irq]).cpu_idle(), Some(false));

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who caused a command: the last part of the records of runs that observe it.
 
-use bytemuck::AnyBitPattern;
-use bytemuck::Zeroable;
+use bytemuck::{AnyBitPattern, Zeroable};
 
 use super::read;
-use super::skel::types::nd_known;
-use super::skel::types::nd_origin;
-use super::skel::types::nd_size;
-use super::skel::types::nd_submission;
-use super::skel::types::nd_submitter;
-use super::skel::types::nd_submitter_limit;
-use crate::model::origin::Origin;
-use crate::model::origin::Submitter;
+use super::skel::types::{
+    nd_known, nd_origin, nd_size, nd_submission, nd_submitter, nd_submitter_limit,
+};
+use crate::model::origin::{Origin, Submitter};
 
 /// Bytes of a slot of a trace that observes who caused each command.
 pub const SLOT_ORIGIN: usize = nd_size::ND_SLOT_ORIGIN.0 as usize;

@@ -3,14 +3,9 @@
 
 use std::mem::offset_of;
 
-use super::DecodeError;
-use super::MAX_CTRLS;
-use super::ROW_BITS;
-use super::STATE_COMPLETED;
-use super::STATE_OPEN;
-use super::nd_key;
-use super::nd_slot;
-use super::words;
+use super::{
+    DecodeError, MAX_CTRLS, ROW_BITS, STATE_COMPLETED, STATE_OPEN, nd_key, nd_slot, words,
+};
 use crate::model::ids::QueueId;
 
 /// The state of a slot, as found by the final scan.
@@ -58,10 +53,7 @@ pub fn slot_queue(bytes: &[u8]) -> Result<QueueId, DecodeError> {
     let at = offset_of!(nd_slot, qid);
     let qid = bytes.get(at..at + 2).and_then(|b| b.try_into().ok());
     let ctrl = (key >> nd_key::ND_KEY_CTRL_SHIFT.0) as u32 & (MAX_CTRLS - 1);
-    Ok(QueueId::new(
-        ctrl,
-        qid.map(u16::from_ne_bytes).ok_or(DecodeError)?,
-    ))
+    Ok(QueueId::new(ctrl, qid.map(u16::from_ne_bytes).ok_or(DecodeError)?))
 }
 
 /// Reads the state of a slot of any size.

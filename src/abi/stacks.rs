@@ -3,11 +3,8 @@
 
 use std::mem::size_of;
 
-use super::DecodeError;
-use super::skel::types::nd_stack;
-use super::skel::types::nd_stack_limit;
-use super::skel::types::nd_stack_sum;
-use super::words;
+use super::skel::types::{nd_stack, nd_stack_limit, nd_stack_sum};
+use super::{DecodeError, words};
 use crate::model::event::StackId;
 
 /// Bytes of a stack.
@@ -34,10 +31,7 @@ mod tests {
 
     #[test]
     fn a_stack_has_as_many_frames_as_it_says() {
-        let value: Vec<u8> = [2_u64, 10, 20, 30]
-            .iter()
-            .flat_map(|w| w.to_ne_bytes())
-            .collect();
+        let value: Vec<u8> = [2_u64, 10, 20, 30].iter().flat_map(|w| w.to_ne_bytes()).collect();
         assert_eq!(stack_frames(&value), Ok(vec![10, 20]));
     }
 }

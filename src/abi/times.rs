@@ -3,13 +3,10 @@
 
 use std::mem::size_of;
 
-use super::skel::types::nd_event;
-use super::skel::types::nd_times;
-use crate::model::point::Pattern;
-use crate::model::point::Point;
+use super::skel::types::{nd_event, nd_times};
+use crate::model::point::{Pattern, Point};
 use crate::model::timeline::Timeline;
-use crate::model::transport::USUAL;
-use crate::model::transport::Wire;
+use crate::model::transport::{USUAL, Wire};
 
 /// The first times of `nd_times`, by their numbers: tests/parity compares the order.
 pub(crate) type Times = [u64; USUAL.len()];

@@ -42,12 +42,7 @@ impl AttachArg {
 #[command(next_help_heading = "Attaching and output")]
 pub struct AttachArgs {
     /// Attach method; change it only to compare methods, or if `auto` fails
-    #[arg(
-        long,
-        hide_short_help = true,
-        value_name = "METHOD",
-        default_value = "auto"
-    )]
+    #[arg(long, hide_short_help = true, value_name = "METHOD", default_value = "auto")]
     pub attach: AttachArg,
 
     /// BTF of the driver's modules, for kernels without module BTF: raw, or an ELF file with a .BTF
@@ -56,12 +51,7 @@ pub struct AttachArgs {
     pub btf: Option<PathBuf>,
 
     /// When to use colour
-    #[arg(
-        long,
-        hide_short_help = true,
-        value_name = "WHEN",
-        default_value = "auto"
-    )]
+    #[arg(long, hide_short_help = true, value_name = "WHEN", default_value = "auto")]
     pub color: ColorArg,
 
     /// Print the hooks, the reasons of fallbacks, the full ledger

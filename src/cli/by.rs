@@ -86,9 +86,9 @@ impl KeysArg {
         }
         let missing = self.by.iter().find(|by| is_recorded && !by.is_recorded());
         match missing {
-            Some(by) => Err(usage(format!(
-                "--by {by} works only while tracing: recordings do not have it"
-            ))),
+            Some(by) => {
+                Err(usage(format!("--by {by} works only while tracing: recordings do not have it")))
+            }
             None => Ok(()),
         }
     }

@@ -6,17 +6,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::session::settings::Events;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::{Events, Mode, Settings};
 use nvme_deep::units::parse_duration;
 
 use super::buffer::BufferArgs;
 use super::examples;
 use super::from::FromArgs;
-use super::session::Checked;
-use super::session::SessionArgs;
-use super::session::SessionOptions;
+use super::session::{Checked, SessionArgs, SessionOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,13 +86,8 @@ pub type DiagnoseOptions = Checked<DiagnoseArgs>;
 
 impl SessionOptions for DiagnoseArgs {
     fn settings(&self) -> Result<Settings> {
-        let events = Events {
-            context: true,
-            ring_bytes: self.buffer.bytes,
-            ..Events::pairs()
-        };
-        self.session
-            .settings_of(&self.from, Mode::Events(events), StageSet::Full)
+        let events = Events { context: true, ring_bytes: self.buffer.bytes, ..Events::pairs() };
+        self.session.settings_of(&self.from, Mode::Events(events), StageSet::Full)
     }
 }
 

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `diff`.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::iter;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nvme_deep::model::untrusted::printable;
 
-use super::examples;
 use super::filter::ctrl_instance;
-use super::output::ColorArg;
-use super::output::JSON;
-use super::output::JSON_LONG;
-use super::usage;
+use super::output::{ColorArg, JSON, JSON_LONG};
+use super::{examples, usage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -170,9 +164,7 @@ mod tests {
         let files = ["a", "a,b", "c,d,e", "c"].map(Path::new);
         let split = |list: &str| {
             let all = parts(list.as_bytes(), &|path| files.contains(&path));
-            all.iter()
-                .map(|p| p.display().to_string())
-                .collect::<Vec<_>>()
+            all.iter().map(|p| p.display().to_string()).collect::<Vec<_>>()
         };
         assert_eq!(split("a,b"), ["a,b"], "the longest name wins");
         assert_eq!(split("a,c"), ["a", "c"]);

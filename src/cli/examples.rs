@@ -37,9 +37,7 @@ pub fn examples(help: &str) -> impl Iterator<Item = (&str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Command;
-    use clap::CommandFactory;
-    use clap::Parser;
+    use clap::{Command, CommandFactory, Parser};
 
     use super::*;
     use crate::cli::Args;

@@ -7,15 +7,12 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::ValueEnum;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::session::settings::Events;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::{Events, Mode, Settings};
 
-use super::examples;
 use super::filter::FilterArgs;
 use super::outcome::OutcomeArgs;
-use super::usage;
 use super::value::interval;
+use super::{examples, usage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,14 +122,9 @@ impl ExportArgs {
             ));
         }
         if self.interval.is_some() && !has_intervals {
-            return Err(usage(
-                "--interval is for the formats hlog and perfetto: leave it out",
-            ));
+            return Err(usage("--interval is for the formats hlog and perfetto: leave it out"));
         }
-        let events = Events {
-            outcome: self.outcome.chosen(),
-            ..Events::pairs()
-        };
+        let events = Events { outcome: self.outcome.chosen(), ..Events::pairs() };
         let interval = match self.format {
             FormatArg::Perfetto => Duration::from_millis(100),
             _ => Duration::from_secs(1),
@@ -157,13 +149,10 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cli::Args;
-    use crate::cli::Command;
+    use crate::cli::{Args, Command};
 
     fn options(words: &str) -> Result<ExportOptions> {
-        let words = ["nvme-deep", "export"]
-            .into_iter()
-            .chain(words.split_whitespace());
+        let words = ["nvme-deep", "export"].into_iter().chain(words.split_whitespace());
         match Args::try_parse_from(words)?.command {
             Command::Export(args) => args.options(),
             other => panic!("{other:?}"),

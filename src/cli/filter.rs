@@ -5,17 +5,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use nvme_deep::abi::MAX_CTRLS;
-use nvme_deep::abi::MAX_LIST;
+use nvme_deep::abi::{MAX_CTRLS, MAX_LIST};
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::machine::disk::Disk;
-use nvme_deep::model::filter::Filter;
-use nvme_deep::model::filter::Within;
-use nvme_deep::nvme::opcode::Opcode;
-use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::nvme::opcode::UnknownOpcode;
-use nvme_deep::nvme::opcode::parse as parse_opcode;
+use nvme_deep::model::filter::{Filter, Within};
+use nvme_deep::nvme::opcode::{Opcode, QueueKind, UnknownOpcode, parse as parse_opcode};
 use nvme_deep::nvme::subject::parse_nsid;
 
 use super::usage;
@@ -89,12 +84,7 @@ pub struct FilterArgs {
     /// CRI-O), the UID of a Kubernetes pod, or the path of its cgroup (v2). By the cgroup that caused
     /// the I/O, also for writeback; for commands without one by the task that calls the driver.
     /// Recordings need `--cgroups`
-    #[arg(
-        long,
-        hide_short_help = true,
-        value_name = "ID",
-        conflicts_with = "cgroup"
-    )]
+    #[arg(long, hide_short_help = true, value_name = "ID", conflicts_with = "cgroup")]
     pub container: Option<String>,
 
     /// Only commands that touch a logical block in this range: `FIRST-LAST` or one number. Commands
@@ -155,9 +145,7 @@ fn lba_range(text: &str) -> Result<(u64, u64), String> {
         )
     })?;
     if first > last {
-        return Err(format!(
-            "`{text}` ends before it begins: give the lower block first"
-        ));
+        return Err(format!("`{text}` ends before it begins: give the lower block first"));
     }
     Ok((first, last))
 }
@@ -175,10 +163,7 @@ fn thread_name(name: &str) -> Result<String, String> {
 fn at_most<T: Ord + Copy>(values: &[T], flag: &str) -> Result<BTreeSet<T>> {
     let set: BTreeSet<T> = values.iter().copied().collect();
     if set.len() > MAX_LIST {
-        return Err(usage(format!(
-            "{flag} takes at most {MAX_LIST} values, not {}",
-            set.len()
-        )));
+        return Err(usage(format!("{flag} takes at most {MAX_LIST} values, not {}", set.len())));
     }
     Ok(set)
 }
@@ -188,9 +173,7 @@ fn at_most<T: Ord + Copy>(values: &[T], flag: &str) -> Result<BTreeSet<T>> {
 /// # Errors
 /// If it is not one NVMe disk or a partition of one.
 pub(super) fn disk_of(text: &str) -> Result<Disk> {
-    System::at("/")
-        .disk(text)
-        .map_err(|error| Failure::error(Kind::NoDevice, error.to_string()))
+    System::at("/").disk(text).map_err(|error| Failure::error(Kind::NoDevice, error.to_string()))
 }
 
 /// The cgroup of `--container`.
@@ -198,16 +181,12 @@ pub(super) fn disk_of(text: &str) -> Result<Disk> {
 /// # Errors
 /// If it is not one container.
 fn container_of(text: &str) -> Result<PathBuf> {
-    System::at("/")
-        .container(text)
-        .map_err(|error| usage(error.to_string()))
+    System::at("/").container(text).map_err(|error| usage(error.to_string()))
 }
 
 fn check(filter: &Filter) -> Result<()> {
     if filter.no_admin && filter.no_io {
-        return Err(usage(
-            "--no-admin and --no-io together leave nothing: drop one of the two",
-        ));
+        return Err(usage("--no-admin and --no-io together leave nothing: drop one of the two"));
     }
     if filter.no_admin && filter.qids.len() == 1 && filter.qids.contains(&0) {
         return Err(usage(
@@ -297,16 +276,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cli::Args;
-    use crate::cli::Command;
+    use crate::cli::{Args, Command};
 
     fn filter() -> impl Strategy<Value = Filter> {
         let code = (any::<bool>(), any::<u8>()).prop_map(|(admin, code)| Opcode {
-            queue: if admin {
-                QueueKind::Admin
-            } else {
-                QueueKind::Io
-            },
+            queue: if admin { QueueKind::Admin } else { QueueKind::Io },
             code,
         });
         let sets = (
@@ -330,11 +304,7 @@ mod tests {
         (sets, rest).prop_map(|((ctrls, nsids, opcodes, qids, pids), rest)| {
             let (no_admin, no_io, comm, path, is_container, lba, by, by_comm, by_path) = rest;
             let path = path.map(PathBuf::from);
-            let (cgroup, container) = if is_container {
-                (None, path)
-            } else {
-                (path, None)
-            };
+            let (cgroup, container) = if is_container { (None, path) } else { (path, None) };
             Filter {
                 ctrls,
                 nsids,
@@ -369,9 +339,7 @@ mod tests {
         let script = format!("for word in {text}; do echo \"[$word\"; done");
         let output = Process::new("bash").args(["-c", &script]).output().unwrap();
         let lines = String::from_utf8(output.stdout).unwrap();
-        let words = lines
-            .lines()
-            .map(|l| l.strip_prefix('[').unwrap().to_owned());
+        let words = lines.lines().map(|l| l.strip_prefix('[').unwrap().to_owned());
         words.collect()
     }
 
@@ -421,9 +389,8 @@ mod tests {
 
     fn refused(words: &str) -> Option<String> {
         let all = ["nvme-deep", "latency"].into_iter().chain(words.split(' '));
-        let filter = Args::try_parse_from(all)
-            .map_err(Into::into)
-            .and_then(|args| match args.command {
+        let filter =
+            Args::try_parse_from(all).map_err(Into::into).and_then(|args| match args.command {
                 Command::Latency(args) => args.session.filter.filter(),
                 other => panic!("{other:?}"),
             });

@@ -8,21 +8,15 @@ use anyhow::Result;
 use clap::ValueEnum;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::render::picture::Scheme;
-use nvme_deep::report::heatmap::Interval;
-use nvme_deep::report::heatmap::Quantity;
-use nvme_deep::session::settings::Events;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::session::settings::Settings;
+use nvme_deep::report::heatmap::{Interval, Quantity};
+use nvme_deep::session::settings::{Events, Mode, Settings};
 use nvme_deep::units::parse_duration;
 
 use super::buffer::BufferArgs;
-use super::examples;
 use super::from::FromArgs;
 use super::outcome::OutcomeArgs;
-use super::session::Checked;
-use super::session::SessionArgs;
-use super::session::SessionOptions;
-use super::usage;
+use super::session::{Checked, SessionArgs, SessionOptions};
+use super::{examples, usage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -145,9 +139,7 @@ impl SessionOptions for HeatmapArgs {
     fn settings(&self) -> Result<Settings> {
         let quantity = self.quantity();
         if self.stage.is_some() && self.y != QuantityArg::Latency {
-            return Err(usage(
-                "--stage is for `--y latency`: leave one of the two out",
-            ));
+            return Err(usage("--stage is for `--y latency`: leave one of the two out"));
         }
         if quantity == Quantity::Depth && self.outcome.is_some() {
             return Err(usage(
@@ -166,8 +158,7 @@ impl SessionOptions for HeatmapArgs {
             Quantity::Latency(interval) => interval.stage_set,
             _ => StageSet::Total,
         };
-        self.session
-            .settings_of(&self.from, Mode::Events(events), stages)
+        self.session.settings_of(&self.from, Mode::Events(events), stages)
     }
 }
 

@@ -9,9 +9,7 @@ use nvme_deep::units::parse_duration;
 
 use super::examples;
 use super::filter::ctrl_instance;
-use super::output::ColorArg;
-use super::output::JSON;
-use super::output::JSON_LONG;
+use super::output::{ColorArg, JSON, JSON_LONG};
 use super::value::number;
 
 const EXAMPLES: &str = "\
@@ -287,11 +285,7 @@ pub struct HostKvmArgs {
     /// Text of ftrace or `trace-cmd report`
     ///
     /// With the events kvm_exit, kvm_mmio, kvm_userspace_exit and kvm_entry.
-    #[arg(
-        value_name = "TRACE",
-        required_unless_present = "pid",
-        conflicts_with = "pid"
-    )]
+    #[arg(value_name = "TRACE", required_unless_present = "pid", conflicts_with = "pid")]
     pub trace: Option<PathBuf>,
 
     /// Trace the virtual machine of this process

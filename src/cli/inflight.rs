@@ -11,19 +11,13 @@ use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::subject::parse_nsid;
 use nvme_deep::report::inflight::AgeLimit;
-use nvme_deep::session::settings::Attaching;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::StackSample;
+use nvme_deep::session::settings::{Attaching, Mode, Settings, StackSample};
 use nvme_deep::units::parse_duration;
 
-use super::examples;
-use super::filter::ctrl_instance;
-use super::filter::disk_of;
+use super::filter::{ctrl_instance, disk_of};
 use super::output::ColorArg;
-use super::usage;
-use super::value::count;
-use super::value::number;
+use super::value::{count, number};
+use super::{examples, usage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -135,14 +129,8 @@ impl InflightArgs {
         let stack = StackSample::every(StackAt::Submit);
         let stack = self.kstack.then_some(stack);
         (by_p99 || self.kstack).then(|| Settings {
-            filter: Filter {
-                ctrls: filter.ctrls.clone(),
-                ..Filter::default()
-            },
-            attaching: Attaching {
-                btf: self.btf.clone(),
-                ..Attaching::default()
-            },
+            filter: Filter { ctrls: filter.ctrls.clone(), ..Filter::default() },
+            attaching: Attaching { btf: self.btf.clone(), ..Attaching::default() },
             ..Mode::Flight(stack).with(StageSet::Total)
         })
     }

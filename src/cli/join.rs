@@ -6,9 +6,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::examples;
-use super::output::ColorArg;
-use super::output::JSON;
-use super::output::JSON_LONG;
+use super::output::{ColorArg, JSON, JSON_LONG};
 use super::value::number;
 
 const EXAMPLES: &str = "\
@@ -71,13 +69,7 @@ pub struct JoinArgs {
     /// The file of --format
     ///
     /// It is readable by its owner only.
-    #[arg(
-        long,
-        short,
-        value_name = "OUT",
-        requires = "format",
-        conflicts_with = "json"
-    )]
+    #[arg(long, short, value_name = "OUT", requires = "format", conflicts_with = "json")]
     pub output: Option<PathBuf>,
 
     /// Replace OUT if it exists

@@ -3,25 +3,17 @@
 
 use anyhow::Result;
 use nvme_deep::model::nvme_latency::LatBuckets;
-use nvme_deep::session::settings::Also;
-use nvme_deep::session::settings::Histograms;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::{Also, Histograms, Mode, Settings};
 
 use super::by::ByArgs;
-use super::examples;
 use super::exec::ExecArgs;
 use super::from::FromArgs;
-use super::output::JSON;
-use super::output::JSON_LONG;
+use super::output::{JSON, JSON_LONG};
 use super::schedule::Schedule;
-use super::session::Checked;
-use super::session::SessionArgs;
-use super::session::SessionOptions;
-use super::stages::StagesArg;
-use super::stages::set_or_total;
-use super::usage;
+use super::session::{Checked, SessionArgs, SessionOptions};
+use super::stages::{StagesArg, set_or_total};
 use super::value::number;
+use super::{examples, usage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,8 +104,7 @@ impl SessionOptions for LatencyArgs {
             },
         };
         let stages = set_or_total(self.stages);
-        self.session
-            .settings_of(&self.from, Mode::Histograms(histograms), stages)
+        self.session.settings_of(&self.from, Mode::Histograms(histograms), stages)
     }
 }
 
@@ -125,10 +116,7 @@ impl LatencyArgs {
         let min_us = self.lat_min_us.unwrap_or(20);
         let min_us = u32::try_from(min_us)
             .map_err(|_| usage(format!("--lat-min-us {min_us} is over an hour: give fewer")))?;
-        let buckets = LatBuckets {
-            min_us,
-            shift: self.lat_shift.unwrap_or(0),
-        };
+        let buckets = LatBuckets { min_us, shift: self.lat_shift.unwrap_or(0) };
         buckets.validate().map_err(|why| usage(why.to_string()))?;
         Ok(Some(buckets))
     }
@@ -146,13 +134,10 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cli::Args;
-    use crate::cli::Command;
+    use crate::cli::{Args, Command};
 
     fn settings(words: &str) -> Result<Settings> {
-        let words = ["nvme-deep", "latency"]
-            .into_iter()
-            .chain(words.split_whitespace());
+        let words = ["nvme-deep", "latency"].into_iter().chain(words.split_whitespace());
         match Args::try_parse_from(words)?.command {
             Command::Latency(args) => args.settings(),
             other => panic!("{other:?}"),

@@ -37,8 +37,7 @@ pub mod who;
 pub mod words;
 
 use anyhow::Error;
-use clap::Parser;
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 use nvme_deep::error::Kind;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::doctor::Tracing;
@@ -185,9 +184,7 @@ mod tests {
         let attaches = |c: &&clap::Command| c.get_arguments().any(|a| a.get_id() == "attach");
         let commands = args.get_subcommands().filter(attaches);
         let commands: BTreeSet<_> = commands.map(clap::Command::get_name).collect();
-        let listed = TRACING
-            .iter()
-            .map(|(line, _)| line.split(' ').next().unwrap());
+        let listed = TRACING.iter().map(|(line, _)| line.split(' ').next().unwrap());
         let not_tracing = ["doctor"];
         let all = listed.chain(not_tracing);
         assert_eq!(commands, all.collect());

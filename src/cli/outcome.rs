@@ -23,10 +23,7 @@ pub struct OutcomeArgs {
 impl OutcomeArgs {
     /// Which commands a session chooses.
     pub const fn chosen(self) -> Outcome {
-        Outcome {
-            slow: self.slow,
-            errors: self.errors,
-        }
+        Outcome { slow: self.slow, errors: self.errors }
     }
 
     /// Whether not all commands are chosen.

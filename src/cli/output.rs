@@ -2,8 +2,7 @@
 //! Where output goes, and its colour.
 
 use std::env;
-use std::io::IsTerminal;
-use std::io::stdout;
+use std::io::{IsTerminal, stdout};
 use std::path::Path;
 
 use anyhow::Result;

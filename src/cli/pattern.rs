@@ -7,23 +7,15 @@ use anyhow::Result;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::render::picture::Scheme;
 use nvme_deep::report::submissions::TaskKind;
-use nvme_deep::session::settings::Events;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::Who;
+use nvme_deep::session::settings::{Events, Mode, Settings, Who};
 
 use super::buffer::BufferArgs;
 use super::examples;
 use super::from::FromArgs;
-use super::heatmap::PictureFile;
-use super::heatmap::PictureFormat;
-use super::output::JSON;
-use super::output::JSON_LONG;
-use super::output::refuse_two_on_stdout;
+use super::heatmap::{PictureFile, PictureFormat};
+use super::output::{JSON, JSON_LONG, refuse_two_on_stdout};
 use super::schedule::Schedule;
-use super::session::Checked;
-use super::session::SessionArgs;
-use super::session::SessionOptions;
+use super::session::{Checked, SessionArgs, SessionOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -96,8 +88,7 @@ impl SessionOptions for PatternArgs {
             },
             ..Events::default()
         };
-        self.session
-            .settings_of(&self.from, Mode::Events(events), StageSet::Total)
+        self.session.settings_of(&self.from, Mode::Events(events), StageSet::Total)
     }
 }
 

@@ -8,19 +8,14 @@ use anyhow::Result;
 use clap::ValueEnum;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::Keep;
-use nvme_deep::session::settings::Events;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::{Events, Mode, Settings};
 use nvme_deep::units::parse_duration;
 
 use super::buffer::ring_bytes;
 use super::examples;
 use super::exec::ExecArgs;
-use super::session::Checked;
-use super::session::SessionArgs;
-use super::session::SessionOptions;
-use super::stack::StackAtArg;
-use super::stack::share;
+use super::session::{Checked, SessionArgs, SessionOptions};
+use super::stack::{StackAtArg, share};
 use super::value::size;
 use super::who::WhoArgs;
 
@@ -209,10 +204,7 @@ impl SessionOptions for RecordArgs {
 impl RecordArgs {
     /// The part of the run that is kept in memory, with `--ring`.
     pub fn keep(&self) -> Option<Keep> {
-        self.ring.map(|time| Keep {
-            time,
-            bytes: self.max_size.unwrap_or(RING_BYTES),
-        })
+        self.ring.map(|time| Keep { time, bytes: self.max_size.unwrap_or(RING_BYTES) })
     }
 
     /// Whether a file of this size ends the run.

@@ -6,8 +6,7 @@ use std::time::Duration;
 use nvme_deep::report::idle::times;
 use nvme_deep::units::parse_duration;
 
-use super::value::count;
-use super::value::interval;
+use super::value::{count, interval};
 
 /// When to report.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
@@ -59,15 +58,8 @@ mod tests {
 
     #[test]
     fn without_delta_the_final_report_is_one_of_count() {
-        let mut schedule = Schedule {
-            interval: Some(S),
-            count: Some(3),
-            ..Schedule::default()
-        };
-        assert_eq!(
-            [0, 1, 2].map(|n| schedule.due(n, 0)),
-            [Some(S), Some(2 * S), None]
-        );
+        let mut schedule = Schedule { interval: Some(S), count: Some(3), ..Schedule::default() };
+        assert_eq!([0, 1, 2].map(|n| schedule.due(n, 0)), [Some(S), Some(2 * S), None]);
         schedule.delta = true;
         assert_eq!([2, 3].map(|n| schedule.due(n, 0)), [Some(3 * S), None]);
         assert_eq!(schedule.due(2, 5), Some(8 * S));
@@ -76,12 +68,8 @@ mod tests {
 
     #[test]
     fn the_shorter_of_duration_and_count_ends_the_run() {
-        let schedule = |count, duration| Schedule {
-            interval: Some(S),
-            count,
-            duration,
-            delta: false,
-        };
+        let schedule =
+            |count, duration| Schedule { interval: Some(S), count, duration, delta: false };
         assert_eq!(schedule(Some(3), Some(2 * S)).end(), Some(2 * S));
         assert_eq!(schedule(Some(3), Some(5 * S)).end(), Some(3 * S));
         assert_eq!(schedule(None, Some(5 * S)).end(), Some(5 * S));

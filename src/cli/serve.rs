@@ -1,31 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `serve`.
 
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use clap::builder::PathBufValueParser;
-use clap::builder::TypedValueParser;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use nvme_deep::model::group::By;
-use nvme_deep::session::settings::Also;
-use nvme_deep::session::settings::Histograms;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::{Also, Histograms, Mode, Settings};
 
 use super::by::by_with_full;
 use super::examples;
-use super::session::Checked;
-use super::session::SessionArgs;
-use super::session::SessionOptions;
-use super::stages::StagesArg;
-use super::stages::set_or_total;
-use super::value::interval;
-use super::value::number;
+use super::session::{Checked, SessionArgs, SessionOptions};
+use super::stages::{StagesArg, set_or_total};
+use super::value::{interval, number};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -118,10 +108,7 @@ impl SessionOptions for ServeArgs {
             return Err(by_with_full());
         }
         let histograms = match self.by {
-            None => Histograms {
-                also: Also::CountErrors,
-                ..Histograms::default()
-            },
+            None => Histograms { also: Also::CountErrors, ..Histograms::default() },
             Some(by) => Histograms {
                 by: vec![match by {
                     ServeByArg::Cgroup => By::Cgroup,

@@ -6,9 +6,7 @@ use std::ops::Deref;
 use anyhow::Result;
 use nvme_deep::model::filter::Filter;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::Who;
+use nvme_deep::session::settings::{Mode, Settings, Who};
 
 use super::attach::AttachArgs;
 use super::filter::FilterArgs;
@@ -45,12 +43,7 @@ impl SessionArgs {
     }
 
     fn with(&self, filter: Filter, mode: Mode, stage_set: StageSet) -> Result<Settings> {
-        let settings = Settings {
-            stage_set,
-            filter,
-            mode,
-            attaching: self.attach.attaching(),
-        };
+        let settings = Settings { stage_set, filter, mode, attaching: self.attach.attaching() };
         if stage_set == StageSet::Full && settings.who() != Who::Nobody {
             return Err(usage(
                 "cgroups of commands and submitters are not observed with --stages=full: use \
@@ -80,10 +73,7 @@ pub trait SessionOptions: Sized {
     /// Those of the settings.
     fn checked(self) -> Result<Checked<Self>> {
         let settings = self.settings()?;
-        Ok(Checked {
-            settings,
-            options: self,
-        })
+        Ok(Checked { settings, options: self })
     }
 }
 

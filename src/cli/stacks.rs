@@ -8,23 +8,16 @@ use anyhow::Result;
 use clap::ValueEnum;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::stacks::Weight;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::StackSample;
+use nvme_deep::session::settings::{Mode, Settings, StackSample};
 use nvme_deep::units::parse_duration;
 
 use super::examples;
 use super::exec::ExecArgs;
 use super::from::FromArgs;
 use super::outcome::OutcomeArgs;
-use super::output::JSON;
-use super::output::JSON_LONG;
-use super::output::refuse_two_on_stdout;
-use super::session::Checked;
-use super::session::SessionArgs;
-use super::session::SessionOptions;
-use super::stack::StackAtArg;
-use super::stack::share;
+use super::output::{JSON, JSON_LONG, refuse_two_on_stdout};
+use super::session::{Checked, SessionArgs, SessionOptions};
+use super::stack::{StackAtArg, share};
 use super::value::number;
 
 const EXAMPLES: &str = "\

@@ -5,19 +5,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::session::settings::Also;
-use nvme_deep::session::settings::Histograms;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::{Also, Histograms, Mode, Settings};
 use nvme_deep::units::parse_duration;
 
 use super::by::KeysArg;
 use super::examples;
 use super::from::FromArgs;
 use super::output::ColorArg;
-use super::session::Checked;
-use super::session::SessionArgs;
-use super::session::SessionOptions;
+use super::session::{Checked, SessionArgs, SessionOptions};
 use super::stages::StagesArg;
 use super::value::interval;
 
@@ -92,8 +87,7 @@ impl SessionOptions for TopArgs {
             ..Histograms::default()
         };
         let stages = self.stages.map_or(StageSet::Basic, StagesArg::set);
-        self.session
-            .settings_of(&self.from, Mode::Histograms(histograms), stages)
+        self.session.settings_of(&self.from, Mode::Histograms(histograms), stages)
     }
 }
 

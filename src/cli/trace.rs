@@ -6,29 +6,20 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use nvme_deep::session::settings::Events;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::{Events, Mode, Settings};
 use nvme_deep::units::parse_duration;
 
 use super::buffer::BufferArgs;
-use super::examples;
 use super::exec::ExecArgs;
 use super::from::FromArgs;
 use super::outcome::OutcomeArgs;
-use super::output::JSON;
-use super::output::JSON_LONG;
-use super::output::is_stdout;
-use super::session::Checked;
-use super::session::SessionArgs;
-use super::session::SessionOptions;
-use super::stack::StackAtArg;
-use super::stack::share;
-use super::stages::StagesArg;
-use super::stages::set_or_total;
-use super::usage;
+use super::output::{JSON, JSON_LONG, is_stdout};
+use super::session::{Checked, SessionArgs, SessionOptions};
+use super::stack::{StackAtArg, share};
+use super::stages::{StagesArg, set_or_total};
 use super::value::count;
 use super::who::WhoArgs;
+use super::{examples, usage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -165,8 +156,7 @@ impl SessionOptions for TraceArgs {
             ring_bytes: self.buffer.bytes,
         };
         let stages = set_or_total(self.stages);
-        self.session
-            .settings_of(&self.from, Mode::Events(events), stages)
+        self.session.settings_of(&self.from, Mode::Events(events), stages)
     }
 }
 
@@ -184,13 +174,10 @@ mod tests {
     use nvme_deep::session::settings::StackSample;
 
     use super::*;
-    use crate::cli::Args;
-    use crate::cli::Command;
+    use crate::cli::{Args, Command};
 
     fn settings(words: &str) -> Result<Settings> {
-        let words = ["nvme-deep", "trace"]
-            .into_iter()
-            .chain(words.split_whitespace());
+        let words = ["nvme-deep", "trace"].into_iter().chain(words.split_whitespace());
         match Args::try_parse_from(words)?.command {
             Command::Trace(args) => args.settings(),
             other => panic!("{other:?}"),

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words of the command line before clap reads them.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use nvme_deep::model::untrusted::is_shown;
-use nvme_deep::model::untrusted::printable;
+use nvme_deep::model::untrusted::{is_shown, printable};
 
 /// Options whose value is optional, and a word. Clap takes such a value after `=` only, because an
 /// INTERVAL may follow the option.
@@ -61,20 +59,11 @@ mod tests {
             ("latency --stages fine 1", "latency --stages=fine 1"),
             ("latency --stages 1 3", "latency --stages 1 3"),
             ("latency --stages .5", "latency --stages .5"),
-            (
-                "trace --kstack complete -n 1",
-                "trace --kstack=complete -n 1",
-            ),
-            (
-                "trace --kstack --stages fine",
-                "trace --kstack --stages=fine",
-            ),
+            ("trace --kstack complete -n 1", "trace --kstack=complete -n 1"),
+            ("trace --kstack --stages fine", "trace --kstack --stages=fine"),
             ("latency --stages=fine", "latency --stages=fine"),
             ("latency --from a --stages", "latency --from a --stages"),
-            (
-                "latency --exec -- perf --stages fine",
-                "latency --exec -- perf --stages fine",
-            ),
+            ("latency --exec -- perf --stages fine", "latency --exec -- perf --stages fine"),
         ] {
             assert_eq!(text(typed), read);
         }

@@ -5,8 +5,7 @@
 use std::collections::HashSet;
 
 use nvme_deep::machine::System;
-use nvme_deep::machine::cgroup_paths::CgroupPaths;
-use nvme_deep::machine::cgroup_paths::Pseudonyms;
+use nvme_deep::machine::cgroup_paths::{CgroupPaths, Pseudonyms};
 use nvme_deep::model::event::Event;
 use nvme_deep::recording::CgroupInfo;
 

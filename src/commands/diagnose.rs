@@ -2,52 +2,33 @@
 //! The `diagnose` command: observes this machine for a while, or reads a recording, and applies the
 //! rules.
 
-use std::io::BufWriter;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
 use nvme_deep::machine::overview::Identity;
 use nvme_deep::model::logs::ControllerLogs;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::RunInfo;
-use nvme_deep::render::diagnosis::DiagnosisView;
-use nvme_deep::render::diagnosis::Origin;
+use nvme_deep::render::diagnosis::{DiagnosisView, Origin};
 use nvme_deep::render::theme::Theme;
-use nvme_deep::report::diagnosis::Collector;
-use nvme_deep::report::diagnosis::Diagnosis;
-use nvme_deep::report::diagnosis::Expectation;
-use nvme_deep::report::diagnosis::Facts;
-use nvme_deep::report::diagnosis::Outcome;
-use nvme_deep::report::diagnosis::STUCK_NS;
-use nvme_deep::report::diagnosis::Stuck;
-use nvme_deep::report::diagnosis::Usual;
-use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::diagnosis::{
+    Collector, Diagnosis, Expectation, Facts, Outcome, STUCK_NS, Stuck, Usual, diagnose,
+};
 use nvme_deep::report::inflight::AgeLimit;
 use nvme_deep::session::settings::Settings;
 
 use crate::cli::diagnose::DiagnoseOptions;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::End;
-use crate::commands::drive::Feed;
-use crate::commands::drive::Form;
-use crate::commands::drive::Input;
-use crate::commands::drive::Item;
-use crate::commands::drive::Live;
-use crate::commands::drive::drive;
-use crate::commands::drive::open_all;
-use crate::commands::drive::read;
 use crate::commands::drive::replay::Replay;
-use crate::commands::drive::say_own_share;
-use crate::commands::eprint_note;
-use crate::commands::inflight::access::Access;
-use crate::commands::inflight::access::Scope;
-use crate::commands::say_ledger;
+use crate::commands::drive::{
+    Consumer, End, Feed, Form, Input, Item, Live, drive, open_all, read, say_own_share,
+};
+use crate::commands::inflight::access::{Access, Scope};
 use crate::commands::standard::stdout;
 use crate::commands::start::Preflight;
+use crate::commands::{eprint_note, say_ledger};
 use crate::exit::Failure;
 
 /// Collects the facts of a run.
@@ -124,18 +105,12 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
 
 fn show(options: &DiagnoseOptions, origin: Origin<'_>, facts: &Facts) -> Result<Diagnosis> {
     let diagnosis = diagnose(facts);
-    let view = DiagnosisView {
-        facts,
-        origin,
-        diagnosis: &diagnosis,
-    };
+    let view = DiagnosisView { facts, origin, diagnosis: &diagnosis };
     let mut out = BufWriter::new(stdout());
     if options.json {
         view.json(&mut out)?;
     } else {
-        let theme = Theme {
-            color: options.color(),
-        };
+        let theme = Theme { color: options.color() };
         view.text(theme, options.session.is_verbose(), &mut out)?;
     }
     out.flush()?;
@@ -166,10 +141,8 @@ fn verdict(options: &DiagnoseOptions, diagnosis: &Diagnosis) -> Result<()> {
 /// queues there are none, and a message says so.
 fn stuck(settings: &Settings) -> Vec<Stuck> {
     let system = System::at("/");
-    let scope = Scope {
-        filter: &settings.filter,
-        age: AgeLimit::Time(Duration::from_nanos(STUCK_NS)),
-    };
+    let scope =
+        Scope { filter: &settings.filter, age: AgeLimit::Time(Duration::from_nanos(STUCK_NS)) };
     let access = Access::open(settings.attaching.btf.as_deref(), &system);
     let found =
         access.and_then(|mut access| access.look(&system.controllers(), scope, &mut || Ok(None)));
@@ -190,8 +163,7 @@ fn logs(settings: &Settings) -> Vec<ControllerLogs> {
     let wanted = all.filter(|c| settings.filter.has_ctrl(c.instance));
     let read = wanted.filter_map(|controller| {
         let logs = system.logs(&controller);
-        logs.inspect_err(|why| eprint_note(&format!("log pages: {why}")))
-            .ok()
+        logs.inspect_err(|why| eprint_note(&format!("log pages: {why}"))).ok()
     });
     read.collect()
 }
@@ -266,11 +238,7 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
     // basic stages suffice for some rules
     settings.stage_set = StageSet::Total;
     let replays = open_all(&options.from.files, &settings, &require)?;
-    let form = Form {
-        json: options.json,
-        color: options.color(),
-        ledger_apart: false,
-    };
+    let form = Form { json: options.json, color: options.color(), ledger_apart: false };
     drive(Input::recordings(replays, form, true), &mut |start| {
         let replay = start.recording.context("a recording")?;
         replay.warn_partial();
@@ -291,16 +259,9 @@ fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     intake.0.machine(ready.system.info(options.log));
     intake.0.selected_by(&settings.filter.text());
     intake.0.observed(StageSet::Full);
-    let live = Observed {
-        identity: ready.system.identity(),
-        logs: options.log.then(|| logs(settings)),
-    };
-    let mut consumer = Some(Diagnosing {
-        options,
-        expectation,
-        intake,
-        live: Some(live),
-    });
+    let live =
+        Observed { identity: ready.system.identity(), logs: options.log.then(|| logs(settings)) };
+    let mut consumer = Some(Diagnosing { options, expectation, intake, live: Some(live) });
     let input = Input::live(Live::new(ready, settings, Some(options.duration())));
     drive(input, &mut |_| consumer.take().context("one run"))
 }

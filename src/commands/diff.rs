@@ -1,36 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `diff` command: reads the recordings of both sides, and compares them.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::io::BufWriter;
-use std::io::Write;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::render::diff::DiffJson;
-use nvme_deep::render::diff::DiffText;
-use nvme_deep::render::diff::Subject;
+use nvme_deep::render::diff::{DiffJson, DiffText, Subject};
 use nvme_deep::render::theme::Theme;
-use nvme_deep::report::diff::Both;
-use nvme_deep::report::diff::Counted;
-use nvme_deep::report::diff::Counter;
-use nvme_deep::report::diff::Diff;
-use nvme_deep::report::diff::Origin;
-use nvme_deep::report::diff::Side;
-use nvme_deep::report::diff::compare;
+use nvme_deep::report::diff::{Both, Counted, Counter, Diff, Origin, Side, compare};
 use nvme_deep::session::settings::Settings;
 
 use crate::cli::diff::DiffArgs;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::Feed;
-use crate::commands::drive::Item;
-use crate::commands::drive::open_all;
-use crate::commands::drive::read;
 use crate::commands::drive::replay::Replay;
+use crate::commands::drive::{Consumer, Feed, Item, open_all, read};
 use crate::commands::eprint_note;
 use crate::commands::standard::stdout;
 use crate::exit::Failure;
@@ -49,12 +35,7 @@ fn open(paths: &[PathBuf], ctrls: BTreeSet<u32>) -> Result<Vec<Replay>> {
 fn common_stages(replays: Both<&[Replay]>) -> StageSet {
     let all = replays.a.iter().chain(replays.b);
     let sets: Vec<StageSet> = all.map(|r| r.info().stage_set).collect();
-    let order = [
-        StageSet::Total,
-        StageSet::Basic,
-        StageSet::Fine,
-        StageSet::Full,
-    ];
+    let order = [StageSet::Total, StageSet::Basic, StageSet::Fine, StageSet::Full];
     let least = order.into_iter().find(|set| sets.contains(set));
     least.unwrap_or_default()
 }
@@ -99,11 +80,7 @@ fn count(replay: &mut Replay, stages: StageSet, ctrls: &Ctrls) -> Result<(Counte
     replay.show_progress();
     let end = read(replay, &mut counting)?;
     let (covers, accuracy) = (end.covers, end.ledger.accuracy());
-    let Counting {
-        counter,
-        mut controllers,
-        commands,
-    } = counting;
+    let Counting { counter, mut controllers, commands } = counting;
     if counter.is_crowded() {
         let text = format!(
             "{} has too many kinds of commands (controller, namespace, opcode, size): choose \
@@ -136,9 +113,7 @@ fn read_side(
     stages: StageSet,
     ctrls: &Ctrls,
 ) -> Result<(Side, Vec<Origin>)> {
-    let read = replays
-        .iter_mut()
-        .map(|replay| count(replay, stages, ctrls));
+    let read = replays.iter_mut().map(|replay| count(replay, stages, ctrls));
     let read: Vec<(Counted, Origin)> = read.collect::<Result<_>>()?;
     let (recordings, origins) = read.into_iter().unzip();
     Ok((Side { recordings }, origins))
@@ -190,29 +165,16 @@ pub fn run(options: &DiffArgs) -> Result<()> {
     let (side_a, origins_a) = read_side(&mut a, stages, &own)?;
     let (side_b, origins_b) = read_side(&mut b, stages, &other)?;
     let diff = compare(&side_a, &side_b, options.min_change, is_paired);
-    let origins = Both {
-        a: origins_a.as_slice(),
-        b: origins_b.as_slice(),
-    };
+    let origins = Both { a: origins_a.as_slice(), b: origins_b.as_slice() };
     check_common(&diff, origins)?;
-    let subject = Subject {
-        stage_set: stages,
-        origins,
-        least: options.min_change,
-    };
+    let subject = Subject { stage_set: stages, origins, least: options.min_change };
     let mut out = BufWriter::new(stdout());
     if options.json {
         DiffJson { subject }.write(&diff, &mut out)?;
     } else {
-        let theme = Theme {
-            color: options.color(),
-        };
+        let theme = Theme { color: options.color() };
         let detail = options.verbose;
-        let text = DiffText {
-            subject,
-            theme,
-            detail,
-        };
+        let text = DiffText { subject, theme, detail };
         text.write(&diff, &mut out)?;
     }
     out.flush()?;
@@ -222,15 +184,9 @@ pub fn run(options: &DiffArgs) -> Result<()> {
 
 /// An error if a recording is damaged or has no end.
 fn ended(a: &[Replay], b: &[Replay]) -> Result<()> {
-    let mut damaged: Vec<_> = a
-        .iter()
-        .chain(b)
-        .filter_map(|r| r.check_complete().err())
-        .collect();
+    let mut damaged: Vec<_> = a.iter().chain(b).filter_map(|r| r.check_complete().err()).collect();
     let last = damaged.pop();
-    damaged
-        .iter()
-        .for_each(|error| eprint_note(&error.to_string()));
+    damaged.iter().for_each(|error| eprint_note(&error.to_string()));
     last.map_or(Ok(()), Err)
 }
 
@@ -239,10 +195,7 @@ fn verdict(options: &DiffArgs, diff: &Diff) -> Result<()> {
     let (kind, why) = match diff.changed_rows() {
         _ if !options.check => return Ok(()),
         0 if diff.comparisons > 0 => return Ok(()),
-        0 => (
-            Kind::Run,
-            "too few commands for any comparison (--check): record longer".into(),
-        ),
+        0 => (Kind::Run, "too few commands for any comparison (--check): record longer".into()),
         1 => (Kind::Check, "1 row changed (--check)".into()),
         n => (Kind::Check, format!("{n} rows changed (--check)")),
     };

@@ -5,26 +5,19 @@
 mod man;
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fmt::Write as _;
-use std::fs;
 use std::io::Write as _;
 use std::path::Path;
+use std::{env, fs};
 
-use anyhow::Context;
-use anyhow::Result;
-use clap::Command;
-use clap::CommandFactory;
-use clap_complete::Generator;
-use clap_complete::Shell;
-use clap_complete::generate;
+use anyhow::{Context, Result};
+use clap::{Command, CommandFactory};
+use clap_complete::{Generator, Shell, generate};
 use jiff::Timestamp;
 use nvme_deep::error::Kind;
 
 use self::man::write_pages;
-use super::outfile::OutFile;
-use super::outfile::Refusal;
-use super::outfile::Rules;
+use super::outfile::{OutFile, Refusal, Rules};
 use crate::cli::Args;
 use crate::cli::dist::DistArgs;
 use crate::cli::output::is_stdout;
@@ -63,12 +56,7 @@ pub fn run(args: &DistArgs) -> Result<()> {
 
 /// Writes a file that everybody may read. A package manager replaces what is there.
 fn write(path: &Path, text: &[u8]) -> Result<()> {
-    let rules = Rules {
-        force: true,
-        mode: 0o644,
-        sync: false,
-        ..Rules::default()
-    };
+    let rules = Rules { force: true, mode: 0o644, sync: false, ..Rules::default() };
     let (out, mut file) = OutFile::create(path, &rules)?;
     let written = file.write_all(text);
     written.map_err(|error| out.failed(error))?;
@@ -103,10 +91,7 @@ fn hidden(program: &Command) -> BTreeSet<String> {
     let options = program.get_subcommands().flat_map(Command::get_arguments);
     let options = options.filter(|o| o.is_hide_set());
     let longs = options.filter_map(|o| Some(format!("--{}", o.get_long()?)));
-    names
-        .map(|c| c.get_name().to_owned())
-        .chain(longs)
-        .collect()
+    names.map(|c| c.get_name().to_owned()).chain(longs).collect()
 }
 
 /// The subcommands that `--help` lists.

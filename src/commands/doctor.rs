@@ -1,34 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `doctor` command: inspect the machine, plan the hooks, report. Attaches nothing.
 
-use std::io::BufWriter;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Result;
 use nvme_deep::error::Error;
-use nvme_deep::machine::System;
 use nvme_deep::machine::kernel::Look;
-use nvme_deep::machine::may_read_module_btf;
-use nvme_deep::machine::missing_capabilities;
+use nvme_deep::machine::{System, may_read_module_btf, missing_capabilities};
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::probe::plan::Policy;
 use nvme_deep::render::doctor;
 use nvme_deep::render::theme::Theme;
-use nvme_deep::report::doctor::DoctorReport;
-use nvme_deep::report::doctor::MemoryLine;
-use nvme_deep::report::finding::Finding;
-use nvme_deep::report::finding::Severity;
-use nvme_deep::session::Layout;
-use nvme_deep::session::cpus_of;
-use nvme_deep::session::kernel_facts;
-use nvme_deep::session::settings::Events;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::session::settings::Outcome;
-use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::StackSample;
-use nvme_deep::session::take_over_log;
+use nvme_deep::report::doctor::{DoctorReport, MemoryLine};
+use nvme_deep::report::finding::{Finding, Severity};
+use nvme_deep::session::settings::{Events, Mode, Outcome, Settings, StackSample};
+use nvme_deep::session::{Layout, cpus_of, kernel_facts, take_over_log};
 
 use crate::cli::TRACING;
 use crate::cli::doctor::DoctorArgs;
@@ -40,10 +28,7 @@ fn memory(system: &System) -> Result<Vec<MemoryLine>> {
     let controllers = system.controllers();
     let cpus = cpus_of(system)?;
     let stack = StackSample::every(StackAt::Submit);
-    let with_stacks = Events {
-        stack: Some(stack),
-        ..Events::default()
-    };
+    let with_stacks = Events { stack: Some(stack), ..Events::default() };
     let of = |mode: Mode| mode.with(StageSet::Total);
     let runs = [
         ("latency", Settings::of(StageSet::Total)),
@@ -66,14 +51,7 @@ fn memory(system: &System) -> Result<Vec<MemoryLine>> {
 /// # Errors
 /// If a BTF file can't be used, or the writer fails.
 pub fn run(args: &DoctorArgs) -> Result<()> {
-    let DoctorArgs {
-        json,
-        identify,
-        attach,
-        btf,
-        color: when,
-        verbose,
-    } = args;
+    let DoctorArgs { json, identify, attach, btf, color: when, verbose } = args;
     take_over_log(None);
     let system = System::at("/");
     let mut report = DoctorReport::of(&system, *identify);
@@ -82,14 +60,9 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
     let file = btf.as_deref().map(Path::new);
     let facts = kernel_facts(&system, file, may_use_module_btf, Look::Full);
     let (facts, types) = facts.map_err(Error::Btf)?;
-    let remark = types
-        .remark
-        .map(|r| Finding::new("btf-file", Severity::Note, r));
+    let remark = types.remark.map(|r| Finding::new("btf-file", Severity::Note, r));
     report.findings.extend(remark);
-    let policy = Policy {
-        only: attach.method(),
-        ..Policy::default()
-    };
+    let policy = Policy { only: attach.method(), ..Policy::default() };
     let inflight = Access::find(file, &system).err();
     let inflight = inflight.map(|error| format!("{error:#}"));
     report.plan(facts, &policy, TRACING, inflight);
@@ -98,9 +71,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
     if *json {
         doctor::json(&report, &mut out)?;
     } else {
-        let theme = Theme {
-            color: when.on_stdout(false),
-        };
+        let theme = Theme { color: when.on_stdout(false) };
         doctor::text(&report, *verbose, theme, &mut out)?;
     }
     out.flush()?;

@@ -7,43 +7,27 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Error;
-use anyhow::Result;
-use nvme_deep::export::Entry;
-use nvme_deep::export::Sink;
+use anyhow::{Error, Result};
 use nvme_deep::export::csv::Csv;
 use nvme_deep::export::hlog::Hlog;
 use nvme_deep::export::ndjson::Ndjson;
 #[cfg(feature = "parquet")]
 use nvme_deep::export::parquet::Parquet;
-use nvme_deep::export::perfetto::Begins;
-use nvme_deep::export::perfetto::Perfetto;
+use nvme_deep::export::perfetto::{Begins, Perfetto};
+use nvme_deep::export::{Entry, Sink};
 use nvme_deep::machine::cgroup_paths::Pseudonyms;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::model::ledger::EventClass;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::Shown;
+use nvme_deep::model::ledger::{Accuracy, EventClass, Ledger, Shown};
 use nvme_deep::model::origin::Cgroups;
 use nvme_deep::model::span::Span;
-use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::model::untrusted::printable;
+use nvme_deep::model::untrusted::{Untrusted, printable};
 use nvme_deep::units::size_text;
 
-use crate::cli::export::ExportOptions;
-use crate::cli::export::FormatArg;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::Feed;
-use crate::commands::drive::Item;
-use crate::commands::drive::Names;
-use crate::commands::drive::again;
-use crate::commands::drive::open_all;
+use crate::cli::export::{ExportOptions, FormatArg};
 use crate::commands::drive::replay::Replay;
-use crate::commands::drive::scan;
-use crate::commands::eprint_note;
-use crate::commands::outfile::OutFile;
-use crate::commands::outfile::Rules;
-use crate::commands::say_ledger;
+use crate::commands::drive::{Consumer, Feed, Item, Names, again, open_all, scan};
+use crate::commands::outfile::{OutFile, Rules};
+use crate::commands::{eprint_note, say_ledger};
 
 /// What was exported.
 #[derive(Default)]
@@ -105,16 +89,8 @@ impl Copy<'_> {
         let redacted = self.options.redact.then(|| event.redacted());
         let event = redacted.as_ref().unwrap_or(event);
         let (disk, set, cgroups) = names.of_event(event);
-        let cgroups = self
-            .redacted
-            .as_ref()
-            .map_or(cgroups, |(_, cgroups)| cgroups);
-        let taken = self.sink.event(&Entry {
-            event,
-            disk,
-            set,
-            cgroups,
-        })?;
+        let cgroups = self.redacted.as_ref().map_or(cgroups, |(_, cgroups)| cgroups);
+        let taken = self.sink.event(&Entry { event, disk, set, cgroups })?;
         self.shown.add(EventClass::of(&event.what));
         match (taken, Span::of(event)) {
             (false, _) => self.counts.left_out += 1,
@@ -260,14 +236,7 @@ pub fn add(
 
 /// Reports what was written.
 fn close(options: &ExportOptions, name: &str, counts: &Counts, bytes: Option<u64>) {
-    let Counts {
-        commands,
-        events,
-        left_out,
-        unselected,
-        exact,
-        incomplete,
-    } = counts;
+    let Counts { commands, events, left_out, unselected, exact, incomplete } = counts;
     let mut text = format!("{name}: {commands} commands");
     if *events > 0 {
         text += &format!(", {events} other events");

@@ -9,23 +9,14 @@ use std::os::unix::fs::FileExt;
 use nvme_deep::StageSet;
 use nvme_deep::error::Result;
 use nvme_deep::model::counters::Counters;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::run::RunTimes;
-use nvme_deep::model::run::Scan;
-use nvme_deep::model::run::StackSum;
+use nvme_deep::model::event::{Event, StackId};
+use nvme_deep::model::run::{RunTimes, Scan, StackSum};
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::transport::Transports;
 use nvme_deep::probe::facts::KernelFacts;
-use nvme_deep::probe::plan::AttachPlan;
-use nvme_deep::probe::plan::Policy;
-use nvme_deep::probe::plan::plan;
-use nvme_deep::session::EventRing;
-use nvme_deep::session::LiveEvents;
-use nvme_deep::source::EventStream;
-use nvme_deep::source::Read;
-use nvme_deep::source::Source;
-use nvme_deep::source::complete_until_ns;
+use nvme_deep::probe::plan::{AttachPlan, Policy, plan};
+use nvme_deep::session::{EventRing, LiveEvents};
+use nvme_deep::source::{EventStream, Read, Source, complete_until_ns};
 use serde_json::Value;
 
 use crate::testing::ring::RING;
@@ -111,10 +102,7 @@ impl Source for VecSource {
     }
 
     fn scan(&self) -> Result<Scan> {
-        Ok(Scan {
-            in_flight: self.unfinished.len() as u64,
-            ending: 0,
-        })
+        Ok(Scan { in_flight: self.unfinished.len() as u64, ending: 0 })
     }
 
     fn unfinished(&self, _: u64) -> Result<Vec<Event>> {

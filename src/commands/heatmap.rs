@@ -5,38 +5,21 @@ use std::mem::replace;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nvme_deep::error::Kind;
-use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::model::untrusted::file_name;
-use nvme_deep::render::heatmap::Caption;
-use nvme_deep::render::heatmap::SIZE;
-use nvme_deep::render::heatmap::draw;
-use nvme_deep::render::heatmap::title;
+use nvme_deep::model::untrusted::{Untrusted, file_name};
+use nvme_deep::render::heatmap::{Caption, SIZE, draw, title};
 use nvme_deep::render::pattern::forgotten;
 use nvme_deep::render::picture::Canvas;
-use nvme_deep::report::heatmap::HeatMap;
-use nvme_deep::report::heatmap::Plot;
-use nvme_deep::report::heatmap::Quantity;
-use nvme_deep::report::submissions::Submissions;
-use nvme_deep::report::submissions::TaskKind;
+use nvme_deep::report::heatmap::{HeatMap, Plot, Quantity};
+use nvme_deep::report::submissions::{Submissions, TaskKind};
 
 use crate::cli::heatmap::HeatmapOptions;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::End;
-use crate::commands::drive::Feed;
-use crate::commands::drive::Form;
-use crate::commands::drive::Input;
-use crate::commands::drive::Item;
-use crate::commands::drive::Live;
-use crate::commands::drive::drive;
 use crate::commands::drive::replay::Replay;
-use crate::commands::drive::submissions_of;
-use crate::commands::eprint_note;
+use crate::commands::drive::{Consumer, End, Feed, Form, Input, Item, Live, drive, submissions_of};
 use crate::commands::picture::Picture;
-use crate::commands::say_ledger;
 use crate::commands::start::Preflight;
+use crate::commands::{eprint_note, say_ledger};
 use crate::exit::Failure;
 
 /// Paints the events of a run.
@@ -51,9 +34,7 @@ struct HeatmapConsumer<'o> {
 
 impl HeatmapConsumer<'_> {
     fn submit(&mut self, now_ns: u64) {
-        let Self {
-            plot, submissions, ..
-        } = self;
+        let Self { plot, submissions, .. } = self;
         if let Some(submissions) = submissions {
             while let Some((submitted, depth)) = submissions.next(now_ns) {
                 plot.submission(&submitted, depth);
@@ -107,11 +88,7 @@ impl Consumer for HeatmapConsumer<'_> {
         if map.cells.is_empty() {
             return Ok(Err(nothing(options, left_out, end.unmatched)));
         }
-        let caption = Caption {
-            subject: subject(options),
-            quantity: options.quantity(),
-            left_out,
-        };
+        let caption = Caption { subject: subject(options), quantity: options.quantity(), left_out };
         let name = title(&options.quantity());
         let mut what = format!("{} commands", map.commands());
         if left_out > 0 {
@@ -157,12 +134,7 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     drive(input, &mut |start| {
         let mut submissions = None;
         if options.quantity() == Quantity::Depth {
-            submissions = Some(submissions_of(
-                start,
-                settings,
-                TaskKind::Caller,
-                "--y depth",
-            )?);
+            submissions = Some(submissions_of(start, settings, TaskKind::Caller, "--y depth")?);
         }
         start.recording.into_iter().for_each(Replay::warn_partial);
         let mut plot = Plot::new(options.quantity(), 0);
@@ -185,9 +157,7 @@ fn check_disks(options: &HeatmapOptions, disks: &[String]) -> Result<()> {
     }
     let which = disks.join(", ");
     if options.from.is_empty() {
-        eprint_note(&format!(
-            "the picture mixes the LBAs of {which}: choose one by --disk"
-        ));
+        eprint_note(&format!("the picture mixes the LBAs of {which}: choose one by --disk"));
         return Ok(());
     }
     let text = format!(
@@ -219,8 +189,5 @@ fn nothing(options: &HeatmapOptions, left_out: u64, unmatched: Option<String>) -
         }
         _ => "",
     };
-    Failure::error(
-        Kind::Run,
-        format!("there is nothing to draw: {why}{help}; no file was written"),
-    )
+    Failure::error(Kind::Run, format!("there is nothing to draw: {why}{help}; no file was written"))
 }

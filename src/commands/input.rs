@@ -2,14 +2,12 @@
 //! The files that the user names to be read.
 
 use std::fs;
-use std::fs::File;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use anyhow::Error;
-use anyhow::Result;
+use anyhow::{Error, Result};
 use nvme_deep::error::Kind;
 use nvme_deep::model::untrusted::printable;
 
@@ -63,10 +61,7 @@ pub fn read_text(path: &Path) -> Result<String> {
     let read = file.take(MAX_TEXT + 1).read_to_end(&mut bytes);
     read.map_err(|error| unreadable(path, &error.to_string()))?;
     if bytes.len() as u64 > MAX_TEXT {
-        return Err(unreadable(
-            path,
-            "it is larger than 1 GiB: give a part of it",
-        ));
+        return Err(unreadable(path, "it is larger than 1 GiB: give a part of it"));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `latency` command: attaches, and reports until stopped.
 
-use std::io::BufWriter;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::mem::take;
 use std::time::Duration;
 
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Result, bail};
 use nvme_deep::machine::System;
 use nvme_deep::model::command_class::BlockSizes;
 use nvme_deep::model::controller::ControllerInfo;
@@ -20,40 +18,23 @@ use nvme_deep::render::ReportSink;
 use nvme_deep::render::json::JsonView;
 use nvme_deep::render::text::TextView;
 use nvme_deep::render::theme::Theme;
-use nvme_deep::render::trace::Clock;
-use nvme_deep::render::trace::Context;
-use nvme_deep::render::trace::EventSink;
-use nvme_deep::render::trace::TraceJson;
+use nvme_deep::render::trace::{Clock, Context, EventSink, TraceJson};
 use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::report::groups::Groups;
-use nvme_deep::report::idle::Idle;
-use nvme_deep::report::idle::times;
-use nvme_deep::report::latency::Report;
-use nvme_deep::report::latency::rows;
+use nvme_deep::report::idle::{Idle, times};
+use nvme_deep::report::latency::{Report, rows};
 use nvme_deep::report::recount::Recount;
 use nvme_deep::session::settings::Settings;
 use nvme_deep::source::Source;
 
 use crate::cli::latency::LatencyOptions;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::End;
-use crate::commands::drive::Feed;
-use crate::commands::drive::Form;
-use crate::commands::drive::Input;
-use crate::commands::drive::Item;
-use crate::commands::drive::Live;
-use crate::commands::drive::Moment;
-use crate::commands::drive::Reader;
-use crate::commands::drive::Start;
-use crate::commands::drive::Turn;
-use crate::commands::drive::drive;
-use crate::commands::drive::ledger_of;
-use crate::commands::drive::open_all;
-use crate::commands::drive::replay::Replay;
-use crate::commands::drive::replay::count;
+use crate::commands::drive::replay::{Replay, count};
+use crate::commands::drive::{
+    Consumer, End, Feed, Form, Input, Item, Live, Moment, Reader, Start, Turn, drive, ledger_of,
+    open_all,
+};
 use crate::commands::eprint_note;
-use crate::commands::standard::Stdout;
-use crate::commands::standard::stdout;
+use crate::commands::standard::{Stdout, stdout};
 use crate::commands::start::Preflight;
 
 /// The reports of a run.
@@ -73,14 +54,10 @@ struct Reports<'o> {
 impl<'o> Reports<'o> {
     fn new(options: &'o LatencyOptions) -> Self {
         let sink: Box<dyn ReportSink> = if options.json {
-            Box::new(JsonView {
-                buckets: options.hist,
-            })
+            Box::new(JsonView { buckets: options.hist })
         } else {
             Box::new(TextView {
-                theme: Theme {
-                    color: options.color(),
-                },
+                theme: Theme { color: options.color() },
                 hist: options.hist,
                 detail: options.session.is_verbose(),
                 top: usize::try_from(options.group.top).unwrap_or(usize::MAX),
@@ -296,8 +273,7 @@ impl<'o> Counting<'o> {
             return Ok(());
         }
         let ledger = ledger.clone().when_shown(later);
-        self.reports
-            .up_to(at, &recorded.now, &ledger, &mut self.out)
+        self.reports.up_to(at, &recorded.now, &ledger, &mut self.out)
     }
 
     fn command(&mut self, event: &Event, feed: &mut Feed<'_>) -> Result<()> {
@@ -308,11 +284,7 @@ impl<'o> Counting<'o> {
             return Ok(());
         };
         let (disk, set) = feed.names.of_command(event.what.id());
-        let cx = Context {
-            disk,
-            set,
-            ..Context::default()
-        };
+        let cx = Context { disk, set, ..Context::default() };
         sink.event(event, &cx);
         if sink.is_full() {
             sink.take(|lines| self.out.write_all(lines))?;
@@ -390,9 +362,7 @@ impl Consumer for Counting<'_> {
         let ledger = with_span(end.ledger, reports.options.settings.stage_set);
         reports.last((end.took, end.covers), &recorded.now, ledger, out)?;
         let left_out = reports.idle.text();
-        left_out
-            .iter()
-            .for_each(|text| eprint_note(&format!("{}: {text}", recorded.path)));
+        left_out.iter().for_each(|text| eprint_note(&format!("{}: {text}", recorded.path)));
         Ok(Ok(()))
     }
 }
@@ -426,11 +396,7 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
         })
     } else {
         let replays = open_all(&options.from.files, settings, &Replay::require_pairs)?;
-        let form = Form {
-            json: options.json,
-            color: options.color(),
-            ledger_apart: false,
-        };
+        let form = Form { json: options.json, color: options.color(), ledger_apart: false };
         Input::recordings(replays, form, options.schedule.interval.is_none())
     };
     drive(input, &mut |start| Ok(Counting::new(options, start)))
@@ -443,12 +409,10 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::cli::Args;
-    use crate::cli::Command;
     use crate::cli::session::SessionOptions;
+    use crate::cli::{Args, Command};
     use crate::commands::fixture::VecSource;
-    use crate::testing::snapshot::READS;
-    use crate::testing::snapshot::cell;
+    use crate::testing::snapshot::{READS, cell};
 
     /// A snapshot with this many reads.
     fn snapshot(reads: u64) -> Snapshot {
@@ -461,9 +425,7 @@ mod tests {
 
     /// Numbers of reads in two interim reports and the final one.
     fn counts(words: &str) -> Vec<u64> {
-        let words = ["nvme-deep", "latency", "--json"]
-            .into_iter()
-            .chain(words.split(' '));
+        let words = ["nvme-deep", "latency", "--json"].into_iter().chain(words.split(' '));
         let Command::Latency(args) = Args::try_parse_from(words).unwrap().command else {
             panic!("not latency");
         };
@@ -480,9 +442,7 @@ mod tests {
         reports.last((at, at), &now, ledger, &mut out).unwrap();
         let lines = std::str::from_utf8(&out).unwrap().lines();
         let reports = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
-        reports
-            .map(|r| r["rows"][0]["count"].as_u64().unwrap())
-            .collect()
+        reports.map(|r| r["rows"][0]["count"].as_u64().unwrap()).collect()
     }
 
     #[test]

@@ -32,8 +32,7 @@ mod symbols;
 pub mod top;
 pub mod trace;
 
-use std::io::Write;
-use std::io::stderr;
+use std::io::{Write, stderr};
 
 use anyhow::Result;
 use nvme_deep::model::ledger::Ledger;

@@ -3,15 +3,9 @@
 
 use std::fs::File;
 use std::io;
-use std::io::ErrorKind;
-use std::io::Seek;
-use std::io::SeekFrom;
-use std::io::Write;
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 
-use rustix::event::PollFd;
-use rustix::event::PollFlags;
-use rustix::event::Timespec;
-use rustix::event::poll;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// The destination of lines.
 #[derive(Debug)]
@@ -95,12 +89,10 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::io::pipe;
     use std::os::fd::OwnedFd;
-    use std::thread;
-    use std::time::Duration;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
+    use std::{fs, thread};
 
     /// Looks until the reader, which was closed, has gone. Another test may be starting a process: that has the
     /// reader, too, until it executes its program.

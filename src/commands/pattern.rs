@@ -1,48 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `pattern` command: sequential or random, sizes, distances, depth, in the order of submission.
 
-use std::io::BufWriter;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::ledger::Ledger;
-use nvme_deep::render::pattern::PatternReport;
-use nvme_deep::render::pattern::draw;
-use nvme_deep::render::pattern::json;
-use nvme_deep::render::pattern::size;
-use nvme_deep::render::pattern::text;
+use nvme_deep::render::pattern::{PatternReport, draw, json, size, text};
 use nvme_deep::render::theme::Theme;
-use nvme_deep::report::idle::Idle;
-use nvme_deep::report::idle::times;
-use nvme_deep::report::pattern::Disk;
-use nvme_deep::report::pattern::Past;
-use nvme_deep::report::pattern::Patterns;
+use nvme_deep::report::idle::{Idle, times};
+use nvme_deep::report::pattern::{Disk, Past, Patterns};
 use nvme_deep::report::submissions::Submissions;
 
 use crate::cli::pattern::PatternOptions;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::End;
-use crate::commands::drive::Feed;
-use crate::commands::drive::Form;
-use crate::commands::drive::Input;
-use crate::commands::drive::Item;
-use crate::commands::drive::Live;
-use crate::commands::drive::Moment;
-use crate::commands::drive::Names;
-use crate::commands::drive::Start;
-use crate::commands::drive::Turn;
-use crate::commands::drive::drive;
-use crate::commands::drive::open_all;
 use crate::commands::drive::replay::Replay;
-use crate::commands::drive::submissions_of;
-use crate::commands::eprint_note;
+use crate::commands::drive::{
+    Consumer, End, Feed, Form, Input, Item, Live, Moment, Names, Start, Turn, drive, open_all,
+    submissions_of,
+};
 use crate::commands::picture::Picture;
-use crate::commands::say_ledger;
 use crate::commands::standard::stdout;
 use crate::commands::start::Preflight;
+use crate::commands::{eprint_note, say_ledger};
 use crate::exit::Failure;
 
 /// Sums the submissions of a run up, and writes reports.
@@ -63,10 +44,7 @@ struct Reporter<'o> {
 }
 
 fn disk_of(names: &mut Names, id: &CommandId) -> Disk {
-    Disk {
-        lba_bytes: names.lba_bytes(id),
-        name: names.of_command(Some(id)).0.to_owned(),
-    }
+    Disk { lba_bytes: names.lba_bytes(id), name: names.of_command(Some(id)).0.to_owned() }
 }
 
 impl<'o> Reporter<'o> {
@@ -95,8 +73,7 @@ impl<'o> Reporter<'o> {
         while let Some((submitted, depth)) = self.submissions.next(now_ns) {
             let at = Duration::from_nanos(submitted.at_ns.saturating_sub(self.begin_ns));
             self.up_to(at)?;
-            self.patterns
-                .add(&submitted, depth, || disk_of(names, &submitted.id));
+            self.patterns.add(&submitted, depth, || disk_of(names, &submitted.id));
         }
         Ok(())
     }
@@ -141,11 +118,7 @@ impl<'o> Reporter<'o> {
     }
 
     fn interim(&mut self, at: Duration, ledger: Ledger) -> Result<()> {
-        let begin = if self.options.schedule.delta {
-            self.past.0
-        } else {
-            Duration::ZERO
-        };
+        let begin = if self.options.schedule.delta { self.past.0 } else { Duration::ZERO };
         let report = self.summary(at, at.saturating_sub(begin), &self.past.1, ledger);
         self.reports += 1;
         if self.options.schedule.delta {
@@ -166,9 +139,7 @@ fn write(options: &PatternOptions, report: &PatternReport) -> Result<()> {
     if options.json {
         json(report, &mut out)?;
     } else {
-        let theme = Theme {
-            color: options.color(),
-        };
+        let theme = Theme { color: options.color() };
         let detail = options.session.is_verbose();
         text(report, theme, (options.hist, detail), &mut out)?;
     }
@@ -236,14 +207,10 @@ impl Consumer for Reporter<'_> {
 /// Opens the recordings.
 fn open(options: &PatternOptions) -> Result<Vec<Replay>> {
     let by_submission = options.settings.filter.needs_submission();
-    open_all(
-        &options.from.files,
-        &options.settings,
-        &|replay| match by_submission {
-            true => replay.require_pairs(),
-            false => Ok(()),
-        },
-    )
+    open_all(&options.from.files, &options.settings, &|replay| match by_submission {
+        true => replay.require_pairs(),
+        false => Ok(()),
+    })
 }
 
 /// Runs the command to its end.
@@ -256,11 +223,7 @@ pub fn run(options: &PatternOptions) -> Result<()> {
         let ready = Preflight::check(settings)?;
         Input::live(Live::new(ready, settings, options.schedule.end()))
     } else {
-        let form = Form {
-            json: options.json,
-            color: options.color(),
-            ledger_apart: false,
-        };
+        let form = Form { json: options.json, color: options.color(), ledger_apart: false };
         Input::recordings(open(options)?, form, options.schedule.interval.is_none())
     };
     let picture = options.picture_file();

@@ -6,16 +6,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use nvme_deep::render::picture::Canvas;
-use nvme_deep::render::picture::Png;
-use nvme_deep::render::picture::Svg;
+use nvme_deep::render::picture::{Canvas, Png, Svg};
 use nvme_deep::units::size_text;
 
-use crate::cli::heatmap::PictureFile;
-use crate::cli::heatmap::PictureFormat;
+use crate::cli::heatmap::{PictureFile, PictureFormat};
 use crate::commands::eprint_note;
-use crate::commands::outfile::OutFile;
-use crate::commands::outfile::Rules;
+use crate::commands::outfile::{OutFile, Rules};
 
 /// A picture that will be written. Without [`Picture::write`] there is no file.
 pub struct Picture {
@@ -38,11 +34,7 @@ impl Picture {
             ..Rules::default()
         };
         let (out, file) = OutFile::create(&settings.path, &rules)?;
-        Ok(Self {
-            out,
-            file,
-            settings: settings.clone(),
-        })
+        Ok(Self { out, file, settings: settings.clone() })
     }
 
     /// Whether stdout gets it.

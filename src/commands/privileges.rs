@@ -4,15 +4,11 @@
 
 use std::io;
 
-use anyhow::Context;
-use anyhow::Result;
-use rustix::thread::CapabilitySet;
-use rustix::thread::CapabilitySets;
-use rustix::thread::capabilities;
-use rustix::thread::clear_ambient_capability_set;
-use rustix::thread::remove_capability_from_bounding_set;
-use rustix::thread::set_capabilities;
-use rustix::thread::set_no_new_privs;
+use anyhow::{Context, Result};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
 
 /// Work that may need a capability.
 pub struct Need<'a> {
@@ -41,11 +37,7 @@ pub fn forbid_new() -> Result<()> {
 
 fn set(effective: CapabilitySet, permitted: CapabilitySet) -> io::Result<()> {
     let inheritable = CapabilitySet::empty();
-    let sets = CapabilitySets {
-        effective,
-        permitted,
-        inheritable,
-    };
+    let sets = CapabilitySets { effective, permitted, inheritable };
     Ok(set_capabilities(None, sets)?)
 }
 
@@ -98,9 +90,7 @@ pub fn drop_unneeded(needs: &mut [Need<'_>]) -> Result<String> {
 
 /// As in capabilities(7).
 fn name(capability: CapabilitySet) -> String {
-    let names = capability
-        .iter_names()
-        .map(|(name, _)| format!("CAP_{name}"));
+    let names = capability.iter_names().map(|(name, _)| format!("CAP_{name}"));
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -119,28 +109,17 @@ mod tests {
     fn nothing_stays_if_nothing_is_needed() {
         let (said, left) = alone(|| {
             let mut works = || Ok(true);
-            let mut needs = [Need {
-                any_of: &FOR_BPF,
-                why: "maps",
-                works: &mut works,
-            }];
+            let mut needs = [Need { any_of: &FOR_BPF, why: "maps", works: &mut works }];
             let said = drop_unneeded(&mut needs).unwrap();
             (said, capabilities(None).unwrap())
         });
-        assert!(
-            said.ends_with("dropped") || said.ends_with("to drop"),
-            "{said}"
-        );
+        assert!(said.ends_with("dropped") || said.ends_with("to drop"), "{said}");
         assert!(left.effective.is_empty() && left.permitted.is_empty());
     }
 
     #[test]
     fn the_weakest_capability_that_suffices_stays() {
-        if !capabilities(None)
-            .unwrap()
-            .permitted
-            .contains(CapabilitySet::SYS_ADMIN)
-        {
+        if !capabilities(None).unwrap().permitted.contains(CapabilitySet::SYS_ADMIN) {
             return;
         }
         let (said, left) = alone(|| {
@@ -152,16 +131,8 @@ mod tests {
             };
             let mut file = || Ok(has(CapabilitySet::DAC_OVERRIDE));
             let said = drop_unneeded(&mut [
-                Need {
-                    any_of: &FOR_BPF,
-                    why: "maps",
-                    works: &mut bpf,
-                },
-                Need {
-                    any_of: &FOR_FILES,
-                    why: "the file",
-                    works: &mut file,
-                },
+                Need { any_of: &FOR_BPF, why: "maps", works: &mut bpf },
+                Need { any_of: &FOR_FILES, why: "the file", works: &mut file },
             ]);
             assert_eq!(tries.get(), 3);
             (said.unwrap(), capabilities(None).unwrap())

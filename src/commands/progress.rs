@@ -2,15 +2,10 @@
 //! Progress of work that takes more than a second: one line on stderr, if it is a terminal, which is
 //! erased at the end.
 
-use std::env;
-use std::io::IsTerminal;
-use std::io::Write;
-use std::io::stderr;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::channel;
-use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::io::{IsTerminal, Write, stderr};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use super::privileges;
 
@@ -43,11 +38,7 @@ struct Line {
 
 impl Line {
     fn new(what: String) -> Self {
-        Self {
-            what,
-            due: AFTER,
-            shown: false,
-        }
+        Self { what, due: AFTER, shown: false }
     }
 
     /// The line at this time since the start, if it is due.
@@ -63,11 +54,7 @@ impl Line {
 
     /// What erases the line.
     fn erased(&mut self) -> &'static str {
-        if std::mem::take(&mut self.shown) {
-            ERASE
-        } else {
-            ""
-        }
+        if std::mem::take(&mut self.shown) { ERASE } else { "" }
     }
 }
 
@@ -81,19 +68,14 @@ pub struct Progress {
 impl Progress {
     /// The progress of reading `path`. `None` without a terminal.
     pub fn reading(path: &str) -> Option<Self> {
-        has_terminal().then(|| Self {
-            begin: Instant::now(),
-            line: Line::new(format!("reading {path}")),
-        })
+        has_terminal()
+            .then(|| Self { begin: Instant::now(), line: Line::new(format!("reading {path}")) })
     }
 
     /// `done` of `all` is done.
     pub fn step(&mut self, done: u64, all: u64) {
         let now = self.begin.elapsed();
-        self.line
-            .at(now, done, all)
-            .into_iter()
-            .for_each(|text| write(&text));
+        self.line.at(now, done, all).into_iter().for_each(|text| write(&text));
     }
 }
 

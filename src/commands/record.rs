@@ -1,37 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `record` command: every command to a file.
 
-use std::io::IsTerminal;
-use std::io::Write;
-use std::io::stderr;
+use std::io::{IsTerminal, Write, stderr};
 use std::time::Duration;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nvme_deep::abi::PairRecord;
 use nvme_deep::machine::System;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::units::size_text;
 
-use crate::cli::record::RecordOptions;
-use crate::cli::record::Trigger;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::End;
-use crate::commands::drive::Feed;
-use crate::commands::drive::Input;
-use crate::commands::drive::Item;
-use crate::commands::drive::Live;
-use crate::commands::drive::Moment;
-use crate::commands::drive::Reader;
-use crate::commands::drive::Turn;
-use crate::commands::drive::drive;
-use crate::commands::drive::say_own_share;
-use crate::commands::eprint_note;
-use crate::commands::recording::FileSettings;
-use crate::commands::recording::RecordingFile;
-use crate::commands::say_ledger;
+use crate::cli::record::{RecordOptions, Trigger};
+use crate::commands::drive::{
+    Consumer, End, Feed, Input, Item, Live, Moment, Reader, Turn, drive, say_own_share,
+};
+use crate::commands::recording::{FileSettings, RecordingFile};
 use crate::commands::start::Preflight;
 use crate::commands::symbols::LiveStacks;
+use crate::commands::{eprint_note, say_ledger};
 
 /// Puts the items of a run into the file.
 struct Writer<'o> {
@@ -72,9 +58,9 @@ fn fires(trigger: Trigger, what: &EventKind) -> Option<String> {
 #[inline(never)]
 fn may_fire(triggers: &[Trigger], record: &PairRecord<'_>) -> bool {
     triggers.iter().any(|trigger| match *trigger {
-        Trigger::Slow(least) => record
-            .latency_ns()
-            .is_some_and(|ns| Duration::from_nanos(ns) >= least),
+        Trigger::Slow(least) => {
+            record.latency_ns().is_some_and(|ns| Duration::from_nanos(ns) >= least)
+        }
         Trigger::Error => record.status().is_some_and(|status| status != 0),
         Trigger::Timeout | Trigger::Reset => false,
     })
@@ -100,10 +86,7 @@ impl<'o> Writer<'o> {
     fn is_done(&mut self, now: Duration) -> bool {
         let options = self.options;
         if self.end.is_none() && !self.fired.is_empty() {
-            eprint_note(&format!(
-                "{}; recording {:?} more",
-                self.fired, options.after
-            ));
+            eprint_note(&format!("{}; recording {:?} more", self.fired, options.after));
             self.file.dump();
             self.end = Some(now + options.after);
         }
@@ -152,12 +135,7 @@ impl Consumer for Writer<'_> {
 
     /// Ends the file, and reports what is in it.
     fn finish(self, end: End<'_>) -> Result<Result<()>> {
-        let Self {
-            file,
-            options,
-            progress,
-            ..
-        } = self;
+        let Self { file, options, progress, .. } = self;
         // erases its line
         drop(progress);
         let (name, ledger, at) = (file.name(), end.ledger, end.took);
@@ -242,9 +220,7 @@ pub fn run(options: &RecordOptions) -> Result<()> {
     let mut file = Some(create(options, &ready.system)?);
     let input = Input::live(Live {
         exec: &options.exec.program,
-        reader: Reader::File {
-            compress: !options.no_compress,
-        },
+        reader: Reader::File { compress: !options.no_compress },
         stacks,
         ..Live::new(ready, settings, options.duration)
     });

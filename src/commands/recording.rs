@@ -3,45 +3,31 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::abi::PairRecord;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
-use nvme_deep::machine::clock::SharedClocks;
-use nvme_deep::machine::clock::monotonic_ns;
+use nvme_deep::machine::clock::{SharedClocks, monotonic_ns};
 use nvme_deep::model::activity::Activity;
 use nvme_deep::model::clock::ClockReading;
 use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::StackId;
+use nvme_deep::model::event::{Event, StackId};
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::machine::MachineInfo;
 use nvme_deep::model::stack::Frame;
-use nvme_deep::model::target::HostController;
-use nvme_deep::model::target::TargetInfo;
+use nvme_deep::model::target::{HostController, TargetInfo};
 use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::recording::ClockOffset;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Keep;
-use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::Recorder;
-use nvme_deep::recording::RunInfo;
-use nvme_deep::recording::StackInfo;
-use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::Who;
+use nvme_deep::recording::{ClockOffset, Content, Keep, LedgerInfo, Recorder, RunInfo, StackInfo};
+use nvme_deep::session::settings::{Settings, Who};
 use serde::Serialize;
 
-use crate::commands::cgroup_log::CGROUPS_OF_BLOCK;
-use crate::commands::cgroup_log::CgroupLog;
+use crate::commands::cgroup_log::{CGROUPS_OF_BLOCK, CgroupLog};
 use crate::commands::drive::Item;
 use crate::commands::eprint_note;
-use crate::commands::outfile::OutFile;
-use crate::commands::outfile::Refusal;
-use crate::commands::outfile::Rules;
+use crate::commands::outfile::{OutFile, Refusal, Rules};
 use crate::exit::Failure;
 
 /// Settings of the file.
@@ -115,9 +101,7 @@ fn info(
         stack: stack.map(|stack| stack.at),
         sample_period: stack.map_or(1, |stack| stack.period),
         filter: settings.filter.text().into(),
-        slow_ns: outcome
-            .slow
-            .map(|slow| u64::try_from(slow.as_nanos()).unwrap_or(u64::MAX)),
+        slow_ns: outcome.slow.map(|slow| u64::try_from(slow.as_nanos()).unwrap_or(u64::MAX)),
         errors: outcome.errors,
         count,
         sq: events.map(|events| events.sq),
@@ -212,13 +196,11 @@ impl RecordingFile {
     /// file is removed.
     pub fn begin(&mut self) {
         self.info.begin_ns = self.clocks.as_ref().map_or(0, |_| monotonic_ns());
-        self.recorder
-            .block(Content::Run, self.info.begin_ns, &self.info);
+        self.recorder.block(Content::Run, self.info.begin_ns, &self.info);
         self.clock_readings();
         let all = self.cgroups.as_mut().map(CgroupLog::all);
         for some in all.unwrap_or_default().chunks(CGROUPS_OF_BLOCK) {
-            self.recorder
-                .block(Content::Cgroups, self.info.begin_ns, &some);
+            self.recorder.block(Content::Cgroups, self.info.begin_ns, &some);
         }
     }
 
@@ -285,8 +267,7 @@ impl RecordingFile {
 
     /// Sets the controllers of a target, of the whole recording.
     pub fn target_controllers(&mut self, controllers: &[HostController]) {
-        self.recorder
-            .block(Content::HostControllers, monotonic_ns(), &controllers);
+        self.recorder.block(Content::HostControllers, monotonic_ns(), &controllers);
     }
 
     /// Adds a stack, before the first event with it.
@@ -294,8 +275,7 @@ impl RecordingFile {
         let number = StackId(self.stacks.len() as u64 + 1);
         self.stacks.insert(id, number);
         let stacks = [StackInfo::new(number, frames)];
-        self.recorder
-            .block(Content::Stacks, monotonic_ns(), &stacks);
+        self.recorder.block(Content::Stacks, monotonic_ns(), &stacks);
     }
 
     /// Adds the controllers, as they are from here on.
@@ -307,8 +287,7 @@ impl RecordingFile {
                 controller.nqn = None;
             }
         }
-        self.recorder
-            .block(Content::Controllers, monotonic_ns(), &all);
+        self.recorder.block(Content::Controllers, monotonic_ns(), &all);
     }
 
     /// Sets the offset of the wall clock from here on.
@@ -322,8 +301,7 @@ impl RecordingFile {
 
     /// Adds what the machine did besides the commands up to here.
     pub fn activity(&mut self, activity: &Activity) {
-        self.recorder
-            .block(Content::Activity, activity.at_ns, activity);
+        self.recorder.block(Content::Activity, activity.at_ns, activity);
     }
 
     /// Adds the settings of the machine and its controllers.
@@ -332,15 +310,13 @@ impl RecordingFile {
         if self.info.redacted {
             machine.redact();
         }
-        self.recorder
-            .block(Content::Machine, monotonic_ns(), &machine);
+        self.recorder.block(Content::Machine, monotonic_ns(), &machine);
     }
 
     /// Adds readings of the clocks, once a second.
     pub fn clock_readings(&mut self) {
         let due = self.clocks.as_mut().and_then(SharedClocks::read_if_due);
-        due.into_iter()
-            .for_each(|readings| self.readings(&readings));
+        due.into_iter().for_each(|readings| self.readings(&readings));
     }
 
     fn readings(&mut self, readings: &[ClockReading]) {
@@ -348,8 +324,7 @@ impl RecordingFile {
             // they would tie recordings of one boot together
             return;
         }
-        self.recorder
-            .block(Content::Readings, monotonic_ns(), &readings);
+        self.recorder.block(Content::Readings, monotonic_ns(), &readings);
     }
 
     /// Adds the ledger up to here, and writes what waits.

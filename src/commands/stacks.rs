@@ -3,49 +3,32 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::BufWriter;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::StackId;
+use nvme_deep::model::event::{EventKind, StackId};
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::run::StackSum;
-use nvme_deep::model::stack::Frame;
-use nvme_deep::model::stack::Stack;
-use nvme_deep::model::stack::StackAt;
+use nvme_deep::model::stack::{Frame, Stack, StackAt};
 use nvme_deep::render::flamegraph::svg;
 use nvme_deep::render::json;
 use nvme_deep::render::stacks::StacksView;
 use nvme_deep::render::theme::Theme;
-use nvme_deep::report::stacks::StackRow;
-use nvme_deep::report::stacks::StackSums;
-use nvme_deep::report::stacks::Weight;
+use nvme_deep::report::stacks::{StackRow, StackSums, Weight};
 use nvme_deep::source::Source;
 use nvme_deep::symbols::Symbolizer;
 
 use crate::cli::stacks::StacksOptions;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::End;
-use crate::commands::drive::Feed;
-use crate::commands::drive::Form;
-use crate::commands::drive::Input;
-use crate::commands::drive::Item;
-use crate::commands::drive::Live;
-use crate::commands::drive::Moment;
-use crate::commands::drive::Turn;
-use crate::commands::drive::drive;
-use crate::commands::drive::open_all;
 use crate::commands::drive::replay::Replay;
-use crate::commands::eprint_note;
-use crate::commands::outfile::OutFile;
-use crate::commands::outfile::Rules;
-use crate::commands::say_ledger;
+use crate::commands::drive::{
+    Consumer, End, Feed, Form, Input, Item, Live, Moment, Turn, drive, open_all,
+};
+use crate::commands::outfile::{OutFile, Rules};
 use crate::commands::standard::stdout;
-use crate::commands::start::Preflight;
-use crate::commands::start::symbolizer;
+use crate::commands::start::{Preflight, symbolizer};
+use crate::commands::{eprint_note, say_ledger};
 use crate::exit::Failure;
 
 /// Upper bound of the time to read the kernel's symbols on a slow machine.
@@ -57,11 +40,7 @@ type Drawing = (OutFile, File);
 /// Creates the file of the flame graph before anything is attached: the run must not fail at its end
 /// because the file can't be written.
 fn create(options: &StacksOptions) -> Result<Option<Drawing>> {
-    let rules = Rules {
-        force: options.force,
-        inputs: &options.from.files,
-        ..Rules::default()
-    };
+    let rules = Rules { force: options.force, inputs: &options.from.files, ..Rules::default() };
     let path = options.svg.as_deref();
     path.map(|path| OutFile::create(path, &rules)).transpose()
 }
@@ -205,12 +184,7 @@ impl Consumer for ByStack<'_> {
 impl ByStack<'_> {
     /// Writes the output.
     fn write(self, rows: &[StackRow], end: &End<'_>) -> Result<()> {
-        let Self {
-            options,
-            at,
-            drawing,
-            ..
-        } = self;
+        let Self { options, at, drawing, .. } = self;
         let by = options.weight();
         let detail = options.session.is_verbose();
         let has_stdout = drawing.as_ref().is_some_and(|(out, _)| out.is_stdout());
@@ -224,15 +198,8 @@ impl ByStack<'_> {
             return Ok(());
         }
         let mut out = BufWriter::new(stdout());
-        let theme = Theme {
-            color: options.color(),
-        };
-        let view = StacksView {
-            theme,
-            at,
-            by,
-            top: options.top,
-        };
+        let theme = Theme { color: options.color() };
+        let view = StacksView { theme, at, by, top: options.top };
         if options.json {
             view.json(rows, &mut out)?;
             json::end(&end.ledger, end.took, &mut out)?;
@@ -272,11 +239,7 @@ pub fn run(options: &StacksOptions) -> Result<()> {
     } else {
         let replays = open_all(&options.from.files, settings, &Replay::require_pairs)?;
         drawing = create(options)?;
-        let form = Form {
-            json: options.json,
-            color: options.color(),
-            ledger_apart: true,
-        };
+        let form = Form { json: options.json, color: options.color(), ledger_apart: true };
         Input::recordings(replays, form, true)
     };
     drive(input, &mut |start| {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! stdout and its locale. An error of stdout is one sentence, which names it.
 
-use std::env;
-use std::io;
-use std::io::StdoutLock;
-use std::io::Write;
+use std::io::{StdoutLock, Write};
+use std::{env, io};
 
 /// Whether the locale has characters other than ASCII.
 pub fn has_unicode() -> bool {

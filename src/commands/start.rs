@@ -2,33 +2,22 @@
 //! Start of every command that traces: inspect the machine, reject what is not possible, attach,
 //! announce.
 
-use std::io::Write;
-use std::io::stderr;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::Sender;
-use std::sync::mpsc::channel;
+use std::io::{Write, stderr};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::Result;
-use nvme_deep::error::Error;
-use nvme_deep::error::Kind;
-use nvme_deep::machine::System;
-use nvme_deep::machine::missing_capabilities;
+use nvme_deep::error::{Error, Kind};
 use nvme_deep::machine::sysfs::Controller;
+use nvme_deep::machine::{System, missing_capabilities};
 use nvme_deep::model::filter::Filter;
 use nvme_deep::model::point::Point;
 use nvme_deep::probe::catalog::CATALOG;
-use nvme_deep::probe::plan::AttachPlan;
-use nvme_deep::probe::plan::PointPlan;
-use nvme_deep::session::Layout;
-use nvme_deep::session::Session;
-use nvme_deep::session::attach;
-use nvme_deep::session::cpus_of;
+use nvme_deep::probe::plan::{AttachPlan, PointPlan};
 use nvme_deep::session::settings::Settings;
-use nvme_deep::session::take_over_log;
+use nvme_deep::session::{Layout, Session, attach, cpus_of, take_over_log};
 use nvme_deep::symbols::Symbolizer;
 
-use super::drive::turns::Wake;
-use super::drive::turns::stop_signals;
+use super::drive::turns::{Wake, stop_signals};
 use super::eprint_note;
 use super::progress::during;
 use crate::exit::Failure;
@@ -56,26 +45,16 @@ pub fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> 
         }
     }
     let chosen = |c: &&Controller| filter.has_ctrl(c.instance);
-    let all: Vec<_> = controllers
-        .iter()
-        .filter(chosen)
-        .flat_map(|c| &c.namespaces)
-        .collect();
+    let all: Vec<_> = controllers.iter().filter(chosen).flat_map(|c| &c.namespaces).collect();
     for &wanted in &filter.nsids {
         // admin commands use 0 and the broadcast id
         let special = wanted == 0 || wanted == u32::MAX;
         if !special && !all.iter().any(|ns| ns.nsid == wanted) {
-            let have: Vec<String> = all
-                .iter()
-                .map(|ns| format!("{} ({})", ns.nsid, ns.name))
-                .collect();
+            let have: Vec<String> =
+                all.iter().map(|ns| format!("{} ({})", ns.nsid, ns.name)).collect();
             return no_device(format!(
                 "there is no namespace with id {wanted}: there {}",
-                if have.is_empty() {
-                    "are none".into()
-                } else {
-                    format!("is {}", have.join(", "))
-                }
+                if have.is_empty() { "are none".into() } else { format!("is {}", have.join(", ")) }
             ));
         }
     }
@@ -139,12 +118,7 @@ fn announce(settings: &Settings, until: &str, session: &Session, controllers: &[
         }
         for &number in &point.hooks {
             let hook = &CATALOG[number];
-            eprint_note(&format!(
-                "{}: {} {}",
-                point.name(),
-                hook.kind.name(),
-                hook.target.name()
-            ));
+            eprint_note(&format!("{}: {} {}", point.name(), hook.kind.name(), hook.target.name()));
         }
     }
 }
@@ -183,13 +157,7 @@ impl Preflight {
         let layout = Layout::new(settings, cpus_of(&system)?, &controllers);
         let (waker, stop) = channel();
         stop_signals(waker.clone())?;
-        Ok(Self {
-            stop,
-            waker,
-            system,
-            controllers,
-            layout,
-        })
+        Ok(Self { stop, waker, system, controllers, layout })
     }
 
     /// Attaches and announces it. `until` ends the announcement. `irq_entry` is for stacks, see
@@ -204,14 +172,10 @@ impl Preflight {
         irq_entry: Option<(u64, u64)>,
     ) -> Result<Session> {
         let (system, controllers) = (&self.system, &self.controllers);
-        let session = attach(
-            system,
-            settings,
-            &self.layout,
-            controllers,
-            irq_entry,
-            &mut |text| eprint_note(text),
-        )?;
+        let session =
+            attach(system, settings, &self.layout, controllers, irq_entry, &mut |text| {
+                eprint_note(text)
+            })?;
         announce(settings, until, &session, &self.controllers);
         Ok(session)
     }
@@ -245,17 +209,14 @@ pub fn require_status(settings: &Settings, can_read_status: bool) -> Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Args;
-    use crate::cli::Command;
+    use crate::cli::{Args, Command};
     use crate::exit::kind_of;
     use clap::Parser;
     use nvme_deep::machine::sysfs::Namespace;
     use nvme_deep::nvme::decode::CommandSet;
 
     fn check(words: &str) -> Result<()> {
-        let words = ["nvme-deep", "latency"]
-            .into_iter()
-            .chain(words.split_whitespace());
+        let words = ["nvme-deep", "latency"].into_iter().chain(words.split_whitespace());
         let Command::Latency(args) = Args::try_parse_from(words)?.command else {
             panic!("not latency");
         };

@@ -4,8 +4,7 @@
 use std::collections::HashSet;
 
 use nvme_deep::model::event::StackId;
-use nvme_deep::model::stack::Frame;
-use nvme_deep::model::stack::StackAt;
+use nvme_deep::model::stack::{Frame, StackAt};
 use nvme_deep::source::Source;
 use nvme_deep::symbols::Symbolizer;
 
@@ -21,11 +20,7 @@ pub struct LiveStacks {
 impl LiveStacks {
     /// Reads the symbol table, which takes seconds. To be called before anything is attached.
     pub fn new(at: StackAt) -> Self {
-        Self {
-            symbolizer: symbolizer(),
-            at,
-            known: HashSet::new(),
-        }
+        Self { symbolizer: symbolizer(), at, known: HashSet::new() }
     }
 
     /// See [`Symbolizer::irq_entry`].

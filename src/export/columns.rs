@@ -91,13 +91,7 @@ const fn column(
     meaning: &'static str,
     get: for<'r> fn(&'r Row<'_>) -> Cell<'r>,
 ) -> Column {
-    Column {
-        name,
-        kind,
-        group,
-        meaning,
-        get,
-    }
+    Column { name, kind, group, meaning, get }
 }
 
 fn number<'r>(n: Option<impl Into<u64>>) -> Cell<'r> {
@@ -106,20 +100,12 @@ fn number<'r>(n: Option<impl Into<u64>>) -> Cell<'r> {
 
 /// Text, of which the empty one means that there is none.
 const fn some(text: &str) -> Cell<'_> {
-    if text.is_empty() {
-        Cell::Empty
-    } else {
-        Cell::Text(text)
-    }
+    if text.is_empty() { Cell::Empty } else { Cell::Text(text) }
 }
 
 /// Text from outside, likewise.
 fn outside(text: &Untrusted) -> Cell<'_> {
-    if text.is_empty() {
-        Cell::Empty
-    } else {
-        Cell::Outside(text)
-    }
+    if text.is_empty() { Cell::Empty } else { Cell::Outside(text) }
 }
 
 fn path(path: Option<&Untrusted>) -> Cell<'_> {
@@ -160,9 +146,7 @@ fn latency_max<'r>(row: &Row<'_>) -> Cell<'r> {
 
 fn wall<'r>(row: &Row<'_>) -> Cell<'r> {
     let wall = |offset: i64| row.event.at_ns.wrapping_add_signed(offset).cast_signed();
-    row.run
-        .wall_ns
-        .map_or(Cell::Empty, |offset| Cell::Int(wall(offset)))
+    row.run.wall_ns.map_or(Cell::Empty, |offset| Cell::Int(wall(offset)))
 }
 
 fn since_begin<'r>(row: &Row<'_>) -> Cell<'r> {
@@ -175,14 +159,8 @@ fn status_name<'r>(row: &'r Row<'_>) -> Cell<'r> {
     maybe(status.and_then(|s| s.name_for(row.id.opcode)))
 }
 
-use Group::Command;
-use Group::Run;
-use Group::Stack;
-use Group::Time;
-use Type::Bool;
-use Type::Int64;
-use Type::Text;
-use Type::Uint64;
+use Group::{Command, Run, Stack, Time};
+use Type::{Bool, Int64, Text, Uint64};
 
 /// All columns, in their order. New ones are added at the end.
 #[rustfmt::skip]

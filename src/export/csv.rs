@@ -12,17 +12,11 @@ use std::io;
 use std::io::Write;
 use std::time::Duration;
 
-use csv::ErrorKind;
-use csv::Terminator;
-use csv::Writer;
-use csv::WriterBuilder;
+use csv::{ErrorKind, Terminator, Writer, WriterBuilder};
 
-use super::Entry;
-use super::Sink;
-use super::columns::COLUMNS;
-use super::columns::Cell;
-use super::row::Row;
-use super::row::Run;
+use super::columns::{COLUMNS, Cell};
+use super::row::{Row, Run};
+use super::{Entry, Sink};
 use crate::model::event::StackId;
 use crate::model::ledger::Ledger;
 use crate::model::stack::Frame;
@@ -43,9 +37,7 @@ impl<W: Write> Csv<W> {
     #[must_use]
     pub fn new(out: W) -> Self {
         Self {
-            out: WriterBuilder::new()
-                .terminator(Terminator::Any(b'\n'))
-                .from_writer(out),
+            out: WriterBuilder::new().terminator(Terminator::Any(b'\n')).from_writer(out),
             run: Run::default(),
             digits: String::new(),
             begun: false,
@@ -58,9 +50,7 @@ impl<W: Write> Csv<W> {
 fn is_marked(text: &str) -> bool {
     // the last four are the wide forms, which some programs accept
     text.starts_with('\'')
-        || text
-            .trim_start()
-            .starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
+        || text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
 }
 
 /// A text that no spreadsheet takes for a formula.
@@ -114,9 +104,7 @@ impl<W: Write> Sink for Csv<W> {
         self.run = Run::new(name, info);
         if !self.begun {
             self.begun = true;
-            self.out
-                .write_record(COLUMNS.iter().map(|c| c.name))
-                .map_err(io)?;
+            self.out.write_record(COLUMNS.iter().map(|c| c.name)).map_err(io)?;
         }
         Ok(())
     }

@@ -7,26 +7,22 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 use std::io;
 use std::io::Write;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
-use hdrhistogram::serialization::interval_log::IntervalLogWriterError;
-use hdrhistogram::serialization::interval_log::Tag;
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogWriterBuilder, IntervalLogWriterError, Tag,
+};
 
-use super::Entry;
-use super::Sink;
+use super::{Entry, Sink};
 use crate::model::command_class::BlockSizes;
 use crate::model::event::StackId;
-use crate::model::finished::Finished;
-use crate::model::finished::Intervals;
+use crate::model::finished::{Finished, Intervals};
 use crate::model::ledger::Ledger;
 use crate::model::row::RowKey;
 use crate::model::stack::Frame;
-use crate::model::stage::Run;
-use crate::model::stage::StageSet;
+use crate::model::stage::{Run, StageSet};
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::RunInfo;
@@ -69,9 +65,7 @@ fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Erro
 
 /// The tag of a histogram. It has neither commas nor blanks.
 fn tag((row, stage): &Key) -> String {
-    let RowKey {
-        ctrl, nsid, opcode, ..
-    } = row;
+    let RowKey { ctrl, nsid, opcode, .. } = row;
     let name = opcode.name_or_code();
     let queue = match opcode.queue {
         QueueKind::Io => "",
@@ -141,11 +135,12 @@ impl<W: Write> Hlog<W> {
             }
             let text = tag(key);
             let from = Duration::from_nanos(from);
-            log.write_histogram(histogram, from, self.interval, Tag::new(&text))
-                .map_err(|error| match error {
+            log.write_histogram(histogram, from, self.interval, Tag::new(&text)).map_err(
+                |error| match error {
                     IntervalLogWriterError::IoError(error) => error,
                     IntervalLogWriterError::SerializeError(error) => other(error),
-                })?;
+                },
+            )?;
             histogram.reset();
         }
         // one histogram may have half a megabyte, and kinds of commands come and go

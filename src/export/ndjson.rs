@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Entry;
-use super::Sink;
 use super::stacks::Stacks;
+use super::{Entry, Sink};
 use crate::model::event::StackId;
 use crate::model::ledger::Ledger;
 use crate::model::stack::Frame;
@@ -20,10 +19,7 @@ use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
 use crate::render::json;
 use crate::render::json::SCHEMA_VERSION;
-use crate::render::trace::Clock;
-use crate::render::trace::Context;
-use crate::render::trace::EventSink;
-use crate::render::trace::TraceJson;
+use crate::render::trace::{Clock, Context, EventSink, TraceJson};
 
 #[derive(Serialize)]
 struct RunLine<'a> {
@@ -79,20 +75,11 @@ impl<W: Write> Sink for Ndjson<W> {
         self.lines = TraceJson::new(Clock::Mono, stages);
         self.stacks = Stacks::default();
         self.has_submitters = info.submitters;
-        self.line(&RunLine {
-            r#type: "run",
-            schema_version: SCHEMA_VERSION,
-            recording: name,
-            info,
-        })
+        self.line(&RunLine { r#type: "run", schema_version: SCHEMA_VERSION, recording: name, info })
     }
 
     fn clock(&mut self, wall_ns: i64) -> io::Result<()> {
-        self.line(&ClockLine {
-            r#type: "clock",
-            schema_version: SCHEMA_VERSION,
-            wall_ns,
-        })
+        self.line(&ClockLine { r#type: "clock", schema_version: SCHEMA_VERSION, wall_ns })
     }
 
     fn stack(&mut self, id: StackId, frames: &[Frame]) -> io::Result<()> {

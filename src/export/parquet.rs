@@ -9,36 +9,21 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parquet::basic::Compression;
-use parquet::basic::Encoding;
-use parquet::basic::LogicalType;
-use parquet::basic::Repetition;
-use parquet::basic::Type as Physical;
-use parquet::basic::ZstdLevel;
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::ColumnPath;
-use parquet::schema::types::Type as SchemaType;
-use serde_json::Value;
-use serde_json::json;
-use serde_json::to_value;
+use parquet::schema::types::{ColumnPath, Type as SchemaType};
+use serde_json::{Value, json, to_value};
 
-use super::Entry;
-use super::Sink;
-use super::columns::COLUMNS;
-use super::columns::Cell;
-use super::columns::Column;
-use super::columns::Group;
-use super::columns::Type;
-use super::row::Row;
-use super::row::Run;
+use super::columns::{COLUMNS, Cell, Column, Group, Type};
+use super::row::{Row, Run};
+use super::{Entry, Sink};
 use crate::model::event::StackId;
-use crate::model::ledger::Accuracy;
-use crate::model::ledger::Ledger;
+use crate::model::ledger::{Accuracy, Ledger};
 use crate::model::stack::Frame;
 use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
@@ -182,9 +167,7 @@ fn schema() -> Result<SchemaType, ParquetError> {
             .map(Arc::new)
     };
     let fields = COLUMNS.iter().map(field).collect::<Result<_, _>>()?;
-    SchemaType::group_type_builder("command")
-        .with_fields(fields)
-        .build()
+    SchemaType::group_type_builder("command").with_fields(fields).build()
 }
 
 fn properties() -> WriterProperties {

@@ -126,11 +126,7 @@ pub struct KvmReader {
 impl KvmReader {
     /// A reader of the doorbell writes of this controller.
     pub fn of(bar: Doorbells) -> Self {
-        Self {
-            bar,
-            found: KvmTrace::default(),
-            vcpus: BTreeMap::new(),
-        }
+        Self { bar, found: KvmTrace::default(), vcpus: BTreeMap::new() }
     }
 
     /// Takes in a line.
@@ -159,10 +155,7 @@ impl KvmReader {
         match name {
             "exit" => {
                 self.found.incomplete += u64::from(vcpu.doorbell.is_some());
-                *vcpu = Outside {
-                    exit_ns: Some(ns),
-                    ..Outside::default()
-                };
+                *vcpu = Outside { exit_ns: Some(ns), ..Outside::default() };
             }
             "userspace_exit" => vcpu.in_user = true,
             "mmio" => match written(text.trim_start()) {
@@ -217,12 +210,8 @@ impl KvmTrace {
 mod tests {
     use super::*;
 
-    const BAR: Doorbells = Doorbells {
-        first: 0xfebd_4000,
-        last: 0xfebd_7fff,
-        stride: 0,
-        queues: None,
-    };
+    const BAR: Doorbells =
+        Doorbells { first: 0xfebd_4000, last: 0xfebd_7fff, stride: 0, queues: None };
 
     #[test]
     fn an_address_is_a_queue_and_its_side() {
@@ -239,10 +228,7 @@ mod tests {
         // the MSI-X table of QEMU
         let table = 0xfebd_6000;
         assert_eq!(BAR.at(table), Some((512, false)));
-        let two = Doorbells {
-            queues: Some(2),
-            ..BAR
-        };
+        let two = Doorbells { queues: Some(2), ..BAR };
         assert_eq!(two.at(table), None);
         assert_eq!(two.at(0xfebd_5014), Some((2, true)));
     }
@@ -273,11 +259,7 @@ mod tests {
             ("CPU:0 [EVENTS DROPPED]", 1),
         ] {
             let read = read(&[exit, write, lost, entry].join("\n"), BAR);
-            assert_eq!(
-                (read.lost, read.incomplete, read.other),
-                (n, 1, 0),
-                "{lost}"
-            );
+            assert_eq!((read.lost, read.incomplete, read.other), (n, 1, 0), "{lost}");
             assert!(read.doorbells.is_empty());
         }
     }
@@ -287,10 +269,7 @@ mod tests {
         assert_eq!(time("100.000001"), Some(100_000_001_000));
         assert_eq!(time("100.000000001"), Some(100_000_000_001));
         assert_eq!(time("100.0000000001"), None);
-        assert_eq!(
-            head("CPU 0/KVM-1234  [001] d..1.   7.5"),
-            Some((1234, 7_500_000_000))
-        );
+        assert_eq!(head("CPU 0/KVM-1234  [001] d..1.   7.5"), Some((1234, 7_500_000_000)));
         assert_eq!(
             head("CPU 0/KVM-1234  (   1200) [001] d..1.   7.5"),
             Some((1234, 7_500_000_000))

@@ -42,11 +42,7 @@ impl HostRows {
     /// Counts a finished command.
     pub fn add(&mut self, command: &HostCommand) {
         let id = command.id.as_ref();
-        let key = (
-            command.ctrl,
-            id.and_then(|id| id.nsid),
-            id.map(|id| id.opcode()),
-        );
+        let key = (command.ctrl, id.and_then(|id| id.nsid), id.map(|id| id.opcode()));
         let row = self.rows.entry(key).or_default();
         row.count += 1;
         let stages = command.times.stages().filter(|stages| !stages.is_empty());
@@ -58,11 +54,8 @@ impl HostRows {
         for stage in stages {
             let found = row.stages.iter().position(|(name, _)| *name == stage.name);
             let at = found.unwrap_or_else(|| {
-                let at = row
-                    .stages
-                    .partition_point(|(name, _)| place(name) < place(&stage.name));
-                row.stages
-                    .insert(at, (stage.name.clone(), Histogram::new()));
+                let at = row.stages.partition_point(|(name, _)| place(name) < place(&stage.name));
+                row.stages.insert(at, (stage.name.clone(), Histogram::new()));
                 at
             });
             row.stages[at].1.record(stage.ns);
@@ -73,34 +66,21 @@ impl HostRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::host::HostPoint;
-    use crate::model::host::HostTimes;
+    use crate::model::host::{HostPoint, HostTimes};
 
     #[test]
     fn stages_are_in_the_order_of_a_commands_life() {
         let mut rows = HostRows::default();
         let times = HostTimes::default().with(HostPoint::Fetch, 10);
         let mut add = |times| {
-            rows.add(&HostCommand {
-                ctrl: 0,
-                id: None,
-                request: None,
-                status: None,
-                times,
-            });
+            rows.add(&HostCommand { ctrl: 0, id: None, request: None, status: None, times });
         };
         add(times.with(HostPoint::Post, 110));
-        add(times
-            .with(HostPoint::BackendSubmit, 30)
-            .with(HostPoint::Post, 60));
+        add(times.with(HostPoint::BackendSubmit, 30).with(HostPoint::Post, 60));
         add(times);
         let row = &rows.rows[&(0, None, None)];
         let names: Vec<_> = row.stages.iter().map(|(name, _)| name.as_str()).collect();
-        let want = [
-            "host_submit",
-            "host_submit+backend+host_complete",
-            "backend+host_complete",
-        ];
+        let want = ["host_submit", "host_submit+backend+host_complete", "backend+host_complete"];
         assert_eq!(names, want);
         assert_eq!((row.count, row.unmeasured, row.total.sum()), (3, 1, 150));
     }

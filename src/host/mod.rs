@@ -12,8 +12,7 @@ pub mod spdk_trace;
 
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
-use crate::model::target::HostController;
-use crate::model::target::TargetInfo;
+use crate::model::target::{HostController, TargetInfo};
 
 pub use self::qemu_log::import as import_qemu_log;
 

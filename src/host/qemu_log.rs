@@ -4,23 +4,13 @@
 //! are those of hw/nvme/trace-events, 6.0 to 10.0. A line names neither its controller nor, for some
 //! events, its queue; an event that fits several commands is left out, and counted.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use super::ImportError;
-use super::Imported;
-use super::finish;
-use crate::model::host::HostCommand;
-use crate::model::host::HostEvent;
-use crate::model::host::HostId;
-use crate::model::host::HostPoint;
-use crate::model::host::HostTimes;
-use crate::model::target::HostClock;
-use crate::model::target::HostController;
-use crate::model::target::TargetInfo;
-use crate::model::target::TargetKind;
+use super::{ImportError, Imported, finish};
+use crate::model::host::{HostCommand, HostEvent, HostId, HostPoint, HostTimes};
+use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
 use crate::nvme::status::Status;
 
 /// The log has microseconds.
@@ -93,17 +83,8 @@ pub(super) enum Skip {
 impl Reader {
     /// Begins a command.
     fn fetch(&mut self, ns: u64, text: &str, qid: u16) -> Result<(), Skip> {
-        let (cid, opcode) = small(text, "cid")
-            .zip(small(text, "opc"))
-            .ok_or(Skip::Malformed)?;
-        let id = HostId {
-            qid,
-            cid,
-            nsid: small(text, "nsid"),
-            opcode,
-            slba: None,
-            nlb: None,
-        };
+        let (cid, opcode) = small(text, "cid").zip(small(text, "opc")).ok_or(Skip::Malformed)?;
+        let id = HostId { qid, cid, nsid: small(text, "nsid"), opcode, slba: None, nlb: None };
         let command = HostCommand {
             ctrl: 0,
             id: Some(id),
@@ -155,9 +136,8 @@ impl Reader {
 
     /// Ends a command. The line has the completion queue only.
     fn post(&mut self, ns: u64, text: &str) -> Result<(), Skip> {
-        let (cid, cqid): (u16, u16) = small(text, "cid")
-            .zip(small(text, "cqid"))
-            .ok_or(Skip::Malformed)?;
+        let (cid, cqid): (u16, u16) =
+            small(text, "cid").zip(small(text, "cqid")).ok_or(Skip::Malformed)?;
         let status: u16 = small(text, "status").ok_or(Skip::Malformed)?;
         let key = self.only_on(cid, cqid);
         key.iter().for_each(|key| {
@@ -218,8 +198,7 @@ impl Reader {
         let mut left: Vec<_> = std::mem::take(&mut self.flying).into_iter().collect();
         left.sort_by_key(|((cid, qid), _)| (*qid, *cid));
         let left = left.into_iter();
-        left.map(|(_, command)| HostEvent::Unfinished(command))
-            .collect()
+        left.map(|(_, command)| HostEvent::Unfinished(command)).collect()
     }
 
     /// Counts a line that gives nothing.
@@ -246,11 +225,7 @@ impl Reader {
             "pci_nvme_del_sq" => self.deleted(text),
             "pci_nvme_irq_msix" => {
                 let vector = small(text, "vector").ok_or(Skip::Malformed)?;
-                self.imported.events.push(HostEvent::Interrupt {
-                    ctrl: 0,
-                    vector,
-                    at_ns: ns,
-                });
+                self.imported.events.push(HostEvent::Interrupt { ctrl: 0, vector, at_ns: ns });
                 Ok(())
             }
             "pci_nvme_pci_reset" => {
@@ -317,10 +292,8 @@ pub fn import(log: &str) -> Result<Imported, ImportError> {
     let mut imported = reader.imported;
     imported.events.extend(left);
     imported.target = target();
-    imported.controllers = vec![HostController {
-        name: "qemu:0".into(),
-        ..HostController::default()
-    }];
+    imported.controllers =
+        vec![HostController { name: "qemu:0".into(), ..HostController::default() }];
     Ok(finish(imported))
 }
 
@@ -379,24 +352,15 @@ mod tests {
         assert_eq!(read(second.clone() + &io(2) + &io(4) + end), (vec![2], 0));
         // two fit: 2 by its creation and 9 by its number, and then two by their creation
         assert_eq!(read(second.clone() + &io(9) + &io(2) + end), (vec![], 1));
-        assert_eq!(
-            read(second.clone() + &third + &io(2) + &io(3) + end),
-            (vec![], 1)
-        );
+        assert_eq!(read(second.clone() + &third + &io(2) + &io(3) + end), (vec![], 1));
         let deleted = "7@10.000001:pci_nvme_del_sq sqid=2\n";
-        assert_eq!(
-            read(second + &third + deleted + &io(2) + &io(3) + end),
-            (vec![3], 0)
-        );
+        assert_eq!(read(second + &third + deleted + &io(2) + &io(3) + end), (vec![3], 0));
     }
 
     #[test]
     fn a_second_controller_is_refused() {
         let again = lines(HEAD);
-        assert_eq!(
-            import(&again),
-            Err(ImportError::SeveralControllers { line: 2 })
-        );
+        assert_eq!(import(&again), Err(ImportError::SeveralControllers { line: 2 }));
     }
 
     #[test]

@@ -3,8 +3,7 @@
 //! arguments of hw/nvme/trace-events, 6.0 to 10.0. An event does not name its controller.
 
 use super::ImportError;
-use super::qemu_log::Reader;
-use super::qemu_log::Skip;
+use super::qemu_log::{Reader, Skip};
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 
@@ -38,14 +37,8 @@ pub static PROBES: [QemuProbe; 12] = [
     probe("pci_nvme_read", &["cid", "nsid", "nlb", "", "lba"]),
     probe("pci_nvme_write", &["cid", "", "nsid", "nlb", "", "lba"]),
     probe("pci_nvme_rw_cb", &["cid", ""]),
-    probe(
-        "pci_nvme_enqueue_req_completion",
-        &["cid", "cqid", "", "", "status"],
-    ),
-    probe(
-        "pci_nvme_enqueue_req_completion",
-        &["cid", "cqid", "status"],
-    ),
+    probe("pci_nvme_enqueue_req_completion", &["cid", "cqid", "", "", "status"]),
+    probe("pci_nvme_enqueue_req_completion", &["cid", "cqid", "status"]),
     probe("pci_nvme_create_sq", &["", "sqid", "cqid", "", ""]),
     probe("pci_nvme_del_sq", &["sqid"]),
     probe("pci_nvme_irq_msix", &["vector"]),
@@ -78,11 +71,7 @@ impl QemuHits {
         let Some(probe) = PROBES.get(probe) else {
             return Ok(());
         };
-        let named = probe
-            .keys
-            .iter()
-            .zip(args)
-            .filter(|(key, _)| !key.is_empty());
+        let named = probe.keys.iter().zip(args).filter(|(key, _)| !key.is_empty());
         let text: Vec<String> = named.map(|(key, arg)| format!("{key} {arg}")).collect();
         match self.reader.line(at_ns, probe.name, &text.join(" ")) {
             Ok(()) => Ok(()),
@@ -117,9 +106,7 @@ mod tests {
     use crate::model::host::HostPoint;
 
     fn number(name: &str, args: usize) -> usize {
-        let found = PROBES
-            .iter()
-            .position(|p| p.name == name && p.args() == args);
+        let found = PROBES.iter().position(|p| p.name == name && p.args() == args);
         found.unwrap()
     }
 
@@ -162,10 +149,7 @@ mod tests {
 
     #[test]
     fn the_ends_are_needed() {
-        assert!(is_enough(&[
-            "pci_nvme_io_cmd",
-            "pci_nvme_enqueue_req_completion"
-        ]));
+        assert!(is_enough(&["pci_nvme_io_cmd", "pci_nvme_enqueue_req_completion"]));
         assert!(!is_enough(&["pci_nvme_io_cmd", "pci_nvme_rw_cb"]));
     }
 }

@@ -7,18 +7,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::ImportError;
-use super::Imported;
-use super::finish;
-use crate::model::host::HostCommand;
-use crate::model::host::HostEvent;
-use crate::model::host::HostId;
-use crate::model::host::HostPoint;
-use crate::model::host::HostTimes;
-use crate::model::target::HostClock;
-use crate::model::target::HostController;
-use crate::model::target::TargetInfo;
-use crate::model::target::TargetKind;
+use super::{ImportError, Imported, finish};
+use crate::model::host::{HostCommand, HostEvent, HostId, HostPoint, HostTimes};
+use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
 use crate::model::untrusted::Untrusted;
 
 /// An argument of a tracepoint.
@@ -141,9 +132,7 @@ enum Step {
 }
 
 fn step(name: &str) -> Option<Step> {
-    let of_transport = name
-        .strip_prefix("TCP_REQ_")
-        .or(name.strip_prefix("RDMA_REQ_"))?;
+    let of_transport = name.strip_prefix("TCP_REQ_").or(name.strip_prefix("RDMA_REQ_"))?;
     Some(match of_transport {
         "NEW" => Step::New,
         "EXECUTING" => Step::Point(HostPoint::BackendSubmit),
@@ -169,10 +158,7 @@ pub fn import(text: &str) -> Result<Imported, ImportError> {
             resolution_ns: 1,
             ..TargetInfo::default()
         },
-        controllers: vec![HostController {
-            name: "spdk:0".into(),
-            ..HostController::default()
-        }],
+        controllers: vec![HostController { name: "spdk:0".into(), ..HostController::default() }],
         ..Imported::default()
     };
     let mut flying: BTreeMap<u64, HostCommand> = BTreeMap::new();
@@ -197,8 +183,7 @@ pub fn import(text: &str) -> Result<Imported, ImportError> {
             }
             Step::Point(point) => {
                 let of = flying.get_mut(&request);
-                of.into_iter()
-                    .for_each(|command| command.times.set(point, ns));
+                of.into_iter().for_each(|command| command.times.set(point, ns));
             }
             Step::End => match flying.remove(&request) {
                 Some(command) => imported.events.push(HostEvent::Command(command)),
@@ -238,9 +223,7 @@ pub fn label(trace: &Trace, commands: &[HostCommand]) -> (BTreeMap<usize, HostId
     }
     let (mut labels, mut without) = (BTreeMap::new(), 0);
     for (request, of) in uses {
-        let found = recorded
-            .get(&request)
-            .filter(|found| found.len() == of.len());
+        let found = recorded.get(&request).filter(|found| found.len() == of.len());
         let Some(found) = found else {
             without += of.len() as u64;
             continue;
@@ -287,11 +270,7 @@ mod tests {
         };
         let stages = first.times.stages().unwrap();
         let stages: Vec<_> = stages.iter().map(|s| (s.name.as_str(), s.ns)).collect();
-        let want = [
-            ("host_submit", 1000),
-            ("backend", 20_000),
-            ("host_complete", 500),
-        ];
+        let want = [("host_submit", 1000), ("backend", 20_000), ("host_complete", 500)];
         assert_eq!(stages, want);
         assert_eq!(first.id, None);
     }

@@ -58,17 +58,10 @@ mod tests {
 
     #[test]
     fn an_age_is_the_time_since_the_timer_was_set() {
-        let now = Ticks {
-            now: 10_000,
-            hz: 250,
-        };
+        let now = Ticks { now: 10_000, hz: 250 };
         assert_eq!(now.age(17_000, 7500), Some(Duration::from_secs(2)));
         assert_eq!(now.age(0, 7500), None);
-        assert_eq!(
-            now.age(17_600, 7500),
-            Some(Duration::ZERO),
-            "a moment later"
-        );
+        assert_eq!(now.age(17_600, 7500), Some(Duration::ZERO), "a moment later");
         assert_eq!(now.age(20_000, 7500), None, "in the future");
     }
 

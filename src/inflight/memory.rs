@@ -27,12 +27,7 @@ impl<'a> Reader<'a> {
     /// A whole struct.
     pub(super) fn image(&mut self, name: &'static str, at: u64) -> Option<Image<'a>> {
         let bytes = self.bytes(at, self.types.size(name)?)?;
-        Some(Image {
-            types: self.types,
-            name,
-            at,
-            bytes,
-        })
+        Some(Image { types: self.types, name, at, bytes })
     }
 
     /// Bytes at an address that is not null.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of a queue of the PCI driver (`struct nvme_queue`) at one moment.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::memory::Reader;
 use super::walk::CommandReading;
@@ -55,10 +54,7 @@ pub(super) struct Posted {
 
 /// A word of an entry, little endian.
 fn word(entry: &[u8], at: usize) -> u16 {
-    entry
-        .get(at..at + 2)
-        .and_then(|w| w.try_into().ok())
-        .map_or(0, u16::from_le_bytes)
+    entry.get(at..at + 2).and_then(|w| w.try_into().ok()).map_or(0, u16::from_le_bytes)
 }
 
 impl QueueReading {
@@ -100,9 +96,8 @@ impl QueueReading {
         let sq = reader.bytes(reading.sq, usize::from(depth) * entry_bytes);
         let sq = sq.unwrap_or_default();
         let entries = sq.chunks_exact(entry_bytes);
-        let entries: Vec<[u8; 64]> = entries
-            .filter_map(|entry| entry.first_chunk().copied())
-            .collect();
+        let entries: Vec<[u8; 64]> =
+            entries.filter_map(|entry| entry.first_chunk().copied()).collect();
         reading.cids = entries.iter().map(|e| word(&e[..], 2)).collect();
         let queue = reader.image("nvme_queue", at)?;
         reading.sq_tail = queue.u16("sq_tail")?;
@@ -141,10 +136,7 @@ impl QueueReading {
         let latest_first = waiting.iter().rev().chain(handled.iter().rev());
         let posted: Vec<_> = latest_first
             .take_while(|(e, _)| e.iter().any(|b| *b != 0))
-            .map(|(e, _)| Posted {
-                cid: word(&e[..], 12),
-                sq_head: word(&e[..], 8),
-            })
+            .map(|(e, _)| Posted { cid: word(&e[..], 12), sq_head: word(&e[..], 8) })
             .collect();
         self.sq_head = posted.first().map(|cqe| cqe.sq_head);
         posted
@@ -174,9 +166,7 @@ impl QueueReading {
             .filter(|cqe| later.insert(cqe.cid) && !in_flight(cqe.cid))
             .filter_map(|cqe| Some((cqe.sq_head, *distances.get(&cqe.cid)?)))
             .any(|(head, distance)| {
-                [head, latest]
-                    .iter()
-                    .any(|head| self.before_tail(*head) >= distance)
+                [head, latest].iter().any(|head| self.before_tail(*head) >= distance)
             });
     }
 
@@ -214,10 +204,7 @@ mod tests {
     }
 
     fn taken(head: u16, phase: u8, entries: &[[u8; 16]]) -> (Vec<u16>, Option<u16>) {
-        let mut queue = QueueReading {
-            cq_head: head,
-            ..QueueReading::default()
-        };
+        let mut queue = QueueReading { cq_head: head, ..QueueReading::default() };
         queue.take_cqes(entries.as_flattened(), phase);
         (queue.waiting, queue.sq_head)
     }
@@ -239,10 +226,7 @@ mod tests {
     #[test]
     fn posted_cqes_are_in_order_latest_first() {
         let lap = [cqe(9, 3, 0), cqe(6, 1, 1), cqe(8, 2, 1)];
-        let mut queue = QueueReading {
-            cq_head: 2,
-            ..QueueReading::default()
-        };
+        let mut queue = QueueReading { cq_head: 2, ..QueueReading::default() };
         let posted = queue.take_cqes(lap.as_flattened(), 1);
         let cids: Vec<_> = posted.iter().map(|p| (p.cid, p.sq_head)).collect();
         assert_eq!(cids, [(3, 9), (2, 8), (1, 6)]);
@@ -254,13 +238,8 @@ mod tests {
     /// Commands 0 to 4 in the slots 0 to 4 of 8, and the SQ heads of the CQEs of the first, latest
     /// first; returns whether the heads move, and whether one is wrong.
     fn checked(posted: &[(u16, u16)], in_flight: &[u16]) -> (bool, bool) {
-        let posted: Vec<_> = posted
-            .iter()
-            .map(|(cid, sq_head)| Posted {
-                cid: *cid,
-                sq_head: *sq_head,
-            })
-            .collect();
+        let posted: Vec<_> =
+            posted.iter().map(|(cid, sq_head)| Posted { cid: *cid, sq_head: *sq_head }).collect();
         let command = |cid: &u16| CommandReading {
             request: 1,
             tag: (*cid).into(),

@@ -86,10 +86,7 @@ pub fn judge(
     if !same_queue || !earlier.is_same(command) {
         return StuckState::Unknown;
     }
-    let places = [
-        Place::of(Some(before), earlier),
-        Place::of(Some(queue), command),
-    ];
+    let places = [Place::of(Some(before), earlier), Place::of(Some(queue), command)];
     match places {
         [Place::Cqe, Place::Cqe] if queue.polled => StuckState::NotPolled,
         [Place::Cqe, Place::Cqe] => StuckState::Answered,

@@ -5,8 +5,7 @@ use proptest::prelude::*;
 
 use super::super::queue::Posted;
 use super::*;
-use crate::nvme::sqe::Parts;
-use crate::nvme::sqe::Sqe;
+use crate::nvme::sqe::{Parts, Sqe};
 
 const CID: u16 = 0x2007;
 
@@ -76,10 +75,7 @@ fn a_cqe_that_waits_in_both_readings_was_not_handled() {
     assert_eq!(polled, StuckState::NotPolled);
     let late = changed(|_| {}, |q| q.waiting = vec![CID]);
     assert_eq!(late, StuckState::Unknown);
-    assert_ne!(
-        both(|q| q.waiting = vec![CID ^ 0x1000]),
-        StuckState::Answered
-    );
+    assert_ne!(both(|q| q.waiting = vec![CID ^ 0x1000]), StuckState::Answered);
 }
 
 #[test]
@@ -178,18 +174,9 @@ fn without_a_doorbell_or_an_sqe_the_controller_is_not_to_blame() {
 fn what_changed_gets_no_verdict() {
     assert_eq!(changed(|q| q.cq = 1, |_| {}), StuckState::Unknown);
     let (queue, before) = (queue(), command());
-    let after = CommandReading {
-        deadline: 101,
-        ..before
-    };
-    assert_eq!(
-        judge((&queue, &before), (&queue, &after)),
-        StuckState::Unknown
-    );
-    let completed = CommandReading {
-        completed: true,
-        ..before
-    };
+    let after = CommandReading { deadline: 101, ..before };
+    assert_eq!(judge((&queue, &before), (&queue, &after)), StuckState::Unknown);
+    let completed = CommandReading { completed: true, ..before };
     assert_eq!(Place::of(Some(&queue), &completed), Place::Complete);
     assert_eq!(Place::of(None, &before), Place::Started);
 }

@@ -9,25 +9,13 @@ use crate::machine::structure::Structure;
 /// include/linux/sbitmap.h, drivers/nvme/host/nvme.h, drivers/nvme/host/pci.c)
 pub const NEEDED: [(&str, &[&str]); 11] = [
     ("blk_mq_tag_set", &["tags", "nr_hw_queues"]),
-    (
-        "blk_mq_tags",
-        &[
-            "nr_tags",
-            "nr_reserved_tags",
-            "bitmap_tags",
-            "breserved_tags",
-            "rqs",
-        ],
-    ),
+    ("blk_mq_tags", &["nr_tags", "nr_reserved_tags", "bitmap_tags", "breserved_tags", "rqs"]),
     ("sbitmap_queue", &["sb"]),
     ("sbitmap", &["depth", "shift", "map_nr", "map"]),
     ("sbitmap_word", &["word", "cleared"]),
     ("request", &["state", "tag", "deadline", "timeout"]),
     ("nvme_subsystem", &["entry", "ctrls"]),
-    (
-        "nvme_ctrl",
-        &["instance", "tagset", "admin_tagset", "subsys_entry"],
-    ),
+    ("nvme_ctrl", &["instance", "tagset", "admin_tagset", "subsys_entry"]),
     ("nvme_request", &["cmd"]),
     ("nvme_dev", &["queues", "ctrl"]),
     (
@@ -109,10 +97,7 @@ mod tests {
         let (_, members) = NEEDED.iter().find(|(n, _)| *n == name)?;
         Some(Structure {
             size: 64,
-            members: (0..)
-                .zip(*members)
-                .map(|(at, m)| ((*m).into(), at))
-                .collect(),
+            members: (0..).zip(*members).map(|(at, m)| ((*m).into(), at)).collect(),
         })
     }
 

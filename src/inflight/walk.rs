@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use super::age::Ticks;
-use super::memory::Memory;
-use super::memory::Reader;
+use super::memory::{Memory, Reader};
 use super::queue::QueueReading;
 use super::types::Types;
 use crate::nvme::sqe::Sqe;
@@ -98,9 +97,7 @@ pub struct Walker<'a> {
 impl<'a> Walker<'a> {
     /// A walker through a kernel's memory.
     pub fn new(memory: &'a mut dyn Memory, types: &'a Types) -> Self {
-        Self {
-            reader: Reader { memory, types },
-        }
+        Self { reader: Reader { memory, types } }
     }
 
     /// The controllers, from the list `nvme_subsystems` (drivers/nvme/host/core.c). `None` if the
@@ -166,9 +163,7 @@ impl<'a> Walker<'a> {
         qid: u16,
         commands: &mut [CommandReading],
     ) -> Option<QueueReading> {
-        let dev = ctrl
-            .at
-            .wrapping_sub(self.reader.offset("nvme_dev", "ctrl")?);
+        let dev = ctrl.at.wrapping_sub(self.reader.offset("nvme_dev", "ctrl")?);
         let dev = self.reader.image("nvme_dev", dev)?;
         let size = u64::try_from(self.reader.types.size("nvme_queue")?).ok()?;
         let at = dev.u64("queues")?.checked_add(u64::from(qid) * size)?;
@@ -186,10 +181,7 @@ impl<'a> Walker<'a> {
         let reader = &mut self.reader;
         let image = reader.image("blk_mq_tags", tags.at)?;
         let reserved = image.u32("nr_reserved_tags")?;
-        let mut reading = TagsReading {
-            total: image.u32("nr_tags")?,
-            ..TagsReading::default()
-        };
+        let mut reading = TagsReading { total: image.u32("nr_tags")?, ..TagsReading::default() };
         if reading.total > MAX_TAGS || reserved > reading.total {
             return None;
         }

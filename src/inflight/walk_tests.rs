@@ -85,32 +85,17 @@ fn machine(types: &Types) -> Fake {
     m.put(HEAD, &SUBSYSTEM.to_ne_bytes());
     let ctrls = SUBSYSTEM + of("nvme_subsystem", "ctrls");
     let link = ctrl + of("nvme_ctrl", "subsys_entry");
-    m.structure(
-        types,
-        "nvme_subsystem",
-        SUBSYSTEM,
-        &[("entry", HEAD), ("ctrls", link)],
-    );
+    m.structure(types, "nvme_subsystem", SUBSYSTEM, &[("entry", HEAD), ("ctrls", link)]);
     m.structure(types, "nvme_dev", DEV, &[("queues", QUEUES)]);
     let members = [("instance", 3), ("tagset", SET), ("subsys_entry", ctrls)];
     m.structure(types, "nvme_ctrl", ctrl, &members);
-    m.structure(
-        types,
-        "blk_mq_tag_set",
-        SET,
-        &[("tags", SET + 0x100), ("nr_hw_queues", 1)],
-    );
+    m.structure(types, "blk_mq_tag_set", SET, &[("tags", SET + 0x100), ("nr_hw_queues", 1)]);
     m.put(SET + 0x100, &TAGS.to_ne_bytes());
     m.structure(types, "blk_mq_tags", TAGS, &[("nr_tags", 4), ("rqs", RQS)]);
     for member in ["bitmap_tags", "breserved_tags"] {
         let at = TAGS + of("blk_mq_tags", member) + of("sbitmap_queue", "sb");
         let depth = if member == "bitmap_tags" { 4 } else { 0 };
-        let members = [
-            ("depth", depth),
-            ("shift", 2),
-            ("map_nr", 1),
-            ("map", WORDS),
-        ];
+        let members = [("depth", depth), ("shift", 2), ("map_nr", 1), ("map", WORDS)];
         for (name, value) in members {
             m.put(at + of("sbitmap", name), &value.to_ne_bytes());
         }
@@ -118,12 +103,7 @@ fn machine(types: &Types) -> Fake {
     m.structure(types, "sbitmap_word", WORDS, &[("word", 6), ("cleared", 2)]);
     m.put(RQS, &[0; 32]);
     m.put(RQS + 16, &REQUEST.to_ne_bytes());
-    let members = [
-        ("state", 1),
-        ("tag", 2),
-        ("deadline", 900),
-        ("timeout", 300),
-    ];
+    let members = [("state", 1), ("tag", 2), ("deadline", 900), ("timeout", 300)];
     m.structure(types, "request", REQUEST, &members);
     let pdu = REQUEST + types.size("request").unwrap() as u64;
     m.structure(types, "nvme_request", pdu, &[("cmd", SQE)]);

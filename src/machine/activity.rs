@@ -6,9 +6,8 @@ use std::fs;
 
 use rustix::param::clock_ticks_per_second;
 
-use super::System;
 use super::overview::list_ranges;
-use super::read_line;
+use super::{System, read_line};
 use crate::model::activity::Pool;
 
 /// Bytes of a bounce buffer (IO_TLB_SIZE of include/linux/swiotlb.h).
@@ -36,11 +35,7 @@ fn cpu_line(line: &str, tick_ns: u64) -> Option<CpuTimes> {
     let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;
     // user nice system idle iowait irq softirq steal
     let times: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
-    let ns = |field: usize| {
-        times
-            .get(field)
-            .map(|ticks: &u64| ticks.saturating_mul(tick_ns))
-    };
+    let ns = |field: usize| times.get(field).map(|ticks: &u64| ticks.saturating_mul(tick_ns));
     Some(CpuTimes {
         cpu,
         steal_ns: ns(7)?,
@@ -84,10 +79,7 @@ impl System {
             let slots: u64 = read_line(&path)?.parse().ok()?;
             Some(slots.saturating_mul(BOUNCE_BYTES))
         };
-        Some(Pool {
-            used: bytes("io_tlb_used")?,
-            size: bytes("io_tlb_nslabs")?,
-        })
+        Some(Pool { used: bytes("io_tlb_used")?, size: bytes("io_tlb_nslabs")? })
     }
 }
 
@@ -115,11 +107,7 @@ mod tests {
             softirq_ns: 7 * tick,
             idle_ns: 9 * tick,
         };
-        let third = CpuTimes {
-            cpu: 2,
-            idle_ns: 100 * tick,
-            ..CpuTimes::default()
-        };
+        let third = CpuTimes { cpu: 2, idle_ns: 100 * tick, ..CpuTimes::default() };
         assert_eq!(system.cpu_times(), [first, third]);
     }
 
@@ -153,10 +141,7 @@ mod tests {
         put(&root, "sys/kernel/debug/swiotlb/io_tlb_nslabs", "32768\n");
         assert_eq!(system.bounce_pool(), None);
         put(&root, "sys/kernel/debug/swiotlb/io_tlb_used", "3\n");
-        let pool = Pool {
-            used: 6144,
-            size: 64 << 20,
-        };
+        let pool = Pool { used: 6144, size: 64 << 20 };
         assert_eq!(system.bounce_pool(), Some(pool));
     }
 }

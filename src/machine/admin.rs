@@ -10,8 +10,7 @@
 use std::ffi::c_int;
 use std::fs::File;
 use std::io;
-use std::mem::offset_of;
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 use std::os::fd::AsRawFd;
 
 use super::Unreadable;
@@ -108,12 +107,7 @@ pub(super) fn identify(file: &File) -> Result<Box<[u8; 4096]>, NoAnswer> {
 pub(super) fn log_page<const N: usize>(file: &File, page: u8) -> Result<Box<[u8; N]>, NoAnswer> {
     // dwords, less one
     let size = (N / 4 - 1) as u32;
-    read(
-        file,
-        GET_LOG_PAGE,
-        ALL_NAMESPACES,
-        size << 16 | u32::from(page),
-    )
+    read(file, GET_LOG_PAGE, ALL_NAMESPACES, size << 16 | u32::from(page))
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 //! start reads 150,000 types: this takes a fifth of libbpf's instructions.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -233,9 +232,9 @@ impl Btf {
                     kind::INT | kind::ENUM | kind::ENUM64 => record.size_or_type > 0,
                     kind::FWD | kind::FLOAT => true,
                     kind::ARRAY => record.groups().all(|[of, index, _]| typed(of.max(index))),
-                    kind::STRUCT | kind::UNION => record
-                        .groups()
-                        .all(|[name, of, _]| name < names && typed(of)),
+                    kind::STRUCT | kind::UNION => {
+                        record.groups().all(|[name, of, _]| name < names && typed(of))
+                    }
                     kind::DATASEC => record.groups().all(|[of, _, _]| typed(of)),
                     kind::FUNC_PROTO => {
                         let all = |[name, of]: [u32; 2]| name < names && typed(of);
@@ -275,26 +274,23 @@ impl Btf {
     ) -> impl Iterator<Item = (u32, u32, &'b str)> + use<'b> {
         let kinds = kinds.iter().fold(0_u32, |all, kind| all | 1 << kind);
         let (types, strings) = (&self.blob[self.types.clone()], self.own_strings());
-        (self.first..)
-            .zip(&self.starts)
-            .filter_map(move |(id, &start)| {
-                let kind = kind_of(word(types, start as usize + 4)?);
-                if kinds >> kind & 1 == 0 {
-                    return None;
-                }
-                let name = word(types, start as usize)?.checked_sub(self.first_string)?;
-                let text = strings.get(name as usize..)?;
-                filter.passes(kind, text).then(|| (id, kind, text_of(text)))
-            })
+        (self.first..).zip(&self.starts).filter_map(move |(id, &start)| {
+            let kind = kind_of(word(types, start as usize + 4)?);
+            if kinds >> kind & 1 == 0 {
+                return None;
+            }
+            let name = word(types, start as usize)?.checked_sub(self.first_string)?;
+            let text = strings.get(name as usize..)?;
+            filter.passes(kind, text).then(|| (id, kind, text_of(text)))
+        })
     }
 
     /// Finds these types in one pass, and remembers them. A look-up of a single one goes through all types
     /// of the kernel, a million instructions. To be called for the base before its modules.
     pub fn look_for(&self, wanted: &Wanted<'_>) {
         let mut found = wanted.to_find();
-        let names = found
-            .iter()
-            .flat_map(|(kind, names)| names.keys().map(|name| (*kind, name.as_str())));
+        let names =
+            found.iter().flat_map(|(kind, names)| names.keys().map(|name| (*kind, name.as_str())));
         let filter = Filter::of(names);
         let kinds: Vec<_> = found.keys().copied().collect();
         for (id, kind, name) in self.passing(&kinds, &filter) {
@@ -393,11 +389,7 @@ impl Btf {
             return Vec::new();
         };
         // with bit fields, the upper byte is the size
-        let mask = if record.info >> 31 == 1 {
-            0xff_ffff
-        } else {
-            u32::MAX
-        };
+        let mask = if record.info >> 31 == 1 { 0xff_ffff } else { u32::MAX };
         let member = |[name, of, bits]: [u32; 3]| (self.text(name), of, bits & mask);
         record.groups().map(member).collect()
     }
@@ -421,10 +413,7 @@ impl Btf {
     /// The layout of a struct.
     pub fn structure(&self, name: &str) -> Option<Structure> {
         let id = self.find(name, kind::STRUCT)?;
-        let mut found = Structure {
-            size: self.record(id)?.size_or_type,
-            members: BTreeMap::new(),
-        };
+        let mut found = Structure { size: self.record(id)?.size_or_type, members: BTreeMap::new() };
         self.collect(id, 0, &mut Walk::default(), &mut found.members);
         Some(found)
     }
@@ -432,8 +421,7 @@ impl Btf {
     /// Whether a struct has this path of nested members. Anonymous structs and unions may be in
     /// between.
     pub fn has_path(&self, name: &str, path: &[&str]) -> bool {
-        self.find(name, kind::STRUCT)
-            .is_some_and(|id| self.leads(id, path, &mut Walk::default()))
+        self.find(name, kind::STRUCT).is_some_and(|id| self.leads(id, path, &mut Walk::default()))
     }
 
     fn leads(&self, id: u32, path: &[&str], walk: &mut Walk) -> bool {

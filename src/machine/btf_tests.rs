@@ -22,10 +22,7 @@ fn image() -> Vec<u8> {
 
 /// A module with `struct nvme_request { struct request rq; }`: its first type is 3, its first name 13.
 fn module() -> Vec<u8> {
-    blob(
-        &[13, kind::STRUCT << 24 | 1, 8, 26, 2, 0],
-        b"nvme_request\0rq\0",
-    )
+    blob(&[13, kind::STRUCT << 24 | 1, 8, 26, 2, 0], b"nvme_request\0rq\0")
 }
 
 #[test]
@@ -52,14 +49,8 @@ fn a_reduced_file_has_the_types_of_both_and_the_ids_of_the_image() {
     // each once: request, its pointer, nvme_request, the enum of ids
     assert_eq!(file.end(), 5);
     let ids = file.record(4).unwrap();
-    let values: Vec<_> = ids
-        .groups()
-        .map(|[name, id]| (file.text(name), id))
-        .collect();
-    assert_eq!(
-        values,
-        [("ND_TYPE_ID_REQUEST", 2), ("ND_TYPE_ID_TIMESPEC64", 0)]
-    );
+    let values: Vec<_> = ids.groups().map(|[name, id]| (file.text(name), id)).collect();
+    assert_eq!(values, [("ND_TYPE_ID_REQUEST", 2), ("ND_TYPE_ID_TIMESPEC64", 0)]);
 }
 
 #[test]
@@ -97,10 +88,7 @@ fn names_and_members_have_limits() {
     assert_eq!(of(400).text(400).len(), 201);
     let many = |id: u32, count: u32| -> Vec<u32> {
         let members = (0..count).flat_map(|_| [0, id, 0]);
-        [1, kind::STRUCT << 24 | count, 0]
-            .into_iter()
-            .chain(members)
-            .collect()
+        [1, kind::STRUCT << 24 | count, 0].into_iter().chain(members).collect()
     };
     let types = [many(0, 65_535), many(1, 64), many(2, 64)].concat();
     let btf = Btf::parse(&blob(&types, b"\0a\0")).unwrap();
@@ -143,10 +131,7 @@ fn a_cut_file_is_refused() {
     for length in 0..whole.len() {
         assert!(Btf::parse(&whole[..length]).is_none(), "{length} bytes");
     }
-    assert!(
-        Btf::parse(&blob(&[0, 31 << 24, 0], b"\0")).is_none(),
-        "kind"
-    );
+    assert!(Btf::parse(&blob(&[0, 31 << 24, 0], b"\0")).is_none(), "kind");
 }
 
 proptest! {

@@ -27,13 +27,7 @@ impl System {
             };
             next = next.max(group + 1);
             groups.insert(cpu, group);
-            groups.extend(
-                shared
-                    .into_iter()
-                    .flatten()
-                    .flatten()
-                    .map(|cpu| (cpu, group)),
-            );
+            groups.extend(shared.into_iter().flatten().flatten().map(|cpu| (cpu, group)));
         }
         groups.into_values().take(cpus as usize).collect()
     }
@@ -45,9 +39,7 @@ impl System {
             self.text(&path).known().cloned()
         };
         let level = |index: &u32| read(*index, "level")?.parse::<u32>().ok();
-        let last = (0..INDEXES)
-            .filter(|index| level(index).is_some())
-            .max_by_key(level)?;
+        let last = (0..INDEXES).filter(|index| level(index).is_some()).max_by_key(level)?;
         read(last, "shared_cpu_list")
     }
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Filters by cgroups of a recording: from the paths that it has to the ids of its events.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::container::is_of_container;
 use crate::model::filter::Filter;
@@ -59,10 +58,7 @@ mod tests {
             (1, "/a/b".to_owned()),
             (2, "/ab".to_owned()),
             (3, format!("/system.slice/docker-{id}.scope/init")),
-            (
-                4,
-                "/kubepods/pod0b6d2f9e-1c3a-4d5e-8f70-112233445566/x".to_owned(),
-            ),
+            (4, "/kubepods/pod0b6d2f9e-1c3a-4d5e-8f70-112233445566/x".to_owned()),
             // a container in a container
             (5, format!("/docker/{:e<64}/docker/{:f<64}", "ee", "ff")),
         ];
@@ -94,10 +90,6 @@ mod tests {
             let within = of(&|f| f.container = Some(text.into()));
             assert_eq!(within.container, [want].into(), "{text}");
         }
-        assert!(
-            of(&|f| f.container = Some("abce".into()))
-                .container
-                .is_empty()
-        );
+        assert!(of(&|f| f.container = Some("abce".into())).container.is_empty());
     }
 }

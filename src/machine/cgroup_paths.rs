@@ -2,17 +2,12 @@
 //! Paths of cgroups by their ids, one at a time: by a file handle (exportfs of kernfs), without a
 //! search. A cgroup that is gone has none.
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
-use std::fs::File;
-use std::fs::read_link;
-use std::os::fd::AsRawFd;
-use std::os::fd::FromRawFd;
-use std::os::fd::OwnedFd;
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{File, read_link};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::System;
-use super::container::is_container_name;
-use super::container::is_pod_name;
+use super::container::{is_container_name, is_pod_name};
 use super::foreign::path_of;
 use crate::model::origin::Cgroups;
 use crate::model::untrusted::Untrusted;
@@ -42,20 +37,11 @@ pub struct CgroupPaths {
 
 /// Opens the cgroup with this id.
 fn open(top: &File, id: u64) -> Option<OwnedFd> {
-    let mut handle = Handle {
-        bytes: 8,
-        kind: KERNFS,
-        id,
-    };
+    let mut handle = Handle { bytes: 8, kind: KERNFS, id };
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: the handle is as long as it says, and lives longer than the call.
     let fd = unsafe {
-        libc::syscall(
-            libc::SYS_open_by_handle_at,
-            top.as_raw_fd(),
-            &raw mut handle,
-            flags,
-        )
+        libc::syscall(libc::SYS_open_by_handle_at, top.as_raw_fd(), &raw mut handle, flags)
     };
     let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
     // SAFETY: the kernel has opened it for this call.
@@ -69,12 +55,7 @@ impl CgroupPaths {
             let text = dir.to_str()?.trim_end_matches('/').to_owned();
             Some((File::open(&dir).ok()?, text))
         });
-        Self {
-            system: system.clone(),
-            top,
-            known: Cgroups::new(),
-            gone: BTreeSet::new(),
-        }
+        Self { system: system.clone(), top, known: Cgroups::new(), gone: BTreeSet::new() }
     }
 
     /// The paths that were looked up.

@@ -12,16 +12,11 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use rustix::time::ClockId;
-use rustix::time::DynamicClockId;
-use rustix::time::Timespec;
-use rustix::time::clock_gettime;
-use rustix::time::clock_gettime_dynamic;
+use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
 
 use super::System;
 use super::fact::Fact;
-use crate::model::clock::ClockReading;
-use crate::model::clock::SharedClock;
+use crate::model::clock::{ClockReading, SharedClock};
 
 /// Readings of which the best is kept.
 const TRIES: u32 = 5;
@@ -72,22 +67,14 @@ fn read(clock: SharedClock, value: &dyn Fn() -> Option<u64>) -> Option<ClockRead
         let before = monotonic_ns();
         let value = value()?;
         let error_ns = (monotonic_ns() - before).div_ceil(2);
-        Some(ClockReading {
-            clock,
-            value,
-            mono_ns: before + error_ns,
-            error_ns,
-            guest: None,
-        })
+        Some(ClockReading { clock, value, mono_ns: before + error_ns, error_ns, guest: None })
     };
     let all = (0..TRIES).filter_map(|_| once());
     all.min_by_key(|reading| reading.error_ns)
 }
 
 fn wall() -> Option<ClockReading> {
-    read(SharedClock::Wall, &|| {
-        Some(as_ns(clock_gettime(ClockId::Realtime)))
-    })
+    read(SharedClock::Wall, &|| Some(as_ns(clock_gettime(ClockId::Realtime))))
 }
 
 /// The offset to add to CLOCK_MONOTONIC for the time since 1970, in nanoseconds. It changes when
@@ -148,11 +135,7 @@ impl SharedClocks {
     /// Looks for them. The clock of ptp_kvm exists in a guest of KVM in which that module is loaded.
     pub fn look(system: &System) -> Self {
         let ptp = kvm_ptp(system).and_then(|name| File::open(system.path("dev").join(name)).ok());
-        Self {
-            ptp,
-            due_ns: 0,
-            machine: None,
-        }
+        Self { ptp, due_ns: 0, machine: None }
     }
 
     /// Also reads how the TSC of this process's virtual machine differs.

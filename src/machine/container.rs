@@ -2,13 +2,10 @@
 //! From the ID of a container or the UID of a pod to the directory of its cgroup (v2).
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::fs::DirEntry;
-use std::io;
-use std::os::unix::fs::DirEntryExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::System;
 use crate::model::group::Owner;
@@ -183,10 +180,7 @@ fn search(dir: &Path, digits: &str, depth: usize, found: &mut Vec<Found>, all: &
         .collect();
     dirs.sort();
     for path in dirs {
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or("");
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
         let id = id_of(name).map(str::to_owned);
         all.extend(id.clone());
         let container = id.filter(|id| id.starts_with(digits));
@@ -268,9 +262,7 @@ impl System {
         if id.contains('/') {
             let below = hierarchy.map(|top| top.join(id.trim_start_matches('/')));
             let exists = Path::new(id).exists();
-            return Ok(below
-                .filter(|dir| !exists && dir.is_dir())
-                .unwrap_or_else(|| id.into()));
+            return Ok(below.filter(|dir| !exists && dir.is_dir()).unwrap_or_else(|| id.into()));
         }
         let digits = digits_of(id);
         if digits.len() < MIN_DIGITS || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -281,10 +273,7 @@ impl System {
         search(&top, &digits, 0, &mut found, &mut all);
         match found.as_slice() {
             [one] => Ok(one.path.clone()),
-            [] => Err(ContainerError::Missing {
-                id: text.into(),
-                have: all,
-            }),
+            [] => Err(ContainerError::Missing { id: text.into(), have: all }),
             _ => Err(ContainerError::Several {
                 id: text.into(),
                 found: found.into_iter().map(|one| one.id).collect(),
@@ -312,11 +301,7 @@ mod tests {
         let mounts = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
         put(&root, "proc/mounts", mounts);
         for name in cgroups {
-            put(
-                &root,
-                &format!("{TOP}/{name}/cgroup.controllers"),
-                "cpu io memory\n",
-            );
+            put(&root, &format!("{TOP}/{name}/cgroup.controllers"), "cpu io memory\n");
         }
         let system = System::at(root.path());
         (root, system)
@@ -330,23 +315,11 @@ mod tests {
             pod.replace('-', "_")
         );
         let names = [
-            (
-                "aaaa1111",
-                format!("system.slice/docker-{}.scope", id("aaaa1111")),
-            ),
+            ("aaaa1111", format!("system.slice/docker-{}.scope", id("aaaa1111"))),
             ("bbbb1111", format!("docker/{}", id("bbbb1111"))),
-            (
-                "cccc1111",
-                format!("machine.slice/libpod-{}.scope", id("cccc1111")),
-            ),
-            (
-                "dddd1111",
-                format!("libpod_parent/libpod-{}", id("dddd1111")),
-            ),
-            (
-                "eeee1111",
-                format!("{slice}/cri-containerd-{}.scope", id("eeee1111")),
-            ),
+            ("cccc1111", format!("machine.slice/libpod-{}.scope", id("cccc1111"))),
+            ("dddd1111", format!("libpod_parent/libpod-{}", id("dddd1111"))),
+            ("eeee1111", format!("{slice}/cri-containerd-{}.scope", id("eeee1111"))),
             ("ffff1111", format!("{slice}/crio-{}.scope", id("ffff1111"))),
             (
                 "abcd1111",
@@ -357,10 +330,7 @@ mod tests {
             ),
             (
                 "abce1111",
-                format!(
-                    "system.slice/kubepods-x.slice:cri-containerd:{}",
-                    id("abce1111")
-                ),
+                format!("system.slice/kubepods-x.slice:cri-containerd:{}", id("abce1111")),
             ),
         ];
         let all: Vec<String> = names.iter().map(|(_, name)| name.clone()).collect();
@@ -393,10 +363,8 @@ mod tests {
 
     #[test]
     fn what_is_not_one_container_is_refused() {
-        let (_root, system) = machine(&[
-            format!("docker/{}", id("aaaa1111")),
-            format!("docker/{}", id("aaaa1111b")),
-        ]);
+        let (_root, system) =
+            machine(&[format!("docker/{}", id("aaaa1111")), format!("docker/{}", id("aaaa1111b"))]);
         let error = |text: &str| system.container(text).unwrap_err().to_string();
         assert!(error("web").contains("not the ID"), "{}", error("web"));
         assert!(error("aaaa111").contains("at least 8"));
@@ -411,15 +379,9 @@ mod tests {
     #[test]
     fn the_path_of_a_cgroup_names_its_container_and_pod() {
         let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
-        let slice = format!(
-            "/kubepods.slice/kubepods-pod{}.slice",
-            uid.replace('-', "_")
-        );
+        let slice = format!("/kubepods.slice/kubepods-pod{}.slice", uid.replace('-', "_"));
         let of = |path: &str| owner(&path.into());
-        let found = of(&format!(
-            "{slice}/cri-containerd-{}.scope/init",
-            id("eeee1111")
-        ));
+        let found = of(&format!("{slice}/cri-containerd-{}.scope/init", id("eeee1111")));
         assert_eq!(found.pod.as_deref(), Some(uid));
         assert_eq!(found.id, Some(id("eeee1111")));
         let found = of(&format!("/system.slice/docker-{}.scope", id("aaaa1111")));

@@ -3,8 +3,7 @@
 //! podman, and kubelet's logs. No daemon is asked. A file that cannot be read names nothing.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -124,38 +123,19 @@ mod tests {
         let (docker, podman, kube) = (id("aaaa"), id("bbbb"), id("cccc"));
         let [volatile, transient] = [id("eeee"), id("ffff")];
         let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
-        put(
-            &root,
-            &format!("{DOCKER}/{docker}/config.v2.json"),
-            r#"{"ID":"x","Name":"/web"}"#,
-        );
+        put(&root, &format!("{DOCKER}/{docker}/config.v2.json"), r#"{"ID":"x","Name":"/web"}"#);
         let list = format!(r#"[{{"id":"{podman}","names":["db\u001b"]}},{{"id":7}}]"#);
         let [store, in_memory] = PODMAN;
-        put(
-            &root,
-            &format!("{store}/vfs-containers/containers.json"),
-            &list,
-        );
+        put(&root, &format!("{store}/vfs-containers/containers.json"), &list);
         for (dir, id, name) in [(store, &volatile, "job"), (in_memory, &transient, "once")] {
             let list = format!(r#"[{{"id":"{id}","names":["{name}"]}}]"#);
             let path = format!("{dir}/overlay-containers/volatile-containers.json");
             put(&root, &path, &list);
         }
-        put(
-            &root,
-            &format!("{store}/overlay-containers/containers.json"),
-            "no JSON",
-        );
-        put(
-            &root,
-            &format!("{CONTAINER_LOGS}/pg-0_prod_postgres-main-{kube}.log"),
-            "",
-        );
+        put(&root, &format!("{store}/overlay-containers/containers.json"), "no JSON");
+        put(&root, &format!("{CONTAINER_LOGS}/pg-0_prod_postgres-main-{kube}.log"), "");
         put(&root, &format!("{POD_LOGS}/prod_pg-0_{uid}/x"), "");
-        let owner = |id: &str| Owner {
-            pod: None,
-            id: Some(id.to_owned()),
-        };
+        let owner = |id: &str| Owner { pod: None, id: Some(id.to_owned()) };
         let owners = [
             owner(&docker),
             owner(&podman),

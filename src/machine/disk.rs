@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the name of a disk, a partition or a file to its controllers, namespace and logical blocks.
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use super::System;
-use super::read_line;
-use super::sysfs::Controller;
-use super::sysfs::is_namespace;
-use super::sysfs::names_in;
-use crate::model::untrusted::Untrusted;
-use crate::model::untrusted::printable;
+use super::sysfs::{Controller, is_namespace, names_in};
+use super::{System, read_line};
+use crate::model::untrusted::{Untrusted, printable};
 
 /// Unit of the start and size of partitions in sysfs.
 const SECTOR_BYTES: u64 = 512;
@@ -65,10 +58,7 @@ pub enum DiskError {
         kind: String,
     },
     /// A block device on others, or a file system on several.
-    #[error(
-        "`{name}` is {what} on {}: give one of the NVMe disks below it",
-        list(on)
-    )]
+    #[error("`{name}` is {what} on {}: give one of the NVMe disks below it", list(on))]
     Stacked {
         /// The name of the block device, or what was asked for.
         name: String,
@@ -133,10 +123,8 @@ impl System {
     }
 
     fn disk_of_path(&self, path: &Path) -> Result<Disk, DiskError> {
-        let meta = fs::metadata(path).map_err(|error| DiskError::Unreadable {
-            path: path.into(),
-            error,
-        })?;
+        let meta = fs::metadata(path)
+            .map_err(|error| DiskError::Unreadable { path: path.into(), error })?;
         if meta.file_type().is_char_device() {
             return Err(DiskError::Character(path.into()));
         }
@@ -187,10 +175,7 @@ impl System {
 
     /// The disk at this place in sysfs. `asked` is for errors.
     fn disk_at(&self, asked: &str, at: &Path) -> Result<Disk, DiskError> {
-        let missing = || DiskError::Missing {
-            name: asked.into(),
-            have: self.disks(),
-        };
+        let missing = || DiskError::Missing { name: asked.into(), have: self.disks() };
         // /sys/devices/.../nvme/nvme0/nvme0n1/nvme0n1p1
         let at = fs::canonicalize(at).map_err(|_| missing())?;
         let name_of = |at: &Path| Some(at.file_name()?.to_str()?.to_owned());
@@ -215,16 +200,11 @@ impl System {
             false => None,
         };
         let controllers = self.controllers();
-        let has = |c: &&Controller| {
-            c.namespaces
-                .iter()
-                .any(|ns| disk_of_path(&ns.name).raw() == disk)
-        };
+        let has =
+            |c: &&Controller| c.namespaces.iter().any(|ns| disk_of_path(&ns.name).raw() == disk);
         let with: Vec<&Controller> = controllers.iter().filter(has).collect();
         let namespaces = with.iter().flat_map(|c| &c.namespaces);
-        let nsid = namespaces
-            .clone()
-            .find(|ns| disk_of_path(&ns.name).raw() == disk);
+        let nsid = namespaces.clone().find(|ns| disk_of_path(&ns.name).raw() == disk);
         Ok(Disk {
             nsid: nsid.ok_or_else(missing)?.nsid,
             controllers: with.iter().map(|c| c.instance).collect(),
@@ -239,10 +219,7 @@ impl System {
             let what = format!("the device-mapper device {name}");
             (what, names_in(&at.join("slaves")))
         } else if let Some(level) = text("md/level") {
-            (
-                format!("an md array ({level})"),
-                names_in(&at.join("slaves")),
-            )
+            (format!("an md array ({level})"), names_in(&at.join("slaves")))
         } else if let Some(file) = text("loop/backing_file") {
             ("a loop device".into(), vec![file])
         } else {

@@ -18,10 +18,7 @@ fn block(root: &TempDir, at: &str, major_minor: &str) {
     let full = root.path().join("sys/devices").join(at);
     fs::create_dir_all(&full).unwrap();
     let name = full.file_name().unwrap().to_str().unwrap();
-    for link in [
-        format!("sys/class/block/{name}"),
-        format!("sys/dev/block/{major_minor}"),
-    ] {
+    for link in [format!("sys/class/block/{name}"), format!("sys/dev/block/{major_minor}")] {
         let link = root.path().join(link);
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         symlink(&full, link).unwrap();
@@ -40,11 +37,7 @@ fn machine() -> TempDir {
     ] {
         let at = format!("sys/class/nvme/{ctrl}/{disk}");
         put(&root, &format!("{at}/nsid"), &nsid.to_string());
-        put(
-            &root,
-            &format!("{at}/queue/logical_block_size"),
-            &bytes.to_string(),
-        );
+        put(&root, &format!("{at}/queue/logical_block_size"), &bytes.to_string());
     }
     for (at, numbers, bytes) in [
         ("pci/nvme/nvme0/nvme0n1", "259:0", 512),
@@ -70,9 +63,7 @@ fn machine() -> TempDir {
 }
 
 fn disk(root: &TempDir, text: &str) -> Result<Disk, String> {
-    System::at(root.path())
-        .disk(text)
-        .map_err(|e| e.to_string())
+    System::at(root.path()).disk(text).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -110,10 +101,7 @@ fn a_path_leads_to_the_disk_that_has_it() {
     let link = root.path().join(format!("sys/dev/block/{major}:{minor}"));
     symlink(root.path().join("sys/class/block/nvme0n1p2"), link).unwrap();
     let found = disk(&root, file.to_str().unwrap()).unwrap();
-    assert_eq!(
-        (found.name.as_str(), found.blocks),
-        ("nvme0n1p2", Some((6144, 6151)))
-    );
+    assert_eq!((found.name.as_str(), found.blocks), ("nvme0n1p2", Some((6144, 6151))));
 }
 
 #[test]
@@ -124,50 +112,26 @@ fn a_file_system_without_a_device_number_is_found_by_its_mount() {
     let path = file.to_str().unwrap();
     let point = fs::canonicalize(root.path()).unwrap();
     let mounted = |what: &str| {
-        let line = format!(
-            "40 1 0:40 /sub {} rw shared:1 - {what} rw\n",
-            point.display()
-        );
-        put(
-            &root,
-            "proc/self/mountinfo",
-            &format!("21 1 0:20 / / rw - tmpfs t rw\n{line}"),
-        );
+        let line = format!("40 1 0:40 /sub {} rw shared:1 - {what} rw\n", point.display());
+        put(&root, "proc/self/mountinfo", &format!("21 1 0:20 / / rw - tmpfs t rw\n{line}"));
         disk(&root, path)
     };
     assert_eq!(mounted("btrfs /dev/nvme0n1p1").unwrap().name, "nvme0n1p1");
     let error = mounted("overlay overlay").unwrap_err();
     assert!(error.contains("is on overlay"), "{error}");
     for member in ["nvme0n1p1", "nvme1n1"] {
-        put(
-            &root,
-            &format!("sys/fs/btrfs/6b-7d/devices/{member}/size"),
-            "",
-        );
+        put(&root, &format!("sys/fs/btrfs/6b-7d/devices/{member}/size"), "");
     }
     let error = mounted("btrfs /dev/nvme0n1p1").unwrap_err();
-    assert!(
-        error.contains("on several devices, on nvme0n1p1, nvme1n1"),
-        "{error}"
-    );
+    assert!(error.contains("on several devices, on nvme0n1p1, nvme1n1"), "{error}");
 }
 
 #[test]
 fn what_is_not_one_nvme_disk_is_refused_by_name() {
     let root = machine();
     for (at, file, text, slaves) in [
-        (
-            "virtual/block/dm-0",
-            "dm/name",
-            "vg-root",
-            &["nvme0n1p1", "nvme1n1"][..],
-        ),
-        (
-            "virtual/block/md127",
-            "md/level",
-            "raid1",
-            &["nvme0n1", "nvme1n1"],
-        ),
+        ("virtual/block/dm-0", "dm/name", "vg-root", &["nvme0n1p1", "nvme1n1"][..]),
+        ("virtual/block/md127", "md/level", "raid1", &["nvme0n1", "nvme1n1"]),
         ("virtual/block/loop3", "loop/backing_file", "/disk.img", &[]),
         ("pci3/ata1/block/sda", "size", "8", &[]),
     ] {
@@ -179,23 +143,11 @@ fn what_is_not_one_nvme_disk_is_refused_by_name() {
         }
     }
     for (name, says) in [
-        (
-            "dm-0",
-            "is the device-mapper device vg-root on nvme0n1p1, nvme1n1: give one",
-        ),
-        (
-            "md127",
-            "is an md array (raid1) on nvme0n1, nvme1n1: give one",
-        ),
+        ("dm-0", "is the device-mapper device vg-root on nvme0n1p1, nvme1n1: give one"),
+        ("md127", "is an md array (raid1) on nvme0n1, nvme1n1: give one"),
         ("loop3", "is a loop device on /disk.img"),
-        (
-            "sda",
-            "is not an NVMe disk: this machine has nvme0n1, nvme1n1, nvme2n1",
-        ),
-        (
-            "nvme9n1",
-            "there is no disk `nvme9n1`: this machine has nvme0n1,",
-        ),
+        ("sda", "is not an NVMe disk: this machine has nvme0n1, nvme1n1, nvme2n1"),
+        ("nvme9n1", "there is no disk `nvme9n1`: this machine has nvme0n1,"),
         ("nvme0", "there is no disk `nvme0`"),
         ("", "there is no disk"),
         ("..", "there is no disk"),

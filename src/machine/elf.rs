@@ -6,11 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use object::Object;
-use object::ObjectSection;
-use object::ObjectSegment;
-use object::ObjectSymbol;
-use object::SymbolKind;
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use super::foreign;
 use super::foreign::MAX_BINARY;
@@ -156,10 +152,7 @@ impl Symbols {
     /// # Errors
     /// If it cannot be read, or is no ELF file.
     pub fn read(path: &Path) -> Result<Self, TargetError> {
-        let wrong = |error: String| TargetError::Unreadable {
-            path: path.to_owned(),
-            error,
-        };
+        let wrong = |error: String| TargetError::Unreadable { path: path.to_owned(), error };
         let file = foreign::open(path).map_err(|e| wrong(e.to_string()))?;
         Self::of(&file).map_err(wrong)
     }
@@ -197,10 +190,7 @@ impl Symbols {
             let at = offset(address)?;
             let code = bytes.get(at..).unwrap_or_default();
             let skip = skipped(code);
-            Some(Probe {
-                offset: at + skip,
-                trap: Trap::at(&code[skip..]),
-            })
+            Some(Probe { offset: at + skip, trap: Trap::at(&code[skip..]) })
         };
         // names may overlap in the table of strings: all together are no longer than the file, if it
         // was made by a linker
@@ -270,9 +260,7 @@ fn local_functions(
         }
     }
     let unique = found.into_iter();
-    unique
-        .filter_map(|(name, (_, probe))| Some((name, probe?)))
-        .collect()
+    unique.filter_map(|(name, (_, probe))| Some((name, probe?))).collect()
 }
 
 #[cfg(test)]
@@ -303,10 +291,7 @@ mod tests {
     #[test]
     fn the_release_of_spdk_is_in_its_text() {
         let found = |text: &[u8]| spdk_release(text);
-        assert_eq!(
-            found(b"\0SPDK v%s\0SPDK v24.09-pre git sha1 1\0"),
-            Some("24.09-pre".into())
-        );
+        assert_eq!(found(b"\0SPDK v%s\0SPDK v24.09-pre git sha1 1\0"), Some("24.09-pre".into()));
         assert_eq!(found(b"SPDK v26.05"), Some("26.05".into()));
         assert_eq!(found(b"SPDK v"), None);
     }

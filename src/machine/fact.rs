@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A fact about the machine: a value, or the reason why it is unknown.
 
-use std::fmt;
-use std::fmt::Display;
-use std::fmt::Formatter;
-use std::fs;
+use std::fmt::{Display, Formatter};
 use std::io::ErrorKind;
 use std::str::FromStr;
+use std::{fmt, fs};
 
 use serde::Serialize;
 
-use super::System;
-use super::Unreadable;
+use super::{System, Unreadable};
 use crate::model::untrusted::Untrusted;
 
 /// A value read from the machine. In JSON the value, or `{"unknown": "why"}`.
@@ -30,9 +27,7 @@ pub enum Fact<T> {
 impl<T> Fact<T> {
     /// An unknown value, with the reason.
     pub fn unknown(why: impl Display) -> Self {
-        Self::Unknown {
-            unknown: why.to_string(),
-        }
+        Self::Unknown { unknown: why.to_string() }
     }
 
     /// The value, if it is known.
@@ -76,8 +71,7 @@ impl Fact<String> {
     /// Parses the text as a number.
     pub fn parse<T: FromStr>(self) -> Fact<T> {
         self.and_then(|text| {
-            text.parse()
-                .map_or_else(|_| Fact::unknown(format!("it says `{text}`")), Fact::Known)
+            text.parse().map_or_else(|_| Fact::unknown(format!("it says `{text}`")), Fact::Known)
         })
     }
 }
@@ -149,10 +143,7 @@ mod tests {
         put(&root, "empty", "\n");
         put(&root, "tree", "linux,kvm\0hyper\0");
         assert!(system.number::<i64>("number").is(&-7));
-        assert_eq!(
-            system.number::<u32>("number").to_string(),
-            "unknown (it says `-7`)"
-        );
+        assert_eq!(system.number::<u32>("number").to_string(), "unknown (it says `-7`)");
         assert_eq!(system.text("empty").to_string(), "unknown (it is empty)");
         assert_eq!(system.text("tree").to_string(), "linux,kvm");
         put(&root, "model", "\u{1b}[2Jdisk");

@@ -4,22 +4,13 @@
 
 use std::fs::File;
 use std::io;
-use std::io::ErrorKind;
-use std::io::Read;
-use std::os::fd::AsRawFd;
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::path::PathBuf;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
-use rustix::fs::CWD;
-use rustix::fs::FileType;
-use rustix::fs::Mode;
-use rustix::fs::OFlags;
-use rustix::fs::ResolveFlags;
-use rustix::fs::fstat;
-use rustix::fs::open as open_path;
-use rustix::fs::openat;
-use rustix::fs::openat2;
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open as open_path, openat, openat2,
+};
 
 /// Largest executable or library that is read, in bytes: all of it is in memory. QEMU with debug
 /// information has some 200 MB.
@@ -37,10 +28,7 @@ pub fn path_of(file: &File) -> PathBuf {
 fn regular(handle: &OwnedFd) -> io::Result<File> {
     let mode = fstat(handle)?.st_mode;
     if FileType::from_raw_mode(mode) != FileType::RegularFile {
-        return Err(io::Error::new(
-            ErrorKind::InvalidInput,
-            "it is not a regular file",
-        ));
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
     }
     let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

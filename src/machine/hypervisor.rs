@@ -61,12 +61,7 @@ pub struct Hypervisor {
 
 impl Hypervisor {
     fn new(kind: HypervisorKind, name: &str, evidence: impl Into<String>) -> Self {
-        Self {
-            kind,
-            name: name.into(),
-            evidence: evidence.into().into(),
-            emulated: false,
-        }
+        Self { kind, name: name.into(), evidence: evidence.into().into(), emulated: false }
     }
 
     /// QEMU without a sign of KVM.
@@ -75,10 +70,7 @@ impl Hypervisor {
             true => "QEMU, no sign of KVM: emulation?",
             false => "QEMU, no sign of KVM",
         };
-        Self {
-            emulated,
-            ..Self::new(HypervisorKind::Qemu, name, evidence)
-        }
+        Self { emulated, ..Self::new(HypervisorKind::Qemu, name, evidence) }
     }
 
     /// Whether there is a hypervisor; `None` if unknown.
@@ -346,14 +338,12 @@ impl System {
         let dmi = |field: &str| line(&format!("sys/class/dmi/id/{field}"));
         let cpuinfo = fs::read_to_string(self.path("proc/cpuinfo")).unwrap_or_default();
         // each file is a list of NUL-terminated strings
-        let device_tree: String = [
-            "proc/device-tree/hypervisor/compatible",
-            "proc/device-tree/compatible",
-        ]
-        .iter()
-        .filter_map(|path| fs::read(self.path(path)).ok())
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned() + "\0")
-        .collect();
+        let device_tree: String =
+            ["proc/device-tree/hypervisor/compatible", "proc/device-tree/compatible"]
+                .iter()
+                .filter_map(|path| fs::read(self.path(path)).ok())
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned() + "\0")
+                .collect();
         // bytes 10 to 15 of a table's header are the OEM id
         let acpi_oem = fs::read(self.path("sys/firmware/acpi/tables/DSDT")).ok();
         let acpi_oem = acpi_oem.and_then(|table| Some(table.get(10..16)?.to_vec()));

@@ -2,8 +2,7 @@
 //! Tests of the detection of hypervisors.
 
 use super::super::tests::put;
-use super::HypervisorKind as K;
-use super::*;
+use super::{HypervisorKind as K, *};
 use tempfile::TempDir;
 
 /// A machine with this vendor, product and processor flag.
@@ -103,10 +102,7 @@ fn machines_without_dmi_are_known_by_acpi_device_tree_or_clock() {
     assert_eq!(hints.classify().kind, K::Kvm);
     hints.acpi_oem = "FIRECK".into();
     assert_eq!(hints.classify().kind, K::Firecracker);
-    let mut arm = Hints {
-        device_tree: "linux,dummy-virt".into(),
-        ..Hints::default()
-    };
+    let mut arm = Hints { device_tree: "linux,dummy-virt".into(), ..Hints::default() };
     assert_eq!(arm.classify().kind, K::Qemu, "QEMU's machine `virt`");
     arm.device_tree.push_str("\0linux,kvm");
     assert_eq!(arm.classify().kind, K::Kvm);
@@ -123,17 +119,9 @@ fn the_hints_are_where_linux_has_them() {
     let system = System::at(root.path());
     assert_eq!(system.hypervisor().kind, K::Unknown);
     assert_eq!(system.hypervisor().present(), None);
-    put(
-        &root,
-        "proc/cpuinfo",
-        "processor\t: 0\nflags\t\t: fpu hypervisor lahf_lm\n",
-    );
+    put(&root, "proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu hypervisor lahf_lm\n");
     assert_eq!(system.hypervisor().kind, K::Unnamed);
-    put(
-        &root,
-        "sys/firmware/acpi/tables/DSDT",
-        "DSDT\0\0\0\0\0\0FIRECKFCVM",
-    );
+    put(&root, "sys/firmware/acpi/tables/DSDT", "DSDT\0\0\0\0\0\0FIRECKFCVM");
     assert_eq!(system.hypervisor().kind, K::Firecracker);
     put(&root, "sys/class/dmi/id/sys_vendor", "Amazon EC2\n");
     assert_eq!(system.hypervisor().kind, K::AmazonNitro);

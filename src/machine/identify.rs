@@ -4,8 +4,7 @@
 use std::fs::File;
 
 use super::System;
-use super::admin::NoAnswer;
-use super::admin::identify;
+use super::admin::{NoAnswer, identify};
 use super::fact::Fact;
 
 /// OACS (bytes 256 and 257) bit 8: the Doorbell Buffer Config command.

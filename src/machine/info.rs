@@ -4,13 +4,9 @@
 use super::System;
 use super::fact::Fact;
 use super::io_control::number;
-use super::nvme::NamespaceDetail;
-use super::nvme::NvmeDetail;
-use super::nvme::NvmeParameters;
+use super::nvme::{NamespaceDetail, NvmeDetail, NvmeParameters};
 use super::overview::Machine;
-use crate::model::machine::MachineController;
-use crate::model::machine::MachineDisk;
-use crate::model::machine::MachineInfo;
+use crate::model::machine::{MachineController, MachineDisk, MachineInfo};
 use crate::model::untrusted::Untrusted;
 
 fn known<T: Clone>(fact: &Fact<T>) -> Option<T> {
@@ -97,9 +93,7 @@ pub fn machine_info(
     let asked = asked.map(|value| value != "0");
     let release = machine.release.known().and_then(|text| version(text));
     MachineInfo {
-        hypervisor: is_virtual
-            .unwrap_or(false)
-            .then(|| (&hypervisor.name).into()),
+        hypervisor: is_virtual.unwrap_or(false).then(|| (&hypervisor.name).into()),
         is_virtual,
         is_emulated: hypervisor.emulated,
         cpus: known(&machine.cpus_online),

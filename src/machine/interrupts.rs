@@ -30,20 +30,10 @@ fn line_of(line: &str, cpus: &[u32]) -> Vec<QueueInterrupt> {
     let mut words = line.split_whitespace();
     let irq = words.next().and_then(|w| w.strip_suffix(':')?.parse().ok());
     let Some(irq) = irq else { return vec![] };
-    let counts: Vec<u64> = words
-        .by_ref()
-        .take(cpus.len())
-        .map_while(|w| w.parse().ok())
-        .collect();
+    let counts: Vec<u64> = words.by_ref().take(cpus.len()).map_while(|w| w.parse().ok()).collect();
     let by_cpu: BTreeMap<u32, u64> = cpus.iter().copied().zip(counts).collect();
     let queues = words.filter_map(|w| queue_of(w.trim_end_matches(',')));
-    queues
-        .map(|queue| QueueInterrupt {
-            queue,
-            irq,
-            by_cpu: by_cpu.clone(),
-        })
-        .collect()
+    queues.map(|queue| QueueInterrupt { queue, irq, by_cpu: by_cpu.clone() }).collect()
 }
 
 impl System {
@@ -76,10 +66,7 @@ mod tests {
                     NMI:          1          2   Non-maskable interrupts\n";
         put(&root, "proc/interrupts", text);
         let all = System::at(root.path()).queue_interrupts();
-        let found: Vec<_> = all
-            .iter()
-            .map(|i| (i.queue.ctrl, i.queue.qid, i.irq))
-            .collect();
+        let found: Vec<_> = all.iter().map(|i| (i.queue.ctrl, i.queue.qid, i.irq)).collect();
         assert_eq!(found, [(0, 0, 26), (0, 1, 27), (1, 12, 27)]);
         assert_eq!(all[1].by_cpu, BTreeMap::from([(0, 7), (2, 12345)]));
         assert_eq!(System::at("/missing").queue_interrupts(), []);

@@ -9,9 +9,7 @@ use super::System;
 use super::container::each_below;
 use super::fact::Fact;
 use super::foreign::read_some;
-use crate::model::io_control::IoCost;
-use crate::model::io_control::IoLimit;
-use crate::model::io_control::IoLimits;
+use crate::model::io_control::{IoCost, IoLimit, IoLimits};
 use crate::model::untrusted::Untrusted;
 
 /// Most cgroups that are looked at.
@@ -86,11 +84,7 @@ fn text(path: &Path) -> Option<String> {
 impl IoControl {
     /// Nothing yet; io.cost is not known, for this reason.
     fn without_cost(why: &str) -> Self {
-        Self {
-            limits: BTreeMap::new(),
-            costs: Fact::unknown(why),
-            more: false,
-        }
+        Self { limits: BTreeMap::new(), costs: Fact::unknown(why), more: false }
     }
 
     /// Takes in the io.max of a cgroup.
@@ -109,10 +103,7 @@ impl IoControl {
     /// The limits of all cgroups on a disk.
     pub fn limits(&self, disk: Number) -> IoLimits {
         let found = self.limits.get(&disk).cloned().unwrap_or_default();
-        IoLimits {
-            more: found.more || self.more,
-            ..found
-        }
+        IoLimits { more: found.more || self.more, ..found }
     }
 
     /// The settings of io.cost for a disk.
@@ -187,29 +178,14 @@ mod tests {
                 "259:0 rbps=max wbps=max riops=10 wiops=max\n\
                  259:1 rbps=1048576 wbps=max riops=60 wiops=max\n",
             ),
-            (
-                "a.slice/io.max",
-                "259:1 rbps=max wbps=max riops=max wiops=5\n",
-            ),
-            (
-                "c.slice/io.max",
-                "259:1 rbps=max wbps=max riops=max wiops=max\n",
-            ),
+            ("a.slice/io.max", "259:1 rbps=max wbps=max riops=max wiops=5\n"),
+            ("c.slice/io.max", "259:1 rbps=max wbps=max riops=max wiops=max\n"),
             ("d.slice/io.max", "nonsense\n259:1\n259 rbps=1\n"),
         ]);
         let found = known(&system).limits(DISK);
-        let shown: Vec<String> = found
-            .cgroups
-            .iter()
-            .map(|limit| format!("{} {limit}", limit.cgroup))
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                "/a.slice wiops=5",
-                "/b.slice/one.service rbps=1048576 riops=60"
-            ]
-        );
+        let shown: Vec<String> =
+            found.cgroups.iter().map(|limit| format!("{} {limit}", limit.cgroup)).collect();
+        assert_eq!(shown, ["/a.slice wiops=5", "/b.slice/one.service rbps=1048576 riops=60"]);
         assert!(!found.more);
         assert_eq!(known(&system).limits([259, 7]), IoLimits::default());
     }
@@ -225,9 +201,8 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_said() {
-        let files: Vec<(String, &str)> = (0..MOST_LIMITS + 1)
-            .map(|n| (format!("{n}/io.max"), "259:1 riops=5\n"))
-            .collect();
+        let files: Vec<(String, &str)> =
+            (0..MOST_LIMITS + 1).map(|n| (format!("{n}/io.max"), "259:1 riops=5\n")).collect();
         let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), *t)).collect();
         let (_root, system) = machine(&files);
         let found = known(&system).limits(DISK);

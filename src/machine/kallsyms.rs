@@ -6,11 +6,8 @@ use std::str::from_utf8;
 
 use serde::Serialize;
 
-use super::System;
-use super::Unreadable;
-use super::names::Wanted;
-use super::names::any_line;
-use super::names::each_line;
+use super::names::{Wanted, any_line, each_line};
+use super::{System, Unreadable};
 
 /// What /proc/kallsyms contains of the wanted names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -61,12 +58,7 @@ pub fn fields(line: &[u8]) -> Option<Line<'_>> {
     };
     let end = rest.iter().position(u8::is_ascii_whitespace);
     let (name, rest) = rest.split_at(end.unwrap_or(rest.len()));
-    Some(Line {
-        address,
-        kind: *kind,
-        name,
-        rest,
-    })
+    Some(Line { address, kind: *kind, name, rest })
 }
 
 /// /proc/kallsyms cannot be read.
@@ -206,12 +198,8 @@ ffffffffc09f0000 t nvme_setup_cmd\t[nvme_core]
         };
         assert!(!lists(SYMBOLS));
         assert!(lists(&format!("{SYMBOLS}0000000000000000 A kstat\n")));
-        assert!(lists(
-            "0000000000031700 D kstat\nffffffff81000000 T startup_64\n"
-        ));
-        assert!(!lists(
-            "ffffffff81000000 t kstat\nffffffff82000000 D kstat_cpu\n"
-        ));
+        assert!(lists("0000000000031700 D kstat\nffffffff81000000 T startup_64\n"));
+        assert!(!lists("ffffffff81000000 t kstat\nffffffff82000000 D kstat_cpu\n"));
         assert!(System::at("/nonexistent").lists_variables());
     }
 

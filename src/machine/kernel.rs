@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the facts that the planner uses. BTF is always the running kernel's, whatever the root is.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env::consts::ARCH;
 use std::fs;
 use std::path::Path;
 
-use super::System;
-use super::btf::Btf;
-use super::btf::Wanted;
-use super::read_line;
+use super::btf::{Btf, Wanted};
 use super::reduced::IDS;
-use super::types::BLOCK;
-use super::types::BtfError;
-use super::types::CORE;
-use super::types::KernelBtf;
-use super::types::PCI;
-use super::types::Types;
-use crate::probe::catalog::AttachKind;
-use crate::probe::catalog::CATALOG;
-use crate::probe::catalog::Home;
-use crate::probe::catalog::Hook;
-use crate::probe::facts::KernelFacts;
-use crate::probe::facts::Lockdown;
-use crate::probe::facts::Preemption;
+use super::types::{BLOCK, BtfError, CORE, KernelBtf, PCI, Types};
+use super::{System, read_line};
+use crate::probe::catalog::{AttachKind, CATALOG, Home, Hook};
+use crate::probe::facts::{KernelFacts, Lockdown, Preemption};
 use crate::probe::mechanism::MECHANISMS;
 
 /// How much to read.
@@ -40,11 +27,8 @@ pub enum Look {
 }
 
 fn names(kinds: &[AttachKind]) -> Vec<&'static str> {
-    let mut names: Vec<_> = CATALOG
-        .iter()
-        .filter(|h| kinds.contains(&h.kind))
-        .map(|h| h.target.name())
-        .collect();
+    let mut names: Vec<_> =
+        CATALOG.iter().filter(|h| kinds.contains(&h.kind)).map(|h| h.target.name()).collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -93,28 +77,18 @@ impl System {
         let mut of_core = kernel.of(Home::NvmeCore).into_iter().chain(&kernel.file);
         facts.no_generation = of_core.any(lacks_generation);
         describe(&kernel, &mut facts);
-        facts.no_trampolines = facts
-            .no_trampolines
-            .or_else(|| self.no_direct_calls(&kernel));
+        facts.no_trampolines = facts.no_trampolines.or_else(|| self.no_direct_calls(&kernel));
         facts.events = self.events();
         let plain = facts.nvme_core_types.is_the_kernels() && may_use_module_btf;
         if look != Look::Brief || !plain {
-            let functions = names(&[
-                AttachKind::Kprobe,
-                AttachKind::Kretprobe,
-                AttachKind::Fentry,
-            ]);
-            facts.symbols = self
-                .symbols(&functions)
-                .ok()
-                .map(|s| s.functions.into_keys().collect());
+            let functions = names(&[AttachKind::Kprobe, AttachKind::Kretprobe, AttachKind::Fentry]);
+            facts.symbols =
+                self.symbols(&functions).ok().map(|s| s.functions.into_keys().collect());
         }
         if look == Look::Full {
             let functions = names(&[AttachKind::Fentry, AttachKind::Fexit]);
-            facts.traceable = self
-                .filter_functions(&functions)
-                .ok()
-                .map(|f| f.into_keys().collect());
+            facts.traceable =
+                self.filter_functions(&functions).ok().map(|f| f.into_keys().collect());
         }
         Ok((facts, types))
     }
@@ -357,11 +331,7 @@ mod tests {
     /// A kernel image with a struct and these functions.
     fn kernel_with(name: &str, functions: &[(&str, u32)]) -> KernelBtf {
         let image = Btf::parse(&btf_with(name, &[], functions)).unwrap();
-        KernelBtf {
-            modules: BTreeMap::new(),
-            vmlinux: Some(Rc::new(image)),
-            file: None,
-        }
+        KernelBtf { modules: BTreeMap::new(), vmlinux: Some(Rc::new(image)), file: None }
     }
 
     /// What the BTF of a kernel image shows.

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tracepoints of KVM, of one process, in a tracefs instance of its own.
 
-use std::fs;
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::io;
-use std::io::ErrorKind;
-use std::io::Read;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read};
 use std::num::NonZero;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::thread;
+use std::{fs, io, thread};
 
 use rustix::fs::OFlags;
 
-use super::System;
-use super::Unreadable;
 use super::tracefs::TracefsError;
+use super::{System, Unreadable};
 use crate::model::clock::TscScale;
 use crate::model::untrusted::printable;
 
@@ -174,11 +168,7 @@ impl KvmEvents {
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
             .open(&path)
             .map_err(KvmError::of(&path))?;
-        Ok(Self {
-            pipe,
-            instance,
-            rest: Vec::new(),
-        })
+        Ok(Self { pipe, instance, rest: Vec::new() })
     }
 
     /// Passes on lines. Returns whether there may be more.
@@ -193,11 +183,7 @@ impl KvmEvents {
             Err(e) => return Err(KvmError::of(&self.instance.0.join("trace_pipe"))(e)),
         };
         self.rest.extend_from_slice(&bytes[..read]);
-        let whole = self
-            .rest
-            .iter()
-            .rposition(|b| *b == b'\n')
-            .map_or(0, |at| at + 1);
+        let whole = self.rest.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         let lines: Vec<u8> = self.rest.drain(..whole).collect();
         String::from_utf8_lossy(&lines).lines().for_each(to);
         Ok(read > 0)
@@ -245,11 +231,7 @@ fn tsc_of(cpu: &Path) -> Option<TscScale> {
             (Some(ratio), Some(bits)) => (ratio, bits),
             _ => return Err(()),
         };
-        let scale = offset.map(|offset| TscScale {
-            offset,
-            ratio,
-            bits,
-        });
+        let scale = offset.map(|offset| TscScale { offset, ratio, bits });
         Ok(scale.filter(|_| !is_nested))
     };
     // kernels without guest_mode: the values of a moment in the inner guest are not those of the next
@@ -269,9 +251,8 @@ impl System {
     fn threads(&self, pid: u32) -> Vec<String> {
         let entries = fs::read_dir(self.path(&format!("proc/{pid}/task")));
         let entries = entries.into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries
-            .map(|e| e.file_name().to_string_lossy().into_owned())
-            .collect();
+        let mut names: Vec<String> =
+            entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
         names.sort_unstable();
         names
     }
@@ -333,21 +314,14 @@ mod tests {
 
     #[test]
     fn the_buffers_of_many_cpus_are_smaller() {
-        assert_eq!(
-            [1, 8, 64, 256, 4096].map(buffer_kb),
-            [2048, 2048, 1024, 256, 256]
-        );
+        assert_eq!([1, 8, 64, 256, 4096].map(buffer_kb), [2048, 2048, 1024, 256, 256]);
     }
 
     #[test]
     fn without_threads_every_process_would_be_traced() {
         let root = TempDir::new().unwrap();
         for event in EVENTS {
-            put(
-                &root,
-                &format!("sys/kernel/tracing/events/kvm/{event}/id"),
-                "1",
-            );
+            put(&root, &format!("sys/kernel/tracing/events/kvm/{event}/id"), "1");
         }
         put(&root, "sys/kernel/tracing/instances/x", "");
         let error = KvmEvents::open(&System::at(root.path()), 7).unwrap_err();
@@ -364,24 +338,12 @@ mod tests {
         assert_eq!(system.tsc_scale(40), None);
         let dir = "sys/kernel/debug/kvm/40-12";
         put(&root, &format!("{dir}/vcpu0/tsc-offset"), "-18446743\n");
-        let mut scale = TscScale {
-            offset: -18_446_743,
-            ratio: 1,
-            bits: 0,
-        };
+        let mut scale = TscScale { offset: -18_446_743, ratio: 1, bits: 0 };
         assert_eq!(system.tsc_scale(40), Some(scale));
         for cpu in ["vcpu0", "vcpu1"] {
             put(&root, &format!("{dir}/{cpu}/tsc-offset"), "-7\n");
-            put(
-                &root,
-                &format!("{dir}/{cpu}/tsc-scaling-ratio"),
-                "6442450944\n",
-            );
-            put(
-                &root,
-                &format!("{dir}/{cpu}/tsc-scaling-ratio-frac-bits"),
-                "32\n",
-            );
+            put(&root, &format!("{dir}/{cpu}/tsc-scaling-ratio"), "6442450944\n");
+            put(&root, &format!("{dir}/{cpu}/tsc-scaling-ratio-frac-bits"), "32\n");
         }
         (scale.offset, scale.ratio, scale.bits) = (-7, 3 << 31, 32);
         assert_eq!(system.tsc_scale(40), Some(scale));
@@ -391,11 +353,7 @@ mod tests {
         assert_eq!(system.tsc_scale(40), Some(scale));
         put(&root, &format!("{dir}/vcpu1/tsc-scaling-ratio"), "?\n");
         assert_eq!(system.tsc_scale(40), None);
-        put(
-            &root,
-            &format!("{dir}/vcpu1/tsc-scaling-ratio"),
-            "6442450944\n",
-        );
+        put(&root, &format!("{dir}/vcpu1/tsc-scaling-ratio"), "6442450944\n");
         put(&root, &format!("{dir}/vcpu1/tsc-offset"), "-8\n");
         assert_eq!(system.tsc_scale(40), None);
     }
@@ -406,11 +364,7 @@ mod tests {
         let system = System::at(root.path());
         assert_eq!(system.nvme_bar(0), None);
         let file = "sys/class/nvme/nvme0/device/resource";
-        put(
-            &root,
-            file,
-            "0x00000000febd4000 0x00000000febd7fff 0x140204\n0x0 0x0 0x0\n",
-        );
+        put(&root, file, "0x00000000febd4000 0x00000000febd7fff 0x140204\n0x0 0x0 0x0\n");
         assert_eq!(system.nvme_bar(0), Some([0xfebd_4000, 0xfebd_7fff]));
         put(&root, file, "0x0 0x0 0x0\n");
         assert_eq!(system.nvme_bar(0), None);

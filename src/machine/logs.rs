@@ -4,14 +4,10 @@
 use std::fs::File;
 
 use super::System;
-use super::admin::NoAnswer;
-use super::admin::log_page;
+use super::admin::{NoAnswer, log_page};
 use super::sysfs::Controller;
 use crate::model::logs::ControllerLogs;
-use crate::nvme::log::EBS_PAGE;
-use crate::nvme::log::EbsStats;
-use crate::nvme::log::SMART_PAGE;
-use crate::nvme::log::Smart;
+use crate::nvme::log::{EBS_PAGE, EbsStats, SMART_PAGE, Smart};
 
 /// The model of an EBS volume: only its controllers have its page.
 const EBS_MODEL: &str = "Amazon Elastic Block Store";

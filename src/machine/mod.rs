@@ -51,22 +51,16 @@ pub mod types;
 pub mod watch;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::id as own_id;
+use std::{fs, io};
 
 use procfs::FromBufRead;
-use procfs::process::MMapPath;
-use procfs::process::MemoryMap;
-use procfs::process::MemoryMaps;
-use procfs::process::Process;
+use procfs::process::{MMapPath, MemoryMap, MemoryMaps, Process};
 
-use overview::Capability;
-use overview::Privileges;
+use overview::{Capability, Privileges};
 
 /// Bytes of a list of mappings that are read. The kernel allows 65530 mappings unless vm.max_map_count
 /// says otherwise.
@@ -110,11 +104,7 @@ impl System {
     /// Whether a file system of this type is mounted; `None` if /proc/mounts cannot be read.
     fn mounted(&self, kind: &str) -> Option<bool> {
         let mounts = fs::read_to_string(self.path("proc/mounts")).ok()?;
-        Some(
-            mounts
-                .lines()
-                .any(|l| l.split_whitespace().nth(2) == Some(kind)),
-        )
+        Some(mounts.lines().any(|l| l.split_whitespace().nth(2) == Some(kind)))
     }
 }
 
@@ -180,9 +170,7 @@ const CAP_BPF: u64 = 1 << 39;
 /// The effective capabilities of this process. If /proc cannot be read: all of them, because the
 /// load then reports a missing one.
 fn capabilities() -> u64 {
-    Process::myself()
-        .and_then(|me| me.status())
-        .map_or(u64::MAX, |status| status.capeff)
+    Process::myself().and_then(|me| me.status()).map_or(u64::MAX, |status| status.capeff)
 }
 
 /// The offset in the executable of this process of the code at this address.
@@ -202,11 +190,7 @@ pub fn missing_capabilities() -> Vec<&'static str> {
         return Vec::new();
     }
     let needed = [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON")];
-    needed
-        .iter()
-        .filter(|(bit, _)| have & bit == 0)
-        .map(|&(_, name)| name)
-        .collect()
+    needed.iter().filter(|(bit, _)| have & bit == 0).map(|&(_, name)| name).collect()
 }
 
 /// Capabilities that matter here, by number (capabilities(7)) and name.
@@ -228,10 +212,7 @@ fn privileges() -> Option<Privileges> {
 fn privileges_of(uid: u32, effective: u64) -> Privileges {
     let capabilities = CAPABILITIES
         .iter()
-        .map(|&(bit, name)| Capability {
-            name,
-            held: effective & (1 << bit) != 0,
-        })
+        .map(|&(bit, name)| Capability { name, held: effective & (1 << bit) != 0 })
         .collect();
     Privileges { uid, capabilities }
 }

@@ -5,8 +5,7 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
-use std::io::BufRead;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 /// Function names to look for. A clone made by the compiler (`nvme_prep_rq.part.0`, `.constprop.0`,
@@ -64,20 +63,10 @@ mod tests {
     #[test]
     fn clones_count_as_the_function_and_cold_pieces_do_not() {
         let wanted = Wanted::new(&["nvme_prep_rq", "nvme_irq"]);
-        for yes in [
-            "nvme_prep_rq",
-            "nvme_prep_rq.part.0",
-            "nvme_irq.constprop.0.isra.0",
-        ] {
+        for yes in ["nvme_prep_rq", "nvme_prep_rq.part.0", "nvme_irq.constprop.0.isra.0"] {
             assert_eq!(wanted.pick(yes.as_bytes()).as_deref(), Some(yes));
         }
-        for no in [
-            "nvme_prep_rq_batch",
-            "nvme_irq.cold",
-            "__pfx_nvme_irq",
-            "",
-            ".",
-        ] {
+        for no in ["nvme_prep_rq_batch", "nvme_irq.cold", "__pfx_nvme_irq", "", "."] {
             assert_eq!(wanted.pick(no.as_bytes()), None, "{no}");
         }
     }

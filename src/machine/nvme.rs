@@ -10,16 +10,11 @@ use super::System;
 use super::disk::disk_of_path;
 use super::fact::Fact;
 use super::hypervisor::Hypervisor;
-use super::io_control::IoControl;
-use super::io_control::number as disk_number;
-use super::nvme_class::Class;
-use super::nvme_class::Traits;
+use super::io_control::{IoControl, number as disk_number};
+use super::nvme_class::{Class, Traits};
 use super::overview::bracketed;
-use super::sysfs::instance_of;
-use super::sysfs::is_namespace;
-use super::sysfs::names_in;
-use crate::model::io_control::IoCost;
-use crate::model::io_control::IoLimits;
+use super::sysfs::{instance_of, is_namespace, names_in};
+use crate::model::io_control::{IoCost, IoLimits};
 use crate::model::untrusted::Untrusted;
 
 /// Parameters of the modules nvme and nvme_core. Queue parameters take effect at the next reset of
@@ -233,9 +228,7 @@ impl System {
             class_reason,
             queue_count: self.number(&format!("{at}/queue_count")),
             // zero based, as in the specification (CAP.MQES)
-            queue_depth: self
-                .number::<u32>(&format!("{at}/sqsize"))
-                .map(|n| n.saturating_add(1)),
+            queue_depth: self.number::<u32>(&format!("{at}/sqsize")).map(|n| n.saturating_add(1)),
             interrupt_vectors: self.interrupt_vectors(&at, pci_id.known().is_some()),
             shadow_doorbells,
             iommu_group: self.text(&format!("{at}/device/iommu_group/type")),
@@ -376,10 +369,7 @@ mod tests {
         assert!(nvme.queue_count.is(&3) && nvme.queue_depth.is(&1024));
         assert!(nvme.interrupt_vectors.is(&3) && nvme.numa_node.is(&-1));
         let doorbells = nvme.shadow_doorbells.to_string();
-        assert!(
-            doorbells.contains("/dev/nvme0: no such file"),
-            "{doorbells}"
-        );
+        assert!(doorbells.contains("/dev/nvme0: no such file"), "{doorbells}");
         let json = serde_json::to_string(&found).unwrap();
         assert!(!json.contains("deadbeef"), "{json}");
     }
@@ -409,10 +399,7 @@ mod tests {
             let found = system.nvme_details(&system.hypervisor(), false);
             found[0].namespaces[0].limits.clone()
         };
-        assert_eq!(
-            limits(),
-            Fact::unknown("cgroups of version 2 are not mounted")
-        );
+        assert_eq!(limits(), Fact::unknown("cgroups of version 2 are not mounted"));
         put(&root, "proc/mounts", "c /cg cgroup2 rw 0 0\n");
         put(&root, "cg/a/io.max", "259:3 riops=60\n259:4 riops=1\n");
         let found = limits().known().unwrap().clone();
@@ -437,14 +424,8 @@ mod tests {
         let (_root, system) = guest();
         let parameters = system.nvme_parameters();
         assert!(parameters.poll_queues.is(&2));
-        assert_eq!(
-            parameters.write_queues.to_string(),
-            "unknown (no such file)"
-        );
-        assert_eq!(
-            parameters.io_timeout_s.to_string(),
-            "unknown (nvme_core is not loaded)"
-        );
+        assert_eq!(parameters.write_queues.to_string(), "unknown (no such file)");
+        assert_eq!(parameters.io_timeout_s.to_string(), "unknown (nvme_core is not loaded)");
     }
 
     #[test]
@@ -455,10 +436,7 @@ mod tests {
         let system = System::at(root.path());
         let found = &system.nvme_details(&system.hypervisor(), true)[0];
         assert_eq!(found.class, Class::Target);
-        for fact in [
-            found.interrupt_vectors.to_string(),
-            found.shadow_doorbells.to_string(),
-        ] {
+        for fact in [found.interrupt_vectors.to_string(), found.shadow_doorbells.to_string()] {
             assert_eq!(fact, "unknown (not on PCI)");
         }
     }

@@ -91,36 +91,12 @@ const BY_MODEL: [(&str, Class, &str); 15] = [
     ("Parallels", Class::Emulated, "Parallels'"),
     ("SPDK bdev Controller", Class::Target, "an SPDK target"),
     ("Linux", Class::Target, "Linux's own target (nvmet)"),
-    (
-        "Amazon Elastic Block Store",
-        Class::Cloud,
-        "EBS, over the network",
-    ),
-    (
-        "Amazon EC2 NVMe Instance Storage",
-        Class::Cloud,
-        "EC2 instance storage, local to the host",
-    ),
-    (
-        "nvme_card-pd",
-        Class::Cloud,
-        "a Google disk, over the network",
-    ),
-    (
-        "nvme_card",
-        Class::Cloud,
-        "a Google local SSD, local to the host",
-    ),
-    (
-        "Microsoft NVMe Direct Disk",
-        Class::Cloud,
-        "an Azure local disk, local to the host",
-    ),
-    (
-        "MSFT NVMe Accelerator",
-        Class::Cloud,
-        "an Azure disk, over the network",
-    ),
+    ("Amazon Elastic Block Store", Class::Cloud, "EBS, over the network"),
+    ("Amazon EC2 NVMe Instance Storage", Class::Cloud, "EC2 instance storage, local to the host"),
+    ("nvme_card-pd", Class::Cloud, "a Google disk, over the network"),
+    ("nvme_card", Class::Cloud, "a Google local SSD, local to the host"),
+    ("Microsoft NVMe Direct Disk", Class::Cloud, "an Azure local disk, local to the host"),
+    ("MSFT NVMe Accelerator", Class::Cloud, "an Azure disk, over the network"),
     (
         "Alibaba Cloud Elastic Block Storage",
         Class::Cloud,
@@ -131,17 +107,9 @@ const BY_MODEL: [(&str, Class, &str); 15] = [
 impl Traits<'_> {
     /// Returns the class, and the reason for it.
     pub(super) fn classify(&self) -> (Class, String) {
-        let Self {
-            pci_id,
-            model,
-            transport,
-            hypervisor,
-        } = *self;
+        let Self { pci_id, model, transport, hypervisor } = *self;
         if transport == Some("loop") {
-            return (
-                Class::Target,
-                "the target is in this very kernel (loop)".into(),
-            );
+            return (Class::Target, "the target is in this very kernel (loop)".into());
         }
         for (begin, class, what) in BY_MODEL {
             // a longer model that begins with "Linux" is not nvmet
@@ -159,14 +127,10 @@ impl Traits<'_> {
                 (Class::Fabrics, format!("a target over {transport}"))
             }
             (None, None, _) => (Class::Unknown, "neither PCI id nor transport".into()),
-            (_, _, Some(true)) => (
-                Class::Passthrough,
-                "a disk's own name inside a virtual machine".into(),
-            ),
-            (_, _, Some(false)) => (
-                Class::Physical,
-                "a disk's own name, and no hypervisor".into(),
-            ),
+            (_, _, Some(true)) => {
+                (Class::Passthrough, "a disk's own name inside a virtual machine".into())
+            }
+            (_, _, Some(false)) => (Class::Physical, "a disk's own name, and no hypervisor".into()),
             (_, _, None) => (
                 Class::Unknown,
                 "a disk's own name, but whether there is a hypervisor is unknown".into(),
@@ -180,13 +144,8 @@ mod tests {
     use super::*;
 
     fn class(pci_id: &str, model: &str, hypervisor: Option<bool>) -> Class {
-        let (class, reason) = Traits {
-            pci_id: Some(pci_id),
-            model,
-            transport: Some("pcie"),
-            hypervisor,
-        }
-        .classify();
+        let (class, reason) =
+            Traits { pci_id: Some(pci_id), model, transport: Some("pcie"), hypervisor }.classify();
         assert!(!reason.is_empty());
         class
     }
@@ -203,19 +162,11 @@ mod tests {
             ("4e58:0001", "SPDK bdev Controller", Class::Target),
             ("4e58:0001", "other", Class::Target),
             ("1d0f:8061", "Amazon Elastic Block Store", Class::Cloud),
-            (
-                "1d0f:cd01",
-                "Amazon EC2 NVMe Instance Storage",
-                Class::Cloud,
-            ),
+            ("1d0f:cd01", "Amazon EC2 NVMe Instance Storage", Class::Cloud),
             ("1ae0:001f", "nvme_card-pd", Class::Cloud),
             ("1414:00a9", "Microsoft NVMe Direct Disk v2", Class::Cloud),
             ("1414:b111", "MSFT NVMe Accelerator v1.0", Class::Cloud),
-            (
-                "144d:a80a",
-                "SAMSUNG MZVL21T0HCLR-00B00",
-                Class::Passthrough,
-            ),
+            ("144d:a80a", "SAMSUNG MZVL21T0HCLR-00B00", Class::Passthrough),
             ("144d:a80a", "Linuxoid SSD", Class::Passthrough),
         ] {
             assert_eq!(class(id, model, vm), want, "{id} {model}");
@@ -233,12 +184,7 @@ mod tests {
     #[test]
     fn controllers_over_a_network_are_targets_or_fabrics() {
         let over = |transport, model| {
-            let traits = Traits {
-                pci_id: None,
-                model,
-                transport,
-                hypervisor: Some(true),
-            };
+            let traits = Traits { pci_id: None, model, transport, hypervisor: Some(true) };
             traits.classify().0
         };
         assert_eq!(over(Some("tcp"), "Linux"), Class::Target);

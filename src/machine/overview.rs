@@ -7,10 +7,9 @@ use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
-use super::System;
 use super::fact::Fact;
 use super::hypervisor::Hypervisor;
-use super::privileges;
+use super::{System, privileges};
 use crate::model::untrusted::Untrusted;
 
 /// Kernel settings that affect tracing.
@@ -123,9 +122,7 @@ fn list_length(text: &str) -> Option<u32> {
 /// The word in brackets: `integrity` in `none [integrity] confidentiality`. The whole text if there
 /// are no brackets.
 pub(super) fn bracketed(text: &str) -> &str {
-    text.split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'))
-        .map_or(text, |(word, _)| word)
+    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(word, _)| word)
 }
 
 /// What identifies a machine and its boot. `None`: not known.
@@ -163,11 +160,8 @@ impl System {
 
     /// Reads what identifies the machine.
     pub fn identity(&self) -> Identity {
-        let text = |name: &str| {
-            self.device_text(&format!("proc/sys/kernel/{name}"))
-                .known()
-                .cloned()
-        };
+        let text =
+            |name: &str| self.device_text(&format!("proc/sys/kernel/{name}")).known().cloned();
         Identity {
             host: text("hostname"),
             kernel: text("osrelease"),
@@ -185,19 +179,13 @@ impl System {
                 list_length(&l).map_or_else(|| Fact::unknown(format!("it says `{l}`")), Fact::Known)
             })
         };
-        let mounted = |kind| {
-            self.mounted(kind)
-                .map_or_else(|| Fact::unknown("no /proc/mounts"), Fact::Known)
-        };
+        let mounted =
+            |kind| self.mounted(kind).map_or_else(|| Fact::unknown("no /proc/mounts"), Fact::Known);
         Machine {
             release: self.text("proc/sys/kernel/osrelease"),
             version: self.text("proc/sys/kernel/version"),
             // the file exists since 6.1; the fallback is the architecture of the build
-            arch: self
-                .text("proc/sys/kernel/arch")
-                .known()
-                .cloned()
-                .unwrap_or_else(|| ARCH.into()),
+            arch: self.text("proc/sys/kernel/arch").known().cloned().unwrap_or_else(|| ARCH.into()),
             cpus_online: cpus("online"),
             cpus_possible: cpus("possible"),
             hypervisor: self.hypervisor(),
@@ -262,17 +250,11 @@ mod tests {
         let root = TempDir::new().unwrap();
         for (path, text) in [
             ("proc/sys/kernel/osrelease", "6.1.0-50-rt-amd64\n"),
-            (
-                "proc/sys/kernel/version",
-                "#1 SMP PREEMPT_RT Debian 6.1.176-1 (2026-06-01)\n",
-            ),
+            ("proc/sys/kernel/version", "#1 SMP PREEMPT_RT Debian 6.1.176-1 (2026-06-01)\n"),
             ("proc/sys/kernel/arch", "x86_64\n"),
             ("sys/devices/system/cpu/online", "0-1,3\n"),
             ("sys/devices/system/cpu/possible", "0-7\n"),
-            (
-                "sys/kernel/security/lockdown",
-                "none [integrity] confidentiality\n",
-            ),
+            ("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"),
             ("proc/sys/kernel/kptr_restrict", "2\n"),
             ("proc/sys/kernel/perf_event_paranoid", "-1\n"),
             ("proc/sys/kernel/ftrace_enabled", "1\n"),
@@ -293,12 +275,7 @@ mod tests {
         assert!(machine.sysctls.kptr_restrict.is(&2));
         assert!(machine.sysctls.perf_event_paranoid.is(&-1));
         assert_eq!(machine.sysctls.bpf_jit_enable.known(), None);
-        assert!(
-            machine
-                .tracefs
-                .to_string()
-                .ends_with("sys/kernel/debug/tracing")
-        );
+        assert!(machine.tracefs.to_string().ends_with("sys/kernel/debug/tracing"));
         assert!(machine.debugfs.is(&true) && machine.kprobes_enabled.is(&false));
         assert!(machine.kprobe_pmu.is(&false) && machine.user_namespace.is(&true));
     }
@@ -320,10 +297,7 @@ mod tests {
         for (fact, want) in [
             (machine.lockdown.to_string(), "securityfs is not mounted"),
             (machine.tracefs.to_string(), "tracefs is not mounted"),
-            (
-                machine.kprobes_enabled.to_string(),
-                "debugfs is not mounted",
-            ),
+            (machine.kprobes_enabled.to_string(), "debugfs is not mounted"),
         ] {
             assert_eq!(fact, format!("unknown ({want})"));
         }

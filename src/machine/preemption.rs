@@ -2,10 +2,8 @@
 //! The preemption mode of the running kernel, and what shows it. An unknown mode counts as full:
 //! the programs then check more, and no time is wrong.
 
-use super::System;
-use super::read_line;
-use crate::probe::facts::Preemption;
-use crate::probe::facts::PreemptionSource;
+use super::{System, read_line};
+use crate::probe::facts::{Preemption, PreemptionSource};
 
 /// The kernel's variable with the current mode, where the mode can change. debugfs shows it too, but
 /// not to users of a kernel with lockdown, nor in most containers.
@@ -60,10 +58,7 @@ impl System {
     /// and debugfs can change it at any time.
     pub(super) fn preemption(&self) -> (Preemption, PreemptionSource) {
         let line = |path: &str| read_line(&self.path(path)).unwrap_or_default();
-        classify(
-            &line("proc/sys/kernel/version"),
-            &line("sys/kernel/debug/sched/preempt"),
-        )
+        classify(&line("proc/sys/kernel/version"), &line("sys/kernel/debug/sched/preempt"))
     }
 }
 
@@ -86,11 +81,7 @@ mod tests {
             ("#1 SMP PREEMPT_RT Debian 6.1.176-1", Preemption::RealTime),
         ] {
             put(&root, "proc/sys/kernel/version", version);
-            assert_eq!(
-                system.preemption(),
-                (want, PreemptionSource::Version),
-                "{version}"
-            );
+            assert_eq!(system.preemption(), (want, PreemptionSource::Version), "{version}");
         }
         put(&root, "proc/sys/kernel/version", DYNAMIC);
         let debugfs = "sys/kernel/debug/sched/preempt";

@@ -9,8 +9,7 @@ use std::path::PathBuf;
 
 use super::System;
 use super::foreign::read_some;
-use crate::model::untrusted::Untrusted;
-use crate::model::untrusted::printable;
+use crate::model::untrusted::{Untrusted, printable};
 
 /// Bytes behind a controller's address in which its identity is looked for.
 const CONTROLLER: usize = 64 << 10;
@@ -150,21 +149,14 @@ impl Process {
             ErrorKind::NotFound => TargetError::NoProcess { pid },
             _ => TargetError::NotPermitted { pid },
         })?;
-        let mut process = Self {
-            pid,
-            exe,
-            name: Untrusted::from_os(&name),
-            args: Vec::new(),
-            version: None,
-        };
+        let mut process =
+            Self { pid, exe, name: Untrusted::from_os(&name), args: Vec::new(), version: None };
         if has_arguments(process.program()) {
             let args = read_some(&system.path(&format!("proc/{pid}/cmdline")), MAX_ARGS);
             let args = args.unwrap_or_default();
             let words = args.split(|&b| b == 0).filter(|word| !word.is_empty());
             let words = words.take(MOST_ARGS);
-            process.args = words
-                .map(|w| String::from_utf8_lossy(w).into_owned())
-                .collect();
+            process.args = words.map(|w| String::from_utf8_lossy(w).into_owned()).collect();
         }
         Ok(process)
     }
@@ -173,12 +165,10 @@ impl Process {
     /// anybody may start processes with large ones.
     pub fn all(system: &System) -> impl Iterator<Item = Self> {
         let entries = fs::read_dir(system.path("proc")).into_iter().flatten();
-        let mut pids: Vec<u32> = entries
-            .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
-            .collect();
+        let mut pids: Vec<u32> =
+            entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect();
         pids.sort_unstable();
-        pids.into_iter()
-            .filter_map(|pid| Self::of(system, pid, |name| name.starts_with(QEMU)).ok())
+        pids.into_iter().filter_map(|pid| Self::of(system, pid, |name| name.starts_with(QEMU)).ok())
     }
 
     /// The name of the executable without its directory.
@@ -196,9 +186,7 @@ impl Process {
     pub fn nvme_serials(&self) -> Vec<Option<String>> {
         let devices = self.args.iter().filter(|arg| is_controller(arg));
         let devices = devices.map(|device| {
-            let serial = device
-                .split(',')
-                .find_map(|part| part.strip_prefix("serial="));
+            let serial = device.split(',').find_map(|part| part.strip_prefix("serial="));
             serial.map(ToOwned::to_owned)
         });
         devices.collect()
@@ -246,11 +234,7 @@ impl Memory {
         })?;
         let stat = system.path(&format!("proc/{pid}/stat"));
         let started = start_of(&stat);
-        Ok(Self {
-            file,
-            stat,
-            started,
-        })
+        Ok(Self { file, stat, started })
     }
 
     /// Whether the process has ended.

@@ -2,13 +2,9 @@
 //! BTF of only the types that the programs read, from one or several sources. For each of these types,
 //! libbpf searches all types that it is given: 150,000 in a kernel.
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use super::btf::Btf;
-use super::btf::HEADER;
-use super::btf::Record;
-use super::btf::kind;
+use super::btf::{Btf, HEADER, Record, kind};
 use super::name_filter::Filter;
 
 /// The types that bpf/nvme_deep.bpf.c reads, without the suffix of a flavor (`___loop`).
@@ -46,10 +42,8 @@ pub const READ: [&str; 29] = [
 
 /// Types whose ids in the kernel's BTF the programs pass to the kernel: `enum nd_type_id` of
 /// bpf/include/peek.bpf.h.
-pub(super) const IDS: [(&str, &str); 2] = [
-    ("ND_TYPE_ID_REQUEST", "request"),
-    ("ND_TYPE_ID_TIMESPEC64", "timespec64"),
-];
+pub(super) const IDS: [(&str, &str); 2] =
+    [("ND_TYPE_ID_REQUEST", "request"), ("ND_TYPE_ID_TIMESPEC64", "timespec64")];
 
 /// The kinds that relocations begin with.
 const KINDS: [u32; 4] = [kind::STRUCT, kind::UNION, kind::ENUM, kind::ENUM64];

@@ -6,17 +6,12 @@ use std::fs::File;
 use std::io;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::System;
-use super::elf::Probe;
-use super::elf::Symbols;
-use super::foreign::open;
-use super::foreign::open_below;
-use super::foreign::path_of;
-use super::process::Process;
-use super::process::TargetError;
+use super::elf::{Probe, Symbols};
+use super::foreign::{open, open_below, path_of};
+use super::process::{Process, TargetError};
 use crate::host::spdk::Release;
 
 /// How the names of SPDK's shared libraries begin.
@@ -37,17 +32,10 @@ struct Part {
 impl Part {
     /// Reads the symbols of an open file. `shown` is its name in messages.
     fn of(opened: io::Result<File>, shown: &Path) -> Result<Self, TargetError> {
-        let wrong = |error: String| TargetError::Unreadable {
-            path: shown.to_owned(),
-            error,
-        };
+        let wrong = |error: String| TargetError::Unreadable { path: shown.to_owned(), error };
         let file = opened.map_err(|e| wrong(e.to_string()))?;
         let symbols = Symbols::of(&file).map_err(wrong)?;
-        Ok(Self {
-            path: path_of(&file),
-            _file: file,
-            symbols,
-        })
+        Ok(Self { path: path_of(&file), _file: file, symbols })
     }
 }
 
@@ -129,10 +117,7 @@ impl Spdk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::CWD;
-    use rustix::fs::FileType;
-    use rustix::fs::Mode;
-    use rustix::fs::mknodat;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::fs;
     use std::os::unix::fs::symlink;
     use tempfile::TempDir;

@@ -2,13 +2,11 @@
 //! Reads NVMe controllers and namespaces from sysfs.
 
 use std::fs;
-use std::fs::File;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::System;
-use super::read_line;
+use super::{System, read_line};
 use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
 
@@ -77,10 +75,8 @@ pub(super) fn names_in(dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
     };
-    let mut names: Vec<String> = entries
-        .flatten()
-        .filter_map(|e| e.file_name().into_string().ok())
-        .collect();
+    let mut names: Vec<String> =
+        entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
     names.sort();
     names
 }
@@ -144,9 +140,7 @@ impl System {
                     transport: transport.into(),
                     queues: number("queue_count").filter(|&n| n > 0),
                     // zero based, as in the specification (CAP.MQES)
-                    depth: number("sqsize")
-                        .and_then(|n| n.checked_add(1))
-                        .filter(|&n| n > 1),
+                    depth: number("sqsize").and_then(|n| n.checked_add(1)).filter(|&n| n > 1),
                     namespaces: namespaces_in(&at),
                 })
             })
@@ -191,31 +185,16 @@ mod tests {
         put(&root, "sys/class/nvme/nvme2/queue_count", "3\n");
         put(&root, "sys/class/nvme/nvme2/sqsize", "1023\n");
         put(&root, "sys/class/nvme/nvme2/nvme2n1/nsid", "7\n");
-        put(
-            &root,
-            "sys/class/nvme/nvme2/nvme2n1/queue/logical_block_size",
-            "4096\n",
-        );
+        put(&root, "sys/class/nvme/nvme2/nvme2n1/queue/logical_block_size", "4096\n");
         put(&root, "sys/class/nvme/nvme2/ng2n1/nsid", "7\n");
-        put(
-            &root,
-            "sys/class/nvme/nvme-subsys0/model",
-            "not a controller\n",
-        );
+        put(&root, "sys/class/nvme/nvme-subsys0/model", "not a controller\n");
         let found = System::at(root.path()).controllers();
-        assert_eq!(
-            found.iter().map(Controller::name).collect::<Vec<_>>(),
-            ["nvme2", "nvme10"]
-        );
+        assert_eq!(found.iter().map(Controller::name).collect::<Vec<_>>(), ["nvme2", "nvme10"]);
         assert_eq!((found[0].queues, found[0].depth), (Some(3), Some(1024)));
         assert_eq!((found[1].queues, found[1].depth), (None, None));
         assert_eq!(found[1].model, "QEMU NVMe Ctrl");
-        let want = Namespace {
-            name: "nvme2n1".into(),
-            nsid: 7,
-            lba_bytes: 4096,
-            set: CommandSet::Nvm,
-        };
+        let want =
+            Namespace { name: "nvme2n1".into(), nsid: 7, lba_bytes: 4096, set: CommandSet::Nvm };
         assert_eq!(found[0].namespaces, [want]);
     }
 
@@ -224,15 +203,7 @@ mod tests {
         for yes in ["nvme0n1", "nvme0c1n1", "nvme12n34"] {
             assert!(is_namespace(yes), "{yes}");
         }
-        for no in [
-            "ng0n1",
-            "nvme0",
-            "nvmen1",
-            "nvme0n",
-            "nvme0n1p1",
-            "hwmon3",
-            "nvme0cn1",
-        ] {
+        for no in ["ng0n1", "nvme0", "nvmen1", "nvme0n", "nvme0n1p1", "hwmon3", "nvme0cn1"] {
             assert!(!is_namespace(no), "{no}");
         }
     }

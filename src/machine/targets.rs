@@ -7,8 +7,7 @@ use serde::Serialize;
 
 use super::System;
 use super::elf::Symbols;
-use super::process::Memory;
-use super::process::Process;
+use super::process::{Memory, Process};
 use super::spdk::Spdk;
 use crate::host::qemu_usdt::is_enough;
 use crate::model::target::TargetKind;
@@ -69,9 +68,8 @@ fn nvmet(system: &System) -> Option<FoundTarget> {
     system.module_identity("nvmet")?;
     let dir = system.path("sys/kernel/config/nvmet/subsystems");
     let entries = fs::read_dir(dir).into_iter().flatten();
-    let mut subsystems: Vec<Untrusted> = entries
-        .filter_map(|e| Some(Untrusted::from_os(&e.ok()?.file_name())))
-        .collect();
+    let mut subsystems: Vec<Untrusted> =
+        entries.filter_map(|e| Some(Untrusted::from_os(&e.ok()?.file_name()))).collect();
     subsystems.sort();
     Some(FoundTarget {
         kind: TargetKind::Nvmet,
@@ -101,10 +99,8 @@ fn qemu(system: &System, process: &Process) -> FoundTarget {
                 let text = "it was built without the trace backend dtrace";
                 way("usdt", false, text.into())
             };
-            let missing: Vec<&str> = NEEDED
-                .into_iter()
-                .filter(|name| symbols.probe(name).is_none())
-                .collect();
+            let missing: Vec<&str> =
+                NEEDED.into_iter().filter(|name| symbols.probe(name).is_none()).collect();
             let memory = Memory::open(system, pid);
             let uprobes = match (missing.as_slice(), memory) {
                 ([], Ok(_)) => way("uprobes", true, format!("`host trace --pid {pid}`")),
@@ -148,11 +144,7 @@ fn spdk_ways(system: &System, pid: u32, code: &Spdk) -> Vec<Way> {
     };
     ways.push(match code.usdt("spdk").count() {
         0 => way("usdt", false, "it was built without --with-usdt".into()),
-        _ => way(
-            "usdt",
-            true,
-            format!("changes of state, no commands: `host spdk --pid {pid}`"),
-        ),
+        _ => way("usdt", true, format!("changes of state, no commands: `host spdk --pid {pid}`")),
     });
     ways
 }

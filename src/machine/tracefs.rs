@@ -8,11 +8,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::System;
-use super::Unreadable;
-use super::names::Wanted;
-use super::names::each_line;
-use super::names::module;
+use super::names::{Wanted, each_line, module};
+use super::{System, Unreadable};
 
 /// The mount points of tracefs: its own, and that before 4.1, which most machines still have.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
@@ -104,11 +101,7 @@ fn declared(text: &str) -> Option<&str> {
 fn field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.split(';').map(str::trim);
     let name = declared(parts.next()?.strip_prefix("field:")?)?;
-    let mut found = Field {
-        offset: u32::MAX,
-        size: 0,
-        signed: false,
-    };
+    let mut found = Field { offset: u32::MAX, size: 0, signed: false };
     for (key, value) in parts.filter_map(|p| p.split_once(':')) {
         match key {
             "offset" => found.offset = value.parse().ok()?,
@@ -171,14 +164,11 @@ impl System {
         let event = format!("{category}:{event}");
         match fs::read_to_string(&path) {
             Ok(text) => EventFormat::parse(&text).ok_or(TracefsError::NoId { event }),
-            Err(e) if e.kind() != ErrorKind::NotFound => Err(TracefsError::NoFormat {
-                event,
-                error: e.into(),
-            }),
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                Err(TracefsError::NoFormat { event, error: e.into() })
+            }
             Err(_) if events.join(category).exists() => Err(TracefsError::NoEvent { event }),
-            Err(_) => Err(TracefsError::NoCategory {
-                category: category.to_owned(),
-            }),
+            Err(_) => Err(TracefsError::NoCategory { category: category.to_owned() }),
         }
     }
 
@@ -214,8 +204,7 @@ mod tests {
     use super::super::tests::put;
     use super::*;
     use proptest::prelude::any;
-    use proptest::prop_assert;
-    use proptest::proptest;
+    use proptest::{prop_assert, proptest};
     use tempfile::TempDir;
 
     const COMMON: &str = "\
@@ -256,11 +245,7 @@ print fmt: "nvme%d: %sqid=%d, cmdid=%u, res=%#llx, retries=%u, flags=0x%x, statu
     }
 
     fn at(offset: u32, size: u32, signed: bool) -> Field {
-        Field {
-            offset,
-            size,
-            signed,
-        }
+        Field { offset, size, signed }
     }
 
     #[test]
@@ -331,18 +316,10 @@ print fmt: "nvme%d: %sqid=%d, cmdid=%u, res=%#llx, retries=%u, flags=0x%x, statu
                 &format!("{place}/events/nvme/nvme_setup_cmd/format"),
                 &format_of("nvme_setup_cmd", 5, SETUP),
             );
-            put(
-                &root,
-                &format!("{place}/events/nvme/nvme_sq/format"),
-                "garbage",
-            );
+            put(&root, &format!("{place}/events/nvme/nvme_sq/format"), "garbage");
             assert_eq!(system.event_format("nvme", "nvme_setup_cmd").unwrap().id, 5);
-            let why = |category, event| {
-                system
-                    .event_format(category, event)
-                    .unwrap_err()
-                    .to_string()
-            };
+            let why =
+                |category, event| system.event_format(category, event).unwrap_err().to_string();
             assert!(why("nvme", "nvme_sq").contains("no id"));
             assert!(why("nvme", "nope").contains("no event nvme:nope"));
             assert!(why("block", "block_rq_issue").contains("no events of `block`"));
@@ -353,20 +330,11 @@ print fmt: "nvme%d: %sqid=%d, cmdid=%u, res=%#llx, retries=%u, flags=0x%x, statu
     fn a_missing_tracefs_and_an_empty_one_have_different_reasons() {
         let root = TempDir::new().unwrap();
         let system = System::at(root.path());
-        let why = || {
-            system
-                .event_format("nvme", "nvme_sq")
-                .unwrap_err()
-                .to_string()
-        };
+        let why = || system.event_format("nvme", "nvme_sq").unwrap_err().to_string();
         assert!(why().contains("nowhere"), "{}", why());
         put(&root, "proc/mounts", "sysfs /sys sysfs rw 0 0\n");
         assert!(why().contains("not mounted"), "{}", why());
-        put(
-            &root,
-            "proc/mounts",
-            "none /sys/kernel/tracing tracefs rw 0 0\n",
-        );
+        put(&root, "proc/mounts", "none /sys/kernel/tracing tracefs rw 0 0\n");
         assert!(why().contains("lockdown"), "{}", why());
     }
 

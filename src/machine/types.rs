@@ -3,21 +3,17 @@
 //! or a file given by the user. A file that does not fit this kernel is rejected.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::fs::File;
-use std::io;
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::{fs, io};
 
-use rustix::fs::MemfdFlags;
-use rustix::fs::memfd_create;
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::System;
-use super::btf::Btf;
-use super::btf::Wanted;
+use super::btf::{Btf, Wanted};
 use super::reduced::reduced;
 use super::structure::Structure;
 use crate::model::untrusted::printable;
@@ -53,14 +49,8 @@ pub(super) const BLOCK: [(&str, &[&str]); 5] = [
 
 /// The same for nvme_core.
 pub(super) const CORE: [(&str, &[&str]); 2] = [
-    (
-        "nvme_request",
-        &["cmd", "ctrl", "result", "retries", "flags", "status"],
-    ),
-    (
-        "nvme_ctrl",
-        &["instance", "tagset", "admin_tagset", "device"],
-    ),
+    ("nvme_request", &["cmd", "ctrl", "result", "retries", "flags", "status"]),
+    ("nvme_ctrl", &["instance", "tagset", "admin_tagset", "device"]),
 ];
 
 /// The same for the PCI driver.
@@ -231,11 +221,7 @@ impl KernelBtf {
     pub fn load() -> Self {
         let vmlinux = Btf::vmlinux().map(Rc::new);
         let module = |home: Home| Some((home, Btf::module(home.module()?, vmlinux.as_ref()?)?));
-        Self {
-            modules: Home::ALL.into_iter().filter_map(module).collect(),
-            file: None,
-            vmlinux,
-        }
+        Self { modules: Home::ALL.into_iter().filter_map(module).collect(), file: None, vmlinux }
     }
 
     /// Looks for these types in each.
@@ -304,9 +290,7 @@ impl Layouts {
 
     /// The layout of a struct.
     pub fn of(&self, name: &str) -> Option<Structure> {
-        let KernelBtf {
-            modules, vmlinux, ..
-        } = &self.kernel;
+        let KernelBtf { modules, vmlinux, .. } = &self.kernel;
         let modules = self.file.iter().chain(modules.values());
         let mut all = modules.chain(vmlinux.as_deref()).chain(&self.shipped);
         all.find_map(|btf| btf.structure(name))
@@ -315,20 +299,14 @@ impl Layouts {
 
 /// Reads the user's file.
 fn read(path: &Path) -> Result<Btf, BtfError> {
-    let bytes = fs::read(path).map_err(|source| BtfError::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
-    Btf::parse(&bytes).ok_or_else(|| BtfError::NoBtf {
-        path: path.to_owned(),
-        bytes: bytes.len(),
-    })
+    let bytes =
+        fs::read(path).map_err(|source| BtfError::Unreadable { path: path.to_owned(), source })?;
+    Btf::parse(&bytes).ok_or_else(|| BtfError::NoBtf { path: path.to_owned(), bytes: bytes.len() })
 }
 
 fn complete(btf: &Btf, structs: &[(&str, &[&str])]) -> bool {
     structs.iter().all(|(name, members)| {
-        btf.structure(name)
-            .is_some_and(|s| members.iter().all(|m| s.members.contains_key(*m)))
+        btf.structure(name).is_some_and(|s| members.iter().all(|m| s.members.contains_key(*m)))
     })
 }
 
@@ -341,20 +319,11 @@ fn differ(
     structs.iter().find_map(|&(name, members)| {
         let (theirs, ours) = (file.structure(name)?, kernel.structure(name)?);
         if theirs.size != ours.size {
-            return Some(Difference::Size {
-                name,
-                file: theirs.size,
-                kernel: ours.size,
-            });
+            return Some(Difference::Size { name, file: theirs.size, kernel: ours.size });
         }
         members.iter().find_map(|&member| {
             let (file, kernel) = (*theirs.members.get(member)?, *ours.members.get(member)?);
-            (file != kernel).then_some(Difference::Offset {
-                name,
-                member,
-                file,
-                kernel,
-            })
+            (file != kernel).then_some(Difference::Offset { name, member, file, kernel })
         })
     })
 }
@@ -376,9 +345,7 @@ impl System {
 
     fn shipped(&self) -> Option<&'static Shipped> {
         let (core, pci) = (self.build_id("nvme_core")?, self.build_id("nvme"));
-        SHIPPED
-            .iter()
-            .find(|s| s.nvme_core == core && pci.as_deref().is_none_or(|id| id == s.nvme))
+        SHIPPED.iter().find(|s| s.nvme_core == core && pci.as_deref().is_none_or(|id| id == s.nvme))
     }
 
     /// Chooses the source of the driver's types. A file that is used becomes a part of `kernel`.
@@ -424,23 +391,15 @@ fn from_file(path: &Path, kernel: &mut KernelBtf, own: &mut Types) -> Result<(),
     let image = kernel.vmlinux.as_deref();
     let misfit = [
         image.and_then(|k| differ(&file, k, &BLOCK)),
-        kernel
-            .of(Home::NvmeCore)
-            .and_then(|k| differ(&file, k, &CORE)),
-        kernel
-            .of(Home::NvmePci)
-            .and_then(|k| differ(&file, k, &PCI)),
+        kernel.of(Home::NvmeCore).and_then(|k| differ(&file, k, &CORE)),
+        kernel.of(Home::NvmePci).and_then(|k| differ(&file, k, &PCI)),
     ];
     if let Some(difference) = misfit.into_iter().flatten().next() {
-        return Err(BtfError::Misfit {
-            path: owned(),
-            difference,
-        });
+        return Err(BtfError::Misfit { path: owned(), difference });
     }
     if own.core.is_the_kernels() {
-        own.remark = Some(format!(
-            "--btf {shown} fits, but the kernel has BTF of its own, which is used"
-        ));
+        own.remark =
+            Some(format!("--btf {shown} fits, but the kernel has BTF of its own, which is used"));
         return Ok(());
     }
     if image.is_none() && !complete(&file, &BLOCK) {
@@ -477,10 +436,7 @@ mod tests {
     fn the_types_of_device_mapper_decide_and_not_the_version() {
         let of = |members: &[(&str, u32)]| {
             let members = members.iter().map(|(name, at)| ((*name).to_owned(), *at));
-            has_short_magic(&Structure {
-                size: 64,
-                members: members.collect(),
-            })
+            has_short_magic(&Structure { size: 64, members: members.collect() })
         };
         assert!(of(&[("magic", 0), ("flags", 2), ("lock", 4)]));
         // 5.10 and 5.15

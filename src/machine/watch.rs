@@ -5,8 +5,7 @@ use std::fs;
 
 use super::System;
 use crate::model::point::Point;
-use crate::probe::catalog::Home;
-use crate::probe::catalog::Method;
+use crate::probe::catalog::{Home, Method};
 use crate::probe::plan::AttachPlan;
 
 /// The modules of the driver, each with the number that identifies it while it is loaded.
@@ -85,16 +84,13 @@ impl System {
     /// (Documentation/block/stat.rst).
     fn io_done(&self) -> u64 {
         let disks = fs::read_dir(self.path("sys/block")).into_iter().flatten();
-        let of_nvme = disks
-            .flatten()
-            .filter(|d| d.file_name().as_encoded_bytes().starts_with(b"nvme"));
+        let of_nvme =
+            disks.flatten().filter(|d| d.file_name().as_encoded_bytes().starts_with(b"nvme"));
         of_nvme
             .filter_map(|disk| fs::read_to_string(disk.path().join("stat")).ok())
             .map(|stat| {
-                let numbers: Vec<u64> = stat
-                    .split_whitespace()
-                    .filter_map(|n| n.parse().ok())
-                    .collect();
+                let numbers: Vec<u64> =
+                    stat.split_whitespace().filter_map(|n| n.parse().ok()).collect();
                 let at = |n: usize| numbers.get(n).copied().unwrap_or(0);
                 [0, 4, 11, 15].map(at).iter().sum::<u64>()
             })
@@ -107,16 +103,12 @@ mod tests {
     use super::super::tests::put;
     use super::*;
     use crate::model::stage::StageSet;
-    use crate::probe::plan::Policy;
-    use crate::probe::plan::plan;
     use crate::probe::plan::tests::everything;
+    use crate::probe::plan::{Policy, plan};
     use tempfile::TempDir;
 
     fn plan_by(method: Option<Method>) -> AttachPlan {
-        let policy = Policy {
-            only: method,
-            ..Policy::default()
-        };
+        let policy = Policy { only: method, ..Policy::default() };
         plan(StageSet::Total, &everything(), &policy).unwrap()
     }
 
@@ -128,23 +120,14 @@ mod tests {
     fn kprobes_that_are_never_called_while_disks_work_are_noticed() {
         let root = TempDir::new().unwrap();
         let system = System::at(root.path());
-        put(
-            &root,
-            "sys/block/nvme0n1/stat",
-            "3 0 24 1 2 0 0 0 0 0 0 1 0 0 0 1 0\n",
-        );
+        put(&root, "sys/block/nvme0n1/stat", "3 0 24 1 2 0 0 0 0 0 0 1 0 0 0 1 0\n");
         put(&root, "sys/block/sda/stat", "3 0 24 1 2\n");
         assert_eq!(system.io_done(), 7);
         let watch = begin(&system, Some(Method::Kprobe));
         let others = begin(&system, None);
         assert_eq!(watch.saw_no_events(&system, 0), None);
         put(&root, "sys/block/nvme0n1/stat", "8 0 24 1 2\n");
-        assert!(
-            watch
-                .saw_no_events(&system, 0)
-                .unwrap()
-                .contains("completed 3 requests")
-        );
+        assert!(watch.saw_no_events(&system, 0).unwrap().contains("completed 3 requests"));
         assert_eq!(watch.saw_no_events(&system, 1), None);
         assert_eq!(others.saw_no_events(&system, 0), None);
     }

@@ -4,16 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::bounds::BOUNDS;
-use super::bounds::cumulative;
+use super::bounds::{BOUNDS, cumulative};
 use super::catalog;
 use super::catalog::Metric;
 use crate::model::failures::Failures;
-use crate::model::group::Group;
-use crate::model::group::GroupNames;
+use crate::model::group::{Group, GroupNames};
 use crate::model::histogram::Histogram;
-use crate::model::ledger::Accuracy;
-use crate::model::ledger::Ledger;
+use crate::model::ledger::{Accuracy, Ledger};
 use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 use crate::nvme::status::StatusType;
@@ -94,22 +91,12 @@ fn histogram(hist: &Histogram) -> Value {
 
 /// `controller`, `nsid`, `queue`, `opcode` of a row.
 fn labels(key: &RowKey) -> Vec<String> {
-    let RowKey {
-        ctrl, nsid, opcode, ..
-    } = key;
-    vec![
-        format!("nvme{ctrl}"),
-        nsid.to_string(),
-        opcode.queue.to_string(),
-        opcode.name_or_code(),
-    ]
+    let RowKey { ctrl, nsid, opcode, .. } = key;
+    vec![format!("nvme{ctrl}"), nsid.to_string(), opcode.queue.to_string(), opcode.name_or_code()]
 }
 
 fn of_rows(rows: &[RowReport], value: impl Fn(&RowReport) -> Value) -> Vec<Series> {
-    let series = rows.iter().map(|row| Series {
-        labels: labels(&row.key),
-        value: value(row),
-    });
+    let series = rows.iter().map(|row| Series { labels: labels(&row.key), value: value(row) });
     series.collect()
 }
 
@@ -131,10 +118,8 @@ fn groups(reading: &Reading<'_>) -> [Family; 4] {
         labels.map(|label| label.raw().to_owned()).into()
     };
     let of = |value: &dyn Fn(&RowReport<Group>) -> Value| -> Vec<Series> {
-        let series = reading.groups.iter().map(|row| Series {
-            labels: labels(&row.key),
-            value: value(row),
-        });
+        let series =
+            reading.groups.iter().map(|row| Series { labels: labels(&row.key), value: value(row) });
         series.collect()
     };
     [
@@ -157,17 +142,11 @@ fn by<const N: usize>(values: [(&str, u64); N]) -> Vec<Series> {
 
 /// A value without labels.
 fn one(count: u64) -> Vec<Series> {
-    vec![Series {
-        labels: vec![],
-        value: Value::Count(count),
-    }]
+    vec![Series { labels: vec![], value: Value::Count(count) }]
 }
 
 fn info(labels: Vec<String>) -> Vec<Series> {
-    vec![Series {
-        labels,
-        value: Value::Count(1),
-    }]
+    vec![Series { labels, value: Value::Count(1) }]
 }
 
 /// Hits of the hooks on any of these functions and tracepoints. Without such a hook they are not
@@ -175,9 +154,7 @@ fn info(labels: Vec<String>) -> Vec<Series> {
 fn hits(ledger: &Ledger, targets: &[&str]) -> Vec<Series> {
     let hooks = ledger.hooks.iter();
     let of = hooks.filter(|hook| targets.contains(&hook.target.raw()));
-    of.map(|hook| hook.hits)
-        .reduce(|a, b| a + b)
-        .map_or_else(Vec::new, one)
+    of.map(|hook| hook.hits).reduce(|a, b| a + b).map_or_else(Vec::new, one)
 }
 
 /// The values of the label `type`, and their numbers. Types that no specification uses are one.
@@ -225,10 +202,8 @@ fn losses(ledger: &Ledger) -> Vec<Family> {
         ("untracked", ledger.untracked),
         ("no_row", ledger.no_row),
     ]);
-    let recovered = by([
-        ("setup_out", ledger.unseen_setups),
-        ("complete", ledger.unseen_completions),
-    ]);
+    let recovered =
+        by([("setup_out", ledger.unseen_setups), ("complete", ledger.unseen_completions)]);
     let discarded = by([
         ("late_doorbell", ledger.late_doorbells),
         ("unsure_doorbell", ledger.unsure_doorbells),
@@ -266,23 +241,11 @@ fn losses(ledger: &Ledger) -> Vec<Family> {
 
 /// All metrics with their values. A metric without values is left out.
 pub fn collect(reading: &Reading<'_>) -> Vec<Family> {
-    let Reading {
-        stage_set,
-        rows,
-        ledger,
-        failures,
-        in_flight,
-        start,
-        version,
-        ..
-    } = *reading;
+    let Reading { stage_set, rows, ledger, failures, in_flight, start, version, .. } = *reading;
     let in_flight = in_flight.iter().map(|(ctrl, count)| (*ctrl, *count));
     let retried = failures.iter().map(|(ctrl, f)| (*ctrl, f.retried));
     let session = [stage_set.name(), ledger.span.0.name(), ledger.span.1.name()];
-    let start = Series {
-        labels: vec![],
-        value: Value::Nanos(start.as_nanos()),
-    };
+    let start = Series { labels: vec![], value: Value::Nanos(start.as_nanos()) };
     let count = |n: u64| Value::Count(n);
     let mut families: Vec<Family> = [
         (&catalog::DURATION, of_rows(rows, |r| histogram(&r.total))),
@@ -316,8 +279,7 @@ pub fn collect(reading: &Reading<'_>) -> Vec<Family> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::catalog::CATALOG;
-    use crate::probe::catalog::Role;
+    use crate::probe::catalog::{CATALOG, Role};
 
     #[test]
     fn the_counted_hooks_are_those_of_the_catalog() {
@@ -334,10 +296,7 @@ mod tests {
 
     #[test]
     fn failures_have_a_series_for_each_type_of_each_controller() {
-        let failures = Failures {
-            by_type: [7, 0, 3, 0, 1, 1, 0, 0],
-            retried: 2,
-        };
+        let failures = Failures { by_type: [7, 0, 3, 0, 1, 1, 0, 0], retried: 2 };
         let all = failed(&BTreeMap::from([(4, failures)]));
         let found: Vec<_> = all
             .iter()
@@ -351,10 +310,7 @@ mod tests {
 
     #[test]
     fn commands_with_fewer_stages_are_counted_and_are_not_lost() {
-        let ledger = Ledger {
-            fewer_points: 7,
-            ..Ledger::default()
-        };
+        let ledger = Ledger { fewer_points: 7, ..Ledger::default() };
         let all = losses(&ledger);
         let of = |name: &str| {
             let family = all.iter().find(|f| f.metric.name == name);
@@ -362,11 +318,7 @@ mod tests {
             series.map(|s| s.value.clone()).collect::<Vec<_>>()
         };
         assert_eq!(of("nvme_deep_merged_commands"), [Value::Count(7)]);
-        assert!(
-            of("nvme_deep_lost_commands")
-                .iter()
-                .all(|v| *v == Value::Count(0))
-        );
+        assert!(of("nvme_deep_lost_commands").iter().all(|v| *v == Value::Count(0)));
     }
 
     #[test]

@@ -4,11 +4,8 @@
 use std::fmt::Write;
 
 use super::bounds::LE_NS;
-use super::catalog::Kind;
-use super::catalog::Metric;
-use super::collect::Family;
-use super::collect::Series;
-use super::collect::Value;
+use super::catalog::{Kind, Metric};
+use super::collect::{Family, Series, Value};
 use crate::model::untrusted::is_shown;
 
 /// A text format.
@@ -78,11 +75,7 @@ fn series(out: &mut String, metric: &Metric, of: &Series) {
     match &of.value {
         Value::Count(count) => line(out, &name, &labels, &count.to_string()),
         Value::Nanos(ns) => line(out, &name, &labels, &seconds(*ns)),
-        Value::Histogram {
-            cumulative,
-            count,
-            sum_ns,
-        } => {
+        Value::Histogram { cumulative, count, sum_ns } => {
             let bucket = format!("{name}_bucket");
             for (le, count) in LE_NS.iter().zip(cumulative.iter()) {
                 let le = seconds((*le).into());
@@ -100,11 +93,7 @@ fn series(out: &mut String, metric: &Metric, of: &Series) {
 /// Writes metrics as text.
 pub fn encode(families: &[Family], format: Format) -> String {
     let mut out = String::new();
-    for Family {
-        metric,
-        series: all,
-    } in families
-    {
+    for Family { metric, series: all } in families {
         // OpenMetrics names a family without the suffix of its type
         let (name, kind) = match (format, metric.kind) {
             (Format::OpenMetrics, kind) => (metric.name.to_owned(), kind),

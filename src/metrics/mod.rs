@@ -13,7 +13,5 @@ pub mod collect;
 pub mod encode;
 pub mod request;
 
-pub use self::collect::Reading;
-pub use self::collect::collect;
-pub use self::encode::Format;
-pub use self::encode::encode;
+pub use self::collect::{Reading, collect};
+pub use self::encode::{Format, encode};

@@ -66,11 +66,7 @@ pub fn parse(bytes: &[u8]) -> Head {
     let accept = accept.filter(|field| field.name.eq_ignore_ascii_case("accept"));
     let values = accept.map(|field| String::from_utf8_lossy(field.value));
     let accept = values.collect::<Vec<_>>().join(",");
-    Head::Whole(Request {
-        method,
-        path,
-        format: negotiate(&accept),
-    })
+    Head::Whole(Request { method, path, format: negotiate(&accept) })
 }
 
 /// The format that an `Accept` field prefers. Text if it names neither.
@@ -95,11 +91,7 @@ pub fn negotiate(accept: &str) -> Format {
             _ => {}
         }
     }
-    if open > 0 && open >= text {
-        Format::OpenMetrics
-    } else {
-        Format::Text
-    }
+    if open > 0 && open >= text { Format::OpenMetrics } else { Format::Text }
 }
 
 /// A quality, `0` to `1`, in thousandths. What is not a number counts as 0.
@@ -115,11 +107,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn request(path: &str, format: Format) -> Head {
-        Head::Whole(Request {
-            method: Method::Get,
-            path: path.into(),
-            format,
-        })
+        Head::Whole(Request { method: Method::Get, path: path.into(), format })
     }
 
     #[test]
@@ -169,10 +157,7 @@ mod tests {
         }
         let long = [b"GET /".as_slice(), &[b'a'; MAX_HEAD]].concat();
         assert_eq!(parse(&long), Head::TooLarge);
-        let many = format!(
-            "GET / HTTP/1.1\r\n{}\r\n",
-            "a: b\r\n".repeat(MAX_FIELDS + 1)
-        );
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(MAX_FIELDS + 1));
         assert_eq!(parse(many.as_bytes()), Head::TooLarge);
     }
 

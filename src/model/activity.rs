@@ -2,8 +2,7 @@
 //! What the machine did besides the commands, with `--context`: counters since the begin of the run,
 //! and gaps. `None`: not observed.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The counters up to a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,10 +195,7 @@ impl Splits {
     fn since(&self, first: &[Self]) -> Self {
         let same = |s: &&Self| (s.ctrl, s.nsid) == (self.ctrl, self.nsid);
         let first = first.iter().find(same).copied().unwrap_or_default();
-        Self {
-            count: self.count.saturating_sub(first.count),
-            ..*self
-        }
+        Self { count: self.count.saturating_sub(first.count), ..*self }
     }
 }
 
@@ -209,22 +205,9 @@ mod tests {
 
     #[test]
     fn differences_are_those_of_the_same_cpu_and_namespace() {
-        let cpu = |cpu, steal_ns| CpuActivity {
-            cpu,
-            steal_ns,
-            ..CpuActivity::default()
-        };
-        let splits = |nsid, count| Splits {
-            ctrl: 0,
-            nsid,
-            count,
-        };
-        let volume = |count| {
-            Some(Volume {
-                count,
-                bytes: 2 * count,
-            })
-        };
+        let cpu = |cpu, steal_ns| CpuActivity { cpu, steal_ns, ..CpuActivity::default() };
+        let splits = |nsid, count| Splits { ctrl: 0, nsid, count };
+        let volume = |count| Some(Volume { count, bytes: 2 * count });
         let first = Activity {
             cpus: vec![cpu(0, 5), cpu(1, 7)],
             splits: Some(vec![splits(1, 10)]),

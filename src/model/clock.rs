@@ -2,8 +2,7 @@
 //! Clocks that two machines can share, and readings of them. Recordings hold them as JSON: a field that
 //! one lacks has its default.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A clock by which the recordings of two machines can be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

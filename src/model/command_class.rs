@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fmt::Display;
-use std::fmt::Formatter;
+use std::fmt::{Display, Formatter};
 
-use super::event::CommandId;
-use super::event::Submission;
+use super::event::{CommandId, Submission};
 use super::ids::NamespaceId;
 use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
@@ -85,9 +83,7 @@ impl BlockSizes {
     pub fn size(&self, id: &CommandId, submission: Option<&Submission>) -> u32 {
         let submission =
             submission.map(|submission| (self.named(id, submission), submission.bytes));
-        submission
-            .and_then(|(named, bytes)| named.or(bytes))
-            .unwrap_or(0)
+        submission.and_then(|(named, bytes)| named.or(bytes)).unwrap_or(0)
     }
 
     fn named(&self, id: &CommandId, submission: &Submission) -> Option<u32> {
@@ -131,14 +127,9 @@ mod tests {
 
     #[test]
     fn rows_have_three_classes() {
-        for (bytes, class) in [
-            (0, 1),
-            (0x4000, 1),
-            (0x4001, 2),
-            (0x1_0000, 2),
-            (0x1_0001, 3),
-            (u32::MAX, 3),
-        ] {
+        for (bytes, class) in
+            [(0, 1), (0x4000, 1), (0x4001, 2), (0x1_0000, 2), (0x1_0001, 3), (u32::MAX, 3)]
+        {
             assert_eq!(SizeClass::of(bytes).of_row(), class, "{bytes}");
         }
     }

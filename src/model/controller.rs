@@ -2,8 +2,7 @@
 //! Controllers and their namespaces, as reports name them. Recordings hold them as JSON: a field that
 //! one lacks has its default.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::ids::NamespaceId;
 use super::untrusted::Untrusted;

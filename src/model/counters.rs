@@ -93,10 +93,7 @@ impl Counters {
     /// Counters of this many hooks, all 0.
     #[must_use]
     pub fn of_hooks(hooks: usize) -> Self {
-        Self {
-            hits: vec![0; hooks],
-            ..Self::default()
-        }
+        Self { hits: vec![0; hooks], ..Self::default() }
     }
 
     /// Number of times that a hook fired for an NVMe request.
@@ -109,13 +106,7 @@ impl Counters {
         if self.hits.len() < hits.len() {
             self.hits.resize(hits.len(), 0);
         }
-        self.hits
-            .iter_mut()
-            .zip(hits)
-            .for_each(|(sum, n)| *sum += n);
-        self.counts
-            .iter_mut()
-            .zip(counts)
-            .for_each(|(sum, n)| *sum += n);
+        self.hits.iter_mut().zip(hits).for_each(|(sum, n)| *sum += n);
+        self.counts.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
     }
 }

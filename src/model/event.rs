@@ -11,8 +11,7 @@ use crate::nvme::aen::AsyncEvent;
 use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::Opcode;
-use crate::nvme::sqe::Parts;
-use crate::nvme::sqe::Sqe;
+use crate::nvme::sqe::{Parts, Sqe};
 use crate::nvme::status::Status;
 use crate::nvme::subject::FABRICS;
 
@@ -67,11 +66,7 @@ impl CommandId {
     ) -> Option<&'static str> {
         let Self { opcode, nsid, .. } = *self;
         // a Fabrics command has its type in the field of the namespace
-        let known = Parts {
-            opcode: opcode.code,
-            nsid,
-            ..Parts::default()
-        };
+        let known = Parts { opcode: opcode.code, nsid, ..Parts::default() };
         let sqe = submission.map_or_else(|| Sqe::from(known), |a| a.sqe);
         decode::name(opcode.queue, set, &sqe)
     }
@@ -123,12 +118,7 @@ pub struct CompletionStatus {
 impl CompletionStatus {
     /// Whether all fields are zero, as for most commands.
     pub fn is_plain(&self) -> bool {
-        let Self {
-            result,
-            status,
-            retries,
-            flags,
-        } = *self;
+        let Self { result, status, retries, flags } = *self;
         result | u64::from(status.0) | u64::from(retries) | u64::from(flags) == 0
     }
 }
@@ -316,10 +306,7 @@ impl EventKind {
             Self::Submit(_, submission)
             | Self::Command(_, submission, _)
             | Self::Unfinished { submission, .. }
-            | Self::Missed {
-                submission: Some(submission),
-                ..
-            } => Some(submission),
+            | Self::Missed { submission: Some(submission), .. } => Some(submission),
             _ => None,
         }
     }

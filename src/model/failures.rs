@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Failed and retried commands of a controller.
 
-use crate::nvme::status::Status;
-use crate::nvme::status::StatusType;
+use crate::nvme::status::{Status, StatusType};
 
 /// Number of status code types (3 bits).
 pub const TYPES: usize = 8;
@@ -30,10 +29,7 @@ mod tests {
 
     #[test]
     fn counts_come_with_their_type() {
-        let failures = Failures {
-            by_type: [1, 2, 3, 4, 5, 6, 7, 8],
-            retried: 0,
-        };
+        let failures = Failures { by_type: [1, 2, 3, 4, 5, 6, 7, 8], retried: 0 };
         let types: Vec<_> = failures.types().collect();
         assert_eq!(types[0], (StatusType::Generic, 1));
         assert_eq!(types[2], (StatusType::Media, 3));

@@ -8,8 +8,7 @@ use super::event::Event;
 use super::origin::Origin;
 use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
+use crate::nvme::opcode::{Opcode, QueueKind};
 
 /// Filters. All of them must match; an empty set matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,39 +161,20 @@ impl Filter {
     fn matches_origin(&self, origin: &Origin) -> bool {
         let any = |set: bool, found: bool| !set || found;
         let (within, by) = (&self.within, &origin.submitter);
-        any(
-            self.cgroup.is_some(),
-            within.cgroup.contains(&origin.task_cgroup),
-        ) && any(
-            self.container.is_some(),
-            within.container.contains(&origin.io_cgroup),
-        ) && any(
-            self.submitter_cgroup.is_some(),
-            within.submitter.contains(&by.cgroup),
-        ) && any(
-            !self.submitter_pids.is_empty(),
-            by.is_known() && self.submitter_pids.contains(&by.pid),
-        ) && self
-            .submitter_comm
-            .as_ref()
-            .is_none_or(|name| by.comm() == name.as_bytes())
+        any(self.cgroup.is_some(), within.cgroup.contains(&origin.task_cgroup))
+            && any(self.container.is_some(), within.container.contains(&origin.io_cgroup))
+            && any(self.submitter_cgroup.is_some(), within.submitter.contains(&by.cgroup))
+            && any(
+                !self.submitter_pids.is_empty(),
+                by.is_known() && self.submitter_pids.contains(&by.pid),
+            )
+            && self.submitter_comm.as_ref().is_none_or(|name| by.comm() == name.as_bytes())
     }
 
     /// Whether an event of a recording matches. Events that are not of a command match if their
     /// controller does.
     pub fn matches(&self, event: &Event) -> bool {
-        let Self {
-            ctrls: _,
-            nsids,
-            opcodes,
-            qids,
-            no_admin,
-            no_io,
-            pids,
-            comm,
-            lba,
-            ..
-        } = self;
+        let Self { ctrls: _, nsids, opcodes, qids, no_admin, no_io, pids, comm, lba, .. } = self;
         let any = |set: bool, found: bool| !set || found;
         if !self.has_ctrl(event.what.ctrl()) {
             return false;
@@ -217,9 +197,7 @@ impl Filter {
             blocks().is_some_and(|b| b.slba <= last && b.slba.saturating_add(b.nlb.into()) > first)
         };
         any(!pids.is_empty(), pids.contains(&submission.pid))
-            && comm
-                .as_ref()
-                .is_none_or(|name| submission.comm() == name.as_bytes())
+            && comm.as_ref().is_none_or(|name| submission.comm() == name.as_bytes())
             && lba.is_none_or(touches)
             && self.matches_origin(&submission.origin)
     }
@@ -228,18 +206,12 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::event::CtrlState;
-    use crate::model::event::EventKind;
+    use crate::model::event::{CtrlState, EventKind};
     use crate::testing::EventBuilder;
 
     /// A read of blocks 100 to 107 by process 7, thread name `fio`.
     fn read() -> Event {
-        EventBuilder::read()
-            .ctrl(1)
-            .qid(2)
-            .nsid(4)
-            .blocks(100, 8)
-            .submit()
+        EventBuilder::read().ctrl(1).qid(2).nsid(4).blocks(100, 8).submit()
     }
 
     fn matches(change: impl Fn(&mut Filter)) -> bool {
@@ -258,12 +230,9 @@ mod tests {
         assert!(matches(|f| f.no_admin = true) && !matches(|f| f.no_io = true));
         assert!(matches(|f| f.comm = Some("fio".into())));
         assert!(!matches(|f| f.comm = Some("fi".into())));
-        for (range, hit) in [
-            ((107, 200), true),
-            ((0, 100), true),
-            ((108, 200), false),
-            ((0, 99), false),
-        ] {
+        for (range, hit) in
+            [((107, 200), true), ((0, 100), true), ((108, 200), false), ((0, 99), false)]
+        {
             assert_eq!(matches(|f| f.lba = Some(range)), hit, "{range:?}");
         }
     }
@@ -312,16 +281,9 @@ mod tests {
     fn an_event_of_a_controller_matches_its_controller_only() {
         let state = Event {
             at_ns: 1,
-            what: EventKind::State {
-                ctrl: 1,
-                state: CtrlState(2),
-                requested: false,
-            },
+            what: EventKind::State { ctrl: 1, state: CtrlState(2), requested: false },
         };
-        let mut filter = Filter {
-            qids: [9].into(),
-            ..Filter::default()
-        };
+        let mut filter = Filter { qids: [9].into(), ..Filter::default() };
         assert!(filter.matches(&state));
         filter.ctrls = [2].into();
         assert!(!filter.matches(&state));

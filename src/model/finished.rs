@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A command that is over, and the intervals that were measured of it.
 
-use super::event::CommandId;
-use super::event::Event;
-use super::event::EventKind;
-use super::event::Submission;
-use super::point::NO_COMPLETE;
-use super::point::NO_SETUP;
-use super::point::Pattern;
-use super::point::Point;
-use super::stage::Run;
-use super::stage::StageSet;
-use super::timeline::Segment;
-use super::timeline::Timeline;
+use super::event::{CommandId, Event, EventKind, Submission};
+use super::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
+use super::stage::{Run, StageSet};
+use super::timeline::{Segment, Timeline};
 
 /// A finished command.
 #[derive(Clone, Copy, Debug)]
@@ -59,12 +51,7 @@ impl<'e> Finished<'e> {
                 timeline: end.timeline.as_ref(),
                 is_complete: true,
             },
-            EventKind::Missed {
-                id,
-                submission,
-                timeline,
-                ..
-            } => Self {
+            EventKind::Missed { id, submission, timeline, .. } => Self {
                 id,
                 submission: submission.as_ref(),
                 latency_ns: None,

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fmt::Display;
-use std::fmt::Formatter;
+use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 
 use super::event::Submission;
@@ -81,10 +80,7 @@ impl By {
 
     /// Whether it is the submitter, who is not the caller of the driver.
     pub const fn is_submitter(self) -> bool {
-        matches!(
-            self,
-            Self::SubmitterProcess | Self::SubmitterComm | Self::SubmitterCgroup
-        )
+        matches!(self, Self::SubmitterProcess | Self::SubmitterComm | Self::SubmitterCgroup)
     }
 }
 
@@ -104,9 +100,7 @@ impl FromStr for By {
 
     fn from_str(text: &str) -> Result<Self, UnknownKey> {
         let found = KEYS.iter().find(|(_, name)| *name == text);
-        found
-            .map(|(by, _)| *by)
-            .ok_or_else(|| UnknownKey(text.to_owned()))
+        found.map(|(by, _)| *by).ok_or_else(|| UnknownKey(text.to_owned()))
     }
 }
 
@@ -177,9 +171,7 @@ pub const fn size_exponent(bytes: u32) -> Option<u8> {
 fn part(command: &Finished<'_>, by: By) -> Part {
     let Finished { id, submission, .. } = command;
     let caller = |of: fn(&Submission) -> Part| {
-        submission
-            .filter(|s| s.knows_submitter)
-            .map_or(Part::Unknown, of)
+        submission.filter(|s| s.knows_submitter).map_or(Part::Unknown, of)
     };
     let cgroup = |id| match id {
         0 => Part::Unknown,
@@ -251,9 +243,6 @@ mod tests {
     fn sizes_are_classes_of_powers_of_two() {
         let of = |bytes| size_exponent(bytes);
         assert_eq!(of(0), None);
-        assert_eq!(
-            [1, 2, 512, 513, 4096, u32::MAX].map(of),
-            [0, 1, 9, 10, 12, 32].map(Some)
-        );
+        assert_eq!([1, 2, 512, 513, 4096, u32::MAX].map(of), [0, 1, 9, 10, 12, 32].map(Some));
     }
 }

@@ -11,8 +11,7 @@
 use std::cmp::Ordering;
 
 use super::log_linear;
-use super::quantiles::Quantiles;
-use super::quantiles::rank;
+use super::quantiles::{Quantiles, rank};
 
 /// log2 of the number of buckets in each power of two.
 pub const SUB_BITS: u32 = 3;
@@ -44,11 +43,7 @@ pub const fn index(value_ns: u64) -> usize {
 #[must_use]
 pub fn bounds(index: usize) -> (u64, u64) {
     let bucket = index.min(LAST);
-    let high = if bucket == LAST {
-        u64::MAX
-    } else {
-        low(bucket + 1)
-    };
+    let high = if bucket == LAST { u64::MAX } else { low(bucket + 1) };
     (low(bucket), high)
 }
 
@@ -119,11 +114,7 @@ impl Histogram {
     #[must_use]
     pub fn from_parts(buckets: &[u64], sum_ns: u64, max_ns: u64) -> Option<Self> {
         let buckets: Box<[u64; BUCKETS]> = Box::new(buckets.try_into().ok()?);
-        let mut hist = Self {
-            buckets,
-            sum: u128::from(sum_ns),
-            ..Self::new()
-        };
+        let mut hist = Self { buckets, sum: u128::from(sum_ns), ..Self::new() };
         hist.count = total(&hist.buckets);
         let Some(top) = hist.top() else {
             return Some(hist);
@@ -322,21 +313,13 @@ impl Histogram {
         })?;
         let (low, high) = bounds(bucket);
         let middle = low + (high - 1 - low) / 2;
-        Some(if bucket == LAST {
-            self.max
-        } else {
-            middle.min(self.max)
-        })
+        Some(if bucket == LAST { self.max } else { middle.min(self.max) })
     }
 
     /// The buckets in use, lowest first: lower (inclusive) and upper (exclusive) end in nanoseconds
     /// as in [`bounds`], and the count.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64, u64)> {
-        let used = self
-            .buckets
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| **count > 0);
+        let used = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
         used.map(|(bucket, &count)| {
             let (low, high) = bounds(bucket);
             (low, high, count)
@@ -345,9 +328,7 @@ impl Histogram {
 }
 
 fn total(buckets: &[u64; BUCKETS]) -> u64 {
-    buckets
-        .iter()
-        .fold(0, |sum, &count| sum.saturating_add(count))
+    buckets.iter().fold(0, |sum, &count| sum.saturating_add(count))
 }
 
 #[cfg(test)]
@@ -356,8 +337,7 @@ mod tests;
 
 #[cfg(test)]
 mod properties {
-    use super::tests::counted;
-    use super::tests::of;
+    use super::tests::{counted, of};
     use super::*;
     use hdrhistogram::Histogram as Oracle;
     use proptest::collection::vec;
@@ -375,21 +355,11 @@ mod properties {
     fn agrees_with_hdrhistogram(samples: &[u64]) -> Result<(), TestCaseError> {
         let ours = counted(samples);
         let mut oracle = Oracle::<u64>::new_with_bounds(1, 1 << 37, 3).unwrap();
-        samples
-            .iter()
-            .for_each(|&value| oracle.record(value).unwrap());
+        samples.iter().for_each(|&value| oracle.record(value).unwrap());
         for (percent, quantile) in [(50.0, 0.5), (90.0, 0.9), (99.0, 0.99), (99.9, 0.999)] {
-            let (got, want) = (
-                ours.percentile(percent).unwrap(),
-                oracle.value_at_quantile(quantile),
-            );
-            prop_assert!(
-                close(got, want),
-                "p{}: {} but the oracle says {}",
-                percent,
-                got,
-                want
-            );
+            let (got, want) =
+                (ours.percentile(percent).unwrap(), oracle.value_at_quantile(quantile));
+            prop_assert!(close(got, want), "p{}: {} but the oracle says {}", percent, got, want);
         }
         prop_assert_eq!(ours.count(), oracle.len());
         prop_assert_eq!(ours.max(), samples.iter().copied().max());

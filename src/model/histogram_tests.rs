@@ -27,10 +27,7 @@ fn index_undoes_bounds_and_neighbours_touch() {
 fn an_empty_histogram_has_no_statistics() {
     let empty = Histogram::from_parts(&[0; BUCKETS], 0, 0).unwrap();
     assert_eq!(empty, Histogram::default());
-    assert_eq!(
-        (empty.max(), empty.mean(), empty.percentile(50.0)),
-        (None, None, None)
-    );
+    assert_eq!((empty.max(), empty.mean(), empty.percentile(50.0)), (None, None, None));
     assert_eq!(empty.iter().count(), 0);
 }
 
@@ -44,24 +41,15 @@ fn a_map_of_another_size_is_refused() {
 fn parts_read_from_a_map_equal_the_samples_recorded() {
     let hist = of(&[3, 900, 1000, 5_000_000, 1 << 40]);
     let sum = u64::try_from(hist.sum()).unwrap();
-    assert_eq!(
-        Histogram::from_parts(&hist.buckets[..], sum, 1 << 40),
-        Some(hist)
-    );
+    assert_eq!(Histogram::from_parts(&hist.buckets[..], sum, 1 << 40), Some(hist));
 }
 
 #[test]
 fn a_maximum_that_lags_behind_its_bucket_is_estimated() {
     let torn = |value: u64| Histogram::from_parts(&of(&[value]).buckets[..], 0, 1).unwrap();
-    assert_eq!(
-        (torn(1000).max(), torn(1000).max_exact()),
-        (Some(1023), false)
-    );
+    assert_eq!((torn(1000).max(), torn(1000).max_exact()), (Some(1023), false));
     assert_eq!((torn(9).max(), torn(9).max_exact()), (Some(9), true));
-    assert_eq!(
-        (torn(1 << 50).max(), torn(1 << 50).max_exact()),
-        (Some(15 << 32), false)
-    );
+    assert_eq!((torn(1 << 50).max(), torn(1 << 50).max_exact()), (Some(15 << 32), false));
 }
 
 #[test]
@@ -75,11 +63,7 @@ fn a_delta_knows_its_maximum_only_when_it_is_a_new_record() {
     assert_eq!((capped.max(), capped.max_exact()), (Some(1000), false));
     let none = earlier.minus(&earlier);
     assert_eq!(none, Histogram::new());
-    assert_eq!(
-        Histogram::new().minus(&earlier),
-        none,
-        "a reset counter gives nothing"
-    );
+    assert_eq!(Histogram::new().minus(&earlier), none, "a reset counter gives nothing");
 }
 
 #[test]
@@ -107,14 +91,8 @@ fn a_shared_maximum_is_an_estimate_until_a_larger_bucket_is_in_use() {
 fn percentiles_go_by_nearest_rank() {
     let hist = of(&[1, 2, 3, 4]);
     let at = |p: f64| hist.percentile(p);
-    assert_eq!(
-        (at(0.0), at(25.0), at(25.1), at(50.0)),
-        (Some(1), Some(1), Some(2), Some(2))
-    );
-    assert_eq!(
-        (at(75.1), at(100.0), at(1e9), at(f64::NAN)),
-        (Some(4), Some(4), Some(4), None)
-    );
+    assert_eq!((at(0.0), at(25.0), at(25.1), at(50.0)), (Some(1), Some(1), Some(2), Some(2)));
+    assert_eq!((at(75.1), at(100.0), at(1e9), at(f64::NAN)), (Some(4), Some(4), Some(4), None));
     // 99.9 % of 1000 is the 999th sample, independent of the rounding of the product.
     let mut slow_one = of(&[5; 999]);
     slow_one.record(1 << 30);

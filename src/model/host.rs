@@ -2,11 +2,9 @@
 //! The host side of a command: what the target that serves a controller (QEMU, SPDK, the kernel's
 //! nvmet) did with it. All times of one run are of one clock, which may differ from the guest's.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
+use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::status::Status;
 use crate::nvme::subject::namespace;
 
@@ -39,13 +37,8 @@ pub fn stages_between(from: HostPoint, to: HostPoint) -> String {
 
 impl HostPoint {
     /// All points, in the order in which a command passes them.
-    pub const ALL: [Self; HOST_POINTS] = [
-        Self::Fetch,
-        Self::BackendSubmit,
-        Self::BackendDone,
-        Self::Post,
-        Self::Interrupt,
-    ];
+    pub const ALL: [Self; HOST_POINTS] =
+        [Self::Fetch, Self::BackendSubmit, Self::BackendDone, Self::Post, Self::Interrupt];
 
     /// The name in reports and JSON.
     pub const fn name(self) -> &'static str {
@@ -111,10 +104,7 @@ impl HostTimes {
         let seen: Vec<(HostPoint, u64)> = self.seen().collect();
         let pairs = seen.windows(2).map(|pair| {
             let (from, to) = (pair[0], pair[1]);
-            Some(HostStage {
-                name: stages_between(from.0, to.0),
-                ns: to.1.checked_sub(from.1)?,
-            })
+            Some(HostStage { name: stages_between(from.0, to.0), ns: to.1.checked_sub(from.1)? })
         });
         pairs.collect()
     }
@@ -146,15 +136,8 @@ impl HostId {
 
     /// The opcode with its kind of queue.
     pub const fn opcode(&self) -> Opcode {
-        let queue = if self.qid == 0 {
-            QueueKind::Admin
-        } else {
-            QueueKind::Io
-        };
-        Opcode {
-            queue,
-            code: self.opcode,
-        }
+        let queue = if self.qid == 0 { QueueKind::Admin } else { QueueKind::Io };
+        Opcode { queue, code: self.opcode }
     }
 }
 
@@ -222,27 +205,18 @@ mod tests {
 
     #[test]
     fn a_point_that_was_not_observed_merges_its_stages() {
-        let times = HostTimes::default()
-            .with(HostPoint::Fetch, 100)
-            .with(HostPoint::Post, 170);
-        assert_eq!(
-            named(times),
-            Some(vec![("host_submit+backend+host_complete".into(), 70)])
-        );
+        let times = HostTimes::default().with(HostPoint::Fetch, 100).with(HostPoint::Post, 170);
+        assert_eq!(named(times), Some(vec![("host_submit+backend+host_complete".into(), 70)]));
         let times = times.with(HostPoint::BackendDone, 160);
-        let want = vec![
-            ("host_submit+backend".into(), 60),
-            ("host_complete".into(), 10),
-        ];
+        let want = vec![("host_submit+backend".into(), 60), ("host_complete".into(), 10)];
         assert_eq!(named(times), Some(want));
         assert_eq!(times.ends(), Some((100, 170)));
     }
 
     #[test]
     fn points_out_of_order_give_no_stage() {
-        let times = HostTimes::default()
-            .with(HostPoint::Fetch, 100)
-            .with(HostPoint::BackendDone, 99);
+        let times =
+            HostTimes::default().with(HostPoint::Fetch, 100).with(HostPoint::BackendDone, 99);
         assert_eq!(times.stages(), None);
     }
 }

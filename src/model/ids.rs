@@ -2,8 +2,7 @@
 //! Ids that consist of several numbers. They are types, so that a queue is never taken for a namespace.
 
 use std::fmt;
-use std::fmt::Display;
-use std::fmt::Formatter;
+use std::fmt::{Display, Formatter};
 
 use super::event::CommandId;
 
@@ -72,9 +71,6 @@ impl CommandId {
 
     /// What identifies it until it completes.
     pub const fn in_flight(&self) -> FlightId {
-        FlightId {
-            queue: self.queue(),
-            cid: self.cid,
-        }
+        FlightId { queue: self.queue(), cid: self.cid }
     }
 }

@@ -3,11 +3,9 @@
 //! Recordings hold it as JSON.
 
 use std::fmt;
-use std::fmt::Display;
-use std::fmt::Formatter;
+use std::fmt::{Display, Formatter};
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::untrusted::Untrusted;
 
@@ -50,12 +48,7 @@ pub struct IoCost {
 impl IoLimit {
     /// The names of the limits in io.max, and their values.
     pub const fn all(&self) -> [(&'static str, Option<u64>); 4] {
-        [
-            ("rbps", self.rbps),
-            ("wbps", self.wbps),
-            ("riops", self.riops),
-            ("wiops", self.wiops),
-        ]
+        [("rbps", self.rbps), ("wbps", self.wbps), ("riops", self.riops), ("wiops", self.wiops)]
     }
 
     /// Whether it limits nothing.

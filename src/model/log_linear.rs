@@ -19,11 +19,7 @@ pub const fn index<const BITS: u32>(value: u64) -> usize {
 #[must_use]
 pub const fn low<const BITS: u32>(bucket: usize) -> u128 {
     let (group, part) = (bucket >> BITS, bucket as u128 & ((1 << BITS) - 1));
-    if group == 0 {
-        part
-    } else {
-        ((1 << BITS) + part) << (group - 1)
-    }
+    if group == 0 { part } else { ((1 << BITS) + part) << (group - 1) }
 }
 
 #[cfg(test)]
@@ -34,14 +30,8 @@ mod tests {
     fn is_narrow<const BITS: u32>(value: u64) {
         let bucket = index::<BITS>(value);
         let (from, to) = (low::<BITS>(bucket), low::<BITS>(bucket + 1));
-        assert!(
-            (from..to).contains(&value.into()),
-            "{value}: {from} to {to}"
-        );
-        assert!(
-            to - from <= (from >> BITS).max(1),
-            "{value}: {from} to {to}"
-        );
+        assert!((from..to).contains(&value.into()), "{value}: {from} to {to}");
+        assert!(to - from <= (from >> BITS).max(1), "{value}: {from} to {to}");
     }
 
     proptest! {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Log pages of a controller at one time.
 
-use crate::nvme::log::EbsStats;
-use crate::nvme::log::Smart;
+use crate::nvme::log::{EbsStats, Smart};
 
 /// Log pages of a controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

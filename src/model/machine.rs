@@ -2,11 +2,9 @@
 //! Settings of a machine, of its controllers and of its disks. Recordings hold them as JSON: a field that
 //! one lacks has its default.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::io_control::IoCost;
-use super::io_control::IoLimits;
+use super::io_control::{IoCost, IoLimits};
 use super::untrusted::Untrusted;
 
 /// Settings of the machine that explain latency; `None`: not known.

@@ -129,8 +129,7 @@ impl LatBuckets {
     /// Lower end of doubling slot `slot`, in microseconds, inclusive.
     #[must_use]
     pub fn low(&self, slot: usize) -> u64 {
-        slot.checked_sub(1)
-            .map_or(u64::from(self.min_us), |before| self.high(before))
+        slot.checked_sub(1).map_or(u64::from(self.min_us), |before| self.high(before))
     }
 
     /// Upper end of doubling slot `slot`, in microseconds, exclusive.
@@ -147,11 +146,7 @@ impl LatBuckets {
     #[must_use]
     pub fn rows(&self, counts: &[u64; SLOTS]) -> Vec<LatRow> {
         let total: u128 = counts.iter().map(|&count| u128::from(count)).sum();
-        let order: Vec<usize> = [BELOW]
-            .into_iter()
-            .chain(0..DOUBLING)
-            .chain([ABOVE])
-            .collect();
+        let order: Vec<usize> = [BELOW].into_iter().chain(0..DOUBLING).chain([ABOVE]).collect();
         let used = |&index: &usize| counts[index] > 0;
         let (Some(first), Some(last)) = (order.iter().position(used), order.iter().rposition(used))
         else {
@@ -166,12 +161,7 @@ impl LatBuckets {
                 slot => (self.low(slot), Some(self.high(slot))),
             };
             let cumulative_percent = seen as f64 * 100.0 / total as f64;
-            LatRow {
-                low_us,
-                high_us,
-                count: counts[index],
-                cumulative_percent,
-            }
+            LatRow { low_us, high_us, count: counts[index], cumulative_percent }
         };
         order[first..=last].iter().map(row).collect()
     }
@@ -181,20 +171,11 @@ impl LatBuckets {
 mod tests {
     use super::*;
 
-    const SHAPES: [(u32, u32); 7] = [
-        (0, 0),
-        (10, 0),
-        (10, 3),
-        (1, 1),
-        (100, 20),
-        (3_600_000_000, 20),
-        (u32::MAX, 32),
-    ];
+    const SHAPES: [(u32, u32); 7] =
+        [(0, 0), (10, 0), (10, 3), (1, 1), (100, 20), (3_600_000_000, 20), (u32::MAX, 32)];
 
     fn shapes() -> impl Iterator<Item = LatBuckets> {
-        SHAPES
-            .into_iter()
-            .map(|(min_us, shift)| LatBuckets { min_us, shift })
+        SHAPES.into_iter().map(|(min_us, shift)| LatBuckets { min_us, shift })
     }
 
     #[test]
@@ -204,11 +185,7 @@ mod tests {
                 let (low, high) = (buckets.low(slot), buckets.high(slot));
                 assert_eq!(buckets.slot(low), Slot::In(slot), "{buckets:?}");
                 assert_eq!(buckets.slot(high - 1), Slot::In(slot), "{buckets:?}");
-                let next = if slot == 26 {
-                    Slot::Above
-                } else {
-                    Slot::In(slot + 1)
-                };
+                let next = if slot == 26 { Slot::Above } else { Slot::In(slot + 1) };
                 assert_eq!(buckets.slot(high), next, "{buckets:?}");
                 if let Some(under) = low.checked_sub(1) {
                     let before = slot.checked_sub(1).map_or(Slot::Below, Slot::In);
@@ -224,82 +201,34 @@ mod tests {
             let min = u64::from(buckets.min_us);
             assert_eq!(buckets.low(0), min);
             for slot in 0..DOUBLING {
-                assert_eq!(
-                    buckets.high(slot),
-                    min + (1 << (slot as u32 + buckets.shift))
-                );
+                assert_eq!(buckets.high(slot), min + (1 << (slot as u32 + buckets.shift)));
             }
         }
-        let buckets = LatBuckets {
-            min_us: 10,
-            shift: 3,
-        };
-        let slots: Vec<usize> = [10, 17, 18, 25, 26, 41, 42]
-            .map(|v| buckets.index(v))
-            .into();
+        let buckets = LatBuckets { min_us: 10, shift: 3 };
+        let slots: Vec<usize> = [10, 17, 18, 25, 26, 41, 42].map(|v| buckets.index(v)).into();
         assert_eq!(slots, [0, 0, 1, 1, 2, 2, 3]);
     }
 
     #[test]
     fn what_the_table_of_nvme_latency_drops_has_indices_of_its_own() {
-        let buckets = LatBuckets {
-            min_us: 10,
-            shift: 0,
-        };
+        let buckets = LatBuckets { min_us: 10, shift: 0 };
         assert_eq!((buckets.index(0), buckets.index(9)), (BELOW, BELOW));
         let end = 10 + (1 << 26);
         assert_eq!((buckets.index(end - 1), buckets.index(end)), (26, ABOVE));
         assert_eq!(buckets.index(u64::MAX), ABOVE);
-        assert_eq!(
-            LatBuckets {
-                min_us: 0,
-                shift: 0
-            }
-            .slot(0),
-            Slot::In(0)
-        );
+        assert_eq!(LatBuckets { min_us: 0, shift: 0 }.slot(0), Slot::In(0));
     }
 
     #[test]
     fn absurd_parameters_neither_overflow_nor_pass() {
-        let absurd = LatBuckets {
-            min_us: u32::MAX,
-            shift: u32::MAX,
-        };
+        let absurd = LatBuckets { min_us: u32::MAX, shift: u32::MAX };
         assert_eq!(absurd.index(u64::MAX), 0);
-        assert_eq!(
-            (absurd.high(0), absurd.high(usize::MAX)),
-            (u64::MAX, u64::MAX)
-        );
+        assert_eq!((absurd.high(0), absurd.high(usize::MAX)), (u64::MAX, u64::MAX));
         assert_eq!(absurd.validate(), Err(TooLarge::Shift(u32::MAX)));
-        assert_eq!(
-            LatBuckets {
-                min_us: 0,
-                shift: 0
-            }
-            .validate(),
-            Ok(())
-        );
-        assert_eq!(
-            LatBuckets {
-                min_us: 3_600_000_000,
-                shift: 20
-            }
-            .validate(),
-            Ok(())
-        );
-        assert!(
-            LatBuckets {
-                min_us: 0,
-                shift: 21
-            }
-            .validate()
-            .is_err()
-        );
-        let late = LatBuckets {
-            min_us: 3_600_000_001,
-            shift: 0,
-        };
+        assert_eq!(LatBuckets { min_us: 0, shift: 0 }.validate(), Ok(()));
+        assert_eq!(LatBuckets { min_us: 3_600_000_000, shift: 20 }.validate(), Ok(()));
+        assert!(LatBuckets { min_us: 0, shift: 21 }.validate().is_err());
+        let late = LatBuckets { min_us: 3_600_000_001, shift: 0 };
         let why = late.validate().unwrap_err();
         assert_eq!(
             why.to_string(),
@@ -309,10 +238,7 @@ mod tests {
 
     #[test]
     fn rows_run_from_the_first_to_the_last_slot_in_use() {
-        let buckets = LatBuckets {
-            min_us: 10,
-            shift: 3,
-        };
+        let buckets = LatBuckets { min_us: 10, shift: 3 };
         let mut counts = [0; SLOTS];
         assert_eq!(buckets.rows(&counts), []);
         (counts[1], counts[3]) = (3, 1);
@@ -322,37 +248,21 @@ mod tests {
             count,
             cumulative_percent,
         };
-        let expected = [
-            row(18, 26, 3, 75.0),
-            row(26, 42, 0, 75.0),
-            row(42, 74, 1, 100.0),
-        ];
+        let expected = [row(18, 26, 3, 75.0), row(26, 42, 0, 75.0), row(42, 74, 1, 100.0)];
         assert_eq!(buckets.rows(&counts), expected);
     }
 
     #[test]
     fn rows_put_below_first_and_above_last() {
-        let buckets = LatBuckets {
-            min_us: 10,
-            shift: 0,
-        };
+        let buckets = LatBuckets { min_us: 10, shift: 0 };
         let mut counts = [0; SLOTS];
         (counts[BELOW], counts[ABOVE]) = (1, 1);
         let rows = buckets.rows(&counts);
         assert_eq!(rows.len(), SLOTS);
         assert_eq!((rows[0].low_us, rows[0].high_us), (0, Some(10)));
         assert_eq!((rows[28].low_us, rows[28].high_us), (10 + (1 << 26), None));
-        assert_eq!(
-            (rows[0].cumulative_percent, rows[28].cumulative_percent),
-            (50.0, 100.0)
-        );
-        assert!(
-            rows.windows(2)
-                .all(|two| two[0].high_us == Some(two[1].low_us))
-        );
-        assert_eq!(
-            buckets.rows(&[u64::MAX; SLOTS])[28].cumulative_percent,
-            100.0
-        );
+        assert_eq!((rows[0].cumulative_percent, rows[28].cumulative_percent), (50.0, 100.0));
+        assert!(rows.windows(2).all(|two| two[0].high_us == Some(two[1].low_us)));
+        assert_eq!(buckets.rows(&[u64::MAX; SLOTS])[28].cumulative_percent, 100.0);
     }
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands in flight whose set-up a run has observed.
 
-use super::event::CommandId;
-use super::event::Submission;
+use super::event::{CommandId, Submission};
 use super::row::RowKey;
 
 /// A command in flight.

@@ -62,8 +62,7 @@ impl Origin {
 /// Whether a cgroup is the one with this path, or below it.
 pub fn is_within(path: &str, top: &str) -> bool {
     let top = top.trim_end_matches('/');
-    path.strip_prefix(top)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -79,10 +78,7 @@ mod tests {
     #[test]
     fn an_origin_of_zeroes_is_none() {
         assert!(!Origin::default().is_some());
-        let some = Origin {
-            io_cgroup: 7,
-            ..Origin::default()
-        };
+        let some = Origin { io_cgroup: 7, ..Origin::default() };
         assert!(some.is_some());
         assert_eq!(some.cgroups().collect::<Vec<_>>(), [7]);
     }

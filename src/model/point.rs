@@ -2,8 +2,7 @@
 //! The points of a command's life that hooks can observe. The variants are in the order in which a
 //! command passes them.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Points of a command that were observed: a bit for each ([`Point::pattern_bit`]), [`NO_SETUP`] and
 /// [`NO_COMPLETE`]. There are bits for 30 points, besides the two that need none.
@@ -156,10 +155,7 @@ mod tests {
     fn every_optional_point_has_a_bit_of_its_own() {
         let bits: Vec<Pattern> = Point::ALL.iter().filter_map(|m| m.pattern_bit()).collect();
         assert_eq!(bits.len(), Point::ALL.len() - 2);
-        assert_eq!(
-            bits.iter().sum::<Pattern>() + NO_SETUP + NO_COMPLETE,
-            ALL_POINTS
-        );
+        assert_eq!(bits.iter().sum::<Pattern>() + NO_SETUP + NO_COMPLETE, ALL_POINTS);
         assert!(Point::SetupOut.seen_in(0) && Point::Complete.seen_in(0));
         assert!(!Point::SetupOut.seen_in(NO_SETUP) && Point::SetupOut.seen_in(NO_COMPLETE));
         assert!(!Point::Complete.seen_in(NO_COMPLETE) && Point::Complete.seen_in(NO_SETUP));

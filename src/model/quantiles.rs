@@ -53,10 +53,7 @@ fn difference(later: &[u64], earlier: &[u64]) -> Vec<u64> {
     let (later, earlier) = (sorted(later), sorted(earlier));
     let mut before = earlier.iter().peekable();
     let is_new = |value: &u64| loop {
-        match before
-            .peek()
-            .map_or(Ordering::Less, |known| value.cmp(known))
-        {
+        match before.peek().map_or(Ordering::Less, |known| value.cmp(known)) {
             Ordering::Less => return true,
             Ordering::Equal => {
                 before.next();

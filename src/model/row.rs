@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The key of a row: the common properties of its commands.
 
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
+use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::subject::ALL_NAMESPACES;
 
 /// Namespace ids from this one on share one key.
@@ -12,11 +11,7 @@ pub const NSID_MASK: u32 = 0x7f_ffff;
 /// namespaces occurs in practice.
 #[must_use]
 pub const fn row_nsid(nsid: u32) -> u32 {
-    if nsid >= NSID_MASK {
-        ALL_NAMESPACES
-    } else {
-        nsid
-    }
+    if nsid >= NSID_MASK { ALL_NAMESPACES } else { nsid }
 }
 
 /// The properties that the commands of a row share.
@@ -46,18 +41,11 @@ impl RowKey {
     /// Splits a key of the BPF side into the row and the bits of its pattern, which those of the
     /// controller's transport are ([`Wire::pattern`](super::transport::Wire::pattern)).
     pub const fn unpack(key: u64) -> (Self, u16) {
-        let queue = if key >> ADMIN & 1 == 1 {
-            QueueKind::Admin
-        } else {
-            QueueKind::Io
-        };
+        let queue = if key >> ADMIN & 1 == 1 { QueueKind::Admin } else { QueueKind::Io };
         let row = Self {
             ctrl: (key >> CTRL & 0xff) as u32,
             nsid: row_nsid((key >> NSID) as u32 & NSID_MASK),
-            opcode: Opcode {
-                queue,
-                code: (key >> OPCODE) as u8,
-            },
+            opcode: Opcode { queue, code: (key >> OPCODE) as u8 },
             class: (key >> CLASS) as u8 & 3,
         };
         (row, key as u16 & ((1 << PATTERN_BITS) - 1))

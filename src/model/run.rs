@@ -2,8 +2,7 @@
 //! Data of a run that is not in a snapshot: how completions are matched, stacks, run times, slots at the
 //! end.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::histogram::Histogram;
 

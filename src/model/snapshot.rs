@@ -3,15 +3,13 @@
 //! rows.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
 use crate::model::counters::Counters;
 use crate::model::failures::Failures;
-use crate::model::group::Group;
-use crate::model::group::GroupNames;
+use crate::model::group::{Group, GroupNames};
 use crate::model::histogram::Histogram;
 use crate::model::nvme_latency::SLOTS;
 use crate::model::point::Pattern;
@@ -51,10 +49,7 @@ impl Cell {
     pub fn merge(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.unmeasured += other.unmeasured;
-        self.lat
-            .iter_mut()
-            .zip(other.lat)
-            .for_each(|(sum, n)| *sum += n);
+        self.lat.iter_mut().zip(other.lat).for_each(|(sum, n)| *sum += n);
         let hists = self.hists.iter_mut().zip(&other.hists);
         hists.for_each(|(sum, hist)| sum.merge(hist));
     }
@@ -62,19 +57,12 @@ impl Cell {
     /// The difference to `earlier`, a cell of the same row.
     pub fn minus(&self, earlier: &Self) -> Self {
         let mut lat = self.lat;
-        lat.iter_mut()
-            .zip(earlier.lat)
-            .for_each(|(n, was)| *n = n.saturating_sub(was));
+        lat.iter_mut().zip(earlier.lat).for_each(|(n, was)| *n = n.saturating_sub(was));
         Self {
             bytes: self.bytes.saturating_sub(earlier.bytes),
             unmeasured: self.unmeasured.saturating_sub(earlier.unmeasured),
             lat,
-            hists: self
-                .hists
-                .iter()
-                .zip(&earlier.hists)
-                .map(|(a, b)| a.minus(b))
-                .collect(),
+            hists: self.hists.iter().zip(&earlier.hists).map(|(a, b)| a.minus(b)).collect(),
         }
     }
 }
@@ -226,15 +214,9 @@ mod tests {
         let own = [6, 7, 8].map(|pid| Group(vec![Part::Process(pid)]));
         assert_eq!(left, [&Group::OTHER, &own[0], &own[1], &own[2]]);
         assert_eq!(snapshot.commands(), before);
-        assert_eq!(
-            snapshot.groups[&(Group::OTHER, 0)].commands(),
-            1 + 2 + 3 + 4 + 5
-        );
+        assert_eq!(snapshot.groups[&(Group::OTHER, 0)].commands(), 1 + 2 + 3 + 4 + 5);
         // the others have no commands since then: those that they have now are not new
-        let since = snapshot.minus(&Snapshot {
-            groups: unfolded,
-            ..Snapshot::default()
-        });
+        let since = snapshot.minus(&Snapshot { groups: unfolded, ..Snapshot::default() });
         assert_eq!(since.commands(), 0);
         // those that come again have a row again; what they had before stays with the others
         let back = Group(vec![Part::Process(1)]);
@@ -254,10 +236,7 @@ mod tests {
                 let commands = vec![&[100][..]; n];
                 ((group.clone(), 0), cell(StageSet::Total, 0, &commands))
             });
-            Snapshot {
-                groups: cells.collect(),
-                ..Snapshot::default()
-            }
+            Snapshot { groups: cells.collect(), ..Snapshot::default() }
         };
         let since = of([17, 5]).minus(&of([2, 10]));
         let counts: Vec<u64> = since.groups.values().map(Cell::commands).collect();

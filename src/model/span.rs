@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From when to when a command lasted.
 
-use super::event::Event;
-use super::event::EventKind;
+use super::event::{Event, EventKind};
 use super::point::Point;
 
 /// The time of a command, CLOCK_MONOTONIC nanoseconds.
@@ -24,10 +23,7 @@ impl Span {
             EventKind::Missed { latency_max_ns, .. } => (*latency_max_ns)?,
             what => return Self::unfinished(event.at_ns, what),
         };
-        Some(Self {
-            begin_ns: event.at_ns.saturating_sub(lasted),
-            end_ns: Some(event.at_ns),
-        })
+        Some(Self { begin_ns: event.at_ns.saturating_sub(lasted), end_ns: Some(event.at_ns) })
     }
 
     /// From the first observed point to the last. `None` for other events.
@@ -46,18 +42,14 @@ impl Span {
                 end_ns = end_ns.max(point);
             }
         }
-        Some(Self {
-            begin_ns,
-            end_ns: Some(end_ns),
-        })
+        Some(Self { begin_ns, end_ns: Some(end_ns) })
     }
 
     fn unfinished(at_ns: u64, what: &EventKind) -> Option<Self> {
         match what {
-            EventKind::Unfinished { age_ns, .. } => Some(Self {
-                begin_ns: at_ns.saturating_sub(*age_ns),
-                end_ns: None,
-            }),
+            EventKind::Unfinished { age_ns, .. } => {
+                Some(Self { begin_ns: at_ns.saturating_sub(*age_ns), end_ns: None })
+            }
             _ => None,
         }
     }
@@ -65,7 +57,6 @@ impl Span {
     /// Its length in nanoseconds; that of a command that has not ended is unlimited.
     #[must_use]
     pub fn length(&self) -> u64 {
-        self.end_ns
-            .map_or(u64::MAX, |end| end.saturating_sub(self.begin_ns))
+        self.end_ns.map_or(u64::MAX, |end| end.saturating_sub(self.begin_ns))
     }
 }

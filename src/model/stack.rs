@@ -3,8 +3,7 @@
 
 use std::fmt;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::untrusted::Untrusted;
 
@@ -45,9 +44,7 @@ impl fmt::Display for Frame {
             None => write!(f, "{:#018x}", self.address),
             Some(s) => {
                 write!(f, "{}+{:#x}", s.name.word(), s.offset)?;
-                s.module
-                    .as_ref()
-                    .map_or(Ok(()), |module| write!(f, " [{}]", module.word()))
+                s.module.as_ref().map_or(Ok(()), |module| write!(f, " [{}]", module.word()))
             }
         }
     }

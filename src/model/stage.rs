@@ -2,15 +2,10 @@
 //! Stages: the intervals between neighbouring points of a stage set. If a point was not observed,
 //! the two stages around it are merged, under a joined name (`submit+device`).
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::point::NO_COMPLETE;
-use super::point::NO_SETUP;
-use super::point::Pattern;
-use super::point::Point;
-use super::transport::Transport;
-use super::transport::Wire;
+use super::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
+use super::transport::{Transport, Wire};
 
 /// The sets of stages that a command's life can be divided into.
 #[derive(
@@ -69,11 +64,7 @@ const FULL: [Stage; BEFORE.len() + FINE.len()] = {
     let mut all = [BEFORE[0]; BEFORE.len() + FINE.len()];
     let mut n = 0;
     while n < all.len() {
-        all[n] = if n < BEFORE.len() {
-            BEFORE[n]
-        } else {
-            FINE[n - BEFORE.len()]
-        };
+        all[n] = if n < BEFORE.len() { BEFORE[n] } else { FINE[n - BEFORE.len()] };
         n += 1;
     }
     all
@@ -113,11 +104,7 @@ impl Run {
     /// From here to the end of another run of the same stage set.
     #[must_use]
     pub const fn through(self, end: Self) -> Self {
-        Self {
-            last: end.last,
-            to: end.to,
-            ..self
-        }
+        Self { last: end.last, to: end.to, ..self }
     }
 
     /// Its stages, with the names that they have on this transport.
@@ -241,11 +228,7 @@ impl StageSet {
     /// Point `index` of the stage set: where stage `index` begins, and the one before it ends.
     const fn point(self, index: usize) -> Point {
         let stages = self.stages();
-        if index < stages.len() {
-            stages[index].from
-        } else {
-            self.last_point()
-        }
+        if index < stages.len() { stages[index].from } else { self.last_point() }
     }
 
     /// Point `index` on this transport; `None` if the transport has none with its number.
@@ -259,13 +242,7 @@ impl StageSet {
 
     /// A run by its first and last stage, with the points of PCIe.
     pub const fn run(self, first: usize, last: usize) -> Run {
-        Run {
-            stage_set: self,
-            first,
-            last,
-            from: self.point(first),
-            to: self.point(last + 1),
-        }
+        Run { stage_set: self, first, last, from: self.point(first), to: self.point(last + 1) }
     }
 
     /// The run with this [name](Run::name); the first, if runs of several transports have it.
@@ -276,11 +253,7 @@ impl StageSet {
             let mut runs = (0..count).flat_map(|first| (first..count).map(move |n| (first, n)));
             runs.find_map(|(first, last)| {
                 let (from, to) = (point(first)?, point(last + 1)?);
-                let run = Run {
-                    from,
-                    to,
-                    ..self.run(first, last)
-                };
+                let run = Run { from, to, ..self.run(first, last) };
                 (run.name() == name).then_some(run)
             })
         })
@@ -304,13 +277,7 @@ impl StageSet {
             };
             if let Some((first, from)) = begin.replace((index, to)) {
                 let last = index - 1;
-                runs.push(Run {
-                    stage_set: self,
-                    first,
-                    last,
-                    from,
-                    to,
-                });
+                runs.push(Run { stage_set: self, first, last, from, to });
             }
         }
         runs

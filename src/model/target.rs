@@ -2,8 +2,7 @@
 //! Targets, the programs that serve NVMe controllers, and their controllers. Recordings hold them as
 //! JSON: a field that one lacks has its default.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::untrusted::Untrusted;
 

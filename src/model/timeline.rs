@@ -2,11 +2,8 @@
 //! The points of one command, and its stages. Used for single commands. In the histograms the BPF
 //! side divides the time, by the same rules.
 
-use super::point::Pattern;
-use super::point::Point;
-use super::point::TIMES;
-use super::stage::Run;
-use super::stage::StageSet;
+use super::point::{Pattern, Point, TIMES};
+use super::stage::{Run, StageSet};
 use super::transport::USUAL;
 
 /// The observed points of one command, CLOCK_MONOTONIC nanoseconds, and their pattern. The BPF side
@@ -52,9 +49,7 @@ impl Timeline {
         pattern: Pattern,
     ) -> Self {
         let [start, setup_in, issue, doorbell, irq, cqe, end] = of;
-        let first = [
-            start, setup_in, setup_out, issue, doorbell, irq, cqe, complete, end,
-        ];
+        let first = [start, setup_in, setup_out, issue, doorbell, irq, cqe, complete, end];
         Self::new(first, pattern)
     }
 
@@ -75,10 +70,7 @@ impl Timeline {
     /// The same times with another pattern.
     #[must_use]
     pub const fn with_pattern(&self, pattern: Pattern) -> Self {
-        Self {
-            times: self.times,
-            pattern,
-        }
+        Self { times: self.times, pattern }
     }
 
     /// The pattern of observed points.
@@ -105,10 +97,7 @@ impl Timeline {
             .into_iter()
             .map(|run| {
                 let (from, to) = (self.at(run.from)?, self.at(run.to)?);
-                Some(Segment {
-                    run,
-                    ns: to.checked_sub(from)?,
-                })
+                Some(Segment { run, ns: to.checked_sub(from)? })
             })
             .collect()
     }
@@ -137,11 +126,7 @@ mod tests {
         let named: Vec<_> = segments.iter().map(|s| (s.run.name(), s.ns)).collect();
         assert_eq!(
             named,
-            [
-                ("queue".into(), 100),
-                ("submit+device".into(), 500),
-                ("complete".into(), 50)
-            ]
+            [("queue".into(), 100), ("submit+device".into(), 500), ("complete".into(), 50)]
         );
         assert_eq!(line.total(StageSet::Basic), Some(650));
     }

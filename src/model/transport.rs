@@ -2,13 +2,9 @@
 //! What connects a controller, and the points that its driver passes.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::point::NO_COMPLETE;
-use super::point::NO_SETUP;
-use super::point::Pattern;
-use super::point::Point;
+use super::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 
 /// The transport of a controller, as sysfs names it (`/sys/class/nvme/nvme0/transport`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +82,7 @@ impl Wire {
             if let Some(point) = first[n] {
                 let own = point.pattern_bit();
                 assert!(own.is_some(), "the point needs no bit");
-                assert!(
-                    point as u8 >= Point::Start as u8,
-                    "the point is before the request"
-                );
+                assert!(point as u8 >= Point::Start as u8, "the point is before the request");
                 if !matches!(own, Some(own) if own == bit(n) as Pattern) {
                     wire.moved |= bit(n);
                 }
@@ -196,10 +189,7 @@ impl Transport {
             }
             let mut other = 0;
             while other < t {
-                assert!(
-                    own[other] & own[t] == 0,
-                    "two transports have the same point"
-                );
+                assert!(own[other] & own[t] == 0, "two transports have the same point");
                 other += 1;
             }
             t += 1;
@@ -210,8 +200,7 @@ impl Transport {
     /// The transport that a pattern shows, by a point that no other has; else PCIe.
     pub fn of(pattern: Pattern) -> Self {
         let mut all = Self::ALL.into_iter();
-        all.find(|t| pattern & Self::OWN[*t as usize] != 0)
-            .unwrap_or(Self::Pcie)
+        all.find(|t| pattern & Self::OWN[*t as usize] != 0).unwrap_or(Self::Pcie)
     }
 
     /// The point of PCIe that has the number of this one; the point itself if there is none.
@@ -264,10 +253,7 @@ pub struct Transports {
 impl Transports {
     /// Those of a run with these points before the request.
     pub fn new(before: Pattern) -> Self {
-        Self {
-            of: Arc::new([const { AtomicU8::new(Transport::Other as u8) }; MOST]),
-            before,
-        }
+        Self { of: Arc::new([const { AtomicU8::new(Transport::Other as u8) }; MOST]), before }
     }
 
     /// The points before the request: a command has all, or none.
@@ -309,10 +295,7 @@ mod tests {
     #[test]
     fn only_pci_has_a_doorbell_an_interrupt_and_a_cqe() {
         let without = |t: Transport| -> Vec<Point> {
-            let passes = |p: &Point| {
-                p.pcie()
-                    .is_none_or(|n| t.wire().bits() as u16 & bit(n) != 0)
-            };
+            let passes = |p: &Point| p.pcie().is_none_or(|n| t.wire().bits() as u16 & bit(n) != 0);
             Point::ALL.into_iter().filter(|p| !passes(p)).collect()
         };
         assert_eq!(without(Transport::named("pcie")), []);

@@ -13,19 +13,12 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::fmt;
-use std::fmt::Debug;
-use std::fmt::Display;
-use std::fmt::Formatter;
-use std::fmt::Write;
-use std::hash::Hash;
-use std::hash::Hasher;
+use std::fmt::{Debug, Display, Formatter, Write};
+use std::hash::{Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use serde::Deserialize;
-use serde::Deserializer;
-use serde::Serialize;
-use serde::Serializer;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Columns of a text from outside that are printed at most. The kernel's longest symbol has as many.
 pub const LIMIT: usize = 512;
@@ -217,10 +210,7 @@ impl Default for &Untrusted {
 impl Untrusted {
     /// A text of this program, where others are from outside.
     pub const fn fixed(text: &'static str) -> Self {
-        Self {
-            text: Cow::Borrowed(text),
-            form: form(text.as_bytes()),
-        }
+        Self { text: Cow::Borrowed(text), form: form(text.as_bytes()) }
     }
 
     /// The text of these bytes. Those that are not UTF-8 become `\xNN`.
@@ -235,10 +225,7 @@ impl Untrusted {
                 let _ = write!(text, "\\x{byte:02x}");
             });
         }
-        Self {
-            text: text.into(),
-            form: Form::Escaped,
-        }
+        Self { text: text.into(), form: Form::Escaped }
     }
 
     /// The text of a name of a file, or of an argument.
@@ -285,10 +272,7 @@ impl Untrusted {
         let mut text = String::new();
         let is_escaped = self.form == Form::Escaped;
         let plain = |c| (is_plain(c) || is_escaped && c == '\\') && plain(c);
-        let mut out = Bounded {
-            out: &mut text,
-            columns: 0,
-        };
+        let mut out = Bounded { out: &mut text, columns: 0 };
         // a String takes all
         let _ = out.chars(&self.text, plain);
         Cow::Owned(text)
@@ -297,10 +281,7 @@ impl Untrusted {
 
 impl Clone for Untrusted {
     fn clone(&self) -> Self {
-        Self {
-            text: self.text.clone(),
-            form: self.form,
-        }
+        Self { text: self.text.clone(), form: self.form }
     }
 
     fn clone_from(&mut self, other: &Self) {
@@ -324,10 +305,7 @@ impl Debug for Untrusted {
 impl From<String> for Untrusted {
     fn from(text: String) -> Self {
         let form = form(text.as_bytes());
-        Self {
-            text: text.into(),
-            form,
-        }
+        Self { text: text.into(), form }
     }
 }
 
@@ -403,9 +381,7 @@ mod properties {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::any;
-    use proptest::prop_assert;
-    use proptest::prop_assert_eq;
-    use proptest::proptest;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
 
     proptest! {
         #[test]

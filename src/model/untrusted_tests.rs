@@ -53,10 +53,7 @@ fn what_a_terminal_or_a_reader_of_lines_interprets_is_escaped() {
                   \u{2069}\u{feff}\u{85}\u{ad}\u{e0041}";
     assert!(text(hidden).is_ascii(), "{}", text(hidden));
     assert_eq!(format!("{:?}", Untrusted::from("a\n")), r#""a\n""#);
-    assert_eq!(
-        format!("{:?}", Some(Untrusted::from("\x1b"))),
-        r#"Some("\u{1b}")"#
-    );
+    assert_eq!(format!("{:?}", Some(Untrusted::from("\x1b"))), r#"Some("\u{1b}")"#);
 }
 
 #[test]

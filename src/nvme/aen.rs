@@ -61,20 +61,13 @@ impl AsyncEvent {
     /// `NVME_AEN` (the kernel's name for the dword), `type`, `info` and `lid`.
     #[must_use]
     pub fn fields(self) -> [Field; 4] {
-        let field = |key, value| Field {
-            key,
-            value,
-            detail: false,
-        };
+        let field = |key, value| Field { key, value, detail: false };
         let code = |code: u8, name| Value::Code(code.into(), name);
         [
             field("NVME_AEN", Value::Hex(self.0.into())),
             field("type", code(self.kind(), self.kind_name())),
             field("info", code(self.info(), self.info_name())),
-            field(
-                "lid",
-                Value::HexCode(self.log_page().into(), self.log_page_name()),
-            ),
+            field("lid", Value::HexCode(self.log_page().into(), self.log_page_name())),
         ]
     }
 }
@@ -139,16 +132,12 @@ static NOTICE: Names = Names::new(&[
 ]);
 
 /// Figure 153.
-static IMMEDIATE: Names = Names::new(&[
-    (0x00, "normal-shutdown"),
-    (0x01, "temperature-hysteresis-recovery"),
-]);
+static IMMEDIATE: Names =
+    Names::new(&[(0x00, "normal-shutdown"), (0x01, "temperature-hysteresis-recovery")]);
 
 /// Figure 154.
-static ONE_SHOT: Names = Names::new(&[
-    (0x00, "controller-data-queue-tail"),
-    (0x01, "controller-data-queue-full"),
-]);
+static ONE_SHOT: Names =
+    Names::new(&[(0x00, "controller-data-queue-tail"), (0x01, "controller-data-queue-full")]);
 
 /// Figure 152.
 static IO: Names = Names::new(&[
@@ -169,30 +158,18 @@ mod tests {
     #[test]
     fn an_event_has_type_information_and_log_page() {
         for (result, shown) in [
-            (
-                0x0004_0002,
-                "notice/attached-namespace-changed lid=0x4:changed-attached-namespaces",
-            ),
+            (0x0004_0002, "notice/attached-namespace-changed lid=0x4:changed-attached-namespaces"),
             (0x000c_0302, "notice/ana-change lid=0xc:ana"),
-            (
-                0x0070_f002,
-                "notice/discovery-log-changed lid=0x70:discovery",
-            ),
+            (0x0070_f002, "notice/discovery-log-changed lid=0x70:discovery"),
             (0x0002_0101, "health/temperature-threshold lid=0x2:smart"),
             (0x0001_0000, "error/invalid-doorbell-register lid=0x1:error"),
             (
                 0x0080_0006,
                 "io-command-set/reservation-log-available lid=0x80:reservation-notification",
             ),
-            (
-                0x00c1_0507,
-                "vendor-specific/vendor-specific lid=0xc1:vendor-specific",
-            ),
+            (0x00c1_0507, "vendor-specific/vendor-specific lid=0xc1:vendor-specific"),
             (0x0001_4402, "notice/68:reserved 0x14402 lid=0x1:error"),
-            (
-                0x0000_0105,
-                "reserved/1:reserved 0x105 lid=0x0:supported-log-pages",
-            ),
+            (0x0000_0105, "reserved/1:reserved 0x105 lid=0x0:supported-log-pages"),
         ] {
             assert_eq!(AsyncEvent(result).to_string(), shown);
         }
@@ -202,11 +179,7 @@ mod tests {
     fn its_fields_are_typed() {
         let text = |field: &Field| format!("{}={}", field.key, field.value);
         let fields = AsyncEvent(0x0002_0101).fields();
-        let texts = [
-            "NVME_AEN=0x20101",
-            "type=1:health",
-            "info=1:temperature-threshold",
-        ];
+        let texts = ["NVME_AEN=0x20101", "type=1:health", "info=1:temperature-threshold"];
         assert_eq!(fields[..3].iter().map(text).collect::<Vec<_>>(), texts);
         assert_eq!(text(&fields[3]), "lid=0x2:smart");
     }

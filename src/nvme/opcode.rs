@@ -9,8 +9,7 @@
 //! Pure: no I/O. Vendor-specific opcodes have no name.
 
 use std::error::Error;
-use std::fmt;
-use std::mem;
+use std::{fmt, mem};
 
 /// The kind of submission queue a command was sent to (NVMe base, "Queue").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,9 +63,7 @@ impl Opcode {
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         let mut table = self.queue.table().iter();
-        table
-            .find(|(code, _)| *code == self.code)
-            .map(|(_, name)| *name)
+        table.find(|(code, _)| *code == self.code).map(|(_, name)| *name)
     }
 
     /// The name, or the code such as `0x9d` if it has none.
@@ -129,16 +126,10 @@ pub fn parse(text: &str) -> Result<Vec<Opcode>, UnknownOpcode> {
     let (queues, item) = split_queue(&word);
     let found: Vec<Opcode> = match code(item) {
         Some(code) => queues.iter().map(|&queue| Opcode { queue, code }).collect(),
-        None => queues
-            .iter()
-            .filter_map(|&queue| by_name(queue, item))
-            .collect(),
+        None => queues.iter().filter_map(|&queue| by_name(queue, item)).collect(),
     };
     if found.is_empty() {
-        return Err(UnknownOpcode {
-            text: text.to_owned(),
-            suggestion: nearest(item),
-        });
+        return Err(UnknownOpcode { text: text.to_owned(), suggestion: nearest(item) });
     }
     Ok(found)
 }
@@ -160,9 +151,7 @@ fn code(item: &str) -> Option<u8> {
     };
     // `from_str_radix` accepts a sign, which an opcode does not have.
     let plain = digits.chars().all(|c| c.is_digit(radix));
-    plain
-        .then(|| u8::from_str_radix(digits, radix).ok())
-        .flatten()
+    plain.then(|| u8::from_str_radix(digits, radix).ok()).flatten()
 }
 
 fn by_name(queue: QueueKind, item: &str) -> Option<Opcode> {
@@ -276,17 +265,11 @@ mod tests {
     use super::*;
 
     fn io(code: u8) -> Opcode {
-        Opcode {
-            queue: QueueKind::Io,
-            code,
-        }
+        Opcode { queue: QueueKind::Io, code }
     }
 
     fn admin(code: u8) -> Opcode {
-        Opcode {
-            queue: QueueKind::Admin,
-            code,
-        }
+        Opcode { queue: QueueKind::Admin, code }
     }
 
     #[test]
@@ -363,18 +346,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_and_the_error_says_what_to_do() {
-        for text in [
-            "",
-            "io:",
-            "0x",
-            "256",
-            "0x100",
-            "-1",
-            "+2",
-            "0x+2",
-            "nvm:read",
-            "réad😀",
-        ] {
+        for text in ["", "io:", "0x", "256", "0x100", "-1", "+2", "0x+2", "nvm:read", "réad😀"] {
             let error = parse(text).unwrap_err();
             assert_eq!(error.text, text);
             assert!(error.to_string().contains("0x02"), "{error}");

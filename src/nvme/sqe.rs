@@ -32,23 +32,12 @@ pub struct Sqe {
 
 impl From<Parts> for Sqe {
     fn from(parts: Parts) -> Self {
-        let Parts {
-            opcode,
-            flags,
-            cid,
-            nsid,
-            metadata,
-            cdw,
-        } = parts;
+        let Parts { opcode, flags, cid, nsid, metadata, cdw } = parts;
         let mut words = [0; 16];
         words[0] = u32::from(opcode) | u32::from(flags) << 8 | u32::from(cid) << 16;
         words[1] = nsid;
         words[10..].copy_from_slice(&cdw);
-        Self {
-            words,
-            metadata,
-            whole: false,
-        }
+        Self { words, metadata, whole: false }
     }
 }
 
@@ -58,11 +47,7 @@ impl From<&[u8; 64]> for Sqe {
         for (word, four) in words.iter_mut().zip(bytes.as_chunks().0) {
             *word = u32::from_le_bytes(*four);
         }
-        Self {
-            words,
-            metadata: words[4] != 0 || words[5] != 0,
-            whole: true,
-        }
+        Self { words, metadata: words[4] != 0 || words[5] != 0, whole: true }
     }
 }
 

@@ -110,9 +110,7 @@ impl Status {
             StatusType::Generic => find(GENERIC, code),
             StatusType::CommandSpecific => {
                 let io = find(COMMAND, code).or_else(|| find(IO_COMMAND, code));
-                io.or((0x70..=0x7f)
-                    .contains(&code)
-                    .then_some("Directive Specific"))
+                io.or((0x70..=0x7f).contains(&code).then_some("Directive Specific"))
             }
             StatusType::Media => find(MEDIA, code),
             StatusType::Path => find(PATH, code),
@@ -131,10 +129,7 @@ impl Status {
     /// The status with its command, for display.
     #[must_use]
     pub fn of(self, opcode: Opcode) -> StatusOf {
-        StatusOf {
-            status: self,
-            opcode,
-        }
+        StatusOf { status: self, opcode }
     }
 
     fn show(self, name: Option<&str>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -177,9 +172,7 @@ impl StatusOf {
         if self.opcode.code != 0x7f || !other {
             return self.status.name();
         }
-        let transport = (0xb0..=0xbf)
-            .contains(&code)
-            .then_some("Transport Specific");
+        let transport = (0xb0..=0xbf).contains(&code).then_some("Transport Specific");
         let vendor = (code >= 0xc0).then_some("Vendor Specific");
         find(FABRICS, code).or(transport).or(vendor)
     }
@@ -236,14 +229,8 @@ mod tests {
 
     #[test]
     fn a_fabrics_command_has_its_own_meanings() {
-        let fabrics = Opcode {
-            queue: QueueKind::Admin,
-            code: 0x7f,
-        };
-        let log = Opcode {
-            queue: QueueKind::Admin,
-            code: 0x02,
-        };
+        let fabrics = Opcode { queue: QueueKind::Admin, code: 0x7f };
+        let log = Opcode { queue: QueueKind::Admin, code: 0x02 };
         let name = |status, opcode| Status(status).name_for(opcode);
         assert_eq!(name(0x182, fabrics), Some("Connect Invalid Parameters"));
         assert_eq!(name(0x182, log), Some("Attempted Write to Read Only Range"));
@@ -254,10 +241,7 @@ mod tests {
         assert_eq!(name(0x101, fabrics), Some("Invalid Queue Identifier"));
         assert_eq!(name(0x002, fabrics), Some("Invalid Field in Command"));
         let shown = Status(0x4191).of(fabrics).to_string();
-        assert_eq!(
-            shown,
-            "Command Specific/Authentication Required (0x191) DNR"
-        );
+        assert_eq!(shown, "Command Specific/Authentication Required (0x191) DNR");
     }
 
     #[test]

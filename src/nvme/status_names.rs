@@ -97,10 +97,7 @@ pub(super) const COMMAND: &Table = &[
     (0x20, "Invalid Secondary Controller State"),
     (0x21, "Invalid Number of Controller Resources"),
     (0x22, "Invalid Resource Identifier"),
-    (
-        0x23,
-        "Sanitize Prohibited While Persistent Memory Region is Enabled",
-    ),
+    (0x23, "Sanitize Prohibited While Persistent Memory Region is Enabled"),
     (0x24, "ANA Group Identifier Invalid"),
     (0x25, "ANA Attach Failed"),
     (0x26, "Insufficient Capacity"),
@@ -125,10 +122,7 @@ pub(super) const COMMAND: &Table = &[
     (0x39, "Controller Suspended"),
     (0x3a, "Controller Not Suspended"),
     (0x3b, "Controller Data Queue Full"),
-    (
-        0x3c,
-        "Request Exceeds Maximum Namespace Sanitize Operations In Progress",
-    ),
+    (0x3c, "Request Exceeds Maximum Namespace Sanitize Operations In Progress"),
     (0x3d, "Manufacturing Default Personality Required"),
     (0x3e, "Invalid Power Limit"),
     (0x3f, "Cross-Controller Reset in Progress"),

@@ -4,12 +4,9 @@
 
 use std::fmt;
 
-use super::decode::CommandSet;
-use super::decode::name;
-use super::opcode::Opcode;
-use super::opcode::QueueKind;
-use super::sqe::Parts;
-use super::sqe::Sqe;
+use super::decode::{CommandSet, name};
+use super::opcode::{Opcode, QueueKind};
+use super::sqe::{Parts, Sqe};
 
 /// Opcode of Fabrics commands, on all queues.
 pub const FABRICS: u8 = 0x7f;
@@ -52,11 +49,7 @@ pub fn parse_nsid(text: &str) -> Result<u32, String> {
 /// The name of a command with this CDW1: `read`, `fabrics-connect`; `None` if it has none.
 #[must_use]
 pub fn command_name(opcode: Opcode, cdw1: u32) -> Option<&'static str> {
-    let sqe = Sqe::from(Parts {
-        opcode: opcode.code,
-        nsid: cdw1,
-        ..Parts::default()
-    });
+    let sqe = Sqe::from(Parts { opcode: opcode.code, nsid: cdw1, ..Parts::default() });
     match opcode.code {
         FABRICS => name(opcode.queue, CommandSet::Nvm, &sqe),
         _ => opcode.name(),
@@ -74,11 +67,7 @@ pub fn fctype(opcode: Opcode, cdw1: u32) -> Option<String> {
 /// The namespace id in CDW1; `None` for Fabrics commands.
 #[must_use]
 pub const fn namespace(opcode: Opcode, cdw1: u32) -> Option<u32> {
-    if opcode.code == FABRICS {
-        None
-    } else {
-        Some(cdw1)
-    }
+    if opcode.code == FABRICS { None } else { Some(cdw1) }
 }
 
 /// What commands have in common, for headings: `nvme0 ns 1 read`, `nvme0 admin ns all get-log-page`,

@@ -3,13 +3,9 @@
 
 use serde::Serialize;
 
-use super::catalog::CATALOG;
-use super::catalog::Home;
-use super::catalog::Method;
-use super::catalog::Role;
+use super::catalog::{CATALOG, Home, Method, Role};
 use super::reasons::Reason;
-use crate::model::counters::Count;
-use crate::model::counters::Counters;
+use crate::model::counters::{Count, Counters};
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stage::StageSet;
@@ -151,9 +147,7 @@ impl AttachPlan {
     pub fn known_waits(&self) -> impl Iterator<Item = Point> {
         let lacking = self.points.iter().filter(|p| p.method.is_none());
         let lacking = lacking.filter_map(PointPlan::point);
-        let lacking = lacking
-            .filter(|p| *p > Point::Bio && *p < Point::Start)
-            .max();
+        let lacking = lacking.filter(|p| *p > Point::Bio && *p < Point::Start).max();
         let is_absent = move |point| {
             let mut absent = self.absent.iter();
             let is_absent = point > Point::Bio && absent.any(|(p, _)| *p == point);
@@ -173,10 +167,7 @@ impl AttachPlan {
         let had = |p: &Point| self.stage_set.has_point(*p) && self.has(*p);
         let first = Point::ALL.into_iter().find(had);
         let last = Point::ALL.into_iter().rfind(had);
-        (
-            first.unwrap_or(Point::SetupOut),
-            last.unwrap_or(Point::Complete),
-        )
+        (first.unwrap_or(Point::SetupOut), last.unwrap_or(Point::Complete))
     }
 
     /// Whether the completions of an interrupt may be skipped together, so that only commands
@@ -203,11 +194,7 @@ impl AttachPlan {
                 CATALOG[h].target.home() == home && CATALOG[h].kind.method() == Method::Kprobe
             })
         };
-        Home::ALL
-            .into_iter()
-            .filter(|&home| on(home))
-            .filter_map(Home::module)
-            .collect()
+        Home::ALL.into_iter().filter(|&home| on(home)).filter_map(Home::module).collect()
     }
 
     /// Whether programs that finish commands may nest on one CPU. Then every addition must be

@@ -9,8 +9,7 @@
 //! comes while any of them runs, of this tool or another, is not observed, and before 6.7 not even
 //! counted.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use super::role::Role;
 use crate::model::point::Point;
@@ -267,57 +266,23 @@ pub struct Candidate {
 }
 
 const fn candidate(role: Role, method: Method, programs: &'static [&'static str]) -> Candidate {
-    Candidate {
-        role,
-        method,
-        programs,
-    }
+    Candidate { role, method, programs }
 }
 
 /// All methods for all points; those of a point in order of preference.
 pub const CANDIDATES: [Candidate; 36] = [
     candidate(Role::Point(Submit), Method::Fentry, &["throttle_fentry"]),
-    candidate(
-        Role::Point(Submit),
-        Method::Fentry,
-        &["limits_in_fentry", "limits_out_fexit"],
-    ),
+    candidate(Role::Point(Submit), Method::Fentry, &["limits_in_fentry", "limits_out_fexit"]),
     candidate(
         Role::Point(Bio),
         Method::Fentry,
-        &[
-            "bio_queued_btf",
-            "bio_split_btf",
-            "bio_back_btf",
-            "bio_front_btf",
-            "bio_done_btf",
-        ],
+        &["bio_queued_btf", "bio_split_btf", "bio_back_btf", "bio_front_btf", "bio_done_btf"],
     ),
-    candidate(
-        Role::Point(Freeze),
-        Method::Fentry,
-        &["freeze_in_fentry", "freeze_out_fexit"],
-    ),
-    candidate(
-        Role::Point(Freeze),
-        Method::Fentry,
-        &["enter_in_fentry", "enter_out_fexit"],
-    ),
-    candidate(
-        Role::Point(Zone),
-        Method::Fentry,
-        &["zone_in_fentry", "zone_out_fexit"],
-    ),
-    candidate(
-        Role::Point(Iocost),
-        Method::Fentry,
-        &["iocost_in_fentry", "iocost_out_fexit"],
-    ),
-    candidate(
-        Role::Point(Wbt),
-        Method::Fentry,
-        &["wbt_in_fentry", "wbt_out_fexit"],
-    ),
+    candidate(Role::Point(Freeze), Method::Fentry, &["freeze_in_fentry", "freeze_out_fexit"]),
+    candidate(Role::Point(Freeze), Method::Fentry, &["enter_in_fentry", "enter_out_fexit"]),
+    candidate(Role::Point(Zone), Method::Fentry, &["zone_in_fentry", "zone_out_fexit"]),
+    candidate(Role::Point(Iocost), Method::Fentry, &["iocost_in_fentry", "iocost_out_fexit"]),
+    candidate(Role::Point(Wbt), Method::Fentry, &["wbt_in_fentry", "wbt_out_fexit"]),
     candidate(Role::Point(Tag), Method::Fentry, &["tag_wait_btf"]),
     candidate(Role::Point(Tag), Method::Fentry, &["tag_fexit"]),
     candidate(Role::Point(Start), Method::Fentry, &["start_btf"]),
@@ -329,11 +294,7 @@ pub const CANDIDATES: [Candidate; 36] = [
     candidate(Role::Point(SetupOut), Method::Fentry, &["setup_out_btf"]),
     candidate(Role::Point(SetupOut), Method::RawTp, &["setup_out_raw"]),
     // a kretprobe has no arguments: the kprobe at the entry keeps them
-    candidate(
-        Role::Point(SetupOut),
-        Method::Kprobe,
-        &["setup_in_kprobe", "setup_out_kretprobe"],
-    ),
+    candidate(Role::Point(SetupOut), Method::Kprobe, &["setup_in_kprobe", "setup_out_kretprobe"]),
     candidate(Role::Point(SetupOut), Method::Tracepoint, &["setup_out_tp"]),
     candidate(Role::Point(Issue), Method::Fentry, &["issue_btf"]),
     candidate(Role::Point(Issue), Method::RawTp, &["issue_raw"]),
@@ -355,44 +316,24 @@ pub const CANDIDATES: [Candidate; 36] = [
             "commit_rqs_kretprobe",
         ],
     ),
-    candidate(
-        Role::Point(Irq),
-        Method::Fentry,
-        &["irq_in_fentry", "irq_out_fexit"],
-    ),
-    candidate(
-        Role::Point(Irq),
-        Method::Kprobe,
-        &["irq_in_kprobe", "irq_out_kretprobe"],
-    ),
+    candidate(Role::Point(Irq), Method::Fentry, &["irq_in_fentry", "irq_out_fexit"]),
+    candidate(Role::Point(Irq), Method::Kprobe, &["irq_in_kprobe", "irq_out_kretprobe"]),
     candidate(Role::Point(Cqe), Method::Fentry, &["cqe_btf", "cqe_second"]),
     candidate(Role::Point(Cqe), Method::RawTp, &["cqe_raw"]),
     candidate(Role::Point(Cqe), Method::Kprobe, &["cqe_kprobe"]),
     candidate(Role::Point(Complete), Method::Fentry, &["complete_btf"]),
     candidate(Role::Point(Complete), Method::RawTp, &["complete_raw"]),
-    candidate(
-        Role::Point(Complete),
-        Method::Kprobe,
-        &["complete_kprobe", "complete_batch_kprobe"],
-    ),
+    candidate(Role::Point(Complete), Method::Kprobe, &["complete_kprobe", "complete_batch_kprobe"]),
     candidate(Role::Point(Complete), Method::Tracepoint, &["complete_tp"]),
     candidate(Role::Point(End), Method::Fentry, &["end_btf"]),
     candidate(Role::Point(End), Method::RawTp, &["end_raw"]),
 ];
 
 /// The programs for submitters, with __blk_throtl_bio, or blk_throtl_bio before 5.18.
-const SUBMITTERS: [&str; 4] = [
-    "submit_btf",
-    "submit_split_btf",
-    "submit_done_btf",
-    "submit_limit_fentry",
-];
-const SUBMITTERS_OLD: [&str; 4] = [
-    "submit_btf",
-    "submit_split_btf",
-    "submit_done_btf",
-    "submit_limit_old_fentry",
-];
+const SUBMITTERS: [&str; 4] =
+    ["submit_btf", "submit_split_btf", "submit_done_btf", "submit_limit_fentry"];
+const SUBMITTERS_OLD: [&str; 4] =
+    ["submit_btf", "submit_split_btf", "submit_done_btf", "submit_limit_old_fentry"];
 
 /// The methods for roles that are not points; those of a role in order of preference.
 pub const EVENT_CANDIDATES: [Candidate; 23] = [

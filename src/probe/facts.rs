@@ -2,17 +2,14 @@
 //! What a kernel offers, as data: read by [`crate::machine`], used by [`super::plan`]. It is part
 //! of `doctor`'s JSON. The planner's tests use the facts of real kernels.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::point::Point;
 use crate::model::transport::Transport;
-use crate::probe::catalog::CATALOG;
-use crate::probe::catalog::Home;
+use crate::probe::catalog::{CATALOG, Home};
 
 /// The source of the driver's types.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,9 +204,7 @@ impl KernelFacts {
 
     /// The name of the kernel's BTF that describes `home`: a module's, or `vmlinux`.
     pub fn btf_with(&self, home: Home) -> &'static str {
-        let module = home
-            .module()
-            .filter(|_| self.types_of(home) == Some(&TypeSource::Module));
+        let module = home.module().filter(|_| self.types_of(home) == Some(&TypeSource::Module));
         module.unwrap_or("vmlinux")
     }
 
@@ -294,10 +289,8 @@ mod tests {
 
     #[test]
     fn recovery_needs_the_types_and_a_generation() {
-        let mut facts = KernelFacts {
-            nvme_core_types: TypeSource::Module,
-            ..KernelFacts::default()
-        };
+        let mut facts =
+            KernelFacts { nvme_core_types: TypeSource::Module, ..KernelFacts::default() };
         assert!(facts.can_recover());
         facts.no_generation = true;
         assert!(!facts.can_recover());
@@ -308,10 +301,8 @@ mod tests {
 
     #[test]
     fn a_version_is_the_begin_of_the_release() {
-        let facts = |release: &str| KernelFacts {
-            release: release.into(),
-            ..KernelFacts::default()
-        };
+        let facts =
+            |release: &str| KernelFacts { release: release.into(), ..KernelFacts::default() };
         assert!(facts("6.12.107+deb13-amd64").is_at_least(5, 14));
         assert!(facts("5.14.0").is_at_least(5, 14));
         assert!(!facts("5.10.0-32-amd64").is_at_least(5, 14));
@@ -321,10 +312,7 @@ mod tests {
     #[test]
     fn programs_nest_before_6_1() {
         let nest = |release: &str| {
-            let facts = KernelFacts {
-                release: release.into(),
-                ..KernelFacts::default()
-            };
+            let facts = KernelFacts { release: release.into(), ..KernelFacts::default() };
             facts.programs_nest()
         };
         assert!(nest("5.10.0-46-amd64") && nest("5.15.0-105-generic") && nest("6.0.19"));
@@ -334,10 +322,7 @@ mod tests {
     #[test]
     fn kernels_before_5_10_are_not_supported() {
         let why = |release: &str| {
-            let facts = KernelFacts {
-                release: release.into(),
-                ..KernelFacts::default()
-            };
+            let facts = KernelFacts { release: release.into(), ..KernelFacts::default() };
             facts.unsupported()
         };
         let text = why("4.18.0-553.el8_10.x86_64").unwrap();
@@ -347,19 +332,13 @@ mod tests {
             )
         );
         assert!(why("5.9.16").is_some());
-        assert_eq!(
-            ["5.10.0-46-amd64", "6.1.0", "?"].map(why),
-            [None, None, None]
-        );
+        assert_eq!(["5.10.0-46-amd64", "6.1.0", "?"].map(why), [None, None, None]);
     }
 
     #[test]
     fn return_probes_cut_the_stacks_of_old_kernels() {
         let sees = |release: &str| {
-            let facts = KernelFacts {
-                release: release.into(),
-                ..KernelFacts::default()
-            };
+            let facts = KernelFacts { release: release.into(), ..KernelFacts::default() };
             facts.sees_through_kretprobes()
         };
         assert!(!sees("5.10.0-46-amd64") && !sees("5.14.21"));

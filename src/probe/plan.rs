@@ -12,28 +12,13 @@
 use std::collections::BTreeMap;
 use std::iter;
 
-pub use super::attach_plan::AttachPlan;
-pub use super::attach_plan::NoPlan;
-pub use super::attach_plan::PointPlan;
-pub use super::attach_plan::Rejection;
-pub use super::attach_plan::StartSource;
-use super::catalog::AttachKind;
-use super::catalog::CANDIDATES;
-use super::catalog::CATALOG;
-use super::catalog::Candidate;
-use super::catalog::EVENT_CANDIDATES;
-use super::catalog::Hook;
-use super::catalog::Method;
-use super::catalog::OPTIONAL_TARGETS;
-use super::catalog::Role;
-use super::catalog::START_OF_BIOS;
-use super::catalog::STARTS_OF_WAITS;
-use super::catalog::number_of;
-use super::facts::KernelFacts;
-use super::facts::Preemption;
-use super::reasons::Reason;
-use super::reasons::kprobes_work;
-use super::reasons::why_not;
+pub use super::attach_plan::{AttachPlan, NoPlan, PointPlan, Rejection, StartSource};
+use super::catalog::{
+    AttachKind, CANDIDATES, CATALOG, Candidate, EVENT_CANDIDATES, Hook, Method, OPTIONAL_TARGETS,
+    Role, START_OF_BIOS, STARTS_OF_WAITS, number_of,
+};
+use super::facts::{KernelFacts, Preemption};
+use super::reasons::{Reason, kprobes_work, why_not};
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stage::StageSet;
@@ -216,21 +201,13 @@ impl Planner<'_> {
                     rejected.retain(|r: &Rejection| {
                         r.method != candidate.method || !r.why.is_absence()
                     });
-                    return PointPlan {
-                        role,
-                        method: Some(candidate.method),
-                        hooks,
-                        rejected,
-                    };
+                    return PointPlan { role, method: Some(candidate.method), hooks, rejected };
                 }
                 Err(rejection) => rejected.push(rejection),
             }
         }
         // (see explain_tag_pairing() for classic tracepoints)
-        let only = self
-            .policy
-            .only
-            .filter(|m| allowed(*m) && *m != Method::Tracepoint);
+        let only = self.policy.only.filter(|m| allowed(*m) && *m != Method::Tracepoint);
         if let (true, Some(method)) = (rejected.is_empty(), only) {
             rejected.push(Rejection {
                 method,
@@ -239,12 +216,7 @@ impl Planner<'_> {
                 tried: false,
             });
         }
-        PointPlan {
-            role,
-            method: None,
-            hooks: Vec::new(),
-            rejected,
-        }
+        PointPlan { role, method: None, hooks: Vec::new(), rejected }
     }
 
     /// The points of the stage set at which nothing can wait on this kernel.
@@ -253,9 +225,7 @@ impl Planner<'_> {
             let mechanism = self.facts.lacks_mechanism(point)?;
             Some((point, Reason::NoMechanism(mechanism.name)))
         };
-        let wanted = Point::ALL
-            .into_iter()
-            .filter(|p| self.stage_set.has_point(*p));
+        let wanted = Point::ALL.into_iter().filter(|p| self.stage_set.has_point(*p));
         wanted.filter_map(lacks).collect()
     }
 
@@ -305,19 +275,12 @@ pub fn plan_with(
     facts: &KernelFacts,
     policy: &Policy,
 ) -> Result<AttachPlan, NoPlan> {
-    let planner = Planner {
-        stage_set,
-        events,
-        facts,
-        policy,
-    };
+    let planner = Planner { stage_set, events, facts, policy };
     let mut failed: Vec<PointPlan> = Vec::new();
     for pairing in [Pairing::Request, Pairing::Tag] {
         let points = planner.points(pairing);
-        let (lacking, _): (Vec<_>, Vec<_>) = points
-            .iter()
-            .cloned()
-            .partition(|p| is_essential(p.role) && p.method.is_none());
+        let (lacking, _): (Vec<_>, Vec<_>) =
+            points.iter().cloned().partition(|p| is_essential(p.role) && p.method.is_none());
         if !lacking.is_empty() {
             failed.extend(lacking);
             continue;
@@ -350,16 +313,9 @@ pub fn plan_with(
         .find(|p| !p.rejected.is_empty())
         .and_then(PointPlan::point)
         .unwrap_or(Point::SetupOut);
-    let rejected = failed
-        .into_iter()
-        .filter(|p| p.point() == Some(point))
-        .flat_map(|p| p.rejected)
-        .collect();
-    Err(NoPlan {
-        point,
-        only: policy.only,
-        rejected,
-    })
+    let rejected =
+        failed.into_iter().filter(|p| p.point() == Some(point)).flat_map(|p| p.rejected).collect();
+    Err(NoPlan { point, only: policy.only, rejected })
 }
 
 /// Leaves out the points before the request that cannot be told apart: all, if the allocation of
@@ -382,11 +338,7 @@ fn join_waits(plan: &mut AttachPlan) {
         part.rejected.push(Rejection {
             method: Method::Fentry,
             hook: point.name().to_owned(),
-            why: if none {
-                Reason::NoStart
-            } else {
-                Reason::Joined
-            },
+            why: if none { Reason::NoStart } else { Reason::Joined },
             tried: false,
         });
     }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The planner with made-up kernels. tests/plan.rs has the facts of real ones.
 
-use super::super::catalog::AttachKind;
-use super::super::catalog::Home;
-use super::super::facts::Lockdown;
-use super::super::facts::TypeSource;
+use super::super::catalog::{AttachKind, Home};
+use super::super::facts::{Lockdown, TypeSource};
 use super::super::mechanism::MECHANISMS;
-use super::plan as planned;
-use super::*;
+use super::{plan as planned, *};
 
 /// A kernel with everything that the catalog names.
 pub fn everything() -> KernelFacts {
@@ -47,12 +44,7 @@ fn without_module_btf() -> KernelFacts {
     facts.nvme_core_types = TypeSource::Shipped("5.10".into());
     facts.nvme_pci_types = TypeSource::Shipped("5.10".into());
     facts.functions.clear();
-    for name in [
-        "nvme_setup_cmd",
-        "nvme_sq",
-        "nvme_complete_rq",
-        "block_io_start",
-    ] {
+    for name in ["nvme_setup_cmd", "nvme_sq", "nvme_complete_rq", "block_io_start"] {
         facts.tracepoints.remove(name);
     }
     facts.rdonly_cast = false;
@@ -70,19 +62,13 @@ pub fn auto(stage_set: StageSet, facts: &KernelFacts) -> AttachPlan {
 }
 
 fn only(method: Method) -> Policy {
-    Policy {
-        only: Some(method),
-        ..Policy::default()
-    }
+    Policy { only: Some(method), ..Policy::default() }
 }
 
 #[test]
 fn the_total_needs_two_hooks_and_the_requeue_counter() {
     let plan = auto(StageSet::Total, &everything());
-    assert_eq!(
-        programs(&plan),
-        ["setup_out_btf", "complete_btf", "requeue_btf"]
-    );
+    assert_eq!(programs(&plan), ["setup_out_btf", "complete_btf", "requeue_btf"]);
     assert_eq!(plan.start, StartSource::None);
     assert_eq!(plan.span(), (Point::SetupOut, Point::Complete));
 }
@@ -96,12 +82,7 @@ fn before_6_5_the_start_is_the_request_field() {
     assert!(plan.has(Point::Start));
     let start = plan.point(Point::Start).unwrap();
     assert_eq!(start.rejected.len(), 2);
-    assert!(
-        start
-            .rejected
-            .iter()
-            .all(|r| r.why.to_string().contains("block_io_start"))
-    );
+    assert!(start.rejected.iter().all(|r| r.why.to_string().contains("block_io_start")));
     // if the event exists, the field is not used, even if the event is not available
     let kprobes = planned(StageSet::Basic, &everything(), &only(Method::Kprobe)).unwrap();
     assert_eq!(kprobes.start, StartSource::None);
@@ -118,12 +99,7 @@ fn without_the_pci_driver_there_is_no_doorbell_and_a_reason() {
     assert!(!plan.has(Point::Doorbell) && !plan.has(Point::Irq));
     assert!(plan.has(Point::Cqe) && plan.has(Point::SetupIn));
     let doorbell = plan.point(Point::Doorbell).unwrap();
-    assert!(
-        doorbell.rejected[0]
-            .why
-            .to_string()
-            .contains("nvme is not loaded")
-    );
+    assert!(doorbell.rejected[0].why.to_string().contains("nvme is not loaded"));
 }
 
 #[test]
@@ -216,10 +192,7 @@ fn without_module_btf_raw_tracepoints_count_and_kprobes_keep_to_the_submitting_s
     }
     let irq = plan.point(Point::Irq).unwrap();
     assert_eq!(irq.method, None);
-    assert!(
-        irq.rejected[1].why.to_string().contains("miss interrupts"),
-        "{irq:?}"
-    );
+    assert!(irq.rejected[1].why.to_string().contains("miss interrupts"), "{irq:?}");
     assert!(!plan.may_lose_completions());
     let forced = planned(StageSet::Fine, &without_module_btf(), &only(Method::Kprobe)).unwrap();
     assert!(forced.has(Point::Irq) && forced.may_lose_completions());
@@ -260,26 +233,13 @@ fn without_any_btf_classic_tracepoints_are_left_with_one_stage() {
 
 #[test]
 fn a_family_that_is_insisted_on_is_the_only_one() {
-    for method in [
-        Method::Fentry,
-        Method::RawTp,
-        Method::Kprobe,
-        Method::Tracepoint,
-    ] {
+    for method in [Method::Fentry, Method::RawTp, Method::Kprobe, Method::Tracepoint] {
         for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
             let plan = planned(stage_set, &everything(), &only(method)).unwrap();
-            assert!(
-                plan.hooks()
-                    .iter()
-                    .all(|&h| CATALOG[h].kind.method() == method)
-            );
+            assert!(plan.hooks().iter().all(|&h| CATALOG[h].kind.method() == method));
         }
     }
-    let error = planned(
-        StageSet::Basic,
-        &without_module_btf(),
-        &only(Method::Fentry),
-    );
+    let error = planned(StageSet::Basic, &without_module_btf(), &only(Method::Fentry));
     let error = error.unwrap_err();
     assert_eq!(error.point, Point::SetupOut);
     assert!(error.reasons().contains("5.11"), "{}", error.reasons());
@@ -300,11 +260,7 @@ fn lockdown_leaves_what_reads_without_a_helper() {
     let mut facts = everything();
     facts.lockdown = Lockdown::Confidentiality;
     let plan = auto(StageSet::Fine, &facts);
-    assert!(
-        plan.hooks()
-            .iter()
-            .all(|&h| CATALOG[h].kind.method() == Method::Fentry)
-    );
+    assert!(plan.hooks().iter().all(|&h| CATALOG[h].kind.method() == Method::Fentry));
     facts.rdonly_cast = false;
     let error = planned(StageSet::Total, &facts, &Policy::default()).unwrap_err();
     assert!(error.reasons().contains("6.2"), "{}", error.reasons());
@@ -329,21 +285,12 @@ fn clones_and_notrace_functions_have_different_reasons() {
     facts.symbols = Some(["nvme_irq.part.0".to_owned(), "nvme_queue_rq".to_owned()].into());
     let plan = auto(StageSet::Fine, &facts);
     let irq = plan.point(Point::Irq).unwrap();
-    assert!(
-        irq.rejected[0]
-            .why
-            .to_string()
-            .contains("only nvme_irq.part.0"),
-        "{irq:?}"
-    );
+    assert!(irq.rejected[0].why.to_string().contains("only nvme_irq.part.0"), "{irq:?}");
     let mut facts = everything();
     facts.traceable = Some(["nvme_queue_rq".to_owned()].into());
     let plan = auto(StageSet::Fine, &facts);
     let irq = plan.point(Point::Irq).unwrap();
-    assert!(
-        irq.rejected[0].why.to_string().contains("notrace"),
-        "{irq:?}"
-    );
+    assert!(irq.rejected[0].why.to_string().contains("notrace"), "{irq:?}");
 }
 
 fn seconds(plan: &AttachPlan) -> Vec<&'static str> {
@@ -412,10 +359,7 @@ fn on_preempt_rt_kprobes_see_what_others_may_miss() {
 fn return_probes_are_left_out_where_they_would_cut_stacks_short() {
     let mut facts = everything();
     facts.functions.remove("nvme_queue_rq");
-    let policy = Policy {
-        stacks: true,
-        ..Policy::default()
-    };
+    let policy = Policy { stacks: true, ..Policy::default() };
     let doorbell = |facts: &KernelFacts| {
         let plan = plan(StageSet::Fine, facts, &policy).unwrap();
         plan.method_of(Point::Doorbell)

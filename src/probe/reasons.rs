@@ -4,17 +4,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::Serialize;
-use serde::Serializer;
+use serde::{Serialize, Serializer};
 
-use super::catalog::AttachKind;
-use super::catalog::Home;
-use super::catalog::Hook;
-use super::catalog::Method;
-use super::catalog::Role;
-use super::facts::KernelFacts;
-use super::facts::Lockdown;
-use super::facts::TypeSource;
+use super::catalog::{AttachKind, Home, Hook, Method, Role};
+use super::facts::{KernelFacts, Lockdown, TypeSource};
 use crate::model::point::Point;
 
 /// A reason why a hook is not available, or not used.
@@ -90,10 +83,7 @@ pub enum Reason {
 impl Reason {
     /// Whether the kernel lacks the function or tracepoint.
     pub const fn is_absence(&self) -> bool {
-        matches!(
-            self,
-            Self::NoTracepoint(_) | Self::NoEvent(_) | Self::NoFunction(_)
-        )
+        matches!(self, Self::NoTracepoint(_) | Self::NoEvent(_) | Self::NoFunction(_))
     }
 }
 
@@ -192,9 +182,7 @@ impl Reason {
 
 /// Why a trampoline cannot be attached to code of this module, or its types cannot be used.
 fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
-    let (types, module) = facts
-        .types_of(hook.target.home())
-        .zip(hook.target.home().module())?;
+    let (types, module) = facts.types_of(hook.target.home()).zip(hook.target.home().module())?;
     if !types.is_the_kernels() && facts.built_in.contains(&hook.target.home()) {
         return Some(Reason::NoBuiltInTypes(module));
     }
@@ -231,17 +219,12 @@ fn no_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
 
 /// A clone that is left of a function that the compiler has split or inlined.
 fn clone_of<'s>(target: &str, names: &'s BTreeSet<String>) -> Option<&'s String> {
-    names
-        .iter()
-        .find(|n| n.strip_prefix(target).is_some_and(|r| r.starts_with('.')))
+    names.iter().find(|n| n.strip_prefix(target).is_some_and(|r| r.starts_with('.')))
 }
 
 fn inlined(target: &'static str, facts: &KernelFacts) -> Option<Reason> {
     let names = [&facts.symbols, &facts.traceable];
-    let clone = names
-        .into_iter()
-        .flatten()
-        .find_map(|n| clone_of(target, n));
+    let clone = names.into_iter().flatten().find_map(|n| clone_of(target, n));
     match clone {
         Some(clone) => Some(Reason::Inlined(clone.clone())),
         None => Some(Reason::NoFunction(target)),
@@ -295,10 +278,9 @@ fn raw_tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
         return gone();
     }
     match &facts.events {
-        Some(events) if hook.target.home() == Home::NvmeCore => (!events
-            .contains_key(&format!("nvme/{}", hook.target.name())))
-        .then(gone)
-        .flatten(),
+        Some(events) if hook.target.home() == Home::NvmeCore => {
+            (!events.contains_key(&format!("nvme/{}", hook.target.name()))).then(gone).flatten()
+        }
         // unknown: it is tried
         _ => None,
     }

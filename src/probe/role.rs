@@ -36,22 +36,12 @@ pub enum Role {
 
 impl Role {
     /// The events of a trace other than commands, if all are requested.
-    pub const EVENTS: [Self; 5] = [
-        Self::Timeout,
-        Self::Cancel,
-        Self::State,
-        Self::SqHead,
-        Self::AsyncEvent,
-    ];
+    pub const EVENTS: [Self; 5] =
+        [Self::Timeout, Self::Cancel, Self::State, Self::SqHead, Self::AsyncEvent];
 
     /// What `--context` observes besides the commands.
-    pub const CONTEXT: [Self; 5] = [
-        Self::TagWait,
-        Self::Split,
-        Self::Bounce,
-        Self::IommuMap,
-        Self::IommuUnmap,
-    ];
+    pub const CONTEXT: [Self; 5] =
+        [Self::TagWait, Self::Split, Self::Bounce, Self::IommuMap, Self::IommuUnmap];
 
     /// Whether its hooks observe neither commands nor controllers: their losses are not losses of
     /// commands.

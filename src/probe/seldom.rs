@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hooks that may never fire although commands pass.
 
-use super::catalog::Hook;
-use super::catalog::Method;
-use super::catalog::Role;
+use super::catalog::{Hook, Method, Role};
 
 impl Hook {
     /// Why it may never fire although commands pass: it is one of several paths, or a rare event.

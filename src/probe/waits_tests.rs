@@ -2,39 +2,23 @@
 //! The planner and the waits before the request, with made-up kernels.
 
 use super::super::mechanism::MECHANISMS;
-use super::tests::auto;
-use super::tests::everything;
-use super::tests::programs;
+use super::tests::{auto, everything, programs};
 use super::*;
 
 /// The points before the request that a plan observes.
 fn before(plan: &AttachPlan) -> Vec<&'static str> {
     let own = plan.points.iter().filter(|p| p.method.is_some());
     let points = own.filter_map(PointPlan::point);
-    points
-        .filter(|p| *p < Point::Start)
-        .map(Point::name)
-        .collect()
+    points.filter(|p| *p < Point::Start).map(Point::name).collect()
 }
 
 /// All points before the request.
-const BEFORE: [&str; 7] = [
-    "bio_submit",
-    "bio_queue",
-    "freeze",
-    "zone",
-    "iocost",
-    "wbt",
-    "tag",
-];
+const BEFORE: [&str; 7] = ["bio_submit", "bio_queue", "freeze", "zone", "iocost", "wbt", "tag"];
 
 /// The waits whose length is known, and those that nothing can cause.
 fn known(plan: &AttachPlan) -> (Vec<&'static str>, Vec<&'static str>) {
     let absent = plan.absent.iter().map(|(point, _)| point.name());
-    (
-        plan.known_waits().map(Point::name).collect(),
-        absent.collect(),
-    )
+    (plan.known_waits().map(Point::name).collect(), absent.collect())
 }
 
 #[test]
@@ -52,11 +36,7 @@ fn a_wait_that_nothing_can_cause_is_known_and_costs_no_other() {
         let rest = BEFORE.into_iter().filter(|point| *point != name);
         assert_eq!(before(&plan), rest.clone().collect::<Vec<_>>());
         // the bio is the first point without limits; else the wait is one of no length
-        let known_waits = if at == 0 {
-            rest.collect()
-        } else {
-            BEFORE.to_vec()
-        };
+        let known_waits = if at == 0 { rest.collect() } else { BEFORE.to_vec() };
         assert_eq!(known(&plan), (known_waits, vec![name]));
     }
     // none at all, as on small kernels; without BTF it is not known
@@ -109,10 +89,7 @@ fn the_points_before_the_request_are_those_that_can_be_told_apart() {
     let freeze = plan.point(Point::Freeze).unwrap();
     assert_eq!(freeze.rejected, [], "the method is the best one");
     for program in ["limits_out_fexit", "enter_out_fexit", "tag_fexit"] {
-        assert!(
-            plan.hooks().contains(&number_of(program).unwrap()),
-            "{program}"
-        );
+        assert!(plan.hooks().contains(&number_of(program).unwrap()), "{program}");
     }
     // the wait in wbt has no begin, so those before it have no end
     let mut facts = everything();
@@ -124,10 +101,9 @@ fn the_points_before_the_request_are_those_that_can_be_told_apart() {
     // kernels before 6.5: other stage sets have the request's own time
     let mut facts = everything();
     facts.tracepoints.remove("block_io_start");
-    for (start, source) in [
-        ("start_fentry", StartSource::Hook),
-        ("start_bio_btf", StartSource::Bio),
-    ] {
+    for (start, source) in
+        [("start_fentry", StartSource::Hook), ("start_bio_btf", StartSource::Bio)]
+    {
         let plan = auto(StageSet::Full, &facts);
         assert_eq!(before(&plan), BEFORE);
         let hooks = &plan.point(Point::Start).unwrap().hooks;

@@ -4,29 +4,14 @@
 use std::collections::HashMap;
 
 use super::bytes::Cursor;
-use super::columns::get;
-use super::columns::unzigzag;
-use super::columns::zigzag;
+use super::columns::{get, unzigzag, zigzag};
 use super::error::Damage;
 #[cfg(feature = "live")]
 use super::finished::Recent;
 use super::frame::Content;
-use super::parts::Parts;
-use super::parts::ReadParts;
-use super::parts::has_origin;
-use super::parts::is_known;
-use super::parts::needs_parts;
-use super::row::AT;
-use super::row::COLUMNS;
-use super::row::OUTCOME_COLUMN;
-use super::row::Row;
-use super::row::SHAPE_COLUMN;
-use super::row::TASK_COLUMN;
-use super::shape::OUTCOME;
-use super::shape::SHAPE;
-use super::shape::Shape;
-use super::shape::TASK;
-use super::shape::Words;
+use super::parts::{Parts, ReadParts, has_origin, is_known, needs_parts};
+use super::row::{AT, COLUMNS, OUTCOME_COLUMN, Row, SHAPE_COLUMN, TASK_COLUMN};
+use super::shape::{OUTCOME, SHAPE, Shape, TASK, Words};
 use super::stored::Stored;
 use super::tiles::Tiles;
 use crate::model::event::Event;
@@ -55,11 +40,7 @@ fn place<const N: usize>(entry: &Words<N>) -> usize {
 
 impl<const N: usize> Dictionary<N> {
     fn new() -> Self {
-        Self {
-            entries: Vec::new(),
-            numbers: HashMap::new(),
-            recent: [0; 256],
-        }
+        Self { entries: Vec::new(), numbers: HashMap::new(), recent: [0; 256] }
     }
 
     #[inline(always)]
@@ -182,11 +163,8 @@ impl Builder {
         let base_ns = if rows > 0 { self.clock.base_ns } else { 0 };
         out.extend((rows as u32).to_le_bytes());
         out.extend(base_ns.to_le_bytes());
-        let counts = [
-            self.shapes.entries.len(),
-            self.tasks.entries.len(),
-            self.outcomes.entries.len(),
-        ];
+        let counts =
+            [self.shapes.entries.len(), self.tasks.entries.len(), self.outcomes.entries.len()];
         for count in counts {
             out.extend((count as u32).to_le_bytes());
         }
@@ -242,9 +220,7 @@ impl Decoder {
     ) -> Result<(), Damage> {
         let (rows, mut at_ns) = self.read(payload)?;
         if rows != count as usize {
-            return Err(Damage::Content(
-                "a block has not as many events as its head says",
-            ));
+            return Err(Damage::Content("a block has not as many events as its head says"));
         }
         self.check()?;
         for (n, columns) in self.rows.iter_mut().enumerate() {
@@ -285,9 +261,7 @@ impl Decoder {
         }
         self.parts.read(&mut cursor, rows, is_known)?;
         if !cursor.is_at_end() {
-            return Err(Damage::Content(
-                "a block of events has bytes after its columns",
-            ));
+            return Err(Damage::Content("a block of events has bytes after its columns"));
         }
         Ok((rows, base_ns))
     }
@@ -304,9 +278,7 @@ impl Decoder {
         if all {
             Ok(())
         } else {
-            Err(Damage::Content(
-                "an event refers to an entry that is not there",
-            ))
+            Err(Damage::Content("an event refers to an entry that is not there"))
         }
     }
 }

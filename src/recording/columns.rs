@@ -57,9 +57,7 @@ fn join<const W: usize, const N: usize>(planes: &[u8], column: usize, to: &mut [
     let planes: [&[u8]; W] = array::from_fn(|n| &planes[n * rows..(n + 1) * rows]);
     for (n, row) in to.iter_mut().enumerate() {
         let bytes = planes.iter().zip((0..64).step_by(8));
-        row[column] = bytes.fold(0, |value, (plane, shift)| {
-            value | u64::from(plane[n]) << shift
-        });
+        row[column] = bytes.fold(0, |value, (plane, shift)| value | u64::from(plane[n]) << shift);
     }
 }
 

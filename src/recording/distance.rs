@@ -3,8 +3,7 @@
 
 use std::array;
 
-use crate::model::point::Pattern;
-use crate::model::point::Point;
+use crate::model::point::{Pattern, Point};
 
 /// The points that have columns, other than set-up and completion. Later ones are parts (`parts`).
 const POINTS: [Point; 7] = [
@@ -42,11 +41,7 @@ pub fn distances(
     let seen = Point::SetupOut.seen_in(pattern);
     let near = if seen { setup_out } else { at_ns };
     let after = |point| {
-        if seen {
-            ns(point).wrapping_sub(near)
-        } else {
-            near.wrapping_sub(ns(point))
-        }
+        if seen { ns(point).wrapping_sub(near) } else { near.wrapping_sub(ns(point)) }
     };
     let all = [
         near.wrapping_sub(ns(Point::Start)),
@@ -73,11 +68,7 @@ pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: Pattern) -> [u6
     let near = if seen { setup_out } else { at_ns };
     let [start, setup_in, issue, doorbell, irq, cqe, end] = of;
     let after = |distance| {
-        if seen {
-            near.wrapping_add(distance)
-        } else {
-            near.wrapping_sub(distance)
-        }
+        if seen { near.wrapping_add(distance) } else { near.wrapping_sub(distance) }
     };
     let all = [
         near.wrapping_sub(start),
@@ -97,22 +88,9 @@ pub fn points(of: [u64; 7], at_ns: u64, setup_out: u64, pattern: Pattern) -> [u6
         mask(POINTS[2], pattern),
         mask(POINTS[3], pattern),
     ];
-    let [irq, cqe, end] = [
-        mask(POINTS[4], pattern),
-        mask(POINTS[5], pattern),
-        mask(POINTS[6], pattern),
-    ];
+    let [irq, cqe, end] =
+        [mask(POINTS[4], pattern), mask(POINTS[5], pattern), mask(POINTS[6], pattern)];
     let complete = all_if(Point::Complete.seen_in(pattern));
-    let masks = [
-        start,
-        setup_in,
-        all_if(seen),
-        issue,
-        doorbell,
-        irq,
-        cqe,
-        complete,
-        end,
-    ];
+    let masks = [start, setup_in, all_if(seen), issue, doorbell, irq, cqe, complete, end];
     array::from_fn(|n| all[n] & masks[n])
 }

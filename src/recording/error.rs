@@ -2,10 +2,8 @@
 //! What can be wrong with a recording.
 
 use std::error::Error as StdError;
-use std::fmt;
-use std::fmt::Display;
-use std::fmt::Formatter;
-use std::io;
+use std::fmt::{Display, Formatter};
+use std::{fmt, io};
 
 /// Why a block cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

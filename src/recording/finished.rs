@@ -5,30 +5,15 @@ use std::array;
 use std::mem::offset_of;
 
 use super::block::Builder;
-use super::distance::distances;
-use super::distance::masks;
-use super::row::AT;
-use super::row::BYTES;
-use super::row::LATENCY;
-use super::row::OUTCOME_COLUMN;
-use super::row::Row;
-use super::row::SHAPE_COLUMN;
-use super::row::SUBMITTED;
-use super::row::SUBMITTER;
-use super::row::TASK_COLUMN;
-use super::row::TIMELINE;
-use super::row::VERDICT;
-use super::row::column;
-use super::row::kind;
-use super::shape::Shape;
-use super::shape::Words;
-use super::shape::pair;
+use super::distance::{distances, masks};
+use super::row::{
+    AT, BYTES, LATENCY, OUTCOME_COLUMN, Row, SHAPE_COLUMN, SUBMITTED, SUBMITTER, TASK_COLUMN,
+    TIMELINE, VERDICT, column, kind,
+};
+use super::shape::{Shape, Words, pair};
 use crate::abi::PairRecord;
-use crate::abi::skel::types::nd_outcome;
-use crate::abi::skel::types::nd_pair;
-use crate::abi::skel::types::nd_submission;
-use crate::model::point::Pattern;
-use crate::model::point::Point;
+use crate::abi::skel::types::{nd_outcome, nd_pair, nd_submission};
+use crate::model::point::{Pattern, Point};
 
 /// Number of the kinds of commands that are remembered.
 const RECENT: usize = 128;
@@ -36,10 +21,7 @@ const RECENT: usize = 128;
 /// The bits of a record that make the entries of the dictionaries. The others are times, ids, CPUs,
 /// blocks and stacks.
 const KIND: [u64; 16] = {
-    let (outcome, submission) = (
-        offset_of!(nd_pair, end.outcome),
-        offset_of!(nd_pair, submission),
-    );
+    let (outcome, submission) = (offset_of!(nd_pair, end.outcome), offset_of!(nd_pair, submission));
     let mut bits = [!0_u64; 16];
     bits[offset_of!(nd_pair, end.event.ns) / 8] = 0;
     bits[offset_of!(nd_pair, end.setup_out_ns) / 8] = 0;
@@ -79,12 +61,7 @@ pub struct Recent(Box<[Known; RECENT]>);
 
 impl Default for Recent {
     fn default() -> Self {
-        let none = Known {
-            has_times: None,
-            command: [0; 16],
-            numbers: [0; 3],
-            points: [0; 7],
-        };
+        let none = Known { has_times: None, command: [0; 16], numbers: [0; 3], points: [0; 7] };
         Self(Box::new(array::from_fn(|_| none.clone())))
     }
 }
@@ -134,9 +111,8 @@ impl Builder {
         let at = Recent::place(command);
         let known = &self.recent.0[at];
         let (event, a, o) = (&record.end.event, record.submission, &record.end.outcome);
-        let differs = (0..16).fold(0, |differs, n| {
-            differs | ((known.command[n] ^ command[n]) & KIND[n])
-        });
+        let differs =
+            (0..16).fold(0, |differs, n| differs | ((known.command[n] ^ command[n]) & KIND[n]));
         let (at_ns, setup_out) = (event.ns, record.end.setup_out_ns);
         if known.has_times != Some(times.is_some()) || differs != 0 || at_ns < setup_out {
             return self.learn(command, times, at);
@@ -186,11 +162,7 @@ impl Builder {
             self.recent.0[at] = Known {
                 has_times: Some(times.is_some()),
                 command: *command,
-                numbers: [
-                    columns[SHAPE_COLUMN],
-                    columns[TASK_COLUMN],
-                    columns[OUTCOME_COLUMN],
-                ],
+                numbers: [columns[SHAPE_COLUMN], columns[TASK_COLUMN], columns[OUTCOME_COLUMN]],
                 points: masks(row.shape.pattern),
             };
         }

@@ -5,8 +5,7 @@
 //! checked before anything is allocated. docs/record.md has the layout to the byte.
 
 use super::bytes::Cursor;
-use super::error::Damage;
-use super::error::Error;
+use super::error::{Damage, Error};
 
 /// The first bytes of a file. The first is not ASCII, and the last are those that a text conversion
 /// changes.
@@ -190,11 +189,7 @@ impl Head {
         let (magic, code, flags) = (cursor.array()?, cursor.u8()?, cursor.u8()?);
         let _reserved = cursor.u16()?;
         let has_parts = flags & PARTS != 0 && code == Content::Events.code();
-        let content = if has_parts {
-            Content::EventsWithParts
-        } else {
-            Content::of(code)
-        };
+        let content = if has_parts { Content::EventsWithParts } else { Content::of(code) };
         let head = Self {
             content,
             compressed: flags & ZSTD != 0,
@@ -213,9 +208,7 @@ impl Head {
             return Err(Damage::Length);
         }
         if flags & !ZSTD & !(if has_parts { PARTS } else { 0 }) != 0 {
-            return Err(Damage::Content(
-                "a block has a flag that this version does not have",
-            ));
+            return Err(Damage::Content("a block has a flag that this version does not have"));
         }
         Ok(head)
     }
@@ -264,11 +257,7 @@ mod tests {
     fn lengths_beyond_the_limit_are_refused() {
         let most = MAX_PAYLOAD as u32;
         for (payload_bytes, raw_bytes) in [(most + 1, 0), (0, most + 1)] {
-            let long = Head {
-                payload_bytes,
-                raw_bytes,
-                ..head()
-            };
+            let long = Head { payload_bytes, raw_bytes, ..head() };
             assert_eq!(Head::from_bytes(&long.to_bytes()), Err(Damage::Length));
         }
     }
@@ -280,10 +269,7 @@ mod tests {
         later[8] = 2;
         let crc = crc32fast::hash(&later[..12]);
         later[12..].copy_from_slice(&crc.to_le_bytes());
-        assert!(matches!(
-            check_header(&later),
-            Err(Error::Newer { version: 2 })
-        ));
+        assert!(matches!(check_header(&later), Err(Error::Newer { version: 2 })));
         let gzip = *b"\x1f\x8b\x08\0\0\0\0\0\0\x03abcdef";
         assert!(matches!(check_header(&gzip), Err(Error::Foreign)));
     }

@@ -2,8 +2,7 @@
 //! Blocks that are JSON, with limits: a short text may describe many objects, and each takes memory.
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use serde_json::from_value;
+use serde_json::{Value, from_value};
 
 use super::error::Damage;
 use super::meta::LedgerInfo;
@@ -34,20 +33,12 @@ pub fn parse<T: DeserializeOwned>(payload: &[u8]) -> Result<T, Damage> {
 /// # Errors
 /// As [`parse`].
 pub fn ledger<L: DeserializeOwned>(payload: &[u8]) -> Result<LedgerInfo<L>, Damage> {
-    let LedgerInfo {
-        at_ns,
-        evicted,
-        ledger,
-    } = parse(payload)?;
+    let LedgerInfo { at_ns, evicted, ledger } = parse(payload)?;
     let of_value = |mut value: Value| {
         bound(&mut value);
         from_value(value).ok()
     };
-    Ok(LedgerInfo {
-        at_ns,
-        evicted,
-        ledger: ledger.and_then(of_value),
-    })
+    Ok(LedgerInfo { at_ns, evicted, ledger: ledger.and_then(of_value) })
 }
 
 /// Makes numbers beyond [`MOST`] smaller. The reader of JSON limits the depth.

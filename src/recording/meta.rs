@@ -4,14 +4,11 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::event::StackId;
 use crate::model::ledger::Ledger;
-use crate::model::stack::Frame;
-use crate::model::stack::StackAt;
-use crate::model::stack::Symbol;
+use crate::model::stack::{Frame, StackAt, Symbol};
 use crate::model::stage::StageSet;
 use crate::model::target::TargetInfo;
 use crate::model::untrusted::Untrusted;
@@ -142,19 +139,13 @@ impl StackInfo {
     /// A stack as it is recorded: without addresses.
     pub fn new(id: StackId, frames: &[Frame]) -> Self {
         let info = |frame: &Frame| {
-            frame
-                .symbol
-                .as_ref()
-                .map_or_else(FrameInfo::default, |s| FrameInfo {
-                    name: Some(s.name.clone()),
-                    offset: s.offset,
-                    module: s.module.clone(),
-                })
+            frame.symbol.as_ref().map_or_else(FrameInfo::default, |s| FrameInfo {
+                name: Some(s.name.clone()),
+                offset: s.offset,
+                module: s.module.clone(),
+            })
         };
-        Self {
-            id: id.0,
-            frames: frames.iter().map(info).collect(),
-        }
+        Self { id: id.0, frames: frames.iter().map(info).collect() }
     }
 
     /// The frames. Their addresses are zero.

@@ -4,8 +4,7 @@
 
 use std::array;
 
-use crate::model::origin::Origin;
-use crate::model::origin::Submitter;
+use crate::model::origin::{Origin, Submitter};
 
 /// The number of the first part.
 const FIRST: u8 = 32;
@@ -19,12 +18,7 @@ pub const fn is_origin(number: u8) -> bool {
 
 /// The parts that are not zero, with their numbers.
 pub fn parts(origin: &Origin) -> impl Iterator<Item = (u8, u64)> {
-    let Submitter {
-        pid,
-        tid,
-        comm,
-        cgroup,
-    } = origin.submitter;
+    let Submitter { pid, tid, comm, cgroup } = origin.submitter;
     let name = u128::from_le_bytes(comm);
     let all: [u64; PARTS] = [
         origin.task_cgroup,

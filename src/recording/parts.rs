@@ -10,21 +10,15 @@
 use std::collections::BTreeMap;
 
 use super::bytes::Cursor;
-use super::columns::get;
-use super::columns::put;
-use super::columns::unzigzag;
-use super::columns::zigzag;
+use super::columns::{get, put, unzigzag, zigzag};
 use super::error::Damage;
 use super::frame::Content;
 use super::origin;
 use super::origin::is_origin;
 use super::stored::Stored;
 use crate::model::bios::Bios;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::point::ALL_POINTS;
-use crate::model::point::Pattern;
-use crate::model::point::Point;
+use crate::model::event::{Event, EventKind};
+use crate::model::point::{ALL_POINTS, Pattern, Point};
 use crate::model::timeline::Timeline;
 
 /// The bits of points that have columns, and those of set-up and completion.
@@ -53,9 +47,7 @@ pub const fn has_origin(event: &Event) -> bool {
 
 /// The points of a pattern that have no columns, with the numbers of their parts.
 fn points_of(pattern: Pattern) -> impl Iterator<Item = (u8, Point)> {
-    let of = Point::ALL
-        .into_iter()
-        .filter_map(|p| Some((p.pattern_bit()?, p)));
+    let of = Point::ALL.into_iter().filter_map(|p| Some((p.pattern_bit()?, p)));
     let seen = of.filter(move |(bit, _)| bit & pattern & !IN_COLUMNS != 0);
     seen.map(|(bit, point)| (bit.trailing_zeros() as u8, point))
 }
@@ -220,9 +212,7 @@ impl ReadParts {
     fn value(&self, number: u8, n: usize) -> u64 {
         let mut columns = self.columns.iter();
         let values = columns.find(|(of, _)| *of == number);
-        values
-            .and_then(|(_, values)| values.get(n))
-            .map_or(0, |[value]| *value)
+        values.and_then(|(_, values)| values.get(n)).map_or(0, |[value]| *value)
     }
 }
 

@@ -3,16 +3,10 @@
 //! file. Reading stops at the first block that is damaged: what comes before it is whole.
 
 use std::io;
-use std::io::ErrorKind;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 
-use super::error::Damage;
-use super::error::Error;
-use super::frame::Content;
-use super::frame::HEAD_BYTES;
-use super::frame::HEADER_BYTES;
-use super::frame::Head;
-use super::frame::check_header;
+use super::error::{Damage, Error};
+use super::frame::{Content, HEAD_BYTES, HEADER_BYTES, Head, check_header};
 
 /// How the blocks of a file end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,11 +118,7 @@ impl<R: Read> Blocks<R> {
 
     /// The payload of the last block, which has this head.
     pub(super) fn payload(&self, head: &Head) -> &[u8] {
-        if head.compressed {
-            &self.raw
-        } else {
-            &self.payload
-        }
+        if head.compressed { &self.raw } else { &self.payload }
     }
 
     /// Ends the reading, because the content of the last block is not valid.

@@ -3,33 +3,23 @@
 //! that reads the ring only copies each event.
 
 use std::fs::File;
-use std::io;
 use std::io::Seek;
-use std::mem::replace;
-use std::mem::take;
+use std::mem::{replace, take};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::SyncSender;
-use std::sync::mpsc::sync_channel;
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::{io, thread};
 
-use rustix::fs::OFlags;
-use rustix::fs::fcntl_getfl;
+use rustix::fs::{OFlags, fcntl_getfl};
 use serde::Serialize;
 
 use super::batch::Batch;
-use super::block::BLOCK_ROWS;
-use super::block::Builder;
+use super::block::{BLOCK_ROWS, Builder};
 use super::frame::Content;
-use super::ring::Keep;
-use super::ring::Ring;
+use super::ring::{Keep, Ring};
 use super::target::TargetBuilder;
-use super::writer::Block;
-use super::writer::BlockWriter;
+use super::writer::{Block, BlockWriter};
 #[cfg(feature = "live")]
 use crate::abi::PairRecord;
 use crate::model::event::Event;
@@ -245,9 +235,7 @@ impl Recorder {
             bytes: self.progress.bytes.load(Ordering::Relaxed),
             events: self.progress.events.load(Ordering::Relaxed),
             lost: 0,
-            error: Some(io::Error::other(
-                "the thread that writes the file has failed",
-            )),
+            error: Some(io::Error::other("the thread that writes the file has failed")),
         })
     }
 }
@@ -319,12 +307,7 @@ impl Worker {
     }
 
     fn write(&mut self, content: Content, at_ns: u64, events: u32, payload: &[u8]) {
-        let block = Block {
-            content,
-            payload,
-            events,
-            at_ns,
-        };
+        let block = Block { content, payload, events, at_ns };
         let made = match (&self.error, &mut self.ring) {
             (Some(_), _) => None,
             (None, Some(ring)) => Some(self.writer.prepare(&block).map(|p| ring.push(p))),
@@ -353,10 +336,7 @@ impl Worker {
     }
 
     fn note(&self) {
-        let bytes = self
-            .ring
-            .as_ref()
-            .map_or_else(|| self.writer.bytes(), Ring::bytes);
+        let bytes = self.ring.as_ref().map_or_else(|| self.writer.bytes(), Ring::bytes);
         self.progress.bytes.store(bytes, Ordering::Relaxed);
         self.progress.events.store(self.events, Ordering::Relaxed);
     }

@@ -8,8 +8,7 @@ use std::mem::take;
 use std::time::Duration;
 
 use super::frame::Content;
-use super::writer::BlockWriter;
-use super::writer::Prepared;
+use super::writer::{BlockWriter, Prepared};
 
 /// How much to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,9 +101,7 @@ impl Ring {
         // a file begins with its run
         self.before.sort_by_key(|b| b.content != Content::Run);
         let mut events = 0;
-        let all = take(&mut self.before)
-            .into_iter()
-            .chain(take(&mut self.stacks));
+        let all = take(&mut self.before).into_iter().chain(take(&mut self.stacks));
         for block in all.chain(take(&mut self.blocks)) {
             if let Err(error) = writer.write_prepared(&block) {
                 return (events, Err(error));
@@ -135,10 +132,7 @@ mod tests {
     }
 
     fn ring(seconds: u64, bytes: u64) -> Ring {
-        Ring::new(Keep {
-            time: Duration::from_secs(seconds),
-            bytes,
-        })
+        Ring::new(Keep { time: Duration::from_secs(seconds), bytes })
     }
 
     /// The contents and times of a dump.
@@ -169,12 +163,7 @@ mod tests {
         let all = dumped(ring);
         assert_eq!(
             all[..4],
-            [
-                (Content::Run, 0),
-                (Content::Clock, 0),
-                (Content::Ledger, 18),
-                (Content::Stacks, 1)
-            ]
+            [(Content::Run, 0), (Content::Clock, 0), (Content::Ledger, 18), (Content::Stacks, 1)]
         );
         assert_eq!(all[4], (Content::Events, 19));
         assert_eq!(all.last(), Some(&(Content::Clock, 29)));

@@ -7,17 +7,8 @@
 //! for the outcome.
 
 use super::distance::distances;
-use super::shape::OUTCOME;
-use super::shape::Shape;
-use super::shape::TASK;
-use super::shape::Words;
-use super::shape::outcome;
-use super::shape::task;
-use crate::model::event::CommandId;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::event::Outcome;
-use crate::model::event::Submission;
+use super::shape::{OUTCOME, Shape, TASK, Words, outcome, task};
+use crate::model::event::{CommandId, Event, EventKind, Outcome, Submission};
 use crate::model::timeline::Timeline;
 use crate::nvme::opcode::QueueKind;
 
@@ -81,10 +72,7 @@ pub(super) mod column {
     /// What only rare events have: an age, the state of a controller, a queue's head and tail.
     pub const VALUE: usize = 19;
 }
-pub use self::column::AT;
-pub use self::column::OUTCOME as OUTCOME_COLUMN;
-pub use self::column::SHAPE as SHAPE_COLUMN;
-pub use self::column::TASK as TASK_COLUMN;
+pub use self::column::{AT, OUTCOME as OUTCOME_COLUMN, SHAPE as SHAPE_COLUMN, TASK as TASK_COLUMN};
 
 /// A row. The columns of the dictionaries are zero; their entries are beside the columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -265,19 +253,12 @@ impl Row {
                 kind::COMPLETE
             }
             EventKind::Command(..) => kind::COMMAND,
-            EventKind::Unfinished {
-                submission, age_ns, ..
-            } => {
+            EventKind::Unfinished { submission, age_ns, .. } => {
                 self.put_submission(submission);
                 self.columns[column::VALUE] = *age_ns;
                 kind::UNFINISHED
             }
-            EventKind::Missed {
-                submission,
-                latency_max_ns,
-                timeline,
-                ..
-            } => {
+            EventKind::Missed { submission, latency_max_ns, timeline, .. } => {
                 if let Some(submission) = submission {
                     self.put_submission(submission);
                 }
@@ -306,13 +287,7 @@ impl Row {
     /// The events of queues and controllers. Returns the kind.
     fn put_event(&mut self, what: &EventKind) -> u8 {
         match what {
-            EventKind::Sq {
-                ctrl,
-                qid,
-                id,
-                head,
-                tail,
-            } => {
+            EventKind::Sq { ctrl, qid, id, head, tail } => {
                 self.shape.ctrl = *ctrl;
                 self.columns[column::QID] = (*qid).into();
                 self.columns[column::VALUE] = u64::from(*head) | u64::from(*tail) << 16;
@@ -324,11 +299,7 @@ impl Row {
                 self.columns[column::VALUE] = event.0.into();
                 kind::ASYNC
             }
-            EventKind::State {
-                ctrl,
-                state,
-                requested,
-            } => {
+            EventKind::State { ctrl, state, requested } => {
                 self.shape.ctrl = *ctrl;
                 self.columns[column::VALUE] = state.0.into();
                 self.shape.known |= if *requested { REQUESTED } else { 0 };

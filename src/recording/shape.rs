@@ -4,8 +4,7 @@
 
 use super::row::kind;
 use crate::model::conditions::Conditions;
-use crate::model::event::CompletionStatus;
-use crate::model::event::Submission;
+use crate::model::event::{CompletionStatus, Submission};
 use crate::model::point::Pattern;
 use crate::nvme::status::Status;
 
@@ -95,11 +94,7 @@ impl Shape {
 #[inline(always)]
 pub fn task(submission: &Submission) -> Words<TASK> {
     let name = u128::from_le_bytes(submission.comm);
-    [
-        pair(submission.pid, submission.tid),
-        name as u64,
-        (name >> 64) as u64,
-    ]
+    [pair(submission.pid, submission.tid), name as u64, (name >> 64) as u64]
 }
 
 /// The inverse of [`task`]: process, thread, name.

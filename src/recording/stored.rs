@@ -4,38 +4,17 @@
 use std::array;
 
 use super::distance::points;
-use super::row::AT;
-use super::row::BYTES;
-use super::row::COLUMNS;
-use super::row::KNOWN;
-use super::row::LATENCY;
-use super::row::REQUESTED;
-use super::row::SUBMITTED;
-use super::row::SUBMITTER;
-use super::row::TIMELINE;
-use super::row::VERDICT;
-use super::row::column;
-use super::row::kind;
-use super::shape::OUTCOME;
-use super::shape::Shape;
-use super::shape::TASK;
-use super::shape::Words;
-use super::shape::conditions;
-use super::shape::submitter;
-use super::shape::verdict;
+use super::row::{
+    AT, BYTES, COLUMNS, KNOWN, LATENCY, REQUESTED, SUBMITTED, SUBMITTER, TIMELINE, VERDICT, column,
+    kind,
+};
+use super::shape::{OUTCOME, Shape, TASK, Words, conditions, submitter, verdict};
 use crate::model::bios::Bios;
-use crate::model::event::CommandId;
-use crate::model::event::CtrlState;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::event::Outcome;
-use crate::model::event::StackId;
-use crate::model::event::Submission;
+use crate::model::event::{CommandId, CtrlState, Event, EventKind, Outcome, StackId, Submission};
 use crate::model::origin::Origin;
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
+use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::Parts;
 
 /// A row, and its entries of the dictionaries. Lent: a copy would cost more than the event.
@@ -61,11 +40,7 @@ impl Stored<'_> {
             cid: self.column(column::CID) as u16,
             nsid: self.shape.nsid,
             opcode: Opcode {
-                queue: if self.shape.admin {
-                    QueueKind::Admin
-                } else {
-                    QueueKind::Io
-                },
+                queue: if self.shape.admin { QueueKind::Admin } else { QueueKind::Io },
                 code: self.shape.opcode,
             },
         }
@@ -151,11 +126,9 @@ impl Stored<'_> {
         let what = match shape.kind {
             kind::SUBMIT => EventKind::Submit(id, self.submission()),
             kind::COMPLETE => EventKind::Complete(id, self.outcome()),
-            kind::UNFINISHED => EventKind::Unfinished {
-                id,
-                submission: self.submission(),
-                age_ns: value,
-            },
+            kind::UNFINISHED => {
+                EventKind::Unfinished { id, submission: self.submission(), age_ns: value }
+            }
             kind::MISSED => EventKind::Missed {
                 id,
                 submission: shape.has(SUBMITTED).then(|| self.submission()),
@@ -172,23 +145,16 @@ impl Stored<'_> {
             kind::TIMEOUT => EventKind::Timeout { id, age_ns: value },
             kind::CANCEL => EventKind::Cancel { id, age_ns: value },
             kind::REQUEUE => EventKind::Requeue(id),
-            kind::RETRY => EventKind::Retry {
-                id,
-                retries: known.then_some(value as u8),
-            },
-            kind::ASYNC => EventKind::AsyncEvent {
-                ctrl: shape.ctrl,
-                event: AsyncEvent(value as u32),
-            },
+            kind::RETRY => EventKind::Retry { id, retries: known.then_some(value as u8) },
+            kind::ASYNC => {
+                EventKind::AsyncEvent { ctrl: shape.ctrl, event: AsyncEvent(value as u32) }
+            }
             _ => EventKind::State {
                 ctrl: shape.ctrl,
                 state: CtrlState(value as u32),
                 requested: shape.has(REQUESTED),
             },
         };
-        Event {
-            at_ns: self.column(AT),
-            what,
-        }
+        Event { at_ns: self.column(AT), what }
     }
 }

@@ -4,17 +4,9 @@
 
 use super::block::BLOCK_ROWS;
 use super::bytes::Cursor;
-use super::columns::get;
-use super::columns::put;
-use super::columns::unzigzag;
-use super::columns::zigzag;
+use super::columns::{get, put, unzigzag, zigzag};
 use super::error::Damage;
-use crate::model::host::HOST_POINTS;
-use crate::model::host::HostCommand;
-use crate::model::host::HostEvent;
-use crate::model::host::HostId;
-use crate::model::host::HostPoint;
-use crate::model::host::HostTimes;
+use crate::model::host::{HOST_POINTS, HostCommand, HostEvent, HostId, HostPoint, HostTimes};
 use crate::nvme::status::Status;
 
 /// Most events of a block that is read.
@@ -82,19 +74,12 @@ fn event(row: &[u64; COLUMNS]) -> Option<HostEvent> {
     let ctrl = row[2] as u32;
     if row[0] & 0xff == INTERRUPT {
         let vector = row[7] as u32;
-        return Some(HostEvent::Interrupt {
-            ctrl,
-            vector,
-            at_ns,
-        });
+        return Some(HostEvent::Interrupt { ctrl, vector, at_ns });
     }
     let mut times = HostTimes::default();
     for point in HostPoint::ALL {
         if row[10] & 1 << point as usize != 0 {
-            times.set(
-                point,
-                at_ns.wrapping_sub(unzigzag(row[POINTS + point as usize])),
-            );
+            times.set(point, at_ns.wrapping_sub(unzigzag(row[POINTS + point as usize])));
         }
     }
     let id = HostId {

@@ -36,10 +36,7 @@ pub struct Tiles<const N: usize> {
 impl<const N: usize> Tiles<N> {
     /// No row.
     pub const fn new() -> Self {
-        Self {
-            tiles: Vec::new(),
-            rows: 0,
-        }
+        Self { tiles: Vec::new(), rows: 0 }
     }
 
     /// Number of rows.
@@ -60,10 +57,7 @@ impl<const N: usize> Tiles<N> {
             self.grow();
         }
         self.rows += 1;
-        NewRow {
-            tile: &mut self.tiles[tile],
-            lane,
-        }
+        NewRow { tile: &mut self.tiles[tile], lane }
     }
 
     #[cold]
@@ -98,9 +92,7 @@ impl<const N: usize> Tiles<N> {
 
     #[inline(always)]
     fn put_any(&self, column: usize, out: &mut Vec<u8>) {
-        let (whole, rest) = self
-            .tiles
-            .split_at((self.rows / TILE).min(self.tiles.len()));
+        let (whole, rest) = self.tiles.split_at((self.rows / TILE).min(self.tiles.len()));
         let mut last = NONE;
         if let Some(tile) = rest.first() {
             let rest = self.rows % TILE;

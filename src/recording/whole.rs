@@ -3,19 +3,15 @@
 
 use std::io::Read;
 
-use super::error::Damage;
-use super::error::Error;
+use super::error::{Damage, Error};
 use super::meta::RunInfo;
-use super::playback::Item;
-use super::playback::Playback;
+use super::playback::{Item, Playback};
 use super::reader::Ending;
 use crate::host::Imported;
 use crate::model::clock::ClockReading;
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
-use crate::model::target::HostController;
-use crate::model::target::TargetInfo;
-use crate::model::target::name_of;
+use crate::model::target::{HostController, TargetInfo, name_of};
 use crate::model::untrusted::Untrusted;
 
 /// Most events of a recording, beyond one for each two bytes of its file: a few bytes can be a block of
@@ -52,11 +48,7 @@ impl HostRecording {
         let Some(target) = info.target.clone() else {
             return Err(Error::GuestSide);
         };
-        let mut read = Self {
-            info,
-            target,
-            ..Self::default()
-        };
+        let mut read = Self { info, target, ..Self::default() };
         while playback.next_block(&mut |item| read.add(item))? {
             if read.events.len() as u64 > MOST_EVENTS + playback.whole_bytes() / 2 {
                 read.damage = Some(Damage::Length);

@@ -4,16 +4,10 @@
 use std::io::Seek;
 
 use super::*;
-use crate::model::host::HostCommand;
-use crate::model::host::HostId;
-use crate::model::host::HostPoint;
-use crate::model::host::HostTimes;
+use crate::model::host::{HostCommand, HostId, HostPoint, HostTimes};
 use crate::model::target::TargetKind;
 use crate::nvme::status::Status;
-use crate::recording::Blocks;
-use crate::recording::Content;
-use crate::recording::LedgerInfo;
-use crate::recording::Recorder;
+use crate::recording::{Blocks, Content, LedgerInfo, Recorder};
 use proptest::prelude::*;
 
 fn id() -> impl Strategy<Value = HostId> {
@@ -37,23 +31,13 @@ fn command() -> impl Strategy<Value = HostCommand> {
         for (point, ns) in HostPoint::ALL.into_iter().zip(points) {
             ns.into_iter().for_each(|ns| times.set(point, ns));
         }
-        HostCommand {
-            ctrl,
-            id,
-            request,
-            status: status.map(Status),
-            times,
-        }
+        HostCommand { ctrl, id, request, status: status.map(Status), times }
     })
 }
 
 fn any_event() -> impl Strategy<Value = HostEvent> {
-    let interrupt =
-        any::<(u32, u32, u64)>().prop_map(|(ctrl, vector, at_ns)| HostEvent::Interrupt {
-            ctrl,
-            vector,
-            at_ns,
-        });
+    let interrupt = any::<(u32, u32, u64)>()
+        .prop_map(|(ctrl, vector, at_ns)| HostEvent::Interrupt { ctrl, vector, at_ns });
     prop_oneof![
         4 => command().prop_map(HostEvent::Command),
         1 => command().prop_map(HostEvent::Unfinished),
@@ -86,18 +70,12 @@ fn recorded(info: &RunInfo, fill: impl FnOnce(&mut Recorder)) -> Vec<u8> {
 }
 
 fn written(events: &[HostEvent]) -> Vec<u8> {
-    let controllers = [HostController {
-        number: 3,
-        name: "qemu:3".into(),
-        ..HostController::default()
-    }];
+    let controllers =
+        [HostController { number: 3, name: "qemu:3".into(), ..HostController::default() }];
     recorded(&info(), |recorder| {
         recorder.block(Content::HostControllers, 0, &controllers);
         events.iter().for_each(|event| recorder.push_target(event));
-        let ledger = LedgerInfo {
-            ledger: Some(HostLedger::default()),
-            ..LedgerInfo::default()
-        };
+        let ledger = LedgerInfo { ledger: Some(HostLedger::default()), ..LedgerInfo::default() };
         recorder.block(Content::End, 0, &ledger);
     })
 }
@@ -138,11 +116,7 @@ fn a_recording_of_the_guest_is_refused() {
 #[test]
 fn many_events_fill_several_blocks() {
     let events: Vec<HostEvent> = (0..10_000)
-        .map(|n| HostEvent::Interrupt {
-            ctrl: 1,
-            vector: n % 3,
-            at_ns: u64::from(n) * 1000,
-        })
+        .map(|n| HostEvent::Interrupt { ctrl: 1, vector: n % 3, at_ns: u64::from(n) * 1000 })
         .collect();
     let read = HostRecording::read(written(&events).as_slice()).unwrap();
     assert_eq!(read.events, events);
@@ -180,9 +154,7 @@ fn a_recording_of_an_earlier_version_is_written_again_byte_by_byte() {
     };
     let read = HostRecording::read(file.as_slice()).unwrap();
     let again = recorded(&info(), |recorder| {
-        read.events
-            .iter()
-            .for_each(|event| recorder.push_target(event));
+        read.events.iter().for_each(|event| recorder.push_target(event));
     });
     let before = blocks(file);
     assert!(!before.is_empty());

@@ -3,15 +3,9 @@
 //! killed process leaves at most one incomplete block behind.
 
 use std::io;
-use std::io::ErrorKind;
-use std::io::IoSlice;
-use std::io::Write;
+use std::io::{ErrorKind, IoSlice, Write};
 
-use super::frame::Content;
-use super::frame::HEAD_BYTES;
-use super::frame::HEADER_BYTES;
-use super::frame::Head;
-use super::frame::header;
+use super::frame::{Content, HEAD_BYTES, HEADER_BYTES, Head, header};
 
 /// Level of zstd. A command costs 270 instructions with it, and 470 with level 1, whose files are 6 to 8 %
 /// smaller. Higher levels cost more than they save on columns of times.
@@ -73,9 +67,7 @@ impl<W: Write> BlockWriter<W> {
         Ok(Self {
             file,
             number: 0,
-            compressor: compress
-                .then(|| zstd::bulk::Compressor::new(LEVEL))
-                .transpose()?,
+            compressor: compress.then(|| zstd::bulk::Compressor::new(LEVEL)).transpose()?,
             bytes: HEADER_BYTES as u64,
         })
     }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The characters that views draw with. Like the locale, the choice is one for the whole process.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 static ASCII: AtomicBool = AtomicBool::new(false);
 
@@ -12,11 +11,7 @@ pub fn use_ascii() {
 }
 
 fn choose(unicode: &'static str, ascii: &'static str) -> &'static str {
-    if ASCII.load(Ordering::Relaxed) {
-        ascii
-    } else {
-        unicode
-    }
+    if ASCII.load(Ordering::Relaxed) { ascii } else { unicode }
 }
 
 /// Between the parts of a heading.

@@ -11,18 +11,11 @@ use std::io::Write;
 use super::charset::block;
 use super::page::fill;
 use super::theme::Theme;
-use crate::model::machine::MachineController;
-use crate::model::machine::MachineInfo;
+use crate::model::machine::{MachineController, MachineInfo};
 use crate::model::untrusted::Untrusted;
-use crate::report::diagnosis::Cause;
-use crate::report::diagnosis::ClassFacts;
-use crate::report::diagnosis::Diagnosis;
-use crate::report::diagnosis::Facts;
-use crate::report::diagnosis::Outcome;
-use crate::report::finding::Evidence;
-use crate::report::finding::Finding;
-use crate::units::counted;
-use crate::units::nanos;
+use crate::report::diagnosis::{Cause, ClassFacts, Diagnosis, Facts, Outcome};
+use crate::report::finding::{Evidence, Finding};
+use crate::units::{counted, nanos};
 
 /// Strata in the table; more only with detail.
 const STRATA: usize = 6;
@@ -59,9 +52,7 @@ impl DiagnosisView<'_> {
     /// # Errors
     /// Errors of the writer.
     pub fn text(&self, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
-        let Diagnosis {
-            outcome, verdict, ..
-        } = self.diagnosis;
+        let Diagnosis { outcome, verdict, .. } = self.diagnosis;
         for line in fill(verdict, 0) {
             let line = match outcome {
                 Outcome::Cause => theme.warn(&line),
@@ -91,13 +82,7 @@ impl DiagnosisView<'_> {
         cause: &Cause,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let Finding {
-            rule,
-            subject,
-            evidence,
-            advice,
-            ..
-        } = &cause.finding;
+        let Finding { rule, subject, evidence, advice, .. } = &cause.finding;
         let subject = subject.as_deref().unwrap_or_default();
         writeln!(out, "\n{}  {subject}", theme.head(rule))?;
         if number > 0 {
@@ -123,11 +108,7 @@ impl DiagnosisView<'_> {
 
     /// The machine and the controllers with commands.
     fn machine(&self, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
-        let Origin {
-            file,
-            kernel,
-            machine,
-        } = self.origin;
+        let Origin { file, kernel, machine } = self.origin;
         writeln!(out, "\n{}", theme.head("machine"))?;
         let covers = format!(
             "{} I/O commands in {:.1} s",
@@ -156,11 +137,8 @@ impl DiagnosisView<'_> {
         for controller in all.iter().filter(|c| ctrls.contains(&c.instance)) {
             let text = describe(controller);
             for (n, line) in fill(&text, 10).iter().enumerate() {
-                let name = if n == 0 {
-                    format!("nvme{}", controller.instance)
-                } else {
-                    String::new()
-                };
+                let name =
+                    if n == 0 { format!("nvme{}", controller.instance) } else { String::new() };
                 writeln!(out, "  {name:7} {line}")?;
             }
         }
@@ -182,11 +160,7 @@ impl DiagnosisView<'_> {
             return Ok(());
         }
         writeln!(out, "\n{}", theme.head("where the time went"))?;
-        writeln!(
-            out,
-            "    {:26} {:BAR$} {:>5} {:>8}",
-            "stage", "", "share", "mean"
-        )?;
+        writeln!(out, "    {:26} {:BAR$} {:>5} {:>8}", "stage", "", "share", "mean")?;
         let shown = if detail { strata.len() } else { STRATA };
         for stratum in strata.iter().take(shown) {
             self.stratum(theme, stratum, out)?;
@@ -222,11 +196,7 @@ impl DiagnosisView<'_> {
             let bar = theme.bar(&block().repeat(length));
             let mean = nanos(ns as f64 / stratum.commands.max(1) as f64);
             let blank = " ".repeat(BAR.saturating_sub(length));
-            writeln!(
-                out,
-                "    {name:26} {bar}{blank} {:3.0} % {mean:>8}",
-                part(ns) * 100.0
-            )?;
+            writeln!(out, "    {name:26} {bar}{blank} {:3.0} % {mean:>8}", part(ns) * 100.0)?;
         }
         Ok(())
     }
@@ -251,10 +221,8 @@ fn describe(controller: &MachineController) -> String {
         true => "shadow doorbells".to_owned(),
         false => "no shadow doorbells".to_owned(),
     });
-    let schedulers: BTreeSet<String> = disks
-        .iter()
-        .filter_map(|d| Some(d.scheduler.as_ref()?.to_string()))
-        .collect();
+    let schedulers: BTreeSet<String> =
+        disks.iter().filter_map(|d| Some(d.scheduler.as_ref()?.to_string())).collect();
     let schedulers = schedulers.into_iter().collect::<Vec<_>>().join("/");
     let parts = [
         Some(class.to_string()),
@@ -264,9 +232,7 @@ fn describe(controller: &MachineController) -> String {
         number(vectors, "interrupt vectors"),
         shadow,
         Some(format!("scheduler {schedulers}")).filter(|_| !schedulers.is_empty()),
-        iommu_group
-            .as_ref()
-            .map(|group| format!("IOMMU group {group}")),
+        iommu_group.as_ref().map(|group| format!("IOMMU group {group}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

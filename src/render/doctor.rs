@@ -12,19 +12,13 @@ use std::io::Write;
 use serde::Serialize;
 
 use self::capacity::capacity;
-use super::json::SCHEMA_VERSION;
-use super::json::line;
-use super::page::Page;
-use super::page::TIE;
+use super::json::{SCHEMA_VERSION, line};
+use super::page::{Page, TIE};
 use super::theme::Theme;
 use crate::machine::fact::Fact;
-use crate::machine::nvme::NamespaceDetail;
-use crate::machine::nvme::NvmeDetail;
-use crate::machine::nvme::NvmeParameters;
+use crate::machine::nvme::{NamespaceDetail, NvmeDetail, NvmeParameters};
 use crate::machine::overview::Machine;
-use crate::report::doctor::DoctorReport;
-use crate::report::doctor::MemoryLine;
-use crate::report::doctor::PointLine;
+use crate::report::doctor::{DoctorReport, MemoryLine, PointLine};
 use crate::report::finding::Severity;
 
 #[derive(Serialize)]
@@ -40,14 +34,7 @@ struct DoctorLine<'a> {
 /// # Errors
 /// Errors of the writer.
 pub fn json(report: &DoctorReport, out: &mut dyn Write) -> io::Result<()> {
-    line(
-        &DoctorLine {
-            r#type: "doctor",
-            schema_version: SCHEMA_VERSION,
-            report,
-        },
-        out,
-    )
+    line(&DoctorLine { r#type: "doctor", schema_version: SCHEMA_VERSION, report }, out)
 }
 
 /// Writes the report as text: the verdict and the advice, and with `verbose` all that it is based on.
@@ -174,10 +161,7 @@ impl Page<'_> {
         let settings = [
             setting("kptr_restrict", &sysctls.kptr_restrict),
             setting("perf_event_paranoid", &sysctls.perf_event_paranoid),
-            setting(
-                "unprivileged_bpf_disabled",
-                &sysctls.unprivileged_bpf_disabled,
-            ),
+            setting("unprivileged_bpf_disabled", &sysctls.unprivileged_bpf_disabled),
             setting("bpf_jit_enable", &sysctls.bpf_jit_enable),
             setting("ftrace_enabled", &sysctls.ftrace_enabled),
         ];
@@ -230,14 +214,8 @@ impl Page<'_> {
         ];
         self.entry("nvme", &pci.join(", "))?;
         let core = [
-            setting(
-                "io_timeout",
-                &io_timeout_s.clone().map(|s| format!("{s} s")),
-            ),
-            setting(
-                "admin_timeout",
-                &admin_timeout_s.clone().map(|s| format!("{s} s")),
-            ),
+            setting("io_timeout", &io_timeout_s.clone().map(|s| format!("{s} s"))),
+            setting("admin_timeout", &admin_timeout_s.clone().map(|s| format!("{s} s"))),
             setting("multipath", multipath),
         ];
         self.entry("nvme_core", &core.join(", "))
@@ -310,11 +288,8 @@ impl Page<'_> {
         if on_pci {
             let queues = format!("{queues}, interrupt vectors {interrupt_vectors}");
             self.entry("queues", &queues)?;
-            let doorbells = yes_no(
-                shadow_doorbells,
-                "shadow doorbells offered",
-                "no shadow doorbells",
-            );
+            let doorbells =
+                yes_no(shadow_doorbells, "shadow doorbells offered", "no shadow doorbells");
             self.entry("doorbells", &doorbells)?;
         } else {
             self.entry("queues", &queues)?;
@@ -352,30 +327,20 @@ impl Page<'_> {
             format!("{size} in blocks of {lba_bytes} B"),
             setting(
                 "io_timeout",
-                &io_timeout_ms
-                    .clone()
-                    .map(|ms| format!("{} s", f64::from(ms) / 1e3)),
+                &io_timeout_ms.clone().map(|ms| format!("{} s", f64::from(ms) / 1e3)),
             ),
             setting("iostats", iostats),
             setting("nomerges", nomerges),
             setting("rq_affinity", rq_affinity),
             setting("io_poll", io_poll),
         ];
-        let path = if *hidden {
-            "a path of a multipath namespace, "
-        } else {
-            ""
-        };
+        let path = if *hidden { "a path of a multipath namespace, " } else { "" };
         self.entry(name, &format!("{path}{}", items.join(", ")))?;
         self.waits(namespace)
     }
 
     fn point(&mut self, point: &PointLine) -> io::Result<()> {
-        let PointLine {
-            point,
-            got,
-            rejected,
-        } = point;
+        let PointLine { point, got, rejected } = point;
         match got {
             Some(method) => self.entry(point, method)?,
             None => self.painted(point, "not available", Theme::warn)?,
@@ -391,10 +356,8 @@ impl Page<'_> {
 mod tests {
     use super::*;
     use crate::machine::System;
-    use crate::report::doctor::BtfLine;
-    use crate::report::doctor::Readiness;
-    use crate::report::doctor::RejectedMethod;
     use crate::report::doctor::fixture::guest;
+    use crate::report::doctor::{BtfLine, Readiness, RejectedMethod};
 
     fn report() -> DoctorReport {
         let mut report = guest();
@@ -404,14 +367,10 @@ mod tests {
             missing: missing.map(Into::into),
             unobserved: vec!["doorbell"],
         };
-        report.verdict.commands = vec![
-            state("latency --stages", None),
-            state("inflight", Some("no types")),
-        ];
-        report.btf = vec![BtfLine {
-            what: "vmlinux".into(),
-            source: "/sys/kernel/btf/vmlinux".into(),
-        }];
+        report.verdict.commands =
+            vec![state("latency --stages", None), state("inflight", Some("no types"))];
+        report.btf =
+            vec![BtfLine { what: "vmlinux".into(), source: "/sys/kernel/btf/vmlinux".into() }];
         let rejected = |method: &str| RejectedMethod {
             method: method.into(),
             why: "the PCI driver is not loaded, or has no BTF, and that is a long reason".into(),

@@ -2,16 +2,13 @@
 //! Stacks as a flame graph. The width is the weight of a stack; the driver is on top.
 
 use std::io;
-use std::io::ErrorKind;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
-use inferno::flamegraph::Options;
-use inferno::flamegraph::from_lines;
+use inferno::flamegraph::{Options, from_lines};
 
 use super::stacks::folded;
 use crate::model::untrusted::Untrusted;
-use crate::report::stacks::StackRow;
-use crate::report::stacks::Weight;
+use crate::report::stacks::{StackRow, Weight};
 
 /// Writes a flame graph as SVG.
 ///
@@ -57,14 +54,8 @@ mod tests {
         assert!(count.starts_with("<?xml"));
         assert!(count.trim_end().ends_with("</svg>"));
         assert!(count.contains("reads &amp; &lt;writes"), "{count}");
-        assert!(
-            count.contains("nvme_queue_rqs (910 commands, 91.00%)"),
-            "{count}"
-        );
-        assert!(
-            count.contains("nvme_queue_rq (89 commands, 8.90%)"),
-            "{count}"
-        );
+        assert!(count.contains("nvme_queue_rqs (910 commands, 91.00%)"), "{count}");
+        assert!(count.contains("nvme_queue_rq (89 commands, 8.90%)"), "{count}");
         assert!(draw(Weight::Latency).contains("nvme_queue_rqs (106,000 us, 24.37%)"));
         assert_eq!(count, draw(Weight::Count), "colours are not random");
     }

@@ -4,14 +4,11 @@
 use std::io;
 use std::io::Write;
 
-use super::text::TextView;
-use super::text::short_count;
+use super::text::{TextView, short_count};
 use crate::model::stage::StageSet;
 use crate::report::disk_names::DiskNames;
-use crate::report::groups::GroupReport;
-use crate::report::groups::Groups;
-use crate::units::nanos;
-use crate::units::rate;
+use crate::report::groups::{GroupReport, Groups};
+use crate::units::{nanos, rate};
 
 /// Width of the column of names.
 const NAME: usize = 23;
@@ -86,11 +83,7 @@ impl TextView {
             return Ok(());
         }
         for group in &shown {
-            writeln!(
-                out,
-                "{}",
-                self.theme.head(&groups.name(&group.row.key, disks))
-            )?;
+            writeln!(out, "{}", self.theme.head(&groups.name(&group.row.key, disks)))?;
             self.stages(&group.row, stage_set, out)?;
             writeln!(out)?;
         }

@@ -1,29 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Heat maps as pictures: time to the right, the value upwards, the number of commands as colour.
 
-use super::picture::Anchor;
-use super::picture::Area;
-use super::picture::Axis;
-use super::picture::Canvas;
-use super::picture::LEVELS;
-use super::picture::Paint;
-use super::picture::TextStyle;
-use super::picture::level;
-use super::picture::level_counts;
-use super::picture::time_unit;
-use crate::report::heatmap::HeatMap;
-use crate::report::heatmap::Quantity;
+use super::picture::{
+    Anchor, Area, Axis, Canvas, LEVELS, Paint, TextStyle, level, level_counts, time_unit,
+};
+use crate::report::heatmap::{HeatMap, Quantity};
 use crate::units::nanos;
 
 /// Width and height of a picture.
 pub const SIZE: (u32, u32) = (1000, 560);
 
-const PLOT: Area = Area {
-    x: 84.0,
-    y: 84.0,
-    width: 892.0,
-    height: 420.0,
-};
+const PLOT: Area = Area { x: 84.0, y: 84.0, width: 892.0, height: 420.0 };
 
 /// The texts of a picture.
 #[derive(Clone, Debug)]
@@ -84,11 +71,7 @@ fn range(quantity: &Quantity, (low, high): (u64, u64)) -> String {
     match quantity {
         Quantity::Latency(_) if high == u64::MAX => format!("{} and more", nanos(low as f64)),
         Quantity::Latency(_) => format!("{} to {}", nanos(low as f64), nanos(high as f64)),
-        Quantity::Size => format!(
-            "{} to {} bytes",
-            grouped(low),
-            grouped(high.saturating_sub(1))
-        ),
+        Quantity::Size => format!("{} to {} bytes", grouped(low), grouped(high.saturating_sub(1))),
         Quantity::Lba if high - low == 1 => format!("LBA {low}"),
         Quantity::Lba => format!("LBA {low} to {}", high - 1),
         Quantity::Depth if high - low == 1 => format!("{low} in flight"),
@@ -108,21 +91,13 @@ struct Drawing<'a> {
 /// Draws a heat map.
 pub fn draw(map: &HeatMap, caption: &Caption, canvas: &mut dyn Canvas) {
     let (width, height) = (f64::from(SIZE.0), f64::from(SIZE.1));
-    let page = Area {
-        x: 0.0,
-        y: 0.0,
-        width,
-        height,
-    };
+    let page = Area { x: 0.0, y: 0.0, width, height };
     canvas.area(page, Paint::Page, None);
     canvas.area(PLOT, Paint::Plot, None);
     let mut drawing = Drawing {
         map,
         quantity: caption.quantity,
-        cell: (
-            PLOT.width / map.columns.max(1) as f64,
-            PLOT.height / map.rows.len().max(1) as f64,
-        ),
+        cell: (PLOT.width / map.columns.max(1) as f64, PLOT.height / map.rows.len().max(1) as f64),
         canvas,
     };
     drawing.head(caption);
@@ -136,8 +111,7 @@ impl Drawing<'_> {
     fn head(&mut self, caption: &Caption) {
         let title = title(&self.quantity);
         let at = (24.0, 30.0);
-        self.canvas
-            .text(at, Anchor::Start, TextStyle::Title, &title);
+        self.canvas.text(at, Anchor::Start, TextStyle::Title, &title);
         let mut text = commands(self.map.commands());
         if !caption.subject.is_empty() {
             text += &format!(" {}", caption.subject);
@@ -179,16 +153,11 @@ impl Drawing<'_> {
             let Some(y) = self.height(tick.value) else {
                 continue;
             };
-            let line = Area {
-                y: y - 0.5,
-                height: 1.0,
-                ..PLOT
-            };
+            let line = Area { y: y - 0.5, height: 1.0, ..PLOT };
             self.canvas.area(line, Paint::Grid, None);
             if !tick.label.is_empty() {
                 let at = (PLOT.x - 8.0, y + 4.0);
-                self.canvas
-                    .text(at, Anchor::End, TextStyle::Label, &tick.label);
+                self.canvas.text(at, Anchor::End, TextStyle::Label, &tick.label);
             }
         }
     }
@@ -203,16 +172,11 @@ impl Drawing<'_> {
         for tick in Axis::Numbers.ticks(first, last, 12) {
             let since = (tick.value * unit_ns - map.begin_ns) as f64;
             let x = PLOT.x + since / map.column_ns as f64 * self.cell.0;
-            let line = Area {
-                x: x - 0.5,
-                width: 1.0,
-                ..PLOT
-            };
+            let line = Area { x: x - 0.5, width: 1.0, ..PLOT };
             self.canvas.area(line, Paint::Grid, None);
             let at = (x, bottom + 18.0);
             let label = tick.value.to_string();
-            self.canvas
-                .text(at, Anchor::Middle, TextStyle::Label, &label);
+            self.canvas.text(at, Anchor::Middle, TextStyle::Label, &label);
         }
         let text = format!(
             "time since the start of the run ({unit}); a column is {}",
@@ -228,9 +192,7 @@ impl Drawing<'_> {
         let (width, height) = self.cell;
         let (unit_ns, unit) = time_unit(map.columns * map.column_ns);
         // as many digits as the width of a column needs
-        let digits = (unit_ns / map.column_ns)
-            .checked_ilog10()
-            .map_or(0, |n| n + 1);
+        let digits = (unit_ns / map.column_ns).checked_ilog10().map_or(0, |n| n + 1);
         let time = |column: u64| (map.begin_ns + column * map.column_ns) as f64 / unit_ns as f64;
         for cell in &map.cells {
             let Some(row) = map.rows.get(cell.row as usize) else {
@@ -263,12 +225,7 @@ impl Drawing<'_> {
         let right = left + WIDTH * f64::from(LEVELS);
         for n in 0..LEVELS {
             let (first, last) = level_counts(n, most);
-            let area = Area {
-                x: left + WIDTH * f64::from(n),
-                y: 40.0,
-                width: WIDTH,
-                height: 10.0,
-            };
+            let area = Area { x: left + WIDTH * f64::from(n), y: 40.0, width: WIDTH, height: 10.0 };
             let note = match () {
                 () if first > last => "no count".into(),
                 () if first == last => grouped(first),
@@ -286,8 +243,7 @@ impl Drawing<'_> {
         }
         for (x, anchor, count) in marks {
             let at = (x, 66.0);
-            self.canvas
-                .text(at, anchor, TextStyle::Label, &grouped(count));
+            self.canvas.text(at, anchor, TextStyle::Label, &grouped(count));
         }
     }
 }

@@ -6,30 +6,19 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::json::SCHEMA_VERSION;
-use super::json::line as json_line;
+use super::json::{SCHEMA_VERSION, line as json_line};
 use super::theme::Theme;
-use crate::inflight::Place;
-use crate::inflight::StuckState;
+use crate::inflight::{Place, StuckState};
 use crate::model::event::StackId;
 use crate::model::ids::QueueId;
 use crate::model::stack::Frame;
-use crate::model::untrusted::Escaped;
-use crate::model::untrusted::Untrusted;
-use crate::nvme::decode::CommandSet;
-use crate::nvme::decode::describe;
-use crate::nvme::decode::fields;
-use crate::nvme::decode::name as command_name;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
+use crate::model::untrusted::{Escaped, Untrusted};
+use crate::nvme::decode::{CommandSet, describe, fields, name as command_name};
+use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::Sqe;
-use crate::report::inflight::CommandLine;
-use crate::report::inflight::InFlight;
-use crate::report::inflight::Seen;
-use crate::report::inflight::Usual;
+use crate::report::inflight::{CommandLine, InFlight, Seen, Usual};
 use crate::units::nanos;
 
 /// Disk and command set of a namespace, by controller and namespace id.
@@ -76,11 +65,7 @@ fn age(age: Option<Duration>) -> String {
 }
 
 const fn kind(queue: QueueId) -> QueueKind {
-    if queue.is_admin() {
-        QueueKind::Admin
-    } else {
-        QueueKind::Io
-    }
+    if queue.is_admin() { QueueKind::Admin } else { QueueKind::Io }
 }
 
 /// The disk of a command, or its controller, and its command set.
@@ -118,10 +103,7 @@ fn observed(line: &CommandLine) -> String {
         return format!("{ratio}; submitter not known");
     }
     let comm = Escaped(submission.comm());
-    format!(
-        "{ratio}; {comm}, pid {}, CPU {}",
-        submission.pid, submission.cpu
-    )
+    format!("{ratio}; {comm}, pid {}, CPU {}", submission.pid, submission.cpu)
 }
 
 /// Writes a table of commands and one of queues.
@@ -184,9 +166,7 @@ fn command(
 ) -> io::Result<()> {
     let (kind, qid) = (kind(line.queue), line.queue.qid);
     let (disk, set) = disk(line, lookup.names);
-    let cid = line
-        .sqe
-        .map_or_else(|| "?".into(), |sqe| format!("{:#06x}", sqe.cid()));
+    let cid = line.sqe.map_or_else(|| "?".into(), |sqe| format!("{:#06x}", sqe.cid()));
     let words = match line.verdict {
         None => theme.dim("-"),
         Some(found @ (StuckState::Unknown | StuckState::NotProvable)) => verdict(found).to_owned(),
@@ -358,9 +338,8 @@ pub fn json(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let commands = found.commands.iter();
-    let commands: Result<_, _> = commands
-        .map(|line| serde_json::to_value(object(line, lookup)))
-        .collect();
+    let commands: Result<_, _> =
+        commands.map(|line| serde_json::to_value(object(line, lookup))).collect();
     let queues = found.queues.iter().map(|queue| {
         serde_json::to_value(QueueObject {
             ctrl: format!("nvme{}", queue.queue.ctrl),

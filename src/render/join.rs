@@ -7,23 +7,15 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::json::Dist;
-use super::json::SCHEMA_VERSION;
-use super::json::dist;
-use super::json::line as json_line;
+use super::json::{Dist, SCHEMA_VERSION, dist, line as json_line};
 use super::page::fill;
 use super::theme::Theme;
-use crate::host::join::Guest;
-use crate::host::join::Join;
-use crate::host::join::Part;
-use crate::host::join::Segment;
-use crate::host::join::Strata;
+use crate::host::join::{Guest, Join, Part, Segment, Strata};
 use crate::model::histogram::Histogram;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::subject::fctype;
 use crate::report::disk_names::DiskNames;
-use crate::units::counted;
-use crate::units::nanos;
+use crate::units::{counted, nanos};
 
 /// Width of the column of names.
 const NAME: usize = 26;
@@ -62,11 +54,7 @@ pub struct JoinView<'a> {
 
 /// A signed time.
 fn signed(ns: f64) -> String {
-    if ns < 0.0 {
-        format!("-{}", nanos(-ns))
-    } else {
-        nanos(ns)
-    }
+    if ns < 0.0 { format!("-{}", nanos(-ns)) } else { nanos(ns) }
 }
 
 fn short(name: &str) -> String {
@@ -79,11 +67,7 @@ fn short(name: &str) -> String {
 impl JoinView<'_> {
     /// The pairs, slowest first.
     fn slow(&self) -> Vec<(&Guest, Vec<Segment>)> {
-        let mut all: Vec<_> = self
-            .join
-            .commands()
-            .map(|(g, _, parts)| (g, parts))
-            .collect();
+        let mut all: Vec<_> = self.join.commands().map(|(g, _, parts)| (g, parts)).collect();
         all.sort_by_key(|(g, _)| (Reverse(g.last_ns - g.begin_ns), g.issue_ns));
         all.truncate(self.slowest);
         all
@@ -110,14 +94,7 @@ impl JoinView<'_> {
             for part in parts {
                 self.part(part, total.sum_ns, out)?;
             }
-            self.part(
-                &Part {
-                    name: "total".into(),
-                    ..total.clone()
-                },
-                total.sum_ns,
-                out,
-            )?;
+            self.part(&Part { name: "total".into(), ..total.clone() }, total.sum_ns, out)?;
             writeln!(out)?;
         }
         for (n, (guest, parts)) in self.slow().iter().enumerate() {
@@ -133,27 +110,12 @@ impl JoinView<'_> {
     }
 
     fn part(&self, part: &Part, total: i128, out: &mut dyn Write) -> io::Result<()> {
-        let Part {
-            name,
-            times,
-            sum_ns,
-            by_clock,
-        } = part;
+        let Part { name, times, sum_ns, by_clock } = part;
         let share = 100.0 * *sum_ns as f64 / (total as f64).max(1.0);
         let mean = *sum_ns as f64 / (times.count() as f64).max(1.0);
-        let name = short(name)
-            + if *by_clock && self.error() > 0 {
-                " *"
-            } else {
-                ""
-            };
+        let name = short(name) + if *by_clock && self.error() > 0 { " *" } else { "" };
         let time = |ns: Option<u64>| ns.map_or_else(|| "-".into(), |ns| nanos(ns as f64));
-        write!(
-            out,
-            "  {name:<NAME$}{:>7}{share:>6.1}%{:>8}",
-            times.count(),
-            signed(mean)
-        )?;
+        write!(out, "  {name:<NAME$}{:>7}{share:>6.1}%{:>8}", times.count(), signed(mean))?;
         for p in [50.0, 99.0] {
             write!(out, "{:>8}", time(times.percentile(p)))?;
         }
@@ -304,10 +266,8 @@ fn slow_line(
     let slba = guest.slba.iter();
     slba.for_each(|slba| text += &format!(" slba={slba}"));
     writeln!(out, "{total:>8}  {text}")?;
-    let parts: Vec<String> = parts
-        .iter()
-        .map(|p| format!("{}={}", p.name, signed(p.ns as f64)))
-        .collect();
+    let parts: Vec<String> =
+        parts.iter().map(|p| format!("{}={}", p.name, signed(p.ns as f64))).collect();
     for line in fill(&parts.join(" "), 10) {
         writeln!(out, "          {line}")?;
     }
@@ -372,10 +332,7 @@ struct CommandLine {
 }
 
 fn command_line(guest: &Guest, parts: Vec<Segment>) -> CommandLine {
-    let line = |s: Segment| SegmentLine {
-        name: s.name,
-        ns: s.ns,
-    };
+    let line = |s: Segment| SegmentLine { name: s.name, ns: s.ns };
     CommandLine {
         r#type: "join_command",
         schema_version: SCHEMA_VERSION,

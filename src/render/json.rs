@@ -10,8 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::ReportSink;
-use super::groups_json::GroupLines;
-use super::groups_json::lines;
+use super::groups_json::{GroupLines, lines};
 use super::json_text::to_writer;
 use crate::model::histogram::Histogram;
 use crate::model::ledger::Ledger;
@@ -19,8 +18,7 @@ use crate::model::point::Point;
 use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 use crate::nvme::subject::fctype;
-use crate::report::latency::Report;
-use crate::report::latency::RowReport;
+use crate::report::latency::{Report, RowReport};
 
 /// The schema version of every object.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -104,13 +102,7 @@ struct LatLine {
 
 pub(super) fn dist(h: &Histogram, buckets: bool) -> Dist {
     let buckets = buckets.then(|| {
-        h.iter()
-            .map(|(from_ns, to_ns, count)| BucketLine {
-                from_ns,
-                to_ns,
-                count,
-            })
-            .collect()
+        h.iter().map(|(from_ns, to_ns, count)| BucketLine { from_ns, to_ns, count }).collect()
     });
     Dist {
         count: h.count(),
@@ -129,19 +121,8 @@ pub(super) fn dist(h: &Histogram, buckets: bool) -> Dist {
 
 /// `ctrl`, `nsid`, `queue`, `opcode`, `opcode_value` of a row.
 fn names(key: &RowKey) -> (String, u32, String, String, u8) {
-    let RowKey {
-        ctrl,
-        nsid,
-        opcode,
-        class: _,
-    } = *key;
-    (
-        format!("nvme{ctrl}"),
-        nsid,
-        opcode.queue.to_string(),
-        opcode.name_or_code(),
-        opcode.code,
-    )
+    let RowKey { ctrl, nsid, opcode, class: _ } = *key;
+    (format!("nvme{ctrl}"), nsid, opcode.queue.to_string(), opcode.name_or_code(), opcode.code)
 }
 
 /// The stages of a row or group.
@@ -175,11 +156,7 @@ fn row(row: &RowReport, buckets: bool) -> RowLine<'_> {
         lat_buckets: row
             .lat
             .iter()
-            .map(|l| LatLine {
-                from_us: l.low_us,
-                to_us: l.high_us,
-                count: l.count,
-            })
+            .map(|l| LatLine { from_us: l.low_us, to_us: l.high_us, count: l.count })
             .collect(),
     }
 }
@@ -205,11 +182,7 @@ pub(crate) fn typed_line(
     rest: &impl Serialize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let object = Envelope {
-        r#type,
-        schema_version: SCHEMA_VERSION,
-        rest,
-    };
+    let object = Envelope { r#type, schema_version: SCHEMA_VERSION, rest };
     line(&object, out)
 }
 
@@ -222,16 +195,7 @@ pub struct JsonView {
 
 impl ReportSink for JsonView {
     fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        let Report {
-            stage_set,
-            is_final,
-            at,
-            covers,
-            rows,
-            groups,
-            ledger,
-            disks,
-        } = report;
+        let Report { stage_set, is_final, at, covers, rows, groups, ledger, disks } = report;
         let rows = || rows.iter().map(|r| row(r, self.buckets)).collect();
         line(
             &ReportLine {
@@ -264,12 +228,7 @@ struct EndLine<'a> {
 /// Errors of the writer.
 pub fn end(ledger: &Ledger, at: Duration, out: &mut dyn Write) -> io::Result<()> {
     line(
-        &EndLine {
-            r#type: "end",
-            schema_version: SCHEMA_VERSION,
-            at_s: at.as_secs_f64(),
-            ledger,
-        },
+        &EndLine { r#type: "end", schema_version: SCHEMA_VERSION, at_s: at.as_secs_f64(), ledger },
         out,
     )
 }
@@ -279,21 +238,15 @@ mod tests {
     use super::*;
     use crate::model::counters::Counters;
     use crate::model::snapshot::Snapshot;
-    use crate::probe::plan::Policy;
-    use crate::probe::plan::plan;
     use crate::probe::plan::tests::everything;
+    use crate::probe::plan::{Policy, plan};
     use crate::report::disk_names::DiskNames;
     use crate::report::latency::rows;
-    use crate::testing::snapshot::READS;
-    use crate::testing::snapshot::cell;
+    use crate::testing::snapshot::{READS, cell};
     use std::time::Duration;
 
     fn pretty(bytes: &[u8]) -> String {
-        assert_eq!(
-            bytes.iter().filter(|&&b| b == b'\n').count(),
-            1,
-            "one object, one line"
-        );
+        assert_eq!(bytes.iter().filter(|&&b| b == b'\n').count(), 1, "one object, one line");
         let value: serde_json::Value = serde_json::from_slice(bytes).unwrap();
         serde_json::to_string_pretty(&value).unwrap()
     }
@@ -303,9 +256,7 @@ mod tests {
         let mut snapshot = Snapshot::default();
         let full = 0b010_1001;
         let one: &[u64] = &[2_000, 9_500, 1_003_000, 14_000];
-        snapshot
-            .cells
-            .insert((READS, full), cell(StageSet::Basic, full, &[one; 2]));
+        snapshot.cells.insert((READS, full), cell(StageSet::Basic, full, &[one; 2]));
         let mut facts = everything();
         facts.tracepoints.remove("block_io_start");
         let plan = plan(StageSet::Basic, &facts, &Policy::default()).unwrap();

@@ -5,14 +5,9 @@ use std::io;
 use std::io::Write;
 
 use super::theme::Theme;
-use crate::model::ledger::Accuracy;
-use crate::model::ledger::HookLine;
-use crate::model::ledger::Ledger;
-use crate::model::ledger::OwnCost;
-use crate::model::ledger::TraceLedger;
+use crate::model::ledger::{Accuracy, HookLine, Ledger, OwnCost, TraceLedger};
 use crate::model::untrusted::Untrusted;
-use crate::units::counted;
-use crate::units::nanos;
+use crate::units::{counted, nanos};
 
 /// Writes the ledger: one line if it is exact, all lines if not, or with `detail`.
 ///
@@ -108,10 +103,7 @@ fn exact(l: &Ledger) -> String {
         }
     }
     if l.recursion_misses > 0 {
-        text.push_str(&format!(
-            ", at most {} boundaries not observed",
-            l.recursion_misses
-        ));
+        text.push_str(&format!(", at most {} boundaries not observed", l.recursion_misses));
     }
     text
 }
@@ -148,12 +140,8 @@ fn skipped(l: &Ledger, out: &mut dyn Write) -> io::Result<()> {
 
 fn hooks(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
     let name = |h: &HookLine| format!("{} {}", h.kind, h.target);
-    let firing: Vec<_> = l
-        .hooks
-        .iter()
-        .filter(|h| h.hits > 0)
-        .map(|h| format!("{} {}", name(h), h.hits))
-        .collect();
+    let firing: Vec<_> =
+        l.hooks.iter().filter(|h| h.hits > 0).map(|h| format!("{} {}", name(h), h.hits)).collect();
     let silent: Vec<_> = l
         .hooks
         .iter()
@@ -200,9 +188,8 @@ fn methods(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
 
 /// Cost by the kernel's statistics of BPF programs. The statistics have a cost themselves.
 fn own_cost(cost: &OwnCost, out: &mut dyn Write) -> io::Result<()> {
-    let per_command = cost
-        .ns_per_command
-        .map_or_else(String::new, |ns| format!("{} a command, ", nanos(ns)));
+    let per_command =
+        cost.ns_per_command.map_or_else(String::new, |ns| format!("{} a command, ", nanos(ns)));
     writeln!(
         out,
         "  own cost     {per_command}{:.2} % of one CPU (programs only)",
@@ -243,10 +230,7 @@ struct Lack<'l> {
 
 impl<'l> Lack<'l> {
     fn of(point: &Untrusted, l: &'l Ledger) -> Self {
-        let mut lack = Self {
-            instead: None,
-            reasons: Vec::new(),
-        };
+        let mut lack = Self { instead: None, reasons: Vec::new() };
         for m in l.missing_hooks.iter().filter(|m| m.point == *point) {
             lack.instead = m.instead.as_ref();
             match lack.reasons.iter_mut().find(|(why, _)| **why == m.why) {
@@ -273,11 +257,7 @@ fn flowing(label: &str, items: &[String], separator: &str, out: &mut dyn Write) 
     }
     let mut line = label.to_owned();
     for (n, item) in items.iter().enumerate() {
-        let comma = if n + 1 < items.len() {
-            format!("{separator} ")
-        } else {
-            String::new()
-        };
+        let comma = if n + 1 < items.len() { format!("{separator} ") } else { String::new() };
         if line.len() + item.len() + 1 > 80 && line.len() > label.len() {
             writeln!(out, "{}", line.trim_end())?;
             line = " ".repeat(label.len());
@@ -285,9 +265,5 @@ fn flowing(label: &str, items: &[String], separator: &str, out: &mut dyn Write) 
         line.push_str(item);
         line.push_str(&comma);
     }
-    if items.is_empty() {
-        Ok(())
-    } else {
-        writeln!(out, "{}", line.trim_end())
-    }
+    if items.is_empty() { Ok(()) } else { writeln!(out, "{}", line.trim_end()) }
 }

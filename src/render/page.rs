@@ -72,11 +72,8 @@ impl Page<'_> {
         paint: impl Fn(Theme, &str) -> String,
     ) -> io::Result<()> {
         let label = format!("  {label:<12} ");
-        let mut first = if label.trim().is_empty() {
-            label.clone()
-        } else {
-            self.theme.dim(&label)
-        };
+        let mut first =
+            if label.trim().is_empty() { label.clone() } else { self.theme.dim(&label) };
         if label.chars().count() > INDENT {
             writeln!(self.out, "{}", self.theme.dim(label.trim_end()))?;
             first = " ".repeat(INDENT);
@@ -112,20 +109,15 @@ impl Page<'_> {
 mod tests {
     use super::*;
     use proptest::prelude::any;
-    use proptest::prop_assert;
-    use proptest::proptest;
+    use proptest::{prop_assert, proptest};
 
     #[test]
     fn a_long_label_has_a_line_of_its_own_and_ties_hold() {
         let mut out = Vec::new();
         let theme = Theme { color: false };
-        let mut page = Page {
-            theme,
-            out: &mut out,
-        };
+        let mut page = Page { theme, out: &mut out };
         let words = "word ".repeat(12);
-        page.entry("nvme0c0n1234567", &format!("{words}name{TIE}value"))
-            .unwrap();
+        page.entry("nvme0c0n1234567", &format!("{words}name{TIE}value")).unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "  nvme0c0n1234567");

@@ -6,8 +6,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::json::SCHEMA_VERSION;
-use super::json::line;
+use super::json::{SCHEMA_VERSION, line};
 use super::theme::Theme;
 use super::trace::local_time;
 use crate::model::untrusted::Untrusted;
@@ -41,8 +40,7 @@ impl Heading<'_> {
     /// The begin of the run, in nanoseconds since 1970.
     fn begin(&self) -> Option<i64> {
         let begin = self.info.begin_ns;
-        self.wall_ns
-            .map(|offset| begin.wrapping_add_signed(offset).cast_signed())
+        self.wall_ns.map(|offset| begin.wrapping_add_signed(offset).cast_signed())
     }
 
     /// One line: `==> FILE: host HOST, Linux RELEASE, began TIME <==`. What is not known is left
@@ -81,9 +79,7 @@ impl Heading<'_> {
             arch: &info.arch,
             boot_id: info.boot_id.as_ref(),
             begin_ns: info.begin_ns,
-            begin: self
-                .begin()
-                .map(|ns| local_time(ns, "%Y-%m-%dT%H:%M:%S%.9f%:z")),
+            begin: self.begin().map(|ns| local_time(ns, "%Y-%m-%dT%H:%M:%S%.9f%:z")),
         };
         line(&heading, out)
     }
@@ -103,11 +99,7 @@ mod tests {
     }
 
     fn text(info: &RunInfo, wall_ns: Option<i64>) -> String {
-        let heading = Heading {
-            file: &"a.nvd".into(),
-            info,
-            wall_ns,
-        };
+        let heading = Heading { file: &"a.nvd".into(), info, wall_ns };
         let mut out = vec![];
         heading.text(Theme { color: false }, &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -125,11 +117,7 @@ mod tests {
     #[test]
     fn the_object_has_null_for_what_is_not_known() {
         let (info, file) = (info(), "a.nvd".into());
-        let mut heading = Heading {
-            file: &file,
-            info: &info,
-            wall_ns: None,
-        };
+        let mut heading = Heading { file: &file, info: &info, wall_ns: None };
         let json = |heading: &Heading<'_>| -> serde_json::Value {
             let mut out = vec![];
             heading.json(&mut out).unwrap();

@@ -8,19 +8,12 @@ use std::io::Write;
 use serde::Serialize;
 
 use super::charset::dot;
-use super::json::Dist;
-use super::json::SCHEMA_VERSION;
-use super::json::dist;
-use super::json::line;
+use super::json::{Dist, SCHEMA_VERSION, dist, line};
 use super::theme::Theme;
 use crate::model::histogram::Histogram;
-use crate::model::stack::Frame;
-use crate::model::stack::Stack;
-use crate::model::stack::StackAt;
-use crate::report::stacks::StackRow;
-use crate::report::stacks::Weight;
-use crate::units::counted;
-use crate::units::nanos;
+use crate::model::stack::{Frame, Stack, StackAt};
+use crate::report::stacks::{StackRow, Weight};
+use crate::units::{counted, nanos};
 
 /// Stands for a stack that the kernel could not take.
 const NO_STACK: &str = "[no_stack]";
@@ -197,10 +190,7 @@ impl StacksView {
 }
 
 fn latencies(hist: &Histogram) -> String {
-    let at = |p| {
-        hist.percentile(p)
-            .map_or_else(|| "-".into(), |ns| nanos(ns as f64))
-    };
+    let at = |p| hist.percentile(p).map_or_else(|| "-".into(), |ns| nanos(ns as f64));
     let mean = hist.mean().map_or_else(|| "-".into(), nanos);
     let max = hist.max().map_or_else(|| "-".into(), |ns| nanos(ns as f64));
     format!(
@@ -251,9 +241,7 @@ pub(super) mod tests {
     use super::*;
     use crate::model::stack::Symbol;
     use proptest::collection::vec;
-    use proptest::prop_assert;
-    use proptest::prop_assert_eq;
-    use proptest::proptest;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
 
     fn frame(text: &str) -> Frame {
         let (text, module) = match text.split_once(' ') {
@@ -265,10 +253,7 @@ pub(super) mod tests {
             offset: u64::from_str_radix(offset, 16).unwrap(),
             module: module.map(Into::into),
         });
-        Frame {
-            address: 0xffff_ffff_c0de_0000,
-            symbol,
-        }
+        Frame { address: 0xffff_ffff_c0de_0000, symbol }
     }
 
     fn row(frames: &[&str], samples: &[u64]) -> StackRow {
@@ -315,12 +300,7 @@ pub(super) mod tests {
     }
 
     fn view(by: Weight, top: Option<usize>) -> StacksView {
-        StacksView {
-            theme: Theme { color: false },
-            at: StackAt::Submit,
-            by,
-            top,
-        }
+        StacksView { theme: Theme { color: false }, at: StackAt::Submit, by, top }
     }
 
     fn written(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
@@ -339,10 +319,7 @@ pub(super) mod tests {
     fn the_rest_of_a_list_is_summed_up() {
         let text = written(|out| view(Weight::Latency, Some(1)).text(&rows(), out));
         let last = text.lines().rev().find(|l| !l.is_empty()).unwrap();
-        assert_eq!(
-            last,
-            "3 more stacks: 90 commands (9.0% of all), 75.6% of all latency"
-        );
+        assert_eq!(last, "3 more stacks: 90 commands (9.0% of all), 75.6% of all latency");
         let none = written(|out| view(Weight::Count, None).text(&[], out));
         assert_eq!(none, "no command has completed\n");
     }
@@ -350,10 +327,8 @@ pub(super) mod tests {
     #[test]
     fn json_is_an_object_a_line() {
         let text = written(|out| view(Weight::Count, Some(2)).json(&rows(), out));
-        let lines: Vec<serde_json::Value> = text
-            .lines()
-            .map(|l| serde_json::from_str(l).unwrap())
-            .collect();
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
         assert_eq!(lines.len(), 2);
         insta::assert_snapshot!(serde_json::to_string_pretty(&lines[0]).unwrap());
     }

@@ -8,17 +8,13 @@ use super::ReportSink;
 use super::charset::dot;
 use super::ledger::ledger as write_ledger;
 use super::theme::Theme;
-use crate::model::histogram::Histogram;
-use crate::model::histogram::PERCENTILES;
+use crate::model::histogram::{Histogram, PERCENTILES};
 use crate::model::ledger::Ledger;
 use crate::model::stage::StageSet;
 use crate::report::disk_names::DiskNames;
 use crate::report::groups::Groups;
-use crate::report::latency::Report;
-use crate::report::latency::RowReport;
-use crate::units::counted;
-use crate::units::nanos;
-use crate::units::rate;
+use crate::report::latency::{Report, RowReport};
+use crate::units::{counted, nanos, rate};
 
 const BAR: usize = 40;
 /// Width of the column of stage names.
@@ -39,34 +35,16 @@ pub struct TextView {
 
 impl ReportSink for TextView {
     fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        let Report {
-            stage_set,
-            is_final,
-            at,
-            covers,
-            rows,
-            groups,
-            ledger,
-            disks,
-        } = report;
+        let Report { stage_set, is_final, at, covers, rows, groups, ledger, disks } = report;
         let span = if *is_final {
             format!("final, {:.1} s", covers.as_secs_f64())
         } else if covers == at {
             format!("{:.1} s so far", at.as_secs_f64())
         } else {
-            format!(
-                "{:.1} s, the last {:.1} s",
-                at.as_secs_f64(),
-                covers.as_secs_f64()
-            )
+            format!("{:.1} s, the last {:.1} s", at.as_secs_f64(), covers.as_secs_f64())
         };
         let (from, to) = ledger.span;
-        let title = format!(
-            "=== {span} {} total is {} to {} ",
-            dot(),
-            from.name(),
-            to.name()
-        );
+        let title = format!("=== {span} {} total is {} to {} ", dot(), from.name(), to.name());
         let rule = "=".repeat(78_usize.saturating_sub(title.chars().count()));
         writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;
         let is_empty = groups.as_ref().map_or(rows.is_empty(), Groups::is_empty);
@@ -155,24 +133,17 @@ impl TextView {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let share = 100.0 * h.sum() as f64 / (total.sum() as f64).max(1.0);
-        write!(
-            out,
-            "  {name:<NAME$}{:>7}{share:>6.1}%",
-            short_count(h.count())
-        )?;
+        write!(out, "  {name:<NAME$}{:>7}{share:>6.1}%", short_count(h.count()))?;
         write!(out, "{:>7}", h.mean().map_or_else(|| "-".into(), nanos))?;
         for p in PERCENTILES {
             write!(
                 out,
                 "{:>7}",
-                h.percentile(p)
-                    .map_or_else(|| "-".into(), |ns| nanos(ns as f64))
+                h.percentile(p).map_or_else(|| "-".into(), |ns| nanos(ns as f64))
             )?;
         }
         let mark = if h.max_exact() { "" } else { "~" };
-        let max = h
-            .max()
-            .map_or_else(|| "-".into(), |ns| format!("{mark}{}", nanos(ns as f64)));
+        let max = h.max().map_or_else(|| "-".into(), |ns| format!("{mark}{}", nanos(ns as f64)));
         writeln!(out, "{max:>7}")
     }
 
@@ -181,17 +152,9 @@ impl TextView {
         writeln!(out, "    {}", self.theme.dim(name))?;
         for (low, high, n) in h.iter() {
             let filled = (n as u128 * BAR as u128).div_ceil(most.into()) as usize;
-            let high = if high == u64::MAX {
-                "inf".into()
-            } else {
-                nanos(high as f64)
-            };
+            let high = if high == u64::MAX { "inf".into() } else { nanos(high as f64) };
             let range = format!("[{}, {high})", nanos(low as f64));
-            writeln!(
-                out,
-                "    {range:>20}{n:>9} {}",
-                self.theme.bar(&"#".repeat(filled))
-            )?;
+            writeln!(out, "    {range:>20}{n:>9} {}", self.theme.bar(&"#".repeat(filled)))?;
         }
         Ok(())
     }
@@ -201,22 +164,11 @@ impl TextView {
         if row.lat.is_empty() {
             return Ok(());
         }
-        writeln!(
-            out,
-            "    {}",
-            self.theme
-                .dim("Latency Range       Count  Cumulative Percent")
-        )?;
+        writeln!(out, "    {}", self.theme.dim("Latency Range       Count  Cumulative Percent"))?;
         for lat in &row.lat {
-            let high = lat
-                .high_us
-                .map_or_else(|| "inf".into(), |us| format!("{us}us"));
+            let high = lat.high_us.map_or_else(|| "inf".into(), |us| format!("{us}us"));
             let range = format!("[{}us - {high}):", lat.low_us);
-            writeln!(
-                out,
-                "    {range:<20}{:<7}{:>7.1}",
-                lat.count, lat.cumulative_percent
-            )?;
+            writeln!(out, "    {range:<20}{:<7}{:>7.1}", lat.count, lat.cumulative_percent)?;
         }
         Ok(())
     }
@@ -232,11 +184,7 @@ fn short_name(name: &str) -> String {
 
 /// A count that fits its column with a blank before it.
 pub(super) fn short_count(n: u64) -> String {
-    if n < 1_000_000 {
-        n.to_string()
-    } else {
-        rate(n as f64)
-    }
+    if n < 1_000_000 { n.to_string() } else { rate(n as f64) }
 }
 
 #[cfg(test)]
@@ -246,15 +194,11 @@ mod tests {
     use crate::model::point::ALL_POINTS;
     use crate::model::run::Scan;
     use crate::model::snapshot::Snapshot;
-    use crate::probe::catalog::CATALOG;
-    use crate::probe::catalog::Method;
-    use crate::probe::catalog::number_of;
-    use crate::probe::plan::Policy;
-    use crate::probe::plan::plan;
+    use crate::probe::catalog::{CATALOG, Method, number_of};
     use crate::probe::plan::tests::everything;
+    use crate::probe::plan::{Policy, plan};
     use crate::report::latency::rows;
-    use crate::testing::snapshot::READS;
-    use crate::testing::snapshot::cell;
+    use crate::testing::snapshot::{READS, cell};
     use std::time::Duration;
 
     fn report(stage_set: StageSet) -> Report {
@@ -264,12 +208,8 @@ mod tests {
         if stage_set == StageSet::Basic {
             let one: &[u64] = &[2_000, 9_500, 1_003_000, 14_000];
             let late: &[u64] = &[2_500, 41_000, 9_000];
-            snapshot
-                .cells
-                .insert((READS, full), cell(stage_set, full, &[one; 995]));
-            snapshot
-                .cells
-                .insert((READS, joined), cell(stage_set, joined, &[late; 5]));
+            snapshot.cells.insert((READS, full), cell(stage_set, full, &[one; 995]));
+            snapshot.cells.insert((READS, joined), cell(stage_set, joined, &[late; 5]));
         }
         let mut counters = Counters::of_hooks(CATALOG.len());
         counters.hits[number_of("setup_out_btf").unwrap()] = snapshot.commands();
@@ -293,14 +233,9 @@ mod tests {
 
     fn text(report: &Report, hist: bool) -> String {
         let mut out = Vec::new();
-        TextView {
-            theme: Theme { color: false },
-            hist,
-            detail: true,
-            top: 20,
-        }
-        .report(report, &mut out)
-        .unwrap();
+        TextView { theme: Theme { color: false }, hist, detail: true, top: 20 }
+            .report(report, &mut out)
+            .unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -311,10 +246,7 @@ mod tests {
 
     #[test]
     fn the_longest_names_of_hooks_fit_the_screen() {
-        let policy = Policy {
-            only: Some(Method::Kprobe),
-            ..Policy::default()
-        };
+        let policy = Policy { only: Some(Method::Kprobe), ..Policy::default() };
         let plan = plan(StageSet::Fine, &everything(), &policy).unwrap();
         let mut report = report(StageSet::Fine);
         report.ledger = Ledger::new(&plan, &Counters::default(), &[], 0, None);
@@ -342,26 +274,15 @@ mod tests {
         let mut report = report(StageSet::Basic);
         report.ledger.missing_hooks.clear();
         let mut out = Vec::new();
-        let view = TextView {
-            theme: Theme { color: false },
-            hist: false,
-            detail: false,
-            top: 20,
-        };
+        let view = TextView { theme: Theme { color: false }, hist: false, detail: false, top: 20 };
         view.report(&report, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(
-            text.ends_with("\n\naccuracy  exact: 1000 commands, 0 lost\n\n"),
-            "{text}"
-        );
+        assert!(text.ends_with("\n\naccuracy  exact: 1000 commands, 0 lost\n\n"), "{text}");
         report.ledger.no_row = 1;
         let mut out = Vec::new();
         view.report(&report, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(
-            text.contains("accuracy  DEGRADED") && text.contains("  commands  "),
-            "{text}"
-        );
+        assert!(text.contains("accuracy  DEGRADED") && text.contains("  commands  "), "{text}");
     }
 
     #[test]

@@ -12,11 +12,7 @@ pub struct Theme {
 
 impl Theme {
     fn paint(self, text: &str, colored: impl Fn(&str) -> String) -> String {
-        if self.color {
-            colored(text)
-        } else {
-            text.to_owned()
-        }
+        if self.color { colored(text) } else { text.to_owned() }
     }
 
     /// Headings, and highlighted values.
@@ -71,10 +67,7 @@ impl Theme {
         let around = |paint: fn(Self, &str) -> String| {
             let painted = paint(self, "|");
             let parts = painted.split_once('|').unwrap_or_default();
-            Around {
-                before: parts.0.to_owned(),
-                after: parts.1.to_owned(),
-            }
+            Around { before: parts.0.to_owned(), after: parts.1.to_owned() }
         };
         self.color.then(|| Codes {
             head: around(Self::head),

@@ -5,8 +5,7 @@
 //! begins of the others wait until no longer one can follow ([`Changes`]). So the memory has a limit,
 //! even if a command takes a minute.
 
-use std::cmp::Ordering;
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use crate::model::span::Span;
@@ -70,11 +69,7 @@ impl<B> Longest<B> {
     /// Keeps at most this number of commands.
     #[must_use]
     pub fn at_most(most: usize) -> Self {
-        Self {
-            kept: BinaryHeap::new(),
-            others_ns: 0,
-            most,
-        }
+        Self { kept: BinaryHeap::new(), others_ns: 0, most }
     }
 
     /// Adds a command. `begin` is called if it is among the longest so far. Begins of the same time are
@@ -92,12 +87,7 @@ impl<B> Longest<B> {
         let Some(begin) = begin() else {
             return;
         };
-        self.kept.push(Reverse(Long {
-            length_ns,
-            begin_ns: span.begin_ns,
-            tie,
-            begin,
-        }));
+        self.kept.push(Reverse(Long { length_ns, begin_ns: span.begin_ns, tie, begin }));
         if full && let Some(Reverse(least)) = self.kept.pop() {
             self.others_ns = self.others_ns.max(least.length_ns);
         }
@@ -164,12 +154,7 @@ impl<B, E> Changes<B, E> {
     /// For begins and ends that come in the order of time.
     #[must_use]
     pub fn in_order(most: usize) -> Self {
-        Self {
-            others_ns: 0,
-            late_ns: 0,
-            waiting: BinaryHeap::new(),
-            most,
-        }
+        Self { others_ns: 0, late_ns: 0, waiting: BinaryHeap::new(), most }
     }
 
     /// For the second pass over a recording. At most `most` changes wait: only where very many long

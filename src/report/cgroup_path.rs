@@ -38,8 +38,7 @@ mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::any;
-    use proptest::prop_assert;
-    use proptest::proptest;
+    use proptest::{prop_assert, proptest};
 
     fn shown(cgroup: &str) -> String {
         in_shell(None, &cgroup.into(), "io.max")
@@ -49,10 +48,7 @@ mod tests {
     fn names_that_a_shell_reads_are_quoted() {
         for (cgroup, text) in [
             ("/", "/sys/fs/cgroup/io.max"),
-            (
-                "/system.slice/docker-1.scope",
-                "/sys/fs/cgroup/system.slice/docker-1.scope/io.max",
-            ),
+            ("/system.slice/docker-1.scope", "/sys/fs/cgroup/system.slice/docker-1.scope/io.max"),
             ("/a b", "'/sys/fs/cgroup/a b/io.max'"),
             ("/$(reboot)", "'/sys/fs/cgroup/$(reboot)/io.max'"),
         ] {
@@ -62,10 +58,7 @@ mod tests {
         let text = in_shell(Some(&mount), &"/a".into(), "io.max");
         assert_eq!(text, "/sys/fs/cgroup/unified/a/io.max");
         let mount = Untrusted::from("/tmp/\u{1b}x");
-        assert_eq!(
-            in_shell(Some(&mount), &"/a".into(), "f"),
-            "/sys/fs/cgroup/a/f"
-        );
+        assert_eq!(in_shell(Some(&mount), &"/a".into(), "f"), "/sys/fs/cgroup/a/f");
     }
 
     #[test]

@@ -3,8 +3,7 @@
 //! gives to block devices are used; the name of a recording may be any text.
 
 use std::fmt;
-use std::fmt::Display;
-use std::fmt::Formatter;
+use std::fmt::{Display, Formatter};
 
 use crate::model::untrusted::Untrusted;
 
@@ -32,12 +31,10 @@ fn is_letters(text: &str) -> bool {
 
 /// `0n1`, `0c1n1`, `0n1p2`, `0`: what follows `nvme`.
 fn is_nvme(text: &str) -> bool {
-    let (whole, part) = text
-        .split_once('p')
-        .map_or((text, None), |(whole, part)| (whole, Some(part)));
-    let (path, namespace) = whole
-        .split_once('n')
-        .map_or((whole, None), |(path, namespace)| (path, Some(namespace)));
+    let (whole, part) =
+        text.split_once('p').map_or((text, None), |(whole, part)| (whole, Some(part)));
+    let (path, namespace) =
+        whole.split_once('n').map_or((whole, None), |(path, namespace)| (path, Some(namespace)));
     let mut path = path.splitn(2, 'c');
     let numbers = path.all(is_number) && part.is_none_or(is_number);
     numbers && namespace.map_or(part.is_none() && !whole.contains('c'), is_number)
@@ -51,18 +48,12 @@ fn is_lettered(text: &str) -> bool {
 
 /// Whether the kernel forms such a name.
 fn is_of_kernel(name: &str) -> bool {
-    let numbered = [
-        "dm-", "md", "loop", "nbd", "zram", "ram", "pmem", "mmcblk", "sr",
-    ];
+    let numbered = ["dm-", "md", "loop", "nbd", "zram", "ram", "pmem", "mmcblk", "sr"];
     let lettered = ["sd", "vd", "xvd", "hd"];
     name.len() <= LONGEST
         && (follows(name, "nvme", is_nvme)
-            || numbered
-                .iter()
-                .any(|prefix| follows(name, prefix, is_number))
-            || lettered
-                .iter()
-                .any(|prefix| follows(name, prefix, is_lettered)))
+            || numbered.iter().any(|prefix| follows(name, prefix, is_number))
+            || lettered.iter().any(|prefix| follows(name, prefix, is_lettered)))
 }
 
 impl DeviceName {
@@ -84,8 +75,7 @@ mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::any;
-    use proptest::prop_assert;
-    use proptest::proptest;
+    use proptest::{prop_assert, proptest};
 
     fn shown(name: &str) -> String {
         DeviceName::of(&name.into()).to_string()

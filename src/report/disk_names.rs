@@ -12,20 +12,14 @@ use std::collections::BTreeMap;
 use crate::machine::sysfs::Controller;
 use crate::model::controller::ControllerInfo;
 use crate::model::untrusted::Untrusted;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
-use crate::nvme::subject::FABRICS;
-use crate::nvme::subject::Nsid;
-use crate::nvme::subject::command_name;
-use crate::nvme::subject::subject;
+use crate::nvme::opcode::{Opcode, QueueKind};
+use crate::nvme::subject::{FABRICS, Nsid, command_name, subject};
 
 /// The name of a namespace: that of its disk, or `nvme0 ns 1` if that is not known.
 #[must_use]
 pub fn namespace_name(disk: Option<&Untrusted>, ctrl: u32, nsid: u32) -> String {
-    disk.filter(|name| !name.is_empty()).map_or_else(
-        || format!("nvme{ctrl} ns {}", Nsid(nsid)),
-        |name| name.word().to_string(),
-    )
+    disk.filter(|name| !name.is_empty())
+        .map_or_else(|| format!("nvme{ctrl} ns {}", Nsid(nsid)), |name| name.word().to_string())
 }
 
 /// The names of the disks of a run, by controller and namespace id.
@@ -38,8 +32,7 @@ impl DiskNames {
             return;
         }
         // a new disk may get the name of one that is gone
-        self.0
-            .retain(|key, other| *key == (ctrl, nsid) || other != name);
+        self.0.retain(|key, other| *key == (ctrl, nsid) || other != name);
         self.0.insert((ctrl, nsid), name.clone());
     }
 

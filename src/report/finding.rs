@@ -44,31 +44,19 @@ pub struct Finding {
 impl Finding {
     /// A finding about the machine, without evidence.
     pub fn new(rule: &'static str, severity: Severity, advice: impl Into<String>) -> Self {
-        Self {
-            rule,
-            severity,
-            subject: None,
-            evidence: vec![],
-            advice: advice.into(),
-        }
+        Self { rule, severity, subject: None, evidence: vec![], advice: advice.into() }
     }
 
     /// Sets the subject.
     #[must_use]
     pub fn about(self, subject: &str) -> Self {
-        Self {
-            subject: Some(subject.into()),
-            ..self
-        }
+        Self { subject: Some(subject.into()), ..self }
     }
 
     /// Adds evidence.
     #[must_use]
     pub fn shown_by(mut self, name: &str, value: impl Display) -> Self {
-        self.evidence.push(Evidence {
-            name: name.into(),
-            value: value.to_string(),
-        });
+        self.evidence.push(Evidence { name: name.into(), value: value.to_string() });
         self
     }
 }

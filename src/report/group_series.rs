@@ -8,10 +8,7 @@ use std::time::Duration;
 
 use crate::model::group::Group;
 use crate::model::point::Pattern;
-use crate::model::snapshot::Cell;
-use crate::model::snapshot::Cells;
-use crate::model::snapshot::add;
-use crate::model::snapshot::difference;
+use crate::model::snapshot::{Cell, Cells, add, difference};
 
 /// Cells of one group.
 type Parts = BTreeMap<Pattern, Cell>;

@@ -5,24 +5,14 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::machine::container::owner;
-use crate::machine::container::unit;
-use crate::model::group::By;
-use crate::model::group::Group;
-use crate::model::group::GroupNames;
-use crate::model::group::Owner;
-use crate::model::group::Part;
-use crate::model::group::comm_of;
-use crate::model::snapshot::Cells;
-use crate::model::snapshot::Snapshot;
-use crate::model::snapshot::add;
+use crate::machine::container::{owner, unit};
+use crate::model::group::{By, Group, GroupNames, Owner, Part, comm_of};
+use crate::model::snapshot::{Cells, Snapshot, add};
 use crate::model::stage::StageSet;
-use crate::model::untrusted::Escaped;
-use crate::model::untrusted::Untrusted;
+use crate::model::untrusted::{Escaped, Untrusted};
 use crate::nvme::opcode::QueueKind;
 use crate::report::disk_names::DiskNames;
-use crate::report::latency::RowReport;
-use crate::report::latency::Sum;
+use crate::report::latency::{RowReport, Sum};
 use crate::units::size_text;
 
 /// The order of groups. The first has the most.
@@ -124,9 +114,7 @@ fn owner_text(owner: &Owner, names: &GroupNames) -> String {
         (Some(pod), None) => {
             let pod = name(pod).unwrap_or_else(|| pod.clone());
             let id: Option<String> = id.map(short);
-            format!("pod {pod} {}", id.unwrap_or_default())
-                .trim_end()
-                .into()
+            format!("pod {pod} {}", id.unwrap_or_default()).trim_end().into()
         }
     }
 }
@@ -156,10 +144,9 @@ pub fn priority(number: u16) -> String {
 /// The group with containers instead of cgroups, where that was asked for.
 fn with_containers(group: &Group, by: &[By], names: &GroupNames) -> Group {
     let parts = group.0.iter().zip(by).map(|(part, by)| match (by, part) {
-        (By::Container, Part::Cgroup(id)) => names
-            .cgroups
-            .get(id)
-            .map_or(Part::Unknown, |path| Part::Container(owner(path))),
+        (By::Container, Part::Cgroup(id)) => {
+            names.cgroups.get(id).map_or(Part::Unknown, |path| Part::Container(owner(path)))
+        }
         _ => part.clone(),
     });
     Group(parts.collect())
@@ -183,13 +170,10 @@ pub fn rows_of(
 ) -> Vec<RowReport<Group>> {
     let mut sums: BTreeMap<&Group, Sum> = BTreeMap::new();
     for ((group, pattern), cell) in cells {
-        sums.entry(group)
-            .or_insert_with(Sum::new)
-            .add(stage_set, *pattern, cell);
+        sums.entry(group).or_insert_with(Sum::new).add(stage_set, *pattern, cell);
     }
     let rows = sums.into_iter();
-    rows.map(|(group, sum)| sum.finish(group.clone(), None, covers))
-        .collect()
+    rows.map(|(group, sum)| sum.finish(group.clone(), None, covers)).collect()
 }
 
 /// The name of a group as text.
@@ -209,12 +193,7 @@ pub fn labels(group: &Group, names: &GroupNames) -> [Untrusted; 4] {
         let text = |part: &Option<String>| part.as_deref().unwrap_or_default().into();
         let name = owner.id.as_ref().or(owner.pod.as_ref());
         let name = name.and_then(|id| names.containers.get(id)).cloned();
-        [
-            path,
-            text(&owner.id),
-            text(&owner.pod),
-            name.unwrap_or_default(),
-        ]
+        [path, text(&owner.id), text(&owner.pod), name.unwrap_or_default()]
     };
     match group.0.first() {
         None => ["other", "other", "other", ""].map(Untrusted::from),
@@ -229,11 +208,7 @@ pub fn labels(group: &Group, names: &GroupNames) -> [Untrusted; 4] {
 
 /// A size that is a power of two.
 fn size_of(bytes: u64) -> String {
-    if bytes < 1024 {
-        format!("{bytes}B")
-    } else {
-        size_text(bytes).replace(' ', "")
-    }
+    if bytes < 1024 { format!("{bytes}B") } else { size_text(bytes).replace(' ', "") }
 }
 
 /// The groups that a text leaves out.
@@ -280,20 +255,13 @@ impl Groups {
         let times = rows.iter().map(|row| device_ns(row, stage_set));
         let all: u128 = times.clone().sum();
         let shares: Vec<f64> = times.map(|ns| ns as f64 / (all as f64).max(1.0)).collect();
-        let mut groups: Vec<_> = rows
-            .into_iter()
-            .zip(shares)
-            .map(|(row, share)| GroupReport { row, share })
-            .collect();
+        let mut groups: Vec<_> =
+            rows.into_iter().zip(shares).map(|(row, share)| GroupReport { row, share }).collect();
         groups.sort_by(|a, b| {
             let other = a.row.key.is_other().cmp(&b.row.key.is_other());
             other.then_with(|| compare(b, a, sort))
         });
-        Self {
-            by: by.to_vec(),
-            groups,
-            names: snapshot.names.clone(),
-        }
+        Self { by: by.to_vec(), groups, names: snapshot.names.clone() }
     }
 
     /// The name of a group as text.
@@ -317,10 +285,7 @@ mod tests {
         let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
         let mut names = GroupNames::default();
         let docker = format!("/system.slice/docker-{id}.scope");
-        let pod = format!(
-            "/kubepods.slice/kubepods-pod{}.slice",
-            uid.replace('-', "_")
-        );
+        let pod = format!("/kubepods.slice/kubepods-pod{}.slice", uid.replace('-', "_"));
         let inside = format!("{pod}/cri-containerd-{id}.scope");
         assert_eq!(shown("/", &names), "/");
         assert_eq!(shown("/my/jobs", &names), "/my/jobs");

@@ -71,10 +71,7 @@ mod tests {
         assert_eq!(idle.skip(S, 62 * S, S), 61);
         assert_eq!(idle.skip(S, Duration::MAX, S), u64::MAX - 1);
         assert_eq!(idle.skip(2 * S, S, S), 0);
-        assert!(
-            idle.text()
-                .is_some_and(|t| t.contains("18446744073709551615 intervals"))
-        );
+        assert!(idle.text().is_some_and(|t| t.contains("18446744073709551615 intervals")));
     }
 
     #[test]
@@ -86,10 +83,7 @@ mod tests {
 
     #[test]
     fn a_multiple_saturates() {
-        assert_eq!(
-            times(Duration::from_millis(1500), 5),
-            Duration::from_millis(7500)
-        );
+        assert_eq!(times(Duration::from_millis(1500), 5), Duration::from_millis(7500));
         assert_eq!(times(Duration::MAX, u64::MAX).as_secs(), u64::MAX);
     }
 }

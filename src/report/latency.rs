@@ -6,16 +6,11 @@ use std::time::Duration;
 
 use crate::model::histogram::Histogram;
 use crate::model::ledger::Ledger;
-use crate::model::nvme_latency::LatBuckets;
-use crate::model::nvme_latency::LatRow;
-use crate::model::nvme_latency::SLOTS;
-use crate::model::point::Pattern;
-use crate::model::point::Point;
+use crate::model::nvme_latency::{LatBuckets, LatRow, SLOTS};
+use crate::model::point::{Pattern, Point};
 use crate::model::row::RowKey;
-use crate::model::snapshot::Cell;
-use crate::model::snapshot::Snapshot;
-use crate::model::stage::Run;
-use crate::model::stage::StageSet;
+use crate::model::snapshot::{Cell, Snapshot};
+use crate::model::stage::{Run, StageSet};
 use crate::report::disk_names::DiskNames;
 use crate::report::groups::Groups;
 
@@ -140,10 +135,7 @@ impl Sum {
     pub(super) fn add(&mut self, stage_set: StageSet, pattern: Pattern, cell: &Cell) {
         self.bytes += cell.bytes;
         self.unmeasured += cell.unmeasured;
-        self.lat
-            .iter_mut()
-            .zip(cell.lat)
-            .for_each(|(sum, n)| *sum += n);
+        self.lat.iter_mut().zip(cell.lat).for_each(|(sum, n)| *sum += n);
         if let Some(total) = cell.hists.get(stage_set.total_index()) {
             self.total.merge(total);
         }
@@ -204,9 +196,7 @@ pub fn rows(
 ) -> Vec<RowReport> {
     let mut sums: BTreeMap<RowKey, Sum> = BTreeMap::new();
     for ((key, pattern), cell) in &snapshot.cells {
-        sums.entry(*key)
-            .or_insert_with(Sum::new)
-            .add(stage_set, *pattern, cell);
+        sums.entry(*key).or_insert_with(Sum::new).add(stage_set, *pattern, cell);
     }
     sums.into_iter()
         .map(|(key, sum)| sum.finish(key, lat, covers))
@@ -217,8 +207,7 @@ pub fn rows(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::snapshot::READS;
-    use crate::testing::snapshot::cell;
+    use crate::testing::snapshot::{READS, cell};
 
     #[test]
     fn patterns_of_one_row_become_stages_and_joined_stages_that_add_up() {
@@ -226,28 +215,18 @@ mod tests {
         let full = 0b010_1001;
         let no_doorbell = 0b010_0001;
         let stage_set = StageSet::Basic;
-        snapshot.cells.insert(
-            (READS, full),
-            cell(stage_set, full, &[&[10, 20, 300, 40], &[1, 2, 3, 4]]),
-        );
-        snapshot.cells.insert(
-            (READS, no_doorbell),
-            cell(stage_set, no_doorbell, &[&[10, 320, 40]]),
-        );
+        snapshot
+            .cells
+            .insert((READS, full), cell(stage_set, full, &[&[10, 20, 300, 40], &[1, 2, 3, 4]]));
+        snapshot
+            .cells
+            .insert((READS, no_doorbell), cell(stage_set, no_doorbell, &[&[10, 320, 40]]));
         let rows = rows(&snapshot, stage_set, None, Duration::from_secs(1));
         assert_eq!(rows.len(), 1);
-        let names: Vec<_> = rows[0]
-            .stages
-            .iter()
-            .map(|s| (s.name.as_str(), s.hist.count()))
-            .collect();
-        let want = [
-            ("queue", 3),
-            ("submit", 2),
-            ("submit+device", 1),
-            ("device", 2),
-            ("complete", 3),
-        ];
+        let names: Vec<_> =
+            rows[0].stages.iter().map(|s| (s.name.as_str(), s.hist.count())).collect();
+        let want =
+            [("queue", 3), ("submit", 2), ("submit+device", 1), ("device", 2), ("complete", 3)];
         assert_eq!(names, want);
         let sum: u128 = rows[0].stages.iter().map(|s| s.hist.sum()).sum();
         assert_eq!(sum, rows[0].total.sum());
@@ -257,41 +236,21 @@ mod tests {
     #[test]
     fn an_interval_is_the_difference_of_two_snapshots() {
         let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
-        before
-            .cells
-            .insert((READS, 0), cell(StageSet::Total, 0, &[&[100]]));
-        after.cells.insert(
-            (READS, 0),
-            cell(StageSet::Total, 0, &[&[100], &[900], &[900]]),
-        );
-        let rows = rows(
-            &after.minus(&before),
-            StageSet::Total,
-            None,
-            Duration::from_millis(500),
-        );
+        before.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100]]));
+        after.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100], &[900], &[900]]));
+        let rows = rows(&after.minus(&before), StageSet::Total, None, Duration::from_millis(500));
         assert_eq!(rows[0].count, 2);
         assert!((rows[0].iops - 4.0).abs() < 1e-9);
-        assert_eq!(
-            rows[0].total.percentile(50.0).map(|ns| ns > 800),
-            Some(true)
-        );
+        assert_eq!(rows[0].total.percentile(50.0).map(|ns| ns > 800), Some(true));
     }
 
     #[test]
     fn a_row_without_commands_in_the_interval_is_left_out() {
         let mut snapshot = Snapshot::default();
-        snapshot
-            .cells
-            .insert((READS, 0), cell(StageSet::Total, 0, &[&[100]]));
+        snapshot.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100]]));
         assert!(
-            rows(
-                &snapshot.minus(&snapshot),
-                StageSet::Total,
-                None,
-                Duration::from_secs(1)
-            )
-            .is_empty()
+            rows(&snapshot.minus(&snapshot), StageSet::Total, None, Duration::from_secs(1))
+                .is_empty()
         );
     }
 }

@@ -4,23 +4,14 @@
 
 use std::collections::btree_map::Entry;
 
-use crate::model::command_class::BlockSizes;
-use crate::model::command_class::SizeClass;
+use crate::model::command_class::{BlockSizes, SizeClass};
 use crate::model::event::Event;
-use crate::model::finished::Finished;
-use crate::model::finished::Intervals;
-use crate::model::group::By;
-use crate::model::group::Group;
-use crate::model::group::Part;
+use crate::model::finished::{Finished, Intervals};
+use crate::model::group::{By, Group, Part};
 use crate::model::nvme_latency::LatBuckets;
-use crate::model::point::NO_COMPLETE;
-use crate::model::point::NO_SETUP;
-use crate::model::point::Pattern;
-use crate::model::row::RowKey;
-use crate::model::row::row_nsid;
-use crate::model::snapshot::Cell;
-use crate::model::snapshot::Snapshot;
-use crate::model::snapshot::fold_groups;
+use crate::model::point::{NO_COMPLETE, NO_SETUP, Pattern};
+use crate::model::row::{RowKey, row_nsid};
+use crate::model::snapshot::{Cell, Snapshot, fold_groups};
 use crate::model::stage::StageSet;
 
 /// How to count.
@@ -149,13 +140,7 @@ mod tests {
     /// A read of 64 blocks with these points: start, setup_out, doorbell, CQE, complete; 0: not observed.
     fn read(points: [u64; 5]) -> Event {
         let [_, out, _, _, complete] = points;
-        let names = [
-            Point::Start,
-            Point::SetupOut,
-            Point::Doorbell,
-            Point::Cqe,
-            Point::Complete,
-        ];
+        let names = [Point::Start, Point::SetupOut, Point::Doorbell, Point::Cqe, Point::Complete];
         let mut seen: Vec<(Point, u64)> = names.into_iter().zip(points).collect();
         seen.retain(|(_, ns)| *ns > 0);
         EventBuilder::read()
@@ -170,13 +155,7 @@ mod tests {
     fn counted(stage_set: StageSet, events: &[Event]) -> Snapshot {
         let mut block_sizes = BlockSizes::default();
         block_sizes.extend([(NamespaceId::new(0, 1), 512)]);
-        let recount = Recount {
-            stage_set,
-            lat: None,
-            split_size: true,
-            block_sizes,
-            by: vec![],
-        };
+        let recount = Recount { stage_set, lat: None, split_size: true, block_sizes, by: vec![] };
         let mut snapshot = Snapshot::default();
         let mut add = |event| recount.add(event, &mut snapshot);
         events.iter().for_each(|event| add(event).unwrap());
@@ -209,10 +188,7 @@ mod tests {
             ]
         );
         assert_eq!(rows[0].total.sum(), 80 + 80 + 10);
-        assert_eq!(
-            (rows[0].bytes, rows[0].class()),
-            (96 << 10, Some("(16KiB,64KiB]"))
-        );
+        assert_eq!((rows[0].bytes, rows[0].class()), (96 << 10, Some("(16KiB,64KiB]")));
     }
 
     #[test]

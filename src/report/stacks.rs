@@ -5,8 +5,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::model::histogram::Histogram;
-use crate::model::stack::Frame;
-use crate::model::stack::Stack;
+use crate::model::stack::{Frame, Stack};
 
 /// The weight of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +63,7 @@ impl StackSums {
     /// that the order does not change from run to run.
     #[must_use]
     pub fn rows(self, by: Weight) -> Vec<StackRow> {
-        let row = |(stack, (hist, unmeasured))| StackRow {
-            stack,
-            hist,
-            unmeasured,
-        };
+        let row = |(stack, (hist, unmeasured))| StackRow { stack, hist, unmeasured };
         let mut rows: Vec<StackRow> = self.0.into_iter().map(row).collect();
         rows.retain(|row| row.commands() > 0);
         rows.sort_by_cached_key(|row| {
@@ -101,18 +96,10 @@ mod tests {
     use super::*;
     use crate::model::stack::Frame;
     use proptest::collection::vec;
-    use proptest::prop_assert;
-    use proptest::prop_assert_eq;
-    use proptest::proptest;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
 
     fn stack(addresses: &[u64]) -> Vec<Frame> {
-        addresses
-            .iter()
-            .map(|&address| Frame {
-                address,
-                symbol: None,
-            })
-            .collect()
+        addresses.iter().map(|&address| Frame { address, symbol: None }).collect()
     }
 
     fn hist(samples: &[u64]) -> Histogram {
@@ -122,11 +109,7 @@ mod tests {
     }
 
     fn row(addresses: &[u64], samples: &[u64], unmeasured: u64) -> StackRow {
-        StackRow {
-            stack: Stack::Taken(stack(addresses)),
-            hist: hist(samples),
-            unmeasured,
-        }
+        StackRow { stack: Stack::Taken(stack(addresses)), hist: hist(samples), unmeasured }
     }
 
     #[test]
@@ -145,23 +128,13 @@ mod tests {
             let row = |r: &StackRow| (r.stack.frames().first().map(|f| f.address), r.commands());
             rows.iter().map(row).collect()
         };
-        assert_eq!(
-            order(Weight::Count),
-            [(Some(2), 4), (Some(1), 2), (None, 1), (Some(3), 1)]
-        );
-        assert_eq!(
-            order(Weight::Latency),
-            [(Some(3), 1), (Some(2), 4), (Some(1), 2), (None, 1)]
-        );
+        assert_eq!(order(Weight::Count), [(Some(2), 4), (Some(1), 2), (None, 1), (Some(3), 1)]);
+        assert_eq!(order(Weight::Latency), [(Some(3), 1), (Some(2), 4), (Some(1), 2), (None, 1)]);
     }
 
     #[test]
     fn a_stack_that_was_not_observed_is_no_stack_that_could_not_be_taken() {
-        let unseen = StackRow {
-            stack: Stack::NotObserved,
-            hist: Histogram::new(),
-            unmeasured: 3,
-        };
+        let unseen = StackRow { stack: Stack::NotObserved, hist: Histogram::new(), unmeasured: 3 };
         let sums: StackSums = [row(&[], &[7], 0), unseen.clone()].into_iter().collect();
         let rows = sums.rows(Weight::Count);
         assert_eq!(rows, [unseen, row(&[], &[7], 0)]);

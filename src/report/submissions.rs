@@ -7,18 +7,11 @@
 use std::collections::HashMap;
 
 use super::begins;
-use super::begins::Change;
-use super::begins::Changes;
-use crate::model::event::CommandId;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::event::Submission;
-use crate::model::ids::FlightId;
-use crate::model::ids::NamespaceId;
+use super::begins::{Change, Changes};
+use crate::model::event::{CommandId, Event, EventKind, Submission};
+use crate::model::ids::{FlightId, NamespaceId};
 use crate::model::span::Span;
-use crate::nvme::decode::Blocks;
-use crate::nvme::decode::CommandSet;
-use crate::nvme::decode::blocks;
+use crate::nvme::decode::{Blocks, CommandSet, blocks};
 
 /// Most changes that wait for earlier ones (54 MB).
 const MOST_WAITING: usize = 400_000;
@@ -54,9 +47,7 @@ impl TaskKind {
     fn task_of(self, submission: &Submission) -> Option<(u32, [u8; 16])> {
         let by = &submission.origin.submitter;
         match self {
-            Self::Caller => submission
-                .knows_submitter
-                .then_some((submission.pid, submission.comm)),
+            Self::Caller => submission.knows_submitter.then_some((submission.pid, submission.comm)),
             Self::Submitter => by.is_known().then_some((by.pid, by.comm)),
         }
     }
@@ -113,10 +104,7 @@ impl Longest {
     /// Of no events yet.
     #[must_use]
     pub fn new(task_kind: TaskKind) -> Self {
-        Self {
-            task_kind,
-            ..Self::default()
-        }
+        Self { task_kind, ..Self::default() }
     }
 
     /// Adds an event of the first pass.
@@ -167,11 +155,7 @@ impl Submissions {
     /// For the second pass over a recording with one event per command.
     #[must_use]
     pub fn of_pairs(longest: Longest) -> Self {
-        Self::new(
-            true,
-            longest.task_kind,
-            Changes::after(longest.longest, MOST_WAITING),
-        )
+        Self::new(true, longest.task_kind, Changes::after(longest.longest, MOST_WAITING))
     }
 
     /// Adds an event. Events come in the order of time. `set` is the command set of its namespace.
@@ -183,13 +167,9 @@ impl Submissions {
             return;
         }
         let change = match &event.what {
-            EventKind::Submit(id, submission) => Change::Begin(Submitted::new(
-                event.at_ns,
-                id,
-                submission,
-                set,
-                self.task_kind,
-            )),
+            EventKind::Submit(id, submission) => {
+                Change::Begin(Submitted::new(event.at_ns, id, submission, set, self.task_kind))
+            }
             EventKind::Complete(id, _) | EventKind::Missed { id, .. } | EventKind::Requeue(id) => {
                 Change::End(id.in_flight())
             }
@@ -245,10 +225,7 @@ impl Submissions {
         self.in_flight.insert(key, disk);
         let of_disk = self.of_disk.entry(disk).or_default();
         *of_disk += 1;
-        Depth {
-            of_disk: *of_disk,
-            of_all: self.in_flight.len() as u64,
-        }
+        Depth { of_disk: *of_disk, of_all: self.in_flight.len() as u64 }
     }
 
     /// Number of commands whose submission was not observed.

@@ -3,41 +3,26 @@
 //! of the kernel.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::MapHandle;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::Session;
 use super::loaded::Loaded;
 use super::read::lookup;
-use super::ticks;
 use super::ticks::Timer;
-use crate::abi::DecodeError;
-use crate::abi::GapSum;
-use crate::abi::Volumes;
-use crate::abi::add_activity;
-use crate::abi::add_counters;
-use crate::abi::add_disk;
-use crate::abi::disk_name;
-use crate::error::Mismatch;
-use crate::error::Result;
+use super::{Session, ticks};
+use crate::abi::{DecodeError, GapSum, Volumes, add_activity, add_counters, add_disk, disk_name};
+use crate::error::{Mismatch, Result};
 use crate::machine::System;
 use crate::machine::activity::CpuTimes;
 use crate::machine::clock::monotonic_ns;
-use crate::model::activity::Activity;
-use crate::model::activity::CpuActivity;
-use crate::model::activity::Splits;
-use crate::model::activity::TagWaits;
+use crate::model::activity::{Activity, CpuActivity, Splits, TagWaits};
 use crate::model::counters::Counters;
 use crate::model::ids::NamespaceId;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
-use crate::probe::catalog::CATALOG;
-use crate::probe::catalog::Role;
+use crate::probe::catalog::{CATALOG, Role};
 
 /// The kernel stops a timer that exceeds its limit until the next tick of the scheduler: with a lower
 /// limit than this, timers of 1 kHz would show gaps that are none.
@@ -92,10 +77,8 @@ impl State {
         if !self.names.contains_key(name) {
             for ctrl in system.controllers() {
                 for ns in ctrl.namespaces {
-                    self.names.insert(
-                        ns.name.raw().to_owned(),
-                        NamespaceId::new(ctrl.instance, ns.nsid),
-                    );
+                    self.names
+                        .insert(ns.name.raw().to_owned(), NamespaceId::new(ctrl.instance, ns.nsid));
                 }
             }
             if let (false, Some(disk)) = (self.names.contains_key(name), by_name(name)) {
@@ -108,10 +91,7 @@ impl State {
 
 /// Whether the hits of such a hook show that the CPU submits or completes commands.
 const fn passes_a_cpu(role: Role) -> bool {
-    matches!(
-        role,
-        Role::Point(Point::SetupOut | Point::Cqe | Point::Complete)
-    )
+    matches!(role, Role::Point(Point::SetupOut | Point::Cqe | Point::Complete))
 }
 
 /// When a timer of this CPU fired last.
@@ -144,10 +124,8 @@ impl ActivityReader {
     /// Reads what the kernel has counted before.
     pub(super) fn begin(loaded: &Loaded, pairing: Pairing, system: &System) -> Result<Self> {
         let begin = system.cpu_times().into_iter();
-        let state = State {
-            begin: begin.map(|times| (times.cpu, times)).collect(),
-            ..State::default()
-        };
+        let state =
+            State { begin: begin.map(|times| (times.cpu, times)).collect(), ..State::default() };
         let mut watch = Self {
             system: system.clone(),
             maps: None,
@@ -161,10 +139,8 @@ impl ActivityReader {
             watch.no_timer = Some("the kernel has no BTF".into());
             return Ok(watch);
         }
-        watch.maps = Some(Maps {
-            activities: loaded.map("activities")?,
-            disks: loaded.map("disks")?,
-        });
+        watch.maps =
+            Some(Maps { activities: loaded.map("activities")?, disks: loaded.map("disks")? });
         if let Some(rate) = system.sample_rate().filter(|rate| *rate < LEAST_RATE) {
             watch.no_timer = Some(format!(
                 "kernel.perf_event_max_sample_rate is {rate}; it must be {LEAST_RATE} or more"
@@ -184,9 +160,8 @@ impl ActivityReader {
             return Ok(None);
         };
         let program = loaded.0.progs().find(|p| p.name() == ticks::PROGRAM);
-        let program = program.ok_or_else(|| Mismatch::NoProgram {
-            program: ticks::PROGRAM.into(),
-        })?;
+        let program =
+            program.ok_or_else(|| Mismatch::NoProgram { program: ticks::PROGRAM.into() })?;
         let (mut without, mut why) = (Vec::new(), String::new());
         for CpuTimes { cpu, .. } in self.system.cpu_times() {
             let now_ns = monotonic_ns();
@@ -348,20 +323,10 @@ mod tests {
 
     #[test]
     fn times_count_from_the_begin_and_of_a_new_cpu_from_then_on() {
-        let times = |cpu, steal_ns| CpuTimes {
-            cpu,
-            steal_ns,
-            idle_ns: 100,
-            ..CpuTimes::default()
-        };
+        let times = |cpu, steal_ns| CpuTimes { cpu, steal_ns, idle_ns: 100, ..CpuTimes::default() };
         let begin = [times(0, 5), times(2, 9)];
         let mut begin = begin.into_iter().map(|times| (times.cpu, times)).collect();
-        let gaps = GapSum {
-            timed_ns: 50,
-            tick_ns: 90,
-            count: 1,
-            ns: 7,
-        };
+        let gaps = GapSum { timed_ns: 50, tick_ns: 90, count: 1, ns: 7 };
         let now = since(&mut begin, &times(0, 30), Some(gaps));
         assert_eq!((now.steal_ns, now.gaps, now.gap_ns), (25, Some(1), 7));
         assert_eq!((now.timed_from_ns, now.timed_to_ns), (50, 90));

@@ -4,35 +4,19 @@
 
 use std::path::Path;
 
-use super::Config;
-use super::Layout;
-use super::Session;
-use super::StartError;
-use super::kernel_facts;
-use crate::error::Error;
-use crate::error::Result;
-use crate::machine::System;
+use super::{Config, Layout, Session, StartError, kernel_facts};
+use crate::error::{Error, Result};
 use crate::machine::clock::is_slow;
-use crate::machine::container;
 use crate::machine::kernel::Look;
-use crate::machine::may_read_module_btf;
 use crate::machine::sysfs::Controller;
+use crate::machine::{System, container, may_read_module_btf};
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;
-use crate::probe::catalog::CATALOG;
-use crate::probe::catalog::Method;
-use crate::probe::catalog::Role;
-use crate::probe::facts::KernelFacts;
-use crate::probe::facts::PreemptionSource;
-use crate::probe::plan::AttachPlan;
-use crate::probe::plan::Policy;
-use crate::probe::plan::plan_with;
-use crate::session::settings::Also;
-use crate::session::settings::Events;
-use crate::session::settings::Mode;
-use crate::session::settings::Settings;
-use crate::session::settings::Who;
+use crate::probe::catalog::{CATALOG, Method, Role};
+use crate::probe::facts::{KernelFacts, PreemptionSource};
+use crate::probe::plan::{AttachPlan, Policy, plan_with};
+use crate::session::settings::{Also, Events, Mode, Settings, Who};
 
 /// Maximum number of attempts; each refusal of a program takes one.
 const ATTEMPTS: usize = 16;
@@ -162,12 +146,8 @@ pub fn attach(
     notice: &mut dyn FnMut(&str),
 ) -> Result<Session> {
     let file = options.attaching.btf.as_deref().map(Path::new);
-    let (mut facts, types) = kernel_facts(
-        system,
-        file,
-        may_read_module_btf(),
-        look_for(options.attaching.only),
-    )?;
+    let (mut facts, types) =
+        kernel_facts(system, file, may_read_module_btf(), look_for(options.attaching.only))?;
     if let Some(why) = facts.unsupported() {
         return Err(Error::Unsupported(why));
     }
@@ -199,9 +179,7 @@ pub fn attach(
                     by_task(&config, session.plan()).map(str::to_owned),
                     cgroups_by_task(&config).map(str::to_owned),
                     hidden_submitters(&config),
-                    session
-                        .no_timer()
-                        .map(|why| format!("gaps are not observed: {why}")),
+                    session.no_timer().map(|why| format!("gaps are not observed: {why}")),
                 ];
                 remarks.iter().flatten().for_each(|text| notice(text));
                 return Ok(session);

@@ -74,12 +74,7 @@ const USUAL: &[Fixed] = &[
 ];
 
 /// No single commands.
-const HISTOGRAMS: &[Fixed] = &[
-    ("trace", "0"),
-    ("stack", "0"),
-    ("verdict", "0"),
-    ("context", "0"),
-];
+const HISTOGRAMS: &[Fixed] = &[("trace", "0"), ("stack", "0"), ("verdict", "0"), ("context", "0")];
 
 /// Each tag has a slot, and each CPU its cells; CPUs share cells; tags share slots.
 const ROOMY: &[Fixed] = &[("windows", "0"), ("sparse", "0")];
@@ -126,12 +121,7 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
         source: "nvme_deep",
         macros: &["ND_LOOP", "ND_NO_CONTEXT"],
         fixed,
-        needs: &[
-            Need::Requests,
-            Need::KernelBtf,
-            Need::SetupEvent,
-            Need::NoContext,
-        ],
+        needs: &[Need::Requests, Need::KernelBtf, Need::SetupEvent, Need::NoContext],
     }
 }
 
@@ -140,60 +130,27 @@ pub const BUILDS: [Entry; 22] = [
     // what `latency` uses on recent kernels; the others cost some 20 instructions per command more
     latencies(
         "nvme_deep_total_6",
-        &[
-            USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, TOTAL, NO_SKIPS,
-        ],
+        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, TOTAL, NO_SKIPS],
     ),
     latencies(
         "nvme_deep_total_7",
-        &[
-            USUAL,
-            ROWS,
-            ROOMY,
-            HISTOGRAMS,
-            PLAIN,
-            RECENT,
-            TOTAL,
-            TOTAL_SKIPS,
-        ],
+        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, TOTAL, TOTAL_SKIPS],
     ),
     latencies(
         "nvme_deep_basic_6",
-        &[
-            USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, NO_SKIPS,
-        ],
+        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, NO_SKIPS],
     ),
     latencies(
         "nvme_deep_basic_7",
-        &[
-            USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, SKIPS,
-        ],
+        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, SKIPS],
     ),
-    latencies(
-        "nvme_deep_total",
-        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, TOTAL],
-    ),
-    latencies(
-        "nvme_deep_basic",
-        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, BASIC],
-    ),
-    latencies(
-        "nvme_deep_fine",
-        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, FINE],
-    ),
+    latencies("nvme_deep_total", &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, TOTAL]),
+    latencies("nvme_deep_basic", &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, BASIC]),
+    latencies("nvme_deep_fine", &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, FINE]),
     // also for failed commands, and with details
-    latencies(
-        "nvme_deep_total_status",
-        &[USUAL, ROWS, ROOMY, HISTOGRAMS, STATUS, TOTAL],
-    ),
-    latencies(
-        "nvme_deep_basic_status",
-        &[USUAL, ROWS, ROOMY, HISTOGRAMS, STATUS, BASIC],
-    ),
-    latencies(
-        "nvme_deep_fine_status",
-        &[USUAL, ROWS, ROOMY, HISTOGRAMS, STATUS, FINE],
-    ),
+    latencies("nvme_deep_total_status", &[USUAL, ROWS, ROOMY, HISTOGRAMS, STATUS, TOTAL]),
+    latencies("nvme_deep_basic_status", &[USUAL, ROWS, ROOMY, HISTOGRAMS, STATUS, BASIC]),
+    latencies("nvme_deep_fine_status", &[USUAL, ROWS, ROOMY, HISTOGRAMS, STATUS, FINE]),
     // of machines with many CPUs, and with many tags
     latencies("nvme_deep_sparse", &[USUAL, ROWS, SPARSE, HISTOGRAMS]),
     latencies("nvme_deep_large", &[USUAL, ROWS, WINDOWS, HISTOGRAMS]),
@@ -202,12 +159,7 @@ pub const BUILDS: [Entry; 22] = [
         source: "nvme_deep",
         macros: &["ND_LOOP"],
         fixed: &[USUAL, ROWS, ROOMY, NO_DETAILS],
-        needs: &[
-            Need::Requests,
-            Need::KernelBtf,
-            Need::SetupEvent,
-            Need::Trace,
-        ],
+        needs: &[Need::Requests, Need::KernelBtf, Need::SetupEvent, Need::Trace],
     },
     Entry {
         name: "nvme_deep",
@@ -222,12 +174,7 @@ pub const BUILDS: [Entry; 22] = [
         source: "nvme_deep",
         macros: &["ND_LOOP", "ND_NO_CONTEXT", "ND_WAITS"],
         fixed: &[USUAL, WAITS, ROOMY, HISTOGRAMS, PLAIN, FINE],
-        needs: &[
-            Need::Requests,
-            Need::KernelBtf,
-            Need::SetupEvent,
-            Need::NoContext,
-        ],
+        needs: &[Need::Requests, Need::KernelBtf, Need::SetupEvent, Need::NoContext],
     },
     Entry {
         name: "nvme_deep_full_any",
@@ -258,12 +205,7 @@ pub const BUILDS: [Entry; 22] = [
         source: "nvme_deep",
         macros: &["ND_LOOP", "ND_NO_CONTEXT", "ND_BY"],
         fixed: &[USUAL, GROUPS, CALLERS, HISTOGRAMS, PLAIN],
-        needs: &[
-            Need::Requests,
-            Need::KernelBtf,
-            Need::SetupEvent,
-            Need::NoContext,
-        ],
+        needs: &[Need::Requests, Need::KernelBtf, Need::SetupEvent, Need::NoContext],
     },
     Entry {
         name: "nvme_deep_by_any",

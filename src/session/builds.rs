@@ -4,13 +4,9 @@
 use std::io;
 
 use super::Config;
-use super::build_table::BUILDS;
-use super::build_table::Entry;
-use super::build_table::Need;
-use crate::abi::nd_config;
-use crate::abi::nd_mode;
-use crate::error::Error;
-use crate::error::Result;
+use super::build_table::{BUILDS, Entry, Need};
+use crate::abi::{nd_config, nd_mode};
+use crate::error::{Error, Result};
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::probe::catalog::Method;
@@ -50,17 +46,9 @@ fn choose(values: &nd_config, is_met: impl Fn(Need) -> bool) -> Result<Build> {
     let fits = |&at: &usize| (BUILT[at].fits)(values);
     let unmet = |at: usize| BUILDS[at].needs.iter().copied().find(|&need| !is_met(need));
     let found = (0..BUILDS.len()).find(|at| fits(at) && unmet(*at).is_none());
-    found
-        .map(|at| Build {
-            entry: &BUILDS[at],
-            packed: BUILT[at].packed,
-        })
-        .ok_or_else(|| Error::NoBuild {
-            lacks: (0..BUILDS.len())
-                .filter(fits)
-                .find_map(unmet)
-                .map(Need::text),
-        })
+    found.map(|at| Build { entry: &BUILDS[at], packed: BUILT[at].packed }).ok_or_else(|| {
+        Error::NoBuild { lacks: (0..BUILDS.len()).filter(fits).find_map(unmet).map(Need::text) }
+    })
 }
 
 impl Build {
@@ -105,21 +93,11 @@ pub(super) mod tests {
     use crate::error::Kind;
     use crate::machine;
     use crate::machine::elf::section;
-    use crate::machine::reduced::READ;
-    use crate::machine::reduced::reduced;
+    use crate::machine::reduced::{READ, reduced};
     use bytemuck::Zeroable;
     use libbpf_rs::ObjectBuilder;
-    use libbpf_rs::btf::Btf;
-    use libbpf_rs::btf::BtfType;
-    use libbpf_rs::btf::HasSize;
-    use libbpf_rs::btf::ReferencesType;
-    use libbpf_rs::btf::types::DataSec;
-    use libbpf_rs::btf::types::Enum;
-    use libbpf_rs::btf::types::EnumMember;
-    use libbpf_rs::btf::types::Int;
-    use libbpf_rs::btf::types::Struct;
-    use libbpf_rs::btf::types::StructMember;
-    use libbpf_rs::btf::types::Var;
+    use libbpf_rs::btf::types::{DataSec, Enum, EnumMember, Int, Struct, StructMember, Var};
+    use libbpf_rs::btf::{Btf, BtfType, HasSize, ReferencesType};
     use std::collections::BTreeSet;
     use std::ffi::OsStr;
     use std::io::Write;
@@ -155,14 +133,8 @@ pub(super) mod tests {
             (with(hooks, &[Trace]), "nvme_deep_basic_6"),
             (with(skipped, &[Trace]), "nvme_deep_basic_7"),
             // preemptible, before 7.0; shared cells
-            (
-                with(|c| (hooks(c), c.exit_skips = 1).0, &[Trace]),
-                "nvme_deep_basic",
-            ),
-            (
-                with(|c| (c.recover, c.atomic) = (1, 1), &[Trace]),
-                "nvme_deep_total",
-            ),
+            (with(|c| (hooks(c), c.exit_skips = 1).0, &[Trace]), "nvme_deep_basic"),
+            (with(|c| (c.recover, c.atomic) = (1, 1), &[Trace]), "nvme_deep_total"),
         ]
     }
 
@@ -178,32 +150,14 @@ pub(super) mod tests {
             (with(basic, &[Trace]), "nvme_deep_basic"),
             (with(fine, &[Trace]), "nvme_deep_fine"),
             (with(status, &[Trace]), "nvme_deep_total_status"),
-            (
-                with(|c| (basic(c), status(c)).0, &[Trace]),
-                "nvme_deep_basic_status",
-            ),
-            (
-                with(|c| (fine(c), status(c), c.details = 1).0, &[Trace]),
-                "nvme_deep_fine_status",
-            ),
-            (
-                with(|c| (fine(c), c.windows = 1).0, &[Trace]),
-                "nvme_deep_large",
-            ),
-            (
-                with(|c| (basic(c), c.sparse = 1).0, &[Trace]),
-                "nvme_deep_sparse",
-            ),
+            (with(|c| (basic(c), status(c)).0, &[Trace]), "nvme_deep_basic_status"),
+            (with(|c| (fine(c), status(c), c.details = 1).0, &[Trace]), "nvme_deep_fine_status"),
+            (with(|c| (fine(c), c.windows = 1).0, &[Trace]), "nvme_deep_large"),
+            (with(|c| (basic(c), c.sparse = 1).0, &[Trace]), "nvme_deep_sparse"),
             (with(traced, &[]), "nvme_deep_trace"),
             (with(traced, &[NoContext]), "nvme_deep_trace"),
-            (
-                with(|c| (fine(c), c.waits = 1).0, &[Trace]),
-                "nvme_deep_full",
-            ),
-            (
-                with(|c| (fine(c), traced(c), c.waits = 1).0, &[]),
-                "nvme_deep_full_any",
-            ),
+            (with(|c| (fine(c), c.waits = 1).0, &[Trace]), "nvme_deep_full"),
+            (with(|c| (fine(c), traced(c), c.waits = 1).0, &[]), "nvme_deep_full_any"),
             (with(|_| (), &[Trace, NoContext]), "nvme_deep"),
             (with(|c| c.nests = 1, &[Trace]), "nvme_deep"),
             (with(|c| c.details = 1, &[Trace]), "nvme_deep"),
@@ -211,10 +165,7 @@ pub(super) mod tests {
             (with(|_| (), &[Trace, SetupEvent]), "nvme_deep"),
             (with(traced, &[KernelBtf]), "nvme_deep_plain"),
             (with(by, &[Trace]), "nvme_deep_by"),
-            (
-                with(|c| (by(c), c.targ_any = 1).0, &[Trace]),
-                "nvme_deep_by_any",
-            ),
+            (with(|c| (by(c), c.targ_any = 1).0, &[Trace]), "nvme_deep_by_any"),
             (with(by, &[Trace, SetupEvent]), "nvme_deep_by_any"),
             (with(|c| (by(c), c.who = 2).0, &[Trace]), "nvme_deep_by_any"),
             (with(by, &[Trace, KernelBtf]), "nvme_deep_by_plain"),
@@ -270,9 +221,7 @@ pub(super) mod tests {
         // libbpf's linker turns functions into this variable
         let variables = places.filter_map(|place| btf.type_by_id::<Var<'_>>(place.ty));
         let variables = variables.filter(|v| v.name().unwrap() != "dummy_ksym");
-        variables
-            .map(|v| v.name().unwrap().to_str().unwrap().to_owned())
-            .collect()
+        variables.map(|v| v.name().unwrap().to_str().unwrap().to_owned()).collect()
     }
 
     /// libbpf still opens the object: its BTF and its symbols have the same names.
@@ -281,15 +230,9 @@ pub(super) mod tests {
         let mut seen = BTreeSet::new();
         for (name, mut object) in objects() {
             let variables = variables_of_kernel(&object);
-            assert_eq!(
-                kernel_data::is_read(&object),
-                !variables.is_empty(),
-                "{name}"
-            );
+            assert_eq!(kernel_data::is_read(&object), !variables.is_empty(), "{name}");
             kernel_data::hide(&mut object);
-            let renamed = variables
-                .iter()
-                .map(|variable| format!("N{}", &variable[1..]));
+            let renamed = variables.iter().map(|variable| format!("N{}", &variable[1..]));
             assert_eq!(variables_of_kernel(&object), renamed.collect(), "{name}");
             ObjectBuilder::default().open_memory(&object).unwrap();
             seen.extend(variables);
@@ -438,12 +381,8 @@ pub(super) mod tests {
             assert_eq!(with(change, &[Need::Trace]), "nvme_deep", "case {case}");
             assert_eq!(with(change, &[]), "nvme_deep", "case {case}");
         }
-        let of_stages: [fn(&mut nd_config); 4] = [
-            |c| c.end = 1,
-            |c| c.start_hook = 1,
-            |c| c.start_field = 1,
-            |c| c.doorbell = 1,
-        ];
+        let of_stages: [fn(&mut nd_config); 4] =
+            [|c| c.end = 1, |c| c.start_hook = 1, |c| c.start_field = 1, |c| c.doorbell = 1];
         for change in of_stages {
             assert_eq!(with(change, &[Need::Trace]), "nvme_deep");
         }

@@ -3,21 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
+use libbpf_rs::{MapCore, MapFlags};
 
 use super::Session;
 use super::mapping::Values;
-use crate::abi::CELL_ROW;
-use crate::abi::DecodeError;
-use crate::abi::add_cell;
-use crate::abi::add_zero_waits;
-use crate::abi::words;
-use crate::error::Mismatch;
-use crate::error::Result;
+use crate::abi::{CELL_ROW, DecodeError, add_cell, add_zero_waits, words};
+use crate::error::{Mismatch, Result};
 use crate::model::point::Point;
-use crate::model::snapshot::Cell;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Cell, Snapshot};
 
 impl Session {
     /// The rows in use: number and key.
@@ -39,18 +32,10 @@ impl Session {
     /// The cells that may have commands: number and row.
     fn used_cells(&self, values: &Values) -> Vec<(usize, u32)> {
         let cells = &self.layout.cells;
-        let own_row = |at: usize| {
-            u32::try_from(values.word(at, CELL_ROW))
-                .ok()?
-                .checked_sub(1)
-        };
+        let own_row = |at: usize| u32::try_from(values.word(at, CELL_ROW)).ok()?.checked_sub(1);
         match cells.sparse {
-            Some(_) => (0..values.len())
-                .filter_map(|at| Some((at, own_row(at)?)))
-                .collect(),
-            None => (0..cells.count)
-                .map(|at| (at as usize, at % cells.rows))
-                .collect(),
+            Some(_) => (0..values.len()).filter_map(|at| Some((at, own_row(at)?))).collect(),
+            None => (0..cells.count).map(|at| (at as usize, at % cells.rows)).collect(),
         }
     }
 

@@ -6,37 +6,21 @@ use std::path::Path;
 
 use bytemuck::Zeroable;
 
-use super::Config;
-use super::Layout;
-use super::configure_who::add_who;
-use super::configure_who::groups;
-use super::settings::Also;
-use super::settings::Mode;
-use super::settings::Settings;
-use crate::abi::nd_config;
-use crate::abi::nd_container;
-use crate::abi::nd_mode;
-use crate::abi::nd_stack_at;
-use crate::abi::nd_trace;
-use crate::abi::wait_bits;
-use crate::error::CgroupError;
-use crate::error::Error;
-use crate::error::Result;
+use super::configure_who::{add_who, groups};
+use super::settings::{Also, Mode, Settings};
+use super::{Config, Layout};
+use crate::abi::{nd_config, nd_container, nd_mode, nd_stack_at, nd_trace, wait_bits};
+use crate::error::{CgroupError, Error, Result};
 use crate::machine::container;
 use crate::model::filter::Filter;
-use crate::model::point::Pattern;
-use crate::model::point::Point;
+use crate::model::point::{Pattern, Point};
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::nvme::opcode::QueueKind;
-use crate::probe::catalog::Method;
-use crate::probe::catalog::Role;
-use crate::probe::catalog::number_of;
-use crate::probe::facts::KernelFacts;
-use crate::probe::facts::Preemption;
-use crate::probe::plan::AttachPlan;
-use crate::probe::plan::StartSource;
+use crate::probe::catalog::{Method, Role, number_of};
+use crate::probe::facts::{KernelFacts, Preemption};
+use crate::probe::plan::{AttachPlan, StartSource};
 
 /// For tests: a program ignores one event in this many.
 const IGNORE_EVERY: u32 = 97;
@@ -44,10 +28,7 @@ const IGNORE_EVERY: u32 = 97;
 /// A thread's name, in the form in which the BPF side compares it.
 pub(super) fn words_of(name: &str) -> [u64; 2] {
     let mut padded = [0; 16];
-    padded
-        .iter_mut()
-        .zip(name.bytes())
-        .for_each(|(to, b)| *to = b);
+    padded.iter_mut().zip(name.bytes()).for_each(|(to, b)| *to = b);
     let (low, high) = padded.split_at(8);
     let word = |b: &[u8]| b.try_into().map_or(0, u64::from_ne_bytes);
     [word(low), word(high)]
@@ -61,10 +42,8 @@ pub const fn status_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
 
 /// Whether the run counts failed and retried commands.
 pub fn counts_status(plan: &AttachPlan, config: &Config<'_>) -> bool {
-    matches!(
-        config.settings.also(),
-        Also::CountErrors | Also::TopCounters
-    ) && status_is_known(plan, config.facts)
+    matches!(config.settings.also(), Also::CountErrors | Also::TopCounters)
+        && status_is_known(plan, config.facts)
 }
 
 /// Whether the run counts the commands of each queue, and reports the slowest.
@@ -110,19 +89,8 @@ fn add_trace(c: &mut nd_config, kind: nd_trace, plan: &AttachPlan, config: &Conf
 }
 
 fn add_filter(c: &mut nd_config, filter: &Filter) {
-    let Filter {
-        ctrls,
-        nsids,
-        opcodes,
-        qids,
-        no_admin,
-        no_io,
-        pids,
-        comm,
-        cgroup,
-        lba,
-        ..
-    } = filter;
+    let Filter { ctrls, nsids, opcodes, qids, no_admin, no_io, pids, comm, cgroup, lba, .. } =
+        filter;
     c.targ_any = u8::from(*filter != Filter::default());
     c.targ_no_admin = u8::from(*no_admin);
     c.targ_no_io = u8::from(*no_io);
@@ -183,9 +151,8 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
     c.hard_irq = u8::from(!facts.threaded_interrupts);
     c.softirq = u8::from(facts.preemption != Preemption::RealTime);
     for program in &config.settings.attaching.ignore {
-        let number = number_of(program).ok_or_else(|| Error::UnknownProgram {
-            program: program.clone(),
-        })?;
+        let number =
+            number_of(program).ok_or_else(|| Error::UnknownProgram { program: program.clone() })?;
         c.test_ignore[number / 64] |= 1 << (number % 64);
         c.test_ignore_every = IGNORE_EVERY;
     }

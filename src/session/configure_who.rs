@@ -2,18 +2,10 @@
 //! The settings of groups, cgroups and submitters.
 
 use super::Config;
-use super::configure::has_top_counters;
-use super::configure::words_of;
+use super::configure::{has_top_counters, words_of};
 use super::settings::Who;
-use crate::abi::by_bits;
-use crate::abi::nd_by;
-use crate::abi::nd_config;
-use crate::abi::nd_targ;
-use crate::abi::nd_who;
-use crate::error::CgroupError;
-use crate::error::Error;
-use crate::error::GroupError;
-use crate::error::Result;
+use crate::abi::{by_bits, nd_by, nd_config, nd_targ, nd_who};
+use crate::error::{CgroupError, Error, GroupError, Result};
 use crate::machine::container;
 use crate::model::run::Pairing;
 use crate::probe::catalog::Role;
@@ -42,8 +34,7 @@ fn add_submitter_filter(c: &mut nd_config, config: &Config<'_>) -> Result<()> {
         bits |= nd_targ::ND_TARG_PID.0;
         c.targ_submitter_pid_count = filter.submitter_pids.len() as u32;
         let pids = c.targ_submitter_pids.iter_mut();
-        pids.zip(&filter.submitter_pids)
-            .for_each(|(to, pid)| *to = *pid);
+        pids.zip(&filter.submitter_pids).for_each(|(to, pid)| *to = *pid);
     }
     if let Some(name) = &filter.submitter_comm {
         bits |= nd_targ::ND_TARG_COMM.0;

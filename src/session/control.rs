@@ -6,13 +6,9 @@ use std::collections::BTreeMap;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::Session;
-use super::begins;
 use super::load::CONTROL;
-use crate::abi::SlotState;
-use crate::abi::nd_control;
-use crate::abi::nd_end_of_recovery;
-use crate::abi::slot_owner;
+use super::{Session, begins};
+use crate::abi::{SlotState, nd_control, nd_end_of_recovery, slot_owner};
 use crate::error::Result;
 use crate::model::run::Pairing;
 

@@ -2,21 +2,10 @@
 //! The sizes of single entries of the maps, by stage set.
 
 use super::settings::Who;
-use crate::abi::BEGUN_BYTES;
-use crate::abi::BIO_BYTES;
-use crate::abi::BIOS;
-use crate::abi::LINE;
-use crate::abi::PAUSE_BYTES;
-use crate::abi::SLOT_BASIC;
-use crate::abi::SLOT_FINE;
-use crate::abi::SLOT_FULL;
-use crate::abi::SLOT_ORIGIN;
-use crate::abi::SLOT_TRACE;
-use crate::abi::START_BYTES;
-use crate::abi::START_FULL_BYTES;
-use crate::abi::SUBMITTER_BYTES;
-use crate::abi::SUBMITTERS;
-use crate::abi::cell_bytes;
+use crate::abi::{
+    BEGUN_BYTES, BIO_BYTES, BIOS, LINE, PAUSE_BYTES, SLOT_BASIC, SLOT_FINE, SLOT_FULL, SLOT_ORIGIN,
+    SLOT_TRACE, START_BYTES, START_FULL_BYTES, SUBMITTER_BYTES, SUBMITTERS, cell_bytes,
+};
 use crate::model::stage::StageSet;
 
 /// Memory that a hash map of the kernel needs per entry, besides key and value.

@@ -13,17 +13,13 @@
 
 use std::os::fd::OwnedFd;
 use std::slice;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
-use std::sync::atomic::fence;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use rustix::mm::ProtFlags;
 use rustix::param::page_size;
 
 use super::mapping::Mapping;
-use crate::error::Error;
-use crate::error::Operation;
-use crate::error::Result;
+use crate::error::{Error, Operation, Result};
 
 /// Bytes of the ring that are mapped at a time. Mapping a page costs the same in a small window.
 /// This size makes the cost of the system calls negligible.
@@ -242,16 +238,8 @@ impl EventRing {
         }
         // unmap first, so that the kernel never accounts for both
         self.window = None;
-        let pages = Mapping::new(
-            &self.ring,
-            2 * page + begin,
-            self.window_size,
-            ProtFlags::READ,
-        );
-        self.window = Some(Window {
-            begin,
-            pages: pages.map_err(Operation::MapRing.failed())?,
-        });
+        let pages = Mapping::new(&self.ring, 2 * page + begin, self.window_size, ProtFlags::READ);
+        self.window = Some(Window { begin, pages: pages.map_err(Operation::MapRing.failed())? });
         Ok(())
     }
 }

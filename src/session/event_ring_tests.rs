@@ -7,8 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rustix::fs::MemfdFlags;
-use rustix::fs::memfd_create;
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::*;
 
@@ -26,11 +25,7 @@ impl Kernel {
         let size = pages * page_size();
         file.set_len((2 * page_size() + 2 * size) as u64).unwrap();
         file.write_all_at(&start.to_ne_bytes(), 0).unwrap();
-        let mut kernel = Self {
-            file,
-            size,
-            produced: start,
-        };
+        let mut kernel = Self { file, size, produced: start };
         kernel.produce(0);
         kernel
     }
@@ -49,9 +44,7 @@ impl Kernel {
     fn produce(&mut self, bytes: usize) {
         self.produced = self.produced.wrapping_add(bytes);
         let at = page_size() as u64;
-        self.file
-            .write_all_at(&self.produced.to_ne_bytes(), at)
-            .unwrap();
+        self.file.write_all_at(&self.produced.to_ne_bytes(), at).unwrap();
     }
 
     /// Writes at a position, in both copies.
@@ -200,10 +193,7 @@ fn a_record_that_is_still_written_holds_up_those_behind_it() {
     assert!(kernel.output(b"first", 0));
     let busy = kernel.reserve(6).unwrap();
     assert!(kernel.output(b"third", 0));
-    assert_eq!(
-        drained(&mut ring, AT_ONCE),
-        (vec![b"first".to_vec()], false)
-    );
+    assert_eq!(drained(&mut ring, AT_ONCE), (vec![b"first".to_vec()], false));
     assert_eq!(kernel.consumed(), busy);
     assert_eq!(drained(&mut ring, AT_ONCE), (vec![], false));
     kernel.submit(busy, b"second", 0);

@@ -3,32 +3,23 @@
 //! programs. It takes the kernels of tests/kernels, removes things and changes facts.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::LazyLock;
 
 use libbpf_rs::ObjectBuilder;
 use proptest::prelude::*;
-use proptest::sample::Index;
-use proptest::sample::select;
+use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 
 use super::Config;
 use super::bring_up::events;
 use super::builds::tests::objects;
-use super::layout::Cpus;
-use super::layout::Layout;
+use super::layout::{Cpus, Layout};
 use super::load::prepare;
-use super::settings::Also;
-use super::settings::Attaching;
-use super::settings::Events;
-use super::settings::Histograms;
-use super::settings::Mode;
-use super::settings::Outcome;
-use super::settings::Settings;
-use super::settings::StackSample;
-use super::settings::Who;
+use super::settings::{
+    Also, Attaching, Events, Histograms, Mode, Outcome, Settings, StackSample, Who,
+};
 use crate::error::Error;
 use crate::machine::System;
 use crate::model::filter::Filter;
@@ -37,18 +28,10 @@ use crate::model::nvme_latency::LatBuckets;
 use crate::model::point::Point;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
-use crate::probe::catalog::CATALOG;
-use crate::probe::catalog::Method;
-use crate::probe::catalog::Role;
-use crate::probe::facts::KernelFacts;
-use crate::probe::facts::Lockdown;
-use crate::probe::facts::Preemption;
-use crate::probe::facts::TypeSource;
+use crate::probe::catalog::{CATALOG, Method, Role};
+use crate::probe::facts::{KernelFacts, Lockdown, Preemption, TypeSource};
 use crate::probe::mechanism::MECHANISMS;
-use crate::probe::plan::AttachPlan;
-use crate::probe::plan::Policy;
-use crate::probe::plan::StartSource;
-use crate::probe::plan::plan_with;
+use crate::probe::plan::{AttachPlan, Policy, StartSource, plan_with};
 
 /// The facts of recorded kernels.
 static KERNELS: LazyLock<Vec<KernelFacts>> = LazyLock::new(|| {
@@ -69,9 +52,7 @@ static PROGRAMS: LazyLock<BTreeMap<&str, BTreeSet<String>>> = LazyLock::new(|| {
         let names = open.progs().map(|p| p.name().to_str().unwrap().to_owned());
         names.collect()
     };
-    objects()
-        .map(|(name, object)| (name, programs(&object)))
-        .collect()
+    objects().map(|(name, object)| (name, programs(&object))).collect()
 });
 
 /// All that can be taken away from a kernel: functions, tracepoints, events, structs.
@@ -88,15 +69,9 @@ fn without(facts: &mut KernelFacts, names: &[&str]) {
         facts.tracepoints.remove(*name);
         facts.structs.remove(*name);
         let lists = [&mut facts.symbols, &mut facts.traceable];
-        lists
-            .into_iter()
-            .flatten()
-            .for_each(|list| _ = list.remove(*name));
+        lists.into_iter().flatten().for_each(|list| _ = list.remove(*name));
         let event = format!("nvme/{name}");
-        facts
-            .events
-            .iter_mut()
-            .for_each(|events| _ = events.remove(&event));
+        facts.events.iter_mut().for_each(|events| _ = events.remove(&event));
     }
 }
 
@@ -165,10 +140,7 @@ fn traced(change: impl Fn(&mut Events)) -> Mode {
 /// What the commands measure.
 fn modes() -> Vec<Mode> {
     let stack = StackSample::every(StackAt::Submit);
-    let lat = LatBuckets {
-        min_us: 1,
-        shift: 1,
-    };
+    let lat = LatBuckets { min_us: 1, shift: 1 };
     vec![
         histograms(|_| ()),
         histograms(|h| h.also = Also::CountErrors),
@@ -193,12 +165,7 @@ fn modes() -> Vec<Mode> {
 
 /// The settings of a run.
 fn runs() -> impl Strategy<Value = Settings> {
-    let sets = vec![
-        StageSet::Total,
-        StageSet::Basic,
-        StageSet::Fine,
-        StageSet::Full,
-    ];
+    let sets = vec![StageSet::Total, StageSet::Basic, StageSet::Fine, StageSet::Full];
     let only = vec![
         None,
         None,
@@ -210,28 +177,16 @@ fn runs() -> impl Strategy<Value = Settings> {
     ];
     let filters = vec![
         Filter::default(),
-        Filter {
-            no_admin: true,
-            ..Filter::default()
-        },
-        Filter {
-            lba: Some((0, 9)),
-            ..Filter::default()
-        },
-        Filter {
-            submitter_comm: Some("fio".into()),
-            ..Filter::default()
-        },
+        Filter { no_admin: true, ..Filter::default() },
+        Filter { lba: Some((0, 9)), ..Filter::default() },
+        Filter { submitter_comm: Some("fio".into()), ..Filter::default() },
     ];
     let run = (select(sets), select(modes()), select(only), select(filters));
     let run = run.prop_map(|(stage_set, mode, only, filter)| Settings {
         stage_set,
         filter,
         mode,
-        attaching: Attaching {
-            only,
-            ..Attaching::default()
-        },
+        attaching: Attaching { only, ..Attaching::default() },
     });
     // the options refuse these
     run.prop_filter("not with --stages=full", |settings| {
@@ -242,9 +197,7 @@ fn runs() -> impl Strategy<Value = Settings> {
 
 /// Each wanted point, and each other role, has hooks or a reason.
 fn is_explained(plan: &AttachPlan, wanted: &[Role]) -> Result<(), TestCaseError> {
-    let points = Point::ALL
-        .into_iter()
-        .filter(|p| plan.stage_set.has_point(*p));
+    let points = Point::ALL.into_iter().filter(|p| plan.stage_set.has_point(*p));
     let roles = wanted.iter().copied().chain([Role::Requeue]);
     for role in points.map(Role::Point).chain(roles) {
         if let Some((_, why)) = plan.absent.iter().find(|(p, _)| role == Role::Point(*p)) {
@@ -262,11 +215,7 @@ fn is_explained(plan: &AttachPlan, wanted: &[Role]) -> Result<(), TestCaseError>
         let by_field = role == Role::Point(Point::Start) && plan.start == StartSource::Field;
         let have_texts = part.rejected.iter().all(|r| !r.why.to_string().is_empty());
         let is_had = part.method.is_some() || by_field;
-        prop_assert!(
-            have_texts && (is_had || !part.rejected.is_empty()),
-            "{:?}",
-            part
-        );
+        prop_assert!(have_texts && (is_had || !part.rejected.is_empty()), "{:?}", part);
     }
     Ok(())
 }
@@ -295,11 +244,7 @@ fn loaded(facts: &KernelFacts, settings: &Settings) -> Result<Option<&'static st
         facts,
         custom_btf: None,
     };
-    let cpus = Cpus {
-        possible: 4,
-        online: 4,
-        caches: 1,
-    };
+    let cpus = Cpus { possible: 4, online: 4, caches: 1 };
     let layout = Layout::new(settings, cpus, &[]);
     let build = match prepare(&plan, &layout, &config) {
         Ok((_, build)) => build,
@@ -337,9 +282,6 @@ fn every_run_has_its_programs_or_an_error_on_any_kernel() {
         "nvme_deep_who",
         "nvme_deep_by_any",
     ];
-    let missed: Vec<_> = wanted
-        .iter()
-        .filter(|name| !used.borrow().contains(*name))
-        .collect();
+    let missed: Vec<_> = wanted.iter().filter(|name| !used.borrow().contains(*name)).collect();
     assert!(missed.is_empty(), "{missed:?}");
 }

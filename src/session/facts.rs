@@ -7,13 +7,9 @@ use super::KernelMemory;
 use crate::inflight::Memory;
 use crate::machine::System;
 use crate::machine::kernel::Look;
-use crate::machine::preemption::VARIABLE;
-use crate::machine::preemption::of_value;
-use crate::machine::types::BtfError;
-use crate::machine::types::Types;
-use crate::probe::facts::KernelFacts;
-use crate::probe::facts::Preemption;
-use crate::probe::facts::PreemptionSource;
+use crate::machine::preemption::{VARIABLE, of_value};
+use crate::machine::types::{BtfError, Types};
+use crate::probe::facts::{KernelFacts, Preemption, PreemptionSource};
 
 /// The preemption mode in the kernel's memory. `None`: the kernel has no such variable, does not list
 /// it (CONFIG_KALLSYMS_ALL, no CAP_SYSLOG), or lets no program read it (lockdown=confidentiality).
@@ -22,9 +18,7 @@ fn preemption(system: &System) -> Option<Preemption> {
     let at = at?;
     let mut value = [0; 4];
     let is_read = KernelMemory::open().ok()?.read(at, &mut value);
-    is_read
-        .then(|| of_value(i32::from_ne_bytes(value)))
-        .flatten()
+    is_read.then(|| of_value(i32::from_ne_bytes(value))).flatten()
 }
 
 /// What [`System::kernel_facts`] finds, and the preemption mode if nothing else shows it.

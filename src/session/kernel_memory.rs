@@ -2,17 +2,13 @@
 //! Kernel memory, read by a program that user space runs (bpf/memory.bpf.c; BPF_PROG_TEST_RUN of raw
 //! tracepoints since 5.10). A read of an address that is not mapped fails, and harms nothing.
 
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::MapHandle;
-use libbpf_rs::ObjectBuilder;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder};
 
 use super::libbpf_log;
 use super::load::refusal;
 use super::loaded::Loaded;
 use crate::abi::nd_memory_limit;
-use crate::error::Operation;
-use crate::error::Result;
+use crate::error::{Operation, Result};
 use crate::inflight::Memory;
 
 /// Maximum number of bytes per run.
@@ -35,12 +31,8 @@ impl KernelMemory {
         libbpf_log::forget();
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/memory.bpf.o"));
         let mut builder = ObjectBuilder::default();
-        let builder = builder
-            .name("nvme_deep")
-            .map_err(Operation::NameObject.failed())?;
-        let open = builder
-            .open_memory(object)
-            .map_err(Operation::OpenObject.failed())?;
+        let builder = builder.name("nvme_deep").map_err(Operation::NameObject.failed())?;
+        let open = builder.open_memory(object).map_err(Operation::OpenObject.failed())?;
         let object = open.load().map_err(refusal)?;
         let loaded = Loaded(object);
         let window = loaded.map("window")?;

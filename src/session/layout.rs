@@ -21,27 +21,16 @@
 //! *Rings.* Each group of [`RING_CPUS`] CPUs has a ring of its own, because all producers of a ring
 //! contend for its lock. If memory is short, they are halved down to 4 MiB in all.
 
-use super::entries::HASH_ENTRY;
-use super::entries::bio_bytes;
-use super::entries::cell_stride;
-use super::entries::slot_bytes;
-use super::entries::start_bytes;
-use super::entries::submitter_bytes;
-use crate::abi::CPU_BYTES;
-use crate::abi::LINE;
-use crate::abi::MAX_ROWS;
-use crate::abi::MAX_STACKS;
-use crate::abi::NUMBERS_BYTES;
-use crate::abi::RING_CPUS;
-use crate::abi::SCRATCH_BYTES;
-use crate::abi::SCRATCHES;
-use crate::abi::STACK_BYTES;
-use crate::abi::STACK_SUM_BYTES;
+use super::entries::{
+    HASH_ENTRY, bio_bytes, cell_stride, slot_bytes, start_bytes, submitter_bytes,
+};
+use crate::abi::{
+    CPU_BYTES, LINE, MAX_ROWS, MAX_STACKS, NUMBERS_BYTES, RING_CPUS, SCRATCH_BYTES, SCRATCHES,
+    STACK_BYTES, STACK_SUM_BYTES,
+};
 use crate::machine::sysfs::Controller;
 use crate::model::stage::StageSet;
-use crate::session::settings::Also;
-use crate::session::settings::Settings;
-use crate::session::settings::Who;
+use crate::session::settings::{Also, Settings, Who};
 
 /// Limit of all maps together.
 pub const BUDGET: usize = 60 << 20;
@@ -234,10 +223,7 @@ fn rings(settings: &Settings, cpus: Cpus, others: usize, budget: usize) -> Rings
             });
             Rings::divide(total, cpus)
         }
-        Also::TopCounters => Rings {
-            count: 1,
-            bytes: DETAIL_RING,
-        },
+        Also::TopCounters => Rings { count: 1, bytes: DETAIL_RING },
         _ => Rings::NONE,
     }
 }
@@ -247,11 +233,7 @@ fn stack_bytes(settings: &Settings, cpus: u32) -> usize {
     let stacks = MAX_STACKS as usize * (HASH_ENTRY + STACK_BYTES)
         + (cpus * SCRATCHES) as usize * SCRATCH_BYTES;
     let sums = MAX_STACKS as usize * (HASH_ENTRY + STACK_SUM_BYTES);
-    let stacks = if settings.stack().is_some() {
-        stacks
-    } else {
-        0
-    };
+    let stacks = if settings.stack().is_some() { stacks } else { 0 };
     stacks + if settings.sums_stacks() { sums } else { 0 }
 }
 
@@ -266,30 +248,18 @@ fn windows(queues: u32, spare: u32, stage_set: StageSet, is_trace: bool) -> Wind
     };
     let each = (slots / queues.max(1)).max(1);
     let tags = (1 << each.ilog2()).clamp(MIN_WINDOW, MIN_STRIDE);
-    Windows {
-        tags,
-        count: slots / tags,
-        queues: queues + spare,
-    }
+    Windows { tags, count: slots / tags, queues: queues + spare }
 }
 
 impl Cells {
     /// A run without histograms has one cell, which is never used.
-    const NONE: Self = Self {
-        rows: 1,
-        count: 1,
-        sparse: None,
-    };
+    const NONE: Self = Self { rows: 1, count: 1, sparse: None };
 
     /// The cells of `rows` rows in `bytes`.
     fn new(rows: u32, each: usize, bytes: usize, cpus: Cpus) -> Self {
         let all = rows as usize * cpus.possible as usize;
         if all * each <= bytes {
-            return Self {
-                rows,
-                count: all as u32,
-                sparse: None,
-            };
+            return Self { rows, count: all as u32, sparse: None };
         }
         let count = u32::try_from(bytes / each)
             .map_or(u32::from(u16::MAX) - 1, |n| n.min(u32::from(u16::MAX) - 1));
@@ -298,10 +268,7 @@ impl Cells {
         Self {
             rows,
             count,
-            sparse: Some(Sparse {
-                own: count.saturating_sub(groups * rows),
-                groups,
-            }),
+            sparse: Some(Sparse { own: count.saturating_sub(groups * rows), groups }),
         }
     }
 
@@ -312,8 +279,7 @@ impl Cells {
 
     /// Whether several CPUs use this cell.
     pub fn is_shared(&self, cell: usize) -> bool {
-        self.sparse
-            .is_some_and(|sparse| cell >= sparse.own as usize)
+        self.sparse.is_some_and(|sparse| cell >= sparse.own as usize)
     }
 
     /// Memory of the cells, and of what leads to them.
@@ -384,12 +350,7 @@ impl Layout {
             StageSet::Full => FULL_BUDGET,
             StageSet::Total | StageSet::Basic | StageSet::Fine => 0,
         };
-        let budget = waits
-            + if settings.is_trace() {
-                TRACE_BUDGET
-            } else {
-                BUDGET
-            };
+        let budget = waits + if settings.is_trace() { TRACE_BUDGET } else { BUDGET };
         let numbers = cpus as usize * NUMBERS_BYTES;
         let least_cells = if counts { MIN_CELLS + numbers } else { 0 };
         let usual_cells = if counts { USUAL_CELLS + numbers } else { 0 };
@@ -435,10 +396,7 @@ impl Layout {
     /// The slots that a controller needs.
     pub fn size_of(&self, controller: &Controller) -> Size {
         let size = size_of(controller, self.cpus);
-        Size {
-            stride: self.windows.map_or(size.stride, |windows| windows.tags),
-            ..size
-        }
+        Size { stride: self.windows.map_or(size.stride, |windows| windows.tags), ..size }
     }
 
     /// Number of start entries: as many as slots of tags.
@@ -448,8 +406,7 @@ impl Layout {
 
     /// Number of counters of queues.
     pub fn queue_counts(&self) -> u32 {
-        self.windows
-            .map_or(self.slots / MIN_STRIDE, |windows| windows.queues)
+        self.windows.map_or(self.slots / MIN_STRIDE, |windows| windows.queues)
     }
 
     /// Allocates slots for a controller; `None` if there is no room left.
@@ -462,10 +419,7 @@ impl Layout {
         if end > limit {
             return None;
         }
-        let place = Place {
-            base: self.next_base,
-            size: *size,
-        };
+        let place = Place { base: self.next_base, size: *size };
         self.next_base = end;
         Some(place)
     }
@@ -489,9 +443,7 @@ fn rows_of(settings: &Settings, controllers: &[Controller]) -> u32 {
         _ => MAX_ROWS as usize,
     };
     let things: usize = controllers.iter().map(|c| 1 + c.namespaces.len()).sum();
-    u32::try_from(things * each)
-        .unwrap_or(MAX_ROWS)
-        .clamp(MIN_ROWS, MAX_ROWS)
+    u32::try_from(things * each).unwrap_or(MAX_ROWS).clamp(MIN_ROWS, MAX_ROWS)
 }
 
 #[cfg(test)]

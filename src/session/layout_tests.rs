@@ -12,18 +12,10 @@ use crate::machine::sysfs::Namespace;
 use crate::model::group::By;
 use crate::model::stack::StackAt;
 use crate::nvme::decode::CommandSet;
-use crate::session::settings::Events;
-use crate::session::settings::Histograms;
-use crate::session::settings::Mode;
-use crate::session::settings::Outcome;
-use crate::session::settings::StackSample;
+use crate::session::settings::{Events, Histograms, Mode, Outcome, StackSample};
 
 const fn all_online(cpus: u32) -> Cpus {
-    Cpus {
-        possible: cpus,
-        online: cpus,
-        caches: cpus.div_ceil(8),
-    }
+    Cpus { possible: cpus, online: cpus, caches: cpus.div_ceil(8) }
 }
 
 fn controller(queues: u32, depth: u32) -> Controller {
@@ -40,20 +32,14 @@ fn controller(queues: u32, depth: u32) -> Controller {
 }
 
 fn settings(stage_set: StageSet, split_size: bool) -> Settings {
-    let histograms = Histograms {
-        split_size,
-        ..Histograms::default()
-    };
+    let histograms = Histograms { split_size, ..Histograms::default() };
     Mode::Histograms(histograms).with(stage_set)
 }
 
 const AT_SUBMIT: StackSample = StackSample::every(StackAt::Submit);
 
 fn with_rings(ring_bytes: Option<u32>) -> Settings {
-    let events = Events {
-        ring_bytes,
-        ..Events::default()
-    };
+    let events = Events { ring_bytes, ..Events::default() };
     Mode::Events(events).with(StageSet::Fine)
 }
 
@@ -103,24 +89,15 @@ fn runs() -> Vec<Settings> {
         all.extend([false, true].map(|split| settings(stage_set, split)));
     }
     for stage_set in [StageSet::Total, StageSet::Fine] {
-        let histograms = Histograms {
-            by: vec![By::Cgroup],
-            ..Histograms::default()
-        };
+        let histograms = Histograms { by: vec![By::Cgroup], ..Histograms::default() };
         all.push(Mode::Histograms(histograms).with(stage_set));
     }
     for also in [Also::TopCounters, Also::Commands] {
-        let histograms = Histograms {
-            also,
-            ..Histograms::default()
-        };
+        let histograms = Histograms { also, ..Histograms::default() };
         all.push(Mode::Histograms(histograms).with(StageSet::Fine));
     }
     for stack in [None, Some(AT_SUBMIT)] {
-        let events = Events {
-            stack,
-            ..Events::pairs()
-        };
+        let events = Events { stack, ..Events::pairs() };
         all.push(Mode::Events(events).with(StageSet::Fine));
         all.push(Mode::Flight(stack).with(StageSet::Fine));
     }
@@ -136,12 +113,7 @@ fn most_bytes(settings: &Settings) -> usize {
         StageSet::Full => 52_000_000,
         StageSet::Total | StageSet::Basic | StageSet::Fine => 0,
     };
-    waits
-        + if settings.is_trace() {
-            96_000_000
-        } else {
-            64_000_000
-        }
+    waits + if settings.is_trace() { 96_000_000 } else { 64_000_000 }
 }
 
 fn with_namespace(queues: u32, depth: u32) -> Controller {
@@ -171,19 +143,12 @@ fn every_machine_stays_within_the_limits() {
                 Some(windows) => assert_eq!(slots, (windows.slots() + EXTRA) as usize, "{what}"),
                 None => assert!(slots >= tags, "{what}"),
             }
-            let Cells {
-                rows,
-                count,
-                sparse,
-            } = layout.cells;
+            let Cells { rows, count, sparse } = layout.cells;
             match sparse {
                 // a cell for each row and group, and as many for single CPUs
                 Some(Sparse { own, groups }) => {
                     assert!(own >= count / 2 && own + rows * groups == count, "{what}");
-                    assert!(
-                        !settings.counts() || rows >= controllers.min(120),
-                        "{rows}: {what}"
-                    );
+                    assert!(!settings.counts() || rows >= controllers.min(120), "{rows}: {what}");
                 }
                 None if settings.counts() => assert_eq!(count, rows * cpus, "{what}"),
                 None => {}
@@ -196,10 +161,7 @@ fn every_machine_stays_within_the_limits() {
 fn server(root: &TempDir, queues: u32) -> Vec<Controller> {
     for n in 0..24 {
         let put = |name: &str, text: String| {
-            let path = root
-                .path()
-                .join(format!("sys/class/nvme/nvme{n}"))
-                .join(name);
+            let path = root.path().join(format!("sys/class/nvme/nvme{n}")).join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
@@ -213,9 +175,7 @@ fn server(root: &TempDir, queues: u32) -> Vec<Controller> {
 
 /// A limit of memory in a file of contrib: `MemoryMax=256M`, `memory: 256Mi`.
 fn limit_in(file: &str, before: &str) -> usize {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("contrib")
-        .join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib").join(file);
     let text = fs::read_to_string(path).unwrap();
     let (_, rest) = text.split_once(before).unwrap();
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap();
@@ -236,10 +196,7 @@ fn the_maps_of_a_server_fit_the_limits_of_the_unit_and_the_daemonset() {
             limit_in("daemonset.yaml", "limits: { memory: "),
         ] {
             let bytes = layout.bytes;
-            assert!(
-                bytes + (96 << 20) <= limit,
-                "{bytes} of {limit}: {settings:?}"
-            );
+            assert!(bytes + (96 << 20) <= limit, "{bytes} of {limit}: {settings:?}");
         }
     }
 }
@@ -308,9 +265,7 @@ fn cells_are_shared_by_few_groups_if_many_rows_need_them() {
 fn rings_give_way_to_many_tags_but_not_if_their_size_was_asked_for() {
     let rings = |queues, asked| {
         let all = [controller(queues, 1024)];
-        Layout::new(&with_rings(asked), all_online(64), &all)
-            .rings
-            .total()
+        Layout::new(&with_rings(asked), all_online(64), &all).rings.total()
     };
     assert_eq!(rings(3, None), 16 << 20);
     assert_eq!(rings(129, None), 16 << 20);
@@ -324,11 +279,7 @@ fn rings_give_way_to_many_tags_but_not_if_their_size_was_asked_for() {
 #[test]
 fn each_group_of_online_cpus_has_a_ring() {
     let rings = |online, asked| {
-        let cpus = Cpus {
-            possible: 256,
-            online,
-            caches: 32,
-        };
+        let cpus = Cpus { possible: 256, online, caches: 32 };
         let rings = Layout::new(&with_rings(asked), cpus, &[controller(9, 256)]).rings;
         (rings.count, rings.bytes)
     };

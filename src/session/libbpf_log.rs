@@ -3,11 +3,9 @@
 //! whole log can be copied to another function.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
-use libbpf_rs::PrintLevel;
-use libbpf_rs::set_print;
+use libbpf_rs::{PrintLevel, set_print};
 
 const KEEP: usize = 40;
 static LINES: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
@@ -58,10 +56,7 @@ pub fn culprit() -> Option<(String, String)> {
     let mut lines = LINES.lock().ok()?;
     let lines = lines.make_contiguous();
     let why = complaint(lines)?;
-    let line = lines
-        .iter()
-        .rev()
-        .find(|l| l.contains("prog '") && l.contains("failed"))?;
+    let line = lines.iter().rev().find(|l| l.contains("prog '") && l.contains("failed"))?;
     let name = line.split_once("prog '")?.1.split_once('\'')?.0;
     let prefix = format!("prog '{name}': ");
     Some((name.to_owned(), why.replace(&prefix, "")))
@@ -69,14 +64,9 @@ pub fn culprit() -> Option<(String, String)> {
 
 fn complaint(lines: &[String]) -> Option<String> {
     let told = |line: &String| line.trim_start_matches("libbpf: ").to_owned();
-    let program = lines
-        .iter()
-        .rev()
-        .find(|l| l.contains("prog '") && l.contains("failed"));
+    let program = lines.iter().rev().find(|l| l.contains("prog '") && l.contains("failed"));
     // the verifier's reason is the last line before its statistics
-    let statistics = lines
-        .iter()
-        .rposition(|l| l.starts_with("processed ") && l.contains("insns"));
+    let statistics = lines.iter().rposition(|l| l.starts_with("processed ") && l.contains("insns"));
     let reason = statistics.and_then(|at| lines.get(at.checked_sub(1)?));
     match (program, reason) {
         (Some(program), Some(reason)) => Some(format!("{}: {}", told(program), told(reason))),
@@ -103,10 +93,7 @@ mod tests {
         .map(str::to_owned);
         let said = complaint(&lines).unwrap();
         assert!(said.starts_with("prog 'complete_btf': failed to load: -EACCES: R3 unbounded"));
-        assert_eq!(
-            complaint(&lines[6..]).unwrap(),
-            "failed to load object 'nvme_deep_bpf'"
-        );
+        assert_eq!(complaint(&lines[6..]).unwrap(), "failed to load object 'nvme_deep_bpf'");
         assert_eq!(complaint(&[]), None);
     }
 }

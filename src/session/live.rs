@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A session as a source of data.
 
-use super::EventRing;
-use super::Session;
 use super::sorted::SortedRings;
-use crate::abi::event;
-use crate::abi::event_time;
+use super::{EventRing, Session};
+use crate::abi::{event, event_time};
 use crate::error::Result;
 use crate::model::activity::Activity;
 use crate::model::counters::Counters;
-use crate::model::event::Event;
-use crate::model::event::StackId;
-use crate::model::run::RunTimes;
-use crate::model::run::Scan;
-use crate::model::run::StackSum;
+use crate::model::event::{Event, StackId};
+use crate::model::run::{RunTimes, Scan, StackSum};
 use crate::model::snapshot::Snapshot;
 use crate::model::transport::Transports;
 use crate::probe::plan::AttachPlan;
-use crate::source::EventStream;
-use crate::source::Read;
-use crate::source::RecordSink;
-use crate::source::Source;
+use crate::source::{EventStream, Read, RecordSink, Source};
 
 impl Source for Session {
     fn plan(&self) -> &AttachPlan {
@@ -77,10 +69,7 @@ pub struct LiveEvents {
 impl LiveEvents {
     /// The events in these rings.
     pub fn of(rings: Vec<EventRing>, transports: Transports) -> Self {
-        Self {
-            rings: SortedRings::new(rings),
-            transports,
-        }
+        Self { rings: SortedRings::new(rings), transports }
     }
 }
 

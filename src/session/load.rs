@@ -1,63 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opens, configures and loads the BPF object, and explains why the kernel refuses it.
 
-use std::mem::size_of;
-use std::mem::size_of_val;
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd;
+use std::mem::{size_of, size_of_val};
+use std::os::fd::{AsFd, AsRawFd};
 
 use bytemuck::bytes_of;
-use libbpf_rs::ErrorKind;
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::MapHandle;
-use libbpf_rs::MapType;
-use libbpf_rs::ObjectBuilder;
-use libbpf_rs::OpenObject;
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, OpenObject};
 
-use super::Config;
-use super::Layout;
-use super::Rings;
 use super::builds::Build;
-use super::configure::configure;
-use super::configure::counts_status;
-use super::configure::has_top_counters;
-use super::entries::cell_stride;
-use super::entries::lru_entries;
-use super::entries::start_bytes;
-use super::groups;
-use super::kernel_data;
-use super::layout::EXTRA;
-use super::layout::Windows;
-use super::libbpf_log;
+use super::configure::{configure, counts_status, has_top_counters};
+use super::entries::{cell_stride, lru_entries, start_bytes};
+use super::layout::{EXTRA, Windows};
 use super::loaded::Loaded;
 use super::settings::Who;
-use super::ticks;
-use crate::abi::BIOS;
-use crate::abi::EXTRA_STEP;
-use crate::abi::MAX_CANDIDATES;
-use crate::abi::MAX_CTRLS;
-use crate::abi::MAX_GROUPS;
-use crate::abi::MAX_STACKS;
-use crate::abi::RING_CPUS;
-use crate::abi::SCRATCHES;
-use crate::abi::SUBMITTERS;
-use crate::abi::fresh_cpu;
-use crate::abi::nd_config;
-use crate::abi::nd_control;
-use crate::error::Error;
-use crate::error::Mismatch;
-use crate::error::Operation;
-use crate::error::Result;
-use crate::error::in_brackets;
+use super::{Config, Layout, Rings, groups, kernel_data, libbpf_log, ticks};
+use crate::abi::{
+    BIOS, EXTRA_STEP, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SCRATCHES,
+    SUBMITTERS, fresh_cpu, nd_config, nd_control,
+};
+use crate::error::{Error, Mismatch, Operation, Result, in_brackets};
 use crate::machine::missing_capabilities;
 use crate::model::run::Pairing;
-use crate::probe::catalog::CATALOG;
-use crate::probe::catalog::Method;
-use crate::probe::catalog::number_of;
-use crate::probe::plan::AttachPlan;
-use crate::probe::plan::StartSource;
+use crate::probe::catalog::{CATALOG, Method, number_of};
+use crate::probe::plan::{AttachPlan, StartSource};
 
 /// The map that contains the configuration.
 const CONFIG: &str = ".rodata.config";
@@ -69,10 +35,7 @@ const CONTEXT_MAPS: [&str; 3] = ["activities", "waits", "disks"];
 
 /// Maps that are not created if a build fixes a setting as 0: its programs do not use them.
 const MAPS_OF: [(&str, &[&str]); 4] = [
-    (
-        "windows",
-        &["windows", "free_windows", "extra", "free_extra"],
-    ),
+    ("windows", &["windows", "free_windows", "extra", "free_extra"]),
     ("sparse", &["numbers", "free_cells"]),
     ("count_status", &["failures"]),
     ("details", &["queue_counts", "slow_bar"]),
@@ -156,28 +119,19 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) -> Re
     let hooks = plan.hooks();
     for program in hooks.iter().map(|&hook| CATALOG[hook].program) {
         if !object.progs().any(|p| p.name() == program) {
-            return Err(Mismatch::NoProgram {
-                program: program.into(),
-            });
+            return Err(Mismatch::NoProgram { program: program.into() });
         }
     }
     let timer = config.settings.context();
     for mut program in object.progs_mut() {
-        let hook = hooks
-            .iter()
-            .map(|&h| &CATALOG[h])
-            .find(|hook| program.name() == hook.program);
+        let hook = hooks.iter().map(|&h| &CATALOG[h]).find(|hook| program.name() == hook.program);
         let used = hook.is_some()
             || program.name() == CONTROL
             || timer && program.name() == ticks::PROGRAM;
         program.set_autoload(used);
         // by default libbpf searches the types of every module for each program
         if let Some(hook) = hook.filter(|h| h.kind.method() == Method::Fentry) {
-            let target = format!(
-                "{}:{}",
-                facts.btf_with(hook.target.home()),
-                hook.target.name()
-            );
+            let target = format!("{}:{}", facts.btf_with(hook.target.home()), hook.target.name());
             // an error here occurs again in the load, which reports it
             let _ = program.set_attach_target(0, Some(target));
         }
@@ -203,11 +157,7 @@ fn leave_out(object: &mut OpenObject, build: Build, config: &Config<'_>) -> libb
         .filter(|(setting, _)| build.fixes_as_zero(setting))
         .flat_map(|(_, maps)| maps.iter())
         .chain(CONTEXT_MAPS.iter().filter(|_| !config.settings.context()))
-        .chain(
-            SUBMITTER_MAPS
-                .iter()
-                .filter(|_| config.settings.who() != Who::Submitters),
-        )
+        .chain(SUBMITTER_MAPS.iter().filter(|_| config.settings.who() != Who::Submitters))
         .copied()
         .collect();
     for mut map in object.maps_mut() {
@@ -267,12 +217,8 @@ fn size_maps(
 /// Sets the configuration of the object: the whole content of one map.
 fn set_config(object: &mut OpenObject, values: &nd_config) -> Result<()> {
     let mut maps = object.maps_mut();
-    let mut map = maps
-        .find(|m| m.name() == CONFIG)
-        .ok_or(Mismatch::NoConfig)?;
-    let to = map
-        .initial_value_mut()
-        .filter(|to| to.len() == size_of_val(values));
+    let mut map = maps.find(|m| m.name() == CONFIG).ok_or(Mismatch::NoConfig)?;
+    let to = map.initial_value_mut().filter(|to| to.len() == size_of_val(values));
     let to = to.ok_or(Mismatch::ConfigSize)?;
     to.copy_from_slice(bytes_of(values));
     Ok(())
@@ -294,21 +240,15 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
     libbpf_log::forget();
     let (values, build) = prepare(plan, layout, config)?;
     let mut builder = ObjectBuilder::default();
-    builder
-        .name("nvme_deep")
-        .map_err(Operation::NameObject.failed())?;
+    builder.name("nvme_deep").map_err(Operation::NameObject.failed())?;
     if let Some(custom) = config.custom_btf.filter(|_| build.reads_types()) {
-        builder
-            .btf_custom_path(custom.path())
-            .map_err(Operation::PassBtf.failed())?;
+        builder.btf_custom_path(custom.path()).map_err(Operation::PassBtf.failed())?;
     }
     let mut object = build.object().map_err(Operation::OpenObject.failed())?;
     if kernel_data::is_read(&object) && !config.system.lists_variables() {
         kernel_data::hide(&mut object);
     }
-    let mut open = builder
-        .open_memory(&object)
-        .map_err(Operation::OpenObject.failed())?;
+    let mut open = builder.open_memory(&object).map_err(Operation::OpenObject.failed())?;
     choose(&mut open, plan, config)?;
     set_config(&mut open, &values)?;
     leave_out(&mut open, build, config).map_err(Operation::SizeMaps.failed())?;
@@ -356,9 +296,7 @@ fn assign_cells(loaded: &Loaded, layout: &Layout, config: &Config<'_>) -> Result
         Some(sparse) => {
             fill(loaded, "free_cells", 0..cells.count)?;
             let groups = config.system.cache_groups(layout.cpus).into_iter();
-            groups
-                .map(|group| layout.cpus + group % sparse.groups)
-                .collect()
+            groups.map(|group| layout.cpus + group % sparse.groups).collect()
         }
         None => (0..layout.cpus).map(|cpu| cpu * cells.rows).collect(),
     };
@@ -373,10 +311,8 @@ fn assign_cells(loaded: &Loaded, layout: &Layout, config: &Config<'_>) -> Result
 /// Creates the rings of events, and assigns them to the groups of CPUs. CPUs that come online later
 /// share the rings of the others.
 pub fn create_rings(loaded: &Loaded, layout: &Layout) -> Result<Vec<MapHandle>> {
-    let options = bpf_map_create_opts {
-        sz: size_of::<bpf_map_create_opts>() as u64,
-        ..Default::default()
-    };
+    let options =
+        bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as u64, ..Default::default() };
     let Rings { count, bytes } = layout.rings;
     let create = |_| MapHandle::create(MapType::RingBuf, Some("events"), 0, 0, bytes, &options);
     let rings: Vec<_> = (0..count)
@@ -400,9 +336,7 @@ fn assign_rings(groups: &MapHandle, rings: &[MapHandle]) -> libbpf_rs::Result<()
     if batch.is_ok() {
         return Ok(());
     }
-    keys.iter()
-        .zip(&values)
-        .try_for_each(|(key, value)| groups.update(key, value, any))
+    keys.iter().zip(&values).try_for_each(|(key, value)| groups.update(key, value, any))
 }
 
 #[cfg(test)]

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A loaded object.
 
-use libbpf_rs::MapCore;
-use libbpf_rs::MapHandle;
-use libbpf_rs::Object;
-use libbpf_rs::ProgramInput;
+use libbpf_rs::{MapCore, MapHandle, Object, ProgramInput};
 
-use crate::error::Mismatch;
-use crate::error::Operation;
-use crate::error::Result;
+use crate::error::{Mismatch, Operation, Result};
 
 /// One of the builds, loaded. A map has the same name in every build that contains it.
 pub struct Loaded(pub Object);
@@ -25,13 +20,8 @@ impl Loaded {
     pub fn run(&self, name: &str, args: [u64; 2]) -> Result<u32> {
         let mut args = args.map(u64::to_ne_bytes).concat();
         let program = self.0.progs_mut().find(|p| p.name() == name);
-        let program = program.ok_or_else(|| Mismatch::NoProgram {
-            program: name.into(),
-        })?;
-        let input = ProgramInput {
-            context_in: Some(&mut args),
-            ..ProgramInput::default()
-        };
+        let program = program.ok_or_else(|| Mismatch::NoProgram { program: name.into() })?;
+        let input = ProgramInput { context_in: Some(&mut args), ..ProgramInput::default() };
         let output = program.test_run(input);
         Ok(output.map_err(Operation::RunControl.failed())?.return_value)
     }

@@ -3,25 +3,17 @@
 
 use std::ffi::c_void;
 use std::os::fd::AsFd;
-use std::ptr::NonNull;
-use std::ptr::null_mut;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use libbpf_rs::MapCore;
-use libbpf_rs::MapHandle;
+use libbpf_rs::{MapCore, MapHandle};
 use rustix::io;
 use rustix::io::Errno;
-use rustix::mm::MapFlags;
-use rustix::mm::ProtFlags;
-use rustix::mm::mmap;
-use rustix::mm::munmap;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::param::page_size;
 
 use super::read::name_of;
-use crate::error::Operation;
-use crate::error::Result;
+use crate::error::{Operation, Result};
 
 /// Pages of a map.
 pub(super) struct Mapping {
@@ -38,16 +30,8 @@ impl Mapping {
     ) -> io::Result<Self> {
         // SAFETY: a new mapping at an address that the kernel chooses: it replaces no other
         // mapping.
-        let address = unsafe {
-            mmap(
-                null_mut(),
-                bytes,
-                prot,
-                MapFlags::SHARED,
-                map,
-                offset as u64,
-            )
-        }?;
+        let address =
+            unsafe { mmap(null_mut(), bytes, prot, MapFlags::SHARED, map, offset as u64) }?;
         let address = NonNull::new(address).ok_or(Errno::NOMEM)?;
         Ok(Self { address, bytes })
     }

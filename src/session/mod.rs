@@ -35,61 +35,40 @@ mod ticks;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::mem::take;
-use std::os::fd::AsRawFd;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use libbpf_rs::Link;
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::MapHandle;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use self::activity::ActivityReader;
 pub use self::bring_up::attach;
 pub use self::event_ring::EventRing;
 pub use self::facts::kernel_facts;
 use self::groups::Grouping;
-pub use self::host::Call;
-pub use self::host::HostOptions;
-pub use self::host::HostSession;
-pub use self::host::HostSource;
-pub use self::host::Messages;
-pub use self::host::QemuUsdt;
-pub use self::host::StateChanges;
+pub use self::host::{
+    Call, HostOptions, HostSession, HostSource, Messages, QemuUsdt, StateChanges,
+};
 pub use self::kernel_memory::KernelMemory;
-pub use self::layout::Cpus;
-pub use self::layout::Layout;
-pub use self::layout::Rings;
+pub use self::layout::{Cpus, Layout, Rings};
 pub use self::libbpf_log::install as take_over_log;
 pub use self::live::LiveEvents;
-pub use self::load::Refusal;
-pub use self::load::StartError;
 use self::load::create_rings;
+pub use self::load::{Refusal, StartError};
 use self::loaded::Loaded;
 pub use self::read::CounterReader;
 pub use self::reorder::Reorder;
 use self::sorted::SortedRings;
-use crate::abi::MAX_CTRLS;
-use crate::abi::ctrl_value;
-use crate::abi::namespace_entry;
-use crate::abi::nd_control;
-use crate::error::CgroupError;
-use crate::error::Error;
-use crate::error::Mismatch;
-use crate::error::Operation;
-use crate::error::Result;
+use crate::abi::{MAX_CTRLS, ctrl_value, namespace_entry, nd_control};
+use crate::error::{CgroupError, Error, Mismatch, Operation, Result};
 use crate::machine::System;
 use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
-use crate::model::transport::Transport;
-use crate::model::transport::Transports;
+use crate::model::transport::{Transport, Transports};
 use crate::model::untrusted::Untrusted;
-use crate::probe::catalog::AttachKind;
-use crate::probe::catalog::CATALOG;
+use crate::probe::catalog::{AttachKind, CATALOG};
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
 use crate::session::settings::Settings;
@@ -117,11 +96,7 @@ pub fn cpus_of(system: &System) -> Result<Cpus> {
     let last = system.last_online_cpu();
     let online = last.known().map_or(possible, |last| last + 1);
     let groups = system.cache_groups(possible);
-    Ok(Cpus {
-        possible,
-        online,
-        caches: groups.iter().max().map_or(1, |last| last + 1),
-    })
+    Ok(Cpus { possible, online, caches: groups.iter().max().map_or(1, |last| last + 1) })
 }
 
 /// The configuration of the BPF side.
@@ -269,11 +244,8 @@ impl Session {
         }
         session.attach()?;
         if config.settings.context() {
-            session.watch = Some(ActivityReader::begin(
-                &session.loaded,
-                session.plan.pairing,
-                config.system,
-            )?);
+            session.watch =
+                Some(ActivityReader::begin(&session.loaded, session.plan.pairing, config.system)?);
         }
         session.begin()?;
         Ok(session)
@@ -281,18 +253,11 @@ impl Session {
 
     /// Sets a cgroup of the filter.
     fn only_cgroup(&self, at: u32, path: &Path) -> Result<()> {
-        let unusable = |error| Error::Cgroup {
-            path: path.to_owned(),
-            error,
-        };
+        let unusable = |error| Error::Cgroup { path: path.to_owned(), error };
         let dir = File::open(path).map_err(|e| unusable(CgroupError::Unreadable(e)))?;
         let cgroups = self.loaded.map("cgroups")?;
         cgroups
-            .update(
-                &at.to_ne_bytes(),
-                &dir.as_raw_fd().to_ne_bytes(),
-                MapFlags::ANY,
-            )
+            .update(&at.to_ne_bytes(), &dir.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
             .map_err(|_| unusable(CgroupError::NotVersion2))
     }
 
@@ -370,8 +335,7 @@ impl Session {
         }
         let before = self.placed.insert(controller.instance, (place, transport));
         let moved = before.filter(|(before, _)| before.base != place.base);
-        self.former
-            .extend(moved.map(|(before, _)| (controller.instance, before)));
+        self.former.extend(moved.map(|(before, _)| (controller.instance, before)));
         Ok(fits)
     }
 
@@ -409,17 +373,14 @@ impl Session {
 
     fn attach_one(&self, program: &str) -> Result<Link> {
         let found = self.loaded.0.progs_mut().find(|p| p.name() == program);
-        let found = found.ok_or_else(|| Mismatch::NoProgram {
-            program: program.into(),
-        })?;
+        let found = found.ok_or_else(|| Mismatch::NoProgram { program: program.into() })?;
         Ok(found.attach()?)
     }
 
     /// Detaches the hook at the set-up: no further command begins.
     fn detach_setup(&mut self) {
-        let (setup, rest): (Vec<_>, Vec<_>) = take(&mut self.links)
-            .into_iter()
-            .partition(|(hook, _)| begins(*hook));
+        let (setup, rest): (Vec<_>, Vec<_>) =
+            take(&mut self.links).into_iter().partition(|(hook, _)| begins(*hook));
         self.links = setup;
         self.missed = self.missed();
         self.links = rest;

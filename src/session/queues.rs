@@ -3,22 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
+use libbpf_rs::{MapCore, MapFlags};
 
 use super::Session;
-use super::layout::MIN_STRIDE;
-use super::layout::Place;
+use super::layout::{MIN_STRIDE, Place};
 use super::mapping::Values;
-use crate::abi::DecodeError;
-use crate::abi::SLOT_STATE;
-use crate::abi::SlotState;
-use crate::abi::slot_is_idle;
-use crate::abi::slot_queue;
-use crate::abi::slot_state;
-use crate::error::Mismatch;
-use crate::error::Operation;
-use crate::error::Result;
+use crate::abi::{DecodeError, SLOT_STATE, SlotState, slot_is_idle, slot_queue, slot_state};
+use crate::error::{Mismatch, Operation, Result};
 use crate::model::ids::QueueId;
 
 /// A number in native byte order.

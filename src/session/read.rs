@@ -4,53 +4,28 @@
 
 use std::collections::BTreeMap;
 use std::mem::zeroed;
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd;
-use std::os::fd::FromRawFd;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Instant;
 
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::MapHandle;
-use libbpf_rs::Object;
-use libbpf_rs::Program;
-use libbpf_rs::query::LinkTypeInfo;
-use libbpf_rs::query::PerfEventType;
-use libbpf_sys::BPF_STATS_RUN_TIME;
-use libbpf_sys::bpf_enable_stats;
-use libbpf_sys::bpf_prog_get_info_by_fd;
-use libbpf_sys::bpf_prog_info;
+use libbpf_rs::query::{LinkTypeInfo, PerfEventType};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
+use libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats, bpf_prog_get_info_by_fd, bpf_prog_info};
 
 use super::Session;
-use crate::abi::DecodeError;
-use crate::abi::STACK_UNSEEN;
-use crate::abi::SlotState;
-use crate::abi::add_counters;
-use crate::abi::add_rowless;
-use crate::abi::failures;
-use crate::abi::open_command;
-use crate::abi::stack_frames;
-use crate::abi::unfinished;
-use crate::abi::words;
-use crate::error::Mismatch;
-use crate::error::Operation;
-use crate::error::Result;
+use crate::abi::{
+    DecodeError, STACK_UNSEEN, SlotState, add_counters, add_rowless, failures, open_command,
+    stack_frames, unfinished, words,
+};
+use crate::error::{Mismatch, Operation, Result};
 use crate::model::counters::Counters;
-use crate::model::event::Event;
-use crate::model::event::StackId;
+use crate::model::event::{Event, StackId};
 use crate::model::failures::Failures;
 use crate::model::histogram::Histogram;
 use crate::model::open::OpenCommand;
-use crate::model::point::Pattern;
-use crate::model::point::Point;
+use crate::model::point::{Pattern, Point};
 use crate::model::row::RowKey;
-use crate::model::run::RunTimes;
-use crate::model::run::Runs;
-use crate::model::run::Scan;
-use crate::model::run::StackSum;
-use crate::model::snapshot::Cell;
-use crate::model::snapshot::Snapshot;
+use crate::model::run::{RunTimes, Runs, Scan, StackSum};
+use crate::model::snapshot::{Cell, Snapshot};
 use crate::probe::catalog::CATALOG;
 
 impl Session {
@@ -78,10 +53,7 @@ impl Session {
             let Some(value) = map.lookup(&key, MapFlags::ANY)? else {
                 continue;
             };
-            let key = words(&key)
-                .first()
-                .copied()
-                .ok_or(Mismatch::WrongSize("a row key"))?;
+            let key = words(&key).first().copied().ok_or(Mismatch::WrongSize("a row key"))?;
             let cell = snapshot
                 .cells
                 .entry(self.unpack(key))
@@ -138,10 +110,7 @@ impl Session {
     /// # Errors
     /// If no file descriptor is left.
     pub fn counter_reader(&self) -> Result<CounterReader> {
-        Ok(CounterReader {
-            cpus: self.loaded.map("cpus")?,
-            count: self.layout.cpus,
-        })
+        Ok(CounterReader { cpus: self.loaded.map("cpus")?, count: self.layout.cpus })
     }
 
     /// The frames of a stack, innermost first; `None` if there is no such stack.
@@ -149,10 +118,7 @@ impl Session {
     /// # Errors
     /// If the map cannot be read.
     pub fn stack(&self, id: StackId) -> Result<Option<Vec<u64>>> {
-        let value = self
-            .maps
-            .stacks
-            .lookup(&id.0.to_ne_bytes(), MapFlags::ANY)?;
+        let value = self.maps.stacks.lookup(&id.0.to_ne_bytes(), MapFlags::ANY)?;
         let frames = value.map(|v| stack_frames(&v)).transpose();
         Ok(frames.map_err(|DecodeError| Mismatch::WrongSize("a stack"))?)
     }
@@ -184,11 +150,7 @@ impl Session {
                 id => Some(self.stack(id)?.ok_or(Mismatch::NoFrames)?),
             };
             let hist = hist.ok_or(Mismatch::WrongSize("a histogram"))?;
-            all.push(StackSum {
-                addresses: frames,
-                hist,
-                unmeasured,
-            });
+            all.push(StackSum { addresses: frames, hist, unmeasured });
         }
         Ok(all)
     }
@@ -248,10 +210,7 @@ impl Session {
             misses[number] += info.recursion_misses;
         }
         let before = self.missed_before.iter();
-        misses
-            .iter_mut()
-            .zip(before)
-            .for_each(|(n, was)| *n = n.saturating_sub(*was));
+        misses.iter_mut().zip(before).for_each(|(n, was)| *n = n.saturating_sub(*was));
         misses
     }
 
@@ -261,16 +220,10 @@ impl Session {
         let (_, begin) = self.stats.as_ref()?;
         let mut runs = vec![Runs::default(); CATALOG.len()];
         for (number, info) in self.infos() {
-            runs[number] = Runs {
-                count: info.run_cnt,
-                ns: info.run_time_ns,
-            };
+            runs[number] = Runs { count: info.run_cnt, ns: info.run_time_ns };
         }
         let elapsed = self.detached_after.unwrap_or_else(|| begin.elapsed());
-        Some(RunTimes {
-            runs,
-            elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
-        })
+        Some(RunTimes { runs, elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX) })
     }
 
     /// The kernel's information about each program of the plan.

@@ -4,8 +4,7 @@
 //! in order; and the rings are read one after another. Events are kept for a moment, and released
 //! when no earlier one is expected.
 
-use std::mem::swap;
-use std::mem::take;
+use std::mem::{swap, take};
 
 /// Where an event is stored.
 #[derive(Clone, Copy, Debug)]
@@ -68,11 +67,8 @@ impl Reorder {
         if !event.len().is_multiple_of(WORD) {
             self.fill_word();
         }
-        let place = Place {
-            ns,
-            begin_and_turn: begin << 1 | self.turn & 1,
-            bytes: event.len() as u32,
-        };
+        let place =
+            Place { ns, begin_and_turn: begin << 1 | self.turn & 1, bytes: event.len() as u32 };
         if ns >= self.latest_ns || self.disordered {
             self.latest_ns = self.latest_ns.max(ns);
             self.places.push(place);

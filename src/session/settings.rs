@@ -4,8 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::event::Event;
-use crate::model::event::EventKind;
+use crate::model::event::{Event, EventKind};
 use crate::model::filter::Filter;
 use crate::model::group::By;
 use crate::model::nvme_latency::LatBuckets;
@@ -149,10 +148,8 @@ impl Outcome {
     fn selects(self, event: &Event) -> bool {
         let outcome = event.what.outcome();
         let latency = outcome.and_then(|o| o.latency_ns);
-        let too_fast = self
-            .slow
-            .zip(latency)
-            .is_some_and(|(slow, ns)| u128::from(ns) < slow.as_nanos());
+        let too_fast =
+            self.slow.zip(latency).is_some_and(|(slow, ns)| u128::from(ns) < slow.as_nanos());
         let verdict = outcome.and_then(|o| o.verdict.as_ref());
         let no_error = self.errors && verdict.is_some_and(|v| v.status.is_success());
         !too_fast && !no_error
@@ -162,10 +159,7 @@ impl Outcome {
 impl Events {
     /// One event of each command.
     pub fn pairs() -> Self {
-        Self {
-            pairs: true,
-            ..Self::default()
-        }
+        Self { pairs: true, ..Self::default() }
     }
 }
 
@@ -316,23 +310,11 @@ mod tests {
 
     #[test]
     fn heads_and_tails_are_selected_by_their_option() {
-        let sq = Event {
-            at_ns: 1,
-            what: EventKind::Sq {
-                ctrl: 1,
-                qid: 1,
-                id: None,
-                head: 2,
-                tail: 3,
-            },
-        };
+        let sq =
+            Event { at_ns: 1, what: EventKind::Sq { ctrl: 1, qid: 1, id: None, head: 2, tail: 3 } };
         let state = Event {
             at_ns: 1,
-            what: EventKind::State {
-                ctrl: 1,
-                state: CtrlState(1),
-                requested: false,
-            },
+            what: EventKind::State { ctrl: 1, state: CtrlState(1), requested: false },
         };
         let mut events = Events::pairs();
         for wanted in [false, true] {

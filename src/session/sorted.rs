@@ -4,15 +4,12 @@
 
 use std::os::fd::AsFd;
 
-use libbpf_rs::MapCore;
-use libbpf_rs::MapHandle;
+use libbpf_rs::{MapCore, MapHandle};
 
 use super::EventRing;
 use super::reorder::Reorder;
-use crate::error::Error;
-use crate::error::Result;
-use crate::source::REORDER_NS;
-use crate::source::complete_until_ns;
+use crate::error::{Error, Result};
+use crate::source::{REORDER_NS, complete_until_ns};
 
 /// Maximum number of records per fetch, some 20 MB. The caller has other work, and on a busy machine
 /// the rings may never become empty.

@@ -4,19 +4,14 @@
 use std::fs::File;
 use std::io;
 use std::io::Read;
-use std::mem::size_of;
-use std::mem::zeroed;
-use std::os::fd::AsRawFd;
-use std::os::fd::BorrowedFd;
-use std::os::fd::FromRawFd;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 
-use libbpf_sys::PERF_COUNT_SW_CPU_CLOCK;
-use libbpf_sys::PERF_FORMAT_TOTAL_TIME_ENABLED;
-use libbpf_sys::PERF_TYPE_SOFTWARE;
-use libbpf_sys::perf_event_attr;
+use libbpf_sys::{
+    PERF_COUNT_SW_CPU_CLOCK, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_TYPE_SOFTWARE, perf_event_attr,
+};
 
-use crate::abi::GAP_NS;
-use crate::abi::TICK_NS;
+use crate::abi::{GAP_NS, TICK_NS};
 
 /// The program (bpf/nvme_deep.bpf.c).
 pub const PROGRAM: &str = "tick";
@@ -82,10 +77,7 @@ impl Timer {
         if set < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self {
-            event,
-            opened_ns: now_ns,
-        })
+        Ok(Self { event, opened_ns: now_ns })
     }
 
     /// Whether the kernel has ended it. `tick_ns`: when a timer of this CPU fired last.

@@ -34,10 +34,7 @@ impl Resamples {
             spread.flat_map(|(&times, &n)| vec![times; n]).collect()
         };
         let several = if slices.len() > 1 { RESAMPLES } else { 0 };
-        Self {
-            within,
-            between: (0..several).map(between).collect(),
-        }
+        Self { within, between: (0..several).map(between).collect() }
     }
 }
 

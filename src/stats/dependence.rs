@@ -15,20 +15,13 @@ pub fn variance_factor(values: &[f64]) -> f64 {
         return 1.0;
     }
     let factor = |block: usize| {
-        let sums: Vec<f64> = values
-            .chunks_exact(block)
-            .map(|chunk| chunk.iter().sum())
-            .collect();
+        let sums: Vec<f64> = values.chunks_exact(block).map(|chunk| chunk.iter().sum()).collect();
         let square = mean_square(&sums);
         let products: f64 = sums.windows(2).map(|pair| pair[0] * pair[1]).sum();
         let n = sums.len() as f64;
         let r = products / (square * n).max(f64::MIN_POSITIVE);
         // in a short series the estimate is too low by about (1 + 3r) / n
-        let r = if r > 0.0 {
-            (r + (1.0 + 3.0 * r) / n).min(MOST)
-        } else {
-            0.0
-        };
+        let r = if r > 0.0 { (r + (1.0 + 3.0 * r) / n).min(MOST) } else { 0.0 };
         square / (single * block as f64) * (1.0 + r) / (1.0 - r)
     };
     BLOCKS.into_iter().map(factor).fold(1.0, f64::max)
@@ -39,11 +32,7 @@ pub fn variance_factor(values: &[f64]) -> f64 {
 pub fn effective_number(values: &[f64]) -> f64 {
     let squares: f64 = values.iter().map(|v| v.powi(2)).sum();
     let fourths: f64 = values.iter().map(|v| v.powi(4)).sum();
-    if fourths > 0.0 {
-        squares.powi(2) / fourths
-    } else {
-        values.len() as f64
-    }
+    if fourths > 0.0 { squares.powi(2) / fourths } else { values.len() as f64 }
 }
 
 fn mean_square(values: &[f64]) -> f64 {

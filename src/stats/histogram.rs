@@ -60,9 +60,7 @@ impl FineHistogram {
 
     /// The count of a bucket.
     pub fn at(&self, bucket: usize) -> u32 {
-        let found = self
-            .counts
-            .binary_search_by_key(&bucket, |(b, _)| *b as usize);
+        let found = self.counts.binary_search_by_key(&bucket, |(b, _)| *b as usize);
         found.map_or(0, |at| self.counts[at].1)
     }
 

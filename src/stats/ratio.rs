@@ -2,8 +2,7 @@
 //! The ratio of a statistic of two sides, with its interval.
 
 use super::spread::Variance;
-use super::student::critical;
-use super::student::two_sided;
+use super::student::{critical, two_sided};
 
 /// Probability that an interval does not contain the true ratio.
 const OUTSIDE: f64 = 0.05;
@@ -31,24 +30,11 @@ impl Ratio {
             squares += part.value.powi(2) / part.degrees;
         }
         // Welch and Satterthwaite
-        let degrees = if squares > 0.0 {
-            sum.powi(2) / squares
-        } else {
-            1.0
-        };
+        let degrees = if squares > 0.0 { sum.powi(2) / squares } else { 1.0 };
         let error = sum.sqrt();
         let reach = critical(OUTSIDE, degrees) * error;
-        let p = if log == 0.0 {
-            1.0
-        } else {
-            two_sided(log / error, degrees)
-        };
-        Self {
-            ratio: log.exp(),
-            low: (log - reach).exp(),
-            high: (log + reach).exp(),
-            p,
-        }
+        let p = if log == 0.0 { 1.0 } else { two_sided(log / error, degrees) };
+        Self { ratio: log.exp(), low: (log - reach).exp(), high: (log + reach).exp(), p }
     }
 }
 
@@ -58,10 +44,7 @@ mod tests {
 
     #[test]
     fn the_interval_excludes_one_if_the_probability_is_small() {
-        let part = |value| Variance {
-            value,
-            degrees: 30.0,
-        };
+        let part = |value| Variance { value, degrees: 30.0 };
         for (b, error) in [(1100.0, 0.03), (1100.0, 0.06), (700.0, 0.1), (1000.0, 0.1)] {
             let found = Ratio::new(1000.0, b, [part(error * error)]);
             assert!((found.ratio - b / 1000.0).abs() < 1e-12);
@@ -72,10 +55,7 @@ mod tests {
 
     #[test]
     fn two_equal_values_without_spread_are_equal() {
-        let none = Variance {
-            value: 0.0,
-            degrees: 1.0,
-        };
+        let none = Variance { value: 0.0, degrees: 1.0 };
         let found = Ratio::new(5.0, 5.0, [none, none]);
         assert_eq!((found.ratio, found.p), (1.0, 1.0));
     }

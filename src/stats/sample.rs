@@ -5,8 +5,7 @@ use std::array::from_fn;
 use std::iter::repeat;
 
 use super::bootstrap::Resamples;
-use super::histogram::FineHistogram;
-use super::histogram::bounds;
+use super::histogram::{FineHistogram, bounds};
 use super::spread::Spread;
 
 /// The quantiles of [`STATISTICS`], in the same order; the mean follows.
@@ -83,10 +82,7 @@ impl Sample {
     pub fn quantile_of_all(&self, q: f64) -> f64 {
         match self.bounds.is_empty() {
             true => 0.0,
-            false => {
-                self.quantile(q, self.count(), &vec![1; self.counts.len()], 0)
-                    .0
-            }
+            false => self.quantile(q, self.count(), &vec![1; self.counts.len()], 0).0,
         }
     }
 
@@ -133,11 +129,7 @@ impl Sample {
                 low = middle + 1;
             }
         }
-        let before = if low == 0 {
-            0
-        } else {
-            self.up_to(low - 1, weights)
-        } as f64;
+        let before = if low == 0 { 0 } else { self.up_to(low - 1, weights) } as f64;
         let inside = self.up_to(low, weights) as f64 - before;
         let (from, to) = self.bounds[low];
         let part = ((wanted - before) / inside.max(1.0)).clamp(0.0, 1.0);
@@ -150,9 +142,7 @@ impl Sample {
         weights: &[u32],
         near: [usize; QUANTILES.len()],
     ) -> Option<(Values, [usize; QUANTILES.len()])> {
-        let total: u64 = (weights.iter().zip(&self.counts))
-            .map(|(&w, &n)| u64::from(w) * n)
-            .sum();
+        let total: u64 = (weights.iter().zip(&self.counts)).map(|(&w, &n)| u64::from(w) * n).sum();
         if total == 0 {
             return None;
         }

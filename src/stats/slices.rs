@@ -31,12 +31,7 @@ impl<K: Ord + Copy> Default for Slices<K> {
 impl<K: Ord + Copy> Slices<K> {
     /// No slices yet.
     pub const fn new() -> Self {
-        Self {
-            width_ns: MIN_SLICE_NS,
-            origin_ns: None,
-            count: 0,
-            rows: BTreeMap::new(),
-        }
+        Self { width_ns: MIN_SLICE_NS, origin_ns: None, count: 0, rows: BTreeMap::new() }
     }
 
     /// Makes slices up to a time. The first time begins the first slice. Returns the number of its

@@ -2,10 +2,8 @@
 //! The spread of the logarithms of statistics over resamples, of one sample, or of the difference of
 //! two samples from the same recordings.
 
-use super::dependence::effective_number;
-use super::dependence::variance_factor;
-use super::sample::STATISTICS;
-use super::sample::Values;
+use super::dependence::{effective_number, variance_factor};
+use super::sample::{STATISTICS, Values};
 
 /// Part of a variance, and its degrees of freedom.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -41,9 +39,7 @@ fn variance(logs: &[Values], statistic: usize) -> f64 {
 
 fn differences(from: &[Values], what: &[Values]) -> Vec<Values> {
     let pairs = from.iter().zip(what);
-    pairs
-        .map(|(a, b)| [0, 1, 2, 3].map(|n| a[n] - b[n]))
-        .collect()
+    pairs.map(|(a, b)| [0, 1, 2, 3].map(|n| a[n] - b[n])).collect()
 }
 
 impl Spread {

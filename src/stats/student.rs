@@ -19,11 +19,7 @@ pub fn two_sided(t: f64, degrees: f64) -> f64 {
         term *= cosine * cosine * f64::from(n - 1) / f64::from(n);
         n += 2;
     }
-    let inside = if is_odd {
-        FRAC_2_PI * (angle + sine * sum)
-    } else {
-        sine * sum
-    };
+    let inside = if is_odd { FRAC_2_PI * (angle + sine * sum) } else { sine * sum };
     (1.0 - inside).clamp(0.0, 1.0)
 }
 

@@ -7,17 +7,10 @@ use std::io::ErrorKind;
 
 use blazesym::Pid;
 use blazesym::helper::ElfResolver;
-use blazesym::symbolize::Input;
-use blazesym::symbolize::ProcessMemberInfo;
-use blazesym::symbolize::ProcessMemberType;
-use blazesym::symbolize::Resolve;
-use blazesym::symbolize::Symbolizer;
-use blazesym::symbolize::source::Process;
-use blazesym::symbolize::source::Source;
+use blazesym::symbolize::source::{Process, Source};
+use blazesym::symbolize::{Input, ProcessMemberInfo, ProcessMemberType, Resolve, Symbolizer};
 
-use crate::machine::foreign::MAX_BINARY;
-use crate::machine::foreign::open;
-use crate::machine::foreign::path_of;
+use crate::machine::foreign::{MAX_BINARY, open, path_of};
 
 /// The symbols of a file that the process has mapped, if it is a regular one. `None`: blazesym has its own
 /// way for what is no file.
@@ -51,21 +44,13 @@ impl Functions {
         let mut process = Process::new(Pid::from(pid));
         // a file in the /tmp of the process
         process.perf_map = false;
-        Self {
-            source: Source::Process(process),
-            symbolizer,
-            names: BTreeMap::new(),
-        }
+        Self { source: Source::Process(process), symbolizer, names: BTreeMap::new() }
     }
 
     /// Looks the functions at these addresses up, as far as that was not done before.
     pub fn look_up(&mut self, addresses: impl Iterator<Item = u64>) {
-        let new: Vec<u64> = addresses
-            .filter(|address| !self.names.contains_key(address))
-            .collect();
-        let found = self
-            .symbolizer
-            .symbolize(&self.source, Input::AbsAddr(&new));
+        let new: Vec<u64> = addresses.filter(|address| !self.names.contains_key(address)).collect();
+        let found = self.symbolizer.symbolize(&self.source, Input::AbsAddr(&new));
         // the process has ended
         let Ok(found) = found else { return };
         for (address, symbol) in new.into_iter().zip(found) {

@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::io::BufRead;
 
-use crate::machine::kallsyms::Line;
-use crate::machine::kallsyms::fields;
+use crate::machine::kallsyms::{Line, fields};
 
 /// Access rights are per page, so text does not share a page with anything else.
 const PAGE: u64 = 4096;
@@ -52,10 +51,7 @@ struct Span {
 impl Span {
     fn grow(span: Option<&mut Self>, address: u64) -> Option<Self> {
         let Some(span) = span else {
-            return Some(Self {
-                first: address,
-                last: address,
-            });
+            return Some(Self { first: address, last: address });
         };
         span.first = span.first.min(address);
         span.last = span.last.max(address);
@@ -108,11 +104,7 @@ impl Regions {
         });
         let mut all: Vec<_> = image.into_iter().chain(modules).collect();
         all.sort_by_key(|r| r.start);
-        Ok(Self {
-            visible: !all.is_empty(),
-            irq_entry: irq_begin.zip(irq_end),
-            all,
-        })
+        Ok(Self { visible: !all.is_empty(), irq_entry: irq_begin.zip(irq_end), all })
     }
 
     /// The region that contains an address.
@@ -150,8 +142,7 @@ impl Regions {
 pub(super) mod tests {
     use super::*;
     use proptest::prelude::any;
-    use proptest::prop_assert;
-    use proptest::proptest;
+    use proptest::{prop_assert, proptest};
 
     /// An image, two modules with data after the text, and generated code.
     pub const KALLSYMS: &str = "\
@@ -222,10 +213,7 @@ broken
         assert!(!regions.misses(modules, 0xffff_ffff_c020_3000));
         assert!(!regions.misses(modules, 0x10));
         // unloaded, and loaded again elsewhere
-        assert!(regions.misses(
-            "nvme 61440 0 - Live 0xffffffffc0600000\n",
-            0xffff_ffff_c060_0010
-        ));
+        assert!(regions.misses("nvme 61440 0 - Live 0xffffffffc0600000\n", 0xffff_ffff_c060_0010));
     }
 
     proptest! {

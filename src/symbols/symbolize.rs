@@ -12,21 +12,16 @@ use std::collections::HashSet;
 use std::fs;
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use blazesym::MaybeDefault;
-use blazesym::symbolize::Input;
-use blazesym::symbolize::Symbolizer as Names;
-use blazesym::symbolize::source::Kernel;
-use blazesym::symbolize::source::Source;
+use blazesym::symbolize::source::{Kernel, Source};
+use blazesym::symbolize::{Input, Symbolizer as Names};
 
 use super::regions::Regions;
 use super::trim::trim;
 use crate::error::BoxError;
-use crate::model::stack::Frame;
-use crate::model::stack::StackAt;
-use crate::model::stack::Symbol;
+use crate::model::stack::{Frame, StackAt, Symbol};
 
 /// Number of pages of generated code to remember; when it is exceeded, they are checked again.
 const MAX_GENERATED: usize = 4096;
@@ -101,19 +96,10 @@ impl Table {
             debug_syms: false,
             _non_exhaustive: (),
         });
-        let names = Names::builder()
-            .enable_code_info(false)
-            .enable_inlined_fns(false)
-            .build();
+        let names = Names::builder().enable_code_info(false).enable_inlined_fns(false).build();
         // the first address loads all symbols
-        names
-            .symbolize(&source, Input::AbsAddr(&[u64::MAX]))
-            .map_err(Hidden::unreadable)?;
-        Ok(Self {
-            regions,
-            names,
-            source,
-        })
+        names.symbolize(&source, Input::AbsAddr(&[u64::MAX])).map_err(Hidden::unreadable)?;
+        Ok(Self { regions, names, source })
     }
 
     /// The functions that contain these places in the code.
@@ -137,11 +123,8 @@ impl Table {
     /// instruction after the call. If the call never returns (do_group_exit), this may be the first
     /// instruction of the next function. So each frame is resolved by its call.
     fn frames(&self, addresses: &[u64]) -> Vec<Frame> {
-        let calls: Vec<u64> = addresses
-            .iter()
-            .enumerate()
-            .map(|(n, a)| a.saturating_sub(u64::from(n > 0)))
-            .collect();
+        let calls: Vec<u64> =
+            addresses.iter().enumerate().map(|(n, a)| a.saturating_sub(u64::from(n > 0))).collect();
         let mut symbols = self.symbols(&calls);
         let exact = self.symbols(addresses);
         for (n, exact) in exact.into_iter().enumerate().skip(1) {
@@ -193,11 +176,7 @@ impl Symbolizer {
     #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
-        Self {
-            table: Table::load(&root),
-            root,
-            generated: HashSet::new(),
-        }
+        Self { table: Table::load(&root), root, generated: HashSet::new() }
     }
 
     /// Why frames have no names, and what to do; `None` if they have names.
@@ -221,13 +200,7 @@ impl Symbolizer {
         self.look_for_new_modules(addresses);
         match &self.table {
             Ok(table) => trim(table.frames(addresses), at),
-            Err(_) => addresses
-                .iter()
-                .map(|&address| Frame {
-                    address,
-                    symbol: None,
-                })
-                .collect(),
+            Err(_) => addresses.iter().map(|&address| Frame { address, symbol: None }).collect(),
         }
     }
 
@@ -308,14 +281,7 @@ mod tests {
         let root = machine(&[("proc/kallsyms", KALLSYMS)]);
         let symbolizer = Symbolizer::at(root.path());
         let table = symbolizer.table.as_ref().unwrap();
-        let places = [
-            NVME + 0x1000,
-            NVME + 0x3010,
-            CORE,
-            CORE + 0x2010,
-            8,
-            u64::MAX,
-        ];
+        let places = [NVME + 0x1000, NVME + 0x3010, CORE, CORE + 0x2010, 8, u64::MAX];
         assert_eq!(table.symbols(&places), vec![None; places.len()]);
         assert!(table.symbols(&[NVME + 0xfff])[0].is_some());
     }
@@ -345,10 +311,8 @@ mod tests {
     fn hidden_symbols_say_what_to_do() {
         let zeroes = "0000000000000000 T _stext\n";
         let hidden = |restrict: &str| {
-            let root = machine(&[
-                ("proc/kallsyms", zeroes),
-                ("proc/sys/kernel/kptr_restrict", restrict),
-            ]);
+            let root =
+                machine(&[("proc/kallsyms", zeroes), ("proc/sys/kernel/kptr_restrict", restrict)]);
             let mut symbolizer = Symbolizer::at(root.path());
             let raw = symbolizer.stack(&[1, 2, 0], StackAt::Complete);
             assert_eq!(texts(&raw), ["0x0000000000000001", "0x0000000000000002"]);

@@ -7,9 +7,7 @@
 //! interrupt has interrupted: it has no part in the command, is different each time, and would make
 //! thousands of stacks out of one.
 
-use crate::model::stack::Frame;
-use crate::model::stack::StackAt;
-use crate::model::stack::Symbol;
+use crate::model::stack::{Frame, StackAt, Symbol};
 
 /// The hooked function is among this many first frames, or was inlined.
 const NEAR: usize = 16;
@@ -56,23 +54,16 @@ const GENERATED: [&str; 7] = [
 
 /// Entry points of interrupts from devices and other CPUs, on x86 and arm64. Exceptions are not
 /// included: a page fault is caused by the code in which it occurs.
-const INTERRUPTS: [&str; 4] = [
-    "asm_common_interrupt",
-    "asm_sysvec_",
-    "el0t_64_irq",
-    "el1h_64_irq",
-];
+const INTERRUPTS: [&str; 4] = ["asm_common_interrupt", "asm_sysvec_", "el0t_64_irq", "el1h_64_irq"];
 
 impl StackAt {
     /// The names that the function has on different kernels.
     const fn functions(self) -> &'static [&'static str] {
         match self {
             Self::Submit => &["nvme_setup_cmd"],
-            Self::Complete => &[
-                "nvme_complete_batch_req",
-                "nvme_complete_rq",
-                "__nvme_complete_rq",
-            ],
+            Self::Complete => {
+                &["nvme_complete_batch_req", "nvme_complete_rq", "__nvme_complete_rq"]
+            }
         }
     }
 
@@ -146,44 +137,27 @@ pub fn trim(mut frames: Vec<Frame>, at: StackAt) -> Vec<Frame> {
 mod tests {
     use super::*;
     use proptest::collection::vec;
-    use proptest::prelude::Just;
-    use proptest::prelude::Strategy;
-    use proptest::prop_assert;
-    use proptest::prop_assert_eq;
-    use proptest::prop_oneof;
-    use proptest::proptest;
+    use proptest::prelude::{Just, Strategy};
+    use proptest::{prop_assert, prop_assert_eq, prop_oneof, proptest};
 
     /// Parses `name+0x10`; a dash is a frame without a name. Each name has one address.
     fn frame(text: &str) -> Frame {
         if text == "-" {
-            return Frame {
-                address: 0xc000_0000,
-                symbol: None,
-            };
+            return Frame { address: 0xc000_0000, symbol: None };
         }
         let (name, offset) = text.split_once("+0x").unwrap_or((text, "40"));
         let offset = u64::from_str_radix(offset, 16).unwrap();
-        let place = name
-            .bytes()
-            .fold(7, |sum: u64, b| sum * 31 % 65_521 + u64::from(b));
+        let place = name.bytes().fold(7, |sum: u64, b| sum * 31 % 65_521 + u64::from(b));
         Frame {
             address: 0x8000_0000 + (place << 12) + offset,
-            symbol: Some(Symbol {
-                name: name.into(),
-                offset,
-                module: None,
-            }),
+            symbol: Some(Symbol { name: name.into(), offset, module: None }),
         }
     }
 
     fn trimmed(text: &str, at: StackAt) -> String {
         let name = |f: &Frame| f.symbol.as_ref().map_or("-", |s| s.name.raw()).to_owned();
         let frames = text.split(' ').map(frame).collect();
-        trim(frames, at)
-            .iter()
-            .map(name)
-            .collect::<Vec<_>>()
-            .join(" ")
+        trim(frames, at).iter().map(name).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -207,10 +181,7 @@ mod tests {
     #[test]
     fn a_function_that_was_inlined_leaves_its_caller_on_top() {
         let stack = "- bpf_trace_run2 nvme_prep_rq nvme_queue_rqs";
-        assert_eq!(
-            trimmed(stack, StackAt::Submit),
-            "nvme_prep_rq nvme_queue_rqs"
-        );
+        assert_eq!(trimmed(stack, StackAt::Submit), "nvme_prep_rq nvme_queue_rqs");
         // functions of the other hook may be anywhere
         assert_eq!(
             trimmed("- nvme_irq nvme_setup_cmd", StackAt::Complete),
@@ -222,11 +193,7 @@ mod tests {
 
     #[test]
     fn completions_begin_with_the_same_function_wherever_the_hook_is() {
-        for inner in [
-            "",
-            "__nvme_complete_rq.part.0 ",
-            "- bpf_trace_run1 __nvme_complete_rq ",
-        ] {
+        for inner in ["", "__nvme_complete_rq.part.0 ", "- bpf_trace_run1 __nvme_complete_rq "] {
             let text = format!("{inner}nvme_complete_rq nvme_pci_complete_rq nvme_irq");
             let want = "nvme_complete_rq nvme_pci_complete_rq nvme_irq";
             assert_eq!(trimmed(&text, StackAt::Complete), want);
@@ -247,20 +214,14 @@ mod tests {
         assert_eq!(trimmed(fexit, StackAt::Submit), want);
         // the hooked function itself
         let own = "- bpf_trace_run2 nvme_setup_cmd - nvme_setup_cmd+0x5 nvme_queue_rq";
-        assert_eq!(
-            trimmed(own, StackAt::Submit),
-            "nvme_setup_cmd nvme_queue_rq"
-        );
+        assert_eq!(trimmed(own, StackAt::Submit), "nvme_setup_cmd nvme_queue_rq");
         let recursion = "nvme_setup_cmd submit_bio submit_bio submit_bio+0x5 vfs_read";
         assert_eq!(
             trimmed(recursion, StackAt::Submit),
             "nvme_setup_cmd submit_bio submit_bio submit_bio vfs_read"
         );
         let traced = "nvme_setup_cmd f - f+0x5 f - f+0x5 vfs_read";
-        assert_eq!(
-            trimmed(traced, StackAt::Submit),
-            "nvme_setup_cmd f f vfs_read"
-        );
+        assert_eq!(trimmed(traced, StackAt::Submit), "nvme_setup_cmd f f vfs_read");
         let far = "nvme_setup_cmd f - f+0x40 vfs_read";
         assert_eq!(trimmed(far, StackAt::Submit), "nvme_setup_cmd f f vfs_read");
     }

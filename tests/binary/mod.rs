@@ -29,20 +29,13 @@ impl Ran {
         assert!(!err.contains("panicked"), "{words}: {err}");
         assert!(output.status.code().is_some(), "{words}: {}", output.status);
         let code = output.status.code();
-        Self {
-            words,
-            code,
-            out,
-            err,
-        }
+        Self { words, code, out, err }
     }
 
     /// Asserts that the run failed with this exit code, with nothing on stdout and one line on
     /// stderr. Usage errors of clap have more lines, and end with a hint to `--help`.
     pub fn refuses(&self, code: i32, says: &str) {
-        let Self {
-            words, out, err, ..
-        } = self;
+        let Self { words, out, err, .. } = self;
         assert_eq!(self.code, Some(code), "{words}: {err}");
         assert_eq!(out, "", "{words}");
         assert!(err.contains(says), "{words} does not say `{says}`: {err}");
@@ -51,10 +44,7 @@ impl Ran {
             assert_eq!(err.lines().count(), 1, "{words}: {err}");
         } else {
             assert!(first.starts_with("error: "), "{words}: {err}");
-            assert!(
-                err.trim_end().ends_with("try '--help'."),
-                "{words}: where is help? {err}"
-            );
+            assert!(err.trim_end().ends_with("try '--help'."), "{words}: where is help? {err}");
         }
         assert!(err.ends_with('\n'), "{words}: {err}");
     }

@@ -2,14 +2,12 @@
 //! How often a cause is named where there is none.
 
 use std::env;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use nvme_deep::report::diagnosis::diagnose;
 
 use super::plants::facts;
-use super::shapes::SHAPES;
-use super::shapes::Shape;
+use super::shapes::{SHAPES, Shape};
 
 /// Runs of each shape in `make test`, and their commands.
 const FEW: u64 = 10;
@@ -28,9 +26,8 @@ fn alarms(shape: &Shape, seeds: impl Iterator<Item = u64>, commands: f64) -> Vec
         let facts = facts(&shape.load(seed, commands), &[]);
         for cause in diagnose(&facts).causes {
             let evidence = cause.finding.evidence.iter();
-            let evidence: Vec<String> = evidence
-                .map(|e| format!("{}: {}", e.name, e.value))
-                .collect();
+            let evidence: Vec<String> =
+                evidence.map(|e| format!("{}: {}", e.name, e.value)).collect();
             alarms.push(format!(
                 "{}, seed {seed}: {} {evidence:?}, {} commands",
                 shape.name, cause.finding.rule, facts.commands.seen
@@ -42,9 +39,8 @@ fn alarms(shape: &Shape, seeds: impl Iterator<Item = u64>, commands: f64) -> Vec
 
 #[test]
 fn healthy_shapes_get_no_verdict() {
-    let all: Vec<String> = (SHAPES.iter())
-        .flat_map(|shape| alarms(shape, 0..FEW, FEW_COMMANDS))
-        .collect();
+    let all: Vec<String> =
+        (SHAPES.iter()).flat_map(|shape| alarms(shape, 0..FEW, FEW_COMMANDS)).collect();
     assert!(all.is_empty(), "{all:#?}");
 }
 
@@ -70,11 +66,7 @@ fn healthy_shapes_get_few_verdicts_in_thousands_of_runs() {
     println!("| shape | runs | alarms |\n|---|---:|---:|");
     let (mut all, mut too_many) = (Vec::new(), Vec::new());
     for shape in SHAPES {
-        let found = alarms(
-            shape,
-            (0..many).map(|n| base.wrapping_mul(MANY) + n),
-            MANY_COMMANDS,
-        );
+        let found = alarms(shape, (0..many).map(|n| base.wrapping_mul(MANY) + n), MANY_COMMANDS);
         found.iter().for_each(|alarm| eprintln!("{alarm}"));
         println!("| {} | {many} | {} |", shape.name, found.len());
         if found.len() > IN_A_SHAPE {

@@ -4,36 +4,17 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use nvme_deep::model::activity::Activity;
-use nvme_deep::model::activity::Gap;
-use nvme_deep::model::activity::Volume;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::io_control::IoCost;
-use nvme_deep::model::io_control::IoLimit;
-use nvme_deep::model::io_control::IoLimits;
+use nvme_deep::model::activity::{Activity, Gap, Volume};
+use nvme_deep::model::event::{Event, EventKind};
+use nvme_deep::model::io_control::{IoCost, IoLimit, IoLimits};
 use nvme_deep::model::logs::ControllerLogs;
 use nvme_deep::model::machine::MachineInfo;
 
-use super::draft::BLOCK;
-use super::draft::COMPLETE;
-use super::draft::DEVICE;
-use super::draft::DISCARD;
-use super::draft::Draft;
-use super::draft::FLUSH;
-use super::draft::FREEZE;
-use super::draft::IOCOST;
-use super::draft::IRQ;
-use super::draft::MAP;
-use super::draft::QUEUE;
-use super::draft::SUBMIT;
-use super::draft::TAG;
-use super::draft::THROTTLE;
-use super::draft::WBT;
-use super::load::BEGIN;
-use super::load::Load;
-use super::load::SECOND;
-use super::load::calm_gaps;
+use super::draft::{
+    BLOCK, COMPLETE, DEVICE, DISCARD, Draft, FLUSH, FREEZE, IOCOST, IRQ, MAP, QUEUE, SUBMIT, TAG,
+    THROTTLE, WBT,
+};
+use super::load::{BEGIN, Load, SECOND, calm_gaps};
 
 const MS: f64 = 1e6;
 const US: f64 = 1e3;
@@ -133,11 +114,7 @@ fn away(load: &Load) -> BTreeMap<u16, Vec<Gap>> {
         let mut gaps = Vec::new();
         let mut at = BEGIN + rng.u64(0..40_000_000);
         while at < end {
-            gaps.push(Gap {
-                cpu: cpu.into(),
-                begin_ns: at,
-                end_ns: at + 8_000_000,
-            });
+            gaps.push(Gap { cpu: cpu.into(), begin_ns: at, end_ns: at + 8_000_000 });
             at += 8_000_000 + rng.u64(10_000_000..54_000_000);
         }
         (cpu, gaps)
@@ -223,10 +200,7 @@ impl State {
             self.timeout_ns = polled;
             self.events.push(Event {
                 at_ns: polled - 1000,
-                what: EventKind::Timeout {
-                    id: draft.id(),
-                    age_ns: TIMEOUT_NS,
-                },
+                what: EventKind::Timeout { id: draft.id(), age_ns: TIMEOUT_NS },
             });
         }
     }
@@ -235,10 +209,7 @@ impl State {
         draft.status = 0x281;
         self.events.push(Event {
             at_ns: draft.end_ns() + 1,
-            what: EventKind::Retry {
-                id: draft.id(),
-                retries: Some(1),
-            },
+            what: EventKind::Retry { id: draft.id(), retries: Some(1) },
         });
     }
 
@@ -300,16 +271,11 @@ impl Cause {
                     wiops: Some(60),
                     ..IoLimit::default()
                 };
-                controller.disks[0].limits = Some(IoLimits {
-                    cgroups: vec![limit],
-                    more: false,
-                });
+                controller.disks[0].limits = Some(IoLimits { cgroups: vec![limit], more: false });
             }
             Self::IoCost => {
-                controller.disks[0].io_cost = Some(IoCost {
-                    enabled: true,
-                    qos: "ctrl=user".into(),
-                });
+                controller.disks[0].io_cost =
+                    Some(IoCost { enabled: true, qos: "ctrl=user".into() });
             }
             Self::Wbt => controller.disks[0].wbt_lat_us = Some(2000),
             _ => {}
@@ -399,12 +365,7 @@ impl Cause {
     /// Changes the counters of the machine at the end.
     pub fn count(self, activity: &mut Activity, state: &State) {
         let commands = state.commands;
-        let volume = |count| {
-            Some(Volume {
-                count,
-                bytes: 4096 * count,
-            })
-        };
+        let volume = |count| Some(Volume { count, bytes: 4096 * count });
         match self {
             Self::VcpuStolen => {
                 activity.gaps.extend(state.away.values().flatten());

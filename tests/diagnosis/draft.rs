@@ -3,8 +3,7 @@
 
 use crate::testing::EventBuilder;
 use nvme_deep::model::conditions::Conditions;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::Event;
+use nvme_deep::model::event::{CommandId, Event};
 use nvme_deep::model::point::Pattern;
 
 pub const FLUSH: u8 = 0;
@@ -64,11 +63,7 @@ pub struct Draft {
 impl Draft {
     /// CLOCK_MONOTONIC nanoseconds of the point at which a stage begins; 8: the end.
     pub fn point(&self, stage: usize) -> u64 {
-        self.begin_ns
-            + self.stages[..stage]
-                .iter()
-                .map(|ns| *ns as u64)
-                .sum::<u64>()
+        self.begin_ns + self.stages[..stage].iter().map(|ns| *ns as u64).sum::<u64>()
     }
 
     /// Waits before the request, which is allocated later.
@@ -98,11 +93,7 @@ impl Draft {
     }
 
     fn builder(&self) -> EventBuilder {
-        let blocks = if self.is_read_or_write() {
-            self.bytes / 512
-        } else {
-            1
-        };
+        let blocks = if self.is_read_or_write() { self.bytes / 512 } else { 1 };
         let made = EventBuilder::staged(self.begin_ns, self.stages.map(|ns| ns as u64));
         let made = made.pattern(self.pattern);
         self.waits

@@ -6,9 +6,7 @@ use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::report::diagnosis::diagnose;
 
-use super::draft::DEVICE;
-use super::draft::SUBMIT;
-use super::draft::WRITE;
+use super::draft::{DEVICE, SUBMIT, WRITE};
 use super::lengthen::lengthen;
 use super::load::Load;
 use super::plants::facts;
@@ -68,10 +66,7 @@ fn long_commands_are_not_blamed_on_what_they_meet() {
             sigmas: [0.3, 1.1],
             ..Load::default()
         };
-        let load = Load {
-            stages: load.stages.map(|ns| ns * 10.0),
-            ..load
-        };
+        let load = Load { stages: load.stages.map(|ns| ns * 10.0), ..load };
         let diagnosis = diagnose(&facts(&load, &[]));
         assert!(diagnosis.causes.is_empty(), "{:#?}", diagnosis.causes);
     }
@@ -80,12 +75,7 @@ fn long_commands_are_not_blamed_on_what_they_meet() {
 /// A long submission meets more submissions of other CPUs than a short one.
 #[test]
 fn long_submissions_are_not_blamed_on_a_shared_queue() {
-    let load = Load {
-        queues: 1,
-        pause_ns: 1e6,
-        seconds: 4.0,
-        ..Load::default()
-    };
+    let load = Load { queues: 1, pause_ns: 1e6, seconds: 4.0, ..Load::default() };
     let mut run = load.run(&[]);
     let mut rng = Rng::with_seed(1);
     lengthen(&mut run, SUBMIT, |_| {
@@ -99,12 +89,7 @@ fn long_submissions_are_not_blamed_on_a_shared_queue() {
 /// Unaligned writes take longer, but few commands are writes.
 #[test]
 fn what_concerns_little_of_the_time_is_not_named() {
-    let load = Load {
-        writes: 0.05,
-        unaligned: 0.5,
-        seconds: 20.0,
-        ..Load::default()
-    };
+    let load = Load { writes: 0.05, unaligned: 0.5, seconds: 20.0, ..Load::default() };
     let mut run = load.run(&[]);
     lengthen(&mut run, DEVICE, |event| match &event.what {
         EventKind::Command(id, submission, _)
@@ -117,10 +102,7 @@ fn what_concerns_little_of_the_time_is_not_named() {
     let diagnosis = diagnose(&run.facts(Accuracy::Exact));
     assert!(diagnosis.causes.is_empty(), "{:#?}", diagnosis.causes);
     let why = diagnosis.ruled_out.iter().find(|j| j.rule == "unaligned");
-    assert!(
-        why.unwrap().why.contains("off the physical blocks take 3."),
-        "{why:?}"
-    );
+    assert!(why.unwrap().why.contains("off the physical blocks take 3."), "{why:?}");
 }
 
 #[test]

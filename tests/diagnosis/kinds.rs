@@ -1,35 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A cause concerns the kinds of commands that it makes longer, and no others.
 
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::ids::NamespaceId;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::machine::MachineDisk;
 use nvme_deep::report::device_name::DeviceName;
-use nvme_deep::report::diagnosis::Diagnosis;
-use nvme_deep::report::diagnosis::Expectation;
-use nvme_deep::report::diagnosis::Usual;
-use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::diagnosis::{Diagnosis, Expectation, Usual, diagnose};
 
 use super::causes::Cause;
-use super::draft::COMPLETE;
-use super::draft::DEVICE;
-use super::draft::DISCARD;
-use super::draft::FLUSH;
-use super::draft::QUEUE;
-use super::draft::WRITE;
+use super::draft::{COMPLETE, DEVICE, DISCARD, FLUSH, QUEUE, WRITE};
 use super::lengthen::lengthen;
-use super::load::Load;
-use super::load::Run;
+use super::load::{Load, Run};
 use super::plants::named;
 
 /// Namespace and opcode of a command.
 fn kind(event: &Event) -> (u32, u8) {
-    event
-        .what
-        .id()
-        .map_or((0, 0), |id| (id.nsid, id.opcode.code))
+    event.what.id().map_or((0, 0), |id| (id.nsid, id.opcode.code))
 }
 
 /// Moves the commands for which this holds to a second disk of the controller.
@@ -66,15 +53,9 @@ fn of(run: Run) -> Diagnosis {
 
 /// Reads and writes of which another CPU completes half, and all; writes take longer to complete.
 fn remote_writes(writes: f64) -> Diagnosis {
-    let load = Load {
-        writes,
-        remote: 0.5,
-        ..Load::default()
-    };
+    let load = Load { writes, remote: 0.5, ..Load::default() };
     let mut run = load.run(&[]);
-    lengthen(&mut run, COMPLETE, |e| {
-        if kind(e).1 == WRITE { 60_000 } else { 0 }
-    });
+    lengthen(&mut run, COMPLETE, |e| if kind(e).1 == WRITE { 60_000 } else { 0 });
     for event in &mut run.events {
         let is_write = kind(event).1 == WRITE;
         if let EventKind::Command(_, submission, end) = &mut event.what
@@ -95,10 +76,7 @@ fn a_kind_without_a_control_is_not_ruled_out() {
         found.map(|judged| judged.why.clone())
     };
     let why = open(&remote_writes(0.5)).unwrap();
-    assert!(
-        why.contains("of other kinds, remote completions have"),
-        "{why}"
-    );
+    assert!(why.contains("of other kinds, remote completions have"), "{why}");
     // even if they took no time at all, they would explain less than a tenth
     let few = remote_writes(0.05);
     assert_eq!(open(&few), None);
@@ -109,28 +87,15 @@ fn a_kind_without_a_control_is_not_ruled_out() {
 /// One disk has a scheduler that takes the time; the other one is slow.
 #[test]
 fn what_slows_one_disk_does_not_explain_the_other() {
-    let load = Load {
-        expectation: Expectation::Median(300_000),
-        ..Load::default()
-    };
+    let load = Load { expectation: Expectation::Median(300_000), ..Load::default() };
     let mut run = load.run(&[Cause::SetScheduler]);
     let mut number = 0;
     move_to_second(&mut run, |_| {
         number += 1;
         number % 2 == 0
     });
-    lengthen(
-        &mut run,
-        QUEUE,
-        |e| if kind(e).0 == 1 { 800_000 } else { 0 },
-    );
-    lengthen(
-        &mut run,
-        DEVICE,
-        |e| {
-            if kind(e).0 == 2 { 2_000_000 } else { 0 }
-        },
-    );
+    lengthen(&mut run, QUEUE, |e| if kind(e).0 == 1 { 800_000 } else { 0 });
+    lengthen(&mut run, DEVICE, |e| if kind(e).0 == 2 { 2_000_000 } else { 0 });
     let found = of(run);
     let mut names = named(&found);
     names.sort_unstable();
@@ -144,17 +109,11 @@ fn what_slows_one_disk_does_not_explain_the_other() {
 /// Flushes take most of the time. That does not make a read slow.
 #[test]
 fn the_time_of_flushes_does_not_explain_slow_reads() {
-    let load = Load {
-        flushes: 0.05,
-        ..Load::default()
-    };
+    let load = Load { flushes: 0.05, ..Load::default() };
     let mut facts = load.run(&[Cause::FlushCost]).facts(Accuracy::Exact);
     let kinds = facts.strata.iter().map(|s| s.stratum);
     let kinds = kinds.filter(|kind| kind.opcode.code != FLUSH);
-    let usual = Usual {
-        all_ns: None,
-        begun_ns: 65_000,
-    };
+    let usual = Usual { all_ns: None, begun_ns: 65_000 };
     facts.expectation = Expectation::Baseline(kinds.map(|kind| (kind, usual)).collect());
     let mut names = named(&diagnose(&facts));
     names.sort_unstable();
@@ -163,10 +122,7 @@ fn the_time_of_flushes_does_not_explain_slow_reads() {
 
 #[test]
 fn the_advice_on_discards_names_the_disk_that_discards() {
-    let load = Load {
-        discards: 0.02,
-        ..Load::default()
-    };
+    let load = Load { discards: 0.02, ..Load::default() };
     let mut load = load;
     load.stages[DEVICE] = 1e6;
     let mut run = load.run(&[Cause::DiscardStorm]);
@@ -176,8 +132,5 @@ fn the_advice_on_discards_names_the_disk_that_discards() {
     let cause = &found.causes[0];
     assert!(cause.sentence.contains("nvme0n1"), "{}", cause.sentence);
     let advice = &cause.finding.advice;
-    assert!(
-        advice.contains("/sys/block/nvme0n2/queue/discard_max_bytes"),
-        "{advice}"
-    );
+    assert!(advice.contains("/sys/block/nvme0n2/queue/discard_max_bytes"), "{advice}");
 }

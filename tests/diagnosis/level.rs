@@ -36,11 +36,7 @@ impl Level {
             self.burst_until = self.next_burst + exponential(rng, length_s * 1e9) as u64;
             self.next_burst += 1 + exponential(rng, 1e9 / rate) as u64;
         }
-        let burst = if at_ns < self.burst_until {
-            factor
-        } else {
-            1.0
-        };
+        let burst = if at_ns < self.burst_until { factor } else { 1.0 };
         burst * (load.sigmas[0] * self.level).exp()
     }
 }

@@ -7,39 +7,19 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use fastrand::Rng;
-use nvme_deep::model::activity::Activity;
-use nvme_deep::model::activity::CpuActivity;
-use nvme_deep::model::activity::Gap;
-use nvme_deep::model::activity::Splits;
-use nvme_deep::model::activity::TagWaits;
-use nvme_deep::model::activity::Volume;
-use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::controller::DiskInfo;
+use nvme_deep::model::activity::{Activity, CpuActivity, Gap, Splits, TagWaits, Volume};
+use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::event::Event;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::logs::ControllerLogs;
-use nvme_deep::model::machine::MachineController;
-use nvme_deep::model::machine::MachineDisk;
-use nvme_deep::model::machine::MachineInfo;
-use nvme_deep::nvme::log::EbsStats;
-use nvme_deep::nvme::log::Smart;
-use nvme_deep::report::diagnosis::Collector;
-use nvme_deep::report::diagnosis::Expectation;
-use nvme_deep::report::diagnosis::Facts;
+use nvme_deep::model::machine::{MachineController, MachineDisk, MachineInfo};
+use nvme_deep::nvme::log::{EbsStats, Smart};
+use nvme_deep::report::diagnosis::{Collector, Expectation, Facts};
 
-use super::causes::Cause;
-use super::causes::State;
-use super::draft::DEVICE;
-use super::draft::DISCARD;
-use super::draft::Draft;
-use super::draft::FLUSH;
-use super::draft::READ;
-use super::draft::WRITE;
-use super::level::Level;
-use super::level::exponential;
-use super::level::normal;
-use super::places::Arrivals;
-use super::places::Place;
+use super::causes::{Cause, State};
+use super::draft::{DEVICE, DISCARD, Draft, FLUSH, READ, WRITE};
+use super::level::{Level, exponential, normal};
+use super::places::{Arrivals, Place};
 
 pub const SECOND: u64 = 1_000_000_000;
 /// The begin of each run.
@@ -216,11 +196,7 @@ impl Load {
             end_cpu: (home + u16::from(is_remote)) % self.cpus,
             qid: queue + 1,
             code,
-            bytes: if is_sized {
-                self.sizes[rng.usize(0..self.sizes.len())]
-            } else {
-                0
-            },
+            bytes: if is_sized { self.sizes[rng.usize(0..self.sizes.len())] } else { 0 },
             slba: rng.u64(0..1 << 24) * 8 + off,
             waits: self.place.has_waits.then_some([0, CALM_NS, 0, 0, 0, 0, 0]),
             stages,
@@ -266,12 +242,8 @@ impl Load {
     /// The run with these causes.
     pub fn run(&self, causes: &[Cause]) -> Run {
         let mut rng = Rng::with_seed(self.seed);
-        let mut level = Level {
-            at_ns: BEGIN,
-            level: normal(&mut rng),
-            burst_until: 0,
-            next_burst: BEGIN,
-        };
+        let mut level =
+            Level { at_ns: BEGIN, level: normal(&mut rng), burst_until: 0, next_burst: BEGIN };
         let mut state = State::new(self);
         let end = BEGIN + (self.seconds * 1e9) as u64;
         let mut next: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
@@ -365,15 +337,8 @@ impl Load {
     /// The log pages of a volume of 40 degrees Celsius, and what the causes change.
     fn logs(causes: &[Cause]) -> (ControllerLogs, ControllerLogs) {
         let first = ControllerLogs {
-            smart: Smart {
-                kelvins: 313,
-                transitions: 3,
-                ..Smart::default()
-            },
-            ebs: Some(EbsStats {
-                volume_iops_us: 5_000_000,
-                ..EbsStats::default()
-            }),
+            smart: Smart { kelvins: 313, transitions: 3, ..Smart::default() },
+            ebs: Some(EbsStats { volume_iops_us: 5_000_000, ..EbsStats::default() }),
             ..ControllerLogs::default()
         };
         let mut last = first;
@@ -406,11 +371,7 @@ impl Load {
             sum_ns: commands * 300,
             max_ns: 40_000,
         };
-        let splits = Splits {
-            ctrl: self.place.ctrl,
-            nsid: 1,
-            ..Splits::default()
-        };
+        let splits = Splits { ctrl: self.place.ctrl, nsid: 1, ..Splits::default() };
         let mut activity = Activity {
             at_ns: BEGIN + length,
             cpus: cpus.collect(),
@@ -435,11 +396,7 @@ pub fn calm_gaps(load: &Load) -> Vec<Gap> {
     let length = (load.seconds * 1e9) as u64;
     let gap = |cpu: u16, rng: &mut Rng| {
         let begin_ns = BEGIN + rng.u64(0..length);
-        Gap {
-            cpu: cpu.into(),
-            begin_ns,
-            end_ns: begin_ns + 2_000_000,
-        }
+        Gap { cpu: cpu.into(), begin_ns, end_ns: begin_ns + 2_000_000 }
     };
     let cpus = (0..load.cpus).flat_map(|cpu| [cpu; 3]);
     cpus.map(|cpu| gap(cpu, &mut rng)).collect()
@@ -453,16 +410,8 @@ impl Run {
 
     /// The controllers and their disks.
     pub fn controllers() -> [ControllerInfo; 1] {
-        let disk = DiskInfo {
-            name: "nvme0n1".into(),
-            nsid: 1,
-            lba_bytes: 512,
-            csi: 0,
-        };
-        [ControllerInfo {
-            disks: vec![disk],
-            ..ControllerInfo::default()
-        }]
+        let disk = DiskInfo { name: "nvme0n1".into(), nsid: 1, lba_bytes: 512, csi: 0 };
+        [ControllerInfo { disks: vec![disk], ..ControllerInfo::default() }]
     }
 
     /// The activity at the begin.

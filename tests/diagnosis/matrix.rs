@@ -4,21 +4,14 @@
 use std::collections::BTreeSet;
 
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::report::diagnosis::Collector;
-use nvme_deep::report::diagnosis::Diagnosis;
-use nvme_deep::report::diagnosis::Outcome;
-use nvme_deep::report::diagnosis::RULES;
-use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::diagnosis::{Collector, Diagnosis, Outcome, RULES, diagnose};
 
 use nvme_deep::report::diagnosis::Expectation;
 
 use super::causes::Cause;
 use super::draft::DEVICE;
 use super::load::Load;
-use super::plants::PLANTS;
-use super::plants::facts;
-use super::plants::found;
-use super::plants::named;
+use super::plants::{PLANTS, facts, found, named};
 
 /// Runs of each plant, and of each control.
 const SEEDS: std::ops::Range<u64> = 1..3;
@@ -59,10 +52,7 @@ fn a_planted_cause_is_named_alone() {
                 let why = said.filter(|judged| judged.rule == plant.rule);
                 let why: Vec<_> = why.collect();
                 let commands = facts.commands.seen;
-                wrong.push(format!(
-                    "{} {seed} ({commands}): {names:?} {why:?}",
-                    plant.rule
-                ));
+                wrong.push(format!("{} {seed} ({commands}): {names:?} {why:?}", plant.rule));
             }
         }
     }
@@ -120,14 +110,7 @@ fn each_rule_has_one_answer_for_each_subject() {
         for causes in [&[plant.cause][..], &[]] {
             let facts = facts(&plant.load(1), causes);
             let diagnosis = diagnose(&facts);
-            let Diagnosis {
-                causes,
-                notes,
-                ruled_out,
-                not_judged,
-                not_looked_at,
-                ..
-            } = &diagnosis;
+            let Diagnosis { causes, notes, ruled_out, not_judged, not_looked_at, .. } = &diagnosis;
             let found = causes.iter().chain(notes).map(|c| c.finding.rule);
             let lists = [ruled_out, not_judged, not_looked_at].into_iter().flatten();
             let mut all: Vec<&str> = found.chain(lists.map(|j| j.rule)).collect();
@@ -149,51 +132,19 @@ const PAIRS: &[Pair] = &[
         |load| load.place.has_waits = false,
         ["held-by-device", "request-wait"],
     ),
-    (
-        [Cause::LostInterrupt, Cause::NotPolling],
-        |_| {},
-        ["lost-interrupt", "not-polling"],
-    ),
-    (
-        [Cause::Errors, Cause::Scheduler],
-        |_| {},
-        ["errors-timeout", "scheduler"],
-    ),
-    (
-        [Cause::PathFailover, Cause::Errors],
-        |_| {},
-        ["path-failover", "errors-timeout"],
-    ),
+    ([Cause::LostInterrupt, Cause::NotPolling], |_| {}, ["lost-interrupt", "not-polling"]),
+    ([Cause::Errors, Cause::Scheduler], |_| {}, ["errors-timeout", "scheduler"]),
+    ([Cause::PathFailover, Cause::Errors], |_| {}, ["path-failover", "errors-timeout"]),
     (
         [Cause::Scheduler, Cause::RequestWait],
         |load| load.place.has_waits = false,
         ["request-wait", "scheduler"],
     ),
-    (
-        [Cause::Throttle, Cause::Wbt],
-        |_| {},
-        ["cgroup-throttle", "wbt"],
-    ),
-    (
-        [Cause::IoCost, Cause::FewTags],
-        |_| {},
-        ["io-cost", "tag-wait"],
-    ),
-    (
-        [Cause::Freeze, Cause::Errors],
-        |_| {},
-        ["queue-freeze", "errors-timeout"],
-    ),
-    (
-        [Cause::Throttle, Cause::NotPolling],
-        |_| {},
-        ["cgroup-throttle", "not-polling"],
-    ),
-    (
-        [Cause::Split, Cause::Bounce],
-        |load| load.sizes = &[131_072],
-        ["split", "bounce"],
-    ),
+    ([Cause::Throttle, Cause::Wbt], |_| {}, ["cgroup-throttle", "wbt"]),
+    ([Cause::IoCost, Cause::FewTags], |_| {}, ["io-cost", "tag-wait"]),
+    ([Cause::Freeze, Cause::Errors], |_| {}, ["queue-freeze", "errors-timeout"]),
+    ([Cause::Throttle, Cause::NotPolling], |_| {}, ["cgroup-throttle", "not-polling"]),
+    ([Cause::Split, Cause::Bounce], |load| load.sizes = &[131_072], ["split", "bounce"]),
     (
         [Cause::IdleWake, Cause::Unaligned],
         |load| (load.depth, load.unaligned) = (1, 0.3),
@@ -215,21 +166,9 @@ const PAIRS: &[Pair] = &[
         |load| load.expectation = Expectation::Median(300_000),
         ["device", "not-polling"],
     ),
-    (
-        [Cause::LoggedCap, Cause::Split],
-        |load| load.sizes = &[131_072],
-        ["rate-cap", "split"],
-    ),
-    (
-        [Cause::Thermal, Cause::Split],
-        |load| load.sizes = &[131_072],
-        ["thermal", "split"],
-    ),
-    (
-        [Cause::LoggedCap, Cause::SomeSteal],
-        |_| {},
-        ["rate-cap", "vcpu-stolen"],
-    ),
+    ([Cause::LoggedCap, Cause::Split], |load| load.sizes = &[131_072], ["rate-cap", "split"]),
+    ([Cause::Thermal, Cause::Split], |load| load.sizes = &[131_072], ["thermal", "split"]),
+    ([Cause::LoggedCap, Cause::SomeSteal], |_| {}, ["rate-cap", "vcpu-stolen"]),
     (
         [Cause::Device, Cause::OneError],
         |load| load.expectation = Expectation::Median(300_000),

@@ -4,31 +4,19 @@
 use nvme_deep::model::activity::TagWaits;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::report::diagnosis::Outcome;
-use nvme_deep::report::diagnosis::RULES;
-use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::diagnosis::{Outcome, RULES, diagnose};
 
 use super::causes::Cause;
 use super::load::Load;
-use super::plants::PLANTS;
-use super::plants::facts;
-use super::plants::named;
+use super::plants::{PLANTS, facts, named};
 
 /// Rules that need no statistics.
-const INCIDENTS: [&str; 5] = [
-    "lost-interrupt",
-    "doorbell-unseen",
-    "held-by-device",
-    "path-failover",
-    "errors-timeout",
-];
+const INCIDENTS: [&str; 5] =
+    ["lost-interrupt", "doorbell-unseen", "held-by-device", "path-failover", "errors-timeout"];
 
 #[test]
 fn few_commands_are_not_known() {
-    let load = Load {
-        seconds: 0.3,
-        ..Load::default()
-    };
+    let load = Load { seconds: 0.3, ..Load::default() };
     let diagnosis = diagnose(&facts(&load, &[Cause::Scheduler]));
     assert_eq!(diagnosis.outcome, Outcome::Unknown);
     let says = "I/O commands finished, and 200 are needed";
@@ -39,10 +27,7 @@ fn few_commands_are_not_known() {
 /// One command failed, and nothing else can be said.
 #[test]
 fn a_note_alone_is_no_verdict() {
-    let load = Load {
-        seconds: 0.3,
-        ..Load::default()
-    };
+    let load = Load { seconds: 0.3, ..Load::default() };
     let diagnosis = diagnose(&facts(&load, &[Cause::OneError]));
     assert_eq!(diagnosis.notes.len(), 1);
     assert_eq!(diagnosis.outcome, Outcome::Unknown);
@@ -88,10 +73,7 @@ fn of_a_degraded_run_only_incidents_are_named() {
 #[test]
 fn a_kernel_that_does_not_count_misses_is_no_obstacle() {
     let run = Load::default().run(&[Cause::Scheduler]);
-    assert_eq!(
-        named(&diagnose(&run.facts(Accuracy::Unknown))),
-        ["scheduler"]
-    );
+    assert_eq!(named(&diagnose(&run.facts(Accuracy::Unknown))), ["scheduler"]);
 }
 
 /// Activity is counted for all disks; the recording has the commands of one.
@@ -99,12 +81,7 @@ fn a_kernel_that_does_not_count_misses_is_no_obstacle() {
 fn what_disks_without_commands_waited_for_is_not_judged() {
     let mut run = Load::default().run(&[]);
     let waits = run.activity.waits.as_mut().unwrap();
-    let other = TagWaits {
-        ctrl: 1,
-        waited: waits[0].requests,
-        sum_ns: u64::MAX / 4,
-        ..waits[0]
-    };
+    let other = TagWaits { ctrl: 1, waited: waits[0].requests, sum_ns: u64::MAX / 4, ..waits[0] };
     waits.push(other);
     let diagnosis = diagnose(&run.facts(Accuracy::Exact));
     assert_eq!(diagnosis.outcome, Outcome::Nothing, "{}", diagnosis.verdict);

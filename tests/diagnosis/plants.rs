@@ -2,10 +2,7 @@
 //! For each rule, a cause and a load that shows it.
 
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::report::diagnosis::Diagnosis;
-use nvme_deep::report::diagnosis::Expectation;
-use nvme_deep::report::diagnosis::Facts;
-use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::diagnosis::{Diagnosis, Expectation, Facts, diagnose};
 
 use super::causes::Cause;
 use super::draft::DEVICE;
@@ -85,10 +82,7 @@ pub const PLANTS: &[Plant] = &[
 
 impl Plant {
     pub fn load(&self, seed: u64) -> Load {
-        let mut load = Load {
-            seed,
-            ..Load::default()
-        };
+        let mut load = Load { seed, ..Load::default() };
         (self.load)(&mut load);
         load
     }

@@ -5,14 +5,12 @@ use nvme_deep::inflight::StuckState;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::point::Pattern;
-use nvme_deep::report::diagnosis::Stuck;
-use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::diagnosis::{Stuck, diagnose};
 
 use super::causes::Cause;
 use super::load::Load;
 use super::places::Place;
-use super::plants::facts;
-use super::plants::named;
+use super::plants::{facts, named};
 
 /// All points but the interrupt.
 const POLLED: Pattern = 0b0110_1111;
@@ -21,11 +19,7 @@ const POLLED: Pattern = 0b0110_1111;
 fn load() -> Load {
     Load {
         queues: 0,
-        place: Place {
-            poll_queues: (1, true),
-            pattern: POLLED,
-            ..Place::default()
-        },
+        place: Place { poll_queues: (1, true), pattern: POLLED, ..Place::default() },
         ..Load::default()
     }
 }
@@ -36,11 +30,7 @@ fn a_timeout_of_a_polled_queue_is_no_lost_interrupt() {
     let found = diagnose(&facts(&load(), &[Cause::LostInterrupt]));
     assert_eq!(named(&found), ["errors-timeout"]);
     let cause = &found.causes[0];
-    assert!(
-        cause.sentence.contains("because nothing polled"),
-        "{}",
-        cause.sentence
-    );
+    assert!(cause.sentence.contains("because nothing polled"), "{}", cause.sentence);
     let mut out = found.ruled_out.iter();
     let lost = out.find(|judged| judged.rule == "lost-interrupt").unwrap();
     assert!(lost.why.contains("polled queues"), "{}", lost.why);
@@ -49,10 +39,7 @@ fn a_timeout_of_a_polled_queue_is_no_lost_interrupt() {
 /// Without the settings, the other queues have interrupts, and this one has none.
 #[test]
 fn without_the_settings_a_queue_without_interrupts_counts_as_polled() {
-    let load = Load {
-        place: Place::default(),
-        ..Load::default()
-    };
+    let load = Load { place: Place::default(), ..Load::default() };
     let mut run = load.run(&[Cause::LostInterrupt]);
     for event in &mut run.events {
         let qid = event.what.id().map_or(0, |id| id.qid);

@@ -5,28 +5,17 @@ use std::collections::BTreeSet;
 use std::env;
 
 use nvme_deep::Status;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::point::Point;
-use nvme_deep::report::diagnosis::Expectation;
-use nvme_deep::report::diagnosis::RULES;
-use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::diagnosis::{Expectation, RULES, diagnose};
 
 use super::alarms::runs;
 use super::causes::Cause;
-use super::draft::COMPLETE;
-use super::draft::DEVICE;
-use super::draft::DISCARD;
-use super::draft::FLUSH;
-use super::draft::MAP;
-use super::draft::QUEUE;
-use super::draft::SUBMIT;
+use super::draft::{COMPLETE, DEVICE, DISCARD, FLUSH, MAP, QUEUE, SUBMIT};
 use super::lengthen;
 use super::lengthen::lengthen;
-use super::load::BEGIN;
-use super::load::Load;
-use super::load::Run;
+use super::load::{BEGIN, Load, Run};
 use super::plants::named;
 use super::power_waits::WAITS;
 
@@ -48,33 +37,18 @@ pub enum Effect {
     /// Made for this case.
     Made(fn(u64, f64) -> Run),
     /// A stage has this part of the time; other stages of the rule have the second part already.
-    Share {
-        causes: &'static [Cause],
-        stage: usize,
-        least: f64,
-        others: f64,
-    },
+    Share { causes: &'static [Cause], stage: usize, least: f64, others: f64 },
     /// A wait before the request has this part of the time.
     Wait { wait: usize, least: f64 },
     /// A stage of the commands for which this holds is longer, so that they explain this part of the time.
-    Longer {
-        load: fn(&mut Load),
-        stage: usize,
-        least: f64,
-        holds: fn(&Event) -> bool,
-    },
+    Longer { load: fn(&mut Load), stage: usize, least: f64, holds: fn(&Event) -> bool },
 }
 
 impl Effect {
     fn run(&self, seed: u64, times: f64) -> Run {
         match self {
             Self::Made(make) => make(seed, times),
-            Self::Share {
-                causes,
-                stage,
-                least,
-                others,
-            } => {
+            Self::Share { causes, stage, least, others } => {
                 let mut run = load(seed).run(causes);
                 share(&mut run, *stage, (least * times - others).max(0.0));
                 run
@@ -87,12 +61,7 @@ impl Effect {
                 });
                 run
             }
-            Self::Longer {
-                load: adapt,
-                stage,
-                least,
-                holds,
-            } => {
+            Self::Longer { load: adapt, stage, least, holds } => {
                 let mut load = load(seed);
                 adapt(&mut load);
                 let mut run = load.run(&[]);
@@ -105,11 +74,7 @@ impl Effect {
 
 /// A load of some 7000 commands.
 pub fn load(seed: u64) -> Load {
-    Load {
-        seed,
-        seconds: 14.0,
-        ..Load::default()
-    }
+    Load { seed, seconds: 14.0, ..Load::default() }
 }
 
 pub fn total(event: &Event) -> u64 {
@@ -120,9 +85,7 @@ pub fn total(event: &Event) -> u64 {
 
 /// A stage that has this part of each command's time.
 fn share(run: &mut Run, stage: usize, part: f64) {
-    lengthen(run, stage, |event| {
-        (total(event) as f64 * part / (1.0 - part)) as u64
-    });
+    lengthen(run, stage, |event| (total(event) as f64 * part / (1.0 - part)) as u64);
 }
 
 /// A longer stage of the commands for which this holds, so that they explain this part of all time.
@@ -130,11 +93,7 @@ fn explain(run: &mut Run, stage: usize, part: f64, holds: impl Fn(&Event) -> boo
     let all: u64 = run.events.iter().map(total).sum();
     let with = run.events.iter().filter(|e| holds(e)).count();
     let more = all as f64 * part / (1.0 - part) / with as f64;
-    lengthen(
-        run,
-        stage,
-        |event| if holds(event) { more as u64 } else { 0 },
-    );
+    lengthen(run, stage, |event| if holds(event) { more as u64 } else { 0 });
 }
 
 fn code(event: &Event) -> Option<u8> {
@@ -146,11 +105,7 @@ fn code(event: &Event) -> Option<u8> {
 
 /// Whether the CPU was idle, and whether it was in a soft interrupt.
 fn conditions(event: &Event) -> (Option<bool>, Option<bool>) {
-    let conditions = event
-        .what
-        .outcome()
-        .map(|o| o.conditions)
-        .unwrap_or_default();
+    let conditions = event.what.outcome().map(|o| o.conditions).unwrap_or_default();
     (conditions.cpu_idle(), conditions.in_softirq())
 }
 
@@ -187,10 +142,7 @@ fn beside_others(run: &Run) -> BTreeSet<u64> {
         let mut close = before.take_while(|(earlier, _)| earlier + 20_000 >= at_ns);
         close.any(|(_, other)| *other != cpu)
     };
-    (0..all.len())
-        .filter(|n| is_beside(*n))
-        .map(|n| all[n].0)
-        .collect()
+    (0..all.len()).filter(|n| is_beside(*n)).map(|n| all[n].0).collect()
 }
 
 /// Sets each n-th command's status, and returns the run.
@@ -256,12 +208,7 @@ const CASES: &[Case] = &[
     Case {
         rule: "bounce",
         threshold: "map, complete and end have 20 % of the time",
-        run: Effect::Share {
-            causes: &[Cause::CountBounces],
-            stage: MAP,
-            least: 0.2,
-            others: 0.06,
-        },
+        run: Effect::Share { causes: &[Cause::CountBounces], stage: MAP, least: 0.2, others: 0.06 },
     },
     Case {
         rule: "iommu",
@@ -281,21 +228,14 @@ const CASES: &[Case] = &[
             (load.queues, load.pause_ns, load.seconds) = (1, 2e6, 4.0);
             let mut run = load.run(&[]);
             let shared = beside_others(&run);
-            explain(&mut run, SUBMIT, 0.1 * times, |e| {
-                shared.contains(&set_up(e))
-            });
+            explain(&mut run, SUBMIT, 0.1 * times, |e| shared.contains(&set_up(e)));
             run
         }),
     },
     Case {
         rule: "doorbell-exit",
         threshold: "submit has 50 % of the time",
-        run: Effect::Share {
-            causes: &[],
-            stage: SUBMIT,
-            least: 0.5,
-            others: 0.03,
-        },
+        run: Effect::Share { causes: &[], stage: SUBMIT, least: 0.5, others: 0.03 },
     },
     Case {
         rule: "one-irq-cpu",
@@ -341,14 +281,8 @@ const CASES: &[Case] = &[
         rule: "flush-cost",
         threshold: "flushes have 30 % of the time",
         run: Effect::Made(|seed, times| {
-            let mut run = Load {
-                flushes: 0.05,
-                ..load(seed)
-            }
-            .run(&[]);
-            explain(&mut run, DEVICE, 0.3 * times - 0.05, |e| {
-                code(e) == Some(FLUSH)
-            });
+            let mut run = Load { flushes: 0.05, ..load(seed) }.run(&[]);
+            explain(&mut run, DEVICE, 0.3 * times - 0.05, |e| code(e) == Some(FLUSH));
             run
         }),
     },
@@ -385,12 +319,7 @@ const CASES: &[Case] = &[
         rule: "thermal",
         threshold: "slower for 5 % of the run",
         run: Effect::Made(|seed, times| {
-            let mut run = Load {
-                seconds: 40.0,
-                pause_ns: 50e6,
-                ..load(seed)
-            }
-            .run(&[]);
+            let mut run = Load { seconds: 40.0, pause_ns: 50e6, ..load(seed) }.run(&[]);
             run.logs.1.smart.throttled_seconds += (40.0 * 0.05 * times).round() as u64;
             run
         }),
@@ -429,12 +358,7 @@ fn cases() -> Vec<&'static Case> {
 fn names(case: &Case, runs: u64, times: f64) -> u64 {
     let is_named = |seed: &u64| {
         let facts = case.run.run(*seed, times).facts(Accuracy::Exact);
-        assert!(
-            facts.commands.seen >= 5000,
-            "{}: {}",
-            case.rule,
-            facts.commands.seen
-        );
+        assert!(facts.commands.seen >= 5000, "{}: {}", case.rule, facts.commands.seen);
         let causes = diagnose(&facts).causes;
         causes.iter().any(|c| c.finding.rule == case.rule)
     };
@@ -466,9 +390,7 @@ fn causes_beyond_their_thresholds_are_named_in_most_of_200_runs() {
     };
     for case in cases().into_iter().filter(|case| is_wanted(case.rule)) {
         let (above, below) = (names(case, many, 1.5), names(case, many, 0.5));
-        let Case {
-            rule, threshold, ..
-        } = case;
+        let Case { rule, threshold, .. } = case;
         println!("| {rule} | {threshold} | {above} of {many} | {below} |");
         if above * 20 < many * NAMED || below > 0 {
             wrong.push(*rule);

@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cases of power.rs for waits before the request: measured one by one, or counted together.
 
-use super::draft::BLOCK;
-use super::draft::DEVICE;
-use super::draft::FREEZE;
-use super::draft::IOCOST;
-use super::draft::TAG;
-use super::draft::THROTTLE;
-use super::draft::WBT;
-use super::draft::ZONE;
+use super::draft::{BLOCK, DEVICE, FREEZE, IOCOST, TAG, THROTTLE, WBT, ZONE};
 use super::load::Run;
-use super::power::Case;
-use super::power::Effect;
-use super::power::load;
-use super::power::total;
+use super::power::{Case, Effect, load, total};
 
 /// Waits of this part of the time, waits included.
 fn waiting(seed: u64, part: f64, tags: Option<u32>) -> Run {
@@ -39,42 +29,27 @@ pub const WAITS: &[Case] = &[
     Case {
         rule: "cgroup-throttle",
         threshold: "throttle has 30 % of the time",
-        run: Effect::Wait {
-            wait: THROTTLE,
-            least: 0.3,
-        },
+        run: Effect::Wait { wait: THROTTLE, least: 0.3 },
     },
     Case {
         rule: "queue-freeze",
         threshold: "freeze has 10 % of the time",
-        run: Effect::Wait {
-            wait: FREEZE,
-            least: 0.1,
-        },
+        run: Effect::Wait { wait: FREEZE, least: 0.1 },
     },
     Case {
         rule: "io-cost",
         threshold: "iocost has 30 % of the time",
-        run: Effect::Wait {
-            wait: IOCOST,
-            least: 0.3,
-        },
+        run: Effect::Wait { wait: IOCOST, least: 0.3 },
     },
     Case {
         rule: "wbt",
         threshold: "wbt has 30 % of the time",
-        run: Effect::Wait {
-            wait: WBT,
-            least: 0.3,
-        },
+        run: Effect::Wait { wait: WBT, least: 0.3 },
     },
     Case {
         rule: "tag-wait",
         threshold: "tag has 30 % of the time",
-        run: Effect::Wait {
-            wait: TAG,
-            least: 0.3,
-        },
+        run: Effect::Wait { wait: TAG, least: 0.3 },
     },
     Case {
         rule: "tag-wait",
@@ -84,18 +59,12 @@ pub const WAITS: &[Case] = &[
     Case {
         rule: "request-wait",
         threshold: "block has 30 % of the time",
-        run: Effect::Wait {
-            wait: BLOCK,
-            least: 0.3,
-        },
+        run: Effect::Wait { wait: BLOCK, least: 0.3 },
     },
     Case {
         rule: "request-wait",
         threshold: "zone has 30 % of the time",
-        run: Effect::Wait {
-            wait: ZONE,
-            least: 0.3,
-        },
+        run: Effect::Wait { wait: ZONE, least: 0.3 },
     },
     Case {
         rule: "request-wait",

@@ -4,12 +4,9 @@
 use fastrand::Rng;
 use nvme_deep::model::point::Pattern;
 
-use super::draft::DEVICE;
-use super::draft::QUEUE;
-use super::draft::SUBMIT;
+use super::draft::{DEVICE, QUEUE, SUBMIT};
 use super::load::Load;
-use super::places::Arrivals;
-use super::places::Place;
+use super::places::{Arrivals, Place};
 
 /// A value between two, all orders of magnitude alike.
 fn between(rng: &mut Rng, least: f64, most: f64) -> f64 {
@@ -78,10 +75,7 @@ pub struct Shape {
 impl Shape {
     /// A run of it, of at most so many commands.
     pub fn load(&self, seed: u64, commands: f64) -> Load {
-        let name = self
-            .name
-            .bytes()
-            .fold(0_u64, |sum, b| sum.wrapping_mul(31) + u64::from(b));
+        let name = self.name.bytes().fold(0_u64, |sum, b| sum.wrapping_mul(31) + u64::from(b));
         let mut rng = Rng::with_seed(seed ^ name);
         let mut load = machine(rng.u64(..), &mut rng);
         load.commands = commands;
@@ -118,9 +112,7 @@ pub const SHAPES: &[Shape] = &[
         load.arrivals = Arrivals::Poisson(open(load, rng, 0.5));
         closed(load, rng, 0.5);
     }),
-    shape("closed loops of all sizes", |load, rng| {
-        closed(load, rng, 1.0)
-    }),
+    shape("closed loops of all sizes", |load, rng| closed(load, rng, 1.0)),
     shape("closed loops, the number in flight varies", |load, rng| {
         closed(load, rng, 1.0);
         (load.varies, load.depth) = (true, load.depth.max(4));
@@ -144,13 +136,10 @@ pub const SHAPES: &[Shape] = &[
         load.arrivals = Arrivals::Batches(rng.u32(8..64), 2.0);
         load.stages[DEVICE] = between(rng, 300e3, 5e6);
     }),
-    shape(
-        "a database: small fsync writes beside reads",
-        |load, rng| {
-            closed(load, rng, 1.0);
-            (load.writes, load.flushes) = (0.2, 0.05);
-        },
-    ),
+    shape("a database: small fsync writes beside reads", |load, rng| {
+        closed(load, rng, 1.0);
+        (load.writes, load.flushes) = (0.2, 0.05);
+    }),
     shape("TCP: no doorbell, interrupt or CQE", |load, rng| {
         closed(load, rng, 1.0);
         load.place = Place {
@@ -183,20 +172,17 @@ pub const SHAPES: &[Shape] = &[
         load.seconds = 5.0;
         load.arrivals = Arrivals::Batches(32, load.commands / 5.0 / 32.0);
     }),
-    shape(
-        "Nitro: a cloud's controller, doorbells to hardware",
-        |load, rng| {
-            closed(load, rng, 1.0);
-            load.place = Place {
-                class: "cloud",
-                hypervisor: Some("Amazon EC2 (Nitro)"),
-                shadow_doorbells: None,
-                ..Place::default()
-            };
-            (load.stages[DEVICE], load.stages[SUBMIT]) =
-                (between(rng, 200e3, 1e6), between(rng, 1e3, 400e3));
-        },
-    ),
+    shape("Nitro: a cloud's controller, doorbells to hardware", |load, rng| {
+        closed(load, rng, 1.0);
+        load.place = Place {
+            class: "cloud",
+            hypervisor: Some("Amazon EC2 (Nitro)"),
+            shadow_doorbells: None,
+            ..Place::default()
+        };
+        (load.stages[DEVICE], load.stages[SUBMIT]) =
+            (between(rng, 200e3, 1e6), between(rng, 1e3, 400e3));
+    }),
     shape("Azure: Hyper-V, a disk passed through", |load, rng| {
         load.arrivals = Arrivals::Poisson(open(load, rng, 1.0));
         load.place = Place {
@@ -214,23 +200,17 @@ pub const SHAPES: &[Shape] = &[
         load.seconds = load.seconds.max(4.0);
         load.wakes = (1_000_000, load.stages[DEVICE] * 0.1);
     }),
-    shape(
-        "NUMA: remote completions cost a little more",
-        |load, rng| {
-            closed(load, rng, 1.0);
-            (load.remote, load.cpus) = (0.5, 8);
-            load.stages[DEVICE] = load.stages[DEVICE].max(100e3);
-        },
-    ),
-    shape(
-        "poll_queues set and unused, a scheduler that does no harm",
-        |load, rng| {
-            closed(load, rng, 1.0);
-            load.place.poll_queues = (1, false);
-            load.place.scheduler = one(rng, &["mq-deadline", "kyber", "bfq"]);
-            load.stages[QUEUE] = load.stages[DEVICE] * 0.2;
-        },
-    ),
+    shape("NUMA: remote completions cost a little more", |load, rng| {
+        closed(load, rng, 1.0);
+        (load.remote, load.cpus) = (0.5, 8);
+        load.stages[DEVICE] = load.stages[DEVICE].max(100e3);
+    }),
+    shape("poll_queues set and unused, a scheduler that does no harm", |load, rng| {
+        closed(load, rng, 1.0);
+        load.place.poll_queues = (1, false);
+        load.place.scheduler = one(rng, &["mq-deadline", "kyber", "bfq"]);
+        load.stages[QUEUE] = load.stages[DEVICE] * 0.2;
+    }),
     shape("two commands", |load, rng| {
         load.arrivals = Arrivals::Batches(1, 0.2);
         load.seconds = 5.0 + rng.f64();

@@ -3,25 +3,17 @@
 
 use nvme_deep::inflight::StuckState;
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::report::diagnosis::Diagnosis;
-use nvme_deep::report::diagnosis::Stuck;
-use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::diagnosis::{Diagnosis, Stuck, diagnose};
 
 use super::load::Load;
-use super::plants::facts;
-use super::plants::named;
+use super::plants::{facts, named};
 
 const S: u64 = 1_000_000_000;
 const READ: u8 = 2;
 const DEALLOCATE: u8 = 9;
 
 const fn read(age_ns: u64, verdict: StuckState) -> Stuck {
-    Stuck {
-        ctrl: 0,
-        kind: Some((1, READ)),
-        age_ns,
-        verdict: Some(verdict),
-    }
+    Stuck { ctrl: 0, kind: Some((1, READ)), age_ns, verdict: Some(verdict) }
 }
 
 /// The diagnosis of a healthy load with these commands in flight after it.
@@ -60,32 +52,21 @@ fn a_controller_that_finishes_nothing_is_named() {
 
 #[test]
 fn what_is_not_proved_is_no_cause() {
-    let unknown = [
-        Some(StuckState::NotProvable),
-        Some(StuckState::Unknown),
-        None,
-    ];
+    let unknown = [Some(StuckState::NotProvable), Some(StuckState::Unknown), None];
     for verdict in unknown {
-        let stuck = Stuck {
-            verdict,
-            ..read(5 * S, StuckState::Held)
-        };
+        let stuck = Stuck { verdict, ..read(5 * S, StuckState::Held) };
         let diagnosis = after(&[stuck]);
         assert!(named(&diagnosis).is_empty(), "{verdict:?}");
         let why = diagnosis.not_judged.iter();
-        let why: Vec<_> = why
-            .filter(|judged| judged.rule == "held-by-device")
-            .collect();
+        let why: Vec<_> = why.filter(|judged| judged.rule == "held-by-device").collect();
         assert!(why[0].why.contains("in flight for 5.00s"), "{why:?}");
     }
 }
 
 #[test]
 fn commands_that_always_take_long_are_not_stuck() {
-    let deallocate = |age_ns| Stuck {
-        kind: Some((1, DEALLOCATE)),
-        ..read(age_ns, StuckState::Held)
-    };
+    let deallocate =
+        |age_ns| Stuck { kind: Some((1, DEALLOCATE)), ..read(age_ns, StuckState::Held) };
     assert!(named(&after(&[deallocate(9 * S)])).is_empty());
     assert_eq!(named(&after(&[deallocate(11 * S)])), ["held-by-device"]);
     // reads of 100 ms

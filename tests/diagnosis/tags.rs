@@ -2,26 +2,17 @@
 //! Requests that wait in a scheduler: for the scheduler, or for the device's full queue.
 
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::report::diagnosis::Diagnosis;
-use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::diagnosis::{Diagnosis, diagnose};
 
 use super::causes::Cause;
 use super::draft::DEVICE;
-use super::load::Load;
-use super::load::Run;
+use super::load::{Load, Run};
 use super::plants::named;
 
 /// 32 commands for a queue that has room for 7.
 fn crowded(seed: u64) -> Run {
-    let mut load = Load {
-        seed,
-        queues: 1,
-        jobs: 4,
-        depth: 8,
-        pause_ns: 1e3,
-        seconds: 2.0,
-        ..Load::default()
-    };
+    let mut load =
+        Load { seed, queues: 1, jobs: 4, depth: 8, pause_ns: 1e3, seconds: 2.0, ..Load::default() };
     load.stages[DEVICE] = 1e6;
     load.run(&[Cause::FullDevice])
 }
@@ -41,15 +32,8 @@ fn requests_that_wait_for_a_full_device_do_not_wait_for_the_scheduler() {
         assert!(text.contains("full queue: 7 of 7 in flight"), "{text}");
         let cause = &found.causes[0];
         let sentence = &cause.sentence;
-        assert!(
-            sentence.contains("it has room for 7 commands"),
-            "{sentence}"
-        );
-        assert!(
-            !cause.finding.advice.contains("none"),
-            "{}",
-            cause.finding.advice
-        );
+        assert!(sentence.contains("it has room for 7 commands"), "{sentence}");
+        assert!(!cause.finding.advice.contains("none"), "{}", cause.finding.advice);
     }
 }
 
@@ -69,8 +53,5 @@ fn without_the_depth_of_the_queues_the_scheduler_is_not_judged() {
     let found = diagnose(&run.facts(Accuracy::Exact));
     assert!(named(&found).is_empty());
     let text = why(&found, "scheduler");
-    assert!(
-        text.contains("depth of the controller's queues is not known"),
-        "{text}"
-    );
+    assert!(text.contains("depth of the controller's queues is not known"), "{text}");
 }

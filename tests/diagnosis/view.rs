@@ -4,30 +4,18 @@
 use std::time::Duration;
 
 use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::render::diagnosis::DiagnosisView;
-use nvme_deep::render::diagnosis::Origin;
+use nvme_deep::render::diagnosis::{DiagnosisView, Origin};
 use nvme_deep::render::theme::Theme;
-use nvme_deep::report::diagnosis::Cause;
-use nvme_deep::report::diagnosis::Collector;
-use nvme_deep::report::diagnosis::Diagnosis;
-use nvme_deep::report::diagnosis::Expectation;
-use nvme_deep::report::diagnosis::Facts;
-use nvme_deep::report::diagnosis::Judged;
-use nvme_deep::report::diagnosis::Outcome;
-use nvme_deep::report::diagnosis::Subject;
-use nvme_deep::report::diagnosis::diagnose;
-use serde_json::Value;
-use serde_json::json;
+use nvme_deep::report::diagnosis::{
+    Cause, Collector, Diagnosis, Expectation, Facts, Judged, Outcome, Subject, diagnose,
+};
+use serde_json::{Value, json};
 
 use super::load::Load;
-use super::plants::PLANTS;
-use super::plants::facts;
+use super::plants::{PLANTS, facts};
 
-const MACHINE: Origin<'_> = Origin {
-    file: None,
-    kernel: Some(&KERNEL),
-    machine: Some(&HYPERVISOR),
-};
+const MACHINE: Origin<'_> =
+    Origin { file: None, kernel: Some(&KERNEL), machine: Some(&HYPERVISOR) };
 static KERNEL: Untrusted = Untrusted::fixed("6.12.90+deb13-amd64");
 static HYPERVISOR: Untrusted = Untrusted::fixed("QEMU, KVM");
 
@@ -100,21 +88,13 @@ fn diagnosis(outcome: Outcome, verdict: &str, causes: &[Cause]) -> Diagnosis {
 
 /// A few commands, whose times do not depend on a generator.
 fn few() -> Facts {
-    let load = Load {
-        sigmas: [0.0, 0.0],
-        bursts: (0.0, 0.0, 1.0),
-        seconds: 2.0,
-        ..Load::default()
-    };
+    let load =
+        Load { sigmas: [0.0, 0.0], bursts: (0.0, 0.0, 1.0), seconds: 2.0, ..Load::default() };
     facts(&load, &[])
 }
 
 fn text(facts: &Facts, diagnosis: &Diagnosis, color: bool, detail: bool) -> String {
-    let view = DiagnosisView {
-        facts,
-        origin: MACHINE,
-        diagnosis,
-    };
+    let view = DiagnosisView { facts, origin: MACHINE, diagnosis };
     let mut out = Vec::new();
     view.text(Theme { color }, detail, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -179,10 +159,7 @@ fn more_kinds_of_commands_than_fit_are_shown_with_detail() {
 fn object(facts: &Facts, diagnosis: &Diagnosis) -> Value {
     let view = DiagnosisView {
         facts,
-        origin: Origin {
-            file: Some(&"x.nvd".into()),
-            ..MACHINE
-        },
+        origin: Origin { file: Some(&"x.nvd".into()), ..MACHINE },
         diagnosis,
     };
     let mut out = Vec::new();
@@ -207,10 +184,7 @@ fn json_is_one_object_with_all_parts() {
         assert_eq!(object[key], value, "{key}");
     }
     let cause = &object["causes"][0];
-    assert_eq!(
-        (&cause["rule"], &cause["subject"]),
-        (&json!("flush-cost"), &json!("nvme0"))
-    );
+    assert_eq!((&cause["rule"], &cause["subject"]), (&json!("flush-cost"), &json!("nvme0")));
     assert_eq!(cause["explains"], 0.61);
     assert_eq!(cause["evidence"][1]["value"], "1.61x [1.48, 1.74]");
     assert!(cause["risk"].is_string() && cause["advice"].is_string());
@@ -220,10 +194,9 @@ fn json_is_one_object_with_all_parts() {
     assert_eq!(object["notes"][0]["rule"], "not-polling");
     assert_eq!(object["not_looked_at"].as_array().unwrap().len(), 3);
     assert_eq!(object["machine"]["controllers"][0]["io_queues"], 4);
-    for (outcome, name) in [
-        (Outcome::Nothing, "nothing_avoidable"),
-        (Outcome::Unknown, "not_known"),
-    ] {
+    for (outcome, name) in
+        [(Outcome::Nothing, "nothing_avoidable"), (Outcome::Unknown, "not_known")]
+    {
         let found = diagnosis(outcome, "", &[]);
         assert_eq!(self::object(&few(), &found)["outcome"], name);
     }

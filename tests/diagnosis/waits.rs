@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the rules about waits before the request say: of which cgroup, with which limit, and what to do.
 
-use nvme_deep::model::io_control::IoLimit;
-use nvme_deep::model::io_control::IoLimits;
+use nvme_deep::model::io_control::{IoLimit, IoLimits};
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::report::diagnosis::Cause as Named;
-use nvme_deep::report::diagnosis::ClassFacts;
-use nvme_deep::report::diagnosis::Collector;
-use nvme_deep::report::diagnosis::Diagnosis;
-use nvme_deep::report::diagnosis::Expectation;
-use nvme_deep::report::diagnosis::Usual;
-use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::diagnosis::{
+    Cause as Named, ClassFacts, Collector, Diagnosis, Expectation, Usual, diagnose,
+};
 
 use super::causes::Cause;
-use super::draft::DEVICE;
-use super::draft::THROTTLE;
+use super::draft::{DEVICE, THROTTLE};
 use super::lengthen;
-use super::load::Load;
-use super::load::Run;
+use super::load::{Load, Run};
 use super::plants::named;
 
 /// The rules that need measured waits.
@@ -29,12 +22,7 @@ fn of(run: Run) -> Diagnosis {
 }
 
 fn limit(cgroup: &str, riops: Option<u64>, wbps: Option<u64>) -> IoLimit {
-    IoLimit {
-        cgroup: cgroup.into(),
-        riops,
-        wbps,
-        ..IoLimit::default()
-    }
+    IoLimit { cgroup: cgroup.into(), riops, wbps, ..IoLimit::default() }
 }
 
 /// A throttled run with these limits, on the disk 259:0.
@@ -60,11 +48,7 @@ fn has(named: &Named, name: &str, value: &str) -> bool {
 
 /// What a rule says where it names no cause, and whether what it looks for was not there at all.
 fn why<'d>(diagnosis: &'d Diagnosis, rule: &str) -> (&'d str, bool) {
-    let lists = [
-        &diagnosis.ruled_out,
-        &diagnosis.not_judged,
-        &diagnosis.not_looked_at,
-    ];
+    let lists = [&diagnosis.ruled_out, &diagnosis.not_judged, &diagnosis.not_looked_at];
     let mut all = lists.into_iter().flatten();
     let judged = all.find(|judged| judged.rule == rule).unwrap();
     (&judged.why, judged.is_absent)
@@ -109,10 +93,7 @@ fn limits_that_are_not_all_are_not_taken_away() {
 /// Reads wait: a limit on writes holds none of them.
 #[test]
 fn a_limit_of_the_other_direction_is_not_named() {
-    let load = Load {
-        writes: 0.0,
-        ..Load::default()
-    };
+    let load = Load { writes: 0.0, ..Load::default() };
     let mut run = load.run(&[Cause::Throttle]);
     let disk = &mut run.machine.controllers[0].disks[0];
     disk.limits = Some(IoLimits {
@@ -130,17 +111,11 @@ fn a_limit_of_the_other_direction_is_not_named() {
 fn names_of_cgroups_reach_no_shell_and_no_terminal() {
     let found = throttled(vec![limit("/$(reboot) x", Some(60), None)]);
     let advice = &found.finding.advice;
-    assert!(
-        advice.contains("> '/sys/fs/cgroup/$(reboot) x/io.max'`"),
-        "{advice}"
-    );
+    assert!(advice.contains("> '/sys/fs/cgroup/$(reboot) x/io.max'`"), "{advice}");
     for name in ["/it's", "/\u{1b}[2J", "/a/../../../etc", "/x`reboot`", ""] {
         let found = throttled(vec![limit(name, Some(60), None)]);
         let advice = &found.finding.advice;
-        assert!(
-            advice.contains("> /sys/fs/cgroup/CGROUP/io.max`"),
-            "{advice}"
-        );
+        assert!(advice.contains("> /sys/fs/cgroup/CGROUP/io.max`"), "{advice}");
         let mut texts = found.finding.evidence.iter().map(|e| &e.name);
         assert!(texts.all(|text| !text.contains('\u{1b}')));
     }
@@ -179,10 +154,7 @@ fn without_bios_little_counted_time_rules_waits_out() {
     let found = unseen(&[], StageSet::Fine);
     for rule in &MEASURED[1..] {
         let (why, _) = why(&found, rule);
-        assert!(
-            why.contains("waits before the request have"),
-            "{rule}: {why}"
-        );
+        assert!(why.contains("waits before the request have"), "{rule}: {why}");
     }
     let (text, _) = why(&found, "cgroup-throttle");
     assert_eq!(text, "record --stages=full");
@@ -217,10 +189,7 @@ fn without_bios_counted_time_is_compared_with_the_threshold_of_each_rule() {
     assert_eq!(why(&found, "queue-freeze").0, "record --stages=full");
     for rule in ["io-cost", "wbt"] {
         let (why, _) = why(&found, rule);
-        assert!(
-            why.contains("waits before the request have 20 %"),
-            "{rule}: {why}"
-        );
+        assert!(why.contains("waits before the request have 20 %"), "{rule}: {why}");
     }
 }
 
@@ -247,23 +216,15 @@ fn waits_of_half_of_the_commands_are_not_judged() {
     let found = of(run);
     assert!(!named(&found).contains(&"wbt"));
     let (text, _) = why(&found, "wbt");
-    assert!(
-        text.contains("reads and writes were not observed"),
-        "{text}"
-    );
+    assert!(text.contains("reads and writes were not observed"), "{text}");
 }
 
 /// Medians of a time with waits are those of a baseline with waits only.
 #[test]
 fn waits_are_compared_with_waits_only() {
     let slow = |all_ns| {
-        let mut facts = Load::default()
-            .run(&[Cause::Throttle])
-            .facts(Accuracy::Exact);
-        let usual = |s: &ClassFacts| Usual {
-            all_ns,
-            begun_ns: s.begun_p50_ns,
-        };
+        let mut facts = Load::default().run(&[Cause::Throttle]).facts(Accuracy::Exact);
+        let usual = |s: &ClassFacts| Usual { all_ns, begun_ns: s.begun_p50_ns };
         let medians = facts.strata.iter().map(|s| (s.stratum, usual(s)));
         facts.expectation = Expectation::Baseline(medians.collect());
         facts.slow().len()

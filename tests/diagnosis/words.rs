@@ -4,20 +4,14 @@
 use nvme_deep::model::activity::Pool;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::report::diagnosis::Cause as Named;
-use nvme_deep::report::diagnosis::Diagnosis;
-use nvme_deep::report::diagnosis::Expectation;
-use nvme_deep::report::diagnosis::Facts;
-use nvme_deep::report::diagnosis::Judged;
-use nvme_deep::report::diagnosis::diagnose;
+use nvme_deep::report::diagnosis::{
+    Cause as Named, Diagnosis, Expectation, Facts, Judged, diagnose,
+};
 
 use super::causes::Cause;
-use super::draft::DEVICE;
-use super::draft::DISCARD;
-use super::draft::MAP;
+use super::draft::{DEVICE, DISCARD, MAP};
 use super::lengthen::lengthen;
-use super::load::Load;
-use super::load::Run;
+use super::load::{Load, Run};
 use super::places::Place;
 use super::plants::named;
 
@@ -27,11 +21,7 @@ fn of(run: Run) -> Diagnosis {
 
 /// What a rule says of its subject where it is neither a cause nor a note.
 fn why<'d>(diagnosis: &'d Diagnosis, rule: &str) -> &'d str {
-    let lists = [
-        &diagnosis.ruled_out,
-        &diagnosis.not_judged,
-        &diagnosis.not_looked_at,
-    ];
+    let lists = [&diagnosis.ruled_out, &diagnosis.not_judged, &diagnosis.not_looked_at];
     let mut all = lists.into_iter().flatten();
     &all.find(|judged| judged.rule == rule).unwrap().why
 }
@@ -67,10 +57,7 @@ fn a_controller_of_an_identity_group_maps_nothing() {
 
 #[test]
 fn a_large_deallocation_is_no_held_command() {
-    let load = Load {
-        discards: 0.002,
-        ..Load::default()
-    };
+    let load = Load { discards: 0.002, ..Load::default() };
     let mut run = load.run(&[]);
     lengthen(&mut run, DEVICE, |event| match &event.what {
         EventKind::Command(id, ..) if id.opcode.code == DISCARD => 600_000_000,
@@ -96,10 +83,7 @@ fn the_mean_wait_is_that_of_those_that_waited() {
     let requests = waits.requests;
     let found = of(run);
     assert_eq!(evidence(first(&found), "mean wait of these"), "20.0ms");
-    assert_eq!(
-        evidence(first(&found), "requests that waited"),
-        format!("600 of {requests}")
-    );
+    assert_eq!(evidence(first(&found), "requests that waited"), format!("600 of {requests}"));
 }
 
 /// Writers that wait for writeback throttling have tags enough.
@@ -116,11 +100,7 @@ fn waits_with_free_tags_are_no_wait_for_tags() {
 #[test]
 fn a_split_limit_is_raised_only_where_the_device_takes_more() {
     let advice = |now, most| {
-        let mut run = Load {
-            sizes: &[131_072],
-            ..Load::default()
-        }
-        .run(&[Cause::Split]);
+        let mut run = Load { sizes: &[131_072], ..Load::default() }.run(&[Cause::Split]);
         let disk = &mut run.machine.controllers[0].disks[0];
         (disk.max_bytes, disk.max_hw_bytes) = (Some(now), Some(most));
         let found = of(run);
@@ -160,23 +140,13 @@ fn one_failed_command_is_a_note_and_media_errors_need_no_timeout() {
 
 #[test]
 fn bare_metal_has_no_hypervisor() {
-    let metal = Place {
-        class: "physical",
-        hypervisor: None,
-        ..Place::default()
-    };
-    let load = Load {
-        place: metal,
-        ..Load::default()
-    };
+    let metal = Place { class: "physical", hypervisor: None, ..Place::default() };
+    let load = Load { place: metal, ..Load::default() };
     for cause in [Cause::VcpuStolen, Cause::HeldByDevice, Cause::LostInterrupt] {
         let found = of(load.run(&[cause]));
         let named = first(&found);
         let text = format!("{} {}", named.sentence, named.finding.advice);
-        assert!(
-            !text.contains("virtual") && !text.contains("host "),
-            "{text}"
-        );
+        assert!(!text.contains("virtual") && !text.contains("host "), "{text}");
     }
     let found = of(load.run(&[Cause::DoorbellExit]));
     assert!(named(&found).is_empty(), "{found:?}");
@@ -186,23 +156,14 @@ fn bare_metal_has_no_hypervisor() {
 #[test]
 fn only_emulated_controllers_have_doorbells_that_exit() {
     let of = |class| {
-        let place = Place {
-            class,
-            ..Place::default()
-        };
-        let load = Load {
-            place,
-            ..Load::default()
-        };
+        let place = Place { class, ..Place::default() };
+        let load = Load { place, ..Load::default() };
         of(load.run(&[Cause::DoorbellExit]))
     };
     assert_eq!(named(&of("emulated")), ["doorbell-exit"]);
     for class in ["cloud", "passthrough"] {
         let found = of(class);
-        assert!(
-            why(&found, "doorbell-exit").contains("do not exit"),
-            "{class}"
-        );
+        assert!(why(&found, "doorbell-exit").contains("do not exit"), "{class}");
     }
     let open = of("software target").not_judged;
     assert!(open.iter().any(|judged| judged.rule == "doorbell-exit"));
@@ -221,29 +182,16 @@ fn what_a_network_does_not_show_is_not_claimed() {
         ..Load::default()
     };
     let found = of(load.run(&[]));
-    assert_eq!(
-        why(&found, "lost-interrupt"),
-        "tcp has no interrupt of its own"
-    );
+    assert_eq!(why(&found, "lost-interrupt"), "tcp has no interrupt of its own");
     let text = why(&found, "errors-timeout");
     assert!(text.contains("timeouts of tcp are not observed"), "{text}");
-    assert!(
-        found.verdict.contains("the device's part is 0 to 9"),
-        "{}",
-        found.verdict
-    );
+    assert!(found.verdict.contains("the device's part is 0 to 9"), "{}", found.verdict);
 }
 
 /// A capped volume at a constant depth looks like a device that takes so long.
 #[test]
 fn a_limit_at_a_constant_depth_is_left_open() {
-    let load = Load {
-        jobs: 4,
-        depth: 4,
-        pause_ns: 1e3,
-        seconds: 4.0,
-        ..Load::default()
-    };
+    let load = Load { jobs: 4, depth: 4, pause_ns: 1e3, seconds: 4.0, ..Load::default() };
     for causes in [&[Cause::RateCap][..], &[]] {
         let found = of(load.run(causes));
         assert!(found.causes.is_empty(), "{:?}", found.causes);
@@ -257,10 +205,7 @@ fn a_limit_at_a_constant_depth_is_left_open() {
 /// A single command of a kind has no median to speak of.
 #[test]
 fn a_kind_of_few_commands_is_not_slow() {
-    let load = Load {
-        expectation: Expectation::Median(200_000),
-        ..Load::default()
-    };
+    let load = Load { expectation: Expectation::Median(200_000), ..Load::default() };
     let mut facts = load.run(&[]).facts(Accuracy::Exact);
     let slow = |commands: u64, facts: &mut Facts| {
         let kind = &mut facts.strata[0];
@@ -282,10 +227,7 @@ fn without_commands_nothing_is_ruled_out() {
 /// Our own timer keeps a CPU from the idle states whose end would take long.
 #[test]
 fn the_wake_of_a_cpu_with_a_timer_is_not_ruled_out() {
-    let load = Load {
-        depth: 1,
-        ..Load::default()
-    };
+    let load = Load { depth: 1, ..Load::default() };
     let found = of(load.run(&[]));
     let text = why(&found, "idle-vcpu-wake");
     assert!(text.contains("timers of --context"), "{text}");

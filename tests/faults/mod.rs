@@ -7,28 +7,14 @@ mod filter;
 use std::fs;
 use std::process::Command;
 
-use libc::EACCES;
-use libc::EINVAL;
-use libc::EIO;
-use libc::ENOLCK;
-use libc::ENOSPC;
-use libc::ENOSYS;
-use libc::EOPNOTSUPP;
-use libc::EPERM;
-use libc::EROFS;
-use libc::EWOULDBLOCK;
-use libc::SYS_flock;
-use libc::SYS_fsync;
-use libc::SYS_linkat;
-use libc::SYS_rename;
-use libc::SYS_renameat;
-use libc::SYS_renameat2;
+use libc::{
+    EACCES, EINVAL, EIO, ENOLCK, ENOSPC, ENOSYS, EOPNOTSUPP, EPERM, EROFS, EWOULDBLOCK, SYS_flock,
+    SYS_fsync, SYS_linkat, SYS_rename, SYS_renameat, SYS_renameat2,
+};
 use tempfile::TempDir;
 
 use self::filter::run_with;
-use super::binary::BINARY;
-use super::binary::Ran;
-use super::binary::run;
+use super::binary::{BINARY, Ran, run};
 use super::names;
 
 const EXPORT: &str = "export tests/recordings/6.12.nvd --format csv -o";
@@ -51,19 +37,13 @@ fn a_file_system_without_locks_is_written_to() {
 
 #[test]
 fn a_rename_that_fails_is_an_error_of_the_run() {
-    let renames = [
-        (SYS_renameat2, EACCES),
-        (SYS_renameat, EACCES),
-        (SYS_rename, EACCES),
-    ];
+    let renames = [(SYS_renameat2, EACCES), (SYS_renameat, EACCES), (SYS_rename, EACCES)];
     for force in ["", "--force"] {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("out");
         let words = |of: &str| format!("{of} {} {force}", path.display());
-        run_with(&words(EXPORT), &renames).refuses(
-            1,
-            "out can't be replaced (Permission denied (os error 13)): nothing is kept",
-        );
+        run_with(&words(EXPORT), &renames)
+            .refuses(1, "out can't be replaced (Permission denied (os error 13)): nothing is kept");
         assert!(names(&dir).is_empty(), "{:?}", names(&dir));
         let says = format!("the recording stays {}.partial", path.display());
         run_with(&words(IMPORT), &renames).refuses(1, &says);
@@ -93,10 +73,7 @@ fn file_systems_that_rename_less_are_written_to() {
 fn a_file_that_the_disk_does_not_take_is_an_error_of_the_run() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("out");
-    for (error, advice) in [
-        (EIO, "Write elsewhere"),
-        (ENOSPC, "Make room, or write elsewhere"),
-    ] {
+    for (error, advice) in [(EIO, "Write elsewhere"), (ENOSPC, "Make room, or write elsewhere")] {
         let broken = [(SYS_fsync, error)];
         let ran = run_with(&format!("{EXPORT} {}", path.display()), &broken);
         ran.refuses(1, &format!("nothing is kept. {advice}\n"));
@@ -130,10 +107,7 @@ fn a_mount_point_is_refused_before_the_run() {
         eprintln!("not asked: to mount takes CAP_SYS_ADMIN: {}", ran.err);
         return;
     }
-    ran.refuses(
-        2,
-        "can't be replaced (Device or resource busy (os error 16)): give another file",
-    );
+    ran.refuses(2, "can't be replaced (Device or resource busy (os error 16)): give another file");
     assert_eq!(names(&dir), ["out"]);
     assert_eq!(fs::read(&path).unwrap(), b"old");
 }

@@ -5,12 +5,7 @@
 //! payload, which is not compressed. So a changed byte reaches the decoders, and not only the checks.
 
 use arbitrary::Unstructured;
-use nvme_deep::recording::Blocks;
-use nvme_deep::recording::Builder;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Head;
-use nvme_deep::recording::MAX_PAYLOAD;
-use nvme_deep::recording::RunInfo;
+use nvme_deep::recording::{Blocks, Builder, Content, Head, MAX_PAYLOAD, RunInfo};
 
 use crate::events::events;
 
@@ -170,15 +165,8 @@ fn append(block: &Block, part: &Part, number: u32, file: &mut Vec<u8>) {
 
 /// The block that a recording begins with, if the input has another one.
 fn run() -> Part {
-    let info = RunInfo {
-        pairs: true,
-        ..RunInfo::default()
-    };
-    Part {
-        kind: 1,
-        payload: serde_json::to_vec(&info).unwrap_or_default(),
-        ..Part::default()
-    }
+    let info = RunInfo { pairs: true, ..RunInfo::default() };
+    Part { kind: 1, payload: serde_json::to_vec(&info).unwrap_or_default(), ..Part::default() }
 }
 
 /// The recordings of an input, and the bytes of their blocks.

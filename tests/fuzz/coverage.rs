@@ -59,9 +59,7 @@ impl Coverage {
     pub fn new() -> Self {
         let mut count = 0;
         counters(&mut |part| count += part.len());
-        Self {
-            seen: vec![0; count],
-        }
+        Self { seen: vec![0; count] }
     }
 
     /// Whether the program has counters.

@@ -4,21 +4,14 @@
 
 use nvme_deep::StageSet;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::TraceLedger;
+use nvme_deep::model::ledger::{Ledger, TraceLedger};
 use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::target::TargetInfo;
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::recording::Builder;
-use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::RunInfo;
+use nvme_deep::recording::{Builder, LedgerInfo, RunInfo};
 
-use crate::blocks::COMPRESS;
-use crate::blocks::EQUAL;
-use crate::blocks::NEXT;
-use crate::blocks::Part;
-use crate::blocks::input_of;
+use crate::blocks::{COMPRESS, EQUAL, NEXT, Part, input_of};
 use crate::targets::ALL;
 use crate::testing::EventBuilder;
 
@@ -48,20 +41,12 @@ fn json(kind: u8, data: &impl serde::Serialize) -> Part {
 }
 
 fn text(kind: u8, payload: Vec<u8>) -> Part {
-    Part {
-        kind,
-        flags: COMPRESS,
-        payload,
-        ..Part::default()
-    }
+    Part { kind, flags: COMPRESS, payload, ..Part::default() }
 }
 
 /// A list of this many texts.
 fn list(kind: u8, text_of_one: &str, count: usize) -> Part {
-    text(
-        kind,
-        format!("[{}]", vec![text_of_one; count].join(",")).into_bytes(),
-    )
+    text(kind, format!("[{}]", vec![text_of_one; count].join(",")).into_bytes())
 }
 
 fn info() -> RunInfo {
@@ -78,15 +63,8 @@ fn info() -> RunInfo {
 }
 
 fn ledger(kind: u8) -> Part {
-    let ledger = Ledger {
-        trace: Some(TraceLedger::default()),
-        ..Ledger::default()
-    };
-    let info = LedgerInfo {
-        at_ns: SECOND,
-        evicted: 0,
-        ledger: Some(ledger),
-    };
+    let ledger = Ledger { trace: Some(TraceLedger::default()), ..Ledger::default() };
+    let info = LedgerInfo { at_ns: SECOND, evicted: 0, ledger: Some(ledger) };
     json(kind, &info)
 }
 
@@ -125,44 +103,20 @@ fn of_driver() -> Vec<(&'static str, Vec<Part>)> {
     let times = |times: Vec<u64>| recording([block(times.into_iter().map(|at| read(0, at)))]);
     let each = |at: &dyn Fn(u64) -> u64| times((0..200).map(at).collect());
     vec![
-        (
-            "years",
-            times(vec![0, SECOND, 2 * SECOND, YEAR, 30 * YEAR, u64::MAX]),
-        ),
-        (
-            "backwards",
-            times(vec![u64::MAX, YEAR, SECOND, 0, u64::MAX, 5]),
-        ),
+        ("years", times(vec![0, SECOND, 2 * SECOND, YEAR, 30 * YEAR, u64::MAX])),
+        ("backwards", times(vec![u64::MAX, YEAR, SECOND, 0, u64::MAX, 5])),
         ("a gap after each", each(&|n| n * 62 * SECOND)),
         ("an idle minute after each", each(&|n| n * 60 * SECOND)),
         ("ever longer", each(&|n| n.pow(6))),
-        (
-            "rows",
-            recording([block((0..650).map(|n| read(n, SECOND + u64::from(n))))]),
-        ),
+        ("rows", recording([block((0..650).map(|n| read(n, SECOND + u64::from(n))))])),
         (
             "a row in each second",
             recording([block((0..100).map(|n| read(n, u64::from(n) * SECOND)))]),
         ),
-        (
-            "stacks",
-            recording([
-                list(3, "{}", 30_000),
-                list(3, "{\"frames\":[{},{}]}", 10_000),
-            ]),
-        ),
+        ("stacks", recording([list(3, "{}", 30_000), list(3, "{\"frames\":[{},{}]}", 10_000)])),
         ("objects", recording([list(3, "{}", 100_000)])),
-        (
-            "controllers",
-            recording([list(5, "{}", 30_000), list(5, "{\"disks\":[{}]}", 15_000)]),
-        ),
-        (
-            "texts",
-            recording([text(
-                9,
-                br#"{"controllers":[{"disks":[{},{},{}]}]}"#.to_vec(),
-            )]),
-        ),
+        ("controllers", recording([list(5, "{}", 30_000), list(5, "{\"disks\":[{}]}", 15_000)])),
+        ("texts", recording([text(9, br#"{"controllers":[{"disks":[{},{},{}]}]}"#.to_vec())])),
         ("open", recording([equal(6, b'[', 1 << 20)])),
         ("values", recording([equal(6, b',', 1 << 20)])),
         ("no columns", recording([nothing(2, 65_536, 24, 20)])),
@@ -171,16 +125,10 @@ fn of_driver() -> Vec<(&'static str, Vec<Part>)> {
 }
 
 fn of_both() -> Vec<(&'static str, Vec<Part>)> {
-    let info = RunInfo {
-        target: Some(TargetInfo::default()),
-        ..RunInfo::default()
-    };
+    let info = RunInfo { target: Some(TargetInfo::default()), ..RunInfo::default() };
     let with = |parts: Vec<Part>| {
         let mut all = recording([block((0..1000).map(|n| read(0, n * SECOND)))]);
-        all.push(Part {
-            kind: NEXT,
-            ..Part::default()
-        });
+        all.push(Part { kind: NEXT, ..Part::default() });
         all.push(json(1, &info));
         all.extend(parts);
         all
@@ -193,13 +141,7 @@ fn of_both() -> Vec<(&'static str, Vec<Part>)> {
     // commands with ids, status, and all points, at times from 0 to 2^63
     ids.payload.splice(
         12..14,
-        [
-            vec![2],
-            [vec![1; 29], vec![0x0c; 29]].concat(),
-            vec![8],
-            vec![0x7f; 232],
-        ]
-        .concat(),
+        [vec![2], [vec![1; 29], vec![0x0c; 29]].concat(), vec![8], vec![0x7f; 232]].concat(),
     );
     vec![
         ("no columns", with(vec![nothing(32, 4096, 12, 17)])),
@@ -218,10 +160,7 @@ pub fn crafted(target: &str) -> Vec<(String, Vec<u8>)> {
         _ => vec![],
     };
     let input = |(name, parts): (&str, Vec<Part>)| {
-        (
-            name.to_owned(),
-            [&[ALL], input_of(&parts).as_slice()].concat(),
-        )
+        (name.to_owned(), [&[ALL], input_of(&parts).as_slice()].concat())
     };
     all.into_iter().map(input).collect()
 }

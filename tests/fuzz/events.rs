@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events made of arbitrary bytes, with hostile times and numbers more often than chance has them.
 
-use arbitrary::Arbitrary;
-use arbitrary::Result;
-use arbitrary::Unstructured;
+use arbitrary::{Arbitrary, Result, Unstructured};
 use nvme_deep::model::bios::Bios;
 use nvme_deep::model::conditions::Conditions;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::CompletionStatus;
-use nvme_deep::model::event::CtrlState;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::event::Submission;
-use nvme_deep::model::origin::Origin;
-use nvme_deep::model::origin::Submitter;
+use nvme_deep::model::event::{
+    CommandId, CompletionStatus, CtrlState, Event, EventKind, Outcome, StackId, Submission,
+};
+use nvme_deep::model::origin::{Origin, Submitter};
 use nvme_deep::model::point::Pattern;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
-use nvme_deep::nvme::opcode::Opcode;
-use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::nvme::opcode::{Opcode, QueueKind};
 use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::nvme::status::Status;
 
@@ -59,11 +50,7 @@ fn id(u: &mut Unstructured<'_>) -> Result<CommandId> {
         nsid: number(u)?,
         opcode: Opcode {
             queue: QueueKind::BOTH[usize::from(code & 0x40 != 0)],
-            code: if code & 0x80 != 0 {
-                u8::arbitrary(u)?
-            } else {
-                code & 3
-            },
+            code: if code & 0x80 != 0 { u8::arbitrary(u)? } else { code & 3 },
         },
     })
 }
@@ -131,16 +118,8 @@ fn outcome(u: &mut Unstructured<'_>, at_ns: u64) -> Result<Outcome> {
     };
     Ok(Outcome {
         verdict: bool::arbitrary(u)?.then_some(verdict),
-        latency_ns: if u8::arbitrary(u)? < 200 {
-            Some(duration(u)?)
-        } else {
-            None
-        },
-        timeline: if u8::arbitrary(u)? < 200 {
-            Some(timeline(u, at_ns)?)
-        } else {
-            None
-        },
+        latency_ns: if u8::arbitrary(u)? < 200 { Some(duration(u)?) } else { None },
+        timeline: if u8::arbitrary(u)? < 200 { Some(timeline(u, at_ns)?) } else { None },
         cpu: number(u)? as u16,
         conditions: Conditions::from_bits(u8::arbitrary(u)?),
         bios: Bios::of_word(u64::arbitrary(u)?),
@@ -155,11 +134,9 @@ fn kind(u: &mut Unstructured<'_>, at_ns: u64) -> Result<EventKind> {
         0..=179 => EventKind::Command(id, submission(u, id)?, outcome(u, at_ns)?),
         180..=195 => EventKind::Submit(id, submission(u, id)?),
         196..=211 => EventKind::Complete(id, outcome(u, at_ns)?),
-        212..=219 => EventKind::Unfinished {
-            id,
-            submission: submission(u, id)?,
-            age_ns: duration(u)?,
-        },
+        212..=219 => {
+            EventKind::Unfinished { id, submission: submission(u, id)?, age_ns: duration(u)? }
+        }
         220..=227 => EventKind::Missed {
             id,
             submission: Some(submission(u, id)?),
@@ -173,23 +150,11 @@ fn kind(u: &mut Unstructured<'_>, at_ns: u64) -> Result<EventKind> {
             head: u16::arbitrary(u)?,
             tail: u16::arbitrary(u)?,
         },
-        232..=235 => EventKind::Timeout {
-            id,
-            age_ns: duration(u)?,
-        },
-        236..=239 => EventKind::Cancel {
-            id,
-            age_ns: duration(u)?,
-        },
+        232..=235 => EventKind::Timeout { id, age_ns: duration(u)? },
+        236..=239 => EventKind::Cancel { id, age_ns: duration(u)? },
         240..=243 => EventKind::Requeue(id),
-        244..=247 => EventKind::Retry {
-            id,
-            retries: Option::arbitrary(u)?,
-        },
-        248..=251 => EventKind::AsyncEvent {
-            ctrl: id.ctrl,
-            event: AsyncEvent(u32::arbitrary(u)?),
-        },
+        244..=247 => EventKind::Retry { id, retries: Option::arbitrary(u)? },
+        248..=251 => EventKind::AsyncEvent { ctrl: id.ctrl, event: AsyncEvent(u32::arbitrary(u)?) },
         252.. => EventKind::State {
             ctrl: id.ctrl,
             state: CtrlState(number(u)?),
@@ -207,11 +172,8 @@ pub fn events(u: &mut Unstructured<'_>, begin_ns: u64, to: &mut dyn FnMut(&Event
         }
         let Ok(step) = duration(u) else { break };
         // time runs backwards at times
-        at_ns = if step & 0x3f == 0x3f {
-            at_ns.wrapping_sub(step)
-        } else {
-            at_ns.wrapping_add(step)
-        };
+        at_ns =
+            if step & 0x3f == 0x3f { at_ns.wrapping_sub(step) } else { at_ns.wrapping_add(step) };
         let Ok(what) = kind(u, at_ns) else { break };
         to(&Event { at_ns, what });
     }

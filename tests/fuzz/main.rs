@@ -42,8 +42,7 @@ use std::process::ExitCode;
 
 use self::child::Fuzz;
 use self::parent::Options;
-use self::targets::Entry;
-use self::targets::TARGETS;
+use self::targets::{Entry, TARGETS};
 
 fn entry(name: &str) -> &'static Entry {
     let found = TARGETS.iter().find(|t| t.0 == name);
@@ -85,9 +84,5 @@ fn main() -> ExitCode {
         words if words.contains(&"--ignored") || words.contains(&"--list") => true,
         _ => parent::replay(None),
     };
-    if is_well {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

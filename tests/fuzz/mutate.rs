@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes of inputs: bytes, lines, parts of recordings.
 
-use crate::blocks::EQUAL;
-use crate::blocks::MADE;
-use crate::blocks::NEXT;
-use crate::blocks::Part;
-use crate::blocks::input_of;
-use crate::blocks::parts;
+use crate::blocks::{EQUAL, MADE, NEXT, Part, input_of, parts};
 use crate::targets::Form;
 
 /// Longest input.
@@ -105,9 +100,7 @@ impl Random {
 
 /// Overwrites bytes with a number near a limit.
 fn number(random: &mut Random, bytes: &mut [u8]) {
-    let value = random
-        .pick(&NUMBERS)
-        .wrapping_sub((random.below(3) == 0).into());
+    let value = random.pick(&NUMBERS).wrapping_sub((random.below(3) == 0).into());
     let width = random.pick(&[1, 2, 4, 8]);
     let at = random.below(bytes.len());
     let mut value = value.to_le_bytes();
@@ -128,11 +121,7 @@ fn change(random: &mut Random, bytes: &mut [u8]) {
     match random.below(5) {
         0 => bytes[at] ^= 1 << random.below(8),
         1 => bytes[at] = random.next() as u8,
-        2 => {
-            bytes[at] = bytes[at]
-                .wrapping_add(random.below(35) as u8)
-                .wrapping_sub(17)
-        }
+        2 => bytes[at] = bytes[at].wrapping_add(random.below(35) as u8).wrapping_sub(17),
         3 => number(random, bytes),
         _ => {
             let (from, count) = random.range(bytes.len());
@@ -170,11 +159,7 @@ fn bytes(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
         _ => {
             let at = random.below(input.len() + 1);
             let word = random.pick(&WORDS);
-            let end = if random.below(2) == 0 {
-                at
-            } else {
-                (at + word.len()).min(input.len())
-            };
+            let end = if random.below(2) == 0 { at } else { (at + word.len()).min(input.len()) };
             input.splice(at..end, word.bytes());
         }
     }
@@ -187,10 +172,7 @@ fn digits(random: &mut Random, input: &mut Vec<u8>) {
         return;
     };
     let at = from + at;
-    let count = input[at..]
-        .iter()
-        .take_while(|b| b.is_ascii_digit())
-        .count();
+    let count = input[at..].iter().take_while(|b| b.is_ascii_digit()).count();
     let new = random.pick(&NUMBERS).to_string();
     input.splice(at..at + count, new.into_bytes());
 }
@@ -223,11 +205,7 @@ fn made(random: &mut Random) -> Part {
         kind: MADE,
         flags: 0,
         events: 0,
-        at_ns: if random.below(4) == 0 {
-            random.pick(&NUMBERS)
-        } else {
-            0
-        },
+        at_ns: if random.below(4) == 0 { random.pick(&NUMBERS) } else { 0 },
         payload: seed.into_iter().cycle().take(count).collect(),
     }
 }
@@ -236,12 +214,7 @@ fn equal(random: &mut Random) -> Part {
     let mut payload = vec![random.pick(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 32, 33])];
     payload.push(random.pick(b"\0\x01\xff[{\",1 "));
     payload.extend((random.next() as u32 >> random.below(32)).to_le_bytes());
-    Part {
-        kind: EQUAL,
-        flags: 1,
-        payload,
-        ..Part::default()
-    }
+    Part { kind: EQUAL, flags: 1, payload, ..Part::default() }
 }
 
 /// Changes the heads of parts, their order, or the payload of one.
@@ -268,9 +241,7 @@ fn blocks(random: &mut Random, all: &mut Vec<Part>, others: &[Part]) {
         }
         _ if !all.is_empty() => {
             let payload = &mut all[a].payload;
-            let other = others
-                .get(b % others.len().max(1))
-                .map_or(&[][..], |p| &p.payload);
+            let other = others.get(b % others.len().max(1)).map_or(&[][..], |p| &p.payload);
             for _ in 0..=random.below(4) {
                 if payload.first() == Some(&b'{') || payload.first() == Some(&b'[') {
                     match random.below(3) {
@@ -299,11 +270,7 @@ pub fn mutate(random: &mut Random, form: Form, input: &[u8], other: &[u8]) -> Ve
         }),
         Form::Parts => {
             let first = new.first().copied().unwrap_or(0);
-            let first = if random.below(8) == 0 {
-                random.below(64) as u8
-            } else {
-                first
-            };
+            let first = if random.below(8) == 0 { random.below(64) as u8 } else { first };
             let mut all = parts(input.get(1..).unwrap_or_default());
             let others = parts(other.get(1..).unwrap_or_default());
             (0..times).for_each(|_| blocks(random, &mut all, &others));

@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts the processes that run targets, and keeps the inputs with which they die.
 
-use std::env;
-use std::fs;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::pipe;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::ExitStatus;
-use std::process::Stdio;
-use std::time::Instant;
-use std::time::SystemTime;
+use std::io::{BufRead, BufReader, pipe};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Instant, SystemTime};
+use std::{env, fs};
 
 use tempfile::TempDir;
 
 use crate::check::SLOW_CODE;
 use crate::entry;
 use crate::minimise::minimise;
-use crate::targets::Entry;
-use crate::targets::TARGETS;
+use crate::targets::{Entry, TARGETS};
 
 /// Most processes that die, per target.
 const DEATHS: usize = 5;
@@ -81,11 +73,7 @@ fn text(path: &Path) -> &str {
 
 /// How a child died.
 fn death(status: ExitStatus) -> String {
-    if status.code() == Some(SLOW_CODE.into()) {
-        "slow".into()
-    } else {
-        format!("died: {status}")
-    }
+    if status.code() == Some(SLOW_CODE.into()) { "slow".into() } else { format!("died: {status}") }
 }
 
 /// Runs the corpus of a target, or of all.
@@ -125,11 +113,7 @@ fn keep(entry: &Entry, dir: &Path, kept: &Path, status: ExitStatus) {
     };
     // a slow input takes its time at each try
     let is_slow = status.code() == Some(SLOW_CODE.into());
-    let small = if is_slow {
-        input.clone()
-    } else {
-        minimise(entry.1, &input, fails)
-    };
+    let small = if is_slow { input.clone() } else { minimise(entry.1, &input, fails) };
     let name = format!("death-{:08x}", crc32fast::hash(&small));
     let path = kept.join("findings").join(name);
     let _ = fs::write(&path, &small);
@@ -144,9 +128,7 @@ fn keep(entry: &Entry, dir: &Path, kept: &Path, status: ExitStatus) {
 
 /// Where findings are kept.
 fn kept(entry: &Entry) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("target/fuzz-found")
-        .join(entry.0)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/fuzz-found").join(entry.0)
 }
 
 /// Fuzzes the targets. Returns whether there was no finding.

@@ -3,17 +3,11 @@
 
 use std::fs;
 use std::iter::once;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::blocks::NEXT;
-use crate::blocks::Part;
-use crate::blocks::input_of;
-use crate::blocks::of_recording;
-use crate::blocks::recordings;
+use crate::blocks::{NEXT, Part, input_of, of_recording, recordings};
 use crate::crafted::crafted;
-use crate::targets::ALL;
-use crate::targets::Form;
+use crate::targets::{ALL, Form};
 
 /// Recordings of the driver, and of both sides.
 const RECORDINGS: [&str; 5] = [
@@ -59,10 +53,7 @@ fn others(target: &str) -> Vec<(String, Vec<u8>)> {
             RECORDINGS.iter().map(of).collect()
         }
         "join" => {
-            let next = Part {
-                kind: NEXT,
-                ..Part::default()
-            };
+            let next = Part { kind: NEXT, ..Part::default() };
             let of = |[guest, host]: &[&str; 2]| {
                 let mut parts = of_recording(&read(guest));
                 parts.push(next.clone());
@@ -97,10 +88,7 @@ pub fn write(target: &str, input: &str, out: &Path) -> bool {
     let files = recordings(bytes.get(1..).unwrap_or_default());
     let numbered = |n: usize| PathBuf::from(format!("{}.{n}", out.display()));
     let paths = once(out.to_owned()).chain((2..).map(numbered));
-    let written = files
-        .iter()
-        .zip(paths)
-        .map(|((file, _), path)| fs::write(path, file));
+    let written = files.iter().zip(paths).map(|((file, _), path)| fs::write(path, file));
     written.collect::<Vec<_>>().iter().all(Result::is_ok)
 }
 

@@ -4,14 +4,12 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::blocks;
 use super::blocks::Block;
-use super::plant::Planted;
-use super::plant::Planter;
+use super::plant::{Planted, Planter};
 
 /// Recordings of the repository, and their names in a case.
 const RECORDINGS: [(&str, &str); 10] = [
@@ -19,19 +17,10 @@ const RECORDINGS: [(&str, &str); 10] = [
     ("tests/recordings/5.10.nvd", "b"),
     ("tests/host/nvmet-guest.nvd", "guest"),
     ("tests/host/nvmet-host.nvd", "host"),
-    (
-        "tests/recordings/diagnose/discard-storm.nvd",
-        "discard-storm",
-    ),
+    ("tests/recordings/diagnose/discard-storm.nvd", "discard-storm"),
     ("tests/recordings/diagnose/flush-cost.nvd", "flush-cost"),
-    (
-        "tests/recordings/diagnose/errors-timeout.nvd",
-        "errors-timeout",
-    ),
-    (
-        "tests/recordings/diagnose/path-failover.nvd",
-        "path-failover",
-    ),
+    ("tests/recordings/diagnose/errors-timeout.nvd", "errors-timeout"),
+    ("tests/recordings/diagnose/path-failover.nvd", "path-failover"),
     ("tests/recordings/diagnose/scheduler.nvd", "scheduler"),
     ("tests/recordings/diagnose/tag-wait.nvd", "tag-wait"),
 ];
@@ -150,10 +139,6 @@ impl Case {
         fs::write(dir.path().join("spdk.json"), spdk).unwrap();
         let kvm = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host/kvm.trace");
         fs::copy(kvm, dir.path().join("kvm.trace")).unwrap();
-        Files {
-            dir,
-            name: file,
-            planted: planter.planted,
-        }
+        Files { dir, name: file, planted: planter.planted }
     }
 }

@@ -6,17 +6,13 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use hdrhistogram::serialization::interval_log::IntervalLogIterator;
-use parquet::file::reader::FileReader;
-use parquet::file::reader::SerializedFileReader;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
-use roxmltree::Document;
-use roxmltree::ParsingOptions;
+use roxmltree::{Document, ParsingOptions};
 use serde_json::Value;
 
-use super::judge::Findings;
-use super::judge::evidence;
-use super::plant::Planted;
-use super::plant::marks;
+use super::judge::{Findings, evidence};
+use super::plant::{Planted, marks};
 use super::strings::is_forbidden;
 
 /// Checks that a value with a mark has the text of that mark.
@@ -44,12 +40,7 @@ const LIMIT: usize = 512;
 fn forms(bytes: &[u8]) -> [String; 4] {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let word = escaped(bytes, " ;,", "");
-    [
-        text,
-        escaped(bytes, "", ""),
-        word,
-        escaped(bytes, "\r\t\0", "\\\n"),
-    ]
+    [text, escaped(bytes, "", ""), word, escaped(bytes, "\r\t\0", "\\\n")]
 }
 
 /// The text with escapes, `also` those of some characters by number, but not of those of `keep`.
@@ -122,10 +113,7 @@ fn elements(document: &Document<'_>) -> BTreeMap<String, usize> {
 }
 
 fn xml(text: &str) -> Result<Document<'_>, roxmltree::Error> {
-    let options = ParsingOptions {
-        allow_dtd: true,
-        ..ParsingOptions::default()
-    };
+    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     Document::parse_with_options(text, options)
 }
 
@@ -162,11 +150,7 @@ const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 pub fn csv(view: &str, text: &str, planted: &[Planted], findings: &mut Findings) -> String {
     let mut rows = 0;
     let mut reader = csv::ReaderBuilder::new();
-    for row in reader
-        .has_headers(false)
-        .from_reader(text.as_bytes())
-        .records()
-    {
+    for row in reader.has_headers(false).from_reader(text.as_bytes()).records() {
         let row = match row {
             Ok(row) => row,
             Err(error) => {
@@ -286,11 +270,7 @@ pub fn hlog(view: &str, text: &str, findings: &mut Findings) -> String {
     for entry in entries {
         count += 1;
         if let Err(error) = entry {
-            findings.add(
-                view,
-                "not a histogram log",
-                format!("entry {count}: {error:?}"),
-            );
+            findings.add(view, "not a histogram log", format!("entry {count}: {error:?}"));
             break;
         }
     }
@@ -301,9 +281,7 @@ pub fn hlog(view: &str, text: &str, findings: &mut Findings) -> String {
 /// frames.
 pub fn folded(view: &str, text: &str, findings: &mut Findings) -> String {
     for line in text.lines() {
-        let weight = line
-            .rsplit_once(' ')
-            .map(|(_, weight)| weight.parse::<u64>());
+        let weight = line.rsplit_once(' ').map(|(_, weight)| weight.parse::<u64>());
         if !matches!(weight, Some(Ok(_))) {
             findings.add(view, "no weight", line.escape_debug().to_string());
         }
@@ -336,9 +314,7 @@ pub fn types(objects: &[Value]) -> String {
 /// Checks that texts in advice are quoted for a shell.
 pub fn advice(view: &str, value: &Value, planted: &[Planted], findings: &mut Findings) {
     match value {
-        Value::Array(all) => all
-            .iter()
-            .for_each(|one| advice(view, one, planted, findings)),
+        Value::Array(all) => all.iter().for_each(|one| advice(view, one, planted, findings)),
         Value::Object(all) => {
             for (key, one) in all {
                 match one.as_str().filter(|_| key == "advice") {
@@ -370,9 +346,7 @@ fn is_quoted(advice: &str) -> bool {
 /// Samples for Prometheus: a name, labels in quotation marks, and a value, in a line each.
 pub fn metrics(view: &str, text: &str, planted: &[Planted], findings: &mut Findings) -> String {
     for line in text.lines().filter(|l| !l.starts_with('#')) {
-        let labels = line
-            .split_once('{')
-            .and_then(|(_, rest)| rest.rsplit_once("} "));
+        let labels = line.split_once('{').and_then(|(_, rest)| rest.rsplit_once("} "));
         let Some((labels, _)) = labels.filter(|(_, number)| number.parse::<f64>().is_ok()) else {
             findings.add(view, "no sample", line.escape_debug().to_string());
             continue;

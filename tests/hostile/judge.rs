@@ -3,11 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::plant::Planted;
-use super::plant::marks;
-use super::strings::FOREIGN_COLOURS;
-use super::strings::FORGED;
-use super::strings::is_forbidden;
+use super::plant::{Planted, marks};
+use super::strings::{FOREIGN_COLOURS, FORGED, is_forbidden};
 
 /// The failures of a view: one per kind, with the first evidence.
 #[derive(Default)]
@@ -37,25 +34,16 @@ impl Findings {
     /// Fails with a list of all findings.
     pub fn assert_none(&self) {
         let lines = self.all.iter();
-        let lines: Vec<String> = lines
-            .map(|((view, what), evidence)| format!("{view}: {what}: {evidence}"))
-            .collect();
-        assert!(
-            lines.is_empty(),
-            "{} findings:\n{}",
-            lines.len(),
-            lines.join("\n")
-        );
+        let lines: Vec<String> =
+            lines.map(|((view, what), evidence)| format!("{view}: {what}: {evidence}")).collect();
+        assert!(lines.is_empty(), "{} findings:\n{}", lines.len(), lines.join("\n"));
     }
 }
 
 /// A part of a text around a byte, readable, and the fields that it is from.
 pub fn evidence(text: &str, at: usize, planted: &[Planted]) -> String {
     let from = text[..at].char_indices().rev().nth(30).map_or(0, |c| c.0);
-    let to = text[at..]
-        .char_indices()
-        .nth(90)
-        .map_or(text.len(), |c| at + c.0);
+    let to = text[at..].char_indices().nth(90).map_or(text.len(), |c| at + c.0);
     let fields = marks(&text[at..])
         .first()
         .and_then(|&n| planted.get(n))
@@ -72,9 +60,7 @@ pub fn without_colours(text: &str) -> String {
         let parameters = sequence[2..].find(|c: char| !c.is_ascii_digit() && c != ';');
         let end = parameters.map(|n| n + 2);
         let is_colour = end.is_some_and(|end| sequence[end..].starts_with('m'))
-            && !FOREIGN_COLOURS
-                .iter()
-                .any(|foreign| sequence.starts_with(foreign));
+            && !FOREIGN_COLOURS.iter().any(|foreign| sequence.starts_with(foreign));
         let len = match end {
             Some(end) if is_colour => end + 1,
             _ => {
@@ -136,11 +122,7 @@ pub fn same_lines(
         let first = pairs.find(differs);
         let line = first.map_or("", |(line, _)| line);
         let evidence = evidence(line, 0, planted);
-        findings.add(
-            view,
-            "another number of lines",
-            format!("{lines} for {want}: {evidence}"),
-        );
+        findings.add(view, "another number of lines", format!("{lines} for {want}: {evidence}"));
     }
     accuracy_is_true(view, text, harmless, findings);
 }

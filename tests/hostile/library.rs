@@ -7,42 +7,26 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
-use nvme_deep::host::spdk::probes::StateChange;
-use nvme_deep::host::spdk::probes::Value as StateValue;
-use nvme_deep::inflight::Place;
-use nvme_deep::inflight::StuckState;
+use nvme_deep::host::spdk::probes::{StateChange, Value as StateValue};
+use nvme_deep::inflight::{Place, StuckState};
 use nvme_deep::machine::System;
-use nvme_deep::metrics::Format;
-use nvme_deep::metrics::catalog;
-use nvme_deep::metrics::collect::Family;
-use nvme_deep::metrics::collect::Series;
-use nvme_deep::metrics::collect::Value;
-use nvme_deep::metrics::encode;
+use nvme_deep::metrics::collect::{Family, Series, Value};
+use nvme_deep::metrics::{Format, catalog, encode};
 use nvme_deep::model::ids::QueueId;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::StackInfo;
-use nvme_deep::render::doctor;
-use nvme_deep::render::host::MessageRow;
-use nvme_deep::render::host::messages_json;
-use nvme_deep::render::host::messages_text;
-use nvme_deep::render::host::state_json;
-use nvme_deep::render::host::state_text;
-use nvme_deep::render::host::targets_json;
-use nvme_deep::render::host::targets_text;
-use nvme_deep::render::inflight;
+use nvme_deep::render::host::{
+    MessageRow, messages_json, messages_text, state_json, state_text, targets_json, targets_text,
+};
 use nvme_deep::render::inflight::Lookup;
 use nvme_deep::render::theme::Theme;
+use nvme_deep::render::{doctor, inflight};
 use nvme_deep::report::doctor::DoctorReport;
-use nvme_deep::report::inflight::CommandLine;
-use nvme_deep::report::inflight::InFlight;
-use nvme_deep::report::inflight::Seen;
-use nvme_deep::report::inflight::Usual;
-use serde_json::from_value;
-use serde_json::json;
+use nvme_deep::report::inflight::{CommandLine, InFlight, Seen, Usual};
+use serde_json::{from_value, json};
 use tempfile::TempDir;
 
-use super::plant::Planted;
-use super::plant::mark;
+use super::plant::{Planted, mark};
 use super::views::Form;
 use crate::testing::EventBuilder;
 
@@ -103,10 +87,7 @@ impl Maker<'_> {
     fn text_in(&mut self, place: &str, fit: impl Fn(String) -> String) -> String {
         let n = self.out.planted.len();
         let text = fit((self.make)(n)) + &mark(n);
-        self.out.planted.push(Planted {
-            place: place.to_owned(),
-            text: text.clone().into_bytes(),
-        });
+        self.out.planted.push(Planted { place: place.to_owned(), text: text.clone().into_bytes() });
         text
     }
 
@@ -146,10 +127,7 @@ fn targets(maker: &mut Maker<'_>) {
     let release = maker.line("osrelease");
     write(root.path(), "proc/sys/kernel/osrelease", release.as_bytes());
     let nqn = maker.component("nqn of nvmet");
-    let subsystem = root
-        .path()
-        .join("sys/kernel/config/nvmet/subsystems")
-        .join(nqn);
+    let subsystem = root.path().join("sys/kernel/config/nvmet/subsystems").join(nqn);
     fs::create_dir_all(subsystem).unwrap();
     for (pid, program) in [(7, "qemu-system-x86_64"), (8, "nvmf_tgt")] {
         let directory = maker.component("path of a program");
@@ -173,10 +151,7 @@ fn targets(maker: &mut Maker<'_>) {
 fn in_flight(maker: &mut Maker<'_>, thread: &[u8]) {
     let made = EventBuilder::read().submitter(7, 8, thread).stack(1);
     let submission = made.submission();
-    let usual = Usual {
-        commands: 200,
-        p99_ns: 1_000_000,
-    };
+    let usual = Usual { commands: 200, p99_ns: 1_000_000 };
     let found = InFlight {
         commands: vec![CommandLine {
             queue: QueueId::new(0, 1),
@@ -252,20 +227,14 @@ fn metrics(maker: &mut Maker<'_>) {
             }
         })
         .collect();
-    for (view, format) in [
-        ("serve", Format::Text),
-        ("serve (OpenMetrics)", Format::OpenMetrics),
-    ] {
+    for (view, format) in [("serve", Format::Text), ("serve (OpenMetrics)", Format::OpenMetrics)] {
         maker.add(view, Form::Metrics, encode(&families, format).into_bytes());
     }
 }
 
 /// All views with these texts.
 pub fn outputs(make: &dyn Fn(usize) -> String, thread: &[u8]) -> Outputs {
-    let out = Outputs {
-        all: vec![],
-        planted: vec![],
-    };
+    let out = Outputs { all: vec![], planted: vec![] };
     let mut maker = Maker { make, out };
     machine(&mut maker);
     targets(&mut maker);

@@ -1,45 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `top` in a pseudo-terminal: every byte that it writes.
 
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::io::Read;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
 use std::process::Command;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::pty::OpenptFlags;
-use rustix::pty::grantpt;
-use rustix::pty::openpt;
-use rustix::pty::ptsname;
-use rustix::pty::unlockpt;
-use rustix::termios::Winsize;
-use rustix::termios::tcsetwinsize;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use vt100::Parser;
 
 use super::cases::Files;
-use super::judge::Findings;
-use super::judge::accuracy;
-use super::judge::evidence;
-use super::strings::FOREIGN_COLOURS;
-use super::strings::is_forbidden;
+use super::judge::{Findings, accuracy, evidence};
+use super::strings::{FOREIGN_COLOURS, is_forbidden};
 
 const ROWS: u16 = 40;
 const COLUMNS: u16 = 120;
 /// Time after which a screen is given up.
 const LIMIT: Duration = Duration::from_secs(40);
 /// Keys, and what is on the screen after them.
-const KEYS: [(&str, &str); 4] = [
-    ("", "q quit"),
-    ("\t", "slowest recent commands"),
-    ("\t", "queues of"),
-    ("?", "suspend"),
-];
+const KEYS: [(&str, &str); 4] =
+    [("", "q quit"), ("\t", "slowest recent commands"), ("\t", "queues of"), ("?", "suspend")];
 
 /// A terminal, and what has come from it.
 struct Terminal {
@@ -76,17 +59,8 @@ fn terminal() -> (File, File) {
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     let name = ptsname(&master, vec![]).unwrap();
-    let slave = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(name.to_str().unwrap())
-        .unwrap();
-    let size = Winsize {
-        ws_row: ROWS,
-        ws_col: COLUMNS,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
+    let slave = OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&slave, size).unwrap();
     (File::from(master), slave)
 }
@@ -96,13 +70,8 @@ fn run(files: &Files) -> Vec<u8> {
     let (keys, slave) = terminal();
     let end = || slave.try_clone().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_nvme-deep"));
-    command
-        .args(["top", "100ms", "--from", &files.name])
-        .current_dir(files.dir.path());
-    command
-        .env("TERM", "xterm-256color")
-        .env("LANG", "C.UTF-8")
-        .env_remove("NO_COLOR");
+    command.args(["top", "100ms", "--from", &files.name]).current_dir(files.dir.path());
+    command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8").env_remove("NO_COLOR");
     command.stdin(end()).stdout(end()).stderr(end());
     let mut child = command.spawn().unwrap();
     drop(command);
@@ -149,9 +118,7 @@ fn without_sequences(text: &str) -> String {
         let end = sequence[2..].find(|c: char| !c.is_ascii_digit() && !"?;:".contains(c));
         let letter =
             end.filter(|end| sequence[2 + end..].starts_with(|c: char| c.is_ascii_alphabetic()));
-        let is_foreign = FOREIGN_COLOURS
-            .iter()
-            .any(|foreign| sequence.starts_with(foreign));
+        let is_foreign = FOREIGN_COLOURS.iter().any(|foreign| sequence.starts_with(foreign));
         let skip = match letter {
             Some(end) if !is_foreign => 2 + end + 1,
             _ => {
@@ -171,16 +138,10 @@ pub fn judge(files: &Files, findings: &mut Findings) {
     let plain = without_sequences(&text);
     let bad = plain.find(|c| c != '\r' && is_forbidden(c));
     if let Some(at) = bad {
-        findings.add(
-            "top, on a terminal",
-            "raw text",
-            evidence(&plain, at, planted),
-        );
+        findings.add("top, on a terminal", "raw text", evidence(&plain, at, planted));
     }
     let forged = accuracy(&plain);
-    let forged = forged
-        .into_iter()
-        .find(|line| line.contains("exact: 1 commands"));
+    let forged = forged.into_iter().find(|line| line.contains("exact: 1 commands"));
     if let Some(line) = forged {
         let evidence = line.escape_debug().to_string();
         findings.add("top, on a terminal", "another accuracy", evidence);

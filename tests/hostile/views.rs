@@ -3,8 +3,7 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use super::cases::Files;
 
@@ -43,32 +42,17 @@ const fn view(command: &'static str, form: Form) -> View {
 /// of causes. The name of the file A is hostile, too.
 pub const VIEWS: &[View] = &[
     view("latency --from A", Form::Wrapped),
-    view(
-        "latency --stages=fine --hist -v --color always --from A b.nvd",
-        Form::Wrapped,
-    ),
+    view("latency --stages=fine --hist -v --color always --from A b.nvd", Form::Wrapped),
     view("latency 400ms --stages --from A", Form::Wrapped),
     view("latency --json --stages=fine -v --from A b.nvd", Form::Json),
-    view(
-        "latency --stages --by process,comm,disk --from A",
-        Form::Wrapped,
-    ),
+    view("latency --stages --by process,comm,disk --from A", Form::Wrapped),
     view("latency --json --by process,comm,disk --from A", Form::Json),
     view("trace --from A", Form::Text),
-    view(
-        "trace --pair --stages=fine --kstack --color always --from A",
-        Form::Text,
-    ),
+    view("trace --pair --stages=fine --kstack --color always --from A", Form::Text),
     view("trace --pair --time wall -v --from A b.nvd", Form::Wrapped),
-    view(
-        "trace --json --pair --kstack --stages=fine --from A b.nvd",
-        Form::Json,
-    ),
+    view("trace --json --pair --kstack --stages=fine --from A b.nvd", Form::Json),
     view("stacks --from A b.nvd", Form::Text),
-    view(
-        "stacks --color always -v --by latency --from A",
-        Form::Wrapped,
-    ),
+    view("stacks --color always -v --by latency --from A", Form::Wrapped),
     view("stacks --folded --from A", Form::Folded),
     view("stacks --json --from A b.nvd", Form::Json),
     view("stacks --svg OUT --from A", Form::Svg),
@@ -88,10 +72,7 @@ pub const VIEWS: &[View] = &[
     view("export A --format hlog -o -", Form::Hlog),
     view("export A b.nvd --format parquet -o -", Form::Parquet),
     view("export A --format perfetto -o -", Form::Perfetto),
-    view(
-        "diagnose -v --color always --from discard-storm.nvd",
-        Form::Wrapped,
-    ),
+    view("diagnose -v --color always --from discard-storm.nvd", Form::Wrapped),
     view("diagnose --from flush-cost.nvd", Form::Wrapped),
     view("diagnose --json -v --from discard-storm.nvd", Form::Json),
     view("diagnose --json --from flush-cost.nvd", Form::Json),
@@ -102,33 +83,18 @@ pub const VIEWS: &[View] = &[
     view("host trace --from host.nvd", Form::Text),
     view("host trace -v --from host.nvd", Form::Wrapped),
     view("host trace --json --from host.nvd", Form::Json),
-    view(
-        "host latency -v --color always --from host.nvd",
-        Form::Wrapped,
-    ),
+    view("host latency -v --color always --from host.nvd", Form::Wrapped),
     view("host latency --json --from host.nvd", Form::Json),
     view("join guest.nvd host.nvd --clock pairs", Form::Wrapped),
-    view(
-        "join guest.nvd host.nvd --clock same --color always",
-        Form::Wrapped,
-    ),
-    view(
-        "join guest.nvd host.nvd --clock same --json --slowest 9",
-        Form::Json,
-    ),
-    view(
-        "join guest.nvd host.nvd --clock same --format perfetto -o OUT",
-        Form::Perfetto,
-    ),
+    view("join guest.nvd host.nvd --clock same --color always", Form::Wrapped),
+    view("join guest.nvd host.nvd --clock same --json --slowest 9", Form::Json),
+    view("join guest.nvd host.nvd --clock same --format perfetto -o OUT", Form::Perfetto),
     view("host annotate spdk.json", Form::Text),
     view("host annotate spdk.json --json", Form::Json),
     view("host import --spdk-trace spdk.json", Form::Wrapped),
     view("host import --spdk-trace spdk.json --json", Form::Json),
     view("host kvm kvm.trace --guest A --ctrl nvme0", Form::Wrapped),
-    view(
-        "host kvm kvm.trace --guest A --ctrl nvme0 --json",
-        Form::Json,
-    ),
+    view("host kvm kvm.trace --guest A --ctrl nvme0 --json", Form::Json),
 ];
 
 /// Commands that refuse a file A that is missing, or is something else.
@@ -162,12 +128,7 @@ pub struct Output {
 impl Output {
     /// What the library has written.
     pub const fn of(shown: Vec<u8>) -> Self {
-        Self {
-            code: Some(0),
-            signal: None,
-            shown,
-            said: vec![],
-        }
+        Self { code: Some(0), signal: None, shown, said: vec![] }
     }
 }
 
@@ -186,10 +147,7 @@ impl View {
             });
         }
         command.current_dir(dir).stdin(Stdio::null());
-        command
-            .env("COLUMNS", "100")
-            .env("TZ", "UTC")
-            .env("RUST_BACKTRACE", "0");
+        command.env("COLUMNS", "100").env("TZ", "UTC").env("RUST_BACKTRACE", "0");
         let ran = command.output().unwrap();
         let (mut shown, mut said) = (ran.stdout, ran.stderr);
         if let Ok(file) = fs::read(&out) {
@@ -197,11 +155,6 @@ impl View {
             said.append(&mut shown);
             shown = file;
         }
-        Output {
-            code: ran.status.code(),
-            signal: ran.status.signal(),
-            shown,
-            said,
-        }
+        Output { code: ran.status.code(), signal: ran.status.signal(), shown, said }
     }
 }

@@ -4,37 +4,20 @@
 use std::fs::File;
 use std::path::Path;
 
-use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::controller::DiskInfo;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::io_control::IoCost;
-use nvme_deep::model::io_control::IoLimit;
-use nvme_deep::model::io_control::IoLimits;
-use nvme_deep::model::ledger::HookLine;
-use nvme_deep::model::ledger::HostLedger;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::MissingHook;
-use nvme_deep::model::ledger::PointMethod;
-use nvme_deep::model::machine::MachineController;
-use nvme_deep::model::machine::MachineDisk;
-use nvme_deep::model::machine::MachineInfo;
+use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
+use nvme_deep::model::event::{Event, EventKind, StackId};
+use nvme_deep::model::io_control::{IoCost, IoLimit, IoLimits};
+use nvme_deep::model::ledger::{HookLine, HostLedger, Ledger, MissingHook, PointMethod};
+use nvme_deep::model::machine::{MachineController, MachineDisk, MachineInfo};
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::recording::ClockOffset;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::FrameInfo;
-use nvme_deep::recording::HostRecording;
-use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::Recorder;
-use nvme_deep::recording::RunInfo;
-use nvme_deep::recording::StackInfo;
+use nvme_deep::recording::{
+    ClockOffset, Content, FrameInfo, HostRecording, LedgerInfo, Recorder, RunInfo, StackInfo,
+};
 
-use crate::testing::recording::SECOND;
-use crate::testing::recording::read_at;
+use crate::testing::recording::{SECOND, read_at};
 
 /// Clears a screen, sets a title, writes a line and a path of its own, ends XML and JSON, turns the
 /// direction of text.
@@ -62,11 +45,7 @@ fn read(n: u64) -> Event {
 }
 
 fn frame(name: &str) -> FrameInfo {
-    FrameInfo {
-        name: Some(name.into()),
-        offset: 16,
-        module: Some(name.into()),
-    }
+    FrameInfo { name: Some(name.into()), offset: 16, module: Some(name.into()) }
 }
 
 fn ledger() -> LedgerInfo {
@@ -82,10 +61,7 @@ fn ledger() -> LedgerInfo {
             seldom: Some(evil()),
             ..HookLine::default()
         }],
-        methods: vec![PointMethod {
-            point: evil(),
-            method: None,
-        }],
+        methods: vec![PointMethod { point: evil(), method: None }],
         missing_hooks: vec![MissingHook {
             point: evil(),
             method: evil(),
@@ -96,20 +72,12 @@ fn ledger() -> LedgerInfo {
         }],
         ..Ledger::default()
     };
-    LedgerInfo {
-        at_ns: 3 * SECOND,
-        evicted: 0,
-        ledger: Some(ledger),
-    }
+    LedgerInfo { at_ns: 3 * SECOND, evicted: 0, ledger: Some(ledger) }
 }
 
 fn machine(disk: &str) -> MachineInfo {
     let evil = || Some(EVIL.into());
-    let limit = IoLimit {
-        cgroup: EVIL.into(),
-        riops: Some(60),
-        ..IoLimit::default()
-    };
+    let limit = IoLimit { cgroup: EVIL.into(), riops: Some(60), ..IoLimit::default() };
     MachineInfo {
         hypervisor: evil(),
         is_virtual: Some(true),
@@ -126,14 +94,8 @@ fn machine(disk: &str) -> MachineInfo {
                 nsid: 1,
                 scheduler: evil(),
                 write_cache: evil(),
-                limits: Some(IoLimits {
-                    cgroups: vec![limit],
-                    more: true,
-                }),
-                io_cost: Some(IoCost {
-                    enabled: true,
-                    qos: EVIL.into(),
-                }),
+                limits: Some(IoLimits { cgroups: vec![limit], more: true }),
+                io_cost: Some(IoCost { enabled: true, qos: EVIL.into() }),
                 zoned: evil(),
                 ..MachineDisk::default()
             }],
@@ -169,20 +131,12 @@ pub fn guest(path: &Path, disk: &str, filter: &str) {
         model: EVIL.into(),
         transport: EVIL.into(),
         nqn: evil(),
-        disks: vec![DiskInfo {
-            name: disk.into(),
-            nsid: 1,
-            lba_bytes: 512,
-            csi: 0,
-        }],
+        disks: vec![DiskInfo { name: disk.into(), nsid: 1, lba_bytes: 512, csi: 0 }],
         ..ControllerInfo::default()
     }];
     file.block(Content::Controllers, SECOND, &controllers);
     file.block(Content::Machine, SECOND, &machine(disk));
-    let stack = StackInfo {
-        id: 1,
-        frames: vec![frame(EVIL), frame("nvme_queue_rq")],
-    };
+    let stack = StackInfo { id: 1, frames: vec![frame(EVIL), frame("nvme_queue_rq")] };
     file.block(Content::Stacks, SECOND, &[stack]);
     (0..READS).for_each(|n| file.push(&read(n)));
     file.flush();
@@ -209,16 +163,8 @@ pub fn host(from: &Path, to: &Path) {
     read.events.iter().for_each(|event| file.push_target(event));
     file.block(Content::Readings, 0, &read.readings);
     file.block(Content::HostControllers, 0, &controllers);
-    let ledger = HostLedger {
-        hits: [(EVIL.into(), 8)].into(),
-        lost: 1,
-        ..read.ledger.unwrap()
-    };
-    let ledger = LedgerInfo {
-        at_ns: 4 * SECOND,
-        evicted: 0,
-        ledger: Some(ledger),
-    };
+    let ledger = HostLedger { hits: [(EVIL.into(), 8)].into(), lost: 1, ..read.ledger.unwrap() };
+    let ledger = LedgerInfo { at_ns: 4 * SECOND, evicted: 0, ledger: Some(ledger) };
     file.block(Content::End, 4 * SECOND, &ledger);
     assert!(file.finish().error.is_none());
 }

@@ -6,8 +6,7 @@ use nvme_deep::model::point::Point;
 use nvme_deep::model::point::Point::*;
 use nvme_deep::model::stage::StageSet;
 
-use super::Random;
-use super::numbers;
+use super::{Random, numbers};
 
 /// A row key without a pattern.
 pub const KEY: u64 = 1 << 53 | 3 << 45 | 7 << 22 | 2 << 14 | 1 << 11;
@@ -77,18 +76,10 @@ impl Case {
         // and has room for one of both waits
         let one = if random.below(2) == 0 { Freeze } else { Iocost };
         points[Zone as usize] = points[one as usize];
-        let table = LatBuckets {
-            min_us: random.below(1000) as u32,
-            shift: random.below(21) as u32,
-        };
+        let table =
+            LatBuckets { min_us: random.below(1000) as u32, shift: random.below(21) as u32 };
         let bytes = random.next() as u32;
-        Self {
-            stage_set,
-            way,
-            points,
-            bytes,
-            table,
-        }
+        Self { stage_set, way, points, bytes, table }
     }
 
     pub fn at(&self, point: Point) -> u64 {
@@ -107,11 +98,7 @@ impl Case {
             unreachable!("Start is not among the last two points");
         };
         // on_complete() sets complete_ns of the slot only if the end finishes the command
-        let kept = if self.way == Way::Completed {
-            0
-        } else {
-            *complete
-        };
+        let kept = if self.way == Way::Completed { 0 } else { *complete };
         let mut words = vec![mode, u64::from(self.way == Way::Requeued)];
         words.extend(p);
         words.extend([kept, *complete, *end, KEY, self.bytes.into()]);

@@ -5,28 +5,18 @@ use std::mem::take;
 use std::sync::LazyLock;
 
 use nvme_deep::abi::event;
-use nvme_deep::model::counters::COUNTS;
-use nvme_deep::model::counters::Count;
+use nvme_deep::model::counters::{COUNTS, Count};
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::histogram;
-use nvme_deep::model::point::NO_COMPLETE;
-use nvme_deep::model::point::NO_SETUP;
-use nvme_deep::model::point::Pattern;
-use nvme_deep::model::point::Point;
 use nvme_deep::model::point::Point::*;
-use nvme_deep::model::row::PATTERN_BITS;
-use nvme_deep::model::row::RowKey;
+use nvme_deep::model::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
+use nvme_deep::model::row::{PATTERN_BITS, RowKey};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::model::transport::Transport;
-use nvme_deep::model::transport::Transports;
+use nvme_deep::model::transport::{Transport, Transports};
 
-use super::Random;
-use super::ask;
-use super::case::Case;
-use super::case::KEY;
-use super::case::Points;
-use super::case::Way;
+use super::case::{Case, KEY, Points, Way};
+use super::{Random, ask};
 
 /// All controllers are of PCIe.
 static PCIE: LazyLock<Transports> = LazyLock::new(|| {
@@ -106,15 +96,8 @@ fn check_hists(case: &Case, line: &Timeline, hists: &[[u64; 4]]) -> Option<u64> 
     if case.stage_set != StageSet::Total {
         let runs: Vec<_> = segments.iter().map(|s| s.run).collect();
         assert_eq!(runs, case.stage_set.runs(line.pattern()));
-        let sum: u64 = hists[..case.stage_set.total_index()]
-            .iter()
-            .map(|h| h[2])
-            .sum();
-        assert_eq!(
-            sum,
-            total.unwrap_or(0),
-            "stages add up to the total: {case:?}"
-        );
+        let sum: u64 = hists[..case.stage_set.total_index()].iter().map(|h| h[2]).sum();
+        assert_eq!(sum, total.unwrap_or(0), "stages add up to the total: {case:?}");
     }
     total
 }
@@ -127,25 +110,17 @@ fn read(case: &Case, line: &str) -> Answer {
     let words: Vec<&str> = line.split(' ').collect();
     let (record, words) = words.split_last().unwrap();
     // -1: no bucket is in use
-    let words: Vec<u64> = words
-        .iter()
-        .map(|w| w.parse::<i128>().unwrap() as u64)
-        .collect();
+    let words: Vec<u64> = words.iter().map(|w| w.parse::<i128>().unwrap() as u64).collect();
     let ([key, calls, state, rq, bytes, unmeasured], rest) = words.split_first_chunk().unwrap();
     let (counts, rest) = rest.split_at(COUNTS.len());
     let (&[lats, lat], rest) = rest.split_first_chunk().unwrap();
     let all = 4 * StageSet::Full.histograms();
-    let mut hists: Vec<[u64; 4]> = rest[..all]
-        .chunks(4)
-        .map(|h| h.try_into().unwrap())
-        .collect();
+    let mut hists: Vec<[u64; 4]> = rest[..all].chunks(4).map(|h| h.try_into().unwrap()).collect();
     let in_key = (1 << PATTERN_BITS) - 1;
     let mut pattern = *key as Pattern & in_key;
     if case.stage_set == StageSet::Full {
         // those before the request are behind the others
-        let fine = hists
-            .drain(..StageSet::Fine.histograms())
-            .collect::<Vec<_>>();
+        let fine = hists.drain(..StageSet::Fine.histograms()).collect::<Vec<_>>();
         hists.extend(fine);
         if Bio.seen_in(pattern) {
             // the key has one bit for all of them
@@ -174,22 +149,9 @@ fn read(case: &Case, line: &str) -> Answer {
     let negative = count(Count::Negative);
     // without a completion and a CQE, the doorbell may be a late return
     let is_unsure = case.way == Way::NoComplete && case.at(Cqe) == 0 && case.at(Doorbell) != 0;
-    assert_eq!(
-        count(Count::UnsureDoorbell),
-        u64::from(is_unsure),
-        "{case:?}"
-    );
-    assert!(
-        others.iter().all(|n| *n == 0),
-        "nothing else is counted: {counts:?}"
-    );
-    Answer {
-        pattern,
-        late_doorbell,
-        early_irq,
-        negative,
-        hists,
-    }
+    assert_eq!(count(Count::UnsureDoorbell), u64::from(is_unsure), "{case:?}");
+    assert!(others.iter().all(|n| *n == 0), "nothing else is counted: {counts:?}");
+    Answer { pattern, late_doorbell, early_irq, negative, hists }
 }
 
 /// The configurations of the programs, except the fine stage set without an end hook.
@@ -302,12 +264,7 @@ fn points_in_order_are_all_kept_and_nothing_is_counted() {
 
 #[test]
 fn a_command_that_was_not_seen_everywhere_keeps_the_intervals_that_were() {
-    let sets = [
-        StageSet::Total,
-        StageSet::Basic,
-        StageSet::Fine,
-        StageSet::Full,
-    ];
+    let sets = [StageSet::Total, StageSet::Basic, StageSet::Fine, StageSet::Full];
     let ways: Vec<(StageSet, Way)> = sets
         .into_iter()
         .flat_map(|stage_set| {
@@ -385,10 +342,8 @@ fn whatever_the_order_each_dropped_point_is_counted_once_and_by_its_rule() {
     });
     // shuffling may have given a time to a point that this stage set does not have
     let mut random = Random(17);
-    let cases: Vec<Case> = cases
-        .into_iter()
-        .map(|c| Case::new(c.stage_set, c.way, c.points, &mut random))
-        .collect();
+    let cases: Vec<Case> =
+        cases.into_iter().map(|c| Case::new(c.stage_set, c.way, c.points, &mut random)).collect();
     for (case, answer) in cases.iter().zip(answers(&cases)) {
         let kept = |m: Point| case.at(m) != 0 && m.seen_in(answer.pattern);
         let lost = (all_but(case, &[]) & !answer.pattern & !BEFORE).count_ones();
@@ -426,10 +381,7 @@ fn a_completion_before_the_setup_is_counted_negative_and_no_latency_of_centuries
         assert_eq!(words[6 + Count::Negative as usize], "1", "{case:?}");
         let (hists, _) = words[8 + COUNTS.len()..].as_chunks::<4>();
         for hist in &hists[..9] {
-            assert!(
-                hist[3].parse::<u64>().unwrap() <= 5000,
-                "{case:?}: {hist:?}"
-            );
+            assert!(hist[3].parse::<u64>().unwrap() <= 5000, "{case:?}: {hist:?}");
         }
     }
 }

@@ -12,30 +12,19 @@ pub mod valgrind;
 
 use nvme_deep::model::bios::Bios;
 use nvme_deep::model::conditions::Conditions;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::CompletionStatus;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::{
+    CommandId, CompletionStatus, Event, EventKind, Outcome, StackId, Submission,
+};
 use nvme_deep::model::origin::Origin;
-use nvme_deep::model::point::NO_COMPLETE;
-use nvme_deep::model::point::NO_SETUP;
-use nvme_deep::model::point::Pattern;
-use nvme_deep::model::point::Point;
+use nvme_deep::model::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::nvme::opcode::Opcode;
-use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::nvme::opcode::{Opcode, QueueKind};
 use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::nvme::status::Status;
 
 /// The opcode of reads.
-pub const READ: Opcode = Opcode {
-    queue: QueueKind::Io,
-    code: 2,
-};
+pub const READ: Opcode = Opcode { queue: QueueKind::Io, code: 2 };
 
 /// The pattern of a command with all points.
 pub const ALL_SEEN: Pattern = 0x7f;
@@ -68,13 +57,7 @@ impl EventBuilder {
     pub fn read() -> Self {
         Self {
             at_ns: 1_000_000_000,
-            id: CommandId {
-                ctrl: 0,
-                qid: 1,
-                cid: 1,
-                nsid: 1,
-                opcode: READ,
-            },
+            id: CommandId { ctrl: 0, qid: 1, cid: 1, nsid: 1, opcode: READ },
             cdw: [0, 0, 7, 0, 0, 0],
             submission: Submission {
                 sqe: Parts::default().into(),
@@ -192,12 +175,7 @@ impl EventBuilder {
     }
 
     pub fn status(self, status: u16) -> Self {
-        self.verdict(CompletionStatus {
-            result: 0,
-            status: Status(status),
-            retries: 0,
-            flags: 0,
-        })
+        self.verdict(CompletionStatus { result: 0, status: Status(status), retries: 0, flags: 0 })
     }
 
     pub fn verdict(mut self, verdict: impl Into<Option<CompletionStatus>>) -> Self {
@@ -249,25 +227,14 @@ impl EventBuilder {
             Some(n) => line.ns(Point::Start) - waits[n..].iter().sum::<u64>(),
             None => line.ns(point),
         };
-        self.timeline(Timeline::from_fn(
-            line.pattern() | bits.sum::<Pattern>(),
-            time,
-        ))
+        self.timeline(Timeline::from_fn(line.pattern() | bits.sum::<Pattern>(), time))
     }
 
     pub fn submission(&self) -> Submission {
         let CommandId { cid, nsid, .. } = self.id;
-        let parts = Parts {
-            opcode: self.id.opcode.code,
-            cid,
-            nsid,
-            cdw: self.cdw,
-            ..Parts::default()
-        };
-        Submission {
-            sqe: parts.into(),
-            ..self.submission
-        }
+        let parts =
+            Parts { opcode: self.id.opcode.code, cid, nsid, cdw: self.cdw, ..Parts::default() };
+        Submission { sqe: parts.into(), ..self.submission }
     }
 
     fn event(&self, what: EventKind) -> Event {
@@ -298,10 +265,6 @@ impl EventBuilder {
     }
 
     pub fn unfinished(&self, age_ns: u64) -> Event {
-        self.event(EventKind::Unfinished {
-            id: self.id,
-            submission: self.submission(),
-            age_ns,
-        })
+        self.event(EventKind::Unfinished { id: self.id, submission: self.submission(), age_ns })
     }
 }

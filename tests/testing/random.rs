@@ -3,22 +3,15 @@
 
 use nvme_deep::model::bios::Bios;
 use nvme_deep::model::conditions::Conditions;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::CompletionStatus;
-use nvme_deep::model::event::CtrlState;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::event::Submission;
-use nvme_deep::model::origin::Origin;
-use nvme_deep::model::origin::Submitter;
+use nvme_deep::model::event::{
+    CommandId, CompletionStatus, CtrlState, EventKind, Outcome, StackId, Submission,
+};
+use nvme_deep::model::origin::{Origin, Submitter};
 use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
-use nvme_deep::nvme::opcode::Opcode;
-use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::nvme::sqe::Parts;
-use nvme_deep::nvme::sqe::Sqe;
+use nvme_deep::nvme::opcode::{Opcode, QueueKind};
+use nvme_deep::nvme::sqe::{Parts, Sqe};
 use nvme_deep::nvme::status::Status;
 use proptest::prelude::*;
 
@@ -30,20 +23,8 @@ fn opcode() -> impl Strategy<Value = Opcode> {
 
 /// The identity of a command.
 pub fn id() -> impl Strategy<Value = CommandId> {
-    let parts = (
-        any::<u32>(),
-        any::<u16>(),
-        any::<u16>(),
-        any::<u32>(),
-        opcode(),
-    );
-    parts.prop_map(|(ctrl, qid, cid, nsid, opcode)| CommandId {
-        ctrl,
-        qid,
-        cid,
-        nsid,
-        opcode,
-    })
+    let parts = (any::<u32>(), any::<u16>(), any::<u16>(), any::<u32>(), opcode());
+    parts.prop_map(|(ctrl, qid, cid, nsid, opcode)| CommandId { ctrl, qid, cid, nsid, opcode })
 }
 
 /// Few distinct values, so that commands repeat.
@@ -57,12 +38,7 @@ fn origin() -> impl Strategy<Value = Origin> {
     let some = some.prop_map(|(task_cgroup, io_cgroup, cgroup, pid, tid, comm)| Origin {
         task_cgroup,
         io_cgroup: io_cgroup.into(),
-        submitter: Submitter {
-            pid,
-            tid: tid | 1,
-            comm,
-            cgroup,
-        },
+        submitter: Submitter { pid, tid: tid | 1, comm, cgroup },
     });
     // boxed: the stack of a test is small
     prop_oneof![3 => Just(Origin::default()), 1 => some].boxed()
@@ -80,14 +56,8 @@ pub fn submission(id: CommandId) -> impl Strategy<Value = Submission> {
     let all = parts.prop_map(move |(cdw, rest, mut comm, len, origin)| {
         let (flags, metadata, bytes, pid, tid, cpu) = rest;
         comm[len..].fill(0);
-        let parts = Parts {
-            opcode: id.opcode.code,
-            flags,
-            cid: id.cid,
-            nsid: id.nsid,
-            metadata,
-            cdw,
-        };
+        let parts =
+            Parts { opcode: id.opcode.code, flags, cid: id.cid, nsid: id.nsid, metadata, cdw };
         Submission {
             sqe: Sqe::from(parts),
             bytes,
@@ -126,26 +96,24 @@ pub fn outcome() -> impl Strategy<Value = Outcome> {
         any::<u8>().prop_map(Conditions::from_bits),
         any::<u64>().prop_map(Bios::of_word),
     );
-    parts.prop_map(
-        |(verdict, latency_ns, timeline, cpu, conditions, bios)| Outcome {
-            verdict: verdict.map(|(result, status, retries, flags)| CompletionStatus {
-                result,
-                status: Status(status & 0x7fff),
-                retries,
-                flags,
-            }),
-            latency_ns,
-            timeline: timeline.map(|(points, pattern)| Timeline::new(points, pattern)),
-            cpu,
-            conditions,
-            // only events with points before the request have bios
-            bios: match timeline {
-                Some((_, pattern)) if pattern & !0x1ff != 0 => bios,
-                _ => Bios::default(),
-            },
-            stack: StackId::default(),
+    parts.prop_map(|(verdict, latency_ns, timeline, cpu, conditions, bios)| Outcome {
+        verdict: verdict.map(|(result, status, retries, flags)| CompletionStatus {
+            result,
+            status: Status(status & 0x7fff),
+            retries,
+            flags,
+        }),
+        latency_ns,
+        timeline: timeline.map(|(points, pattern)| Timeline::new(points, pattern)),
+        cpu,
+        conditions,
+        // only events with points before the request have bios
+        bios: match timeline {
+            Some((_, pattern)) if pattern & !0x1ff != 0 => bios,
+            _ => Bios::default(),
         },
-    )
+        stack: StackId::default(),
+    })
 }
 
 fn command() -> impl Strategy<Value = EventKind> {
@@ -155,11 +123,7 @@ fn command() -> impl Strategy<Value = EventKind> {
         0 => EventKind::Submit(id, submission),
         1 => EventKind::Complete(id, outcome),
         2 => EventKind::Command(id, submission, outcome),
-        3 => EventKind::Unfinished {
-            id,
-            submission,
-            age_ns: n,
-        },
+        3 => EventKind::Unfinished { id, submission, age_ns: n },
         4 => EventKind::Sq {
             ctrl: id.ctrl,
             qid: id.qid,
@@ -176,19 +140,14 @@ fn command() -> impl Strategy<Value = EventKind> {
             latency_max_ns: (n % 4 < 2).then_some(n),
             timeline: outcome.timeline,
         },
-        _ => EventKind::Retry {
-            id,
-            retries: (n % 2 == 0).then_some(n as u8),
-        },
+        _ => EventKind::Retry { id, retries: (n % 2 == 0).then_some(n as u8) },
     })
 }
 
 /// Events of all kinds. Times and points are independent of each other.
 pub fn what() -> impl Strategy<Value = EventKind> {
-    let event = any::<(u32, u32)>().prop_map(|(ctrl, result)| EventKind::AsyncEvent {
-        ctrl,
-        event: AsyncEvent(result),
-    });
+    let event = any::<(u32, u32)>()
+        .prop_map(|(ctrl, result)| EventKind::AsyncEvent { ctrl, event: AsyncEvent(result) });
     let state = (any::<u32>(), 0..9_u32, any::<bool>());
     let state = state.prop_map(|(ctrl, state, requested)| EventKind::State {
         ctrl,

@@ -4,19 +4,11 @@
 use std::fs::File;
 use std::path::Path;
 
-use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::controller::DiskInfo;
+use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::event::Event;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::TraceLedger;
+use nvme_deep::model::ledger::{Ledger, TraceLedger};
 use nvme_deep::model::point::Point;
-use nvme_deep::recording::ClockOffset;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Keep;
-use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::Recorder;
-use nvme_deep::recording::RunInfo;
-use nvme_deep::recording::Written;
+use nvme_deep::recording::{ClockOffset, Content, Keep, LedgerInfo, Recorder, RunInfo, Written};
 
 use super::EventBuilder;
 
@@ -54,12 +46,7 @@ pub struct Run {
 
 /// The description of a run that began one second after the boot.
 pub fn info() -> RunInfo {
-    RunInfo {
-        begin_ns: SECOND,
-        pairs: true,
-        sample_period: 1,
-        ..RunInfo::default()
-    }
+    RunInfo { begin_ns: SECOND, pairs: true, sample_period: 1, ..RunInfo::default() }
 }
 
 pub fn ledger(at_ns: u64, evicted: u64, commands: u64) -> LedgerInfo {
@@ -67,17 +54,10 @@ pub fn ledger(at_ns: u64, evicted: u64, commands: u64) -> LedgerInfo {
         seen: commands,
         matched: commands,
         misses_known: true,
-        trace: Some(TraceLedger {
-            commands_shown: commands,
-            ..TraceLedger::default()
-        }),
+        trace: Some(TraceLedger { commands_shown: commands, ..TraceLedger::default() }),
         ..Ledger::default()
     };
-    LedgerInfo {
-        at_ns,
-        evicted,
-        ledger: Some(ledger),
-    }
+    LedgerInfo { at_ns, evicted, ledger: Some(ledger) }
 }
 
 /// Records into a new file. `each_second` is called after each second of the run.
@@ -86,16 +66,8 @@ pub fn record(path: &Path, run: &Run, each_second: &mut dyn FnMut(u64)) -> Writt
     let begin = run.info.begin_ns;
     recorder.block(Content::Run, begin, &run.info);
     recorder.block(Content::Clock, begin, &ClockOffset { wall_ns: 0 });
-    let disk = DiskInfo {
-        name: "nvme0n1".into(),
-        nsid: 1,
-        lba_bytes: 512,
-        csi: 0,
-    };
-    let controllers = [ControllerInfo {
-        disks: vec![disk],
-        ..ControllerInfo::default()
-    }];
+    let disk = DiskInfo { name: "nvme0n1".into(), nsid: 1, lba_bytes: 512, csi: 0 };
+    let controllers = [ControllerInfo { disks: vec![disk], ..ControllerInfo::default() }];
     recorder.block(Content::Controllers, begin, &controllers);
     recorder.block(Content::Ledger, begin, &ledger(0, 0, 0));
     for second in 0..run.seconds {

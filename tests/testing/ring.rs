@@ -11,13 +11,8 @@ const PAGE: u64 = 4096;
 
 /// Makes a file of a ring with these records, none of which is written yet: see [`produce`].
 pub fn ring_of<'r>(path: &Path, records: impl Iterator<Item = &'r [u8]>) -> File {
-    let file = File::options()
-        .create(true)
-        .truncate(true)
-        .read(true)
-        .write(true)
-        .open(path)
-        .unwrap();
+    let file =
+        File::options().create(true).truncate(true).read(true).write(true).open(path).unwrap();
     file.set_len(2 * PAGE + 2 * RING as u64).unwrap();
     let mut bytes = vec![];
     for record in records {

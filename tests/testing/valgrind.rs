@@ -12,9 +12,7 @@ const TASK: &str = "NVME_DEEP_COUNTED_TASK";
 /// User instructions of this program. `set` gets the command to add the rest.
 pub fn instructions(program: impl AsRef<OsStr>, set: impl FnOnce(&mut Command)) -> u64 {
     let mut valgrind = Command::new("valgrind");
-    valgrind
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(program);
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
     set(&mut valgrind);
     // it is installed by `make test-cost` and `make test-all`
     let output = valgrind.output().unwrap();
@@ -33,9 +31,6 @@ pub fn task() -> Option<String> {
 /// User instructions of an ignored test of this program that has this [`task`], in a directory.
 pub fn instructions_of_test(test: &str, task: &str, dir: &Path) -> u64 {
     instructions(env::current_exe().unwrap(), |valgrind| {
-        valgrind
-            .args(["--ignored", "--exact", test])
-            .current_dir(dir)
-            .env(TASK, task);
+        valgrind.args(["--ignored", "--exact", test]).current_dir(dir).env(TASK, task);
     })
 }

@@ -6,8 +6,7 @@ use std::num::NonZero;
 use std::path::Path;
 
 use serde_json::Value;
-use vt100::Parser;
-use vt100::Screen;
+use vt100::{Parser, Screen};
 
 fn size(n: u16) -> NonZero<u16> {
     NonZero::new(n).unwrap()
@@ -55,20 +54,12 @@ pub fn judge(dir: &Path) {
         };
         assert!(good, "{fact}: {facts}");
     }
-    let begin = has(
-        dir,
-        "begin",
-        &["disk opcode", "IOPS*", "exact: ", "stage total", "q quit"],
-    );
+    let begin = has(dir, "begin", &["disk opcode", "IOPS*", "exact: ", "stage total", "q quit"]);
     assert!(begin.lines().all(|l| l.chars().count() <= 80), "{begin}");
     assert!(begin.lines().count() <= 24, "{begin}");
     has(dir, "device", &["stage device", ">nvme0"]);
     has(dir, "help", &["select a row", "suspend"]);
-    has(
-        dir,
-        "slowest",
-        &["slowest recent commands", "LBA", " nvme0n1 "],
-    );
+    has(dir, "slowest", &["slowest recent commands", "LBA", " nvme0n1 "]);
     has(dir, "queues", &["queues of nvme0", "cmds/irq"]);
     let filtered = has(dir, "filter", &["nvme0n1 write", "only rows with `write`"]);
     assert!(!filtered.contains("nvme0n1 read"), "{filtered}");
@@ -76,10 +67,7 @@ pub fn judge(dir: &Path) {
     has(dir, "large", &["nvme0n1 read"]);
     for name in ["key", "signal"] {
         let stopped = screen(dir, &format!("{name}_stopped"));
-        assert!(
-            !stopped.alternate_screen() && !stopped.hide_cursor(),
-            "{name}"
-        );
+        assert!(!stopped.alternate_screen() && !stopped.hide_cursor(), "{name}");
         has(dir, &format!("{name}_continued"), &["nvme0n1 read", "IOPS"]);
     }
     let end = screen(dir, "end");
@@ -95,9 +83,6 @@ pub fn judge(dir: &Path) {
     assert!(text("begin").contains("[48;5;") || text("begin").contains(";48;5;"));
     assert!(!text("no_color").contains("48;5;") && !text("no_color").contains("38;5;"));
     let dumb = text("dumb");
-    assert!(
-        !dumb.contains('\u{1b}') && dumb.contains("disk opcode"),
-        "{dumb}"
-    );
+    assert!(!dumb.contains('\u{1b}') && dumb.contains("disk opcode"), "{dumb}");
     assert!(dumb.lines().all(|l| l.chars().count() <= 80), "{dumb}");
 }

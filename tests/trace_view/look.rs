@@ -1,31 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stacks, columns, colour, and outcomes other than plain success.
 
-use super::sample::DISK;
-use super::sample::NONE;
-use super::sample::asked_read;
-use super::sample::event;
-use super::sample::json;
-use super::sample::json_in;
-use super::sample::outcome;
-use super::sample::read;
-use super::sample::text;
-use super::sample::with_stages;
-use nvme_deep::model::event::CompletionStatus;
-use nvme_deep::model::event::CtrlState;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::stack::Frame;
-use nvme_deep::model::stack::Symbol;
+use super::sample::{
+    DISK, NONE, asked_read, event, json, json_in, outcome, read, text, with_stages,
+};
+use nvme_deep::model::event::{CompletionStatus, CtrlState, Event, EventKind, Outcome};
+use nvme_deep::model::stack::{Frame, Symbol};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::status::Status;
 use nvme_deep::render::theme::Theme;
-use nvme_deep::render::trace::Clock;
-use nvme_deep::render::trace::Context;
-use nvme_deep::render::trace::EventSink;
-use nvme_deep::render::trace::TraceJson;
-use nvme_deep::render::trace::TraceText;
+use nvme_deep::render::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 
 fn frames() -> [Frame; 2] {
     [
@@ -37,10 +21,7 @@ fn frames() -> [Frame; 2] {
                 module: Some("nvme_core".into()),
             }),
         },
-        Frame {
-            address: 0xffff_ffff_8100_0000,
-            symbol: None,
-        },
+        Frame { address: 0xffff_ffff_8100_0000, symbol: None },
     ]
 }
 
@@ -49,15 +30,8 @@ fn stacks_stand_below() {
     let theme = Theme { color: false };
     let mut view = TraceText::new(theme, false, Clock::Mono, None);
     let kstack = view.stack(&frames());
-    assert_eq!(
-        kstack,
-        "    nvme_setup_cmd+0x1b2 [nvme_core]\n    0xffffffff81000000\n"
-    );
-    let cx = Context {
-        kstack: &kstack,
-        kstack_complete: "    irq\n",
-        ..DISK
-    };
+    assert_eq!(kstack, "    nvme_setup_cmd+0x1b2 [nvme_core]\n    0xffffffff81000000\n");
+    let cx = Context { kstack: &kstack, kstack_complete: "    irq\n", ..DISK };
     let mut shown = |what| {
         view.event(&event(what), &cx);
         let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
@@ -74,27 +48,14 @@ fn stacks_stand_below() {
 fn stacks_are_arrays() {
     let view = TraceJson::new(Clock::Mono, None);
     let kstack = view.stack(&frames());
-    let cx = Context {
-        kstack: &kstack,
-        kstack_complete: &kstack,
-        ..DISK
-    };
+    let cx = Context { kstack: &kstack, kstack_complete: &kstack, ..DISK };
     let array = r#"["nvme_setup_cmd+0x1b2 [nvme_core]","0xffffffff81000000"]"#;
     let line = json_in(EventKind::Submit(read(), asked_read()), &cx);
-    assert!(
-        line.ends_with(&format!(r#","cpu":1,"kstack":{array}"#)),
-        "{line}"
-    );
+    assert!(line.ends_with(&format!(r#","cpu":1,"kstack":{array}"#)), "{line}");
     let line = json_in(EventKind::Complete(read(), outcome(0)), &cx);
-    assert!(
-        line.ends_with(&format!(r#","cpu":0,"kstack":{array}"#)),
-        "{line}"
-    );
+    assert!(line.ends_with(&format!(r#","cpu":0,"kstack":{array}"#)), "{line}");
     let line = json_in(EventKind::Command(read(), asked_read(), outcome(0)), &cx);
-    assert!(
-        line.contains(&format!(r#","cpu":1,"kstack":{array},"result""#)),
-        "{line}"
-    );
+    assert!(line.contains(&format!(r#","cpu":1,"kstack":{array},"result""#)), "{line}");
     let end = format!(r#","complete_cpu":0,"kstack_complete":{array}"#);
     assert!(line.ends_with(&end), "{line}");
 }
@@ -103,15 +64,10 @@ fn stacks_are_arrays() {
 fn on_a_terminal_columns_stand_below_each_other() {
     let clock = Clock::Rel { begin_ns: 0 };
     let mut view = TraceText::new(Theme { color: false }, true, clock, None);
-    let state = EventKind::State {
-        ctrl: 0,
-        state: CtrlState(1),
-        requested: false,
-    };
-    for (at_ns, what, cx) in [
-        (12_000_000_001, EventKind::Requeue(read()), &DISK),
-        (9_000_000_002, state, &NONE),
-    ] {
+    let state = EventKind::State { ctrl: 0, state: CtrlState(1), requested: false };
+    for (at_ns, what, cx) in
+        [(12_000_000_001, EventKind::Requeue(read()), &DISK), (9_000_000_002, state, &NONE)]
+    {
         view.event(&Event { at_ns, what }, cx);
     }
     assert_eq!(
@@ -129,10 +85,7 @@ fn colour_adds_nothing_but_colour() {
         String::from_utf8(view.take(<[u8]>::to_vec)).unwrap()
     };
     let failed = EventKind::Command(read(), asked_read(), outcome(0x281));
-    for what in [
-        &failed,
-        &EventKind::Command(read(), asked_read(), with_stages()),
-    ] {
+    for what in [&failed, &EventKind::Command(read(), asked_read(), with_stages())] {
         let colored = shown(true, what);
         let mut plain = String::new();
         for part in colored.split('\x1b') {
@@ -148,22 +101,15 @@ fn colour_adds_nothing_but_colour() {
 #[test]
 fn an_outcome_is_plain_only_if_all_its_parts_are() {
     let shown = |verdict| {
-        let outcome = Outcome {
-            verdict: Some(verdict),
-            ..outcome(0)
-        };
+        let outcome = Outcome { verdict: Some(verdict), ..outcome(0) };
         let complete = EventKind::Complete(read(), outcome);
         let command = EventKind::Command(read(), asked_read(), outcome);
         [text(complete), text(command), json(command)]
     };
     let success = r#""status":{"value":0,"type":"generic","code":0,"name":"Success","dnr":false,"more":false,"crd":0}"#;
     for (result, retries, flags) in [(0, 0, 0), (7, 0, 0), (0, 1, 0), (0, 0, 2)] {
-        let [complete, command, json] = shown(CompletionStatus {
-            result,
-            retries,
-            flags,
-            status: Status(0),
-        });
+        let [complete, command, json] =
+            shown(CompletionStatus { result, retries, flags, status: Status(0) });
         let text = |key: &str| {
             format!(
                 ", res={result:#x}, retries={retries}, {key}={flags:#x}, status=0x0 (Success), lat="

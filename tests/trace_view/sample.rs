@@ -2,22 +2,14 @@
 //! Sample events, and functions that render them.
 
 use crate::testing::EventBuilder;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::{CommandId, Event, EventKind, Outcome, Submission};
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::render::theme::Theme;
-use nvme_deep::render::trace::Clock;
-use nvme_deep::render::trace::Context;
-use nvme_deep::render::trace::EventSink;
-use nvme_deep::render::trace::TraceJson;
-use nvme_deep::render::trace::TraceText;
+use nvme_deep::render::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 
 static NAME: Untrusted = Untrusted::fixed("nvme0n1");
 static NO_NAME: Untrusted = Untrusted::fixed("");
@@ -32,10 +24,7 @@ pub const DISK: Context<'_> = Context {
     has_submitters: false,
 };
 /// The context of a command without a disk.
-pub const NONE: Context<'_> = Context {
-    disk: &NO_NAME,
-    ..DISK
-};
+pub const NONE: Context<'_> = Context { disk: &NO_NAME, ..DISK };
 
 /// A command that takes 85.2 us.
 pub fn made(queue: QueueKind, code: u8) -> EventBuilder {
@@ -88,20 +77,13 @@ pub fn with_stages() -> Outcome {
 
 /// An event at a fixed time.
 pub fn event(what: EventKind) -> Event {
-    Event {
-        at_ns: 12_345_678_901_234,
-        what,
-    }
+    Event { at_ns: 12_345_678_901_234, what }
 }
 
 /// The text of an event, without the fixed time and the newline.
 pub fn text_in(what: EventKind, cx: &Context<'_>) -> String {
-    let mut view = TraceText::new(
-        Theme { color: false },
-        false,
-        Clock::Mono,
-        Some(StageSet::Basic),
-    );
+    let mut view =
+        TraceText::new(Theme { color: false }, false, Clock::Mono, Some(StageSet::Basic));
     view.event(&event(what), cx);
     let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
     let line = text.strip_prefix("12345678901234 ").unwrap();

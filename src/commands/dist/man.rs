@@ -4,18 +4,11 @@
 use std::path::Path;
 
 use anyhow::Result;
-use clap::Arg;
-use clap::ArgAction;
-use clap::Command;
+use clap::{Arg, ArgAction, Command};
 use clap_mangen::Man;
-use clap_mangen::roff::Inline;
-use clap_mangen::roff::Roff;
-use clap_mangen::roff::bold;
-use clap_mangen::roff::italic;
-use clap_mangen::roff::roman;
+use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-use super::shown;
-use super::write;
+use super::{shown, write};
 use crate::cli::examples::examples;
 use crate::exit::MEANINGS;
 
@@ -67,10 +60,7 @@ fn write_page(command: &Command, program: &Command, date: &str, dir: &Path) -> R
 fn synopsis(command: &Command) -> Roff {
     let name = command.get_bin_name().unwrap_or(command.get_name());
     let mut line = vec![bold(name)];
-    let args: Vec<&Arg> = command
-        .get_arguments()
-        .filter(|a| !a.is_hide_set())
-        .collect();
+    let args: Vec<&Arg> = command.get_arguments().filter(|a| !a.is_hide_set()).collect();
     let groups: Vec<Vec<&Arg>> = command
         .get_groups()
         .filter(|group| group.is_required_set())
@@ -81,11 +71,8 @@ fn synopsis(command: &Command) -> Roff {
         })
         .collect();
     let is_single = |arg: &&Arg| !groups.iter().flatten().any(|a| a.get_id() == arg.get_id());
-    let (positional, options): (Vec<&Arg>, Vec<&Arg>) = args
-        .iter()
-        .copied()
-        .filter(is_single)
-        .partition(|arg| arg.is_positional());
+    let (positional, options): (Vec<&Arg>, Vec<&Arg>) =
+        args.iter().copied().filter(is_single).partition(|arg| arg.is_positional());
     let (required, optional): (Vec<&Arg>, Vec<&Arg>) =
         options.into_iter().partition(|arg| arg.is_required_set());
     for arg in optional {
@@ -105,11 +92,7 @@ fn synopsis(command: &Command) -> Roff {
         line.push(roman("}"));
     }
     for arg in positional {
-        let (begin, end) = if arg.is_required_set() {
-            (" ", "")
-        } else {
-            (" [", "]")
-        };
+        let (begin, end) = if arg.is_required_set() { (" ", "") } else { (" [", "]") };
         let begin = if arg.is_last_set() { " [-- " } else { begin };
         line.extend([roman(begin), italic(values(arg)), roman(end)]);
     }
@@ -178,9 +161,7 @@ fn exit_status() -> Roff {
 
 /// The other pages, and the documentation that the packages install.
 fn see_also(name: &str, program: &Command) -> Roff {
-    let mut names: Vec<&str> = shown(program)
-        .filter_map(Command::get_display_name)
-        .collect();
+    let mut names: Vec<&str> = shown(program).filter_map(Command::get_display_name).collect();
     names.push(program.get_name());
     names.sort_unstable();
     names.retain(|other| *other != name);

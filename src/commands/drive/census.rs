@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which controllers and namespaces a recording has, for filters that name others.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nvme_deep::model::filter::Filter;
 use nvme_deep::model::ids::NamespaceId;
@@ -25,20 +24,12 @@ fn is_name(text: &str) -> bool {
 
 /// `name`, or `name (details)`.
 fn with(name: String, details: &str) -> String {
-    if details.is_empty() {
-        name
-    } else {
-        format!("{name} ({details})")
-    }
+    if details.is_empty() { name } else { format!("{name} ({details})") }
 }
 
 fn list(all: impl Iterator<Item = String>) -> String {
     let all: Vec<String> = all.collect();
-    if all.is_empty() {
-        "none".into()
-    } else {
-        all.join(", ")
-    }
+    if all.is_empty() { "none".into() } else { all.join(", ") }
 }
 
 impl Census {

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports lost events while the trace runs.
 
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::Sender;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::model::counters::Counters;
-use nvme_deep::model::ledger::Shown;
-use nvme_deep::model::ledger::TraceLedger;
+use nvme_deep::model::ledger::{Shown, TraceLedger};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
@@ -53,30 +50,12 @@ fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String>
     let asked = settings.ring_bytes().unwrap_or(ring_bytes);
     let larger = asked.saturating_mul(4).clamp(1 << 20, MAX_BUFFER);
     [
-        (
-            asked < MAX_BUFFER && !counts,
-            format!("--buffer {}M", larger >> 20),
-        ),
-        (
-            lines && settings.events().is_some_and(|events| !events.pairs),
-            "--pair".into(),
-        ),
-        (
-            settings.stack().is_some_and(|stack| stack.period == 1),
-            "--sample 1/64".into(),
-        ),
-        (
-            reader == Reader::File { compress: true },
-            "--no-compress".into(),
-        ),
-        (
-            records && settings.stage_set != StageSet::Total,
-            "--stages none".into(),
-        ),
-        (
-            lines && settings.outcome().slow.is_none(),
-            "--slow 1ms".into(),
-        ),
+        (asked < MAX_BUFFER && !counts, format!("--buffer {}M", larger >> 20)),
+        (lines && settings.events().is_some_and(|events| !events.pairs), "--pair".into()),
+        (settings.stack().is_some_and(|stack| stack.period == 1), "--sample 1/64".into()),
+        (reader == Reader::File { compress: true }, "--no-compress".into()),
+        (records && settings.stage_set != StageSet::Total, "--stages none".into()),
+        (lines && settings.outcome().slow.is_none(), "--slow 1ms".into()),
         (filter.ctrls.is_empty(), "--ctrl".into()),
         (filter.opcodes.is_empty(), "--opcode".into()),
     ]
@@ -146,20 +125,13 @@ impl Drops {
 #[cfg(test)]
 mod tests {
     use nvme_deep::model::stack::StackAt;
-    use nvme_deep::session::settings::Also;
-    use nvme_deep::session::settings::Events;
-    use nvme_deep::session::settings::Histograms;
-    use nvme_deep::session::settings::Mode;
-    use nvme_deep::session::settings::StackSample;
+    use nvme_deep::session::settings::{Also, Events, Histograms, Mode, StackSample};
 
     use super::*;
 
     #[test]
     fn the_message_of_latency_names_options_that_it_has() {
-        let histograms = Histograms {
-            also: Also::Commands,
-            ..Histograms::default()
-        };
+        let histograms = Histograms { also: Also::Commands, ..Histograms::default() };
         let settings = Mode::Histograms(histograms).with(StageSet::Total);
         let help = remedies(&settings, 2 << 20, Reader::Stdout);
         assert_eq!(help, ["--ctrl", "--opcode"]);
@@ -176,18 +148,10 @@ mod tests {
         settings.filter.ctrls = [0].into();
         let help = remedies(&settings, 1 << 30, Reader::Stdout);
         assert_eq!(help, ["--pair", "--slow 1ms", "--opcode"]);
-        let events = Events {
-            stack: Some(StackSample::every(StackAt::Submit)),
-            ..Events::pairs()
-        };
+        let events = Events { stack: Some(StackSample::every(StackAt::Submit)), ..Events::pairs() };
         settings = Mode::Events(events).with(StageSet::Basic);
         let help = remedies(&settings, 512 << 20, Reader::File { compress: true });
-        let sizes = [
-            "--buffer 1024M",
-            "--sample 1/64",
-            "--no-compress",
-            "--stages none",
-        ];
+        let sizes = ["--buffer 1024M", "--sample 1/64", "--no-compress", "--stages none"];
         assert_eq!(help[..4], sizes);
         settings.stage_set = StageSet::Total;
         let help = remedies(&settings, 1 << 20, Reader::File { compress: false });

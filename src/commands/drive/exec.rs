@@ -3,28 +3,19 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Child;
-use std::process::Command;
-use std::process::ExitStatus;
+use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nvme_deep::error::Kind;
 use nvme_deep::model::untrusted::printable;
 use rustix::io::Errno;
-use rustix::process::Pid;
-use rustix::process::Signal;
-use rustix::process::WaitId;
-use rustix::process::WaitIdOptions;
-use rustix::process::kill_process;
-use rustix::process::waitid;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::turns::Wake;
 use crate::commands::eprint_note;
-use crate::exit::Exited;
-use crate::exit::Failure;
+use crate::exit::{Exited, Failure};
 
 /// The program of a run, if it has one.
 #[derive(Debug)]
@@ -55,13 +46,10 @@ impl Program {
             return Ok(Self { name, child });
         };
         let name = printable(first);
-        let child = Command::new(first)
-            .args(arguments)
-            .spawn()
-            .map_err(|error| {
-                let why = format!("`{name}` can't be run ({error}): give --exec another command");
-                Failure::error(Kind::Usage, why)
-            })?;
+        let child = Command::new(first).args(arguments).spawn().map_err(|error| {
+            let why = format!("`{name}` can't be run ({error}): give --exec another command");
+            Failure::error(Kind::Usage, why)
+        })?;
         let pid = Pid::from_child(&child);
         let waker = waker.clone();
         thread::spawn(move || {
@@ -118,13 +106,11 @@ fn code(status: ExitStatus) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::Receiver;
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{Receiver, channel};
     use std::time::Duration;
 
     use super::*;
-    use crate::exit::code_of_program;
-    use crate::exit::kind_of;
+    use crate::exit::{code_of_program, kind_of};
 
     fn started(words: &[&str]) -> (Program, Receiver<Wake>) {
         let words: Vec<OsString> = words.iter().map(Into::into).collect();

@@ -4,8 +4,7 @@
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::System;
-use nvme_deep::machine::watch::HookMonitor;
-use nvme_deep::machine::watch::Modules;
+use nvme_deep::machine::watch::{HookMonitor, Modules};
 use nvme_deep::model::run::Pairing;
 use nvme_deep::session::Session;
 

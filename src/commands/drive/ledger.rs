@@ -3,11 +3,8 @@
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
-use nvme_deep::model::counters::Count;
-use nvme_deep::model::counters::Counters;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::Shown;
-use nvme_deep::model::ledger::TraceLedger;
+use nvme_deep::model::counters::{Count, Counters};
+use nvme_deep::model::ledger::{Ledger, Shown, TraceLedger};
 use nvme_deep::model::run::Scan;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::source::Source;
@@ -41,9 +38,7 @@ pub fn ledger_of(source: &dyn Source, now: &Snapshot, scan: Option<Scan>) -> Res
     check_fit(&now.counters)?;
     let plan = source.plan();
     let ledger = Ledger::new(plan, &now.counters, &now.misses, now.commands(), scan);
-    Ok(ledger
-        .with_unmeasured(now.unmeasured())
-        .with_cost(plan, source.run_times().as_ref()))
+    Ok(ledger.with_unmeasured(now.unmeasured()).with_cost(plan, source.run_times().as_ref()))
 }
 
 /// Builds the ledger of a trace session. `scan`: the slots, after the end of the session.
@@ -60,9 +55,7 @@ pub fn ledger_of_trace(source: &dyn Source, shown: &Shown, scan: Option<Scan>) -
         counters.get(Count::Finished),
         scan,
     );
-    Ok(ledger
-        .with_trace(&counters, shown)
-        .with_cost(source.plan(), source.run_times().as_ref()))
+    Ok(ledger.with_trace(&counters, shown).with_cost(source.plan(), source.run_times().as_ref()))
 }
 
 /// Reports the commands of this process in a trace, if there are any.

@@ -6,40 +6,23 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::abi::PairRecord;
-use nvme_deep::machine::System;
-use nvme_deep::machine::clock::monotonic_ns;
-use nvme_deep::machine::clock::wall_offset_ns;
-use nvme_deep::machine::own_tgid;
+use nvme_deep::machine::clock::{monotonic_ns, wall_offset_ns};
 use nvme_deep::machine::watch::Modules;
-use nvme_deep::model::ledger::EventClass;
-use nvme_deep::model::ledger::Shown;
+use nvme_deep::machine::{System, own_tgid};
+use nvme_deep::model::ledger::{EventClass, Shown};
 use nvme_deep::model::transport::Transports;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
-use nvme_deep::source::EventStream;
-use nvme_deep::source::Read;
-use nvme_deep::source::RecordSink;
-use nvme_deep::source::Source;
+use nvme_deep::source::{EventStream, Read, RecordSink, Source};
 
-use super::Consumer;
-use super::End;
-use super::Feed;
-use super::Item;
-use super::Make;
-use super::Moment;
-use super::Start;
-use super::Turn;
-use super::drops::Drops;
-use super::drops::Reader;
-use super::exec::Program;
-use super::exec::until_end;
+use super::drops::{Drops, Reader};
+use super::exec::{Program, until_end};
 use super::health::HealthCheck;
-use super::ledger::ledger_of;
-use super::ledger::ledger_of_trace;
+use super::ledger::{ledger_of, ledger_of_trace};
 use super::names::Names;
 use super::turns::Run;
-use crate::commands::start::Preflight;
-use crate::commands::start::require_status;
+use super::{Consumer, End, Feed, Item, Make, Moment, Start, Turn};
+use crate::commands::start::{Preflight, require_status};
 use crate::commands::symbols::LiveStacks;
 
 /// Interval between drains of the ring. At a million commands per second, about 4 MB of events
@@ -126,13 +109,7 @@ impl<C: Consumer> RecordSink for Reading<'_, C> {
 impl<C: Consumer> Feeder<C> {
     /// Feeds this consumer.
     pub fn new(consumer: C, names: Names, stacks: Option<LiveStacks>) -> Self {
-        Self {
-            consumer,
-            names,
-            stacks,
-            shown: Shown::default(),
-            own: own_tgid(),
-        }
+        Self { consumer, names, stacks, shown: Shown::default(), own: own_tgid() }
     }
 
     fn item(&mut self, item: &Item<'_>) -> Result<()> {
@@ -245,11 +222,7 @@ impl<C: Consumer> Feeder<C> {
         source: &dyn Source,
     ) -> Result<bool> {
         let by_record = C::TAKES_RECORDS && self.stacks.is_none();
-        let mut reading = Reading {
-            feeder: self,
-            source,
-            done: Ok(()),
-        };
+        let mut reading = Reading { feeder: self, source, done: Ok(()) };
         let more = match by_record {
             true => events.take_records(all, &mut reading)?,
             false => events.take(all, &mut |read| reading.event(read))?,
@@ -281,12 +254,7 @@ impl<C: Consumer> Feeder<C> {
 
     fn tick(&mut self, now: Duration, is_second: bool, session: &Session) -> Result<Turn> {
         self.consumer.flush();
-        let moment = Moment {
-            now,
-            is_second,
-            session: Some(session),
-            shown: *self.shown(),
-        };
+        let moment = Moment { now, is_second, session: Some(session), shown: *self.shown() };
         self.consumer.tick(&moment)
     }
 
@@ -328,9 +296,7 @@ impl<'l> Live<'l> {
     }
 
     pub(super) fn drive<C: Consumer>(self, make: &mut Make<'_, C>) -> Result<()> {
-        let Self {
-            ready, settings, ..
-        } = self;
+        let Self { ready, settings, .. } = self;
         let until = until_end(self.exec, self.duration.is_some(), self.until);
         let irq_entry = self.stacks.as_ref().and_then(LiveStacks::irq_entry);
         let modules = Modules::of(&ready.system);
@@ -393,9 +359,8 @@ mod tests {
     use nvme_deep::error::Kind;
 
     use super::*;
-    use crate::cli::Args;
-    use crate::cli::Command;
     use crate::cli::session::SessionOptions;
+    use crate::cli::{Args, Command};
     use crate::exit::kind_of;
 
     fn command(words: &str) -> Command {

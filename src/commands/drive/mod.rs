@@ -32,36 +32,24 @@ use nvme_deep::abi::PairRecord;
 use nvme_deep::model::activity::Activity;
 use nvme_deep::model::clock::ClockReading;
 use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::StackId;
+use nvme_deep::model::event::{Event, StackId};
 use nvme_deep::model::host::HostEvent;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::Shown;
+use nvme_deep::model::ledger::{Ledger, Shown};
 use nvme_deep::model::machine::MachineInfo;
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stack::Frame;
-use nvme_deep::model::target::HostController;
-use nvme_deep::model::target::TargetInfo;
+use nvme_deep::model::target::{HostController, TargetInfo};
 use nvme_deep::recording::CgroupInfo;
 use nvme_deep::session::Session;
 
 pub use self::drops::Reader;
-pub use self::ledger::ledger_of;
-pub use self::ledger::say_own_share;
+pub use self::ledger::{ledger_of, say_own_share};
 pub use self::live::Live;
 pub use self::names::Names;
 pub use self::order::submissions_of;
-pub use self::recorded::Form;
-pub use self::recorded::Recordings;
-pub use self::recorded::again;
-pub use self::recorded::open_all;
-pub use self::recorded::read;
-pub use self::recorded::scan;
+pub use self::recorded::{Form, Recordings, again, open_all, read, scan};
 use self::replay::Replay;
-pub use self::target::LiveTarget;
-pub use self::target::TargetEnd;
-pub use self::target::TargetRecording;
-pub use self::target::check_target_end;
+pub use self::target::{LiveTarget, TargetEnd, TargetRecording, check_target_end};
 pub use self::turns::Turn;
 
 /// Where the items of a run come from.
@@ -84,12 +72,7 @@ impl<'i> Input<'i> {
 
     /// Files, one after the other. `is_silent`: nothing is written before the end of each.
     pub const fn recordings(replays: Vec<Replay>, form: Form, is_silent: bool) -> Self {
-        Self::Recordings(Recordings {
-            replays,
-            form,
-            is_silent,
-            stop: None,
-        })
+        Self::Recordings(Recordings { replays, form, is_silent, stop: None })
     }
 }
 

@@ -8,11 +8,8 @@ use std::mem::replace;
 use nvme_deep::machine::System;
 use nvme_deep::machine::cgroup_paths::CgroupPaths;
 use nvme_deep::machine::sysfs::Controller;
-use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::controller::DiskInfo;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::Submission;
+use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
+use nvme_deep::model::event::{CommandId, Event, Submission};
 use nvme_deep::model::ids::NamespaceId;
 use nvme_deep::model::origin::Cgroups;
 use nvme_deep::model::untrusted::Untrusted;
@@ -117,11 +114,7 @@ impl Names {
 
     /// The entry of no namespace: id 0 has no disk.
     const fn no_disk() -> (NamespaceId, Untrusted, CommandSet) {
-        (
-            NamespaceId::new(0, 0),
-            Untrusted::fixed(""),
-            CommandSet::Nvm,
-        )
+        (NamespaceId::new(0, 0), Untrusted::fixed(""), CommandSet::Nvm)
     }
 
     /// Allows one more read of sysfs, because a new namespace may have appeared.

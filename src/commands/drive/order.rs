@@ -2,17 +2,11 @@
 //! A first pass over a recording, for the order of its submissions.
 
 use anyhow::Result;
-use nvme_deep::report::submissions::Longest;
-use nvme_deep::report::submissions::Submissions;
-use nvme_deep::report::submissions::TaskKind;
+use nvme_deep::report::submissions::{Longest, Submissions, TaskKind};
 use nvme_deep::session::settings::Settings;
 
-use super::Consumer;
-use super::Feed;
-use super::Item;
-use super::Start;
-use super::recorded::again;
-use super::recorded::scan;
+use super::recorded::{again, scan};
+use super::{Consumer, Feed, Item, Start};
 
 /// Looks for the longest commands.
 struct Looking(Longest);

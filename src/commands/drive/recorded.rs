@@ -1,44 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings as the input of a run: opened and checked before any output, read one after the other.
 
-use std::io::IsTerminal;
-use std::io::stdout;
-use std::mem::ManuallyDrop;
-use std::mem::take;
+use std::io::{IsTerminal, stdout};
+use std::mem::{ManuallyDrop, take};
 use std::path::PathBuf;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::event::StackId;
-use nvme_deep::model::ledger::EventClass;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::Shown;
+use nvme_deep::model::ledger::{EventClass, Ledger, Shown};
 use nvme_deep::recording::Item as Recorded;
 use nvme_deep::render::recording::Heading;
 use nvme_deep::render::theme::Theme;
 use nvme_deep::session::settings::Settings;
 
-use super::Consumer;
-use super::End;
-use super::Feed;
-use super::Item;
-use super::Make;
-use super::Moment;
-use super::Start;
-use super::Turn;
 use super::names::Names;
 use super::recorded_who::learn_cgroups;
 use super::replay::Replay;
 use super::turns::Wake;
-use crate::commands::eprint_note;
-use crate::commands::input;
-use crate::commands::standard;
-use crate::exit::Failure;
-use crate::exit::kind_of;
+use super::{Consumer, End, Feed, Item, Make, Moment, Start, Turn};
+use crate::commands::{eprint_note, input, standard};
+use crate::exit::{Failure, kind_of};
 
 /// The form of the output, for headings.
 #[derive(Default)]
@@ -92,11 +76,7 @@ fn head(replay: &mut Replay, form: &Form) -> Result<Result<()>> {
         Ok(wall_ns) => wall_ns,
         Err(error) => return Ok(Err(error)),
     };
-    let heading = Heading {
-        file: replay.path(),
-        info: replay.info(),
-        wall_ns,
-    };
+    let heading = Heading { file: replay.path(), info: replay.info(), wall_ns };
     let mut out = standard::stdout();
     if form.json {
         heading.json(&mut out)?;
@@ -161,14 +141,7 @@ impl<'r> Reading<'r> {
     /// Passes on the items of the next block. Returns false at the end. The inner error is one of the
     /// file.
     fn next<C: Consumer>(&mut self, consumer: &mut C) -> Result<Result<bool>> {
-        let Self {
-            settings,
-            all,
-            names,
-            shown,
-            unselected,
-            replay,
-        } = self;
+        let Self { settings, all, names, shown, unselected, replay } = self;
         let mut later = replay.later();
         if consumer.wants_ledgers()
             && let Some((at, ledger)) = replay.take_ledger()
@@ -353,11 +326,7 @@ impl Recordings<'_> {
         let replays = take(&mut self.replays);
         let (all, mut incomplete, mut own) = (replays.len(), 0, Vec::new());
         for mut replay in replays {
-            let begun = if all > 1 {
-                head(&mut replay, &self.form)?
-            } else {
-                Ok(())
-            };
+            let begun = if all > 1 { head(&mut replay, &self.form)? } else { Ok(()) };
             let ended = match begun {
                 Ok(()) => self.one(&mut replay, make)?,
                 Err(error) => Ended::Broken(error),
@@ -380,10 +349,7 @@ impl Recordings<'_> {
         }
         if incomplete > 0 {
             let text = "recordings could not be read to the end: see above";
-            return Err(Failure::error(
-                Kind::Run,
-                format!("{incomplete} of {all} {text}"),
-            ));
+            return Err(Failure::error(Kind::Run, format!("{incomplete} of {all} {text}")));
         }
         // what was found counts more than what could not be judged
         let found = own.iter().find(|kind| **kind == Kind::Check);

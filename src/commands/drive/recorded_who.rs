@@ -6,10 +6,8 @@ use nvme_deep::error::Kind;
 use nvme_deep::machine::cgroup_filter;
 use nvme_deep::model::filter::Filter;
 use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::recording::Item;
-use nvme_deep::recording::RunInfo;
-use nvme_deep::session::settings::Settings;
-use nvme_deep::session::settings::Who;
+use nvme_deep::recording::{Item, RunInfo};
+use nvme_deep::session::settings::{Settings, Who};
 
 use crate::exit::Failure;
 

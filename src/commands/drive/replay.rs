@@ -2,44 +2,29 @@
 //! Reading recordings (`--from`): opened, checked for what is asked of them, and their end reported.
 
 use std::fmt::Display;
-use std::fs::File;
-use std::fs::Metadata;
-use std::io::BufReader;
-use std::io::IsTerminal;
-use std::io::stdout;
+use std::fs::{File, Metadata};
+use std::io::{BufReader, IsTerminal, stdout};
 use std::mem::take;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
-use anyhow::bail;
+use anyhow::{Result, bail};
 use nvme_deep::error::Kind;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::ledger::EventClass;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::TraceLedger;
+use nvme_deep::model::ledger::{EventClass, Ledger, TraceLedger};
 use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::model::untrusted::printable;
-use nvme_deep::recording::Ending;
-use nvme_deep::recording::Error as RecordingError;
-use nvme_deep::recording::Item;
-use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::Playback;
+use nvme_deep::model::untrusted::{Untrusted, printable};
+use nvme_deep::recording::{Ending, Error as RecordingError, Item, LedgerInfo, Playback};
 use nvme_deep::report::recount::Recount;
-use nvme_deep::session::settings::Outcome;
-use nvme_deep::session::settings::Settings;
+use nvme_deep::session::settings::{Outcome, Settings};
 
 use super::census::Census;
-use super::recorded_who::check_who;
-use super::recorded_who::learn_cgroups;
-use crate::commands::eprint_note;
-use crate::commands::input;
+use super::recorded_who::{check_who, learn_cgroups};
 use crate::commands::progress::Progress;
+use crate::commands::{eprint_note, input};
 use crate::exit::Failure;
 
 /// A recording that is being read, and the last ledger that it had.
@@ -180,9 +165,7 @@ impl Replay {
         let refuse = |text| Err(Failure::error(Kind::Usage, text));
         let path = &self.path;
         let lacks = |what: &str, how: &str, option: &str| {
-            refuse(format!(
-                "{path} has no {what}: record {how}, or omit {option}"
-            ))
+            refuse(format!("{path} has no {what}: record {how}, or omit {option}"))
         };
         match settings.stage_set {
             StageSet::Total => {}
@@ -295,17 +278,8 @@ impl Replay {
     /// # Errors
     /// If the file cannot be read.
     pub fn next(&mut self, to: &mut dyn FnMut(&Item<'_>)) -> Result<bool> {
-        let Self {
-            playback,
-            ledger,
-            is_new,
-            later,
-            span_ns,
-            settings,
-            commands,
-            selected,
-            ..
-        } = self;
+        let Self { playback, ledger, is_new, later, span_ns, settings, commands, selected, .. } =
+            self;
         let chooses = !choice(settings).is_empty();
         let read = playback.next_block(&mut |item| match item {
             Item::Ledger(found) | Item::End(found) => {
@@ -424,8 +398,7 @@ impl Replay {
             ledger.uncovered = self.later;
         }
         let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
-        own.into_iter()
-            .for_each(|own| eprint_note(&format!("{path}: {own}")));
+        own.into_iter().for_each(|own| eprint_note(&format!("{path}: {own}")));
         Ok((ledger, self.end_at()))
     }
 

@@ -9,26 +9,15 @@ use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::host::HostEvent;
-use nvme_deep::model::ledger::HostLedger;
-use nvme_deep::model::ledger::Shown;
-use nvme_deep::model::target::HostController;
-use nvme_deep::model::target::TargetInfo;
+use nvme_deep::model::ledger::{HostLedger, Shown};
+use nvme_deep::model::target::{HostController, TargetInfo};
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostRecording;
 use nvme_deep::session::HostSource;
 
-use super::Consumer;
-use super::End;
-use super::Feed;
-use super::Item;
-use super::Make;
-use super::Moment;
-use super::Start;
-use super::Turn;
 use super::names::Names;
-use super::turns::AT_ONCE;
-use super::turns::stop_receiver;
-use super::turns::until_stop;
+use super::turns::{AT_ONCE, stop_receiver, until_stop};
+use super::{Consumer, End, Feed, Item, Make, Moment, Start, Turn};
 use crate::exit::Failure;
 
 /// A target of this machine.
@@ -60,12 +49,7 @@ pub struct TargetEnd<'e> {
 impl<'s> Start<'s> {
     /// The begin of a run of a target.
     fn of_target(begin_ns: u64, target: &'s TargetInfo) -> Self {
-        Self {
-            begin_ns,
-            session: None,
-            recording: None,
-            target: Some(target),
-        }
+        Self { begin_ns, session: None, recording: None, target: Some(target) }
     }
 }
 
@@ -90,12 +74,7 @@ struct Feeder<C> {
 
 impl<C: Consumer> Feeder<C> {
     fn new(consumer: C) -> Self {
-        Self {
-            consumer,
-            names: Names::recorded(),
-            known: 0,
-            done: Ok(()),
-        }
+        Self { consumer, names: Names::recorded(), known: 0, done: Ok(()) }
     }
 
     fn item(&mut self, item: &Item<'_>) {
@@ -120,10 +99,7 @@ impl<C: Consumer> Feeder<C> {
 
 impl LiveTarget {
     pub(super) fn drive<C: Consumer>(self, make: &mut Make<'_, C>) -> Result<()> {
-        let Self {
-            mut source,
-            duration,
-        } = self;
+        let Self { mut source, duration } = self;
         let stop = stop_receiver()?;
         let begin_ns = monotonic_ns();
         let mut feeder = Feeder::new(make(&Start::of_target(begin_ns, source.target()))?);
@@ -136,14 +112,12 @@ impl LiveTarget {
                 session: None,
                 shown: Shown::default(),
             };
-            Ok(
-                match (feeder.consumer.tick(&moment)?, source.alive(), more) {
-                    (Turn::Items, Ok(()), true) => AT_ONCE,
-                    (Turn::Items, Ok(()), false) => Turn::Items,
-                    (Turn::Items, Err(_), _) => Turn::Done,
-                    (other, ..) => other,
-                },
-            )
+            Ok(match (feeder.consumer.tick(&moment)?, source.alive(), more) {
+                (Turn::Items, Ok(()), true) => AT_ONCE,
+                (Turn::Items, Ok(()), false) => Turn::Items,
+                (Turn::Items, Err(_), _) => Turn::Done,
+                (other, ..) => other,
+            })
         })?;
         let took = Duration::from_nanos(monotonic_ns().saturating_sub(begin_ns));
         let alive = source.alive();
@@ -176,9 +150,7 @@ impl TargetRecording<'_> {
             controllers: &recording.controllers,
             ledger: recording.ledger.as_ref(),
         };
-        let own = feeder
-            .consumer
-            .finish(End::of_target(Duration::ZERO, end))?;
+        let own = feeder.consumer.finish(End::of_target(Duration::ZERO, end))?;
         path.map_or(Ok(()), |path| check_target_end(&recording, path))?;
         own
     }

@@ -3,19 +3,12 @@
 
 use std::process::exit as exit_now;
 use std::sync::OnceLock;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::Sender;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use anyhow::Result;
-use signal_hook::consts::SIGHUP;
-use signal_hook::consts::SIGINT;
-use signal_hook::consts::SIGTERM;
+use anyhow::{Context, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::commands::privileges;
@@ -110,11 +103,7 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     /// Starts the run now.
     pub fn begin(stop: &'a Receiver<Wake>, end: Option<Duration>) -> Self {
-        Self {
-            stop,
-            begin: Instant::now(),
-            end,
-        }
+        Self { stop, begin: Instant::now(), end }
     }
 
     /// Time since the start.
@@ -216,11 +205,7 @@ mod tests {
         run.turns(&mut turns, &mut Counted(0, 9), &mut |turns, tick| {
             *turns += 1;
             assert!(!tick.rescanned);
-            Ok(if *turns == 3 {
-                Turn::Done
-            } else {
-                Turn::Until(tick.now)
-            })
+            Ok(if *turns == 3 { Turn::Done } else { Turn::Until(tick.now) })
         })
         .unwrap();
         assert_eq!(turns, 3);
@@ -247,11 +232,7 @@ mod tests {
         run.turns(&mut turns, &mut Counted(0, u32::MAX), &mut |turns, _| {
             *turns += 1;
             sender.send(Wake::Turn)?;
-            Ok(if *turns == 9 {
-                Turn::Done
-            } else {
-                Turn::Until(Duration::MAX)
-            })
+            Ok(if *turns == 9 { Turn::Done } else { Turn::Until(Duration::MAX) })
         })
         .unwrap();
         assert_eq!(turns, 9);

@@ -2,20 +2,17 @@
 //! `host annotate`: an SPDK trace with the commands that its entries are about.
 
 use std::collections::BTreeMap;
-use std::io::BufWriter;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
-use nvme_deep::host::spdk_trace::Trace;
-use nvme_deep::host::spdk_trace::label;
+use nvme_deep::host::spdk_trace::{Trace, label};
 use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::target::TargetKind;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostRecording;
-use nvme_deep::render::host::spdk_json;
-use nvme_deep::render::host::spdk_text;
+use nvme_deep::render::host::{spdk_json, spdk_text};
 
 use super::read_recording;
 use crate::cli::host::HostAnnotateArgs;

@@ -5,17 +5,12 @@ use std::slice;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
-use nvme_deep::host::import_qemu_log;
-use nvme_deep::host::spdk_trace;
+use nvme_deep::host::{import_qemu_log, spdk_trace};
 use nvme_deep::model::untrusted::printable;
 
-use super::trace::Lines;
-use super::trace::Output;
-use super::trace::record;
+use super::trace::{Lines, Output, record};
 use crate::cli::host::HostImportArgs;
-use crate::commands::drive::Input;
-use crate::commands::drive::TargetRecording;
-use crate::commands::drive::drive;
+use crate::commands::drive::{Input, TargetRecording, drive};
 use crate::commands::input::read_text;
 use crate::exit::Failure;
 
@@ -28,11 +23,8 @@ pub fn run(args: &HostImportArgs) -> Result<()> {
     // clap requires one of them
     let Some(path) = path else { return Ok(()) };
     let text = read_text(path)?;
-    let read = if args.qemu_log.is_some() {
-        import_qemu_log(&text)
-    } else {
-        spdk_trace::import(&text)
-    };
+    let read =
+        if args.qemu_log.is_some() { import_qemu_log(&text) } else { spdk_trace::import(&text) };
     let imported =
         read.map_err(|e| Failure::error(Kind::Usage, format!("{}: {e}", printable(path))))?;
     let input = Input::TargetRecording(Box::new(TargetRecording {
@@ -40,9 +32,7 @@ pub fn run(args: &HostImportArgs) -> Result<()> {
         path: None,
     }));
     let Some(output) = &args.output else {
-        return drive(input, &mut |start| {
-            Ok(Lines::new(start, args.json, true, false))
-        });
+        return drive(input, &mut |start| Ok(Lines::new(start, args.json, true, false)));
     };
     let output = Output {
         path: output,

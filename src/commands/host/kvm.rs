@@ -1,38 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host kvm`: doorbell writes of a guest, from the tracepoints of KVM or from their trace.
 
-use std::io::BufWriter;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use anyhow::Context;
-use anyhow::Error;
-use anyhow::Result;
-use nvme_deep::error::Error as LibraryError;
-use nvme_deep::error::Kind;
-use nvme_deep::host::kvm::Doorbells;
-use nvme_deep::host::kvm::KvmReader;
-use nvme_deep::host::kvm::KvmTrace;
-use nvme_deep::host::kvm::read;
+use anyhow::{Context, Error, Result};
+use nvme_deep::error::{Error as LibraryError, Kind};
+use nvme_deep::host::kvm::{Doorbells, KvmReader, KvmTrace, read};
 use nvme_deep::machine::System;
-use nvme_deep::machine::kvm::KvmError;
-use nvme_deep::machine::kvm::KvmEvents;
-use nvme_deep::machine::process::Memory;
-use nvme_deep::machine::process::TargetError;
+use nvme_deep::machine::kvm::{KvmError, KvmEvents};
+use nvme_deep::machine::process::{Memory, TargetError};
 use nvme_deep::model::machine::MachineController;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::Item;
-use nvme_deep::render::host::kvm_json;
-use nvme_deep::render::host::kvm_text;
+use nvme_deep::render::host::{kvm_json, kvm_text};
 use nvme_deep::session::settings::Settings;
 
 use crate::cli::host::HostKvmArgs;
 use crate::commands::drive::Turn;
 use crate::commands::drive::replay::Replay;
-use crate::commands::drive::turns::AT_ONCE;
-use crate::commands::drive::turns::stop_receiver;
-use crate::commands::drive::turns::until_stop;
+use crate::commands::drive::turns::{AT_ONCE, stop_receiver, until_stop};
 use crate::commands::eprint_note;
 use crate::commands::input::read_text;
 use crate::commands::standard::stdout;
@@ -73,12 +61,7 @@ fn doorbells(args: &HostKvmArgs) -> Result<Doorbells> {
         // clap asks for one of the two
         (bar, _) => (bar.context("give --bar or --guest")?, None),
     };
-    Ok(Doorbells {
-        first,
-        last,
-        stride: args.dstrd,
-        queues: args.queues.or(queues),
-    })
+    Ok(Doorbells { first, last, stride: args.dstrd, queues: args.queues.or(queues) })
 }
 
 fn failure(error: KvmError) -> Error {

@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host latency`: histograms of a target.
 
-use std::io::BufWriter;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 
 use anyhow::Result;
 use nvme_deep::host::latency::HostRows;
 use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::target::name_of;
-use nvme_deep::render::host::latency_json;
-use nvme_deep::render::host::latency_text;
+use nvme_deep::render::host::{latency_json, latency_text};
 use nvme_deep::render::theme::Theme;
 
-use super::input;
-use super::write_ledger;
+use super::{input, write_ledger};
 use crate::cli::host::HostLatencyArgs;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::End;
-use crate::commands::drive::Feed;
-use crate::commands::drive::Item;
-use crate::commands::drive::drive;
+use crate::commands::drive::{Consumer, End, Feed, Item, drive};
 use crate::commands::standard::stdout;
 
 /// Sums the commands up.
@@ -63,10 +56,5 @@ impl Consumer for Rows<'_> {
 /// One sentence each, with the exit code of its kind.
 pub fn run(args: &HostLatencyArgs) -> Result<()> {
     let input = input(&args.target, args.duration, args.verbose)?;
-    drive(input, &mut |_| {
-        Ok(Rows {
-            args,
-            rows: HostRows::default(),
-        })
-    })
+    drive(input, &mut |_| Ok(Rows { args, rows: HostRows::default() }))
 }

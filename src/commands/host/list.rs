@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host list`: the targets of this machine.
 
-use std::io::BufWriter;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 
 use anyhow::Result;
 use nvme_deep::machine::System;
-use nvme_deep::render::host::targets_json;
-use nvme_deep::render::host::targets_text;
+use nvme_deep::render::host::{targets_json, targets_text};
 
 use crate::cli::host::HostListArgs;
 use crate::commands::standard::stdout;

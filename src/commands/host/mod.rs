@@ -9,9 +9,7 @@ mod list;
 mod spdk;
 mod trace;
 
-use std::io::BufReader;
-use std::io::Write;
-use std::io::stderr;
+use std::io::{BufReader, Write, stderr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,20 +19,11 @@ use nvme_deep::machine::System;
 use nvme_deep::model::ledger::HostLedger;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostRecording;
-use nvme_deep::render::host::HostJson;
-use nvme_deep::render::host::ledger_text;
-use nvme_deep::session::HostOptions;
-use nvme_deep::session::HostSession;
-use nvme_deep::session::HostSource;
-use nvme_deep::session::QemuUsdt;
-use nvme_deep::session::take_over_log;
+use nvme_deep::render::host::{HostJson, ledger_text};
+use nvme_deep::session::{HostOptions, HostSession, HostSource, QemuUsdt, take_over_log};
 
-use crate::cli::host::HostArgs;
-use crate::cli::host::HostCommand;
-use crate::cli::host::TargetArgs;
-use crate::commands::drive::Input;
-use crate::commands::drive::LiveTarget;
-use crate::commands::drive::TargetRecording;
+use crate::cli::host::{HostArgs, HostCommand, TargetArgs};
+use crate::commands::drive::{Input, LiveTarget, TargetRecording};
 use crate::commands::eprint_note;
 use crate::commands::input::open;
 use crate::exit::Failure;
@@ -58,11 +47,7 @@ fn attach(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {
         (true, _) => Box::new(HostSession::nvmet(&system, measure)?),
         (false, Some(pid)) if args.usdt => Box::new(QemuUsdt::of(&system, pid)?),
         (false, Some(pid)) => {
-            let options = HostOptions {
-                measure,
-                ends_only: args.ends,
-                shift: args.test_shift,
-            };
+            let options = HostOptions { measure, ends_only: args.ends, shift: args.test_shift };
             Box::new(HostSession::process(&system, pid, options)?)
         }
         (false, None) => {
@@ -90,10 +75,7 @@ fn input<'a>(args: &'a TargetArgs, duration: Option<Duration>, measure: bool) ->
             recording: read_recording(path)?,
             path: Some(path),
         })),
-        None => Input::Target(LiveTarget {
-            source: attach(args, measure)?,
-            duration,
-        }),
+        None => Input::Target(LiveTarget { source: attach(args, measure)?, duration }),
     })
 }
 

@@ -1,32 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host spdk` and `host msgs`: what happens in a process of SPDK besides the commands.
 
-use std::io::BufWriter;
-use std::io::Write;
-use std::time::Duration;
-use std::time::Instant;
+use std::io::{BufWriter, Write};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use nvme_deep::host::spdk::probes::StateChange;
 use nvme_deep::machine::System;
 use nvme_deep::model::target::TargetInfo;
-use nvme_deep::render::host::MessageRow;
-use nvme_deep::render::host::messages_end_json;
-use nvme_deep::render::host::messages_json;
-use nvme_deep::render::host::messages_text;
-use nvme_deep::render::host::state_json;
-use nvme_deep::render::host::state_text;
-use nvme_deep::render::host::states_end_json;
-use nvme_deep::session::Messages;
-use nvme_deep::session::StateChanges;
-use nvme_deep::session::take_over_log;
+use nvme_deep::render::host::{
+    MessageRow, messages_end_json, messages_json, messages_text, state_json, state_text,
+    states_end_json,
+};
+use nvme_deep::session::{Messages, StateChanges, take_over_log};
 use nvme_deep::symbols::process::Functions;
 
 use crate::cli::host::HostSpdkArgs;
 use crate::commands::drive::Turn;
-use crate::commands::drive::turns::AT_ONCE;
-use crate::commands::drive::turns::stop_receiver;
-use crate::commands::drive::turns::until_stop;
+use crate::commands::drive::turns::{AT_ONCE, stop_receiver, until_stop};
 use crate::commands::eprint_note;
 use crate::commands::standard::stdout;
 
@@ -99,10 +90,7 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
 pub fn messages(args: &HostSpdkArgs) -> Result<()> {
     take_over_log(None);
     let mut messages = Messages::of(&System::at("/"), args.pid)?;
-    eprint_note(&format!(
-        "tracing the messages of {}",
-        who(&messages.target())
-    ));
+    eprint_note(&format!("tracing the messages of {}", who(&messages.target())));
     let mut functions = Functions::of(args.pid);
     let mut looked: Option<Instant> = None;
     until_stop(&stop_receiver()?, args.duration, &mut |_| {

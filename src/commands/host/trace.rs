@@ -1,40 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `host trace`: the events of a target, as lines or in a recording.
 
-use std::io::BufWriter;
-use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nvme_deep::machine::System;
-use nvme_deep::model::target::HostController;
-use nvme_deep::model::target::TargetInfo;
-use nvme_deep::model::target::name_of;
-use nvme_deep::render::host::HostJson;
-use nvme_deep::render::host::HostSink;
-use nvme_deep::render::host::HostText;
-use nvme_deep::units::counted;
-use nvme_deep::units::size_text;
+use nvme_deep::model::target::{HostController, TargetInfo, name_of};
+use nvme_deep::render::host::{HostJson, HostSink, HostText};
+use nvme_deep::units::{counted, size_text};
 
-use super::input;
-use super::write_ledger;
+use super::{input, write_ledger};
 use crate::cli::host::HostTraceArgs;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::End;
-use crate::commands::drive::Feed;
-use crate::commands::drive::Input;
-use crate::commands::drive::Item;
-use crate::commands::drive::Moment;
-use crate::commands::drive::Start;
-use crate::commands::drive::Turn;
-use crate::commands::drive::drive;
+use crate::commands::drive::{Consumer, End, Feed, Input, Item, Moment, Start, Turn, drive};
 use crate::commands::eprint_note;
-use crate::commands::recording::FileSettings;
-use crate::commands::recording::RecordingFile;
-use crate::commands::standard::Stdout;
-use crate::commands::standard::stdout;
+use crate::commands::recording::{FileSettings, RecordingFile};
+use crate::commands::standard::{Stdout, stdout};
 
 /// Writes a line for each event.
 pub struct Lines {
@@ -187,17 +168,10 @@ pub fn run(args: &HostTraceArgs) -> Result<()> {
     let input = input(&args.target, args.duration, args.verbose)?;
     let is_live = args.target.from.is_none();
     match &args.output {
-        None => drive(input, &mut |start| {
-            Ok(Lines::new(start, args.json, args.verbose, is_live))
-        }),
+        None => drive(input, &mut |start| Ok(Lines::new(start, args.json, args.verbose, is_live))),
         Some(path) => {
-            let output = Output {
-                path,
-                force: args.force,
-                inputs: &[],
-                detail: args.verbose,
-                is_live,
-            };
+            let output =
+                Output { path, force: args.force, inputs: &[], detail: args.verbose, is_live };
             record(input, output)
         }
     }

@@ -6,26 +6,17 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Result;
-use nvme_deep::error::Error;
-use nvme_deep::error::Kind;
-use nvme_deep::inflight::Memory;
-use nvme_deep::inflight::Ticks;
-use nvme_deep::inflight::Types;
-use nvme_deep::inflight::Walker;
-use nvme_deep::machine::System;
+use nvme_deep::error::{Error, Kind};
+use nvme_deep::inflight::{Memory, Ticks, Types, Walker};
 use nvme_deep::machine::clock::monotonic_ns;
-use nvme_deep::machine::missing_capabilities;
 use nvme_deep::machine::sysfs::Controller;
 use nvme_deep::machine::types::Layouts;
+use nvme_deep::machine::{System, missing_capabilities};
 use nvme_deep::model::filter::Filter;
 use nvme_deep::model::ids::QueueId;
 use nvme_deep::model::transport::Transport;
 use nvme_deep::nvme::sqe::Sqe;
-use nvme_deep::report::inflight::AgeLimit;
-use nvme_deep::report::inflight::Ages;
-use nvme_deep::report::inflight::InFlight;
-use nvme_deep::report::inflight::Observed;
-use nvme_deep::report::inflight::Reading;
+use nvme_deep::report::inflight::{AgeLimit, Ages, InFlight, Observed, Reading};
 use nvme_deep::session::KernelMemory;
 
 use crate::commands::eprint_note;
@@ -46,12 +37,7 @@ pub struct Scope<'a> {
 
 impl Scope<'_> {
     const fn ages(self, ticks: Option<Ticks>, at_ns: u64, run: Option<&Observed>) -> Ages<'_> {
-        Ages {
-            ticks,
-            at_ns,
-            limit: self.age,
-            run,
-        }
+        Ages { ticks, at_ns, limit: self.age, run }
     }
 }
 
@@ -76,12 +62,7 @@ impl Access {
     /// Without the rights, or if the kernel does not describe its types; one sentence.
     pub fn open(btf: Option<&Path>, system: &System) -> Result<Self> {
         let (types, subsystems, jiffies) = Self::find(btf, system)?;
-        Ok(Self {
-            memory: KernelMemory::open()?,
-            types,
-            subsystems,
-            jiffies,
-        })
+        Ok(Self { memory: KernelMemory::open()?, types, subsystems, jiffies })
     }
 
     /// The types, and the addresses of `nvme_subsystems` and `jiffies`. Nothing is loaded.
@@ -95,9 +76,7 @@ impl Access {
         }
         let layouts = Layouts::load(system, btf).map_err(Error::Btf)?;
         let types = Types::new(|name| layouts.of(name)).map_err(|missing| {
-            lacks(&format!(
-                "{missing}: give BTF of the whole kernel with its modules (--btf FILE)"
-            ))
+            lacks(&format!("{missing}: give BTF of the whole kernel with its modules (--btf FILE)"))
         })?;
         let names = ["nvme_subsystems", "jiffies"];
         let found = system.addresses(names);
@@ -159,12 +138,7 @@ impl Access {
             let qid = qids.contains(&queue.qid);
             (nsids.is_empty() || nsid) && (qids.is_empty() || qid)
         };
-        Ok(InFlight::new(
-            &first,
-            second,
-            &scope.ages(ticks, at_ns, run.as_ref()),
-            wanted,
-        ))
+        Ok(InFlight::new(&first, second, &scope.ages(ticks, at_ns, run.as_ref()), wanted))
     }
 
     fn read(&mut self, controllers: &[Controller], filter: &Filter) -> Result<Reading> {

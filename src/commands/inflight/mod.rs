@@ -4,8 +4,7 @@
 pub mod access;
 mod traced;
 
-use std::io::BufWriter;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -18,21 +17,15 @@ use nvme_deep::model::filter::Filter;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::render::inflight::Lookup;
-use nvme_deep::render::inflight::json;
-use nvme_deep::render::inflight::text;
+use nvme_deep::render::inflight::{Lookup, json, text};
 use nvme_deep::render::theme::Theme;
-use nvme_deep::report::inflight::InFlight;
-use nvme_deep::report::inflight::Observed;
+use nvme_deep::report::inflight::{InFlight, Observed};
 use nvme_deep::session::take_over_log;
 
 use crate::cli::inflight::InflightArgs;
 use crate::commands::drive::Turn;
-use crate::commands::drive::turns::NoUpkeep;
-use crate::commands::drive::turns::Run;
-use crate::commands::drive::turns::stop_signals;
-use crate::commands::inflight::access::Access;
-use crate::commands::inflight::access::Scope;
+use crate::commands::drive::turns::{NoUpkeep, Run, stop_signals};
+use crate::commands::inflight::access::{Access, Scope};
 use crate::commands::standard::stdout;
 use crate::commands::start::check_devices;
 
@@ -63,10 +56,7 @@ impl Looks<'_> {
         let controllers = self.system.controllers();
         check_devices(&self.filter, &controllers)?;
         let mut observer = observer;
-        let scope = Scope {
-            filter: &self.filter,
-            age: self.options.age,
-        };
+        let scope = Scope { filter: &self.filter, age: self.options.age };
         let mut observe = || observer.as_mut().map(|o| o.observe()).transpose();
         let mut found = self.access.look(&controllers, scope, &mut observe)?;
         if self.options.old {
@@ -130,13 +120,7 @@ fn untraced(options: &InflightArgs, filter: Filter) -> Result<()> {
     let (sender, stop) = channel();
     stop_signals(sender)?;
     access.say_missing();
-    let mut looks = Looks {
-        options,
-        filter,
-        system,
-        access,
-        shown: 0,
-    };
+    let mut looks = Looks { options, filter, system, access, shown: 0 };
     let Some(interval) = options.interval else {
         return looks.take(None);
     };

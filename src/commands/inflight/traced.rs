@@ -5,28 +5,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nvme_deep::machine::clock::monotonic_ns;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::filter::Filter;
-use nvme_deep::model::stack::Frame;
-use nvme_deep::model::stack::StackAt;
+use nvme_deep::model::stack::{Frame, StackAt};
 use nvme_deep::report::inflight::Observed;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
 
-use super::Looks;
-use super::Observer;
 use super::access::Access;
+use super::{Looks, Observer};
 use crate::cli::inflight::InflightArgs;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::End;
-use crate::commands::drive::Input;
-use crate::commands::drive::Live;
-use crate::commands::drive::Moment;
-use crate::commands::drive::Turn;
-use crate::commands::drive::drive;
+use crate::commands::drive::{Consumer, End, Input, Live, Moment, Turn, drive};
 use crate::commands::say_ledger;
 use crate::commands::start::Preflight;
 use crate::commands::symbols::LiveStacks;
@@ -109,28 +100,18 @@ pub fn run(
     let ready = Preflight::check(settings)?;
     let access = Access::open(options.btf.as_deref(), &ready.system)?;
     access.say_missing();
-    let stacks = options.kstack.then(|| Stacks {
-        live: LiveStacks::new(StackAt::Submit),
-        known: BTreeMap::new(),
-    });
+    let stacks = options
+        .kstack
+        .then(|| Stacks { live: LiveStacks::new(StackAt::Submit), known: BTreeMap::new() });
     let irq_entry = stacks.as_ref().and_then(|s| s.live.irq_entry());
     let mut looking = Some(Looking {
-        looks: Looks {
-            options,
-            filter,
-            system: ready.system.clone(),
-            access,
-            shown: 0,
-        },
+        looks: Looks { options, filter, system: ready.system.clone(), access, shown: 0 },
         interval,
         next: interval,
         stacks,
     });
     let live = Live::new(ready, settings, None);
-    let input = Input::live(Live {
-        until: options.count.map_or(live.until, |_| ""),
-        irq_entry,
-        ..live
-    });
+    let input =
+        Input::live(Live { until: options.count.map_or(live.until, |_| ""), irq_entry, ..live });
     drive(input, &mut |_| looking.take().context("one run"))
 }

@@ -3,45 +3,31 @@
 
 mod timeline;
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::io::BufWriter;
-use std::io::Write;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
-use nvme_deep::host::join::Guest;
-use nvme_deep::host::join::Join;
-use nvme_deep::host::join::Offset;
-use nvme_deep::host::join::SharedReference;
-use nvme_deep::host::join::by_readings;
-use nvme_deep::host::join::guest_command;
-use nvme_deep::host::join::pair_controllers;
-use nvme_deep::host::join::served;
+use nvme_deep::host::join::{
+    Guest, Join, Offset, SharedReference, by_readings, guest_command, pair_controllers, served,
+};
 use nvme_deep::model::clock::ClockReading;
 use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::model::ledger::HostLedger;
+use nvme_deep::model::ledger::{Accuracy, HostLedger};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::target::HostClock;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostRecording;
-use nvme_deep::render::join::JoinClock;
-use nvme_deep::render::join::JoinView;
+use nvme_deep::render::join::{JoinClock, JoinView};
 use nvme_deep::render::theme::Theme;
 use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::session::settings::Settings;
 
 use crate::cli::filter::ctrl_instance;
-use crate::cli::join::ClockArg;
-use crate::cli::join::JoinArgs;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::Feed;
-use crate::commands::drive::Item;
-use crate::commands::drive::check_target_end;
+use crate::cli::join::{ClockArg, JoinArgs};
 use crate::commands::drive::replay::Replay;
-use crate::commands::drive::scan;
+use crate::commands::drive::{Consumer, Feed, Item, check_target_end, scan};
 use crate::commands::host::read_recording;
 use crate::commands::input;
 use crate::commands::standard::stdout;
@@ -136,10 +122,7 @@ fn clock(
             return Err(usage(format!("--clock {name}: {clock}; use --clock pairs")));
         }
         let times = || guest.commands.iter().map(|c| c.issue_ns.cast_signed());
-        let span = times()
-            .min()
-            .zip(times().max())
-            .unwrap_or((i64::MAX, i64::MIN));
+        let span = times().min().zip(times().max()).unwrap_or((i64::MAX, i64::MIN));
         let offset = by_readings(&guest.readings, &host.readings, third, span);
         offset.map_err(|e| usage(format!("--clock {name}: {e}; use --clock pairs")))
     };
@@ -234,10 +217,7 @@ fn of_the_rest(
     host: &HostRecording,
     args: &JoinArgs,
 ) -> anyhow::Error {
-    let sides = [
-        (&args.guest, guest.incomplete()),
-        (&args.host, host.ending().flaw()),
-    ];
+    let sides = [(&args.guest, guest.incomplete()), (&args.host, host.ending().flaw())];
     let mut damaged = sides
         .into_iter()
         .filter_map(|(path, how)| Some(format!("{} {how}", printable(path), how = how?)));

@@ -2,38 +2,28 @@
 //! Both machines on one time line: the guest's recording as `export --format perfetto` writes it, and
 //! the commands of the host side with their times on the guest's clock.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufWriter;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::export::Sink;
-use nvme_deep::export::perfetto::OnHost;
-use nvme_deep::export::perfetto::Perfetto;
-use nvme_deep::host::join::Join;
-use nvme_deep::host::join::Offset;
-use nvme_deep::model::host::HostCommand;
-use nvme_deep::model::host::HostEvent;
+use nvme_deep::export::perfetto::{OnHost, Perfetto};
+use nvme_deep::host::join::{Join, Offset};
+use nvme_deep::model::host::{HostCommand, HostEvent};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::recording::HostRecording;
-use nvme_deep::session::settings::Events;
-use nvme_deep::session::settings::Mode;
-use nvme_deep::units::nanos;
-use nvme_deep::units::size_text;
+use nvme_deep::session::settings::{Events, Mode};
+use nvme_deep::units::{nanos, size_text};
 
-use crate::cli::export::ExportOptions;
-use crate::cli::export::FormatArg;
+use crate::cli::export::{ExportOptions, FormatArg};
 use crate::cli::join::JoinArgs;
 use crate::commands::drive::again;
 use crate::commands::drive::replay::Replay;
 use crate::commands::eprint_note;
-use crate::commands::export::Counts;
-use crate::commands::export::add;
-use crate::commands::export::begins;
-use crate::commands::export::create;
+use crate::commands::export::{Counts, add, begins, create};
 
 /// Length of the intervals of the completion rates, as in `export`.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -121,12 +111,7 @@ pub fn write(
     let mut shown = 0_u64;
     for (command, shift_ns) in on_host(host, join, ctrls, offset) {
         let name = host.name_of(command.ctrl);
-        let served = OnHost {
-            command,
-            name: &name,
-            shift_ns,
-            error_ns,
-        };
+        let served = OnHost { command, name: &name, shift_ns, error_ns };
         shown += u64::from(perfetto.on_host(&served).map_err(failed)?);
     }
     perfetto.finish().map_err(failed)?;

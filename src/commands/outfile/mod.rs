@@ -9,46 +9,24 @@ mod refusal;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
-use std::fs::File;
-use std::fs::Metadata;
-use std::io;
-use std::io::ErrorKind;
-use std::io::IsTerminal;
-use std::io::stdout;
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd;
-use std::os::fd::BorrowedFd;
-use std::os::fd::OwnedFd;
+use std::fs::{File, Metadata};
+use std::io::{ErrorKind, IsTerminal, stdout};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use anyhow::Error;
-use anyhow::Result;
+use anyhow::{Error, Result};
 use nvme_deep::error::Kind;
 use nvme_deep::model::untrusted::printable;
-use rustix::fs::FileType;
-use rustix::fs::Mode;
-use rustix::fs::OFlags;
-use rustix::fs::fcntl_getfl;
-use rustix::fs::fstat;
-use rustix::fs::major;
-use rustix::fs::minor;
-use rustix::fs::open;
+use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat, major, minor, open};
 
-use self::partial::Partial;
-use self::partial::check_replaceable;
-use self::place::Astray;
-use self::place::Found;
-use self::place::Place;
-use self::place::find;
-use self::place::is_trusted;
+use self::partial::{Partial, check_replaceable};
+use self::place::{Astray, Found, Place, find, is_trusted};
 use self::refusal::is_full;
 use crate::cli::output::is_stdout;
 use crate::commands::standard::cannot_write;
-use crate::exit::Failure;
-use crate::exit::cause;
+use crate::exit::{Failure, cause};
 
 pub use self::refusal::Refusal;
 
@@ -121,10 +99,7 @@ fn unfit(found: &Found) -> Option<&'static str> {
 /// Whether a character device is null, zero or full (major 1), or a terminal.
 fn is_harmless(found: &Found) -> bool {
     let device = found.stat.st_rdev;
-    matches!(
-        (major(device), minor(device)),
-        (1, 3 | 5 | 7) | (4 | 5 | 136..=143, _)
-    )
+    matches!((major(device), minor(device)), (1, 3 | 5 | 7) | (4 | 5 | 136..=143, _))
 }
 
 /// The descriptor of this process that a link of procfs leads to, as `/dev/stdout` does. It is
@@ -168,11 +143,7 @@ fn inherited(fd: impl AsFd, path: &Path, rules: &Rules<'_>) -> Result<File, Refu
 }
 
 fn named(path: &Path) -> PathBuf {
-    let name = if is_stdout(path) {
-        Path::new("stdout")
-    } else {
-        path
-    };
+    let name = if is_stdout(path) { Path::new("stdout") } else { path };
     name.to_owned()
 }
 
@@ -219,10 +190,7 @@ impl OutFile {
             if found.is_of_procfs
                 && let Some((fd, is_stdout)) = own_descriptor(&place, found)
             {
-                return Ok((
-                    Self::new(path, None, is_stdout),
-                    inherited(fd, path, rules)?,
-                ));
+                return Ok((Self::new(path, None, is_stdout), inherited(fd, path, rules)?));
             }
             let is_file = matches!(found.kind(), FileType::RegularFile | FileType::Symlink);
             // in a directory of others, what is there is replaced and not opened: a pipe would block
@@ -246,11 +214,7 @@ impl OutFile {
     }
 
     fn new(path: &Path, partial: Option<Partial>, is_stdout: bool) -> Self {
-        Self {
-            path: named(path),
-            partial,
-            is_stdout,
-        }
+        Self { path: named(path), partial, is_stdout }
     }
 
     /// The name in messages.
@@ -277,16 +241,8 @@ impl OutFile {
         if self.is_stdout() {
             return Failure::error(Kind::Run, cannot_write(why));
         }
-        let kept = if self.is_removable() {
-            "nothing is kept"
-        } else {
-            "the rest is missing"
-        };
-        let advice = if is_full(why) {
-            "Make room, or write elsewhere"
-        } else {
-            "Write elsewhere"
-        };
+        let kept = if self.is_removable() { "nothing is kept" } else { "the rest is missing" };
+        let advice = if is_full(why) { "Make room, or write elsewhere" } else { "Write elsewhere" };
         let path = printable(&self.path);
         let text = format!("{path} can't be written ({why}): {kept}. {advice}");
         Failure::error(Kind::Run, text)

@@ -5,40 +5,19 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::fd::BorrowedFd;
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
-use rustix::fs::AtFlags;
-use rustix::fs::FileType;
-use rustix::fs::FlockOperation;
-use rustix::fs::Mode;
-use rustix::fs::OFlags;
-use rustix::fs::RenameFlags;
-use rustix::fs::Stat;
-use rustix::fs::StatxAttributes;
-use rustix::fs::StatxFlags;
-use rustix::fs::fchmod;
-use rustix::fs::flock;
-use rustix::fs::fstat;
-use rustix::fs::fsync;
-use rustix::fs::linkat;
-use rustix::fs::openat;
-use rustix::fs::renameat;
-use rustix::fs::renameat_with;
-use rustix::fs::statat;
-use rustix::fs::statx;
-use rustix::fs::unlinkat;
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat, StatxAttributes,
+    StatxFlags, fchmod, flock, fstat, fsync, linkat, openat, renameat, renameat_with, statat,
+    statx, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::Refusal;
-use super::Rules;
-use super::is_input;
-use super::place::Found;
-use super::place::Place;
+use super::place::{Found, Place};
+use super::{Refusal, Rules, is_input};
 
 /// A file that is not complete. It is removed unless it is kept.
 #[derive(Debug)]
@@ -203,9 +182,7 @@ impl Partial {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = openat(&self.dir, ".", flags, Mode::empty());
         on_disk?;
-        dir.map_or(Ok(()), |dir| {
-            sync(dir.as_fd()).map_err(|e| unsynced(e, true))
-        })?;
+        dir.map_or(Ok(()), |dir| sync(dir.as_fd()).map_err(|e| unsynced(e, true)))?;
         Ok(u64::try_from(stat.st_size).unwrap_or_default())
     }
 }

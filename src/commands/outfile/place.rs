@@ -4,27 +4,15 @@
 //! fs.protected_symlinks is set, and only for the last name of a path.
 
 use std::collections::VecDeque;
-use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::AsFd;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::ffi::OsStringExt;
-use std::path::Component;
-use std::path::Path;
-use std::path::PathBuf;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::FileType;
-use rustix::fs::Mode;
-use rustix::fs::OFlags;
-use rustix::fs::PROC_SUPER_MAGIC;
-use rustix::fs::Stat;
-use rustix::fs::fstat;
-use rustix::fs::fstatfs;
-use rustix::fs::open;
-use rustix::fs::openat;
-use rustix::fs::readlinkat;
+use rustix::fs::{
+    FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, open, openat, readlinkat,
+};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -124,10 +112,7 @@ impl Walk {
         if bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
             names.push(".".into());
         }
-        names
-            .into_iter()
-            .rev()
-            .for_each(|name| self.rest.push_front(name));
+        names.into_iter().rev().for_each(|name| self.rest.push_front(name));
         Ok(())
     }
 
@@ -165,11 +150,7 @@ impl Walk {
                     let handle = openat(&self.dir, &name, PATH, Mode::empty())?;
                     let stat = fstat(&handle)?;
                     if is_last {
-                        let found = Found {
-                            handle,
-                            stat,
-                            is_of_procfs: true,
-                        };
+                        let found = Found { handle, stat, is_of_procfs: true };
                         return Ok(self.place(name, Some(found)));
                     }
                     self.enter(handle, &name);
@@ -179,11 +160,7 @@ impl Walk {
                 }
                 FileType::Directory => self.enter(handle, &name),
                 _ if is_last => {
-                    let found = Found {
-                        handle,
-                        stat,
-                        is_of_procfs: false,
-                    };
+                    let found = Found { handle, stat, is_of_procfs: false };
                     return Ok(self.place(name, Some(found)));
                 }
                 _ => return Err(Errno::NOTDIR.into()),
@@ -193,11 +170,7 @@ impl Walk {
     }
 
     fn place(self, name: OsString, found: Option<Found>) -> Place {
-        Place {
-            dir: self.dir,
-            name,
-            found,
-        }
+        Place { dir: self.dir, name, found }
     }
 }
 

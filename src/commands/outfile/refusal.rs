@@ -3,8 +3,7 @@
 
 use std::io;
 use std::io::ErrorKind;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Error;
 use nvme_deep::error::Kind;
@@ -88,11 +87,7 @@ pub fn is_full(error: &io::Error) -> bool {
 }
 
 fn advice(error: &io::Error) -> &'static str {
-    if is_full(error) {
-        "make room, or write elsewhere"
-    } else {
-        "give another file"
-    }
+    if is_full(error) { "make room, or write elsewhere" } else { "give another file" }
 }
 
 /// What became of a file that the disk has not taken.

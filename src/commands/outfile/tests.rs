@@ -3,21 +3,12 @@
 
 use super::*;
 use std::fs::Permissions;
-use std::io::Read;
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::fs::chown;
-use std::os::unix::fs::lchown;
-use std::os::unix::fs::symlink;
+use std::io::{Read, Write};
+use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use std::thread;
 
-use rustix::fs::CWD;
-use rustix::fs::FlockOperation;
-use rustix::fs::flock;
-use rustix::fs::makedev;
-use rustix::fs::mknodat;
-use rustix::process::Uid;
-use rustix::process::geteuid;
+use rustix::fs::{CWD, FlockOperation, flock, makedev, mknodat};
+use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_res_uid;
 use tempfile::TempDir;
 
@@ -30,10 +21,7 @@ const PLAIN: Rules<'static> = Rules {
     is_binary: false,
     replaces_links: false,
 };
-const FORCE: Rules<'static> = Rules {
-    force: true,
-    ..PLAIN
-};
+const FORCE: Rules<'static> = Rules { force: true, ..PLAIN };
 
 fn create(path: &Path) -> Result<(OutFile, File)> {
     OutFile::create(path, &PLAIN)
@@ -46,9 +34,8 @@ fn why(path: &Path, rules: &Rules<'_>) -> String {
 
 fn names(dir: &Path) -> Vec<String> {
     let names = fs::read_dir(dir).unwrap();
-    let mut names: Vec<String> = names
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<String> =
+        names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -62,18 +49,11 @@ fn a_file_appears_when_it_is_complete() {
     file.write_all(b"text").unwrap();
     assert_eq!(out.keep().unwrap(), Some(4));
     assert_eq!(names(dir.path()), ["out"]);
-    assert_eq!(
-        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     drop(create(&path).unwrap_err());
     let (out, _) = OutFile::create(&path, &FORCE).unwrap();
     drop(out);
-    assert_eq!(
-        fs::read(&path).unwrap(),
-        b"text",
-        "a failed run keeps the old file"
-    );
+    assert_eq!(fs::read(&path).unwrap(), b"text", "a failed run keeps the old file");
     assert_eq!(names(dir.path()), ["out"]);
     let (out, _) = OutFile::create(&path, &FORCE).unwrap();
     assert_eq!(out.keep().unwrap(), Some(0));
@@ -96,10 +76,7 @@ fn an_input_is_not_replaced() {
     let path = dir.path().join("in");
     fs::write(&path, "data").unwrap();
     let inputs = [path.clone()];
-    let rules = Rules {
-        inputs: &inputs,
-        ..FORCE
-    };
+    let rules = Rules { inputs: &inputs, ..FORCE };
     let error = OutFile::create(&path, &rules).unwrap_err();
     assert!(error.to_string().contains("recording"), "{error}");
     assert_eq!(names(dir.path()), ["in"]);
@@ -133,11 +110,7 @@ fn a_link_that_another_user_has_planted_is_not_followed() {
     lchown(&planted_dir, NOBODY, NOBODY).unwrap();
     for mode in [0o1777, 0o777, 0o775] {
         fs::set_permissions(&tmp, Permissions::from_mode(mode)).unwrap();
-        for path in [
-            &planted,
-            &planted_dir.join("victim"),
-            &planted_dir.join("new"),
-        ] {
+        for path in [&planted, &planted_dir.join("victim"), &planted_dir.join("new")] {
             let why = why(path, &FORCE);
             assert!(why.contains("of another user"), "{mode:o}: {why}");
         }
@@ -183,9 +156,7 @@ fn what_is_in_the_way_of_the_incomplete_file_is_replaced_only_if_it_is_ours() {
     fs::write(&victim, "precious").unwrap();
     let in_the_way: [(&str, &dyn Fn()); 4] = [
         ("a link", &|| symlink(&victim, &partial).unwrap()),
-        ("a second name", &|| {
-            fs::hard_link(&victim, &partial).unwrap()
-        }),
+        ("a second name", &|| fs::hard_link(&victim, &partial).unwrap()),
         ("a directory", &|| fs::create_dir(&partial).unwrap()),
         ("a pipe", &|| {
             mknodat(CWD, &partial, FileType::Fifo, Mode::RUSR, 0).unwrap();
@@ -211,10 +182,7 @@ fn what_is_in_the_way_of_the_incomplete_file_is_replaced_only_if_it_is_ours() {
     assert!(why(&path, &FORCE).contains("another process writes"));
     // not by closing it: a child that another test has just forked may still have it open
     flock(&other, FlockOperation::Unlock).unwrap();
-    let recording = Rules {
-        is_recording: true,
-        ..PLAIN
-    };
+    let recording = Rules { is_recording: true, ..PLAIN };
     assert!(why(&path, &recording).contains("was interrupted"));
     let (out, mut file) = create(&path).unwrap();
     file.write_all(b"new").unwrap();
@@ -226,10 +194,7 @@ fn what_is_in_the_way_of_the_incomplete_file_is_replaced_only_if_it_is_ours() {
 fn a_recording_whose_name_was_taken_meanwhile_stays() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("out");
-    let recording = Rules {
-        is_recording: true,
-        ..PLAIN
-    };
+    let recording = Rules { is_recording: true, ..PLAIN };
     let (out, mut file) = OutFile::create(&path, &recording).unwrap();
     file.write_all(b"events").unwrap();
     fs::write(&path, "other").unwrap();
@@ -291,10 +256,7 @@ fn a_pipe_gets_the_bytes_unless_another_user_has_put_it_there() {
     let of_reader = path.clone();
     let reader = thread::spawn(move || {
         let mut text = String::new();
-        File::open(of_reader)
-            .unwrap()
-            .read_to_string(&mut text)
-            .unwrap();
+        File::open(of_reader).unwrap().read_to_string(&mut text).unwrap();
         text
     });
     let (out, mut file) = create(&path).unwrap();

@@ -9,28 +9,21 @@ use clap::Parser;
 use nvme_deep::StageSet;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::ledger::Ledger;
-use nvme_deep::recording::Item as Recorded;
-use nvme_deep::recording::Playback;
+use nvme_deep::recording::{Item as Recorded, Playback};
 use nvme_deep::source::EventStream;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cli::Args;
-use crate::cli::Command;
 use crate::cli::session::SessionOptions;
+use crate::cli::{Args, Command};
 use crate::commands::drive::Names;
 use crate::commands::drive::live::Feeder;
-use crate::commands::fixture::VecSource;
-use crate::commands::fixture::ring_events;
-use crate::testing::ring::produce;
-use crate::testing::ring::read_record;
-use crate::testing::ring::ring_of;
+use crate::commands::fixture::{VecSource, ring_events};
+use crate::testing::ring::{produce, read_record, ring_of};
 use crate::testing::valgrind;
 
 fn options(words: &str, file: &Path) -> RecordOptions {
-    let words = ["nvme-deep", "record", "--force"]
-        .into_iter()
-        .chain(words.split_whitespace());
+    let words = ["nvme-deep", "record", "--force"].into_iter().chain(words.split_whitespace());
     let file = format!("--output={}", file.display());
     let words = words.chain([file.as_str()]);
     let Command::Record(args) = Args::try_parse_from(words).unwrap().command else {
@@ -67,11 +60,7 @@ fn run(words: &str, file: &Path, ring: &File, steps: &[u64]) -> (u64, String) {
     }
     feeder.drain_rest(&mut events, &source, 0).unwrap();
     let fired = feeder.consumer.fired.clone();
-    let written = feeder
-        .consumer
-        .file
-        .finish(Duration::ZERO, &Ledger::default())
-        .unwrap();
+    let written = feeder.consumer.file.finish(Duration::ZERO, &Ledger::default()).unwrap();
     (written.events, fired)
 }
 
@@ -124,14 +113,8 @@ fn what_is_recorded_of_records_is_what_their_events_are() {
         ("--no-compress", ""),
         ("--ring 1h", ""),
         ("--ring 1h --trigger slow=1h", ""),
-        (
-            "--ring 1h --trigger slow=300ms",
-            "read on nvme0 queue 2 took 1.0s",
-        ),
-        (
-            "--ring 1h --trigger error",
-            "read on nvme0: Generic/Capacity Exceeded (0x081)",
-        ),
+        ("--ring 1h --trigger slow=300ms", "read on nvme0 queue 2 took 1.0s"),
+        ("--ring 1h --trigger error", "read on nvme0: Generic/Capacity Exceeded (0x081)"),
         ("--redact", ""),
     ] {
         let got = run(words, &file, &ring, &steps);
@@ -178,16 +161,9 @@ fn a_command_costs_at_most_500_instructions_and_800_with_compression() {
         let [few, many] = [20_000, 100_000].map(|commands| {
             valgrind::instructions_of_test(TEST, &format!("{commands} {words}"), dir.path())
         });
-        let bytes = File::open(dir.path().join("file"))
-            .unwrap()
-            .metadata()
-            .unwrap()
-            .len();
+        let bytes = File::open(dir.path().join("file")).unwrap().metadata().unwrap().len();
         let each = (many - few) / 80_000;
-        eprintln!(
-            "{each:5} instructions, {:.1} bytes: record {words}",
-            bytes as f64 / 1e5
-        );
+        eprintln!("{each:5} instructions, {:.1} bytes: record {words}", bytes as f64 / 1e5);
         over |= each > most + more;
     }
     assert!(!over, "a command costs more than it may");

@@ -3,29 +3,15 @@
 //! seconds.
 
 use std::collections::VecDeque;
-use std::io;
-use std::io::ErrorKind;
-use std::io::Read;
-use std::io::Write;
-use std::net::Shutdown;
-use std::net::TcpListener;
-use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::thread;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use nvme_deep::metrics::Format;
-use nvme_deep::metrics::request::Head;
-use nvme_deep::metrics::request::MAX_HEAD;
-use nvme_deep::metrics::request::Method;
-use nvme_deep::metrics::request::Request;
-use nvme_deep::metrics::request::parse;
+use nvme_deep::metrics::request::{Head, MAX_HEAD, Method, Request, parse};
 
 use crate::commands::privileges;
 
@@ -227,11 +213,7 @@ fn respond(head: &Head, answer: &Answer) -> String {
         Head::Partial => error("408 Request Timeout"),
         Head::TooLarge => error("431 Request Header Fields Too Large"),
     };
-    let allow = if status.starts_with("405") {
-        "Allow: GET, HEAD\r\n"
-    } else {
-        ""
-    };
+    let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
     let length = body.len();
     let without_body = matches!(head, Head::Whole(r) if r.method == Method::Head);
     let body = if without_body { "" } else { &body };

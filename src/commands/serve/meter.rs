@@ -3,21 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use nvme_deep::machine::System;
-use nvme_deep::metrics::Format;
-use nvme_deep::metrics::Reading;
-use nvme_deep::metrics::collect;
-use nvme_deep::metrics::encode;
+use nvme_deep::metrics::{Format, Reading, collect, encode};
 use nvme_deep::model::failures::Failures;
 use nvme_deep::report::group_series::GroupSeries;
-use nvme_deep::report::groups::cells_of;
-use nvme_deep::report::groups::rows_of;
+use nvme_deep::report::groups::{cells_of, rows_of};
 use nvme_deep::report::latency::rows;
 use nvme_deep::session::Session;
 use nvme_deep::session::settings::Settings;
@@ -148,10 +141,7 @@ mod tests {
         for _ in 0..2 {
             let [text, open] = meter.read(&source, &in_flight).unwrap();
             for text in [text, open] {
-                assert!(
-                    text.contains("\nnvme_deep_observed_commands_total 9\n"),
-                    "{text}"
-                );
+                assert!(text.contains("\nnvme_deep_observed_commands_total 9\n"), "{text}");
                 assert!(text.contains("\nnvme_deep_in_flight_commands{controller=\"nvme3\"} 1\n"));
             }
         }

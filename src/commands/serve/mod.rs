@@ -6,40 +6,25 @@ mod meter;
 mod textfile;
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::Sender;
-use std::sync::mpsc::SyncSender;
-use std::sync::mpsc::channel;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nvme_deep::error::Kind;
 use nvme_deep::metrics::Format;
 use nvme_deep::session::Session;
 
-use self::http::Answer;
-use self::http::LIMITS;
+use self::http::{Answer, LIMITS};
 use self::meter::Meter;
 use self::textfile::Textfile;
 use crate::cli::serve::ServeOptions;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::End;
-use crate::commands::drive::Input;
-use crate::commands::drive::Live;
-use crate::commands::drive::Moment;
-use crate::commands::drive::Turn;
-use crate::commands::drive::drive;
 use crate::commands::drive::turns::Wake;
-use crate::commands::eprint_note;
-use crate::commands::privileges;
+use crate::commands::drive::{Consumer, End, Input, Live, Moment, Turn, drive};
 use crate::commands::privileges::Need;
-use crate::commands::say_ledger;
 use crate::commands::start::Preflight;
+use crate::commands::{eprint_note, privileges, say_ledger};
 use crate::exit::Failure;
 
 /// How long a client waits for the loop, which may be busy with the kernel.
@@ -173,11 +158,7 @@ impl Consumer for Serving<'_> {
                 answer_all(calls, meter, session)?;
                 Ok(Turn::Items)
             }
-            Sends::File {
-                file,
-                interval,
-                next,
-            } => {
+            Sends::File { file, interval, next } => {
                 if now >= *next {
                     file.replace(&meter.text(session, Format::Text)?)?;
                     *next = now + *interval;
@@ -217,17 +198,9 @@ pub fn run(options: &ServeOptions) -> Result<()> {
                     .context("failed to start the server's thread")?;
                 Sends::Http(calls)
             }
-            Target::File(file, interval) => Sends::File {
-                file,
-                interval,
-                next: interval,
-            },
+            Target::File(file, interval) => Sends::File { file, interval, next: interval },
         };
-        Ok(Serving {
-            options,
-            meter,
-            sends,
-        })
+        Ok(Serving { options, meter, sends })
     })
 }
 

@@ -2,20 +2,15 @@
 //! Metrics in a file for node_exporter's textfile collector.
 
 use std::cell::Cell;
-use std::fs;
-use std::io;
-use std::io::ErrorKind;
-use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::untrusted::printable;
 
-use crate::commands::outfile::OutFile;
-use crate::commands::outfile::Refusal;
-use crate::commands::outfile::Rules;
+use crate::commands::outfile::{OutFile, Refusal, Rules};
 use crate::exit::Failure;
 
 /// The file. It is removed at the end, so that it does not pass for current.
@@ -32,10 +27,7 @@ impl Textfile {
     /// # Errors
     /// If it is not a file, or its directory does not exist; one sentence.
     pub fn at(path: &Path) -> Result<Self> {
-        let file = Self {
-            path: path.to_owned(),
-            is_written: Cell::new(false),
-        };
+        let file = Self { path: path.to_owned(), is_written: Cell::new(false) };
         let usage = |why: &str| Failure::error(Kind::Usage, format!("{} {why}", printable(path)));
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
         if !parent.unwrap_or(Path::new(".")).is_dir() {
@@ -103,13 +95,9 @@ impl Drop for Textfile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::CWD;
-    use rustix::fs::FileType;
-    use rustix::fs::Mode;
-    use rustix::fs::mknodat;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::ffi::OsString;
-    use std::os::unix::fs::PermissionsExt;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn names(dir: &Path) -> Vec<OsString> {
         let names = fs::read_dir(dir).unwrap();
@@ -123,11 +111,7 @@ mod tests {
         let file = Textfile::at(&path).unwrap();
         fs::write(&path, "of another run").unwrap();
         drop(Textfile::at(&path).unwrap());
-        assert_eq!(
-            names(dir.path()),
-            ["a.prom"],
-            "not ours before it is written"
-        );
+        assert_eq!(names(dir.path()), ["a.prom"], "not ours before it is written");
         fs::write(dir.path().join("a.prom.partial"), "left").unwrap();
         for text in ["one\n", "two\n"] {
             file.replace(text).unwrap();

@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of the screen, and what keys do to it.
 
-use std::cmp::Ordering;
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use nvme_deep::Opcode;
 use nvme_deep::model::group::GroupNames;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::subject::fctype;
 use nvme_deep::report::groups;
-use nvme_deep::report::top::HISTORY;
-use nvme_deep::report::top::Sample;
-use nvme_deep::report::top::Top;
-use nvme_deep::report::top::TopRow;
 use nvme_deep::report::top::view::TopKey;
-use ratatui::crossterm::event::KeyCode;
-use ratatui::crossterm::event::KeyEvent;
-use ratatui::crossterm::event::KeyEventKind;
-use ratatui::crossterm::event::KeyModifiers;
+use nvme_deep::report::top::{HISTORY, Sample, Top, TopRow};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 /// Order of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,11 +187,8 @@ impl App {
 
     /// The rows that are shown, in their order.
     pub fn rows(&self) -> Vec<&TopRow> {
-        let mut rows: Vec<&TopRow> = self
-            .top
-            .rows()
-            .filter(|row| self.name(&row.key).contains(&self.filter))
-            .collect();
+        let mut rows: Vec<&TopRow> =
+            self.top.rows().filter(|row| self.name(&row.key).contains(&self.filter)).collect();
         let order = |a: &&TopRow, b: &&TopRow| {
             let (a, b) = (self.order.value(a), self.order.value(b));
             b.partial_cmp(&a).unwrap_or(Ordering::Equal)
@@ -212,33 +202,21 @@ impl App {
     /// The selected row: the first one, unless another was chosen.
     pub fn selected(&self) -> Option<&TopRow> {
         let rows = self.rows();
-        let chosen = rows
-            .iter()
-            .find(|row| Some(&row.key) == self.selected.as_ref());
+        let chosen = rows.iter().find(|row| Some(&row.key) == self.selected.as_ref());
         chosen.or(rows.first()).copied()
     }
 
     /// The name of the stage of the heat map.
     pub fn stage_name(&self) -> &'static str {
-        self.top
-            .stages()
-            .get(self.stage)
-            .copied()
-            .unwrap_or("total")
+        self.top.stages().get(self.stage).copied().unwrap_or("total")
     }
 
     fn select(&mut self, down: bool, by: usize) {
         let rows = self.rows();
         let key = self.selected().map(|row| &row.key);
-        let at = rows
-            .iter()
-            .position(|row| Some(&row.key) == key)
-            .unwrap_or(0);
-        let to = if down {
-            (at + by).min(rows.len().saturating_sub(1))
-        } else {
-            at.saturating_sub(by)
-        };
+        let at = rows.iter().position(|row| Some(&row.key) == key).unwrap_or(0);
+        let to =
+            if down { (at + by).min(rows.len().saturating_sub(1)) } else { at.saturating_sub(by) };
         self.selected = rows.get(to).map(|row| row.key.clone());
     }
 

@@ -2,21 +2,15 @@
 //! The heat map of `top`: a column per interval, the latest at the right; eight rows or fewer in
 //! each power of two.
 
-use nvme_deep::render::picture::LEVELS;
-use nvme_deep::render::picture::level;
-use nvme_deep::render::picture::level_rgb;
-use nvme_deep::report::top::Heat;
-use nvme_deep::report::top::heat_begin;
+use nvme_deep::render::picture::{LEVELS, level, level_rgb};
+use nvme_deep::report::top::{Heat, heat_begin};
 use nvme_deep::units::nanos;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Color;
-use ratatui::style::Modifier;
-use ratatui::style::Style;
+use ratatui::style::{Color, Modifier, Style};
 
 use super::app::App;
-use super::view::Look;
-use super::view::put;
+use super::view::{Look, put};
 
 /// Characters of the levels, for terminals without colour too.
 const GLYPHS: [char; 8] = ['.', ':', '-', '=', '+', '*', '#', '@'];
@@ -33,11 +27,7 @@ fn indexed([r, g, b]: [u8; 3]) -> Color {
 pub fn draw(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
     let underlined = Style::new().add_modifier(Modifier::UNDERLINED);
     let Some(row) = app.selected() else { return };
-    let title = format!(
-        "latency over time: {}, stage {}",
-        app.name(&row.key),
-        app.stage_name()
-    );
+    let title = format!("latency over time: {}, stage {}", app.name(&row.key), app.stage_name());
     put(buffer, area, 0, &title, underlined);
     let columns = usize::from(area.width.saturating_sub(LABELS));
     let rows = area.height - 1;
@@ -63,10 +53,7 @@ pub fn draw(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
         low,
         high: high + spare,
         merged,
-        cells: heats
-            .iter()
-            .map(|heat| column(heat, low, merged, rows))
-            .collect(),
+        cells: heats.iter().map(|heat| column(heat, low, merged, rows)).collect(),
     };
     map.draw(look, area, buffer);
 }
@@ -121,10 +108,6 @@ fn style(level: u8, look: Look) -> Style {
     if !look.color {
         return Style::new();
     }
-    let text = if level > LEVELS / 2 {
-        Color::Black
-    } else {
-        Color::White
-    };
+    let text = if level > LEVELS / 2 { Color::Black } else { Color::White };
     Style::new().bg(indexed(level_rgb(level))).fg(text)
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The intervals of a recording.
 
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::mem::take;
 use std::time::Duration;
 
@@ -18,13 +17,11 @@ use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::CgroupInfo;
 use nvme_deep::report::disk_names::DiskNames;
-use nvme_deep::report::idle::Idle;
-use nvme_deep::report::idle::times;
+use nvme_deep::report::idle::{Idle, times};
 use nvme_deep::report::recount::Recount;
 use nvme_deep::report::top::Sample;
 use nvme_deep::report::top::queues::QueueCollector;
-use nvme_deep::report::top::slowest::Collector;
-use nvme_deep::report::top::slowest::SlowCommand;
+use nvme_deep::report::top::slowest::{Collector, SlowCommand};
 use nvme_deep::report::top::view::rows_by_view;
 
 use crate::commands::drive::replay::count;

@@ -11,11 +11,8 @@ use nvme_deep::model::snapshot::Snapshot;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::report::top::Sample;
-use nvme_deep::report::top::queues::QueueCounts;
-use nvme_deep::report::top::queues::Queues;
-use nvme_deep::report::top::slowest::Collector;
-use nvme_deep::report::top::slowest::SlowCommand;
-use nvme_deep::report::top::slowest::bar;
+use nvme_deep::report::top::queues::{QueueCounts, Queues};
+use nvme_deep::report::top::slowest::{Collector, SlowCommand, bar};
 use nvme_deep::report::top::view::rows_by_view;
 use nvme_deep::session::Session;
 
@@ -44,11 +41,7 @@ fn queues(session: &Session, system: &System) -> Result<Option<Queues>> {
         (queue.irq, queue.interrupts) = (Some(found.irq), Some(found.by_cpu));
     }
     for (id, commands) in counts {
-        queues
-            .0
-            .entry(id)
-            .or_insert_with(QueueCounts::default)
-            .commands = commands;
+        queues.0.entry(id).or_insert_with(QueueCounts::default).commands = commands;
     }
     Ok(Some(queues))
 }
@@ -96,9 +89,7 @@ impl Meter {
         let ledger = ledger_of(session, &now, None)?;
         let in_flight = session.in_flight_by_queue()?;
         let filter = &options.settings.filter;
-        let of_filter = in_flight
-            .iter()
-            .filter(|(queue, _)| filter.has_ctrl(queue.ctrl));
+        let of_filter = in_flight.iter().filter(|(queue, _)| filter.has_ctrl(queue.ctrl));
         let flying = of_filter.map(|(_, n)| n).sum();
         let covers = at.saturating_sub(self.last.0);
         let interval = now.minus(&self.last.1);

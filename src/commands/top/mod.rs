@@ -12,51 +12,30 @@ mod screen;
 mod view;
 
 use std::env;
-use std::io::IsTerminal;
-use std::io::Write;
-use std::io::stdin;
-use std::io::stdout;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::Sender;
-use std::sync::mpsc::channel;
+use std::io::{IsTerminal, Write, stdin, stdout};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::file_name;
-use nvme_deep::report::top::Sample;
-use nvme_deep::report::top::Top;
+use nvme_deep::report::top::{Sample, Top};
 use nvme_deep::session::Session;
 
-use self::app::Action;
-use self::app::App;
+use self::app::{Action, App};
 use self::intervals::IntervalConsumer;
 use self::meter::Meter;
 use self::page::page;
-use self::screen::Input as Typed;
-use self::screen::Screen;
+use self::screen::{Input as Typed, Screen};
 use self::view::Look;
 use crate::cli::top::TopOptions;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::End;
-use crate::commands::drive::Feed;
-use crate::commands::drive::Form;
-use crate::commands::drive::Input;
-use crate::commands::drive::Item;
-use crate::commands::drive::Live;
-use crate::commands::drive::Moment;
-use crate::commands::drive::Recordings;
-use crate::commands::drive::Turn;
-use crate::commands::drive::drive;
-use crate::commands::drive::open_all;
 use crate::commands::drive::replay::Replay;
-use crate::commands::drive::turns::Wake;
-use crate::commands::drive::turns::stop_signals;
-use crate::commands::eprint_note;
-use crate::commands::say_ledger;
-use crate::commands::standard;
+use crate::commands::drive::turns::{Wake, stop_signals};
+use crate::commands::drive::{
+    Consumer, End, Feed, Form, Input, Item, Live, Moment, Recordings, Turn, drive, open_all,
+};
 use crate::commands::start::Preflight;
+use crate::commands::{eprint_note, say_ledger, standard};
 
 /// Where the screen goes.
 enum Out {
@@ -91,10 +70,7 @@ impl Display {
             app,
             out: Out::Pages,
             title,
-            look: Look {
-                color: options.color_pages(),
-                unicode: standard::has_unicode(),
-            },
+            look: Look { color: options.color_pages(), unicode: standard::has_unicode() },
             done: false,
             panics: options.test_panic,
         }
@@ -160,11 +136,7 @@ fn open(options: &TopOptions, app: App, title: String, waker: &Sender<Wake>) -> 
 /// The time of the next interval: late ones are not made up for.
 fn after(due: Duration, now: Duration, step: Duration) -> Duration {
     let next = due.saturating_add(step);
-    if next > now {
-        next
-    } else {
-        now.saturating_add(step)
-    }
+    if next > now { next } else { now.saturating_add(step) }
 }
 
 /// Shows the intervals of a run.
@@ -190,8 +162,7 @@ impl Showing<'_> {
             return Ok(Turn::Done);
         };
         if now >= self.due {
-            self.display
-                .push(meter.sample(self.options, session, now)?)?;
+            self.display.push(meter.sample(self.options, session, now)?)?;
             self.due = after(self.due, now, self.options.interval);
         }
         Ok(Turn::Until(self.due))
@@ -275,10 +246,8 @@ impl Consumer for Showing<'_> {
 fn live(options: &TopOptions) -> Result<()> {
     let ready = Preflight::check(&options.settings)?;
     let (system, waker) = (ready.system.clone(), ready.waker.clone());
-    let input = Input::live(Live {
-        until: "",
-        ..Live::new(ready, &options.settings, options.duration)
-    });
+    let input =
+        Input::live(Live { until: "", ..Live::new(ready, &options.settings, options.duration) });
     let title = format!("nvme-deep top  every {:?}", options.interval);
     drive(input, &mut |start| {
         let session = start.session.context("a session")?;
@@ -312,11 +281,7 @@ fn recorded(options: &TopOptions) -> Result<()> {
     }
     let recordings = Recordings {
         replays,
-        form: Form {
-            json: false,
-            color: options.color_pages(),
-            ledger_apart: true,
-        },
+        form: Form { json: false, color: options.color_pages(), ledger_apart: true },
         is_silent: false,
         stop: can_end.then_some(&stop),
     };
@@ -353,11 +318,7 @@ fn recorded(options: &TopOptions) -> Result<()> {
 /// One sentence each, with the exit code of its kind. Nothing stays attached, and the terminal is as
 /// before.
 pub fn run(options: &TopOptions) -> Result<()> {
-    if options.from.is_empty() {
-        live(options)
-    } else {
-        recorded(options)
-    }
+    if options.from.is_empty() { live(options) } else { recorded(options) }
 }
 
 #[cfg(test)]

@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A screen as text, for output that is no terminal.
 
-use ratatui::buffer::Buffer;
-use ratatui::buffer::Cell;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
-use ratatui::style::Color;
-use ratatui::style::Modifier;
+use ratatui::style::{Color, Modifier};
 
 use super::app::App;
 use super::view;
 use super::view::Look;
 
 /// The size of a page.
-pub const PAGE: Rect = Rect {
-    x: 0,
-    y: 0,
-    width: 80,
-    height: 24,
-};
+pub const PAGE: Rect = Rect { x: 0, y: 0, width: 80, height: 24 };
 
 /// The SGR parameter of a colour, for text or background (ECMA-48, and xterm's 256 colours).
 fn color_code(color: Color, is_background: bool) -> Option<String> {
@@ -43,11 +36,7 @@ fn color_code(color: Color, is_background: bool) -> Option<String> {
 
 /// The escape sequence of the style of a cell, from no style.
 fn style(cell: &Cell) -> String {
-    let modifiers = [
-        (Modifier::BOLD, "1"),
-        (Modifier::UNDERLINED, "4"),
-        (Modifier::REVERSED, "7"),
-    ];
+    let modifiers = [(Modifier::BOLD, "1"), (Modifier::UNDERLINED, "4"), (Modifier::REVERSED, "7")];
     let set = modifiers.iter().filter(|(m, _)| cell.modifier.contains(*m));
     let mut codes: Vec<String> = set.map(|(_, code)| (*code).to_owned()).collect();
     codes.extend(color_code(cell.fg, false));
@@ -85,8 +74,6 @@ fn line(buffer: &Buffer, y: u16, color: bool) -> String {
 pub fn page(app: &App, title: &str, look: Look) -> String {
     let mut buffer = Buffer::empty(PAGE);
     view::draw(app, title, look, PAGE, &mut buffer);
-    let lines: Vec<String> = (0..PAGE.height - 1)
-        .map(|y| line(&buffer, y, look.color))
-        .collect();
+    let lines: Vec<String> = (0..PAGE.height - 1).map(|y| line(&buffer, y, look.color)).collect();
     format!("{}\n\n", lines.join("\n").trim_end())
 }

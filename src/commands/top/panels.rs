@@ -3,21 +3,13 @@
 
 use nvme_deep::report::top::queues::QueueLine;
 use nvme_deep::report::top::slowest::SlowCommand;
-use nvme_deep::units::nanos;
-use nvme_deep::units::rate;
-use nvme_deep::units::size_text;
+use nvme_deep::units::{nanos, rate, size_text};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Color;
-use ratatui::style::Modifier;
-use ratatui::style::Style;
+use ratatui::style::{Color, Modifier, Style};
 
 use super::app::App;
-use super::view::BAR;
-use super::view::Look;
-use super::view::bar;
-use super::view::bold;
-use super::view::put;
+use super::view::{BAR, Look, bar, bold, put};
 
 /// Width of the columns before the bar of stages.
 const NUMBERS: u16 = 56;
@@ -45,10 +37,7 @@ pub fn slowest(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
     let is_grouped = !app.top.keys().is_empty();
     let shown = |command: &&SlowCommand| {
         let id = &command.id;
-        is_grouped
-            || app
-                .name_of(id.ctrl, id.nsid, id.opcode)
-                .contains(&app.filter)
+        is_grouped || app.name_of(id.ctrl, id.nsid, id.opcode).contains(&app.filter)
     };
     let room = usize::from(area.height.saturating_sub(2));
     let mut line = 2;
@@ -70,16 +59,11 @@ pub fn slowest(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
 }
 
 fn one(app: &App, command: &SlowCommand, look: Look, line: u16, area: Rect, buffer: &mut Buffer) {
-    let SlowCommand {
-        at, id, total_ns, ..
-    } = command;
+    let SlowCommand { at, id, total_ns, .. } = command;
     let ago = app.top.at.saturating_sub(*at).as_secs_f64();
-    let size = command
-        .bytes
-        .map_or_else(|| "-".into(), |n| size_text(n.into()).replace(" KiB", "K"));
-    let slba = command
-        .slba
-        .map_or_else(|| "-".into(), |slba| slba.to_string());
+    let size =
+        command.bytes.map_or_else(|| "-".into(), |n| size_text(n.into()).replace(" KiB", "K"));
+    let slba = command.slba.map_or_else(|| "-".into(), |slba| slba.to_string());
     let numbers = format!(
         "{ago:>6.1}s {:<17.17} {:>3} {size:>6.6} {slba:>11} {:>7}",
         app.name_of(id.ctrl, id.nsid, id.opcode),
@@ -87,20 +71,13 @@ fn one(app: &App, command: &SlowCommand, look: Look, line: u16, area: Rect, buff
         nanos(*total_ns as f64),
     );
     put(buffer, area, line, &numbers, Style::new());
-    let parts: Vec<_> = command
-        .stages
-        .iter()
-        .map(|(name, ns)| (name.as_str(), u128::from(*ns)))
-        .collect();
+    let parts: Vec<_> =
+        command.stages.iter().map(|(name, ns)| (name.as_str(), u128::from(*ns))).collect();
     let y = area.y + line;
     let begin = area.x + NUMBERS + 1;
     let right = area.x + area.width;
     for (x, (letter, color)) in (begin..right).zip(bar(&parts, app.grouped)) {
-        let style = if look.color {
-            Style::new().fg(color)
-        } else {
-            Style::new()
-        };
+        let style = if look.color { Style::new().fg(color) } else { Style::new() };
         buffer[(x, y)].set_char(letter).set_style(style);
     }
     let failed = command.status.filter(|status| !status.is_success());
@@ -110,10 +87,7 @@ fn one(app: &App, command: &SlowCommand, look: Look, line: u16, area: Rect, buff
             let text = name.map_or_else(|| status.to_string(), str::to_owned);
             (text, bold(look, Color::Red))
         }
-        None => (
-            command.comm.as_ref().unwrap_or_default().to_string(),
-            Style::new(),
-        ),
+        None => (command.comm.as_ref().unwrap_or_default().to_string(), Style::new()),
     };
     let x = begin + u16::try_from(BAR).unwrap_or(0) + 1;
     if x < right {
@@ -170,13 +144,7 @@ pub fn queues(app: &App, area: Rect, buffer: &mut Buffer) {
         lines.sort_by_key(|queue| queue.id);
     }
     for (line, queue) in (2..).zip(lines) {
-        put(
-            buffer,
-            area,
-            line,
-            &queue_line(queue, ctrl.is_none()),
-            Style::new(),
-        );
+        put(buffer, area, line, &queue_line(queue, ctrl.is_none()), Style::new());
     }
 }
 

@@ -2,40 +2,28 @@
 //! The terminal of `top`: taken over, and given back as it was on every way out. A panic, the end of
 //! the run and a second signal restore it.
 
-use std::io;
-use std::io::Stdout;
-use std::io::stdout;
-use std::panic::set_hook;
-use std::panic::take_hook;
+use std::io::{Stdout, stdout};
+use std::panic::{set_hook, take_hook};
 use std::sync::mpsc::Sender;
-use std::thread;
+use std::{io, thread};
 
-use anyhow::Context;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::cursor::Hide;
-use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::Event;
-use ratatui::crossterm::event::KeyEvent;
-use ratatui::crossterm::event::read;
+use ratatui::crossterm::cursor::{Hide, Show};
+use ratatui::crossterm::event::{Event, KeyEvent, read};
 use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::Clear;
-use ratatui::crossterm::terminal::ClearType;
-use ratatui::crossterm::terminal::EnterAlternateScreen;
-use ratatui::crossterm::terminal::LeaveAlternateScreen;
-use ratatui::crossterm::terminal::disable_raw_mode;
-use ratatui::crossterm::terminal::enable_raw_mode;
-use signal_hook::consts::SIGSTOP;
-use signal_hook::consts::SIGTSTP;
+use ratatui::crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use signal_hook::consts::{SIGSTOP, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::raise;
 
 use super::app::App;
 use super::view;
 use super::view::Look;
-use crate::commands::drive::turns::Wake;
-use crate::commands::drive::turns::before_exit;
+use crate::commands::drive::turns::{Wake, before_exit};
 use crate::commands::privileges;
 
 /// What the user does.
@@ -113,9 +101,7 @@ impl Screen {
         before_exit(restore);
         let entered = enter().and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
         let terminal = entered.inspect_err(|_| restore());
-        let screen = Self {
-            terminal: terminal.context("failed to set up the terminal")?,
-        };
+        let screen = Self { terminal: terminal.context("failed to set up the terminal")? };
         listen(inputs, waker)?;
         Ok(screen)
     }

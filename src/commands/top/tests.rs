@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the screen: buffers of made intervals, and what keys do.
 
-use nvme_deep::Opcode;
-use nvme_deep::QueueKind;
-use nvme_deep::Status;
-use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::controller::DiskInfo;
-use nvme_deep::model::group::By;
-use nvme_deep::model::group::Group;
-use nvme_deep::model::group::GroupNames;
-use nvme_deep::model::group::Part;
+use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
+use nvme_deep::model::group::{By, Group, GroupNames, Part};
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::ids::QueueId;
 use nvme_deep::model::ledger::Ledger;
@@ -17,27 +10,22 @@ use nvme_deep::model::point::Point;
 use nvme_deep::model::row::RowKey;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::disk_names::DiskNames;
-use nvme_deep::report::latency::RowReport;
-use nvme_deep::report::latency::StageReport;
+use nvme_deep::report::latency::{RowReport, StageReport};
 use nvme_deep::report::top::queues::QueueLine;
 use nvme_deep::report::top::slowest::SlowCommand;
 use nvme_deep::report::top::view::TopKey;
+use nvme_deep::{Opcode, QueueKind, Status};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
-use ratatui::crossterm::event::KeyCode;
-use ratatui::crossterm::event::KeyEvent;
-use ratatui::crossterm::event::KeyModifiers;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::app::Order;
 use super::page::PAGE;
 use super::*;
 use crate::testing::EventBuilder;
 
-const ASCII: Look = Look {
-    color: false,
-    unicode: false,
-};
+const ASCII: Look = Look { color: false, unicode: false };
 
 fn hist(values: &[u64]) -> Histogram {
     let mut hist = Histogram::new();
@@ -52,12 +40,7 @@ fn spread(ns: u64, commands: u64) -> Vec<u64> {
 }
 
 fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport<TopKey> {
-    let parts = [
-        ("queue", 10_000),
-        ("submit", 50_000),
-        ("device", device_ns),
-        ("complete", 5_000),
-    ];
+    let parts = [("queue", 10_000), ("submit", 50_000), ("device", device_ns), ("complete", 5_000)];
     let stages = parts.map(|(name, ns)| StageReport {
         name: name.into(),
         from: Point::Start,
@@ -68,10 +51,7 @@ fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport<TopKey> 
         key: TopKey::Row(RowKey {
             ctrl,
             nsid: 1,
-            opcode: Opcode {
-                queue: QueueKind::Io,
-                code,
-            },
+            opcode: Opcode { queue: QueueKind::Io, code },
             class: 0,
         }),
         count: commands,
@@ -87,11 +67,7 @@ fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport<TopKey> 
 
 fn sample(second: u64) -> Sample {
     let slow = if second % 7 == 3 { 9 } else { 1 };
-    let mut ledger = Ledger {
-        matched: second * 1300,
-        misses_known: true,
-        ..Ledger::default()
-    };
+    let mut ledger = Ledger { matched: second * 1300, misses_known: true, ..Ledger::default() };
     ledger.no_row = u64::from(second > 30);
     Sample {
         at: Duration::from_secs(second),
@@ -135,13 +111,9 @@ fn slowest(second: u64) -> SlowCommand {
         bytes: Some(4096),
         slba: Some(8 * second),
         total_ns: ns,
-        stages: [
-            ("queue", ns / 5),
-            ("map", ns / 10),
-            ("device+irq", ns / 10 * 7),
-        ]
-        .map(|(name, ns)| (name.to_owned(), ns))
-        .into(),
+        stages: [("queue", ns / 5), ("map", ns / 10), ("device+irq", ns / 10 * 7)]
+            .map(|(name, ns)| (name.to_owned(), ns))
+            .into(),
         status: Some(Status(if second == 13 { 0x281 } else { 0 })),
         comm: second.is_multiple_of(2).then(|| "fio".into()),
     }
@@ -202,10 +174,7 @@ fn a_screen_of_80_by_24() {
 fn a_large_screen_with_losses_and_the_device_stage() {
     let mut app = app(40);
     press(&mut app, "sss");
-    let look = Look {
-        color: true,
-        unicode: true,
-    };
+    let look = Look { color: true, unicode: true };
     insta::assert_snapshot!(drawn(&app, 120, 30, look));
 }
 
@@ -233,13 +202,8 @@ fn a_tall_screen_has_all_panels() {
 
 #[test]
 fn fine_stages_can_be_grouped() {
-    let parts = [
-        ("queue", 10),
-        ("setup", 10),
-        ("map", 20),
-        ("device+irq", 40),
-        ("submit+device", 20),
-    ];
+    let parts =
+        [("queue", 10), ("setup", 10), ("map", 20), ("device+irq", 40), ("submit+device", 20)];
     let letters = |grouped| -> String {
         let cells = view::bar(&parts, grouped);
         cells.into_iter().map(|(letter, _)| letter).collect()
@@ -290,19 +254,12 @@ fn a_page_has_colours_if_they_are_asked_for() {
     let app = app(20);
     let plain = page(&app, "nvme-deep top", ASCII);
     assert!(!plain.contains('\u{1b}') && plain.lines().all(|l| l.len() <= 80));
-    let look = Look {
-        color: true,
-        unicode: false,
-    };
+    let look = Look { color: true, unicode: false };
     let colored = page(&app, "nvme-deep top", look);
     let mut parser = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 0);
     parser.process(colored.trim_end().replace('\n', "\r\n").as_bytes());
     let screen = parser.screen();
-    let same = |a: &str, b: &str| {
-        a.lines()
-            .map(str::trim_end)
-            .eq(b.lines().map(str::trim_end))
-    };
+    let same = |a: &str, b: &str| a.lines().map(str::trim_end).eq(b.lines().map(str::trim_end));
     assert!(same(&screen.contents(), plain.trim_end()));
     assert_eq!(screen.cell(0, 0).unwrap().fgcolor(), vt100::Color::Idx(6));
     assert!(screen.cell(2, 0).unwrap().inverse());
@@ -334,16 +291,9 @@ fn keys_sort_select_filter_and_pause() {
     press(&mut app, "j");
     let selected = app.selected().unwrap().key.clone();
     press(&mut app, "o");
-    assert_eq!(
-        app.selected().unwrap().key,
-        selected,
-        "the row, not its place"
-    );
+    assert_eq!(app.selected().unwrap().key, selected, "the row, not its place");
     press(&mut app, "/write\n");
-    assert_eq!(
-        (app.rows().len(), first(&app).as_str()),
-        (1, "nvme0n1 write")
-    );
+    assert_eq!((app.rows().len(), first(&app).as_str()), (1, "nvme0n1 write"));
     press(&mut app, "/q");
     assert!(app.editing, "a letter of the filter, not the end");
     press(&mut app, "\u{1b}");
@@ -364,19 +314,12 @@ fn grouped(second: u64) -> Sample {
     let of = |parts: Vec<Part>, commands, ns| {
         row(0, 2, commands, ns).map_key(|_| TopKey::Group(Group(parts)))
     };
-    let opcode = |code| {
-        Part::Opcode(Opcode {
-            queue: QueueKind::Io,
-            code,
-        })
-    };
+    let opcode = |code| Part::Opcode(Opcode { queue: QueueKind::Io, code });
     let cgroup = Part::Cgroup;
     let mut names = GroupNames::default();
-    for (id, path) in [
-        (1, "/db"),
-        (2, "/system.slice/postgresql-main.service"),
-        (3, "/a/very/long/path/of/jobs"),
-    ] {
+    for (id, path) in
+        [(1, "/db"), (2, "/system.slice/postgresql-main.service"), (3, "/a/very/long/path/of/jobs")]
+    {
         names.cgroups.insert(id, path.into());
     }
     Sample {

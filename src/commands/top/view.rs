@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Draws the screen of `top`.
 
-use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::ledger::{Accuracy, Ledger};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::report::top::TopRow;
-use nvme_deep::units::counted;
-use nvme_deep::units::nanos;
-use nvme_deep::units::rate;
+use nvme_deep::units::{counted, nanos, rate};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Color;
-use ratatui::style::Modifier;
-use ratatui::style::Style;
+use ratatui::style::{Color, Modifier, Style};
 
-use super::app::App;
-use super::app::Panel;
-use super::heat;
-use super::panels;
+use super::app::{App, Panel};
+use super::{heat, panels};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,21 +75,13 @@ pub fn bold(look: Look, color: Color) -> Style {
 /// The state of the counts, in one line.
 fn accuracy(ledger: &Ledger) -> (String, bool) {
     match ledger.accuracy() {
-        Accuracy::Exact => (
-            format!("exact: {}, 0 lost", counted(ledger.matched, "command")),
-            true,
-        ),
-        Accuracy::Unknown => (
-            format!("{} commands; losses are not counted here", ledger.matched),
-            true,
-        ),
+        Accuracy::Exact => (format!("exact: {}, 0 lost", counted(ledger.matched, "command")), true),
+        Accuracy::Unknown => {
+            (format!("{} commands; losses are not counted here", ledger.matched), true)
+        }
         Accuracy::Degraded(reasons) => {
             let more = reasons.len().saturating_sub(1);
-            let more = if more > 0 {
-                format!(" (and {more} more)")
-            } else {
-                String::new()
-            };
+            let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
             let first = reasons.first().cloned().unwrap_or_default();
             (format!("DEGRADED: {first}{more}"), false)
         }
@@ -116,10 +101,7 @@ fn trouble(failed: Option<u64>, ledger: &Ledger) -> Vec<(&'static str, u64)> {
         ("cancels", hits(&["nvme_cancel_request"])),
         ("requeues", Some(ledger.requeue_events)),
     ];
-    known
-        .into_iter()
-        .filter_map(|(name, n)| n.map(|n| (name, n)))
-        .collect()
+    known.into_iter().filter_map(|(name, n)| n.map(|n| (name, n))).collect()
 }
 
 /// Draws all of it.
@@ -141,11 +123,7 @@ pub fn draw(app: &App, title: &str, look: Look, area: Rect, buffer: &mut Buffer)
         let shown = rows.len().clamp(1, room.max(1));
         table(app, &rows, shown, look, area, buffer);
         let top = 3 + u16::try_from(shown).unwrap_or(u16::MAX);
-        let below = Rect {
-            y: area.y + top,
-            height: area.height.saturating_sub(top + 1),
-            ..area
-        };
+        let below = Rect { y: area.y + top, height: area.height.saturating_sub(top + 1), ..area };
         lower(app, look, below, buffer);
     }
     foot(app, look, area, buffer);
@@ -153,11 +131,7 @@ pub fn draw(app: &App, title: &str, look: Look, area: Rect, buffer: &mut Buffer)
 
 /// Draws what is below the rows.
 fn lower(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
-    let part = |y: u16, height: u16| Rect {
-        y: area.y + y,
-        height,
-        ..area
-    };
+    let part = |y: u16, height: u16| Rect { y: area.y + y, height, ..area };
     if area.height >= ALL_PANELS {
         let map = area.height - 2 * PANEL;
         heat::draw(app, look, part(0, map - 1), buffer);
@@ -182,31 +156,18 @@ fn head(app: &App, title: &str, look: Look, area: Rect, buffer: &mut Buffer) {
         (false, true) => "  END OF RECORDING",
         _ => "",
     };
-    let flight = top
-        .in_flight
-        .map_or_else(String::new, |n| format!("  {n} in flight"));
+    let flight = top.in_flight.map_or_else(String::new, |n| format!("  {n} in flight"));
     let line = format!("{title}  {:.1} s{flight}{state}", top.at.as_secs_f64());
     put(buffer, area, 0, &line, bold(look, Color::Cyan));
     let (text, good) = accuracy(&top.ledger);
-    let style = if good {
-        Style::new()
-    } else {
-        bold(look, Color::Red)
-    };
+    let style = if good { Style::new() } else { bold(look, Color::Red) };
     put(buffer, area, 1, &text, style);
     let trouble = trouble(top.failed, &top.ledger);
     let is_trouble = trouble.iter().any(|(_, n)| *n > 0);
-    let all: Vec<String> = trouble
-        .iter()
-        .map(|(name, n)| format!("{name} {n}"))
-        .collect();
+    let all: Vec<String> = trouble.iter().map(|(name, n)| format!("{name} {n}")).collect();
     let some = trouble.iter().filter(|(_, n)| *n > 0);
     let some: Vec<String> = some.map(|(name, n)| format!("{name} {n}")).collect();
-    let style = if is_trouble {
-        bold(look, Color::Red)
-    } else {
-        Style::new()
-    };
+    let style = if is_trouble { bold(look, Color::Red) } else { Style::new() };
     // at the right end; trouble goes before the accuracy if there is no room for both
     let room = usize::from(area.width);
     let fits = |text: &String| text.len() + 2 + accuracy_width(&top.ledger) <= room;
@@ -214,11 +175,7 @@ fn head(app: &App, title: &str, look: Look, area: Rect, buffer: &mut Buffer) {
     let text = text.unwrap_or_else(|| some.join("  "));
     if let Some(left) = room.checked_sub(text.len()) {
         let left = u16::try_from(left).unwrap_or(0);
-        let place = Rect {
-            x: area.x + left,
-            width: area.width - left,
-            ..area
-        };
+        let place = Rect { x: area.x + left, width: area.width - left, ..area };
         put(buffer, place, 1, &text, style);
     }
 }
@@ -235,11 +192,7 @@ fn foot(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
     } else {
         format!("only rows with `{}`; Esc shows all", app.filter)
     };
-    let style = if app.editing {
-        bold(look, Color::Yellow)
-    } else {
-        Style::new()
-    };
+    let style = if app.editing { bold(look, Color::Yellow) } else { Style::new() };
     put(buffer, area, area.height - 1, &text, style);
 }
 
@@ -267,11 +220,7 @@ fn fit(text: &str, width: usize) -> String {
 
 fn table(app: &App, rows: &[&TopRow], shown: usize, look: Look, area: Rect, buffer: &mut Buffer) {
     let mark = |column: &str| {
-        if column == app.order.name() {
-            format!("{column}*")
-        } else {
-            column.to_owned()
-        }
+        if column == app.order.name() { format!("{column}*") } else { column.to_owned() }
     };
     let name = name_width(app, area);
     let keys: Vec<_> = app.top.keys().iter().map(|by| by.name()).collect();
@@ -295,11 +244,7 @@ fn table(app: &App, rows: &[&TopRow], shown: usize, look: Look, area: Rect, buff
     let style = Style::new().add_modifier(Modifier::REVERSED);
     put(buffer, area, 2, &format!("{line:<width$}"), style);
     if rows.is_empty() {
-        let text = if app.filter.is_empty() {
-            "no command yet"
-        } else {
-            "no row has this text"
-        };
+        let text = if app.filter.is_empty() { "no command yet" } else { "no row has this text" };
         put(buffer, area, 3, text, Style::new());
         return;
     }
@@ -313,11 +258,7 @@ fn table(app: &App, rows: &[&TopRow], shown: usize, look: Look, area: Rect, buff
 
 fn row_line(app: &App, row: &TopRow, look: Look, line: u16, area: Rect, buffer: &mut Buffer) {
     let selected = app.selected().is_some_and(|chosen| chosen.key == row.key);
-    let style = if selected {
-        bold(look, Color::Yellow)
-    } else {
-        Style::new()
-    };
+    let style = if selected { bold(look, Color::Yellow) } else { Style::new() };
     let mark = if selected { '>' } else { ' ' };
     let width = name_width(app, area);
     let room = width - 1;
@@ -340,11 +281,7 @@ fn row_line(app: &App, row: &TopRow, look: Look, line: u16, area: Rect, buffer: 
     let (y, right) = (area.y + line, area.x + area.width);
     let begin = area.x + u16::try_from(width + NUMBERS).unwrap_or(0);
     for (x, (letter, color)) in (begin..right).zip(bar(&parts_of(row), app.grouped)) {
-        let style = if look.color {
-            Style::new().fg(color)
-        } else {
-            Style::new()
-        };
+        let style = if look.color { Style::new().fg(color) } else { Style::new() };
         buffer[(x, y)].set_char(letter).set_style(style);
     }
     let begin = begin + u16::try_from(BAR).unwrap_or(0) + 1;
@@ -356,9 +293,7 @@ fn row_line(app: &App, row: &TopRow, look: Look, line: u16, area: Rect, buffer: 
 
 /// The letter and the colour of a stage.
 fn letter(stage: &str) -> (char, Color) {
-    let letter = StageSet::Full
-        .named(stage)
-        .map_or('+', |stage| stage.letter);
+    let letter = StageSet::Full.named(stage).map_or('+', |stage| stage.letter);
     let color = match letter {
         'q' => Color::Yellow,
         't' => Color::Magenta,
@@ -392,11 +327,7 @@ fn letter_of(stage: &str, grouped: bool) -> (char, Color) {
     }
     let mut groups = stage.split('+').map(group);
     let first = groups.next().unwrap_or_default();
-    if groups.all(|other| other == first) {
-        letter(first)
-    } else {
-        letter("+")
-    }
+    if groups.all(|other| other == first) { letter(first) } else { letter("+") }
 }
 
 /// The shares of stages in their sum, a character for each tenth. `grouped`: by basic stage.

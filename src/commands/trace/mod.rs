@@ -16,15 +16,9 @@ use nvme_deep::machine::System;
 
 use self::writer::TraceWriter;
 use crate::cli::trace::TraceOptions;
-use crate::commands::drive::Form;
-use crate::commands::drive::Input;
-use crate::commands::drive::Live;
-use crate::commands::drive::Reader;
-use crate::commands::drive::drive;
-use crate::commands::drive::open_all;
+use crate::commands::drive::{Form, Input, Live, Reader, drive, open_all};
 use crate::commands::eprint_note;
-use crate::commands::recording::FileSettings;
-use crate::commands::recording::RecordingFile;
+use crate::commands::recording::{FileSettings, RecordingFile};
 use crate::commands::start::Preflight;
 use crate::commands::symbols::LiveStacks;
 
@@ -65,11 +59,7 @@ fn tee(options: &TraceOptions, system: &System) -> Result<Option<RecordingFile>>
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &TraceOptions) -> Result<()> {
-    if options.from.is_empty() {
-        live(options)
-    } else {
-        recorded(options)
-    }
+    if options.from.is_empty() { live(options) } else { recorded(options) }
 }
 
 fn live(options: &TraceOptions) -> Result<()> {
@@ -90,9 +80,7 @@ fn live(options: &TraceOptions) -> Result<()> {
         let out = output()?;
         warn_own_disk(&system, &out);
         file.iter_mut().for_each(RecordingFile::begin);
-        let begin_ns = file
-            .as_ref()
-            .map_or(start.begin_ns, RecordingFile::begin_ns);
+        let begin_ns = file.as_ref().map_or(start.begin_ns, RecordingFile::begin_ns);
         let writer = TraceWriter::new(options, out, begin_ns);
         Ok(writer.of_this_machine(file.take()))
     })
@@ -107,15 +95,9 @@ fn recorded(options: &TraceOptions) -> Result<()> {
         true => replay.require_pairs(),
         false => Ok(()),
     })?;
-    let form = Form {
-        json: options.json,
-        color: options.color(),
-        ledger_apart: true,
-    };
+    let form = Form { json: options.json, color: options.color(), ledger_apart: true };
     drive(Input::recordings(replays, form, false), &mut |start| {
-        let has_submitters = start
-            .recording
-            .is_some_and(|replay| replay.info().submitters);
+        let has_submitters = start.recording.is_some_and(|replay| replay.info().submitters);
         let writer = TraceWriter::new(options, output()?, start.begin_ns);
         Ok(writer.of_recording(has_submitters))
     })

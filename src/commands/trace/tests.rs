@@ -2,8 +2,7 @@
 //! Events from a vector, written to a file; and the user instructions of a line.
 #![allow(clippy::print_stderr, reason = "the counts are printed")]
 
-use std::io::Read as _;
-use std::io::Seek;
+use std::io::{Read as _, Seek};
 
 use clap::Parser;
 use nvme_deep::model::event::Event;
@@ -12,25 +11,16 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cli::Args;
-use crate::cli::Command;
 use crate::cli::session::SessionOptions;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::Names;
+use crate::cli::{Args, Command};
 use crate::commands::drive::live::Feeder;
-use crate::commands::fixture::VecEvents;
-use crate::commands::fixture::VecSource;
-use crate::commands::fixture::ring_events;
-use crate::testing::EventBuilder;
-use crate::testing::ring::produce;
-use crate::testing::ring::read_record;
-use crate::testing::ring::ring_of;
-use crate::testing::valgrind;
+use crate::commands::drive::{Consumer, Names};
+use crate::commands::fixture::{VecEvents, VecSource, ring_events};
+use crate::testing::ring::{produce, read_record, ring_of};
+use crate::testing::{EventBuilder, valgrind};
 
 fn options(words: &str) -> TraceOptions {
-    let words = ["nvme-deep", "trace"]
-        .into_iter()
-        .chain(words.split_whitespace());
+    let words = ["nvme-deep", "trace"].into_iter().chain(words.split_whitespace());
     let Command::Trace(args) = Args::try_parse_from(words).unwrap().command else {
         panic!("not trace");
     };

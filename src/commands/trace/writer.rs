@@ -3,39 +3,22 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::ErrorKind;
-use std::io::IsTerminal;
-use std::io::stdout;
+use std::io::{ErrorKind, IsTerminal, stdout};
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::machine::own_tgid;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::ledger::EventClass;
-use nvme_deep::model::ledger::Shown;
+use nvme_deep::model::event::{Event, EventKind, StackId};
+use nvme_deep::model::ledger::{EventClass, Shown};
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::render::json;
 use nvme_deep::render::theme::Theme;
-use nvme_deep::render::trace::Clock;
-use nvme_deep::render::trace::Context;
-use nvme_deep::render::trace::EventSink;
-use nvme_deep::render::trace::TraceJson;
-use nvme_deep::render::trace::TraceText;
+use nvme_deep::render::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 use nvme_deep::session::settings::Who;
 
-use crate::cli::trace::TimeArg;
-use crate::cli::trace::TraceOptions;
-use crate::commands::drive::Consumer;
-use crate::commands::drive::End;
-use crate::commands::drive::Feed;
-use crate::commands::drive::Item;
-use crate::commands::drive::Moment;
-use crate::commands::drive::Names;
-use crate::commands::drive::Turn;
-use crate::commands::drive::say_own_share;
+use crate::cli::trace::{TimeArg, TraceOptions};
+use crate::commands::drive::{Consumer, End, Feed, Item, Moment, Names, Turn, say_own_share};
 use crate::commands::output::Output;
 use crate::commands::recording::RecordingFile;
 use crate::commands::say_ledger;
@@ -55,9 +38,7 @@ fn sink(options: &TraceOptions, begin_ns: u64) -> Box<dyn EventSink> {
     if options.json {
         return Box::new(TraceJson::new(clock, stages));
     }
-    let theme = Theme {
-        color: options.color(),
-    };
+    let theme = Theme { color: options.color() };
     Box::new(TraceText::new(theme, stdout().is_terminal(), clock, stages))
 }
 
@@ -100,19 +81,12 @@ impl<'o> TraceWriter<'o> {
 
     /// The lines of a recording.
     pub fn of_recording(self, has_submitters: bool) -> Self {
-        Self {
-            has_submitters,
-            ..self
-        }
+        Self { has_submitters, ..self }
     }
 
     /// Counts the commands of this process, and also records what is shown.
     pub fn of_this_machine(self, tee: Option<RecordingFile>) -> Self {
-        Self {
-            tee,
-            own: own_tgid(),
-            ..self
-        }
+        Self { tee, own: own_tgid(), ..self }
     }
 
     /// Adds a stack, before the first event with it.
@@ -128,9 +102,7 @@ impl<'o> TraceWriter<'o> {
 
     /// Whether the COUNT of `-n` is reached.
     fn is_done(&self) -> bool {
-        self.options
-            .count
-            .is_some_and(|count| self.commands >= count)
+        self.options.count.is_some_and(|count| self.commands >= count)
     }
 
     /// Shows an event.
@@ -144,11 +116,8 @@ impl<'o> TraceWriter<'o> {
             tee.event(event);
         }
         let block = |id| self.stacks.get(&id).map_or("", String::as_str);
-        let [kstack, kstack_complete] = if self.stacks.is_empty() {
-            [""; 2]
-        } else {
-            event.what.stacks().map(block)
-        };
+        let [kstack, kstack_complete] =
+            if self.stacks.is_empty() { [""; 2] } else { event.what.stacks().map(block) };
         let (disk, set, cgroups) = names.of_event(event);
         let cx = Context {
             disk,
@@ -172,10 +141,9 @@ impl<'o> TraceWriter<'o> {
     fn output_error(&mut self, missing: &str) -> Result<()> {
         match self.out.take_error() {
             Some(error) if error.kind() == ErrorKind::BrokenPipe => Err(error.into()),
-            Some(error) => Err(Failure::error(
-                Kind::Run,
-                format!("{}; {missing}", cannot_write(&error)),
-            )),
+            Some(error) => {
+                Err(Failure::error(Kind::Run, format!("{}; {missing}", cannot_write(&error))))
+            }
             None => Ok(()),
         }
     }
@@ -254,12 +222,11 @@ impl Consumer for TraceWriter<'_> {
         }
         let missing = format!("{} events are missing at its end", self.shown.not_written);
         let written =
-            self.output_error(&missing)
-                .or_else(|error| match exit::is_closed_pipe(&error) {
-                    // a reader that has gone is no error
-                    true => Ok(()),
-                    false => Err(error),
-                });
+            self.output_error(&missing).or_else(|error| match exit::is_closed_pipe(&error) {
+                // a reader that has gone is no error
+                true => Ok(()),
+                false => Err(error),
+            });
         written.and(teed)?;
         Ok(Ok(()))
     }

@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use crate::model::event::Event;
 use crate::model::ids::QueueId;
 use crate::model::span::Span;
-use crate::report::begins::Change;
-use crate::report::begins::Changes;
-use crate::report::begins::Longest;
+use crate::report::begins::{Change, Changes, Longest};
 
 /// Most changes that wait for earlier ones (32 MB).
 const MOST_WAITING: usize = 1 << 20;
@@ -79,12 +77,7 @@ impl Depths {
         } else if *commands > 0 {
             (*commands, *of_ctrl) = (*commands - 1, *of_ctrl - 1);
         }
-        Some(Depth {
-            at_ns,
-            queue,
-            commands: *commands,
-            of_ctrl: *of_ctrl,
-        })
+        Some(Depth { at_ns, queue, commands: *commands, of_ctrl: *of_ctrl })
     }
 }
 

@@ -77,10 +77,7 @@ mod tests {
     #[test]
     fn lanes_are_bounded() {
         let mut lanes = Lanes::default();
-        let open = Span {
-            begin_ns: 5,
-            end_ns: None,
-        };
+        let open = Span { begin_ns: 5, end_ns: None };
         for n in 0..MOST_LANES + 10 {
             assert_eq!(lanes.put(&open), n.min(MOST_LANES - 1));
         }
@@ -90,17 +87,8 @@ mod tests {
     #[test]
     fn a_command_without_an_end_keeps_its_lane() {
         let mut lanes = Lanes::default();
-        let open = Span {
-            begin_ns: 5,
-            end_ns: None,
-        };
+        let open = Span { begin_ns: 5, end_ns: None };
         assert_eq!(lanes.put(&open), 0);
-        assert_eq!(
-            lanes.put(&Span {
-                begin_ns: 9,
-                end_ns: Some(10)
-            }),
-            1
-        );
+        assert_eq!(lanes.put(&Span { begin_ns: 9, end_ns: Some(10) }), 1);
     }
 }

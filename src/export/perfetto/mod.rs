@@ -18,24 +18,13 @@ use std::time::Duration;
 pub use self::depth::Begins;
 use self::depth::Depths;
 use self::lanes::Lanes;
-use self::packets::Detail;
-use self::packets::Kind;
-use self::packets::Packets;
-use self::packets::Table;
-use self::packets::Track;
-use self::rates::Rate;
-use self::rates::Rates;
+use self::packets::{Detail, Kind, Packets, Table, Track};
+use self::rates::{Rate, Rates};
 pub use self::target::OnHost;
-use super::Entry;
-use super::Sink;
-use super::columns::COLUMNS;
-use super::columns::Cell;
-use super::columns::Group;
-use super::row::Row;
-use super::row::Run;
-use crate::model::event::CommandId;
-use crate::model::event::EventKind;
-use crate::model::event::StackId;
+use super::columns::{COLUMNS, Cell, Group};
+use super::row::{Row, Run};
+use super::{Entry, Sink};
+use crate::model::event::{CommandId, EventKind, StackId};
 use crate::model::ids::QueueId;
 use crate::model::ledger::Ledger;
 use crate::model::span::Span;
@@ -100,9 +89,7 @@ fn lane_track(lane: usize, of: Place) -> (String, Option<Place>, u32) {
 /// Details of a command from the columns: those that the track and the slices do not show.
 fn details<'r>(row: &'r Row<'_>) -> Vec<Detail<'r>> {
     let shown = ["latency_ns", "latency_max_ns", "age_ns", "total_ns"];
-    let columns = COLUMNS
-        .iter()
-        .filter(|c| c.group == Group::Command || shown.contains(&c.name));
+    let columns = COLUMNS.iter().filter(|c| c.group == Group::Command || shown.contains(&c.name));
     columns
         .map(|column| (column.name, column.get(row)))
         .filter(|(_, cell)| *cell != Cell::Empty)
@@ -182,10 +169,7 @@ impl<W: Write> Perfetto<W> {
             return Ok(());
         };
         let mut all = details(&row);
-        let stacks = [
-            ("kstack", row.kstack),
-            ("kstack_complete", row.kstack_complete),
-        ];
+        let stacks = [("kstack", row.kstack), ("kstack_complete", row.kstack_complete)];
         for (name, text) in stacks.into_iter().filter(|(_, text)| !text.is_empty()) {
             let text = self.packets.intern(Table::AnnotationTexts, text)?;
             all.push(Detail::Text(name, text));
@@ -203,8 +187,7 @@ impl<W: Write> Perfetto<W> {
             let mut at_ns = first.unwrap_or(span.begin_ns);
             for segment in segments {
                 let name = segment.run.name();
-                self.packets
-                    .event((Kind::Begin, track, at_ns), &name, &[])?;
+                self.packets.event((Kind::Begin, track, at_ns), &name, &[])?;
                 at_ns = at_ns.saturating_add(segment.ns);
                 self.packets.slice_end(track, at_ns)?;
             }
@@ -247,9 +230,7 @@ impl<W: Write> Perfetto<W> {
                 details.push(number("result", event.0.into()));
                 details.push(Detail::Value("info", Cell::Text(event.info_name())));
             }
-            EventKind::State {
-                state, requested, ..
-            } => {
+            EventKind::State { state, requested, .. } => {
                 let name = state.name().map_or(Cell::Empty, Cell::Text);
                 details.push(number("state_value", state.0.into()));
                 details.push(Detail::Value("state", name));

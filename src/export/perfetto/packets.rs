@@ -85,13 +85,7 @@ pub(super) struct Packets<W> {
 
 impl<W: Write> Packets<W> {
     pub(super) fn new(out: W) -> Self {
-        Self {
-            out,
-            message: Message::default(),
-            interned: HashMap::new(),
-            tracks: 0,
-            begun: false,
-        }
+        Self { out, message: Message::default(), interned: HashMap::new(), tracks: 0, begun: false }
     }
 
     fn write(&mut self, fill: impl FnOnce(&mut Message)) -> io::Result<()> {

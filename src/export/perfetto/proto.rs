@@ -89,10 +89,7 @@ mod tests {
         message.number(1, 150_u32);
         message.text(2, "testing");
         message.nested(3, |m| m.number(1, 150_u32));
-        assert_eq!(
-            message.bytes(),
-            b"\x08\x96\x01\x12\x07testing\x1a\x03\x08\x96\x01"
-        );
+        assert_eq!(message.bytes(), b"\x08\x96\x01\x12\x07testing\x1a\x03\x08\x96\x01");
         message.clear();
         message.signed(1, -2);
         message.double(2, 1.0);

@@ -30,12 +30,7 @@ impl Rates {
     /// Intervals of this length (not zero).
     pub(super) fn new(interval: Duration) -> Self {
         let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
-        Self {
-            interval_ns: interval_ns.max(1),
-            begin_ns: 0,
-            number: 0,
-            counts: BTreeMap::new(),
-        }
+        Self { interval_ns: interval_ns.max(1), begin_ns: 0, number: 0, counts: BTreeMap::new() }
     }
 
     /// The run begins.
@@ -68,11 +63,7 @@ impl Rates {
             for (place, (count, shown)) in &mut self.counts {
                 if *count > 0 || *shown {
                     let seconds = self.interval_ns as f64 / 1e9;
-                    rates.push(Rate {
-                        at_ns,
-                        place: *place,
-                        per_second: *count as f64 / seconds,
-                    });
+                    rates.push(Rate { at_ns, place: *place, per_second: *count as f64 / seconds });
                 }
                 *shown = *count > 0;
                 *count = 0;
@@ -113,17 +104,8 @@ mod tests {
             (at(100), queue, 0.0),
         ];
         assert_eq!(seen, want);
-        let seen: Vec<(u64, f64)> = rates
-            .end()
-            .iter()
-            .map(|r| (r.at_ns, r.per_second))
-            .collect();
-        let want = [
-            (at(700), 10.0),
-            (at(700), 10.0),
-            (at(800), 0.0),
-            (at(800), 0.0),
-        ];
+        let seen: Vec<(u64, f64)> = rates.end().iter().map(|r| (r.at_ns, r.per_second)).collect();
+        let want = [(at(700), 10.0), (at(700), 10.0), (at(800), 0.0), (at(800), 0.0)];
         assert_eq!(seen, want);
     }
 }

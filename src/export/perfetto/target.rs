@@ -4,12 +4,8 @@
 use std::io;
 use std::io::Write;
 
-use super::Perfetto;
-use super::Place;
-use super::Shows;
-use super::Span;
-use super::packets::Detail;
-use super::packets::Kind;
+use super::packets::{Detail, Kind};
+use super::{Perfetto, Place, Shows, Span};
 use crate::export::columns::Cell;
 use crate::model::host::HostCommand;
 use crate::model::ids::QueueId;
@@ -49,15 +45,10 @@ impl<W: Write> Perfetto<W> {
             return Ok(false);
         };
         let ctrl = command.ctrl;
-        self.targets
-            .entry(ctrl)
-            .or_insert_with(|| format!("host {}", served.name));
+        self.targets.entry(ctrl).or_insert_with(|| format!("host {}", served.name));
         let queue = QueueId::new(ctrl, id.qid);
         let lanes = self.host_lanes.entry(queue).or_default();
-        let lane = lanes.put(&Span {
-            begin_ns,
-            end_ns: Some(end_ns),
-        });
+        let lane = lanes.put(&Span { begin_ns, end_ns: Some(end_ns) });
         let track = self.track(Place::HostLane(queue, lane), Shows::Events)?;
         let opcode = id.opcode().to_string();
         let number = |name, n: u64| Detail::Value(name, Cell::Unsigned(n));

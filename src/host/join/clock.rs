@@ -132,10 +132,7 @@ impl Offset {
             part_ns,
             knots: vec![(-error, error), (rise - error, rise + error)],
             error_ns,
-            range_ns: (
-                middle.saturating_sub(error_i64),
-                middle.saturating_add(error_i64),
-            ),
+            range_ns: (middle.saturating_sub(error_i64), middle.saturating_add(error_i64)),
             drift_ppm: (ppm(rise - 2.0 * error), ppm(rise + 2.0 * error)),
         }
     }
@@ -157,10 +154,8 @@ impl Offset {
         let share = (place - before as f64).min(1.0);
         let between = |a: f64, b: f64| a + (b - a) * share;
         (
-            self.base_ns
-                .saturating_add(between(from.0, to.0).floor() as i64),
-            self.base_ns
-                .saturating_add(between(from.1, to.1).ceil() as i64),
+            self.base_ns.saturating_add(between(from.0, to.0).floor() as i64),
+            self.base_ns.saturating_add(between(from.1, to.1).ceil() as i64),
         )
     }
 
@@ -281,11 +276,7 @@ fn rough(spans: &[Span]) -> Option<(Span, f64, f64)> {
         let (a, b) = (pick(), pick());
         let middle = |s: &Span| f64::midpoint(s.low, s.up);
         let apart = b.at - a.at;
-        let slope = if apart == 0.0 {
-            0.0
-        } else {
-            (middle(&b) - middle(&a)) / apart
-        };
+        let slope = if apart == 0.0 { 0.0 } else { (middle(&b) - middle(&a)) / apart };
         if slope.abs() > STEEPEST {
             continue;
         }
@@ -406,12 +397,7 @@ impl Room {
             up - low
         };
         let slopes = (edge(slope, -STEEPEST, room), edge(slope, STEEPEST, room));
-        Self {
-            hull,
-            ends,
-            slope,
-            slopes,
-        }
+        Self { hull, ends, slope, slopes }
     }
 
     /// The lowest and the highest line at a time.
@@ -419,10 +405,7 @@ impl Room {
         let (from, to) = self.slopes;
         let lowest = peak(from, to, |s| -gap(&self.hull, s, at).0);
         let highest = peak(from, to, |s| gap(&self.hull, s, at).1);
-        (
-            gap(&self.hull, lowest, at).0,
-            gap(&self.hull, highest, at).1,
-        )
+        (gap(&self.hull, lowest, at).0, gap(&self.hull, highest, at).1)
     }
 
     /// One of the intervals that may be of a wrong pair: the others leave room for a truth that is
@@ -449,9 +432,7 @@ impl Room {
         let (low, up) = gap(hull, self.slope, middle);
         let rest = f64::midpoint(low, up) - self.slope * middle;
         let part_ns = ((ends.1 - ends.0) / KNOTS as f64).max(1.0);
-        let knots: Vec<(f64, f64)> = (0..=KNOTS)
-            .map(|n| self.range(n as f64 * part_ns))
-            .collect();
+        let knots: Vec<(f64, f64)> = (0..=KNOTS).map(|n| self.range(n as f64 * part_ns)).collect();
         let error = [ends.0, ends.1].map(|at| {
             let (low, up) = self.range(at);
             let value = rest + self.slope * at;

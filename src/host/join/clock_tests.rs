@@ -10,12 +10,7 @@ fn pairs(offset: i64, ppm: f64, delays: &[(u16, u16)]) -> Vec<Bounds> {
     let pair = |(n, &(there, back)): (usize, &(u16, u16))| {
         let at_ns = n as i64 * 3_000_000 + 77_000_000_000;
         let truth = offset + (at_ns as f64 * ppm / 1e6) as i64;
-        Bounds {
-            at_ns,
-            low: truth - delay(back),
-            up: truth + delay(there),
-            work_ns: 20_000,
-        }
+        Bounds { at_ns, low: truth - delay(back), up: truth + delay(there), work_ns: 20_000 }
     };
     delays.iter().enumerate().map(pair).collect()
 }
@@ -66,24 +61,14 @@ proptest! {
 
 #[test]
 fn two_pairs_that_contradict_each_other_give_no_offset() {
-    let pairs = [(0, 10), (1000, 1010)].map(|(low, up)| Bounds {
-        at_ns: 5,
-        low,
-        up,
-        work_ns: 1,
-    });
+    let pairs = [(0, 10), (1000, 1010)].map(|(low, up)| Bounds { at_ns: 5, low, up, work_ns: 1 });
     assert_eq!(fit(&pairs, range(&pairs), true), None);
     assert_eq!(fit(&[], (0, 0), true), None);
 }
 
 #[test]
 fn one_pair_gives_its_interval() {
-    let bounds = Bounds {
-        at_ns: 100,
-        low: -30,
-        up: 50,
-        work_ns: 10,
-    };
+    let bounds = Bounds { at_ns: 100, low: -30, up: 50, work_ns: 10 };
     let found = fit(&[bounds], (100, 100), true).unwrap().offset;
     assert_eq!((found.at(100), found.error_ns), (10, 40));
     assert_eq!(found.range_ns, (-30, 50));

@@ -3,17 +3,10 @@
 //! identities pair if the identity occurs once on each side, and the times agree with those of the
 //! other pairs; an identity that occurs more often pairs where the clock leaves one possibility.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::Guest;
-use super::Served;
-use super::clock::Bounds;
-use super::clock::Fit;
-use super::clock::Offset;
-use super::clock::Stands;
-use super::clock::fit;
+use super::clock::{Bounds, Fit, Offset, Stands, fit};
+use super::{Guest, Served};
 
 /// What makes commands equal. Parts that the host's record lacks are left out on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,29 +11,17 @@ mod waterfall;
 
 use std::collections::BTreeMap;
 
-pub use self::clock::Bounds;
-pub use self::clock::Offset;
-pub use self::matching::Matches;
-pub use self::matching::bounds;
-pub use self::readings::NoOffset;
-pub use self::readings::SharedReference;
-pub use self::readings::by_readings;
-pub use self::strata::Part;
-pub use self::strata::Strata;
-pub use self::strata::StratumOf;
-pub use self::waterfall::Segment;
-pub use self::waterfall::waterfall;
+pub use self::clock::{Bounds, Offset};
+pub use self::matching::{Matches, bounds};
+pub use self::readings::{NoOffset, SharedReference, by_readings};
+pub use self::strata::{Part, Strata, StratumOf};
+pub use self::waterfall::{Segment, waterfall};
 use crate::model::controller::ControllerInfo;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::host::HostEvent;
-use crate::model::host::HostId;
-use crate::model::host::HostTimes;
+use crate::model::event::{Event, EventKind};
+use crate::model::host::{HostEvent, HostId, HostTimes};
 use crate::model::point::Point;
-use crate::model::target::HostController;
-use crate::model::target::TargetKind;
-use crate::nvme::decode::CommandSet;
-use crate::nvme::decode::blocks;
+use crate::model::target::{HostController, TargetKind};
+use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::Opcode;
 use crate::nvme::status::Status;
 
@@ -103,9 +91,7 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
     let at = |point| line.and_then(|line| line.at(point));
     let cqe = at(Point::Cqe);
     // not the waits before the request
-    let of_request = Point::ALL
-        .into_iter()
-        .filter(|point| *point >= Point::Start);
+    let of_request = Point::ALL.into_iter().filter(|point| *point >= Point::Start);
     let seen = || of_request.clone().filter_map(at);
     let found = blocks(id.opcode.queue, set, &asked.sqe);
     let last_ns = seen().max().unwrap_or(event.at_ns).max(event.at_ns);
@@ -142,13 +128,9 @@ pub fn served(events: &[HostEvent]) -> (Vec<Served>, u64) {
             continue;
         };
         match (command.id, command.times.ends()) {
-            (Some(id), Some((first_ns, last_ns))) if last_ns < NO_TIME => all.push(Served {
-                ctrl: command.ctrl,
-                id,
-                first_ns,
-                last_ns,
-                times: command.times,
-            }),
+            (Some(id), Some((first_ns, last_ns))) if last_ns < NO_TIME => {
+                all.push(Served { ctrl: command.ctrl, id, first_ns, last_ns, times: command.times })
+            }
             _ => nameless += 1,
         }
     }
@@ -170,20 +152,12 @@ pub fn pair_controllers(
         };
         let differ = |a: bool, b: bool| a && b;
         let cntlid = g.cntlid.zip(h.cntlid).is_some_and(|(a, b)| a != b);
-        let nqn = g
-            .nqn
-            .as_ref()
-            .zip(h.nqn.as_ref())
-            .is_some_and(|(a, b)| a != b);
+        let nqn = g.nqn.as_ref().zip(h.nqn.as_ref()).is_some_and(|(a, b)| a != b);
         reachable && !differ(cntlid, true) && !nqn
     };
     let mut pairs = BTreeMap::new();
     for h in host {
-        let partners: Vec<u32> = guest
-            .iter()
-            .filter(|g| may(g, h))
-            .map(|g| g.instance)
-            .collect();
+        let partners: Vec<u32> = guest.iter().filter(|g| may(g, h)).map(|g| g.instance).collect();
         match partners.as_slice() {
             [] => {}
             [g] => match pairs.insert(*g, h.number) {
@@ -247,12 +221,7 @@ impl Join {
         };
         let outside = matches.pairs.iter().filter(|pair| !fits(pair)).count() as u64;
         Self {
-            outside: outside
-                + if known.is_some() {
-                    matches.contradictory
-                } else {
-                    0
-                },
+            outside: outside + if known.is_some() { matches.contradictory } else { 0 },
             guest,
             host,
             matches,

@@ -5,9 +5,7 @@
 
 use super::NO_TIME;
 use super::clock::Offset;
-use crate::model::clock::ClockReading;
-use crate::model::clock::SharedClock;
-use crate::model::clock::TscScale;
+use crate::model::clock::{ClockReading, SharedClock, TscScale};
 
 /// The host's wall clock may move against its CLOCK_MONOTONIC by this: both are slewed alike, and
 /// rounded.
@@ -108,15 +106,12 @@ fn points(all: &[ClockReading], clock: SharedClock, third: impl Fn(u64) -> i128)
 fn mono_at(points: &[Point], third: i128) -> Option<(i64, f64)> {
     let (first, last) = (points.first()?, points.last()?);
     let after = points.partition_point(|p| p.third < third).max(1);
-    let inside = points
-        .get(after - 1..=after)
-        .filter(|w| w[0].third <= third && third <= w[1].third);
+    let inside =
+        points.get(after - 1..=after).filter(|w| w[0].third <= third && third <= w[1].third);
     let (a, b) = inside.map_or((first, last), |w| (&w[0], &w[1]));
     let length = (b.third - a.third) as f64;
     let share = (third - a.third) as f64 / length;
-    let mono_ns = a
-        .mono_ns
-        .saturating_add((share * (b.mono_ns - a.mono_ns) as f64).round() as i64);
+    let mono_ns = a.mono_ns.saturating_add((share * (b.mono_ns - a.mono_ns) as f64).round() as i64);
     let beyond = (-share).max(share - 1.0).max(0.0);
     let error = a.error_ns.max(b.error_ns) as f64;
     Some((mono_ns, error * (1.0 + 2.0 * beyond)))
@@ -186,21 +181,13 @@ pub fn by_readings(
     let (first, last) = ends.ok_or(NoOffset::Guest(names.0))?;
     let line = Offset::line((first.0, first.1), (last.0, last.1), 0);
     let apart = |s: &Sample| s.1.abs_diff(line.at(s.0)) as f64 + s.2;
-    let error = of_guest
-        .iter()
-        .chain(&of_host)
-        .map(apart)
-        .fold(0.0, f64::max);
+    let error = of_guest.iter().chain(&of_host).map(apart).fold(0.0, f64::max);
     let (from, to) = (first.0.min(span.0), last.0.max(span.1));
     let before = first.0.saturating_sub(from);
     let beyond = before.max(to.saturating_sub(last.0)) as f64;
     let beyond = beyond / last.0.saturating_sub(first.0).max(1) as f64;
     let error = (error + ROUNDING_NS) * (1.0 + 2.0 * beyond);
-    Ok(Offset::line(
-        (from, line.at(from)),
-        (to, line.at(to)),
-        error.ceil() as u64,
-    ))
+    Ok(Offset::line((from, line.at(from)), (to, line.at(to)), error.ceil() as u64))
 }
 
 /// Whether the distance between a wall clock and CLOCK_MONOTONIC has changed.

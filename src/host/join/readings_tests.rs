@@ -41,10 +41,8 @@ impl Machines {
         let both = |&ns: &i64| {
             let tsc = (ns as f64 * TICKS) as u64;
             let wall = (ns + self.wall).cast_unsigned();
-            let ticks = ClockReading {
-                guest: Some(self.scale),
-                ..self.reading(SharedClock::Tsc, tsc, ns)
-            };
+            let ticks =
+                ClockReading { guest: Some(self.scale), ..self.reading(SharedClock::Tsc, tsc, ns) };
             [ticks, self.reading(SharedClock::Wall, wall, ns)]
         };
         at.iter().flat_map(both).collect()
@@ -73,11 +71,7 @@ fn machines(offset: i64, ppm: f64, error_ns: u64) -> Machines {
     Machines {
         offset,
         ppm,
-        scale: TscScale {
-            offset: -123_456_789_012,
-            ratio: 3 << 31,
-            bits: 32,
-        },
+        scale: TscScale { offset: -123_456_789_012, ratio: 3 << 31, bits: 32 },
         wall: 1_795_000_000 * SECOND,
         error_ns,
     }
@@ -115,12 +109,7 @@ fn uneven_clocks_widen_the_error() {
     let m = machines(5 * SECOND, 0.0, 10);
     let host = m.host(&[100 * SECOND, 110 * SECOND]);
     let mut guest = m.guest(&[100 * SECOND, 105 * SECOND, 110 * SECOND]);
-    assert!(
-        by_readings(&guest, &host, SharedReference::Ptp, SPAN)
-            .unwrap()
-            .error_ns
-            < 100
-    );
+    assert!(by_readings(&guest, &host, SharedReference::Ptp, SPAN).unwrap().error_ns < 100);
     for reading in &mut guest[2..4] {
         reading.mono_ns += 3000;
     }
@@ -143,10 +132,7 @@ fn without_two_readings_or_after_a_step_there_is_no_offset() {
     assert_eq!(once, Err(NoOffset::Host("its wall clock")));
     let mut stepped = host;
     stepped[3].value += 5000;
-    assert_eq!(
-        by_readings(&guest, &stepped, SharedReference::Ptp, SPAN),
-        Err(NoOffset::Set)
-    );
+    assert_eq!(by_readings(&guest, &stepped, SharedReference::Ptp, SPAN), Err(NoOffset::Set));
     assert!(by_readings(&guest, &stepped, tsc, SPAN).is_ok());
 }
 
@@ -184,18 +170,12 @@ fn a_scale_that_changes_or_lacks_gives_no_offset() {
         (host[0].guest, host[2].guest) = (scales[0], scales[1]);
         by_readings(&guest, &host, SharedReference::Tsc, SPAN)
     };
-    let other = TscScale {
-        offset: 0,
-        ..m.scale
-    };
+    let other = TscScale { offset: 0, ..m.scale };
     assert!(with([Some(m.scale), None]).is_ok());
     assert_eq!(with([None, None]), Err(NoOffset::NoScale));
     let changed = with([Some(m.scale), Some(other)]);
     assert_eq!(changed, Err(NoOffset::ScaleChanged));
-    for damaged in [
-        TscScale { ratio: 0, ..other },
-        TscScale { bits: 64, ..other },
-    ] {
+    for damaged in [TscScale { ratio: 0, ..other }, TscScale { bits: 64, ..other }] {
         assert_eq!(with([Some(damaged), None]), Err(NoOffset::NoScale));
     }
 }

@@ -54,10 +54,7 @@ fn made(load: Load, mut random: impl FnMut(u64) -> u64) -> Vec<Made> {
                 qid: queue as u16 + 1,
                 cid,
                 nsid: 1,
-                opcode: Opcode {
-                    queue: QueueKind::Io,
-                    code: 2,
-                },
+                opcode: Opcode { queue: QueueKind::Io, code: 2 },
                 slba: Some(slba),
                 nlb: Some(8),
                 status: None,
@@ -182,14 +179,8 @@ proptest! {
 
 #[test]
 fn of_two_recordings_with_losses_nearly_all_is_paired() {
-    let load = Load {
-        commands: 2000,
-        cids: 200,
-        blocks: 1 << 40,
-        depth: 8,
-        ppm: 300.0,
-        offset: -1 << 40,
-    };
+    let load =
+        Load { commands: 2000, cids: 200, blocks: 1 << 40, depth: 8, ppm: 300.0, offset: -1 << 40 };
     let (join, right) = joined(&made(load, numbers(3)), 5, 11);
     assert_eq!(right, join.matches.pairs.len() as u64);
     // 90 % have both records; a few bound the clock alone
@@ -197,14 +188,7 @@ fn of_two_recordings_with_losses_nearly_all_is_paired() {
 }
 
 fn one() -> Made {
-    let load = Load {
-        commands: 1,
-        cids: 5,
-        blocks: 5,
-        depth: 1,
-        ppm: 0.0,
-        offset: 0,
-    };
+    let load = Load { commands: 1, cids: 5, blocks: 5, depth: 1, ppm: 0.0, offset: 0 };
     made(load, numbers(7))[0]
 }
 
@@ -226,10 +210,7 @@ fn identities_that_all_repeat_are_ambiguous_without_a_clock() {
     let host: Vec<Served> = all.iter().map(|m| m.host).collect();
     let join = Join::new(guest.clone(), host.clone(), 1, None, true);
     assert_eq!(join.matches.pairs, []);
-    assert_eq!(
-        (join.matches.ambiguous_guest, join.matches.ambiguous_host),
-        (3, 3)
-    );
+    assert_eq!((join.matches.ambiguous_guest, join.matches.ambiguous_host), (3, 3));
     let join = Join::new(guest, host, 1, Some(Offset::same()), true);
     assert_eq!(join.matches.pairs, [(0, 0), (1, 1), (2, 2)]);
     assert_eq!(join.outside, 0);
@@ -240,10 +221,7 @@ fn parts_without_a_point_are_merged_and_a_fabric_has_no_cqe() {
     let names = |made: &Made, offset| {
         let parts = waterfall(&made.guest, &made.host, offset);
         let sum: i64 = parts.iter().map(|p| p.ns).sum();
-        assert_eq!(
-            sum.cast_unsigned(),
-            made.guest.last_ns - made.guest.begin_ns
-        );
+        assert_eq!(sum.cast_unsigned(), made.guest.last_ns - made.guest.begin_ns);
         parts.into_iter().map(|p| p.name).collect::<Vec<_>>()
     };
     let same = Offset::same();
@@ -252,10 +230,7 @@ fn parts_without_a_point_are_merged_and_a_fabric_has_no_cqe() {
     let found = names(&made, Some(&same));
     assert_eq!(found[..4], want);
     assert_eq!(found[4..], ["host_complete+to_guest", "guest_complete"]);
-    assert_eq!(
-        names(&made, None)[3..],
-        ["host_complete+transit", "guest_complete"]
-    );
+    assert_eq!(names(&made, None)[3..], ["host_complete+transit", "guest_complete"]);
     made.guest.has_begin = false;
     made.guest.begin_ns = made.guest.issue_ns;
     assert_eq!(names(&made, Some(&same))[0], "to_host");
@@ -288,13 +263,7 @@ fn controllers_are_paired_where_only_one_is_possible() {
     let found = pair(&[host(0, 2), host(1, 1)]).unwrap();
     assert_eq!(found, BTreeMap::from([(3, 0), (2, 1)]));
     assert_eq!(pair(&[host(0, 9)]), Ok(BTreeMap::new()));
-    let nameless = HostController {
-        name: "nvmet:x".into(),
-        ..HostController::default()
-    };
+    let nameless = HostController { name: "nvmet:x".into(), ..HostController::default() };
     let why = pair(&[nameless]).unwrap_err();
-    assert!(
-        why.contains("nvme2 or nvme3") && why.contains("--ctrl nvme2=nvmet:x"),
-        "{why}"
-    );
+    assert!(why.contains("nvme2 or nvme3") && why.contains("--ctrl nvme2=nvmet:x"), "{why}");
 }

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parts of one command's time on both sides.
 
-use super::Guest;
-use super::Offset;
-use super::Served;
-use crate::model::host::HostPoint;
-use crate::model::host::stages_between;
+use super::{Guest, Offset, Served};
+use crate::model::host::{HostPoint, stages_between};
 
 /// A part of a command's time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,9 +47,7 @@ pub fn waterfall(guest: &Guest, host: &Served, offset: Option<&Offset>) -> Vec<S
     let after = stages_between(last, HostPoint::Post);
     let complete = if guest.has_cqe { "" } else { "guest_complete" };
     let transit = ns(guest.issue_ns, guest.end_ns) - inside;
-    let stages = stages
-        .into_iter()
-        .map(|s| part(s.name, s.ns.cast_signed(), false));
+    let stages = stages.into_iter().map(|s| part(s.name, s.ns.cast_signed(), false));
     match offset {
         Some(offset) if inside == ns(host.first_ns, host.last_ns) => {
             let at = offset.at(guest.issue_ns.cast_signed());
@@ -69,11 +64,7 @@ pub fn waterfall(guest: &Guest, host: &Served, offset: Option<&Offset>) -> Vec<S
         }
     }
     if guest.has_cqe {
-        parts.push(part(
-            "guest_complete",
-            ns(guest.end_ns, guest.last_ns),
-            false,
-        ));
+        parts.push(part("guest_complete", ns(guest.end_ns, guest.last_ns), false));
     } else if let Some(last) = parts.last_mut() {
         last.ns += ns(guest.end_ns, guest.last_ns);
     }

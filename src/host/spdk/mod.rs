@@ -42,39 +42,20 @@ pub struct Layout {
 impl Layout {
     /// The layout of a release; of an unknown one, that of the latest.
     pub fn of(release: Option<Release>) -> Self {
-        let latest = Self {
-            request_cmd: 16,
-            request_rsp: 24,
-            qpair_qid: 2,
-            qpair_ctrlr: 16,
-        };
+        let latest = Self { request_cmd: 16, request_rsp: 24, qpair_qid: 2, qpair_ctrlr: 16 };
         match release {
-            Some(r) if r < Release(23, 9) => Self {
-                request_cmd: 24,
-                request_rsp: 32,
-                qpair_qid: 48,
-                qpair_ctrlr: 32,
-            },
-            Some(r) if r < Release(24, 1) => Self {
-                qpair_qid: 48,
-                qpair_ctrlr: 32,
-                ..latest
-            },
+            Some(r) if r < Release(23, 9) => {
+                Self { request_cmd: 24, request_rsp: 32, qpair_qid: 48, qpair_ctrlr: 32 }
+            }
+            Some(r) if r < Release(24, 1) => Self { qpair_qid: 48, qpair_ctrlr: 32, ..latest },
             _ => latest,
         }
     }
 }
 
 /// States of a subsystem.
-const SUBSYSTEM: [&str; 7] = [
-    "INACTIVE",
-    "ACTIVATING",
-    "ACTIVE",
-    "PAUSING",
-    "PAUSED",
-    "RESUMING",
-    "DEACTIVATING",
-];
+const SUBSYSTEM: [&str; 7] =
+    ["INACTIVE", "ACTIVATING", "ACTIVE", "PAUSING", "PAUSED", "RESUMING", "DEACTIVATING"];
 
 /// States of the target that all releases begin with.
 const START: [&str; 5] = [

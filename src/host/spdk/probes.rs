@@ -3,10 +3,7 @@
 //! they mean. Their first argument is a time of SPDK's own clock, or 0, and is left out. The
 //! arguments are the same from 22.01 to 26.05; later releases have more probes.
 
-use super::Release;
-use super::subsystem_state;
-use super::target_state;
-use super::transport;
+use super::{Release, subsystem_state, target_state, transport};
 use crate::model::untrusted::Untrusted;
 
 /// Arguments of a probe that are read, with the first one.
@@ -75,12 +72,8 @@ const CTRLR: (&str, Is) = ("ctrlr", Is::Address);
 const TGT: (&str, Is) = ("tgt", Is::Address);
 const TO: (&str, Is) = ("to", Is::Subsystem);
 const FROM: (&str, Is) = ("from", Is::Subsystem);
-const LISTENER: &[(&str, Is)] = &[
-    NQN,
-    ("trtype", Is::Transport),
-    ("traddr", Is::Text),
-    ("trsvcid", Is::Text),
-];
+const LISTENER: &[(&str, Is)] =
+    &[NQN, ("trtype", Is::Transport), ("traddr", Is::Text), ("trsvcid", Is::Text)];
 const QPAIR_THREAD: &[(&str, Is)] = &[QPAIR, THREAD];
 const QPAIR_ID_THREAD: &[(&str, Is)] = &[QPAIR, QID, THREAD];
 const NS_HOST: &[(&str, Is)] = &[NQN, NSID, HOST, ("flags", Is::Number)];
@@ -92,19 +85,13 @@ const fn probe(name: &'static str, fields: &'static [(&'static str, Is)]) -> Sta
 /// The probes.
 pub static PROBES: [StateProbe; 37] = [
     probe("nvmf_tgt_state", &[("state", Is::Target)]),
-    probe(
-        "nvmf_tgt_add_transport",
-        &[("transport", Is::Address), ("tgt", Is::Text)],
-    ),
+    probe("nvmf_tgt_add_transport", &[("transport", Is::Address), ("tgt", Is::Text)]),
     probe("nvmf_tgt_pause_polling", &[TGT, ("name", Is::Text)]),
     probe("nvmf_tgt_resume_polling", &[TGT, ("name", Is::Text)]),
     probe("nvmf_subsystem_create", &[NQN]),
     probe("nvmf_subsystem_destroy", &[NQN]),
     probe("nvmf_subsystem_change_state", &[NQN, TO, FROM]),
-    probe(
-        "nvmf_subsystem_change_state_done",
-        &[NQN, TO, FROM, ("status", Is::Result)],
-    ),
+    probe("nvmf_subsystem_change_state_done", &[NQN, TO, FROM, ("status", Is::Result)]),
     probe("nvmf_pg_change_state", &[NQN, TO, THREAD]),
     probe("nvmf_pg_change_state_done", &[NQN, TO, THREAD]),
     probe("nvmf_subsystem_add_host", &[NQN, HOST]),
@@ -121,18 +108,12 @@ pub static PROBES: [StateProbe; 37] = [
     probe("nvmf_destroy_poll_group", &[THREAD]),
     probe("nvmf_destroy_poll_group_qpairs", &[THREAD]),
     probe("nvmf_poll_group_add_subsystem", &[THREAD, NQN]),
-    probe(
-        "nvmf_poll_group_remove_subsystem",
-        &[("group", Is::Address), THREAD, NQN],
-    ),
+    probe("nvmf_poll_group_remove_subsystem", &[("group", Is::Address), THREAD, NQN]),
     probe("nvmf_poll_group_add_qpair", QPAIR_THREAD),
     probe("nvmf_poll_group_remove_qpair", QPAIR_THREAD),
     probe("nvmf_poll_group_drain_qpair", QPAIR_THREAD),
     probe("nvmf_qpair_disconnect", QPAIR_THREAD),
-    probe(
-        "nvmf_transport_poll_group_create",
-        &[("transport", Is::Address), THREAD],
-    ),
+    probe("nvmf_transport_poll_group_create", &[("transport", Is::Address), THREAD]),
     probe("nvmf_transport_poll_group_add", QPAIR_ID_THREAD),
     probe("nvmf_transport_poll_group_remove", QPAIR_ID_THREAD),
     probe("nvmf_transport_qpair_fini", &[QPAIR]),
@@ -177,11 +158,7 @@ impl StateProbe {
             };
             (name, value)
         });
-        StateChange {
-            at_ns,
-            probe: self.name,
-            fields: fields.collect(),
-        }
+        StateChange { at_ns, probe: self.name, fields: fields.collect() }
     }
 }
 
@@ -206,29 +183,15 @@ mod tests {
             probe.decode(Some(Release(26, 5)), 7, &args, &texts).fields
         };
         assert_eq!(
-            of(
-                "nvmf_poll_group_add_subsystem",
-                [0, 3, 9, 0, 0, 0],
-                &["nqn.a"]
-            ),
-            [
-                ("thread", Value::Number(3)),
-                ("nqn", Value::Text("nqn.a".into()))
-            ]
+            of("nvmf_poll_group_add_subsystem", [0, 3, 9, 0, 0, 0], &["nqn.a"]),
+            [("thread", Value::Number(3)), ("nqn", Value::Text("nqn.a".into()))]
         );
-        let listener = of(
-            "nvmf_subsystem_add_listener",
-            [0, 9, 3, 9, 9, 0],
-            &["nqn.a", "127.0.0.1", "4420"],
-        );
+        let listener =
+            of("nvmf_subsystem_add_listener", [0, 9, 3, 9, 9, 0], &["nqn.a", "127.0.0.1", "4420"]);
         assert_eq!(listener[0], ("nqn", Value::Text("nqn.a".into())));
         assert_eq!(listener[1], ("trtype", Value::Named(3, Some("TCP"))));
         assert_eq!(listener[3], ("trsvcid", Value::Text("4420".into())));
-        let done = of(
-            "nvmf_subsystem_change_state_done",
-            [0, 9, 2, 1, u64::MAX, 0],
-            &["nqn.a"],
-        );
+        let done = of("nvmf_subsystem_change_state_done", [0, 9, 2, 1, u64::MAX, 0], &["nqn.a"]);
         assert_eq!(done[1], ("to", Value::Named(2, Some("ACTIVE"))));
         assert_eq!(done[2], ("from", Value::Named(1, Some("ACTIVATING"))));
         assert_eq!(done[3], ("status", Value::Result(-1)));

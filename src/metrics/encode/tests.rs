@@ -1,48 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the text formats: a snapshot of each, and properties of random readings.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use insta::assert_snapshot;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::super::Reading;
 use super::super::catalog::ALL;
-use super::super::collect;
+use super::super::{Reading, collect};
 use super::*;
 use crate::model::failures::Failures;
-use crate::model::group::Group;
-use crate::model::group::GroupNames;
-use crate::model::ledger::HookLine;
-use crate::model::ledger::Ledger;
+use crate::model::group::{Group, GroupNames};
+use crate::model::ledger::{HookLine, Ledger};
 use crate::model::row::RowKey;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
-use crate::report::latency::RowReport;
-use crate::report::latency::rows;
-use crate::testing::snapshot::READS;
-use crate::testing::snapshot::cell;
+use crate::nvme::opcode::{Opcode, QueueKind};
+use crate::report::latency::{RowReport, rows};
+use crate::testing::snapshot::{READS, cell};
 
 /// Reads of nvme0, and an unnamed admin command of nvme1.
 fn example(commands: &[&[u64]]) -> Vec<RowReport> {
     let mut snapshot = Snapshot::default();
     let full = 0b010_1001;
     let basic = StageSet::Basic;
-    snapshot
-        .cells
-        .insert((READS, full), cell(basic, full, commands));
+    snapshot.cells.insert((READS, full), cell(basic, full, commands));
     let admin = RowKey {
         ctrl: 1,
         nsid: 0,
-        opcode: Opcode {
-            queue: QueueKind::Admin,
-            code: 0xc5,
-        },
+        opcode: Opcode { queue: QueueKind::Admin, code: 0xc5 },
         class: 0,
     };
     let mut unmeasured = cell(basic, full, &[]);
@@ -90,10 +78,7 @@ fn text(rows: &[RowReport], format: Format) -> String {
         ],
         ..Ledger::default()
     };
-    let failures = Failures {
-        by_type: [2, 0, 6, 1, 0, 0, 0, 0],
-        retried: 5,
-    };
+    let failures = Failures { by_type: [2, 0, 6, 1, 0, 0, 0, 0], retried: 5 };
     let groups: Vec<_> = rows.iter().take(1).map(of_group).collect();
     let families = collect(&Reading {
         stage_set: StageSet::Basic,
@@ -109,11 +94,8 @@ fn text(rows: &[RowReport], format: Format) -> String {
     encode(&families, format)
 }
 
-const COMMANDS: [&[u64]; 3] = [
-    &[511, 512, 1_000_000, 2_000],
-    &[1, 2, 3, 4],
-    &[1_023, 1_024, 40_000_000_000, 5],
-];
+const COMMANDS: [&[u64]; 3] =
+    [&[511, 512, 1_000_000, 2_000], &[1, 2, 3, 4], &[1_023, 1_024, 40_000_000_000, 5]];
 
 #[test]
 fn the_two_formats() {

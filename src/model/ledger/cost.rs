@@ -2,8 +2,7 @@
 //! The cost of the tool's programs (`-v`): their run times, as the kernel measures them
 //! (BPF_ENABLE_STATS).
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::untrusted::Untrusted;
 
@@ -52,11 +51,7 @@ struct StoredCost {
 fn exact(run_ns: u64, read: f64) -> f64 {
     let whole = (run_ns as f64 / read).round();
     let again = run_ns as f64 / whole;
-    if (again - read).abs() <= 4.0 * f64::EPSILON * read {
-        again
-    } else {
-        read
-    }
+    if (again - read).abs() <= 4.0 * f64::EPSILON * read { again } else { read }
 }
 
 impl From<StoredCost> for OwnCost {
@@ -73,10 +68,7 @@ impl From<StoredCost> for OwnCost {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-    use serde_json::from_str;
-    use serde_json::from_value;
-    use serde_json::to_string;
+    use serde_json::{Value, from_str, from_value, to_string};
 
     use super::*;
 

@@ -7,19 +7,13 @@ mod hooks;
 mod target;
 mod trace;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-pub use self::cost::OwnCost;
-pub use self::cost::ProgramCost;
-pub use self::hooks::HookLine;
-pub use self::hooks::MissingHook;
-pub use self::hooks::PointMethod;
+pub use self::cost::{OwnCost, ProgramCost};
+pub use self::hooks::{HookLine, MissingHook, PointMethod};
 pub use self::target::HostLedger;
-pub use self::trace::EventClass;
-pub use self::trace::Shown;
-pub use self::trace::TraceLedger;
 use self::trace::is_zero;
+pub use self::trace::{EventClass, Shown, TraceLedger};
 use super::counters::Counters;
 use super::point::Point;
 use super::run::Pairing;
@@ -196,10 +190,7 @@ impl Ledger {
     /// Adds the ledger of a trace.
     #[must_use]
     pub fn with_trace(self, counters: &Counters, shown: &Shown) -> Self {
-        Self {
-            trace: Some(TraceLedger::new(counters, shown)),
-            ..self
-        }
+        Self { trace: Some(TraceLedger::new(counters, shown)), ..self }
     }
 
     /// The ledger of a trace, for the time at which `later` more of its commands were shown than at its
@@ -257,10 +248,7 @@ impl Ledger {
             Some(trace) => trace.flaws().into_iter().for_each(|(n, what)| say(n, what)),
         }
         if self.may_lose_completions && self.balance.is_some() {
-            say(
-                self.in_flight,
-                "commands without an end, in flight or their completion missed",
-            );
+            say(self.in_flight, "commands without an end, in flight or their completion missed");
         }
         if let Some(off) = self.balance.filter(|b| !b.balanced) {
             reasons.push(format!(

@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::Accuracy;
-use super::phrases;
+use super::{Accuracy, phrases};
 use crate::model::host::HostEvent;
 use crate::model::untrusted::Untrusted;
 

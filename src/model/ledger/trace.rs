@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The part of the ledger on the events of a trace.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::model::counters::Count;
-use crate::model::counters::Counters;
+use crate::model::counters::{Count, Counters};
 use crate::model::event::EventKind;
 
 /// The class of an event in the ledger.
@@ -59,9 +57,7 @@ impl Shown {
     pub fn add_own(&mut self, what: &EventKind, own: Option<u32>) {
         let Some(own) = own else { return };
         let of_command = !matches!(EventClass::of(what), EventClass::Other);
-        let submission = what
-            .submission()
-            .filter(|s| of_command && s.knows_submitter);
+        let submission = what.submission().filter(|s| of_command && s.knows_submitter);
         self.add_own_pid(submission.map(|s| s.pid), Some(own));
     }
 
@@ -180,11 +176,8 @@ impl TraceLedger {
         // with two events per command, only the first has the submitter
         let all = self.submits_shown.max(self.commands_shown);
         let percent = 100.0 * own as f64 / all.max(1) as f64;
-        let share = if percent < 0.05 {
-            "less than 0.1 %".into()
-        } else {
-            format!("{percent:.1} %")
-        };
+        let share =
+            if percent < 0.05 { "less than 0.1 %".into() } else { format!("{percent:.1} %") };
         (own > 0).then(|| format!("{own} of {all} commands ({share}) are nvme-deep's own"))
     }
 
@@ -197,10 +190,7 @@ impl TraceLedger {
             (self.not_written, "events not written"),
             (self.out_of_order, "events out of time order"),
             (self.undecodable, "records that make no sense"),
-            (
-                self.stacks_not_taken + self.stacks_lost,
-                "stacks not taken or not kept",
-            ),
+            (self.stacks_not_taken + self.stacks_lost, "stacks not taken or not kept"),
         ]
     }
 }
@@ -212,11 +202,7 @@ mod tests {
 
     fn submit(pid: u32, knows_submitter: bool) -> EventKind {
         let made = EventBuilder::read().submitter(pid, pid + 1, b"fio");
-        let made = if knows_submitter {
-            made
-        } else {
-            made.unknown_submitter()
-        };
+        let made = if knows_submitter { made } else { made.unknown_submitter() };
         made.submit().what
     }
 

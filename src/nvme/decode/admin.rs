@@ -121,19 +121,14 @@ const GET_FEATURES: &[Spec] = &[
     num("uidx", 14, 0, 7).detail(),
 ];
 
-const NS_MANAGEMENT: &[Spec] = &[
-    code("sel", 10, 0, 4, &MANAGE),
-    code("csi", 11, 24, 8, &CSI).detail(),
-];
+const NS_MANAGEMENT: &[Spec] =
+    &[code("sel", 10, 0, 4, &MANAGE), code("csi", 11, 24, 8, &CSI).detail()];
 
 const NS_ATTACHMENT: &[Spec] = &[code("sel", 10, 0, 4, &ATTACH)];
 
 /// `fs` 0: the controller chooses the slot.
-const FIRMWARE_COMMIT: &[Spec] = &[
-    num("fs", 10, 0, 3),
-    code("ca", 10, 3, 3, &COMMIT),
-    num("bpid", 10, 31, 1).detail(),
-];
+const FIRMWARE_COMMIT: &[Spec] =
+    &[num("fs", 10, 0, 3), code("ca", 10, 3, 3, &COMMIT), num("bpid", 10, 31, 1).detail()];
 
 /// `ofst` is in dwords, `offset` is the same in bytes.
 const FIRMWARE_DOWNLOAD: &[Spec] = &[
@@ -143,10 +138,8 @@ const FIRMWARE_DOWNLOAD: &[Spec] = &[
     num_of("offset", |sqe| u64::from(sqe.cdw(11)) * 4),
 ];
 
-const SELF_TEST: &[Spec] = &[
-    code("stc", 10, 0, 4, &SELF_TEST_CODE),
-    hex("dstp", 15, 0, 16).detail(),
-];
+const SELF_TEST: &[Spec] =
+    &[code("stc", 10, 0, 4, &SELF_TEST_CODE), hex("dstp", 15, 0, 16).detail()];
 
 fn directive_send(sqe: &Sqe) -> Layout {
     match directive(sqe) {
@@ -214,11 +207,8 @@ const NVME_MI: &[Spec] = &[
 ];
 
 /// `cap` is in bytes.
-const CAPACITY: &[Spec] = &[
-    code("oper", 10, 0, 4, &CAPACITY_OPERATION),
-    num("elid", 10, 16, 16),
-    num("cap", 11, 0, 64),
-];
+const CAPACITY: &[Spec] =
+    &[code("oper", 10, 0, 4, &CAPACITY_OPERATION), num("elid", 10, 16, 16), num("cap", 11, 0, 64)];
 
 const DISCOVERY_INFO: &[Spec] = &[code("tas", 10, 0, 4, &DISCOVERY_TASK)];
 
@@ -231,11 +221,8 @@ const LOCKDOWN: &[Spec] = &[
 ];
 
 /// Live migration (NVMe base 2.1, section 8.1.12).
-const TRACK_SEND: &[Spec] = &[
-    code("sel", 10, 0, 8, &TRACK),
-    hex("mos", 10, 16, 16),
-    num("cdqid", 11, 0, 16),
-];
+const TRACK_SEND: &[Spec] =
+    &[code("sel", 10, 0, 8, &TRACK), hex("mos", 10, 16, 16), num("cdqid", 11, 0, 16)];
 
 /// CDW11 bits 31:16 depend on `sel`: the type of suspend, or the format of the state.
 const MIGRATION_SEND: &[Spec] = &[
@@ -275,9 +262,7 @@ const DOORBELL_BUFFER: &[Spec] = &[
 
 /// NVM command set 1.1, section 4.1.2 with NVMe base 2.1, section 5.1.10: LBAFU above LBAFL.
 const FORMAT: &[Spec] = &[
-    num_of("lbaf", |sqe| {
-        u64::from(sqe.cdw(10) & 0xf | sqe.cdw(10) >> 8 & 0x30)
-    }),
+    num_of("lbaf", |sqe| u64::from(sqe.cdw(10) & 0xf | sqe.cdw(10) >> 8 & 0x30)),
     code("mset", 10, 4, 1, &METADATA),
     code("pi", 10, 5, 3, &PROTECTION),
     code("pil", 10, 8, 1, &PROTECTION_LOCATION),
@@ -322,12 +307,8 @@ const GET_LBA_STATUS: &[Spec] = &[
 
 static PRIORITY: Names = Names::new(&[(0, "urgent"), (1, "high"), (2, "medium"), (3, "low")]);
 
-static SELECT: Names = Names::new(&[
-    (0, "current"),
-    (1, "default"),
-    (2, "saved"),
-    (3, "capabilities"),
-]);
+static SELECT: Names =
+    Names::new(&[(0, "current"), (1, "default"), (2, "saved"), (3, "capabilities")]);
 
 static MANAGE: Names = Names::new(&[(0, "create"), (1, "delete")]);
 
@@ -354,11 +335,8 @@ static SELF_TEST_CODE: Names = Names::new(&[
 static IDENTIFY_SEND: Names = Names::new(&[(1, "enable-directive")]);
 static STREAMS_SEND: Names = Names::new(&[(1, "release-identifier"), (2, "release-resources")]);
 static IDENTIFY_RECEIVE: Names = Names::new(&[(1, "return-parameters")]);
-static STREAMS_RECEIVE: Names = Names::new(&[
-    (1, "return-parameters"),
-    (2, "get-status"),
-    (3, "allocate-resources"),
-]);
+static STREAMS_RECEIVE: Names =
+    Names::new(&[(1, "return-parameters"), (2, "get-status"), (3, "allocate-resources")]);
 static NO_OPERATION: Names = Names::new(&[]);
 
 static VIRTUALIZE: Names = Names::new(&[
@@ -380,18 +358,11 @@ static CAPACITY_OPERATION: Names = Names::new(&[
 
 static DISCOVERY_TASK: Names = Names::new(&[(0, "register"), (1, "deregister"), (2, "update")]);
 
-static LOCKDOWN_SCOPE: Names = Names::new(&[
-    (0, "admin-opcode"),
-    (2, "feature"),
-    (3, "nvme-mi-opcode"),
-    (4, "pcie-opcode"),
-]);
+static LOCKDOWN_SCOPE: Names =
+    Names::new(&[(0, "admin-opcode"), (2, "feature"), (3, "nvme-mi-opcode"), (4, "pcie-opcode")]);
 
-static LOCKDOWN_INTERFACE: Names = Names::new(&[
-    (0, "admin-queue"),
-    (1, "admin-queue-and-out-of-band"),
-    (2, "out-of-band"),
-]);
+static LOCKDOWN_INTERFACE: Names =
+    Names::new(&[(0, "admin-queue"), (1, "admin-queue-and-out-of-band"), (2, "out-of-band")]);
 
 static TRACK: Names = Names::new(&[(0, "log-user-data-changes"), (1, "track-memory-changes")]);
 
@@ -417,8 +388,5 @@ static SANITIZE_ACTION: Names = Names::new(&[
     (5, "exit-media-verification"),
 ]);
 
-static LBA_STATUS: Names = Names::new(&[
-    (0x02, "allocated"),
-    (0x10, "untracked-scan"),
-    (0x11, "tracked"),
-]);
+static LBA_STATUS: Names =
+    Names::new(&[(0x02, "allocated"), (0x10, "untracked-scan"), (0x11, "tracked")]);

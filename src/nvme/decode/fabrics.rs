@@ -39,10 +39,8 @@ const PROPERTY_SET: &[Spec] = &[
     hex("value", 12, 0, 64),
 ];
 
-const PROPERTY_GET: &[Spec] = &[
-    code("attrib", 10, 0, 8, &SIZE),
-    hex_code("ofst", 11, 0, 32, &REGISTER),
-];
+const PROPERTY_GET: &[Spec] =
+    &[code("attrib", 10, 0, 8, &SIZE), hex_code("ofst", 11, 0, 32, &REGISTER)];
 
 /// `sqsize` is zero-based, `entries` is not. `kato` is in milliseconds.
 const CONNECT: &[Spec] = &[

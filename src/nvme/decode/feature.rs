@@ -76,12 +76,8 @@ const DWORDS: &[Spec] = &[
 ];
 
 /// The burst is a power of two; 7 means no limit. Weights are zero-based.
-const ARBITRATION: &[Spec] = &[
-    num("ab", 11, 0, 3),
-    num("lpw", 11, 8, 8),
-    num("mpw", 11, 16, 8),
-    num("hpw", 11, 24, 8),
-];
+const ARBITRATION: &[Spec] =
+    &[num("ab", 11, 0, 3), num("lpw", 11, 8, 8), num("mpw", 11, 16, 8), num("hpw", 11, 24, 8)];
 
 const POWER: &[Spec] = &[num("ps", 11, 0, 5), num("wh", 11, 5, 3)];
 
@@ -95,10 +91,8 @@ const TEMPERATURE: &[Spec] = &[
     num("tmpthh", 11, 22, 3).detail(),
 ];
 
-const WHICH_TEMPERATURE: &[Spec] = &[
-    num("tmpsel", 11, 16, 4),
-    code("thsel", 11, 20, 2, &THRESHOLD),
-];
+const WHICH_TEMPERATURE: &[Spec] =
+    &[num("tmpsel", 11, 16, 4), code("thsel", 11, 20, 2, &THRESHOLD)];
 
 /// `tler` is in units of 100 ms; 0 means no limit.
 const ERROR_RECOVERY: &[Spec] = &[num("tler", 11, 0, 16), num("dulbe", 11, 16, 1)];
@@ -184,27 +178,16 @@ const POWER_LOSS: &[Spec] = &[code("plsm", 11, 0, 2, &POWER_LOSS_MODE)];
 
 const PERFORMANCE: &[Spec] = &[hex("attri", 11, 0, 8), flag("rvspa", 11, 8)];
 
-const FDP: &[Spec] = &[
-    num("endgid", 11, 0, 16),
-    num("fdpe", 12, 0, 1),
-    num("fdpci", 12, 8, 8),
-];
+const FDP: &[Spec] = &[num("endgid", 11, 0, 16), num("fdpe", 12, 0, 1), num("fdpci", 12, 8, 8)];
 
-const FDP_EVENTS: &[Spec] = &[
-    num("phndl", 11, 0, 16),
-    num("noet", 11, 16, 8),
-    num("fdpee", 12, 0, 1),
-];
+const FDP_EVENTS: &[Spec] =
+    &[num("phndl", 11, 0, 16), num("noet", 11, 16, 8), num("fdpee", 12, 0, 1)];
 
 const WHICH_FDP_EVENTS: &[Spec] = &[num("phndl", 11, 0, 16), num("noet", 11, 16, 8)];
 
 /// Head pointer, and the slot that triggers an event.
-const DATA_QUEUE: &[Spec] = &[
-    num("cdqid", 11, 0, 16),
-    num("etpt", 11, 31, 1),
-    num("hp", 12, 0, 32),
-    num("tpt", 13, 0, 32),
-];
+const DATA_QUEUE: &[Spec] =
+    &[num("cdqid", 11, 0, 16), num("etpt", 11, 31, 1), num("hp", 12, 0, 32), num("tpt", 13, 0, 32)];
 
 const WHICH_DATA_QUEUE: &[Spec] = &[num("cdqid", 11, 0, 16)];
 
@@ -213,37 +196,25 @@ const PROGRESS: &[Spec] = &[num("pbslc", 11, 0, 8)];
 /// 1: the identifier has 16 bytes instead of 8.
 const HOST_IDENTIFIER: &[Spec] = &[num("exhid", 11, 0, 1)];
 
-const RESERVATION_MASK: &[Spec] = &[
-    num("regpre", 11, 1, 1),
-    num("resrel", 11, 2, 1),
-    num("respre", 11, 3, 1),
-];
+const RESERVATION_MASK: &[Spec] =
+    &[num("regpre", 11, 1, 1), num("resrel", 11, 2, 1), num("respre", 11, 3, 1)];
 
 const RESERVATION_PERSISTENCE: &[Spec] = &[num("ptpl", 11, 0, 1)];
 
 const WRITE_PROTECTION: &[Spec] = &[code("wps", 11, 0, 3, &PROTECTION)];
 
-const BOOT_PROTECTION: &[Spec] = &[
-    code("bp0wps", 11, 0, 3, &BOOT),
-    code("bp1wps", 11, 3, 3, &BOOT),
-];
+const BOOT_PROTECTION: &[Spec] =
+    &[code("bp0wps", 11, 0, 3, &BOOT), code("bp1wps", 11, 3, 3, &BOOT)];
 
 static THRESHOLD: Names = Names::new(&[(0, "over"), (1, "under")]);
 
 static WINDOW: Names = Names::new(&[(1, "deterministic"), (2, "non-deterministic")]);
 
-static POWER_LOSS_MODE: Names = Names::new(&[
-    (0, "off"),
-    (1, "emergency-power-fail"),
-    (2, "forced-quiescence"),
-]);
+static POWER_LOSS_MODE: Names =
+    Names::new(&[(0, "off"), (1, "emergency-power-fail"), (2, "forced-quiescence")]);
 
-static PROTECTION: Names = Names::new(&[
-    (0, "none"),
-    (1, "write-protect"),
-    (2, "until-power-cycle"),
-    (3, "permanent"),
-]);
+static PROTECTION: Names =
+    Names::new(&[(0, "none"), (1, "write-protect"), (2, "until-power-cycle"), (3, "permanent")]);
 
 static BOOT: Names = Names::new(&[
     (0, "no-change"),

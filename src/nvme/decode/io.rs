@@ -130,12 +130,8 @@ const REGISTER: &[Spec] = &[
     flag("disnsrs", 10, 4),
 ];
 
-const REPORT: &[Spec] = &[
-    num("numd", 10, 0, 32),
-    bytes(10, 0, 32),
-    num("eds", 11, 0, 1),
-    flag("disnsrs", 11, 1),
-];
+const REPORT: &[Spec] =
+    &[num("numd", 10, 0, 32), bytes(10, 0, 32), num("eds", 11, 0, 1), flag("disnsrs", 11, 1)];
 
 const ACQUIRE: &[Spec] = &[
     code("racqa", 10, 0, 3, &ACQUIRE_ACTION),
@@ -159,17 +155,11 @@ const IO_MGMT_RECV: &[Spec] = &[
     bytes(11, 0, 32),
 ];
 
-const IO_MGMT_SEND: &[Spec] = &[
-    code("mo", 10, 0, 8, &SEND_OPERATION),
-    hex("mos", 10, 16, 16),
-];
+const IO_MGMT_SEND: &[Spec] = &[code("mo", 10, 0, 8, &SEND_OPERATION), hex("mos", 10, 16, 16)];
 
 /// Cancel (NVMe base 2.1, section 7.1).
-const CANCEL: &[Spec] = &[
-    num("sqid", 10, 0, 16),
-    num("cid", 10, 16, 16),
-    code("acode", 11, 0, 2, &CANCEL_ACTION),
-];
+const CANCEL: &[Spec] =
+    &[num("sqid", 10, 0, 16), num("cid", 10, 16, 16), code("acode", 11, 0, 2, &CANCEL_ACTION)];
 
 /// NVM command set 1.1, Read: "Access Frequency".
 static FREQUENCY: Names = Names::new(&[
@@ -205,14 +195,10 @@ static RESERVATION: Names = Names::new(&[
     (6, "exclusive-access-all-registrants"),
 ]);
 
-static RECEIVE_OPERATION: Names = Names::with_vendor(
-    &[(0, "none"), (1, "reclaim-unit-handle-status")],
-    0xff..=0xff,
-);
+static RECEIVE_OPERATION: Names =
+    Names::with_vendor(&[(0, "none"), (1, "reclaim-unit-handle-status")], 0xff..=0xff);
 
-static SEND_OPERATION: Names = Names::with_vendor(
-    &[(0, "none"), (1, "reclaim-unit-handle-update")],
-    0xff..=0xff,
-);
+static SEND_OPERATION: Names =
+    Names::with_vendor(&[(0, "none"), (1, "reclaim-unit-handle-update")], 0xff..=0xff);
 
 static CANCEL_ACTION: Names = Names::new(&[(0, "single"), (1, "multiple")]);

@@ -25,17 +25,9 @@ pub(super) fn name(sqe: &Sqe) -> Option<&'static str> {
     }
 }
 
-const STORE: &[Spec] = &[
-    num("vsize", 10, 0, 32),
-    num("kl", 11, 0, 8),
-    hex("options", 11, 8, 8),
-];
+const STORE: &[Spec] = &[num("vsize", 10, 0, 32), num("kl", 11, 0, 8), hex("options", 11, 8, 8)];
 
 /// Retrieve and List: Host Buffer Size.
-const RETRIEVE: &[Spec] = &[
-    num("hbs", 10, 0, 32),
-    num("kl", 11, 0, 8),
-    hex("options", 11, 8, 8),
-];
+const RETRIEVE: &[Spec] = &[num("hbs", 10, 0, 32), num("kl", 11, 0, 8), hex("options", 11, 8, 8)];
 
 const KEY: &[Spec] = &[num("kl", 11, 0, 8)];

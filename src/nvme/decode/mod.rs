@@ -140,8 +140,5 @@ pub fn name(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> Option<&'static str
 #[must_use]
 pub fn blocks(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> Option<Blocks> {
     let has = queue == QueueKind::Io && set != CommandSet::KeyValue && io::has_blocks(sqe.opcode());
-    has.then(|| Blocks {
-        slba: sqe.slba(),
-        nlb: sqe.nlb(),
-    })
+    has.then(|| Blocks { slba: sqe.slba(), nlb: sqe.nlb() })
 }

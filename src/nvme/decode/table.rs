@@ -161,12 +161,7 @@ const fn bits(key: &'static str, cdw: usize, low: u32, width: u32, show: Show) -
     assert!(cdw >= 10 && width > 0 && low + width <= 64, "not a field");
     assert!(cdw as u32 + (low + width - 1) / 32 <= 15, "beyond CDW15");
     let mask = u64::MAX >> (64 - width);
-    Spec {
-        key,
-        place: Place::Bits { cdw, low, mask },
-        show,
-        detail: false,
-    }
+    Spec { key, place: Place::Bits { cdw, low, mask }, show, detail: false }
 }
 
 pub(super) const fn num(key: &'static str, cdw: usize, low: u32, width: u32) -> Spec {
@@ -230,12 +225,7 @@ pub(super) const fn code_of(key: &'static str, of: fn(&Sqe) -> u64, names: &'sta
 }
 
 const fn spec_of(key: &'static str, of: fn(&Sqe) -> u64, show: Show) -> Spec {
-    Spec {
-        key,
-        place: Place::Of(of),
-        show,
-        detail: false,
-    }
+    Spec { key, place: Place::Of(of), show, detail: false }
 }
 
 impl Spec {
@@ -260,11 +250,7 @@ impl Spec {
             Show::Count => Value::Num(n + 1),
             Show::Bytes => Value::Num((n + 1) * 4),
         };
-        Field {
-            key: self.key,
-            value,
-            detail: self.detail,
-        }
+        Field { key: self.key, value, detail: self.detail }
     }
 }
 
@@ -293,10 +279,7 @@ mod tests {
     use crate::nvme::sqe::Parts;
 
     fn sqe(cdw: [u32; 6]) -> Sqe {
-        Sqe::from(Parts {
-            cdw,
-            ..Parts::default()
-        })
+        Sqe::from(Parts { cdw, ..Parts::default() })
     }
 
     #[test]
@@ -332,14 +315,8 @@ mod tests {
     #[test]
     fn a_code_without_a_name_is_reserved_or_the_vendors() {
         let names = Names::with_vendor(&[(1, "one")], 0xc0..=0xfe);
-        assert_eq!(
-            [0, 1, 0xbf].map(|c| names.get(c)),
-            ["reserved", "one", "reserved"]
-        );
+        assert_eq!([0, 1, 0xbf].map(|c| names.get(c)), ["reserved", "one", "reserved"]);
         assert_eq!([0xc0, 0xfe].map(|c| names.get(c)), ["vendor-specific"; 2]);
-        assert_eq!(
-            [&names, &Names::new(&[])].map(|n| n.get(0xff)),
-            ["reserved"; 2]
-        );
+        assert_eq!([&names, &Names::new(&[])].map(|n| n.get(0xff)), ["reserved"; 2]);
     }
 }

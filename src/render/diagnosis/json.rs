@@ -6,16 +6,11 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::super::json::SCHEMA_VERSION;
-use super::super::json::line as json_line;
+use super::super::json::{SCHEMA_VERSION, line as json_line};
 use super::DiagnosisView;
 use crate::model::machine::MachineInfo;
 use crate::model::untrusted::Untrusted;
-use crate::report::diagnosis::Cause;
-use crate::report::diagnosis::ClassFacts;
-use crate::report::diagnosis::Diagnosis;
-use crate::report::diagnosis::Judged;
-use crate::report::diagnosis::Outcome;
+use crate::report::diagnosis::{Cause, ClassFacts, Diagnosis, Judged, Outcome};
 use crate::report::finding::Finding;
 
 impl DiagnosisView<'_> {
@@ -33,15 +28,8 @@ impl DiagnosisView<'_> {
             })
             .collect()
         };
-        let Diagnosis {
-            outcome,
-            verdict,
-            causes,
-            notes,
-            ruled_out,
-            not_judged,
-            not_looked_at,
-        } = self.diagnosis;
+        let Diagnosis { outcome, verdict, causes, notes, ruled_out, not_judged, not_looked_at } =
+            self.diagnosis;
         let object = Line {
             r#type: "diagnosis",
             schema_version: SCHEMA_VERSION,
@@ -68,10 +56,8 @@ impl DiagnosisView<'_> {
     }
 
     fn times_of(&self, stratum: &ClassFacts) -> Times {
-        let stages = stratum.stages.iter().map(|(stage, ns)| StageTime {
-            stage: stage.name(),
-            sum_ns: *ns,
-        });
+        let stages =
+            stratum.stages.iter().map(|(stage, ns)| StageTime { stage: stage.name(), sum_ns: *ns });
         Times {
             name: self.facts.stratum_name(&stratum.stratum),
             ctrl: format!("nvme{}", stratum.stratum.ctrl),

@@ -2,19 +2,14 @@
 //! The rules that named no cause: ruled out, not judged, not looked at. Most reports have the same of
 //! these, so that the reasons are only shown with detail.
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::io::Write;
 
 use super::super::page::fill;
 use super::super::theme::Theme;
 use super::DiagnosisView;
-use crate::report::diagnosis::Diagnosis;
-use crate::report::diagnosis::Judged;
-use crate::report::diagnosis::Outcome;
-use crate::report::diagnosis::Scope;
-use crate::report::diagnosis::Subject;
+use crate::report::diagnosis::{Diagnosis, Judged, Outcome, Scope, Subject};
 
 /// Column of the text after a rule's name.
 const NAME: usize = 20;
@@ -35,13 +30,7 @@ fn names(rules: &[Judged]) -> Vec<&str> {
 impl DiagnosisView<'_> {
     /// The rules that named no cause. `detail`: all, each with its reason.
     pub(super) fn rules(&self, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
-        let Diagnosis {
-            outcome,
-            ruled_out,
-            not_judged,
-            not_looked_at,
-            ..
-        } = self.diagnosis;
+        let Diagnosis { outcome, ruled_out, not_judged, not_looked_at, .. } = self.diagnosis;
         if detail {
             self.list(theme, "ruled out", ruled_out, out)?;
             self.list(theme, "could not be judged", not_judged, out)?;
@@ -74,11 +63,7 @@ impl DiagnosisView<'_> {
         let mut absent = names(&absent);
         absent.retain(|rule| !measured.contains(rule));
         if !measured.is_empty() || !absent.is_empty() {
-            let counts = format!(
-                "{} by their times, {} by absence",
-                measured.len(),
-                absent.len()
-            );
+            let counts = format!("{} by their times, {} by absence", measured.len(), absent.len());
             group(&counts, &["ruled out"], out)?;
         }
         let is_shown = |rule: &&str| is_unknown || ASKED.contains(rule);

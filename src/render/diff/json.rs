@@ -12,19 +12,10 @@ use crate::model::ledger::Accuracy;
 use crate::model::point::Point;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
-use crate::render::json::SCHEMA_VERSION;
-use crate::render::json::line as json_line;
-use crate::report::diff::Both;
-use crate::report::diff::Compared;
-use crate::report::diff::Diff;
-use crate::report::diff::Finding;
-use crate::report::diff::Group;
-use crate::report::diff::Load;
-use crate::report::diff::Origin;
-use crate::report::diff::Row;
-use crate::report::diff::Scope;
-use crate::report::diff::Summary;
-use crate::report::diff::WaitChange;
+use crate::render::json::{SCHEMA_VERSION, line as json_line};
+use crate::report::diff::{
+    Both, Compared, Diff, Finding, Group, Load, Origin, Row, Scope, Summary, WaitChange,
+};
 use crate::stats::ratio::Ratio;
 
 #[derive(Serialize)]
@@ -173,35 +164,16 @@ fn waits(change: &WaitChange) -> WaitsLine {
         sum_ns: waits.sum_ns,
     };
     let Both { a, b } = change.waits.map(side);
-    WaitsLine {
-        ctrl: format!("nvme{}", change.ctrl),
-        nsid: change.nsid,
-        a,
-        b,
-    }
+    WaitsLine { ctrl: format!("nvme{}", change.ctrl), nsid: change.nsid, a, b }
 }
 
 fn iops(found: Ratio) -> IopsLine {
-    let Ratio {
-        ratio,
-        low,
-        high,
-        p,
-    } = found;
-    IopsLine {
-        ratio,
-        low,
-        high,
-        p,
-    }
+    let Ratio { ratio, low, high, p } = found;
+    IopsLine { ratio, low, high, p }
 }
 
 fn ratio(compared: Compared) -> RatioLine {
-    let Compared {
-        ratio,
-        adjusted_p,
-        finding,
-    } = compared;
+    let Compared { ratio, adjusted_p, finding } = compared;
     RatioLine {
         ratio: ratio.ratio,
         low: ratio.low,

@@ -10,14 +10,7 @@ use crate::model::command_class::CommandClass;
 use crate::model::stage::StageSet;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::subject::command_name;
-use crate::report::diff::Both;
-use crate::report::diff::Claim;
-use crate::report::diff::Diff;
-use crate::report::diff::Group;
-use crate::report::diff::LoadChange;
-use crate::report::diff::Origin;
-use crate::report::diff::Scope;
-use crate::report::diff::remarks;
+use crate::report::diff::{Both, Claim, Diff, Group, LoadChange, Origin, Scope, remarks};
 use crate::report::disk_names::namespace_name;
 use crate::stats::ratio::Ratio;
 use crate::stats::sample::STATISTICS;
@@ -49,12 +42,7 @@ fn ratio(value: f64) -> String {
 
 /// `1.42x [1.31, 1.55]`
 fn with_interval(found: Ratio) -> String {
-    let Ratio {
-        ratio: middle,
-        low,
-        high,
-        ..
-    } = found;
+    let Ratio { ratio: middle, low, high, .. } = found;
     format!("{}x [{}, {}]", ratio(middle), ratio(low), ratio(high))
 }
 
@@ -63,21 +51,14 @@ fn disk_of(origins: Both<&[Origin]>, ctrl: u32, nsid: u32) -> String {
     let recordings = origins.a.iter().chain(origins.b);
     let controllers = recordings.flat_map(|o| &o.controllers);
     let of_ctrl = controllers.filter(|c| c.instance == ctrl);
-    let mut disks = of_ctrl
-        .flat_map(|c| &c.disks)
-        .filter(|d| d.nsid == nsid && !d.name.is_empty());
+    let mut disks = of_ctrl.flat_map(|c| &c.disks).filter(|d| d.nsid == nsid && !d.name.is_empty());
     namespace_name(disks.next().map(|d| &d.name), ctrl, nsid)
 }
 
 impl Subject<'_> {
     /// The name of a stratum: `read 4k nvme0n1`.
     pub fn stratum(origins: Both<&[Origin]>, stratum: &CommandClass) -> String {
-        let CommandClass {
-            ctrl,
-            nsid,
-            opcode,
-            size,
-        } = stratum;
+        let CommandClass { ctrl, nsid, opcode, size } = stratum;
         let disk = match opcode.queue {
             QueueKind::Admin => format!("nvme{ctrl}"),
             QueueKind::Io => disk_of(origins, *ctrl, *nsid),
@@ -93,10 +74,7 @@ impl Subject<'_> {
 
     /// What rows without a change are.
     fn noise(&self) -> String {
-        format!(
-            "within noise or below {:.0} % of the total",
-            100.0 * self.least
-        )
+        format!("within noise or below {:.0} % of the total", 100.0 * self.least)
     }
 
     /// The name of a disk, or of all that a controller has.
@@ -122,12 +100,7 @@ impl Subject<'_> {
         let Some(claim) = diff.main_claim() else {
             return format!("no change: all {}", self.noise());
         };
-        let Claim {
-            group,
-            row,
-            statistic,
-            compared,
-        } = claim;
+        let Claim { group, row, statistic, compared } = claim;
         let mut text = format!(
             "{}: {} {} {}",
             self.scope(group.scope),
@@ -136,10 +109,7 @@ impl Subject<'_> {
             with_interval(compared.ratio)
         );
         let mut others = diff.changed_rows() - 1;
-        let total = group
-            .rows
-            .iter()
-            .find(|r| r.name == "total" && !row.is_total);
+        let total = group.rows.iter().find(|r| r.name == "total" && !row.is_total);
         let of_total = total.and_then(|r| r.changed().find(|(n, _)| *n == statistic));
         if let Some((_, total)) = of_total {
             text.push_str(&format!(", total {}x", ratio(total.ratio.ratio)));
@@ -165,10 +135,7 @@ impl Subject<'_> {
             }
         }
         for group in &diff.groups {
-            let odd = group
-                .rows
-                .iter()
-                .filter_map(|row| Some((row, row.observed?)));
+            let odd = group.rows.iter().filter_map(|row| Some((row, row.observed?)));
             all.extend(odd.map(|(row, Both { a, b })| {
                 format!(
                     "{} {}: observed for {:.0} % of the commands in A, {:.0} % in B, so nothing is \
@@ -186,11 +153,7 @@ impl Subject<'_> {
 
     fn load(&self, change: &LoadChange) -> String {
         match change {
-            LoadChange::Mix {
-                ctrl,
-                stratum,
-                share,
-            } => format!(
+            LoadChange::Mix { ctrl, stratum, share } => format!(
                 "the mix of nvme{ctrl} differs ({}: {:.0} % of the commands in A, {:.0} % in B): \
                  its commands are not compared as a whole",
                 Self::stratum(self.origins, stratum),
@@ -222,10 +185,7 @@ fn some(items: &[String]) -> String {
 
 /// Whether any statistic of a group was compared.
 fn was_compared(group: &Group) -> bool {
-    group
-        .rows
-        .iter()
-        .any(|r| r.compared.iter().any(Option::is_some))
+    group.rows.iter().any(|r| r.compared.iter().any(Option::is_some))
 }
 
 #[cfg(test)]

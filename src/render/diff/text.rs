@@ -4,27 +4,13 @@
 use std::io;
 use std::io::Write;
 
-use super::Subject;
-use super::ratio;
-use super::some;
-use super::was_compared;
-use super::with_interval;
+use super::{Subject, ratio, some, was_compared, with_interval};
 use crate::model::stage::StageSet;
-use crate::render::page::TIE;
-use crate::render::page::fill;
+use crate::render::page::{TIE, fill};
 use crate::render::theme::Theme;
-use crate::report::diff::Both;
-use crate::report::diff::Compared;
-use crate::report::diff::Diff;
-use crate::report::diff::Finding;
-use crate::report::diff::Group;
-use crate::report::diff::Origin;
-use crate::report::diff::Row;
-use crate::report::diff::WaitChange;
+use crate::report::diff::{Both, Compared, Diff, Finding, Group, Origin, Row, WaitChange};
 use crate::stats::sample::STATISTICS;
-use crate::units::counted;
-use crate::units::nanos;
-use crate::units::rate;
+use crate::units::{counted, nanos, rate};
 
 /// Width of the column of stage names.
 const NAME: usize = 17;
@@ -69,11 +55,7 @@ impl DiffText<'_> {
                 self.origin(name, origin, out)?;
             }
         }
-        for group in diff
-            .groups
-            .iter()
-            .filter(|g| was_compared(g) || self.detail)
-        {
+        for group in diff.groups.iter().filter(|g| was_compared(g) || self.detail) {
             self.group(group, out)?;
         }
         self.waits(diff, out)?;
@@ -100,9 +82,8 @@ impl DiffText<'_> {
         let name = self.theme.head(&self.subject.scope(group.scope));
         writeln!(out, "\n{name}")?;
         let iops = group.iops.map(with_interval);
-        let iops = iops.map_or_else(String::new, |ratio| {
-            format!(" ({ratio} from the first command on)")
-        });
+        let iops =
+            iops.map_or_else(String::new, |ratio| format!(" ({ratio} from the first command on)"));
         let load = format!(
             "{} -> {} commands, {} -> {} IOPS{iops}, {:.2}{TIE}->{TIE}{:.2}{TIE}in{TIE}flight",
             a.commands,
@@ -116,9 +97,7 @@ impl DiffText<'_> {
             writeln!(out, "  {line}")?;
         }
         let mut head = format!("  {:<NAME$}", "stage");
-        STATISTICS
-            .iter()
-            .for_each(|name| head.push_str(&format!("{name:<CELL$}")));
+        STATISTICS.iter().for_each(|name| head.push_str(&format!("{name:<CELL$}")));
         writeln!(out, "{}", self.theme.dim(head.trim_end()))?;
         for row in &group.rows {
             self.row(row, out)?;
@@ -143,11 +122,7 @@ impl DiffText<'_> {
             let width = if n == last { 0 } else { CELL };
             let padded = format!("{text:<width$}");
             let is_change = compared.is_some_and(|c| c.finding == Finding::Changed);
-            let painted = if is_change {
-                self.theme.warn(&padded)
-            } else {
-                padded
-            };
+            let painted = if is_change { self.theme.warn(&padded) } else { padded };
             write!(out, "{painted}")?;
         }
         writeln!(out)?;

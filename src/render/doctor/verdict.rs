@@ -4,10 +4,8 @@
 
 use std::io;
 
-use super::super::page::Page;
-use super::super::page::fill;
-use crate::report::doctor::Readiness;
-use crate::report::doctor::Verdict;
+use super::super::page::{Page, fill};
+use crate::report::doctor::{Readiness, Verdict};
 
 /// Indentation of the further lines of an item.
 const INDENT: usize = 4;
@@ -40,23 +38,12 @@ impl Page<'_> {
         let states = states(verdict);
         let all = states.len() == 1;
         for (state, commands) in states {
-            let commands = if all {
-                "all commands that trace".into()
-            } else {
-                commands.join(", ")
-            };
+            let commands = if all { "all commands that trace".into() } else { commands.join(", ") };
             let text = format!("{state}: {commands}");
             for (n, line) in fill(&text, INDENT).into_iter().enumerate() {
-                let line = if n == 0 {
-                    line
-                } else {
-                    format!("{:INDENT$}{line}", "")
-                };
-                let line = if state == "ready" {
-                    self.theme.good(&line)
-                } else {
-                    self.theme.warn(&line)
-                };
+                let line = if n == 0 { line } else { format!("{:INDENT$}{line}", "") };
+                let line =
+                    if state == "ready" { self.theme.good(&line) } else { self.theme.warn(&line) };
                 writeln!(self.out, "{line}")?;
             }
         }
@@ -80,10 +67,7 @@ mod tests {
 
     fn written(commands: Vec<Readiness>) -> String {
         let (mut out, theme) = (Vec::new(), Theme { color: false });
-        let mut page = Page {
-            theme,
-            out: &mut out,
-        };
+        let mut page = Page { theme, out: &mut out };
         let ready = commands.iter().all(|c| c.ready);
         page.verdict(&Verdict { ready, commands }).unwrap();
         String::from_utf8(out).unwrap()

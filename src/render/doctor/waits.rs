@@ -4,8 +4,7 @@
 
 use std::io;
 
-use super::Page;
-use super::setting;
+use super::{Page, setting};
 use crate::machine::fact::Fact;
 use crate::machine::nvme::NamespaceDetail;
 use crate::units::counted;
@@ -13,15 +12,8 @@ use crate::units::counted;
 impl Page<'_> {
     /// What could make a bio of this disk wait.
     pub(super) fn waits(&mut self, namespace: &NamespaceDetail) -> io::Result<()> {
-        let NamespaceDetail {
-            scheduler,
-            nr_requests,
-            wbt_lat_us,
-            limits,
-            io_cost,
-            zoned,
-            ..
-        } = namespace;
+        let NamespaceDetail { scheduler, nr_requests, wbt_lat_us, limits, io_cost, zoned, .. } =
+            namespace;
         let wbt = wbt_lat_us.clone().map(|us| match us {
             0 => "off".to_owned(),
             us => format!("{us} us"),

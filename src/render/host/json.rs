@@ -7,14 +7,9 @@ use std::io::Write;
 use serde::Serialize;
 
 use super::HostSink;
-use crate::model::host::HostCommand;
-use crate::model::host::HostEvent;
-use crate::model::host::HostId;
-use crate::model::host::HostPoint;
-use crate::model::host::HostStage;
+use crate::model::host::{HostCommand, HostEvent, HostId, HostPoint, HostStage};
 use crate::model::ledger::HostLedger;
-use crate::model::target::HostController;
-use crate::model::target::TargetInfo;
+use crate::model::target::{HostController, TargetInfo};
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::status::Status;
@@ -146,9 +141,7 @@ fn command<'a>(command: &HostCommand, ctrl: &'a Untrusted) -> CommandLine<'a> {
         ctrl,
         id: command.id.as_ref().map(id_line),
         request: command.request,
-        status: command
-            .status
-            .map(|s| status(command.id.map(|id| id.opcode()), s)),
+        status: command.status.map(|s| status(command.id.map(|id| id.opcode()), s)),
         points_ns: PointsLine {
             fetch: at(HostPoint::Fetch),
             backend_submit: at(HostPoint::BackendSubmit),
@@ -158,10 +151,7 @@ fn command<'a>(command: &HostCommand, ctrl: &'a Untrusted) -> CommandLine<'a> {
         },
         total_ns: total.map(|stages| stages.iter().map(|s| s.ns).sum()),
         stages: stages.map(|stages| {
-            let line = |s: HostStage| StageLine {
-                name: s.name,
-                ns: s.ns,
-            };
+            let line = |s: HostStage| StageLine { name: s.name, ns: s.ns };
             stages.into_iter().map(line).collect()
         }),
     }
@@ -178,11 +168,7 @@ impl HostSink for HostJson {
             HostEvent::Command(c) => typed_line("host_command", &command(c, name), out),
             HostEvent::Unfinished(c) => typed_line("host_unfinished", &command(c, name), out),
             HostEvent::Interrupt { vector, at_ns, .. } => {
-                let line = InterruptLine {
-                    time_ns: *at_ns,
-                    ctrl: name,
-                    vector: *vector,
-                };
+                let line = InterruptLine { time_ns: *at_ns, ctrl: name, vector: *vector };
                 typed_line("host_interrupt", &line, out)
             }
         }
@@ -199,10 +185,7 @@ impl HostJson {
         controllers: &[HostController],
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let line = TargetLine {
-            target,
-            controllers,
-        };
+        let line = TargetLine { target, controllers };
         typed_line("host_target", &line, out)
     }
 

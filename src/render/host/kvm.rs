@@ -7,9 +7,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use crate::host::kvm::KvmTrace;
-use crate::render::json::Dist;
-use crate::render::json::dist;
-use crate::render::json::typed_line;
+use crate::render::json::{Dist, dist, typed_line};
 use crate::units::nanos;
 
 /// Writes a line per doorbell.
@@ -52,11 +50,7 @@ pub fn kvm_text(trace: &KvmTrace, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     if trace.lost > 0 {
-        writeln!(
-            out,
-            "events lost: {} or more; their writes are not counted",
-            trace.lost
-        )?;
+        writeln!(out, "events lost: {} or more; their writes are not counted", trace.lost)?;
     }
     Ok(())
 }

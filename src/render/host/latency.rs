@@ -6,20 +6,13 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::host::latency::HostKey;
-use crate::host::latency::HostRow;
-use crate::host::latency::HostRows;
+use crate::host::latency::{HostKey, HostRow, HostRows};
 use crate::model::histogram::Histogram;
 use crate::model::untrusted::Untrusted;
-use crate::nvme::subject::fctype;
-use crate::nvme::subject::namespace;
-use crate::nvme::subject::subject as with_namespace;
-use crate::render::json::Dist;
-use crate::render::json::dist;
-use crate::render::json::typed_line;
+use crate::nvme::subject::{fctype, namespace, subject as with_namespace};
+use crate::render::json::{Dist, dist, typed_line};
 use crate::render::theme::Theme;
-use crate::units::counted;
-use crate::units::nanos;
+use crate::units::{counted, nanos};
 
 /// Width of the column of names.
 const NAME: usize = 26;
@@ -27,10 +20,7 @@ const NAME: usize = 26;
 /// `nvmet:1 ns 1 read`
 fn subject(key: &HostKey, name: &str) -> String {
     let (_, cdw1, opcode) = *key;
-    opcode.map_or_else(
-        || format!("{name} requests"),
-        |opcode| with_namespace(name, cdw1, opcode),
-    )
+    opcode.map_or_else(|| format!("{name} requests"), |opcode| with_namespace(name, cdw1, opcode))
 }
 
 /// A name that fits the column: the first and the last part of a long one.
@@ -66,23 +56,13 @@ pub fn latency_text(
         writeln!(out, "no command has completed")?;
     }
     for (key, row) in &rows.rows {
-        let HostRow {
-            count,
-            unmeasured,
-            stages,
-            total,
-        } = row;
+        let HostRow { count, unmeasured, stages, total } = row;
         let head = subject(key, &name_of(key.0).word().to_string());
         let unmeasured = match unmeasured {
             0 => String::new(),
             n => format!("  unmeasured {n}"),
         };
-        writeln!(
-            out,
-            "{}  {}{unmeasured}",
-            theme.head(&head),
-            counted(*count, "cmd")
-        )?;
+        writeln!(out, "{}  {}{unmeasured}", theme.head(&head), counted(*count, "cmd"))?;
         let columns = format!(
             "  {:<NAME$}{:>7}{:>7}{:>8}{:>8}{:>8}{:>8}",
             "stage", "n", "share", "mean", "p50", "p99", "max"
@@ -131,10 +111,7 @@ pub fn latency_json(
     for (key, row) in &rows.rows {
         let (ctrl, cdw1, opcode) = *key;
         let ids = opcode.zip(cdw1);
-        let stages = row.stages.iter().map(|(name, h)| StageLine {
-            name,
-            dist: dist(h, false),
-        });
+        let stages = row.stages.iter().map(|(name, h)| StageLine { name, dist: dist(h, false) });
         let line = RowLine {
             ctrl: name_of(ctrl),
             nsid: ids.and_then(|(opcode, cdw1)| namespace(opcode, cdw1)),

@@ -4,8 +4,7 @@
 use std::io;
 use std::io::Write;
 
-use crate::model::ledger::Accuracy;
-use crate::model::ledger::HostLedger;
+use crate::model::ledger::{Accuracy, HostLedger};
 use crate::render::page::entry_at;
 use crate::units::counted;
 
@@ -22,10 +21,7 @@ fn entry(label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
 /// Errors of the writer.
 pub fn ledger_text(ledger: &HostLedger, detail: bool, out: &mut dyn Write) -> io::Result<()> {
     let mut text = counted(ledger.commands, "command");
-    let more = [
-        (ledger.unfinished, "unfinished"),
-        (ledger.interrupts, "interrupts"),
-    ];
+    let more = [(ledger.unfinished, "unfinished"), (ledger.interrupts, "interrupts")];
     for (count, name) in more.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!(", {count} {name}");
     }
@@ -50,11 +46,7 @@ pub fn ledger_text(ledger: &HostLedger, detail: bool, out: &mut dyn Write) -> io
         entry("hook", &text, out)?;
     }
     if ledger.other > 0 {
-        entry(
-            "other",
-            &format!("{} lines about something else", ledger.other),
-            out,
-        )?;
+        entry("other", &format!("{} lines about something else", ledger.other), out)?;
     }
     Ok(())
 }

@@ -12,20 +12,14 @@ mod targets;
 mod text;
 
 pub use self::json::HostJson;
-pub use self::kvm::kvm_json;
-pub use self::kvm::kvm_text;
-pub use self::latency::latency_json;
-pub use self::latency::latency_text;
+pub use self::kvm::{kvm_json, kvm_text};
+pub use self::latency::{latency_json, latency_text};
 pub use self::ledger::ledger_text;
-pub use self::spdk::spdk_json;
-pub use self::spdk::spdk_text;
-pub use self::states::MessageRow;
-pub use self::states::messages_end_json;
-pub use self::states::messages_json;
-pub use self::states::messages_text;
-pub use self::states::state_json;
-pub use self::states::state_text;
-pub use self::states::states_end_json;
+pub use self::spdk::{spdk_json, spdk_text};
+pub use self::states::{
+    MessageRow, messages_end_json, messages_json, messages_text, state_json, state_text,
+    states_end_json,
+};
 #[cfg(feature = "live")]
 pub use self::targets::targets_json;
 #[cfg(feature = "live")]

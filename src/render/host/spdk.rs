@@ -7,11 +7,8 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::json::IdLine;
-use super::json::id_line;
-use crate::host::spdk_trace::Argument;
-use crate::host::spdk_trace::Entry;
-use crate::host::spdk_trace::Trace;
+use super::json::{IdLine, id_line};
+use crate::host::spdk_trace::{Argument, Entry, Trace};
 use crate::model::host::HostId;
 use crate::model::untrusted::Untrusted;
 use crate::render::json::typed_line;
@@ -45,10 +42,8 @@ pub fn spdk_text(
     let first = trace.entries.first().map_or(0, |first| first.tsc);
     let since = trace.ns(entry.tsc - first);
     let tracepoint = trace.tracepoint(entry);
-    let name = tracepoint.map_or_else(
-        || format!("tpoint {}", entry.tpoint),
-        |t| t.name.word().to_string(),
-    );
+    let name = tracepoint
+        .map_or_else(|| format!("tpoint {}", entry.tpoint), |t| t.name.word().to_string());
     let mut line = format!("{:>3} {:>14} {name:<24}", entry.lcore, micros(since));
     if let Some(size) = entry.size {
         line += &format!(" size={size}");

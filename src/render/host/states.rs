@@ -5,12 +5,9 @@ use std::io;
 use std::io::Write;
 
 use serde::Serialize;
-use serde_json::Map;
-use serde_json::Value as Json;
-use serde_json::json;
+use serde_json::{Map, Value as Json, json};
 
-use crate::host::spdk::probes::StateChange;
-use crate::host::spdk::probes::Value;
+use crate::host::spdk::probes::{StateChange, Value};
 use crate::model::untrusted::Untrusted;
 use crate::render::json::typed_line;
 
@@ -31,9 +28,8 @@ fn shown(value: &Value) -> String {
 /// Errors of the writer.
 pub fn state_text(change: &StateChange, out: &mut dyn Write) -> io::Result<()> {
     let fields = change.fields.iter();
-    let fields: Vec<String> = fields
-        .map(|(name, value)| format!("{name}={}", shown(value)))
-        .collect();
+    let fields: Vec<String> =
+        fields.map(|(name, value)| format!("{name}={}", shown(value))).collect();
     let fields = fields.join(", ");
     writeln!(out, "{} - State {}: {fields}", change.at_ns, change.probe)
 }
@@ -79,11 +75,7 @@ struct EndLine {
 /// # Errors
 /// Errors of the writer.
 pub fn states_end_json(changes: u64, lost: u64, out: &mut dyn Write) -> io::Result<()> {
-    let line = EndLine {
-        exact: lost == 0,
-        changes,
-        lost,
-    };
+    let line = EndLine { exact: lost == 0, changes, lost };
     typed_line("spdk_end", &line, out)
 }
 
@@ -99,11 +91,7 @@ struct MessagesEndLine {
 /// # Errors
 /// Errors of the writer.
 pub fn messages_end_json(messages: u64, lost: u64, out: &mut dyn Write) -> io::Result<()> {
-    let line = MessagesEndLine {
-        exact: lost == 0,
-        messages,
-        lost,
-    };
+    let line = MessagesEndLine { exact: lost == 0, messages, lost };
     typed_line("spdk_messages_end", &line, out)
 }
 
@@ -131,10 +119,7 @@ pub fn messages_text(rows: &[MessageRow], out: &mut dyn Write) -> io::Result<()>
     writeln!(out, "{:>10} {:<22} FUNCTION", "COUNT", "CALL")?;
     for row in rows {
         let address = || format!("{:#x}", row.address);
-        let function = row
-            .function
-            .as_ref()
-            .map_or_else(address, |f| f.word().to_string());
+        let function = row.function.as_ref().map_or_else(address, |f| f.word().to_string());
         writeln!(out, "{:>10} {:<22} {function}", row.count, row.call)?;
     }
     Ok(())
@@ -186,18 +171,11 @@ mod tests {
 
     #[test]
     fn a_function_without_a_symbol_is_an_address() {
-        let row = MessageRow {
-            call: "spdk_thread_send_msg",
-            function: None,
-            address: 16,
-            count: 3,
-        };
+        let row =
+            MessageRow { call: "spdk_thread_send_msg", function: None, address: 16, count: 3 };
         let mut out = Vec::new();
         messages_text(&[row], &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(
-            text.ends_with("         3 spdk_thread_send_msg   0x10\n"),
-            "{text}"
-        );
+        assert!(text.ends_with("         3 spdk_thread_send_msg   0x10\n"), "{text}");
     }
 }

@@ -7,8 +7,7 @@ use std::io::Write;
 use crate::machine::targets::FoundTarget;
 use crate::model::untrusted::Untrusted;
 use crate::render::json::typed_line;
-use crate::render::page::entry_at;
-use crate::render::page::fill;
+use crate::render::page::{entry_at, fill};
 
 /// Column of texts.
 const INDENT: usize = 14;

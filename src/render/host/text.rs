@@ -6,11 +6,9 @@ use std::io;
 use std::io::Write;
 
 use super::HostSink;
-use crate::model::host::HostCommand;
-use crate::model::host::HostEvent;
+use crate::model::host::{HostCommand, HostEvent};
 use crate::model::untrusted::Untrusted;
-use crate::nvme::subject::Nsid;
-use crate::nvme::subject::command_name;
+use crate::nvme::subject::{Nsid, command_name};
 use crate::units::nanos;
 
 /// Writes events as text.

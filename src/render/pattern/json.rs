@@ -7,16 +7,11 @@ use std::ops::Not;
 
 use serde::Serialize;
 
-use super::PatternReport;
-use super::comm;
-use super::rates;
+use super::{PatternReport, comm, rates};
 use crate::model::ledger::Ledger;
 use crate::model::untrusted::Untrusted;
-use crate::render::json::SCHEMA_VERSION;
-use crate::render::json::line;
-use crate::report::pattern::Counts;
-use crate::report::pattern::Log2;
-use crate::report::pattern::PatternRow;
+use crate::render::json::{SCHEMA_VERSION, line};
+use crate::report::pattern::{Counts, Log2, PatternRow};
 use crate::report::submissions::TaskKind;
 
 #[derive(Serialize)]
@@ -79,11 +74,7 @@ struct Bucket {
 impl From<&Log2> for Hist {
     fn from(hist: &Log2) -> Self {
         let bucket = |(first, last, count)| Bucket { first, last, count };
-        Self {
-            count: hist.count(),
-            mean: hist.mean(),
-            buckets: hist.iter().map(bucket).collect(),
-        }
+        Self { count: hist.count(), mean: hist.mean(), buckets: hist.iter().map(bucket).collect() }
     }
 }
 
@@ -139,11 +130,7 @@ pub fn json(report: &PatternReport, out: &mut dyn Write) -> io::Result<()> {
         r#final: report.is_final,
         at_s: report.at.as_secs_f64(),
         covers_s: report.covers.as_secs_f64(),
-        rows: report
-            .rows
-            .iter()
-            .map(|row| row_line(row, report))
-            .collect(),
+        rows: report.rows.iter().map(|row| row_line(row, report)).collect(),
         without_blocks: report.without_blocks,
         unknown: report.unknown,
         forgotten: report.forgotten,

@@ -8,20 +8,15 @@ mod text;
 use std::time::Duration;
 
 pub use self::json::json;
-pub use self::svg::draw;
-pub use self::svg::size;
-pub use self::text::forgotten;
-pub use self::text::text;
+pub use self::svg::{draw, size};
+pub use self::text::{forgotten, text};
 use crate::model::group::comm_of;
 use crate::model::ledger::Ledger;
 use crate::model::untrusted::Escaped;
 use crate::report::disk_names::namespace_name;
-use crate::report::pattern::Counts;
-use crate::report::pattern::Log2;
-use crate::report::pattern::PatternRow;
+use crate::report::pattern::{Counts, Log2, PatternRow};
 use crate::report::submissions::TaskKind;
-use crate::units::nanos;
-use crate::units::size_text;
+use crate::units::{nanos, size_text};
 
 /// One report.
 #[derive(Clone, Debug)]
@@ -115,10 +110,7 @@ fn process(row: &PatternRow, task_kind: TaskKind) -> String {
         TaskKind::Caller => "other processes",
         TaskKind::Submitter => "other or unknown submitters",
     };
-    row.key.pid.map_or_else(
-        || others.into(),
-        |pid| format!("{} ({pid})", Escaped(comm(row))),
-    )
+    row.key.pid.map_or_else(|| others.into(), |pid| format!("{} ({pid})", Escaped(comm(row))))
 }
 
 /// Percent of the commands.
@@ -130,10 +122,7 @@ fn percent(count: u64, all: u64) -> f64 {
 fn rates(row: &PatternRow, covers: Duration) -> (f64, Option<f64>) {
     let seconds = covers.as_secs_f64().max(1e-9);
     let megabytes = |bytes: u32| row.counts.blocks() as f64 * f64::from(bytes) / 1e6 / seconds;
-    (
-        row.counts.commands() as f64 / seconds,
-        row.disk.lba_bytes.map(megabytes),
-    )
+    (row.counts.commands() as f64 / seconds, row.disk.lba_bytes.map(megabytes))
 }
 
 #[cfg(test)]

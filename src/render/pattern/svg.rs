@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Patterns as a picture: for each row the share of sequential commands, and its histograms.
 
-use super::Kind;
-use super::PatternReport;
-use super::disk;
-use super::percent;
-use super::process;
-use crate::render::picture::Anchor;
-use crate::render::picture::Area;
-use crate::render::picture::Canvas;
-use crate::render::picture::Paint;
-use crate::render::picture::TextStyle;
-use crate::report::pattern::Log2;
-use crate::report::pattern::PatternRow;
-use crate::units::counted;
-use crate::units::rate;
+use super::{Kind, PatternReport, disk, percent, process};
+use crate::render::picture::{Anchor, Area, Canvas, Paint, TextStyle};
+use crate::report::pattern::{Log2, PatternRow};
+use crate::units::{counted, rate};
 
 /// Most rows that are drawn.
 const ROWS: usize = 12;
@@ -34,12 +24,7 @@ pub fn size(report: &PatternReport) -> (u32, u32) {
 }
 
 fn area(x: f64, y: f64, width: f64, height: f64) -> Area {
-    Area {
-        x,
-        y,
-        width,
-        height,
-    }
+    Area { x, y, width, height }
 }
 
 /// Draws a report.
@@ -50,19 +35,13 @@ pub fn draw(report: &PatternReport, canvas: &mut dyn Canvas) {
     let title = "Access patterns at submission";
     canvas.text((LEFT, 30.0), Anchor::Start, TextStyle::Title, title);
     let all: u64 = report.rows.iter().map(|r| r.counts.commands()).sum();
-    let mut text = format!(
-        "{} in {:.1} s",
-        counted(all, "command"),
-        report.covers.as_secs_f64()
-    );
+    let mut text = format!("{} in {:.1} s", counted(all, "command"), report.covers.as_secs_f64());
     if report.rows.len() > ROWS {
         text += &format!("; {ROWS} of {} rows are drawn", report.rows.len());
     }
     canvas.text((LEFT, 50.0), Anchor::Start, TextStyle::Dim, &text);
-    for (x, paint, name) in [
-        (740.0, Paint::Bar, "sequential"),
-        (852.0, Paint::OtherBar, "random"),
-    ] {
+    for (x, paint, name) in [(740.0, Paint::Bar, "sequential"), (852.0, Paint::OtherBar, "random")]
+    {
         canvas.area(area(x, 41.0, 10.0, 10.0), paint, None);
         canvas.text((x + 16.0, 50.0), Anchor::Start, TextStyle::Label, name);
     }
@@ -105,13 +84,7 @@ fn shares(row: &PatternRow, top: f64, canvas: &mut dyn Canvas) {
     let part = WIDE * sequential / 100.0;
     let bars = [
         (LEFT, part, Paint::Bar, counts.sequential, "sequential"),
-        (
-            LEFT + part,
-            WIDE - part,
-            Paint::OtherBar,
-            counts.random,
-            "random",
-        ),
+        (LEFT + part, WIDE - part, Paint::OtherBar, counts.random, "random"),
     ];
     for (x, width, paint, count, name) in bars {
         if width > 0.0 {
@@ -154,11 +127,7 @@ fn histogram(kind: Kind, hist: &Log2, lba_bytes: Option<u32>, plot: Area, canvas
         let x = plot.x + f64::from(number(*from) - low) * wide;
         let bar = area(x + 1.0, bottom - height, wide - 2.0, height);
         let label = |value| kind.label(value, lba_bytes);
-        let range = if from == to {
-            label(*from)
-        } else {
-            format!("from {}", label(*from))
-        };
+        let range = if from == to { label(*from) } else { format!("from {}", label(*from)) };
         let note = format!("{range}\n{}", counted(*count, "command"));
         canvas.area(bar, Paint::Bar, Some(&note));
     }

@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
 use crate::nvme::decode::Blocks;
-use crate::render::picture::Canvas as _;
-use crate::render::picture::Scheme;
-use crate::render::picture::Svg;
+use crate::render::picture::{Canvas as _, Scheme, Svg};
 use crate::render::theme::Theme;
-use crate::report::pattern::Disk;
-use crate::report::pattern::Past;
-use crate::report::pattern::Patterns;
-use crate::report::submissions::Depth;
-use crate::report::submissions::Submitted;
+use crate::report::pattern::{Disk, Past, Patterns};
+use crate::report::submissions::{Depth, Submitted};
 use crate::testing::EventBuilder;
 
 fn report() -> PatternReport {
     let mut patterns = Patterns::default();
     for n in 0..40_u64 {
         let pid = 100 + u32::from(n % 4 == 3);
-        let slba = if pid == 100 {
-            n / 4 * 24 + n % 4 * 8
-        } else {
-            n * 7_777_777 % 100_003
-        };
+        let slba = if pid == 100 { n / 4 * 24 + n % 4 * 8 } else { n * 7_777_777 % 100_003 };
         let submitted = Submitted {
             at_ns: n * 100_000,
             id: EventBuilder::read().id,
@@ -28,14 +19,8 @@ fn report() -> PatternReport {
             bytes: Some(4096),
             task: Some((pid, *b"a\xffb\x1b[31m\0\0\0\0\0\0\0\0")),
         };
-        let depth = Depth {
-            of_disk: 1 + n % 20,
-            of_all: 0,
-        };
-        patterns.add(&submitted, depth, || Disk {
-            name: "nvme0n1".into(),
-            lba_bytes: Some(512),
-        });
+        let depth = Depth { of_disk: 1 + n % 20, of_all: 0 };
+        patterns.add(&submitted, depth, || Disk { name: "nvme0n1".into(), lba_bytes: Some(512) });
     }
     PatternReport {
         task_kind: TaskKind::Caller,
@@ -56,11 +41,7 @@ fn a_row_without_a_task_says_what_it_has() {
     report.rows[0].key.pid = None;
     for (task_kind, says, has) in [
         (TaskKind::Caller, "other processes  30 cmds", false),
-        (
-            TaskKind::Submitter,
-            "other or unknown submitters  30 cmds",
-            true,
-        ),
+        (TaskKind::Submitter, "other or unknown submitters  30 cmds", true),
     ] {
         report.task_kind = task_kind;
         let (mut screen, mut lines) = (vec![], vec![]);
@@ -96,10 +77,7 @@ fn a_row_fits_the_screen_and_has_no_control_characters() {
         "  distance    0 100%",
         "in no row: 3 commands without logical blocks",
     ] {
-        assert!(
-            text.lines().any(|l| l == line),
-            "`{line}` is not in\n{text}"
-        );
+        assert!(text.lines().any(|l| l == line), "`{line}` is not in\n{text}");
     }
     assert!(written(true).contains("    from 4KiB                30  ####"));
 }
@@ -110,10 +88,7 @@ fn json_has_the_same_numbers() {
     json(&report(), &mut out).unwrap();
     let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
     let row = &value["rows"][0];
-    assert_eq!(
-        (&row["sequential"], &row["random"]),
-        (&29.into(), &1.into())
-    );
+    assert_eq!((&row["sequential"], &row["random"]), (&29.into(), &1.into()));
     assert_eq!(row["size_blocks"]["buckets"][0]["first"], 8);
     assert_eq!(row["depth"]["count"], 30);
     assert_eq!(value["without_blocks"], 3);
@@ -125,12 +100,6 @@ fn a_picture_has_the_counts_in_its_notes() {
     let mut svg = Box::new(Svg::new(size(&report), "patterns", Scheme::Auto));
     draw(&report, &mut *svg);
     let text = String::from_utf8(svg.finish().unwrap()).unwrap();
-    assert!(
-        text.contains("<title>29 sequential commands</title>"),
-        "{text}"
-    );
-    assert!(
-        text.contains("<title>from 4KiB&#10;30 commands</title>"),
-        "{text}"
-    );
+    assert!(text.contains("<title>29 sequential commands</title>"), "{text}");
+    assert!(text.contains("<title>from 4KiB&#10;30 commands</title>"), "{text}");
 }

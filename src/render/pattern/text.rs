@@ -4,19 +4,11 @@
 use std::io;
 use std::io::Write;
 
-use super::Kind;
-use super::PatternReport;
-use super::bytes_label;
-use super::disk;
-use super::percent;
-use super::process;
-use super::rates;
+use super::{Kind, PatternReport, bytes_label, disk, percent, process, rates};
 use crate::render::ledger::ledger;
 use crate::render::theme::Theme;
-use crate::report::pattern::Log2;
-use crate::report::pattern::PatternRow;
-use crate::units::counted;
-use crate::units::rate;
+use crate::report::pattern::{Log2, PatternRow};
+use crate::units::{counted, rate};
 
 /// Width of the lines.
 const WIDTH: usize = 80;
@@ -139,11 +131,7 @@ fn line(kind: Kind, hist: &Log2, lba_bytes: Option<u32>, out: &mut dyn Write) ->
     let mut buckets: Vec<(u64, u64, u64)> = hist.iter().collect();
     let item = |(first, _, count): &(u64, u64, u64)| {
         let share = percent(*count, all);
-        let share = if share < 0.95 {
-            "<1".into()
-        } else {
-            format!("{share:.0}")
-        };
+        let share = if share < 0.95 { "<1".into() } else { format!("{share:.0}") };
         format!("  {} {share}%", kind.label(*first, lba_bytes))
     };
     let text = |buckets: &[(u64, u64, u64)], left_out: bool| {
@@ -175,11 +163,7 @@ fn bars(
     writeln!(out, "  {}", theme.dim(kind.title()))?;
     for (first, last, count) in hist.iter() {
         let label = kind.label(first, lba_bytes);
-        let range = if first == last {
-            label
-        } else {
-            format!("from {label}")
-        };
+        let range = if first == last { label } else { format!("from {label}") };
         let filled = (count as f64 / most.max(1) as f64 * BAR as f64).ceil() as usize;
         let bar = theme.bar(&"#".repeat(filled));
         writeln!(out, "    {range:<16} {count:>10}  {bar}")?;

@@ -52,10 +52,7 @@ fn step(span: u64, most: u64) -> u64 {
 /// A number with the unit of its step: `40k`, `1.5M` never, `1500k` instead.
 fn scaled(value: u64, step: u64) -> String {
     let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
-    match units
-        .into_iter()
-        .find(|(unit, _)| step.is_multiple_of(*unit) && value > 0)
-    {
+    match units.into_iter().find(|(unit, _)| step.is_multiple_of(*unit) && value > 0) {
         Some((unit, name)) => format!("{}{name}", value / unit),
         None => value.to_string(),
     }
@@ -64,9 +61,7 @@ fn scaled(value: u64, step: u64) -> String {
 /// A duration of one digit: `200us`, `1ms`.
 fn short(ns: u64) -> String {
     let text = nanos(ns as f64);
-    let digits = text
-        .find(|c: char| c.is_ascii_alphabetic())
-        .unwrap_or(text.len());
+    let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     if number.contains('.') {
         let number = number.trim_end_matches('0').trim_end_matches('.');
@@ -93,17 +88,12 @@ impl Axis {
             Self::Numbers => {
                 let step = step(last.saturating_sub(first), most);
                 let values = (first.div_ceil(step)..=last / step).map(|n| n * step);
-                let tick = |value| Tick {
-                    value,
-                    label: scaled(value, step),
-                };
+                let tick = |value| Tick { value, label: scaled(value, step) };
                 values.map(tick).collect()
             }
             Self::Durations => durations(first, last, most),
             Self::Bytes => {
-                let inside = (0..63)
-                    .map(|n| 1_u64 << n)
-                    .filter(|v| (first..=last).contains(v));
+                let inside = (0..63).map(|n| 1_u64 << n).filter(|v| (first..=last).contains(v));
                 let all: Vec<u64> = inside.collect();
                 let every = all.len().div_ceil(most.max(1) as usize).max(1);
                 let tick = |value: u64| Tick {
@@ -130,11 +120,7 @@ fn durations(first: u64, last: u64, most: u64) -> Vec<Tick> {
     let room = all.len() as u64 <= most;
     let tick = |(factor, value): (u64, u64)| Tick {
         value,
-        label: if room || factor == 1 {
-            short(value)
-        } else {
-            String::new()
-        },
+        label: if room || factor == 1 { short(value) } else { String::new() },
     };
     all.into_iter().map(tick).collect()
 }
@@ -153,26 +139,14 @@ mod tests {
     #[test]
     fn ticks_are_round() {
         assert_eq!(labels(Axis::Numbers, 0, 32), "0 5 10 15 20 25 30");
-        assert_eq!(
-            labels(Axis::Numbers, 0, 1_000_000),
-            "0 200k 400k 600k 800k 1000k"
-        );
+        assert_eq!(labels(Axis::Numbers, 0, 1_000_000), "0 200k 400k 600k 800k 1000k");
         assert_eq!(
             labels(Axis::Numbers, 2_000_100, 2_000_161),
             "2000100 2000110 2000120 2000130 2000140 2000150 2000160"
         );
-        assert_eq!(
-            labels(Axis::Durations, 90_000, 3_000_000),
-            "100us 200us 500us 1ms 2ms"
-        );
-        assert_eq!(
-            labels(Axis::Durations, 900, 30_000_000),
-            "1us 10us 100us 1ms 10ms"
-        );
-        assert_eq!(
-            labels(Axis::Bytes, 500, 9000),
-            "512 B 1 KiB 2 KiB 4 KiB 8 KiB"
-        );
+        assert_eq!(labels(Axis::Durations, 90_000, 3_000_000), "100us 200us 500us 1ms 2ms");
+        assert_eq!(labels(Axis::Durations, 900, 30_000_000), "1us 10us 100us 1ms 10ms");
+        assert_eq!(labels(Axis::Bytes, 500, 9000), "512 B 1 KiB 2 KiB 4 KiB 8 KiB");
         assert_eq!(labels(Axis::Numbers, 5, 5), "5");
         assert_eq!(labels(Axis::Numbers, u64::MAX, u64::MAX).len(), 20);
     }

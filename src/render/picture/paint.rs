@@ -32,15 +32,8 @@ pub enum Paint {
 impl Paint {
     /// All colours; the index of each is [`Paint::index`].
     pub(super) fn all() -> impl Iterator<Item = Self> {
-        let fixed = [
-            Self::Page,
-            Self::Plot,
-            Self::Grid,
-            Self::Ink,
-            Self::Dim,
-            Self::Bar,
-            Self::OtherBar,
-        ];
+        let fixed =
+            [Self::Page, Self::Plot, Self::Grid, Self::Ink, Self::Dim, Self::Bar, Self::OtherBar];
         fixed.into_iter().chain((0..LEVELS).map(Self::Level))
     }
 
@@ -86,10 +79,7 @@ pub fn level_rgb(level: u8) -> [u8; 3] {
 /// seen beside thousands.
 pub fn level(count: u64, most: u64) -> u8 {
     let last = LEVELS - 1;
-    (0..last)
-        .rev()
-        .find(|&n| count >= level_counts(n + 1, most).0)
-        .map_or(0, |n| n + 1)
+    (0..last).rev().find(|&n| count >= level_counts(n + 1, most).0).map_or(0, |n| n + 1)
 }
 
 /// The counts of a level, first and last; empty (first above last) if no count has it.
@@ -97,17 +87,9 @@ pub fn level_counts(level: u8, most: u64) -> (u64, u64) {
     let first = |n: u8| {
         let share = f64::from(n) / f64::from(LEVELS - 1);
         // the largest count alone has the last level
-        if n >= LEVELS - 1 {
-            most
-        } else {
-            (most as f64).powf(share).ceil() as u64
-        }
+        if n >= LEVELS - 1 { most } else { (most as f64).powf(share).ceil() as u64 }
     };
-    let end = if level >= LEVELS - 1 {
-        most
-    } else {
-        first(level + 1).saturating_sub(1)
-    };
+    let end = if level >= LEVELS - 1 { most } else { first(level + 1).saturating_sub(1) };
     (first(level), end)
 }
 
@@ -119,11 +101,7 @@ mod tests {
     fn luminance(rgb: [u8; 3]) -> f64 {
         let linear = rgb.map(|c| {
             let c = f64::from(c) / 255.0;
-            if c <= 0.04045 {
-                c / 12.92
-            } else {
-                ((c + 0.055) / 1.055).powf(2.4)
-            }
+            if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
         });
         0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     }
@@ -143,9 +121,8 @@ mod tests {
                 let c = contrast(mark, Paint::Plot, dark);
                 assert!(c > 1.9, "{mark:?} {dark}: {c:.2}");
             }
-            let steps: Vec<f64> = (0..LEVELS)
-                .map(|n| contrast(Paint::Level(n), Paint::Plot, dark))
-                .collect();
+            let steps: Vec<f64> =
+                (0..LEVELS).map(|n| contrast(Paint::Level(n), Paint::Plot, dark)).collect();
             assert!(steps.is_sorted(), "{dark}: {steps:?}");
             assert!(steps[15] > 10.0, "{dark}: {steps:?}");
         }
@@ -155,10 +132,7 @@ mod tests {
     fn a_level_has_the_counts_that_its_legend_says() {
         for most in [1, 2, 7, 16, 1000, 123_456_789] {
             assert_eq!(level(most, most), LEVELS - 1);
-            for count in [1, 2, 3, 7, 15, 999, 1_234_567]
-                .into_iter()
-                .filter(|c| *c <= most)
-            {
+            for count in [1, 2, 3, 7, 15, 999, 1_234_567].into_iter().filter(|c| *c <= most) {
                 let (first, last) = level_counts(level(count, most), most);
                 assert!((first..=last).contains(&count), "{count} of {most}");
             }

@@ -4,27 +4,16 @@
 use std::convert::Infallible;
 use std::io;
 
-use embedded_graphics::Drawable as _;
-use embedded_graphics::Pixel;
 use embedded_graphics::draw_target::DrawTarget;
-use embedded_graphics::geometry::Dimensions;
-use embedded_graphics::geometry::Point;
-use embedded_graphics::geometry::Size;
-use embedded_graphics::mono_font::MonoFont;
-use embedded_graphics::mono_font::MonoTextStyle;
-use embedded_graphics::mono_font::ascii::FONT_9X18_BOLD;
-use embedded_graphics::mono_font::ascii::FONT_10X20;
+use embedded_graphics::geometry::{Dimensions, Point, Size};
+use embedded_graphics::mono_font::ascii::{FONT_9X18_BOLD, FONT_10X20};
+use embedded_graphics::mono_font::{MonoFont, MonoTextStyle};
 use embedded_graphics::pixelcolor::BinaryColor;
 use embedded_graphics::primitives::Rectangle;
-use embedded_graphics::text::Alignment;
-use embedded_graphics::text::Text;
+use embedded_graphics::text::{Alignment, Text};
+use embedded_graphics::{Drawable as _, Pixel};
 
-use super::Anchor;
-use super::Area;
-use super::Canvas;
-use super::Paint;
-use super::Scheme;
-use super::TextStyle;
+use super::{Anchor, Area, Canvas, Paint, Scheme, TextStyle};
 
 /// Pixels for each pixel of the coordinates.
 const SCALE: u32 = 2;
@@ -121,12 +110,7 @@ impl Canvas for Png {
         };
         let style = MonoTextStyle::new(font, BinaryColor::On);
         let origin = Point::new(pixel(x), pixel(y));
-        let mut pen = Pen {
-            png: self,
-            paint,
-            zoom,
-            origin,
-        };
+        let mut pen = Pen { png: self, paint, zoom, origin };
         // the error type has no values
         let _ = Text::with_alignment(text, origin, style, alignment).draw(&mut pen);
     }
@@ -139,9 +123,7 @@ impl Canvas for Png {
         encoder.set_depth(::png::BitDepth::Eight);
         encoder.set_palette(palette);
         let mut writer = encoder.write_header().map_err(io::Error::other)?;
-        writer
-            .write_image_data(&self.pixels)
-            .map_err(io::Error::other)?;
+        writer.write_image_data(&self.pixels).map_err(io::Error::other)?;
         writer.finish().map_err(io::Error::other)?;
         Ok(file)
     }
@@ -154,12 +136,7 @@ mod tests {
     #[test]
     fn a_reader_sees_what_was_drawn() {
         let mut png = Box::new(Png::new((40, 20), Scheme::Dark));
-        let area = Area {
-            x: 30.0,
-            y: 10.0,
-            width: 50.0,
-            height: 2.0,
-        };
+        let area = Area { x: 30.0, y: 10.0, width: 50.0, height: 2.0 };
         png.area(area, Paint::Bar, None);
         png.text((0.0, 9.0), Anchor::Start, TextStyle::Label, "I");
         let file = png.finish().unwrap();

@@ -4,12 +4,7 @@
 use std::fmt::Write;
 use std::io;
 
-use super::Anchor;
-use super::Area;
-use super::Canvas;
-use super::Paint;
-use super::Scheme;
-use super::TextStyle;
+use super::{Anchor, Area, Canvas, Paint, Scheme, TextStyle};
 use crate::model::untrusted::is_shown;
 
 /// An SVG file.
@@ -38,10 +33,7 @@ fn escape(text: &str, out: &mut String) {
 fn number(value: f64, out: &mut String) {
     let begin = out.len();
     let _ = write!(out, "{value:.2}");
-    let digits = out[begin..]
-        .trim_end_matches('0')
-        .trim_end_matches('.')
-        .len();
+    let digits = out[begin..].trim_end_matches('0').trim_end_matches('.').len();
     out.truncate(begin + digits);
 }
 
@@ -81,12 +73,9 @@ impl Canvas for Svg {
     fn area(&mut self, area: Area, paint: Paint, note: Option<&str>) {
         let out = &mut self.text;
         let _ = write!(out, "<rect class=\"p{}\"", paint.index());
-        for (name, value) in [
-            ("x", area.x),
-            ("y", area.y),
-            ("width", area.width),
-            ("height", area.height),
-        ] {
+        for (name, value) in
+            [("x", area.x), ("y", area.y), ("width", area.width), ("height", area.height)]
+        {
             let _ = write!(out, " {name}=\"");
             number(value, out);
             out.push('"');
@@ -112,11 +101,7 @@ impl Canvas for Svg {
             Anchor::End => " text-anchor=\"end\"",
         };
         let out = &mut self.text;
-        let _ = write!(
-            out,
-            "<text class=\"{class}p{}\"{anchor} x=\"",
-            paint.index()
-        );
+        let _ = write!(out, "<text class=\"{class}p{}\"{anchor} x=\"", paint.index());
         number(x, out);
         out.push_str("\" y=\"");
         number(y, out);
@@ -137,12 +122,7 @@ mod tests {
 
     fn draw(scheme: Scheme) -> String {
         let mut svg = Box::new(Svg::new((10, 20), "a \"b\"", scheme));
-        let area = Area {
-            x: 1.0,
-            y: 2.5,
-            width: 3.25,
-            height: 4.0,
-        };
+        let area = Area { x: 1.0, y: 2.5, width: 3.25, height: 4.0 };
         svg.area(area, Paint::Level(3), Some("a < b & c\u{1}"));
         svg.text((1.0, 2.0), Anchor::End, TextStyle::Title, "x > y");
         String::from_utf8(svg.finish().unwrap()).unwrap()

@@ -123,13 +123,7 @@ impl Wall {
         let year = local.year().unsigned_abs();
         two(&mut self.before, 0, year / 100);
         two(&mut self.before, 2, year % 100);
-        let rest = [
-            local.month(),
-            local.day(),
-            local.hour(),
-            local.minute(),
-            local.second(),
-        ];
+        let rest = [local.month(), local.day(), local.hour(), local.minute(), local.second()];
         for (at, n) in (5..).step_by(3).zip(rest) {
             two(&mut self.before, at, n.unsigned_abs().into());
         }
@@ -185,9 +179,7 @@ mod tests {
 
     #[test]
     fn time_since_the_begin_may_be_before_it() {
-        let mut clock = Clock::Rel {
-            begin_ns: 1_000_000_000,
-        };
+        let mut clock = Clock::Rel { begin_ns: 1_000_000_000 };
         assert_eq!(text(&mut clock, 13_345_678_901), "12.345678901");
         assert_eq!(text(&mut clock, 1_000_000_000), "0.000000000");
         assert_eq!(text(&mut clock, 999_999_999), "-0.000000001");
@@ -213,14 +205,8 @@ mod tests {
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         let mut clock = wall(0, zone);
         let before = 1_774_745_999 * SECOND; // 2026-03-29T00:59:59Z
-        assert_eq!(
-            text(&mut clock, before),
-            "2026-03-29T01:59:59.000000000+01:00"
-        );
-        assert_eq!(
-            text(&mut clock, before + SECOND),
-            "2026-03-29T03:00:00.000000000+02:00"
-        );
+        assert_eq!(text(&mut clock, before), "2026-03-29T01:59:59.000000000+01:00");
+        assert_eq!(text(&mut clock, before + SECOND), "2026-03-29T03:00:00.000000000+02:00");
     }
 
     proptest! {

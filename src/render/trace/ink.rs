@@ -2,8 +2,7 @@
 //! Text with optional colours.
 
 use super::line::Line;
-use crate::render::theme::Around;
-use crate::render::theme::Codes;
+use crate::render::theme::{Around, Codes};
 
 /// Writes a line, with colours if there are codes.
 pub(super) struct Ink<'a> {

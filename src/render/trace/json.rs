@@ -7,37 +7,23 @@
 
 mod members;
 
-use super::Clock;
-use super::Context;
-use super::EventSink;
-use super::Page;
-use super::chars;
 use super::line::Line;
 use super::memo::Memo;
-use super::origin;
-use super::stages::Shape;
-use super::stages::Stages;
+use super::stages::{Shape, Stages};
+use super::{Clock, Context, EventSink, Page, chars, origin};
 use crate::model::conditions::Conditions;
-use crate::model::event::CommandId;
-use crate::model::event::CompletionStatus;
-use crate::model::event::CtrlState;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::event::Outcome;
-use crate::model::event::Submission;
+use crate::model::event::{
+    CommandId, CompletionStatus, CtrlState, Event, EventKind, Outcome, Submission,
+};
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
-use crate::nvme::decode::Field;
-use crate::nvme::decode::Value;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
-use crate::nvme::status::Status;
-use crate::nvme::status::StatusType;
+use crate::nvme::decode::{Field, Value};
+use crate::nvme::opcode::{Opcode, QueueKind};
+use crate::nvme::status::{Status, StatusType};
 use crate::render::json::SCHEMA_VERSION;
-use crate::render::json_text::quoted;
-use crate::render::json_text::to_string;
+use crate::render::json_text::{quoted, to_string};
 
 const SUCCESS: &str = concat!(
     r#","status":{"value":0,"type":"generic","code":0,"name":"Success","#,
@@ -114,10 +100,7 @@ impl EventSink for TraceJson {
 
 /// Writes the name of a thread, which may contain any bytes.
 fn comm(line: &mut Line, name: &[u8]) {
-    string(
-        line,
-        chars(name).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)),
-    );
+    string(line, chars(name).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)));
 }
 
 /// Writes a text from outside, which may be long.
@@ -148,20 +131,11 @@ impl Line {
                 self.number(",\"complete_cpu\":", outcome.cpu);
                 self.raw(",\"kstack_complete\":", cx.kstack_complete);
             }
-            EventKind::Unfinished {
-                id,
-                submission,
-                age_ns,
-            } => {
+            EventKind::Unfinished { id, submission, age_ns } => {
                 self.whole(id, Some(submission), cx, memo);
                 self.age(*age_ns);
             }
-            EventKind::Missed {
-                id,
-                submission,
-                latency_max_ns,
-                timeline,
-            } => {
+            EventKind::Missed { id, submission, latency_max_ns, timeline } => {
                 self.whole(id, submission.as_ref(), cx, memo);
                 self.maybe(",\"latency_max_ns\":", *latency_max_ns);
                 self.timeline_of(timeline.as_ref(), stages);
@@ -172,13 +146,7 @@ impl Line {
             }
             EventKind::Requeue(id) => self.command(id, None, cx, memo),
             EventKind::Retry { id, retries } => self.retry(id, *retries, cx, memo),
-            EventKind::Sq {
-                ctrl: _,
-                qid,
-                id,
-                head,
-                tail,
-            } => {
+            EventKind::Sq { ctrl: _, qid, id, head, tail } => {
                 match id {
                     Some(id) => self.command(id, None, cx, memo),
                     None => self.number(",\"qid\":", *qid),
@@ -186,11 +154,7 @@ impl Line {
                 self.sq(*head, *tail);
             }
             EventKind::AsyncEvent { ctrl: _, event } => self.async_event(*event),
-            EventKind::State {
-                ctrl: _,
-                state,
-                requested,
-            } => self.state(*state, *requested),
+            EventKind::State { ctrl: _, state, requested } => self.state(*state, *requested),
         }
     }
 }
@@ -248,9 +212,7 @@ impl Line {
     ) {
         self.number(",\"qid\":", id.qid);
         self.number(",\"cid\":", id.cid);
-        memo.command(id, submission, cx.set, self, |line| {
-            line.kind(id, submission, cx)
-        });
+        memo.command(id, submission, cx.set, self, |line| line.kind(id, submission, cx));
     }
 
     /// Writes the part of a command up to the start of `fields`, if there are fields.
@@ -285,13 +247,7 @@ impl Line {
             line.dec(slba);
             line.byte(b',');
         };
-        memo.fields(
-            (id.opcode.queue, cx.set),
-            submission,
-            self,
-            slba,
-            Self::rest,
-        );
+        memo.fields((id.opcode.queue, cx.set), submission, self, slba, Self::rest);
         if !submission.knows_submitter {
             return;
         }
@@ -387,12 +343,7 @@ impl Line {
     }
 
     fn verdict(&mut self, opcode: Opcode, verdict: &CompletionStatus) {
-        let CompletionStatus {
-            result,
-            status,
-            retries,
-            flags,
-        } = *verdict;
+        let CompletionStatus { result, status, retries, flags } = *verdict;
         self.number(",\"result\":", result);
         if status.0 == 0 {
             self.str(SUCCESS);

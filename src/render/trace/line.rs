@@ -75,8 +75,7 @@ impl Line {
 
     #[cold]
     fn set_aside(&mut self) {
-        self.before
-            .extend_from_slice(&self.bytes[..self.at % PLACES]);
+        self.before.extend_from_slice(&self.bytes[..self.at % PLACES]);
         self.at = 0;
     }
 

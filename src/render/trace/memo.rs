@@ -5,14 +5,9 @@
 
 use std::array::from_fn;
 
-use super::line::Line;
-use super::line::WORD;
-use crate::model::event::CommandId;
-use crate::model::event::Submission;
-use crate::nvme::decode::CommandSet;
-use crate::nvme::decode::Field;
-use crate::nvme::decode::blocks;
-use crate::nvme::decode::fields;
+use super::line::{Line, WORD};
+use crate::model::event::{CommandId, Submission};
+use crate::nvme::decode::{CommandSet, Field, blocks, fields};
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::subject::FABRICS;
 
@@ -42,10 +37,7 @@ struct Text {
 
 impl Text {
     const fn new() -> Self {
-        Self {
-            bytes: [0; WORD],
-            len: 0,
-        }
+        Self { bytes: [0; WORD], len: 0 }
     }
 
     /// Copies these bytes. Returns false if they are too many.
@@ -96,10 +88,7 @@ struct Thread {
 
 impl<K: PartialEq> Part<K> {
     const fn new() -> Self {
-        Self {
-            key: None,
-            text: Text::new(),
-        }
+        Self { key: None, text: Text::new() }
     }
 
     /// Writes the cached text if the key is the same. Otherwise calls `write` and caches its
@@ -168,11 +157,7 @@ impl Memo {
         line: &mut Line,
         write: fn(&mut Line, &Submission),
     ) {
-        let key = Thread {
-            pid: submission.pid,
-            tid: submission.tid,
-            comm: submission.comm,
-        };
+        let key = Thread { pid: submission.pid, tid: submission.tid, comm: submission.comm };
         self.threads[submission.tid as usize % THREADS]
             .write(key, line, |line| write(line, submission));
     }

@@ -2,10 +2,8 @@
 //! Stages of commands, computed once per pattern of observed points. Finding the stages takes
 //! longer than writing them, and few patterns occur.
 
-use super::line::Line;
-use super::line::WORD;
-use crate::model::point::Pattern;
-use crate::model::point::Point;
+use super::line::{Line, WORD};
+use crate::model::point::{Pattern, Point};
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 
@@ -70,12 +68,7 @@ impl Step {
     fn new(at: Point, text: &str) -> Self {
         let (label, len) = padded(text.as_bytes());
         let rest = text.as_bytes().get(LABEL..).filter(|rest| !rest.is_empty());
-        Self {
-            at,
-            label,
-            len,
-            rest: rest.map(|rest| Box::new(padded(rest))),
-        }
+        Self { at, label, len, rest: rest.map(|rest| Box::new(padded(rest))) }
     }
 
     /// Writes everything before the number.
@@ -90,12 +83,7 @@ impl Step {
 
 impl Stages {
     pub(super) fn new(stage_set: StageSet, stage: Label, point: Label) -> Self {
-        Self {
-            stage_set,
-            stage,
-            point,
-            met: (0..PLACES).map(|_| None).collect(),
-        }
+        Self { stage_set, stage, point, met: (0..PLACES).map(|_| None).collect() }
     }
 
     pub(super) fn stage_set(&self) -> StageSet {
@@ -125,9 +113,7 @@ impl Shape {
             None => stage_set.stages().first()?.from,
         };
         let to = runs.last().map(|run| run.to);
-        let stages = runs
-            .iter()
-            .map(|run| Step::new(run.to, &stage(&run.name())));
+        let stages = runs.iter().map(|run| Step::new(run.to, &stage(&run.name())));
         let points = Point::ALL.into_iter().filter(|p| p.seen_in(pattern));
         Some(Self {
             stages: stages.collect(),

@@ -8,33 +8,19 @@
 mod outcome;
 
 use self::outcome::FlagsKey;
-use super::Clock;
-use super::Context;
-use super::EventSink;
-use super::Page;
-use super::chars;
-use super::ink::Ink;
-use super::ink::TextStyle;
+use super::ink::{Ink, TextStyle};
 use super::line::Line;
 use super::memo::Memo;
-use super::origin;
 use super::stages::Stages;
-use crate::model::event::CommandId;
-use crate::model::event::CtrlState;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::event::Outcome;
-use crate::model::event::Submission;
+use super::{Clock, Context, EventSink, Page, chars, origin};
+use crate::model::event::{CommandId, CtrlState, Event, EventKind, Outcome, Submission};
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
-use crate::model::untrusted::Untrusted;
-use crate::model::untrusted::is_plain;
+use crate::model::untrusted::{Untrusted, is_plain};
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::decode::Field;
-use crate::nvme::subject::ALL_NAMESPACES;
-use crate::nvme::subject::namespace;
-use crate::render::theme::Codes;
-use crate::render::theme::Theme;
+use crate::nvme::subject::{ALL_NAMESPACES, namespace};
+use crate::render::theme::{Codes, Theme};
 
 /// The longest name of an event.
 const EVENT_WIDTH: usize = "Unfinished".len();
@@ -91,18 +77,9 @@ impl EventSink for TraceText {
     fn event(&mut self, event: &Event, cx: &Context<'_>) {
         let Event { at_ns, what } = event;
         self.page.line.begin();
-        let mut ink = Ink {
-            line: &mut self.page.line,
-            codes: self.codes.as_ref(),
-        };
+        let mut ink = Ink { line: &mut self.page.line, codes: self.codes.as_ref() };
         let (name, styled) = title(what);
-        begin(
-            &mut self.page.clock,
-            self.columns.as_mut(),
-            *at_ns,
-            cx,
-            &mut ink,
-        );
+        begin(&mut self.page.clock, self.columns.as_mut(), *at_ns, cx, &mut ink);
         ink.styled(styled, |ink| ink.line.name(name));
         if self.columns.is_some() {
             ink.pad(EVENT_WIDTH.saturating_sub(name.len()));
@@ -129,11 +106,9 @@ impl Ink<'_> {
         }
         match what {
             EventKind::Submit(_, submission) => self.number(", cpu=", submission.cpu),
-            EventKind::Missed {
-                latency_max_ns,
-                timeline,
-                ..
-            } => self.missed(*latency_max_ns, timeline.as_ref(), stages),
+            EventKind::Missed { latency_max_ns, timeline, .. } => {
+                self.missed(*latency_max_ns, timeline.as_ref(), stages)
+            }
             EventKind::Complete(id, outcome) => {
                 self.outcome(id.opcode, outcome, FlagsKey::Flags, stages);
                 self.number(", cpu=", outcome.cpu);
@@ -141,27 +116,16 @@ impl Ink<'_> {
             EventKind::Command(id, _, outcome) => {
                 self.outcome(id.opcode, outcome, FlagsKey::RqFlags, stages);
             }
-            EventKind::Unfinished {
-                submission, age_ns, ..
-            } => {
+            EventKind::Unfinished { submission, age_ns, .. } => {
                 self.number(", cpu=", submission.cpu);
                 self.age(*age_ns);
             }
             EventKind::Timeout { age_ns, .. } | EventKind::Cancel { age_ns, .. } => {
                 self.age(*age_ns)
             }
-            EventKind::Retry {
-                retries: Some(retries),
-                ..
-            } => self.number(", retries=", *retries),
+            EventKind::Retry { retries: Some(retries), .. } => self.number(", retries=", *retries),
             EventKind::Requeue(_) | EventKind::Retry { .. } => {}
-            EventKind::Sq {
-                ctrl: _,
-                qid,
-                id,
-                head,
-                tail,
-            } => {
+            EventKind::Sq { ctrl: _, qid, id, head, tail } => {
                 self.number("qid=", *qid);
                 if let Some(id) = id {
                     self.number(", cid=", id.cid);
@@ -169,9 +133,7 @@ impl Ink<'_> {
                 self.sq(*head, *tail);
             }
             EventKind::AsyncEvent { event, .. } => self.async_event(*event),
-            EventKind::State {
-                state, requested, ..
-            } => self.state(*state, *requested),
+            EventKind::State { state, requested, .. } => self.state(*state, *requested),
         }
     }
 }
@@ -180,14 +142,12 @@ impl Ink<'_> {
 fn title(what: &EventKind) -> (&'static str, TextStyle) {
     match what {
         EventKind::Submit(..) => ("Submit", TextStyle::Plain),
-        EventKind::Complete(_, outcome) => (
-            "Complete",
-            TextStyle::failed(failed(outcome), TextStyle::Plain),
-        ),
-        EventKind::Command(_, _, outcome) => (
-            "Command",
-            TextStyle::failed(failed(outcome), TextStyle::Plain),
-        ),
+        EventKind::Complete(_, outcome) => {
+            ("Complete", TextStyle::failed(failed(outcome), TextStyle::Plain))
+        }
+        EventKind::Command(_, _, outcome) => {
+            ("Command", TextStyle::failed(failed(outcome), TextStyle::Plain))
+        }
         EventKind::Unfinished { .. } => ("Unfinished", TextStyle::Head),
         EventKind::Missed { .. } => ("Missed", TextStyle::Warn),
         EventKind::Sq { .. } => ("Sq", TextStyle::Dim),
@@ -220,11 +180,7 @@ fn begin(
     if !cx.disk.is_plain() {
         return begin_escaped(clock, columns, at_ns, cx.disk, ink);
     }
-    let disk = if cx.disk.is_empty() {
-        "-"
-    } else {
-        cx.disk.raw()
-    };
+    let disk = if cx.disk.is_empty() { "-" } else { cx.disk.raw() };
     begin_with(clock, columns, at_ns, disk, ink);
 }
 
@@ -250,11 +206,7 @@ fn begin_with(
     disk: &str,
     ink: &mut Ink<'_>,
 ) {
-    let Some(Columns {
-        time: time_width,
-        disk: disk_width,
-    }) = columns
-    else {
+    let Some(Columns { time: time_width, disk: disk_width }) = columns else {
         ink.styled(TextStyle::Dim, |ink| clock.text(at_ns, ink.line));
         ink.line.byte(b' ');
         ink.line.name(disk);
@@ -314,11 +266,9 @@ impl Ink<'_> {
         }
         self.number(", opcode=", id.opcode.code);
         self.line.str(" (");
-        self.styled(TextStyle::Head, |ink| {
-            match id.opcode_name(cx.set, submission) {
-                Some(name) => ink.line.name(name),
-                None => ink.line.hex_byte(id.opcode.code),
-            }
+        self.styled(TextStyle::Head, |ink| match id.opcode_name(cx.set, submission) {
+            Some(name) => ink.line.name(name),
+            None => ink.line.hex_byte(id.opcode.code),
         });
         self.line.byte(b')');
     }

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::model::activity::Activity;
-use crate::model::activity::Gap;
+use crate::model::activity::{Activity, Gap};
 use crate::model::command_class::BlockSizes;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
@@ -19,10 +18,8 @@ use crate::report::device_name::DeviceName;
 
 use super::command::Commands;
 use super::expectation::Expectation;
-use super::facts::Facts;
-use super::facts::Span;
-use super::gaps::Gaps;
-use super::gaps::Timed;
+use super::facts::{Facts, Span};
+use super::gaps::{Gaps, Timed};
 use super::incidents::Incidents;
 use super::measure::TimeSlices;
 use super::places::Places;
@@ -59,10 +56,7 @@ pub struct Collector {
 impl Collector {
     /// A collector with room for this many commands.
     pub fn at_most(commands: usize) -> Self {
-        Self {
-            commands: Commands::at_most(commands),
-            ..Self::default()
-        }
+        Self { commands: Commands::at_most(commands), ..Self::default() }
     }
 
     /// Takes in the controllers: names of disks, and sizes of logical blocks.

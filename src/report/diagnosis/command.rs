@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finished commands as the rules need them, in memory: their number is bounded.
 
-use crate::model::command_class::BlockSizes;
-use crate::model::command_class::CommandClass;
+use crate::model::command_class::{BlockSizes, CommandClass};
 use crate::model::conditions::Conditions;
-use crate::model::event::CommandId;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
+use crate::model::event::{CommandId, Event, EventKind};
 use crate::model::finished::Finished;
 use crate::model::point::Point;
-use crate::model::stage::Run;
-use crate::model::stage::StageSet;
+use crate::model::stage::{Run, StageSet};
 use crate::model::timeline::Segment;
 use crate::nvme::opcode::QueueKind;
 
@@ -340,9 +336,7 @@ impl Commands {
 mod tests {
     use super::*;
     use crate::model::point::ALL_POINTS;
-    use crate::testing::ALL_SEEN;
-    use crate::testing::EventBuilder;
-    use crate::testing::STAGES as TIMES;
+    use crate::testing::{ALL_SEEN, EventBuilder, STAGES as TIMES};
     use proptest::prelude::*;
 
     const BEGIN_NS: u64 = 1_000_000_000;

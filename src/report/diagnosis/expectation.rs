@@ -39,10 +39,7 @@ pub struct Usual {
 impl Usual {
     /// That of a stratum.
     pub fn of(stratum: &ClassFacts) -> Self {
-        Self {
-            all_ns: stratum.has_waits.then_some(stratum.p50_ns),
-            begun_ns: stratum.begun_p50_ns,
-        }
+        Self { all_ns: stratum.has_waits.then_some(stratum.p50_ns), begun_ns: stratum.begun_p50_ns }
     }
 }
 

@@ -9,22 +9,17 @@ use crate::model::command_class::CommandClass;
 use crate::model::ids::NamespaceId;
 use crate::model::ledger::Accuracy;
 use crate::model::logs::ControllerLogs;
-use crate::model::machine::MachineController;
-use crate::model::machine::MachineDisk;
-use crate::model::machine::MachineInfo;
+use crate::model::machine::{MachineController, MachineDisk, MachineInfo};
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
 use crate::report::device_name::DeviceName;
 
-use super::command::Command;
-use super::command::Commands;
+use super::command::{Command, Commands};
 use super::expectation::Expectation;
 use super::gaps::Gaps;
 use super::incidents::Incidents;
-use super::measure::Compared;
-use super::measure::Comparison;
-use super::measure::TimeSlices;
+use super::measure::{Compared, Comparison, TimeSlices};
 use super::places::Places;
 use super::portion::Portion;
 use super::rates::Rates;
@@ -188,20 +183,9 @@ impl Facts {
 
     /// `read 4k nvme0n1`
     pub fn stratum_name(&self, stratum: &CommandClass) -> String {
-        let CommandClass {
-            ctrl,
-            nsid,
-            opcode,
-            size,
-        } = *stratum;
-        let name = opcode
-            .name()
-            .map_or_else(|| opcode.to_string(), str::to_owned);
-        let admin = if opcode.queue == QueueKind::Admin {
-            "admin "
-        } else {
-            ""
-        };
+        let CommandClass { ctrl, nsid, opcode, size } = *stratum;
+        let name = opcode.name().map_or_else(|| opcode.to_string(), str::to_owned);
+        let admin = if opcode.queue == QueueKind::Admin { "admin " } else { "" };
         let size = match size.bytes() {
             0 => String::new(),
             _ => format!(" {size}"),
@@ -299,11 +283,9 @@ impl Facts {
             let part = facts.total_ns as f64 / total.max(1.0);
             match self.clock.compare(self.of(facts.stratum), stages, &when) {
                 Compared::Found(found) => all.push((facts.stratum, part, found)),
-                Compared::TooFew {
-                    with,
-                    without,
-                    at_most,
-                } => few = (few.0 + with, few.1 + without, few.2 + at_most * part),
+                Compared::TooFew { with, without, at_most } => {
+                    few = (few.0 + with, few.1 + without, few.2 + at_most * part)
+                }
             }
         }
         let (with, without, at_most) = few;
@@ -312,14 +294,7 @@ impl Facts {
                 found.unjudged += at_most;
                 (Some(stratum), Compared::Found(found))
             }
-            None => (
-                None,
-                Compared::TooFew {
-                    with,
-                    without,
-                    at_most,
-                },
-            ),
+            None => (None, Compared::TooFew { with, without, at_most }),
         }
     }
 

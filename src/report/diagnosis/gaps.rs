@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::activity::Activity;
-use crate::model::activity::Gap;
+use crate::model::activity::{Activity, Gap};
 
 use super::command::Command;
 
@@ -57,16 +56,12 @@ impl Gaps {
     /// How long a CPU had a timer in this time, in nanoseconds.
     pub fn timed_ns(&self, cpu: u32, (from, to): (u64, u64)) -> u64 {
         let parts = self.spans(cpu).iter();
-        parts
-            .map(|span| span.1.min(to).saturating_sub(span.0.max(from)))
-            .sum()
+        parts.map(|span| span.1.min(to).saturating_sub(span.0.max(from))).sum()
     }
 
     /// Whether a CPU had a timer all of this time.
     pub fn has_timer(&self, cpu: u32, (from, to): (u64, u64)) -> bool {
-        self.spans(cpu)
-            .iter()
-            .any(|span| span.0 <= from && to <= span.1)
+        self.spans(cpu).iter().any(|span| span.0 <= from && to <= span.1)
     }
 
     /// Whether all CPUs of this command had a timer all of this time.
@@ -81,8 +76,7 @@ impl Gaps {
         let gaps = self.by_cpu.get(&cpu).map_or(&[][..], Vec::as_slice);
         let next = gaps.partition_point(|g| g.end_ns < from);
         let met = gaps[next..].iter().take_while(|g| g.begin_ns < to);
-        met.map(|g| g.end_ns.min(to).saturating_sub(g.begin_ns.max(from)))
-            .sum()
+        met.map(|g| g.end_ns.min(to).saturating_sub(g.begin_ns.max(from))).sum()
     }
 
     /// Whether a CPU of this command had a gap in this time.
@@ -102,11 +96,7 @@ mod tests {
     use crate::model::activity::CpuActivity;
 
     const fn gap(cpu: u32, begin_ns: u64, end_ns: u64) -> Gap {
-        Gap {
-            cpu,
-            begin_ns,
-            end_ns,
-        }
+        Gap { cpu, begin_ns, end_ns }
     }
 
     #[test]
@@ -138,20 +128,13 @@ mod tests {
                 timed_to_ns,
                 ..CpuActivity::default()
             };
-            Activity {
-                at_ns,
-                cpus: vec![cpu],
-                ..Activity::default()
-            }
+            Activity { at_ns, cpus: vec![cpu], ..Activity::default() }
         };
         let mut timed = Timed::default();
         // the CPU has no commands at first, and is offline for some time
-        for (at_ns, timer) in [
-            (0, None),
-            (100, Some((30, 99))),
-            (200, Some((30, 150))),
-            (300, Some((250, 299))),
-        ] {
+        for (at_ns, timer) in
+            [(0, None), (100, Some((30, 99))), (200, Some((30, 150))), (300, Some((250, 299)))]
+        {
             timed.add(&reading(at_ns, timer));
         }
         let gaps = Gaps::of(&[], timed);

@@ -2,16 +2,12 @@
 //! Rare events: timeouts, resets, retries, failures, and commands that were completed by the driver's
 //! poll.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use crate::model::event::CommandId;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
+use crate::model::event::{CommandId, Event, EventKind};
 use crate::model::ids::FlightId;
 use crate::nvme::opcode::QueueKind;
-use crate::nvme::status::Status;
-use crate::nvme::status::StatusType;
+use crate::nvme::status::{Status, StatusType};
 
 /// A command that the driver finds completed within this time after its timeout was completed before
 /// it: the driver has only polled the completion queue.
@@ -184,17 +180,8 @@ mod tests {
     #[test]
     fn resets_and_retries_are_counted_by_controller() {
         let id = EventBuilder::read().id;
-        let state = |state| EventKind::State {
-            ctrl: 3,
-            state: CtrlState(state),
-            requested: false,
-        };
-        let all = [
-            state(2),
-            state(1),
-            state(2),
-            EventKind::Retry { id, retries: None },
-        ];
+        let state = |state| EventKind::State { ctrl: 3, state: CtrlState(state), requested: false };
+        let all = [state(2), state(1), state(2), EventKind::Retry { id, retries: None }];
         let events = all.map(|what| Event { at_ns: 1, what });
         let found = after(&events);
         assert_eq!(found.resets, BTreeMap::from([(3, 2)]));

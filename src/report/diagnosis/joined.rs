@@ -89,8 +89,7 @@ impl Facts {
         };
         let on = |polled: bool| {
             let own = self.of_ctrl(ctrl);
-            own.filter(|c| (u32::from(c.qid) >= first) == polled)
-                .count()
+            own.filter(|c| (u32::from(c.qid) >= first) == polled).count()
         };
         on(true) > on(false)
     }

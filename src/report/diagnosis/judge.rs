@@ -4,19 +4,9 @@
 use crate::model::command_class::CommandClass;
 use crate::model::ledger::Accuracy;
 
-use super::Answer;
-use super::Cause;
-use super::Concerns;
-use super::Facts;
-use super::RULES;
-use super::Rule;
-use super::Slow;
-use super::Subject;
-use super::Tier;
 use super::rules::device;
-use super::verdict::Outcome;
-use super::verdict::outcome;
-use super::verdict::verdict;
+use super::verdict::{Outcome, outcome, verdict};
+use super::{Answer, Cause, Concerns, Facts, RULES, Rule, Slow, Subject, Tier};
 
 /// Fewest commands for a verdict on times.
 const MIN_COMMANDS: u64 = 200;
@@ -69,10 +59,7 @@ struct Found {
 /// Why nothing can be said about the times of a subject; `None`: it can.
 pub fn obstacle(facts: &Facts, subject: Subject) -> Option<String> {
     if let Some(Accuracy::Degraded(reasons)) = &facts.accuracy {
-        return Some(format!(
-            "the recording is not exact ({})",
-            reasons.join(", ")
-        ));
+        return Some(format!("the recording is not exact ({})", reasons.join(", ")));
     }
     if let Some(why) = facts.selection.bias() {
         return Some(why);
@@ -126,9 +113,9 @@ fn part_of(facts: &Facts, found: &Found, kind: CommandClass) -> Option<f64> {
     }
     match &found.cause.concerns {
         Concerns::All => found.cause.explains,
-        Concerns::Stages(stages) => facts
-            .portion_of_kind(kind, *stages)
-            .map(|portion| portion.least.part),
+        Concerns::Stages(stages) => {
+            facts.portion_of_kind(kind, *stages).map(|portion| portion.least.part)
+        }
         Concerns::Kinds(kinds) => {
             let own = kinds.iter().find(|(stratum, _)| *stratum == kind);
             own.map(|(_, part)| *part)
@@ -140,9 +127,8 @@ fn part_of(facts: &Facts, found: &Found, kind: CommandClass) -> Option<f64> {
 /// as fast as expected without the time that causes take from it.
 fn explained(facts: &Facts, slow: &Slow, found: &[Found]) -> Option<&'static str> {
     let excess = 1.0 - slow.expected_ns as f64 / slow.median_ns as f64;
-    let parts = found
-        .iter()
-        .filter_map(|f| Some((f.cause.finding.rule, part_of(facts, f, slow.stratum)?)));
+    let parts =
+        found.iter().filter_map(|f| Some((f.cause.finding.rule, part_of(facts, f, slow.stratum)?)));
     let parts: Vec<(&str, f64)> = parts.collect();
     let sum: f64 = parts.iter().map(|(_, part)| part).sum();
     let most = parts.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
@@ -219,11 +205,9 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
                 is_minor: subject != Subject::Machine && obstacle(facts, subject).is_some(),
             };
             match answer(facts, rule, subject, &found) {
-                Answer::Cause(cause) => found.push(Found {
-                    tier: rule.tier,
-                    subject,
-                    cause: *cause,
-                }),
+                Answer::Cause(cause) => {
+                    found.push(Found { tier: rule.tier, subject, cause: *cause })
+                }
                 Answer::Note(note) => notes.push(*note),
                 Answer::Absent(why) => ruled_out.push(judged(why, true)),
                 Answer::Out(why) => ruled_out.push(judged(why, false)),
@@ -239,10 +223,7 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
             Tier::Incident => 0.0,
             _ => f.cause.explains.unwrap_or(0.0) * (total(facts, f.subject) / all),
         };
-        (
-            f.tier != Tier::Incident,
-            std::cmp::Reverse((part * 1e9) as u64),
-        )
+        (f.tier != Tier::Incident, std::cmp::Reverse((part * 1e9) as u64))
     });
     let mut diagnosis = Diagnosis {
         outcome: Outcome::Nothing,

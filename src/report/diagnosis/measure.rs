@@ -83,9 +83,7 @@ impl Comparison {
 
     /// `1.42x [1.31, 1.55]`
     pub fn text(&self) -> String {
-        let Ratio {
-            ratio, low, high, ..
-        } = self.ratio;
+        let Ratio { ratio, low, high, .. } = self.ratio;
         let high = match high {
             high if high < LARGE => format!("{high:.2}"),
             _ => format!("above {LARGE}"),
@@ -143,12 +141,7 @@ impl TimeSlices {
         let last = commands.iter().map(|c| c.end_ns).max().unwrap_or(0);
         let width_ns = ((last - first) / MAX_SLICES + 1).max(MIN_SLICE_NS);
         let count = ((last - first) / width_ns + 1) as usize;
-        Self {
-            origin_ns: first,
-            width_ns,
-            count,
-            resamples: Resamples::new(&[count], SEED),
-        }
+        Self { origin_ns: first, width_ns, count, resamples: Resamples::new(&[count], SEED) }
     }
 
     /// Number of slices.
@@ -159,11 +152,7 @@ impl TimeSlices {
     /// The slice of a time.
     pub const fn slice(&self, at_ns: u64) -> usize {
         let at = at_ns.saturating_sub(self.origin_ns) / self.width_ns;
-        if at as usize >= self.count {
-            self.count - 1
-        } else {
-            at as usize
-        }
+        if at as usize >= self.count { self.count - 1 } else { at as usize }
     }
 
     /// Length of a slice in nanoseconds.
@@ -187,11 +176,7 @@ impl TimeSlices {
         let mut drawn: Vec<f64> = drawn.collect();
         drawn.sort_by(f64::total_cmp);
         let at = |q: f64| drawn[((drawn.len() - 1) as f64 * q).round() as usize];
-        Some(Share {
-            part: part.iter().sum::<f64>() / sum,
-            low: at(0.025),
-            high: at(0.975),
-        })
+        Some(Share { part: part.iter().sum::<f64>() / sum, low: at(0.025), high: at(0.975) })
     }
 
     /// Values by slice: the sums over commands.
@@ -254,9 +239,7 @@ impl TimeSlices {
             return few;
         }
         let (a, b) = (without.values(), with.values());
-        let spread = with
-            .spread(&self.resamples)
-            .minus(&without.spread(&self.resamples));
+        let spread = with.spread(&self.resamples).minus(&without.spread(&self.resamples));
         let ratio = Ratio::new(a[MEDIAN], b[MEDIAN], spread.variances(MEDIAN));
         let longer = (b[MEAN] - a[MEAN]) * with.count() as f64;
         Compared::Found(Comparison {
@@ -265,10 +248,7 @@ impl TimeSlices {
             without: without.count(),
             medians: [b[MEDIAN], a[MEDIAN]],
             beside: median(ratios),
-            fastest: [
-                with.quantile_of_all(FASTEST),
-                without.quantile_of_all(FASTEST),
-            ],
+            fastest: [with.quantile_of_all(FASTEST), without.quantile_of_all(FASTEST)],
             explains: longer / total.max(1.0),
             at_most: at_most / total.max(1.0),
             unjudged: joined / total.max(1.0),
@@ -285,8 +265,7 @@ mod tests {
 
     use super::*;
     use crate::model::command_class::BlockSizes;
-    use crate::testing::EventBuilder;
-    use crate::testing::STAGES;
+    use crate::testing::{EventBuilder, STAGES};
 
     /// Runs of each test.
     const RUNS: u64 = 100;
@@ -342,9 +321,7 @@ mod tests {
         let all: Vec<Comparison> = (0..RUNS).map(|seed| compare(seed, 1.5)).collect();
         let seen = all.iter().filter(|c| c.goes_with(0.05)).count();
         assert!(seen >= 95, "{seen}");
-        let covers = all
-            .iter()
-            .filter(|c| c.ratio.low < 1.5 && c.ratio.high > 1.5);
+        let covers = all.iter().filter(|c| c.ratio.low < 1.5 && c.ratio.high > 1.5);
         assert!(covers.clone().count() >= 88, "{}", covers.count());
         // 30 % of the commands take 50 us longer than 105 us; the other stages take 19 us
         let mean = all.iter().map(|c| c.explains).sum::<f64>() / RUNS as f64;

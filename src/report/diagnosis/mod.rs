@@ -23,36 +23,25 @@ mod subject;
 mod verdict;
 
 pub use self::collect::Collector;
-pub use self::command::Command;
-pub use self::command::Commands;
-pub use self::expectation::Expectation;
-pub use self::expectation::Slow;
-pub use self::expectation::Usual;
-pub use self::facts::Facts;
-pub use self::facts::Span;
+pub use self::command::{Command, Commands};
+pub use self::expectation::{Expectation, Slow, Usual};
+pub use self::facts::{Facts, Span};
 pub use self::gaps::Gaps;
 pub use self::incidents::Incidents;
-pub use self::judge::Diagnosis;
-pub use self::judge::Judged;
-pub use self::judge::diagnose;
-pub use self::measure::Compared;
-pub use self::measure::Comparison;
-pub use self::portion::Portion;
-pub use self::portion::Share;
+pub use self::judge::{Diagnosis, Judged, diagnose};
+pub use self::measure::{Compared, Comparison};
+pub use self::portion::{Portion, Share};
 pub use self::rates::Rates;
 pub use self::rules::RULES;
 pub use self::selection::Selection;
 pub use self::stages::Stages;
 pub use self::strata::ClassFacts;
-pub use self::stuck::STUCK_NS;
-pub use self::stuck::Stuck;
-pub use self::subject::Scope;
-pub use self::subject::Subject;
+pub use self::stuck::{STUCK_NS, Stuck};
+pub use self::subject::{Scope, Subject};
 pub use self::verdict::Outcome;
 
 use crate::model::command_class::CommandClass;
-use crate::report::finding::Finding;
-use crate::report::finding::Severity;
+use crate::report::finding::{Finding, Severity};
 
 /// What a rule has found: a cause, or a note.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,28 +90,19 @@ impl Cause {
     /// Adds evidence.
     #[must_use]
     pub fn shown_by(self, name: &str, value: impl std::fmt::Display) -> Self {
-        Self {
-            finding: self.finding.shown_by(name, value),
-            ..self
-        }
+        Self { finding: self.finding.shown_by(name, value), ..self }
     }
 
     /// The risk of the advice.
     #[must_use]
     pub fn with_risk(self, risk: &'static str) -> Self {
-        Self {
-            risk: Some(risk),
-            ..self
-        }
+        Self { risk: Some(risk), ..self }
     }
 
     /// The part of the time that it explains.
     #[must_use]
     pub fn explaining(self, part: f64) -> Self {
-        Self {
-            explains: Some(part),
-            ..self
-        }
+        Self { explains: Some(part), ..self }
     }
 
     /// It explains the time in some stages.
@@ -148,10 +128,7 @@ impl Cause {
     /// It explains this part of the time of these strata.
     #[must_use]
     pub fn concerning(self, kinds: Vec<(CommandClass, f64)>) -> Self {
-        Self {
-            concerns: Concerns::Kinds(kinds),
-            ..self
-        }
+        Self { concerns: Concerns::Kinds(kinds), ..self }
     }
 }
 

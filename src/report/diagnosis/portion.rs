@@ -35,12 +35,7 @@ impl Share {
     /// `71 % [65, 77]`
     pub fn text(&self) -> String {
         let percent = |x: f64| format!("{:.0}", x * 100.0);
-        format!(
-            "{} % [{}, {}]",
-            percent(self.part),
-            percent(self.low),
-            percent(self.high)
-        )
+        format!("{} % [{}, {}]", percent(self.part), percent(self.low), percent(self.high))
     }
 }
 
@@ -127,19 +122,11 @@ mod tests {
     use super::*;
 
     fn share(part: f64) -> Share {
-        Share {
-            part,
-            low: part,
-            high: part,
-        }
+        Share { part, low: part, high: part }
     }
 
     fn portion(least: f64, most: f64) -> Portion {
-        Portion {
-            stages: Stages::DEVICE,
-            least: share(least),
-            most: share(most),
-        }
+        Portion { stages: Stages::DEVICE, least: share(least), most: share(most) }
     }
 
     #[test]
@@ -148,16 +135,8 @@ mod tests {
         assert_eq!(portion(0.0, 0.9).is_most(), Reaches::Open);
         assert_eq!(portion(0.0, 0.4).is_most(), Reaches::No);
         assert_eq!(portion(0.1, 0.3).is_at_least(0.2), Reaches::Open);
-        let wide = Share {
-            part: 0.7,
-            low: 0.05,
-            high: 0.88,
-        };
-        let wide = Portion {
-            stages: Stages::QUEUE,
-            least: wide,
-            most: wide,
-        };
+        let wide = Share { part: 0.7, low: 0.05, high: 0.88 };
+        let wide = Portion { stages: Stages::QUEUE, least: wide, most: wide };
         assert_eq!(wide.is_most(), Reaches::Open);
         let text = "queue has 70 % [5, 88] of the time: too uncertain";
         assert_eq!(wide.undecided(), text);

@@ -116,12 +116,7 @@ pub enum Reading {
 impl Rates {
     /// Takes in a command.
     pub fn add(&mut self, passage: Passage) {
-        let Passage {
-            begin_ns,
-            end_ns,
-            bytes,
-            ..
-        } = passage;
+        let Passage { begin_ns, end_ns, bytes, .. } = passage;
         self.origin_ns.get_or_insert(begin_ns);
         self.commands += 1;
         self.time_ns += end_ns.saturating_sub(begin_ns) as f64;

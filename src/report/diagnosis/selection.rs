@@ -8,16 +8,8 @@ use super::facts::Facts;
 use super::subject::Subject;
 
 /// Options that leave out some I/O commands of a controller.
-const SOME: [&str; 8] = [
-    "--nsid",
-    "--qid",
-    "--opcode",
-    "--pid",
-    "--comm",
-    "--cgroup",
-    "--container",
-    "--lba",
-];
+const SOME: [&str; 8] =
+    ["--nsid", "--qid", "--opcode", "--pid", "--comm", "--cgroup", "--container", "--lba"];
 /// Options that keep or leave out whole controllers, no I/O command, or the end of a run.
 const WHOLE: [&str; 3] = ["--ctrl", "--no-admin", "-n"];
 /// Options that keep commands by how they ended.
@@ -39,10 +31,7 @@ impl Selection {
     pub fn add(&mut self, options: &str) {
         let known = |names: &'static [&'static str]| {
             let words: BTreeSet<&str> = options.split_whitespace().collect();
-            names
-                .iter()
-                .copied()
-                .filter(move |name| words.contains(name))
+            names.iter().copied().filter(move |name| words.contains(name))
         };
         self.some.extend(known(&SOME));
         self.by_end.extend(known(&BY_END));
@@ -132,10 +121,7 @@ mod tests {
         assert_eq!(selection.of(Subject::Disk(0, 1)), all);
         assert_eq!(selection.bias(), None);
         let redacted = of("redacted").text().unwrap();
-        assert!(
-            redacted.starts_with("a filter that is not known"),
-            "{redacted}"
-        );
+        assert!(redacted.starts_with("a filter that is not known"), "{redacted}");
     }
 
     #[test]

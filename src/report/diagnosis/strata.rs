@@ -50,13 +50,8 @@ struct Times {
 pub fn strata(commands: &Commands) -> Vec<ClassFacts> {
     let mut by_stratum: BTreeMap<CommandClass, Times> = BTreeMap::new();
     for command in &commands.kept {
-        let Times {
-            weight,
-            totals,
-            begun,
-            has_waits,
-            stages,
-        } = by_stratum.entry(command.stratum).or_default();
+        let Times { weight, totals, begun, has_waits, stages } =
+            by_stratum.entry(command.stratum).or_default();
         // the same for all commands of a stratum
         *weight = commands.weight(command);
         totals.push(command.total());
@@ -70,18 +65,10 @@ pub fn strata(commands: &Commands) -> Vec<ClassFacts> {
         }
     }
     let facts = by_stratum.into_iter().map(|(stratum, times)| {
-        let Times {
-            weight,
-            mut totals,
-            mut begun,
-            has_waits,
-            stages,
-        } = times;
+        let Times { weight, mut totals, mut begun, has_waits, stages } = times;
         totals.sort_unstable();
         begun.sort_unstable();
-        let stages = stages
-            .into_iter()
-            .map(|(run, ns)| (run, ns.saturating_mul(weight)));
+        let stages = stages.into_iter().map(|(run, ns)| (run, ns.saturating_mul(weight)));
         ClassFacts {
             stratum,
             commands: (totals.len() as u64).saturating_mul(weight),

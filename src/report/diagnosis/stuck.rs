@@ -7,9 +7,7 @@ use crate::inflight::StuckState;
 use crate::report::inflight::InFlight;
 use crate::units::nanos;
 
-use super::Cause;
-use super::Facts;
-use super::Subject;
+use super::{Cause, Facts, Subject};
 
 /// Least age in nanoseconds: beyond what a busy device takes.
 pub const STUCK_NS: u64 = 1_000_000_000;
@@ -34,16 +32,11 @@ pub struct Stuck {
 impl Stuck {
     /// The old commands of I/O queues. Admin queues have commands that wait for events.
     pub fn of(found: &InFlight) -> Vec<Self> {
-        let lines = found
-            .commands
-            .iter()
-            .filter(|c| c.is_old && !c.queue.is_admin());
+        let lines = found.commands.iter().filter(|c| c.is_old && !c.queue.is_admin());
         let stuck = lines.map(|line| Self {
             ctrl: line.queue.ctrl,
             kind: line.sqe.map(|sqe| (sqe.nsid(), sqe.opcode())),
-            age_ns: line
-                .age
-                .map_or(0, |age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)),
+            age_ns: line.age.map_or(0, |age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)),
             verdict: line.verdict,
         });
         stuck.collect()

@@ -5,13 +5,9 @@ use std::collections::BTreeSet;
 
 use crate::units::nanos;
 
-use super::Diagnosis;
-use super::Facts;
-use super::RULES;
-use super::Stages;
-use super::Subject;
 use super::judge::obstacle;
 use super::rules::FULL;
+use super::{Diagnosis, Facts, RULES, Stages, Subject};
 
 /// Most sentences of causes, or names of rules, in the first line.
 const MOST: usize = 2;

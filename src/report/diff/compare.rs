@@ -2,37 +2,20 @@
 //! From two sides to the rows of a comparison.
 
 use std::array::from_fn;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Both;
-use super::Compared;
-use super::Counted;
-use super::Diff;
-use super::FALSE_ALARM;
-use super::Finding;
-use super::Group;
-use super::Interval;
-use super::Load;
-use super::LoadChange;
-use super::Row;
-use super::SAME_MIX;
-use super::Scope;
-use super::Side;
-use super::Summary;
-use super::load;
+use super::{
+    Both, Compared, Counted, Diff, FALSE_ALARM, Finding, Group, Interval, Load, LoadChange, Row,
+    SAME_MIX, Scope, Side, Summary, load,
+};
 use crate::model::command_class::CommandClass;
 use crate::model::quantiles::rank;
 use crate::nvme::opcode::QueueKind;
 use crate::stats::bootstrap::Resamples;
-use crate::stats::histogram::FineHistogram;
-use crate::stats::histogram::RESOLUTION;
+use crate::stats::histogram::{FineHistogram, RESOLUTION};
 use crate::stats::holm::adjust;
 use crate::stats::ratio::Ratio;
-use crate::stats::sample::QUANTILES;
-use crate::stats::sample::STATISTICS;
-use crate::stats::sample::Sample;
-use crate::stats::sample::Values;
+use crate::stats::sample::{QUANTILES, STATISTICS, Sample, Values};
 use crate::stats::spread::Variance;
 
 /// Fewest commands of a side for each statistic: ten beyond a quantile, and 50.
@@ -64,28 +47,18 @@ struct Members {
 /// are not claimed, nor those below this part of the total. `paired`: both sides are of the same recordings, with different controllers; the
 /// same slices of both are drawn.
 pub fn compare(a: &Side, b: &Side, least: f64, paired: bool) -> Diff {
-    let loads = Both {
-        a: a.loads(),
-        b: b.loads(),
-    };
+    let loads = Both { a: a.loads(), b: b.loads() };
     let missing = |of: &BTreeMap<CommandClass, Load>, from: &BTreeMap<CommandClass, Load>| {
         let all = of.iter().filter(|(stratum, _)| !from.contains_key(stratum));
-        all.map(|(stratum, load)| (*stratum, load.commands))
-            .collect()
+        all.map(|(stratum, load)| (*stratum, load.commands)).collect()
     };
-    let only = Both {
-        a: missing(&loads.a, &loads.b),
-        b: missing(&loads.b, &loads.a),
-    };
+    let only = Both { a: missing(&loads.a, &loads.b), b: missing(&loads.b, &loads.a) };
     let (pooled, load_changes) = controllers(&loads);
     let common = loads.a.iter().filter_map(|(stratum, a)| {
         Some(Members {
             scope: Scope::CommandClass(*stratum),
             strata: vec![*stratum],
-            load: Both {
-                a: *a,
-                b: *loads.b.get(stratum)?,
-            },
+            load: Both { a: *a, b: *loads.b.get(stratum)? },
         })
     });
     let comparer = Comparer {
@@ -125,10 +98,7 @@ fn controllers(loads: &Both<BTreeMap<CommandClass, Load>>) -> (Vec<Members>, Vec
             found.for_each(|load| sum.add(load));
             sum
         };
-        let load = Both {
-            a: sum(&loads.a),
-            b: sum(&loads.b),
-        };
+        let load = Both { a: sum(&loads.a), b: sum(&loads.b) };
         if load.a.commands == 0 || load.b.commands == 0 {
             continue;
         }
@@ -160,24 +130,15 @@ fn mix(
         commands as f64 / all.commands as f64
     };
     let shares = strata.iter().map(|stratum| {
-        let share = Both {
-            a: part(&loads.a, &sum.a, stratum),
-            b: part(&loads.b, &sum.b, stratum),
-        };
+        let share = Both { a: part(&loads.a, &sum.a, stratum), b: part(&loads.b, &sum.b, stratum) };
         (stratum, share)
     });
     let shares: Vec<_> = shares.collect();
     let moved = |share: &Both<f64>| (share.a - share.b).abs();
     let elsewhere = shares.iter().map(|(_, share)| moved(share)).sum::<f64>() / 2.0;
-    let most = shares
-        .iter()
-        .max_by(|x, y| moved(&x.1).total_cmp(&moved(&y.1)));
+    let most = shares.iter().max_by(|x, y| moved(&x.1).total_cmp(&moved(&y.1)));
     let (stratum, share) = most.filter(|_| elsewhere > SAME_MIX)?;
-    Some(LoadChange::Mix {
-        ctrl,
-        stratum: **stratum,
-        share: *share,
-    })
+    Some(LoadChange::Mix { ctrl, stratum: **stratum, share: *share })
 }
 
 impl Comparer<'_> {
@@ -189,9 +150,7 @@ impl Comparer<'_> {
         };
         let (a, b) = (of_group(self.sides.a), of_group(self.sides.b));
         let common: Vec<Interval> = a.intersection(&b).copied().collect();
-        let rows = common
-            .into_iter()
-            .map(|interval| self.row(members, interval));
+        let rows = common.into_iter().map(|interval| self.row(members, interval));
         let mut rows: Vec<Row> = rows.collect();
         // an interval of a few odd commands is no row
         let most = rows.iter().map(|r| r.sides.a.count.max(r.sides.b.count));
@@ -206,16 +165,10 @@ impl Comparer<'_> {
     }
 
     fn row(&self, members: &Members, interval: Interval) -> Row {
-        let samples = self
-            .sides
-            .map(|side| sample(side, &members.strata, interval));
+        let samples = self.sides.map(|side| sample(side, &members.strata, interval));
         let a = samples.a.spread(&self.resamples.a);
         let b = samples.b.spread(&self.resamples.b);
-        let spreads = if self.paired {
-            vec![b.minus(&a)]
-        } else {
-            vec![a, b]
-        };
+        let spreads = if self.paired { vec![b.minus(&a)] } else { vec![a, b] };
         let summary = |side: &Side, sample: &Sample| {
             let all = side.values(&members.strata, interval);
             let count = sample.count();
@@ -225,26 +178,16 @@ impl Comparer<'_> {
             }
             Summary { count, values }
         };
-        let sides = Both {
-            a: summary(self.sides.a, &samples.a),
-            b: summary(self.sides.b, &samples.b),
-        };
+        let sides =
+            Both { a: summary(self.sides.a, &samples.a), b: summary(self.sides.b, &samples.b) };
         let compared = from_fn(|n| {
             let enough = |s: &Sample| s.count() >= MIN_COMMANDS[n] && s.slices() >= MIN_SLICES;
             if !enough(&samples.a) || !enough(&samples.b) {
                 return None;
             }
             let parts = spreads.iter().flat_map(|s| s.variances(n));
-            let ratio = Ratio::new(
-                sides.a.values[n],
-                sides.b.values[n],
-                parts.chain(rounding(n)),
-            );
-            Some(Compared {
-                ratio,
-                adjusted_p: ratio.p,
-                finding: Finding::Noise,
-            })
+            let ratio = Ratio::new(sides.a.values[n], sides.b.values[n], parts.chain(rounding(n)));
+            Some(Compared { ratio, adjusted_p: ratio.p, finding: Finding::Noise })
         });
         let observed = Both {
             a: sides.a.count as f64 / members.load.a.commands.max(1) as f64,
@@ -277,10 +220,7 @@ fn name(interval: Interval) -> String {
 /// The variance that the width of the buckets adds to the logarithm of a quantile of each side.
 fn rounding(statistic: usize) -> Option<Variance> {
     let of_one = RESOLUTION.powi(2) / 12.0;
-    (statistic < QUANTILES.len()).then_some(Variance {
-        value: 2.0 * of_one,
-        degrees: 200.0,
-    })
+    (statistic < QUANTILES.len()).then_some(Variance { value: 2.0 * of_one, degrees: 200.0 })
 }
 
 /// The values of an interval in these strata.

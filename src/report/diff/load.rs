@@ -2,18 +2,14 @@
 //! What is compared of the load: the rate of commands, and the waits before the request. Nothing is claimed of
 //! it, because it depends on what asks for the commands.
 
-use super::Both;
-use super::Side;
-use super::WaitChange;
-use super::compare::MIN_SLICES;
-use super::compare::SEEDS;
+use super::compare::{MIN_SLICES, SEEDS};
+use super::{Both, Side, WaitChange};
 use crate::model::command_class::CommandClass;
 use crate::model::ids::NamespaceId;
 use crate::stats::bootstrap::Resamples;
 use crate::stats::histogram::FineHistogram;
 use crate::stats::ratio::Ratio;
-use crate::stats::sample::STATISTICS;
-use crate::stats::sample::Sample;
+use crate::stats::sample::{STATISTICS, Sample};
 
 /// The mean is the last statistic.
 const MEAN: usize = STATISTICS.len() - 1;
@@ -71,11 +67,7 @@ pub fn iops(
     }
     let a = samples.a.spread(&resamples.a);
     let b = samples.b.spread(&resamples.b);
-    let spreads = if paired {
-        vec![b.minus(&a)]
-    } else {
-        vec![a, b]
-    };
+    let spreads = if paired { vec![b.minus(&a)] } else { vec![a, b] };
     let parts = spreads.iter().flat_map(|s| s.variances(MEAN));
     let means = samples.map(|sample| sample.values()[MEAN]);
     Some(Ratio::new(means.a, means.b, parts))
@@ -83,18 +75,11 @@ pub fn iops(
 
 /// Waits before the request of the disks that both sides have, if both observed them.
 pub fn waits(sides: Both<&Side>) -> Vec<WaitChange> {
-    let Both {
-        a: Some(a),
-        b: Some(b),
-    } = sides.map(Side::waits)
-    else {
+    let Both { a: Some(a), b: Some(b) } = sides.map(Side::waits) else {
         return Vec::new();
     };
     let both = a.into_iter().filter_map(|(key, a)| {
-        let waits = Both {
-            a,
-            b: *b.get(&key)?,
-        };
+        let waits = Both { a, b: *b.get(&key)? };
         let NamespaceId { ctrl, nsid } = key;
         Some(WaitChange { ctrl, nsid, waits })
     });

@@ -8,19 +8,13 @@ mod origin;
 mod side;
 
 pub use self::compare::compare;
-pub use self::origin::Origin;
-pub use self::origin::remarks;
-pub use self::side::Counted;
-pub use self::side::Counter;
-pub use self::side::Interval;
-pub use self::side::Load;
-pub use self::side::Side;
+pub use self::origin::{Origin, remarks};
+pub use self::side::{Counted, Counter, Interval, Load, Side};
 use crate::model::activity::TagWaits;
 use crate::model::command_class::CommandClass;
 use crate::model::point::Point;
 use crate::stats::ratio::Ratio;
-use crate::stats::sample::STATISTICS;
-use crate::stats::sample::Values;
+use crate::stats::sample::{STATISTICS, Values};
 
 /// Probability of any false claim in a comparison.
 pub const FALSE_ALARM: f64 = 0.05;
@@ -42,10 +36,7 @@ pub struct Both<T> {
 impl<T> Both<T> {
     /// The same of each side.
     pub fn map<U>(self, f: impl Fn(T) -> U) -> Both<U> {
-        Both {
-            a: f(self.a),
-            b: f(self.b),
-        }
+        Both { a: f(self.a), b: f(self.b) }
     }
 }
 
@@ -203,10 +194,7 @@ impl Diff {
     /// means, over all its commands; of its statistics that with the largest sure change.
     pub fn main_claim(&self) -> Option<Claim<'_>> {
         let rows = self.groups.iter().flat_map(|group| {
-            let rows = group
-                .rows
-                .iter()
-                .filter(|row| row.changed().next().is_some());
+            let rows = group.rows.iter().filter(|row| row.changed().next().is_some());
             rows.map(move |row| (group, row))
         });
         let weight = |(group, row): &(&Group, &Row)| {
@@ -223,15 +211,9 @@ impl Diff {
             let Ratio { low, high, .. } = compared.ratio;
             low.ln().abs().min(high.ln().abs())
         };
-        let (statistic, compared) = row
-            .changed()
-            .max_by(|(_, x), (_, y)| sure(x).total_cmp(&sure(y)))?;
-        Some(Claim {
-            group,
-            row,
-            statistic,
-            compared,
-        })
+        let (statistic, compared) =
+            row.changed().max_by(|(_, x), (_, y)| sure(x).total_cmp(&sure(y)))?;
+        Some(Claim { group, row, statistic, compared })
     }
 
     /// Number of rows with a change.

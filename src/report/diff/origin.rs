@@ -35,11 +35,7 @@ fn distinct<'o>(
     side: &'o [Origin],
     of: impl Fn(&'o Origin) -> Option<&'o Untrusted>,
 ) -> Option<String> {
-    let all: BTreeSet<String> = side
-        .iter()
-        .filter_map(of)
-        .map(ToString::to_string)
-        .collect();
+    let all: BTreeSet<String> = side.iter().filter_map(of).map(ToString::to_string).collect();
     (!all.is_empty()).then(|| all.into_iter().collect::<Vec<_>>().join(", "))
 }
 
@@ -74,9 +70,8 @@ pub fn remarks(sides: Both<&[Origin]>, used: StageSet) -> Vec<String> {
     differs("the kernels differ", kernels.a, kernels.b);
     let machines = of_both(|o| o.info.machine.as_ref());
     differs("the hypervisors differ", machines.a, machines.b);
-    let instances: BTreeSet<u32> = (sides.a.iter().flat_map(|o| &o.controllers))
-        .map(|c| c.instance)
-        .collect();
+    let instances: BTreeSet<u32> =
+        (sides.a.iter().flat_map(|o| &o.controllers)).map(|c| c.instance).collect();
     for instance in instances {
         let models = sides.map(|side| distinct(side, |o| model(o, instance)));
         let what = format!("nvme{instance} is another model");
@@ -118,9 +113,7 @@ fn accuracy(origin: &Origin) -> Vec<String> {
     }
     if !origin.is_whole {
         let seconds = origin.covers.as_secs_f64();
-        remarks.push(format!(
-            "{path} is incomplete: its first {seconds:.1} s are compared"
-        ));
+        remarks.push(format!("{path} is incomplete: its first {seconds:.1} s are compared"));
     }
     remarks
 }

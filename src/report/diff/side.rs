@@ -4,17 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::model::activity::Activity;
-use crate::model::activity::TagWaits;
-use crate::model::command_class::BlockSizes;
-use crate::model::command_class::CommandClass;
+use crate::model::activity::{Activity, TagWaits};
+use crate::model::command_class::{BlockSizes, CommandClass};
 use crate::model::event::Event;
-use crate::model::finished::Finished;
-use crate::model::finished::Intervals;
+use crate::model::finished::{Finished, Intervals};
 use crate::model::ids::NamespaceId;
 use crate::model::quantiles::Quantiles;
-use crate::model::stage::Run;
-use crate::model::stage::StageSet;
+use crate::model::stage::{Run, StageSet};
 use crate::stats::slices::Slices;
 
 /// A measured interval of commands: a stage, merged stages, or the total.

@@ -4,14 +4,11 @@
 //! A rule does not apply if a fact that it needs is unknown. The report shows the unknown fact.
 
 use crate::machine::clock::is_slow;
-use crate::machine::nvme::NamespaceDetail;
-use crate::machine::nvme::NvmeDetail;
-use crate::machine::nvme::NvmeParameters;
+use crate::machine::nvme::{NamespaceDetail, NvmeDetail, NvmeParameters};
 use crate::machine::nvme_class::Class;
 use crate::machine::overview::Machine;
 use crate::report::device_name::DeviceName;
-use crate::report::finding::Finding;
-use crate::report::finding::Severity;
+use crate::report::finding::{Finding, Severity};
 
 /// The findings on a machine and its controllers, the most important first: settings to change,
 /// then notes for reading the numbers.
@@ -65,14 +62,7 @@ fn on_privileges(machine: &Machine) -> Option<Finding> {
 }
 
 fn on_settings(machine: &Machine) -> Vec<Finding> {
-    let Machine {
-        lockdown,
-        sysctls,
-        tracefs,
-        tracefs_mounted,
-        kprobes_enabled,
-        ..
-    } = machine;
+    let Machine { lockdown, sysctls, tracefs, tracefs_mounted, kprobes_enabled, .. } = machine;
     let lockdown = lockdown.known().filter(|l| *l == "confidentiality");
     let rules = [
         lockdown.map(|level| {
@@ -127,11 +117,7 @@ fn on_symbols(machine: &Machine) -> Option<Finding> {
 /// in it; the evidence has the text.
 fn of_kernel(text: &str) -> &str {
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_ ()".contains(c);
-    if text.chars().all(is_known) {
-        text
-    } else {
-        "?"
-    }
+    if text.chars().all(is_known) { text } else { "?" }
 }
 
 fn on_controllers(controllers: &[NvmeDetail]) -> Vec<Finding> {
@@ -184,9 +170,7 @@ fn notes_on_machine(machine: &Machine, parameters: &NvmeParameters) -> Vec<Findi
                       stage `device` includes the wait until the interrupt thread gets a CPU";
         let finding = note("threaded-interrupts", advice);
         notes.push(
-            finding
-                .shown_by("PREEMPT_RT", rt)
-                .shown_by("use_threaded_interrupts", parameter),
+            finding.shown_by("PREEMPT_RT", rt).shown_by("use_threaded_interrupts", parameter),
         );
     }
     notes
@@ -289,8 +273,7 @@ fn notes_on_waits(ns: &NamespaceDetail) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::super::DoctorReport;
-    use super::super::fixture::capability;
-    use super::super::fixture::guest;
+    use super::super::fixture::{capability, guest};
     use super::*;
     use crate::machine::System;
     use crate::machine::fact::Fact;
@@ -314,11 +297,7 @@ mod tests {
             "nvme0n1/queue/iostats",
             "nvme1 is `connecting`",
         ] {
-            assert_eq!(
-                about(&report, Severity::Warning, words),
-                1,
-                "{words}: {report:#?}"
-            );
+            assert_eq!(about(&report, Severity::Warning, words), 1, "{words}: {report:#?}");
         }
         assert_eq!(report.advice(Severity::Warning).count(), 7);
     }
@@ -335,11 +314,7 @@ mod tests {
             "cgroups have limits on nvme0n1",
             "io.cost is on for nvme0n1",
         ] {
-            assert_eq!(
-                about(&report, Severity::Note, words),
-                1,
-                "{words}: {report:#?}"
-            );
+            assert_eq!(about(&report, Severity::Note, words), 1, "{words}: {report:#?}");
         }
         assert_eq!(report.advice(Severity::Note).count(), 7);
     }
@@ -349,9 +324,8 @@ mod tests {
     fn limits_name_their_cgroups_in_the_evidence() {
         let found = guest().findings;
         let of = |rule| found.iter().find(|f| f.rule == rule).unwrap();
-        let limits: Vec<String> = (of("io-limit").evidence.iter())
-            .map(|e| format!("{}: {}", e.name, e.value))
-            .collect();
+        let limits: Vec<String> =
+            (of("io-limit").evidence.iter()).map(|e| format!("{}: {}", e.name, e.value)).collect();
         let wanted = [
             "/a b.slice/$(reboot)\\u{1b}[2J io.max: rbps=1048576 wiops=10",
             "/web.slice io.max: riops=60",
@@ -376,10 +350,8 @@ mod tests {
         let mut with = |names: &[&'static str], missing: &[&'static str]| {
             let held = names.iter().map(|n| capability(n, true));
             let missing = missing.iter().map(|n| capability(n, false));
-            machine.privileges = Fact::Known(Privileges {
-                uid: 1000,
-                capabilities: held.chain(missing).collect(),
-            });
+            machine.privileges =
+                Fact::Known(Privileges { uid: 1000, capabilities: held.chain(missing).collect() });
             on_privileges(&machine).map(|f| f.advice)
         };
         assert_eq!(with(&["CAP_SYS_ADMIN"], &["CAP_BPF"]), None);

@@ -8,16 +8,12 @@ use tempfile::TempDir;
 use super::DoctorReport;
 use crate::machine::System;
 use crate::machine::fact::Fact;
-use crate::machine::overview::Capability;
-use crate::machine::overview::Privileges;
+use crate::machine::overview::{Capability, Privileges};
 
 /// Files of the guest.
 const FILES: [(&str, &str); 31] = [
     ("proc/sys/kernel/osrelease", "6.1.0-50-amd64"),
-    (
-        "proc/sys/kernel/version",
-        "#1 SMP PREEMPT_DYNAMIC Debian 6.1.176-1 (2026-06-01)",
-    ),
+    ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC Debian 6.1.176-1 (2026-06-01)"),
     ("proc/sys/kernel/arch", "x86_64"),
     ("proc/sys/kernel/kptr_restrict", "2"),
     ("proc/sys/kernel/perf_event_paranoid", "3"),
@@ -28,14 +24,8 @@ const FILES: [(&str, &str); 31] = [
         "s /sys/kernel/security securityfs rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0",
     ),
     ("sys/class/block/nvme0n1/dev", "259:0"),
-    (
-        "sys/fs/cgroup/io.cost.qos",
-        "259:0 enable=1 ctrl=user rpct=95.00",
-    ),
-    (
-        "sys/fs/cgroup/web.slice/io.max",
-        "259:0 rbps=max wbps=max riops=60 wiops=max",
-    ),
+    ("sys/fs/cgroup/io.cost.qos", "259:0 enable=1 ctrl=user rpct=95.00"),
+    ("sys/fs/cgroup/web.slice/io.max", "259:0 rbps=max wbps=max riops=60 wiops=max"),
     (
         "sys/fs/cgroup/a b.slice/$(reboot)\u{1b}[2J/io.max",
         "259:0 rbps=1048576 wbps=max riops=max wiops=10\n8:0 rbps=1 wbps=1 riops=1 wiops=1",
@@ -44,19 +34,10 @@ const FILES: [(&str, &str); 31] = [
     ("proc/self/uid_map", "0 0 4294967295"),
     ("sys/devices/system/cpu/online", "0-3"),
     ("sys/devices/system/cpu/possible", "0-7"),
-    (
-        "sys/devices/system/clocksource/clocksource0/available_clocksource",
-        "tsc hpet",
-    ),
-    (
-        "sys/devices/system/clocksource/clocksource0/current_clocksource",
-        "hpet",
-    ),
+    ("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet"),
+    ("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet"),
     ("sys/class/dmi/id/sys_vendor", "QEMU"),
-    (
-        "sys/kernel/security/lockdown",
-        "none integrity [confidentiality]",
-    ),
+    ("sys/kernel/security/lockdown", "none integrity [confidentiality]"),
     ("sys/module/nvme/parameters/poll_queues", "0"),
     ("sys/module/nvme/parameters/write_queues", "0"),
     ("sys/module/nvme/parameters/io_queue_depth", "1024"),
@@ -67,10 +48,7 @@ const FILES: [(&str, &str); 31] = [
     ("sys/class/nvme/nvme1/transport", "tcp"),
     ("sys/class/nvme/nvme1/model", "Linux"),
     ("sys/class/nvme/nvme1/state", "connecting"),
-    (
-        "sys/class/nvme/nvme1/address",
-        "traddr=10.0.0.1,trsvcid=4420",
-    ),
+    ("sys/class/nvme/nvme1/address", "traddr=10.0.0.1,trsvcid=4420"),
 ];
 
 /// Files of the guest's emulated controller.
@@ -124,10 +102,7 @@ pub(crate) fn guest() -> DoctorReport {
     // do not use the privileges of the user that runs the tests
     found.machine.privileges = Fact::Known(Privileges {
         uid: 1000,
-        capabilities: vec![
-            capability("CAP_SYS_ADMIN", false),
-            capability("CAP_BPF", true),
-        ],
+        capabilities: vec![capability("CAP_SYS_ADMIN", false), capability("CAP_BPF", true)],
     });
     DoctorReport::new(found.machine, found.parameters, found.controllers)
 }

@@ -17,21 +17,16 @@ use std::cmp::Reverse;
 
 use serde::Serialize;
 
-pub use self::verdict::Readiness;
-pub use self::verdict::Tracing;
-pub use self::verdict::Verdict;
-use super::finding::Finding;
-use super::finding::Severity;
+pub use self::verdict::{Readiness, Tracing, Verdict};
+use super::finding::{Finding, Severity};
 
 use crate::machine::System;
-use crate::machine::nvme::NvmeDetail;
-use crate::machine::nvme::NvmeParameters;
+use crate::machine::nvme::{NvmeDetail, NvmeParameters};
 use crate::machine::overview::Machine;
 use crate::model::stage::StageSet;
 use crate::probe::catalog::Role;
 use crate::probe::facts::KernelFacts;
-use crate::probe::plan::Policy;
-use crate::probe::plan::plan_with;
+use crate::probe::plan::{Policy, plan_with};
 
 /// The source of the types of one part of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The attach method of each point, as text. Pure.
 
-use super::BtfLine;
-use super::PointLine;
-use super::RejectedMethod;
+use super::{BtfLine, PointLine, RejectedMethod};
 use crate::model::point::Point;
-use crate::probe::catalog::CATALOG;
-use crate::probe::catalog::Home;
-use crate::probe::catalog::Method;
-use crate::probe::facts::KernelFacts;
-use crate::probe::facts::PreemptionSource;
-use crate::probe::facts::TypeSource;
-use crate::probe::plan::AttachPlan;
-use crate::probe::plan::NoPlan;
-use crate::probe::plan::PointPlan;
-use crate::probe::plan::Rejection;
-use crate::probe::plan::StartSource;
-use crate::report::finding::Finding;
-use crate::report::finding::Severity;
+use crate::probe::catalog::{CATALOG, Home, Method};
+use crate::probe::facts::{KernelFacts, PreemptionSource, TypeSource};
+use crate::probe::plan::{AttachPlan, NoPlan, PointPlan, Rejection, StartSource};
+use crate::report::finding::{Finding, Severity};
 
 /// The source of the types of each part of the kernel.
 pub(super) fn btf(facts: &KernelFacts) -> Vec<BtfLine> {
@@ -35,34 +24,21 @@ pub(super) fn btf(facts: &KernelFacts) -> Vec<BtfLine> {
         }
         TypeSource::File(path) => format!("{path} (--btf)"),
     };
-    let vmlinux = if facts.vmlinux_btf {
-        "/sys/kernel/btf/vmlinux"
-    } else {
-        "none (CONFIG_DEBUG_INFO_BTF)"
-    };
+    let vmlinux =
+        if facts.vmlinux_btf { "/sys/kernel/btf/vmlinux" } else { "none (CONFIG_DEBUG_INFO_BTF)" };
     [
         ("vmlinux", vmlinux.to_owned()),
-        (
-            "nvme_core",
-            said(&facts.nvme_core_types, Home::NvmeCore, "nvme_core"),
-        ),
+        ("nvme_core", said(&facts.nvme_core_types, Home::NvmeCore, "nvme_core")),
         ("nvme", said(&facts.nvme_pci_types, Home::NvmePci, "nvme")),
     ]
-    .map(|(what, source)| BtfLine {
-        what: what.into(),
-        source,
-    })
+    .map(|(what, source)| BtfLine { what: what.into(), source })
     .into()
 }
 
 fn rejected(all: &[Rejection]) -> Vec<RejectedMethod> {
     all.iter()
         .map(|r| RejectedMethod {
-            method: if r.hook.contains(' ') {
-                r.hook.clone()
-            } else {
-                r.method.name().into()
-            },
+            method: if r.hook.contains(' ') { r.hook.clone() } else { r.method.name().into() },
             why: r.why.to_string(),
         })
         .collect()
@@ -187,21 +163,12 @@ mod tests {
 
     #[test]
     fn an_unknown_preemption_mode_is_a_note() {
-        let mut facts = KernelFacts {
-            preemption: Preemption::Full,
-            ..KernelFacts::default()
-        };
+        let mut facts = KernelFacts { preemption: Preemption::Full, ..KernelFacts::default() };
         let found = preemption(&facts).unwrap();
-        assert_eq!(
-            (found.rule, found.severity),
-            ("preemption-unknown", Severity::Note)
-        );
+        assert_eq!((found.rule, found.severity), ("preemption-unknown", Severity::Note));
         assert_eq!(facts.preemption_text(), "not known, counts as full");
         facts.preemption_source = PreemptionSource::Memory;
         assert!(preemption(&facts).is_none());
-        assert_eq!(
-            facts.preemption_text(),
-            "full or lazy (the kernel's memory)"
-        );
+        assert_eq!(facts.preemption_text(), "full or lazy (the kernel's memory)");
     }
 }

@@ -8,11 +8,7 @@ use crate::machine::overview::Machine;
 use crate::model::point::Point;
 use crate::model::stage::StageSet;
 use crate::probe::facts::KernelFacts;
-use crate::probe::plan::AttachPlan;
-use crate::probe::plan::NoPlan;
-use crate::probe::plan::Policy;
-use crate::probe::plan::StartSource;
-use crate::probe::plan::plan;
+use crate::probe::plan::{AttachPlan, NoPlan, Policy, StartSource, plan};
 
 /// A command that traces the driver, as in `latency --stages`, and what it observes.
 pub type Tracing = (&'static str, StageSet);
@@ -34,12 +30,7 @@ pub struct Readiness {
 
 impl Readiness {
     fn of(command: &'static str, missing: Option<String>, unobserved: Vec<&'static str>) -> Self {
-        Self {
-            command,
-            ready: missing.is_none(),
-            missing,
-            unobserved,
-        }
+        Self { command, ready: missing.is_none(), missing, unobserved }
     }
 }
 
@@ -72,10 +63,7 @@ pub(super) fn verdict(
     });
     let mut commands: Vec<Readiness> = traces.collect();
     commands.push(Readiness::of("inflight", lacks.or(inflight), vec![]));
-    Verdict {
-        ready: commands.iter().all(|c| c.ready && c.unobserved.is_empty()),
-        commands,
-    }
+    Verdict { ready: commands.iter().all(|c| c.ready && c.unobserved.is_empty()), commands }
 }
 
 /// What every command lacks.
@@ -108,17 +96,12 @@ fn unobserved(plan: &AttachPlan) -> Vec<&'static str> {
 
 fn no_method(none: NoPlan) -> String {
     let why = none.rejected.first().map(|r| format!(": {}", r.why));
-    format!(
-        "no method for {}{}",
-        none.point.name(),
-        why.unwrap_or_default()
-    )
+    format!("no method for {}{}", none.point.name(), why.unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::capability;
-    use super::super::fixture::guest;
+    use super::super::fixture::{capability, guest};
     use super::*;
     use crate::machine::overview::Privileges;
     use crate::probe::facts::TypeSource;
@@ -147,24 +130,10 @@ mod tests {
     #[test]
     fn a_machine_with_everything_is_ready() {
         let root = machine(&["CAP_SYS_ADMIN"]);
-        let found = verdict(
-            &TRACING,
-            &root,
-            true,
-            &everything(),
-            &Policy::default(),
-            None,
-        );
+        let found = verdict(&TRACING, &root, true, &everything(), &Policy::default(), None);
         assert!(found.ready, "{found:#?}");
         let some = machine(&["CAP_BPF", "CAP_PERFMON"]);
-        let found = verdict(
-            &TRACING,
-            &some,
-            true,
-            &everything(),
-            &Policy::default(),
-            None,
-        );
+        let found = verdict(&TRACING, &some, true, &everything(), &Policy::default(), None);
         assert!(found.commands.iter().all(|c| c.ready), "{found:#?}");
     }
 
@@ -172,14 +141,7 @@ mod tests {
     fn what_every_command_lacks_is_said_of_each() {
         let policy = Policy::default();
         let user = machine(&["CAP_BPF"]);
-        let found = verdict(
-            &TRACING,
-            &user,
-            false,
-            &everything(),
-            &policy,
-            Some("BTF".into()),
-        );
+        let found = verdict(&TRACING, &user, false, &everything(), &policy, Some("BTF".into()));
         assert!(!found.ready);
         assert_eq!(lacks(&found), ["no CAP_PERFMON: run as root"; 4]);
         let root = machine(&["CAP_SYS_ADMIN"]);
@@ -202,19 +164,9 @@ mod tests {
         let root = machine(&["CAP_SYS_ADMIN"]);
         let policy = Policy::default();
         let nothing = KernelFacts::default();
-        let found = verdict(
-            &TRACING,
-            &root,
-            true,
-            &nothing,
-            &policy,
-            Some("no types".into()),
-        );
+        let found = verdict(&TRACING, &root, true, &nothing, &policy, Some("no types".into()));
         let of_trace = found.commands[0].missing.as_deref().unwrap();
-        assert!(
-            of_trace.starts_with("no method for setup_out"),
-            "{of_trace}"
-        );
+        assert!(of_trace.starts_with("no method for setup_out"), "{of_trace}");
         assert_eq!(found.commands[3].missing.as_deref(), Some("no types"));
 
         let mut facts = everything();

@@ -5,8 +5,7 @@
 use std::collections::HashMap;
 use std::mem::take;
 
-use super::Cell;
-use super::HeatMap;
+use super::{Cell, HeatMap};
 use crate::model::histogram;
 use crate::model::histogram::BUCKETS;
 
@@ -38,12 +37,7 @@ struct Bins {
 
 impl Bins {
     const fn new(width: u64, growth: u64, most: u64) -> Self {
-        Self {
-            width,
-            growth,
-            most,
-            span: None,
-        }
+        Self { width, growth, most, span: None }
     }
 
     /// Includes a value. Returns the factor by which the bins had to become wider.
@@ -52,9 +46,7 @@ impl Bins {
         let mut factor = 1;
         loop {
             let bin = value / self.width;
-            let (first, last) = self
-                .span
-                .map_or((bin, bin), |(a, b)| (a.min(bin), b.max(bin)));
+            let (first, last) = self.span.map_or((bin, bin), |(a, b)| (a.min(bin), b.max(bin)));
             if last - first < self.most {
                 self.span = Some((first, last));
                 return factor;
@@ -66,11 +58,7 @@ impl Bins {
     }
 
     const fn bin(&self, value: u64) -> u64 {
-        if value < MOST {
-            value / self.width
-        } else {
-            MOST / self.width
-        }
+        if value < MOST { value / self.width } else { MOST / self.width }
     }
 
     /// First and last bin, of bins that are this many times as wide.
@@ -167,10 +155,9 @@ impl Grid {
                 let bounds = |n: u64| histogram::bounds(usize::try_from(n).unwrap_or(usize::MAX));
                 (bounds(first).0, bounds(last).1)
             }
-            Scale::Linear => (
-                first * self.rows.width,
-                last.saturating_add(1).saturating_mul(self.rows.width),
-            ),
+            Scale::Linear => {
+                (first * self.rows.width, last.saturating_add(1).saturating_mul(self.rows.width))
+            }
         }
     }
 
@@ -182,10 +169,7 @@ impl Grid {
             Scale::Linear => (8, u64::MAX),
         };
         let more = u64::saturating_sub(least, last - first + 1);
-        (
-            first.saturating_sub(more / 2),
-            last.saturating_add(more.div_ceil(2)).min(end),
-        )
+        (first.saturating_sub(more / 2), last.saturating_add(more.div_ceil(2)).min(end))
     }
 
     /// The picture: at most 250 columns and 96 rows.
@@ -246,10 +230,7 @@ mod tests {
 
     #[test]
     fn columns_that_begin_within_a_wider_one_fit() {
-        let map = of(
-            Scale::Log,
-            &[(1_612_000_000_000, 0), (4_110_000_000_000, 0)],
-        );
+        let map = of(Scale::Log, &[(1_612_000_000_000, 0), (4_110_000_000_000, 0)]);
         assert!(map.columns <= COLUMNS, "{}", map.columns);
     }
 

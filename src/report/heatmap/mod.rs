@@ -5,21 +5,15 @@ mod grid;
 mod quantity;
 
 use crate::machine::disk::disk_of_path;
-use crate::model::event::CommandId;
-use crate::model::event::Event;
+use crate::model::event::{CommandId, Event};
 use crate::model::finished::Finished;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
 
-pub use self::grid::Grid;
-pub use self::grid::Scale;
-pub use self::quantity::Interval;
-pub use self::quantity::Quantity;
-pub use self::quantity::UnknownStage;
-pub use self::quantity::first_block;
+pub use self::grid::{Grid, Scale};
+pub use self::quantity::{Interval, Quantity, UnknownStage, first_block};
 use super::disk_names::namespace_name;
-use super::submissions::Depth;
-use super::submissions::Submitted;
+use super::submissions::{Depth, Submitted};
 
 /// A cell with commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,13 +100,7 @@ impl Plot {
         if quantity == Quantity::Depth {
             grid.include(0);
         }
-        Self {
-            quantity,
-            begin_ns,
-            grid,
-            left_out: 0,
-            disks: Disks::default(),
-        }
+        Self { quantity, begin_ns, grid, left_out: 0, disks: Disks::default() }
     }
 
     /// Sets the start of the run, before the first event.

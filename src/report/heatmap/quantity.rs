@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a heat map shows of each command.
 
-use crate::model::event::CommandId;
-use crate::model::event::Event;
-use crate::model::event::Submission;
+use crate::model::event::{CommandId, Event, Submission};
 use crate::model::finished::Finished;
 use crate::model::point::Point;
-use crate::model::stage::Run;
-use crate::model::stage::StageSet;
-use crate::nvme::decode::CommandSet;
-use crate::nvme::decode::blocks;
+use crate::model::stage::{Run, StageSet};
+use crate::nvme::decode::{CommandSet, blocks};
 
 use super::grid::Scale;
 
@@ -35,10 +31,7 @@ pub struct UnknownStage {
 
 impl Interval {
     /// The total, from the end of the set-up to the completion.
-    pub const TOTAL: Self = Self {
-        stage_set: StageSet::Total,
-        run: None,
-    };
+    pub const TOTAL: Self = Self { stage_set: StageSet::Total, run: None };
 
     fn named(stage_set: StageSet, name: &str) -> Option<Self> {
         let run = Some(stage_set.run_named(name)?);
@@ -75,8 +68,7 @@ impl Interval {
     /// The points at which it begins and ends.
     #[must_use]
     pub fn points(&self) -> (Point, Point) {
-        self.run
-            .map_or((Point::SetupOut, Point::Complete), |run| (run.from, run.to))
+        self.run.map_or((Point::SetupOut, Point::Complete), |run| (run.from, run.to))
     }
 
     /// Its duration in a finished command, in nanoseconds; `None` if it was not observed as such.
@@ -87,11 +79,7 @@ impl Interval {
             return intervals.total.map(|total| total.ns);
         };
         let inside = |stage: Run| run.first <= stage.first && stage.last <= run.last;
-        let parts: Vec<_> = intervals
-            .stages
-            .iter()
-            .filter(|stage| inside(stage.run))
-            .collect();
+        let parts: Vec<_> = intervals.stages.iter().filter(|stage| inside(stage.run)).collect();
         let whole = parts.first()?.run.through(parts.last()?.run);
         (whole == run).then(|| parts.iter().map(|part| part.ns).sum())
     }
@@ -179,14 +167,7 @@ mod tests {
         assert_eq!(of("full:device"), (StageSet::Full, "doorbell", "irq"));
         assert_eq!(of("wbt+tag+queue"), (StageSet::Full, "wbt", "setup_in"));
         assert_eq!(of("submit+device"), (StageSet::Basic, "setup_out", "cqe"));
-        for wrong in [
-            "",
-            "devic",
-            "fine:",
-            "coarse:device",
-            "queue+device",
-            "basic:irq",
-        ] {
+        for wrong in ["", "devic", "fine:", "coarse:device", "queue+device", "basic:irq"] {
             assert!(Interval::parse(wrong).is_err(), "{wrong}");
         }
     }

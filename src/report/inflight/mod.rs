@@ -4,30 +4,18 @@
 
 mod usual;
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::inflight::CommandReading;
-use crate::inflight::ControllerAt;
-use crate::inflight::Place;
-use crate::inflight::QueueReading;
-use crate::inflight::StuckState;
-use crate::inflight::TagsReading;
-use crate::inflight::Walker;
-use crate::inflight::judge;
+use crate::inflight::{
+    CommandReading, ControllerAt, Place, QueueReading, StuckState, TagsReading, Walker, judge,
+};
 use crate::model::ids::QueueId;
 use crate::nvme::sqe::Sqe;
 
-pub use self::usual::AgeError;
-pub use self::usual::AgeLimit;
-pub use self::usual::Aged;
-pub use self::usual::Ages;
-pub use self::usual::DEFAULT_LIMIT;
-pub use self::usual::MIN_COMMANDS;
-pub use self::usual::Observed;
-pub use self::usual::Seen;
-pub use self::usual::Usual;
+pub use self::usual::{
+    AgeError, AgeLimit, Aged, Ages, DEFAULT_LIMIT, MIN_COMMANDS, Observed, Seen, Usual,
+};
 
 /// One reading of a machine.
 #[derive(Clone, Debug, Default)]
@@ -141,10 +129,7 @@ impl InFlight {
         ages: &Ages<'_>,
         wanted: impl Fn(QueueId, Option<&Sqe>) -> bool,
     ) -> Self {
-        let mut found = Self {
-            unreadable: second.unreadable.clone(),
-            ..Self::default()
-        };
+        let mut found = Self { unreadable: second.unreadable.clone(), ..Self::default() };
         for (id, (tags, queue)) in &second.queues {
             let before = first.queues.get(id).and_then(|(_, queue)| queue.as_ref());
             let mut lines = vec![];
@@ -180,9 +165,7 @@ impl InFlight {
             }
             found.commands.extend(lines);
         }
-        found
-            .commands
-            .sort_by_key(|line| std::cmp::Reverse(line.age));
+        found.commands.sort_by_key(|line| std::cmp::Reverse(line.age));
         found
     }
 }
@@ -215,11 +198,7 @@ mod tests {
             head_moves: true,
             ..QueueReading::default()
         };
-        let tags = TagsReading {
-            total: 7,
-            used: 4,
-            commands: commands.to_vec(),
-        };
+        let tags = TagsReading { total: 7, used: 4, commands: commands.to_vec() };
         Reading {
             controllers: [0].into(),
             queues: [(QueueId::new(0, 1), (tags, Some(queue)))].into(),
@@ -234,20 +213,12 @@ mod tests {
         let first = reading(&[command(0, 1020), command(1, 830), command(2, 529)]);
         let second = reading(&[command(0, 1020), command(1, 830), command(2, 530)]);
         let all = |_: QueueId, _: Option<&Sqe>| true;
-        let ages = Ages {
-            ticks,
-            at_ns: 0,
-            limit: AgeLimit::Time(Duration::from_secs(1)),
-            run: None,
-        };
+        let ages =
+            Ages { ticks, at_ns: 0, limit: AgeLimit::Time(Duration::from_secs(1)), run: None };
         assert!(first.has_old(&ages) && !reading(&[command(0, 1020)]).has_old(&ages));
         let found = InFlight::new(&first, &second, &ages, all);
         let lines: Vec<_> = found.commands.iter().map(|c| (c.tag, c.verdict)).collect();
-        let expected = [
-            (2, Some(StuckState::Unknown)),
-            (1, Some(StuckState::Held)),
-            (0, None),
-        ];
+        let expected = [(2, Some(StuckState::Unknown)), (1, Some(StuckState::Held)), (0, None)];
         assert_eq!(lines, expected);
         let [queue] = found.queues[..] else {
             panic!("{found:?}");
@@ -259,16 +230,8 @@ mod tests {
     #[test]
     fn without_the_length_of_a_jiffy_there_is_no_age_and_no_verdict() {
         let both = reading(&[command(1, 830)]);
-        let ages = Ages {
-            ticks: None,
-            at_ns: 0,
-            limit: AgeLimit::Time(Duration::ZERO),
-            run: None,
-        };
+        let ages = Ages { ticks: None, at_ns: 0, limit: AgeLimit::Time(Duration::ZERO), run: None };
         let found = InFlight::new(&both, &both, &ages, |_, _| true);
-        assert_eq!(
-            (found.commands[0].age, found.commands[0].verdict),
-            (None, None)
-        );
+        assert_eq!((found.commands[0].age, found.commands[0].verdict), (None, None));
     }
 }

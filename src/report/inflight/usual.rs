@@ -5,18 +5,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::inflight::CommandReading;
-use crate::inflight::Ticks;
-use crate::model::event::StackId;
-use crate::model::event::Submission;
+use crate::inflight::{CommandReading, Ticks};
+use crate::model::event::{StackId, Submission};
 use crate::model::ids::QueueId;
 use crate::model::open::OpenCommand;
 use crate::model::row::RowKey;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::report::latency::rows;
-use crate::units::DurationError;
-use crate::units::parse_duration;
+use crate::units::{DurationError, parse_duration};
 
 /// Minimum number of completed commands for a p99.
 pub const MIN_COMMANDS: u64 = 100;
@@ -174,9 +171,7 @@ pub struct Aged {
 impl Ages<'_> {
     /// The age of a command.
     pub fn of(&self, queue: QueueId, command: &CommandReading) -> Aged {
-        let found = self
-            .run
-            .and_then(|run| Some((run, run.find(queue, command)?)));
+        let found = self.run.and_then(|run| Some((run, run.find(queue, command)?)));
         let age = match found {
             Some((_, open)) => {
                 let age = self.at_ns.saturating_sub(open.setup_ns);
@@ -189,11 +184,7 @@ impl Ages<'_> {
             usual: run.usual.get(&open.row).copied().unwrap_or_default(),
         });
         let limit = self.limit.of(seen.map(|seen| seen.usual));
-        Aged {
-            age,
-            seen,
-            is_old: age >= Some(limit),
-        }
+        Aged { age, seen, is_old: age >= Some(limit) }
     }
 }
 

@@ -3,24 +3,14 @@
 
 use super::*;
 use crate::model::snapshot::Cell;
-use crate::testing::EventBuilder;
-use crate::testing::READ;
+use crate::testing::{EventBuilder, READ};
 
 /// 4 KiB reads of nvme0.
-const ROW: RowKey = RowKey {
-    ctrl: 0,
-    nsid: 1,
-    opcode: READ,
-    class: 1,
-};
+const ROW: RowKey = RowKey { ctrl: 0, nsid: 1, opcode: READ, class: 1 };
 
 /// A read with tag 5 on queue 1.
 fn open(setup_ns: u64) -> OpenCommand {
-    let made = EventBuilder::read()
-        .cid(0x7005)
-        .submitter(9, 9, b"fio")
-        .cpus(1, 1)
-        .stack(77);
+    let made = EventBuilder::read().cid(0x7005).submitter(9, 9, b"fio").cpus(1, 1).stack(77);
     OpenCommand {
         request: Some(0x500),
         id: made.id,
@@ -99,10 +89,7 @@ fn too_few_commands_have_no_p99() {
 #[test]
 fn what_the_run_did_not_observe_has_the_age_of_its_deadline() {
     let second = Some(Duration::from_secs(1));
-    let other = CommandReading {
-        request: 0x600,
-        ..read()
-    };
+    let other = CommandReading { request: 0x600, ..read() };
     let mut later = open(22_000_000);
     let runs = [
         (None, read()),

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cost of the tool's programs, from their run times.
 
-use crate::model::ledger::OwnCost;
-use crate::model::ledger::ProgramCost;
+use crate::model::ledger::{OwnCost, ProgramCost};
 use crate::model::run::Runs;
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
@@ -35,22 +34,15 @@ mod tests {
     use super::*;
     use crate::model::stage::StageSet;
     use crate::probe::catalog::number_of;
-    use crate::probe::plan::Policy;
-    use crate::probe::plan::plan;
     use crate::probe::plan::tests::everything;
+    use crate::probe::plan::{Policy, plan};
 
     #[test]
     fn programs_add_up() {
         let plan = plan(StageSet::Total, &everything(), &Policy::default()).unwrap();
         let mut runs = vec![Runs::default(); CATALOG.len()];
-        runs[number_of("setup_out_btf").unwrap()] = Runs {
-            count: 10,
-            ns: 2000,
-        };
-        runs[number_of("complete_btf").unwrap()] = Runs {
-            count: 10,
-            ns: 3000,
-        };
+        runs[number_of("setup_out_btf").unwrap()] = Runs { count: 10, ns: 2000 };
+        runs[number_of("complete_btf").unwrap()] = Runs { count: 10, ns: 3000 };
         // not in the plan
         runs[number_of("cqe_btf").unwrap()] = Runs { count: 1, ns: 1 };
         let cost = OwnCost::new(&plan, &runs, 1_000_000, 10);

@@ -2,14 +2,10 @@
 //! The hooks of a plan, as the ledger lists them.
 
 use crate::model::counters::Counters;
-use crate::model::ledger::HookLine;
-use crate::model::ledger::MissingHook;
-use crate::model::ledger::PointMethod;
+use crate::model::ledger::{HookLine, MissingHook, PointMethod};
 use crate::model::point::Point;
 use crate::probe::catalog::CATALOG;
-use crate::probe::plan::AttachPlan;
-use crate::probe::plan::PointPlan;
-use crate::probe::plan::StartSource;
+use crate::probe::plan::{AttachPlan, PointPlan, StartSource};
 
 pub(super) fn misses_known(plan: &AttachPlan, hook: usize) -> bool {
     plan.misses_counted || !CATALOG[hook].kind.method().loses()

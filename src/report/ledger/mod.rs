@@ -4,21 +4,12 @@
 mod cost;
 mod hooks;
 
-use self::hooks::hook_lines;
-use self::hooks::methods;
-use self::hooks::misses_known;
-use self::hooks::misses_of;
-use self::hooks::missing_hooks;
-use crate::model::counters::Count;
-use crate::model::counters::Counters;
-use crate::model::ledger::Balance;
-use crate::model::ledger::Ledger;
-use crate::model::ledger::OwnCost;
+use self::hooks::{hook_lines, methods, misses_known, misses_of, missing_hooks};
+use crate::model::counters::{Count, Counters};
+use crate::model::ledger::{Balance, Ledger, OwnCost};
 use crate::model::point::Point;
-use crate::model::run::RunTimes;
-use crate::model::run::Scan;
-use crate::probe::catalog::CATALOG;
-use crate::probe::catalog::Role;
+use crate::model::run::{RunTimes, Scan};
+use crate::probe::catalog::{CATALOG, Role};
 use crate::probe::plan::AttachPlan;
 
 fn difference(from: u64, parts: &[u64]) -> i64 {
@@ -40,10 +31,7 @@ impl Ledger {
             let of_point = plan.points.iter().filter(|p| p.role == role);
             // a method may include a hook of another point
             let hooks = of_point.flat_map(|p| &p.hooks);
-            hooks
-                .filter(|&&h| CATALOG[h].role == role)
-                .map(|&h| counters.hits_of(h))
-                .sum()
+            hooks.filter(|&&h| CATALOG[h].role == role).map(|&h| counters.hits_of(h)).sum()
         };
         let (filtered, untracked) = (get(Count::Filtered), get(Count::Untracked));
         let (unseen_setups, unattributed) = (get(Count::UnseenSetup), get(Count::Unattributed));
@@ -51,13 +39,10 @@ impl Ledger {
             .saturating_sub(filtered + unattributed + untracked);
         let matched = in_rows + get(Count::NoRow);
         let (requeued, overwritten) = (get(Count::Requeued), get(Count::Overwritten));
-        let by_difference = difference(seen, &[matched, requeued, overwritten])
-            .try_into()
-            .unwrap_or(0);
-        let Scan { in_flight, ending } = scan.unwrap_or(Scan {
-            in_flight: by_difference,
-            ending: 0,
-        });
+        let by_difference =
+            difference(seen, &[matched, requeued, overwritten]).try_into().unwrap_or(0);
+        let Scan { in_flight, ending } =
+            scan.unwrap_or(Scan { in_flight: by_difference, ending: 0 });
         let unseen_completions = get(Count::UnseenComplete);
         let completions = hits(Role::Point(Point::Complete)) + unseen_completions;
         let commands_residual =
@@ -140,10 +125,7 @@ impl Ledger {
     #[must_use]
     pub fn with_cost(self, plan: &AttachPlan, times: Option<&RunTimes>) -> Self {
         let seen = self.seen;
-        Self {
-            own_cost: times.map(|t| OwnCost::new(plan, &t.runs, t.elapsed_ns, seen)),
-            ..self
-        }
+        Self { own_cost: times.map(|t| OwnCost::new(plan, &t.runs, t.elapsed_ns, seen)), ..self }
     }
 }
 

@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-use serde_json::Value;
-use serde_json::from_str;
-use serde_json::from_value;
-use serde_json::to_string;
+use serde_json::{Value, from_str, from_value, to_string};
 
 use super::*;
-use crate::model::ledger::Accuracy;
-use crate::model::ledger::Shown;
+use crate::model::ledger::{Accuracy, Shown};
 use crate::model::run::Runs;
 use crate::model::stage::StageSet;
-use crate::probe::catalog::CATALOG;
-use crate::probe::catalog::Method;
-use crate::probe::catalog::number_of;
+use crate::probe::catalog::{CATALOG, Method, number_of};
 use crate::probe::facts::Preemption;
-use crate::probe::plan::Policy;
-use crate::probe::plan::plan as planned;
 use crate::probe::plan::tests::everything;
+use crate::probe::plan::{Policy, plan as planned};
 
 fn plan() -> AttachPlan {
     planned(StageSet::Fine, &everything(), &Policy::default()).unwrap()
@@ -45,10 +38,7 @@ fn a_run_where_everything_has_its_place_balances() {
         (Count::NoRow, 1),
     ];
     let c = counters(110, 9 + 4 + 90, &counts);
-    let scan = Some(Scan {
-        in_flight: 7,
-        ending: 0,
-    });
+    let scan = Some(Scan { in_flight: 7, ending: 0 });
     let ledger = Ledger::new(&plan(), &c, &[], 89, scan);
     assert_eq!((ledger.seen, ledger.matched), (100, 90));
     assert!(ledger.balance.unwrap().balanced, "{ledger:?}");
@@ -118,11 +108,7 @@ fn commands_on_a_cpu_without_an_entry_degrade() {
 
 #[test]
 fn a_command_whose_submitter_is_not_known_is_in_no_row_of_a_filter_by_submitter() {
-    let counts = [
-        (Count::UnseenSetup, 2),
-        (Count::Unattributed, 1),
-        (Count::FilteredDone, 1),
-    ];
+    let counts = [(Count::UnseenSetup, 2), (Count::Unattributed, 1), (Count::FilteredDone, 1)];
     let c = counters(8, 10, &counts);
     let ledger = Ledger::new(&plan(), &c, &[], 9, Some(Scan::default()));
     assert!(ledger.balance.unwrap().balanced, "{ledger:?}");
@@ -159,10 +145,7 @@ fn what_a_second_instance_has_seen_is_not_missed() {
 #[test]
 fn where_losses_are_not_counted_nothing_is_called_exact() {
     let mut facts = everything();
-    let policy = Policy {
-        only: Some(Method::Kprobe),
-        ..Policy::default()
-    };
+    let policy = Policy { only: Some(Method::Kprobe), ..Policy::default() };
     for (counted, accuracy) in [(true, Accuracy::Exact), (false, Accuracy::Unknown)] {
         facts.misses_counted = counted;
         let plan = planned(StageSet::Total, &facts, &policy).unwrap();
@@ -180,18 +163,12 @@ fn where_losses_are_not_counted_nothing_is_called_exact() {
 
 #[test]
 fn commands_without_an_end_are_suspect_where_completions_can_be_missed() {
-    let policy = Policy {
-        only: Some(Method::Tracepoint),
-        ..Policy::default()
-    };
+    let policy = Policy { only: Some(Method::Tracepoint), ..Policy::default() };
     let plan = planned(StageSet::Basic, &everything(), &policy).unwrap();
     let mut c = Counters::of_hooks(CATALOG.len());
     c.hits[hook_number("setup_out_tp")] = 10;
     c.hits[hook_number("complete_tp")] = 9;
-    let scan = Scan {
-        in_flight: 1,
-        ending: 0,
-    };
+    let scan = Scan { in_flight: 1, ending: 0 };
     let ledger = Ledger::new(&plan, &c, &[], 9, Some(scan));
     assert!(ledger.balance.unwrap().balanced);
     assert!(ledger.degraded()[0].contains("without an end"));
@@ -253,12 +230,7 @@ fn the_ledger_of_a_report_survives_storage() {
 #[test]
 fn the_ledger_of_a_trace_survives_storage() {
     let c = counters(3, 3, &[(Count::LostEvent, 2), (Count::NotShown, 1)]);
-    let shown = Shown {
-        submits: 3,
-        commands: 2,
-        past_count: 1,
-        ..Shown::default()
-    };
+    let shown = Shown { submits: 3, commands: 2, past_count: 1, ..Shown::default() };
     let plan = varied_plan();
     // serde_json alone reads some of these shares back with another last digit
     for ns in 1..100 {
@@ -279,10 +251,7 @@ fn the_ledger_of_a_trace_survives_storage() {
 #[test]
 fn the_ledger_of_an_empty_trace_survives_storage() {
     let (plan, c) = (plan(), counters(0, 0, &[]));
-    let times = RunTimes {
-        runs: Vec::new(),
-        elapsed_ns: 0,
-    };
+    let times = RunTimes { runs: Vec::new(), elapsed_ns: 0 };
     let ledger = Ledger::new(&plan, &c, &[], 0, None)
         .with_trace(&c, &Shown::default())
         .with_cost(&plan, Some(&times));
@@ -313,26 +282,13 @@ fn without(value: &mut Value, keep: &[&str]) {
 #[test]
 fn the_ledger_of_an_older_version_has_zeroes_for_what_it_lacks() {
     let (plan, c) = (varied_plan(), counters(3, 3, &[(Count::LostEvent, 2)]));
-    let times = RunTimes {
-        runs: vec![Runs { count: 7, ns: 9 }; CATALOG.len()],
-        elapsed_ns: 1,
-    };
-    let shown = Shown {
-        commands: 2,
-        ..Shown::default()
-    };
+    let times = RunTimes { runs: vec![Runs { count: 7, ns: 9 }; CATALOG.len()], elapsed_ns: 1 };
+    let shown = Shown { commands: 2, ..Shown::default() };
     let ledger = Ledger::new(&plan, &c, &[], 3, Some(Scan::default()))
         .with_trace(&c, &shown)
         .with_cost(&plan, Some(&times));
     let mut value = serde_json::to_value(&ledger).unwrap();
-    let lists = [
-        "hooks",
-        "methods",
-        "missing_hooks",
-        "own_cost",
-        "programs",
-        "balance",
-    ];
+    let lists = ["hooks", "methods", "missing_hooks", "own_cost", "programs", "balance"];
     without(&mut value, &[&lists[..], &["commands_shown"]].concat());
     let old: Ledger = from_value(value.clone()).unwrap();
     let trace = old.trace.unwrap();

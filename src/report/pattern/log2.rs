@@ -13,10 +13,7 @@ pub struct Log2 {
 
 impl Default for Log2 {
     fn default() -> Self {
-        Self {
-            counts: [0; BUCKETS],
-            sum: 0,
-        }
+        Self { counts: [0; BUCKETS], sum: 0 }
     }
 }
 

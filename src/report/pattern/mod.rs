@@ -12,11 +12,8 @@ use crate::nvme::decode::Blocks;
 use crate::nvme::opcode::Opcode;
 
 pub use self::log2::Log2;
-pub use self::streams::Kind;
-pub use self::streams::STREAMS;
-pub use self::streams::Streams;
-use super::submissions::Depth;
-use super::submissions::Submitted;
+pub use self::streams::{Kind, STREAMS, Streams};
+use super::submissions::{Depth, Submitted};
 
 /// Most processes with a row. The commands of later ones share a row per disk and opcode.
 const PROCESSES: usize = 1024;
@@ -272,10 +269,7 @@ mod tests {
         }
     }
 
-    const DEPTH: Depth = Depth {
-        of_disk: 3,
-        of_all: 9,
-    };
+    const DEPTH: Depth = Depth { of_disk: 3, of_all: 9 };
 
     fn add(patterns: &mut Patterns, submitted: &Submitted) {
         patterns.add(submitted, DEPTH, Disk::default);
@@ -286,10 +280,7 @@ mod tests {
         let mut patterns = Patterns::default();
         for n in 0..10 {
             add(&mut patterns, &submitted(n * 100, 1, n * 8, 8));
-            add(
-                &mut patterns,
-                &submitted(n * 100 + 50, 2, (1 << 20) + n * 24, 16),
-            );
+            add(&mut patterns, &submitted(n * 100 + 50, 2, (1 << 20) + n * 24, 16));
         }
         let rows = patterns.rows(&Past::new());
         assert_eq!(rows.len(), 2);

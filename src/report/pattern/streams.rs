@@ -37,10 +37,8 @@ impl Streams {
     /// Judges a command. It continues its stream, or begins one in place of that which was not
     /// continued for the longest time.
     pub fn judge(&mut self, blocks: Blocks) -> Kind {
-        let mut stream = Stream {
-            end: blocks.slba.saturating_add(blocks.nlb.into()),
-            continues: false,
-        };
+        let mut stream =
+            Stream { end: blocks.slba.saturating_add(blocks.nlb.into()), continues: false };
         let mut kind = Kind::Random;
         let found = self.0.iter().position(|s| s.end == blocks.slba);
         let place = match found {
@@ -98,13 +96,7 @@ mod tests {
         let sequential = |new| Kind::Sequential { new };
         assert_eq!(
             kinds,
-            [
-                Kind::Random,
-                sequential(true),
-                sequential(false),
-                Kind::Random,
-                sequential(false)
-            ]
+            [Kind::Random, sequential(true), sequential(false), Kind::Random, sequential(false)]
         );
     }
 

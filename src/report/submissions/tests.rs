@@ -10,9 +10,7 @@ const UNIT: u64 = 10_000_000;
 
 /// A command whose block is its number.
 fn command(number: u32) -> EventBuilder {
-    EventBuilder::read()
-        .cid(number as u16)
-        .blocks(number.into(), 8)
+    EventBuilder::read().cid(number as u16).blocks(number.into(), 8)
 }
 
 /// Commands with begin, length and namespace: each has its own command id.
@@ -101,14 +99,8 @@ proptest! {
 #[test]
 fn a_command_id_that_comes_again_ends_the_earlier_command() {
     let submit = |at_ns| command(0).at(at_ns).submit();
-    let found = drain(
-        &mut Submissions::of_events(TaskKind::Caller),
-        &[submit(1), submit(2)],
-    );
-    assert!(
-        found.iter().all(|(_, _, depth)| depth.of_all == 1),
-        "{found:?}"
-    );
+    let found = drain(&mut Submissions::of_events(TaskKind::Caller), &[submit(1), submit(2)]);
+    assert!(found.iter().all(|(_, _, depth)| depth.of_all == 1), "{found:?}");
 }
 
 /// Submissions without an end, as in a file that was made so.
@@ -148,10 +140,9 @@ fn dispatched(number: u32, is_known: bool) -> EventBuilder {
 #[test]
 fn the_task_is_the_caller_or_the_submitter() {
     let made = [dispatched(0, true), dispatched(1, false)];
-    for (task_kind, want) in [
-        (TaskKind::Caller, [Some(7), Some(7)]),
-        (TaskKind::Submitter, [Some(70), None]),
-    ] {
+    for (task_kind, want) in
+        [(TaskKind::Caller, [Some(7), Some(7)]), (TaskKind::Submitter, [Some(70), None])]
+    {
         let mut of_events = Submissions::of_events(task_kind);
         let mut longest = Longest::new(task_kind);
         for (made, at_ns) in made.iter().zip([100, 200]) {

@@ -5,25 +5,18 @@ pub mod queues;
 pub mod slowest;
 pub mod view;
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::model::group::By;
-use crate::model::group::GroupNames;
-use crate::model::histogram::Histogram;
-use crate::model::histogram::bounds;
-use crate::model::histogram::index;
+use crate::model::group::{By, GroupNames};
+use crate::model::histogram::{Histogram, bounds, index};
 use crate::model::ledger::Ledger;
 use crate::model::stage::StageSet;
 use crate::report::disk_names::DiskNames;
 use crate::report::latency::RowReport;
 use crate::report::top::queues::QueueLine;
-use crate::report::top::slowest::SlowCommand;
-use crate::report::top::slowest::Slowest;
-use crate::report::top::view::TopKey;
-use crate::report::top::view::View;
-use crate::report::top::view::limit;
+use crate::report::top::slowest::{SlowCommand, Slowest};
+use crate::report::top::view::{TopKey, View, limit};
 
 /// Intervals that are kept.
 pub const HISTORY: usize = 240;
@@ -117,9 +110,7 @@ pub fn heat_begin(bucket: u16) -> u64 {
 
 fn heat(hist: &Histogram) -> Heat {
     let buckets = hist.iter();
-    buckets
-        .map(|(low, _, count)| (heat_bucket(low), count))
-        .collect()
+    buckets.map(|(low, _, count)| (heat_bucket(low), count)).collect()
 }
 
 impl TopRow {
@@ -142,10 +133,7 @@ impl Top {
         }
         Self {
             stages,
-            views: View::all(by)
-                .into_iter()
-                .map(|v| (v, BTreeMap::new()))
-                .collect(),
+            views: View::all(by).into_iter().map(|v| (v, BTreeMap::new())).collect(),
             shown: 0,
             intervals: 0,
             at: Duration::ZERO,
@@ -194,17 +182,7 @@ impl Top {
     }
     /// Adds an interval. A row without commands in all intervals that are kept is removed.
     pub fn push(&mut self, sample: Sample) {
-        let Sample {
-            at,
-            rows,
-            ledger,
-            in_flight,
-            failed,
-            slowest,
-            queues,
-            disks,
-            names,
-        } = sample;
+        let Sample { at, rows, ledger, in_flight, failed, slowest, queues, disks, names } = sample;
         (self.disks, self.names) = (disks, names);
         (self.at, self.ledger, self.in_flight) = (at, ledger, in_flight);
         (self.failed, self.queues) = (failed, queues);
@@ -224,10 +202,7 @@ fn point(row: &RowReport<TopKey>, stages: &[&'static str]) -> Point {
             stage.map_or_else(Heat::new, |stage| heat(&stage.hist))
         }
     };
-    Point {
-        iops: row.iops,
-        heat: stages.iter().map(of_stage).collect(),
-    }
+    Point { iops: row.iops, heat: stages.iter().map(of_stage).collect() }
 }
 
 /// Adds an interval to the rows of a view. `intervals`: how many are kept then.
@@ -265,12 +240,10 @@ fn add_interval(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::group::Group;
-    use crate::model::group::Part;
+    use crate::model::group::{Group, Part};
     use crate::model::snapshot::Snapshot;
     use crate::report::top::view::rows_by_view;
-    use crate::testing::snapshot::READS;
-    use crate::testing::snapshot::cell;
+    use crate::testing::snapshot::{READS, cell};
 
     fn sample(second: u64, commands: &[&[u64]]) -> Sample {
         let mut snapshot = Snapshot::default();
@@ -293,10 +266,7 @@ mod tests {
     #[test]
     fn a_row_has_a_point_per_interval() {
         let mut top = Top::new(StageSet::Basic, &[]);
-        assert_eq!(
-            top.stages(),
-            ["total", "queue", "submit", "device", "complete"]
-        );
+        assert_eq!(top.stages(), ["total", "queue", "submit", "device", "complete"]);
         top.push(sample(1, &[]));
         top.push(sample(2, &[&[10, 20, 300, 40], &[10, 20, 900, 40]]));
         top.push(sample(3, &[]));
@@ -343,16 +313,10 @@ mod tests {
                 snapshot.groups.insert((key(pid), 0), cell);
             }
             let rows = rows_by_view(&snapshot, &by, StageSet::Total, second);
-            top.push(Sample {
-                rows,
-                ..sample(1, &[])
-            });
+            top.push(Sample { rows, ..sample(1, &[]) });
             top.clone()
         };
-        assert_eq!(
-            push(0..MOST_ROWS as u32 + 100).rows().count(),
-            MOST_ROWS + 100
-        );
+        assert_eq!(push(0..MOST_ROWS as u32 + 100).rows().count(), MOST_ROWS + 100);
         let top = push(5000..5001);
         assert_eq!(top.rows().count(), MOST_ROWS);
         let mut kept = (0..10).chain([5000]);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hardware queues, and their interrupts.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::model::event::Event;
-use crate::model::event::EventKind;
+use crate::model::event::{Event, EventKind};
 use crate::model::ids::QueueId;
 
 /// Counts of a queue since some time.
@@ -54,29 +52,20 @@ impl Queues {
         let none = QueueCounts::default();
         let line = |(id, now): (&QueueId, &QueueCounts)| {
             let was = earlier.0.get(id).unwrap_or(&none);
-            let before = |cpu: &u32| {
-                was.interrupts
-                    .as_ref()
-                    .and_then(|all| all.get(cpu))
-                    .copied()
-            };
+            let before = |cpu: &u32| was.interrupts.as_ref().and_then(|all| all.get(cpu)).copied();
             let since = |(cpu, n): (&u32, &u64)| {
                 let n = n.saturating_sub(before(cpu).unwrap_or(0));
                 (n > 0).then_some((*cpu, n))
             };
-            let by_cpu: Option<BTreeMap<u32, u64>> = now
-                .interrupts
-                .as_ref()
-                .map(|all| all.iter().filter_map(since).collect());
+            let by_cpu: Option<BTreeMap<u32, u64>> =
+                now.interrupts.as_ref().map(|all| all.iter().filter_map(since).collect());
             let commands = now.commands.saturating_sub(was.commands);
             let in_flight = in_flight.get(id).copied().unwrap_or(0);
             (commands + in_flight > 0).then(|| QueueLine {
                 id: *id,
                 iops: commands as f64 / seconds,
                 in_flight: in_flight as f64,
-                interrupts: by_cpu
-                    .as_ref()
-                    .map(|all| all.values().sum::<u64>() as f64 / seconds),
+                interrupts: by_cpu.as_ref().map(|all| all.values().sum::<u64>() as f64 / seconds),
                 irq: now.irq,
                 cpus: by_cpu.into_iter().flatten().map(|(cpu, _)| cpu).collect(),
             })
@@ -167,14 +156,8 @@ mod tests {
         let [used, waiting] = lines.as_slice() else {
             panic!("{lines:?}");
         };
-        assert_eq!(
-            (used.id, used.iops, used.interrupts),
-            (QueueId::new(0, 1), 100.0, Some(50.0))
-        );
+        assert_eq!((used.id, used.iops, used.interrupts), (QueueId::new(0, 1), 100.0, Some(50.0)));
         assert_eq!((used.irq, &used.cpus), (Some(27), &BTreeSet::from([0])));
-        assert_eq!(
-            (waiting.id, waiting.iops, waiting.in_flight),
-            (QueueId::new(0, 3), 0.0, 2.0)
-        );
+        assert_eq!((waiting.id, waiting.iops, waiting.in_flight), (QueueId::new(0, 3), 0.0, 2.0));
     }
 }

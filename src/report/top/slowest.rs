@@ -4,15 +4,11 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use crate::model::event::CommandId;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::event::Submission;
+use crate::model::event::{CommandId, Event, EventKind, Submission};
 use crate::model::row::row_nsid;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
-use crate::nvme::decode::CommandSet;
-use crate::nvme::decode::blocks;
+use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::status::Status;
 use crate::report::latency::RowReport;
 
@@ -58,18 +54,11 @@ impl SlowCommand {
         Some(Self {
             at: Duration::from_nanos(event.at_ns.saturating_sub(begin_ns)),
             // as in the row of the command
-            id: CommandId {
-                nsid: row_nsid(id.nsid),
-                ..*id
-            },
+            id: CommandId { nsid: row_nsid(id.nsid), ..*id },
             bytes: submission.bytes,
             slba: blocks(id.opcode.queue, CommandSet::Nvm, &submission.sqe).map(|b| b.slba),
             total_ns: total_ns.unwrap_or(latency_ns),
-            stages: stages
-                .into_iter()
-                .flatten()
-                .map(|s| (s.run.name(), s.ns))
-                .collect(),
+            stages: stages.into_iter().flatten().map(|s| (s.run.name(), s.ns)).collect(),
             status: outcome.verdict.map(|v| v.status),
             comm: comm(submission),
         })
@@ -161,8 +150,7 @@ mod tests {
     use crate::model::snapshot::Snapshot;
     use crate::report::latency::rows;
     use crate::testing::EventBuilder;
-    use crate::testing::snapshot::READS;
-    use crate::testing::snapshot::cell;
+    use crate::testing::snapshot::{READS, cell};
 
     fn command(second: u64, total_ns: u64) -> SlowCommand {
         SlowCommand {
@@ -206,15 +194,8 @@ mod tests {
             let each: Vec<&[u64]> = each.iter().map(<[u64; 1]>::as_slice).collect();
             let mut snapshot = Snapshot::default();
             let key: RowKey = READS;
-            snapshot
-                .cells
-                .insert((key, 0), cell(StageSet::Total, 0, &each));
-            bar(&rows(
-                &snapshot,
-                StageSet::Total,
-                None,
-                Duration::from_secs(1),
-            ))
+            snapshot.cells.insert((key, 0), cell(StageSet::Total, 0, &each));
+            bar(&rows(&snapshot, StageSet::Total, None, Duration::from_secs(1)))
         };
         assert_eq!((bar_of(0), bar_of(16)), (0, 0));
         let bar = bar_of(1000);

@@ -7,18 +7,12 @@ use std::iter::once;
 use std::time::Duration;
 
 use super::TopRow;
-use crate::model::group::By;
-use crate::model::group::Group;
-use crate::model::group::Part;
+use crate::model::group::{By, Group, Part};
 use crate::model::row::RowKey;
-use crate::model::snapshot::Cells;
-use crate::model::snapshot::Snapshot;
-use crate::model::snapshot::add;
+use crate::model::snapshot::{Cells, Snapshot, add};
 use crate::model::stage::StageSet;
-use crate::report::groups::cells_of;
-use crate::report::groups::rows_of;
-use crate::report::latency::RowReport;
-use crate::report::latency::rows;
+use crate::report::groups::{cells_of, rows_of};
+use crate::report::latency::{RowReport, rows};
 
 /// What the commands of a row have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,23 +50,17 @@ impl View {
     /// The views of a run with these keys: by all of them, then by each.
     #[must_use]
     pub fn all(by: &[By]) -> Vec<Self> {
-        let whole = Self {
-            keys: by.to_vec(),
-            places: (0..by.len()).collect(),
-        };
-        let each = by.iter().enumerate().map(|(place, key)| Self {
-            keys: vec![*key],
-            places: vec![place],
-        });
+        let whole = Self { keys: by.to_vec(), places: (0..by.len()).collect() };
+        let each = by
+            .iter()
+            .enumerate()
+            .map(|(place, key)| Self { keys: vec![*key], places: vec![place] });
         let each = each.filter(|_| by.len() > 1);
         once(whole).chain(each).collect()
     }
 
     fn group(&self, group: &Group) -> Group {
-        let parts = self
-            .places
-            .iter()
-            .filter_map(|at| group.0.get(*at).cloned());
+        let parts = self.places.iter().filter_map(|at| group.0.get(*at).cloned());
         Group(parts.collect())
     }
 }
@@ -139,16 +127,11 @@ mod tests {
         }
         let second = Duration::from_secs(1);
         let views = rows_by_view(&snapshot, &by, StageSet::Total, second);
-        let counts: Vec<Vec<u64>> = views
-            .iter()
-            .map(|rows| rows.iter().map(|row| row.count).collect())
-            .collect();
+        let counts: Vec<Vec<u64>> =
+            views.iter().map(|rows| rows.iter().map(|row| row.count).collect()).collect();
         assert_eq!(counts, [vec![5, 2, 3, 4], vec![5, 5, 4], vec![5, 2, 7]]);
         let keys: Vec<_> = View::all(&by).into_iter().map(|view| view.keys).collect();
-        assert_eq!(
-            keys,
-            [vec![By::Process, By::Cpu], vec![By::Process], vec![By::Cpu]]
-        );
+        assert_eq!(keys, [vec![By::Process, By::Cpu], vec![By::Process], vec![By::Cpu]]);
         assert_eq!(View::all(&by[..1]).len(), 1);
         assert_eq!(View::all(&[]).len(), 1);
     }

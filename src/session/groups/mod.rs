@@ -3,42 +3,23 @@
 
 mod seats;
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::ops::RangeInclusive;
 
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::MapHandle;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use self::seats::Key;
-use self::seats::Numbered;
-use self::seats::Seats;
-use super::Config;
-use super::Layout;
-use super::Session;
+use self::seats::{Key, Numbered, Seats};
 use super::loaded::Loaded;
-use crate::abi::DecodeError;
-use crate::abi::MAX_GROUPS;
-use crate::abi::group_of;
-use crate::abi::group_row;
-use crate::abi::group_row_bytes;
-use crate::abi::slot_group;
-use crate::error::Mismatch;
-use crate::error::Operation;
-use crate::error::Result;
+use super::{Config, Layout, Session};
+use crate::abi::{DecodeError, MAX_GROUPS, group_of, group_row, group_row_bytes, slot_group};
+use crate::error::{Mismatch, Operation, Result};
 use crate::machine::System;
 use crate::machine::container::owner;
 use crate::machine::container_names::learn;
-use crate::model::group::By;
-use crate::model::group::Group;
-use crate::model::group::GroupNames;
-use crate::model::group::Owner;
-use crate::model::group::Part;
+use crate::model::group::{By, Group, GroupNames, Owner, Part};
 use crate::model::row::RowKey;
-use crate::model::snapshot::Cells;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Cells, Snapshot};
 
 /// Rows of a group: patterns of points.
 const ROWS: u32 = 4;
@@ -179,9 +160,7 @@ impl Grouping {
 /// Cells by the number of their group, which their keys have instead of a namespace.
 fn by_number(cells: Cells<RowKey>) -> Numbered {
     let cells = cells.into_iter();
-    cells
-        .map(|((row, pattern), cell)| ((row.nsid, pattern), cell))
-        .collect()
+    cells.map(|((row, pattern), cell)| ((row.nsid, pattern), cell)).collect()
 }
 
 impl Session {
@@ -244,9 +223,7 @@ impl Session {
         let rows = grouping.rows()?;
         snapshot.names = grouping.names.clone();
         grouping.with_names(&mut snapshot.names, &rows);
-        let groups = rows
-            .into_iter()
-            .map(|(number, (_, group, _))| (number, group));
+        let groups = rows.into_iter().map(|(number, (_, group, _))| (number, group));
         snapshot.groups = grouping.seats.groups(&groups.collect(), &cells);
         Ok(())
     }

@@ -7,16 +7,12 @@
 //! no command in flight has it; it is given. What the cells of the number have then stays with the
 //! former group, so no command is lost or counted twice, whatever happens in between.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::abi::GROUP_BYTES;
 use crate::model::group::Group;
 use crate::model::point::Pattern;
-use crate::model::snapshot::Cell;
-use crate::model::snapshot::Cells;
-use crate::model::snapshot::add;
-use crate::model::snapshot::fold_groups;
+use crate::model::snapshot::{Cell, Cells, add, fold_groups};
 
 /// Bytes of a group.
 const KEY: usize = GROUP_BYTES;
@@ -131,10 +127,7 @@ impl Seats {
                 break;
             }
             changes.take.push(*key);
-            let retired = Retired {
-                group: group.clone(),
-                was_free: false,
-            };
+            let retired = Retired { group: group.clone(), was_free: false };
             self.retired.insert(number, retired);
         }
         self.used = now;
@@ -264,18 +257,13 @@ mod tests {
                 _ => 0,
             };
             let found = cells.iter();
-            found
-                .map(|((group, _), cell)| (process(group), cell.commands()))
-                .collect()
+            found.map(|((group, _), cell)| (process(group), cell.commands())).collect()
         }
     }
 
     #[test]
     fn a_group_that_grows_late_gets_a_row() {
-        let mut machine = Machine {
-            numbers: 2,
-            ..Machine::default()
-        };
+        let mut machine = Machine { numbers: 2, ..Machine::default() };
         machine.commands(1, 100);
         machine.commands(2, 10);
         for _ in 0..6 {
@@ -299,10 +287,7 @@ mod tests {
 
     #[test]
     fn a_number_waits_for_its_commands_in_flight() {
-        let mut machine = Machine {
-            numbers: 1,
-            ..Machine::default()
-        };
+        let mut machine = Machine { numbers: 1, ..Machine::default() };
         machine.commands(1, 1);
         for second in 0..9 {
             machine.commands(2, 10);
@@ -315,10 +300,7 @@ mod tests {
 
     #[test]
     fn groups_that_are_equally_busy_keep_their_rows() {
-        let mut machine = Machine {
-            numbers: 2,
-            ..Machine::default()
-        };
+        let mut machine = Machine { numbers: 2, ..Machine::default() };
         for _ in 0..9 {
             for process in 1..=4 {
                 machine.commands(process, 10);
@@ -331,10 +313,7 @@ mod tests {
 
     #[test]
     fn thousands_of_groups_that_come_and_go_are_in_the_sum() {
-        let mut machine = Machine {
-            numbers: 200,
-            ..Machine::default()
-        };
+        let mut machine = Machine { numbers: 200, ..Machine::default() };
         for second in 0..20 {
             for process in 1..=300 {
                 machine.commands(process + second * 300, 1 + u64::from(process % 7));

@@ -4,28 +4,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use libbpf_rs::Link;
-use libbpf_rs::ObjectBuilder;
-use libbpf_rs::OpenObject;
-use libbpf_rs::UprobeOpts;
+use libbpf_rs::{Link, ObjectBuilder, OpenObject, UprobeOpts};
 
-use super::Attached;
-use super::HostSession;
-use crate::error::Error;
-use crate::error::Mismatch;
-use crate::error::Operation;
-use crate::error::Result;
-use crate::machine::System;
+use super::{Attached, HostSession};
+use crate::error::{Error, Mismatch, Operation, Result};
 use crate::machine::elf::Probe;
-use crate::machine::missing_capabilities;
 use crate::machine::process::TargetError;
-use crate::model::target::HostClock;
-use crate::model::target::TargetInfo;
-use crate::model::target::TargetKind;
-use crate::session::libbpf_log;
+use crate::machine::{System, missing_capabilities};
+use crate::model::target::{HostClock, TargetInfo, TargetKind};
 use crate::session::load::refusal;
 use crate::session::loaded::Loaded;
-use crate::session::read;
+use crate::session::{libbpf_log, read};
 
 /// The map with the constants.
 const CONSTANTS: &str = ".rodata";
@@ -60,12 +49,8 @@ pub fn open_object(object: &[u8]) -> Result<OpenObject> {
     }
     libbpf_log::forget();
     let mut builder = ObjectBuilder::default();
-    let builder = builder
-        .name("nvme_deep")
-        .map_err(Operation::NameObject.failed())?;
-    builder
-        .open_memory(object)
-        .map_err(Operation::OpenObject.failed())
+    let builder = builder.name("nvme_deep").map_err(Operation::NameObject.failed())?;
+    builder.open_memory(object).map_err(Operation::OpenObject.failed())
 }
 
 /// Loads these programs.
@@ -104,9 +89,7 @@ pub fn configure(open: &mut OpenObject, constants: &Constants) {
 /// Attaches a program of the loaded object to a process.
 pub fn attach(loaded: &Loaded, pid: u32, hook: &Hook<'_>) -> Result<Link> {
     let program = loaded.0.progs_mut().find(|p| p.name() == hook.program);
-    let program = program.ok_or_else(|| Mismatch::NoProgram {
-        program: hook.program.into(),
-    })?;
+    let program = program.ok_or_else(|| Mismatch::NoProgram { program: hook.program.into() })?;
     let (pid, options) = (pid.cast_signed(), UprobeOpts::default());
     Ok(program.attach_uprobe_with_opts(pid, hook.path, hook.probe.offset, options)?)
 }
@@ -136,13 +119,6 @@ impl HostSession {
             version: Some(system.release().into()),
             ..TargetInfo::default()
         };
-        Self::new(Attached {
-            loaded,
-            links,
-            target,
-            memory: None,
-            traps: BTreeMap::new(),
-            stats,
-        })
+        Self::new(Attached { loaded, links, target, memory: None, traps: BTreeMap::new(), stats })
     }
 }

@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages between the threads of SPDK, counted by function.
 
-use libbpf_rs::Link;
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
+use libbpf_rs::{Link, MapCore, MapFlags};
 
-use super::attach::Constants;
-use super::attach::Hook;
-use super::attach::attach;
-use super::attach::configure;
-use super::attach::load;
-use super::attach::open;
+use super::attach::{Constants, Hook, attach, configure, load, open};
 use super::process::Found;
 use super::record::HostCount;
-use crate::error::Operation;
-use crate::error::Result;
+use crate::error::{Operation, Result};
 use crate::machine::System;
 use crate::machine::process::TargetError;
-use crate::model::target::TargetInfo;
-use crate::model::target::TargetKind;
+use crate::model::target::{TargetInfo, TargetKind};
 use crate::session::loaded::Loaded;
 use crate::session::read;
 
@@ -27,10 +18,8 @@ const MAP: &str = "messages";
 
 /// The programs, and the functions of SPDK that pass on a function. The order is that of
 /// `ND_SPDK_SEND_MSG` and `ND_SPDK_EACH_CHANNEL`.
-const CALLS: [(&str, &str); 2] = [
-    ("spdk_send_msg", "spdk_thread_send_msg"),
-    ("spdk_each_channel", "spdk_for_each_channel"),
-];
+const CALLS: [(&str, &str); 2] =
+    [("spdk_send_msg", "spdk_thread_send_msg"), ("spdk_each_channel", "spdk_for_each_channel")];
 
 /// How often a function was passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,27 +47,16 @@ impl Messages {
     pub fn of(system: &System, pid: u32) -> Result<Self> {
         let found = Found::at(system, pid)?;
         let mut open = open()?;
-        let constants = Constants {
-            tgid: pid,
-            ..Constants::default()
-        };
+        let constants = Constants { tgid: pid, ..Constants::default() };
         let mut hooks = Vec::new();
         for (program, function) in CALLS {
             let (path, probe) = found.probe(function, "it is no process of SPDK")?;
-            hooks.push(Hook {
-                program,
-                path,
-                probe,
-            });
+            hooks.push(Hook { program, path, probe });
         }
         configure(&mut open, &constants);
         let loaded = load(open, &CALLS.map(|(program, _)| program))?;
         let links: Result<Vec<Link>> = hooks.iter().map(|h| attach(&loaded, pid, h)).collect();
-        Ok(Self {
-            loaded,
-            links: links?,
-            found,
-        })
+        Ok(Self { loaded, links: links?, found })
     }
 
     /// The process.
@@ -127,11 +105,7 @@ impl Messages {
             let by = usize::try_from(u64::from_ne_bytes(call)).ok();
             let by = by.and_then(|n| CALLS.get(n));
             if let (Some(count), Some((_, by))) = (count, by) {
-                counts.push(Call {
-                    by,
-                    function: u64::from_ne_bytes(function),
-                    count,
-                });
+                counts.push(Call { by, function: u64::from_ne_bytes(function), count });
             }
         }
         counts.sort_by_key(|c| (c.by, std::cmp::Reverse(c.count), c.function));

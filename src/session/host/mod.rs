@@ -13,57 +13,34 @@ mod usdt;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
-use libbpf_rs::Link;
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::MapHandle;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
-use self::record::COUNTS;
-use self::record::CtrlKey;
-use self::record::HostCount;
-use self::record::Record;
+use self::record::{COUNTS, CtrlKey, HostCount, Record};
 use super::loaded::Loaded;
 use super::read;
 use super::sorted::SortedRings;
-use crate::error::Operation;
-use crate::error::Result;
-use crate::machine::process::Memory;
-use crate::machine::process::TargetError;
+use crate::error::{Operation, Result};
+use crate::machine::process::{Memory, TargetError};
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
-use crate::model::target::HostController;
-use crate::model::target::TargetInfo;
-use crate::model::target::TargetKind;
+use crate::model::target::{HostController, TargetInfo, TargetKind};
 
 /// Programs of bpf/host.bpf.c, what each is attached to, and its counter.
 const PROGRAMS: [(&str, &str, HostCount); 11] = [
     ("nvmet_init", "nvmet_req_init", HostCount::HitInit),
-    (
-        "nvmet_complete",
-        "nvmet_req_complete",
-        HostCount::HitComplete,
-    ),
+    ("nvmet_complete", "nvmet_req_complete", HostCount::HitComplete),
     ("qemu_fetch", "nvme_map_dptr", HostCount::HitFetch),
     ("qemu_submit", "backend submit", HostCount::HitSubmit),
     ("qemu_done", "nvme_rw_complete_cb", HostCount::HitDone),
     ("qemu_interrupt", "msix_notify", HostCount::HitInterrupt),
     ("spdk_fetch", "spdk_nvmf_request_exec", HostCount::HitFetch),
     ("spdk_submit", "bdev submit", HostCount::HitSubmit),
-    (
-        "spdk_done",
-        "spdk_nvmf_request_complete",
-        HostCount::HitDone,
-    ),
-    (
-        "spdk_complete",
-        "nvmf_transport_req_complete",
-        HostCount::HitComplete,
-    ),
+    ("spdk_done", "spdk_nvmf_request_complete", HostCount::HitDone),
+    ("spdk_complete", "nvmf_transport_req_complete", HostCount::HitComplete),
     ("spdk_free", "nvmf_transport_req_free", HostCount::HitFree),
 ];
 
-pub use self::messages::Call;
-pub use self::messages::Messages;
+pub use self::messages::{Call, Messages};
 pub use self::process::HostOptions;
 pub use self::qemu_usdt::QemuUsdt;
 pub use self::states::StateChanges;
@@ -322,8 +299,6 @@ fn counts(loaded: &Loaded) -> Result<Vec<u64>> {
 
 /// The commands in flight.
 fn in_flight(flying: &MapHandle) -> Vec<Record> {
-    let values = flying
-        .keys()
-        .filter_map(|key| flying.lookup(&key, MapFlags::ANY).ok()?);
+    let values = flying.keys().filter_map(|key| flying.lookup(&key, MapFlags::ANY).ok()?);
     values.filter_map(|bytes| Record::read(&bytes)).collect()
 }

@@ -6,26 +6,16 @@ use std::path::Path;
 
 use libbpf_rs::Link;
 
-use super::Attached;
-use super::HostSession;
-use super::attach::Constants;
-use super::attach::Hook;
-use super::attach::attach;
-use super::attach::configure;
-use super::attach::load;
-use super::attach::open;
+use super::attach::{Constants, Hook, attach, configure, load, open};
 use super::trap::Traps;
+use super::{Attached, HostSession};
 use crate::error::Result;
 use crate::host::spdk::Layout;
 use crate::machine::System;
 use crate::machine::elf::Probe;
-use crate::machine::process::Memory;
-use crate::machine::process::Process;
-use crate::machine::process::TargetError;
+use crate::machine::process::{Memory, Process, TargetError};
 use crate::machine::spdk::Spdk;
-use crate::model::target::HostClock;
-use crate::model::target::TargetInfo;
-use crate::model::target::TargetKind;
+use crate::model::target::{HostClock, TargetInfo, TargetKind};
 use crate::session::read;
 
 /// Offset of the command in QEMU's `struct NvmeRequest` (hw/nvme/nvme.h, 6.1 to 10.0).
@@ -42,12 +32,7 @@ struct Wanted {
 }
 
 const fn wanted(program: &'static str, functions: &'static [&'static str]) -> Wanted {
-    Wanted {
-        program,
-        functions,
-        is_inner: false,
-        is_optional: false,
-    }
+    Wanted { program, functions, is_inner: false, is_optional: false }
 }
 
 /// Programs for QEMU. The begin is last, so that no command is without its later points.
@@ -57,18 +42,10 @@ const QEMU: [Wanted; 4] = [
         is_inner: true,
         ..wanted(
             "qemu_submit",
-            &[
-                "dma_blk_read",
-                "dma_blk_write",
-                "blk_aio_preadv",
-                "blk_aio_pwritev",
-            ],
+            &["dma_blk_read", "dma_blk_write", "blk_aio_preadv", "blk_aio_pwritev"],
         )
     },
-    Wanted {
-        is_inner: true,
-        ..wanted("qemu_interrupt", &["msix_notify"])
-    },
+    Wanted { is_inner: true, ..wanted("qemu_interrupt", &["msix_notify"]) },
     wanted("qemu_fetch", &["nvme_map_dptr"]),
 ];
 
@@ -76,10 +53,7 @@ const QEMU: [Wanted; 4] = [
 const SPDK: [Wanted; 5] = [
     wanted("spdk_complete", &["nvmf_transport_req_complete"]),
     wanted("spdk_free", &["nvmf_transport_req_free"]),
-    Wanted {
-        is_inner: true,
-        ..wanted("spdk_done", &["spdk_nvmf_request_complete"])
-    },
+    Wanted { is_inner: true, ..wanted("spdk_done", &["spdk_nvmf_request_complete"]) },
     Wanted {
         is_inner: true,
         is_optional: true,
@@ -120,11 +94,7 @@ impl Found {
         let process = Process::at(system, pid)?;
         let memory = Memory::open(system, pid)?;
         let code = Spdk::of(system, &process)?;
-        Ok(Self {
-            process,
-            memory,
-            code,
-        })
+        Ok(Self { process, memory, code })
     }
 
     /// Fails if the process has ended.
@@ -168,11 +138,7 @@ impl Found {
             let places = wanted.functions.iter().map(|f| self.probe(f, reason));
             for place in places.filter(|p| !wanted.is_optional || p.is_ok()) {
                 let (path, probe) = place?;
-                hooks.push(Hook {
-                    program: wanted.program,
-                    path,
-                    probe,
-                });
+                hooks.push(Hook { program: wanted.program, path, probe });
             }
         }
         Ok(hooks)
@@ -200,11 +166,8 @@ impl HostSession {
                           spdk_trace instead";
             (TargetKind::Spdk, &SPDK[..], constants, reason)
         } else if has("nvme_rw_complete_cb") {
-            let constants = Constants {
-                tgid: pid,
-                request_cmd: QEMU_REQUEST_CMD,
-                ..Constants::default()
-            };
+            let constants =
+                Constants { tgid: pid, request_cmd: QEMU_REQUEST_CMD, ..Constants::default() };
             let reason = "it is a QEMU without dynamic symbols; import its log instead";
             (TargetKind::Qemu, &QEMU[..], constants, reason)
         } else {
@@ -213,9 +176,7 @@ impl HostSession {
         };
         constants.request_cmd += options.shift;
         let chosen = programs.iter();
-        let chosen: Vec<&Wanted> = chosen
-            .filter(|w| !(w.is_inner && options.ends_only))
-            .collect();
+        let chosen: Vec<&Wanted> = chosen.filter(|w| !(w.is_inner && options.ends_only)).collect();
         let hooks = found.hooks(&chosen, reason)?;
         let mut open = open()?;
         configure(&mut open, &constants);

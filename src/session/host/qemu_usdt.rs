@@ -3,20 +3,14 @@
 
 use super::HostSource;
 use super::process::Found;
-use super::usdt::Usdt;
-use super::usdt::UsdtHit;
-use super::usdt::UsdtProbe;
+use super::usdt::{Usdt, UsdtHit, UsdtProbe};
 use crate::error::Result;
-use crate::host::qemu_usdt::PROBES;
-use crate::host::qemu_usdt::QemuHits;
-use crate::host::qemu_usdt::is_enough;
+use crate::host::qemu_usdt::{PROBES, QemuHits, is_enough};
 use crate::machine::System;
 use crate::machine::process::TargetError;
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
-use crate::model::target::HostController;
-use crate::model::target::TargetInfo;
-use crate::model::target::TargetKind;
+use crate::model::target::{HostController, TargetInfo, TargetKind};
 
 /// The provider of QEMU's trace events.
 const PROVIDER: &str = "qemu";
@@ -66,10 +60,7 @@ impl QemuUsdt {
         }
         let serials = found.process.nvme_serials();
         let controller = match serials.as_slice() {
-            [] | [None] => HostController {
-                name: "qemu:0".into(),
-                ..HostController::default()
-            },
+            [] | [None] => HostController { name: "qemu:0".into(), ..HostController::default() },
             [Some(serial)] => HostController {
                 name: format!("qemu:{serial}").into(),
                 serial: Some(serial.into()),
@@ -103,9 +94,7 @@ impl HostSource for QemuUsdt {
     ) -> Result<bool> {
         let (hits, mut second) = (&mut self.hits, false);
         let more = self.usdt.take(all, &mut |hit: &UsdtHit| {
-            second |= hits
-                .add(usize::from(hit.number), hit.at_ns, &hit.args)
-                .is_err();
+            second |= hits.add(usize::from(hit.number), hit.at_ns, &hit.args).is_err();
         })?;
         for event in self.hits.drain() {
             to(&event, &self.controllers);

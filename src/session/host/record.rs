@@ -3,25 +3,14 @@
 
 use std::mem::size_of;
 
-use bytemuck::AnyBitPattern;
-use bytemuck::try_pod_read_unaligned;
+use bytemuck::{AnyBitPattern, try_pod_read_unaligned};
 
-use crate::abi::nd_host;
-use crate::abi::nd_host_count;
-use crate::abi::nd_host_flag;
-use crate::abi::nd_host_limit;
-use crate::model::host::HOST_POINTS;
-use crate::model::host::HostCommand;
-use crate::model::host::HostEvent;
-use crate::model::host::HostId;
-use crate::model::host::HostPoint;
-use crate::model::host::HostTimes;
+use crate::abi::{nd_host, nd_host_count, nd_host_flag, nd_host_limit};
+use crate::model::host::{HOST_POINTS, HostCommand, HostEvent, HostId, HostPoint, HostTimes};
 use crate::model::untrusted::Untrusted;
-use crate::nvme::decode::CommandSet;
-use crate::nvme::decode::blocks;
+use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::QueueKind;
-use crate::nvme::sqe::Parts;
-use crate::nvme::sqe::Sqe;
+use crate::nvme::sqe::{Parts, Sqe};
 use crate::nvme::status::Status;
 
 /// Bytes of an NQN, with its end.
@@ -126,11 +115,7 @@ impl Record {
             metadata: false,
             cdw,
         });
-        let queue = if self.qid == 0 {
-            QueueKind::Admin
-        } else {
-            QueueKind::Io
-        };
+        let queue = if self.qid == 0 { QueueKind::Admin } else { QueueKind::Io };
         let found = blocks(queue, CommandSet::Nvm, &sqe);
         let mut times = HostTimes::default();
         for (point, ns) in HostPoint::ALL.into_iter().zip(self.points_ns) {

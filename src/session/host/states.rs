@@ -2,16 +2,13 @@
 //! Changes of state of a target of SPDK, by its USDT probes.
 
 use super::process::Found;
-use super::usdt::Usdt;
-use super::usdt::UsdtProbe;
+use super::usdt::{Usdt, UsdtProbe};
 use crate::error::Result;
 use crate::host::spdk::Release;
-use crate::host::spdk::probes::PROBES;
-use crate::host::spdk::probes::StateChange;
+use crate::host::spdk::probes::{PROBES, StateChange};
 use crate::machine::System;
 use crate::machine::process::TargetError;
-use crate::model::target::TargetInfo;
-use crate::model::target::TargetKind;
+use crate::model::target::{TargetInfo, TargetKind};
 
 /// The changes of state of a target of SPDK.
 pub struct StateChanges {

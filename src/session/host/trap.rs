@@ -6,15 +6,9 @@ use std::arch::global_asm;
 use std::path::Path;
 use std::time::Instant;
 
-use super::attach::Constants;
-use super::attach::Hook;
-use super::attach::attach;
-use super::attach::configure;
-use super::attach::load;
-use super::attach::open;
+use super::attach::{Constants, Hook, attach, configure, load, open};
 use crate::error::Result;
-use crate::machine::elf::Probe;
-use crate::machine::elf::Trap;
+use crate::machine::elf::{Probe, Trap};
 use crate::machine::own_offset;
 
 /// Calls per round, and rounds. The fastest round counts: others were interrupted.
@@ -78,10 +72,7 @@ impl Traps {
     pub fn measure() -> Result<Self> {
         let mut open = open()?;
         let own = std::process::id();
-        let constants = Constants {
-            tgid: own,
-            ..Constants::default()
-        };
+        let constants = Constants { tgid: own, ..Constants::default() };
         configure(&mut open, &constants);
         let loaded = load(open, &["trap"])?;
         let cost = |function: extern "C" fn(), trap| -> Result<u64> {

@@ -4,22 +4,11 @@
 
 use std::path::PathBuf;
 
-use libbpf_rs::Link;
-use libbpf_rs::MapCore;
-use libbpf_rs::MapFlags;
-use libbpf_rs::UsdtOpts;
+use libbpf_rs::{Link, MapCore, MapFlags, UsdtOpts};
 
-use super::attach::Constants;
-use super::attach::configure;
-use super::attach::load;
-use super::attach::open_object;
-use crate::abi::nd_usdt_cookie;
-use crate::abi::nd_usdt_count;
-use crate::abi::nd_usdt_limit;
-use crate::error::Error;
-use crate::error::Mismatch;
-use crate::error::Operation;
-use crate::error::Result;
+use super::attach::{Constants, configure, load, open_object};
+use crate::abi::{nd_usdt_cookie, nd_usdt_count, nd_usdt_limit};
+use crate::error::{Error, Mismatch, Operation, Result};
 use crate::host::spdk::probes::ARGS;
 use crate::session::loaded::Loaded;
 use crate::session::sorted::SortedRings;
@@ -90,18 +79,13 @@ impl Usdt {
     pub fn attach(pid: u32, probes: &[UsdtProbe<'_>]) -> Result<Self> {
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/usdt.bpf.o"));
         let mut open = open_object(object)?;
-        let constants = Constants {
-            tgid: pid,
-            ..Constants::default()
-        };
+        let constants = Constants { tgid: pid, ..Constants::default() };
         configure(&mut open, &constants);
         let loaded = load(open, &[PROGRAM])?;
         let mut links = Vec::new();
         for probe in probes {
             let program = loaded.0.progs_mut().find(|p| p.name() == PROGRAM);
-            let program = program.ok_or_else(|| Mismatch::NoProgram {
-                program: PROGRAM.into(),
-            })?;
+            let program = program.ok_or_else(|| Mismatch::NoProgram { program: PROGRAM.into() })?;
             let options = UsdtOpts {
                 cookie: u64::from(probe.number) | probe.texts << TEXT_SHIFT,
                 ..UsdtOpts::default()

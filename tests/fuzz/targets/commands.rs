@@ -6,20 +6,11 @@ use std::path::Path;
 use anyhow::Result;
 use clap::Parser;
 
-use crate::cli::Args;
-use crate::cli::Command;
 use crate::cli::session::SessionOptions;
-use crate::commands::diagnose;
-use crate::commands::diff;
-use crate::commands::export;
-use crate::commands::heatmap;
-use crate::commands::host;
-use crate::commands::join;
-use crate::commands::latency;
-use crate::commands::pattern;
-use crate::commands::stacks;
-use crate::commands::top;
-use crate::commands::trace;
+use crate::cli::{Args, Command};
+use crate::commands::{
+    diagnose, diff, export, heatmap, host, join, latency, pattern, stacks, top, trace,
+};
 
 /// A command that was parsed once.
 pub type Run = Box<dyn Fn() -> Result<()>>;

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Executables of targets, with their notes and USDT probes, and files of BTF.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nvme_deep::machine::btf::Btf;
 use nvme_deep::machine::elf::Symbols;
 use nvme_deep::machine::reduced::reduced;
 
-use super::Target;
-use super::put;
+use super::{Target, put};
 
 /// Reads an executable.
 pub struct Elf {
@@ -19,9 +17,7 @@ pub struct Elf {
 impl Elf {
     /// The files are in this directory.
     pub fn of(dir: &Path) -> Self {
-        Self {
-            dir: dir.to_owned(),
-        }
+        Self { dir: dir.to_owned() }
     }
 }
 
@@ -46,11 +42,7 @@ impl Target for BtfFile {
         };
         for name in ["nvme_request", "request", "nvme_queue", "nvme_ctrl"] {
             let _ = btf.structure(name);
-            for path in [
-                &["flags"][..],
-                &["ctrl", "instance"],
-                &["bio", "bi_iter", "bi_size"],
-            ] {
+            for path in [&["flags"][..], &["ctrl", "instance"], &["bio", "bi_iter", "bi_size"]] {
                 let _ = btf.has_path(name, path);
             }
         }

@@ -4,8 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nvme_deep::machine::System;
 use nvme_deep::machine::process::Process;
@@ -26,9 +25,7 @@ pub struct Machine {
 impl Machine {
     /// The tree of files is in this directory.
     pub fn of(dir: &Path) -> Self {
-        Self {
-            root: dir.join("root"),
-        }
+        Self { root: dir.join("root") }
     }
 
     /// Writes a file; `-> TEXT` makes a link.
@@ -53,22 +50,13 @@ impl Machine {
 }
 
 /// Functions whose lists are read.
-const WANTED: [&str; 4] = [
-    "nvme_setup_cmd",
-    "nvme_irq",
-    "nvme_queue_rq",
-    "nvme_complete_rq",
-];
+const WANTED: [&str; 4] = ["nvme_setup_cmd", "nvme_irq", "nvme_queue_rq", "nvme_complete_rq"];
 
 fn look(system: &System) {
     let controllers = system.controllers();
     let _: Vec<String> = controllers.iter().map(|c| c.name()).collect();
     let _ = (system.release(), system.nvme_parameters(), system.machine());
-    let _ = (
-        system.cpu_times(),
-        system.sample_rate(),
-        system.bounce_pool(),
-    );
+    let _ = (system.cpu_times(), system.sample_rate(), system.bounce_pool());
     let _ = (system.queue_interrupts(), system.last_online_cpu());
     let _ = (system.info(false), system.identity());
     let _ = system.nvme_details(&system.hypervisor(), false);
@@ -80,11 +68,7 @@ fn look(system: &System) {
         let _ = (system.mapped_files(pid), system.tsc_scale(pid));
         let _ = Process::at(system, pid).map(|p| (p.nvme_serials(), p.is_spdk()));
     }
-    let _ = (
-        system.targets(),
-        system.nvme_bar(0),
-        system.build_id("nvme"),
-    );
+    let _ = (system.targets(), system.nvme_bar(0), system.build_id("nvme"));
     let _ = (system.module_identity("nvme"), system.symbols(&WANTED));
     let _ = (system.addresses(WANTED), system.filter_functions(&WANTED));
     let _ = system.event_format("nvme", "nvme_sq");

@@ -44,27 +44,15 @@ pub type Entry = (&'static str, Form, fn(&Path) -> Box<dyn Target>);
 
 /// All targets.
 pub const TARGETS: [Entry; 10] = [
-    ("recordings", Form::Parts, |dir| {
-        Box::new(recordings::Recordings::of(dir))
-    }),
-    ("join", Form::Parts, |dir| {
-        Box::new(recordings::Recordings::of_both_sides(dir))
-    }),
-    ("qemu-log", Form::Text, |dir| {
-        Box::new(texts::Texts::of_qemu(dir))
-    }),
-    ("spdk-trace", Form::Text, |dir| {
-        Box::new(texts::Texts::of_spdk(dir))
-    }),
-    ("kvm-trace", Form::Text, |dir| {
-        Box::new(texts::Texts::of_kvm(dir))
-    }),
+    ("recordings", Form::Parts, |dir| Box::new(recordings::Recordings::of(dir))),
+    ("join", Form::Parts, |dir| Box::new(recordings::Recordings::of_both_sides(dir))),
+    ("qemu-log", Form::Text, |dir| Box::new(texts::Texts::of_qemu(dir))),
+    ("spdk-trace", Form::Text, |dir| Box::new(texts::Texts::of_spdk(dir))),
+    ("kvm-trace", Form::Text, |dir| Box::new(texts::Texts::of_kvm(dir))),
     ("elf", Form::Bytes, |dir| Box::new(elf::Elf::of(dir))),
     ("btf", Form::Bytes, |_| Box::new(elf::BtfFile)),
     ("log-pages", Form::Bytes, |_| Box::new(pages::Pages)),
-    ("machine", Form::Text, |dir| {
-        Box::new(machine::Machine::of(dir))
-    }),
+    ("machine", Form::Text, |dir| Box::new(machine::Machine::of(dir))),
     ("http", Form::Text, |_| Box::new(pages::Http)),
 ];
 

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Data of devices and of clients: log pages, commands, requests for metrics.
 
-use nvme_deep::metrics::request::negotiate;
-use nvme_deep::metrics::request::parse;
+use nvme_deep::metrics::request::{negotiate, parse};
 use nvme_deep::nvme::aen::AsyncEvent;
-use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::nvme::decode::blocks;
-use nvme_deep::nvme::decode::describe;
-use nvme_deep::nvme::decode::fields;
-use nvme_deep::nvme::decode::name;
-use nvme_deep::nvme::log::EBS_BYTES;
-use nvme_deep::nvme::log::EbsStats;
-use nvme_deep::nvme::log::SMART_BYTES;
-use nvme_deep::nvme::log::Smart;
+use nvme_deep::nvme::decode::{CommandSet, blocks, describe, fields, name};
+use nvme_deep::nvme::log::{EBS_BYTES, EbsStats, SMART_BYTES, Smart};
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::nvme::sqe::Parts;
-use nvme_deep::nvme::sqe::Sqe;
+use nvme_deep::nvme::sqe::{Parts, Sqe};
 use nvme_deep::nvme::status::Status;
 
 use super::Target;
@@ -58,10 +49,7 @@ fn decode(input: &[u8]) {
 impl Target for Pages {
     fn run(&mut self, input: &[u8]) {
         let smart = Smart::parse(&page::<SMART_BYTES>(input));
-        let _ = (
-            smart.is_too_hot(),
-            EbsStats::parse(&page::<EBS_BYTES>(input)),
-        );
+        let _ = (smart.is_too_hot(), EbsStats::parse(&page::<EBS_BYTES>(input)));
         decode(input);
     }
 }

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings, read by the commands that take them. The first byte of an input chooses the command.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::MEMORY;
-use super::Target;
-use super::commands::Run;
-use super::commands::command;
-use super::put;
+use super::commands::{Run, command};
+use super::{MEMORY, Target, put};
 use crate::blocks::recordings;
 
 /// Commands that read a recording of the driver; `diff` two.
@@ -73,10 +69,7 @@ impl Recordings {
     }
 
     fn by(lines: &[&str], dir: &Path) -> Self {
-        Self {
-            runs: lines.iter().map(|line| command(line, dir)).collect(),
-            dir: dir.to_owned(),
-        }
+        Self { runs: lines.iter().map(|line| command(line, dir)).collect(), dir: dir.to_owned() }
     }
 }
 
@@ -101,10 +94,7 @@ impl Target for Recordings {
     fn memory(&self, input: &[u8]) -> usize {
         let files = recordings(input.get(1..).unwrap_or_default());
         // the input, its blocks and the files are there while it runs
-        let own: usize = files
-            .iter()
-            .map(|(file, blocks)| 2 * file.len() + 2 * blocks)
-            .sum();
+        let own: usize = files.iter().map(|(file, blocks)| 2 * file.len() + 2 * blocks).sum();
         MEMORY + own
     }
 }

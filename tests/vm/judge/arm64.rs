@@ -6,27 +6,17 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{fio_counts, kernel_counts, list, number, text};
 use super::methods::all_methods_on_new_kernels;
 use super::trace_kernel::assert_as_the_kernel;
-use super::trace_read::TraceRun;
-use super::trace_read::functions;
+use super::trace_read::{TraceRun, functions};
 
 const ARM64: Suite = Suite {
     script: "arm64",
     variant: "",
     smp: "2",
-    controllers: &[
-        "nvme_null nvme0 0",
-        "nvme_null nvme1 5000000",
-        "nvme_on nvme2 served-late",
-    ],
+    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 5000000", "nvme_on nvme2 served-late"],
     append: "nvme_core.io_timeout=60",
     env: &[("SERVED", "late")],
 };
@@ -53,25 +43,10 @@ fn stages_add_up(outcome: &Outcome) {
     run.assert_nothing_lost();
     assert_eq!(run.count("command"), COMMANDS);
     for command in run.of("command") {
-        let sum: u64 = list(command, "stages")
-            .iter()
-            .map(|s| number(s, "ns"))
-            .sum();
+        let sum: u64 = list(command, "stages").iter().map(|s| number(s, "ns")).sum();
         assert_eq!(sum, number(command, "total_ns"), "{command}");
-        for point in [
-            "start",
-            "setup_in",
-            "setup_out",
-            "issue",
-            "irq",
-            "cqe",
-            "complete",
-            "end",
-        ] {
-            assert!(
-                command["points_ns"][point].is_u64(),
-                "no {point}: {command}"
-            );
+        for point in ["start", "setup_in", "setup_out", "issue", "irq", "cqe", "complete", "end"] {
+            assert!(command["points_ns"][point].is_u64(), "no {point}: {command}");
         }
     }
 }
@@ -81,21 +56,14 @@ fn stacks_have_their_symbols(outcome: &Outcome) {
     let said = outcome.text("trace", "stacks.err");
     assert_eq!(outcome.code("trace", "stacks"), 0, "{said}");
     let out = outcome.text("trace", "stacks.out");
-    let rows: Vec<Value> = out
-        .lines()
-        .map(|l| serde_json::from_str(l).unwrap())
-        .collect();
+    let rows: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     let through = |name: &str| -> u64 {
         let rows = rows.iter().filter(|r| text(r, "type") == "stack");
         let mine = rows.filter(|r| functions(r, "kstack").contains(&name));
         mine.map(|r| number(r, "count")).sum()
     };
     assert_eq!(through("__arm64_sys_io_submit"), 400, "{out}");
-    assert_eq!(
-        through("__arm64_sys_pread64") + through("__arm64_sys_pwrite64"),
-        50,
-        "{out}"
-    );
+    assert_eq!(through("__arm64_sys_pread64") + through("__arm64_sys_pwrite64"), 50, "{out}");
     assert_eq!(through("el0t_64_sync"), COMMANDS, "{out}");
     for row in rows.iter().filter(|r| text(r, "type") == "stack") {
         assert_eq!(functions(row, "kstack")[0], "nvme_setup_cmd", "{row}");
@@ -107,10 +75,7 @@ fn stacks_have_their_symbols(outcome: &Outcome) {
 fn printed_here(outcome: &Outcome, case: &str, words: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nvme-deep"));
     command.args(words.split(' ')).arg("--from");
-    let here = command
-        .arg(outcome.path(case, "file.nvd"))
-        .output()
-        .unwrap();
+    let here = command.arg(outcome.path(case, "file.nvd")).output().unwrap();
     let said = String::from_utf8_lossy(&here.stderr);
     assert!(here.status.success(), "{words}: {said}");
     String::from_utf8(here.stdout).unwrap()
@@ -118,10 +83,7 @@ fn printed_here(outcome: &Outcome, case: &str, words: &str) -> String {
 
 /// A recording of arm64 is read here as there, and shows what was shown live.
 fn recordings_read_the_same_here(outcome: &Outcome) {
-    for (name, words) in [
-        ("from", "trace --json"),
-        ("from-text", "latency --stages=fine"),
-    ] {
+    for (name, words) in [("from", "trace --json"), ("from-text", "latency --stages=fine")] {
         let said = outcome.text("trace", &format!("{name}.err"));
         assert_eq!(outcome.code("trace", name), 0, "{said}");
         let there = outcome.text("trace", &format!("{name}.out"));
@@ -146,15 +108,8 @@ fn a_command_in_flight_is_found(outcome: &Outcome) {
         panic!("not one command: {look}");
     };
     assert_eq!(command["verdict"], "held", "{command}");
-    assert_eq!(
-        (text(command, "ctrl"), number(&command["fields"], "slba")),
-        ("nvme2", 800)
-    );
-    assert!(
-        outcome
-            .text("held", "text.out")
-            .contains("held by the device")
-    );
+    assert_eq!((text(command, "ctrl"), number(&command["fields"], "slba")), ("nvme2", 800));
+    assert!(outcome.text("held", "text.out").contains("held by the device"));
 }
 
 fn what_arm64_lacks_is_refused(outcome: &Outcome) {

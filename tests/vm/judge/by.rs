@@ -5,14 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_groups;
-use super::json::assert_sum;
-use super::json::list;
-use super::json::number;
-use super::json::skipped;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, assert_groups, assert_sum, list, number, skipped};
 
 const BY: Suite = Suite {
     script: "by",
@@ -67,10 +61,7 @@ fn jobs(outcome: &Outcome) -> Vec<(u64, u64)> {
 
 fn processes_are_the_jobs_of_fio(outcome: &Outcome) {
     let want = jobs(outcome);
-    assert_eq!(
-        want.iter().map(|(ios, _)| *ios).collect::<Vec<_>>(),
-        [200, 300, 500, 900]
-    );
+    assert_eq!(want.iter().map(|(ios, _)| *ios).collect::<Vec<_>>(), [200, 300, 500, 900]);
     let all = run(outcome, "process", "all");
     for name in ["process", "kprobe"] {
         let by = run(outcome, "process", name);
@@ -87,21 +78,12 @@ fn processes_are_the_jobs_of_fio(outcome: &Outcome) {
         let of_fio = groups(&by).iter().filter(|g| g["comm"] == "fio");
         // fio itself reads what the disk holds
         let of_jobs = of_fio.filter(|g| number(g, "count") >= 200);
-        let mut found: Vec<_> = of_jobs
-            .map(|g| (number(g, "count"), number(g, "bytes")))
-            .collect();
+        let mut found: Vec<_> = of_jobs.map(|g| (number(g, "count"), number(g, "bytes"))).collect();
         found.sort_unstable();
         let counts = |all: &[(u64, u64)]| -> Vec<u64> { all.iter().map(|one| one.0).collect() };
         assert_groups(&by, "pid", &counts(&found), &counts(&want), name);
-        let exact = found
-            .iter()
-            .zip(&want)
-            .filter(|(found, want)| found.0 == want.0);
-        assert!(
-            exact.clone().all(|(found, want)| found == want),
-            "{name}: {}",
-            by.last
-        );
+        let exact = found.iter().zip(&want).filter(|(found, want)| found.0 == want.0);
+        assert!(exact.clone().all(|(found, want)| found == want), "{name}: {}", by.last);
     }
     for name in ["parts", "place"] {
         let by = run(outcome, "process", name);
@@ -119,17 +101,9 @@ fn parts_of_a_key_are_those_of_the_load(outcome: &Outcome) {
     let writes = groups(&by).iter().filter(|g| g["max_bytes"] == 16384);
     let writes: Vec<&Value> = writes.collect();
     assert_eq!(writes.iter().map(|g| number(g, "count")).sum::<u64>(), 200);
-    assert!(
-        writes
-            .iter()
-            .all(|g| g["opcode"] == "write" && number(g, "cpu") < 2)
-    );
+    assert!(writes.iter().all(|g| g["opcode"] == "write" && number(g, "cpu") < 2));
     let place = run(outcome, "process", "place");
-    assert!(
-        groups(&place).iter().all(|g| g["ctrl"] == "nvme1"),
-        "{}",
-        place.last
-    );
+    assert!(groups(&place).iter().all(|g| g["ctrl"] == "nvme1"), "{}", place.last);
 }
 
 fn a_process_keeps_its_group_when_it_changes_its_name(outcome: &Outcome) {
@@ -143,10 +117,7 @@ fn a_process_keeps_its_group_when_it_changes_its_name(outcome: &Outcome) {
     assert!(!text.contains('\u{1b}'), "{text}");
     assert!(text.contains(r"a\u{1b}[31m\nb\xff"), "{text}");
     assert!(text.contains("\n  device "), "{text}");
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 /// The pages of `top` have rows of jobs, and commands of the whole run.
@@ -165,10 +136,7 @@ fn top_has_a_row_per_process_and_opcode(outcome: &Outcome) {
 /// The sums of io.stat of a cgroup.
 fn charged(outcome: &Outcome, name: &str) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
-    for word in outcome
-        .text("cgroup", &format!("{name}.io"))
-        .split_whitespace()
-    {
+    for word in outcome.text("cgroup", &format!("{name}.io")).split_whitespace() {
         if let Some((field, value)) = word.split_once('=') {
             *sums.entry(field.to_owned()).or_default() += value.parse::<u64>().unwrap();
         }
@@ -182,10 +150,7 @@ fn cgroups_are_those_of_io_stat(outcome: &Outcome) {
     assert_eq!(sums(groups(&by)), sums(list(&all.last, "rows")));
     let of = |cgroup: &str, opcode: &str, field: &str| -> u64 {
         let found = groups(&by).iter().filter(|g| {
-            g["opcode"] == opcode
-                && g["cgroup"]
-                    .as_str()
-                    .is_some_and(|path| path.ends_with(cgroup))
+            g["opcode"] == opcode && g["cgroup"].as_str().is_some_and(|path| path.ends_with(cgroup))
         });
         found.map(|g| number(g, field)).sum()
     };
@@ -194,11 +159,9 @@ fn cgroups_are_those_of_io_stat(outcome: &Outcome) {
     for (name, cgroup) in [("unit", "database.service"), ("container", &scope)] {
         let want = charged(outcome, name);
         assert!(want["wbytes"] >= 16 * 65536, "{name}: {want:?}");
-        for (opcode, field, counter) in [
-            ("write", "bytes", "wbytes"),
-            ("read", "bytes", "rbytes"),
-            ("read", "count", "rios"),
-        ] {
+        for (opcode, field, counter) in
+            [("write", "bytes", "wbytes"), ("read", "bytes", "rbytes"), ("read", "count", "rios")]
+        {
             let found = of(cgroup, opcode, field);
             assert_sum(&by, ("cgroup", field), found, want[counter], name);
         }
@@ -221,12 +184,7 @@ fn of_many_cgroups_the_largest_have_rows(outcome: &Outcome) {
     assert!(truth.len() > 610, "{}", truth.len());
     let by = run(outcome, "many", "cgroup");
     let all = run(outcome, "many", "all");
-    assert_eq!(
-        sums(groups(&by)),
-        sums(list(&all.last, "rows")),
-        "{}",
-        by.last
-    );
+    assert_eq!(sums(groups(&by)), sums(list(&all.last, "rows")), "{}", by.last);
     let total: u64 = truth.values().sum();
     assert!(sum(groups(&by), "count") >= total);
     let mut found = BTreeMap::new();
@@ -248,10 +206,7 @@ fn of_many_cgroups_the_largest_have_rows(outcome: &Outcome) {
         assert!(2 * count > want, "{name}: {count} of {want}; {found:?}");
     }
     let text = outcome.text("many", "text.out");
-    assert!(
-        text.contains(" more groups: ") && text.contains("\nother"),
-        "{text}"
-    );
+    assert!(text.contains(" more groups: ") && text.contains("\nother"), "{text}");
 }
 
 /// Cgroups are those of tasks then, and a line says so.
@@ -281,10 +236,7 @@ fn what_does_not_work_is_said_in_a_sentence(outcome: &Outcome) {
     ] {
         let said = outcome.text("refused", &format!("{name}.err"));
         assert_eq!(outcome.code("refused", name), 5, "{name}: {said}");
-        assert!(
-            said.trim().lines().last().unwrap().contains(says),
-            "{name}: {said}"
-        );
+        assert!(said.trim().lines().last().unwrap().contains(says), "{name}: {said}");
     }
 }
 

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--disk` and `--container` select exactly the commands that they name; `--exec`.
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, list, number, text};
 use super::ledger::ledger;
 use super::trace_read::TraceRun;
 
@@ -140,16 +136,8 @@ fn without_the_io_controller_the_task_selects(outcome: &Outcome) {
     run.assert_exact("plain");
     assert_eq!(counts(&run), [5, 0], "{}", run.last);
     assert_eq!(ledger(&run, "by_task"), 5);
-    assert!(
-        run.talk.contains("io controller is not enabled"),
-        "{}",
-        run.talk
-    );
-    assert!(
-        list(&run.last, "rows")
-            .iter()
-            .all(|row| text(row, "ctrl") == "nvme1")
-    );
+    assert!(run.talk.contains("io controller is not enabled"), "{}", run.talk);
+    assert!(list(&run.last, "rows").iter().all(|row| text(row, "ctrl") == "nvme1"));
 }
 
 super::on_kernels! {

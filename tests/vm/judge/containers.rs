@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Containers that podman and docker made: each is a group, with its count and its name.
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, list, number, text};
 
 const CONTAINERS: Suite = Suite {
     script: "containers",
@@ -27,9 +23,7 @@ fn containers_are_groups(outcome: &Outcome, case: &str, want: [Want; 2]) {
     let groups = list(&run.last, "groups");
     for (name, count) in want {
         let mut found = groups.iter().filter(|g| number(g, "count") == count);
-        let group = found
-            .next()
-            .unwrap_or_else(|| panic!("{case} {name}: {}", run.last));
+        let group = found.next().unwrap_or_else(|| panic!("{case} {name}: {}", run.last));
         assert_eq!(text(group, "container").len(), 64, "{group}");
         assert_eq!(text(group, "container_name"), name, "{group}");
         // recordings have the IDs only
@@ -37,9 +31,7 @@ fn containers_are_groups(outcome: &Outcome, case: &str, want: [Want; 2]) {
         for (file, shown) in [("text", name), ("recorded", id)] {
             assert_eq!(outcome.code(case, file), 0, "{case} {file}");
             let out = outcome.text(case, &format!("{file}.out"));
-            let row = out
-                .lines()
-                .find(|line| line.starts_with(&format!("{shown} ")));
+            let row = out.lines().find(|line| line.starts_with(&format!("{shown} ")));
             let row = row.unwrap_or_else(|| panic!("{case} {file} {shown}: {out}"));
             assert!(row.contains(&format!(" {count} ")), "{out}");
         }

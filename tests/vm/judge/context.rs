@@ -5,40 +5,26 @@
 use std::collections::BTreeMap;
 
 use nvme_deep::model::activity::Activity;
-use nvme_deep::model::conditions::Announcement;
-use nvme_deep::model::conditions::Conditions;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome as CommandOutcome;
+use nvme_deep::model::conditions::{Announcement, Conditions};
+use nvme_deep::model::event::{CommandId, Event, EventKind, Outcome as CommandOutcome};
 use nvme_deep::model::machine::MachineInfo;
 use nvme_deep::model::point::Point;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::recording::Item;
-use nvme_deep::recording::Playback;
+use nvme_deep::recording::{Item, Playback};
 
-use super::guest::Outcome;
-use super::guest::Suite;
+use super::guest::{Outcome, Suite};
 
 const CONTEXT: Suite = Suite {
     script: "context",
     variant: "",
     smp: "2",
-    controllers: &[
-        "nvme_null nvme0 0",
-        "nvme_null nvme1 400000000",
-        "nvme_null nvme2 0 mdts=1",
-    ],
+    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 400000000", "nvme_null nvme2 0 mdts=1"],
     append: "",
     env: &[("DOORBELLS", "1")],
 };
 
 /// Every DMA goes through a bounce buffer.
-const BOUNCES: Suite = Suite {
-    variant: "-bounces",
-    append: "swiotlb=force",
-    ..CONTEXT
-};
+const BOUNCES: Suite = Suite { variant: "-bounces", append: "swiotlb=force", ..CONTEXT };
 
 /// Latency of nvme1.
 const SLOW_NS: u64 = 400_000_000;
@@ -78,10 +64,9 @@ impl Recorded {
             ..Self::default()
         };
         let mut take = |item: &Item<'_>| match item {
-            Item::Event(Event {
-                what: EventKind::Command(id, _, end),
-                ..
-            }) => found.commands.push((*id, *end)),
+            Item::Event(Event { what: EventKind::Command(id, _, end), .. }) => {
+                found.commands.push((*id, *end))
+            }
             Item::Activity(activity) => found.activities.push(activity.clone()),
             Item::Machine(machine) => found.machine = Some((**machine).clone()),
             _ => {}
@@ -190,10 +175,7 @@ fn waits_for_tags_are_those_of_the_tasks_that_found_none(outcome: &Outcome) {
         };
         assert_eq!((waits.ctrl, waits.nsid), (1, 1));
         let skipped = found.skipped + found.last().skipped;
-        assert!(
-            is_whole(waits.requests, skipped),
-            "{case}: {waits:?}, {skipped} skipped"
-        );
+        assert!(is_whole(waits.requests, skipped), "{case}: {waits:?}, {skipped} skipped");
         let machine = found.machine.unwrap();
         let disks = machine.controllers.iter().flat_map(|c| &c.disks);
         let mut tags = disks.filter(|d| d.name == "nvme1n1").map(|d| d.nr_requests);
@@ -228,11 +210,8 @@ fn has_splits(found: Recorded) {
     // the first request of each
     assert_eq!(waits[0].requests, 20);
     let machine = found.machine.unwrap();
-    let limits: Vec<_> = machine
-        .controllers
-        .iter()
-        .map(|c| c.disks[0].max_hw_bytes.unwrap())
-        .collect();
+    let limits: Vec<_> =
+        machine.controllers.iter().map(|c| c.disks[0].max_hw_bytes.unwrap()).collect();
     assert_eq!(limits[2], 8192, "{limits:?}");
 }
 

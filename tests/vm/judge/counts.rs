@@ -3,15 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_sums;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, assert_sums, fio_counts, kernel_counts, list, number, text};
 
 const fn on(variant: &'static str, smp: &'static str) -> Suite {
     Suite {
@@ -29,11 +22,8 @@ const FOUR_CPUS: Suite = on("-4cpu", "4");
 const STAGE_SETS: [&str; 3] = ["total", "basic", "fine"];
 
 fn mixed(outcome: &Outcome) -> Vec<String> {
-    let cases: Vec<_> = outcome
-        .cases()
-        .into_iter()
-        .filter(|case| case.starts_with("mixed-"))
-        .collect();
+    let cases: Vec<_> =
+        outcome.cases().into_iter().filter(|case| case.starts_with("mixed-")).collect();
     assert_eq!(cases.len(), 4, "two schedulers, one and four jobs");
     cases
 }
@@ -58,16 +48,8 @@ fn mixed_loads_are_exact(outcome: &Outcome) {
                 ("flush".to_owned(), flushes),
             ]);
             assert_eq!(run.io_counts(), want, "{case} {stage_set}");
-            assert_eq!(
-                number(run.row("read"), "bytes"),
-                reads * 4096,
-                "{case} {stage_set}"
-            );
-            assert_eq!(
-                number(run.row("write"), "bytes"),
-                writes * 4096,
-                "{case} {stage_set}"
-            );
+            assert_eq!(number(run.row("read"), "bytes"), reads * 4096, "{case} {stage_set}");
+            assert_eq!(number(run.row("write"), "bytes"), writes * 4096, "{case} {stage_set}");
             run.assert_exact(&format!("{case} {stage_set}"));
             let ledger = &run.last["ledger"];
             assert_eq!(
@@ -143,11 +125,7 @@ fn points_are_seen(outcome: &Outcome) {
             assert_eq!(run.hits(kind, target), commands, "{case}: {kind} {target}");
         }
         assert!(run.hits("fentry", "nvme_irq") > 0, "{case}");
-        assert_eq!(
-            run.hits("fentry", "nvme_irq"),
-            run.hits("fexit", "nvme_irq"),
-            "{case}"
-        );
+        assert_eq!(run.hits("fentry", "nvme_irq"), run.hits("fexit", "nvme_irq"), "{case}");
         for command in &run.commands {
             let points = &command["points_ns"];
             for point in ["setup_in", "setup_out", "issue", "cqe", "complete", "end"] {
@@ -156,14 +134,8 @@ fn points_are_seen(outcome: &Outcome) {
             // the block layer's flush machinery creates flush requests: they have no start
             let is_flush = text(command, "opcode") == "flush";
             assert_eq!(points["start"].is_u64(), !is_flush, "{case}: {command}");
-            let names: Vec<_> = list(command, "stages")
-                .iter()
-                .map(|s| text(s, "name"))
-                .collect();
-            assert_eq!(
-                points["doorbell"].is_u64(),
-                names.iter().any(|n| n.starts_with("device"))
-            );
+            let names: Vec<_> = list(command, "stages").iter().map(|s| text(s, "name")).collect();
+            assert_eq!(points["doorbell"].is_u64(), names.iter().any(|n| n.starts_with("device")));
         }
     }
 }

@@ -4,8 +4,7 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
+use super::guest::{Outcome, Suite};
 use super::json::text;
 
 const DIFF: Suite = Suite {
@@ -72,10 +71,7 @@ fn the_slower_device_is_found(outcome: &Outcome) {
 fn what_cannot_be_compared_is_reported(outcome: &Outcome) {
     let stages = outcome.text("diff", "stages.out");
     assert_eq!(outcome.code("diff", "stages"), 0, "{stages}");
-    assert!(
-        stages.contains("A has fine stages, and the other side no"),
-        "{stages}"
-    );
+    assert!(stages.contains("A has fine stages, and the other side no"), "{stages}");
     let cut = outcome.text("diff", "cut.out");
     assert_eq!(outcome.code("diff", "cut"), 1, "{cut}");
     assert!(cut.contains("cut is incomplete: its first "), "{cut}");

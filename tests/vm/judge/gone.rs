@@ -4,21 +4,10 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::hostile::assert_all_points;
-use super::hostile::doctor;
-use super::json::ToolRun;
-use super::json::assert_sums;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
-use super::ledger::assert_nothing_is_left;
-use super::ledger::events;
-use super::ledger::exact;
-use super::ledger::ledger;
+use super::guest::{Outcome, Suite};
+use super::hostile::{assert_all_points, doctor};
+use super::json::{ToolRun, assert_sums, fio_counts, kernel_counts, list, number, text};
+use super::ledger::{assert_nothing_is_left, events, exact, ledger};
 
 const GONE: Suite = Suite {
     script: "gone",
@@ -61,10 +50,7 @@ fn kprobes_that_their_module_takes_along_end_the_run(outcome: &Outcome) {
     ] {
         let run = ToolRun::ended(outcome, case, name, 1);
         let last = run.talk.lines().last().unwrap();
-        assert!(
-            last.starts_with("nvme-deep: ") && last.contains(module),
-            "{last}"
-        );
+        assert!(last.starts_with("nvme-deep: ") && last.contains(module), "{last}");
         assert_eq!(run.last["ledger"]["balance"]["balanced"], true, "{case}");
     }
 }
@@ -80,21 +66,9 @@ fn a_device_may_go_under_load(outcome: &Outcome) {
             let entries = &run.last["ledger"];
             run.assert_exact(case);
             let [set_up, completed] = [setups, completions].map(|c| c.iter().sum::<u64>());
-            assert_eq!(
-                ledger(&run, "seen"),
-                set_up,
-                "{case} {stage_set}: {entries}"
-            );
-            assert_eq!(
-                ledger(&run, "completions"),
-                completed,
-                "{case} {stage_set}: {entries}"
-            );
-            assert_eq!(
-                run.io_counts().values().sum::<u64>(),
-                setups[0],
-                "{case} {stage_set}"
-            );
+            assert_eq!(ledger(&run, "seen"), set_up, "{case} {stage_set}: {entries}");
+            assert_eq!(ledger(&run, "completions"), completed, "{case} {stage_set}: {entries}");
+            assert_eq!(run.io_counts().values().sum::<u64>(), setups[0], "{case} {stage_set}");
             if stage_set != "total" {
                 assert_sums(&run, case);
             }
@@ -152,11 +126,7 @@ fn a_reset_is_counted_to_the_last_attempt(outcome: &Outcome) {
             assert_eq!(without("cqe"), cancelled, "{case}");
             assert_eq!(without("start"), again, "{case}: a retry has no start");
             if stage_set != "basic" {
-                assert_eq!(
-                    without("end"),
-                    again,
-                    "{case}: nor has what it follows an end"
-                );
+                assert_eq!(without("end"), again, "{case}: nor has what it follows an end");
             }
         }
     }

@@ -2,21 +2,12 @@
 //! Boots each guest once; all tests of a suite use the same result.
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fs;
 use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Output;
-use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::LazyLock;
-use std::sync::Mutex;
-use std::sync::OnceLock;
-use std::sync::PoisonError;
-use std::time::Duration;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use std::{env, fs};
 
 /// A machine and the script that runs on it.
 #[derive(Clone, Copy, Debug)]
@@ -88,10 +79,7 @@ struct Queue {
     waiting: Vec<usize>,
 }
 
-static QUEUE: Mutex<Queue> = Mutex::new(Queue {
-    taken: 0,
-    waiting: Vec::new(),
-});
+static QUEUE: Mutex<Queue> = Mutex::new(Queue { taken: 0, waiting: Vec::new() });
 static PLACE_IS_FREE: Condvar = Condvar::new();
 
 /// The smallest number has the next turn. Guests that run alone come last: one that waited for both
@@ -195,10 +183,7 @@ fn binaries(kernel: &str) -> [String; 2] {
     } else {
         let binary = of("NVME_DEEP_BIN", "target/release/nvme-deep");
         // cargo builds the other with the tests
-        (
-            [binary, env!("CARGO_BIN_EXE_nvme-deep").to_owned()],
-            "build",
-        )
+        ([binary, env!("CARGO_BIN_EXE_nvme-deep").to_owned()], "build")
     };
     let exists = Path::new(&both[0]).exists();
     assert!(exists, "{} is not there: `make {target}` makes it", both[0]);
@@ -206,19 +191,12 @@ fn binaries(kernel: &str) -> [String; 2] {
 }
 
 /// The stand-ins of tests/host, and what uprobes.sh calls their programs.
-const STAND_INS: [[&str; 2]; 2] = [
-    ["target.c", "target"],
-    ["qemu_target.c", "qemu-system-x86_64"],
-];
+const STAND_INS: [[&str; 2]; 2] = [["target.c", "target"], ["qemu_target.c", "qemu-system-x86_64"]];
 
 /// Compiles the stand-ins for the guest's processor: guests of arm64 have no compiler.
 fn compile_stand_ins(kernel: &str, share: &Path) {
     let is_arm64 = kernel.contains("arm64");
-    let cc = if is_arm64 {
-        "aarch64-linux-gnu-gcc"
-    } else {
-        "cc"
-    };
+    let cc = if is_arm64 { "aarch64-linux-gnu-gcc" } else { "cc" };
     for [source, name] in STAND_INS {
         let source = format!("{}/tests/host/{source}", env!("CARGO_MANIFEST_DIR"));
         let mut command = Command::new(cc);
@@ -247,9 +225,7 @@ impl Suite {
     fn boot(&self, kernel: &str, name: &str) -> Result<Outcome, String> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let lab = root.join("tests/vm");
-        let share = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-            .join("guests")
-            .join(name);
+        let share = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("guests").join(name);
         if let Some(left) = Outcome::left(kernel, &share) {
             return Ok(left);
         }
@@ -280,11 +256,7 @@ impl Suite {
                 .env("SHARE", &share)
                 .output()
                 .unwrap();
-            assert!(
-                out.status.success(),
-                "{words}: {}",
-                String::from_utf8_lossy(&out.stderr)
-            );
+            assert!(out.status.success(), "{words}: {}", String::from_utf8_lossy(&out.stderr));
             boot.args(String::from_utf8(out.stdout).unwrap().lines());
         }
         let begin = Instant::now();
@@ -292,10 +264,7 @@ impl Suite {
         note_time(&share, name, begin.elapsed(), boots);
         fs::write(share.join("output"), &output.stdout).unwrap();
         if output.status.success() {
-            return Ok(Outcome {
-                kernel: kernel.to_owned(),
-                dir: share.join("out"),
-            });
+            return Ok(Outcome { kernel: kernel.to_owned(), dir: share.join("out") });
         }
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);
@@ -312,10 +281,7 @@ impl Outcome {
     fn left(kernel: &str, share: &Path) -> Option<Self> {
         let done = fs::read_to_string(share.join("status")).is_ok_and(|s| s.trim() == "0");
         let reuse = done && env::var_os("NVME_DEEP_REUSE").is_some();
-        reuse.then(|| Self {
-            kernel: kernel.to_owned(),
-            dir: share.join("out"),
-        })
+        reuse.then(|| Self { kernel: kernel.to_owned(), dir: share.join("out") })
     }
 
     /// The kernel that the guest ran, by its name in tests/vm/kernels.
@@ -373,9 +339,8 @@ impl Outcome {
     /// The files of a case with this suffix.
     pub fn files(&self, case: &str, ending: &str) -> Vec<String> {
         let names = fs::read_dir(self.dir.join(case)).unwrap();
-        let mut names: Vec<String> = names
-            .map(|e| e.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<String> =
+            names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         names.retain(|name| name.ends_with(ending));
         names.sort();
         names

@@ -38,9 +38,5 @@ fn only_in_test_all_hundred_healthy_runs_get_two_verdicts_at_most() {
             }
         }
     }
-    assert!(
-        named.len() <= MOST,
-        "{} of {runs} runs: {named:#?}",
-        named.len()
-    );
+    assert!(named.len() <= MOST, "{} of {runs} runs: {named:#?}", named.len());
 }

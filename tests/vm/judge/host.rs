@@ -3,12 +3,8 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::fio_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{fio_counts, list, number, text};
 
 const HOST: Suite = Suite {
     script: "host",
@@ -46,11 +42,7 @@ fn assert_parts(lines: &[Value], same: bool, what: &str) {
         let parts = list(command, "parts");
         let ns = |part: &Value| part["ns"].as_i64().unwrap();
         let sum: i64 = parts.iter().map(ns).sum();
-        assert_eq!(
-            sum.cast_unsigned(),
-            number(command, "total_ns"),
-            "{what}: {command}"
-        );
+        assert_eq!(sum.cast_unsigned(), number(command, "total_ns"), "{what}: {command}");
         let early = parts.iter().any(|part| ns(part) < 0);
         assert!(!same || !early, "{what}: {command}");
     }
@@ -95,10 +87,7 @@ fn every_command_of_nvmet_is_joined(outcome: &Outcome) {
         assert_eq!(join["bounded_by_cqe"], false, "{what}");
     }
     let shown = outcome.text("join", "text.out");
-    assert!(
-        shown.lines().all(|l| l.chars().count() <= 80),
-        "{what}: {shown}"
-    );
+    assert!(shown.lines().all(|l| l.chars().count() <= 80), "{what}: {shown}");
 }
 
 /// The same commands, printed and counted by other runs at the same time.
@@ -116,15 +105,9 @@ fn all_runs_of_the_host_side_agree(outcome: &Outcome) {
     for command in of(&recorded, "host_command") {
         assert_eq!(text(command, "ctrl"), "nvmet:1", "{command}");
         let is_read = command["opcode"] == "read";
-        assert!(
-            !is_read || number(command, "total_ns") >= DELAY_NS,
-            "{command}"
-        );
+        assert!(!is_read || number(command, "total_ns") >= DELAY_NS, "{command}");
         assert_eq!(list(command, "stages").len(), 1, "{command}");
-        assert!(
-            command["request"].is_null(),
-            "an address of the kernel: {command}"
-        );
+        assert!(command["request"].is_null(), "an address of the kernel: {command}");
     }
     let target = of(&recorded, "host_target")[0];
     assert_eq!(target["controllers"][0]["nqn"], "lab", "{target}");
@@ -142,10 +125,7 @@ fn a_rejected_command_has_no_begin(outcome: &Outcome) {
         .collect();
     assert_eq!(rejected.len(), 1, "{rejected:?}");
     assert_eq!(number(rejected[0], "opcode_value"), 0x99, "{rejected:?}");
-    assert_eq!(
-        rejected[0]["status"]["code"], 1,
-        "invalid opcode: {rejected:?}"
-    );
+    assert_eq!(rejected[0]["status"]["code"], 1, "invalid opcode: {rejected:?}");
     let lines = lines(outcome, "rejected", "same");
     let join = last(&lines, "join");
     assert_eq!(number(join, "matched"), 21, "{join}");

@@ -3,18 +3,14 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
+use super::guest::{Outcome, Suite};
 use crate::planted::causes;
 
 const INFLIGHT: Suite = Suite {
     script: "inflight",
     variant: "",
     smp: "2",
-    controllers: &[
-        "nvme_null nvme0 0 smart_critical_warning=2",
-        "nvme_on nvme1 served-late",
-    ],
+    controllers: &["nvme_null nvme0 0 smart_critical_warning=2", "nvme_on nvme1 served-late"],
     append: "nvme_core.io_timeout=60 iomem=relaxed",
     env: &[("RAM_FILE", "1"), ("SERVED", "late")],
 };
@@ -24,9 +20,7 @@ fn looks(outcome: &Outcome, case: &str, name: &str) -> Vec<Value> {
     let said = outcome.text(case, &format!("{name}.err"));
     assert_eq!(outcome.code(case, name), 0, "{case} {name}: {said}");
     let out = outcome.text(case, &format!("{name}.out"));
-    out.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The commands of the only look.
@@ -39,9 +33,8 @@ fn commands(outcome: &Outcome, case: &str, name: &str) -> Vec<Value> {
 
 /// The command that reads this block of 4 KiB.
 fn read_of(commands: &[Value], block: u64) -> &Value {
-    let mut found = commands
-        .iter()
-        .filter(|c| c["opcode"] == "read" && c["fields"]["slba"] == block * 8);
+    let mut found =
+        commands.iter().filter(|c| c["opcode"] == "read" && c["fields"]["slba"] == block * 8);
     let command = found.next();
     assert!(found.next().is_none(), "{block} twice: {commands:?}");
     command.unwrap_or_else(|| panic!("no read of {block}: {commands:?}"))
@@ -87,10 +80,7 @@ fn the_log_page_shows_the_temperature(outcome: &Outcome) {
     let thermal = notes.find(|note| note["rule"] == "thermal");
     // QEMU's own value, 323 K
     let evidence = thermal.map(|note| note["evidence"].to_string());
-    assert!(
-        evidence.is_some_and(|text| text.contains("50 \u{b0}C")),
-        "{object}"
-    );
+    assert!(evidence.is_some_and(|text| text.contains("50 \u{b0}C")), "{object}");
 }
 
 fn what_the_device_holds(outcome: &Outcome) {
@@ -115,10 +105,7 @@ fn what_the_device_holds(outcome: &Outcome) {
     }
     let text = outcome.text("held", "held-text.out");
     assert_eq!(text.matches("held by the device").count(), 2, "{text}");
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 fn an_interrupt_that_is_masked(outcome: &Outcome) {
@@ -154,10 +141,7 @@ fn a_run_observes_submissions_and_the_p99_of_their_kind(outcome: &Outcome) {
     let expected = masked["age_ns"].as_u64().unwrap() as f64 / p99 as f64;
     assert!((times / expected - 1.0).abs() < 1e-9, "{masked}");
     // no read of its controller has completed
-    assert_eq!(
-        (&held["commands"], &held["p99_ns"]),
-        (&0.into(), &Value::Null)
-    );
+    assert_eq!((&held["commands"], &held["p99_ns"]), (&0.into(), &Value::Null));
 }
 
 fn a_run_shows_submitter_p99_and_stack(outcome: &Outcome) {
@@ -169,28 +153,18 @@ fn a_run_shows_submitter_p99_and_stack(outcome: &Outcome) {
     assert_eq!(last.matches("; dd, pid ").count(), 2, "{last}");
     // nvme_queue_rqs in newer kernels
     assert_eq!(last.matches(" nvme_queue_rq").count(), 2, "{last}");
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 fn what_no_run_has_observed_is_not_known(outcome: &Outcome) {
     let text = outcome.text("observed", "later.out");
     assert_eq!(outcome.code("observed", "later"), 0, "{text}");
-    for words in [
-        "set-up not observed: p99 and submitter not known",
-        "stack not known",
-    ] {
+    for words in ["set-up not observed: p99 and submitter not known", "stack not known"] {
         assert_eq!(text.matches(words).count(), 2, "{words}: {text}");
     }
     // the limit is 100 ms
     assert_eq!(text.matches("held by the device").count(), 1, "{text}");
-    assert_eq!(
-        text.matches("answered, but no interrupt").count(),
-        1,
-        "{text}"
-    );
+    assert_eq!(text.matches("answered, but no interrupt").count(), 1, "{text}");
 }
 
 fn a_doorbell_that_the_controller_does_not_see(outcome: &Outcome) {

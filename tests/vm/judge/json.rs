@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use nvme_deep::model::histogram::BUCKETS;
-use nvme_deep::model::histogram::Histogram;
-use nvme_deep::model::histogram::index;
+use nvme_deep::model::histogram::{BUCKETS, Histogram, index};
 use nvme_deep::model::row::row_nsid;
 use serde_json::Value;
 
@@ -25,23 +23,17 @@ pub struct ToolRun {
 
 /// An unsigned number of an object.
 pub fn number(value: &Value, field: &str) -> u64 {
-    value[field]
-        .as_u64()
-        .unwrap_or_else(|| panic!("no number `{field}` in {value}"))
+    value[field].as_u64().unwrap_or_else(|| panic!("no number `{field}` in {value}"))
 }
 
 /// A text of an object.
 pub fn text<'v>(value: &'v Value, field: &str) -> &'v str {
-    value[field]
-        .as_str()
-        .unwrap_or_else(|| panic!("no text `{field}` in {value}"))
+    value[field].as_str().unwrap_or_else(|| panic!("no text `{field}` in {value}"))
 }
 
 /// An array of an object.
 pub fn list<'v>(value: &'v Value, field: &str) -> &'v [Value] {
-    value[field]
-        .as_array()
-        .unwrap_or_else(|| panic!("no list `{field}` in {value}"))
+    value[field].as_array().unwrap_or_else(|| panic!("no list `{field}` in {value}"))
 }
 
 impl ToolRun {
@@ -65,20 +57,9 @@ impl ToolRun {
                 other => panic!("{case} {name}: an object of type {other}"),
             }
         }
-        let last = reports
-            .last()
-            .unwrap_or_else(|| panic!("{case} {name}: no report"))
-            .clone();
-        assert_eq!(
-            last["final"], true,
-            "{case} {name}: the last report is not the final one"
-        );
-        Self {
-            last,
-            reports,
-            commands,
-            talk,
-        }
+        let last = reports.last().unwrap_or_else(|| panic!("{case} {name}: no report")).clone();
+        assert_eq!(last["final"], true, "{case} {name}: the last report is not the final one");
+        Self { last, reports, commands, talk }
     }
 
     /// Rows of the final report.
@@ -98,9 +79,7 @@ impl ToolRun {
     /// The only row of an opcode.
     pub fn row(&self, opcode: &str) -> &Value {
         let mut rows = self.rows().iter().filter(|r| text(r, "opcode") == opcode);
-        let row = rows
-            .next()
-            .unwrap_or_else(|| panic!("no row `{opcode}` in {}", self.last));
+        let row = rows.next().unwrap_or_else(|| panic!("no row `{opcode}` in {}", self.last));
         assert!(rows.next().is_none(), "several rows `{opcode}`");
         row
     }
@@ -168,9 +147,7 @@ fn row_of(object: &Value) -> Row {
     (
         text("ctrl"),
         // a row has one id for all ids that do not fit into its key, the broadcast id among them
-        u32::try_from(number(object, "nsid"))
-            .map_or(0, row_nsid)
-            .into(),
+        u32::try_from(number(object, "nsid")).map_or(0, row_nsid).into(),
         text("queue"),
         text("opcode"),
     )
@@ -249,11 +226,7 @@ pub fn assert_sums(run: &ToolRun, what: &str) {
             assert_same(dist, &of_commands, &format!("{what}: {key:?}"));
         }
     }
-    assert!(
-        sums.is_empty(),
-        "{what}: commands without a row: {:?}",
-        sums.keys()
-    );
+    assert!(sums.is_empty(), "{what}: commands without a row: {:?}", sums.keys());
 }
 
 /// The number of commands that fio issued, over all its runs in a case: reads, writes, trims,
@@ -265,9 +238,7 @@ pub fn fio_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
     for run in runs {
         let fio = outcome.text(case, &run);
         // fio may print warnings before its JSON
-        let json = &fio[fio
-            .find('{')
-            .unwrap_or_else(|| panic!("{case}: not JSON: {fio}"))..];
+        let json = &fio[fio.find('{').unwrap_or_else(|| panic!("{case}: not JSON: {fio}"))..];
         let fio: Value = serde_json::from_str(json).unwrap();
         for job in list(&fio, "jobs") {
             assert_eq!(number(job, "error"), 0, "{case}: fio failed");
@@ -283,9 +254,7 @@ pub fn fio_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
 pub fn kernel_counts(outcome: &Outcome, case: &str) -> [u64; 4] {
     let look = |when: &str| -> Vec<u64> {
         let stat = outcome.text(case, &format!("stat.{when}"));
-        stat.split_whitespace()
-            .map(|n| n.parse().unwrap())
-            .collect()
+        stat.split_whitespace().map(|n| n.parse().unwrap()).collect()
     };
     let (before, after) = (look("before"), look("after"));
     // Documentation/block/stat.rst
@@ -309,11 +278,7 @@ pub fn assert_groups(run: &ToolRun, field: &str, found: &[u64], want: &[u64], wh
 pub fn assert_sum(run: &ToolRun, (field, unit): (&str, &str), found: u64, want: u64, what: &str) {
     // flushes have no submitter on any kernel
     let is_less = || found < want && want - found <= unknown_of(run, field, unit);
-    assert!(
-        found == want || is_less(),
-        "{what}: {found} of {want}\n{}",
-        run.last
-    );
+    assert!(found == want || is_less(), "{what}: {found} of {want}\n{}", run.last);
 }
 
 /// Commands of the groups without a value of `field`: at most as many as the kernel skipped programs.

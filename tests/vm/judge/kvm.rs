@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
+use super::guest::{Outcome, Suite};
 
 const KVM: Suite = Suite {
     script: "kvm",
@@ -44,15 +43,10 @@ fn each_doorbell_of_the_firmware_is_counted(outcome: &Outcome) {
     let said = outcome.text("kvm", "kvm.err");
     assert_eq!(outcome.code("kvm", "kvm"), 0, "{said}");
     let text = outcome.text("kvm", "kvm.out");
-    let lines = text
-        .lines()
-        .map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let lines = text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
     let (ends, rows): (Vec<Value>, Vec<Value>) = lines.partition(|l| l["type"] == "kvm_end");
     let count = |row: &Value| {
-        let key = (
-            row["qid"].as_u64().unwrap(),
-            row["doorbell"].as_str().unwrap().to_owned(),
-        );
+        let key = (row["qid"].as_u64().unwrap(), row["doorbell"].as_str().unwrap().to_owned());
         // QEMU handles each write in user space
         assert_eq!(row["in_user"], row["count"], "{row}");
         assert!(row["max_ns"].as_u64().unwrap() > 0, "{row}");

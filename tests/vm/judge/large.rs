@@ -3,13 +3,8 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::fio_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, fio_counts, list, number, text};
 use super::trace_read::TraceRun;
 
 const CONTROLLERS: &[&str] = &[
@@ -58,11 +53,7 @@ fn each_command_is_counted(outcome: &Outcome) {
         for stage_set in ["total", "basic", "fine"] {
             let run = ToolRun::read(outcome, case, stage_set);
             let counts = run.io_counts();
-            assert_eq!(
-                [counts["read"], counts["write"]],
-                [reads, writes],
-                "{case} {stage_set}"
-            );
+            assert_eq!([counts["read"], counts["write"]], [reads, writes], "{case} {stage_set}");
             run.assert_exact(&format!("{case} {stage_set}"));
             let ledger = &run.last["ledger"];
             assert_eq!(number(ledger, "in_flight"), 0, "{case} {stage_set}");
@@ -79,11 +70,7 @@ fn a_trace_has_each_command_once(outcome: &Outcome) {
     // 16 virtual CPUs share two. One may stop between its look at a slot and its write of a point, and write
     // it into the slot's next command: the point is dropped, counted, and its stages merge.
     let negative = run.entry("negative_intervals");
-    assert!(
-        negative <= (reads + writes) / 1000,
-        "{negative}: {}",
-        run.ledger
-    );
+    assert!(negative <= (reads + writes) / 1000, "{negative}: {}", run.ledger);
 }
 
 /// The maps of a mode: name, bytes of memory, and entries.
@@ -91,11 +78,7 @@ fn maps(outcome: &Outcome, mode: &str) -> Vec<(String, u64, u64)> {
     let all: Value = serde_json::from_str(&outcome.text("modes", &format!("{mode}.maps"))).unwrap();
     let of = |map: &Value| {
         let name = map["name"].as_str().unwrap_or("").to_owned();
-        (
-            name,
-            number(map, "bytes_memlock"),
-            number(map, "max_entries"),
-        )
+        (name, number(map, "bytes_memlock"), number(map, "max_entries"))
     };
     all.as_array().unwrap().iter().map(of).collect()
 }
@@ -124,9 +107,7 @@ fn memory_is_bounded(outcome: &Outcome) {
 /// What `doctor` says that the maps of a command take.
 fn said_by_doctor(outcome: &Outcome, command: &str) -> u64 {
     let doctor: Value = serde_json::from_str(&outcome.text("modes", "doctor")).unwrap();
-    let line = list(&doctor, "memory")
-        .iter()
-        .find(|line| text(line, "command") == command);
+    let line = list(&doctor, "memory").iter().find(|line| text(line, "command") == command);
     number(line.unwrap(), "map_bytes")
 }
 
@@ -142,10 +123,7 @@ fn doctor_shows_what_the_maps_take(outcome: &Outcome) {
         let maps = maps(outcome, mode);
         let bytes: u64 = maps.iter().map(|(_, bytes, _)| bytes).sum();
         let said = said_by_doctor(outcome, command);
-        assert!(
-            bytes.abs_diff(said) <= bytes / 20,
-            "{mode}: {bytes}, doctor {said}: {maps:?}"
-        );
+        assert!(bytes.abs_diff(said) <= bytes / 20, "{mode}: {bytes}, doctor {said}: {maps:?}");
     }
 }
 

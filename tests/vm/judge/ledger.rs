@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares the counts of the tool with fio, the kernel's disk statistics and its event histograms.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::guest::Outcome;
-use super::json::ToolRun;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::json::{ToolRun, fio_counts, kernel_counts, list, number, text};
 
 /// A number of the ledger of the final report.
 pub fn ledger(run: &ToolRun, field: &str) -> u64 {
@@ -21,11 +15,7 @@ pub fn ledger(run: &ToolRun, field: &str) -> u64 {
 fn reads_and_writes(outcome: &Outcome, case: &str) -> [u64; 2] {
     let [reads, writes, ..] = fio_counts(outcome, case);
     let [kernel_reads, kernel_writes, ..] = kernel_counts(outcome, case);
-    assert_eq!(
-        [reads, writes],
-        [kernel_reads, kernel_writes],
-        "{case}: fio and the kernel"
-    );
+    assert_eq!([reads, writes], [kernel_reads, kernel_writes], "{case}: fio and the kernel");
     assert!(reads > 0 && writes > 0, "{case}: {reads} {writes}");
     [reads, writes]
 }
@@ -53,19 +43,13 @@ pub fn exact_but_for_misses(outcome: &Outcome, case: &str, name: &str) -> ToolRu
     for point in ["setup_out", "complete"] {
         let hooks = list(entries, "hooks");
         let of_point = hooks.iter().filter(|h| h["point"] == point);
-        let passed: u64 = of_point
-            .map(|h| number(h, "hits") + number(h, "recursion_misses"))
-            .sum();
+        let passed: u64 = of_point.map(|h| number(h, "hits") + number(h, "recursion_misses")).sum();
         assert_eq!(passed, reads + writes, "{case}: {point}: {entries}");
     }
     assert_eq!(entries["balance"]["balanced"], true, "{case}: {entries}");
     assert_eq!(entries["misses_known"], true, "{case}: {entries}");
     let ends = ["matched", "overwritten", "in_flight"].map(|f| ledger(&run, f));
-    assert_eq!(
-        ends.iter().sum::<u64>(),
-        ledger(&run, "seen"),
-        "{case}: {entries}"
-    );
+    assert_eq!(ends.iter().sum::<u64>(), ledger(&run, "seen"), "{case}: {entries}");
     let in_rows: u64 = run.io_counts().values().sum();
     assert_eq!(in_rows, ledger(&run, "matched"), "{case}: {entries}");
     assert_eq!(ledger(&run, "negative_intervals"), 0, "{case}: {entries}");
@@ -105,10 +89,7 @@ pub fn events(outcome: &Outcome, case: &str, event: &str) -> [u64; 2] {
         };
         counts[usize::from(number("qid:") == 0)] += number("hitcount:");
     }
-    assert!(
-        table.contains("Dropped: 0"),
-        "{case}: the kernel lost some: {table}"
-    );
+    assert!(table.contains("Dropped: 0"), "{case}: the kernel lost some: {table}");
     counts
 }
 

@@ -4,14 +4,8 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_sums;
-use super::json::fio_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, assert_sums, fio_counts, list, number, text};
 use super::trace_read::TraceRun;
 use crate::planted::causes;
 
@@ -24,46 +18,25 @@ const fn machine(
     controllers: &'static [&'static str],
     append: &'static str,
 ) -> Suite {
-    Suite {
-        script: "machine",
-        variant,
-        smp,
-        controllers,
-        append,
-        env: &[],
-    }
+    Suite { script: "machine", variant, smp, controllers, append, env: &[] }
 }
 
 /// For kernels of other shapes.
-const PLAIN: Suite = Suite {
-    env: &[("SERVED", "soon")],
-    ..machine("", "2", WITH_HELD, "lab.held=nvme1")
-};
+const PLAIN: Suite =
+    Suite { env: &[("SERVED", "soon")], ..machine("", "2", WITH_HELD, "lab.held=nvme1") };
 /// Every completion moves to the CPU that submitted, by an interrupt to another socket. With several sockets the
 /// kernel does not trust the TSC, and the emulated HPET is so slow that seven tools take 20 ms for a batch.
-const SOCKETS: Suite = machine(
-    "-sockets",
-    "4,sockets=4",
-    TWO,
-    "lab.affinity=2 tsc=reliable",
-);
+const SOCKETS: Suite = machine("-sockets", "4,sockets=4", TWO, "lab.affinity=2 tsc=reliable");
 const FEW_VECTORS: Suite = machine(
     "-few-vectors",
     "4",
-    &[
-        "nvme_null nvme0 0 msix_qsize=3",
-        "nvme_null nvme1 1000000 msix_qsize=2",
-    ],
+    &["nvme_null nvme0 0 msix_qsize=3", "nvme_null nvme1 1000000 msix_qsize=2"],
     "",
 );
 const POSSIBLE: Suite = machine("-possible", "2,maxcpus=128", TWO, "");
 const HOTPLUG: Suite = machine("-hotplug", "4", TWO, "lab.hotplug");
-const ISOLATED: Suite = machine(
-    "-isolated",
-    "4",
-    TWO,
-    "isolcpus=domain,managed_irq,2-3 nohz_full=2-3",
-);
+const ISOLATED: Suite =
+    machine("-isolated", "4", TWO, "isolcpus=domain,managed_irq,2-3 nohz_full=2-3");
 const CLOCK: Suite = Suite {
     env: &[("SERVED", "soon")],
     ..machine("-clock", "2", WITH_HELD, "lab.clock lab.held=nvme1")
@@ -111,9 +84,7 @@ fn truth(outcome: &Outcome) -> [u64; 2] {
     let [reads, writes, ..] = fio_counts(outcome, "modes");
     let reads_of = |when: &str| -> u64 {
         let stats = outcome.text("modes", &format!("stats.{when}"));
-        let reads = stats
-            .lines()
-            .map(|line| line.split_whitespace().nth(1).unwrap());
+        let reads = stats.lines().map(|line| line.split_whitespace().nth(1).unwrap());
         reads.map(|count| count.parse::<u64>().unwrap()).sum()
     };
     assert_eq!(reads_of("after") - reads_of("before"), reads);
@@ -141,19 +112,11 @@ fn events_have_each_command(outcome: &Outcome) {
     // virtual CPUs share two: a point may be written into the slot's next command. It is dropped and counted.
     run.assert_nothing_lost_but(&["negative_intervals"]);
     assert!(run.entry("negative_intervals") <= (reads + writes) / 1000);
-    let of = |opcode: &str| {
-        run.of("command")
-            .filter(|e| text(e, "opcode") == opcode)
-            .count()
-    };
+    let of = |opcode: &str| run.of("command").filter(|e| text(e, "opcode") == opcode).count();
     assert_eq!([of("read") as u64, of("write") as u64], [reads, writes]);
     let recorded = ToolRun::read(outcome, "modes", "recorded");
     let counts = recorded.io_counts();
-    assert_eq!(
-        [counts["read"], counts["write"]],
-        [reads, writes],
-        "recorded"
-    );
+    assert_eq!([counts["read"], counts["write"]], [reads, writes], "recorded");
     assert_eq!(outcome.code("modes", "file"), 0);
 }
 
@@ -167,10 +130,7 @@ fn each_point_is_observed_or_has_a_reason(outcome: &Outcome) {
             let point = text(entry, "point");
             let reason = missing.iter().find(|m| text(m, "point") == point);
             let is_known = reason.is_some_and(|m| !text(m, "why").is_empty());
-            assert!(
-                entry["method"].is_string() || is_known,
-                "{name}: {entry} {missing:?}"
-            );
+            assert!(entry["method"].is_string() || is_known, "{name}: {entry} {missing:?}");
         }
         for hook in missing {
             assert_eq!(hook["tried"], false, "the plan should have known: {hook}");
@@ -192,13 +152,8 @@ fn diagnose_judges_what_it_saw(outcome: &Outcome) {
     assert!(number(&object, "commands") >= reads + writes, "{object}");
     for rule in causes(&object) {
         // nothing on these machines is stuck, reset or limited
-        let is_strange = [
-            "stuck", "lost", "unseen", "held", "limit", "throttle", "gap",
-        ];
-        assert!(
-            !is_strange.iter().any(|word| rule.contains(word)),
-            "{object}"
-        );
+        let is_strange = ["stuck", "lost", "unseen", "held", "limit", "throttle", "gap"];
+        assert!(!is_strange.iter().any(|word| rule.contains(word)), "{object}");
     }
 }
 
@@ -215,23 +170,16 @@ fn inflight_shows_the_held_read(outcome: &Outcome) {
         let said = outcome.text("held", &format!("{name}.err"));
         assert_eq!(outcome.code("held", name), 0, "{said}");
         let out = outcome.text("held", &format!("{name}.out"));
-        out.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
     let one = looks("look");
     assert_eq!(one.len(), 1);
     let held = list(&one[0], "commands");
     assert_eq!(held.len(), 1, "{held:?}");
-    assert_eq!(
-        [text(&held[0], "ctrl"), text(&held[0], "opcode")],
-        ["nvme1", "read"]
-    );
+    assert_eq!([text(&held[0], "ctrl"), text(&held[0], "opcode")], ["nvme1", "read"]);
     let observed = looks("observed");
     let ages = observed.iter().flat_map(|look| list(look, "commands"));
-    let ages: Vec<u64> = ages
-        .map(|command| number(&command["observed"], "age_ns"))
-        .collect();
+    let ages: Vec<u64> = ages.map(|command| number(&command["observed"], "age_ns")).collect();
     assert!(!ages.is_empty(), "{observed:?}");
     // it is held for 4 s
     assert!(ages.iter().all(|age| *age < 20_000_000_000), "{ages:?}");

@@ -7,22 +7,11 @@ use std::collections::BTreeMap;
 
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::probe::facts::KernelFacts;
-use nvme_deep::probe::plan::PointPlan;
-use nvme_deep::probe::plan::Policy;
-use nvme_deep::probe::plan::Rejection;
-use nvme_deep::probe::plan::plan;
-use serde_json::Value;
-use serde_json::from_value;
+use nvme_deep::probe::plan::{PointPlan, Policy, Rejection, plan};
+use serde_json::{Value, from_value};
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_sums;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, assert_sums, fio_counts, kernel_counts, list, number, text};
 use super::table::bless;
 
 const METHODS: Suite = Suite {
@@ -105,8 +94,7 @@ fn row<'r>(run: &'r ToolRun, ctrl: &str, opcode: &str) -> &'r Value {
 
 fn counts(run: &ToolRun) -> BTreeMap<String, u64> {
     let mine = run.rows().iter().filter(|r| text(r, "ctrl") == "nvme0");
-    mine.map(|r| (text(r, "opcode").to_owned(), number(r, "count")))
-        .collect()
+    mine.map(|r| (text(r, "opcode").to_owned(), number(r, "count"))).collect()
 }
 
 /// The device's time must be in the stages with `device` in their name, and in no other.
@@ -128,10 +116,7 @@ fn the_slow_device_is_seen(run: &ToolRun, what: &str) {
     }
     // a command has no device stage if the program at its set-up or its completion was skipped
     let skipped = ["unseen_setups", "unseen_completions"];
-    let unseen: u64 = skipped
-        .iter()
-        .map(|what| number(&run.last["ledger"], what))
-        .sum();
+    let unseen: u64 = skipped.iter().map(|what| number(&run.last["ledger"], what)).sum();
     assert!(devices <= all && devices + unseen >= all, "{what}");
 }
 
@@ -186,11 +171,7 @@ fn the_plan_is_as_expected(outcome: &Outcome, expected: &str) {
 /// An attached hook may never fire. Only hooks that these loads do not pass may have no hits.
 fn every_planned_hook_fires(outcome: &Outcome, case: &str) {
     let run = ToolRun::read(outcome, case, "fine");
-    let rare = [
-        "nvme_commit_rqs",
-        "block_rq_requeue",
-        "blk_mq_requeue_request",
-    ];
+    let rare = ["nvme_commit_rqs", "block_rq_requeue", "blk_mq_requeue_request"];
     // 7.x sends only plugged batches through nvme_queue_rqs(); fio's batches of one file are
     // plugged
     for hook in list(&run.last["ledger"], "hooks") {
@@ -198,10 +179,7 @@ fn every_planned_hook_fires(outcome: &Outcome, case: &str) {
         if rare.contains(&target) {
             assert!(hook["seldom"].is_string(), "{hook}");
         } else {
-            assert!(
-                number(hook, "hits") > 0,
-                "{case}: attached and silent: {hook}"
-            );
+            assert!(number(hook, "hits") > 0, "{case}: attached and silent: {hook}");
         }
     }
 }
@@ -211,20 +189,12 @@ fn exact(outcome: &Outcome, case: &str, name: &str) {
     let run = ToolRun::read(outcome, case, name);
     let want = truth(outcome, case);
     assert_eq!(counts(&run), want, "{what}");
-    assert_eq!(
-        number(row(&run, "nvme1", "read"), "count"),
-        SLOW_READS,
-        "{what}"
-    );
+    assert_eq!(number(row(&run, "nvme1", "read"), "count"), SLOW_READS, "{what}");
     run.assert_exact(&what);
     assert_eq!(number(&run.last["ledger"], "in_flight"), 0, "{what}");
     assert_eq!(run.last["ledger"]["misses_known"], true, "{what}");
     for opcode in ["read", "write"] {
-        assert_eq!(
-            number(row(&run, "nvme0", opcode), "bytes"),
-            want[opcode] * 4096,
-            "{what}"
-        );
+        assert_eq!(number(row(&run, "nvme0", opcode), "bytes"), want[opcode] * 4096, "{what}");
     }
     if name != "total" {
         let commands: u64 = want.values().sum();
@@ -268,18 +238,14 @@ fn forced(outcome: &Outcome, method: &str) {
     let possible = plan(
         StageSet::Fine,
         &facts(outcome),
-        &Policy {
-            only: Some(from_value(method_word(method)).unwrap()),
-            ..Policy::default()
-        },
+        &Policy { only: Some(from_value(method_word(method)).unwrap()), ..Policy::default() },
     );
     match possible {
         Ok(_) => {
             let run = ToolRun::read(outcome, method, "fine");
             let methods = got(&run);
-            let others = methods
-                .values()
-                .filter(|w| *w != method && *w != "-" && *w != "start_time_ns");
+            let others =
+                methods.values().filter(|w| *w != method && *w != "-" && *w != "start_time_ns");
             assert_eq!(others.count(), 0, "{method}: {methods:?}");
             if loses(method) {
                 missing_hooks_are_in_the_ledger(outcome, method);
@@ -319,11 +285,7 @@ fn all_methods(outcome: &Outcome, expected: &str) {
 pub fn all_methods_on_new_kernels(outcome: &Outcome) {
     all_methods(outcome, NEW);
     for method in ["fentry", "rawtp", "kprobe", "tracepoint"] {
-        assert_eq!(
-            outcome.text(method, "fine.status").trim(),
-            "0",
-            "all are available"
-        );
+        assert_eq!(outcome.text(method, "fine.status").trim(), "0", "all are available");
     }
 }
 
@@ -362,12 +324,7 @@ fn all_methods_on_arm64_before_6_4(outcome: &Outcome) {
 fn doctor_reports_the_plan(outcome: &Outcome) {
     let told = outcome.text("doctor", "text");
     assert!(told.starts_with("ready"), "{told}");
-    for words in [
-        "QEMU NVMe Ctrl",
-        "shadow doorbells offered",
-        "setup_out",
-        "io_timeout 30 s",
-    ] {
+    for words in ["QEMU NVMe Ctrl", "shadow doorbells offered", "setup_out", "io_timeout 30 s"] {
         assert!(told.contains(words), "no `{words}` in:\n{told}");
     }
     let json = doctor(outcome);
@@ -378,17 +335,11 @@ fn doctor_reports_the_plan(outcome: &Outcome) {
     assert_eq!(controller["interrupt_vectors"], 3, "{controller}");
     let text = outcome.text("words", "tracepoint.out");
     assert!(text.contains("total is setup_out to complete"), "{text}");
-    assert!(
-        text.contains("no start, doorbell, cqe, requeue, because"),
-        "{text}"
-    );
+    assert!(text.contains("no start, doorbell, cqe, requeue, because"), "{text}");
     let verdict = text.lines().find(|l| l.starts_with("accuracy ")).unwrap();
     let lost = verdict.contains("DEGRADED");
     let known = facts(outcome).misses_counted;
-    assert!(
-        lost || verdict.contains(if known { "exact" } else { "NOT KNOWN" }),
-        "{text}"
-    );
+    assert!(lost || verdict.contains(if known { "exact" } else { "NOT KNOWN" }), "{text}");
 }
 
 /// Counts are exact on a kernel without its own BTF, if a file describes all of the kernel.

@@ -4,10 +4,8 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::list;
-use super::json::number;
+use super::guest::{Outcome, Suite};
+use super::json::{list, number};
 
 const NESTED: Suite = Suite {
     script: "nested",
@@ -35,12 +33,7 @@ fn range(join: &Value) -> (i64, i64) {
 fn each_command_of_the_inner_guest_is_joined(outcome: &Outcome) {
     let join = joined(outcome, "pairs");
     assert!(number(&join, "matched") >= 200, "{join}");
-    for none in [
-        "unmatched_guest",
-        "ambiguous_guest",
-        "ambiguous_host",
-        "contradictory",
-    ] {
+    for none in ["unmatched_guest", "ambiguous_guest", "ambiguous_host", "contradictory"] {
         assert_eq!(number(&join, none), 0, "{join}");
     }
 }

@@ -4,16 +4,8 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_sums;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::stage;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, assert_sums, fio_counts, kernel_counts, list, number, stage, text};
 
 const ORDERS: Suite = Suite {
     script: "orders",
@@ -51,10 +43,7 @@ const FABRICS: Suite = Suite {
 const STAGE_SETS: [&str; 2] = ["basic", "fine"];
 
 fn names(command: &Value) -> Vec<&str> {
-    list(command, "stages")
-        .iter()
-        .map(|s| text(s, "name"))
-        .collect()
+    list(command, "stages").iter().map(|s| text(s, "name")).collect()
 }
 
 fn ledger(run: &ToolRun, field: &str) -> u64 {
@@ -64,16 +53,9 @@ fn ledger(run: &ToolRun, field: &str) -> u64 {
 fn completion_elsewhere_is_counted_once(outcome: &Outcome) {
     for case in ["remote-none", "remote-mq-deadline"] {
         let softirqs = |when: &str| -> u64 {
-            outcome
-                .text(case, &format!("softirqs.{when}"))
-                .trim()
-                .parse()
-                .unwrap()
+            outcome.text(case, &format!("softirqs.{when}")).trim().parse().unwrap()
         };
-        assert!(
-            softirqs("after") > softirqs("before"),
-            "{case}: no completion by softirq"
-        );
+        assert!(softirqs("after") > softirqs("before"), "{case}: no completion by softirq");
         let want = fio_counts(outcome, case)[0];
         for stage_set in STAGE_SETS {
             let run = ToolRun::read(outcome, case, stage_set);
@@ -94,41 +76,18 @@ fn completion_elsewhere_is_counted_once(outcome: &Outcome) {
 /// Each attempt counts as a command: the device processed it, and the second attempt does not
 /// include the wait of the first.
 fn a_retry_is_a_command_of_its_own(outcome: &Outcome) {
-    for (case, attempts) in [
-        ("retry", 2),
-        ("failing-none", 6),
-        ("failing-mq-deadline", 6),
-    ] {
+    for (case, attempts) in [("retry", 2), ("failing-none", 6), ("failing-mq-deadline", 6)] {
         for stage_set in STAGE_SETS {
             let run = ToolRun::read(outcome, case, stage_set);
             run.assert_exact(case);
             assert_sums(&run, case);
-            assert_eq!(
-                number(run.row("read"), "count"),
-                attempts,
-                "{case} {stage_set}"
-            );
-            assert_eq!(
-                ledger(&run, "requeue_events"),
-                attempts - 1,
-                "{case} {stage_set}"
-            );
-            assert_eq!(
-                ledger(&run, "requeued"),
-                0,
-                "{case}: every attempt reached the device"
-            );
+            assert_eq!(number(run.row("read"), "count"), attempts, "{case} {stage_set}");
+            assert_eq!(ledger(&run, "requeue_events"), attempts - 1, "{case} {stage_set}");
+            assert_eq!(ledger(&run, "requeued"), 0, "{case}: every attempt reached the device");
             let with = |point: &str| {
-                run.commands
-                    .iter()
-                    .filter(|c| c["points_ns"][point].is_u64())
-                    .count() as u64
+                run.commands.iter().filter(|c| c["points_ns"][point].is_u64()).count() as u64
             };
-            assert_eq!(
-                with("start"),
-                1,
-                "{case} {stage_set}: only the first attempt has a start"
-            );
+            assert_eq!(with("start"), 1, "{case} {stage_set}: only the first attempt has a start");
             assert_eq!(with("cqe"), attempts, "{case} {stage_set}");
             if stage_set == "fine" {
                 assert_eq!(with("end"), 1, "{case}: only the last attempt has an end");
@@ -142,19 +101,13 @@ fn polled_completion_has_no_interrupt(outcome: &Outcome) {
         let run = ToolRun::read(outcome, "poll", stage_set);
         run.assert_exact("poll");
         assert_sums(&run, "poll");
-        assert_eq!(
-            number(run.row("read"), "count"),
-            fio_counts(outcome, "poll")[0]
-        );
+        assert_eq!(number(run.row("read"), "count"), fio_counts(outcome, "poll")[0]);
     }
     let run = ToolRun::read(outcome, "poll", "fine");
     for command in &run.commands {
         assert!(command["points_ns"]["irq"].is_null(), "{command}");
         let joined = ["device+irq", "submit+device+irq"];
-        assert!(
-            names(command).iter().any(|n| joined.contains(n)),
-            "{command}"
-        );
+        assert!(names(command).iter().any(|n| joined.contains(n)), "{command}");
     }
 }
 
@@ -175,20 +128,13 @@ fn a_controller_may_go_and_come(outcome: &Outcome) {
 fn a_new_controller_is_noticed(outcome: &Outcome) {
     for stage_set in STAGE_SETS {
         let run = ToolRun::read(outcome, "newcomer", stage_set);
-        assert_eq!(
-            run.last["ledger"]["balance"]["balanced"], true,
-            "{}",
-            run.last
-        );
+        assert_eq!(run.last["ledger"]["balance"]["balanced"], true, "{}", run.last);
         assert_sums(&run, "newcomer");
         run.assert_exact("newcomer");
         let row = run.row("read");
         assert_eq!(text(row, "ctrl"), "nvme3", "{stage_set}");
         // the last reads of the kernel's partition scan may be included
-        assert!(
-            number(row, "count") >= fio_counts(outcome, "newcomer")[0],
-            "{stage_set}: {row}"
-        );
+        assert!(number(row, "count") >= fio_counts(outcome, "newcomer")[0], "{stage_set}: {row}");
     }
 }
 
@@ -197,16 +143,11 @@ fn a_new_controller_is_noticed(outcome: &Outcome) {
 /// runs a program that the interrupt needs too: the kernel skips the program for the interrupt, and
 /// counts that. The ledger must account for the command.
 fn fabrics_have_no_doorbell(outcome: &Outcome) {
-    for (stage_set, joined) in [
-        ("basic", "submit+device+complete"),
-        ("fine", "submit+device+irq+complete"),
-    ] {
+    for (stage_set, joined) in
+        [("basic", "submit+device+complete"), ("fine", "submit+device+irq+complete")]
+    {
         let run = ToolRun::read(outcome, "both", stage_set);
-        assert_eq!(
-            run.last["ledger"]["balance"]["balanced"], true,
-            "{stage_set}: {}",
-            run.last
-        );
+        assert_eq!(run.last["ledger"]["balance"]["balanced"], true, "{stage_set}: {}", run.last);
         assert_sums(&run, "fabrics");
         let reads = |ctrl: &str| -> u64 {
             let rows = run.rows().iter().filter(|r| text(r, "ctrl") == ctrl);
@@ -226,11 +167,7 @@ fn fabrics_have_no_doorbell(outcome: &Outcome) {
             if command["points_ns"]["complete"].is_null() {
                 continue;
             }
-            assert_eq!(
-                remote,
-                names(command).contains(&joined),
-                "{stage_set}: {command}"
-            );
+            assert_eq!(remote, names(command).contains(&joined), "{stage_set}: {command}");
             endless += u64::from(command["points_ns"]["end"].is_null());
         }
         if stage_set == "fine" {
@@ -248,15 +185,8 @@ fn a_requeue_is_one_command_that_waited(outcome: &Outcome) {
         for stage_set in ["total", "basic", "fine"] {
             let run = ToolRun::read(outcome, case, stage_set);
             run.assert_exact(case);
-            assert!(
-                ledger(&run, "requeued") > 0,
-                "{case} {stage_set}: nothing was requeued"
-            );
-            assert_eq!(
-                number(run.row("read"), "count"),
-                reads,
-                "{case} {stage_set}"
-            );
+            assert!(ledger(&run, "requeued") > 0, "{case} {stage_set}: nothing was requeued");
+            assert_eq!(number(run.row("read"), "count"), reads, "{case} {stage_set}");
             if stage_set == "total" {
                 continue;
             }

@@ -4,13 +4,9 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::list;
-use super::json::number;
-use super::json::text;
-use super::rule::of_trace;
-use super::rule::same_rows;
+use super::guest::{Outcome, Suite};
+use super::json::{list, number, text};
+use super::rule::{of_trace, same_rows};
 
 const PATTERNS: Suite = Suite {
     script: "patterns",
@@ -21,15 +17,8 @@ const PATTERNS: Suite = Suite {
     env: &[],
 };
 
-const CASES: [&str; 7] = [
-    "sequential",
-    "random",
-    "percent",
-    "readwrite",
-    "streams",
-    "zipf",
-    "unaligned",
-];
+const CASES: [&str; 7] =
+    ["sequential", "random", "percent", "readwrite", "streams", "zipf", "unaligned"];
 
 /// The final report of a run.
 fn report(outcome: &Outcome, case: &str, name: &str) -> Value {
@@ -38,10 +27,7 @@ fn report(outcome: &Outcome, case: &str, name: &str) -> Value {
     let out = outcome.text(case, &format!("{name}.out"));
     let report: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     assert_eq!(report["final"], true, "{case} {name}");
-    assert_eq!(
-        report["ledger"]["balance"]["balanced"], true,
-        "{case} {name}"
-    );
+    assert_eq!(report["ledger"]["balance"]["balanced"], true, "{case} {name}");
     for key in ["lost_submits", "lost_completions", "out_of_order"] {
         assert_eq!(number(&report["ledger"], key), 0, "{case} {name}: {key}");
     }
@@ -55,9 +41,7 @@ fn rows(outcome: &Outcome, case: &str, opcode: &str) -> Vec<Value> {
         let of_fio = |r: &&Value| text(r, "comm") == "fio" && text(r, "opcode") == opcode;
         let rows = list(&report, "rows");
         let mut found = rows.iter().filter(of_fio);
-        let row = found
-            .next()
-            .unwrap_or_else(|| panic!("{case} {name}: {report}"));
+        let row = found.next().unwrap_or_else(|| panic!("{case} {name}: {report}"));
         assert!(found.next().is_none(), "{case} {name}: {report}");
         row.clone()
     };
@@ -100,10 +84,8 @@ fn what_fio_was_asked_for(outcome: &Outcome) {
     }
     for row in rows(outcome, "unaligned", "write") {
         let aligned = list(&row["alignment_blocks"], "buckets").iter();
-        let to_4k: u64 = aligned
-            .filter(|b| number(b, "first") >= 8)
-            .map(|b| number(b, "count"))
-            .sum();
+        let to_4k: u64 =
+            aligned.filter(|b| number(b, "first") >= 8).map(|b| number(b, "count")).sum();
         // 3 KiB is no multiple of 4 KiB
         assert_eq!((number(&row, "count"), to_4k), (500, 0), "{row}");
         // one at a time
@@ -128,10 +110,7 @@ fn the_rule_on_the_trace(outcome: &Outcome) {
 fn intervals_cover_the_run(outcome: &Outcome) {
     assert_eq!(outcome.code("intervals", "live"), 0);
     let out = outcome.text("intervals", "live.out");
-    let reports: Vec<Value> = out
-        .lines()
-        .map(|l| serde_json::from_str(l).unwrap())
-        .collect();
+    let reports: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     let (last, parts) = reports.split_last().unwrap();
     assert!(parts.len() > 2, "{out}");
     let commands = |report: &Value| -> u64 {
@@ -157,9 +136,8 @@ fn heat_maps_have_every_command(outcome: &Outcome) {
             let several = n.split_once(" commands&#10;");
             several.or_else(|| n.split_once(" command&#10;"))
         });
-        let drawn: u64 = counts
-            .map(|(count, _)| count.replace(',', "").parse::<u64>().unwrap())
-            .sum();
+        let drawn: u64 =
+            counts.map(|(count, _)| count.replace(',', "").parse::<u64>().unwrap()).sum();
         assert_eq!(drawn, 1500, "{y}");
     }
     let depth = outcome.text("heatmap", "depth.svg");

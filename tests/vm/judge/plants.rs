@@ -2,24 +2,15 @@
 //! Planted causes of latency: `diagnose` names each, and nothing in the controls. `make matrix` keeps
 //! the recordings in tests/recordings/diagnose, where tests/plants.rs replays them.
 
-use std::env;
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::list;
-use super::json::number;
-use super::json::text;
-use super::trace_read::TraceRun;
-use super::trace_read::status;
-use crate::planted::diagnosis;
-use crate::planted::findings;
-use crate::planted::leaves_a_limit_open;
-use crate::planted::planted;
+use super::guest::{Outcome, Suite};
+use super::json::{list, number, text};
+use super::trace_read::{TraceRun, status};
+use crate::planted::{diagnosis, findings, leaves_a_limit_open, planted};
 
 const fn suite(
     variant: &'static str,
@@ -27,14 +18,7 @@ const fn suite(
     append: &'static str,
     env: &'static [(&'static str, &'static str)],
 ) -> Suite {
-    Suite {
-        script: "plants",
-        variant,
-        smp: "2",
-        controllers,
-        append,
-        env,
-    }
+    Suite { script: "plants", variant, smp: "2", controllers, append, env }
 }
 
 /// Devices of 4 ms: one as it should be, one with a limit, one that takes 8 KiB at most, one with a bad
@@ -52,19 +36,12 @@ const DEVICES: Suite = suite(
 );
 
 /// The same without controls.
-const SHORT: Suite = Suite {
-    variant: "-short",
-    append: "lab.plants=devices lab.short",
-    ..DEVICES
-};
+const SHORT: Suite = Suite { variant: "-short", append: "lab.plants=devices lab.short", ..DEVICES };
 
 /// Closed and open loops, and a limit that does not show; each five times.
 const STEADY: Suite = suite(
     "-steady",
-    &[
-        "nvme_null nvme0 4000000",
-        "nvme_null nvme1 4000000 throttle=200",
-    ],
+    &["nvme_null nvme0 4000000", "nvme_null nvme1 4000000 throttle=200"],
     "lab.plants=steady lab.runs=5",
     &[],
 );
@@ -76,12 +53,8 @@ const STRAYS: Suite = suite(
     &[("RAM_FILE", "1")],
 );
 
-const BOUNCE: Suite = suite(
-    "-bounce",
-    &["nvme_null nvme0 0"],
-    "lab.plants=bounce swiotlb=force",
-    &[],
-);
+const BOUNCE: Suite =
+    suite("-bounce", &["nvme_null nvme0 0"], "lab.plants=bounce swiotlb=force", &[]);
 
 const IOMMU: Suite = suite(
     "-iommu",
@@ -90,12 +63,8 @@ const IOMMU: Suite = suite(
     &[],
 );
 
-const SMALL: Suite = suite(
-    "-small",
-    &["nvme_null nvme0 4000000"],
-    "lab.plants=small nvme.io_queue_depth=8",
-    &[],
-);
+const SMALL: Suite =
+    suite("-small", &["nvme_null nvme0 4000000"], "lab.plants=small nvme.io_queue_depth=8", &[]);
 
 const POLLED: Suite = suite(
     "-polled",
@@ -107,10 +76,7 @@ const POLLED: Suite = suite(
 /// Storage with faults: single reads are held, reads beside discards are slow.
 const SERVED: Suite = suite(
     "-served",
-    &[
-        "nvme_on nvme0 served-hold",
-        "nvme_on nvme1 served-discard+served-discard.2",
-    ],
+    &["nvme_on nvme0 served-hold", "nvme_on nvme1 served-discard+served-discard.2"],
     "lab.plants=served",
     &[("SERVED", "hold discard discard.2")],
 );
@@ -132,12 +98,7 @@ const TCP: Suite = suite(
 );
 
 /// Waits before the request.
-const WAITS: Suite = suite(
-    "-waits",
-    &["nvme_null nvme0 4000000"],
-    "lab.plants=waits",
-    &[],
-);
+const WAITS: Suite = suite("-waits", &["nvme_null nvme0 4000000"], "lab.plants=waits", &[]);
 
 /// A path of a subsystem, whose target withdraws it.
 const FAILOVER: Suite = suite(
@@ -186,10 +147,7 @@ fn each_cause_is_named(outcome: &Outcome) {
         let planted = planted(&name);
         let silenced = is_busy && causes.iter().all(|rule| planted.contains(rule));
         assert!(is_expected(&name, causes) || silenced, "{name}: {object}");
-        assert!(
-            !name.contains("capped") || leaves_a_limit_open(&object),
-            "{name}: {object}"
-        );
+        assert!(!name.contains("capped") || leaves_a_limit_open(&object), "{name}: {object}");
     }
 }
 

@@ -5,14 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
+use super::guest::{Outcome, Suite};
 use super::hostile::doctor;
-use super::json::ToolRun;
-use super::json::fio_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::json::{ToolRun, fio_counts, list, number, text};
 use super::trace_read::TraceRun;
 
 const PREEMPT: Suite = Suite {
@@ -26,11 +21,7 @@ const PREEMPT: Suite = Suite {
 };
 
 /// Each of the five tools alone as well.
-const ALONE: Suite = Suite {
-    variant: "-alone",
-    append: "nvme.poll_queues=1",
-    ..PREEMPT
-};
+const ALONE: Suite = Suite { variant: "-alone", append: "nvme.poll_queues=1", ..PREEMPT };
 
 /// 100,000 reads with all tools together, and 20,000 with each of the five tools alone.
 const LONG: Suite = Suite {
@@ -50,11 +41,8 @@ const SCHEDULED: Suite = Suite {
 };
 
 /// The mode is full, set at run time, and debugfs is not mounted.
-const HIDDEN: Suite = Suite {
-    variant: "-hidden",
-    append: "nvme.poll_queues=1 HIDDEN=6000",
-    ..PREEMPT
-};
+const HIDDEN: Suite =
+    Suite { variant: "-hidden", append: "nvme.poll_queues=1 HIDDEN=6000", ..PREEMPT };
 
 /// The mode is full, set at boot, and lockdown closes debugfs.
 const LOCKED: Suite = Suite {
@@ -152,10 +140,7 @@ fn assert_rows(run: &ToolRun, what: &str) {
         assert_eq!(sum, number(row, "count"), "{what}: {row}");
         let stages = list(row, "stages");
         let ns: u64 = stages.iter().map(|s| number(s, "sum_ns")).sum();
-        assert!(
-            stages.is_empty() || ns == number(total, "sum_ns"),
-            "{what}: {row}"
-        );
+        assert!(stages.is_empty() || ns == number(total, "sum_ns"), "{what}: {row}");
     }
 }
 
@@ -169,17 +154,12 @@ fn judge(outcome: &Outcome, case: &str, name: &str, passed: u64) {
             for never in ["requeue", "retry", "unfinished", "timeout"] {
                 assert_eq!(run.count(never), 0, "{what}: {never}");
             }
-            assert_eq!(
-                run.count("missed"),
-                number(&run.ledger, "unseen_completions")
-            );
+            assert_eq!(run.count("missed"), number(&run.ledger, "unseen_completions"));
         }
         "stacks" => {
             let file = outcome.text(case, "stacks.out");
-            let lines: Vec<Value> = file
-                .lines()
-                .map(|l| serde_json::from_str(l).unwrap())
-                .collect();
+            let lines: Vec<Value> =
+                file.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
             let (end, stacks) = lines.split_last().unwrap();
             assert_ledger(&end["ledger"], &what);
             let sum: u64 = stacks.iter().map(|s| number(s, "count")).sum();

@@ -6,14 +6,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, fio_counts, kernel_counts, list, number, text};
 use super::trace_read::TraceRun;
 
 const RECORDINGS: Suite = Suite {
@@ -35,13 +29,8 @@ const SETS: [&str; 3] = ["basic", "fine", "none"];
 fn commands(run: &TraceRun) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for event in run.of("command") {
-        let id = [
-            &event["qid"],
-            &event["cid"],
-            &event["opcode"],
-            &event["fields"],
-            &event["bytes"],
-        ];
+        let id =
+            [&event["qid"], &event["cid"], &event["opcode"], &event["fields"], &event["bytes"]];
         let id = format!("{id:?} {} {}", event["pid"], event["status"]["value"]);
         *all.entry(id).or_default() += 1;
     }
@@ -66,10 +55,7 @@ fn the_same_commands(outcome: &Outcome) {
         for name in ["record", "plain"] {
             let said = outcome.text(&case, &format!("{name}.err"));
             assert!(said.contains("3000 commands in "), "{case}: {said}");
-            assert!(
-                said.contains("exact: 3000 commands, 0 lost"),
-                "{case}: {said}"
-            );
+            assert!(said.contains("exact: 3000 commands, 0 lost"), "{case}: {said}");
         }
         let stat = outcome.text(&case, "stat.file");
         let (mode, size) = stat.trim().split_once(' ').unwrap();
@@ -106,22 +92,11 @@ fn rows_are_those_of_the_events(outcome: &Outcome) {
         let case = format!("load-{set}");
         let events = TraceRun::read(outcome, &case, "all");
         let report = ToolRun::read(outcome, &case, "latency");
-        let field = if set == "none" {
-            "latency_ns"
-        } else {
-            "total_ns"
-        };
+        let field = if set == "none" { "latency_ns" } else { "total_ns" };
         assert_eq!(rows(&report), sums(&events, field), "{case}");
         // every stage adds up, by size class
-        let classes: Vec<&str> = report
-            .rows()
-            .iter()
-            .map(|r| text(r, "size_class"))
-            .collect();
-        assert!(
-            classes.contains(&">64KiB") && classes.contains(&"<=16KiB"),
-            "{case}"
-        );
+        let classes: Vec<&str> = report.rows().iter().map(|r| text(r, "size_class")).collect();
+        assert!(classes.contains(&">64KiB") && classes.contains(&"<=16KiB"), "{case}");
         for row in report.rows() {
             let stages = list(row, "stages").iter();
             let sum: u64 = stages.map(|s| number(s, "sum_ns")).sum();
@@ -141,23 +116,14 @@ fn parts_are_those_of_the_whole(outcome: &Outcome) {
     let plain = ToolRun::read(outcome, case, "latency-plain");
     assert_eq!(plain.io_counts(), report.io_counts(), "{case}");
     let reads = ToolRun::read(outcome, case, "reads");
-    assert_eq!(
-        reads.io_counts().keys().collect::<Vec<_>>(),
-        ["read"],
-        "{case}"
-    );
+    assert_eq!(reads.io_counts().keys().collect::<Vec<_>>(), ["read"], "{case}");
     let intervals = ToolRun::read(outcome, case, "intervals");
     let (last, parts) = intervals.reports.split_last().unwrap();
     let count = |r: &Value| -> u64 { list(r, "rows").iter().map(|r| number(r, "count")).sum() };
-    assert!(
-        parts.iter().map(count).sum::<u64>() <= count(last),
-        "{case}"
-    );
+    assert!(parts.iter().map(count).sum::<u64>() <= count(last), "{case}");
     assert_eq!(count(last), 3000, "{case}");
     let slow = TraceRun::read(outcome, case, "slow");
-    let of_all = events
-        .of("command")
-        .filter(|c| number(c, "latency_ns") >= 1_000_000);
+    let of_all = events.of("command").filter(|c| number(c, "latency_ns") >= 1_000_000);
     assert_eq!(slow.of("command").count(), of_all.count(), "{case}");
     let few = TraceRun::read(outcome, case, "few");
     assert_eq!(few.of("command").count(), 10, "{case}");
@@ -183,10 +149,7 @@ fn what_was_shown_is_printed_again(outcome: &Outcome) {
     for kind in ["timeout", "sq", "state"] {
         assert!(json.of(kind).next().is_some(), "no {kind}");
     }
-    assert!(
-        json.of("command")
-            .any(|c| number(&c["status"], "value") != 0)
-    );
+    assert!(json.of("command").any(|c| number(&c["status"], "value") != 0));
     assert!(json.of("command").any(|c| c["kstack"].is_array()));
 }
 
@@ -212,10 +175,7 @@ fn own_commands_are_counted(outcome: &Outcome) {
     let run = TraceRun::read(outcome, "own", "all");
     let pid: u64 = outcome.text("own", "pid").trim().parse().unwrap();
     let own = |c: &&Value| c["pid"].as_u64() == Some(pid);
-    let (all, own) = (
-        run.of("command").count(),
-        run.of("command").filter(own).count(),
-    );
+    let (all, own) = (run.of("command").count(), run.of("command").filter(own).count());
     assert!(all > 3000, "{own} of {all}: {said}");
     // 6.1 leaves these reads to a kworker
     assert!(own > 0 || outcome.kernel() == "6.1", "{said}");
@@ -238,16 +198,11 @@ fn several_files_are_shown(outcome: &Outcome) {
         let last = said.lines().last().unwrap_or_default();
         assert!(last.contains("1 of 3 recordings"), "{name}: {said}");
         assert!(said.contains("/tmp/rec/half is damaged"), "{name}: {said}");
-        out.lines()
-            .map(|l| serde_json::from_str(l).unwrap())
-            .collect()
+        out.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
     };
     let all = objects("several--json");
-    let files: Vec<&str> = all
-        .iter()
-        .filter(|o| o["type"] == "recording")
-        .map(|o| text(o, "file"))
-        .collect();
+    let files: Vec<&str> =
+        all.iter().filter(|o| o["type"] == "recording").map(|o| text(o, "file")).collect();
     assert_eq!(files, ["/tmp/rec/half", "/tmp/rec/basic", "/tmp/rec/none"]);
     let commands = all.iter().filter(|o| o["type"] == "command").count();
     let half = TraceRun::ended(outcome, "damaged", "half", 1);
@@ -289,10 +244,7 @@ fn a_trigger_writes_the_ring(outcome: &Outcome) {
     for (name, why) in [("timeout", "timeout on nvme2"), ("slow", "read on nvme1: ")] {
         assert_eq!(outcome.code("ring", name), 0, "{name}");
         let said = outcome.text("ring", &format!("{name}.err"));
-        assert!(
-            said.contains(why) && said.contains("more\n"),
-            "{name}: {said}"
-        );
+        assert!(said.contains(why) && said.contains("more\n"), "{name}: {said}");
     }
     let run = TraceRun::read(outcome, "ring", "timeout-from");
     // blocks end once a second: the old load is gone, the new one is not
@@ -305,10 +257,7 @@ fn a_trigger_writes_the_ring(outcome: &Outcome) {
     let begin = first["at_s"].as_f64().unwrap() - first["covers_s"].as_f64().unwrap();
     assert!(begin > 0.0 && !list(first, "rows").is_empty(), "{first}");
     let run = TraceRun::read(outcome, "ring", "slow-from");
-    assert!(
-        run.of("command")
-            .any(|c| number(&c["status"], "value") != 0)
-    );
+    assert!(run.of("command").any(|c| number(&c["status"], "value") != 0));
     // without a trigger, the end writes the ring
     let run = TraceRun::read(outcome, "ring", "stopped-from");
     assert_eq!(reads(&run), 1000);
@@ -320,20 +269,13 @@ fn an_interrupted_file_is_read(outcome: &Outcome) {
     let count = run.of("command").count();
     // everything up to a second before the kill
     assert!((2000..=2300).contains(&count), "{count}");
-    assert!(
-        run.talk.contains("the recording was interrupted"),
-        "{}",
-        run.talk
-    );
+    assert!(run.talk.contains("the recording was interrupted"), "{}", run.talk);
     let report = ToolRun::ended(outcome, "killed", "latency", 1);
     assert_eq!(report.io_counts().values().sum::<u64>(), count as u64);
 }
 
 fn damage_is_reported(outcome: &Outcome) {
-    for (name, why) in [
-        ("half", "it is truncated"),
-        ("flipped", "the checksum of a block"),
-    ] {
+    for (name, why) in [("half", "it is truncated"), ("flipped", "the checksum of a block")] {
         let run = TraceRun::ended(outcome, "damaged", name, 1);
         let count = run.of("command").count();
         assert!(count < 3000, "{name}: {count}");
@@ -364,10 +306,7 @@ fn a_full_disk_is_an_error(outcome: &Outcome) {
     assert!(last.contains("No space left on device"), "{said}");
     let run = TraceRun::ended(outcome, "full", "all", 1);
     let count = run.of("command").count();
-    assert!(
-        last.contains(&format!("the {count} before them can be read")),
-        "{count}: {last}"
-    );
+    assert!(last.contains(&format!("the {count} before them can be read")), "{count}: {last}");
 }
 
 fn everything(outcome: &Outcome) {

@@ -5,12 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{fio_counts, kernel_counts, list, text};
 
 const SERVE: Suite = Suite {
     script: "serve",
@@ -63,10 +59,7 @@ fn prometheus_has_the_counts_of_fio(outcome: &Outcome) {
     assert_eq!(of_opcodes(&counts, &[]), want);
     let buckets = stored(outcome, "command_duration_seconds_bucket");
     assert_eq!(of_opcodes(&buckets, &[("le", "+Inf")]), want);
-    let bounds = buckets
-        .iter()
-        .map(|(series, _)| text(series, "le"))
-        .filter(|le| *le != "+Inf");
+    let bounds = buckets.iter().map(|(series, _)| text(series, "le")).filter(|le| *le != "+Inf");
     let bounds: BTreeMap<&str, ()> = bounds.map(|le| (le, ())).collect();
     assert_eq!(bounds.len(), 27, "{bounds:?}");
     let stages = stored(outcome, "stage_duration_seconds_count");
@@ -106,11 +99,7 @@ fn promtool_accepts_the_text(outcome: &Outcome) {
     let open = outcome.text("http", "openmetrics");
     assert!(open.ends_with("# EOF\n"));
     assert!(open.contains("\n# TYPE nvme_deep_commands counter\n"));
-    assert!(
-        outcome
-            .text("http", "text")
-            .contains("\n# TYPE nvme_deep_commands_total counter\n")
-    );
+    assert!(outcome.text("http", "text").contains("\n# TYPE nvme_deep_commands_total counter\n"));
 }
 
 fn hostile_clients_harm_nobody(outcome: &Outcome) {
@@ -153,18 +142,13 @@ fn failures_and_retries_are_counted(outcome: &Outcome) {
 
 fn timeouts_are_those_of_the_kernel_log(outcome: &Outcome) {
     let log = outcome.text("http", "dmesg");
-    let timeouts = log
-        .lines()
-        .filter(|l| l.contains("nvme1: I/O") && l.contains(" timeout, "))
-        .count();
+    let timeouts =
+        log.lines().filter(|l| l.contains("nvme1: I/O") && l.contains(" timeout, ")).count();
     assert!(timeouts > 0, "{log}");
     let text = outcome.text("http", "timeout");
     let counted = value(&text, "nvme_deep_timeouts_total");
     assert_eq!(counted, Some(timeouts as u64), "{log}");
-    assert_eq!(
-        value(&outcome.text("http", "held"), "nvme_deep_timeouts_total"),
-        Some(0)
-    );
+    assert_eq!(value(&outcome.text("http", "held"), "nvme_deep_timeouts_total"), Some(0));
 }
 
 fn controllers_go_and_come(outcome: &Outcome) {
@@ -203,11 +187,7 @@ fn privileges_are_dropped(outcome: &Outcome) {
     assert!(file.contains("CAP_DAC_OVERRIDE stays"), "{file}");
     // since 5.19 the owner of a map may read it without CAP_BPF
     let maps = if outcome.kernel() == "5.10" { BPF } else { 0 };
-    let words = if maps == 0 {
-        "all capabilities dropped"
-    } else {
-        "CAP_BPF stays"
-    };
+    let words = if maps == 0 { "all capabilities dropped" } else { "CAP_BPF stays" };
     assert!(said.contains(words), "{said}");
     for (case, keeps) in [("http", maps), ("textfile", maps | DAC_OVERRIDE)] {
         let all = capabilities(outcome, case);

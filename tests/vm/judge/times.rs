@@ -3,19 +3,11 @@
 //! wrong assignment of stages, but not a slow machine: injected times differ by milliseconds, all
 //! others are some microseconds.
 
-use nvme_deep::model::nvme_latency::DOUBLING;
-use nvme_deep::model::nvme_latency::LatBuckets;
-use nvme_deep::model::nvme_latency::SLOTS;
+use nvme_deep::model::nvme_latency::{DOUBLING, LatBuckets, SLOTS};
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_sums;
-use super::json::list;
-use super::json::number;
-use super::json::stage;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, assert_sums, list, number, stage, text};
 
 const MS: u64 = 1_000_000;
 
@@ -46,18 +38,13 @@ fn seen(row: &Value, name: &str) -> u64 {
 fn the_device_stage_follows_the_injection(outcome: &Outcome) {
     // QEMU's own timers have steps of a millisecond; the storage of nvme2 is another process, which
     // adds some tenths of a millisecond
-    for (ctrl, injected, at_most) in [
-        ("nvme0", MS, 4 * MS),
-        ("nvme1", 5 * MS, 8 * MS),
-        ("nvme2", MS / 5, MS * 9 / 10),
-    ] {
+    for (ctrl, injected, at_most) in
+        [("nvme0", MS, 4 * MS), ("nvme1", 5 * MS, 8 * MS), ("nvme2", MS / 5, MS * 9 / 10)]
+    {
         let case = format!("device-{ctrl}");
         for (stage_set, others) in [
             ("basic", &["queue", "submit", "complete"][..]),
-            (
-                "fine",
-                &["queue", "setup", "map", "submit", "irq", "complete", "end"],
-            ),
+            ("fine", &["queue", "setup", "map", "submit", "irq", "complete", "end"]),
         ] {
             let run = ToolRun::read(outcome, &case, stage_set);
             run.assert_exact(&case);
@@ -68,10 +55,7 @@ fn the_device_stage_follows_the_injection(outcome: &Outcome) {
             // function
             assert!(seen(row, "device") > 150, "{case} {stage_set}: {row}");
             let device = p50(row, "device");
-            assert!(
-                device >= injected * 15 / 16,
-                "{case} {stage_set}: device {device}"
-            );
+            assert!(device >= injected * 15 / 16, "{case} {stage_set}: device {device}");
             assert!(device <= at_most, "{case} {stage_set}: device {device}");
             for other in others {
                 let ns = p50(row, other);
@@ -86,16 +70,10 @@ fn the_device_stage_follows_the_injection(outcome: &Outcome) {
         }
     }
     let device = |ctrl: &str| {
-        p50(
-            ToolRun::read(outcome, &format!("device-{ctrl}"), "basic").row("read"),
-            "device",
-        )
+        p50(ToolRun::read(outcome, &format!("device-{ctrl}"), "basic").row("read"), "device")
     };
     let apart = device("nvme1").saturating_sub(device("nvme0"));
-    assert!(
-        (5 * MS / 2..8 * MS).contains(&apart),
-        "4 ms more injected, {apart} ns more seen"
-    );
+    assert!((5 * MS / 2..8 * MS).contains(&apart), "4 ms more injected, {apart} ns more seen");
 }
 
 fn waiting_for_the_device_is_queue_and_not_device(outcome: &Outcome) {
@@ -107,17 +85,11 @@ fn waiting_for_the_device_is_queue_and_not_device(outcome: &Outcome) {
             let row = run.row("read").clone();
             assert_eq!(number(&row, "count"), 320, "{case}");
             let device = p50(&row, "device");
-            assert!(
-                (4 * MS..9 * MS).contains(&device),
-                "{case} {stage_set}: device {device}"
-            );
+            assert!((4 * MS..9 * MS).contains(&device), "{case} {stage_set}: device {device}");
             row
         };
         let free = p50(&row("queue-free"), "queue");
-        assert!(
-            free < 3 * MS,
-            "{stage_set}: nothing to wait for, but queue {free}"
-        );
+        assert!(free < 3 * MS, "{stage_set}: nothing to wait for, but queue {free}");
         // a request waits for its tag before it exists, so before its start
         let tags = p50(&row("queue-tags"), "queue");
         assert!(tags < 3 * MS, "{stage_set}: queue {tags}");
@@ -140,30 +112,16 @@ fn filters_and_classes_match_fio(outcome: &Outcome) {
             .map(|r| {
                 let class = r["size_class"].as_str().unwrap_or("").to_owned();
                 assert_eq!(text(r, "queue"), "io");
-                (
-                    number(r, "nsid"),
-                    text(r, "opcode").to_owned(),
-                    class,
-                    number(r, "count"),
-                )
+                (number(r, "nsid"), text(r, "opcode").to_owned(), class, number(r, "count"))
             })
             .collect()
     };
     let row =
         |nsid, opcode: &str, class: &str, count| (nsid, opcode.to_owned(), class.to_owned(), count);
-    assert_eq!(
-        counts("ns1"),
-        [row(1, "write", "", 80), row(1, "read", "", 130)]
-    );
+    assert_eq!(counts("ns1"), [row(1, "write", "", 80), row(1, "read", "", 130)]);
     assert_eq!(counts("ns2"), [row(2, "read", "", 50)]);
-    assert_eq!(
-        counts("reads"),
-        [row(1, "read", "", 130), row(2, "read", "", 50)]
-    );
-    assert_eq!(
-        counts("qid1"),
-        [row(1, "write", "", 80), row(1, "read", "", 60)]
-    );
+    assert_eq!(counts("reads"), [row(1, "read", "", 130), row(2, "read", "", 50)]);
+    assert_eq!(counts("qid1"), [row(1, "write", "", 80), row(1, "read", "", 60)]);
     assert_eq!(counts("and"), [row(1, "read", "", 70)]);
     assert_eq!(counts("other"), []);
     let small = "<=16KiB";
@@ -178,19 +136,13 @@ fn filters_and_classes_match_fio(outcome: &Outcome) {
     );
     let run = ToolRun::read(outcome, "filters", "and");
     assert_eq!(number(&run.last["ledger"], "filtered"), 60 + 80 + 50);
-    assert_eq!(
-        number(&run.last["ledger"], "filtered_completions"),
-        60 + 80 + 50
-    );
+    assert_eq!(number(&run.last["ledger"], "filtered_completions"), 60 + 80 + 50);
 }
 
 /// Compares each bucket of nvme_latency's table with the single commands of the same run.
 fn the_latency_table_follows_its_rule(outcome: &Outcome) {
     let run = ToolRun::read(outcome, "filters", "lat");
-    let rule = LatBuckets {
-        min_us: 100,
-        shift: 4,
-    };
+    let rule = LatBuckets { min_us: 100, shift: 4 };
     for row in run.rows() {
         let mut counts = [0; SLOTS];
         for command in run.commands.iter().filter(|c| {
@@ -198,20 +150,11 @@ fn the_latency_table_follows_its_rule(outcome: &Outcome) {
         }) {
             counts[rule.index(number(command, "latency_ns") / 1000)] += 1;
         }
-        let want: Vec<_> = rule
-            .rows(&counts)
-            .iter()
-            .map(|r| (r.low_us, r.high_us, r.count))
-            .collect();
+        let want: Vec<_> =
+            rule.rows(&counts).iter().map(|r| (r.low_us, r.high_us, r.count)).collect();
         let got: Vec<_> = list(row, "lat_buckets")
             .iter()
-            .map(|b| {
-                (
-                    number(b, "from_us"),
-                    b["to_us"].as_u64(),
-                    number(b, "count"),
-                )
-            })
+            .map(|b| (number(b, "from_us"), b["to_us"].as_u64(), number(b, "count")))
             .collect();
         assert_eq!(got, want, "{row}");
         assert_eq!(got.iter().map(|b| b.2).sum::<u64>(), number(row, "count"));
@@ -219,10 +162,7 @@ fn the_latency_table_follows_its_rule(outcome: &Outcome) {
     let text = outcome.text("filters", "text.out");
     assert!(text.contains("\x1b["), "colour was asked for");
     // --lat-shift 2 alone: from 20 us on, with a first bucket of 4 us
-    let rule = LatBuckets {
-        min_us: 20,
-        shift: 2,
-    };
+    let rule = LatBuckets { min_us: 20, shift: 2 };
     let bounds: Vec<String> = (0..DOUBLING)
         .map(|slot| format!("[{}us - {}us):", rule.low(slot), rule.high(slot)))
         .chain(["[0us - 20us):".to_owned()])

@@ -4,21 +4,12 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{fio_counts, kernel_counts, number, text};
 use super::ledger::events;
 use super::trace_kernel::assert_as_the_kernel;
 use super::trace_known::assert_stages;
-use super::trace_read::TraceRun;
-use super::trace_read::at;
-use super::trace_read::key;
-use super::trace_read::lines;
-use super::trace_read::opcode;
-use super::trace_read::status;
+use super::trace_read::{TraceRun, at, key, lines, opcode, status};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -52,30 +43,20 @@ fn assert_in_this_order(states: &[&str], want: &[&str]) {
 fn assert_late(run: &TraceRun, pairs: &[(&Value, &Value)], want: &Value) {
     let is_it = |e: &Value| text(e, "queue") == "io" && e["fields"]["slba"] == want["cdw"][0];
     let mine: Vec<_> = pairs.iter().filter(|p| is_it(p.0)).collect();
-    assert_eq!(
-        mine.len(),
-        1,
-        "no retry of what a program asked for: {mine:?}"
-    );
+    assert_eq!(mine.len(), 1, "no retry of what a program asked for: {mine:?}");
     let (submit, complete) = mine[0];
     assert_eq!(want["opcode"], submit["opcode_value"], "{submit}");
     // if the driver has cancelled the command, its ioctl is interrupted and returns no status, even
     // if the controller answers later
     let given_up = number(complete, "request_flags") & 1 == 1;
     assert_eq!(want["status"].is_null(), given_up, "{want} {complete}");
-    assert!(
-        given_up || want["status"] == complete["status"]["value"],
-        "{complete}"
-    );
+    assert!(given_up || want["status"] == complete["status"]["value"], "{complete}");
     let timeouts = run.of("timeout").filter(|e| key(e) == key(submit));
     let mut told = 0;
     for timeout in timeouts {
         let age = number(timeout, "age_ns");
         assert!(age >= SECOND, "{timeout}");
-        assert!(
-            age.abs_diff(at(timeout) - at(submit)) < SECOND / 10,
-            "{timeout} {submit}"
-        );
+        assert!(age.abs_diff(at(timeout) - at(submit)) < SECOND / 10, "{timeout} {submit}");
         told += 1;
     }
     assert!(told > 0, "no timeout of {submit}");
@@ -93,14 +74,8 @@ fn a_timeout_is_reported_to_its_end(outcome: &Outcome) {
         assert_late(&run, &pairs, &step["commands"][0]);
     }
     let first = run.of("timeout").next().map(at).unwrap();
-    let aborts: Vec<_> = pairs
-        .iter()
-        .filter(|p| opcode(p.0) == "admin:0x08")
-        .collect();
-    let reset = run
-        .of("state")
-        .find(|e| text(e, "state") == "resetting")
-        .map(at);
+    let aborts: Vec<_> = pairs.iter().filter(|p| opcode(p.0) == "admin:0x08").collect();
+    let reset = run.of("state").find(|e| text(e, "state") == "resetting").map(at);
     assert!(!aborts.is_empty() || reset.is_some());
     for (abort, _) in aborts {
         assert!(at(abort) >= first, "{abort}");
@@ -111,10 +86,7 @@ fn a_timeout_is_reported_to_its_end(outcome: &Outcome) {
         });
         assert!(named.count() > 0, "abort of what? {abort}");
     }
-    assert!(
-        reset.is_some_and(|at| at > first),
-        "the second timeout resets it"
-    );
+    assert!(reset.is_some_and(|at| at > first), "the second timeout resets it");
     assert_in_this_order(&states(&run), &["resetting", "live"]);
     assert_as_the_kernel(outcome, "timeout", &run);
     let text_lines = lines(outcome, "timeout", "text");
@@ -136,38 +108,21 @@ fn a_reset_under_load_loses_no_command(outcome: &Outcome) {
         let pairs = run.pairs();
         let [io, admin] = events(outcome, &case, "nvme_setup_cmd");
         assert_eq!(run.count("submit"), io + admin, "{case}");
-        let good = pairs
-            .iter()
-            .filter(|(s, c)| text(s, "queue") == "io" && status(c) == 0);
-        assert_eq!(
-            good.count() as u64,
-            kernel_counts(outcome, &case)[0],
-            "{case}"
-        );
+        let good = pairs.iter().filter(|(s, c)| text(s, "queue") == "io" && status(c) == 0);
+        assert_eq!(good.count() as u64, kernel_counts(outcome, &case)[0], "{case}");
         assert_in_this_order(&states(&run), &["resetting", "live"]);
         assert_as_the_kernel(outcome, &case, &run);
         let given_up: Vec<&Value> = run.of("cancel").collect();
-        assert!(
-            kind == "alive" || !given_up.is_empty(),
-            "{case}: nothing was given up"
-        );
+        assert!(kind == "alive" || !given_up.is_empty(), "{case}: nothing was given up");
         for cancel in given_up {
-            let end = run
-                .of("complete")
-                .find(|e| key(e) == key(cancel) && at(e) >= at(cancel));
+            let end = run.of("complete").find(|e| key(e) == key(cancel) && at(e) >= at(cancel));
             let end = end.unwrap_or_else(|| panic!("{case}: no end: {cancel}"));
             assert_eq!(status(end) & 0x7ff, 0x371, "{case}: {cancel} {end}");
             assert_eq!(end["status"]["name"], "Command Aborted By Host", "{end}");
         }
         let retries = run.count("retry");
-        let failed = pairs
-            .iter()
-            .filter(|(s, c)| text(s, "queue") == "io" && status(c) != 0);
-        assert_eq!(
-            failed.count() as u64,
-            retries,
-            "{case}: each is tried again"
-        );
+        let failed = pairs.iter().filter(|(s, c)| text(s, "queue") == "io" && status(c) != 0);
+        assert_eq!(failed.count() as u64, retries, "{case}: each is tried again");
         let run = TraceRun::read(outcome, &case, "pairs");
         run.assert_balanced();
         assert_eq!(run.count("command"), pairs.len() as u64, "{case}");

@@ -6,11 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::guest::Outcome;
-use super::json::number;
-use super::json::text;
-use super::trace_read::TraceRun;
-use super::trace_read::at;
-use super::trace_read::leading_number;
+use super::json::{number, text};
+use super::trace_read::{TraceRun, at, leading_number};
 
 /// An event as the kernel prints it.
 #[derive(Clone, Debug)]
@@ -122,11 +119,7 @@ impl KernelEvent {
 
     /// The fields before the command.
     pub fn fields(&self) -> BTreeMap<&str, &str> {
-        self.head()
-            .0
-            .split(", ")
-            .filter_map(|f| f.split_once('='))
-            .collect()
+        self.head().0.split(", ").filter_map(|f| f.split_once('=')).collect()
     }
 
     /// The name of the command and its fields.
@@ -147,9 +140,7 @@ pub fn record(outcome: &Outcome, case: &str) -> Vec<KernelEvent> {
         }
     }
     let text = outcome.text(case, "kernel");
-    let lines = text
-        .lines()
-        .filter(|l| !l.starts_with('#') && !l.is_empty());
+    let lines = text.lines().filter(|l| !l.starts_with('#') && !l.is_empty());
     let events = lines.map(|l| KernelEvent::parse(l).unwrap_or_else(|| panic!("{case}: {l}")));
     let mut events: Vec<_> = events.collect();
     events.sort_by_key(|e| e.at_ns);
@@ -169,21 +160,15 @@ fn code_of(name: &str, admin: bool) -> Option<u64> {
 
 /// CDW10 to CDW15 of a command that the kernel can't decode, from its dump of 24 bytes.
 fn dwords(dump: &str) -> Vec<u64> {
-    let bytes: Vec<u64> = dump
-        .split_whitespace()
-        .map(|b| u64::from_str_radix(b, 16).unwrap())
-        .collect();
-    bytes
-        .chunks(4)
-        .map(|b| b.iter().rev().fold(0, |dword, byte| dword << 8 | byte))
-        .collect()
+    let bytes: Vec<u64> =
+        dump.split_whitespace().map(|b| u64::from_str_radix(b, 16).unwrap()).collect();
+    bytes.chunks(4).map(|b| b.iter().rev().fold(0, |dword, byte| dword << 8 | byte)).collect()
 }
 
 /// The number in a field of a trace: `8`, `true`, `{"code":8,"name":..}`.
 pub fn value_of(field: &Value) -> Option<u64> {
     let flag = field.as_bool().map(u64::from);
-    flag.or_else(|| field.as_u64())
-        .or_else(|| field["code"].as_u64())
+    flag.or_else(|| field.as_u64()).or_else(|| field["code"].as_u64())
 }
 
 /// Compares the two records of one event: every field that both have.
@@ -280,11 +265,7 @@ pub fn assert_kinds_as_the_kernel(outcome: &Outcome, case: &str, run: &TraceRun,
             mine.entry(lane).or_default().push(event);
         }
         let lanes = |keys: Vec<&Lane>| -> Vec<Lane> { keys.into_iter().cloned().collect() };
-        assert_eq!(
-            lanes(theirs.keys().collect()),
-            lanes(mine.keys().collect()),
-            "{case} {event}"
-        );
+        assert_eq!(lanes(theirs.keys().collect()), lanes(mine.keys().collect()), "{case} {event}");
         let mut apart = Vec::new();
         for (lane, theirs) in &theirs {
             let mine = &mine[lane];
@@ -314,11 +295,7 @@ pub fn assert_kinds_as_the_kernel(outcome: &Outcome, case: &str, run: &TraceRun,
 /// Both read the same clock. The emulator may stop a CPU between the two: of few events, that may be the median.
 fn assert_at_the_same_time(mut apart: Vec<u64>, what: &str) {
     apart.sort_unstable();
-    let most = if apart.len() < 10 {
-        100_000_000
-    } else {
-        2_000_000
-    };
+    let most = if apart.len() < 10 { 100_000_000 } else { 2_000_000 };
     if let Some(middle) = apart.get(apart.len() / 2) {
         assert!(*middle < most, "{what}: {middle} ns apart");
     }

@@ -5,30 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::nvme::decode::fields;
+use nvme_deep::nvme::decode::{CommandSet, fields};
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::nvme::sqe::Parts;
-use nvme_deep::nvme::sqe::Sqe;
-use serde_json::Value;
-use serde_json::json;
+use nvme_deep::nvme::sqe::{Parts, Sqe};
+use serde_json::{Value, json};
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::list;
-use super::json::number;
-use super::json::text;
-use super::trace_kernel::assert_as_the_kernel;
-use super::trace_kernel::value_of;
-use super::trace_read::EVENTS;
-use super::trace_read::Line;
-use super::trace_read::TraceRun;
-use super::trace_read::at;
-use super::trace_read::key;
-use super::trace_read::leading_number;
-use super::trace_read::lines;
-use super::trace_read::opcode;
-use super::trace_read::status;
+use super::guest::{Outcome, Suite};
+use super::json::{list, number, text};
+use super::trace_kernel::{assert_as_the_kernel, value_of};
+use super::trace_read::{EVENTS, Line, TraceRun, at, key, leading_number, lines, opcode, status};
 
 const TRACE: Suite = Suite {
     script: "trace",
@@ -62,9 +47,7 @@ const STATUSES: [(u64, &str, &str); 11] = [
 
 fn steps(outcome: &Outcome) -> Vec<Value> {
     let text = outcome.text("known", "steps");
-    text.lines()
-        .map(|l| serde_json::from_str(l).unwrap())
-        .collect()
+    text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
 }
 
 /// Whether the kernel sent the command by itself after a Format: its workers scan the namespaces
@@ -102,10 +85,7 @@ fn assert_wanted(name: &str, want: &Value, (submit, complete): (&Value, &Value),
         same(field, &submit[field]);
     }
     assert_eq!(want["disk"], submit["disk"], "{both}");
-    assert!(
-        want["cpu"].is_null() || number(submit, "qid") == qid,
-        "{both}"
-    );
+    assert!(want["cpu"].is_null() || number(submit, "qid") == qid, "{both}");
     assert!(has(&submit["fields"], &want["fields"]), "{both}");
     if let Some(cdw) = want["cdw"].as_array() {
         // what was sent, decoded by our own tables: the trace must have all of it
@@ -124,11 +104,7 @@ fn assert_wanted(name: &str, want: &Value, (submit, complete): (&Value, &Value),
         assert_eq!(json!(sent), submit["fields"], "{both}");
     }
     let mask = want["status_mask"].as_u64().unwrap_or(0x7fff);
-    assert_eq!(
-        status(complete) & mask,
-        number(want, "status") & mask,
-        "{both}"
-    );
+    assert_eq!(status(complete) & mask, number(want, "status") & mask, "{both}");
     same("retries", &complete["retries"]);
     same("result", &complete["result"]);
 }
@@ -143,10 +119,7 @@ fn queue_of(outcome: &Outcome, want: &Value) -> u64 {
     // /sys/block/nvme0n1/mq/1/cpu_list:1
     let queues = outcome.text("known", "queues");
     let line = format!("/sys/block/{disk}/mq/");
-    let of_cpu = |l: &&str| {
-        l.split_once("cpu_list:")
-            .is_some_and(|(_, c)| c == cpu.to_string())
-    };
+    let of_cpu = |l: &&str| l.split_once("cpu_list:").is_some_and(|(_, c)| c == cpu.to_string());
     let mut lines = queues.lines().filter(|l| l.starts_with(&line));
     let line = lines.find(of_cpu);
     let line = line.unwrap_or_else(|| panic!("no queue of CPU {cpu}: {queues}"));
@@ -199,11 +172,7 @@ fn the_known_list_is_traced_exactly(outcome: &Outcome) {
         let ours: Vec<_> = seen.iter().filter(|(c, _)| *c == code).collect();
         assert!(!ours.is_empty(), "{name}: no command ended so");
         let want = format!("{kind}: {name}");
-        assert!(
-            ours.iter().all(|(_, n)| *n == want),
-            "{want}: {:?}",
-            ours[0]
-        );
+        assert!(ours.iter().all(|(_, n)| *n == want), "{want}: {:?}", ours[0]);
     }
 }
 
@@ -214,11 +183,7 @@ fn opcode_of_first(step: &Value) -> String {
 
 fn verdict(complete: &Value) -> (u64, String) {
     let status = &complete["status"];
-    let words = format!(
-        "{}: {}",
-        text(status, "type"),
-        status["name"].as_str().unwrap_or("-")
-    );
+    let words = format!("{}: {}", text(status, "type"), status["name"].as_str().unwrap_or("-"));
     let bits = number(status, "value");
     assert_eq!(status["dnr"], bits & 0x4000 != 0, "{complete}");
     assert_eq!(status["more"], bits & 0x2000 != 0, "{complete}");
@@ -230,11 +195,7 @@ fn verdict(complete: &Value) -> (u64, String) {
 fn assert_other(step: &Value, submit: &Value, after_format: u64) {
     let may = list(step, "others").iter().any(|o| *o == opcode(submit));
     let kernels = at(submit) >= after_format && is_the_kernels(submit);
-    assert!(
-        may || kernels,
-        "{}: nobody asked for {submit}",
-        text(step, "name")
-    );
+    assert!(may || kernels, "{}: nobody asked for {submit}", text(step, "name"));
 }
 
 fn the_trace_says_what_the_kernel_says(outcome: &Outcome) {
@@ -334,12 +295,8 @@ fn assert_text_field((name, value): (&str, &str), decoded: bool, event: &Value, 
 fn assert_text_is_json(text_lines: &[Line], run: &TraceRun, events: &[(&str, &str)]) {
     for (json_name, text_name) in events {
         let mine = text_lines.iter().filter(|l| l.event == *text_name);
-        let mut mine = by_lane(mine, |l| {
-            (
-                l.ctrl.clone(),
-                l.get("qid").and_then(leading_number).unwrap_or(0),
-            )
-        });
+        let mut mine =
+            by_lane(mine, |l| (l.ctrl.clone(), l.get("qid").and_then(leading_number).unwrap_or(0)));
         let mut theirs = by_lane(run.of(json_name), |e| {
             (text(e, "ctrl").to_owned(), e["qid"].as_u64().unwrap_or(0))
         });
@@ -352,10 +309,8 @@ fn assert_text_is_json(text_lines: &[Line], run: &TraceRun, events: &[(&str, &st
         let lanes = mine.keys().chain(theirs.keys());
         for lane in lanes {
             let none = (Vec::new(), Vec::new());
-            let (mine, theirs) = (
-                mine.get(lane).unwrap_or(&none.0),
-                theirs.get(lane).unwrap_or(&none.1),
-            );
+            let (mine, theirs) =
+                (mine.get(lane).unwrap_or(&none.0), theirs.get(lane).unwrap_or(&none.1));
             assert_eq!(mine.len(), theirs.len(), "{text_name} {lane:?}");
             for (line, event) in mine.iter().zip(theirs) {
                 let what = format!("{line:?}\n{event}");
@@ -378,16 +333,9 @@ fn text_and_json_say_the_same(outcome: &Outcome) {
     let times: Vec<u64> = text_lines.iter().map(|l| l.time.parse().unwrap()).collect();
     assert!(times.is_sorted(), "TIME goes back");
     let said = outcome.text("known", "text.err");
-    assert!(
-        said.contains("accuracy") && said.contains("exact"),
-        "{said}"
-    );
+    assert!(said.contains("accuracy") && said.contains("exact"), "{said}");
     let pairs = TraceRun::read(outcome, "known", "pair");
-    assert_text_is_json(
-        &lines(outcome, "known", "pairtext"),
-        &pairs,
-        &[("command", "Command")],
-    );
+    assert_text_is_json(&lines(outcome, "known", "pairtext"), &pairs, &[("command", "Command")]);
 }
 
 /// With --pair the trace has the same commands, each in one line, and their stages add up.
@@ -401,10 +349,7 @@ fn pairs_are_submit_and_complete(outcome: &Outcome) {
     let ends = by_lane(events.of("complete"), lane);
     let submits: BTreeMap<_, _> = {
         let pairs = events.pairs();
-        pairs
-            .into_iter()
-            .map(|(s, c)| ((lane(&c), at(c), number(c, "cid")), s))
-            .collect()
+        pairs.into_iter().map(|(s, c)| ((lane(&c), at(c), number(c, "cid")), s)).collect()
     };
     let commands = by_lane(run.of("command"), lane);
     assert!(ends.keys().eq(commands.keys()));

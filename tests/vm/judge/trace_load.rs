@@ -4,15 +4,11 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::fio_counts;
-use super::json::kernel_counts;
+use super::guest::{Outcome, Suite};
+use super::json::{fio_counts, kernel_counts};
 use super::ledger::events;
 use super::trace_known::assert_stages;
-use super::trace_read::TraceRun;
-use super::trace_read::lines;
-use super::trace_read::opcode;
+use super::trace_read::{TraceRun, lines, opcode};
 
 const fn on(variant: &'static str, smp: &'static str) -> Suite {
     Suite {
@@ -79,22 +75,16 @@ fn a_large_ring_loses_nothing(outcome: &Outcome) {
 
 /// The reader of the ring, or of the pipe, does not read during the load.
 fn a_small_ring_loses_and_says_so(outcome: &Outcome) {
-    for (case, kinds) in [
-        ("stopped", "events sq"),
-        ("stopped-pairs", "pairs"),
-        ("sleeping", "events"),
-    ] {
+    for (case, kinds) in
+        [("stopped", "events sq"), ("stopped-pairs", "pairs"), ("sleeping", "events")]
+    {
         let run = TraceRun::read(outcome, case, "json");
         run.assert_balanced();
         run.assert_in_order();
         let [setups, ends, entries] = counted(outcome, case, true);
         let ledger = &run.ledger;
         if kinds.contains("events") {
-            assert_eq!(
-                run.count("submit") + run.entry("lost_submits"),
-                setups,
-                "{case}: {ledger}"
-            );
+            assert_eq!(run.count("submit") + run.entry("lost_submits"), setups, "{case}: {ledger}");
             assert_eq!(
                 run.count("complete") + run.entry("lost_completions"),
                 ends,
@@ -108,11 +98,7 @@ fn a_small_ring_loses_and_says_so(outcome: &Outcome) {
             );
         }
         if kinds.contains("sq") {
-            assert_eq!(
-                run.count("sq") + run.entry("lost_events"),
-                entries,
-                "{case}: {ledger}"
-            );
+            assert_eq!(run.count("sq") + run.entry("lost_events"), entries, "{case}: {ledger}");
         }
         assert!(run.lost() > 0, "{case}: 64 KiB were enough? {ledger}");
         assert!(run.talk.contains("lost"), "{case}: {}", run.talk);
@@ -124,10 +110,7 @@ fn a_reader_may_go(outcome: &Outcome) {
     for name in ["json", "text"] {
         let said = outcome.text("head", &format!("{name}.err"));
         assert_eq!(outcome.code("head", name), 0, "{name}: {said}");
-        assert!(
-            !said.contains("rror") && !said.contains("panicked"),
-            "{name}: {said}"
-        );
+        assert!(!said.contains("rror") && !said.contains("panicked"), "{name}: {said}");
     }
     let head = outcome.text("head", "json.out");
     assert_eq!(head.lines().count(), 5, "{head}");
@@ -140,13 +123,9 @@ fn a_reader_may_go(outcome: &Outcome) {
 
 /// The number before `words` in a message.
 fn number_before(said: &str, words: &str) -> u64 {
-    let end = said
-        .find(words)
-        .unwrap_or_else(|| panic!("no `{words}` in {said}"));
+    let end = said.find(words).unwrap_or_else(|| panic!("no `{words}` in {said}"));
     let before = said[..end].trim_end();
-    let begin = before
-        .rfind(|c: char| !c.is_ascii_digit())
-        .map_or(0, |n| n + 1);
+    let begin = before.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |n| n + 1);
     before[begin..].parse().unwrap()
 }
 
@@ -155,9 +134,7 @@ fn a_full_disk_is_an_error_with_a_number(outcome: &Outcome) {
         let case = format!("disk-{form}");
         let said = outcome.text(&case, &format!("{form}.err"));
         assert_eq!(outcome.code(&case, form), 1, "{said}");
-        let complaints = said
-            .lines()
-            .filter(|l| l.contains("cannot write to stdout"));
+        let complaints = said.lines().filter(|l| l.contains("cannot write to stdout"));
         assert_eq!(complaints.count(), 1, "{said}");
         assert!(!said.contains("panicked"), "{said}");
         let file = outcome.text(&case, &format!("{form}.out"));
@@ -176,10 +153,7 @@ fn a_full_disk_is_an_error_with_a_number(outcome: &Outcome) {
         // it stops tracing when it can't write, so that later events are never collected
         let missing = number_before(&said, "events");
         assert!(missing > 0, "{said}");
-        assert!(
-            shown as u64 + missing <= setups + ends,
-            "{form}: {shown} {said}"
-        );
+        assert!(shown as u64 + missing <= setups + ends, "{form}: {shown} {said}");
     }
 }
 

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::guest::Outcome;
-use super::json::number;
-use super::json::text;
+use super::json::{number, text};
 
 /// All events, by the `type` in JSON and by the word in the text.
 pub const EVENTS: [(&str, &str); 12] = [
@@ -65,10 +64,7 @@ pub fn status(event: &Value) -> u64 {
 pub fn functions<'e>(event: &'e Value, field: &str) -> Vec<&'e str> {
     let frames = event[field].as_array();
     let frames = frames.map(Vec::as_slice).unwrap_or_default();
-    frames
-        .iter()
-        .map(|f| function(f.as_str().unwrap()))
-        .collect()
+    frames.iter().map(|f| function(f.as_str().unwrap())).collect()
 }
 
 /// The name in `func+0x1b2 [module]`.
@@ -103,12 +99,7 @@ impl TraceRun {
             assert!(known, "{what}: {event}");
             assert!(text(event, "ctrl").starts_with("nvme"), "{what}: {event}");
         }
-        Self {
-            events,
-            ledger: end["ledger"].clone(),
-            talk,
-            what,
-        }
+        Self { events, ledger: end["ledger"].clone(), talk, what }
     }
 
     /// Events of a type.
@@ -131,10 +122,7 @@ impl TraceRun {
 
     /// The number of lost events of all kinds.
     pub fn lost(&self) -> u64 {
-        ["lost_submits", "lost_completions", "lost_events"]
-            .map(|f| self.entry(f))
-            .iter()
-            .sum()
+        ["lost_submits", "lost_completions", "lost_events"].map(|f| self.entry(f)).iter().sum()
     }
 
     /// Nothing is missing, by the tool's own ledger.
@@ -163,12 +151,7 @@ impl TraceRun {
             .map(|field| (field, self.entry(field)))
             .filter(|(_, count)| *count > 0)
             .collect();
-        assert!(
-            found.is_empty(),
-            "{}: {found:?}: {}",
-            self.what,
-            self.ledger
-        );
+        assert!(found.is_empty(), "{}: {found:?}: {}", self.what, self.ledger);
     }
 
     /// The output has as many events as the ledger states, and the ledger balances.
@@ -186,13 +169,7 @@ impl TraceRun {
     /// Times never decrease.
     pub fn assert_in_order(&self) {
         for two in self.events.windows(2) {
-            assert!(
-                at(&two[0]) <= at(&two[1]),
-                "{}: {} {}",
-                self.what,
-                two[0],
-                two[1]
-            );
+            assert!(at(&two[0]) <= at(&two[1]), "{}: {} {}", self.what, two[0], two[1]);
         }
     }
 
@@ -349,10 +326,7 @@ fn split_fields(rest: &str) -> Option<Vec<(String, String)>> {
 /// The lines of a run's text. Each must match the grammar.
 pub fn lines(outcome: &Outcome, case: &str, name: &str) -> Vec<Line> {
     let file = outcome.text(case, &format!("{name}.out"));
-    assert!(
-        file.is_empty() || file.ends_with('\n'),
-        "{case} {name}: the last line is stage_set"
-    );
+    assert!(file.is_empty() || file.ends_with('\n'), "{case} {name}: the last line is stage_set");
     let mut lines: Vec<Line> = Vec::new();
     for line in file.lines() {
         if let Some(frame) = line.strip_prefix("    ") {

@@ -4,20 +4,11 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::fio_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{fio_counts, list, number, text};
 use super::ledger::events;
-use super::trace_kernel::assert_as_the_kernel;
-use super::trace_kernel::assert_kinds_as_the_kernel;
-use super::trace_read::TraceRun;
-use super::trace_read::function;
-use super::trace_read::functions;
-use super::trace_read::lines;
-use super::trace_read::opcode;
+use super::trace_kernel::{assert_as_the_kernel, assert_kinds_as_the_kernel};
+use super::trace_read::{TraceRun, function, functions, lines, opcode};
 
 const STACKS: Suite = Suite {
     script: "tracestacks",
@@ -72,8 +63,7 @@ const WRITEBACK: &[&[&str]] = &[
 
 fn goes_through(frames: &[&str], path: &[&[&str]]) -> bool {
     let mut frames = frames.iter();
-    path.iter()
-        .all(|step| frames.any(|f| step.iter().any(|name| f.contains(name))))
+    path.iter().all(|step| frames.any(|f| step.iter().any(|name| f.contains(name))))
 }
 
 /// The driver's function in which the stack was taken comes first, and only once. No frame belongs
@@ -114,11 +104,7 @@ fn each_method_shows_the_known_paths(outcome: &Outcome) {
         let case = format!("method-{method}");
         let run = TraceRun::read(outcome, &case, "trace");
         let [setups, _] = events(outcome, &case, "nvme_setup_cmd");
-        assert_eq!(
-            run.count("submit"),
-            setups,
-            "{method}: no method misses a submission"
-        );
+        assert_eq!(run.count("submit"), setups, "{method}: no method misses a submission");
         if LOSSY.contains(&method) {
             assert_kinds_as_the_kernel(outcome, &case, &run, &["submit"]);
             assert_completions_are_in_the_ledger(outcome, &case, &run);
@@ -126,10 +112,7 @@ fn each_method_shows_the_known_paths(outcome: &Outcome) {
             assert_as_the_kernel(outcome, &case, &run);
             run.assert_nothing_lost();
         }
-        let of_fio: Vec<&Value> = run
-            .of("submit")
-            .filter(|e| text(e, "comm") == "fio")
-            .collect();
+        let of_fio: Vec<&Value> = run.of("submit").filter(|e| text(e, "comm") == "fio").collect();
         assert_eq!(of_fio.len(), 60, "{method}");
         for (n, path) in [AIO, URING, PREAD].into_iter().enumerate() {
             for submit in &of_fio[20 * n..20 * (n + 1)] {
@@ -138,20 +121,11 @@ fn each_method_shows_the_known_paths(outcome: &Outcome) {
                 assert!(goes_through(&frames, path), "{method}: {path:?} {frames:?}");
             }
         }
-        let written: Vec<&Value> = run
-            .of("submit")
-            .filter(|e| opcode(e) == "io:0x01")
-            .collect();
-        let bytes: u64 = written
-            .iter()
-            .map(|e| 512 * number(&e["fields"], "nlb"))
-            .sum();
+        let written: Vec<&Value> = run.of("submit").filter(|e| opcode(e) == "io:0x01").collect();
+        let bytes: u64 = written.iter().map(|e| 512 * number(&e["fields"], "nlb")).sum();
         assert_eq!(bytes, 4 << 16, "{method}");
         for submit in written {
-            assert!(
-                text(submit, "comm").starts_with("kworker/"),
-                "{method}: {submit}"
-            );
+            assert!(text(submit, "comm").starts_with("kworker/"), "{method}: {submit}");
             let frames = functions(submit, "kstack");
             assert_top(&frames, &["nvme_setup_cmd"], method);
             assert!(goes_through(&frames, WRITEBACK), "{method}: {frames:?}");
@@ -176,9 +150,7 @@ fn assert_completions_are_in_the_ledger(outcome: &Outcome, case: &str, run: &Tra
         assert_eq!(without, 0, "{case}: {entries}");
     }
     if entries["misses_known"] == true {
-        let hooks = list(entries, "hooks")
-            .iter()
-            .filter(|h| h["point"] == "complete");
+        let hooks = list(entries, "hooks").iter().filter(|h| h["point"] == "complete");
         let missed: u64 = hooks.map(|h| number(h, "recursion_misses")).sum();
         assert_eq!(seen + missed, ends, "{case}: {entries}");
     }
@@ -196,10 +168,7 @@ impl StackRun {
         let said = outcome.text(case, &format!("{name}.err"));
         assert_eq!(outcome.code(case, name), 0, "{case} {name}: {said}");
         let file = outcome.text(case, &format!("{name}.out"));
-        let all: Vec<Value> = file
-            .lines()
-            .map(|l| serde_json::from_str(l).unwrap())
-            .collect();
+        let all: Vec<Value> = file.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
         let (rows, mut others): (Vec<Value>, Vec<Value>) =
             all.into_iter().partition(|v| text(v, "type") == "stack");
         let end = others.pop();
@@ -213,10 +182,7 @@ impl StackRun {
             let said = dist["mean_ns"].as_f64().unwrap();
             assert!((said - mean).abs() <= 1.0, "{row}");
         }
-        Self {
-            rows,
-            ledger: end["ledger"].clone(),
-        }
+        Self { rows, ledger: end["ledger"].clone() }
     }
 
     fn count(&self) -> u64 {
@@ -224,10 +190,7 @@ impl StackRun {
     }
 
     fn through(&self, path: &[&[&str]]) -> u64 {
-        let mine = self
-            .rows
-            .iter()
-            .filter(|r| goes_through(&functions(r, "kstack"), path));
+        let mine = self.rows.iter().filter(|r| goes_through(&functions(r, "kstack"), path));
         mine.map(|r| number(r, "count")).sum()
     }
 }
@@ -241,10 +204,7 @@ fn commands_by_stack_are_those_issued(outcome: &Outcome) {
         let seen = [AIO, URING, PREAD].map(|path| run.through(path));
         if LOSSY.contains(&method) {
             // a command without an end has no latency, and is not in the list
-            assert!(
-                seen.iter().all(|n| (1..=20).contains(n)),
-                "{method}: {seen:?}"
-            );
+            assert!(seen.iter().all(|n| (1..=20).contains(n)), "{method}: {seen:?}");
         } else {
             assert_eq!(seen, [20; 3], "{method}");
             let written = run.through(WRITEBACK);
@@ -255,10 +215,7 @@ fn commands_by_stack_are_those_issued(outcome: &Outcome) {
     }
     let run = StackRun::read(outcome, "many", "json");
     assert_eq!(fio_counts(outcome, "many")[0], 4000);
-    assert_eq!(
-        [run.count(), run.through(AIO), run.through(URING)],
-        [4000, 3000, 1000]
-    );
+    assert_eq!([run.count(), run.through(AIO), run.through(URING)], [4000, 3000, 1000]);
     let sum = |field: &str| -> f64 { run.rows.iter().map(|r| r[field].as_f64().unwrap()).sum() };
     assert!((sum("share") - 1.0).abs() < 1e-6 && (sum("latency_share") - 1.0).abs() < 1e-6);
     let counts: Vec<u64> = run.rows.iter().map(|r| number(r, "count")).collect();
@@ -269,10 +226,7 @@ fn commands_by_stack_are_those_issued(outcome: &Outcome) {
     let slow = StackRun::read(outcome, "many", "slow");
     assert!(slow.rows.is_empty(), "none took 10 s");
     let quiet = &slow.ledger["trace"]["not_shown"];
-    assert_eq!(
-        quiet.as_u64().or(slow.ledger["not_shown"].as_u64()),
-        Some(4000)
-    );
+    assert_eq!(quiet.as_u64().or(slow.ledger["not_shown"].as_u64()), Some(4000));
 }
 
 fn completions_have_stacks_of_their_own(outcome: &Outcome) {
@@ -284,21 +238,11 @@ fn completions_have_stacks_of_their_own(outcome: &Outcome) {
         assert_top(&frames, &tops, "complete");
         let known = [
             &[&["nvme_irq"][..]][..],
-            &[&[
-                "blk_done_softirq",
-                "flush_smp_call_function",
-                "blk_complete_reqs",
-            ]],
+            &[&["blk_done_softirq", "flush_smp_call_function", "blk_complete_reqs"]],
         ];
-        assert!(
-            known.iter().any(|path| goes_through(&frames, path)),
-            "{frames:?}"
-        );
+        assert!(known.iter().any(|path| goes_through(&frames, path)), "{frames:?}");
     }
-    assert!(
-        run.of("submit").all(|e| e["kstack"].is_null()),
-        "not asked for"
-    );
+    assert!(run.of("submit").all(|e| e["kstack"].is_null()), "not asked for");
     let run = StackRun::read(outcome, "complete", "stacks");
     for row in &run.rows {
         assert_top(&functions(row, "kstack"), &tops, "complete");
@@ -309,12 +253,9 @@ fn completions_have_stacks_of_their_own(outcome: &Outcome) {
         let frames: Vec<&str> = line.stack.iter().map(|f| function(f)).collect();
         assert_top(&frames, &["nvme_setup_cmd"], "text");
         for frame in &line.stack {
-            let (symbol, module) = frame
-                .split_once(" [")
-                .map_or((frame.as_str(), None), |(s, m)| (s, Some(m)));
-            let (_, offset) = symbol
-                .rsplit_once("+0x")
-                .unwrap_or_else(|| panic!("{frame}"));
+            let (symbol, module) =
+                frame.split_once(" [").map_or((frame.as_str(), None), |(s, m)| (s, Some(m)));
+            let (_, offset) = symbol.rsplit_once("+0x").unwrap_or_else(|| panic!("{frame}"));
             assert!(u64::from_str_radix(offset, 16).is_ok(), "{frame}");
             assert!(module.is_none_or(|m| m.ends_with(']')), "{frame}");
         }
@@ -330,9 +271,7 @@ fn a_share_of_the_commands_is_that_share(outcome: &Outcome) {
     let run = TraceRun::read(outcome, "many", "shares");
     run.assert_nothing_lost();
     assert_eq!(run.count("submit"), 4000, "every command is shown");
-    let with = run
-        .of("submit")
-        .filter(|e| !functions(e, "kstack").is_empty());
+    let with = run.of("submit").filter(|e| !functions(e, "kstack").is_empty());
     let with = with.count() as u64;
     assert!(about.contains(&with), "{with}");
 }
@@ -359,21 +298,12 @@ fn flame_graphs_have_all_of_it(outcome: &Outcome) {
     }
     let by_latency: u64 = folded(outcome, "by-latency").iter().map(|s| s.1).sum();
     let run = StackRun::read(outcome, "many", "json");
-    let sums = run
-        .rows
-        .iter()
-        .map(|r| number(&r["latency"], "sum_ns") / 1000);
+    let sums = run.rows.iter().map(|r| number(&r["latency"], "sum_ns") / 1000);
     let sums: u64 = sums.sum();
     // two tools trace the same commands: each also measures the programs of the other
-    assert!(
-        by_latency > sums / 4 && by_latency < sums * 4,
-        "{by_latency} {sums}"
-    );
+    assert!(by_latency > sums / 4 && by_latency < sums * 4, "{by_latency} {sums}");
     let svg = outcome.text("many", "flame.svg");
-    assert!(
-        svg.starts_with("<?xml") || svg.starts_with("<svg"),
-        "{svg:.60}"
-    );
+    assert!(svg.starts_with("<?xml") || svg.starts_with("<svg"), "{svg:.60}");
     assert!(svg.trim_end().ends_with("</svg>"));
     assert!(svg.contains("nvme_setup_cmd") && svg.contains("io_submit"));
 }

@@ -5,19 +5,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{list, number, text};
 use super::trace_known::assert_stages;
-use super::trace_read::Line;
-use super::trace_read::TraceRun;
-use super::trace_read::at;
-use super::trace_read::key;
-use super::trace_read::lines;
-use super::trace_read::opcode;
-use super::trace_read::status;
+use super::trace_read::{Line, TraceRun, at, key, lines, opcode, status};
 
 const MS: u64 = 1_000_000;
 
@@ -99,16 +90,12 @@ fn filters_hold_exactly(outcome: &Outcome) {
         ("qid", None, &|e| on(e, "nvme0") && e["qid"] == 2),
         ("qid0", Some(5), &|e| e["qid"] == 0),
         ("opcode", Some(30), &|e| opcode(e) == "io:0x01"),
-        ("opcodes", Some(35), &|e| {
-            ["admin:0x02", "io:0x01"].contains(&opcode(e).as_str())
-        }),
+        ("opcodes", Some(35), &|e| ["admin:0x02", "io:0x01"].contains(&opcode(e).as_str())),
         ("no-admin", Some(92), &|e| on(e, "nvme0") && io(e)),
         ("no-io", Some(5), &|e| !io(e)),
         ("pid", Some(15), &|e| e["pid"] == pid),
         ("comm", None, &dd),
-        ("cgroup", Some(7), &|e| {
-            first(e) && dd(e) && slba(e) < Some(56)
-        }),
+        ("cgroup", Some(7), &|e| first(e) && dd(e) && slba(e) < Some(56)),
         ("no-one", Some(0), &|_| false),
         ("lba", Some(4), &|e| {
             let range = slba(e).map(|n| n..=n + number(&e["fields"], "len"));
@@ -125,11 +112,7 @@ fn filters_hold_exactly(outcome: &Outcome) {
         assert_eq!(identities(run.of("submit")), want, "{name}");
         let ours = run.pairs();
         assert_eq!(identities(ours.iter().map(|p| p.0)), want, "{name}");
-        assert!(
-            count.is_none_or(|n| n == want.len()),
-            "{name}: {}",
-            want.len()
-        );
+        assert!(count.is_none_or(|n| n == want.len()), "{name}: {}", want.len());
         let turned = run.entry("filtered");
         assert_eq!(run.entry("seen") + turned, pairs.len() as u64, "{name}");
     }
@@ -140,11 +123,7 @@ fn slow_and_failed_ones_only(outcome: &Outcome) {
     let pairs = all.pairs();
     let slow = TraceRun::read(outcome, "filters", "slow");
     slow.assert_nothing_lost();
-    assert_eq!(
-        slow.count("submit") + slow.count("complete"),
-        0,
-        "--slow implies --pair"
-    );
+    assert_eq!(slow.count("submit") + slow.count("complete"), 0, "--slow implies --pair");
     for command in slow.of("command") {
         assert!(number(command, "latency_ns") >= 3 * MS, "{command}");
     }
@@ -152,10 +131,7 @@ fn slow_and_failed_ones_only(outcome: &Outcome) {
     let late = |e: &&Value| text(e, "ctrl") == "nvme1";
     let want = identities(pairs.iter().map(|p| p.0).filter(late));
     assert_eq!(identities(slow.of("command").filter(late)), want);
-    assert_eq!(
-        slow.entry("not_shown") + slow.count("command"),
-        pairs.len() as u64
-    );
+    assert_eq!(slow.entry("not_shown") + slow.count("command"), pairs.len() as u64);
 
     let errors = TraceRun::read(outcome, "filters", "errors");
     errors.assert_nothing_lost();
@@ -165,16 +141,10 @@ fn slow_and_failed_ones_only(outcome: &Outcome) {
     assert_eq!(want.len(), 6, "a read and its five retries");
     for command in errors.of("command") {
         assert_eq!(status(command) & 0x7ff, 0x281, "{command}");
-        assert_eq!(
-            command["status"]["name"], "Unrecovered Read Error",
-            "{command}"
-        );
+        assert_eq!(command["status"]["name"], "Unrecovered Read Error", "{command}");
         assert_stages(command);
     }
-    assert_eq!(
-        errors.entry("not_shown") + errors.count("command"),
-        pairs.len() as u64
-    );
+    assert_eq!(errors.entry("not_shown") + errors.count("command"), pairs.len() as u64);
 }
 
 /// The injected 20 ms lie in the device stage, and the stages add up to the whole time.
@@ -191,10 +161,7 @@ fn stages_are_true(outcome: &Outcome) {
         let mut seen = 0;
         for command in run.of(kind) {
             assert_stages(command);
-            assert!(
-                number(command, "latency_ns") >= INJECTED,
-                "{name}: {command}"
-            );
+            assert!(number(command, "latency_ns") >= INJECTED, "{name}: {command}");
             let stages = list(command, "stages");
             let of = |stage: &str| stages.iter().find(|s| text(s, "name").starts_with(stage));
             // merged with the interrupt if that has no hook (5.10), with submit if the interrupt
@@ -239,10 +206,7 @@ fn clocks_are_true(outcome: &Outcome) {
     let (mono, rel, wall) = (text_of("mono"), text_of("rel"), text_of("wall"));
     assert!(mono.len() >= 20, "ten reads: {mono:?}");
     let within = |ns: i128, n: usize, slack: i128| {
-        assert!(
-            (load[n] - slack..=end[n] + slack).contains(&ns),
-            "{ns}: {load:?} {end:?}"
-        );
+        assert!((load[n] - slack..=end[n] + slack).contains(&ns), "{ns}: {load:?} {end:?}");
     };
     for line in &mono {
         within(line.time.parse().unwrap(), 0, 0);
@@ -266,10 +230,7 @@ fn clocks_are_true(outcome: &Outcome) {
         .map(|e| i128::from(at(e)) - i128::from(e["time_rel_ns"].as_i64().unwrap()))
         .collect();
     assert_eq!(begins.len(), 1, "{begins:?}");
-    assert!(
-        (begin[0]..load[0]).contains(begins.first().unwrap()),
-        "{begins:?}"
-    );
+    assert!((begin[0]..load[0]).contains(begins.first().unwrap()), "{begins:?}");
     let run = TraceRun::read(outcome, "clocks", "wall-json");
     for event in &run.events {
         let apart = wall_ns(text(event, "time")) - i128::from(at(event));
@@ -282,16 +243,9 @@ fn counts_and_durations_end_it(outcome: &Outcome) {
     assert_eq!(run.count("complete"), 5);
     let ended: Vec<_> = run.of("complete").map(identity_of_end).collect();
     let asked: Vec<_> = run.of("submit").map(identity_of_end).collect();
-    assert!(
-        ended.iter().all(|e| asked.contains(e)),
-        "{ended:?} {asked:?}"
-    );
+    assert!(ended.iter().all(|e| asked.contains(e)), "{ended:?} {asked:?}");
     let last = run.events.last().unwrap();
-    assert_eq!(
-        text(last, "type"),
-        "complete",
-        "nothing comes after it: {last}"
-    );
+    assert_eq!(text(last, "type"), "complete", "nothing comes after it: {last}");
     let text_lines = lines(outcome, "ends", "count-text");
     let commands = text_lines.iter().filter(|l: &&Line| l.event == "Command");
     assert_eq!((commands.count(), text_lines.len()), (3, 3));
@@ -311,11 +265,7 @@ fn unfinished_commands_are_reported(outcome: &Outcome) {
         let run = TraceRun::read(outcome, "unfinished", name);
         run.assert_in_order();
         let open: Vec<_> = run.of("unfinished").collect();
-        let ended = if name == "events" {
-            "complete"
-        } else {
-            "command"
-        };
+        let ended = if name == "events" { "complete" } else { "command" };
         assert_eq!((open.len(), run.count(ended)), (8, 4), "{name}");
         assert_eq!(run.entry("in_flight"), 8, "{name}");
         for event in &open {
@@ -335,17 +285,11 @@ fn unfinished_commands_are_reported(outcome: &Outcome) {
             let submit = submit.unwrap_or_else(|| panic!("of what? {event}"));
             let age = at(event) - at(submit);
             // the points lie close together, unless the host deschedules the vCPU between them
-            assert!(
-                age.abs_diff(number(event, "age_ns")) < 50 * MS,
-                "{submit} {event}"
-            );
+            assert!(age.abs_diff(number(event, "age_ns")) < 50 * MS, "{submit} {event}");
         }
     }
     let text_lines = lines(outcome, "unfinished", "text");
-    let open: Vec<_> = text_lines
-        .iter()
-        .filter(|l| l.event == "Unfinished")
-        .collect();
+    let open: Vec<_> = text_lines.iter().filter(|l| l.event == "Unfinished").collect();
     assert_eq!(open.len(), 8, "{open:?}");
     assert!(open.iter().all(|l| l.get("age").is_some()), "{open:?}");
 }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes by uprobes and USDT probes.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::list;
-use super::json::number;
+use super::guest::{Outcome, Suite};
+use super::json::{list, number};
 
 const UPROBES: Suite = Suite {
     script: "uprobes",
@@ -59,10 +56,7 @@ fn every_command_of_spdk_is_seen(outcome: &Outcome) {
 
 fn changes_of_state_have_their_arguments(outcome: &Outcome) {
     let found = lines(outcome, "spdk", "states");
-    let fields: Vec<&Value> = of(&found, "spdk_state")
-        .iter()
-        .map(|l| &l["fields"])
-        .collect();
+    let fields: Vec<&Value> = of(&found, "spdk_state").iter().map(|l| &l["fields"]).collect();
     assert_eq!(fields.len(), 3, "{found:?}");
     assert_eq!(fields[0]["nqn"], "nqn.2024-01.test:one");
     assert_eq!(fields[0]["to"], json!({ "value": 2, "name": "ACTIVE" }));

@@ -5,17 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_sums;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::skipped;
-use super::json::stage;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{
+    ToolRun, assert_sums, fio_counts, kernel_counts, list, number, skipped, stage, text,
+};
 use super::trace_read::TraceRun;
 
 const WAITS: Suite = Suite {
@@ -33,9 +26,7 @@ const WAITS: Suite = Suite {
 };
 
 /// The stages before the request.
-const BEFORE: [&str; 7] = [
-    "throttle", "block", "freeze", "zone", "iocost", "wbt", "tag",
-];
+const BEFORE: [&str; 7] = ["throttle", "block", "freeze", "zone", "iocost", "wbt", "tag"];
 
 /// The sum of a stage of a row; 0 if it lacks the stage.
 fn sum(row: &Value, name: &str) -> u64 {
@@ -55,10 +46,7 @@ fn counted(outcome: &Outcome, case: &str, opcode: &str, want: u64) -> ToolRun {
         run.assert_exact(case);
         let row = run.row(opcode);
         assert_eq!(number(row, "count"), want, "{case}: {row}");
-        let total: u64 = list(row, "stages")
-            .iter()
-            .map(|s| number(s, "sum_ns"))
-            .sum();
+        let total: u64 = list(row, "stages").iter().map(|s| number(s, "sum_ns")).sum();
         assert_eq!(total, number(&row["total"], "sum_ns"), "{case}: {row}");
         for name in BEFORE {
             let found = stage(row, name).map_or(0, |stage| number(stage, "count"));
@@ -101,10 +89,7 @@ fn fio_mean(outcome: &Outcome, case: &str, job: &str, what: &str) -> f64 {
     let fio = outcome.text(case, &format!("{job}.fio"));
     let fio: Value = serde_json::from_str(&fio[fio.find('{').unwrap()..]).unwrap();
     let job = &list(&fio, "jobs")[0][what];
-    ["slat_ns", "clat_ns"]
-        .map(|part| job[part]["mean"].as_f64().unwrap())
-        .into_iter()
-        .sum()
+    ["slat_ns", "clat_ns"].map(|part| job[part]["mean"].as_f64().unwrap()).into_iter().sum()
 }
 
 /// The total of a row is a part of what fio measured, and most of it. What is left is the way through
@@ -113,10 +98,7 @@ fn fio_mean(outcome: &Outcome, case: &str, job: &str, what: &str) -> f64 {
 fn is_most_of(outcome: &Outcome, case: &str, row: &Value, least: f64) {
     let mean = number(&row["total"], "sum_ns") as f64 / number(row, "count") as f64;
     let fio = fio_mean(outcome, case, "reads", "read");
-    assert!(
-        mean <= fio && mean >= least * fio,
-        "{case}: {mean} of {fio}"
-    );
+    assert!(mean <= fio && mean >= least * fio, "{case}: {mean} of {fio}");
 }
 
 /// Each bio of 4 KiB is counted in the command that served it.
@@ -137,10 +119,7 @@ fn merged_bios_are_counted(outcome: &Outcome) {
         bios += count;
     }
     assert_eq!(bios, asked, "{commands} commands");
-    assert!(
-        commands <= asked / 4,
-        "{commands} of {asked}: they are merged"
-    );
+    assert!(commands <= asked / 4, "{commands} of {asked}: they are merged");
 }
 
 /// Commands, one at a time, take what fio saw of each, less the way through the system calls. Returns the median
@@ -184,10 +163,7 @@ fn without_a_cause_no_command_waits(outcome: &Outcome) {
     let run = counted(outcome, case, "read", reads);
     only(run.row("read"), &[]);
     let asked = fio_counts(outcome, case)[0];
-    assert!(
-        reads > asked,
-        "{case}: reads of 4 MiB are split: {reads} of {asked}"
-    );
+    assert!(reads > asked, "{case}: reads of 4 MiB are split: {reads} of {asked}");
     // buffered writes pass through wbt
     let run = counted(outcome, case, "write", writes - flushes);
     only(run.row("write"), &["wbt"]);
@@ -253,10 +229,7 @@ fn the_event_has_the_same_waits(outcome: &Outcome) {
     for line in events.lines().filter(|line| !line.starts_with('#')) {
         // `fio-512 [001] .....  34.181229: block_getrq: 259,0 ...`
         let words: Vec<&str> = line.split_whitespace().collect();
-        let at = words
-            .iter()
-            .position(|word| word.starts_with("block_"))
-            .unwrap();
+        let at = words.iter().position(|word| word.starts_with("block_")).unwrap();
         let time: f64 = words[at - 1].trim_end_matches(':').parse().unwrap();
         if words[at] == "block_rq_tag_wait:" {
             since.entry(words[0]).or_insert(time);
@@ -278,28 +251,19 @@ fn the_event_has_the_same_waits(outcome: &Outcome) {
     let (sum, n) = (own.iter().sum::<f64>(), own.len());
     let least: f64 = waits[..n].iter().sum();
     let most: f64 = waits[waits.len() - n..].iter().sum();
-    assert!(
-        (0.95 * least..=1.05 * most).contains(&sum),
-        "{sum} {least} {most}"
-    );
+    assert!((0.95 * least..=1.05 * most).contains(&sum), "{sum} {least} {most}");
 }
 
 /// What may not wait for a tag is submitted again, and then it waits, as a new bio.
 fn a_bio_that_may_not_wait_has_no_wait(outcome: &Outcome) {
     let case = "nowait";
     let numbers = outcome.text(case, "reads");
-    let numbers: Vec<u64> = numbers
-        .split_whitespace()
-        .map(|n| n.parse().unwrap())
-        .collect();
+    let numbers: Vec<u64> = numbers.split_whitespace().map(|n| n.parse().unwrap()).collect();
     let run = single(outcome, case, "read", numbers[0]);
     only(run.row("read"), &["tag"]);
     let waited = |command: &&Value| tag_wait(command) > Some(0);
     let waited = run.commands.iter().filter(waited).count() as u64;
-    assert!(
-        waited > 0 && waited <= numbers[1],
-        "{waited} waited, {numbers:?}"
-    );
+    assert!(waited > 0 && waited <= numbers[1], "{waited} waited, {numbers:?}");
 }
 
 /// How long a command waited for a tag; `None`: the kernel skipped a program.
@@ -354,17 +318,11 @@ fn is_frozen(outcome: &Outcome, case: &str) {
         panic!("{case}: {} commands", commands.len());
     };
     let took = outcome.text(case, "took");
-    let took: Vec<u64> = took
-        .split_whitespace()
-        .map(|ns| ns.parse().unwrap())
-        .collect();
+    let took: Vec<u64> = took.split_whitespace().map(|ns| ns.parse().unwrap()).collect();
     let at = |command: &Value, point: &str| number(&command["points_ns"], point);
     // the queue is frozen until the first read is done
     let done = at(first, "complete");
-    assert!(
-        at(second, "freeze") < done && done < at(second, "start"),
-        "{second}"
-    );
+    assert!(at(second, "freeze") < done && done < at(second, "start"), "{second}");
     assert!(number(second, "total_ns") <= took[1], "{took:?}: {second}");
 }
 
@@ -460,11 +418,7 @@ fn the_waits_are_one_part(outcome: &Outcome) {
         run.assert_exact(case);
         let row = run.row("read");
         let part = stage(row, "block+freeze+zone+iocost+wbt+tag").unwrap();
-        assert_eq!(
-            number(part, "count"),
-            fio_counts(outcome, case)[0],
-            "{case}"
-        );
+        assert_eq!(number(part, "count"), fio_counts(outcome, case)[0], "{case}");
         assert!(number(part, "sum_ns") > sum(row, "queue"), "{case}: {row}");
         no_bio_was_missed(&run, case);
     }

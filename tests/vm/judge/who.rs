@@ -2,21 +2,12 @@
 //! Submitters are fio's jobs behind a scheduler and device mappers, and cgroups of writeback those of
 //! io.stat; recordings have the same as live runs.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_groups;
-use super::json::assert_sum;
-use super::json::list;
-use super::json::number;
-use super::json::skipped;
-use super::json::skipped_by;
-use super::json::unknown;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, assert_groups, assert_sum, list, number, skipped, skipped_by, unknown};
 
 const WHO: Suite = Suite {
     script: "who",
@@ -46,8 +37,7 @@ fn sums(values: &[Value]) -> [u64; 2] {
 fn lines(outcome: &Outcome, case: &str, name: &str) -> Vec<Value> {
     let text = outcome.text(case, &format!("{name}.out"));
     let all = text.lines().map(|line| serde_json::from_str(line).unwrap());
-    all.filter(|line: &Value| line["type"] == "command")
-        .collect()
+    all.filter(|line: &Value| line["type"] == "command").collect()
 }
 
 /// The commands of each job of fio, sorted.
@@ -137,12 +127,7 @@ fn recordings_show_submitters(outcome: &Outcome) {
     assert!(line.contains(", submitter_comm=renamed"), "{line}");
     let csv = outcome.text("scheduler", "file.csv");
     let rows = csv.lines().filter(|line| line.contains(",renamed,/backup"));
-    assert_eq!(
-        rows.count(),
-        commands.len(),
-        "{}",
-        csv.lines().next().unwrap()
-    );
+    assert_eq!(rows.count(), commands.len(), "{}", csv.lines().next().unwrap());
 }
 
 /// Commands of groups that are of kernel threads, by a field with the name.
@@ -150,9 +135,7 @@ fn of_kernel_threads(run: &ToolRun, field: &str) -> u64 {
     let groups = list(&run.last, "groups").iter();
     let by_kernel = groups.filter(|g| {
         let name = g[field].as_str().unwrap_or("");
-        ["kworker", "kcryptd", "dmcrypt", "loop"]
-            .iter()
-            .any(|kind| name.contains(kind))
+        ["kworker", "kcryptd", "dmcrypt", "loop"].iter().any(|kind| name.contains(kind))
     });
     by_kernel.map(|g| number(g, "count")).sum()
 }
@@ -163,17 +146,10 @@ fn submitters_above_device_mappers_are_those_of_fio(outcome: &Outcome) {
     let by = run(outcome, "mapped", "processes");
     assert_groups(&by, "submitter_pid", &of_fio(&by), &want, "mapped");
     let all = run(outcome, "mapped", "all");
-    assert_eq!(
-        sums(list(&by.last, "groups")),
-        sums(list(&all.last, "rows"))
-    );
+    assert_eq!(sums(list(&by.last, "groups")), sums(list(&all.last, "rows")));
     let groups = || list(&by.last, "groups").iter();
     let fio = groups().filter(|g| g["submitter_comm"] == "fio");
-    assert!(
-        fio.clone().all(|g| g["submitter_cgroup"] == "/db"),
-        "{}",
-        by.last
-    );
+    assert!(fio.clone().all(|g| g["submitter_cgroup"] == "/db"), "{}", by.last);
     assert_eq!(of_kernel_threads(&by, "submitter_comm"), 0, "{}", by.last);
     // dm-crypt's threads call the driver for all writes
     let callers = run(outcome, "mapped", "callers");
@@ -186,9 +162,7 @@ fn submitters_above_device_mappers_are_those_of_fio(outcome: &Outcome) {
     let end: Value = serde_json::from_str(end.lines().last().unwrap()).unwrap();
     let (count, skipped) = (commands.len() as u64, skipped_by(&end["ledger"]));
     assert!(count <= 90 && count + skipped >= 90, "{end}");
-    let backup = commands
-        .iter()
-        .filter(|c| c["submitter_cgroup"] == "/backup");
+    let backup = commands.iter().filter(|c| c["submitter_cgroup"] == "/backup");
     assert_eq!(backup.count(), commands.len());
 }
 
@@ -280,35 +254,19 @@ fn writeback_is_of_the_one_that_wrote(outcome: &Outcome) {
     }
     // each with its own: two runs begin and end at different times, and the kernel reads and writes meanwhile
     let live_sums = sums(list(&live.last, "groups"));
-    assert_eq!(
-        live_sums[0], live.last["ledger"]["matched"],
-        "{}",
-        live.last
-    );
+    assert_eq!(live_sums[0], live.last["ledger"]["matched"], "{}", live.last);
     let recorded_all = run(outcome, "writeback", "recorded_all");
     let recorded_sums = sums(list(&recorded.last, "groups"));
-    assert_eq!(
-        recorded_sums,
-        sums(list(&recorded_all.last, "rows")),
-        "{}",
-        recorded.last
-    );
+    assert_eq!(recorded_sums, sums(list(&recorded_all.last, "rows")), "{}", recorded.last);
     let container = run(outcome, "writeback", "container");
     let bytes = sum(list(&container.last, "rows"), "bytes");
     let of_db = charged(outcome, "db");
-    assert_eq!(
-        bytes,
-        of_db["wbytes"] + of_db["rbytes"],
-        "{}",
-        container.last
-    );
+    assert_eq!(bytes, of_db["wbytes"] + of_db["rbytes"], "{}", container.last);
     // the thread that submits them is one of the kernel, or that of sync
     let lines = lines(outcome, "writeback", "lines");
     let of_db: Vec<&Value> = lines.iter().filter(|l| l["cgroup"] == "/db").collect();
     assert!(!of_db.is_empty());
-    let strange = of_db
-        .iter()
-        .filter(|l| l["opcode"] == "write" && l["submitter_cgroup"] != "/db");
+    let strange = of_db.iter().filter(|l| l["opcode"] == "write" && l["submitter_cgroup"] != "/db");
     assert_eq!(strange.count(), 0);
 }
 
@@ -320,26 +278,18 @@ fn other_names_hide_cgroups_and_keep_them_apart(outcome: &Outcome) {
         // the kernel's own writes are of the root: two recordings begin at different times
         let groups = list(&run.last, "groups").iter();
         let of_groups = groups.filter(|g| g["cgroup"].as_str().is_some_and(|name| name != "/"));
-        let mut all: Vec<_> = of_groups
-            .map(|g| (number(g, "count"), number(g, "bytes")))
-            .collect();
+        let mut all: Vec<_> = of_groups.map(|g| (number(g, "count"), number(g, "bytes"))).collect();
         all.sort_unstable();
         all
     };
     let counts = by_count(&recorded);
     assert!(counts.len() >= 3, "{}", recorded.last);
     assert_eq!(by_count(&redacted), counts);
-    let names: BTreeSet<&str> = list(&redacted.last, "groups")
-        .iter()
-        .filter_map(|g| g["cgroup"].as_str())
-        .collect();
+    let names: BTreeSet<&str> =
+        list(&redacted.last, "groups").iter().filter_map(|g| g["cgroup"].as_str()).collect();
     assert!(names.len() >= 3, "{names:?}");
     let hidden = |name: &&&str| **name == "/" || name.starts_with("/cgroup-");
-    assert_eq!(
-        names.iter().filter(hidden).count(),
-        names.len(),
-        "{names:?}"
-    );
+    assert_eq!(names.iter().filter(hidden).count(), names.len(), "{names:?}");
     let said = outcome.text("writeback", "refused.err");
     assert_eq!(outcome.code("writeback", "refused"), 2, "{said}");
     assert!(said.contains("redacted"), "{said}");

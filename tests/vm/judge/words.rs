@@ -3,10 +3,8 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::number;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, number};
 
 const WORDS: Suite = Suite {
     script: "words",
@@ -20,21 +18,11 @@ const WORDS: Suite = Suite {
 
 fn refusals_are_one_sentence_with_a_remedy(outcome: &Outcome) {
     for (case, name, want, words) in [
-        (
-            "refused",
-            "unprivileged",
-            4,
-            &["CAP_BPF", "CAP_PERFMON", "sudo"][..],
-        ),
+        ("refused", "unprivileged", 4, &["CAP_BPF", "CAP_PERFMON", "sudo"][..]),
         ("refused", "no_controller", 6, &["nvme7", "nvme0, nvme1"]),
         ("refused", "no_namespace", 6, &["id 9", "1 (nvme0n1)"]),
         ("refused", "unknown_opcode", 2, &["raed", "`read`"]),
-        (
-            "nothing",
-            "no_nvme",
-            6,
-            &["no NVMe controller", "load the nvme driver"],
-        ),
+        ("nothing", "no_nvme", 6, &["no NVMe controller", "load the nvme driver"]),
     ] {
         outcome.assert_refused(case, name, want, words);
     }
@@ -44,14 +32,8 @@ fn every_end_is_a_final_report_and_nothing_stays_attached(outcome: &Outcome) {
     for signal in ["INT", "TERM", "HUP"] {
         let run = ToolRun::read(outcome, "signals", signal);
         run.assert_exact(signal);
-        assert!(
-            run.reports.len() > 1,
-            "{signal}: reports before the last one"
-        );
-        assert!(
-            run.rows().iter().any(|r| number(r, "count") > 0),
-            "{signal}"
-        );
+        assert!(run.reports.len() > 1, "{signal}: reports before the last one");
+        assert!(run.rows().iter().any(|r| number(r, "count") > 0), "{signal}");
         assert!(run.talk.contains("Ctrl-C"), "{signal}: {}", run.talk);
     }
     let run = ToolRun::read(outcome, "signals", "duration");
@@ -71,35 +53,19 @@ fn intervals_and_counts_are_kept(outcome: &Outcome) {
     let run = ToolRun::read(outcome, "signals", "delta");
     assert_eq!(run.reports.len(), 4, "three intervals and the whole run");
     let commands = |report: &Value| -> u64 {
-        report["rows"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|r| number(r, "count"))
-            .sum()
+        report["rows"].as_array().unwrap().iter().map(|r| number(r, "count")).sum()
     };
     let (whole, parts) = run.reports.split_last().unwrap();
     let parts: Vec<u64> = parts.iter().map(commands).collect();
     assert!(parts.iter().all(|&n| n > 0), "{parts:?}");
-    assert!(
-        parts.iter().sum::<u64>() <= commands(whole),
-        "{parts:?} {}",
-        commands(whole)
-    );
-    assert!(
-        parts.iter().sum::<u64>() * 10 > commands(whole) * 7,
-        "{parts:?} {}",
-        commands(whole)
-    );
+    assert!(parts.iter().sum::<u64>() <= commands(whole), "{parts:?} {}", commands(whole));
+    assert!(parts.iter().sum::<u64>() * 10 > commands(whole) * 7, "{parts:?} {}", commands(whole));
 }
 
 fn a_closed_pipe_is_no_error(outcome: &Outcome) {
     assert_eq!(outcome.code("signals", "pipe"), 0);
     let said = outcome.text("signals", "pipe.err");
-    assert!(
-        !said.contains("rror") && !said.contains("panicked"),
-        "{said}"
-    );
+    assert!(!said.contains("rror") && !said.contains("panicked"), "{said}");
     assert_eq!(outcome.text("signals", "pipe.out").lines().count(), 1);
 }
 

@@ -3,8 +3,7 @@
 
 use super::*;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Limits that tests can wait for.
 const SHORT: Limits = Limits {
@@ -32,10 +31,7 @@ fn server_with(limits: Limits, answer: Arc<Answer>) -> SocketAddr {
 }
 
 fn server(limits: Limits) -> SocketAddr {
-    server_with(
-        limits,
-        Arc::new(|format| Some(format!("{format:?}\n").into())),
-    )
+    server_with(limits, Arc::new(|format| Some(format!("{format:?}\n").into())))
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -71,10 +67,7 @@ fn each_path_and_method_has_its_status() {
     ] {
         let said = ask(address, format!("{request} HTTP/1.1\r\n\r\n").as_bytes());
         let (head, text) = said.split_once("\r\n\r\n").unwrap();
-        assert!(
-            head.starts_with(&format!("HTTP/1.1 {status}\r\n")),
-            "{said}"
-        );
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{said}");
         assert!(text.contains(body), "{said}");
         let length = format!("Content-Length: {}\r\n", text.len());
         assert!(head.contains(&length), "{said}");
@@ -194,10 +187,7 @@ fn idle_connections_do_not_keep_others_out() {
 fn the_number_of_requests_at_a_time_is_bounded() {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (in_use, highest) = (Arc::clone(&now), Arc::clone(&most));
-    let limits = Limits {
-        close: Duration::from_millis(20),
-        ..LONG
-    };
+    let limits = Limits { close: Duration::from_millis(20), ..LONG };
     let slow = move |_| {
         let others = in_use.fetch_add(1, Ordering::SeqCst);
         highest.fetch_max(others + 1, Ordering::SeqCst);
@@ -206,9 +196,7 @@ fn the_number_of_requests_at_a_time_is_bounded() {
         Some("x".into())
     };
     let address = server_with(limits, Arc::new(slow));
-    let clients: Vec<_> = (0..30)
-        .map(|_| thread::spawn(move || ask(address, GET)))
-        .collect();
+    let clients: Vec<_> = (0..30).map(|_| thread::spawn(move || ask(address, GET))).collect();
     for client in clients {
         client.join().unwrap();
     }

@@ -251,25 +251,14 @@ mod tests {
     #[test]
     fn a_half_goes_up() {
         let ties = [1_005, 12_350, 100_500, 999_500, 9_995_000, 99_950_000_000];
-        assert_eq!(
-            ties.map(nanos),
-            ["1.01us", "12.4us", "101us", "1.00ms", "10.0ms", "100s"]
-        );
+        assert_eq!(ties.map(nanos), ["1.01us", "12.4us", "101us", "1.00ms", "10.0ms", "100s"]);
         assert_eq!(nanos(u64::MAX), "18446744074s");
     }
 
     #[test]
     fn stamps_around_the_first_seconds_are_numbers_too() {
         let mut l = Line::new();
-        for ns in [
-            0,
-            999_999_999,
-            1_000_000_000,
-            1_999_999_999,
-            2_000_000_000,
-            1_500_000_000,
-            9,
-        ] {
+        for ns in [0, 999_999_999, 1_000_000_000, 1_999_999_999, 2_000_000_000, 1_500_000_000, 9] {
             l.stamp(ns);
             assert_eq!(l.take(<[u8]>::to_vec), ns.to_string().as_bytes());
             assert_eq!(line(|l| l.stamp(ns)), ns.to_string());

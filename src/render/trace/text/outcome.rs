@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The outcome of a command, its latency and its stages.
 
-use super::super::ink::Ink;
-use super::super::ink::TextStyle;
-use super::super::stages::Shape;
-use super::super::stages::Stages;
+use super::super::ink::{Ink, TextStyle};
+use super::super::stages::{Shape, Stages};
 use crate::model::bios::Bios;
-use crate::model::event::CompletionStatus;
-use crate::model::event::Outcome;
+use crate::model::event::{CompletionStatus, Outcome};
 use crate::model::timeline::Timeline;
 use crate::nvme::opcode::Opcode;
-use crate::nvme::status::Status;
-use crate::nvme::status::StatusType;
+use crate::nvme::status::{Status, StatusType};
 
 /// The key of the request's flags.
 #[derive(Clone, Copy)]
@@ -95,12 +91,7 @@ impl Ink<'_> {
     }
 
     fn verdict(&mut self, opcode: Opcode, verdict: &CompletionStatus, flags: FlagsKey) {
-        let CompletionStatus {
-            result,
-            status,
-            retries,
-            flags: request_flags,
-        } = *verdict;
+        let CompletionStatus { result, status, retries, flags: request_flags } = *verdict;
         self.styled(TextStyle::Dim, |ink| {
             ink.line.str(", res=");
             ink.line.hex(result);

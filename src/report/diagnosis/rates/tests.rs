@@ -73,10 +73,7 @@ fn poisson_arrivals_at_a_device_without_a_limit_have_none() {
     for per_second in [100.0, 1000.0, 2000.0, 4000.0, 8000.0] {
         for seed in 0..60 {
             let found = reading(open(seed, per_second, 10.0));
-            assert!(
-                !matches!(found, Reading::Limit(_)),
-                "{per_second}: {found:?}"
-            );
+            assert!(!matches!(found, Reading::Limit(_)), "{per_second}: {found:?}");
             // more commands in flight: it is sure that there is none
             let is_sure = per_second < 4000.0 || matches!(found, Reading::None(_));
             assert!(is_sure, "{per_second}: {found:?}");
@@ -88,13 +85,7 @@ fn poisson_arrivals_at_a_device_without_a_limit_have_none() {
 fn a_limit_shows_when_the_number_in_flight_changes() {
     for seed in 0..60 {
         // 200 per second
-        let found = reading(closed(
-            seed,
-            &[4, 28, 4, 28, 4, 4, 28, 4, 28, 28],
-            4e6,
-            0.1,
-            5e6,
-        ));
+        let found = reading(closed(seed, &[4, 28, 4, 28, 4, 4, 28, 4, 28, 28], 4e6, 0.1, 5e6));
         let Reading::Limit(flat) = found else {
             panic!("{found:?}");
         };
@@ -106,13 +97,8 @@ fn a_limit_shows_when_the_number_in_flight_changes() {
 fn a_device_with_a_fixed_time_has_no_limit() {
     for seed in 0..60 {
         for sigma in [0.0, 0.01, 0.3] {
-            let found = reading(closed(
-                seed,
-                &[4, 28, 4, 28, 4, 4, 28, 4, 28, 28],
-                4e6,
-                sigma,
-                0.0,
-            ));
+            let found =
+                reading(closed(seed, &[4, 28, 4, 28, 4, 4, 28, 4, 28, 28], 4e6, sigma, 0.0));
             assert!(matches!(found, Reading::None(_)), "{sigma}: {found:?}");
         }
     }
@@ -154,12 +140,7 @@ fn a_gap_of_years_costs_nothing() {
     all.push((1e18, 1e18 + 1e6));
     let mut rates = Rates::default();
     for (begin, end) in all {
-        rates.add(Passage {
-            ctrl: 0,
-            begin_ns: begin as u64,
-            end_ns: end as u64,
-            bytes: 0,
-        });
+        rates.add(Passage { ctrl: 0, begin_ns: begin as u64, end_ns: end as u64, bytes: 0 });
     }
     assert!(rates.bins.len() <= MOST_BINS);
     assert!(!matches!(rates.reading(), Reading::Limit(_)));

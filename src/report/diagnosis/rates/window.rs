@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Windows of time, and the statistics of their counts.
 
-use super::EVEN;
-use super::Flat;
-use super::Rates;
+use super::{EVEN, Flat, Rates};
 
 /// Fewest windows.
 const ENOUGH: usize = 12;
@@ -53,10 +51,7 @@ fn quantile(values: impl Iterator<Item = f64>, q: f64) -> f64 {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);
     let last = sorted.len().saturating_sub(1) as f64;
-    sorted
-        .get((last * q).round() as usize)
-        .copied()
-        .unwrap_or(0.0)
+    sorted.get((last * q).round() as usize).copied().unwrap_or(0.0)
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -158,10 +153,7 @@ impl Windows {
         let top = self.top();
         let sets = [self.busy.as_slice(), top.as_slice()];
         let flat = sets.into_iter().find_map(|windows| self.even_in(windows))?;
-        Some(Flat {
-            by_submissions,
-            ..flat
-        })
+        Some(Flat { by_submissions, ..flat })
     }
 
     /// Completions that are more even than independent ones.
@@ -199,9 +191,7 @@ impl Windows {
             return None;
         }
         let all: f64 = large.clone().map(|w| change(w).abs()).sum();
-        let own: f64 = large
-            .map(|w| (w.submitted - usual) * change(w).signum())
-            .sum();
+        let own: f64 = large.map(|w| (w.submitted - usual) * change(w).signum()).sum();
         Some(own / all)
     }
 
@@ -226,11 +216,7 @@ impl Windows {
         };
         let error = (error(&more, a) + error(&fewer, b)).sqrt();
         let ratio = a / b;
-        Some((
-            ratio * (-Z * error).exp(),
-            ratio * (Z * error).exp(),
-            number,
-        ))
+        Some((ratio * (-Z * error).exp(), ratio * (Z * error).exp(), number))
     }
 
     /// How the rate answers to the number in flight: the ratio of the rates of the windows with more and

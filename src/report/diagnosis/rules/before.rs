@@ -2,16 +2,9 @@
 //! Waits before the request that were measured one by one (--stages=full): what the rules about them
 //! have in common.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Command;
-use super::super::Facts;
-use super::super::Portion;
-use super::super::Stages;
-use super::super::Subject;
 use super::super::portion::Reaches;
-use super::waits::PART;
-use super::waits::Waits;
+use super::super::{Answer, Cause, Command, Facts, Portion, Stages, Subject};
+use super::waits::{PART, Waits};
 use crate::model::ids::NamespaceId;
 use crate::model::machine::MachineDisk;
 use crate::model::stage::StageSet;
@@ -113,22 +106,12 @@ impl Before {
 
     /// Adds what the rules show of a wait.
     pub fn shown_in(&self, cause: Cause) -> Cause {
-        let Self {
-            portion,
-            waited,
-            longest_ns,
-            commands,
-            sum_ns,
-            ..
-        } = self;
+        let Self { portion, waited, longest_ns, commands, sum_ns, .. } = self;
         cause
             .explaining_stages(portion)
             .shown_by(&portion.stages.name(), portion.text())
             .shown_by("commands that waited", format!("{waited} of {commands}"))
-            .shown_by(
-                "mean wait of these",
-                nanos(sum_ns / (*waited).max(1) as f64),
-            )
+            .shown_by("mean wait of these", nanos(sum_ns / (*waited).max(1) as f64))
             .shown_by("longest wait", nanos(*longest_ns as f64))
     }
 }

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Data are copied through bounce buffers (swiotlb).
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Subject;
 use super::super::portion::Reaches;
+use super::super::{Answer, Cause, Facts, Subject};
 use super::condition::COPYING;
-use super::not_observed;
-use super::percent;
+use super::{not_observed, percent};
 
 /// Bounces per command.
 const PER_COMMAND: f64 = 0.5;

@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits of cgroups (io.max) hold bios back: blk-throttle.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Command;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
-use super::before::Before;
-use super::before::Wait;
-use super::before::cgroup_file;
-use super::before::unseen;
-use crate::model::io_control::IoLimit;
-use crate::model::io_control::IoLimits;
-use crate::units::rate;
-use crate::units::size_text;
+use super::super::{Answer, Cause, Command, Facts, Stages, Subject};
+use super::before::{Before, Wait, cgroup_file, unseen};
+use crate::model::io_control::{IoLimit, IoLimits};
+use crate::units::{rate, size_text};
 
 /// Most limits that are shown.
 const SHOWN: usize = 4;
@@ -69,16 +59,13 @@ fn cause(facts: &Facts, subject: Subject, before: &Before) -> Answer {
         let own = facts.of_disk(before.disk.ctrl, before.disk.nsid);
         own.filter(move |c| c.code() == code).filter(waited)
     };
-    let held: Vec<&Direction> = (DIRECTIONS.iter())
-        .filter(|direction| of(direction).next().is_some())
-        .collect();
+    let held: Vec<&Direction> =
+        (DIRECTIONS.iter()).filter(|direction| of(direction).next().is_some()).collect();
     let known = limits(facts, subject);
     let is_whole = known.is_some_and(|limits| !limits.more);
     let all = known.map_or(&[][..], |limits| limits.cgroups.as_slice());
     // those of the other direction hold none of these back
-    let likely = all
-        .iter()
-        .filter(|limit| held.iter().any(|held| (held.limits)(limit)));
+    let likely = all.iter().filter(|limit| held.iter().any(|held| (held.limits)(limit)));
     let likely: Vec<&IoLimit> = likely.collect();
     let name = facts.subject_name(subject);
     let cause = Cause::new(

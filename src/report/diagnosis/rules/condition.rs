@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules that compare commands with a condition and commands without it.
 
-use super::super::Answer;
-use super::super::Command;
-use super::super::Compared;
-use super::super::Comparison;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
+use super::super::{Answer, Command, Compared, Comparison, Facts, Stages, Subject};
 use super::percent;
 use crate::model::command_class::CommandClass;
 
@@ -42,12 +36,7 @@ impl Condition<'_> {
             return Err(Answer::Absent("no commands".into()));
         };
         if portion.most.part < self.least {
-            let text = format!(
-                "{} {} {}",
-                self.stages.name(),
-                self.stages.have(),
-                portion.text()
-            );
+            let text = format!("{} {} {}", self.stages.name(), self.stages.have(), portion.text());
             return Err(Answer::Out(text));
         }
         match facts.compare(self.subject, self.stages, when) {
@@ -63,22 +52,12 @@ impl Condition<'_> {
                 true => Ok((stratum, found)),
                 false => Err(self.not_shown(facts, stratum, &found)),
             },
-            (
-                _,
-                Compared::TooFew {
-                    with: 0,
-                    without: 0,
-                    ..
-                },
-            ) if !portion.is_exact() => Err(Answer::Open(portion.undecided())),
-            (
-                _,
-                Compared::TooFew {
-                    with,
-                    without,
-                    at_most,
-                },
-            ) => Err(self.too_few(with, without, at_most)),
+            (_, Compared::TooFew { with: 0, without: 0, .. }) if !portion.is_exact() => {
+                Err(Answer::Open(portion.undecided()))
+            }
+            (_, Compared::TooFew { with, without, at_most }) => {
+                Err(self.too_few(with, without, at_most))
+            }
             _ => Err(Answer::Open("no kind of commands could be compared".into())),
         }
     }
@@ -89,10 +68,7 @@ impl Condition<'_> {
         if with + without > 0 && at_most < self.least {
             return match with {
                 0 => Answer::Absent(format!("no {side}")),
-                _ => Answer::Out(format!(
-                    "{side}: {with}, with {} of the time",
-                    percent(at_most)
-                )),
+                _ => Answer::Out(format!("{side}: {with}, with {} of the time", percent(at_most))),
             };
         }
         Answer::Open(format!(
@@ -129,11 +105,7 @@ impl Condition<'_> {
         found: &Comparison,
         text: String,
     ) -> Answer {
-        let shown = if found.goes_with(0.0) {
-            found.explains
-        } else {
-            0.0
-        };
+        let shown = if found.goes_with(0.0) { found.explains } else { 0.0 };
         if found.unjudged <= 0.0 || shown + found.unjudged < self.least {
             return Answer::Out(text);
         }

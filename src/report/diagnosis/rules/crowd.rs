@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::super::Command;
-use super::super::Facts;
-use super::waits::FULL;
-use super::waits::NEAR;
+use super::super::{Command, Facts};
+use super::waits::{FULL, NEAR};
 
 /// The commands of a queue: when each begins and ends.
 pub struct Crowd<'f>(Vec<(u64, Option<&'f Command>)>);

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The device takes the time, and nothing more specific explains it.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Expectation;
-use super::super::Facts;
-use super::super::Portion;
-use super::super::Slow;
-use super::super::Stages;
-use super::super::Subject;
 use super::super::portion::Reaches;
+use super::super::{Answer, Cause, Expectation, Facts, Portion, Slow, Stages, Subject};
 use crate::units::nanos;
 
 /// Until the driver sees the interrupt.

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Discards slow down the commands beside them.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
+use super::super::{Answer, Cause, Facts, Stages, Subject};
 use super::condition::Condition;
 use super::overlap::Overlaps;
 
@@ -37,9 +33,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         sides: ["commands beside a discard", "without one"],
         may_follow: false,
     };
-    let found = condition.judge(facts, |c| {
-        c.is_read_or_write().then(|| overlaps.meet(facts, c))
-    });
+    let found = condition.judge(facts, |c| c.is_read_or_write().then(|| overlaps.meet(facts, c)));
     let (stratum, comparison) = match found {
         Ok(found) => found,
         // commands beside a discard that was left out are among those without one

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Doorbells are dear: each write to the register of an emulated controller is an exit to the hypervisor.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
 use super::super::portion::Reaches;
+use super::super::{Answer, Cause, Facts, Stages, Subject};
 use super::condition::Condition;
 use crate::machine::nvme_class::Class;
 use crate::model::conditions::Announcement;
@@ -48,9 +44,9 @@ fn no_exits(facts: &Facts, ctrl: u32) -> Option<Answer> {
         return Some(Answer::Absent("there is no hypervisor".into()));
     }
     match facts.class(ctrl) {
-        Some(Class::Passthrough | Class::Physical) => Some(Answer::Absent(
-            "the doorbells of a passed-through controller do not exit".into(),
-        )),
+        Some(Class::Passthrough | Class::Physical) => {
+            Some(Answer::Absent("the doorbells of a passed-through controller do not exit".into()))
+        }
         Some(Class::Cloud) => Some(Answer::Absent(
             "the doorbells of the cloud's controller go to hardware: they do not exit".into(),
         )),

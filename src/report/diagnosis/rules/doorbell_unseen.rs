@@ -3,16 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Gaps;
-use super::super::Subject;
-use super::stray::Queues;
-use super::stray::Stray;
+use super::super::{Answer, Cause, Facts, Gaps, Subject};
+use super::stray::{Queues, Stray};
 use crate::inflight::StuckState;
-use crate::units::counted;
-use crate::units::nanos;
+use crate::units::{counted, nanos};
 
 /// One command that waited this long suffices.
 const CERTAIN_NS: u64 = 1_000_000_000;
@@ -37,10 +31,7 @@ fn next_of(stray: &Stray<'_>, gaps: &Gaps) -> Next {
         return Next::Nothing;
     };
     let rest = command.cqe_ns - next_ns;
-    let silent = stray
-        .queue
-        .iter()
-        .all(|c| c.cqe_ns <= command.setup_ns || c.cqe_ns >= next_ns);
+    let silent = stray.queue.iter().all(|c| c.cqe_ns <= command.setup_ns || c.cqe_ns >= next_ns);
     if !silent || rest >= stray.time_ns() / 10 || rest >= stray.median_ns * 3 + 5_000_000 {
         return Next::Nothing;
     }
@@ -159,14 +150,10 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
 mod tests {
     use std::time::Duration;
 
-    use super::super::super::Collector;
-    use super::super::super::Expectation;
+    use super::super::super::{Collector, Expectation};
     use super::*;
-    use crate::model::activity::Activity;
-    use crate::model::activity::CpuActivity;
-    use crate::model::activity::Gap;
-    use crate::testing::EventBuilder;
-    use crate::testing::STAGES;
+    use crate::model::activity::{Activity, CpuActivity, Gap};
+    use crate::testing::{EventBuilder, STAGES};
 
     const MS: u64 = 1_000_000;
     const BEGIN: u64 = 1000 * MS;
@@ -186,18 +173,10 @@ mod tests {
         let mut at = BEGIN;
         for n in 0..100 {
             let mut stages = STAGES;
-            let command = EventBuilder::staged(at, stages)
-                .cid(n as u16)
-                .qid(1)
-                .command();
+            let command = EventBuilder::staged(at, stages).cid(n as u16).qid(1).command();
             if pauses.contains(&n) {
                 stages[4] += PAUSE;
-                events.push(
-                    EventBuilder::staged(at, stages)
-                        .cid(n as u16)
-                        .qid(1)
-                        .command(),
-                );
+                events.push(EventBuilder::staged(at, stages).cid(n as u16).qid(1).command());
                 at += PAUSE;
             } else {
                 events.push(command);
@@ -207,11 +186,7 @@ mod tests {
         events.sort_by_key(|e| e.at_ns);
         events.iter().for_each(|e| collector.event(e));
         if let Some((gaps, timer)) = activity {
-            let cpu = CpuActivity {
-                gaps: timer,
-                timed_from_ns: from_ns,
-                ..CpuActivity::default()
-            };
+            let cpu = CpuActivity { gaps: timer, timed_from_ns: from_ns, ..CpuActivity::default() };
             let reading = |at_ns, gaps: &[Gap]| Activity {
                 at_ns,
                 cpus: vec![cpu],
@@ -250,11 +225,7 @@ mod tests {
 
     #[test]
     fn a_machine_that_stood_still_did_not_miss_a_doorbell() {
-        let gap = |begin_ns, ns| Gap {
-            cpu: 0,
-            begin_ns,
-            end_ns: begin_ns + ns,
-        };
+        let gap = |begin_ns, ns| Gap { cpu: 0, begin_ns, end_ns: begin_ns + ns };
         let paused = BEGIN + 50 * 10 * MS;
         let whole = [gap(paused + MS, PAUSE - 2 * MS)];
         let why = answer(&facts(&[50], Some((&whole, Some(1)))));

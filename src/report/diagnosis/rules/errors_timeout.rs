@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands failed, were retried, or timed out.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Subject;
-use crate::nvme::status::Status;
-use crate::nvme::status::StatusType;
+use super::super::{Answer, Cause, Facts, Subject};
+use crate::nvme::status::{Status, StatusType};
 
 /// Fewer failures or retries are a note.
 const SEVERAL: u64 = 3;
@@ -93,9 +89,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         .filter(|(code, _)| is_failure_of_device(*code))
         .collect();
     let of = |map: &std::collections::BTreeMap<u32, u64>| map.get(&ctrl).copied().unwrap_or(0);
-    let media = failed
-        .iter()
-        .filter(|(code, _)| Status(*code).kind() == StatusType::Media);
+    let media = failed.iter().filter(|(code, _)| Status(*code).kind() == StatusType::Media);
     let is_polled = facts.is_polled(ctrl);
     let counts = Counts {
         failed: failed.iter().map(|(_, count)| count).sum(),
@@ -103,10 +97,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         // those of a failed path are the path's
         retries: of(&incidents.retries).saturating_sub(of(&incidents.path_errors)),
         timeouts: incidents.unpolled(ctrl),
-        unpolled: incidents
-            .polled(ctrl)
-            .filter(|t| is_polled(t.id.qid))
-            .count() as u64,
+        unpolled: incidents.polled(ctrl).filter(|t| is_polled(t.id.qid)).count() as u64,
         resets: of(&incidents.resets),
     };
     let timeouts = counts.timeouts + counts.unpolled;
@@ -119,20 +110,14 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         });
     }
     let name = format!("nvme{ctrl}");
-    let mut cause = Cause::new(
-        "errors-timeout",
-        &name,
-        counts.sentence(&name),
-        counts.advice(&name),
-    );
+    let mut cause =
+        Cause::new("errors-timeout", &name, counts.sentence(&name), counts.advice(&name));
     for (code, count) in &failed {
         cause = cause.shown_by(&format!("{}", Status(*code)), format!("{count} commands"));
     }
-    for (what, count) in [
-        ("retries", counts.retries),
-        ("timeouts", timeouts),
-        ("resets", counts.resets),
-    ] {
+    for (what, count) in
+        [("retries", counts.retries), ("timeouts", timeouts), ("resets", counts.resets)]
+    {
         if count > 0 {
             cause = cause.shown_by(what, count);
         }

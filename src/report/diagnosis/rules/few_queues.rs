@@ -3,12 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Command;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
+use super::super::{Answer, Cause, Command, Facts, Stages, Subject};
 use super::condition::Condition;
 use super::stray::Queues;
 
@@ -30,11 +25,7 @@ fn usual(queue: &[&Command]) -> u64 {
     let time = |c: &&Command| c.time_within(STAGES);
     let mut times: Vec<u64> = queue.iter().map(time).collect();
     let middle = times.len() / 2;
-    if times.is_empty() {
-        0
-    } else {
-        *times.select_nth_unstable(middle).1
-    }
+    if times.is_empty() { 0 } else { *times.select_nth_unstable(middle).1 }
 }
 
 /// Commands whose queue another CPU had begun to use just before.
@@ -61,14 +52,10 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     };
     let controller = subject.ctrl().and_then(|ctrl| facts.controller(ctrl));
     // those of the PCI driver
-    let is_pci = subject
-        .ctrl()
-        .is_none_or(|ctrl| facts.fabric(ctrl).is_none());
+    let is_pci = subject.ctrl().is_none_or(|ctrl| facts.fabric(ctrl).is_none());
     let polled = machine.poll_queues.filter(|_| is_pci).unwrap_or(0);
     let shared_queues = controller.and_then(|c| c.io_queues);
-    let counts = shared_queues
-        .map(|n| n.saturating_sub(polled))
-        .zip(machine.cpus);
+    let counts = shared_queues.map(|n| n.saturating_sub(polled)).zip(machine.cpus);
     let (Some((queues, cpus)), Some(ctrl)) = (counts, subject.ctrl()) else {
         return Answer::Open("the number of queues or CPUs is not known".into());
     };

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flushes take the time, or slow down the writes beside them.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Command;
-use super::super::Comparison;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
+use super::super::{Answer, Cause, Command, Comparison, Facts, Stages, Subject};
 use super::condition::Condition;
 use super::overlap::Overlaps;
 use super::percent;
@@ -56,9 +50,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         sides: ["writes beside a flush", "without one"],
         may_follow: false,
     };
-    let slower = condition.judge(facts, |c| {
-        (c.code() == WRITE).then(|| overlaps.meet(facts, c))
-    });
+    let slower = condition.judge(facts, |c| (c.code() == WRITE).then(|| overlaps.meet(facts, c)));
     let is_large = share.is_at_least(PART);
     let slower = match slower {
         Ok(found) => Some(found),

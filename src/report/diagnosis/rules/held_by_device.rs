@@ -2,12 +2,8 @@
 //! The device held single commands: it completed later ones of the same queue, so it had fetched them;
 //! or it holds them now.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Subject;
-use super::stray::Queues;
-use super::stray::Stray;
+use super::super::{Answer, Cause, Facts, Subject};
+use super::stray::{Queues, Stray};
 use crate::inflight::StuckState;
 use crate::units::nanos;
 
@@ -72,10 +68,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let mut cause = Cause::new(
         "held-by-device",
         &name,
-        format!(
-            "{name} delays single commands (up to {})",
-            nanos(oldest as f64)
-        ),
+        format!("{name} delays single commands (up to {})", nanos(oldest as f64)),
         format!("{}, at these times", facts.behind(ctrl)),
     );
     cause = stuck.unwrap_or_default().shown_in(cause);

@@ -2,12 +2,8 @@
 //! Commands take longer if the CPU of the interrupt was idle: a halted virtual CPU must be woken. A
 //! device that saves power while idle looks the same from here.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
 use super::super::command::LONG_NS;
+use super::super::{Answer, Cause, Facts, Stages, Subject};
 use super::condition::Condition;
 use super::unseen;
 use crate::model::conditions::Conditions;
@@ -25,12 +21,7 @@ fn is_disturbed(facts: &Facts, subject: Subject) -> bool {
 }
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
-    if let Some(answer) = unseen(
-        facts,
-        subject,
-        Conditions::cpu_idle,
-        "whether CPUs were idle",
-    ) {
+    if let Some(answer) = unseen(facts, subject, Conditions::cpu_idle, "whether CPUs were idle") {
         return answer;
     }
     let condition = Condition {
@@ -41,9 +32,8 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         may_follow: true,
     };
     // a command that went astray leaves its CPU idle, and is judged by other rules
-    let found = condition.judge(facts, |c| {
-        (c.since_begin() < LONG_NS).then(|| c.conditions.cpu_idle())?
-    });
+    let found =
+        condition.judge(facts, |c| (c.since_begin() < LONG_NS).then(|| c.conditions.cpu_idle())?);
     let (stratum, comparison) = match found {
         Ok(found) => found,
         Err(Answer::Out(text)) if is_disturbed(facts, subject) => {

@@ -2,15 +2,8 @@
 //! io.cost holds bios back: its model of the device says that it is busy, or the cgroup has used its
 //! share.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
-use super::before::Before;
-use super::before::Wait;
-use super::before::cgroup_file;
-use super::before::of_all_waits;
+use super::super::{Answer, Cause, Facts, Stages, Subject};
+use super::before::{Before, Wait, cgroup_file, of_all_waits};
 use super::waits::PART;
 use crate::model::untrusted::Untrusted;
 
@@ -26,16 +19,11 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let file = cgroup_file(facts, &Untrusted::fixed("/"), "io.cost.qos");
     let disk = before.settings(facts);
     let number = disk.and_then(|disk| disk.number);
-    let number = number.map_or("MAJOR:MINOR".into(), |[major, minor]| {
-        format!("{major}:{minor}")
-    });
+    let number = number.map_or("MAJOR:MINOR".into(), |[major, minor]| format!("{major}:{minor}"));
     let cause = Cause::new(
         "io-cost",
         &name,
-        format!(
-            "io.cost holds bios of {name} back for {} of the time",
-            before.portion.range()
-        ),
+        format!("io.cost holds bios of {name} back for {} of the time", before.portion.range()),
         format!(
             "measure the device for io.cost.model (tools/cgroup/iocost_coef_gen.py of the kernel), widen min and max of \
              io.cost.qos, give the cgroup more io.weight, or switch it off: `echo \"{number} enable=0\" > {file}`"

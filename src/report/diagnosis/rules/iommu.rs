@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each command maps and unmaps its data in the IOMMU.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Subject;
 use super::super::portion::Reaches;
+use super::super::{Answer, Cause, Facts, Subject};
 use super::condition::COPYING;
 use super::not_observed;
 use crate::model::untrusted::Untrusted;
@@ -40,9 +37,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         Err(why) => return Answer::Open(why),
     };
     if per_command < PER_COMMAND {
-        return Answer::Absent(format!(
-            "{per_command:.2} mappings of the IOMMU per command"
-        ));
+        return Answer::Absent(format!("{per_command:.2} mappings of the IOMMU per command"));
     }
     if controller.is_some() && group.is_none() {
         return Answer::Absent("it is in no IOMMU group: others map".into());

@@ -4,11 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Subject;
 use super::super::incidents::TimedOut;
+use super::super::{Answer, Cause, Facts, Subject};
 use crate::inflight::StuckState;
 use crate::units::nanos;
 

@@ -40,9 +40,7 @@ mod wbt;
 pub use self::before::FULL;
 pub use self::device::of as device;
 
-use super::Rule;
-use super::Scope;
-use super::Tier;
+use super::{Rule, Scope, Tier};
 use crate::model::conditions::Conditions;
 use crate::model::stage::StageSet;
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! There are polled queues, and no command uses them. That costs nothing by itself: a note.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Subject;
+use super::super::{Answer, Cause, Facts, Subject};
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let polled = facts.machine.as_ref().map(|m| m.poll_queues);
@@ -26,10 +23,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         return Answer::Open(why);
     }
     let name = format!("nvme{ctrl}");
-    let queues = facts
-        .controller(ctrl)
-        .and_then(|c| c.io_queues)
-        .unwrap_or(0);
+    let queues = facts.controller(ctrl).and_then(|c| c.io_queues).unwrap_or(0);
     let note = Cause::new(
         "not-polling",
         &name,
@@ -37,8 +31,5 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         "if commands should be polled, submit with RWF_HIPRI or io_uring's IOPOLL (fio: --hipri); if not, \
          remove nvme.poll_queues",
     );
-    Answer::note(
-        note.shown_by("nvme.poll_queues", polled)
-            .shown_by("I/O queues", queues),
-    )
+    Answer::note(note.shown_by("nvme.poll_queues", polled).shown_by("I/O queues", queues))
 }

@@ -3,12 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
 use super::super::portion::Reaches;
+use super::super::{Answer, Cause, Facts, Stages, Subject};
 use super::percent;
 
 /// One CPU completes this part.

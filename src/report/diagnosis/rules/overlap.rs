@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The times at which commands of some kinds were in flight.
 
-use super::super::Command;
-use super::super::Facts;
+use super::super::{Command, Facts};
 
 /// Times at which one of some commands was in flight, in order, without overlaps.
 pub struct Overlaps(Vec<(u64, u64)>);

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A path of a multipath namespace failed.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Subject;
+use super::super::{Answer, Cause, Facts, Subject};
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
-    let count = subject
-        .ctrl()
-        .and_then(|ctrl| facts.incidents.path_errors.get(&ctrl));
+    let count = subject.ctrl().and_then(|ctrl| facts.incidents.path_errors.get(&ctrl));
     let Some(count) = count else {
         return Answer::Absent("no command failed with a path related status".into());
     };

@@ -2,14 +2,8 @@
 //! The queue of a disk is frozen: a change of its settings, a reset or a scan waits until all commands
 //! are done, and new bios wait for that.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
-use super::before::Before;
-use super::before::Wait;
-use super::before::of_all_waits;
+use super::super::{Answer, Cause, Facts, Stages, Subject};
+use super::before::{Before, Wait, of_all_waits};
 
 /// Frozen queues have this part of the time. No load needs them.
 const PART: f64 = 0.1;

@@ -3,21 +3,13 @@
 //! saturated device. Without the vendor's log these two look the same. Where the number in flight does
 //! not change, a limit does not show, and is not ruled out.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Portion;
-use super::super::Rates;
-use super::super::Stages;
-use super::super::Subject;
 use super::super::portion::Reaches;
-use super::super::rates::Flat;
-use super::super::rates::Reading;
+use super::super::rates::{Flat, Reading};
+use super::super::{Answer, Cause, Facts, Portion, Rates, Stages, Subject};
 use super::percent;
 use super::waits::PART;
 use crate::nvme::log::EbsStats;
-use crate::units::rate;
-use crate::units::size_text;
+use crate::units::{rate, size_text};
 
 /// A limit counts that was exceeded for this part of the run.
 const LOGGED: f64 = 0.05;
@@ -36,10 +28,7 @@ fn beyond(facts: &Facts, ctrl: u32) -> Option<[(&'static str, f64); 4]> {
         ("IOPS of the volume", part(|s| s.volume_iops_us)),
         ("throughput of the volume", part(|s| s.volume_throughput_us)),
         ("IOPS of the instance", part(|s| s.instance_iops_us)),
-        (
-            "throughput of the instance",
-            part(|s| s.instance_throughput_us),
-        ),
+        ("throughput of the instance", part(|s| s.instance_throughput_us)),
     ])
 }
 
@@ -80,12 +69,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         Reaches::Yes => {}
         Reaches::No => {
             let stages = portion.stages;
-            return Answer::Out(format!(
-                "{} {} {}",
-                stages.short(),
-                stages.have(),
-                portion.text()
-            ));
+            return Answer::Out(format!("{} {} {}", stages.short(), stages.have(), portion.text()));
         }
         Reaches::Open => return Answer::Open(portion.undecided()),
     }
@@ -129,8 +113,5 @@ fn cause(ctrl: u32, portion: &Portion, flat: &Flat) -> Cause {
             "variance / mean of completions",
             format!("{:.2} (independent ones: 1)", flat.dispersion),
         )
-        .shown_by(
-            "changes of it that submissions made",
-            percent(flat.by_submissions),
-        )
+        .shown_by("changes of it that submissions made", percent(flat.by_submissions))
 }

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that another CPU completes take longer to complete.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
+use super::super::{Answer, Cause, Facts, Stages, Subject};
 use super::condition::Condition;
 
 /// The part of the time that goes with it.
@@ -47,10 +43,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     .with_risk("an interrupt to the submitting CPU for each completion")
     .explaining_longer(&comparison)
     .shown_by(
-        &format!(
-            "complete+end of {}, remote / local",
-            facts.stratum_name(&stratum)
-        ),
+        &format!("complete+end of {}, remote / local", facts.stratum_name(&stratum)),
         comparison.text(),
     )
     .shown_by("completed elsewhere", comparison.with);

@@ -3,16 +3,10 @@
 //! for a zone, or for something that has no stage: io.latency. Otherwise it may also be writeback
 //! throttling, io.cost, or a frozen queue.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
-use super::before::Before;
-use super::before::Wait;
+use super::super::{Answer, Cause, Facts, Stages, Subject};
+use super::before::{Before, Wait};
 use super::percent;
-use super::waits::Tags;
-use super::waits::Waits;
+use super::waits::{Tags, Waits};
 use crate::model::ids::NamespaceId;
 use crate::units::nanos;
 
@@ -99,10 +93,9 @@ fn counted(facts: &Facts, subject: Subject) -> Answer {
     let cause = waits.shown_in(cause).shown_by("longest wait", longest);
     Answer::cause(match waits.tags(facts) {
         Tags::Short(..) => return Answer::Out("they wait for a tag: tag-wait".into()),
-        Tags::Enough(most, limit) => cause.shown_by(
-            "most in flight on a queue",
-            format!("{most} of {limit} tags"),
-        ),
+        Tags::Enough(most, limit) => {
+            cause.shown_by("most in flight on a queue", format!("{most} of {limit} tags"))
+        }
         Tags::Unknown => cause.shown_by("whether for a tag", "not known"),
     })
 }

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The I/O scheduler holds requests back.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
 use super::super::portion::Reaches;
+use super::super::{Answer, Cause, Facts, Stages, Subject};
 use super::crowd::Below;
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {

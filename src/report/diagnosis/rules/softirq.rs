@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interrupts wait for a CPU that is busy with soft interrupts, such as those of the network.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
+use super::super::{Answer, Cause, Facts, Stages, Subject};
 use super::condition::Condition;
 use super::unseen;
 use crate::model::conditions::Conditions;
@@ -40,10 +36,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     )
     .explaining_longer(&comparison)
     .shown_by(
-        &format!(
-            "device+irq of {}, in softirq / not",
-            facts.stratum_name(&stratum)
-        ),
+        &format!("device+irq of {}, in softirq / not", facts.stratum_name(&stratum)),
         comparison.text(),
     )
     .shown_by("commands", comparison.with);

@@ -2,10 +2,7 @@
 //! Requests are split, because they are larger than a limit of the queue. What that costs is not
 //! measured: a note.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Subject;
+use super::super::{Answer, Cause, Facts, Subject};
 use super::not_observed;
 use crate::model::machine::MachineDisk;
 use crate::units::size_text;

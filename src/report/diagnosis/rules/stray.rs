@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::Command;
-use super::super::Facts;
 use super::super::command::LONG_NS;
 use super::super::stuck::OTHERS_NS;
+use super::super::{Command, Facts};
 
 /// A stray takes this many times the median of its stratum.
 const TIMES: u64 = 20;
@@ -55,11 +54,7 @@ impl<'f> Queues<'f> {
                 };
                 let least = median_ns.saturating_mul(TIMES).max(usual);
                 let at_device = command.cqe_ns.saturating_sub(command.setup_ns);
-                (at_device >= least).then_some(Stray {
-                    command,
-                    queue,
-                    median_ns,
-                })
+                (at_device >= least).then_some(Stray { command, queue, median_ns })
             })
         })
     }
@@ -83,11 +78,9 @@ impl<'f> Stray<'f> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::super::Collector;
-    use super::super::super::Expectation;
+    use super::super::super::{Collector, Expectation};
     use super::*;
-    use crate::testing::EventBuilder;
-    use crate::testing::STAGES;
+    use crate::testing::{EventBuilder, STAGES};
 
     const MS: u64 = 1_000_000;
 

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests wait for a tag: more are wanted in flight than a queue has room for.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
 use super::super::portion::Reaches;
-use super::before::Before;
-use super::before::Wait;
+use super::super::{Answer, Cause, Facts, Stages, Subject};
+use super::before::{Before, Wait};
 use super::crowd::Below;
 use super::percent;
-use super::waits::PART;
-use super::waits::Tags;
-use super::waits::Waits;
-use super::waits::filling;
+use super::waits::{PART, Tags, Waits, filling};
 use crate::model::ids::NamespaceId;
 
 const RISK: &str = "more commands in flight wait longer at a device that is saturated";
@@ -95,9 +87,8 @@ fn cause(facts: &Facts, subject: Subject, ctrl: u32, part: &str, limit: Option<u
             limit.map_or(String::new(), |limit| format!(" above {limit}"))
         ),
     };
-    let few = limit.map_or(String::new(), |limit| {
-        format!(": nr_requests={limit} is too small for the load")
-    });
+    let few = limit
+        .map_or(String::new(), |limit| format!(": nr_requests={limit} is too small for the load"));
     let sentence = format!("requests of {name} wait for a free tag for {part} of the time{few}");
     Cause::new("tag-wait", &name, sentence, advice).with_risk(RISK)
 }

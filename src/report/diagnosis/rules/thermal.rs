@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The device is too hot, or has slowed down because of its temperature (SMART log page).
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Subject;
+use super::super::{Answer, Cause, Facts, Subject};
 use super::percent;
 
 /// 0 degrees Celsius in kelvins.
@@ -23,9 +20,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let (first, last) = (first.smart, last.smart);
     let degrees = format!("{} \u{b0}C", i32::from(last.kelvins) - ZERO_CELSIUS);
     let slower = last.transitions.saturating_sub(first.transitions);
-    let seconds = last
-        .throttled_seconds
-        .saturating_sub(first.throttled_seconds);
+    let seconds = last.throttled_seconds.saturating_sub(first.throttled_seconds);
     let critical = last.critical_minutes.saturating_sub(first.critical_minutes);
     if slower == 0 && seconds == 0 && critical == 0 && !last.is_too_hot() {
         return Answer::Absent(degrees);

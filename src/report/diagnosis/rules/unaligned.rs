@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that are not aligned to physical blocks take longer.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
+use super::super::{Answer, Cause, Facts, Stages, Subject};
 use super::condition::Condition;
 
 /// The part of the time that goes with it.
@@ -54,10 +50,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     )
     .explaining_longer(&comparison)
     .shown_by(
-        &format!(
-            "device of {}, unaligned / aligned",
-            facts.stratum_name(&stratum)
-        ),
+        &format!("device of {}, unaligned / aligned", facts.stratum_name(&stratum)),
         comparison.text(),
     )
     .shown_by("unaligned commands", comparison.with);

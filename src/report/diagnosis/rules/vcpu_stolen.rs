@@ -2,12 +2,7 @@
 //! CPUs did not run: in a virtual machine the host ran something else, or the monitor stalled. From
 //! inside, these two look the same.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Compared;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
+use super::super::{Answer, Cause, Compared, Facts, Stages, Subject};
 use super::percent;
 
 /// Less is not mentioned.
@@ -49,19 +44,12 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let all = (span.ns as f64 * cpus.len() as f64).max(1.0);
     let end_ns = span.counted.at_ns;
     let whole = (end_ns.saturating_sub(span.ns), end_ns);
-    let timed = cpus
-        .iter()
-        .map(|cpu| facts.gaps.timed_ns(cpu.cpu, whole))
-        .sum::<u64>();
+    let timed = cpus.iter().map(|cpu| facts.gaps.timed_ns(cpu.cpu, whole)).sum::<u64>();
     let has_timer = timed > 0;
     let stolen = cpus.iter().map(|cpu| cpu.steal_ns).sum::<u64>() as f64 / all;
     let away = cpus.iter().map(|cpu| cpu.gap_ns).sum::<u64>() as f64 / (timed as f64).max(1.0);
     let most = stolen.max(away);
-    let gaps = if has_timer {
-        percent(away)
-    } else {
-        "not observed".into()
-    };
+    let gaps = if has_timer { percent(away) } else { "not observed".into() };
     let text = format!("steal {}, gaps in the timers {gaps}", percent(stolen));
     if most < AWAY {
         return match has_timer || cpus.iter().any(|cpu| cpu.steal_ns > 0) {
@@ -78,10 +66,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         Compared::Found(found) => Some(found),
         Compared::TooFew { .. } => None,
     };
-    let goes_with = found
-        .as_ref()
-        .filter(|c| c.goes_with(EXPLAINS))
-        .zip(stratum);
+    let goes_with = found.as_ref().filter(|c| c.goes_with(EXPLAINS)).zip(stratum);
     let is_cause = stolen >= STOLEN || away >= GAPS || (away >= GAPS_SEEN && goes_with.is_some());
     if let Some(found) = &found
         && goes_with.is_none()

@@ -2,14 +2,9 @@
 //! The time between a bio and its request as `--context` counts it: what is known of it. It contains the
 //! wait for a tag, and also rq_qos (wbt, io.cost, io.latency), zone write plugs and frozen queues.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Command;
-use super::super::Facts;
-use super::super::Subject;
+use super::super::{Answer, Cause, Command, Facts, Subject};
 use super::crowd::Crowd;
-use super::not_observed;
-use super::percent;
+use super::{not_observed, percent};
 use crate::model::activity::TagWaits;
 use crate::model::ids::NamespaceId;
 use crate::units::nanos;
@@ -62,30 +57,18 @@ impl Waits {
                 percent(part)
             )));
         }
-        Ok(Self {
-            disk: NamespaceId::new(ctrl, nsid),
-            counted: *counted,
-            part,
-        })
+        Ok(Self { disk: NamespaceId::new(ctrl, nsid), counted: *counted, part })
     }
 
     /// Adds what both rules about waits show.
     pub fn shown_in(&self, cause: Cause) -> Cause {
-        let TagWaits {
-            requests,
-            waited,
-            sum_ns,
-            ..
-        } = self.counted;
+        let TagWaits { requests, waited, sum_ns, .. } = self.counted;
         let part = format!("{} of the time", percent(self.part));
         cause
             .explaining(self.part)
             .shown_by("waits before the request", part)
             .shown_by("requests that waited", format!("{waited} of {requests}"))
-            .shown_by(
-                "mean wait of these",
-                nanos(sum_ns as f64 / waited.max(1) as f64),
-            )
+            .shown_by("mean wait of these", nanos(sum_ns as f64 / waited.max(1) as f64))
     }
 
     /// Whether the queues of the disk were full.
@@ -128,11 +111,7 @@ pub fn filling(facts: &Facts, ctrl: u32, nsid: u32) -> Option<Filling> {
     let disk = facts.disk(ctrl, nsid)?;
     let limit = disk.nr_requests.filter(|_| !facts.is_thinned(ctrl))?;
     let scheduler = disk.scheduler.as_ref();
-    let of = if scheduler.is_none_or(|name| *name == "none") {
-        0
-    } else {
-        nsid
-    };
+    let of = if scheduler.is_none_or(|name| *name == "none") { 0 } else { nsid };
     let near = (f64::from(limit) * NEAR).ceil() as u64;
     let (mut full, mut most) = (0_u64, 0_u64);
     for queue in Crowd::queues(facts.of_disk(ctrl, of), |c| c.begin_ns) {

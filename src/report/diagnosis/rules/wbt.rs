@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writeback throttling (wbt) holds buffered writes back, so that reads meet its target.
 
-use super::super::Answer;
-use super::super::Cause;
-use super::super::Facts;
-use super::super::Stages;
-use super::super::Subject;
-use super::before::Before;
-use super::before::Wait;
-use super::before::of_all_waits;
+use super::super::{Answer, Cause, Facts, Stages, Subject};
+use super::before::{Before, Wait, of_all_waits};
 use super::waits::PART;
 
 const RISK: &str = "without writeback throttling, reads wait behind long queues of writes";
@@ -35,10 +29,8 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         ),
     );
     let cause = before.shown_in(cause).with_risk(RISK);
-    Answer::cause(
-        match before.settings(facts).and_then(|disk| disk.wbt_lat_us) {
-            Some(us) => cause.shown_by("queue/wbt_lat_usec", us),
-            None => cause,
-        },
-    )
+    Answer::cause(match before.settings(facts).and_then(|disk| disk.wbt_lat_us) {
+        Some(us) => cause.shown_by("queue/wbt_lat_usec", us),
+        None => cause,
+    })
 }
