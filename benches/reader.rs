@@ -13,9 +13,9 @@ use nvme_deep::model::transport::{Transport, Transports};
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::{Block, BlockWriter, Builder, Content, Item, Playback};
-use nvme_deep::render::theme::Theme;
-use nvme_deep::render::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 use nvme_deep::session::Reorder;
+use nvme_deep::view::theme::Theme;
+use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();

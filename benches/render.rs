@@ -17,8 +17,8 @@ use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::{CommandSet, describe};
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::sqe::Sqe;
-use nvme_deep::render::theme::Theme;
-use nvme_deep::render::trace::{Clock, Context, EventSink, TraceJson, TraceText};
+use nvme_deep::view::theme::Theme;
+use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();

@@ -14,10 +14,9 @@
 //! ```
 //!
 //! [`model`] is the data: points, stages, events, counters, histograms. [`nvme`] decodes commands and
-//! statuses. [`probe`] decides what to attach. [`report`] and [`render`] are functions of model data,
-//! [`export`] writes the formats of other programs, [`metrics`] those of Prometheus. [`recording`] reads
-//! and writes files of events, [`inflight`] judges commands in flight, [`host`] joins records of the
-//! target.
+//! statuses. [`probe`] decides what to attach. [`report`] and [`view`] are functions of model data,
+//! [`metrics`] writes the formats of Prometheus. [`recording`] reads and writes files of events,
+//! [`target`] joins records of the target.
 //! These build without libbpf and clang (`default-features = false`). The feature `live` adds the rest:
 //! a session that traces this machine, which is one [`Source`]. docs/architecture.md has the way of a
 //! command through all of it.
@@ -38,14 +37,12 @@ extern crate self as nvme_deep;
 #[cfg(test)]
 #[path = "../tests/testing/mod.rs"]
 mod testing;
+pub mod view;
 
 #[cfg(feature = "live")]
 #[doc(hidden)]
 pub mod abi;
 pub mod error;
-pub mod export;
-pub mod host;
-pub mod inflight;
 #[doc(hidden)]
 pub mod machine;
 pub mod metrics;
@@ -53,7 +50,6 @@ pub mod model;
 pub mod nvme;
 pub mod probe;
 pub mod recording;
-pub mod render;
 pub mod report;
 #[cfg(feature = "live")]
 #[doc(hidden)]
@@ -64,6 +60,7 @@ pub mod stats;
 #[cfg(feature = "live")]
 #[doc(hidden)]
 pub mod symbols;
+pub mod target;
 #[doc(hidden)]
 pub mod units;
 

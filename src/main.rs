@@ -19,7 +19,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Error as ClapError, Parser};
 use nvme_deep::error::Kind;
 use nvme_deep::model::untrusted::{Line, Lines};
-use nvme_deep::render::charset;
+use nvme_deep::view::charset;
 
 use crate::cli::{Args, words};
 use crate::commands::standard::{error_of_stdout, flush, has_unicode};

@@ -21,11 +21,11 @@ use nvme_deep::model::command_class::{CommandClass, SizeClass};
 use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::recording::RunInfo;
-use nvme_deep::render::diff::{DiffJson, DiffText, Subject};
-use nvme_deep::render::theme::Theme;
 use nvme_deep::report::diff::{
     Both, Counted, Diff, Interval, LoadChange, Origin, Scope, Side, compare,
 };
+use nvme_deep::view::diff::{DiffJson, DiffText, Subject};
+use nvme_deep::view::theme::Theme;
 use nvme_deep::{Opcode, QueueKind, StageSet};
 use serde_json::Value;
 

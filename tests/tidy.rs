@@ -11,15 +11,14 @@ use nvme_deep::model::counters::COUNTS;
 use nvme_deep::probe::catalog::CATALOG;
 
 /// The modules of the library. Each uses only those before it.
-const LIBRARY: [&str; 18] = [
+const LIBRARY: [&str; 16] = [
     "units",
     "nvme",
     "model",
     "stats",
-    "host",
+    "target",
     "probe",
     "machine",
-    "inflight",
     "error",
     "source",
     "symbols",
@@ -28,8 +27,7 @@ const LIBRARY: [&str; 18] = [
     "recording",
     "report",
     "metrics",
-    "render",
-    "export",
+    "view",
 ];
 /// The modules of the binary. Each uses the library, and only those before it.
 const BINARY: [&str; 4] = ["exit", "cli", "commands", "main"];
@@ -208,19 +206,19 @@ fn pure_modules_use_only_std_serde_and_each_other() {
 
 const PLACES: [(&str, &[&str]); 20] = [
     ("anyhow", &["src/main.rs", "src/exit.rs", "src/cli/", "src/commands/"]),
-    ("colorous", &["src/render/picture/paint.rs"]),
-    ("embedded_graphics", &["src/render/picture/png.rs"]),
-    ("png", &["src/render/picture/png.rs"]),
+    ("colorous", &["src/view/picture/paint.rs"]),
+    ("embedded_graphics", &["src/view/picture/png.rs"]),
+    ("png", &["src/view/picture/png.rs"]),
     ("blazesym", &["src/symbols/"]),
     ("fastrand", &["src/stats/bootstrap.rs"]),
     ("httparse", &["src/metrics/request.rs"]),
-    ("inferno", &["src/render/flamegraph.rs"]),
+    ("inferno", &["src/view/flamegraph.rs"]),
     ("libbpf_rs", &["src/session/"]),
     ("libbpf_sys", &["src/session/"]),
     ("libc", &["src/machine/", "src/session/ticks.rs"]),
-    ("owo_colors", &["src/render/theme.rs"]),
-    ("itoa", &["src/render/trace/line/numbers.rs"]),
-    ("jiff", &["src/render/trace/clock.rs", "src/commands/dist"]),
+    ("owo_colors", &["src/view/theme.rs"]),
+    ("itoa", &["src/view/trace/line/numbers.rs"]),
+    ("jiff", &["src/view/trace/clock.rs", "src/commands/dist"]),
     ("object", &["src/machine/elf.rs"]),
     ("procfs", &["src/machine/mod.rs"]),
     ("clap", &["src/cli/", "src/main.rs", "src/commands/dist"]),

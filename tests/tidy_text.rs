@@ -37,7 +37,7 @@ const READ: [&str; 8] = [
     "src/recording/host.rs",
     "src/model/stack.rs",
     "src/model/host.rs",
-    "src/host/spdk_trace.rs",
+    "src/target/spdk_trace.rs",
     "src/machine/sysfs.rs",
     "src/report/ledger/hooks.rs",
     "src/report/ledger/cost.rs",
@@ -73,9 +73,9 @@ const RAW: [(&str, &str); 28] = [
     ("src/commands/drive/census.rs", "compares with the grammar of the kernel"),
     ("src/commands/inflight/access.rs", "compares a transport"),
     ("src/commands/top/view.rs", "compares the target of a hook"),
-    ("src/export/csv.rs", "writes a text that needs no escapes"),
-    ("src/export/parquet.rs", "writes a text that needs no escapes"),
-    ("src/host/spdk_trace.rs", "looks a tracepoint up"),
+    ("src/view/export/csv.rs", "writes a text that needs no escapes"),
+    ("src/view/export/parquet.rs", "writes a text that needs no escapes"),
+    ("src/target/spdk_trace.rs", "looks a tracepoint up"),
     ("src/machine/cgroup_filter.rs", "compares paths of cgroups"),
     ("src/machine/cgroup_paths.rs", "parses the paths of cgroups"),
     ("src/machine/container.rs", "parses the paths of cgroups"),
@@ -84,9 +84,9 @@ const RAW: [(&str, &str); 28] = [
     ("src/machine/process.rs", "compares the name of a program"),
     ("src/machine/targets.rs", "adds a release to a name"),
     ("src/metrics/collect.rs", "compares the target of a hook"),
-    ("src/render/trace/json.rs", "escapes for JSON"),
-    ("src/render/trace/origin.rs", "escapes for JSON and a terminal"),
-    ("src/render/trace/text.rs", "writes a text that needs no escapes"),
+    ("src/view/trace/json.rs", "escapes for JSON"),
+    ("src/view/trace/origin.rs", "escapes for JSON and a terminal"),
+    ("src/view/trace/text.rs", "writes a text that needs no escapes"),
     ("src/report/cgroup_path.rs", "quotes a path for a shell"),
     ("src/report/device_name.rs", "compares with the grammar of the kernel"),
     ("src/report/diagnosis/rules/iommu.rs", "compares the type of a group"),
@@ -147,7 +147,7 @@ fn paths_are_printed_by_the_one_piece() {
     check(&[".display()"], &PATHS, "");
 }
 
-/// Who writes JSON otherwise than by render/json_text.rs.
+/// Who writes JSON otherwise than by view/json_text.rs.
 const JSON: [(&str, &str); 1] =
     [("src/recording/", "the format of recordings has no more escapes")];
 
@@ -159,14 +159,14 @@ fn json_is_written_by_the_one_piece() {
         "serde_json::to_vec",
         "serde_json::Serializer::new",
     ];
-    check(&words, &JSON, "src/render/json_text.rs");
+    check(&words, &JSON, "src/view/json_text.rs");
 }
 
 #[test]
 fn there_is_no_other_rule_for_what_is_escaped() {
     check(&["char::is_control", ".is_control(", "is_ascii_control("], &[], "");
     let places = [
-        ("src/render/trace/text.rs", "bytes of a thread's name without core::fmt"),
+        ("src/view/trace/text.rs", "bytes of a thread's name without core::fmt"),
         ("src/metrics/encode.rs", "labels, whose format has escapes of its own"),
     ];
     check(&["escape_debug", "escape_default", "escape_unicode"], &places, "src/model/untrusted.rs");

@@ -16,7 +16,7 @@ use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::render::trace::Context;
+use nvme_deep::view::trace::Context;
 use sample::{
     DISK, NONE, READ, READ_FIELDS, SUCCESS, asked_read, id, json, json_in, outcome, read,
     submission, text, text_in, with_stages,

@@ -14,7 +14,6 @@ use super::{
     nd_cell, nd_ctrl, nd_failure, nd_hist, nd_host, nd_key, nd_slot, nd_stack_sum, nd_start,
     nd_usdt_limit,
 };
-use crate::host::spdk::probes::ARGS;
 use crate::model::counters::{COUNTS, Count};
 use crate::model::failures::TYPES;
 use crate::model::host::{HOST_POINTS, HostPoint};
@@ -24,6 +23,7 @@ use crate::model::stage::StageSet;
 use crate::model::transport::Transport;
 use crate::model::{bios, histogram, nvme_latency};
 use crate::probe::catalog::CATALOG;
+use crate::target::spdk::probes::ARGS;
 
 /// Each number of Rust and the enumerator that it must equal.
 macro_rules! same {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::ValueEnum;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::render::picture::Scheme;
 use nvme_deep::report::heatmap::{Interval, Quantity};
 use nvme_deep::session::settings::{Events, Mode, Settings};
 use nvme_deep::units::parse_duration;
+use nvme_deep::view::picture::Scheme;
 
 use super::buffer::BufferArgs;
 use super::from::FromArgs;

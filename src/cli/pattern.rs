@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::render::picture::Scheme;
 use nvme_deep::report::submissions::TaskKind;
 use nvme_deep::session::settings::{Events, Mode, Settings, Who};
+use nvme_deep::view::picture::Scheme;
 
 use super::buffer::BufferArgs;
 use super::examples;

@@ -12,13 +12,13 @@ use nvme_deep::machine::overview::Identity;
 use nvme_deep::model::logs::ControllerLogs;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::RunInfo;
-use nvme_deep::render::diagnosis::{DiagnosisView, Origin};
-use nvme_deep::render::theme::Theme;
 use nvme_deep::report::diagnosis::{
     Collector, Diagnosis, Expectation, Facts, Outcome, STUCK_NS, Stuck, Usual, diagnose,
 };
 use nvme_deep::report::inflight::AgeLimit;
 use nvme_deep::session::settings::Settings;
+use nvme_deep::view::diagnosis::{DiagnosisView, Origin};
+use nvme_deep::view::theme::Theme;
 
 use crate::cli::diagnose::DiagnoseOptions;
 use crate::commands::drive::replay::Replay;

@@ -9,10 +9,10 @@ use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::render::diff::{DiffJson, DiffText, Subject};
-use nvme_deep::render::theme::Theme;
 use nvme_deep::report::diff::{Both, Counted, Counter, Diff, Origin, Side, compare};
 use nvme_deep::session::settings::Settings;
+use nvme_deep::view::diff::{DiffJson, DiffText, Subject};
+use nvme_deep::view::theme::Theme;
 
 use crate::cli::diff::DiffArgs;
 use crate::commands::drive::replay::Replay;

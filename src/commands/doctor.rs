@@ -11,12 +11,12 @@ use nvme_deep::machine::{System, may_read_module_btf, missing_capabilities};
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::probe::plan::Policy;
-use nvme_deep::render::doctor;
-use nvme_deep::render::theme::Theme;
 use nvme_deep::report::doctor::{DoctorReport, MemoryLine};
 use nvme_deep::report::finding::{Finding, Severity};
 use nvme_deep::session::settings::{Events, Mode, Outcome, Settings, StackSample};
 use nvme_deep::session::{Layout, cpus_of, kernel_facts, take_over_log};
+use nvme_deep::view::doctor;
+use nvme_deep::view::theme::Theme;
 
 use crate::cli::TRACING;
 use crate::cli::doctor::DoctorArgs;

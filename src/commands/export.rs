@@ -8,13 +8,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Error, Result};
-use nvme_deep::export::csv::Csv;
-use nvme_deep::export::hlog::Hlog;
-use nvme_deep::export::ndjson::Ndjson;
-#[cfg(feature = "parquet")]
-use nvme_deep::export::parquet::Parquet;
-use nvme_deep::export::perfetto::{Begins, Perfetto};
-use nvme_deep::export::{Entry, Sink};
 use nvme_deep::machine::cgroup_paths::Pseudonyms;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::ledger::{Accuracy, EventClass, Ledger, Shown};
@@ -22,6 +15,13 @@ use nvme_deep::model::origin::Cgroups;
 use nvme_deep::model::span::Span;
 use nvme_deep::model::untrusted::{Untrusted, printable};
 use nvme_deep::units::size_text;
+use nvme_deep::view::export::csv::Csv;
+use nvme_deep::view::export::hlog::Hlog;
+use nvme_deep::view::export::ndjson::Ndjson;
+#[cfg(feature = "parquet")]
+use nvme_deep::view::export::parquet::Parquet;
+use nvme_deep::view::export::perfetto::{Begins, Perfetto};
+use nvme_deep::view::export::{Entry, Sink};
 
 use crate::cli::export::{ExportOptions, FormatArg};
 use crate::commands::drive::replay::Replay;

@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nvme_deep::error::Kind;
 use nvme_deep::model::untrusted::{Untrusted, file_name};
-use nvme_deep::render::heatmap::{Caption, SIZE, draw, title};
-use nvme_deep::render::pattern::forgotten;
-use nvme_deep::render::picture::Canvas;
 use nvme_deep::report::heatmap::{HeatMap, Plot, Quantity};
 use nvme_deep::report::submissions::{Submissions, TaskKind};
+use nvme_deep::view::heatmap::{Caption, SIZE, draw, title};
+use nvme_deep::view::pattern::forgotten;
+use nvme_deep::view::picture::Canvas;
 
 use crate::cli::heatmap::HeatmapOptions;
 use crate::commands::drive::replay::Replay;

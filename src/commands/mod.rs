@@ -37,8 +37,8 @@ use std::io::{Write, stderr};
 use anyhow::Result;
 use nvme_deep::model::ledger::Ledger;
 use nvme_deep::model::untrusted::Line;
-use nvme_deep::render::ledger::ledger as write_ledger;
-use nvme_deep::render::theme::Theme;
+use nvme_deep::view::ledger::ledger as write_ledger;
+use nvme_deep::view::theme::Theme;
 
 use crate::cli::Command;
 use crate::cli::session::SessionOptions;

@@ -8,11 +8,11 @@ use anyhow::Result;
 use nvme_deep::error::Kind;
 use nvme_deep::model::event::CommandId;
 use nvme_deep::model::ledger::Ledger;
-use nvme_deep::render::pattern::{PatternReport, draw, json, size, text};
-use nvme_deep::render::theme::Theme;
 use nvme_deep::report::idle::{Idle, times};
 use nvme_deep::report::pattern::{Disk, Past, Patterns};
 use nvme_deep::report::submissions::Submissions;
+use nvme_deep::view::pattern::{PatternReport, draw, json, size, text};
+use nvme_deep::view::theme::Theme;
 
 use crate::cli::pattern::PatternOptions;
 use crate::commands::drive::replay::Replay;

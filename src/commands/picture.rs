@@ -6,8 +6,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use nvme_deep::render::picture::{Canvas, Png, Svg};
 use nvme_deep::units::size_text;
+use nvme_deep::view::picture::{Canvas, Png, Svg};
 
 use crate::cli::heatmap::{PictureFile, PictureFormat};
 use crate::commands::eprint_note;

@@ -12,13 +12,13 @@ use nvme_deep::model::event::{EventKind, StackId};
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::run::StackSum;
 use nvme_deep::model::stack::{Frame, Stack, StackAt};
-use nvme_deep::render::flamegraph::svg;
-use nvme_deep::render::json;
-use nvme_deep::render::stacks::StacksView;
-use nvme_deep::render::theme::Theme;
 use nvme_deep::report::stacks::{StackRow, StackSums, Weight};
 use nvme_deep::source::Source;
 use nvme_deep::symbols::Symbolizer;
+use nvme_deep::view::flamegraph::svg;
+use nvme_deep::view::json;
+use nvme_deep::view::stacks::StacksView;
+use nvme_deep::view::theme::Theme;
 
 use crate::cli::stacks::StacksOptions;
 use crate::commands::drive::replay::Replay;

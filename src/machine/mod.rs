@@ -19,6 +19,7 @@ pub mod fact;
 pub mod foreign;
 pub mod hypervisor;
 mod identify;
+pub mod inflight;
 pub mod info;
 pub mod interrupts;
 pub mod io_control;

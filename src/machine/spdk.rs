@@ -12,7 +12,7 @@ use super::System;
 use super::elf::{Probe, Symbols};
 use super::foreign::{open, open_below, path_of};
 use super::process::{Process, TargetError};
-use crate::host::spdk::Release;
+use crate::target::spdk::Release;
 
 /// How the names of SPDK's shared libraries begin.
 const LIBRARY: &str = "libspdk_";

@@ -9,9 +9,9 @@ use super::System;
 use super::elf::Symbols;
 use super::process::{Memory, Process};
 use super::spdk::Spdk;
-use crate::host::qemu_usdt::is_enough;
 use crate::model::target::TargetKind;
 use crate::model::untrusted::Untrusted;
+use crate::target::qemu_usdt::is_enough;
 
 /// Functions of QEMU that `host trace` needs.
 const NEEDED: [&str; 7] = [

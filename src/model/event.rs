@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events of a trace. Each event of a command or of its controller is one [`Event`]. [`crate::abi`]
-//! decodes them from the records of the ring, [`crate::render`] shows them.
+//! decodes them from the records of the ring, [`crate::view`] shows them.
 
 use crate::model::bios::Bios;
 use crate::model::conditions::Conditions;

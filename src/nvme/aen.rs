@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use super::decode::{Field, Names, Value, names::LOG_PAGE};
+use super::decode::names::LOG_PAGE;
+use super::decode::{Field, Names, Value};
 
 /// An asynchronous event; shown as `notice/ana-change lid=0xc:ana`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -164,8 +164,10 @@ macro_rules! hooks {
     };
 }
 
-use Point::{Bio, Freeze, Iocost, Submit, Tag, Wbt, Zone};
-use Point::{Complete, Cqe, Doorbell, End, Irq, Issue, SetupIn, SetupOut, Start};
+use Point::{
+    Bio, Complete, Cqe, Doorbell, End, Freeze, Iocost, Irq, Issue, SetupIn, SetupOut, Start,
+    Submit, Tag, Wbt, Zone,
+};
 
 /// Every hook, by number.
 pub const CATALOG: [Hook; 83] = hooks! {

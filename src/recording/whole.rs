@@ -7,12 +7,12 @@ use super::error::{Damage, Error};
 use super::meta::RunInfo;
 use super::playback::{Item, Playback};
 use super::reader::Ending;
-use crate::host::Imported;
 use crate::model::clock::ClockReading;
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo, name_of};
 use crate::model::untrusted::Untrusted;
+use crate::target::Imported;
 
 /// Most events of a recording, beyond one for each two bytes of its file: a few bytes can be a block of
 /// thousands.

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::KernelMemory;
-use crate::inflight::Memory;
 use crate::machine::System;
+use crate::machine::inflight::Memory;
 use crate::machine::kernel::Look;
 use crate::machine::preemption::{VARIABLE, of_value};
 use crate::machine::types::{BtfError, Types};

@@ -9,7 +9,7 @@ use super::load::refusal;
 use super::loaded::Loaded;
 use crate::abi::nd_memory_limit;
 use crate::error::{Operation, Result};
-use crate::inflight::Memory;
+use crate::machine::inflight::Memory;
 
 /// Maximum number of bytes per run.
 const WINDOW: usize = nd_memory_limit::ND_MEMORY_WINDOW.0 as usize;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that are in flight after the run.
 
-use nvme_deep::inflight::StuckState;
+use nvme_deep::machine::inflight::StuckState;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::report::diagnosis::{Diagnosis, Stuck, diagnose};
 

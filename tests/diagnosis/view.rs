@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::render::diagnosis::{DiagnosisView, Origin};
-use nvme_deep::render::theme::Theme;
 use nvme_deep::report::diagnosis::{
     Cause, Collector, Diagnosis, Expectation, Facts, Judged, Outcome, Subject, diagnose,
 };
+use nvme_deep::view::diagnosis::{DiagnosisView, Origin};
+use nvme_deep::view::theme::Theme;
 use serde_json::{Value, json};
 
 use super::load::Load;

@@ -8,8 +8,8 @@ use nvme_deep::model::event::{CompletionStatus, CtrlState, Event, EventKind, Out
 use nvme_deep::model::stack::{Frame, Symbol};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::status::Status;
-use nvme_deep::render::theme::Theme;
-use nvme_deep::render::trace::{Clock, Context, EventSink, TraceJson, TraceText};
+use nvme_deep::view::theme::Theme;
+use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 
 fn frames() -> [Frame; 2] {
     [

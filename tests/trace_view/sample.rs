@@ -8,8 +8,8 @@ use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::render::theme::Theme;
-use nvme_deep::render::trace::{Clock, Context, EventSink, TraceJson, TraceText};
+use nvme_deep::view::theme::Theme;
+use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 
 static NAME: Untrusted = Untrusted::fixed("nvme0n1");
 static NO_NAME: Untrusted = Untrusted::fixed("");

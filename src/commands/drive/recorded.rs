@@ -12,9 +12,9 @@ use nvme_deep::error::Kind;
 use nvme_deep::model::event::StackId;
 use nvme_deep::model::ledger::{EventClass, Ledger, Shown};
 use nvme_deep::recording::Item as Recorded;
-use nvme_deep::render::recording::Heading;
-use nvme_deep::render::theme::Theme;
 use nvme_deep::session::settings::Settings;
+use nvme_deep::view::recording::Heading;
+use nvme_deep::view::theme::Theme;
 
 use super::names::Names;
 use super::recorded_who::learn_cgroups;

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
-use nvme_deep::host::spdk_trace::{Trace, label};
 use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::target::TargetKind;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostRecording;
-use nvme_deep::render::host::{spdk_json, spdk_text};
+use nvme_deep::target::spdk_trace::{Trace, label};
+use nvme_deep::view::host::{spdk_json, spdk_text};
 
 use super::read_recording;
 use crate::cli::host::HostAnnotateArgs;

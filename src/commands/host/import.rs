@@ -5,8 +5,8 @@ use std::slice;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
-use nvme_deep::host::{import_qemu_log, spdk_trace};
 use nvme_deep::model::untrusted::printable;
+use nvme_deep::target::{import_qemu_log, spdk_trace};
 
 use super::trace::{Lines, Output, record};
 use crate::cli::host::HostImportArgs;

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use anyhow::{Context, Error, Result};
 use nvme_deep::error::{Error as LibraryError, Kind};
-use nvme_deep::host::kvm::{Doorbells, KvmReader, KvmTrace, read};
 use nvme_deep::machine::System;
 use nvme_deep::machine::kvm::{KvmError, KvmEvents};
 use nvme_deep::machine::process::{Memory, TargetError};
@@ -14,8 +13,9 @@ use nvme_deep::model::machine::MachineController;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::Item;
-use nvme_deep::render::host::{kvm_json, kvm_text};
 use nvme_deep::session::settings::Settings;
+use nvme_deep::target::kvm::{Doorbells, KvmReader, KvmTrace, read};
+use nvme_deep::view::host::{kvm_json, kvm_text};
 
 use crate::cli::host::HostKvmArgs;
 use crate::commands::drive::Turn;

@@ -4,11 +4,11 @@
 use std::io::{BufWriter, Write};
 
 use anyhow::Result;
-use nvme_deep::host::latency::HostRows;
 use nvme_deep::model::host::HostEvent;
 use nvme_deep::model::target::name_of;
-use nvme_deep::render::host::{latency_json, latency_text};
-use nvme_deep::render::theme::Theme;
+use nvme_deep::target::latency::HostRows;
+use nvme_deep::view::host::{latency_json, latency_text};
+use nvme_deep::view::theme::Theme;
 
 use super::{input, write_ledger};
 use crate::cli::host::HostLatencyArgs;

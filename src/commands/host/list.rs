@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 
 use anyhow::Result;
 use nvme_deep::machine::System;
-use nvme_deep::render::host::{targets_json, targets_text};
+use nvme_deep::view::host::{targets_json, targets_text};
 
 use crate::cli::host::HostListArgs;
 use crate::commands::standard::stdout;

@@ -19,8 +19,8 @@ use nvme_deep::machine::System;
 use nvme_deep::model::ledger::HostLedger;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostRecording;
-use nvme_deep::render::host::{HostJson, ledger_text};
 use nvme_deep::session::{HostOptions, HostSession, HostSource, QemuUsdt, take_over_log};
+use nvme_deep::view::host::{HostJson, ledger_text};
 
 use crate::cli::host::{HostArgs, HostCommand, TargetArgs};
 use crate::commands::drive::{Input, LiveTarget, TargetRecording};

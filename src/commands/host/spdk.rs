@@ -5,15 +5,15 @@ use std::io::{BufWriter, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use nvme_deep::host::spdk::probes::StateChange;
 use nvme_deep::machine::System;
 use nvme_deep::model::target::TargetInfo;
-use nvme_deep::render::host::{
+use nvme_deep::session::{Messages, StateChanges, take_over_log};
+use nvme_deep::symbols::process::Functions;
+use nvme_deep::target::spdk::probes::StateChange;
+use nvme_deep::view::host::{
     MessageRow, messages_end_json, messages_json, messages_text, state_json, state_text,
     states_end_json,
 };
-use nvme_deep::session::{Messages, StateChanges, take_over_log};
-use nvme_deep::symbols::process::Functions;
 
 use crate::cli::host::HostSpdkArgs;
 use crate::commands::drive::Turn;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use nvme_deep::machine::System;
 use nvme_deep::model::target::{HostController, TargetInfo, name_of};
-use nvme_deep::render::host::{HostJson, HostSink, HostText};
 use nvme_deep::units::{counted, size_text};
+use nvme_deep::view::host::{HostJson, HostSink, HostText};
 
 use super::{input, write_ledger};
 use crate::cli::host::HostTraceArgs;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nvme_deep::error::{Error, Kind};
-use nvme_deep::inflight::{Memory, Ticks, Types, Walker};
 use nvme_deep::machine::clock::monotonic_ns;
+use nvme_deep::machine::inflight::{Memory, Ticks, Types, Walker};
 use nvme_deep::machine::sysfs::Controller;
 use nvme_deep::machine::types::Layouts;
 use nvme_deep::machine::{System, missing_capabilities};

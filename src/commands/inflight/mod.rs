@@ -17,10 +17,10 @@ use nvme_deep::model::filter::Filter;
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::render::inflight::{Lookup, json, text};
-use nvme_deep::render::theme::Theme;
 use nvme_deep::report::inflight::{InFlight, Observed};
 use nvme_deep::session::take_over_log;
+use nvme_deep::view::inflight::{Lookup, json, text};
+use nvme_deep::view::theme::Theme;
 
 use crate::cli::inflight::InflightArgs;
 use crate::commands::drive::Turn;

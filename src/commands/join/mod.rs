@@ -9,9 +9,6 @@ use std::path::Path;
 
 use anyhow::Result;
 use nvme_deep::error::Kind;
-use nvme_deep::host::join::{
-    Guest, Join, Offset, SharedReference, by_readings, guest_command, pair_controllers, served,
-};
 use nvme_deep::model::clock::ClockReading;
 use nvme_deep::model::controller::ControllerInfo;
 use nvme_deep::model::ledger::{Accuracy, HostLedger};
@@ -19,10 +16,13 @@ use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::target::HostClock;
 use nvme_deep::model::untrusted::printable;
 use nvme_deep::recording::HostRecording;
-use nvme_deep::render::join::{JoinClock, JoinView};
-use nvme_deep::render::theme::Theme;
 use nvme_deep::report::disk_names::DiskNames;
 use nvme_deep::session::settings::Settings;
+use nvme_deep::target::join::{
+    Guest, Join, Offset, SharedReference, by_readings, guest_command, pair_controllers, served,
+};
+use nvme_deep::view::join::{JoinClock, JoinView};
+use nvme_deep::view::theme::Theme;
 
 use crate::cli::filter::ctrl_instance;
 use crate::cli::join::{ClockArg, JoinArgs};

@@ -8,15 +8,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use nvme_deep::export::Sink;
-use nvme_deep::export::perfetto::{OnHost, Perfetto};
-use nvme_deep::host::join::{Join, Offset};
 use nvme_deep::model::host::{HostCommand, HostEvent};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::recording::HostRecording;
 use nvme_deep::session::settings::{Events, Mode};
+use nvme_deep::target::join::{Join, Offset};
 use nvme_deep::units::{nanos, size_text};
+use nvme_deep::view::export::Sink;
+use nvme_deep::view::export::perfetto::{OnHost, Perfetto};
 
 use crate::cli::export::{ExportOptions, FormatArg};
 use crate::cli::join::JoinArgs;

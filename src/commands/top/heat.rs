@@ -2,9 +2,9 @@
 //! The heat map of `top`: a column per interval, the latest at the right; eight rows or fewer in
 //! each power of two.
 
-use nvme_deep::render::picture::{LEVELS, level, level_rgb};
 use nvme_deep::report::top::{Heat, heat_begin};
 use nvme_deep::units::nanos;
+use nvme_deep::view::picture::{LEVELS, level, level_rgb};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};

@@ -12,10 +12,10 @@ use nvme_deep::model::event::{Event, EventKind, StackId};
 use nvme_deep::model::ledger::{EventClass, Shown};
 use nvme_deep::model::stack::Frame;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::render::json;
-use nvme_deep::render::theme::Theme;
-use nvme_deep::render::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 use nvme_deep::session::settings::Who;
+use nvme_deep::view::json;
+use nvme_deep::view::theme::Theme;
+use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 
 use crate::cli::trace::{TimeArg, TraceOptions};
 use crate::commands::drive::{Consumer, End, Feed, Item, Moment, Names, Turn, say_own_share};

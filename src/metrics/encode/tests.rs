@@ -8,9 +8,10 @@ use insta::assert_snapshot;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::super::catalog::ALL;
-use super::super::{Reading, collect};
+use super::super::Reading;
 use super::*;
+use crate::metrics::catalog::ALL;
+use crate::metrics::collect;
 use crate::model::failures::Failures;
 use crate::model::group::{Group, GroupNames};
 use crate::model::ledger::{HookLine, Ledger};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::inflight::StuckState;
+use crate::machine::inflight::StuckState;
 use crate::report::inflight::InFlight;
 use crate::units::nanos;
 

@@ -7,7 +7,7 @@ mod usual;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::inflight::{
+use crate::machine::inflight::{
     CommandReading, ControllerAt, Place, QueueReading, StuckState, TagsReading, Walker, judge,
 };
 use crate::model::ids::QueueId;
@@ -173,7 +173,7 @@ impl InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inflight::Ticks;
+    use crate::machine::inflight::Ticks;
 
     fn command(tag: u32, deadline: u64) -> CommandReading {
         CommandReading {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::inflight::{CommandReading, Ticks};
+use crate::machine::inflight::{CommandReading, Ticks};
 use crate::model::event::{StackId, Submission};
 use crate::model::ids::QueueId;
 use crate::model::open::OpenCommand;

@@ -10,13 +10,13 @@ use super::attach::{Constants, Hook, attach, configure, load, open};
 use super::trap::Traps;
 use super::{Attached, HostSession};
 use crate::error::Result;
-use crate::host::spdk::Layout;
 use crate::machine::System;
 use crate::machine::elf::Probe;
 use crate::machine::process::{Memory, Process, TargetError};
 use crate::machine::spdk::Spdk;
 use crate::model::target::{HostClock, TargetInfo, TargetKind};
 use crate::session::read;
+use crate::target::spdk::Layout;
 
 /// Offset of the command in QEMU's `struct NvmeRequest` (hw/nvme/nvme.h, 6.1 to 10.0).
 const QEMU_REQUEST_CMD: u32 = 56;

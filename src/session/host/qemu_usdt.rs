@@ -5,12 +5,12 @@ use super::HostSource;
 use super::process::Found;
 use super::usdt::{Usdt, UsdtHit, UsdtProbe};
 use crate::error::Result;
-use crate::host::qemu_usdt::{PROBES, QemuHits, is_enough};
 use crate::machine::System;
 use crate::machine::process::TargetError;
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo, TargetKind};
+use crate::target::qemu_usdt::{PROBES, QemuHits, is_enough};
 
 /// The provider of QEMU's trace events.
 const PROVIDER: &str = "qemu";

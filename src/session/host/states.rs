@@ -4,11 +4,11 @@
 use super::process::Found;
 use super::usdt::{Usdt, UsdtProbe};
 use crate::error::Result;
-use crate::host::spdk::Release;
-use crate::host::spdk::probes::{PROBES, StateChange};
 use crate::machine::System;
 use crate::machine::process::TargetError;
 use crate::model::target::{TargetInfo, TargetKind};
+use crate::target::spdk::Release;
+use crate::target::spdk::probes::{PROBES, StateChange};
 
 /// The changes of state of a target of SPDK.
 pub struct StateChanges {

@@ -9,9 +9,9 @@ use libbpf_rs::{Link, MapCore, MapFlags, UsdtOpts};
 use super::attach::{Constants, configure, load, open_object};
 use crate::abi::{nd_usdt_cookie, nd_usdt_count, nd_usdt_limit};
 use crate::error::{Error, Mismatch, Operation, Result};
-use crate::host::spdk::probes::ARGS;
 use crate::session::loaded::Loaded;
 use crate::session::sorted::SortedRings;
+use crate::target::spdk::probes::ARGS;
 
 /// Bytes of a text, with its end.
 const TEXT: usize = nd_usdt_limit::ND_USDT_TEXT.0 as usize;

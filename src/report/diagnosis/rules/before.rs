@@ -2,7 +2,6 @@
 //! Waits before the request that were measured one by one (--stages=full): what the rules about them
 //! have in common.
 
-use super::super::portion::Reaches;
 use super::super::{Answer, Cause, Command, Facts, Portion, Stages, Subject};
 use super::waits::{PART, Waits};
 use crate::model::ids::NamespaceId;
@@ -10,6 +9,7 @@ use crate::model::machine::MachineDisk;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
 use crate::report::cgroup_path::in_shell;
+use crate::report::diagnosis::portion::Reaches;
 use crate::units::nanos;
 
 /// The bios of this part of the reads and writes must have been observed.

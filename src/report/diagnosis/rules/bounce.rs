@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Data are copied through bounce buffers (swiotlb).
 
-use super::super::portion::Reaches;
 use super::super::{Answer, Cause, Facts, Subject};
 use super::condition::COPYING;
 use super::{not_observed, percent};
+use crate::report::diagnosis::portion::Reaches;
 
 /// Bounces per command.
 const PER_COMMAND: f64 = 0.5;

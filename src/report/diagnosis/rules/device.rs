@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The device takes the time, and nothing more specific explains it.
 
-use super::super::portion::Reaches;
 use super::super::{Answer, Cause, Expectation, Facts, Portion, Slow, Stages, Subject};
+use crate::report::diagnosis::portion::Reaches;
 use crate::units::nanos;
 
 /// Until the driver sees the interrupt.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Doorbells are dear: each write to the register of an emulated controller is an exit to the hypervisor.
 
-use super::super::portion::Reaches;
 use super::super::{Answer, Cause, Facts, Stages, Subject};
 use super::condition::Condition;
 use crate::machine::nvme_class::Class;
 use crate::model::conditions::Announcement;
+use crate::report::diagnosis::portion::Reaches;
 
 /// The part of the time that goes with a rung doorbell.
 const EXPLAINS: f64 = 0.1;

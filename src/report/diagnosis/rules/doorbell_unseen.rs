@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::super::{Answer, Cause, Facts, Gaps, Subject};
 use super::stray::{Queues, Stray};
-use crate::inflight::StuckState;
+use crate::machine::inflight::StuckState;
 use crate::units::{counted, nanos};
 
 /// One command that waited this long suffices.

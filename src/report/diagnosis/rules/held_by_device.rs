@@ -4,7 +4,7 @@
 
 use super::super::{Answer, Cause, Facts, Subject};
 use super::stray::{Queues, Stray};
-use crate::inflight::StuckState;
+use crate::machine::inflight::StuckState;
 use crate::units::nanos;
 
 /// One command that was held this long suffices.

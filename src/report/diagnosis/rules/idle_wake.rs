@@ -2,11 +2,11 @@
 //! Commands take longer if the CPU of the interrupt was idle: a halted virtual CPU must be woken. A
 //! device that saves power while idle looks the same from here.
 
-use super::super::command::LONG_NS;
 use super::super::{Answer, Cause, Facts, Stages, Subject};
 use super::condition::Condition;
 use super::unseen;
 use crate::model::conditions::Conditions;
+use crate::report::diagnosis::command::LONG_NS;
 
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.15;

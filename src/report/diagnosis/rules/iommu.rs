@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each command maps and unmaps its data in the IOMMU.
 
-use super::super::portion::Reaches;
 use super::super::{Answer, Cause, Facts, Subject};
 use super::condition::COPYING;
 use super::not_observed;
 use crate::model::untrusted::Untrusted;
+use crate::report::diagnosis::portion::Reaches;
 
 /// Mappings per command.
 const PER_COMMAND: f64 = 0.5;

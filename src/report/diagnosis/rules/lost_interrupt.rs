@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::incidents::TimedOut;
 use super::super::{Answer, Cause, Facts, Subject};
-use crate::inflight::StuckState;
+use crate::machine::inflight::StuckState;
+use crate::report::diagnosis::incidents::TimedOut;
 use crate::units::nanos;
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::portion::Reaches;
 use super::super::{Answer, Cause, Facts, Stages, Subject};
 use super::percent;
+use crate::report::diagnosis::portion::Reaches;
 
 /// One CPU completes this part.
 const ON_ONE: f64 = 0.95;

@@ -3,12 +3,12 @@
 //! saturated device. Without the vendor's log these two look the same. Where the number in flight does
 //! not change, a limit does not show, and is not ruled out.
 
-use super::super::portion::Reaches;
-use super::super::rates::{Flat, Reading};
 use super::super::{Answer, Cause, Facts, Portion, Rates, Stages, Subject};
 use super::percent;
 use super::waits::PART;
 use crate::nvme::log::EbsStats;
+use crate::report::diagnosis::portion::Reaches;
+use crate::report::diagnosis::rates::{Flat, Reading};
 use crate::units::{rate, size_text};
 
 /// A limit counts that was exceeded for this part of the run.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The I/O scheduler holds requests back.
 
-use super::super::portion::Reaches;
 use super::super::{Answer, Cause, Facts, Stages, Subject};
 use super::crowd::Below;
+use crate::report::diagnosis::portion::Reaches;
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Subject::Disk(ctrl, nsid) = subject else {

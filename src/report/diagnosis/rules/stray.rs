@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::command::LONG_NS;
-use super::super::stuck::OTHERS_NS;
 use super::super::{Command, Facts};
+use crate::report::diagnosis::command::LONG_NS;
+use crate::report::diagnosis::stuck::OTHERS_NS;
 
 /// A stray takes this many times the median of its stratum.
 const TIMES: u64 = 20;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests wait for a tag: more are wanted in flight than a queue has room for.
 
-use super::super::portion::Reaches;
 use super::super::{Answer, Cause, Facts, Stages, Subject};
 use super::before::{Before, Wait};
 use super::crowd::Below;
 use super::percent;
 use super::waits::{PART, Tags, Waits, filling};
 use crate::model::ids::NamespaceId;
+use crate::report::diagnosis::portion::Reaches;
 
 const RISK: &str = "more commands in flight wait longer at a device that is saturated";
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Commands of the host side, on tracks of their own beside those of the guest's controllers.
+
+use std::io;
+use std::io::Write;
+
+use super::packets::{Detail, Kind};
+use super::{Perfetto, Place, Shows, Span};
+use crate::model::host::HostCommand;
+use crate::model::ids::QueueId;
+use crate::model::untrusted::Untrusted;
+use crate::view::export::columns::Cell;
+
+/// A command of the host side.
+#[derive(Clone, Copy, Debug)]
+pub struct OnHost<'a> {
+    /// The command.
+    pub command: &'a HostCommand,
+    /// The name of its controller.
+    pub name: &'a Untrusted,
+    /// What to add to its times for those of the guest, in nanoseconds.
+    pub shift_ns: i64,
+    /// How far its times may be wrong, in nanoseconds.
+    pub error_ns: u64,
+}
+
+impl OnHost<'_> {
+    /// Its time on the guest's clock; `None` if no point was observed.
+    pub fn span(&self) -> Option<(u64, u64)> {
+        let (first, last) = self.command.times.ends()?;
+        let shift = |ns: u64| ns.checked_add_signed(self.shift_ns);
+        Some((shift(first)?, shift(last)?))
+    }
+}
+
+impl<W: Write> Perfetto<W> {
+    /// Adds a command of the host side. Commands of a queue must come in the order of their ends.
+    /// Returns false if it has no place: no id, or no time.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub fn on_host(&mut self, served: &OnHost<'_>) -> io::Result<bool> {
+        let command = served.command;
+        let Some(((begin_ns, end_ns), id)) = served.span().zip(command.id) else {
+            return Ok(false);
+        };
+        let ctrl = command.ctrl;
+        self.targets.entry(ctrl).or_insert_with(|| format!("host {}", served.name));
+        let queue = QueueId::new(ctrl, id.qid);
+        let lanes = self.host_lanes.entry(queue).or_default();
+        let lane = lanes.put(&Span { begin_ns, end_ns: Some(end_ns) });
+        let track = self.track(Place::HostLane(queue, lane), Shows::Events)?;
+        let opcode = id.opcode().to_string();
+        let number = |name, n: u64| Detail::Value(name, Cell::Unsigned(n));
+        let mut details = vec![number("qid", id.qid.into()), number("cid", id.cid.into())];
+        details.extend(id.nsid.map(|n| number("nsid", n.into())));
+        details.extend(id.slba.map(|n| number("slba", n)));
+        details.extend(id.nlb.map(|n| number("nlb", n.into())));
+        details.extend(command.status.map(|s| number("status", s.0.into())));
+        details.push(number("uncertain_ns", served.error_ns));
+        let begin = (Kind::Begin, track, begin_ns);
+        self.packets.event(begin, &opcode, &details)?;
+        let mut at_ns = begin_ns;
+        for stage in command.times.stages().unwrap_or_default() {
+            let begin = (Kind::Begin, track, at_ns);
+            self.packets.event(begin, &stage.name, &[])?;
+            at_ns += stage.ns;
+            self.packets.slice_end(track, at_ns)?;
+        }
+        self.packets.slice_end(track, end_ns)?;
+        Ok(true)
+    }
+}

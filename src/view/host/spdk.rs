@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Entries of spdk_trace as text and as JSON, with the commands that they are about.
+
+use std::io;
+use std::io::Write;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::json::{IdLine, id_line};
+use crate::model::host::HostId;
+use crate::model::untrusted::Untrusted;
+use crate::target::spdk_trace::{Argument, Entry, Trace};
+use crate::view::json::typed_line;
+
+/// Nanoseconds as microseconds with three digits, without rounding.
+fn micros(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+/// A value; a pointer in hexadecimal.
+fn value(argument: Option<&Argument>, value: &Value) -> String {
+    match (value.as_u64(), value.as_str()) {
+        (Some(n), _) if argument.is_some_and(|a| a.kind == 1) => format!("{n:#x}"),
+        (_, Some(text)) => Untrusted::from(text).word().to_string(),
+        // an array or object may have texts, too
+        _ => Untrusted::from(value.to_string()).word().to_string(),
+    }
+}
+
+/// Writes an entry as a line: core, microseconds since the first entry, tracepoint, object,
+/// arguments, command.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn spdk_text(
+    trace: &Trace,
+    entry: &Entry,
+    id: Option<&HostId>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let first = trace.entries.first().map_or(0, |first| first.tsc);
+    let since = trace.ns(entry.tsc - first);
+    let tracepoint = trace.tracepoint(entry);
+    let name = tracepoint
+        .map_or_else(|| format!("tpoint {}", entry.tpoint), |t| t.name.word().to_string());
+    let mut line = format!("{:>3} {:>14} {name:<24}", entry.lcore, micros(since));
+    if let Some(size) = entry.size {
+        line += &format!(" size={size}");
+    }
+    if let Some(object) = &entry.object {
+        let id = object.id.iter();
+        id.for_each(|id| line += &format!(" id={}", id.word()));
+        let time = object.time.iter();
+        time.for_each(|ticks| line += &format!(" time={}", micros(trace.ns(*ticks))));
+    }
+    for (n, argument) in entry.args.iter().enumerate() {
+        let described = tracepoint.and_then(|t| t.args.get(n));
+        let name = described.map_or_else(|| "arg".into(), |a| a.name.word().to_string());
+        line += &format!(" {name}={}", value(described, argument));
+    }
+    if let Some(id) = id {
+        let opcode = id.opcode().name_or_code();
+        line += &format!(" qid={} cid={} opcode={opcode}", id.qid, id.cid);
+        let slba = id.slba.iter();
+        slba.for_each(|slba| line += &format!(" slba={slba}"));
+    }
+    writeln!(out, "{}", line.trim_end())
+}
+
+#[derive(Serialize)]
+struct EntryLine<'a> {
+    tsc: u64,
+    since_ns: u64,
+    lcore: u64,
+    tpoint: u64,
+    name: Option<&'a Untrusted>,
+    size: Option<u64>,
+    object: Option<u64>,
+    object_id: Option<&'a Untrusted>,
+    args: &'a [Value],
+    command: Option<IdLine>,
+}
+
+/// Writes an entry as an object.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn spdk_json(
+    trace: &Trace,
+    entry: &Entry,
+    id: Option<&HostId>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let first = trace.entries.first().map_or(0, |first| first.tsc);
+    let object = entry.object.as_ref();
+    let line = EntryLine {
+        tsc: entry.tsc,
+        since_ns: trace.ns(entry.tsc - first),
+        lcore: entry.lcore,
+        tpoint: entry.tpoint,
+        name: trace.tracepoint(entry).map(|t| &t.name),
+        size: entry.size,
+        object: object.and_then(|o| o.value),
+        object_id: object.and_then(|o| o.id.as_ref()),
+        args: &entry.args,
+        command: id.map(id_line),
+    };
+    typed_line("spdk_trace", &line, out)
+}
