@@ -108,7 +108,7 @@ test-alarms: ## print how often diagnose names causes in healthy runs, and finds
 
 test-all: test-fast test-cost build debug-arm64 shapes ## run test-fast, test-cost and all guest tests
 	@tests/vm/deps.sh systemd valgrind podman crun docker.io
-	cargo test --release --locked --bin nvme-deep costs_at_most -- --ignored --nocapture
+	cargo test --release --locked --lib costs_at_most -- --ignored --nocapture
 	cargo test --locked --test vm -- --ignored --test-threads=$(GUEST_THREADS)
 
 bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12, or one of arm64)

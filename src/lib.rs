@@ -37,32 +37,55 @@ extern crate self as nvme_deep;
 #[cfg(test)]
 #[path = "../tests/testing/mod.rs"]
 mod testing;
-pub mod view;
 
 #[cfg(feature = "live")]
 #[doc(hidden)]
 pub mod abi;
+mod cli;
+#[doc(hidden)]
+pub mod diagnose;
+#[doc(hidden)]
+pub mod diff;
+mod dist;
+#[doc(hidden)]
+pub mod doctor;
 pub mod error;
+mod export;
+mod heatmap;
+#[doc(hidden)]
+pub mod host;
+#[doc(hidden)]
+pub mod inflight;
+mod join;
+mod latency;
 #[doc(hidden)]
 pub mod machine;
-pub mod metrics;
 pub mod model;
 pub mod nvme;
+mod pattern;
 pub mod probe;
+mod record;
 pub mod recording;
-pub mod report;
+#[doc(hidden)]
+pub mod run;
+#[doc(hidden)]
+pub mod serve;
 #[cfg(feature = "live")]
 #[doc(hidden)]
 pub mod session;
 pub mod source;
+mod stacks;
 #[doc(hidden)]
 pub mod stats;
 #[cfg(feature = "live")]
 #[doc(hidden)]
 pub mod symbols;
 pub mod target;
+mod top;
+mod trace;
 #[doc(hidden)]
 pub mod units;
+pub mod view;
 
 pub use self::error::Error;
 pub use self::model::event::{Event, EventKind};
@@ -75,5 +98,5 @@ pub use self::model::timeline::Timeline;
 pub use self::nvme::opcode::{Opcode, QueueKind};
 pub use self::nvme::sqe::Sqe;
 pub use self::nvme::status::Status;
-pub use self::report::latency::Report;
 pub use self::source::{EventStream, Source};
+pub use crate::model::report::latency::Report;

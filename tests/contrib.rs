@@ -15,9 +15,9 @@ use std::io::{ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nvme_deep::metrics::bounds::{BOUNDS, LE_NS};
-use nvme_deep::metrics::catalog::{ALL, Kind, Metric};
-use nvme_deep::metrics::encode::seconds;
+use nvme_deep::serve::metrics::bounds::{BOUNDS, LE_NS};
+use nvme_deep::serve::metrics::catalog::{ALL, Kind, Metric};
+use nvme_deep::serve::metrics::encode::seconds;
 use serde_json::{Value, json};
 
 fn path(name: &str) -> PathBuf {

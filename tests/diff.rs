@@ -16,15 +16,14 @@ use std::f64::consts::TAU;
 use std::time::Duration;
 
 use fastrand::Rng;
+use nvme_deep::diff::compare::compare;
+use nvme_deep::diff::report::{Both, Counted, Diff, Interval, LoadChange, Origin, Scope, Side};
+use nvme_deep::diff::view::{DiffJson, DiffText, Subject};
 use nvme_deep::model::activity::TagWaits;
 use nvme_deep::model::command_class::{CommandClass, SizeClass};
 use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::recording::RunInfo;
-use nvme_deep::report::diff::{
-    Both, Counted, Diff, Interval, LoadChange, Origin, Scope, Side, compare,
-};
-use nvme_deep::view::diff::{DiffJson, DiffText, Subject};
 use nvme_deep::view::theme::Theme;
 use nvme_deep::{Opcode, QueueKind, StageSet};
 use serde_json::Value;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::{env, fs};
 
-use nvme_deep::report::diagnosis::RULES;
+use nvme_deep::diagnose::report::RULES;
 use serde_json::Value;
 
 use crate::planted::{causes, findings, leaves_a_limit_open, planted};

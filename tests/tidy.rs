@@ -205,27 +205,27 @@ fn pure_modules_use_only_std_serde_and_each_other() {
 }
 
 const PLACES: [(&str, &[&str]); 20] = [
-    ("anyhow", &["src/main.rs", "src/exit.rs", "src/cli/", "src/commands/"]),
+    ("anyhow", &["src/main.rs", "src/run/exit.rs", "src/run/args/", "src/run/"]),
     ("colorous", &["src/view/picture/paint.rs"]),
     ("embedded_graphics", &["src/view/picture/png.rs"]),
     ("png", &["src/view/picture/png.rs"]),
     ("blazesym", &["src/symbols/"]),
     ("fastrand", &["src/stats/bootstrap.rs"]),
-    ("httparse", &["src/metrics/request.rs"]),
-    ("inferno", &["src/view/flamegraph.rs"]),
+    ("httparse", &["src/serve/metrics/request.rs"]),
+    ("inferno", &["src/stacks/flamegraph.rs"]),
     ("libbpf_rs", &["src/session/"]),
     ("libbpf_sys", &["src/session/"]),
     ("libc", &["src/machine/", "src/session/ticks.rs"]),
     ("owo_colors", &["src/view/theme.rs"]),
     ("itoa", &["src/view/trace/line/numbers.rs"]),
-    ("jiff", &["src/view/trace/clock.rs", "src/commands/dist"]),
+    ("jiff", &["src/view/trace/clock.rs", "src/dist"]),
     ("object", &["src/machine/elf.rs"]),
     ("procfs", &["src/machine/mod.rs"]),
-    ("clap", &["src/cli/", "src/main.rs", "src/commands/dist"]),
+    ("clap", &["src/run/args/", "src/main.rs", "src/dist"]),
     (
         "rustix",
         &[
-            "src/commands/drive/exec.rs",
+            "src/run/drive/exec.rs",
             "src/machine/types.rs",
             "src/machine/clock.rs",
             "src/machine/activity.rs",
@@ -233,13 +233,13 @@ const PLACES: [(&str, &[&str]); 20] = [
             "src/machine/kvm.rs",
             "src/recording/recorder.rs",
             "src/commands/out",
-            "src/commands/privileges.rs",
+            "src/run/privileges.rs",
             "src/session/event_ring",
             "src/session/mapping.rs",
         ],
     ),
-    ("ratatui", &["src/commands/top/"]),
-    ("signal_hook", &["src/commands/drive/turns.rs", "src/commands/top/screen.rs"]),
+    ("ratatui", &["src/top/"]),
+    ("signal_hook", &["src/run/drive/turns.rs", "src/top/screen.rs"]),
 ];
 
 #[test]
@@ -267,7 +267,7 @@ fn nothing_but_the_commands_writes_to_stdout() {
         let code = code_of(&file);
         // a query whether stdout is a terminal does not write
         let writes = code.replace("stdout().is_terminal()", "").contains("stdout()");
-        assert!(!writes || file.starts_with("src/commands/"), "{file}");
+        assert!(!writes || file.starts_with("src/run/"), "{file}");
         for word in ["println!", "print!"] {
             assert!(after(&code, word).is_empty(), "{file}: {word}");
         }

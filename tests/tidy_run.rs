@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What runs a command is in src/commands/drive, and nowhere else.
+//! What runs a command is in src/run/drive, and nowhere else.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fs;
@@ -18,9 +18,9 @@ const OF_A_RUN: [(&str, &[&str]); 8] = [
     (".next_block(", &["host/kvm.rs"]),
 ];
 
-/// The files below src/commands/`dir` by their path there, without tests.
+/// The files below src/run/`dir` by their path there, without tests.
 fn sources(dir: &Path) -> Vec<(String, String)> {
-    let commands = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands");
+    let commands = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/run");
     let mut found = vec![];
     for entry in fs::read_dir(commands.join(dir)).unwrap() {
         let path = dir.join(entry.unwrap().file_name());

@@ -39,8 +39,8 @@ const READ: [&str; 8] = [
     "src/model/host.rs",
     "src/target/spdk_trace.rs",
     "src/machine/sysfs.rs",
-    "src/report/ledger/hooks.rs",
-    "src/report/ledger/cost.rs",
+    "src/model/report/ledger/hooks.rs",
+    "src/model/report/ledger/cost.rs",
 ];
 
 /// Their fields that may be a `String`.
@@ -68,11 +68,11 @@ fn a_text_that_is_read_from_a_file_is_untrusted() {
 
 /// Files that may look at the text itself.
 const RAW: [(&str, &str); 28] = [
-    ("src/commands/cgroup_log.rs", "counts its bytes"),
-    ("src/commands/diagnose.rs", "looks options up"),
-    ("src/commands/drive/census.rs", "compares with the grammar of the kernel"),
-    ("src/commands/inflight/access.rs", "compares a transport"),
-    ("src/commands/top/view.rs", "compares the target of a hook"),
+    ("src/run/cgroup_log.rs", "counts its bytes"),
+    ("src/diagnose/mod.rs", "looks options up"),
+    ("src/run/drive/census.rs", "compares with the grammar of the kernel"),
+    ("src/run/inflight.rs", "compares a transport"),
+    ("src/top/view.rs", "compares the target of a hook"),
     ("src/view/export/csv.rs", "writes a text that needs no escapes"),
     ("src/view/export/parquet.rs", "writes a text that needs no escapes"),
     ("src/target/spdk_trace.rs", "looks a tracepoint up"),
@@ -83,15 +83,15 @@ const RAW: [(&str, &str); 28] = [
     ("src/machine/nvme.rs", "looks a model up"),
     ("src/machine/process.rs", "compares the name of a program"),
     ("src/machine/targets.rs", "adds a release to a name"),
-    ("src/metrics/collect.rs", "compares the target of a hook"),
+    ("src/serve/metrics/collect.rs", "compares the target of a hook"),
     ("src/view/trace/json.rs", "escapes for JSON"),
     ("src/view/trace/origin.rs", "escapes for JSON and a terminal"),
     ("src/view/trace/text.rs", "writes a text that needs no escapes"),
-    ("src/report/cgroup_path.rs", "quotes a path for a shell"),
-    ("src/report/device_name.rs", "compares with the grammar of the kernel"),
-    ("src/report/diagnosis/rules/iommu.rs", "compares the type of a group"),
-    ("src/report/diagnosis/subject.rs", "looks a class up"),
-    ("src/report/diff/origin.rs", "whether there is a model"),
+    ("src/model/report/cgroup_path.rs", "quotes a path for a shell"),
+    ("src/model/report/device_name.rs", "compares with the grammar of the kernel"),
+    ("src/diagnose/rules/iommu.rs", "compares the type of a group"),
+    ("src/diagnose/subject.rs", "looks a class up"),
+    ("src/diff/origin.rs", "whether there is a model"),
     ("src/session/activity.rs", "looks a disk up"),
     ("src/session/host/mod.rs", "adds a number to a name"),
     ("src/session/mod.rs", "compares a transport"),
@@ -120,12 +120,12 @@ fn few_files_look_at_the_text_itself() {
 /// Bytes of others become text without escapes.
 const LOSSY: [(&str, &str); 9] = [
     ("src/abi/activity.rs", "a name of a disk, to look it up"),
-    ("src/commands/input.rs", "a log, which is parsed"),
+    ("src/run/input.rs", "a log, which is parsed"),
     ("src/machine/elf.rs", "names of probes, to look them up"),
     ("src/machine/hypervisor.rs", "firmware, in which words are looked for"),
     ("src/machine/kvm.rs", "lines and names of tracefs, which are parsed"),
     ("src/machine/process.rs", "arguments, which are parsed"),
-    ("src/metrics/request.rs", "a header of HTTP, which is parsed"),
+    ("src/serve/metrics/request.rs", "a header of HTTP, which is parsed"),
     ("src/session/host/usdt.rs", "texts of probes, which become Untrusted"),
     ("src/session/read.rs", "names of our own maps and programs"),
 ];
@@ -167,7 +167,7 @@ fn there_is_no_other_rule_for_what_is_escaped() {
     check(&["char::is_control", ".is_control(", "is_ascii_control("], &[], "");
     let places = [
         ("src/view/trace/text.rs", "bytes of a thread's name without core::fmt"),
-        ("src/metrics/encode.rs", "labels, whose format has escapes of its own"),
+        ("src/serve/metrics/encode.rs", "labels, whose format has escapes of its own"),
     ];
     check(&["escape_debug", "escape_default", "escape_unicode"], &places, "src/model/untrusted.rs");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The data of the tool: points, stages, events, counters, snapshots, stacks. Uses no libbpf and no
 //! I/O, so that reports, views and tests work without a kernel.
+#![deny(missing_docs)]
 
 pub mod activity;
 pub mod bios;
@@ -28,6 +29,7 @@ pub mod open;
 pub mod origin;
 pub mod point;
 pub mod quantiles;
+pub mod report;
 pub mod row;
 pub mod run;
 pub mod snapshot;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The contents of the maps at one instant. A source reads them; [`crate::report`] turns them into
+//! The contents of the maps at one instant. A source reads them; [`crate::model::report`] turns them into
 //! rows.
 
 use std::borrow::Cow;

@@ -3,6 +3,7 @@
 //!
 //! All modules are plain data and pure functions. They must not open files, read a clock, access a
 //! device or depend on BPF.
+#![deny(missing_docs)]
 
 pub mod aen;
 pub mod decode;

@@ -3,6 +3,7 @@
 //! (frame.rs). A block holds up to [`MAX_ROWS`] events as columns (block.rs), or data of the run.
 //! The format depends neither on the kernel nor on the layout of the BPF side: it stores
 //! [`Event`](crate::model::event::Event)s. docs/record.md has it to the byte.
+#![deny(missing_docs)]
 
 mod batch;
 mod block;

@@ -15,11 +15,11 @@ fn choose(unicode: &'static str, ascii: &'static str) -> &'static str {
 }
 
 /// Between the parts of a heading.
-pub(super) fn dot() -> &'static str {
+pub(crate) fn dot() -> &'static str {
     choose("·", "-")
 }
 
 /// A cell of a bar.
-pub(super) fn block() -> &'static str {
+pub(crate) fn block() -> &'static str {
     choose("█", "#")
 }

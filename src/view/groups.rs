@@ -5,9 +5,9 @@ use std::io;
 use std::io::Write;
 
 use super::text::{TextView, short_count};
+use crate::model::report::disk_names::DiskNames;
+use crate::model::report::groups::{GroupReport, Groups};
 use crate::model::stage::StageSet;
-use crate::report::disk_names::DiskNames;
-use crate::report::groups::{GroupReport, Groups};
 use crate::units::{nanos, rate};
 
 /// Width of the column of names.

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::json::{Dist, StageLine, dist, stage_lines};
 use crate::model::group::{By, Group, Part, comm_of};
+use crate::model::report::disk_names::DiskNames;
+use crate::model::report::groups::{GroupReport, Groups, priority};
 use crate::model::untrusted::Untrusted;
-use crate::report::disk_names::DiskNames;
-use crate::report::groups::{GroupReport, Groups, priority};
 
 /// What the commands of a group have in common. What was not asked for is left out; what is not known
 /// is null.

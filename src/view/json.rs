@@ -15,10 +15,10 @@ use super::json_text::to_writer;
 use crate::model::histogram::Histogram;
 use crate::model::ledger::Ledger;
 use crate::model::point::Point;
+use crate::model::report::latency::{Report, RowReport};
 use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 use crate::nvme::subject::fctype;
-use crate::report::latency::{Report, RowReport};
 
 /// The schema version of every object.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -71,7 +71,7 @@ pub(super) struct StageLine<'a> {
 
 /// A distribution of latencies.
 #[derive(Serialize)]
-pub(super) struct Dist {
+pub(crate) struct Dist {
     count: u64,
     sum_ns: u64,
     mean_ns: Option<f64>,
@@ -100,7 +100,7 @@ struct LatLine {
     count: u64,
 }
 
-pub(super) fn dist(h: &Histogram, buckets: bool) -> Dist {
+pub(crate) fn dist(h: &Histogram, buckets: bool) -> Dist {
     let buckets = buckets.then(|| {
         h.iter().map(|(from_ns, to_ns, count)| BucketLine { from_ns, to_ns, count }).collect()
     });
@@ -237,11 +237,11 @@ pub fn end(ledger: &Ledger, at: Duration, out: &mut dyn Write) -> io::Result<()>
 mod tests {
     use super::*;
     use crate::model::counters::Counters;
+    use crate::model::report::disk_names::DiskNames;
+    use crate::model::report::latency::rows;
     use crate::model::snapshot::Snapshot;
     use crate::probe::plan::tests::everything;
     use crate::probe::plan::{Policy, plan};
-    use crate::report::disk_names::DiskNames;
-    use crate::report::latency::rows;
     use crate::testing::snapshot::{READS, cell};
     use std::time::Duration;
 

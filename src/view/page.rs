@@ -11,10 +11,10 @@ const WIDTH: usize = 80;
 /// Column of the text of an entry.
 const INDENT: usize = 15;
 /// A no-break space. It is written as a blank.
-pub(super) const TIE: char = '\u{a0}';
+pub(crate) const TIE: char = '\u{a0}';
 
 /// Wraps a text into lines between `indent` and the edge. An empty text gives one empty line.
-pub(super) fn fill(text: &str, indent: usize) -> Vec<String> {
+pub(crate) fn fill(text: &str, indent: usize) -> Vec<String> {
     let mut lines = vec![];
     let mut line = String::new();
     for word in text.split(' ').filter(|w| !w.is_empty()) {
@@ -33,7 +33,7 @@ pub(super) fn fill(text: &str, indent: usize) -> Vec<String> {
 }
 
 /// Writes a label and its text, which begins at a column, over as many lines as needed.
-pub(super) fn entry_at(
+pub(crate) fn entry_at(
     column: usize,
     label: &str,
     text: &str,
@@ -48,24 +48,24 @@ pub(super) fn entry_at(
 }
 
 /// The page and its destination.
-pub(super) struct Page<'w> {
-    pub(super) theme: Theme,
-    pub(super) out: &'w mut dyn Write,
+pub(crate) struct Page<'w> {
+    pub(crate) theme: Theme,
+    pub(crate) out: &'w mut dyn Write,
 }
 
 impl Page<'_> {
     /// Writes the heading of the entries that follow.
-    pub(super) fn head(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn head(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.out, "{}", self.theme.head(text))
     }
 
     /// Writes a label and its text, over as many lines as needed.
-    pub(super) fn entry(&mut self, label: &str, text: &str) -> io::Result<()> {
+    pub(crate) fn entry(&mut self, label: &str, text: &str) -> io::Result<()> {
         self.painted(label, text, |_, text| text.to_owned())
     }
 
     /// The same, with a colour.
-    pub(super) fn painted(
+    pub(crate) fn painted(
         &mut self,
         label: &str,
         text: &str,
@@ -86,7 +86,7 @@ impl Page<'_> {
     }
 
     /// Writes a heading and its items. Writes nothing without items.
-    pub(super) fn list<'t>(
+    pub(crate) fn list<'t>(
         &mut self,
         head: &str,
         items: impl Iterator<Item = &'t str>,

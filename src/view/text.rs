@@ -10,10 +10,10 @@ use super::ledger::ledger as write_ledger;
 use super::theme::Theme;
 use crate::model::histogram::{Histogram, PERCENTILES};
 use crate::model::ledger::Ledger;
+use crate::model::report::disk_names::DiskNames;
+use crate::model::report::groups::Groups;
+use crate::model::report::latency::{Report, RowReport};
 use crate::model::stage::StageSet;
-use crate::report::disk_names::DiskNames;
-use crate::report::groups::Groups;
-use crate::report::latency::{Report, RowReport};
 use crate::units::{counted, nanos, rate};
 
 const BAR: usize = 40;
@@ -192,12 +192,12 @@ mod tests {
     use super::*;
     use crate::model::counters::Counters;
     use crate::model::point::ALL_POINTS;
+    use crate::model::report::latency::rows;
     use crate::model::run::Scan;
     use crate::model::snapshot::Snapshot;
     use crate::probe::catalog::{CATALOG, Method, number_of};
     use crate::probe::plan::tests::everything;
     use crate::probe::plan::{Policy, plan};
-    use crate::report::latency::rows;
     use crate::testing::snapshot::{READS, cell};
     use std::time::Duration;
 

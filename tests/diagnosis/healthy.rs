@@ -2,9 +2,9 @@
 //! Runs without a cause: mixed loads on machines of all sizes.
 
 use fastrand::Rng;
+use nvme_deep::diagnose::report::diagnose;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::report::diagnosis::diagnose;
 
 use super::draft::{DEVICE, SUBMIT, WRITE};
 use super::lengthen::lengthen;

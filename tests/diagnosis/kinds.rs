@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A cause concerns the kinds of commands that it makes longer, and no others.
 
+use nvme_deep::diagnose::report::{Diagnosis, Expectation, Usual, diagnose};
 use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::ids::NamespaceId;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::machine::MachineDisk;
-use nvme_deep::report::device_name::DeviceName;
-use nvme_deep::report::diagnosis::{Diagnosis, Expectation, Usual, diagnose};
+use nvme_deep::model::report::device_name::DeviceName;
 
 use super::causes::Cause;
 use super::draft::{COMPLETE, DEVICE, DISCARD, FLUSH, QUEUE, WRITE};

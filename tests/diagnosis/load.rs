@@ -7,6 +7,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use fastrand::Rng;
+use nvme_deep::diagnose::report::{Collector, Expectation, Facts};
 use nvme_deep::model::activity::{Activity, CpuActivity, Gap, Splits, TagWaits, Volume};
 use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::event::Event;
@@ -14,7 +15,6 @@ use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::logs::ControllerLogs;
 use nvme_deep::model::machine::{MachineController, MachineDisk, MachineInfo};
 use nvme_deep::nvme::log::{EbsStats, Smart};
-use nvme_deep::report::diagnosis::{Collector, Expectation, Facts};
 
 use super::causes::{Cause, State};
 use super::draft::{DEVICE, DISCARD, Draft, FLUSH, READ, WRITE};

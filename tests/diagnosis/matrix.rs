@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use nvme_deep::diagnose::report::{Collector, Diagnosis, Outcome, RULES, diagnose};
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::report::diagnosis::{Collector, Diagnosis, Outcome, RULES, diagnose};
 
-use nvme_deep::report::diagnosis::Expectation;
+use nvme_deep::diagnose::report::Expectation;
 
 use super::causes::Cause;
 use super::draft::DEVICE;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs that do not suffice for a verdict.
 
+use nvme_deep::diagnose::report::{Outcome, RULES, diagnose};
 use nvme_deep::model::activity::TagWaits;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::report::diagnosis::{Outcome, RULES, diagnose};
 
 use super::causes::Cause;
 use super::load::Load;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! For each rule, a cause and a load that shows it.
 
+use nvme_deep::diagnose::report::{Diagnosis, Expectation, Facts, diagnose};
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::report::diagnosis::{Diagnosis, Expectation, Facts, diagnose};
 
 use super::causes::Cause;
 use super::draft::DEVICE;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polled queues have no interrupt that could be lost.
 
+use nvme_deep::diagnose::report::{Stuck, diagnose};
 use nvme_deep::machine::inflight::StuckState;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::point::Pattern;
-use nvme_deep::report::diagnosis::{Stuck, diagnose};
 
 use super::causes::Cause;
 use super::load::Load;

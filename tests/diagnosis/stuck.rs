@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that are in flight after the run.
 
+use nvme_deep::diagnose::report::{Diagnosis, Stuck, diagnose};
 use nvme_deep::machine::inflight::StuckState;
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::report::diagnosis::{Diagnosis, Stuck, diagnose};
 
 use super::load::Load;
 use super::plants::{facts, named};

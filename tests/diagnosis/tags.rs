@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests that wait in a scheduler: for the scheduler, or for the device's full queue.
 
+use nvme_deep::diagnose::report::{Diagnosis, diagnose};
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::report::diagnosis::{Diagnosis, diagnose};
 
 use super::causes::Cause;
 use super::draft::DEVICE;

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::report::diagnosis::{
+use nvme_deep::diagnose::report::{
     Cause, Collector, Diagnosis, Expectation, Facts, Judged, Outcome, Subject, diagnose,
 };
-use nvme_deep::view::diagnosis::{DiagnosisView, Origin};
+use nvme_deep::diagnose::view::{DiagnosisView, Origin};
+use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::view::theme::Theme;
 use serde_json::{Value, json};
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the rules about waits before the request say: of which cgroup, with which limit, and what to do.
 
+use nvme_deep::diagnose::report::{
+    Cause as Named, ClassFacts, Collector, Diagnosis, Expectation, Usual, diagnose,
+};
 use nvme_deep::model::io_control::{IoLimit, IoLimits};
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::report::diagnosis::{
-    Cause as Named, ClassFacts, Collector, Diagnosis, Expectation, Usual, diagnose,
-};
 
 use super::causes::Cause;
 use super::draft::{DEVICE, THROTTLE};

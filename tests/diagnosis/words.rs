@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Words and advice follow the machine and the evidence.
 
+use nvme_deep::diagnose::report::{
+    Cause as Named, Diagnosis, Expectation, Facts, Judged, diagnose,
+};
 use nvme_deep::model::activity::Pool;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::report::diagnosis::{
-    Cause as Named, Diagnosis, Expectation, Facts, Judged, diagnose,
-};
 
 use super::causes::Cause;
 use super::draft::{DEVICE, DISCARD, MAP};

@@ -10,23 +10,15 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
-    dead_code,
-    unused_imports,
-    reason = "tests; not all of the binary is used"
+    reason = "tests"
 )]
 
 mod blocks;
 mod check;
 mod child;
-#[path = "../../src/cli/mod.rs"]
-mod cli;
-#[path = "../../src/commands/mod.rs"]
-mod commands;
 mod coverage;
 mod crafted;
 mod events;
-#[path = "../../src/exit.rs"]
-mod exit;
 mod memory;
 mod minimise;
 mod mutate;

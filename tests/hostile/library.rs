@@ -7,22 +7,23 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
+use nvme_deep::doctor::report::DoctorReport;
+use nvme_deep::doctor::view as doctor;
+use nvme_deep::host::view::{
+    MessageRow, messages_json, messages_text, state_json, state_text, targets_json, targets_text,
+};
+use nvme_deep::inflight::view as inflight;
+use nvme_deep::inflight::view::Lookup;
 use nvme_deep::machine::System;
+use nvme_deep::machine::inflight::report::{CommandLine, InFlight, Seen, Usual};
 use nvme_deep::machine::inflight::{Place, StuckState};
-use nvme_deep::metrics::collect::{Family, Series, Value};
-use nvme_deep::metrics::{Format, catalog, encode};
 use nvme_deep::model::ids::QueueId;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::StackInfo;
-use nvme_deep::report::doctor::DoctorReport;
-use nvme_deep::report::inflight::{CommandLine, InFlight, Seen, Usual};
+use nvme_deep::serve::metrics::collect::{Family, Series, Value};
+use nvme_deep::serve::metrics::{Format, catalog, encode};
 use nvme_deep::target::spdk::probes::{StateChange, Value as StateValue};
-use nvme_deep::view::host::{
-    MessageRow, messages_json, messages_text, state_json, state_text, targets_json, targets_text,
-};
-use nvme_deep::view::inflight::Lookup;
 use nvme_deep::view::theme::Theme;
-use nvme_deep::view::{doctor, inflight};
 use serde_json::{from_value, json};
 use tempfile::TempDir;
 

@@ -11,6 +11,7 @@
 mod age;
 mod memory;
 mod queue;
+pub mod report;
 mod stuck_state;
 mod types;
 mod walk;

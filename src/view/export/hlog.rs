@@ -20,13 +20,13 @@ use crate::model::command_class::BlockSizes;
 use crate::model::event::StackId;
 use crate::model::finished::{Finished, Intervals};
 use crate::model::ledger::Ledger;
+use crate::model::report::recount::Recount;
 use crate::model::row::RowKey;
 use crate::model::stack::Frame;
 use crate::model::stage::{Run, StageSet};
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::RunInfo;
-use crate::report::recount::Recount;
 
 /// Significant digits.
 const DIGITS: u8 = 3;

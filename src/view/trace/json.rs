@@ -159,7 +159,7 @@ impl Line {
     }
 }
 
-pub(in crate::view) const fn type_name(kind: StatusType) -> &'static str {
+pub(crate) const fn type_name(kind: StatusType) -> &'static str {
     match kind {
         StatusType::Generic => "generic",
         StatusType::CommandSpecific => "command_specific",

@@ -18,7 +18,7 @@ mod text;
 
 pub use self::clock::{Clock, Wall, local_time};
 pub use self::json::TraceJson;
-pub(super) use self::json::type_name as status_type;
+pub(crate) use self::json::type_name as status_type;
 pub use self::text::TraceText;
 
 use std::iter::from_fn;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Data of devices and of clients: log pages, commands, requests for metrics.
 
-use nvme_deep::metrics::request::{negotiate, parse};
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::decode::{CommandSet, blocks, describe, fields, name};
 use nvme_deep::nvme::log::{EBS_BYTES, EbsStats, SMART_BYTES, Smart};
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::sqe::{Parts, Sqe};
 use nvme_deep::nvme::status::Status;
+use nvme_deep::serve::metrics::request::{negotiate, parse};
 
 use super::Target;
 

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line: its commands. A command's file has its options, its examples, and what they ask of
+//! a session; options of several commands have files of their own. clap parses values into what they
+//! mean.
+
+use crate::doctor::report::Tracing;
+use crate::error::Kind;
+use crate::model::stage::StageSet;
+use anyhow::Error;
+use clap::{Parser, Subcommand};
+
+use crate::diagnose::args::DiagnoseArgs;
+use crate::diff::args::DiffArgs;
+use crate::dist::args::DistArgs;
+use crate::doctor::args::DoctorArgs;
+use crate::heatmap::args::HeatmapArgs;
+use crate::host::args::HostArgs;
+use crate::inflight::args::InflightArgs;
+use crate::join::args::JoinArgs;
+use crate::latency::args::LatencyArgs;
+use crate::pattern::args::PatternArgs;
+use crate::record::args::RecordArgs;
+use crate::run::args::export::ExportArgs;
+use crate::run::exit::Failure;
+use crate::serve::args::ServeArgs;
+use crate::stacks::args::StacksArgs;
+use crate::top::args::TopArgs;
+use crate::trace::args::TraceArgs;
+
+/// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
+#[derive(Debug, Parser)]
+#[command(name = "nvme-deep", version, max_term_width = 80)]
+#[command(after_help = "Run as root. Exit codes and examples: see --help.")]
+#[command(after_long_help = crate::run::args::examples::PROGRAM)]
+pub struct Args {
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show rates, latencies, stages and a heat map on a live screen
+    Top(TopArgs),
+    /// Report latencies per namespace, opcode and stage
+    Latency(LatencyArgs),
+    /// Print every command as it happens: decoded, with outcome and stages
+    Trace(TraceArgs),
+    /// Count commands and their latency by kernel stack
+    Stacks(StacksArgs),
+    /// Record every command to a file, for the --from of other commands
+    Record(RecordArgs),
+    /// Find out why commands are slow: a verdict, its evidence, what to do
+    Diagnose(DiagnoseArgs),
+    /// Show the commands in flight, their age, and where each is stuck
+    ///
+    /// A stuck command is not fetched, held by the device, or answered without an interrupt.
+    Inflight(InflightArgs),
+    /// Draw latency, LBA, size or depth over time, as SVG or PNG
+    Heatmap(HeatmapArgs),
+    /// Report access patterns: sequential or random, sizes, depth
+    ///
+    /// Those of each disk, opcode and process, with distances and intervals.
+    Pattern(PatternArgs),
+    /// Convert recordings to Perfetto, Parquet, CSV, NDJSON, HdrHistogram
+    ///
+    /// Needs no root.
+    Export(ExportArgs),
+    /// Compare recordings made before and after a change
+    ///
+    /// What became slower or faster, by how much, and what is noise.
+    Diff(DiffArgs),
+    /// Show what the target (nvmet, QEMU, SPDK) did with each command
+    ///
+    /// Run it on the machine that serves the commands.
+    Host(HostArgs),
+    /// Join recordings of the driver and of the target, command by command
+    Join(JoinArgs),
+    /// Serve metrics for Prometheus over HTTP, or write them to a file
+    ///
+    /// Runs until it is stopped.
+    Serve(ServeArgs),
+    /// Report what this machine supports, and which settings to change
+    ///
+    /// It lists the kernel's facts, the controllers, and the hook that each point would use. Works
+    /// without root.
+    Doctor(DoctorArgs),
+    /// Write the man pages and the shell completions, for packages
+    #[command(hide = true)]
+    Dist(DistArgs),
+}
+
+/// The commands that trace the driver, each with the stage set that `doctor` judges. `diagnose` also
+/// observes the waits before the request, where it can.
+pub const TRACING: &[Tracing] = &[
+    ("top", StageSet::Basic),
+    ("latency", StageSet::Total),
+    ("latency --stages", StageSet::Basic),
+    ("latency --stages=fine", StageSet::Fine),
+    ("trace", StageSet::Total),
+    ("stacks", StageSet::Total),
+    ("record", StageSet::Basic),
+    ("diagnose", StageSet::Fine),
+    ("heatmap", StageSet::Total),
+    ("pattern", StageSet::Total),
+    ("serve", StageSet::Total),
+];
+
+pub(crate) fn usage(message: impl Into<String>) -> Error {
+    Failure::error(Kind::Usage, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::run::args::stages::StagesArg;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_old_name_of_the_basic_stages_is_accepted() {
+        for words in ["latency --stages=cheap", "record -o x --stages=cheap"] {
+            let words = words.split(' ');
+            Args::try_parse_from(["nvme-deep"].into_iter().chain(words)).unwrap();
+        }
+    }
+
+    #[test]
+    fn stages_takes_its_value_by_equals_only_so_that_the_interval_can_follow() {
+        let args = Args::try_parse_from(["nvme-deep", "latency", "--stages", "1", "3"]).unwrap();
+        let Command::Latency(latency) = args.command else {
+            panic!("not latency");
+        };
+        assert_eq!(latency.stages, Some(StagesArg::Basic));
+        assert_eq!(latency.schedule.interval, Some(Duration::from_secs(1)));
+        assert_eq!(latency.schedule.count, Some(3));
+    }
+
+    #[test]
+    fn the_commands_that_trace_are_those_of_doctors_verdict() {
+        let args = Args::command();
+        let attaches = |c: &&clap::Command| c.get_arguments().any(|a| a.get_id() == "attach");
+        let commands = args.get_subcommands().filter(attaches);
+        let commands: BTreeSet<_> = commands.map(clap::Command::get_name).collect();
+        let listed = TRACING.iter().map(|(line, _)| line.split(' ').next().unwrap());
+        let not_tracing = ["doctor"];
+        let all = listed.chain(not_tracing);
+        assert_eq!(commands, all.collect());
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `diagnose`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::model::stage::StageSet;
+use crate::session::settings::{Events, Mode, Settings};
+use crate::units::parse_duration;
+use anyhow::Result;
+
+use crate::run::args::buffer::BufferArgs;
+use crate::run::args::examples;
+use crate::run::args::from::FromArgs;
+use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep diagnose
+      Observe for 10 s
+  nvme-deep diagnose --duration 60s --expect 200us
+      Observe for a minute; commands should take 200 us
+  nvme-deep diagnose --from slow.nvd --baseline good.nvd
+      A recording, compared with one of a better time";
+
+/// How long to observe without `--duration`.
+const DURATION: Duration = Duration::from_secs(10);
+
+/// `diagnose`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(mut_arg("verbose", |arg| arg
+    .help("All kinds of commands, and all rules with their reasons")
+    .long_help("All kinds of commands, and all rules with their reasons. While tracing, also the hooks, the \
+                reasons of fallbacks, the full ledger; -vv: libbpf's log too")))]
+#[command(mut_arg("from", |arg| arg
+    .help("Diagnose recordings instead of this machine")
+    .long_help("Diagnose recordings instead of this machine\n\nMade by `record --stages=full --context`. \
+                Needs no root. Several are read one after the other.")))]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = EXAMPLES)]
+pub struct DiagnoseArgs {
+    /// How long to observe (`10s`, `1m`) [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// Commands are slow if their median is above this time (`200us`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "baseline")]
+    pub expect: Option<Duration>,
+
+    /// Compare with this recording of the same load
+    ///
+    /// Commands are slow if their median is a fifth above that of the same commands in it.
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+
+    /// Also read log pages of the controllers: SMART, EBS statistics
+    ///
+    /// Before and after. Sends Get Log Page and Identify commands to each; otherwise `diagnose` sends
+    /// none.
+    #[arg(long, conflicts_with = "from")]
+    pub log: bool,
+
+    /// End with exit code 3 if a cause was found
+    ///
+    /// With 1 if no rule could be judged.
+    #[arg(long)]
+    pub check: bool,
+
+    #[command(flatten)]
+    pub from: FromArgs,
+
+    #[command(flatten)]
+    pub buffer: BufferArgs,
+
+    /// One JSON object instead of text
+    ///
+    /// The schema is in docs/json.md.
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+/// The options of the command, checked.
+pub type DiagnoseOptions = Checked<DiagnoseArgs>;
+
+impl SessionOptions for DiagnoseArgs {
+    fn settings(&self) -> Result<Settings> {
+        let events = Events { context: true, ring_bytes: self.buffer.bytes, ..Events::pairs() };
+        self.session.settings_of(&self.from, Mode::Events(events), StageSet::Full)
+    }
+}
+
+impl DiagnoseArgs {
+    /// Length of the run.
+    pub fn duration(&self) -> Duration {
+        self.duration.unwrap_or(DURATION)
+    }
+
+    /// Whether to colour the text.
+    pub fn color(&self) -> bool {
+        self.session.attach.color.on_stdout(self.json)
+    }
+}

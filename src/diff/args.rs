@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `diff`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::iter;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::model::untrusted::printable;
+use anyhow::Result;
+
+use crate::cli::usage;
+use crate::run::args::examples;
+use crate::run::args::filter::ctrl_instance;
+use crate::run::args::output::{ColorArg, JSON, JSON_LONG};
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep diff before.nvd after.nvd
+      What became slower or faster, by stage
+  nvme-deep diff a1.nvd,a2.nvd,a3.nvd b1.nvd,b2.nvd,b3.nvd --check
+      Several recordings a side; exit code 3 if something changed
+  nvme-deep diff one.nvd one.nvd --ctrl nvme0=nvme1
+      Two controllers of one recording";
+
+/// Smallest change that can be claimed: more than twice the width of a bucket.
+const LEAST: f64 = 0.02;
+
+/// `diff`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
+pub struct DiffArgs {
+    /// The recording before the change (see `record`)
+    ///
+    /// Or several, separated by commas. A name that contains a comma is taken whole if there is such a
+    /// file.
+    #[arg(value_name = "A")]
+    pub a: OsString,
+
+    /// The recording after the change, or several
+    #[arg(value_name = "B")]
+    pub b: OsString,
+
+    /// Compare these controllers only
+    ///
+    /// `nvme0=nvme1` compares nvme0 of A with nvme1 of B.
+    #[arg(long, value_name = "CTRL[=CTRL]", value_delimiter = ',', value_parser = pair)]
+    pub ctrl: Vec<(u32, u32)>,
+
+    /// Report no change smaller than this
+    ///
+    /// A part of the row and of the total. Less than 2 % is refused: the intervals come from
+    /// histograms with buckets of 0.8 %.
+    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = least)]
+    pub min_change: f64,
+
+    /// End with exit code 3 if something changed
+    ///
+    /// With 1 if there were too few commands for any comparison.
+    #[arg(long)]
+    pub check: bool,
+
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+
+    /// Show all rows
+    ///
+    /// Also those within noise, and those with too few commands.
+    #[arg(long, short)]
+    pub verbose: bool,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorArg,
+}
+
+/// Parses a change: 0.02 is 2 %.
+fn least(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    let share = number.map(|percent| percent / 100.0);
+    share.filter(|s| (LEAST..10.0).contains(s)).ok_or_else(|| {
+        format!(
+            "`{text}` is not a change that can be looked for: give at least 2%, as in \
+             `--min-change 5%`"
+        )
+    })
+}
+
+/// Parses `nvme0` and `nvme0=nvme1`.
+fn pair(text: &str) -> Result<(u32, u32), String> {
+    let (a, b) = text.split_once('=').unwrap_or((text, text));
+    Ok((ctrl_instance(a)?, ctrl_instance(b)?))
+}
+
+/// Splits a list at its commas. The longest part that is the name of a file is taken whole: a name may
+/// contain commas.
+fn parts(mut list: &[u8], is_file: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    loop {
+        let commas = (0..list.len()).rev().filter(|at| list[*at] == b',');
+        let mut ends = iter::once(list.len()).chain(commas);
+        let whole = ends.find(|end| is_file(Path::new(OsStr::from_bytes(&list[..*end]))));
+        let end = whole.or_else(|| list.iter().position(|byte| *byte == b','));
+        let (part, rest) = list.split_at(end.unwrap_or(list.len()));
+        all.push(OsStr::from_bytes(part).into());
+        match rest.split_first() {
+            Some((_, rest)) => list = rest,
+            None => return all,
+        }
+    }
+}
+
+/// Parses the recordings of a side.
+fn paths(text: &OsStr) -> Result<Vec<PathBuf>> {
+    let paths = parts(text.as_bytes(), &Path::exists);
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = paths.iter().find(|path| !seen.insert(*path)) {
+        return Err(usage(format!(
+            "{} is given twice on one side: that adds nothing to it. Give each recording once",
+            printable(twice)
+        )));
+    }
+    Ok(paths)
+}
+
+impl DiffArgs {
+    /// The recordings of both sides.
+    ///
+    /// # Errors
+    /// If a side has one twice.
+    pub fn sides(&self) -> Result<[Vec<PathBuf>; 2]> {
+        Ok([paths(&self.a)?, paths(&self.b)?])
+    }
+
+    /// Controllers of A and of B to compare; empty: all, by name.
+    ///
+    /// # Errors
+    /// If one is to be compared with several.
+    pub fn ctrls(&self) -> Result<BTreeMap<u32, u32>> {
+        let (mut pairs, mut taken) = (BTreeMap::new(), BTreeSet::new());
+        for &(a, b) in &self.ctrl {
+            if pairs.insert(a, b).is_some() || !taken.insert(b) {
+                return Err(usage(format!(
+                    "`--ctrl nvme{a}=nvme{b}`: each controller can be compared with one other only"
+                )));
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// Whether to colour the text.
+    pub fn color(&self) -> bool {
+        self.color.on_stdout(self.json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_split_at_commas_that_are_in_no_file_name() {
+        let files = ["a", "a,b", "c,d,e", "c"].map(Path::new);
+        let split = |list: &str| {
+            let all = parts(list.as_bytes(), &|path| files.contains(&path));
+            all.iter().map(|p| p.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(split("a,b"), ["a,b"], "the longest name wins");
+        assert_eq!(split("a,c"), ["a", "c"]);
+        assert_eq!(split("a,b,c,d,e,x,y"), ["a,b", "c,d,e", "x", "y"]);
+        assert_eq!(split("x,a"), ["x", "a"]);
+        assert_eq!(split("x"), ["x"]);
+        assert_eq!(split(",a,"), ["", "a", ""]);
+    }
+}

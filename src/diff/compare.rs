@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From two sides to the rows of a comparison.
+
+use std::array::from_fn;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::load;
+use crate::diff::report::{
+    Both, Compared, Counted, Diff, FALSE_ALARM, Finding, Group, Interval, Load, LoadChange, Row,
+    SAME_MIX, Scope, Side, Summary,
+};
+use crate::model::command_class::CommandClass;
+use crate::model::quantiles::rank;
+use crate::nvme::opcode::QueueKind;
+use crate::stats::bootstrap::Resamples;
+use crate::stats::histogram::{FineHistogram, RESOLUTION};
+use crate::stats::holm::adjust;
+use crate::stats::ratio::Ratio;
+use crate::stats::sample::{QUANTILES, STATISTICS, Sample, Values};
+use crate::stats::spread::Variance;
+
+/// Fewest commands of a side for each statistic: ten beyond a quantile, and 50.
+const MIN_COMMANDS: [u64; STATISTICS.len()] = [50, 100, 1000, 50];
+/// Fewest slices of a side with commands.
+pub(super) const MIN_SLICES: usize = 8;
+/// Difference of the observed parts of the commands that makes them other commands.
+const SAME_COMMANDS: f64 = 0.1;
+/// Seeds of the resamples of each side.
+pub(super) const SEEDS: Both<u64> = Both { a: 1, b: 2 };
+
+/// What the comparison of each row needs.
+struct Comparer<'s> {
+    sides: Both<&'s Side>,
+    resamples: Both<Resamples>,
+    /// Of the slices for rates.
+    rates: Both<Resamples>,
+    paired: bool,
+}
+
+/// The strata of a group, and their load.
+struct Members {
+    scope: Scope,
+    strata: Vec<CommandClass>,
+    load: Both<Load>,
+}
+
+/// Compares two sides that were counted with the same stage set. Differences below `least` (0.02 is 2 %)
+/// are not claimed, nor those below this part of the total. `paired`: both sides are of the same recordings, with different controllers; the
+/// same slices of both are drawn.
+pub fn compare(a: &Side, b: &Side, least: f64, paired: bool) -> Diff {
+    let loads = Both { a: a.loads(), b: b.loads() };
+    let missing = |of: &BTreeMap<CommandClass, Load>, from: &BTreeMap<CommandClass, Load>| {
+        let all = of.iter().filter(|(stratum, _)| !from.contains_key(stratum));
+        all.map(|(stratum, load)| (*stratum, load.commands)).collect()
+    };
+    let only = Both { a: missing(&loads.a, &loads.b), b: missing(&loads.b, &loads.a) };
+    let (pooled, load_changes) = controllers(&loads);
+    let common = loads.a.iter().filter_map(|(stratum, a)| {
+        Some(Members {
+            scope: Scope::CommandClass(*stratum),
+            strata: vec![*stratum],
+            load: Both { a: *a, b: *loads.b.get(stratum)? },
+        })
+    });
+    let comparer = Comparer {
+        sides: Both { a, b },
+        resamples: Both {
+            a: Resamples::new(&a.slices(), SEEDS.a),
+            b: Resamples::new(&b.slices(), if paired { SEEDS.a } else { SEEDS.b }),
+        },
+        rates: load::resamples(Both { a, b }, paired),
+        paired,
+    };
+    let groups = common.chain(pooled).map(|members| comparer.group(&members));
+    let mut diff = Diff {
+        groups: groups.collect(),
+        only,
+        load_changes,
+        waits: load::waits(Both { a, b }),
+        comparisons: 0,
+    };
+    judge(&mut diff, least);
+    diff
+}
+
+/// Controllers whose strata can be compared together, and what differs in the load of the others.
+fn controllers(loads: &Both<BTreeMap<CommandClass, Load>>) -> (Vec<Members>, Vec<LoadChange>) {
+    let is_io = |s: &&CommandClass| s.opcode.queue == QueueKind::Io;
+    let strata = loads.a.keys().chain(loads.b.keys()).filter(is_io);
+    let mut by_ctrl: BTreeMap<u32, BTreeSet<CommandClass>> = BTreeMap::new();
+    strata.for_each(|s| {
+        by_ctrl.entry(s.ctrl).or_default().insert(*s);
+    });
+    let (mut pooled, mut changes) = (Vec::new(), Vec::new());
+    for (ctrl, strata) in by_ctrl {
+        let sum = |of: &BTreeMap<CommandClass, Load>| {
+            let mut sum = Load::default();
+            let found = strata.iter().filter_map(|s| of.get(s));
+            found.for_each(|load| sum.add(load));
+            sum
+        };
+        let load = Both { a: sum(&loads.a), b: sum(&loads.b) };
+        if load.a.commands == 0 || load.b.commands == 0 {
+            continue;
+        }
+        let before = changes.len();
+        changes.extend(mix(ctrl, &strata, loads, &load));
+        if load.a.differs_from(&load.b) {
+            changes.push(LoadChange::Depth { ctrl, load });
+        }
+        if changes.len() == before && strata.len() > 1 {
+            pooled.push(Members {
+                scope: Scope::Controller(ctrl),
+                strata: strata.into_iter().collect(),
+                load,
+            });
+        }
+    }
+    (pooled, changes)
+}
+
+/// The difference of the mix, if it is more than [`SAME_MIX`].
+fn mix(
+    ctrl: u32,
+    strata: &BTreeSet<CommandClass>,
+    loads: &Both<BTreeMap<CommandClass, Load>>,
+    sum: &Both<Load>,
+) -> Option<LoadChange> {
+    let part = |of: &BTreeMap<CommandClass, Load>, all: &Load, stratum| {
+        let commands = of.get(stratum).map_or(0, |load| load.commands);
+        commands as f64 / all.commands as f64
+    };
+    let shares = strata.iter().map(|stratum| {
+        let share = Both { a: part(&loads.a, &sum.a, stratum), b: part(&loads.b, &sum.b, stratum) };
+        (stratum, share)
+    });
+    let shares: Vec<_> = shares.collect();
+    let moved = |share: &Both<f64>| (share.a - share.b).abs();
+    let elsewhere = shares.iter().map(|(_, share)| moved(share)).sum::<f64>() / 2.0;
+    let most = shares.iter().max_by(|x, y| moved(&x.1).total_cmp(&moved(&y.1)));
+    let (stratum, share) = most.filter(|_| elsewhere > SAME_MIX)?;
+    Some(LoadChange::Mix { ctrl, stratum: **stratum, share: *share })
+}
+
+impl Comparer<'_> {
+    fn group(&self, members: &Members) -> Group {
+        let of_group = |side: &Side| -> BTreeSet<Interval> {
+            let rows = side.recordings.iter().flat_map(|r| r.slices.rows());
+            let rows = rows.filter(|(stratum, _)| members.strata.contains(stratum));
+            rows.map(|(_, interval)| interval).collect()
+        };
+        let (a, b) = (of_group(self.sides.a), of_group(self.sides.b));
+        let common: Vec<Interval> = a.intersection(&b).copied().collect();
+        let rows = common.into_iter().map(|interval| self.row(members, interval));
+        let mut rows: Vec<Row> = rows.collect();
+        // an interval of a few odd commands is no row
+        let most = rows.iter().map(|r| r.sides.a.count.max(r.sides.b.count));
+        let most = most.max().unwrap_or(0);
+        rows.retain(|r| r.sides.a.count.max(r.sides.b.count) * 100 >= most);
+        Group {
+            scope: members.scope,
+            load: members.load,
+            iops: load::iops(self.sides, &members.strata, &self.rates, self.paired),
+            rows,
+        }
+    }
+
+    fn row(&self, members: &Members, interval: Interval) -> Row {
+        let samples = self.sides.map(|side| sample(side, &members.strata, interval));
+        let a = samples.a.spread(&self.resamples.a);
+        let b = samples.b.spread(&self.resamples.b);
+        let spreads = if self.paired { vec![b.minus(&a)] } else { vec![a, b] };
+        let summary = |side: &Side, sample: &Sample| {
+            let all = side.values(&members.strata, interval);
+            let count = sample.count();
+            let mut values = sample.values();
+            for (value, q) in values.iter_mut().zip(QUANTILES) {
+                *value = all.at_rank(rank(100.0 * q, count)) as f64;
+            }
+            Summary { count, values }
+        };
+        let sides =
+            Both { a: summary(self.sides.a, &samples.a), b: summary(self.sides.b, &samples.b) };
+        let compared = from_fn(|n| {
+            let enough = |s: &Sample| s.count() >= MIN_COMMANDS[n] && s.slices() >= MIN_SLICES;
+            if !enough(&samples.a) || !enough(&samples.b) {
+                return None;
+            }
+            let parts = spreads.iter().flat_map(|s| s.variances(n));
+            let ratio = Ratio::new(sides.a.values[n], sides.b.values[n], parts.chain(rounding(n)));
+            Some(Compared { ratio, adjusted_p: ratio.p, finding: Finding::Noise })
+        });
+        let observed = Both {
+            a: sides.a.count as f64 / members.load.a.commands.max(1) as f64,
+            b: sides.b.count as f64 / members.load.b.commands.max(1) as f64,
+        };
+        let Interval { is_total, run } = interval;
+        Row {
+            name: name(interval),
+            from: run.from,
+            to: run.to,
+            is_total,
+            sides,
+            compared,
+            observed: Some(observed).filter(|o| (o.a - o.b).abs() > SAME_COMMANDS),
+        }
+    }
+}
+
+/// The name of an interval.
+fn name(interval: Interval) -> String {
+    let Interval { is_total, run } = interval;
+    let whole = run.first == 0 && run.last + 1 == run.stage_set.stages().len();
+    match (is_total, whole) {
+        (false, _) => run.name(),
+        (true, true) => "total".into(),
+        (true, false) => format!("total of {}", run.name()),
+    }
+}
+
+/// The variance that the width of the buckets adds to the logarithm of a quantile of each side.
+fn rounding(statistic: usize) -> Option<Variance> {
+    let of_one = RESOLUTION.powi(2) / 12.0;
+    (statistic < QUANTILES.len()).then_some(Variance { value: 2.0 * of_one, degrees: 200.0 })
+}
+
+/// The values of an interval in these strata.
+fn sample(side: &Side, strata: &[CommandClass], interval: Interval) -> Sample {
+    let of_recording = |recording: &Counted| -> (Vec<FineHistogram>, usize) {
+        let slices = &recording.slices;
+        let mut sum = vec![FineHistogram::default(); slices.count()];
+        for stratum in strata {
+            for (sum, one) in sum.iter_mut().zip(slices.of(&(*stratum, interval))) {
+                sum.merge(one);
+            }
+        }
+        (sum, slices.count())
+    };
+    let recordings: Vec<_> = side.recordings.iter().map(of_recording).collect();
+    let borrowed: Vec<_> = recordings.iter().map(|(h, n)| (h.as_slice(), *n)).collect();
+    Sample::new(&borrowed)
+}
+
+/// The statistics of the total of most commands, on the first side; zeroes without a total.
+fn totals(group: &Group) -> Values {
+    let totals = group.rows.iter().filter(|row| row.is_total);
+    let most = totals.max_by_key(|row| row.sides.a.count);
+    most.map_or_else(Values::default, |row| row.sides.a.values)
+}
+
+/// Adjusts the probabilities for the number of comparisons, and decides what to claim. A change must
+/// have this part at least of the row, and of the total: the few microseconds that a busy machine adds
+/// to a stage differ from run to run, and do not matter to a command of milliseconds.
+fn judge(diff: &mut Diff, least: f64) {
+    let rows = diff.groups.iter_mut().flat_map(|group| {
+        let totals = totals(group);
+        let rows = group.rows.iter_mut().filter(|row| row.observed.is_none());
+        rows.flat_map(move |row| {
+            let Both { a, b } = row.sides.map(|side| side.values);
+            let matters: [bool; STATISTICS.len()] =
+                from_fn(|n| (b[n] - a[n]).abs() >= least * totals[n]);
+            let compared = row.compared.iter_mut().zip(matters);
+            compared.filter_map(|(compared, matters)| Some((compared.as_mut()?, matters)))
+        })
+    });
+    let mut all: Vec<(&mut Compared, bool)> = rows.collect();
+    let probabilities: Vec<f64> = all.iter().map(|(c, _)| c.ratio.p).collect();
+    for ((compared, matters), p) in all.iter_mut().zip(adjust(&probabilities)) {
+        compared.adjusted_p = p;
+        let ratio = compared.ratio.ratio;
+        if p <= FALSE_ALARM && (ratio - 1.0).abs() >= least && *matters {
+            compared.finding = Finding::Changed;
+        }
+    }
+    diff.comparisons = probabilities.len();
+}

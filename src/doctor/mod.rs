@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `doctor` command: inspect the machine, plan the hooks, report. Attaches nothing.
+
+pub(crate) mod args;
+pub mod report;
+pub mod view;
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use crate::doctor::report::{DoctorReport, MemoryLine};
+use crate::doctor::view as doctor;
+use crate::error::Error;
+use crate::machine::kernel::Look;
+use crate::machine::{System, may_read_module_btf, missing_capabilities};
+use crate::model::report::finding::{Finding, Severity};
+use crate::model::stack::StackAt;
+use crate::model::stage::StageSet;
+use crate::probe::plan::Policy;
+use crate::session::settings::{Events, Mode, Outcome, Settings, StackSample};
+use crate::session::{Layout, cpus_of, kernel_facts, take_over_log};
+use crate::view::theme::Theme;
+use anyhow::Result;
+
+use crate::cli::TRACING;
+use crate::doctor::args::DoctorArgs;
+use crate::run::inflight::Access;
+use crate::run::standard::stdout;
+
+/// Memory that the maps of each command would take on this machine.
+fn memory(system: &System) -> Result<Vec<MemoryLine>> {
+    let controllers = system.controllers();
+    let cpus = cpus_of(system)?;
+    let stack = StackSample::every(StackAt::Submit);
+    let with_stacks = Events { stack: Some(stack), ..Events::default() };
+    let of = |mode: Mode| mode.with(StageSet::Total);
+    let runs = [
+        ("latency", Settings::of(StageSet::Total)),
+        ("latency --stages", Settings::of(StageSet::Basic)),
+        ("latency --stages=fine", Settings::of(StageSet::Fine)),
+        ("latency --stages=full", Settings::of(StageSet::Full)),
+        ("trace", of(Mode::Events(Events::default()))),
+        ("trace --kstack", of(Mode::Events(with_stacks))),
+        ("stacks", of(Mode::Stacks(stack, Outcome::default()))),
+    ];
+    let line = |(command, settings): (&str, Settings)| MemoryLine {
+        command: command.into(),
+        map_bytes: Layout::new(&settings, cpus, &controllers).bytes,
+    };
+    Ok(runs.into_iter().map(line).collect())
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If a BTF file can't be used, or the writer fails.
+pub fn run(args: &DoctorArgs) -> Result<()> {
+    let DoctorArgs { json, identify, attach, btf, color: when, verbose } = args;
+    take_over_log(None);
+    let system = System::at("/");
+    let mut report = DoctorReport::of(&system, *identify);
+    // without the privileges to trace, the report shows what root would get
+    let may_use_module_btf = may_read_module_btf() || !missing_capabilities().is_empty();
+    let file = btf.as_deref().map(Path::new);
+    let facts = kernel_facts(&system, file, may_use_module_btf, Look::Full);
+    let (facts, types) = facts.map_err(Error::Btf)?;
+    let remark = types.remark.map(|r| Finding::new("btf-file", Severity::Note, r));
+    report.findings.extend(remark);
+    let policy = Policy { only: attach.method(), ..Policy::default() };
+    let inflight = Access::find(file, &system).err();
+    let inflight = inflight.map(|error| format!("{error:#}"));
+    report.plan(facts, &policy, TRACING, inflight);
+    report.memory = memory(&system)?;
+    let mut out = BufWriter::new(stdout());
+    if *json {
+        doctor::json(&report, &mut out)?;
+    } else {
+        let theme = Theme { color: when.on_stdout(false) };
+        doctor::text(&report, *verbose, theme, &mut out)?;
+    }
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules: settings that the user could change to see more, and notes on the numbers. Pure.
+//!
+//! A rule does not apply if a fact that it needs is unknown. The report shows the unknown fact.
+
+use crate::machine::clock::is_slow;
+use crate::machine::nvme::{NamespaceDetail, NvmeDetail, NvmeParameters};
+use crate::machine::nvme_class::Class;
+use crate::machine::overview::Machine;
+use crate::model::report::device_name::DeviceName;
+use crate::model::report::finding::{Finding, Severity};
+
+/// The findings on a machine and its controllers, the most important first: settings to change,
+/// then notes for reading the numbers.
+pub(super) fn findings(
+    machine: &Machine,
+    parameters: &NvmeParameters,
+    controllers: &[NvmeDetail],
+) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = on_privileges(machine).into_iter().collect();
+    findings.extend(on_settings(machine));
+    findings.extend(on_symbols(machine));
+    findings.extend(on_controllers(controllers));
+    findings.extend(notes_on_machine(machine, parameters));
+    for controller in controllers {
+        findings.extend(notes_on_queues(controller, machine));
+        findings.extend(notes_on_namespaces(controller));
+    }
+    findings
+}
+
+fn warning(rule: &'static str, advice: impl Into<String>) -> Finding {
+    Finding::new(rule, Severity::Warning, advice)
+}
+
+fn note(rule: &'static str, advice: impl Into<String>) -> Finding {
+    Finding::new(rule, Severity::Note, advice)
+}
+
+fn on_privileges(machine: &Machine) -> Option<Finding> {
+    if machine.user_namespace.is(&true) {
+        let advice = "this is a user namespace, whose capabilities do not reach the kernel: run in \
+                      the machine itself, not in a container";
+        return Some(warning("user-namespace", advice));
+    }
+    let privileges = machine.privileges.known()?;
+    let missing = privileges.missing();
+    if privileges.has("CAP_SYS_ADMIN") || missing.is_empty() {
+        return None;
+    }
+    let able = privileges.has("CAP_BPF") && privileges.has("CAP_PERFMON");
+    let missing = missing.join(", ");
+    let finding = if able {
+        let advice = "run as root, or add CAP_SYS_ADMIN: the kernel does not show the BTF of modules \
+                      without it";
+        warning("module-btf-hidden", advice)
+    } else {
+        let advice = format!("run as root: this process lacks {missing}");
+        warning("not-privileged", advice)
+    };
+    Some(finding.shown_by("missing capabilities", missing))
+}
+
+fn on_settings(machine: &Machine) -> Vec<Finding> {
+    let Machine { lockdown, sysctls, tracefs, tracefs_mounted, kprobes_enabled, .. } = machine;
+    let lockdown = lockdown.known().filter(|l| *l == "confidentiality");
+    let rules = [
+        lockdown.map(|level| {
+            let advice = "kernel lockdown is `confidentiality`, which disables kprobes and tracefs \
+                          and stops programs from reading kernel memory: boot with \
+                          lockdown=integrity, which does neither";
+            warning("lockdown", advice).shown_by("lockdown", level)
+        }),
+        (tracefs.known().is_none() && tracefs_mounted.is(&false)).then(|| {
+            let advice = "mount tracefs (`mount -t tracefs tracefs /sys/kernel/tracing`): it lists \
+                          the functions that can be hooked, and the layout of events";
+            warning("tracefs-not-mounted", advice)
+        }),
+        sysctls.bpf_jit_enable.is(&0).then(|| {
+            let advice = "switch the BPF JIT on (`sysctl net.core.bpf_jit_enable=1`): fentry and \
+                          fexit need it";
+            warning("bpf-jit-off", advice).shown_by("net.core.bpf_jit_enable", 0)
+        }),
+        sysctls.ftrace_enabled.is(&0).then(|| {
+            let advice = "switch ftrace on (`sysctl kernel.ftrace_enabled=1`): without it hooks on \
+                          functions fail, or do not fire";
+            warning("ftrace-off", advice).shown_by("kernel.ftrace_enabled", 0)
+        }),
+        kprobes_enabled.is(&false).then(|| {
+            let advice = "switch kprobes on (`echo 1 > /sys/kernel/debug/kprobes/enabled`): they \
+                          are disarmed, and do not fire";
+            warning("kprobes-off", advice).shown_by("kprobes/enabled", 0)
+        }),
+    ];
+    rules.into_iter().flatten().collect()
+}
+
+/// Names of stack frames need the addresses of kernel symbols.
+fn on_symbols(machine: &Machine) -> Option<Finding> {
+    let restrict = machine.sysctls.kptr_restrict.known().copied().unwrap_or(0);
+    let finding = match (restrict, machine.privileges.known()) {
+        (2.., _) => warning(
+            "kernel-addresses-hidden",
+            "show addresses of the kernel to root (`sysctl kernel.kptr_restrict=1`): stacks have \
+             no names without them",
+        ),
+        (1, Some(privileges)) if !privileges.has("CAP_SYSLOG") => warning(
+            "kernel-addresses-hidden",
+            "add CAP_SYSLOG: kernel.kptr_restrict is 1, and stacks have no names without addresses",
+        ),
+        _ => return None,
+    };
+    Some(finding.shown_by("kernel.kptr_restrict", restrict))
+}
+
+/// A word as the kernel has them, or `?`. People copy commands from advice, so that no other text may be
+/// in it; the evidence has the text.
+fn of_kernel(text: &str) -> &str {
+    let is_known = |c: char| c.is_ascii_alphanumeric() || "-_ ()".contains(c);
+    if text.chars().all(is_known) { text } else { "?" }
+}
+
+fn on_controllers(controllers: &[NvmeDetail]) -> Vec<Finding> {
+    let mut findings = vec![];
+    if controllers.is_empty() {
+        let advice =
+            "there is no NVMe controller: `modprobe nvme` loads the driver, if there is a device";
+        findings.push(warning("no-controller", advice));
+    }
+    for controller in controllers {
+        let name = &DeviceName::of(&(&controller.name).into()).to_string();
+        if let Some(state) = controller.state.known().filter(|s| *s != "live") {
+            let word = of_kernel(state);
+            let advice =
+                format!("{name} is `{word}`, not live: see the kernel log (`dmesg | grep {name}`)");
+            let finding = warning("controller-not-live", advice).about(name);
+            findings.push(finding.shown_by("state", state));
+        }
+        for ns in controller.namespaces.iter().filter(|ns| ns.iostats.is(&0)) {
+            let disk = DeviceName::of(&(&ns.name).into());
+            let path = format!("/sys/class/nvme/{name}/{disk}/queue/iostats");
+            let advice = format!(
+                "switch statistics on (`echo 1 > {path}`): kernels without the tracepoint \
+                 block_io_start (before 6.5) record the start of a request only with them"
+            );
+            let finding = warning("iostats-off", advice).about(&ns.name);
+            findings.push(finding.shown_by("queue/iostats", 0));
+        }
+    }
+    findings
+}
+
+fn notes_on_machine(machine: &Machine, parameters: &NvmeParameters) -> Vec<Finding> {
+    let mut notes = vec![];
+    if machine.hypervisor.emulated {
+        let advice = "the processor seems to be emulated: times are those of the emulator, not of \
+                      a processor";
+        notes.push(note("emulated-processor", advice));
+    }
+    if let Some(source) = machine.clock_source.known().filter(|s| is_slow(s)) {
+        let advice = "the kernel reads a slow clock, which takes about 1 us or more at each point of a \
+                      command, and all stages contain that (`dmesg | grep -i clocksource` may say why)";
+        notes.push(note("slow-clock", advice).shown_by("current_clocksource", source));
+    }
+    let version = machine.version.known();
+    let rt = version.is_some_and(|v| v.contains("PREEMPT_RT"));
+    let parameter = parameters.use_threaded_interrupts.is(&"1".into());
+    if rt || parameter {
+        let advice = "completions run in threads (PREEMPT_RT, or use_threaded_interrupts): the \
+                      stage `device` includes the wait until the interrupt thread gets a CPU";
+        let finding = note("threaded-interrupts", advice);
+        notes.push(
+            finding.shown_by("PREEMPT_RT", rt).shown_by("use_threaded_interrupts", parameter),
+        );
+    }
+    notes
+}
+
+fn notes_on_queues(controller: &NvmeDetail, machine: &Machine) -> Vec<Finding> {
+    let mut notes = vec![];
+    let name = &controller.name;
+    let doorbells = match controller.shadow_doorbells.known() {
+        // doorbells of other controllers reach the device without an exit
+        Some(false) if controller.class == Class::Emulated => Some((
+            "no-shadow-doorbells",
+            "offers no shadow doorbells: each doorbell is a VM exit, whose time is part of \
+             `submit`",
+        )),
+        Some(true) => Some((
+            "shadow-doorbells",
+            "offers shadow doorbells: most doorbells are memory writes, and the device has to \
+             notice them",
+        )),
+        _ => None,
+    };
+    if let Some((rule, what)) = doorbells {
+        notes.push(note(rule, format!("{name} {what}")).about(name));
+    }
+    let io_queues = controller.queue_count.known().map(|n| n.saturating_sub(1));
+    if let (Some(&cpus), Some(queues @ 1..)) = (machine.cpus_online.known(), io_queues)
+        && queues < cpus
+    {
+        let plural = if queues == 1 { "" } else { "s" };
+        let advice = format!(
+            "{name} has {queues} I/O queue{plural} for {cpus} CPUs: CPUs that share a \
+             queue wait for its lock and its tags"
+        );
+        let finding = note("few-queues", advice).about(name);
+        let finding = finding.shown_by("I/O queues", queues);
+        notes.push(finding.shown_by("online CPUs", cpus));
+    }
+    if controller.interrupt_vectors.is(&1) && io_queues.is_some_and(|n| n > 1) {
+        let advice =
+            format!("{name} has one interrupt for all its queues: one CPU takes all completions");
+        let finding = note("one-irq-cpu", advice).about(name);
+        notes.push(finding.shown_by("interrupt vectors", 1));
+    }
+    notes
+}
+
+fn notes_on_namespaces(controller: &NvmeDetail) -> Vec<Finding> {
+    let mut notes = vec![];
+    for ns in &controller.namespaces {
+        let name = &ns.name;
+        if ns.io_poll.is(&1) {
+            let advice = format!("{name} has polled queues: their completions have no interrupt");
+            let finding = note("polled-queues", advice).about(name);
+            notes.push(finding.shown_by("queue/io_poll", 1));
+        }
+        if let Some(scheduler) = ns.scheduler.known().filter(|s| *s != "none") {
+            let word = of_kernel(scheduler);
+            let advice =
+                format!("{name} has the scheduler {word}: the wait in it is part of `queue`");
+            let finding = note("scheduler", advice).about(name);
+            notes.push(finding.shown_by("queue/scheduler", scheduler));
+        }
+        notes.extend(notes_on_waits(ns));
+    }
+    notes
+}
+
+/// What makes bios wait before they get a request, where something was set up to do so.
+fn notes_on_waits(ns: &NamespaceDetail) -> Vec<Finding> {
+    let name = &ns.name;
+    let limits = ns.limits.known().filter(|all| !all.cgroups.is_empty());
+    let limits = limits.map(|all| {
+        let advice = format!(
+            "cgroups have limits on {name} (io.max): their bios wait before the request, which is `throttle` of \
+             --stages=full"
+        );
+        let found = all.cgroups.iter();
+        found.fold(note("io-limit", advice).about(name), |finding, limit| {
+            finding.shown_by(&format!("{} io.max", limit.cgroup), limit)
+        })
+    });
+    let cost = ns.io_cost.known().filter(|cost| cost.enabled);
+    let cost = cost.map(|cost| {
+        let advice = format!(
+            "io.cost is on for {name}: bios may wait before the request, which is `iocost` of --stages=full"
+        );
+        note("io-cost", advice).about(name).shown_by("io.cost", cost)
+    });
+    let zones = ns.zoned.known().filter(|zoned| *zoned != "none");
+    let zones = zones.map(|zoned| {
+        let advice = format!(
+            "{name} has zones: writes to a zone wait for each other, which is `zone` of --stages=full (before 6.10 `queue`)"
+        );
+        note("zones", advice).about(name).shown_by("queue/zoned", zoned)
+    });
+    [limits, cost, zones].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::DoctorReport;
+    use super::super::fixture::{capability, guest};
+    use super::*;
+    use crate::machine::System;
+    use crate::machine::fact::Fact;
+    use crate::machine::overview::Privileges;
+
+    /// Number of findings of this severity that contain these words.
+    fn about(report: &DoctorReport, severity: Severity, words: &str) -> usize {
+        let advice = report.advice(severity);
+        advice.filter(|text| text.contains(words)).count()
+    }
+
+    #[test]
+    fn each_change_is_advised_once() {
+        let report = guest();
+        for words in [
+            "run as root",
+            "lockdown=integrity",
+            "mount -t tracefs",
+            "bpf_jit_enable=1",
+            "kptr_restrict=1",
+            "nvme0n1/queue/iostats",
+            "nvme1 is `connecting`",
+        ] {
+            assert_eq!(about(&report, Severity::Warning, words), 1, "{words}: {report:#?}");
+        }
+        assert_eq!(report.advice(Severity::Warning).count(), 7);
+    }
+
+    #[test]
+    fn notes_are_apart_from_warnings() {
+        let report = guest();
+        for words in [
+            "emulated",
+            "slow clock",
+            "no shadow doorbells",
+            "1 I/O queue for 4 CPUs",
+            "mq-deadline",
+            "cgroups have limits on nvme0n1",
+            "io.cost is on for nvme0n1",
+        ] {
+            assert_eq!(about(&report, Severity::Note, words), 1, "{words}: {report:#?}");
+        }
+        assert_eq!(report.advice(Severity::Note).count(), 7);
+    }
+
+    /// The name of a cgroup is in the evidence only, which is escaped: people copy commands from advice.
+    #[test]
+    fn limits_name_their_cgroups_in_the_evidence() {
+        let found = guest().findings;
+        let of = |rule| found.iter().find(|f| f.rule == rule).unwrap();
+        let limits: Vec<String> =
+            (of("io-limit").evidence.iter()).map(|e| format!("{}: {}", e.name, e.value)).collect();
+        let wanted = [
+            "/a b.slice/$(reboot)\\u{1b}[2J io.max: rbps=1048576 wiops=10",
+            "/web.slice io.max: riops=60",
+        ];
+        assert_eq!(limits, wanted);
+        assert!(!of("io-limit").advice.contains("reboot"));
+        assert_eq!(of("io-cost").evidence[0].value, "on (ctrl=user rpct=95.00)");
+    }
+
+    #[test]
+    fn a_machine_without_anything_gets_no_advice_on_what_is_unknown() {
+        let mut report = DoctorReport::of(&System::at("/nonexistent"), true);
+        report.machine.privileges = Fact::unknown("no /proc/self");
+        let found = findings(&report.machine, &report.parameters, &report.controllers);
+        let rules: Vec<_> = found.iter().map(|f| f.rule).collect();
+        assert_eq!(rules, ["no-controller"]);
+    }
+
+    #[test]
+    fn capabilities_that_do_are_enough_and_namespaces_are_not() {
+        let mut machine = guest().machine;
+        let mut with = |names: &[&'static str], missing: &[&'static str]| {
+            let held = names.iter().map(|n| capability(n, true));
+            let missing = missing.iter().map(|n| capability(n, false));
+            machine.privileges =
+                Fact::Known(Privileges { uid: 1000, capabilities: held.chain(missing).collect() });
+            on_privileges(&machine).map(|f| f.advice)
+        };
+        assert_eq!(with(&["CAP_SYS_ADMIN"], &["CAP_BPF"]), None);
+        let some = with(&["CAP_BPF", "CAP_PERFMON"], &["CAP_SYS_ADMIN"]).unwrap();
+        assert!(some.contains("BTF of modules"), "{some}");
+        machine.user_namespace = Fact::Known(true);
+        let container = on_privileges(&machine).unwrap().advice;
+        assert!(container.contains("container"), "{container}");
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `heatmap`, and the files of pictures.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::heatmap::report::{Interval, Quantity};
+use crate::model::stage::StageSet;
+use crate::session::settings::{Events, Mode, Settings};
+use crate::units::parse_duration;
+use crate::view::picture::Scheme;
+use anyhow::Result;
+use clap::ValueEnum;
+
+use crate::cli::usage;
+use crate::run::args::buffer::BufferArgs;
+use crate::run::args::examples;
+use crate::run::args::from::FromArgs;
+use crate::run::args::outcome::OutcomeArgs;
+use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep heatmap --from run.nvd --stage device --svg device.svg
+      The device stage over time
+  nvme-deep heatmap --from run.nvd --y lba --ctrl nvme0 --nsid 1 --png lba.png
+      Where on the disk the commands are
+  nvme-deep heatmap --y depth --duration 10s --svg depth.svg
+      Commands in flight, live";
+
+/// What the vertical axis shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum QuantityArg {
+    /// The duration of --stage, at the completion
+    Latency,
+    /// The first logical block, at the submission
+    Lba,
+    /// Bytes of data, at the submission
+    Size,
+    /// The commands in flight, at the submission of each
+    Depth,
+}
+
+/// Colours of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ThemeArg {
+    /// SVG: as the viewer prefers; PNG: light
+    Auto,
+    /// Dark text on a light page
+    Light,
+    /// Light text on a dark page
+    Dark,
+}
+
+/// The file of a picture.
+#[derive(Clone, Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub struct PictureArgs {
+    /// Write an SVG file; `-`: to stdout
+    ///
+    /// A pointer on a cell shows its numbers.
+    #[arg(long, value_name = "OUT")]
+    pub svg: Option<PathBuf>,
+
+    /// Write a PNG file; `-`: to stdout
+    #[arg(long, value_name = "OUT")]
+    pub png: Option<PathBuf>,
+}
+
+/// Formats of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PictureFormat {
+    /// SVG.
+    Svg,
+    /// PNG.
+    Png,
+}
+
+/// The file of a picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PictureFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its format.
+    pub format: PictureFormat,
+    /// Replace it if it exists.
+    pub force: bool,
+    /// Its colours.
+    pub scheme: Scheme,
+}
+
+/// `heatmap`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = EXAMPLES)]
+pub struct HeatmapArgs {
+    /// What the vertical axis shows
+    #[arg(long, value_name = "WHAT", default_value = "latency")]
+    pub y: QuantityArg,
+
+    /// The duration that is shown [default: total]
+    ///
+    /// total (setup_out to complete), queue, submit, device, complete; of the fine stages setup, map,
+    /// irq, end, fine:device and so on; of those before the request throttle, block, freeze, zone,
+    /// iocost, wbt, tag; or joined stages (submit+device).
+    #[arg(long, value_name = "STAGE", value_parser = Interval::parse)]
+    pub stage: Option<Interval>,
+
+    #[command(flatten)]
+    pub picture: PictureArgs,
+
+    /// Replace OUT if it exists
+    #[arg(long)]
+    pub force: bool,
+
+    /// The colours
+    #[arg(long, value_name = "THEME", default_value = "auto")]
+    pub theme: ThemeArg,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    #[command(flatten)]
+    pub outcome: OutcomeArgs,
+
+    #[command(flatten)]
+    pub buffer: BufferArgs,
+
+    #[command(flatten)]
+    pub from: FromArgs,
+
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+/// The options of the command, checked.
+pub type HeatmapOptions = Checked<HeatmapArgs>;
+
+impl SessionOptions for HeatmapArgs {
+    fn settings(&self) -> Result<Settings> {
+        let quantity = self.quantity();
+        if self.stage.is_some() && self.y != QuantityArg::Latency {
+            return Err(usage("--stage is for `--y latency`: leave one of the two out"));
+        }
+        if quantity == Quantity::Depth && self.outcome.is_some() {
+            return Err(usage(
+                "`--y depth` counts all commands in flight: leave --slow and --errors out",
+            ));
+        }
+        self.from.refuse_several("a heat map shows")?;
+        let events = Events {
+            // the depth is counted at submissions; a recording may have one event per command
+            pairs: quantity != Quantity::Depth || !self.from.is_empty(),
+            outcome: self.outcome.chosen(),
+            ring_bytes: self.buffer.bytes,
+            ..Events::default()
+        };
+        let stages = match quantity {
+            Quantity::Latency(interval) => interval.stage_set,
+            _ => StageSet::Total,
+        };
+        self.session.settings_of(&self.from, Mode::Events(events), stages)
+    }
+}
+
+impl HeatmapArgs {
+    /// What the vertical axis shows.
+    pub fn quantity(&self) -> Quantity {
+        match self.y {
+            QuantityArg::Latency => Quantity::Latency(self.stage.unwrap_or(Interval::TOTAL)),
+            QuantityArg::Lba => Quantity::Lba,
+            QuantityArg::Size => Quantity::Size,
+            QuantityArg::Depth => Quantity::Depth,
+        }
+    }
+
+    /// The file of the picture; clap asks for one of the two.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn picture_file(&self) -> Result<PictureFile> {
+        let PictureArgs { svg, png } = self.picture.clone();
+        let svg = svg.map(|path| (path, PictureFormat::Svg));
+        let file = svg.or(png.map(|path| (path, PictureFormat::Png)));
+        let (path, format) = file.ok_or_else(|| usage("give a file: --svg OUT or --png OUT"))?;
+        Ok(PictureFile {
+            path,
+            format,
+            force: self.force,
+            scheme: match self.theme {
+                ThemeArg::Auto => Scheme::Auto,
+                ThemeArg::Light => Scheme::Light,
+                ThemeArg::Dark => Scheme::Dark,
+            },
+        })
+    }
+}

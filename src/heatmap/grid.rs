@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counts in the cells of a grid. The range of the values is not known in advance: the bins become
+//! wider as it grows, so the memory has a limit.
+
+use std::collections::HashMap;
+use std::mem::take;
+
+use crate::heatmap::report::{Cell, HeatMap};
+use crate::model::histogram;
+use crate::model::histogram::BUCKETS;
+
+/// Most columns while values are added. Ten times as many as are shown, so that the width of those
+/// can be 1, 2 or 5 times a power of ten.
+const FINE_COLUMNS: u64 = 2500;
+/// Most columns that are shown.
+const COLUMNS: u64 = 250;
+/// Most rows of equal height while values are added.
+const FINE_ROWS: u64 = 256;
+/// Most rows that are shown.
+const ROWS: u64 = 96;
+/// Largest time and value: beyond it, sums of widths would not fit. It is 146 years.
+const MOST: u64 = 1 << 62;
+/// Width of a column at first, in nanoseconds.
+const COLUMN_NS: u64 = 10_000;
+
+/// Bins of equal width.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Bins {
+    width: u64,
+    /// Factor by which the width grows.
+    growth: u64,
+    /// Most bins.
+    most: u64,
+    /// First and last bin in use.
+    span: Option<(u64, u64)>,
+}
+
+impl Bins {
+    const fn new(width: u64, growth: u64, most: u64) -> Self {
+        Self { width, growth, most, span: None }
+    }
+
+    /// Includes a value. Returns the factor by which the bins had to become wider.
+    fn include(&mut self, value: u64) -> u64 {
+        let value = value.min(MOST);
+        let mut factor = 1;
+        loop {
+            let bin = value / self.width;
+            let (first, last) = self.span.map_or((bin, bin), |(a, b)| (a.min(bin), b.max(bin)));
+            if last - first < self.most {
+                self.span = Some((first, last));
+                return factor;
+            }
+            self.width *= self.growth;
+            factor *= self.growth;
+            self.span = self.span.map(|(a, b)| (a / self.growth, b / self.growth));
+        }
+    }
+
+    const fn bin(&self, value: u64) -> u64 {
+        if value < MOST { value / self.width } else { MOST / self.width }
+    }
+
+    /// First and last bin, of bins that are this many times as wide.
+    fn wider(&self, factor: u64) -> (u64, u64) {
+        let (first, last) = self.span.unwrap_or_default();
+        (first / factor, last / factor)
+    }
+
+    /// The first of these factors that leaves at most this many bins; otherwise the last.
+    fn factor(&self, factors: &[u64], most: u64) -> u64 {
+        let fits = |factor: &u64| {
+            let (first, last) = self.wider(*factor);
+            last - first < most
+        };
+        let found = factors.iter().copied().find(fits);
+        found.or(factors.last().copied()).unwrap_or(1)
+    }
+}
+
+/// How values become rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// The buckets of a latency histogram: eight in each power of two.
+    Log,
+    /// Rows of equal height.
+    Linear,
+}
+
+/// Counts by time and value.
+#[derive(Clone, Debug)]
+pub struct Grid {
+    scale: Scale,
+    columns: Bins,
+    rows: Bins,
+    cells: HashMap<(u64, u64), u64>,
+}
+
+impl Grid {
+    /// An empty grid.
+    #[must_use]
+    pub fn new(scale: Scale) -> Self {
+        let most = match scale {
+            Scale::Log => BUCKETS as u64,
+            Scale::Linear => FINE_ROWS,
+        };
+        Self {
+            scale,
+            columns: Bins::new(COLUMN_NS, 10, FINE_COLUMNS),
+            rows: Bins::new(1, 2, most),
+            cells: HashMap::new(),
+        }
+    }
+
+    /// Makes the time part of the picture, even if there is no value.
+    pub fn cover(&mut self, at_ns: u64) {
+        let columns = self.columns.include(at_ns);
+        self.widen(columns, 1);
+    }
+
+    /// Makes the value part of the picture.
+    pub fn include(&mut self, value: u64) {
+        let rows = self.rows.include(value);
+        self.widen(1, rows);
+    }
+
+    /// Counts a value. `at_ns` is the time since the start of the run, in nanoseconds.
+    pub fn add(&mut self, at_ns: u64, value: u64) {
+        let value = match self.scale {
+            Scale::Log => histogram::index(value) as u64,
+            Scale::Linear => value,
+        };
+        let factors = (self.columns.include(at_ns), self.rows.include(value));
+        self.widen(factors.0, factors.1);
+        let cell = (self.columns.bin(at_ns), self.rows.bin(value));
+        *self.cells.entry(cell).or_default() += 1;
+    }
+
+    /// Merges cells, after bins became wider.
+    fn widen(&mut self, columns: u64, rows: u64) {
+        if columns == 1 && rows == 1 {
+            return;
+        }
+        for ((column, row), count) in take(&mut self.cells) {
+            let cell = (column / columns, row / rows);
+            *self.cells.entry(cell).or_default() += count;
+        }
+    }
+
+    /// The range of a row, lower end inclusive, upper end exclusive.
+    fn range(&self, row: u64, factor: u64) -> (u64, u64) {
+        let (first, last) = (row * factor, row * factor + factor - 1);
+        match self.scale {
+            Scale::Log => {
+                let bounds = |n: u64| histogram::bounds(usize::try_from(n).unwrap_or(usize::MAX));
+                (bounds(first).0, bounds(last).1)
+            }
+            Scale::Linear => {
+                (first * self.rows.width, last.saturating_add(1).saturating_mul(self.rows.width))
+            }
+        }
+    }
+
+    /// First and last row that are shown: not only the one row of commands of equal size.
+    fn padded(&self, factor: u64) -> (u64, u64) {
+        let (first, last) = self.rows.wider(factor);
+        let (least, end) = match self.scale {
+            Scale::Log => (24, (BUCKETS as u64 - 1) / factor),
+            Scale::Linear => (8, u64::MAX),
+        };
+        let more = u64::saturating_sub(least, last - first + 1);
+        (first.saturating_sub(more / 2), last.saturating_add(more.div_ceil(2)).min(end))
+    }
+
+    /// The picture: at most 250 columns and 96 rows.
+    #[must_use]
+    pub fn finish(mut self) -> HeatMap {
+        // 2500 columns that begin within a wider one make 251 of ten
+        let across = self.columns.factor(&[1, 2, 5, 10, 20], COLUMNS);
+        let up = self.rows.factor(&[1, 2, 4, 8], ROWS);
+        self.widen(across, up);
+        let (first_column, last_column) = self.columns.wider(across);
+        let (first_row, last_row) = self.padded(up);
+        let mut cells: Vec<Cell> = self
+            .cells
+            .iter()
+            .map(|(&(column, row), &count)| Cell {
+                column: column - first_column,
+                row: row - first_row,
+                count,
+            })
+            .collect();
+        cells.sort_unstable_by_key(|cell| (cell.column, cell.row));
+        let column_ns = self.columns.width * across;
+        let rows = first_row..=last_row;
+        HeatMap {
+            begin_ns: first_column * column_ns,
+            column_ns,
+            columns: last_column - first_column + 1,
+            rows: rows.map(|row| self.range(row, up)).collect(),
+            scale: self.scale,
+            cells,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn of(scale: Scale, values: &[(u64, u64)]) -> HeatMap {
+        let mut grid = Grid::new(scale);
+        values.iter().for_each(|(at, value)| grid.add(*at, *value));
+        grid.finish()
+    }
+
+    #[test]
+    fn columns_have_a_round_width() {
+        for (seconds, column_ns) in [(1, 5_000_000), (30, 200_000_000), (7200, 50_000_000_000)] {
+            let mut grid = Grid::new(Scale::Log);
+            grid.cover(0);
+            grid.add(seconds * 1_000_000_000 - 1, 100);
+            let map = grid.finish();
+            assert_eq!(map.column_ns, column_ns, "{seconds} s");
+            assert!((100..=250).contains(&map.columns), "{seconds} s: {map:?}");
+        }
+    }
+
+    #[test]
+    fn columns_that_begin_within_a_wider_one_fit() {
+        let map = of(Scale::Log, &[(1_612_000_000_000, 0), (4_110_000_000_000, 0)]);
+        assert!(map.columns <= COLUMNS, "{}", map.columns);
+    }
+
+    #[test]
+    fn a_small_part_of_a_large_disk_fills_the_picture() {
+        let far = 1 << 40;
+        let map = of(Scale::Linear, &[(0, far), (1, far + 40), (2, far + 60)]);
+        assert_eq!(map.rows.len(), 61);
+        assert_eq!(map.rows[0], (far, far + 1));
+        assert_eq!(map.cells.len(), 3);
+    }
+
+    #[test]
+    fn values_that_are_all_equal_have_room_around_them() {
+        let map = of(Scale::Log, &[(0, 4096)]);
+        assert_eq!((map.rows.len(), map.cells[0].row), (24, 11));
+        let map = of(Scale::Linear, &[(0, 0), (0, 1)]);
+        assert_eq!((map.rows.len(), map.rows[0].0), (5, 0));
+    }
+
+    #[test]
+    fn an_empty_picture_has_no_cells() {
+        assert_eq!(Grid::new(Scale::Log).finish().cells, []);
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_is_in_the_cell_that_covers_it(
+            values in vec((0_u64..1 << 42, 0_u64..1 << 37), 1..300), linear: bool,
+        ) {
+            let scale = if linear { Scale::Linear } else { Scale::Log };
+            let map = of(scale, &values);
+            prop_assert!(map.columns <= COLUMNS && map.rows.len() as u64 <= ROWS);
+            prop_assert!(map.rows.is_sorted());
+            prop_assert!(map.rows.windows(2).all(|pair| pair[0].1 == pair[1].0));
+            let mut left = map.clone();
+            for (at, value) in values {
+                let column = (at - map.begin_ns) / map.column_ns;
+                let row = map.rows.iter().position(|r| (r.0..r.1).contains(&value)).unwrap();
+                let here = |c: &&mut Cell| (c.column, c.row) == (column, row as u64);
+                let cell = left.cells.iter_mut().find(here).unwrap();
+                prop_assert!(cell.count > 0);
+                cell.count -= 1;
+            }
+            prop_assert!(left.cells.iter().all(|c| c.count == 0));
+        }
+    }
+}

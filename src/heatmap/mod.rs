@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `heatmap` command: commands over time, by latency, LBA, size or depth, as a picture.
+
+pub(crate) mod args;
+pub(crate) mod grid;
+pub(crate) mod quantity;
+pub(crate) mod report;
+pub(crate) mod view;
+
+use std::mem::replace;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::Kind;
+use crate::heatmap::report::{HeatMap, Plot, Quantity};
+use crate::heatmap::view::{Caption, SIZE, draw, title};
+use crate::model::report::submissions::{Submissions, TaskKind};
+use crate::model::untrusted::{Untrusted, file_name};
+use crate::pattern::view::forgotten;
+use crate::view::picture::Canvas;
+use anyhow::{Context, Result};
+
+use crate::heatmap::args::HeatmapOptions;
+use crate::run::drive::replay::Replay;
+use crate::run::drive::{Consumer, End, Feed, Form, Input, Item, Live, drive, submissions_of};
+use crate::run::exit::Failure;
+use crate::run::picture::Picture;
+use crate::run::start::Preflight;
+use crate::run::{eprint_note, say_ledger};
+
+/// Paints the events of a run.
+struct HeatmapConsumer<'o> {
+    options: &'o HeatmapOptions,
+    plot: Plot,
+    begin_ns: u64,
+    /// For the depth.
+    submissions: Option<Submissions>,
+    picture: Picture,
+}
+
+impl HeatmapConsumer<'_> {
+    fn submit(&mut self, now_ns: u64) {
+        let Self { plot, submissions, .. } = self;
+        if let Some(submissions) = submissions {
+            while let Some((submitted, depth)) = submissions.next(now_ns) {
+                plot.submission(&submitted, depth);
+            }
+        }
+    }
+
+    /// The map of this run, and the number of commands that are not in it.
+    fn map(&mut self, end: &End<'_>) -> (HeatMap, u64) {
+        self.submit(u64::MAX);
+        let after = |time: Duration| {
+            let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            self.begin_ns.saturating_add(ns)
+        };
+        // also the time without commands
+        let last = end.took.saturating_sub(Duration::from_nanos(1));
+        let ends = (after(end.dropped()), after(last));
+        self.plot.cover(ends.0);
+        self.plot.cover(ends.1);
+        let submissions = self.submissions.as_ref();
+        let (unknown, lost) = submissions.map_or((0, 0), |s| (s.unknown(), s.forgotten()));
+        if lost > 0 {
+            eprint_note(&forgotten(lost));
+        }
+        let left_out = self.plot.left_out() + unknown;
+        let plot = replace(&mut self.plot, Plot::new(self.options.quantity(), 0));
+        (plot.finish(), left_out)
+    }
+}
+
+impl Consumer for HeatmapConsumer<'_> {
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+        let Item::Event(event) = item else {
+            return Ok(());
+        };
+        let (disk, set) = feed.names.of_command(event.what.id());
+        match &mut self.submissions {
+            Some(submissions) => {
+                submissions.add(event, set);
+                self.submit(event.at_ns);
+            }
+            None => self.plot.event(event, disk, set),
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
+        let options = self.options;
+        check_disks(options, self.plot.disks())?;
+        let (map, left_out) = self.map(&end);
+        if map.cells.is_empty() {
+            return Ok(Err(nothing(options, left_out, end.unmatched)));
+        }
+        let caption = Caption { subject: subject(options), quantity: options.quantity(), left_out };
+        let name = title(&options.quantity());
+        let mut what = format!("{} commands", map.commands());
+        if left_out > 0 {
+            what += &format!("; {left_out} {}, left out", options.quantity().missing());
+        }
+        let draw = |canvas: &mut dyn Canvas| draw(&map, &caption, canvas);
+        self.picture.write(SIZE, &name, &what, draw)?;
+        say_ledger(&end.ledger, options.session.is_verbose());
+        Ok(Ok(()))
+    }
+}
+
+/// Opens the recording.
+fn open(options: &HeatmapOptions, path: &Path) -> Result<Replay> {
+    let settings = &options.settings;
+    let mut replay = Replay::open_by(path, settings, "--stage")?;
+    if options.quantity() != Quantity::Depth || settings.filter.needs_submission() {
+        replay.require_pairs()?;
+    }
+    replay.leave_unmatched();
+    Ok(replay)
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind. Nothing stays attached.
+pub fn run(options: &HeatmapOptions) -> Result<()> {
+    let settings = &options.settings;
+    let inputs = &options.from.files;
+    let input = match inputs.first() {
+        Some(path) => {
+            let form = Form::default();
+            Input::recordings(vec![open(options, path)?], form, true)
+        }
+        None => {
+            let ready = Preflight::check(settings)?;
+            Input::live(Live::new(ready, settings, options.duration))
+        }
+    };
+    // what cannot be read or traced is reported first
+    let mut picture = Some(Picture::create(&options.picture_file()?, inputs)?);
+    drive(input, &mut |start| {
+        let mut submissions = None;
+        if options.quantity() == Quantity::Depth {
+            submissions = Some(submissions_of(start, settings, TaskKind::Caller, "--y depth")?);
+        }
+        start.recording.into_iter().for_each(Replay::warn_partial);
+        let mut plot = Plot::new(options.quantity(), 0);
+        plot.begin(start.begin_ns);
+        Ok(HeatmapConsumer {
+            options,
+            plot,
+            begin_ns: start.begin_ns,
+            submissions,
+            picture: picture.take().context("one picture shows one run")?,
+        })
+    })
+}
+
+/// Fails if the LBAs of several disks were in one picture of a recording. A run can't be made again: its
+/// picture is drawn all the same.
+fn check_disks(options: &HeatmapOptions, disks: &[String]) -> Result<()> {
+    if disks.len() < 2 {
+        return Ok(());
+    }
+    let which = disks.join(", ");
+    if options.from.is_empty() {
+        eprint_note(&format!("the picture mixes the LBAs of {which}: choose one by --disk"));
+        return Ok(());
+    }
+    let text = format!(
+        "an LBA is one of a disk, and these commands are of {which}: choose one by --ctrl and --nsid"
+    );
+    Err(Failure::error(Kind::Usage, text))
+}
+
+/// The filters, and the name of the recording.
+fn subject(options: &HeatmapOptions) -> String {
+    let file = options.from.files.first();
+    let file = file.map(|path| format!("of {}", file_name(path)));
+    let filter = Untrusted::from(options.settings.filter.text());
+    let filter = Some(filter).filter(|text| !text.is_empty());
+    let filter = filter.map(|text| format!("with {text}"));
+    let parts: Vec<String> = file.into_iter().chain(filter).collect();
+    parts.join(" ")
+}
+
+/// The error of a picture without commands.
+fn nothing(options: &HeatmapOptions, left_out: u64, unmatched: Option<String>) -> anyhow::Error {
+    let why = match left_out {
+        0 => unmatched.unwrap_or("the filters select no command that has completed".into()),
+        n => format!("{n} commands {}", options.quantity().missing()),
+    };
+    let help = match options.quantity() {
+        Quantity::Latency(interval) if left_out > 0 && interval.run.is_some() => {
+            "; `latency --stages` shows which stages were observed"
+        }
+        _ => "",
+    };
+    Failure::error(Kind::Run, format!("there is nothing to draw: {why}{help}; no file was written"))
+}

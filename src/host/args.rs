@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `host`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::units::parse_duration;
+use clap::Subcommand;
+
+use crate::run::args::examples;
+use crate::run::args::filter::ctrl_instance;
+use crate::run::args::output::{ColorArg, JSON, JSON_LONG};
+use crate::run::args::value::number;
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep host list
+      What serves NVMe on this machine
+  nvme-deep host latency --nvmet --duration 10s
+      Latencies of the kernel's target";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host list
+      The targets, and the methods that work for each";
+
+const TRACE_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host trace --nvmet
+      Every command of the kernel's target
+  nvme-deep host trace --pid 4711 -o host.nvd
+      The commands of a QEMU or SPDK process, to a file for `join`";
+
+const LATENCY_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host latency --nvmet --duration 10s
+      The kernel's target, for 10 s
+  nvme-deep host latency --from host.nvd
+      A recording of the host side";
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host import --qemu-log qemu.log -o host.nvd
+      A recording from a log of QEMU";
+
+const ANNOTATE_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host annotate trace.json host.nvd
+      The entries of an SPDK trace, each with its command";
+
+const SPDK_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host spdk --pid 4711
+      The changes of state of this SPDK target";
+
+const MSGS_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host msgs --pid 4711 --duration 10s
+      The messages of this SPDK process in 10 s";
+
+const KVM_EXAMPLES: &str = "\
+Examples:
+  nvme-deep host kvm --pid 4711 --guest guest.nvd --duration 10s
+      The doorbell writes of a virtual machine, with a recording of its driver
+  nvme-deep host kvm kvm.txt --bar 0xfebf0000-0xfebf3fff
+      Those of a trace by trace-cmd";
+
+/// `host`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
+pub struct HostArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: HostCommand,
+}
+
+/// The commands of `host`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum HostCommand {
+    /// List the targets of this machine, and how each can be observed
+    ///
+    /// Processes and kernel targets that serve NVMe.
+    List(HostListArgs),
+    /// Print every command of a target as it is served
+    Trace(HostTraceArgs),
+    /// Report latencies of a target per namespace, opcode and stage
+    Latency(HostLatencyArgs),
+    /// Read QEMU's log or an SPDK trace instead of tracing
+    Import(HostImportArgs),
+    /// Print an SPDK trace with the commands that its entries are about
+    Annotate(HostAnnotateArgs),
+    /// Print the changes of state of an SPDK target
+    ///
+    /// Those of subsystems, controllers, queues and listeners.
+    #[command(after_long_help = SPDK_EXAMPLES)]
+    Spdk(HostSpdkArgs),
+    /// Count messages between the threads of an SPDK process, by function
+    #[command(after_long_help = MSGS_EXAMPLES)]
+    Msgs(HostSpdkArgs),
+    /// Report the doorbell writes of a guest and the time of their VM exits
+    ///
+    /// From tracepoints of KVM.
+    Kvm(HostKvmArgs),
+}
+
+/// Which target.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TargetArgs {
+    /// The target of this kernel (nvmet), by its tracepoints
+    #[arg(long)]
+    pub nvmet: bool,
+
+    /// This process, by uprobes
+    ///
+    /// QEMU with an NVMe controller, or SPDK's NVMe-oF target.
+    #[arg(long, value_name = "PID", conflicts_with = "nvmet", value_parser = number(0..=u32::MAX))]
+    pub pid: Option<u32>,
+
+    /// Trace --pid by uprobes: the default
+    #[arg(long, requires = "pid", conflicts_with_all = ["usdt", "nvmet", "from"])]
+    pub uprobe: bool,
+
+    /// Trace --pid by USDT probes
+    ///
+    /// It must be a QEMU that was built with the trace backend dtrace.
+    #[arg(long, requires = "pid", conflicts_with_all = ["nvmet", "from"])]
+    pub usdt: bool,
+
+    /// Only the begin and the end of each command
+    ///
+    /// Fewer traps, and one stage.
+    #[arg(long, requires = "pid", conflicts_with_all = ["usdt", "nvmet", "from"])]
+    pub ends: bool,
+
+    /// Read a recording of the host side instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["nvmet", "pid"])]
+    pub from: Option<PathBuf>,
+
+    /// For tests, in debug builds: an error of the layout of requests, in bytes
+    #[cfg_attr(
+        debug_assertions,
+        arg(long, value_name = "BYTES", default_value = "0", hide = true,
+            value_parser = number(0..=u32::MAX))
+    )]
+    #[cfg_attr(not(debug_assertions), arg(skip))]
+    pub test_shift: u32,
+}
+
+/// `host list`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = LIST_EXAMPLES)]
+pub struct HostListArgs {
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+}
+
+/// `host trace`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = TRACE_EXAMPLES)]
+pub struct HostTraceArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+
+    /// Record to this file, and print no commands
+    ///
+    /// It is readable by its owner only.
+    #[arg(long, short, value_name = "FILE", conflicts_with = "from")]
+    pub output: Option<PathBuf>,
+
+    /// Replace the file of -o if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "from")]
+    pub duration: Option<Duration>,
+
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+
+    /// Print the hits of each hook
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+/// `host latency`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = LATENCY_EXAMPLES)]
+pub struct HostLatencyArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "from")]
+    pub duration: Option<Duration>,
+
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+
+    /// Print the hits of each hook
+    #[arg(long, short)]
+    pub verbose: bool,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorArg,
+}
+
+/// `host import`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = IMPORT_EXAMPLES)]
+pub struct HostImportArgs {
+    /// A log of QEMU with one NVMe controller
+    ///
+    /// Of `-trace 'pci_nvme_*' -msg timestamp=on -D FILE`.
+    #[arg(long, value_name = "FILE", required_unless_present = "spdk_trace")]
+    pub qemu_log: Option<PathBuf>,
+
+    /// The output of `spdk_trace -j`
+    ///
+    /// Its requests have no command ids.
+    #[arg(long, value_name = "FILE", conflicts_with = "qemu_log")]
+    pub spdk_trace: Option<PathBuf>,
+
+    /// Write a recording to this file, and print no commands
+    ///
+    /// It is readable by its owner only.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Replace the file of -o if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
+
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+}
+
+/// `host annotate`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = ANNOTATE_EXAMPLES)]
+pub struct HostAnnotateArgs {
+    /// The output of `spdk_trace -j`
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+
+    /// A recording of the same requests on the host side
+    ///
+    /// With their addresses.
+    #[arg(value_name = "FILE")]
+    pub recording: Option<PathBuf>,
+
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+}
+
+/// `host spdk` and `host msgs`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct HostSpdkArgs {
+    /// The process of SPDK
+    ///
+    /// `spdk` needs one that was built --with-usdt.
+    #[arg(long, value_name = "PID", value_parser = number(0..=u32::MAX))]
+    pub pid: u32,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+}
+
+/// `host kvm`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = KVM_EXAMPLES)]
+pub struct HostKvmArgs {
+    /// Text of ftrace or `trace-cmd report`
+    ///
+    /// With the events kvm_exit, kvm_mmio, kvm_userspace_exit and kvm_entry.
+    #[arg(value_name = "TRACE", required_unless_present = "pid", conflicts_with = "pid")]
+    pub trace: Option<PathBuf>,
+
+    /// Trace the virtual machine of this process
+    #[arg(long, value_name = "PID", value_parser = number(0..=u32::MAX))]
+    pub pid: Option<u32>,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "trace")]
+    pub duration: Option<Duration>,
+
+    /// The controller's BAR 0 in the guest
+    ///
+    /// First and last address (sysfs `resource`).
+    #[arg(
+        long,
+        value_name = "FIRST-LAST",
+        required_unless_present = "guest",
+        conflicts_with = "guest",
+        value_parser = addresses
+    )]
+    pub bar: Option<(u64, u64)>,
+
+    /// A recording of the guest, which has this address
+    ///
+    /// Made by `record --context`.
+    #[arg(long, value_name = "FILE")]
+    pub guest: Option<PathBuf>,
+
+    /// The controller in the guest, if it has several: `nvme1`
+    #[arg(long, value_name = "CTRL", requires = "guest", value_parser = ctrl_instance)]
+    pub ctrl: Option<u32>,
+
+    /// The controller's doorbell stride, CAP.DSTRD
+    #[arg(long, value_name = "N", default_value = "0", value_parser = number(0..=15_u32))]
+    pub dstrd: u32,
+
+    /// The number of I/O queues [default: that of --guest]
+    ///
+    /// Without it, writes to what is behind the doorbells, such as an MSI-X table, are counted as
+    /// doorbells of high queues.
+    #[arg(long, value_name = "N", value_parser = number(0..=u32::MAX))]
+    pub queues: Option<u32>,
+
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+}
+
+/// Parses `0xfebd4000-0xfebd7fff`.
+fn addresses(text: &str) -> Result<(u64, u64), String> {
+    let number = |text: &str| u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
+    let range = text.split_once('-');
+    let range = range.and_then(|(first, last)| number(first).zip(number(last)));
+    range.filter(|(first, last)| first < last).ok_or_else(|| {
+        "give the first and last address of BAR 0 in the guest, as in 0xfebd4000-0xfebd7fff \
+         (/sys/class/nvme/nvme0/device/resource)"
+            .into()
+    })
+}

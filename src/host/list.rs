@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `host list`: the targets of this machine.
+
+use std::io::{BufWriter, Write};
+
+use crate::host::view::{targets_json, targets_text};
+use crate::machine::System;
+use anyhow::Result;
+
+use crate::host::args::HostListArgs;
+use crate::run::standard::stdout;
+
+/// Runs the command.
+///
+/// # Errors
+/// If the output cannot be written.
+pub fn run(args: &HostListArgs) -> Result<()> {
+    let targets = System::at("/").targets();
+    let mut out = BufWriter::new(stdout());
+    if args.json {
+        targets_json(&targets, &mut out)?;
+    } else {
+        targets_text(&targets, &mut out)?;
+    }
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `host spdk` and `host msgs`: what happens in a process of SPDK besides the commands.
+
+use std::io::{BufWriter, Write};
+use std::time::{Duration, Instant};
+
+use crate::host::view::{
+    MessageRow, messages_end_json, messages_json, messages_text, state_json, state_text,
+    states_end_json,
+};
+use crate::machine::System;
+use crate::model::target::TargetInfo;
+use crate::session::{Messages, StateChanges, take_over_log};
+use crate::symbols::process::Functions;
+use crate::target::spdk::probes::StateChange;
+use anyhow::Result;
+
+use crate::host::args::HostSpdkArgs;
+use crate::run::drive::Turn;
+use crate::run::drive::turns::{AT_ONCE, stop_receiver, until_stop};
+use crate::run::eprint_note;
+use crate::run::standard::stdout;
+
+/// Time between two looks at the functions that were passed on. One that is unloaded earlier has no
+/// name.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// `process 7 (/usr/bin/nvmf_tgt, SPDK 26.05)`
+fn who(target: &TargetInfo) -> String {
+    let pid = target.pid.unwrap_or_default();
+    let binary = target.binary.as_ref().unwrap_or_default();
+    let release = target.version.as_ref();
+    let release = release.map_or_else(
+        || ", a release of SPDK that it does not say".into(),
+        |release| format!(", SPDK {release}"),
+    );
+    format!("process {pid} ({binary}{release})")
+}
+
+/// Reports the accuracy.
+fn verdict(number: u64, what: &str, lost: u64) {
+    let grade = if lost == 0 { "exact" } else { "DEGRADED" };
+    eprint_note(&format!("{grade}: {number} {what}, {lost} lost"));
+}
+
+/// Runs `host spdk`.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind.
+pub fn states(args: &HostSpdkArgs) -> Result<()> {
+    take_over_log(None);
+    let mut changes = StateChanges::of(&System::at("/"), args.pid)?;
+    let (who, probes) = (who(&changes.target()), changes.probes());
+    eprint_note(&format!("tracing {who} by {probes} USDT probes"));
+    let mut out = BufWriter::new(stdout());
+    let mut written = Ok(());
+    let mut write = |change: &StateChange, out: &mut dyn Write| {
+        if written.is_ok() {
+            written = match args.json {
+                true => state_json(change, out),
+                false => state_text(change, out),
+            };
+        }
+    };
+    until_stop(&stop_receiver()?, args.duration, &mut |_| {
+        let more = changes.take(false, &mut |change| write(change, &mut out))?;
+        out.flush()?;
+        Ok(match (changes.alive(), more) {
+            (Err(_), _) => Turn::Done,
+            (Ok(()), true) => AT_ONCE,
+            (Ok(()), false) => Turn::Items,
+        })
+    })?;
+    let alive = changes.alive();
+    let (hits, lost) = changes.end(&mut |change| write(change, &mut out))?;
+    written?;
+    if args.json {
+        states_end_json(hits, lost, &mut out)?;
+    } else {
+        verdict(hits, "changes of state", lost);
+    }
+    out.flush()?;
+    Ok(alive?)
+}
+
+/// Runs `host msgs`.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind.
+pub fn messages(args: &HostSpdkArgs) -> Result<()> {
+    take_over_log(None);
+    let mut messages = Messages::of(&System::at("/"), args.pid)?;
+    eprint_note(&format!("tracing the messages of {}", who(&messages.target())));
+    let mut functions = Functions::of(args.pid);
+    let mut looked: Option<Instant> = None;
+    until_stop(&stop_receiver()?, args.duration, &mut |_| {
+        if looked.is_none_or(|at| at.elapsed() >= LOOK) {
+            functions.look_up(messages.counts()?.iter().map(|c| c.function));
+            looked = Some(Instant::now());
+        }
+        Ok(match messages.alive() {
+            Err(_) => Turn::Done,
+            Ok(()) => Turn::Items,
+        })
+    })?;
+    let alive = messages.alive();
+    messages.stop();
+    let counts = messages.counts()?;
+    functions.look_up(counts.iter().map(|c| c.function));
+    let rows = counts.iter().map(|call| MessageRow {
+        call: call.by,
+        function: functions.name(call.function).map(Into::into),
+        address: call.function,
+        count: call.count,
+    });
+    let rows: Vec<MessageRow> = rows.collect();
+    let (sent, lost) = (counts.iter().map(|c| c.count).sum(), messages.lost()?);
+    let mut out = BufWriter::new(stdout());
+    if args.json {
+        messages_json(&rows, &mut out)?;
+        messages_end_json(sent, lost, &mut out)?;
+    } else {
+        messages_text(&rows, &mut out)?;
+        verdict(sent, "messages", lost);
+    }
+    out.flush()?;
+    Ok(alive?)
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `inflight` command: what is in flight now.
+
+pub(crate) mod args;
+mod traced;
+pub mod view;
+
+use std::io::{BufWriter, Write};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::inflight::view::{Lookup, json, text};
+use crate::machine::System;
+use crate::machine::clock::monotonic_ns;
+use crate::machine::inflight::report::{InFlight, Observed};
+use crate::machine::sysfs::Controller;
+use crate::model::event::StackId;
+use crate::model::filter::Filter;
+use crate::model::stack::Frame;
+use crate::model::untrusted::Untrusted;
+use crate::nvme::decode::CommandSet;
+use crate::session::take_over_log;
+use crate::view::theme::Theme;
+use anyhow::Result;
+
+use crate::inflight::args::InflightArgs;
+use crate::run::drive::Turn;
+use crate::run::drive::turns::{NoUpkeep, Run, stop_signals};
+use crate::run::inflight::{Access, Scope};
+use crate::run::standard::stdout;
+use crate::run::start::check_devices;
+
+/// A run of the command.
+struct Looks<'o> {
+    options: &'o InflightArgs,
+    filter: Filter,
+    system: System,
+    access: Access,
+    shown: u64,
+}
+
+/// What a run observes, at any moment.
+trait Observer {
+    /// What it has observed until now.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn observe(&mut self) -> Result<Observed>;
+
+    /// The frames of a stack.
+    fn stack(&self, id: StackId) -> Option<Vec<Frame>>;
+}
+
+impl Looks<'_> {
+    /// Looks once, and shows what is found.
+    fn take(&mut self, observer: Option<&mut (dyn Observer + '_)>) -> Result<()> {
+        let controllers = self.system.controllers();
+        check_devices(&self.filter, &controllers)?;
+        let mut observer = observer;
+        let scope = Scope { filter: &self.filter, age: self.options.age };
+        let mut observe = || observer.as_mut().map(|o| o.observe()).transpose();
+        let mut found = self.access.look(&controllers, scope, &mut observe)?;
+        if self.options.old {
+            found.commands.retain(|c| c.is_old);
+        }
+        self.show(&found, &controllers, observer.as_deref())?;
+        self.shown += 1;
+        Ok(())
+    }
+
+    fn show(
+        &self,
+        found: &InFlight,
+        controllers: &[Controller],
+        observer: Option<&dyn Observer>,
+    ) -> Result<()> {
+        let names = |instance: u32, nsid: u32| -> Option<(Untrusted, CommandSet)> {
+            let ctrl = controllers.iter().find(|c| c.instance == instance)?;
+            let ns = ctrl.namespaces.iter().find(|ns| ns.nsid == nsid)?;
+            Some((ns.name.clone(), ns.set))
+        };
+        let frames = |id| observer.and_then(|o| o.stack(id));
+        let lookup = Lookup {
+            names: &names,
+            stacks: self.options.kstack.then_some(&frames),
+            traced: observer.is_some(),
+        };
+        let mut out = BufWriter::new(stdout());
+        if self.options.json {
+            json(found, lookup, monotonic_ns(), &mut out)?;
+        } else {
+            let color = self.options.color();
+            if self.shown > 0 {
+                writeln!(out)?;
+            }
+            text(found, lookup, Theme { color }, &mut out)?;
+        }
+        out.flush()?;
+        Ok(())
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// One sentence, with the exit code of its kind.
+pub fn run(options: &InflightArgs) -> Result<()> {
+    let filter = options.filter()?;
+    match (options.interval, options.tracing(&filter)) {
+        (Some(interval), Some(settings)) => traced::run(options, filter, interval, &settings),
+        _ => untraced(options, filter),
+    }
+}
+
+/// Looks, without a run that observes submissions.
+fn untraced(options: &InflightArgs, filter: Filter) -> Result<()> {
+    take_over_log(None);
+    let system = System::at("/");
+    check_devices(&filter, &system.controllers())?;
+    let access = Access::open(options.btf.as_deref(), &system)?;
+    let (sender, stop) = channel();
+    stop_signals(sender)?;
+    access.say_missing();
+    let mut looks = Looks { options, filter, system, access, shown: 0 };
+    let Some(interval) = options.interval else {
+        return looks.take(None);
+    };
+    let mut next = Duration::ZERO;
+    Run::begin(&stop, None).turns(&mut looks, &mut NoUpkeep, &mut |looks, tick| {
+        if tick.now >= next {
+            looks.take(None)?;
+            next += interval;
+        }
+        Ok(match options.count {
+            Some(count) if looks.shown >= count => Turn::Done,
+            _ => Turn::Until(next),
+        })
+    })
+}

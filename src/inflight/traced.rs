@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `inflight` with a run that observes submissions: it traces while it looks, for `--age 10x` and
+//! `--kstack`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::machine::clock::monotonic_ns;
+use crate::machine::inflight::report::Observed;
+use crate::model::event::StackId;
+use crate::model::filter::Filter;
+use crate::model::stack::{Frame, StackAt};
+use crate::session::Session;
+use crate::session::settings::Settings;
+use anyhow::{Context, Result};
+
+use super::{Looks, Observer};
+use crate::inflight::args::InflightArgs;
+use crate::run::drive::{Consumer, End, Input, Live, Moment, Turn, drive};
+use crate::run::inflight::Access;
+use crate::run::say_ledger;
+use crate::run::start::Preflight;
+use crate::run::symbols::LiveStacks;
+
+/// The frames of the stacks of commands that were in flight.
+struct Stacks {
+    live: LiveStacks,
+    known: BTreeMap<StackId, Vec<Frame>>,
+}
+
+/// A running session.
+struct Tracer<'s> {
+    session: &'s Session,
+    stacks: Option<&'s mut Stacks>,
+}
+
+impl Observer for Tracer<'_> {
+    fn observe(&mut self) -> Result<Observed> {
+        let at_ns = monotonic_ns();
+        let now = self.session.snapshot()?;
+        let observed = Observed::new(self.session.open_commands()?, &now, at_ns);
+        if let Some(stacks) = &mut self.stacks {
+            for id in observed.stacks() {
+                if let Some(frames) = stacks.live.learn(id, self.session) {
+                    stacks.known.insert(id, frames);
+                }
+            }
+        }
+        Ok(observed)
+    }
+
+    fn stack(&self, id: StackId) -> Option<Vec<Frame>> {
+        self.stacks.as_ref()?.known.get(&id).cloned()
+    }
+}
+
+/// Looks at each interval.
+struct Looking<'o> {
+    looks: Looks<'o>,
+    interval: Duration,
+    next: Duration,
+    stacks: Option<Stacks>,
+}
+
+impl Consumer for Looking<'_> {
+    const SHOWS: bool = false;
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        if moment.now >= self.next {
+            let mut tracer = Tracer {
+                session: moment.session.context("a session")?,
+                stacks: self.stacks.as_mut(),
+            };
+            self.looks.take(Some(&mut tracer))?;
+            if Some(self.looks.shown) == self.looks.options.count {
+                return Ok(Turn::Done);
+            }
+            self.next += self.interval;
+        }
+        Ok(Turn::Until(self.next))
+    }
+
+    /// Prints the ledger of the run.
+    fn finish(self, end: End<'_>) -> Result<Result<()>> {
+        say_ledger(&end.ledger, false);
+        Ok(Ok(()))
+    }
+}
+
+/// Runs the command. The first look comes after the first interval.
+///
+/// # Errors
+/// One sentence, with the exit code of its kind. Nothing stays attached.
+pub fn run(
+    options: &InflightArgs,
+    filter: Filter,
+    interval: Duration,
+    settings: &Settings,
+) -> Result<()> {
+    let ready = Preflight::check(settings)?;
+    let access = Access::open(options.btf.as_deref(), &ready.system)?;
+    access.say_missing();
+    let stacks = options
+        .kstack
+        .then(|| Stacks { live: LiveStacks::new(StackAt::Submit), known: BTreeMap::new() });
+    let irq_entry = stacks.as_ref().and_then(|s| s.live.irq_entry());
+    let mut looking = Some(Looking {
+        looks: Looks { options, filter, system: ready.system.clone(), access, shown: 0 },
+        interval,
+        next: interval,
+        stacks,
+    });
+    let live = Live::new(ready, settings, None);
+    let input =
+        Input::live(Live { until: options.count.map_or(live.until, |_| ""), irq_entry, ..live });
+    drive(input, &mut |_| looking.take().context("one run"))
+}

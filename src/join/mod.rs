@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `join` command: a recording of the driver and one of the host side.
+
+pub(crate) mod args;
+pub(crate) mod pairing;
+mod timeline;
+pub(crate) mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use crate::error::Kind;
+use crate::join::pairing::{
+    Guest, Join, Offset, SharedReference, by_readings, guest_command, pair_controllers, served,
+};
+use crate::join::view::{JoinClock, JoinView};
+use crate::model::clock::ClockReading;
+use crate::model::controller::ControllerInfo;
+use crate::model::ledger::{Accuracy, HostLedger};
+use crate::model::report::disk_names::DiskNames;
+use crate::model::stage::StageSet;
+use crate::model::target::HostClock;
+use crate::model::untrusted::printable;
+use crate::recording::HostRecording;
+use crate::session::settings::Settings;
+use crate::view::theme::Theme;
+use anyhow::Result;
+
+use crate::host::read_recording;
+use crate::join::args::{ClockArg, JoinArgs};
+use crate::run::args::filter::ctrl_instance;
+use crate::run::drive::replay::Replay;
+use crate::run::drive::{Consumer, Feed, Item, check_target_end, scan};
+use crate::run::exit::Failure;
+use crate::run::input;
+use crate::run::standard::stdout;
+
+fn usage(text: impl Into<String>) -> anyhow::Error {
+    Failure::error(Kind::Usage, text)
+}
+
+/// Commands of a guest that are kept from any file.
+const MOST_COMMANDS: u64 = 400_000;
+
+/// The guest's side.
+struct Driver {
+    commands: Vec<Guest>,
+    /// Finished commands without times, and those without an end.
+    without_times: u64,
+    controllers: Vec<ControllerInfo>,
+    readings: Vec<ClockReading>,
+    is_exact: bool,
+    /// As many as a file of its size can have, but for one that was made to have more: they are kept.
+    most: u64,
+    path: String,
+}
+
+impl Consumer for Driver {
+    const SHOWS: bool = false;
+
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+        match item {
+            Item::Event(event) | Item::Unselected(event) => {
+                let set = feed.names.of_command(event.what.id()).1;
+                match guest_command(event, set) {
+                    Some(command) => self.commands.push(command),
+                    None => self.without_times += u64::from(event.what.outcome().is_some()),
+                }
+                if self.commands.len() as u64 > self.most {
+                    return Err(usage(format!(
+                        "{} is damaged, or made to do harm: it has more commands than a file of its \
+                         size can hold",
+                        self.path
+                    )));
+                }
+            }
+            Item::Controllers(all) => {
+                let is_old = |c: &ControllerInfo| all.iter().all(|new| new.instance != c.instance);
+                self.controllers.retain(is_old);
+                self.controllers.extend(all.iter().cloned());
+            }
+            Item::Readings(all) => self.readings.extend(all.iter().cloned()),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Reads the recording of the driver, which must have these controllers.
+fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<(Driver, Replay)> {
+    let mut settings = Settings::of(StageSet::Total);
+    settings.filter.ctrls = ctrls;
+    let mut replay = Replay::open(path, &settings)?;
+    replay.require_pairs()?;
+    replay.show_progress();
+    let mut guest = Driver {
+        commands: Vec::new(),
+        without_times: 0,
+        controllers: Vec::new(),
+        readings: Vec::new(),
+        is_exact: false,
+        most: MOST_COMMANDS + replay.size() / 2,
+        path: replay.path().to_string(),
+    };
+    scan(&mut replay, &mut guest)?;
+    let ledger = replay.ledger();
+    guest.is_exact = ledger.is_some_and(|l| l.accuracy() == Accuracy::Exact);
+    Ok((guest, replay))
+}
+
+/// The method by which the clocks are compared, and the offset if it does not come from the pairs.
+fn clock(
+    args: &JoinArgs,
+    (guest, replay): (&Driver, &Replay),
+    host: &HostRecording,
+) -> Result<(JoinClock, Option<Offset>)> {
+    let boots = (&replay.info().boot_id, &host.info.boot_id);
+    let of_one_boot = boots.0.is_some() && boots.0 == boots.1;
+    let is_monotonic = host.target.clock == HostClock::Monotonic;
+    let is_same = of_one_boot && is_monotonic;
+    let read = |name: &str, third| {
+        if !is_monotonic {
+            let clock = "the times of the host side are not of its CLOCK_MONOTONIC";
+            return Err(usage(format!("--clock {name}: {clock}; use --clock pairs")));
+        }
+        let times = || guest.commands.iter().map(|c| c.issue_ns.cast_signed());
+        let span = times().min().zip(times().max()).unwrap_or((i64::MAX, i64::MIN));
+        let offset = by_readings(&guest.readings, &host.readings, third, span);
+        offset.map_err(|e| usage(format!("--clock {name}: {e}; use --clock pairs")))
+    };
+    if args.clock == Some(ClockArg::Tsc) {
+        let mut recordings = [(&args.guest, replay.info()), (&args.host, &host.info)].into_iter();
+        if let Some((path, _)) = recordings.find(|(_, info)| info.arch == "aarch64") {
+            let shown = printable(path);
+            let why = "was made on arm64, which has no TSC; use --clock ptp or --clock pairs";
+            return Err(usage(format!("--clock tsc: {shown} {why}")));
+        }
+    }
+    Ok(match args.clock {
+        None if !is_same => (JoinClock::Pairs, None),
+        Some(ClockArg::Pairs) => (JoinClock::Pairs, None),
+        None | Some(ClockArg::Same) if is_same => (JoinClock::Same, Some(Offset::same())),
+        None | Some(ClockArg::Same) => {
+            return Err(usage(
+                "--clock same: the recordings are not of one boot with one clock; use --clock pairs",
+            ));
+        }
+        Some(ClockArg::Tsc) => (JoinClock::Tsc, Some(read("tsc", SharedReference::Tsc)?)),
+        Some(ClockArg::Ptp) => (JoinClock::Ptp, Some(read("ptp", SharedReference::Ptp)?)),
+    })
+}
+
+/// A pair of `--ctrl`: the controller in the guest, and its name on the host side.
+fn typed(text: &str) -> Result<(u32, &str)> {
+    let (ctrl, name) = text
+        .split_once('=')
+        .ok_or_else(|| usage(format!("--ctrl {text}: give a pair, as in nvme2=nvmet:1")))?;
+    Ok((ctrl_instance(ctrl).map_err(usage)?, name))
+}
+
+/// The pairs of controllers, as typed or where only one is possible.
+fn controllers(
+    typed: &[(u32, &str)],
+    guest: &[ControllerInfo],
+    host: &HostRecording,
+) -> Result<BTreeMap<u32, u32>> {
+    let mut pairs = BTreeMap::new();
+    for &(ctrl, name) in typed {
+        let found = host.controllers.iter().find(|c| c.name == name);
+        let found = found.ok_or_else(|| {
+            let names = host.controllers.iter().map(|c| c.name.to_string());
+            usage(format!(
+                "--ctrl nvme{ctrl}={name}: the host side has no {name}; it has {}",
+                names.collect::<Vec<_>>().join(", ")
+            ))
+        })?;
+        pairs.insert(ctrl, found.number);
+    }
+    if pairs.is_empty() {
+        pairs = pair_controllers(guest, host.target.kind, &host.controllers).map_err(usage)?;
+    }
+    if pairs.is_empty() {
+        return Err(usage(
+            "no controller is in both recordings: their transports, controller ids or NQNs differ; \
+             --ctrl nvme0=NAME pairs two by name",
+        ));
+    }
+    Ok(pairs)
+}
+
+/// Reasons for commands without a partner.
+fn notes(guest: &Driver, ledger: &HostLedger, nameless: u64, join: &Join) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !guest.is_exact {
+        notes.push("the recording of the guest is not exact".into());
+    }
+    let lost = ledger.degraded().into_iter();
+    notes.extend(lost.map(|what| format!("the host side has {what}")));
+    if nameless > 0 {
+        notes.push(format!("{nameless} requests of the host side have no ids"));
+    }
+    if guest.without_times > 0 {
+        let n = guest.without_times;
+        notes.push(format!("{n} commands of the guest have no times"));
+    }
+    if join.outside > 0 {
+        notes.push(format!(
+            "{} pairs contradict the clock: the target's time is outside the guest's",
+            join.outside
+        ));
+    }
+    notes
+}
+
+/// The error, after the reason if a recording is not whole.
+fn of_the_rest(
+    error: anyhow::Error,
+    guest: &Replay,
+    host: &HostRecording,
+    args: &JoinArgs,
+) -> anyhow::Error {
+    let sides = [(&args.guest, guest.incomplete()), (&args.host, host.ending().flaw())];
+    let mut damaged = sides
+        .into_iter()
+        .filter_map(|(path, how)| Some(format!("{} {how}", printable(path), how = how?)));
+    match (damaged.next(), damaged.next()) {
+        (None, _) => error,
+        (Some(one), None) => usage(format!("{one}. In what is left of it: {error}")),
+        (Some(one), Some(other)) => {
+            usage(format!("{one}; {other}. In what is left of them: {error}"))
+        }
+    }
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind.
+pub fn run(args: &JoinArgs) -> Result<()> {
+    let typed: Vec<_> = args.ctrl.iter().map(|c| typed(c)).collect::<Result<_>>()?;
+    if args.output.is_some() {
+        // before it is read for the first time
+        input::require_file(&args.guest, "--format perfetto")?;
+    }
+    let host = read_recording(&args.host)?;
+    let ctrls = typed.iter().map(|(ctrl, _)| *ctrl).collect();
+    let (mut guest, replay) = read_guest(&args.guest, ctrls)?;
+    // what follows may fail for what is missing
+    let of_the_rest = |error| of_the_rest(error, &replay, &host, args);
+    let (clock, known) = clock(args, (&guest, &replay), &host).map_err(of_the_rest)?;
+    let pairs = controllers(&typed, &guest.controllers, &host).map_err(of_the_rest)?;
+    let mut commands = std::mem::take(&mut guest.commands);
+    commands.retain_mut(|c| {
+        let number = pairs.get(&c.ctrl);
+        c.host_ctrl = number.copied().unwrap_or_default();
+        number.is_some()
+    });
+    let (mut served, nameless) = served(&host.events);
+    served.retain(|s| pairs.values().any(|number| *number == s.ctrl));
+    let ledger = host.ledger.clone().unwrap_or_default();
+    let is_whole = guest.is_exact && host.ledger.as_ref().is_some_and(HostLedger::is_exact);
+    let resolution = host.target.resolution_ns;
+    let join = Join::new(commands, served, resolution, known, is_whole);
+    if let Some(path) = &args.output {
+        let ctrls = pairs.values().copied().collect();
+        timeline::write((args, path), (&replay, &host), &join, &ctrls)?;
+        replay.check_complete()?;
+        return check_target_end(&host, &args.host);
+    }
+    let mut disks = DiskNames::default();
+    disks.recorded(&guest.controllers);
+    let view = JoinView {
+        disks: &disks,
+        join: &join,
+        clock,
+        host_name: &|number| host.name_of(number),
+        controllers: pairs.into_iter().collect(),
+        slowest: args.slowest,
+        notes: notes(&guest, &ledger, nameless, &join),
+    };
+    let mut out = BufWriter::new(stdout());
+    if args.json {
+        view.json(&mut out)?;
+    } else {
+        let color = args.color.on_stdout(false);
+        view.text(Theme { color }, &mut out)?;
+    }
+    out.flush()?;
+    replay.check_complete()?;
+    check_target_end(&host, &args.host)
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The join of a guest's recording with one of the host side: which records are of one command, and
+//! where its time went on both sides. The sum of the parts is the guest's total to the nanosecond,
+//! whatever the clocks are.
+
+mod clock;
+mod matching;
+mod readings;
+mod strata;
+mod waterfall;
+
+use std::collections::BTreeMap;
+
+pub use self::clock::Offset;
+pub use self::matching::{Matches, bounds};
+pub use self::readings::{SharedReference, by_readings};
+pub use self::strata::{Part, Strata};
+pub use self::waterfall::{Segment, waterfall};
+use crate::model::controller::ControllerInfo;
+use crate::model::event::{Event, EventKind};
+use crate::model::host::{HostEvent, HostId, HostTimes};
+use crate::model::point::Point;
+use crate::model::target::{HostController, TargetKind};
+use crate::nvme::decode::{CommandSet, blocks};
+use crate::nvme::opcode::Opcode;
+use crate::nvme::status::Status;
+
+/// A command in the guest's recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// Controller instance in the guest.
+    pub ctrl: u32,
+    /// Number of the controller on the host side.
+    pub host_ctrl: u32,
+    /// Queue id.
+    pub qid: u16,
+    /// Command id on the wire.
+    pub cid: u16,
+    /// Namespace id.
+    pub nsid: u32,
+    /// Opcode.
+    pub opcode: Opcode,
+    /// First logical block, if the command has one.
+    pub slba: Option<u64>,
+    /// Number of logical blocks, if it has any.
+    pub nlb: Option<u32>,
+    /// Status; `None` if the driver's types are not known.
+    pub status: Option<Status>,
+    /// The first observed point.
+    pub begin_ns: u64,
+    /// Whether that is not `issue_ns`: a point before it was observed, too.
+    pub has_begin: bool,
+    /// The last point before the target can see the command: issue, or the end of the set-up.
+    pub issue_ns: u64,
+    /// The first point after the target has answered: the CQE, or the completion.
+    pub end_ns: u64,
+    /// Whether `end_ns` is that of the CQE.
+    pub has_cqe: bool,
+    /// The last observed point.
+    pub last_ns: u64,
+}
+
+/// A command in the host's recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Number of the controller.
+    pub ctrl: u32,
+    /// The command.
+    pub id: HostId,
+    /// The first and the last observed point.
+    pub first_ns: u64,
+    /// See `first_ns`.
+    pub last_ns: u64,
+    /// All points.
+    pub times: HostTimes,
+}
+
+/// Points of which one makes `guest_submit` an interval. Setup_out is always known: it alone is the
+/// issue.
+const BEFORE_ISSUE: [Point; 3] = [Point::Start, Point::SetupIn, Point::Issue];
+
+/// A finished command of the guest. `None`: another event, or its times are not known. Its
+/// controller on the host side is not set.
+pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
+    let EventKind::Command(id, asked, outcome) = &event.what else {
+        return None;
+    };
+    let latency = outcome.latency_ns?;
+    let setup_out = event.at_ns.checked_sub(latency)?;
+    let line = outcome.timeline.as_ref();
+    let at = |point| line.and_then(|line| line.at(point));
+    let cqe = at(Point::Cqe);
+    // not the waits before the request
+    let of_request = Point::ALL.into_iter().filter(|point| *point >= Point::Start);
+    let seen = || of_request.clone().filter_map(at);
+    let found = blocks(id.opcode.queue, set, &asked.sqe);
+    let last_ns = seen().max().unwrap_or(event.at_ns).max(event.at_ns);
+    if last_ns >= NO_TIME {
+        return None;
+    }
+    Some(Guest {
+        ctrl: id.ctrl,
+        host_ctrl: 0,
+        qid: id.qid,
+        cid: id.cid,
+        nsid: id.nsid,
+        opcode: id.opcode,
+        slba: found.map(|b| b.slba),
+        nlb: found.map(|b| b.nlb),
+        status: outcome.verdict.map(|v| v.status),
+        has_begin: BEFORE_ISSUE.into_iter().any(|point| at(point).is_some()),
+        begin_ns: seen().min().unwrap_or(setup_out).min(setup_out),
+        issue_ns: at(Point::Issue).unwrap_or(setup_out).max(setup_out),
+        end_ns: cqe.unwrap_or(event.at_ns),
+        has_cqe: cqe.is_some(),
+        last_ns,
+    })
+}
+
+/// Times from here on (146 years) are those of no clock: sums of two would not fit.
+const NO_TIME: u64 = 1 << 62;
+
+/// The finished commands of the host side that have ids and times, and the number of the others.
+pub fn served(events: &[HostEvent]) -> (Vec<Served>, u64) {
+    let (mut all, mut nameless) = (Vec::new(), 0);
+    for event in events {
+        let HostEvent::Command(command) = event else {
+            continue;
+        };
+        match (command.id, command.times.ends()) {
+            (Some(id), Some((first_ns, last_ns))) if last_ns < NO_TIME => {
+                all.push(Served { ctrl: command.ctrl, id, first_ns, last_ns, times: command.times })
+            }
+            _ => nameless += 1,
+        }
+    }
+    (all, nameless)
+}
+
+/// The controller of the host side that each of the guest's is, as far as only one is possible.
+pub fn pair_controllers(
+    guest: &[ControllerInfo],
+    kind: TargetKind,
+    host: &[HostController],
+) -> Result<BTreeMap<u32, u32>, String> {
+    let may = |g: &ControllerInfo, h: &HostController| {
+        let is_pci = g.transport == "pcie";
+        let reachable = match kind {
+            TargetKind::Nvmet => !is_pci,
+            TargetKind::Qemu => is_pci,
+            TargetKind::Spdk | TargetKind::Other => true,
+        };
+        let differ = |a: bool, b: bool| a && b;
+        let cntlid = g.cntlid.zip(h.cntlid).is_some_and(|(a, b)| a != b);
+        let nqn = g.nqn.as_ref().zip(h.nqn.as_ref()).is_some_and(|(a, b)| a != b);
+        reachable && !differ(cntlid, true) && !nqn
+    };
+    let mut pairs = BTreeMap::new();
+    for h in host {
+        let partners: Vec<u32> = guest.iter().filter(|g| may(g, h)).map(|g| g.instance).collect();
+        match partners.as_slice() {
+            [] => {}
+            [g] => match pairs.insert(*g, h.number) {
+                None => {}
+                Some(_) => {
+                    return Err(format!(
+                        "nvme{g} may be several controllers of the host side: name the pair with \
+                         --ctrl nvme{g}={}",
+                        h.name
+                    ));
+                }
+            },
+            several => {
+                let names: Vec<String> = several.iter().map(|g| format!("nvme{g}")).collect();
+                return Err(format!(
+                    "{} of the host side may be {}: name the pair with --ctrl {}={}",
+                    h.name,
+                    names.join(" or "),
+                    names[0],
+                    h.name
+                ));
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+/// Two recordings, joined.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Join {
+    /// The guest's commands on the joined controllers, by issue.
+    pub guest: Vec<Guest>,
+    /// The host's commands on them, by their first point.
+    pub host: Vec<Served>,
+    /// The pairs.
+    pub matches: Matches,
+    /// Resolution of the host's times.
+    pub slack_ns: u64,
+    /// Pairs that contradict one clock: the host's interval is outside the guest's. Only if the
+    /// offset was given.
+    pub outside: u64,
+}
+
+impl Join {
+    /// Joins commands. `resolution_ns`: of the host's times, which are rounded down. `known`: the
+    /// offset of the clocks, if it is known. `is_whole`: no record of either side is lost.
+    pub fn new(
+        mut guest: Vec<Guest>,
+        mut host: Vec<Served>,
+        resolution_ns: u64,
+        known: Option<Offset>,
+        is_whole: bool,
+    ) -> Self {
+        guest.sort_by_key(|c| (c.issue_ns, c.qid, c.cid));
+        host.sort_by_key(|c| (c.first_ns, c.id.qid, c.id.cid));
+        let slack_ns = resolution_ns.saturating_sub(1);
+        let matches = matching::pair(&guest, &host, slack_ns, known.clone(), is_whole);
+        let fits = |(g, h): &(usize, usize)| {
+            let bounds = bounds(&guest[*g], &host[*h], slack_ns);
+            matches.offset.as_ref().is_some_and(|o| o.may_fit(&bounds))
+        };
+        let outside = matches.pairs.iter().filter(|pair| !fits(pair)).count() as u64;
+        Self {
+            outside: outside + if known.is_some() { matches.contradictory } else { 0 },
+            guest,
+            host,
+            matches,
+            slack_ns,
+        }
+    }
+
+    /// Commands of the guest without a partner and without several possible ones.
+    pub fn unmatched_guest(&self) -> u64 {
+        let paired = self.matches.pairs.len() as u64;
+        self.guest.len() as u64 - paired - self.matches.ambiguous_guest
+    }
+
+    /// The same for the host.
+    pub fn unmatched_host(&self) -> u64 {
+        let paired = self.matches.pairs.len() as u64;
+        self.host.len() as u64 - paired - self.matches.ambiguous_host
+    }
+
+    /// The pairs, with the parts of their times.
+    pub fn commands(&self) -> impl Iterator<Item = (&Guest, &Served, Vec<Segment>)> {
+        self.matches.pairs.iter().map(|&(g, h)| {
+            let (guest, host) = (&self.guest[g], &self.host[h]);
+            let parts = waterfall(guest, host, self.matches.offset.as_ref());
+            (guest, host, parts)
+        })
+    }
+
+    /// How far the split between the two directions may be wrong, in nanoseconds.
+    pub fn error_ns(&self) -> Option<u64> {
+        Some(self.matches.offset.as_ref()?.error_ns + self.slack_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests;

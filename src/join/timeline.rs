@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Both machines on one time line: the guest's recording as `export --format perfetto` writes it, and
+//! the commands of the host side with their times on the guest's clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufWriter;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::join::pairing::{Join, Offset};
+use crate::model::host::{HostCommand, HostEvent};
+use crate::model::stage::StageSet;
+use crate::model::untrusted::Untrusted;
+use crate::recording::HostRecording;
+use crate::session::settings::{Events, Mode};
+use crate::units::{nanos, size_text};
+use crate::view::export::Sink;
+use crate::view::export::perfetto::{OnHost, Perfetto};
+use anyhow::Result;
+
+use crate::export::{Counts, add, begins, create};
+use crate::join::args::JoinArgs;
+use crate::run::args::export::{ExportOptions, FormatArg};
+use crate::run::drive::again;
+use crate::run::drive::replay::Replay;
+use crate::run::eprint_note;
+
+/// Length of the intervals of the completion rates, as in `export`.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// What to add to a time of the host for that of the guest. The offset depends on the guest's time,
+/// from which a few steps lead to it: clocks drift by far less than one part in 1000.
+fn shift(offset: &Offset, host_ns: u64, near_ns: u64) -> i64 {
+    let host = host_ns.cast_signed();
+    let steps = (0..4).fold(near_ns.cast_signed(), |guest, _| host - offset.at(guest));
+    steps - host
+}
+
+/// The commands of these controllers of the host side with their shifts, by their ends on the guest's
+/// clock. A command with a partner has the offset that its parts in the report have.
+fn on_host<'a>(
+    host: &'a HostRecording,
+    join: &Join,
+    ctrls: &BTreeSet<u32>,
+    offset: &Offset,
+) -> Vec<(&'a HostCommand, i64)> {
+    let mut issues = BTreeMap::new();
+    for &(g, h) in &join.matches.pairs {
+        let served = &join.host[h];
+        let key = (served.ctrl, served.id.qid, served.id.cid, served.first_ns);
+        issues.insert(key, join.guest[g].issue_ns);
+    }
+    let near_ns = join.guest.first().map_or(0, |guest| guest.issue_ns);
+    let commands = host.events.iter().filter_map(|event| match event {
+        HostEvent::Command(command) if ctrls.contains(&command.ctrl) => Some(command),
+        _ => None,
+    });
+    let mut shifted: Vec<(&HostCommand, i64)> = commands
+        .filter_map(|command| {
+            let (id, (first_ns, _)) = command.id.zip(command.times.ends())?;
+            let key = (command.ctrl, id.qid, id.cid, first_ns);
+            let shift_ns = match issues.get(&key) {
+                Some(issue_ns) => -offset.at(issue_ns.cast_signed()),
+                None => shift(offset, first_ns, near_ns),
+            };
+            Some((command, shift_ns))
+        })
+        .collect();
+    shifted.sort_by_key(|(command, shift_ns)| {
+        let (_, last_ns) = command.times.ends().unwrap_or_default();
+        last_ns.cast_signed().wrapping_add(*shift_ns)
+    });
+    shifted
+}
+
+/// Writes the time line, and reports what is in it.
+///
+/// # Errors
+/// If the clocks have no known offset, or the file cannot be written; one sentence.
+pub fn write(
+    (args, path): (&JoinArgs, &Path),
+    (replay, host): (&Replay, &HostRecording),
+    join: &Join,
+    ctrls: &BTreeSet<u32>,
+) -> Result<()> {
+    let Some(offset) = &join.matches.offset else {
+        return Err(super::usage(
+            "--format perfetto needs the offset of the clocks, and no pair of commands tells it",
+        ));
+    };
+    let options = ExportOptions {
+        files: vec![args.guest.clone(), args.host.clone()],
+        format: FormatArg::Perfetto,
+        output: path.to_owned(),
+        force: args.force,
+        redact: false,
+        interval: INTERVAL,
+        settings: Mode::Events(Events::pairs()).with(StageSet::Total),
+    };
+    let (output, out) = create(&options)?;
+    let failed = |error| output.failed(error);
+    let out = BufWriter::with_capacity(1 << 16, out);
+    let begins = begins(&options, replay)?;
+    let mut perfetto = Perfetto::new(out, begins, INTERVAL);
+    let mut counts = Counts::default();
+    let name = Untrusted::fixed("guest");
+    let guest = again(replay, &options.settings, "--format perfetto")?;
+    let guest = (guest, &name);
+    let (_, ended) = add(&options, guest, &mut perfetto, &mut counts, &failed)?;
+    let error_ns = join.error_ns().unwrap_or_default();
+    let mut shown = 0_u64;
+    for (command, shift_ns) in on_host(host, join, ctrls, offset) {
+        let name = host.name_of(command.ctrl);
+        let served = OnHost { command, name: &name, shift_ns, error_ns };
+        shown += u64::from(perfetto.on_host(&served).map_err(failed)?);
+    }
+    perfetto.finish().map_err(failed)?;
+    drop(perfetto);
+    let name = output.name();
+    let bytes = output.keep()?;
+    let size = bytes.map_or_else(String::new, |bytes| format!(", {}", size_text(bytes)));
+    eprint_note(&format!(
+        "{name}: {} commands of the guest, {shown} of the host side, {} of them paired{size}; times of \
+         the host side are uncertain by {}",
+        counts.commands,
+        join.matches.pairs.len(),
+        nanos(error_ns as f64)
+    ));
+    ended
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `latency`.
+
+use crate::model::nvme_latency::LatBuckets;
+use crate::session::settings::{Also, Histograms, Mode, Settings};
+use anyhow::Result;
+
+use crate::cli::usage;
+use crate::run::args::by::ByArgs;
+use crate::run::args::examples;
+use crate::run::args::exec::ExecArgs;
+use crate::run::args::from::FromArgs;
+use crate::run::args::output::{JSON, JSON_LONG};
+use crate::run::args::schedule::Schedule;
+use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
+use crate::run::args::stages::{StagesArg, set_or_total};
+use crate::run::args::value::number;
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep latency --stages 1
+      A report every second, with stages
+  nvme-deep latency --stages=fine --disk nvme0n1 --exec -- fio job.fio
+      All eight stages of one disk while a program runs
+  nvme-deep latency --from run.nvd --opcode read
+      The reads of a recording";
+
+/// `latency`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = EXAMPLES)]
+pub struct LatencyArgs {
+    /// Split each command's life into stages
+    ///
+    /// Without a value, basic. Without this option only one interval is measured, setup_out to
+    /// complete.
+    #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
+          default_missing_value = "basic")]
+    pub stages: Option<StagesArg>,
+
+    #[command(flatten)]
+    pub schedule: Schedule,
+
+    /// Add the histograms of stages and total
+    #[arg(long)]
+    pub hist: bool,
+
+    /// Add a table of the totals: one bucket below this many microseconds, then buckets that double
+    /// in width [default with --lat-shift: 20]
+    #[arg(long, hide_short_help = true, alias = "lat_min_us", value_name = "US", conflicts_with = "by",
+          value_parser = number(0..=u64::MAX))]
+    pub lat_min_us: Option<u64>,
+
+    /// Width of the first bucket of that table, 2^SHIFT microseconds [default with --lat-min-us: 0]
+    #[arg(long, hide_short_help = true, alias = "lat_shift", value_name = "SHIFT", conflicts_with = "by",
+          value_parser = number(0..=u32::MAX))]
+    pub lat_shift: Option<u32>,
+
+    /// Separate rows for up to 16 KiB, up to 64 KiB, and above
+    #[arg(long, alias = "split_size", conflicts_with = "by")]
+    pub split_size: bool,
+
+    #[command(flatten)]
+    pub group: ByArgs,
+
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+
+    /// With --json: also one object per command, to check the counts. Costs far more than the
+    /// histograms
+    #[arg(long, requires = "json", conflicts_with = "by", hide_short_help = true)]
+    pub commands: bool,
+
+    #[command(flatten)]
+    pub exec: ExecArgs,
+
+    #[command(flatten)]
+    pub from: FromArgs,
+
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+/// The options of the command, checked.
+pub type LatencyOptions = Checked<LatencyArgs>;
+
+impl SessionOptions for LatencyArgs {
+    fn settings(&self) -> Result<Settings> {
+        if self.commands && !self.from.is_empty() {
+            return Err(usage(
+                "--commands is not for recordings: `trace --json --pair --from` prints their commands",
+            ));
+        }
+        let is_recorded = !self.from.is_empty();
+        self.group.keys.check(is_recorded, self.stages)?;
+        self.from.refuse_times()?;
+        self.exec.check(&self.from)?;
+        let histograms = Histograms {
+            lat: self.lat_buckets()?,
+            split_size: self.split_size,
+            by: self.group.keys.all(),
+            submitters: false,
+            also: match self.commands {
+                true => Also::Commands,
+                false => Also::Nothing,
+            },
+        };
+        let stages = set_or_total(self.stages);
+        self.session.settings_of(&self.from, Mode::Histograms(histograms), stages)
+    }
+}
+
+impl LatencyArgs {
+    fn lat_buckets(&self) -> Result<Option<LatBuckets>> {
+        if self.lat_min_us.is_none() && self.lat_shift.is_none() {
+            return Ok(None);
+        }
+        let min_us = self.lat_min_us.unwrap_or(20);
+        let min_us = u32::try_from(min_us)
+            .map_err(|_| usage(format!("--lat-min-us {min_us} is over an hour: give fewer")))?;
+        let buckets = LatBuckets { min_us, shift: self.lat_shift.unwrap_or(0) };
+        buckets.validate().map_err(|why| usage(why.to_string()))?;
+        Ok(Some(buckets))
+    }
+
+    /// Whether to colour the text.
+    pub fn color(&self) -> bool {
+        self.session.attach.color.on_stdout(self.json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Args, Command};
+
+    fn settings(words: &str) -> Result<Settings> {
+        let words = ["nvme-deep", "latency"].into_iter().chain(words.split_whitespace());
+        match Args::try_parse_from(words)?.command {
+            Command::Latency(args) => args.settings(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn filters_take_lists_and_names() {
+        let settings = settings("--ctrl nvme1,0 --opcode read,io:0x01 --nsid 1,2 --qid 3").unwrap();
+        let filter = settings.filter;
+        assert_eq!(filter.ctrls, BTreeSet::from([0, 1]));
+        assert_eq!(filter.opcodes.len(), 2);
+        assert_eq!(filter.nsids, BTreeSet::from([1, 2]));
+        assert_eq!(filter.qids, BTreeSet::from([3]));
+    }
+
+    #[test]
+    fn the_latency_table_has_the_defaults_of_nvme_latency() {
+        let lat = |words| settings(words).unwrap().lat();
+        assert_eq!(lat(""), None);
+        let one = lat("--lat-shift 2").unwrap();
+        assert_eq!((one.min_us, one.shift), (20, 2));
+        let one = lat("--lat-min-us 50").unwrap();
+        assert_eq!((one.min_us, one.shift), (50, 0));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for words in [
+            "--ctrl nvme0n1",
+            "--ctrl nvme256",
+            "--opcode raed",
+            "1ms",
+            "--lat-shift 60",
+            "--no-admin --qid 0",
+            "--nsid 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17",
+        ] {
+            assert!(settings(words).is_err(), "{words}");
+        }
+    }
+}

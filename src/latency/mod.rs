@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `latency` command: attaches, and reports until stopped.
+
+pub(crate) mod args;
+
+use std::io::{BufWriter, Write};
+use std::mem::take;
+use std::time::Duration;
+
+use crate::machine::System;
+use crate::model::command_class::BlockSizes;
+use crate::model::controller::ControllerInfo;
+use crate::model::event::Event;
+use crate::model::ledger::Ledger;
+use crate::model::point::Point;
+use crate::model::report::disk_names::DiskNames;
+use crate::model::report::groups::Groups;
+use crate::model::report::idle::{Idle, times};
+use crate::model::report::latency::{Report, rows};
+use crate::model::report::recount::Recount;
+use crate::model::snapshot::Snapshot;
+use crate::model::stage::StageSet;
+use crate::session::settings::Settings;
+use crate::source::Source;
+use crate::view::ReportSink;
+use crate::view::json::JsonView;
+use crate::view::text::TextView;
+use crate::view::theme::Theme;
+use crate::view::trace::{Clock, Context, EventSink, TraceJson};
+use anyhow::{Result, bail};
+
+use crate::latency::args::LatencyOptions;
+use crate::run::drive::replay::{Replay, count};
+use crate::run::drive::{
+    Consumer, End, Feed, Form, Input, Item, Live, Moment, Reader, Start, Turn, drive, ledger_of,
+    open_all,
+};
+use crate::run::eprint_note;
+use crate::run::standard::{Stdout, stdout};
+use crate::run::start::Preflight;
+
+/// The reports of a run.
+struct Reports<'o> {
+    options: &'o LatencyOptions,
+    sink: Box<dyn ReportSink>,
+    /// Begin of the first interval, since the start of the run.
+    begin: Duration,
+    /// Time and snapshot of the last report.
+    last: (Duration, Snapshot),
+    shown: u64,
+    idle: Idle,
+    /// Names of the disks, for text.
+    disks: DiskNames,
+}
+
+impl<'o> Reports<'o> {
+    fn new(options: &'o LatencyOptions) -> Self {
+        let sink: Box<dyn ReportSink> = if options.json {
+            Box::new(JsonView { buckets: options.hist })
+        } else {
+            Box::new(TextView {
+                theme: Theme { color: options.color() },
+                hist: options.hist,
+                detail: options.session.is_verbose(),
+                top: usize::try_from(options.group.top).unwrap_or(usize::MAX),
+            })
+        };
+        Self {
+            options,
+            sink,
+            begin: Duration::ZERO,
+            last: <_>::default(),
+            shown: 0,
+            idle: Idle::default(),
+            disks: DiskNames::default(),
+        }
+    }
+
+    /// The names of the disks. Those of this machine are read again: a disk may be new.
+    fn disks(&self) -> DiskNames {
+        let mut disks = self.disks.clone();
+        if self.options.from.is_empty() && !self.options.json {
+            disks.found(&System::at("/").controllers());
+        }
+        disks
+    }
+
+    /// Sets the begin of the first interval, before the first report.
+    fn begin_at(&mut self, at: Duration) {
+        (self.begin, self.last.0) = (at, at);
+    }
+
+    /// When the next report is due.
+    fn next(&self) -> Option<Duration> {
+        let due = self.options.schedule.due(self.shown, self.idle.skipped)?;
+        Some(self.begin.saturating_add(due))
+    }
+
+    /// Writes the reports of a recording that are due before an event, but not those of a long time
+    /// without an event.
+    fn up_to(
+        &mut self,
+        at: Duration,
+        now: &Snapshot,
+        ledger: &Ledger,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let mut is_first = true;
+        while let Some(due) = self.next().filter(|due| *due <= at) {
+            self.interim(due, now, ledger.clone(), out)?;
+            let step = self.options.schedule.interval.filter(|_| is_first);
+            if let Some(step) = step {
+                let skipped = self.idle.skip(due, at, step);
+                self.last.0 = self.last.0.saturating_add(times(step, skipped));
+            }
+            is_first = false;
+        }
+        Ok(())
+    }
+
+    /// The groups, if commands are grouped.
+    fn groups(&self, shown: &Snapshot, covers: Duration) -> Option<Groups> {
+        let by = self.options.settings.by();
+        let stage_set = self.options.settings.stage_set;
+        let sort = self.options.group.sort.sort();
+        (!by.is_empty()).then(|| Groups::of(shown, by, stage_set, covers, sort))
+    }
+
+    fn write(
+        &self,
+        (at, covers): (Duration, Duration),
+        shown: &Snapshot,
+        ledger: Ledger,
+        is_final: bool,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let settings = &self.options.settings;
+        let report = Report {
+            stage_set: settings.stage_set,
+            is_final,
+            at,
+            covers,
+            rows: rows(shown, settings.stage_set, settings.lat().as_ref(), covers),
+            groups: self.groups(shown, covers),
+            ledger,
+            disks: self.disks(),
+        };
+        self.sink.report(&report, out)?;
+        out.flush()?;
+        Ok(())
+    }
+
+    /// Writes a report during the run: of the run so far, or with `--delta` of the last interval.
+    fn interim(
+        &mut self,
+        at: Duration,
+        now: &Snapshot,
+        ledger: Ledger,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        if self.options.schedule.delta {
+            let shown = now.minus(&self.last.1);
+            let covers = at.saturating_sub(self.last.0);
+            self.write((at, covers), &shown, ledger, false, out)?;
+            self.last.1.clone_from(now);
+        } else {
+            let covers = at.saturating_sub(self.begin);
+            self.write((at, covers), now, ledger, false, out)?;
+        }
+        self.last.0 = at;
+        self.shown += 1;
+        Ok(())
+    }
+
+    /// Writes the final report.
+    fn last(
+        &self,
+        (at, covers): (Duration, Duration),
+        now: &Snapshot,
+        ledger: Ledger,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        self.write((at, covers), now, ledger, true, out)
+    }
+}
+
+/// Writes a report during a session.
+fn interim_of(
+    reports: &mut Reports<'_>,
+    source: &dyn Source,
+    at: Duration,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let now = source.snapshot()?;
+    let ledger = ledger_of(source, &now, None)?;
+    reports.interim(at, &now, ledger, out)
+}
+
+/// Counts the commands of a run, and reports them.
+struct Counting<'o> {
+    reports: Reports<'o>,
+    out: BufWriter<Stdout>,
+    /// `--commands`: each finished command as an object of its own, beside the reports. The events and
+    /// their JSON are those of `trace --pair`.
+    single: Option<TraceJson>,
+    /// `None`: a session, which counts by itself.
+    recorded: Option<Recorded>,
+}
+
+/// What was counted of a recording.
+struct Recorded {
+    path: String,
+    begin_ns: u64,
+    recount: Recount,
+    now: Snapshot,
+    /// The last one. A recording begins with one, and has a new one every second.
+    ledger: Option<Ledger>,
+    is_first: bool,
+}
+
+impl Recorded {
+    fn new(replay: &Replay, settings: &Settings) -> Self {
+        Self {
+            path: replay.path().to_string(),
+            begin_ns: replay.info().begin_ns,
+            recount: Recount {
+                stage_set: settings.stage_set,
+                lat: settings.lat(),
+                split_size: settings.split_size(),
+                block_sizes: BlockSizes::default(),
+                by: settings.by().to_vec(),
+            },
+            now: Snapshot::default(),
+            ledger: None,
+            is_first: true,
+        }
+    }
+}
+
+impl<'o> Counting<'o> {
+    fn new(options: &'o LatencyOptions, start: &Start<'_>) -> Self {
+        let settings = &options.settings;
+        let stages = (settings.stage_set != StageSet::Total).then_some(settings.stage_set);
+        let commands = settings.has_events() && start.session.is_some();
+        let mut reports = Reports::new(options);
+        // also those that are gone at the end
+        reports.disks = reports.disks();
+        Self {
+            reports,
+            out: BufWriter::new(stdout()),
+            single: commands.then(|| TraceJson::new(Clock::Mono, stages)),
+            recorded: start.recording.map(|replay| {
+                replay.warn_partial();
+                Recorded::new(replay, settings)
+            }),
+        }
+    }
+
+    /// Writes the reports that are due before an event of a recording. `later`: commands since the last
+    /// ledger.
+    fn before(&mut self, event: &Event, later: u64) -> Result<()> {
+        let Some(recorded) = &mut self.recorded else {
+            return Ok(());
+        };
+        let at = Duration::from_nanos(event.at_ns.saturating_sub(recorded.begin_ns));
+        let Some(ledger) = &recorded.ledger else {
+            // without a ledger there is only the end to report
+            return Ok(());
+        };
+        if take(&mut recorded.is_first) && ledger.trace.as_ref().is_some_and(|t| t.events() > 0) {
+            // a ring dropped the events that were counted
+            self.reports.begin_at(at);
+        }
+        if self.reports.next().is_none_or(|due| due > at) {
+            return Ok(());
+        }
+        let ledger = ledger.clone().when_shown(later);
+        self.reports.up_to(at, &recorded.now, &ledger, &mut self.out)
+    }
+
+    fn command(&mut self, event: &Event, feed: &mut Feed<'_>) -> Result<()> {
+        if let Some(recorded) = &mut self.recorded {
+            return count(&recorded.recount, event, &mut recorded.now);
+        }
+        let Some(sink) = &mut self.single else {
+            return Ok(());
+        };
+        let (disk, set) = feed.names.of_command(event.what.id());
+        let cx = Context { disk, set, ..Context::default() };
+        sink.event(event, &cx);
+        if sink.is_full() {
+            sink.take(|lines| self.out.write_all(lines))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the commands that wait.
+    fn flush_commands(&mut self) -> Result<()> {
+        if let Some(sink) = &mut self.single {
+            sink.take(|lines| self.out.write_all(lines))?;
+            self.out.flush()?;
+        }
+        Ok(())
+    }
+}
+
+impl Consumer for Counting<'_> {
+    const SHOWS: bool = false;
+
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+        match item {
+            Item::Event(event) => {
+                self.before(event, feed.later)?;
+                self.command(event, feed)?;
+            }
+            Item::Unselected(event) => self.before(event, feed.later)?,
+            Item::Undecodable => bail!("the ring has a record that can't be decoded"),
+            Item::Controllers(all) => {
+                if let Some(recorded) = &mut self.recorded {
+                    let sizes = all.iter().flat_map(ControllerInfo::block_sizes);
+                    recorded.recount.block_sizes.extend(sizes);
+                    self.reports.disks.recorded(all);
+                }
+            }
+            Item::Cgroups(all) => {
+                if let Some(recorded) = &mut self.recorded {
+                    let all = all.iter().map(|one| (one.id, one.path.clone()));
+                    recorded.now.names.cgroups.extend(all);
+                }
+            }
+            Item::Ledger(_, ledger) => {
+                let ledger = with_span((*ledger).clone(), self.reports.options.settings.stage_set);
+                if let Some(recorded) = &mut self.recorded {
+                    recorded.ledger = Some(ledger);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn wants_ledgers(&self) -> bool {
+        self.recorded.is_some() && self.reports.next().is_some()
+    }
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        self.flush_commands()?;
+        let Some(session) = moment.session else {
+            return Ok(Turn::Items);
+        };
+        if self.reports.next().is_some_and(|due| moment.now >= due) {
+            interim_of(&mut self.reports, session, moment.now, &mut self.out)?;
+        }
+        Ok(self.reports.next().map_or(Turn::Items, Turn::Until))
+    }
+
+    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
+        self.flush_commands()?;
+        let (reports, out) = (&self.reports, &mut self.out);
+        let Some(recorded) = &self.recorded else {
+            reports.last((end.took, end.took), &end.sums, end.ledger, out)?;
+            return Ok(Ok(()));
+        };
+        let ledger = with_span(end.ledger, reports.options.settings.stage_set);
+        reports.last((end.took, end.covers), &recorded.now, ledger, out)?;
+        let left_out = reports.idle.text();
+        left_out.iter().for_each(|text| eprint_note(&format!("{}: {text}", recorded.path)));
+        Ok(Ok(()))
+    }
+}
+
+/// A recorded ledger with the span of what is shown, which may be less than what was recorded.
+fn with_span(mut ledger: Ledger, shown: StageSet) -> Ledger {
+    match shown {
+        StageSet::Total => ledger.span = (Point::SetupOut, Point::Complete),
+        StageSet::Basic => {
+            ledger.span = (ledger.span.0.max(Point::Start), Point::Complete);
+        }
+        StageSet::Fine => ledger.span.0 = ledger.span.0.max(Point::Start),
+        StageSet::Full => {}
+    }
+    ledger
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind. Nothing stays attached.
+pub fn run(options: &LatencyOptions) -> Result<()> {
+    let settings = &options.settings;
+    let input = if options.from.is_empty() {
+        let ready = Preflight::check(settings)?;
+        Input::live(Live {
+            exec: &options.exec.program,
+            until: "; Ctrl-C for the final report",
+            reader: Reader::Stdout,
+            ..Live::new(ready, settings, options.schedule.end())
+        })
+    } else {
+        let replays = open_all(&options.from.files, settings, &Replay::require_pairs)?;
+        let form = Form { json: options.json, color: options.color(), ledger_apart: false };
+        Input::recordings(replays, form, options.schedule.interval.is_none())
+    };
+    drive(input, &mut |start| Ok(Counting::new(options, start)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::StageSet;
+    use clap::Parser;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::cli::{Args, Command};
+    use crate::run::args::session::SessionOptions;
+    use crate::run::fixture::VecSource;
+    use crate::testing::snapshot::{READS, cell};
+
+    /// A snapshot with this many reads.
+    fn snapshot(reads: u64) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        let reads = vec![&[1000][..]; reads as usize];
+        let cell = cell(StageSet::Total, 0, &reads);
+        snapshot.cells.insert((READS, 0), cell);
+        snapshot
+    }
+
+    /// Numbers of reads in two interim reports and the final one.
+    fn counts(words: &str) -> Vec<u64> {
+        let words = ["nvme-deep", "latency", "--json"].into_iter().chain(words.split(' '));
+        let Command::Latency(args) = Args::try_parse_from(words).unwrap().command else {
+            panic!("not latency");
+        };
+        let options = args.checked().unwrap();
+        let mut source = VecSource::new(StageSet::Total);
+        source.snapshots = [3, 5, 9].map(snapshot).into();
+        let (mut reports, mut out) = (Reports::new(&options), vec![]);
+        let second = Duration::from_secs(1);
+        assert_eq!(reports.next(), Some(second));
+        interim_of(&mut reports, &source, second, &mut out).unwrap();
+        interim_of(&mut reports, &source, 2 * second, &mut out).unwrap();
+        let (now, at) = (source.snapshot().unwrap(), 3 * second);
+        let ledger = ledger_of(&source, &now, None).unwrap();
+        reports.last((at, at), &now, ledger, &mut out).unwrap();
+        let lines = std::str::from_utf8(&out).unwrap().lines();
+        let reports = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        reports.map(|r| r["rows"][0]["count"].as_u64().unwrap()).collect()
+    }
+
+    #[test]
+    fn reports_of_a_vector_are_of_the_run_so_far_or_of_the_interval() {
+        assert_eq!(counts("1"), [3, 5, 9]);
+        assert_eq!(counts("1 --delta"), [3, 2, 9]);
+    }
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rows of a run that groups its commands: what each group has, in which order, and its names.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::machine::container::{owner, unit};
+use crate::model::group::{By, Group, GroupNames, Owner, Part, comm_of};
+use crate::model::report::disk_names::DiskNames;
+use crate::model::report::latency::{RowReport, Sum};
+use crate::model::snapshot::{Cells, Snapshot, add};
+use crate::model::stage::StageSet;
+use crate::model::untrusted::{Escaped, Untrusted};
+use crate::nvme::opcode::QueueKind;
+use crate::units::size_text;
+
+/// The order of groups. The first has the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// Share of the device's time.
+    #[default]
+    Share,
+    /// The 99th percentile of the total.
+    P99,
+    /// Commands.
+    Iops,
+    /// Bytes.
+    Bytes,
+}
+
+/// A group and its numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupReport {
+    /// Its numbers.
+    pub row: RowReport<Group>,
+    /// Its part of the time that all commands spent in the device, or, without stages, in flight.
+    pub share: f64,
+}
+
+/// The groups of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Groups {
+    /// What they are grouped by.
+    pub by: Vec<By>,
+    /// In order. The last one may be that of the groups without a row.
+    pub groups: Vec<GroupReport>,
+    /// Their names.
+    pub names: GroupNames,
+}
+
+/// The time of these commands in the device, with stages that are merged with it; in flight, if stages
+/// are not measured.
+fn device_ns(row: &RowReport<Group>, stage_set: StageSet) -> u128 {
+    if stage_set == StageSet::Total {
+        return row.total.sum();
+    }
+    let of_device = |name: &str| name.split('+').any(|part| part == "device");
+    let stages = row.stages.iter().filter(|s| of_device(&s.name));
+    stages.map(|s| s.hist.sum()).sum()
+}
+
+fn compare(a: &GroupReport, b: &GroupReport, sort: Sort) -> Ordering {
+    match sort {
+        Sort::Share => a.share.total_cmp(&b.share),
+        Sort::P99 => {
+            let p99 = |g: &GroupReport| g.row.total.percentile(99.0);
+            p99(a).cmp(&p99(b))
+        }
+        Sort::Iops => a.row.count.cmp(&b.row.count),
+        Sort::Bytes => a.row.bytes.cmp(&b.row.bytes),
+    }
+}
+
+/// A part of a group's name as text. Names from outside are escaped.
+fn part_text(part: &Part, by: By, names: &GroupNames, disks: &DiskNames) -> String {
+    match part {
+        Part::Unknown => format!("unknown {by}"),
+        Part::Process(pid) => match names.comm(*pid) {
+            Some(comm) => format!("{} ({pid})", Escaped(comm)),
+            None => format!("({pid})"),
+        },
+        Part::Cgroup(id) => match names.cgroups.get(id) {
+            Some(path) => cgroup_text(path, names),
+            None => format!("cgroup {id}"),
+        },
+        Part::Container(owner) => owner_text(owner, names),
+        Part::Priority(number) => priority(*number),
+        Part::Comm(comm) if comm_of(comm).is_empty() => "no name".into(),
+        Part::Comm(comm) => Escaped(comm_of(comm)).to_string(),
+        Part::Cpu(cpu) => format!("cpu {cpu}"),
+        Part::Queue(ctrl, qid) => format!("nvme{ctrl} q{qid}"),
+        Part::Size(None) => "no data".into(),
+        Part::Size(Some(exponent)) => format!("<={}", size_of(1 << exponent)),
+        Part::Disk(ctrl, nsid) => disks.disk(*ctrl, *nsid),
+        Part::Opcode(opcode) => match opcode.queue {
+            QueueKind::Io => opcode.name_or_code(),
+            QueueKind::Admin => format!("admin {}", opcode.name_or_code()),
+        },
+    }
+}
+
+/// Digits of an ID in texts, as the runtimes print it.
+const ID_DIGITS: usize = 12;
+
+/// The name of a container or pod, with the ID or UID where the name is not known.
+fn owner_text(owner: &Owner, names: &GroupNames) -> String {
+    let name = |id: &String| names.containers.get(id).map(|name| name.word().to_string());
+    let short = |id: &String| id.chars().take(ID_DIGITS).collect();
+    let id = owner.id.as_ref();
+    match (&owner.pod, id.and_then(name)) {
+        (_, Some(name)) => name,
+        (None, None) => id.map_or_else(|| "no container".into(), short),
+        (Some(pod), None) => {
+            let pod = name(pod).unwrap_or_else(|| pod.clone());
+            let id: Option<String> = id.map(short);
+            format!("pod {pod} {}", id.unwrap_or_default()).trim_end().into()
+        }
+    }
+}
+
+/// A cgroup as people know it: its container, its unit, or its path.
+fn cgroup_text(path: &Untrusted, names: &GroupNames) -> String {
+    let owner = owner(path);
+    if owner != Owner::default() {
+        return owner_text(&owner, names);
+    }
+    let shown = unit(path).unwrap_or_else(|| path.clone());
+    shown.word().to_string()
+}
+
+/// An I/O priority as ionice prints it.
+pub fn priority(number: u16) -> String {
+    let level = number & 0x7;
+    match number >> 13 {
+        0 => "none".into(),
+        1 => format!("realtime {level}"),
+        2 => format!("best-effort {level}"),
+        3 => "idle".into(),
+        class => format!("class {class} {level}"),
+    }
+}
+
+/// The group with containers instead of cgroups, where that was asked for.
+fn with_containers(group: &Group, by: &[By], names: &GroupNames) -> Group {
+    let parts = group.0.iter().zip(by).map(|(part, by)| match (by, part) {
+        (By::Container, Part::Cgroup(id)) => {
+            names.cgroups.get(id).map_or(Part::Unknown, |path| Part::Container(owner(path)))
+        }
+        _ => part.clone(),
+    });
+    Group(parts.collect())
+}
+
+/// The cells of the groups of a snapshot, by container where that was asked for.
+pub fn cells_of(snapshot: &Snapshot, by: &[By]) -> Cells<Group> {
+    let mut cells = Cells::new();
+    for ((group, pattern), cell) in &snapshot.groups {
+        let group = with_containers(group, by, &snapshot.names);
+        add(&mut cells, (group, *pattern), cell.clone());
+    }
+    cells
+}
+
+/// The groups of these cells with their numbers.
+pub fn rows_of(
+    cells: &Cells<Group>,
+    stage_set: StageSet,
+    covers: Duration,
+) -> Vec<RowReport<Group>> {
+    let mut sums: BTreeMap<&Group, Sum> = BTreeMap::new();
+    for ((group, pattern), cell) in cells {
+        sums.entry(group).or_insert_with(Sum::new).add(stage_set, *pattern, cell);
+    }
+    let rows = sums.into_iter();
+    rows.map(|(group, sum)| sum.finish(group.clone(), None, covers)).collect()
+}
+
+/// The name of a group as text.
+pub fn name_of(group: &Group, by: &[By], names: &GroupNames, disks: &DiskNames) -> String {
+    if group.is_other() {
+        return "other".into();
+    }
+    let parts = group.0.iter().zip(by);
+    let texts = parts.map(|(part, by)| part_text(part, *by, names, disks));
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+/// Labels of a group by cgroup or container: path of the cgroup, ID of the container, UID of the pod, name.
+/// Those that it does not have are empty; all are `other` for the groups without a series.
+pub fn labels(group: &Group, names: &GroupNames) -> [Untrusted; 4] {
+    let owner_labels = |path: Untrusted, owner: &Owner| {
+        let text = |part: &Option<String>| part.as_deref().unwrap_or_default().into();
+        let name = owner.id.as_ref().or(owner.pod.as_ref());
+        let name = name.and_then(|id| names.containers.get(id)).cloned();
+        [path, text(&owner.id), text(&owner.pod), name.unwrap_or_default()]
+    };
+    match group.0.first() {
+        None => ["other", "other", "other", ""].map(Untrusted::from),
+        Some(Part::Cgroup(id)) => match names.cgroups.get(id) {
+            Some(path) => owner_labels(path.clone(), &owner(path)),
+            None => owner_labels(format!("cgroup {id}").into(), &Owner::default()),
+        },
+        Some(Part::Container(owner)) => owner_labels(Untrusted::default(), owner),
+        Some(_) => ["unknown", "", "", ""].map(Untrusted::from),
+    }
+}
+
+/// A size that is a power of two.
+fn size_of(bytes: u64) -> String {
+    if bytes < 1024 { format!("{bytes}B") } else { size_text(bytes).replace(' ', "") }
+}
+
+/// The groups that a text leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rest {
+    /// How many.
+    pub groups: usize,
+    /// Their commands.
+    pub commands: u64,
+    /// Their part of the time.
+    pub share: f64,
+}
+
+impl Groups {
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// The first ones, with that of the groups without a row, and the sums of the rest.
+    pub fn first(&self, most: usize) -> (Vec<&GroupReport>, Option<Rest>) {
+        let (other, own): (Vec<_>, Vec<_>) = self.groups.iter().partition(|g| g.row.key.is_other());
+        let (shown, left_out) = own.split_at(most.min(own.len()));
+        let mut rest = Rest::default();
+        for group in left_out {
+            rest.groups += 1;
+            rest.commands += group.row.count;
+            rest.share += group.share;
+        }
+        let rest = Some(rest).filter(|rest| rest.groups > 0);
+        (shown.iter().copied().chain(other).collect(), rest)
+    }
+
+    /// The groups of a snapshot. Omits groups without commands.
+    pub fn of(
+        snapshot: &Snapshot,
+        by: &[By],
+        stage_set: StageSet,
+        covers: Duration,
+        sort: Sort,
+    ) -> Self {
+        let mut rows = rows_of(&cells_of(snapshot, by), stage_set, covers);
+        rows.retain(|row| row.count > 0);
+        let times = rows.iter().map(|row| device_ns(row, stage_set));
+        let all: u128 = times.clone().sum();
+        let shares: Vec<f64> = times.map(|ns| ns as f64 / (all as f64).max(1.0)).collect();
+        let mut groups: Vec<_> =
+            rows.into_iter().zip(shares).map(|(row, share)| GroupReport { row, share }).collect();
+        groups.sort_by(|a, b| {
+            let other = a.row.key.is_other().cmp(&b.row.key.is_other());
+            other.then_with(|| compare(b, a, sort))
+        });
+        Self { by: by.to_vec(), groups, names: snapshot.names.clone() }
+    }
+
+    /// The name of a group as text.
+    pub fn name(&self, group: &Group, disks: &DiskNames) -> String {
+        name_of(group, &self.by, &self.names, disks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cgroup's name in a text.
+    fn shown(path: &str, names: &GroupNames) -> String {
+        cgroup_text(&path.into(), names)
+    }
+
+    #[test]
+    fn cgroups_have_the_names_that_people_know() {
+        let id = format!("{:0<64}", "abc1");
+        let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
+        let mut names = GroupNames::default();
+        let docker = format!("/system.slice/docker-{id}.scope");
+        let pod = format!("/kubepods.slice/kubepods-pod{}.slice", uid.replace('-', "_"));
+        let inside = format!("{pod}/cri-containerd-{id}.scope");
+        assert_eq!(shown("/", &names), "/");
+        assert_eq!(shown("/my/jobs", &names), "/my/jobs");
+        assert_eq!(shown("/system.slice/pg.service", &names), "pg.service");
+        assert_eq!(shown("/a/b\n.service", &names), r"b\n.service");
+        assert_eq!(shown(&docker, &names), "abc100000000");
+        assert_eq!(shown(&pod, &names), format!("pod {uid}"));
+        assert_eq!(shown(&inside, &names), format!("pod {uid} abc100000000"));
+        names.containers.insert(uid.into(), "prod/pg-0".into());
+        assert_eq!(shown(&inside, &names), "pod prod/pg-0 abc100000000");
+        names.containers.insert(id, "web\u{1b}".into());
+        assert_eq!(shown(&docker, &names), r"web\u{1b}");
+    }
+
+    #[test]
+    fn labels_join_with_those_of_kubernetes() {
+        let id = format!("{:0<64}", "abc1");
+        let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
+        let path = format!("/kubepods/pod{uid}/{id}");
+        let mut names = GroupNames::default();
+        names.cgroups.insert(7, path.as_str().into());
+        names.containers.insert(id.clone(), "web".into());
+        let of = |part, names: &GroupNames| {
+            labels(&Group(vec![part]), names).map(|label| label.raw().to_owned())
+        };
+        let want = [path.as_str(), id.as_str(), uid, "web"];
+        assert_eq!(of(Part::Cgroup(7), &names), want);
+        let owner = owner(&path.as_str().into());
+        assert_eq!(of(Part::Container(owner), &names)[1..], want[1..]);
+        assert_eq!(of(Part::Cgroup(8), &names), ["cgroup 8", "", "", ""]);
+        let other = labels(&Group::OTHER, &names).map(|label| label.raw().to_owned());
+        assert_eq!(other, ["other", "other", "other", ""]);
+    }
+
+    #[test]
+    fn priorities_are_those_of_ionice() {
+        let texts = [0, 0x2000, 0x4004, 0x6000, 0x8001].map(priority);
+        let want = ["none", "realtime 0", "best-effort 4", "idle", "class 4 1"];
+        assert_eq!(texts, want);
+    }
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From snapshots to reports: rows with named stages. Pure: no maps, no terminals.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::model::histogram::Histogram;
+use crate::model::ledger::Ledger;
+use crate::model::nvme_latency::{LatBuckets, LatRow, SLOTS};
+use crate::model::point::{Pattern, Point};
+use crate::model::report::disk_names::DiskNames;
+use crate::model::report::groups::Groups;
+use crate::model::row::RowKey;
+use crate::model::snapshot::{Cell, Snapshot};
+use crate::model::stage::{Run, StageSet};
+
+/// A stage, or merged stages, of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageReport {
+    /// `device`, or `submit+device` if the point between was not observed.
+    pub name: String,
+    /// The point at which it begins.
+    pub from: Point,
+    /// The point at which it ends.
+    pub to: Point,
+    /// Its durations.
+    pub hist: Histogram,
+}
+
+impl StageReport {
+    /// Whether it is a wait before the request that no command had.
+    pub fn is_idle_wait(&self) -> bool {
+        self.from < Point::Start && self.hist.sum() == 0
+    }
+}
+
+/// All commands with a key: of one controller, namespace, opcode and size class, or of a group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowReport<K = RowKey> {
+    /// What they have in common.
+    pub key: K,
+    /// Number of commands.
+    pub count: u64,
+    /// Of these, commands without any interval; they are in no histogram.
+    pub unmeasured: u64,
+    /// Commands per second.
+    pub iops: f64,
+    /// Bytes transferred.
+    pub bytes: u64,
+    /// Megabytes (10^6) per second.
+    pub mb_per_s: f64,
+    /// In the order of a command's life. Merged stages follow the stage that they begin with.
+    pub stages: Vec<StageReport>,
+    /// The total, from the first to the last observed point.
+    pub total: Histogram,
+    /// nvme_latency's table of the total.
+    pub lat: Vec<LatRow>,
+}
+
+/// One report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The stages that commands are divided into.
+    pub stage_set: StageSet,
+    /// Whether it is the last report of the run.
+    pub is_final: bool,
+    /// Time since the start of the run.
+    pub at: Duration,
+    /// The time that the report covers, up to `at`.
+    pub covers: Duration,
+    /// By controller, namespace, opcode, size class.
+    pub rows: Vec<RowReport>,
+    /// By group, of a run that groups its commands.
+    pub groups: Option<Groups>,
+    /// The ledger of the whole run.
+    pub ledger: Ledger,
+    /// Names of the disks.
+    pub disks: DiskNames,
+}
+
+impl<K> RowReport<K> {
+    /// The row with another key.
+    pub fn map_key<T>(self, map: impl FnOnce(K) -> T) -> RowReport<T> {
+        RowReport {
+            key: map(self.key),
+            count: self.count,
+            unmeasured: self.unmeasured,
+            iops: self.iops,
+            bytes: self.bytes,
+            mb_per_s: self.mb_per_s,
+            stages: self.stages,
+            total: self.total,
+            lat: self.lat,
+        }
+    }
+}
+
+impl RowReport {
+    /// The controller's name.
+    pub fn ctrl(&self) -> String {
+        format!("nvme{}", self.key.ctrl)
+    }
+
+    /// The size class as text, if sizes are split.
+    pub const fn class(&self) -> Option<&'static str> {
+        match self.key.class {
+            1 => Some("<=16KiB"),
+            2 => Some("(16KiB,64KiB]"),
+            3 => Some(">64KiB"),
+            _ => None,
+        }
+    }
+}
+
+/// Sums of one row over its patterns.
+pub(super) struct Sum {
+    bytes: u64,
+    unmeasured: u64,
+    lat: [u64; SLOTS],
+    stages: BTreeMap<Run, Histogram>,
+    total: Histogram,
+}
+
+impl Sum {
+    pub(super) fn new() -> Self {
+        Self {
+            bytes: 0,
+            unmeasured: 0,
+            lat: [0; SLOTS],
+            stages: BTreeMap::new(),
+            total: Histogram::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, stage_set: StageSet, pattern: Pattern, cell: &Cell) {
+        self.bytes += cell.bytes;
+        self.unmeasured += cell.unmeasured;
+        self.lat.iter_mut().zip(cell.lat).for_each(|(sum, n)| *sum += n);
+        if let Some(total) = cell.hists.get(stage_set.total_index()) {
+            self.total.merge(total);
+        }
+        if stage_set == StageSet::Total {
+            return;
+        }
+        // the histogram of a run is at the index of its first stage
+        for run in stage_set.runs(pattern) {
+            if let Some(hist) = cell.hists.get(run.first).filter(|h| h.count() > 0) {
+                self.stages.entry(run).or_default().merge(hist);
+            }
+        }
+    }
+
+    pub(super) fn finish<K>(
+        self,
+        key: K,
+        lat: Option<&LatBuckets>,
+        covers: Duration,
+    ) -> RowReport<K> {
+        let seconds = covers.as_secs_f64().max(1e-9);
+        let count = self.total.count() + self.unmeasured;
+        let settled = |mut hist: Histogram| {
+            hist.keep_percentiles();
+            hist
+        };
+        let stages = self
+            .stages
+            .into_iter()
+            .map(|(run, hist)| StageReport {
+                name: run.name(),
+                from: run.from,
+                to: run.to,
+                hist: settled(hist),
+            })
+            .collect();
+        RowReport {
+            key,
+            count,
+            unmeasured: self.unmeasured,
+            iops: count as f64 / seconds,
+            bytes: self.bytes,
+            mb_per_s: self.bytes as f64 / seconds / 1e6,
+            stages,
+            total: settled(self.total),
+            lat: lat.map(|l| l.rows(&self.lat)).unwrap_or_default(),
+        }
+    }
+}
+
+/// Builds the rows of a snapshot (of the run so far, or of an interval). Omits rows without
+/// commands.
+pub fn rows(
+    snapshot: &Snapshot,
+    stage_set: StageSet,
+    lat: Option<&LatBuckets>,
+    covers: Duration,
+) -> Vec<RowReport> {
+    let mut sums: BTreeMap<RowKey, Sum> = BTreeMap::new();
+    for ((key, pattern), cell) in &snapshot.cells {
+        sums.entry(*key).or_insert_with(Sum::new).add(stage_set, *pattern, cell);
+    }
+    sums.into_iter()
+        .map(|(key, sum)| sum.finish(key, lat, covers))
+        .filter(|row| row.count > 0)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::snapshot::{READS, cell};
+
+    #[test]
+    fn patterns_of_one_row_become_stages_and_joined_stages_that_add_up() {
+        let mut snapshot = Snapshot::default();
+        let full = 0b010_1001;
+        let no_doorbell = 0b010_0001;
+        let stage_set = StageSet::Basic;
+        snapshot
+            .cells
+            .insert((READS, full), cell(stage_set, full, &[&[10, 20, 300, 40], &[1, 2, 3, 4]]));
+        snapshot
+            .cells
+            .insert((READS, no_doorbell), cell(stage_set, no_doorbell, &[&[10, 320, 40]]));
+        let rows = rows(&snapshot, stage_set, None, Duration::from_secs(1));
+        assert_eq!(rows.len(), 1);
+        let names: Vec<_> =
+            rows[0].stages.iter().map(|s| (s.name.as_str(), s.hist.count())).collect();
+        let want =
+            [("queue", 3), ("submit", 2), ("submit+device", 1), ("device", 2), ("complete", 3)];
+        assert_eq!(names, want);
+        let sum: u128 = rows[0].stages.iter().map(|s| s.hist.sum()).sum();
+        assert_eq!(sum, rows[0].total.sum());
+        assert_eq!((rows[0].count, rows[0].bytes), (3, 3 * 4096));
+    }
+
+    #[test]
+    fn an_interval_is_the_difference_of_two_snapshots() {
+        let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
+        before.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100]]));
+        after.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100], &[900], &[900]]));
+        let rows = rows(&after.minus(&before), StageSet::Total, None, Duration::from_millis(500));
+        assert_eq!(rows[0].count, 2);
+        assert!((rows[0].iops - 4.0).abs() < 1e-9);
+        assert_eq!(rows[0].total.percentile(50.0).map(|ns| ns > 800), Some(true));
+    }
+
+    #[test]
+    fn a_row_without_commands_in_the_interval_is_left_out() {
+        let mut snapshot = Snapshot::default();
+        snapshot.cells.insert((READS, 0), cell(StageSet::Total, 0, &[&[100]]));
+        assert!(
+            rows(&snapshot.minus(&snapshot), StageSet::Total, None, Duration::from_secs(1))
+                .is_empty()
+        );
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pattern`.
+
+use std::path::PathBuf;
+
+use crate::model::report::submissions::TaskKind;
+use crate::model::stage::StageSet;
+use crate::session::settings::{Events, Mode, Settings, Who};
+use crate::view::picture::Scheme;
+use anyhow::Result;
+
+use crate::heatmap::args::{PictureFile, PictureFormat};
+use crate::run::args::buffer::BufferArgs;
+use crate::run::args::examples;
+use crate::run::args::from::FromArgs;
+use crate::run::args::output::{JSON, JSON_LONG, refuse_two_on_stdout};
+use crate::run::args::schedule::Schedule;
+use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep pattern --duration 10s
+      One report of 10 s
+  nvme-deep pattern 1 --delta
+      Each second by itself
+  nvme-deep pattern --from run.nvd --svg pattern.svg
+      A recording, also as a picture";
+
+/// `pattern`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = EXAMPLES)]
+pub struct PatternArgs {
+    #[command(flatten)]
+    pub schedule: Schedule,
+
+    /// Write all buckets of the histograms, a line each
+    #[arg(long)]
+    pub hist: bool,
+
+    /// Also write the final report as a picture (SVG)
+    ///
+    /// `-`: only the picture, to stdout.
+    #[arg(long, value_name = "OUT")]
+    pub svg: Option<PathBuf>,
+
+    /// Replace OUT if it exists
+    #[arg(long, requires = "svg")]
+    pub force: bool,
+
+    /// A row per submitter, not per process that calls the driver
+    ///
+    /// The submitter is the task that submitted the bio. With an I/O scheduler or device mapper, a kernel thread
+    /// often calls the driver for it. A recording needs `record --submitters`.
+    #[arg(long)]
+    pub submitters: bool,
+
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub buffer: BufferArgs,
+
+    #[command(flatten)]
+    pub from: FromArgs,
+
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+/// The options of the command, checked.
+pub type PatternOptions = Checked<PatternArgs>;
+
+impl SessionOptions for PatternArgs {
+    fn settings(&self) -> Result<Settings> {
+        self.from.refuse_times()?;
+        let lines = self.json || self.hist || self.schedule.interval.is_some();
+        refuse_two_on_stdout(self.svg.as_deref(), lines)?;
+        if self.svg.is_some() {
+            self.from.refuse_several("--svg shows")?;
+        }
+        let events = Events {
+            // submissions come in the order of time; a recording may have one event per command
+            pairs: !self.from.is_empty(),
+            ring_bytes: self.buffer.bytes,
+            who: match self.task_kind() {
+                TaskKind::Caller => Who::Nobody,
+                TaskKind::Submitter => Who::Submitters,
+            },
+            ..Events::default()
+        };
+        self.session.settings_of(&self.from, Mode::Events(events), StageSet::Total)
+    }
+}
+
+impl PatternArgs {
+    /// The file of the picture.
+    pub fn picture_file(&self) -> Option<PictureFile> {
+        self.svg.clone().map(|path| PictureFile {
+            path,
+            format: PictureFormat::Svg,
+            force: self.force,
+            scheme: Scheme::Auto,
+        })
+    }
+
+    /// The task of each row.
+    pub const fn task_kind(&self) -> TaskKind {
+        match self.submitters {
+            true => TaskKind::Submitter,
+            false => TaskKind::Caller,
+        }
+    }
+
+    /// Whether to colour the text.
+    pub fn color(&self) -> bool {
+        self.session.attach.color.on_stdout(self.json)
+    }
+}

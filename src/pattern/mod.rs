@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `pattern` command: sequential or random, sizes, distances, depth, in the order of submission.
+
+pub(crate) mod args;
+pub(crate) mod json;
+pub(crate) mod log2;
+pub(crate) mod report;
+pub(crate) mod streams;
+pub(crate) mod svg;
+pub(crate) mod text;
+pub(crate) mod view;
+
+use std::io::{BufWriter, Write};
+use std::time::Duration;
+
+use crate::error::Kind;
+use crate::model::event::CommandId;
+use crate::model::ledger::Ledger;
+use crate::model::report::idle::{Idle, times};
+use crate::model::report::submissions::Submissions;
+use crate::pattern::json::json;
+use crate::pattern::report::{Disk, Past, Patterns};
+use crate::pattern::text::text;
+use crate::pattern::view::{PatternReport, draw, size};
+use crate::view::theme::Theme;
+use anyhow::Result;
+
+use crate::pattern::args::PatternOptions;
+use crate::run::drive::replay::Replay;
+use crate::run::drive::{
+    Consumer, End, Feed, Form, Input, Item, Live, Moment, Names, Start, Turn, drive, open_all,
+    submissions_of,
+};
+use crate::run::exit::Failure;
+use crate::run::picture::Picture;
+use crate::run::standard::stdout;
+use crate::run::start::Preflight;
+use crate::run::{eprint_note, say_ledger};
+
+/// Sums the submissions of a run up, and writes reports.
+struct Reporter<'o> {
+    options: &'o PatternOptions,
+    submissions: Submissions,
+    patterns: Patterns,
+    /// CLOCK_MONOTONIC nanoseconds.
+    begin_ns: u64,
+    is_recorded: bool,
+    /// Time and counts of the last report.
+    past: (Duration, Past),
+    reports: u64,
+    idle: Idle,
+    /// For reports on a recording.
+    ledger: Option<Ledger>,
+    picture: Option<Picture>,
+}
+
+fn disk_of(names: &mut Names, id: &CommandId) -> Disk {
+    Disk { lba_bytes: names.lba_bytes(id), name: names.of_command(Some(id)).0.to_owned() }
+}
+
+impl<'o> Reporter<'o> {
+    fn new(
+        options: &'o PatternOptions,
+        submissions: Submissions,
+        start: &Start<'_>,
+        picture: Option<Picture>,
+    ) -> Self {
+        Self {
+            options,
+            submissions,
+            patterns: Patterns::default(),
+            begin_ns: start.begin_ns,
+            is_recorded: start.recording.is_some(),
+            past: <_>::default(),
+            reports: 0,
+            idle: Idle::default(),
+            ledger: None,
+            picture,
+        }
+    }
+
+    /// Sums up the submissions that none can precede.
+    fn take(&mut self, now_ns: u64, names: &mut Names) -> Result<()> {
+        while let Some((submitted, depth)) = self.submissions.next(now_ns) {
+            let at = Duration::from_nanos(submitted.at_ns.saturating_sub(self.begin_ns));
+            self.up_to(at)?;
+            self.patterns.add(&submitted, depth, || disk_of(names, &submitted.id));
+        }
+        Ok(())
+    }
+
+    /// Writes the reports of a recording that are due before a submission, but not those of a long time
+    /// without one.
+    fn up_to(&mut self, at: Duration) -> Result<()> {
+        let mut is_first = true;
+        while let Some(due) = self.due().filter(|due| *due <= at) {
+            let Some(ledger) = self.ledger.clone() else {
+                break;
+            };
+            self.interim(due, ledger)?;
+            let step = self.options.schedule.interval.filter(|_| is_first);
+            if let Some(step) = step {
+                let skipped = self.idle.skip(due, at, step);
+                self.past.0 = self.past.0.saturating_add(times(step, skipped));
+            }
+            is_first = false;
+        }
+        Ok(())
+    }
+
+    fn summary(
+        &self,
+        at: Duration,
+        covers: Duration,
+        past: &Past,
+        ledger: Ledger,
+    ) -> PatternReport {
+        PatternReport {
+            is_final: false,
+            at,
+            covers,
+            rows: self.patterns.rows(past),
+            without_blocks: self.patterns.without_blocks(),
+            unknown: self.submissions.unknown(),
+            forgotten: self.submissions.forgotten(),
+            task_kind: self.options.task_kind(),
+            ledger,
+        }
+    }
+
+    fn interim(&mut self, at: Duration, ledger: Ledger) -> Result<()> {
+        let begin = if self.options.schedule.delta { self.past.0 } else { Duration::ZERO };
+        let report = self.summary(at, at.saturating_sub(begin), &self.past.1, ledger);
+        self.reports += 1;
+        if self.options.schedule.delta {
+            self.past = (at, self.patterns.now());
+        }
+        write(self.options, &report)
+    }
+
+    /// When the next report is due.
+    fn due(&self) -> Option<Duration> {
+        let schedule = &self.options.schedule;
+        schedule.due(self.reports, self.idle.skipped)
+    }
+}
+
+fn write(options: &PatternOptions, report: &PatternReport) -> Result<()> {
+    let mut out = BufWriter::new(stdout());
+    if options.json {
+        json(report, &mut out)?;
+    } else {
+        let theme = Theme { color: options.color() };
+        let detail = options.session.is_verbose();
+        text(report, theme, (options.hist, detail), &mut out)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+impl Consumer for Reporter<'_> {
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+        match item {
+            Item::Event(event) => {
+                let (_, set) = feed.names.of_command(event.what.id());
+                self.submissions.add(event, set);
+                self.take(event.at_ns, feed.names)
+            }
+            Item::Ledger(_, ledger) => {
+                self.ledger = Some((*ledger).clone());
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn wants_ledgers(&self) -> bool {
+        self.is_recorded && self.due().is_some()
+    }
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        if self.is_recorded {
+            return Ok(Turn::Items);
+        }
+        while self.due().is_some_and(|due| due <= moment.now) {
+            let ledger = moment.ledger()?.unwrap_or_default();
+            self.interim(moment.now, ledger)?;
+        }
+        Ok(self.due().map_or(Turn::Items, Turn::Until))
+    }
+
+    /// Writes the final report, and the picture.
+    fn finish(mut self, mut end: End<'_>) -> Result<Result<()>> {
+        self.take(u64::MAX, &mut end.names)?;
+        if self.patterns.is_crowded() {
+            let text = "there are too many disks and opcodes for a report: choose some by --ctrl, \
+                        --nsid or --opcode";
+            return Err(Failure::error(Kind::Usage, text));
+        }
+        let mut report = self.summary(end.took, end.covers, &Past::new(), end.ledger);
+        report.is_final = true;
+        if self.picture.as_ref().is_some_and(Picture::is_stdout) {
+            say_ledger(&report.ledger, self.options.session.is_verbose());
+        } else {
+            write(self.options, &report)?;
+        }
+        let left_out = self.idle.text();
+        left_out.iter().for_each(|text| eprint_note(text));
+        if let Some(picture) = self.picture {
+            let what = format!("{} rows", report.rows.len());
+            let name = "Access patterns at submission";
+            picture.write(size(&report), name, &what, |canvas| draw(&report, canvas))?;
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// Opens the recordings.
+fn open(options: &PatternOptions) -> Result<Vec<Replay>> {
+    let by_submission = options.settings.filter.needs_submission();
+    open_all(&options.from.files, &options.settings, &|replay| match by_submission {
+        true => replay.require_pairs(),
+        false => Ok(()),
+    })
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind. Nothing stays attached.
+pub fn run(options: &PatternOptions) -> Result<()> {
+    let settings = &options.settings;
+    let input = if options.from.is_empty() {
+        let ready = Preflight::check(settings)?;
+        Input::live(Live::new(ready, settings, options.schedule.end()))
+    } else {
+        let form = Form { json: options.json, color: options.color(), ledger_apart: false };
+        Input::recordings(open(options)?, form, options.schedule.interval.is_none())
+    };
+    let picture = options.picture_file();
+    let picture = picture.map(|p| Picture::create(&p, &options.from.files));
+    let mut picture = picture.transpose()?;
+    drive(input, &mut |start| {
+        start.recording.into_iter().for_each(Replay::warn_partial);
+        let submissions = submissions_of(start, settings, options.task_kind(), "`pattern`")?;
+        Ok(Reporter::new(options, submissions, start, picture.take()))
+    })
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Access patterns per disk, opcode and process: sequential or random, sizes, distances, depth, time
+//! between submissions, alignment. Commands are judged in the order of their submission. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::model::untrusted::Untrusted;
+use crate::nvme::decode::Blocks;
+use crate::nvme::opcode::Opcode;
+
+use crate::model::report::submissions::{Depth, Submitted};
+pub use crate::pattern::log2::Log2;
+pub use crate::pattern::streams::{Kind, Streams};
+
+/// Most processes with a row. The commands of later ones share a row per disk and opcode.
+const PROCESSES: usize = 1024;
+/// Most rows.
+const MOST_ROWS: usize = 4096;
+
+/// What the commands of a row have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PatternKey {
+    /// Controller instance.
+    pub ctrl: u32,
+    /// Namespace id.
+    pub nsid: u32,
+    /// The opcode.
+    pub opcode: Opcode,
+    /// The process that called the driver; `None`: all those without a row of their own, and those
+    /// that were not observed.
+    pub pid: Option<u32>,
+}
+
+/// Counts of commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Commands that begin where an earlier one of their process ended.
+    pub sequential: u64,
+    /// Other commands: the first of each stream, too.
+    pub random: u64,
+    /// Streams with at least two commands.
+    pub streams: u64,
+    /// Logical blocks of the sequential commands.
+    pub sequential_blocks: u64,
+    /// Logical blocks of the other commands.
+    pub random_blocks: u64,
+    /// Sizes in logical blocks.
+    pub size: Log2,
+    /// The largest power of two, in logical blocks, that divides start and length; at most 65536.
+    pub alignment: Log2,
+    /// Distance in logical blocks from the end of the row's command before, in either direction.
+    pub seek: Log2,
+    /// Commands in flight in the namespace, at the submission, that command included.
+    pub depth: Log2,
+    /// Nanoseconds since the row's submission before.
+    pub gap: Log2,
+}
+
+impl Counts {
+    /// Number of commands.
+    #[must_use]
+    pub const fn commands(&self) -> u64 {
+        self.sequential + self.random
+    }
+
+    /// Logical blocks of all commands.
+    #[must_use]
+    pub const fn blocks(&self) -> u64 {
+        self.sequential_blocks + self.random_blocks
+    }
+
+    /// Commands whose start and length are multiples of this many blocks, a power of two.
+    #[must_use]
+    pub fn aligned_to(&self, blocks: u64) -> u64 {
+        let buckets = self.alignment.iter();
+        buckets.filter(|b| b.0 >= blocks).map(|b| b.2).sum()
+    }
+
+    /// The counts since `earlier`.
+    #[must_use]
+    pub fn minus(&self, earlier: &Self) -> Self {
+        let Self {
+            sequential,
+            random,
+            streams,
+            sequential_blocks,
+            random_blocks,
+            size,
+            alignment,
+            seek,
+            depth,
+            gap,
+        } = self;
+        Self {
+            sequential: sequential - earlier.sequential,
+            random: random - earlier.random,
+            streams: streams - earlier.streams,
+            sequential_blocks: sequential_blocks - earlier.sequential_blocks,
+            random_blocks: random_blocks - earlier.random_blocks,
+            size: size.minus(&earlier.size),
+            alignment: alignment.minus(&earlier.alignment),
+            seek: seek.minus(&earlier.seek),
+            depth: depth.minus(&earlier.depth),
+            gap: gap.minus(&earlier.gap),
+        }
+    }
+}
+
+/// The commands of a disk, opcode and process.
+#[derive(Clone, Debug)]
+struct Row {
+    counts: Counts,
+    streams: Streams,
+    /// Time of the last submission, and the block after that command.
+    last: Option<(u64, u64)>,
+    /// The thread of the last command.
+    comm: [u8; 16],
+    disk: Disk,
+}
+
+/// What is known of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// The name of the block device; empty if there is none.
+    pub name: Untrusted,
+    /// Bytes of a logical block, if known.
+    pub lba_bytes: Option<u32>,
+}
+
+/// A row of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternRow {
+    /// Disk, opcode and process.
+    pub key: PatternKey,
+    /// The name of the process's last thread, padded with zeroes.
+    pub comm: [u8; 16],
+    /// The namespace.
+    pub disk: Disk,
+    /// The counts.
+    pub counts: Counts,
+}
+
+/// The counts of a time, for differences.
+pub type Past = BTreeMap<PatternKey, Counts>;
+
+/// The patterns of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Patterns {
+    rows: BTreeMap<PatternKey, Row>,
+    without_blocks: u64,
+    is_crowded: bool,
+}
+
+impl Row {
+    fn add(&mut self, at_ns: u64, blocks: Blocks, depth: u64) {
+        let Blocks { slba, nlb } = blocks;
+        let (counts, length) = (&mut self.counts, u64::from(nlb));
+        match self.streams.judge(blocks) {
+            Kind::Sequential { new } => {
+                counts.sequential += 1;
+                counts.sequential_blocks += length;
+                counts.streams += u64::from(new);
+            }
+            Kind::Random => {
+                counts.random += 1;
+                counts.random_blocks += length;
+            }
+        }
+        counts.size.record(length);
+        let zeroes = (slba | length).trailing_zeros().min(16);
+        counts.alignment.record(1 << zeroes);
+        counts.depth.record(depth);
+        if let Some((before_ns, end)) = self.last {
+            counts.seek.record(slba.abs_diff(end));
+            counts.gap.record(at_ns.saturating_sub(before_ns));
+        }
+        self.last = Some((at_ns, slba.saturating_add(length)));
+    }
+}
+
+impl Patterns {
+    /// Adds a submission; they come in the order of time. `disk` describes a namespace, once per row.
+    pub fn add(&mut self, submitted: &Submitted, depth: Depth, disk: impl FnOnce() -> Disk) {
+        let Some(blocks) = submitted.blocks else {
+            self.without_blocks += 1;
+            return;
+        };
+        let id = &submitted.id;
+        let mut key = PatternKey {
+            ctrl: id.ctrl,
+            nsid: id.nsid,
+            opcode: id.opcode,
+            pid: submitted.task.map(|(pid, _)| pid),
+        };
+        if self.rows.len() >= PROCESSES && !self.rows.contains_key(&key) {
+            key.pid = None;
+        }
+        if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&key) {
+            self.is_crowded = true;
+            return;
+        }
+        let row = self.rows.entry(key).or_insert_with(|| Row {
+            counts: Counts::default(),
+            streams: Streams::default(),
+            last: None,
+            comm: [0; 16],
+            disk: disk(),
+        });
+        if let (Some((_, comm)), Some(_)) = (submitted.task, key.pid) {
+            row.comm = comm;
+        }
+        row.add(submitted.at_ns, blocks, depth.of_disk);
+    }
+
+    /// Commands without logical blocks (flush, deallocate, admin commands): in no row.
+    #[must_use]
+    pub const fn without_blocks(&self) -> u64 {
+        self.without_blocks
+    }
+
+    /// Whether there were more rows than are kept.
+    #[must_use]
+    pub const fn is_crowded(&self) -> bool {
+        self.is_crowded
+    }
+
+    /// The counts up to here.
+    #[must_use]
+    pub fn now(&self) -> Past {
+        let counts = |(key, row): (&PatternKey, &Row)| (*key, row.counts.clone());
+        self.rows.iter().map(counts).collect()
+    }
+
+    /// The rows with commands since `past`, most commands first.
+    #[must_use]
+    pub fn rows(&self, past: &Past) -> Vec<PatternRow> {
+        let row = |(key, row): (&PatternKey, &Row)| PatternRow {
+            key: *key,
+            comm: row.comm,
+            disk: row.disk.clone(),
+            counts: match past.get(key) {
+                Some(earlier) => row.counts.minus(earlier),
+                None => row.counts.clone(),
+            },
+        };
+        let mut rows: Vec<PatternRow> = self.rows.iter().map(row).collect();
+        rows.retain(|row| row.counts.commands() > 0);
+        // stable: rows of equal weight keep the order of their keys
+        rows.sort_by_key(|row| std::cmp::Reverse(row.counts.commands()));
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::EventBuilder;
+
+    fn submitted(at_ns: u64, pid: u32, slba: u64, nlb: u32) -> Submitted {
+        Submitted {
+            at_ns,
+            id: EventBuilder::read().id,
+            blocks: Some(Blocks { slba, nlb }),
+            bytes: None,
+            task: Some((pid, [b'x'; 16])),
+        }
+    }
+
+    const DEPTH: Depth = Depth { of_disk: 3, of_all: 9 };
+
+    fn add(patterns: &mut Patterns, submitted: &Submitted) {
+        patterns.add(submitted, DEPTH, Disk::default);
+    }
+
+    #[test]
+    fn each_process_has_its_own_streams_and_sums() {
+        let mut patterns = Patterns::default();
+        for n in 0..10 {
+            add(&mut patterns, &submitted(n * 100, 1, n * 8, 8));
+            add(&mut patterns, &submitted(n * 100 + 50, 2, (1 << 20) + n * 24, 16));
+        }
+        let rows = patterns.rows(&Past::new());
+        assert_eq!(rows.len(), 2);
+        let (one, two) = (&rows[0].counts, &rows[1].counts);
+        assert_eq!((one.sequential, one.random, one.streams), (9, 1, 1));
+        assert_eq!((one.sequential_blocks, one.random_blocks), (72, 8));
+        assert_eq!((two.sequential, two.random, two.streams), (0, 10, 0));
+        let list = |hist: &Log2| hist.iter().collect::<Vec<_>>();
+        assert_eq!(list(&one.seek), [(0, 0, 9)]);
+        assert_eq!(list(&two.seek), [(8, 15, 9)]);
+        assert_eq!(list(&one.gap), [(64, 127, 9)]);
+        assert_eq!(list(&one.depth), [(2, 3, 10)]);
+        assert_eq!((one.aligned_to(8), one.aligned_to(16)), (10, 0));
+        let past = patterns.now();
+        add(&mut patterns, &submitted(2000, 1, 80, 8));
+        let rows = patterns.rows(&past);
+        assert_eq!((rows.len(), rows[0].counts.sequential), (1, 1));
+    }
+
+    #[test]
+    fn processes_beyond_the_limit_share_a_row() {
+        let mut patterns = Patterns::default();
+        for pid in 0..PROCESSES as u32 + 10 {
+            add(&mut patterns, &submitted(pid.into(), pid, 0, 8));
+        }
+        let rows = patterns.rows(&Past::new());
+        assert_eq!(rows.len(), PROCESSES + 1);
+        assert_eq!((rows[0].key.pid, rows[0].counts.commands()), (None, 10));
+        assert_eq!(rows[0].comm, [0; 16]);
+    }
+}

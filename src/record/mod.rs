@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `record` command: every command to a file.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::time::Duration;
+
+use crate::abi::PairRecord;
+use crate::machine::System;
+use crate::model::event::EventKind;
+use crate::units::size_text;
+use anyhow::{Context, Result};
+
+use crate::record::args::{RecordOptions, Trigger};
+use crate::run::drive::{
+    Consumer, End, Feed, Input, Item, Live, Moment, Reader, Turn, drive, say_own_share,
+};
+use crate::run::recording::{FileSettings, RecordingFile};
+use crate::run::start::Preflight;
+use crate::run::symbols::LiveStacks;
+use crate::run::{eprint_note, say_ledger};
+
+/// Puts the items of a run into the file.
+struct Writer<'o> {
+    options: &'o RecordOptions,
+    file: RecordingFile,
+    /// What a trigger has found; empty at first.
+    fired: String,
+    /// When the run ends, after a trigger.
+    end: Option<Duration>,
+    progress: Progress,
+}
+
+/// Describes the event, in a few words, if it fires the trigger.
+fn fires(trigger: Trigger, what: &EventKind) -> Option<String> {
+    let ctrl = what.ctrl();
+    match (trigger, what) {
+        (Trigger::Slow(least), EventKind::Command(id, _, end)) => {
+            let took = Duration::from_nanos(end.latency_ns?);
+            let name = id.opcode.name().unwrap_or("a command");
+            (took >= least)
+                .then(|| format!("{name} on nvme{ctrl} queue {} took {took:.1?}", id.qid))
+        }
+        (Trigger::Error, EventKind::Command(id, _, end)) => {
+            let status = end.verdict?.status;
+            let name = id.opcode.name().unwrap_or("a command");
+            (!status.is_success()).then(|| format!("{name} on nvme{ctrl}: {status}"))
+        }
+        (Trigger::Timeout, EventKind::Timeout { .. }) => Some(format!("timeout on nvme{ctrl}")),
+        (Trigger::Reset, EventKind::State { state, .. }) if state.name() == Some("resetting") => {
+            Some(format!("reset of nvme{ctrl}"))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the event of this command can fire one of these triggers. Out of line: finished() runs for each command,
+/// and most runs have no trigger.
+#[inline(never)]
+fn may_fire(triggers: &[Trigger], record: &PairRecord<'_>) -> bool {
+    triggers.iter().any(|trigger| match *trigger {
+        Trigger::Slow(least) => {
+            record.latency_ns().is_some_and(|ns| Duration::from_nanos(ns) >= least)
+        }
+        Trigger::Error => record.status().is_some_and(|status| status != 0),
+        Trigger::Timeout | Trigger::Reset => false,
+    })
+}
+
+impl<'o> Writer<'o> {
+    fn begin(options: &'o RecordOptions, mut file: RecordingFile) -> Self {
+        file.begin();
+        Self {
+            options,
+            file,
+            fired: String::new(),
+            end: None,
+            progress: Progress {
+                commands: 0,
+                at: Duration::ZERO,
+                is_terminal: stderr().is_terminal(),
+            },
+        }
+    }
+
+    /// Whether the run is over. Writes the ring if a trigger has fired.
+    fn is_done(&mut self, now: Duration) -> bool {
+        let options = self.options;
+        if self.end.is_none() && !self.fired.is_empty() {
+            eprint_note(&format!("{}; recording {:?} more", self.fired, options.after));
+            self.file.dump();
+            self.end = Some(now + options.after);
+        }
+        options.is_full(self.file.bytes())
+            || self.file.has_failed()
+            || self.end.is_some_and(|end| now >= end)
+    }
+}
+
+impl Consumer for Writer<'_> {
+    const TAKES_RECORDS: bool = true;
+
+    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+        self.file.item(item);
+        if let Item::Event(event) = item
+            && self.fired.is_empty()
+            && !self.options.trigger.is_empty()
+        {
+            let triggers = self.options.trigger.iter();
+            let mut found = triggers.filter_map(|t| fires(*t, &event.what));
+            self.fired = found.next().unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    fn finished(&mut self, record: &PairRecord<'_>) -> bool {
+        let watched = self.fired.is_empty() && !self.options.trigger.is_empty();
+        let may_fire = watched && may_fire(&self.options.trigger, record);
+        !may_fire && self.file.finished(record)
+    }
+
+    fn wants_ledgers(&self) -> bool {
+        true
+    }
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        if moment.is_second {
+            let (commands, bytes) = (moment.shown.commands, self.file.bytes());
+            self.progress.show(moment.now, commands, bytes);
+        }
+        Ok(match self.is_done(moment.now) {
+            true => Turn::Done,
+            false => Turn::Items,
+        })
+    }
+
+    /// Ends the file, and reports what is in it.
+    fn finish(self, end: End<'_>) -> Result<Result<()>> {
+        let Self { file, options, progress, .. } = self;
+        // erases its line
+        drop(progress);
+        let (name, ledger, at) = (file.name(), end.ledger, end.took);
+        let file = file.finish(at, &ledger)?;
+        let (kept, what) = if file.evicted > 0 {
+            (file.events, "events")
+        } else {
+            (end.shown.commands, "commands")
+        };
+        let mut text = format!(
+            "{name}: {kept} {what} in {:.1} s, {}",
+            at.as_secs_f64(),
+            size_text(file.bytes),
+        );
+        if kept > 0 {
+            text += &format!(", {:.1} bytes each", file.bytes as f64 / kept as f64);
+        }
+        if file.evicted > 0 {
+            text += &format!("; {} older events were dropped from the ring", file.evicted);
+        }
+        eprint_note(&text);
+        say_own_share(&ledger);
+        say_ledger(&ledger, options.session.is_verbose());
+        Ok(Ok(()))
+    }
+}
+
+/// Shows the progress on a terminal.
+struct Progress {
+    commands: u64,
+    at: Duration,
+    is_terminal: bool,
+}
+
+impl Progress {
+    fn show(&mut self, at: Duration, commands: u64, bytes: u64) {
+        if !self.is_terminal {
+            return;
+        }
+        let seconds = (at - self.at).as_secs_f64().max(0.001);
+        let rate = (commands - self.commands) as f64 / seconds;
+        let line = format!(
+            "{:.0} s  {commands} commands  {rate:.0}/s  {}",
+            at.as_secs_f64(),
+            size_text(bytes)
+        );
+        // one line, written over; a closed stderr is not an error
+        let _ = write!(stderr(), "\r{line:<70}");
+        (self.commands, self.at) = (commands, at);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_terminal {
+            let _ = write!(stderr(), "\r{:<70}\r", "");
+        }
+    }
+}
+
+fn create(options: &RecordOptions, system: &System) -> Result<RecordingFile> {
+    let file = FileSettings {
+        path: &options.output,
+        force: options.force,
+        inputs: &[],
+        compress: !options.no_compress,
+        redact: options.redact,
+        count: None,
+        keep: options.keep(),
+    };
+    RecordingFile::create(&file, &options.settings, system)
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind. Nothing stays attached.
+pub fn run(options: &RecordOptions) -> Result<()> {
+    let settings = &options.settings;
+    let ready = Preflight::check(settings)?;
+    let stacks = settings.stack().map(|stack| LiveStacks::new(stack.at));
+    let mut file = Some(create(options, &ready.system)?);
+    let input = Input::live(Live {
+        exec: &options.exec.program,
+        reader: Reader::File { compress: !options.no_compress },
+        stacks,
+        ..Live::new(ready, settings, options.duration)
+    });
+    drive(input, &mut |_| {
+        let file = file.take().context("the file has been begun")?;
+        Ok(Writer::begin(options, file))
+    })
+}
+
+pub(crate) mod args;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records of rings, recorded and read again; and the user instructions of a command.
+#![allow(clippy::print_stderr, reason = "the counts are printed")]
+
+use std::fs::File;
+use std::path::Path;
+
+use crate::StageSet;
+use crate::model::event::Event;
+use crate::model::ledger::Ledger;
+use crate::recording::{Item as Recorded, Playback};
+use crate::source::EventStream;
+use clap::Parser;
+use tempfile::TempDir;
+
+use super::*;
+use crate::cli::{Args, Command};
+use crate::run::args::session::SessionOptions;
+use crate::run::drive::Names;
+use crate::run::drive::live::Feeder;
+use crate::run::fixture::{VecSource, ring_events};
+use crate::testing::ring::{produce, read_record, ring_of};
+use crate::testing::valgrind;
+
+fn options(words: &str, file: &Path) -> RecordOptions {
+    let words = ["nvme-deep", "record", "--force"].into_iter().chain(words.split_whitespace());
+    let file = format!("--output={}", file.display());
+    let words = words.chain([file.as_str()]);
+    let Command::Record(args) = Args::try_parse_from(words).unwrap().command else {
+        panic!("not record");
+    };
+    args.checked().unwrap()
+}
+
+/// Records what is in a ring, each event decoded.
+fn run_decoded(words: &str, file: &Path, ring: &File, steps: &[u64]) {
+    let mut file = create(&options(words, file), &System::at("/nonexistent")).unwrap();
+    file.begin();
+    let mut events = ring_events(ring);
+    let last = steps.last().map(|step| (*step, true));
+    let steps = steps.iter().map(|step| (*step, false));
+    for (step, all) in steps.chain(last) {
+        produce(ring, step);
+        let more = events.take(all, &mut |read| file.event(read.unwrap()));
+        assert!(!more.unwrap());
+    }
+    file.finish(Duration::ZERO, &Ledger::default()).unwrap();
+}
+
+/// Records what is in a ring, up to one step after the other. Returns the commands and the reason of the trigger.
+fn run(words: &str, file: &Path, ring: &File, steps: &[u64]) -> (u64, String) {
+    let options = options(words, file);
+    let recording = create(&options, &System::at("/nonexistent")).unwrap();
+    let mut feeder = Feeder::new(Writer::begin(&options, recording), Names::recorded(), None);
+    let source = VecSource::new(StageSet::Basic);
+    let mut events = ring_events(ring);
+    for step in steps {
+        produce(ring, *step);
+        feeder.drain(&mut events, &source).unwrap();
+    }
+    feeder.drain_rest(&mut events, &source, 0).unwrap();
+    let fired = feeder.consumer.fired.clone();
+    let written = feeder.consumer.file.finish(Duration::ZERO, &Ledger::default()).unwrap();
+    (written.events, fired)
+}
+
+fn recorded(file: &Path) -> Vec<Event> {
+    let mut playback = Playback::open(File::open(file).unwrap()).unwrap();
+    let mut all = vec![];
+    while playback
+        .next_block(&mut |item| {
+            if let Recorded::Event(event) = item {
+                all.push(**event);
+            }
+        })
+        .unwrap()
+    {}
+    all
+}
+
+/// Reads, some by other threads, without times, failed, or slow; and other events between them.
+fn mixed() -> Vec<Vec<u8>> {
+    let one = |n: u64| {
+        let mut bytes = read_record(n);
+        match n % 97 {
+            1 => bytes[0] = 6,
+            // not completed as far as is known
+            2 => bytes[19] |= 1,
+            3..6 => bytes.truncate(128),
+            6 => bytes[40] = 0x81,
+            8 => bytes[18] |= 0x80,
+            7 => bytes[48..56].copy_from_slice(&(n + 1).to_ne_bytes()),
+            n => bytes[104] = n as u8 % 5,
+        }
+        bytes
+    };
+    (0..9000).map(one).collect()
+}
+
+#[test]
+fn what_is_recorded_of_records_is_what_their_events_are() {
+    let dir = TempDir::new().unwrap();
+    let records = mixed();
+    let ring = ring_of(&dir.path().join("ring"), records.iter().map(Vec::as_slice));
+    let mut ends: Vec<u64> = vec![];
+    for record in &records {
+        ends.push(ends.last().unwrap_or(&0) + 8 + record.len() as u64);
+    }
+    let steps: Vec<u64> = ends.chunks(700).filter_map(|c| c.last().copied()).collect();
+    let file = dir.path().join("file");
+    for (words, why) in [
+        ("", ""),
+        ("--no-compress", ""),
+        ("--ring 1h", ""),
+        ("--ring 1h --trigger slow=1h", ""),
+        ("--ring 1h --trigger slow=300ms", "read on nvme0 queue 2 took 1.0s"),
+        ("--ring 1h --trigger error", "read on nvme0: Generic/Capacity Exceeded (0x081)"),
+        ("--redact", ""),
+    ] {
+        let got = run(words, &file, &ring, &steps);
+        assert_eq!(got, (9000, why.into()), "{words}");
+        let found = recorded(&file);
+        run_decoded(words, &file, &ring, &steps);
+        assert!(found == recorded(&file), "{words}");
+    }
+}
+
+/// The most user instructions of a command: without compression, and with it. A CPU without AVX2 takes
+/// more to transpose the columns.
+const COSTS: [(&str, u64); 2] = [("--no-compress", 500), ("", 800)];
+const WITHOUT_AVX2: u64 = 60;
+
+/// Bytes of a record in the ring.
+const BYTES: u64 = 192;
+const TEST: &str =
+    "commands::record::tests::a_command_costs_at_most_500_instructions_and_800_with_compression";
+
+#[test]
+#[ignore = "needs valgrind and a release build; a part of make test-all"]
+fn a_command_costs_at_most_500_instructions_and_800_with_compression() {
+    if let Some(task) = valgrind::task() {
+        // as many commands at a time as come in 20 ms
+        let (commands, words) = task.split_once(' ').unwrap();
+        let commands: u64 = commands.parse().unwrap();
+        let steps: Vec<u64> = (1..=commands / 2000).map(|n| n * 2000 * BYTES).collect();
+        let ring = File::options().read(true).write(true).open("ring").unwrap();
+        let (written, _) = run(words, Path::new("file"), &ring, &steps);
+        assert_eq!(written, commands);
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let records: Vec<Vec<u8>> = (0..100_000).map(read_record).collect();
+    ring_of(&dir.path().join("ring"), records.iter().map(Vec::as_slice));
+    let mut over = false;
+    #[cfg(target_arch = "x86_64")]
+    let has_avx2 = is_x86_feature_detected!("avx2");
+    #[cfg(not(target_arch = "x86_64"))]
+    let has_avx2 = false;
+    let more = if has_avx2 { 0 } else { WITHOUT_AVX2 };
+    for (words, most) in COSTS {
+        let [few, many] = [20_000, 100_000].map(|commands| {
+            valgrind::instructions_of_test(TEST, &format!("{commands} {words}"), dir.path())
+        });
+        let bytes = File::open(dir.path().join("file")).unwrap().metadata().unwrap().len();
+        let each = (many - few) / 80_000;
+        eprintln!("{each:5} instructions, {:.1} bytes: record {words}", bytes as f64 / 1e5);
+        over |= each > most + more;
+    }
+    assert!(!over, "a command costs more than it may");
+}

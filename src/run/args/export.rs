@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `export`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::model::stage::StageSet;
+use crate::session::settings::{Events, Mode, Settings};
+use anyhow::Result;
+use clap::ValueEnum;
+
+use super::examples;
+use super::filter::FilterArgs;
+use super::outcome::OutcomeArgs;
+use super::value::interval;
+use crate::cli::usage;
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep export run.nvd --format perfetto -o run.pftrace
+      A time line for ui.perfetto.dev
+  nvme-deep export a.nvd b.nvd --format parquet --redact -o runs.parquet
+      A row per command of two recordings, without names
+  nvme-deep export run.nvd --format csv --slow 10ms -o -
+      Slow commands as CSV, to stdout";
+
+/// Formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    /// A timeline for ui.perfetto.dev
+    Perfetto,
+    /// A line per command
+    Csv,
+    /// The lines of `trace --json --pair`
+    Ndjson,
+    /// Histograms per interval, as an HdrHistogram log
+    Hlog,
+    /// A row per command, in columns, for DuckDB, Spark, pandas
+    Parquet,
+}
+
+/// `export`. Filters that recordings do not have are refused, and not in the help.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    mut_arg("disk", |arg| arg.hide(true))
+)]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = EXAMPLES)]
+pub struct ExportArgs {
+    /// The recordings (see `record`). Perfetto and hlog take one
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// The format to write
+    #[arg(long, value_name = "FORMAT")]
+    pub format: FormatArg,
+
+    /// The file to write; `-` for stdout
+    ///
+    /// It is readable by its owner only.
+    #[arg(long, short, value_name = "OUT")]
+    pub output: PathBuf,
+
+    /// Replace OUT if it exists
+    #[arg(long)]
+    pub force: bool,
+
+    /// Leave out names of the machine, controllers, processes
+    ///
+    /// And of the recordings.
+    #[arg(long)]
+    pub redact: bool,
+
+    /// Length of the intervals of hlog and perfetto
+    ///
+    /// Those of hlog [default: 1s], and of the completion rates of perfetto [default: 100ms].
+    #[arg(long, value_name = "TIME", value_parser = interval(
+        Duration::from_millis(1), "is too short: give at least 1ms"))]
+    pub interval: Option<Duration>,
+
+    #[command(flatten)]
+    pub outcome: OutcomeArgs,
+
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
+/// An export. `join` has one, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportOptions {
+    /// The recordings.
+    pub files: Vec<PathBuf>,
+    /// What to write.
+    pub format: FormatArg,
+    /// The file to write; `-`: stdout.
+    pub output: PathBuf,
+    /// Replace it if it exists.
+    pub force: bool,
+    /// Leave out names.
+    pub redact: bool,
+    /// Length of intervals.
+    pub interval: Duration,
+    /// Which commands.
+    pub settings: Settings,
+}
+
+impl ExportArgs {
+    /// What to export.
+    ///
+    /// # Errors
+    /// If the options exclude each other, or a filter is wrong; one sentence.
+    pub fn options(self) -> Result<ExportOptions> {
+        if cfg!(not(feature = "parquet")) && self.format == FormatArg::Parquet {
+            return Err(usage(
+                "this nvme-deep was built without Parquet: give another format, or build with the \
+                 feature `parquet`",
+            ));
+        }
+        let has_intervals = matches!(self.format, FormatArg::Perfetto | FormatArg::Hlog);
+        if has_intervals && self.files.len() > 1 {
+            return Err(usage(
+                "the formats perfetto and hlog take one recording, because the clocks of several \
+                 differ: export them one by one",
+            ));
+        }
+        if self.interval.is_some() && !has_intervals {
+            return Err(usage("--interval is for the formats hlog and perfetto: leave it out"));
+        }
+        let events = Events { outcome: self.outcome.chosen(), ..Events::pairs() };
+        let interval = match self.format {
+            FormatArg::Perfetto => Duration::from_millis(100),
+            _ => Duration::from_secs(1),
+        };
+        Ok(ExportOptions {
+            settings: Settings {
+                filter: self.filter.for_recordings()?,
+                ..Mode::Events(events).with(StageSet::Total)
+            },
+            files: self.files,
+            format: self.format,
+            output: self.output,
+            force: self.force,
+            redact: self.redact,
+            interval: self.interval.unwrap_or(interval),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Args, Command};
+
+    fn options(words: &str) -> Result<ExportOptions> {
+        let words = ["nvme-deep", "export"].into_iter().chain(words.split_whitespace());
+        match Args::try_parse_from(words)?.command {
+            Command::Export(args) => args.options(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn intervals_are_for_two_formats_and_not_too_short() {
+        let of = |words: &str| options(words).map(|o| o.interval);
+        let hlog = of("a --format hlog -o b").unwrap();
+        assert_eq!(hlog, Duration::from_secs(1));
+        let perfetto = of("a --format perfetto -o b --interval 5ms").unwrap();
+        assert_eq!(perfetto, Duration::from_millis(5));
+        for words in [
+            "a --format csv -o b --interval 1s",
+            "a --format hlog -o b --interval 10us",
+            "a b --format hlog -o c",
+            "a b --format perfetto -o c",
+        ] {
+            assert!(options(words).is_err(), "{words}");
+        }
+    }
+}

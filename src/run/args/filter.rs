@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Filters: which commands a run includes.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use crate::abi::{MAX_CTRLS, MAX_LIST};
+use crate::error::Kind;
+use crate::machine::System;
+use crate::machine::disk::Disk;
+use crate::model::filter::{Filter, Within};
+use crate::nvme::opcode::{Opcode, QueueKind, UnknownOpcode, parse as parse_opcode};
+use crate::nvme::subject::parse_nsid;
+use anyhow::Result;
+
+use super::value::number;
+use crate::cli::usage;
+use crate::run::exit::Failure;
+
+/// Bytes of a thread's name that the kernel keeps (TASK_COMM_LEN without the final zero).
+const COMM_LEN: usize = 15;
+
+/// Filters. A command must match all of them.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Filters (combined by AND)")]
+pub struct FilterArgs {
+    /// Only this disk or partition: `nvme0n1`, `/dev/nvme0n1p1`, or the one that has this file or
+    /// directory (`/mnt/data`). All paths of a multipath disk. Only while tracing, not for recordings
+    #[arg(long, hide_short_help = true, value_name = "DISK", conflicts_with_all = ["ctrl", "nsid", "lba"])]
+    pub disk: Option<String>,
+
+    /// Only these controllers (`nvme0` or `0`; separate several by commas)
+    #[arg(
+        long,
+        alias = "ctrl_id",
+        hide_short_help = true,
+        value_name = "CTRL",
+        value_delimiter = ',',
+        value_parser = ctrl_instance
+    )]
+    pub ctrl: Vec<u32>,
+
+    /// Only commands with these namespace ids: `1`, `0x1`; `all` is ffffffffh
+    #[arg(long, hide_short_help = true, value_name = "NSID", value_delimiter = ',', value_parser = parse_nsid)]
+    pub nsid: Vec<u32>,
+
+    /// Only these opcodes: names (`read`, `dsm`, `admin:identify`) or numbers (`0x02`, `io:0x02`)
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "OPCODE",
+        value_delimiter = ',',
+        value_parser = opcodes
+    )]
+    pub opcode: Vec<BTreeSet<Opcode>>,
+
+    /// Only commands on these queues; 0 is the admin queue
+    #[arg(long, hide_short_help = true, value_name = "QID", value_delimiter = ',', value_parser = number(0..=u16::MAX))]
+    pub qid: Vec<u16>,
+
+    /// Exclude admin commands
+    #[arg(long, hide_short_help = true)]
+    pub no_admin: bool,
+
+    /// Exclude I/O commands
+    #[arg(long, hide_short_help = true)]
+    pub no_io: bool,
+
+    /// Only commands that these processes submit to the driver. Requests that blk-mq dispatches
+    /// later (scheduler, writeback, retries) are submitted by kernel threads, and do not match
+    #[arg(long, short, hide_short_help = true, value_name = "PID", value_delimiter = ',', value_parser = number(0..=u32::MAX))]
+    pub pid: Vec<u32>,
+
+    /// Only commands from threads of this name
+    #[arg(long, hide_short_help = true, value_name = "NAME", value_parser = thread_name)]
+    pub comm: Option<String>,
+
+    /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`. Recordings
+    /// need `--cgroups`
+    #[arg(long, short, hide_short_help = true, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+
+    /// Only commands of this container: at least 8 digits of its ID (docker, podman, containerd,
+    /// CRI-O), the UID of a Kubernetes pod, or the path of its cgroup (v2). By the cgroup that caused
+    /// the I/O, also for writeback; for commands without one by the task that calls the driver.
+    /// Recordings need `--cgroups`
+    #[arg(long, hide_short_help = true, value_name = "ID", conflicts_with = "cgroup")]
+    pub container: Option<String>,
+
+    /// Only commands that touch a logical block in this range: `FIRST-LAST` or one number. Commands
+    /// without a start LBA are excluded
+    #[arg(long, hide_short_help = true, value_name = "RANGE", value_parser = lba_range)]
+    pub lba: Option<(u64, u64)>,
+
+    /// Only commands whose bios these processes submitted, whatever thread calls the driver (scheduler,
+    /// retries, dm). Recordings need `--submitters`
+    #[arg(long, hide_short_help = true, value_name = "PID", value_delimiter = ',', value_parser = number(0..=u32::MAX))]
+    pub submitter_pid: Vec<u32>,
+
+    /// Only commands whose bios were submitted by threads of this name
+    #[arg(long, hide_short_help = true, value_name = "NAME", value_parser = thread_name)]
+    pub submitter_comm: Option<String>,
+
+    /// Only commands whose bios are of this cgroup (v2) or below it: for writeback, of the one that wrote
+    #[arg(long, hide_short_help = true, value_name = "PATH")]
+    pub submitter_cgroup: Option<PathBuf>,
+}
+
+/// Parses the name or number of a controller.
+///
+/// # Errors
+/// If it is none; one sentence.
+pub fn ctrl_instance(text: &str) -> Result<u32, String> {
+    let name = text.strip_prefix("/dev/").unwrap_or(text);
+    let number = name.strip_prefix("nvme").unwrap_or(name);
+    Some(number)
+        .filter(|n| n.bytes().all(|b| b.is_ascii_digit()))
+        .and_then(|n| n.parse().ok())
+        .filter(|&n| n < MAX_CTRLS)
+        .ok_or_else(|| {
+            format!(
+                "`{text}` is not a controller: give its name or number, as in `--ctrl nvme0` \
+                 (namespaces are chosen by --nsid)"
+            )
+        })
+}
+
+fn opcodes(text: &str) -> Result<BTreeSet<Opcode>, UnknownOpcode> {
+    Ok(parse_opcode(text)?.into_iter().collect())
+}
+
+fn block(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// `FIRST-LAST` or a single number, decimal or hexadecimal.
+fn lba_range(text: &str) -> Result<(u64, u64), String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = block(first).zip(block(last)).ok_or_else(|| {
+        format!(
+            "`{text}` is not a range of logical blocks: give `FIRST-LAST`, as in `--lba 2048-4095`"
+        )
+    })?;
+    if first > last {
+        return Err(format!("`{text}` ends before it begins: give the lower block first"));
+    }
+    Ok((first, last))
+}
+
+fn thread_name(name: &str) -> Result<String, String> {
+    if name.is_empty() || name.len() > COMM_LEN {
+        return Err(format!(
+            "`{name}` can't match: the kernel keeps {COMM_LEN} bytes of a thread's name, as \
+             /proc/PID/comm shows it"
+        ));
+    }
+    Ok(name.into())
+}
+
+fn at_most<T: Ord + Copy>(values: &[T], flag: &str) -> Result<BTreeSet<T>> {
+    let set: BTreeSet<T> = values.iter().copied().collect();
+    if set.len() > MAX_LIST {
+        return Err(usage(format!("{flag} takes at most {MAX_LIST} values, not {}", set.len())));
+    }
+    Ok(set)
+}
+
+/// The disk of `--disk`.
+///
+/// # Errors
+/// If it is not one NVMe disk or a partition of one.
+pub(crate) fn disk_of(text: &str) -> Result<Disk> {
+    System::at("/").disk(text).map_err(|error| Failure::error(Kind::NoDevice, error.to_string()))
+}
+
+/// The cgroup of `--container`.
+///
+/// # Errors
+/// If it is not one container.
+fn container_of(text: &str) -> Result<PathBuf> {
+    System::at("/").container(text).map_err(|error| usage(error.to_string()))
+}
+
+fn check(filter: &Filter) -> Result<()> {
+    if filter.no_admin && filter.no_io {
+        return Err(usage("--no-admin and --no-io together leave nothing: drop one of the two"));
+    }
+    if filter.no_admin && filter.qids.len() == 1 && filter.qids.contains(&0) {
+        return Err(usage(
+            "--qid 0 is the admin queue, which --no-admin leaves out: drop one of the two",
+        ));
+    }
+    if filter.no_io && !filter.qids.is_empty() && !filter.qids.contains(&0) {
+        return Err(usage(
+            "--no-io leaves only queue 0, which --qid does not name: drop one of the two",
+        ));
+    }
+    let io = |op: &Opcode| op.queue == QueueKind::Io;
+    if filter.no_io && !filter.opcodes.is_empty() && filter.opcodes.iter().all(io) {
+        return Err(usage(
+            "--no-io leaves no command with these opcodes: drop it, or name admin commands \
+                 (`admin:identify`)",
+        ));
+    }
+    if filter.no_io && filter.lba.is_some() {
+        return Err(usage(
+            "--lba is about I/O commands, which --no-io leaves out: drop one of the two",
+        ));
+    }
+    Ok(())
+}
+
+impl FilterArgs {
+    /// The filter.
+    ///
+    /// # Errors
+    /// If it leaves no command, or asks for a disk or a container that this machine does not have.
+    pub fn filter(&self) -> Result<Filter> {
+        let container = self.container.as_deref().map(container_of).transpose()?;
+        self.with(container)
+    }
+
+    /// The filter for recordings, which may be of another machine.
+    ///
+    /// # Errors
+    /// If it leaves no command, or asks this machine.
+    pub(super) fn for_recordings(&self) -> Result<Filter> {
+        if self.disk.is_some() {
+            return Err(usage(
+                "--disk asks this machine, and a recording may be of another: use --ctrl, --nsid \
+                 and --lba",
+            ));
+        }
+        self.with(self.container.as_deref().map(PathBuf::from))
+    }
+
+    fn with(&self, container: Option<PathBuf>) -> Result<Filter> {
+        let mut filter = Filter {
+            ctrls: self.ctrl.iter().copied().collect(),
+            nsids: at_most(&self.nsid, "--nsid")?,
+            opcodes: self.opcode.iter().flatten().copied().collect(),
+            qids: at_most(&self.qid, "--qid")?,
+            no_admin: self.no_admin,
+            no_io: self.no_io,
+            pids: at_most(&self.pid, "--pid")?,
+            comm: self.comm.clone(),
+            cgroup: self.cgroup.clone(),
+            container,
+            lba: self.lba,
+            submitter_pids: at_most(&self.submitter_pid, "--submitter-pid")?,
+            submitter_comm: self.submitter_comm.clone(),
+            submitter_cgroup: self.submitter_cgroup.clone(),
+            within: Within::default(),
+        };
+        if let Some(disk) = &self.disk {
+            let disk = disk_of(disk)?;
+            filter.ctrls = disk.controllers.into_iter().collect();
+            filter.nsids = BTreeSet::from([disk.nsid]);
+            filter.lba = disk.blocks;
+        }
+        check(&filter)?;
+        Ok(filter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command as Process;
+
+    use clap::Parser;
+    use proptest::collection::btree_set;
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cli::{Args, Command};
+
+    fn filter() -> impl Strategy<Value = Filter> {
+        let code = (any::<bool>(), any::<u8>()).prop_map(|(admin, code)| Opcode {
+            queue: if admin { QueueKind::Admin } else { QueueKind::Io },
+            code,
+        });
+        let sets = (
+            btree_set(0..MAX_CTRLS, 0..4),
+            btree_set(any::<u32>(), 0..4),
+            btree_set(code, 0..4),
+            btree_set(any::<u16>(), 0..4),
+            btree_set(any::<u32>(), 0..4),
+        );
+        let rest = (
+            any::<bool>(),
+            any::<bool>(),
+            option::of("[-a-zA-Z0-9 '\"$\\\\,/:]{1,15}"),
+            option::of("(/[-a-z '$*]{1,9}){1,3}"),
+            any::<bool>(),
+            option::of((any::<u32>(), any::<u32>())),
+            btree_set(any::<u32>(), 0..4),
+            option::of("[-a-z ']{1,15}"),
+            option::of("(/[-a-z '$*]{1,9}){1,3}"),
+        );
+        (sets, rest).prop_map(|((ctrls, nsids, opcodes, qids, pids), rest)| {
+            let (no_admin, no_io, comm, path, is_container, lba, by, by_comm, by_path) = rest;
+            let path = path.map(PathBuf::from);
+            let (cgroup, container) = if is_container { (None, path) } else { (path, None) };
+            Filter {
+                ctrls,
+                nsids,
+                opcodes,
+                qids,
+                no_admin,
+                no_io,
+                pids,
+                comm,
+                cgroup,
+                container,
+                lba: lba.map(|(first, n)| (first.into(), u64::from(first) + u64::from(n))),
+                submitter_pids: by,
+                submitter_comm: by_comm,
+                submitter_cgroup: by_path.map(PathBuf::from),
+                within: Within::default(),
+            }
+        })
+    }
+
+    fn parsed(words: &[String]) -> Filter {
+        let command = ["nvme-deep", "latency"].map(str::to_owned);
+        let all = command.iter().chain(words);
+        let Command::Latency(args) = Args::try_parse_from(all).unwrap().command else {
+            panic!("not latency");
+        };
+        args.session.filter.filter().unwrap()
+    }
+
+    /// The words of a text as a shell reads them.
+    fn words_in_shell(text: &str) -> Vec<String> {
+        let script = format!("for word in {text}; do echo \"[$word\"; done");
+        let output = Process::new("bash").args(["-c", &script]).output().unwrap();
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let words = lines.lines().map(|l| l.strip_prefix('[').unwrap().to_owned());
+        words.collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn the_options_of_a_filter_make_the_same_filter(filter in filter()) {
+            prop_assume!(check(&filter).is_ok());
+            let words = filter.words();
+            prop_assert_eq!(&parsed(&words), &filter);
+            if words.is_empty() {
+                prop_assert_eq!(filter.text(), "");
+            } else {
+                prop_assert_eq!(words_in_shell(&filter.text()), words);
+            }
+        }
+    }
+
+    #[test]
+    fn the_options_of_a_filter_are_short() {
+        let text = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            parsed(&words).text()
+        };
+        for words in [
+            "--ctrl nvme0,nvme3 --nsid 1 --qid 1,2 --opcode admin:identify,io:read --no-admin",
+            "--opcode io:0x9d --pid 7 --comm=-bash --cgroup /sys/fs/cgroup/a --lba 5-9",
+            "--container /sys/fs/cgroup/a",
+        ] {
+            assert_eq!(text(words), words);
+        }
+        assert_eq!(
+            text("--ctrl 1 --opcode 0x02 --lba 0x10"),
+            "--ctrl nvme1 --opcode admin:get-log-page,io:read --lba 16-16"
+        );
+        assert_eq!(text("--comm a*b"), "--comm 'a*b'");
+    }
+
+    #[test]
+    fn ranges_of_blocks() {
+        assert_eq!(lba_range("2048-4095").unwrap(), (2048, 4095));
+        assert_eq!(lba_range("0x10").unwrap(), (16, 16));
+        for wrong in ["", "-", "1-", "-1", "5-4", "1-2-3", "x", "1:2"] {
+            assert!(lba_range(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    fn refused(words: &str) -> Option<String> {
+        let all = ["nvme-deep", "latency"].into_iter().chain(words.split(' '));
+        let filter =
+            Args::try_parse_from(all).map_err(Into::into).and_then(|args| match args.command {
+                Command::Latency(args) => args.session.filter.filter(),
+                other => panic!("{other:?}"),
+            });
+        filter.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn filters_that_leave_nothing_are_refused() {
+        for (words, says) in [
+            ("--no-admin --no-io", "together leave nothing"),
+            ("--no-io --qid 1", "leaves only queue 0"),
+            ("--no-io --opcode read", "no command with these opcodes"),
+            ("--no-io --lba 1", "--lba is about I/O"),
+            ("--comm a-name-of-16-byte", "15 bytes"),
+        ] {
+            let text = refused(words).unwrap();
+            assert!(text.contains(says), "{words}: {text}");
+        }
+        assert_eq!(refused("--no-io --qid 0 --opcode admin:identify"), None);
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A command line that clap refuses, or that asks for --help or --version.
+
+use std::error::Error as _;
+use std::ffi::OsString;
+use std::io::{Write, stderr};
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue};
+use clap::{Error as ClapError, Parser};
+
+use crate::cli::Args;
+use crate::error::Kind;
+use crate::model::untrusted::{Line, Lines};
+use crate::run::args::words;
+use crate::run::exit;
+use crate::run::standard::{error_of_stdout, flush};
+
+/// Prints an error of clap, or what --help and --version ask for: to clap these are errors, too.
+pub(crate) fn explain(refused: &ClapError, words: &[OsString]) -> ExitCode {
+    if refused.use_stderr() {
+        refuse(refused, words);
+        return exit::code(Kind::Usage);
+    }
+    let printed = refused.print().map_err(|error| error_of_stdout(&error));
+    exit::end(printed.and_then(|()| flush()).map_err(Into::into))
+}
+
+/// Prints an error of clap. It quotes words of the command line: what a terminal interprets is escaped.
+fn refuse(refused: &ClapError, words: &[OsString]) {
+    if let Some(text) = wrong_value(refused) {
+        let _ = writeln!(stderr(), "nvme-deep: {}", Line(&text));
+        return;
+    }
+    let shown: Vec<_> = words.iter().map(|word| words::shown(word)).collect();
+    // a closed stderr is not an error
+    let _ = if shown == words {
+        refused.print()
+    } else {
+        match Args::try_parse_from(&shown) {
+            Err(same) if same.kind() == refused.kind() => same.print(),
+            _ => write!(stderr(), "{}", Lines(&refused.to_string())),
+        }
+    };
+}
+
+/// A wrong value of an option as one sentence, like every other error; `None`: the error is another one.
+fn wrong_value(refused: &ClapError) -> Option<String> {
+    let text = |kind| match refused.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let why = match refused.source() {
+        Some(why) => why.to_string(),
+        None => choices(refused)?,
+    };
+    // `--opcode <OPCODE>`, `--stages[=<SET>]`, `[INTERVAL]`
+    let name = text(ContextKind::InvalidArg)?.split([' ', '=']).next()?;
+    let name = name.trim_matches(['<', '>', '[', ']', '.']);
+    let value = text(ContextKind::InvalidValue).filter(|value| !value.is_empty())?;
+    Some(format!("{name} {value}: {why}"))
+}
+
+/// The values that an option takes, if these are a list: clap names them, but in more than a sentence.
+fn choices(refused: &ClapError) -> Option<String> {
+    let Some(ContextValue::Strings(values)) = refused.get(ContextKind::ValidValue) else {
+        return None;
+    };
+    let (last, others) = values.split_last()?;
+    Some(match others {
+        [] => format!("give {last}"),
+        _ => format!("give {} or {last}", others.join(", ")),
+    })
+}

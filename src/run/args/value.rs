@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Values on the command line. The errors of the standard library do not say what is expected.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::units::parse_duration;
+use clap::builder::ValueParser;
+
+/// Parses a whole decimal number in a range.
+fn number_in<T>(text: &str, range: &RangeInclusive<T>) -> Result<T, String>
+where
+    T: FromStr + PartialOrd + Display,
+{
+    let number = text.parse().ok().filter(|n| range.contains(n));
+    number.ok_or_else(|| {
+        let (first, last) = (range.start(), range.end());
+        format!("expected a whole number from {first} to {last}")
+    })
+}
+
+/// A whole decimal number in this range.
+pub fn number<T>(range: RangeInclusive<T>) -> ValueParser
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    ValueParser::new(move |text: &str| number_in(text, &range))
+}
+
+/// A number of things to wait for or to show: at least one.
+pub fn count() -> ValueParser {
+    number(1..=u64::MAX)
+}
+
+/// An interval that is not shorter than this. `why`: what a shorter one is, and what to give.
+pub fn interval(least: Duration, why: &'static str) -> ValueParser {
+    ValueParser::new(move |text: &str| {
+        let interval = parse_duration(text).map_err(|error| error.to_string())?;
+        match interval < least {
+            true => Err(format!("an interval of {interval:?} {why}")),
+            false => Ok(interval),
+        }
+    })
+}
+
+/// Parses `16M` and the like.
+pub fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match &text[digits.len()..] {
+        "" => Some(0),
+        "K" | "k" | "KiB" => Some(10),
+        "M" | "m" | "MiB" => Some(20),
+        "G" | "g" | "GiB" => Some(30),
+        _ => None,
+    };
+    let bytes = digits.parse::<u64>().ok().zip(shift);
+    let bytes = bytes.and_then(|(n, shift)| n.checked_mul(1 << shift));
+    bytes.ok_or_else(|| format!("`{text}` is not a size: give a number and K, M or G, as in `16M`"))
+}

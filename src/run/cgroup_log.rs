@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cgroups that a recording has: those of the machine at its begin, and each new one before the first
+//! event with it.
+
+use std::collections::HashSet;
+
+use crate::machine::System;
+use crate::machine::cgroup_paths::{CgroupPaths, Pseudonyms};
+use crate::model::event::Event;
+use crate::recording::CgroupInfo;
+
+/// Cgroups of a block. A reader takes more.
+pub const CGROUPS_OF_BLOCK: usize = 4096;
+/// Most bytes of paths in a file: a reader takes no more than 32 MiB of stacks and cgroups. Later cgroups
+/// have no path.
+const MOST_BYTES: usize = 16 << 20;
+
+/// The cgroups of a file.
+pub struct CgroupLog {
+    paths: CgroupPaths,
+    /// `None`: the file has the names.
+    pseudonyms: Option<Pseudonyms>,
+    /// Those that were looked up.
+    seen: HashSet<u64>,
+    bytes: usize,
+}
+
+impl CgroupLog {
+    /// None so far.
+    pub fn new(system: &System, redact: bool) -> Self {
+        Self {
+            paths: CgroupPaths::new(system),
+            pseudonyms: redact.then(Pseudonyms::default),
+            seen: HashSet::new(),
+            bytes: 0,
+        }
+    }
+
+    fn info(&mut self, id: u64) -> Option<CgroupInfo> {
+        if !self.seen.insert(id) || self.bytes > MOST_BYTES {
+            return None;
+        }
+        let path = self.paths.path(id)?;
+        let path = match &mut self.pseudonyms {
+            Some(pseudonyms) => pseudonyms.path(path),
+            None => path.clone(),
+        };
+        self.bytes += path.raw().len() + 64;
+        Some(CgroupInfo { id, path })
+    }
+
+    /// The cgroups of this machine.
+    pub fn all(&mut self) -> Vec<CgroupInfo> {
+        self.paths.learn_all();
+        let all: Vec<u64> = self.paths.known().keys().copied().collect();
+        all.into_iter().filter_map(|id| self.info(id)).collect()
+    }
+
+    /// The cgroups of an event that the file does not have.
+    pub fn new_ones(&mut self, event: &Event) -> Vec<CgroupInfo> {
+        let Some(submission) = event.what.submission() else {
+            return Vec::new();
+        };
+        let ids = submission.origin.cgroups();
+        ids.filter_map(|id| self.info(id)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::EventBuilder;
+
+    #[test]
+    fn a_cgroup_is_named_once() {
+        let system = System::at("/");
+        let Some((id, path)) = system
+            .cgroup_paths()
+            .and_then(|all| all.into_iter().find(|(_, path)| path.raw() != "/"))
+        else {
+            return;
+        };
+        let mut event = EventBuilder::read().command();
+        if let Some(submission) = event.what.submission_mut() {
+            submission.origin.io_cgroup = id;
+        }
+        let mut log = CgroupLog::new(&system, false);
+        let all = log.all();
+        assert!(all.contains(&CgroupInfo { id, path }));
+        assert_eq!(log.new_ones(&event), []);
+        let mut hidden = CgroupLog::new(&system, true);
+        let names = |all: &[CgroupInfo]| -> Vec<String> {
+            let names = all.iter().flat_map(|one| one.path.raw().split('/'));
+            names.map(str::to_owned).collect()
+        };
+        let plain = names(&all);
+        let other = names(&hidden.all());
+        let shown = other.iter().filter(|name| !name.is_empty());
+        assert_eq!(shown.filter(|name| plain.contains(name)).count(), 0);
+    }
+}

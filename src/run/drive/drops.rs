@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reports lost events while the trace runs.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::model::counters::Counters;
+use crate::model::ledger::{Shown, TraceLedger};
+use crate::model::stage::StageSet;
+use crate::session::Session;
+use crate::session::settings::Settings;
+use anyhow::Result;
+
+use crate::run::args::buffer::MAX_BUFFER;
+use crate::run::eprint_note;
+
+/// Interval between checks.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// A thread that checks for lost events. It is separate because the thread that reads the ring may
+/// be blocked, which is why events are lost.
+pub struct Drops {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// What takes the events from the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// The reader of stdout.
+    Stdout,
+    /// The thread that sums the events up.
+    Sums,
+    /// The thread that writes a recording.
+    File {
+        /// It also compresses.
+        compress: bool,
+    },
+}
+
+/// Options, not in use yet, that make the ring larger or its content smaller.
+fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String> {
+    let filter = &settings.filter;
+    let records = matches!(reader, Reader::File { .. });
+    // `latency --commands` has no option for its ring, or for less of each command
+    let counts = settings.counts();
+    let lines = reader == Reader::Stdout && !counts;
+    let asked = settings.ring_bytes().unwrap_or(ring_bytes);
+    let larger = asked.saturating_mul(4).clamp(1 << 20, MAX_BUFFER);
+    [
+        (asked < MAX_BUFFER && !counts, format!("--buffer {}M", larger >> 20)),
+        (lines && settings.events().is_some_and(|events| !events.pairs), "--pair".into()),
+        (settings.stack().is_some_and(|stack| stack.period == 1), "--sample 1/64".into()),
+        (reader == Reader::File { compress: true }, "--no-compress".into()),
+        (records && settings.stage_set != StageSet::Total, "--stages none".into()),
+        (lines && settings.outcome().slow.is_none(), "--slow 1ms".into()),
+        (filter.ctrls.is_empty(), "--ctrl".into()),
+        (filter.opcodes.is_empty(), "--opcode".into()),
+    ]
+    .into_iter()
+    .filter_map(|(helps, option)| helps.then_some(option))
+    .collect()
+}
+
+/// The message on `n` events that found no room.
+fn message(n: u64, settings: &Settings, ring_bytes: u32, reader: Reader) -> String {
+    let why = match reader {
+        Reader::Stdout => "stdout is not read fast enough",
+        Reader::Sums => "the events are not counted fast enough",
+        Reader::File { .. } => "the file is not written fast enough",
+    };
+    let options = remedies(settings, ring_bytes, reader).join(", ");
+    let help = match options.as_str() {
+        "" => String::new(),
+        options => format!("; these options help: {options}"),
+    };
+    format!("{n} events lost in the last second: the ring is full, because {why}{help}")
+}
+
+fn lost(counters: &Counters) -> u64 {
+    TraceLedger::new(counters, &Shown::default()).lost()
+}
+
+impl Drops {
+    /// Starts the thread for a session with these settings.
+    ///
+    /// # Errors
+    /// If the counters cannot be read.
+    pub fn watch(session: &Session, settings: &Settings, reader: Reader) -> Result<Self> {
+        let counters_of = session.counter_reader()?;
+        let settings = settings.clone();
+        let ring_bytes = u32::try_from(session.rings().total()).unwrap_or(u32::MAX);
+        let (stop, stopped) = channel();
+        let thread = thread::spawn(move || {
+            let mut before = 0;
+            loop {
+                let ends = stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
+                let Ok(counters) = counters_of.read() else {
+                    break;
+                };
+                let now = lost(&counters);
+                if now > before {
+                    eprint_note(&message(now - before, &settings, ring_bytes, reader));
+                }
+                before = now;
+                // only after the last look: a run may end within a second of a loss
+                if ends {
+                    break;
+                }
+            }
+        });
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends the thread, after a last look.
+    pub fn stop(self) {
+        drop(self.stop);
+        // there is no result, and a panic has already printed its message
+        let _ = self.thread.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::stack::StackAt;
+    use crate::session::settings::{Also, Events, Histograms, Mode, StackSample};
+
+    use super::*;
+
+    #[test]
+    fn the_message_of_latency_names_options_that_it_has() {
+        let histograms = Histograms { also: Also::Commands, ..Histograms::default() };
+        let settings = Mode::Histograms(histograms).with(StageSet::Total);
+        let help = remedies(&settings, 2 << 20, Reader::Stdout);
+        assert_eq!(help, ["--ctrl", "--opcode"]);
+    }
+
+    #[test]
+    fn the_message_names_options_that_are_not_in_use() {
+        let mut settings = Mode::Events(Events::default()).with(StageSet::Total);
+        assert_eq!(
+            message(9, &settings, 16 << 20, Reader::Stdout),
+            "9 events lost in the last second: the ring is full, because stdout is not read fast \
+             enough; these options help: --buffer 64M, --pair, --slow 1ms, --ctrl, --opcode"
+        );
+        settings.filter.ctrls = [0].into();
+        let help = remedies(&settings, 1 << 30, Reader::Stdout);
+        assert_eq!(help, ["--pair", "--slow 1ms", "--opcode"]);
+        let events = Events { stack: Some(StackSample::every(StackAt::Submit)), ..Events::pairs() };
+        settings = Mode::Events(events).with(StageSet::Basic);
+        let help = remedies(&settings, 512 << 20, Reader::File { compress: true });
+        let sizes = ["--buffer 1024M", "--sample 1/64", "--no-compress", "--stages none"];
+        assert_eq!(help[..4], sizes);
+        settings.stage_set = StageSet::Total;
+        let help = remedies(&settings, 1 << 20, Reader::File { compress: false });
+        assert_eq!(help, ["--buffer 4M", "--sample 1/64", "--ctrl", "--opcode"]);
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names of disks and cgroups. A command contains only its controller, a namespace id, and ids of
+//! cgroups.
+
+use std::collections::HashMap;
+use std::mem::replace;
+
+use crate::machine::System;
+use crate::machine::cgroup_paths::CgroupPaths;
+use crate::machine::sysfs::Controller;
+use crate::model::controller::{ControllerInfo, DiskInfo};
+use crate::model::event::{CommandId, Event, Submission};
+use crate::model::ids::NamespaceId;
+use crate::model::origin::Cgroups;
+use crate::model::untrusted::Untrusted;
+use crate::nvme::decode::CommandSet;
+use crate::nvme::opcode::QueueKind;
+use crate::recording::CgroupInfo;
+
+/// Disk name and command set of each namespace, from sysfs or from a recording.
+#[derive(Debug)]
+pub struct Names {
+    /// `None`: the names are those of a recording.
+    system: Option<System>,
+    controllers: Vec<ControllerInfo>,
+    disks: HashMap<NamespaceId, (Untrusted, CommandSet)>,
+    /// Bytes of a logical block.
+    sizes: HashMap<NamespaceId, u32>,
+    /// The last lookup; the next one is usually the same.
+    last: (NamespaceId, Untrusted, CommandSet),
+    may_rescan: bool,
+    changed: bool,
+    /// Cgroups of this machine; `None`: those of a recording.
+    paths: Option<CgroupPaths>,
+    /// Those of a recording.
+    cgroups: Cgroups,
+}
+
+/// What a recording has of a controller.
+fn info(controller: Controller) -> ControllerInfo {
+    let disks = controller.namespaces.into_iter();
+    ControllerInfo {
+        instance: controller.instance,
+        model: controller.model,
+        transport: controller.transport,
+        cntlid: controller.cntlid,
+        nqn: controller.nqn,
+        queues: controller.queues,
+        depth: controller.depth,
+        disks: disks
+            .map(|ns| DiskInfo {
+                name: ns.name,
+                nsid: ns.nsid,
+                lba_bytes: ns.lba_bytes,
+                csi: ns.set.csi(),
+            })
+            .collect(),
+    }
+}
+
+impl Names {
+    /// Reads the namespaces of this machine.
+    pub fn of(system: System) -> Self {
+        let mut names = Self::recorded();
+        names.paths = Some(CgroupPaths::new(&system));
+        names.system = Some(system);
+        names.rescan();
+        names
+    }
+
+    /// The names of a recording, which [`Names::set`] sets.
+    pub fn recorded() -> Self {
+        Self {
+            system: None,
+            controllers: Vec::new(),
+            disks: HashMap::new(),
+            sizes: HashMap::new(),
+            last: Self::no_disk(),
+            may_rescan: false,
+            changed: false,
+            paths: None,
+            cgroups: Cgroups::new(),
+        }
+    }
+
+    /// Adds cgroups of a recording.
+    pub fn add_cgroups(&mut self, all: &[CgroupInfo]) {
+        let all = all.iter().map(|one| (one.id, one.path.clone()));
+        self.cgroups.extend(all);
+    }
+
+    /// Looks up the cgroups of an event.
+    fn learn_cgroups(&mut self, event: &Event) {
+        let origin = event.what.submission().map(|s| s.origin);
+        if let Some((paths, origin)) = self.paths.as_mut().zip(origin) {
+            for id in origin.cgroups() {
+                paths.path(id);
+            }
+        }
+    }
+
+    /// The disk of an event's command, as [`Names::of_command`], and the paths of cgroups.
+    pub fn of_event(&mut self, event: &Event) -> (&Untrusted, CommandSet, &Cgroups) {
+        let has_origin = |s: &Submission| s.origin.is_some();
+        if self.paths.is_some() && event.what.submission().is_some_and(has_origin) {
+            self.learn_cgroups(event);
+        }
+        let is_io = self.learn_io(event.what.id());
+        let (disk, set) = self.disk(is_io);
+        let recorded = &self.cgroups;
+        let cgroups = self.paths.as_ref().map_or(recorded, CgroupPaths::known);
+        (disk, set, cgroups)
+    }
+
+    /// The entry of no namespace: id 0 has no disk.
+    const fn no_disk() -> (NamespaceId, Untrusted, CommandSet) {
+        (NamespaceId::new(0, 0), Untrusted::fixed(""), CommandSet::Nvm)
+    }
+
+    /// Allows one more read of sysfs, because a new namespace may have appeared.
+    pub const fn allow_rescan(&mut self) {
+        self.may_rescan = true;
+    }
+
+    fn rescan(&mut self) {
+        self.may_rescan = false;
+        if let Some(system) = &self.system {
+            let all = system.controllers().into_iter().map(info).collect();
+            self.set(all);
+        }
+    }
+
+    /// Sets the controllers and their namespaces.
+    pub fn set(&mut self, controllers: Vec<ControllerInfo>) {
+        self.changed |= self.controllers != controllers;
+        self.disks.clear();
+        let sizes = controllers.iter().flat_map(ControllerInfo::block_sizes);
+        self.sizes = sizes.collect();
+        self.last = Self::no_disk();
+        for controller in &controllers {
+            for disk in &controller.disks {
+                let name = (disk.name.clone(), disk.set());
+                let id = NamespaceId::new(controller.instance, disk.nsid);
+                self.disks.insert(id, name);
+            }
+        }
+        self.controllers = controllers;
+    }
+
+    /// The controllers.
+    pub fn controllers(&self) -> &[ControllerInfo] {
+        &self.controllers
+    }
+
+    /// Whether the controllers have changed since the last call.
+    #[inline]
+    pub const fn take_changed(&mut self) -> bool {
+        replace(&mut self.changed, false)
+    }
+
+    /// Bytes of a logical block of the namespace of a command, if known.
+    pub fn lba_bytes(&self, id: &CommandId) -> Option<u32> {
+        let size = self.sizes.get(&id.namespace()).copied();
+        size.filter(|bytes| *bytes > 0)
+    }
+
+    /// The disk of a command, as in the kernel's own trace: none for admin commands.
+    pub fn of_command(&mut self, id: Option<&CommandId>) -> (&Untrusted, CommandSet) {
+        let is_io = self.learn_io(id);
+        self.disk(is_io)
+    }
+
+    /// Looks up the disk of a command. Returns false if it can have none.
+    fn learn_io(&mut self, id: Option<&CommandId>) -> bool {
+        let io = id.filter(|id| id.opcode.queue == QueueKind::Io);
+        if let Some(id) = io {
+            self.learn(id.namespace());
+        }
+        io.is_some()
+    }
+
+    /// The disk that was looked up last.
+    fn disk(&self, is_io: bool) -> (&Untrusted, CommandSet) {
+        match is_io {
+            true => (&self.last.1, self.last.2),
+            false => (<&Untrusted>::default(), CommandSet::Nvm),
+        }
+    }
+
+    /// Reads the names again if this namespace is a new one.
+    #[inline]
+    pub fn learn(&mut self, key: NamespaceId) {
+        if self.last.0 != key {
+            self.turn_to(key);
+        }
+    }
+
+    fn turn_to(&mut self, key: NamespaceId) {
+        if self.may_rescan && !self.disks.contains_key(&key) {
+            self.rescan();
+        }
+        let none = (Untrusted::fixed(""), CommandSet::Nvm);
+        let (name, set) = self.disks.get(&key).unwrap_or(&none);
+        // reuses the allocation
+        self.last.1.clone_from(name);
+        self.last.2 = *set;
+        self.last.0 = key;
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exit codes, and the errors of the binary.
+//!
+//! Scripts must be able to distinguish "not permitted", "nothing to trace" and "failed".
+
+use std::error::Error as StdError;
+use std::io::{Error as IoError, ErrorKind, Write, stderr};
+use std::process::ExitCode;
+
+use crate::error::{Error as LibraryError, Kind};
+use crate::model::untrusted::Line;
+use anyhow::{Error, Result};
+use serde_json::Error as JsonError;
+
+/// The exit codes and their meanings. The README has the same table.
+pub const MEANINGS: [(u8, &str); 8] = [
+    (0, "done, or stopped; also if the reader of a pipe went away"),
+    (1, "failed while running"),
+    (2, "wrong usage, or a file of the wrong kind"),
+    (3, "`--check` found a change or a cause"),
+    (4, "not permitted: not root, and CAP_BPF or CAP_PERFMON is missing"),
+    (
+        5,
+        "the kernel lacks what is needed, or refuses it, with every method (or the one given by \
+         `--attach`)",
+    ),
+    (6, "no NVMe, or not the controller or namespace that was asked for"),
+    (130, "ended at once by a second signal, without a final report"),
+];
+
+/// The exit code of a kind of error. A run that finished, or was stopped, exits with 0.
+pub fn code(kind: Kind) -> ExitCode {
+    ExitCode::from(match kind {
+        Kind::Run => 1,
+        Kind::Usage => 2,
+        Kind::Check => 3,
+        Kind::Privilege => 4,
+        Kind::Kernel => 5,
+        Kind::NoDevice => 6,
+    })
+}
+
+/// An error message of one sentence (what happened, why, what to do), and its kind.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    kind: Kind,
+    message: String,
+}
+
+impl Failure {
+    /// Creates an error that ends the program with the exit code of `kind`.
+    pub fn error(kind: Kind, message: impl Into<String>) -> Error {
+        let message = message.into();
+        Self { kind, message }.into()
+    }
+}
+
+/// The program of `--exec` ended with this code, which is not 0. Not a message: the program has
+/// printed its own.
+#[derive(Debug, thiserror::Error)]
+#[error("the command ended with exit code {0}")]
+pub struct Exited(pub u8);
+
+/// The exit code of the program of `--exec`, if that is what the error says.
+pub fn code_of_program(error: &Error) -> Option<ExitCode> {
+    error.downcast_ref().map(|Exited(code)| ExitCode::from(*code))
+}
+
+/// Returns the kind of an error: that of the first error in its chain that has one, or
+/// [`Kind::Run`].
+pub fn kind_of(error: &Error) -> Kind {
+    error
+        .chain()
+        .find_map(|cause| {
+            let failure = cause.downcast_ref::<Failure>().map(|f| f.kind);
+            failure.or_else(|| cause.downcast_ref().map(LibraryError::kind))
+        })
+        .unwrap_or(Kind::Run)
+}
+
+/// The innermost I/O error in this one. Libraries wrap those of the writer that they get.
+pub fn cause<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e IoError> {
+    let (mut found, mut next) = (None, Some(error));
+    while let Some(error) = next {
+        next = match error.downcast_ref::<IoError>() {
+            Some(io) => {
+                found = Some(io);
+                io.get_ref().map(|inner| inner as &(dyn StdError + 'static))
+            }
+            None => error.source(),
+        };
+    }
+    found
+}
+
+/// Whether the error is a closed pipe: the reader of stdout went away (`| head`). Not a failure.
+pub fn is_closed_pipe(error: &Error) -> bool {
+    error.chain().any(|e| {
+        let kind = match e.downcast_ref::<JsonError>() {
+            Some(json) => json.io_error_kind(),
+            None => cause(e).map(IoError::kind),
+        };
+        kind == Some(ErrorKind::BrokenPipe)
+    })
+}
+
+/// Reports how the program ends: the exit code, after a message if it failed.
+pub(crate) fn end(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) if is_closed_pipe(&failed) => ExitCode::SUCCESS,
+        Err(failed) => code_of_program(&failed).unwrap_or_else(|| {
+            let text = format!("{failed:#}");
+            let _ = writeln!(stderr(), "nvme-deep: {}", Line(&text));
+            code(kind_of(&failed))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+    use std::io::{Result as IoResult, Write};
+
+    #[test]
+    fn the_codes_are_those_of_the_readme() {
+        let readme = include_str!("../../README.md");
+        let table = readme.split_once("| exit code | |\n|---|---|\n").unwrap().1;
+        let rows = table.lines().take_while(|line| line.starts_with('|'));
+        let own = MEANINGS.map(|(code, meaning)| format!("| {code} | {meaning} |"));
+        assert_eq!(rows.collect::<Vec<_>>(), own);
+        for (kind, number, meaning) in [
+            (Kind::Run, 1, "failed while running"),
+            (Kind::Usage, 2, "wrong usage"),
+            (Kind::Check, 3, "`--check` found a change or a cause"),
+            (Kind::Privilege, 4, "not permitted"),
+            (Kind::Kernel, 5, "the kernel lacks"),
+            (Kind::NoDevice, 6, "no NVMe"),
+        ] {
+            assert_eq!(code(kind), ExitCode::from(number), "{kind:?}");
+            let row = MEANINGS.iter().find(|row| row.0 == number).unwrap();
+            assert!(row.1.starts_with(meaning), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn context_does_not_hide_the_kind() {
+        let error = Err::<(), _>(Failure::error(Kind::NoDevice, "no nvme9")).context("starting");
+        assert_eq!(kind_of(&error.unwrap_err()), Kind::NoDevice);
+        let missing = vec!["CAP_BPF"];
+        let error = Error::from(LibraryError::NotPermitted { missing }).context("starting");
+        assert_eq!(kind_of(&error), Kind::Privilege);
+    }
+
+    #[test]
+    fn other_errors_are_run_errors_and_a_closed_pipe_is_found_in_the_chain() {
+        let error = Error::from(IoError::from(ErrorKind::BrokenPipe)).context("writing");
+        assert!(is_closed_pipe(&error));
+        assert_eq!(kind_of(&error), Kind::Run);
+    }
+
+    #[test]
+    fn a_closed_pipe_is_found_below_the_errors_of_libraries() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> IoResult<usize> {
+                Err(ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> IoResult<()> {
+                Ok(())
+            }
+        }
+        let json = serde_json::to_writer(Closed, &7).unwrap_err();
+        assert!(is_closed_pipe(&Error::from(json)));
+        let wrapped = IoError::other(IoError::other(IoError::from(ErrorKind::BrokenPipe)));
+        assert!(is_closed_pipe(&wrapped.into()));
+    }
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The file of `record` and of `trace --tee`: opened, kept up to date, ended.
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::abi::PairRecord;
+use crate::error::Kind;
+use crate::machine::System;
+use crate::machine::clock::{SharedClocks, monotonic_ns};
+use crate::model::activity::Activity;
+use crate::model::clock::ClockReading;
+use crate::model::controller::ControllerInfo;
+use crate::model::event::{Event, StackId};
+use crate::model::ledger::Ledger;
+use crate::model::machine::MachineInfo;
+use crate::model::stack::Frame;
+use crate::model::target::{HostController, TargetInfo};
+use crate::model::untrusted::Untrusted;
+use crate::recording::{ClockOffset, Content, Keep, LedgerInfo, Recorder, RunInfo, StackInfo};
+use crate::session::settings::{Settings, Who};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::run::cgroup_log::{CGROUPS_OF_BLOCK, CgroupLog};
+use crate::run::drive::Item;
+use crate::run::eprint_note;
+use crate::run::exit::Failure;
+use crate::run::outfile::{OutFile, Refusal, Rules};
+
+/// Settings of the file.
+#[derive(Clone, Copy)]
+pub struct FileSettings<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// Replace it if it exists.
+    pub force: bool,
+    /// Files that are read: it is none of them.
+    pub inputs: &'a [PathBuf],
+    /// Compress its blocks.
+    pub compress: bool,
+    /// Leave out names.
+    pub redact: bool,
+    /// Record this many commands only.
+    pub count: Option<u64>,
+    /// Keep the last blocks in memory until `dump`.
+    pub keep: Option<Keep>,
+}
+
+/// What is in a finished file.
+pub struct Finished {
+    /// Events in it.
+    pub events: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Events that were dropped from memory before it was written.
+    pub evicted: u64,
+}
+
+/// A recording in a file.
+pub struct RecordingFile {
+    file: OutFile,
+    recorder: Recorder,
+    info: RunInfo,
+    offset: Option<i64>,
+    /// `None`: the events are not of this machine.
+    clocks: Option<SharedClocks>,
+    evicted: u64,
+    /// Numbers of the stacks in this file. The session's are hashes of kernel addresses.
+    stacks: HashMap<StackId, StackId>,
+    /// `None`: no cgroups are recorded.
+    cgroups: Option<CgroupLog>,
+}
+
+/// What every recording has of this machine.
+fn of_machine(system: &System) -> RunInfo {
+    let identity = system.identity();
+    RunInfo {
+        program: env!("CARGO_PKG_VERSION").into(),
+        host: identity.host,
+        kernel: identity.kernel,
+        arch: identity.arch,
+        machine: Some(identity.hypervisor),
+        boot_id: identity.boot_id,
+        ..RunInfo::default()
+    }
+}
+
+/// What a recording has of its run.
+fn info(
+    settings: &Settings,
+    system: &System,
+    FileSettings { redact, count, .. }: FileSettings<'_>,
+) -> RunInfo {
+    let (events, stack, outcome) = (settings.events(), settings.stack(), settings.outcome());
+    let mut info = RunInfo {
+        pairs: events.is_none_or(|events| events.pairs),
+        stage_set: settings.stage_set,
+        stack: stack.map(|stack| stack.at),
+        sample_period: stack.map_or(1, |stack| stack.period),
+        filter: settings.filter.text().into(),
+        slow_ns: outcome.slow.map(|slow| u64::try_from(slow.as_nanos()).unwrap_or(u64::MAX)),
+        errors: outcome.errors,
+        count,
+        sq: events.map(|events| events.sq),
+        aen: events.map(|events| events.aen),
+        context: settings.context(),
+        cgroups: settings.origin() != Who::Nobody,
+        submitters: settings.origin() == Who::Submitters,
+        redacted: false,
+        target: None,
+        ..of_machine(system)
+    };
+    if redact {
+        info.redact();
+    }
+    info
+}
+
+impl RecordingFile {
+    /// Creates the file. To be called before anything is attached, so that a run does not fail at its
+    /// end because of the path.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written; one sentence.
+    pub fn create(file: &FileSettings<'_>, settings: &Settings, system: &System) -> Result<Self> {
+        let clocks = Some(SharedClocks::look(system));
+        let mut recording = Self::open(file, info(settings, system, *file), clocks, Some(system))?;
+        let has_cgroups = settings.origin() != Who::Nobody;
+        recording.cgroups = has_cgroups.then(|| CgroupLog::new(system, file.redact));
+        Ok(recording)
+    }
+
+    /// Creates the file for the events of a target, and describes its run, which begins now. `None`: the
+    /// events are not of this machine, but of another file.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written; one sentence.
+    pub fn of_target(
+        file: &FileSettings<'_>,
+        target: TargetInfo,
+        system: Option<&System>,
+    ) -> Result<Self> {
+        let clocks = |system| SharedClocks::look(system).with_machine(system, target.pid);
+        let clocks = system.map(clocks);
+        let info = RunInfo {
+            program: env!("CARGO_PKG_VERSION").into(),
+            target: Some(target),
+            ..system.map(of_machine).unwrap_or_default()
+        };
+        let mut recording = Self::open(file, info, clocks, None)?;
+        recording.begin();
+        Ok(recording)
+    }
+
+    /// Only its owner may read the file: it has names of processes and disks. With `system`, reports it
+    /// if the file is on a disk whose commands are recorded.
+    fn open(
+        file: &FileSettings<'_>,
+        info: RunInfo,
+        clocks: Option<SharedClocks>,
+        system: Option<&System>,
+    ) -> Result<Self> {
+        let rules = Rules {
+            force: file.force,
+            inputs: file.inputs,
+            is_recording: true,
+            is_binary: true,
+            ..Rules::default()
+        };
+        let (out, created) = OutFile::create(file.path, &rules)?;
+        if let Some(disk) = system.and_then(|system| system.nvme_disk_of(&created)) {
+            eprint_note(&format!(
+                "{} is on {disk}: writing it makes commands, which are recorded too. Better write \
+                 to a tmpfs, or leave that controller out (--ctrl)",
+                out.name()
+            ));
+        }
+        let recorder = Recorder::create(created, file.compress, file.keep);
+        let recorder = recorder.map_err(|error| out.failed(error))?;
+        Ok(Self {
+            file: out,
+            recorder,
+            info,
+            offset: None,
+            clocks,
+            evicted: 0,
+            stacks: HashMap::new(),
+            cgroups: None,
+        })
+    }
+
+    /// Describes the run, which begins now. To be called when everything is attached: without a run, the
+    /// file is removed.
+    pub fn begin(&mut self) {
+        self.info.begin_ns = self.clocks.as_ref().map_or(0, |_| monotonic_ns());
+        self.recorder.block(Content::Run, self.info.begin_ns, &self.info);
+        self.clock_readings();
+        let all = self.cgroups.as_mut().map(CgroupLog::all);
+        for some in all.unwrap_or_default().chunks(CGROUPS_OF_BLOCK) {
+            self.recorder.block(Content::Cgroups, self.info.begin_ns, &some);
+        }
+    }
+
+    /// CLOCK_MONOTONIC nanoseconds at which the run began.
+    pub const fn begin_ns(&self) -> u64 {
+        self.info.begin_ns
+    }
+
+    /// Its name in messages.
+    pub fn name(&self) -> String {
+        self.file.name()
+    }
+
+    /// Adds an item of a run.
+    pub fn item(&mut self, item: &Item<'_>) {
+        match item {
+            Item::Event(event) => self.event(event),
+            Item::Stack(id, frames) => self.stack(*id, frames),
+            Item::Clock(wall_ns) => self.clock(*wall_ns),
+            Item::Controllers(all) => self.controllers(all),
+            Item::Activity(activity) => self.activity(activity),
+            Item::Machine(machine) => self.machine(machine),
+            Item::Ledger(at, ledger) => self.ledger(*at, ledger),
+            Item::Target(event) => self.recorder.push_target(event),
+            // a target is asked for them at the end
+            Item::TargetControllers(_) => {}
+            // of recordings, or none of a file
+            Item::Cgroups(_)
+            | Item::Unselected(_)
+            | Item::Undecodable
+            | Item::Readings(_)
+            | Item::Last(..) => {}
+        }
+    }
+
+    /// Adds an event.
+    #[inline]
+    pub fn event(&mut self, event: &Event) {
+        let redact = self.info.redacted;
+        if let Some(log) = &mut self.cgroups {
+            let new = log.new_ones(event);
+            if !new.is_empty() {
+                self.recorder.block(Content::Cgroups, event.at_ns, &new);
+            }
+        }
+        if !redact && self.info.stack.is_none() {
+            self.recorder.push(event);
+            return;
+        }
+        let mut event = if redact { event.redacted() } else { *event };
+        event.renumber_stacks(|id| self.stacks.get(&id).copied().unwrap_or_default());
+        self.recorder.push(&event);
+    }
+
+    /// Adds a finished command that is not decoded. Returns false if its event is needed: to change it.
+    #[inline]
+    pub fn finished(&mut self, record: &PairRecord<'_>) -> bool {
+        if self.info.redacted || self.info.stack.is_some() {
+            return false;
+        }
+        self.recorder.push_finished(record);
+        true
+    }
+
+    /// Sets the controllers of a target, of the whole recording.
+    pub fn target_controllers(&mut self, controllers: &[HostController]) {
+        self.recorder.block(Content::HostControllers, monotonic_ns(), &controllers);
+    }
+
+    /// Adds a stack, before the first event with it.
+    pub fn stack(&mut self, id: StackId, frames: &[Frame]) {
+        let number = StackId(self.stacks.len() as u64 + 1);
+        self.stacks.insert(id, number);
+        let stacks = [StackInfo::new(number, frames)];
+        self.recorder.block(Content::Stacks, monotonic_ns(), &stacks);
+    }
+
+    /// Adds the controllers, as they are from here on.
+    pub fn controllers(&mut self, controllers: &[ControllerInfo]) {
+        let mut all = controllers.to_vec();
+        if self.info.redacted {
+            for controller in &mut all {
+                controller.model = Untrusted::default();
+                controller.nqn = None;
+            }
+        }
+        self.recorder.block(Content::Controllers, monotonic_ns(), &all);
+    }
+
+    /// Sets the offset of the wall clock from here on.
+    pub fn clock(&mut self, wall_ns: i64) {
+        if self.offset != Some(wall_ns) {
+            self.offset = Some(wall_ns);
+            let offset = ClockOffset { wall_ns };
+            self.recorder.block(Content::Clock, monotonic_ns(), &offset);
+        }
+    }
+
+    /// Adds what the machine did besides the commands up to here.
+    pub fn activity(&mut self, activity: &Activity) {
+        self.recorder.block(Content::Activity, activity.at_ns, activity);
+    }
+
+    /// Adds the settings of the machine and its controllers.
+    pub fn machine(&mut self, machine: &MachineInfo) {
+        let mut machine = machine.clone();
+        if self.info.redacted {
+            machine.redact();
+        }
+        self.recorder.block(Content::Machine, monotonic_ns(), &machine);
+    }
+
+    /// Adds readings of the clocks, once a second.
+    pub fn clock_readings(&mut self) {
+        let due = self.clocks.as_mut().and_then(SharedClocks::read_if_due);
+        due.into_iter().for_each(|readings| self.readings(&readings));
+    }
+
+    fn readings(&mut self, readings: &[ClockReading]) {
+        if self.info.redacted {
+            // they would tie recordings of one boot together
+            return;
+        }
+        self.recorder.block(Content::Readings, monotonic_ns(), &readings);
+    }
+
+    /// Adds the ledger up to here, and writes what waits.
+    pub fn ledger(&mut self, at: Duration, ledger: &Ledger) {
+        self.clock_readings();
+        self.put_ledger(Content::Ledger, at, ledger);
+        self.recorder.flush();
+    }
+
+    fn put_ledger(&mut self, content: Content, at: Duration, ledger: &impl Serialize) {
+        let info = LedgerInfo {
+            at_ns: u64::try_from(at.as_nanos()).unwrap_or(u64::MAX),
+            evicted: self.evicted,
+            ledger: Some(ledger),
+        };
+        self.recorder.block(content, monotonic_ns(), &info);
+    }
+
+    /// Writes what was kept in memory. What comes later goes to the file.
+    pub fn dump(&mut self) {
+        self.evicted = self.recorder.dump();
+    }
+
+    /// Bytes in the file, or kept in memory.
+    pub fn bytes(&self) -> u64 {
+        self.recorder.bytes()
+    }
+
+    /// Whether the file could not be written.
+    pub fn has_failed(&self) -> bool {
+        self.recorder.has_failed()
+    }
+
+    /// Ends the file. One that could not be written to its end is kept as far as it was written.
+    ///
+    /// # Errors
+    /// If the file could not be written to its end; one sentence.
+    pub fn finish(mut self, at: Duration, ledger: &impl Serialize) -> Result<Finished> {
+        self.dump();
+        if let Some(readings) = self.clocks.as_ref().map(SharedClocks::read) {
+            self.readings(&readings);
+        }
+        self.put_ledger(Content::End, at, ledger);
+        let written = self.recorder.finish();
+        let Some(error) = written.error else {
+            self.file.keep()?;
+            return Ok(Finished {
+                events: written.events,
+                bytes: written.bytes,
+                evicted: self.evicted,
+            });
+        };
+        if error.kind() == ErrorKind::BrokenPipe || !self.file.is_removable() {
+            return Err(self.file.failed(error));
+        }
+        let name = self.file.name();
+        let mut text = format!(
+            "{name} can't be written ({error}): {} events are missing at its end; the {} before them can \
+             be read. Make room, or write elsewhere",
+            written.lost, written.events
+        );
+        // what can be read is worth keeping
+        match self.file.try_keep() {
+            // the first error says it already
+            Ok(_) | Err(Refusal::Io(..) | Refusal::Unsynced(..)) => {}
+            Err(second) => text += &format!("; {second}"),
+        }
+        Err(Failure::error(Kind::Run, text))
+    }
+}

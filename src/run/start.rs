@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Start of every command that traces: inspect the machine, reject what is not possible, attach,
+//! announce.
+
+use std::io::{Write, stderr};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::error::{Error, Kind};
+use crate::machine::sysfs::Controller;
+use crate::machine::{System, missing_capabilities};
+use crate::model::filter::Filter;
+use crate::model::point::Point;
+use crate::probe::catalog::CATALOG;
+use crate::probe::plan::{AttachPlan, PointPlan};
+use crate::session::settings::Settings;
+use crate::session::{Layout, Session, attach, cpus_of, take_over_log};
+use crate::symbols::Symbolizer;
+use anyhow::Result;
+
+use super::drive::turns::{Wake, stop_signals};
+use super::eprint_note;
+use super::progress::during;
+use crate::run::exit::Failure;
+
+/// Refuses controllers and namespaces of a filter that do not exist.
+///
+/// # Errors
+/// If there is no controller, or one of these does not exist; one sentence.
+pub fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> {
+    let no_device = |message: String| Err(Failure::error(Kind::NoDevice, message));
+    if controllers.is_empty() {
+        return no_device(
+            "this machine has no NVMe controller (/sys/class/nvme is empty): load the nvme \
+             driver, or look at lspci for a controller that it should have"
+                .into(),
+        );
+    }
+    let names: Vec<String> = controllers.iter().map(Controller::name).collect();
+    for &wanted in &filter.ctrls {
+        if !controllers.iter().any(|c| c.instance == wanted) {
+            return no_device(format!(
+                "there is no controller nvme{wanted}: this machine has {}",
+                names.join(", ")
+            ));
+        }
+    }
+    let chosen = |c: &&Controller| filter.has_ctrl(c.instance);
+    let all: Vec<_> = controllers.iter().filter(chosen).flat_map(|c| &c.namespaces).collect();
+    for &wanted in &filter.nsids {
+        // admin commands use 0 and the broadcast id
+        let special = wanted == 0 || wanted == u32::MAX;
+        if !special && !all.iter().any(|ns| ns.nsid == wanted) {
+            let have: Vec<String> =
+                all.iter().map(|ns| format!("{} ({})", ns.nsid, ns.name)).collect();
+            return no_device(format!(
+                "there is no namespace with id {wanted}: there {}",
+                if have.is_empty() { "are none".into() } else { format!("is {}", have.join(", ")) }
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Losses of the attach method, for the first line.
+fn caveat(plan: &AttachPlan) -> String {
+    let method = match plan.method_of(Point::Complete) {
+        Some(method) if method.loses() => method.name(),
+        _ => return String::new(),
+    };
+    let counted = if plan.misses_counted {
+        "counted in the report"
+    } else {
+        "and this kernel does not count how many"
+    };
+    format!(" by {method}, which can miss completions ({counted})")
+}
+
+/// Points of the stage set that are not observed, for the first line.
+fn lacks(plan: &AttachPlan) -> String {
+    let lacking: Vec<&str> = plan
+        .points
+        .iter()
+        .filter_map(PointPlan::point)
+        .filter(|&p| !plan.has(p))
+        .map(Point::name)
+        .collect();
+    if lacking.is_empty() {
+        String::new()
+    } else {
+        format!("; not observed: {} (see the report)", lacking.join(", "))
+    }
+}
+
+fn announce(settings: &Settings, until: &str, session: &Session, controllers: &[Controller]) {
+    let filter = &settings.filter;
+    let plan = session.plan();
+    let names: Vec<String> = controllers
+        .iter()
+        .filter(|c| filter.has_ctrl(c.instance))
+        .map(|c| format!("{} ({})", c.name(), c.model))
+        .collect();
+    eprint_note(&format!(
+        "tracing {} with {} hooks{}{until}",
+        names.join(", "),
+        plan.hooks().len(),
+        caveat(plan) + &lacks(plan)
+    ));
+    if settings.attaching.verbose == 0 {
+        return;
+    }
+    for (point, why) in &plan.absent {
+        eprint_note(&format!("{}: nothing can wait here: {why}", point.name()));
+    }
+    for point in &plan.points {
+        for rejected in &point.rejected {
+            let (name, method) = (point.name(), rejected.method.name());
+            eprint_note(&format!("{name}: not by {method}: {}", rejected.why));
+        }
+        for &number in &point.hooks {
+            let hook = &CATALOG[number];
+            eprint_note(&format!("{}: {} {}", point.name(), hook.kind.name(), hook.target.name()));
+        }
+    }
+}
+
+/// Copies libbpf's log to stderr.
+fn copy_log(text: &str) {
+    let _ = stderr().write_all(text.as_bytes());
+}
+
+/// A machine that has the requested devices.
+pub struct Preflight {
+    /// The machine.
+    pub system: System,
+    /// Receives the messages to the loop.
+    pub stop: Receiver<Wake>,
+    /// Sends such messages.
+    pub waker: Sender<Wake>,
+    controllers: Vec<Controller>,
+    layout: Layout,
+}
+
+impl Preflight {
+    /// Inspects the machine.
+    ///
+    /// # Errors
+    /// Missing privileges, or no such device. One sentence, with its exit code.
+    pub fn check(settings: &Settings) -> Result<Self> {
+        take_over_log((settings.attaching.verbose > 1).then_some(copy_log));
+        let missing = missing_capabilities();
+        if !missing.is_empty() {
+            return Err(Error::NotPermitted { missing }.into());
+        }
+        let system = System::at("/");
+        let controllers = system.controllers();
+        check_devices(&settings.filter, &controllers)?;
+        let layout = Layout::new(settings, cpus_of(&system)?, &controllers);
+        let (waker, stop) = channel();
+        stop_signals(waker.clone())?;
+        Ok(Self { stop, waker, system, controllers, layout })
+    }
+
+    /// Attaches and announces it. `until` ends the announcement. `irq_entry` is for stacks, see
+    /// [`Symbolizer::irq_entry`].
+    ///
+    /// # Errors
+    /// Errors of [`attach`].
+    pub fn attach(
+        &self,
+        settings: &Settings,
+        until: &str,
+        irq_entry: Option<(u64, u64)>,
+    ) -> Result<Session> {
+        let (system, controllers) = (&self.system, &self.controllers);
+        let session =
+            attach(system, settings, &self.layout, controllers, irq_entry, &mut |text| {
+                eprint_note(text)
+            })?;
+        announce(settings, until, &session, &self.controllers);
+        Ok(session)
+    }
+}
+
+/// A symbolizer. Reports it if the kernel hides its symbols. Reading the symbol table takes
+/// seconds.
+pub fn symbolizer() -> Symbolizer {
+    let symbolizer = during("reading the symbols of the kernel", Symbolizer::new);
+    if let Some(why) = symbolizer.hidden() {
+        eprint_note(&why.to_string());
+    }
+    symbolizer
+}
+
+/// Rejects `--errors` if the status of commands can't be read.
+///
+/// # Errors
+/// If the status can't be read; one sentence.
+pub fn require_status(settings: &Settings, can_read_status: bool) -> Result<()> {
+    if can_read_status || !settings.outcome().errors {
+        return Ok(());
+    }
+    Err(Failure::error(
+        Kind::Kernel,
+        "--errors needs the status of commands, which can't be read here: no BTF describes the \
+         driver's types. Give a file with --btf, or use --attach tracepoint",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Args, Command};
+    use crate::machine::sysfs::Namespace;
+    use crate::nvme::decode::CommandSet;
+    use crate::run::exit::kind_of;
+    use clap::Parser;
+
+    fn check(words: &str) -> Result<()> {
+        let words = ["nvme-deep", "latency"].into_iter().chain(words.split_whitespace());
+        let Command::Latency(args) = Args::try_parse_from(words)?.command else {
+            panic!("not latency");
+        };
+        let machine = [Controller {
+            instance: 1,
+            model: "m".into(),
+            transport: "pcie".into(),
+            cntlid: None,
+            nqn: None,
+            queues: Some(3),
+            depth: Some(1024),
+            namespaces: vec![Namespace {
+                name: "nvme1n1".into(),
+                nsid: 1,
+                lba_bytes: 512,
+                set: CommandSet::Nvm,
+            }],
+        }];
+        check_devices(&args.session.filter.filter()?, &machine)
+    }
+
+    #[test]
+    fn what_is_there_passes_and_what_is_not_says_what_there_is() {
+        assert!(check("--ctrl nvme1 --nsid 1").is_ok());
+        assert!(check("--nsid 0,4294967295").is_ok());
+        let error = check("--ctrl nvme0").unwrap_err();
+        assert_eq!(kind_of(&error), Kind::NoDevice);
+        assert!(error.to_string().contains("nvme1"), "{error}");
+        let error = check("--nsid 2").unwrap_err();
+        assert!(error.to_string().contains("1 (nvme1n1)"), "{error}");
+    }
+
+    #[test]
+    fn no_nvme_at_all_is_an_error_of_its_own_kind() {
+        let args = Args::try_parse_from(["nvme-deep", "latency"]).unwrap();
+        let Command::Latency(args) = args.command else {
+            panic!("not latency");
+        };
+        let filter = args.session.filter.filter().unwrap();
+        let error = check_devices(&filter, &[]).unwrap_err();
+        assert_eq!(kind_of(&error), Kind::NoDevice);
+    }
+}

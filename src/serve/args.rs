@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `serve`.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::model::group::By;
+use crate::session::settings::{Also, Histograms, Mode, Settings};
+use anyhow::Result;
+use clap::ValueEnum;
+use clap::builder::{PathBufValueParser, TypedValueParser};
+
+use crate::run::args::by::by_with_full;
+use crate::run::args::examples;
+use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
+use crate::run::args::stages::{StagesArg, set_or_total};
+use crate::run::args::value::{interval, number};
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep serve
+      http://127.0.0.1:9998/metrics
+  nvme-deep serve --stages --textfile /var/lib/node_exporter/nvme-deep.prom
+      To a file for node_exporter, with stages";
+
+/// Without `--listen`.
+const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9998);
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "`{text}` is not an address and a port: give them as in {DEFAULT_ADDRESS} or [::1]:9998"
+        )
+    })
+}
+
+fn textfile(path: PathBuf) -> Result<PathBuf, &'static str> {
+    match path.extension().is_some_and(|ending| ending == "prom") {
+        true => Ok(path),
+        false => Err("node_exporter does not read it: give a name that ends in .prom"),
+    }
+}
+
+/// `serve`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// Serve http://ADDRESS/metrics [default: 127.0.0.1:9998]
+    ///
+    /// Without encryption and passwords: an address other than a loopback address is open to the
+    /// network.
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "textfile",
+          value_parser = address)]
+    pub listen: Option<SocketAddr>,
+
+    /// Write the metrics to this file instead
+    ///
+    /// For node_exporter's textfile collector. An existing FILE is replaced, and removed at the end.
+    /// Its name must end in `.prom`.
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(textfile))]
+    pub textfile: Option<PathBuf>,
+
+    /// How often to write the file
+    #[arg(long, value_name = "TIME", default_value = "15s", requires = "textfile", value_parser = interval(
+        Duration::from_secs(1), "is too short for a file: give at least 1s"))]
+    pub interval: Duration,
+
+    /// Add histograms of the stages
+    ///
+    /// Without a value, basic.
+    #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
+          default_missing_value = "basic")]
+    pub stages: Option<StagesArg>,
+
+    /// Metrics by cgroup or container
+    ///
+    /// Instead of those by controller, namespace and opcode. The busiest groups have series, the rest is
+    /// `other`. A group without a command for ten minutes loses its series.
+    #[arg(long, value_name = "KEY")]
+    pub by: Option<ServeByArg>,
+
+    /// Groups that have series
+    #[arg(long, hide_short_help = true, value_name = "N", default_value = "100", requires = "by",
+          value_parser = number(1..=250_u32))]
+    pub groups: u32,
+
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+
+/// Keys of `--by`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ServeByArg {
+    /// The cgroup that caused the I/O
+    Cgroup,
+    /// Its container or pod
+    Container,
+}
+
+/// The options of the command, checked.
+pub type ServeOptions = Checked<ServeArgs>;
+
+impl SessionOptions for ServeArgs {
+    fn settings(&self) -> Result<Settings> {
+        if self.by.is_some() && self.stages == Some(StagesArg::Full) {
+            return Err(by_with_full());
+        }
+        let histograms = match self.by {
+            None => Histograms { also: Also::CountErrors, ..Histograms::default() },
+            Some(by) => Histograms {
+                by: vec![match by {
+                    ServeByArg::Cgroup => By::Cgroup,
+                    ServeByArg::Container => By::Container,
+                }],
+                ..Histograms::default()
+            },
+        };
+        let stages = set_or_total(self.stages);
+        self.session.settings(Mode::Histograms(histograms), stages)
+    }
+}
+
+impl ServeArgs {
+    /// How many groups have series.
+    pub const fn most_groups(&self) -> usize {
+        self.groups as usize
+    }
+
+    /// The address of the HTTP server.
+    pub fn address(&self) -> SocketAddr {
+        self.listen.unwrap_or(DEFAULT_ADDRESS)
+    }
+}

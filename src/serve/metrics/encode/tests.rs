@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of the text formats: a snapshot of each, and properties of random readings.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use insta::assert_snapshot;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::super::Reading;
+use super::*;
+use crate::model::failures::Failures;
+use crate::model::group::{Group, GroupNames};
+use crate::model::ledger::{HookLine, Ledger};
+use crate::model::report::latency::{RowReport, rows};
+use crate::model::row::RowKey;
+use crate::model::snapshot::Snapshot;
+use crate::model::stage::StageSet;
+use crate::nvme::opcode::{Opcode, QueueKind};
+use crate::serve::metrics::catalog::ALL;
+use crate::serve::metrics::collect;
+use crate::testing::snapshot::{READS, cell};
+
+/// Reads of nvme0, and an unnamed admin command of nvme1.
+fn example(commands: &[&[u64]]) -> Vec<RowReport> {
+    let mut snapshot = Snapshot::default();
+    let full = 0b010_1001;
+    let basic = StageSet::Basic;
+    snapshot.cells.insert((READS, full), cell(basic, full, commands));
+    let admin = RowKey {
+        ctrl: 1,
+        nsid: 0,
+        opcode: Opcode { queue: QueueKind::Admin, code: 0xc5 },
+        class: 0,
+    };
+    let mut unmeasured = cell(basic, full, &[]);
+    unmeasured.unmeasured = 2;
+    snapshot.cells.insert((admin, full), unmeasured);
+    rows(&snapshot, basic, None, Duration::from_secs(1))
+}
+
+fn hook(target: &'static str, hits: u64) -> HookLine {
+    HookLine {
+        point: None,
+        kind: "fentry".into(),
+        target: target.into(),
+        hits,
+        by_second: None,
+        recursion_misses: 0,
+        misses_known: true,
+        seldom: None,
+    }
+}
+
+/// The numbers of a row as those of the groups without a series.
+fn of_group(row: &RowReport) -> RowReport<Group> {
+    RowReport {
+        key: Group::OTHER,
+        count: row.count,
+        unmeasured: row.unmeasured,
+        iops: row.iops,
+        bytes: row.bytes,
+        mb_per_s: row.mb_per_s,
+        stages: row.stages.clone(),
+        total: row.total.clone(),
+        lat: Vec::new(),
+    }
+}
+
+fn text(rows: &[RowReport], format: Format) -> String {
+    let ledger = Ledger {
+        seen: 9,
+        no_row: 1,
+        hooks: vec![
+            hook("block_rq_requeue", 4),
+            hook("nvme_timeout", 2),
+            hook("nvme_cancel_request", 1),
+        ],
+        ..Ledger::default()
+    };
+    let failures = Failures { by_type: [2, 0, 6, 1, 0, 0, 0, 0], retried: 5 };
+    let groups: Vec<_> = rows.iter().take(1).map(of_group).collect();
+    let families = collect(&Reading {
+        stage_set: StageSet::Basic,
+        rows,
+        groups: &groups,
+        names: &GroupNames::default(),
+        ledger: &ledger,
+        failures: &BTreeMap::from([(0, failures)]),
+        in_flight: &BTreeMap::from([(0, 3), (1, 0)]),
+        start: Duration::new(1_700_000_000, 250_000_000),
+        version: "1.2.3",
+    });
+    encode(&families, format)
+}
+
+const COMMANDS: [&[u64]; 3] =
+    [&[511, 512, 1_000_000, 2_000], &[1, 2, 3, 4], &[1_023, 1_024, 40_000_000_000, 5]];
+
+#[test]
+fn the_two_formats() {
+    let rows = example(&COMMANDS);
+    assert_snapshot!("text", text(&rows, Format::Text));
+    assert_snapshot!("openmetrics", text(&rows, Format::OpenMetrics));
+}
+
+#[test]
+fn seconds_are_exact() {
+    for (ns, text) in [
+        (0, "0.0"),
+        (1, "0.000000001"),
+        (1_023, "0.000001023"),
+        (1_500_000_000, "1.5"),
+        (u128::from(u64::MAX), "18446744073.709551615"),
+    ] {
+        assert_eq!(seconds(ns), text);
+    }
+}
+
+#[test]
+fn values_of_labels_are_escaped() {
+    assert_eq!(escape("a\\b\"c\nd"), "a\\\\b\\\"c\\nd");
+    assert_eq!(escape("é\r\u{9b}\u{202e}"), r"é\\u{d}\\u{9b}\\u{202e}");
+}
+
+/// `name{labels}` and value of each line that is not a comment.
+fn samples(text: &str) -> Vec<(&str, &str)> {
+    let lines = text.lines().filter(|l| !l.starts_with('#'));
+    lines.map(|l| l.rsplit_once(' ').unwrap()).collect()
+}
+
+#[test]
+fn every_metric_has_its_labels_and_no_series_comes_twice() {
+    let rows = example(&COMMANDS);
+    for format in [Format::Text, Format::OpenMetrics] {
+        let text = text(&rows, format);
+        let samples = samples(&text);
+        let names: BTreeSet<_> = samples.iter().map(|(name, _)| name).collect();
+        assert_eq!(names.len(), samples.len());
+        for metric in ALL {
+            let name = metric.full_name();
+            let of = |(sample, _): &&(&str, &str)| {
+                let rest = sample.strip_prefix(&name).unwrap_or("?");
+                rest.is_empty() || rest.starts_with(['{', '_'])
+            };
+            let (sample, _) = samples.iter().find(of).unwrap_or_else(|| panic!("{name}"));
+            for label in metric.labels {
+                assert!(sample.contains(&format!("{label}=\"")), "{sample}");
+            }
+        }
+        assert_eq!(text.ends_with("# EOF\n"), format == Format::OpenMetrics);
+    }
+}
+
+proptest! {
+    #[test]
+    fn buckets_grow_up_to_the_count(stages in vec((any::<u32>(), 0..1_u64 << 36), 1..40)) {
+        let commands: Vec<[u64; 4]> = stages
+            .iter()
+            .map(|(a, b)| [u64::from(*a), *b, b / 2, 7])
+            .collect();
+        let commands: Vec<&[u64]> = commands.iter().map(|c| c.as_slice()).collect();
+        let rows = example(&commands);
+        let text = text(&rows, Format::Text);
+        let of = |name: &str| -> Vec<u64> {
+            let found = samples(&text).into_iter();
+            let found = found.filter(|(sample, _)| {
+                sample.starts_with(name) && sample.contains("nvme0") && !sample.contains("stage=")
+            });
+            found.map(|(_, value)| value.parse().unwrap()).collect()
+        };
+        let buckets = of("nvme_deep_command_duration_seconds_bucket");
+        prop_assert!(buckets.is_sorted());
+        let count = commands.len() as u64;
+        prop_assert_eq!(buckets.last(), Some(&count));
+        prop_assert_eq!(of("nvme_deep_command_duration_seconds_count"), vec![count]);
+        prop_assert_eq!(of("nvme_deep_commands_total"), vec![count]);
+    }
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `serve` command: metrics for Prometheus, over HTTP or in a file.
+
+pub(crate) mod args;
+pub(crate) mod group_series;
+mod http;
+mod meter;
+pub mod metrics;
+mod textfile;
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
+
+use crate::error::Kind;
+use crate::serve::metrics::Format;
+use crate::session::Session;
+use anyhow::{Context, Result};
+
+use self::http::{Answer, LIMITS};
+use self::meter::Meter;
+use self::textfile::Textfile;
+use crate::run::drive::turns::Wake;
+use crate::run::drive::{Consumer, End, Input, Live, Moment, Turn, drive};
+use crate::run::exit::Failure;
+use crate::run::privileges::Need;
+use crate::run::start::Preflight;
+use crate::run::{eprint_note, privileges, say_ledger};
+use crate::serve::args::ServeOptions;
+
+/// How long a client waits for the loop, which may be busy with the kernel.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the metrics go.
+enum Target {
+    Http(TcpListener),
+    File(Textfile, Duration),
+}
+
+/// A client that waits for metrics.
+struct Call {
+    format: Format,
+    reply: SyncSender<Arc<str>>,
+}
+
+fn bind(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).map_err(|error| {
+        let (kind, what) = match error.kind() {
+            ErrorKind::AddrInUse => (Kind::Run, "another program uses it: give another port"),
+            ErrorKind::PermissionDenied => (
+                Kind::Privilege,
+                "ports below 1024 need CAP_NET_BIND_SERVICE: give a higher one, or run it as root",
+            ),
+            ErrorKind::AddrNotAvailable => (
+                Kind::Usage,
+                "this machine has no such address: give one of its own, or 0.0.0.0 for all",
+            ),
+            _ => (Kind::Run, "give another address"),
+        };
+        Failure::error(kind, format!("can't listen on {address} ({error}): {what}"))
+    })
+}
+
+impl Target {
+    fn open(options: &ServeOptions) -> Result<Self> {
+        Ok(match &options.textfile {
+            None => Self::Http(bind(options.address())?),
+            Some(path) => Self::File(Textfile::at(path)?, options.interval),
+        })
+    }
+
+    /// Drops the privileges that are not needed from here on. Writes the first file.
+    fn drop_privileges(&self, session: &Session, meter: &mut Meter) -> Result<String> {
+        let mut reads = || Ok(session.check_access().is_ok());
+        let maps = Need {
+            any_of: &privileges::FOR_BPF,
+            why: "this kernel requires it to read BPF maps",
+            works: &mut reads,
+        };
+        let Self::File(file, _) = self else {
+            return privileges::drop_unneeded(&mut [maps]);
+        };
+        let text = meter.text(session, Format::Text)?;
+        let mut writes = || file.try_replace(&text);
+        let files = Need {
+            any_of: &privileges::FOR_FILES,
+            why: "the directory of the file belongs to another user",
+            works: &mut writes,
+        };
+        let dropped = privileges::drop_unneeded(&mut [maps, files])?;
+        // fails now if no capability permits it
+        file.replace(&text)?;
+        Ok(dropped)
+    }
+}
+
+/// Returns what the server's threads call. They only pass messages to the loop, which reads the maps.
+fn answer(calls: Sender<Call>, waker: Sender<Wake>) -> Arc<Answer> {
+    Arc::new(move |format| {
+        let (reply, answer) = sync_channel(1);
+        calls.send(Call { format, reply }).ok()?;
+        waker.send(Wake::Turn).ok()?;
+        answer.recv_timeout(PATIENCE).ok()
+    })
+}
+
+fn announce(target: &Target, dropped: &str) -> Result<()> {
+    let text = match target {
+        Target::Http(listener) => {
+            let address = listener.local_addr().context("no address")?;
+            let open = if address.ip().is_loopback() {
+                ""
+            } else {
+                ", open to the network without encryption and passwords"
+            };
+            format!("serving http://{address}/metrics{open}")
+        }
+        Target::File(_, interval) => format!("writing the file every {interval:?}"),
+    };
+    eprint_note(&format!("{text}; {dropped}"));
+    Ok(())
+}
+
+/// Answers all waiting clients. The reply to one that has gone is dropped.
+fn answer_all(calls: &Receiver<Call>, meter: &mut Meter, session: &Session) -> Result<()> {
+    for call in calls.try_iter() {
+        let text = meter.text(session, call.format)?;
+        let _ = call.reply.try_send(text);
+    }
+    Ok(())
+}
+
+/// Answers clients, or writes the file.
+struct Serving<'o> {
+    options: &'o ServeOptions,
+    meter: Meter,
+    sends: Sends,
+}
+
+/// How the metrics are sent.
+enum Sends {
+    Http(Receiver<Call>),
+    File {
+        file: Textfile,
+        interval: Duration,
+        /// When the next one is due.
+        next: Duration,
+    },
+}
+
+impl Consumer for Serving<'_> {
+    const SHOWS: bool = false;
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        let (now, meter) = (moment.now, &mut self.meter);
+        let session = moment.session.context("a session")?;
+        match &mut self.sends {
+            Sends::Http(calls) => {
+                answer_all(calls, meter, session)?;
+                Ok(Turn::Items)
+            }
+            Sends::File { file, interval, next } => {
+                if now >= *next {
+                    file.replace(&meter.text(session, Format::Text)?)?;
+                    *next = now + *interval;
+                }
+                Ok(Turn::Until(*next))
+            }
+        }
+    }
+
+    /// Prints the ledger of the whole session.
+    fn finish(self, end: End<'_>) -> Result<Result<()>> {
+        say_ledger(&end.ledger, self.options.session.is_verbose());
+        Ok(Ok(()))
+    }
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind. Nothing stays attached.
+pub fn run(options: &ServeOptions) -> Result<()> {
+    privileges::forbid_new()?;
+    let mut target = Some(Target::open(options)?);
+    let ready = Preflight::check(&options.settings)?;
+    let (system, waker) = (ready.system.clone(), ready.waker.clone());
+    let input = Input::live(Live::new(ready, &options.settings, None));
+    drive(input, &mut |start| {
+        let session = start.session.context("a session")?;
+        let target = target.take().context("one run")?;
+        let mut meter = Meter::new(&options.settings, system.clone(), options.most_groups());
+        let dropped = target.drop_privileges(session, &mut meter)?;
+        announce(&target, &dropped)?;
+        let sends = match target {
+            Target::Http(listener) => {
+                let (sender, calls) = channel();
+                http::start(listener, answer(sender, waker.clone()), LIMITS)
+                    .context("failed to start the server's thread")?;
+                Sends::Http(calls)
+            }
+            Target::File(file, interval) => Sends::File { file, interval, next: interval },
+        };
+        Ok(Serving { options, meter, sends })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::exit::kind_of;
+    use std::thread::spawn;
+
+    #[test]
+    fn an_address_in_use_or_of_another_machine_is_one_sentence() {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let error = bind(listener.local_addr().unwrap()).unwrap_err();
+        assert_eq!(kind_of(&error), Kind::Run);
+        assert!(error.to_string().contains("another program"), "{error}");
+        let error = bind("192.0.2.1:9998".parse().unwrap()).unwrap_err();
+        assert_eq!(kind_of(&error), Kind::Usage);
+        assert!(error.to_string().contains("no such address"), "{error}");
+    }
+
+    #[test]
+    fn a_client_gets_the_text_of_the_loop_and_none_after_its_end() {
+        let (sender, calls) = channel::<Call>();
+        let (waker, woken) = channel();
+        let answer = answer(sender, waker);
+        let main = spawn(move || {
+            assert_eq!(woken.recv().unwrap(), Wake::Turn);
+            let call = calls.recv().unwrap();
+            assert_eq!(call.format, Format::OpenMetrics);
+            call.reply.try_send("text".into()).unwrap();
+        });
+        assert_eq!(answer(Format::OpenMetrics).as_deref(), Some("text"));
+        main.join().unwrap();
+        assert_eq!(answer(Format::Text), None);
+    }
+}

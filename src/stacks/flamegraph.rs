@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stacks as a flame graph. The width is the weight of a stack; the driver is on top.
+
+use std::io;
+use std::io::{ErrorKind, Write};
+
+use inferno::flamegraph::{Options, from_lines};
+
+use crate::model::untrusted::Untrusted;
+use crate::stacks::report::{StackRow, Weight};
+use crate::stacks::view::folded;
+
+/// Writes a flame graph as SVG.
+///
+/// # Errors
+/// Errors of the writer, and [`ErrorKind::InvalidInput`] if there are no stacks.
+pub fn svg(rows: &[StackRow], by: Weight, title: &str, out: &mut dyn Write) -> io::Result<()> {
+    if rows.is_empty() {
+        return Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "there is nothing to draw: no command has completed",
+        ));
+    }
+    let folded = folded(rows, by);
+    let lines: Vec<String> = folded.iter().map(|(s, n)| format!("{s} {n}")).collect();
+    let mut options = Options::default();
+    // filters may have any characters
+    options.title = Untrusted::from(title).to_string();
+    options.count_name = match by {
+        Weight::Count => "commands",
+        Weight::Latency => "us",
+    }
+    .into();
+    options.name_type = "Function:".into();
+    // a function has the same colour in every graph, so that graphs can be compared
+    options.deterministic = true;
+    from_lines(&mut options, lines.iter().map(String::as_str), out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stacks::view::tests::rows;
+
+    fn draw(by: Weight) -> String {
+        let mut out = Vec::new();
+        svg(&rows(), by, "reads & <writes>", &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_flame_graph_has_every_function_with_its_share() {
+        let count = draw(Weight::Count);
+        assert!(count.starts_with("<?xml"));
+        assert!(count.trim_end().ends_with("</svg>"));
+        assert!(count.contains("reads &amp; &lt;writes"), "{count}");
+        assert!(count.contains("nvme_queue_rqs (910 commands, 91.00%)"), "{count}");
+        assert!(count.contains("nvme_queue_rq (89 commands, 8.90%)"), "{count}");
+        assert!(draw(Weight::Latency).contains("nvme_queue_rqs (106,000 us, 24.37%)"));
+        assert_eq!(count, draw(Weight::Count), "colours are not random");
+    }
+
+    #[test]
+    fn nothing_to_draw_says_so() {
+        let error = svg(&[], Weight::Count, "", &mut io::sink()).unwrap_err();
+        assert!(error.to_string().contains("no command"), "{error}");
+    }
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `stacks` command: commands and their latency by kernel stack.
+
+pub(crate) mod args;
+pub(crate) mod flamegraph;
+pub(crate) mod report;
+pub(crate) mod view;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::time::Duration;
+
+use crate::error::Kind;
+use crate::model::event::{EventKind, StackId};
+use crate::model::histogram::Histogram;
+use crate::model::run::StackSum;
+use crate::model::stack::{Frame, Stack, StackAt};
+use crate::source::Source;
+use crate::stacks::flamegraph::svg;
+use crate::stacks::report::{StackRow, StackSums, Weight};
+use crate::stacks::view::StacksView;
+use crate::symbols::Symbolizer;
+use crate::view::json;
+use crate::view::theme::Theme;
+use anyhow::Result;
+
+use crate::run::drive::replay::Replay;
+use crate::run::drive::{
+    Consumer, End, Feed, Form, Input, Item, Live, Moment, Turn, drive, open_all,
+};
+use crate::run::exit::Failure;
+use crate::run::outfile::{OutFile, Rules};
+use crate::run::standard::stdout;
+use crate::run::start::{Preflight, symbolizer};
+use crate::run::{eprint_note, say_ledger};
+use crate::stacks::args::StacksOptions;
+
+/// Upper bound of the time to read the kernel's symbols on a slow machine.
+const SYMBOLS_TAKE: Duration = Duration::from_secs(3);
+
+/// The file of the flame graph.
+type Drawing = (OutFile, File);
+
+/// Creates the file of the flame graph before anything is attached: the run must not fail at its end
+/// because the file can't be written.
+fn create(options: &StacksOptions) -> Result<Option<Drawing>> {
+    let rules = Rules { force: options.force, inputs: &options.from.files, ..Rules::default() };
+    let path = options.svg.as_deref();
+    path.map(|path| OutFile::create(path, &rules)).transpose()
+}
+
+/// Draws the flame graph.
+fn draw((out, file): Drawing, rows: &[StackRow], by: Weight, took: Duration) -> Result<()> {
+    let title = format!("NVMe commands, {:.1} s", took.as_secs_f64());
+    let mut file = BufWriter::new(file);
+    let drawn = svg(rows, by, &title, &mut file).and_then(|()| file.flush());
+    drawn.map_err(|error| out.failed(error))?;
+    out.keep()?;
+    Ok(())
+}
+
+/// The stack of a finished command, and its latency. The outer `None`: not a finished command, or
+/// its stack was not to be taken (`--sample`). The inner `None`: not observed.
+fn stack_of(what: &EventKind, at: StackAt) -> Option<(Option<StackId>, Option<u64>)> {
+    let [submit, complete] = what.stacks();
+    let (submission, latency, completed) = match what {
+        EventKind::Command(_, submission, end) => (Some(submission), end.latency_ns, true),
+        EventKind::Missed { submission, .. } => (submission.as_ref(), None, false),
+        _ => return None,
+    };
+    let (id, observed) = match at {
+        StackAt::Submit => (submit, submission.is_some_and(|a| a.knows_submitter)),
+        StackAt::Complete => (complete, completed),
+    };
+    match observed {
+        true if !id.is_some() => None,
+        observed => Some((observed.then_some(id), latency)),
+    }
+}
+
+/// Most stacks of a recording: more than the kernel keeps.
+const MOST_STACKS: usize = 16_384;
+
+fn too_many() -> anyhow::Error {
+    let text = format!(
+        "the recording has more than {MOST_STACKS} stacks: choose some commands by --ctrl or --opcode"
+    );
+    Failure::error(Kind::Usage, text)
+}
+
+/// Sums the commands by stack.
+struct ByStack<'o> {
+    options: &'o StacksOptions,
+    at: StackAt,
+    drawing: Option<Drawing>,
+    /// Of a session. Reading the symbol table takes seconds. The programs already count during that
+    /// time, unless they need an address from the table, or the run is short.
+    symbolizer: Option<Symbolizer>,
+    /// Of a recording.
+    frames: HashMap<StackId, Vec<Frame>>,
+    sums: HashMap<Option<StackId>, (Histogram, u64)>,
+}
+
+impl ByStack<'_> {
+    fn command(&mut self, what: &EventKind) -> Result<()> {
+        let Some((id, latency)) = stack_of(what, self.at) else {
+            return Ok(());
+        };
+        // all without a description are one
+        let id = id.map(|id| match self.frames.contains_key(&id) {
+            true => id,
+            false => StackId(0),
+        });
+        if self.sums.len() > MOST_STACKS {
+            return Err(too_many());
+        }
+        let (hist, unmeasured) = self.sums.entry(id).or_default();
+        match latency {
+            Some(ns) => hist.record(ns),
+            None => *unmeasured += 1,
+        }
+        Ok(())
+    }
+
+    /// The sums of a recording.
+    fn recorded(&self) -> StackSums {
+        let mut all = StackSums::default();
+        for (id, (hist, unmeasured)) in &self.sums {
+            let taken = |id| Stack::Taken(self.frames.get(&id).cloned().unwrap_or_default());
+            all.add(StackRow {
+                stack: id.map_or(Stack::NotObserved, taken),
+                hist: hist.clone(),
+                unmeasured: *unmeasured,
+            });
+        }
+        all
+    }
+
+    /// The symbolized sums of a session.
+    fn counted(&mut self, source: &dyn Source) -> Result<StackSums> {
+        let (at, symbolizer) = (self.at, self.symbolizer.get_or_insert_with(symbolizer));
+        let row = |sum: StackSum| StackRow {
+            stack: sum.addresses.map_or(Stack::NotObserved, |addresses| {
+                Stack::Taken(symbolizer.stack(&addresses, at))
+            }),
+            hist: sum.hist,
+            unmeasured: sum.unmeasured,
+        };
+        Ok(source.stack_sums()?.into_iter().map(row).collect())
+    }
+}
+
+impl Consumer for ByStack<'_> {
+    const SHOWS: bool = false;
+
+    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+        match item {
+            Item::Event(event) => return self.command(&event.what),
+            Item::Stack(id, frames) => {
+                self.frames.insert(*id, frames.clone());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        if moment.session.is_some() {
+            self.symbolizer.get_or_insert_with(symbolizer);
+        }
+        Ok(Turn::Items)
+    }
+
+    fn finish(mut self, mut end: End<'_>) -> Result<Result<()>> {
+        let sums = match end.session {
+            Some(session) => self.counted(session)?,
+            None => self.recorded(),
+        };
+        let rows = sums.rows(self.options.weight());
+        if let Some(trace) = &mut end.ledger.trace {
+            trace.commands_shown = rows.iter().map(StackRow::commands).sum();
+        }
+        self.write(&rows, &end)?;
+        Ok(Ok(()))
+    }
+}
+
+impl ByStack<'_> {
+    /// Writes the output.
+    fn write(self, rows: &[StackRow], end: &End<'_>) -> Result<()> {
+        let Self { options, at, drawing, .. } = self;
+        let by = options.weight();
+        let detail = options.session.is_verbose();
+        let has_stdout = drawing.as_ref().is_some_and(|(out, _)| out.is_stdout());
+        match drawing {
+            Some(_) if rows.is_empty() => eprint_note("no stack was seen: no flame graph is drawn"),
+            Some(drawing) => draw(drawing, rows, by, end.took)?,
+            None => {}
+        }
+        if has_stdout {
+            say_ledger(&end.ledger, detail);
+            return Ok(());
+        }
+        let mut out = BufWriter::new(stdout());
+        let theme = Theme { color: options.color() };
+        let view = StacksView { theme, at, by, top: options.top };
+        if options.json {
+            view.json(rows, &mut out)?;
+            json::end(&end.ledger, end.took, &mut out)?;
+        } else if options.folded {
+            view.folded(rows, &mut out)?;
+        } else {
+            view.text(rows, &mut out)?;
+        }
+        out.flush()?;
+        if !options.json {
+            // stdout is for the stacks
+            say_ledger(&end.ledger, detail);
+        }
+        Ok(())
+    }
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind. Nothing stays attached.
+pub fn run(options: &StacksOptions) -> Result<()> {
+    let settings = &options.settings;
+    let at = options.stacks().at;
+    let mut early = None;
+    let mut drawing;
+    let input = if options.from.is_empty() {
+        drawing = create(options)?;
+        let ready = Preflight::check(settings)?;
+        let short = options.duration.is_some_and(|d| d < SYMBOLS_TAKE);
+        early = (short || at == StackAt::Complete).then(symbolizer);
+        Input::live(Live {
+            exec: &options.exec.program,
+            irq_entry: early.as_ref().and_then(Symbolizer::irq_entry),
+            ..Live::new(ready, settings, options.duration)
+        })
+    } else {
+        let replays = open_all(&options.from.files, settings, &Replay::require_pairs)?;
+        drawing = create(options)?;
+        let form = Form { json: options.json, color: options.color(), ledger_apart: true };
+        Input::recordings(replays, form, true)
+    };
+    drive(input, &mut |start| {
+        start.recording.into_iter().for_each(Replay::warn_partial);
+        Ok(ByStack {
+            options,
+            at,
+            drawing: drawing.take(),
+            symbolizer: early.take(),
+            frames: HashMap::new(),
+            sums: HashMap::new(),
+        })
+    })
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Commands by kernel stack: as text, as JSON, and in the folded format of flame graph tools.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::model::histogram::Histogram;
+use crate::model::stack::{Frame, Stack, StackAt};
+use crate::stacks::report::{StackRow, Weight};
+use crate::units::{counted, nanos};
+use crate::view::charset::dot;
+use crate::view::json::{Dist, SCHEMA_VERSION, dist, line};
+use crate::view::theme::Theme;
+
+/// Stands for a stack that the kernel could not take.
+const NO_STACK: &str = "[no_stack]";
+/// Stands for a stack that was not observed because the kernel skipped the program.
+const NOT_OBSERVED: &str = "[not observed]";
+
+/// Writes lists of stacks.
+#[derive(Clone, Copy, Debug)]
+pub struct StacksView {
+    /// Colours.
+    pub theme: Theme,
+    /// Where the stacks were taken.
+    pub at: StackAt,
+    /// Order of the list.
+    pub by: Weight,
+    /// Maximum number of stacks.
+    pub top: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct StackLine {
+    r#type: &'static str,
+    schema_version: u32,
+    at: &'static str,
+    observed: bool,
+    count: u64,
+    unmeasured: u64,
+    share: f64,
+    latency_share: f64,
+    latency: Dist,
+    kstack: Vec<String>,
+}
+
+/// Sums over all commands, to compute shares.
+struct All {
+    count: u64,
+    sum: u128,
+}
+
+impl All {
+    fn of(rows: &[StackRow]) -> Self {
+        Self {
+            count: rows.iter().map(StackRow::commands).sum(),
+            sum: rows.iter().map(|r| r.hist.sum()).sum(),
+        }
+    }
+
+    /// Shares of the commands and of their latency, from 0 to 1.
+    fn shares(&self, count: u64, sum: u128) -> (f64, f64) {
+        let commands = count as f64 / (self.count as f64).max(1.0);
+        (commands, sum as f64 / (self.sum as f64).max(1.0))
+    }
+}
+
+fn commands(n: u64) -> String {
+    counted(n, "command")
+}
+
+const fn at_name(at: StackAt) -> &'static str {
+    match at {
+        StackAt::Submit => "submit",
+        StackAt::Complete => "complete",
+    }
+}
+
+impl StacksView {
+    /// The rows to show, and the rest.
+    fn split_top<'r>(&self, rows: &'r [StackRow]) -> (&'r [StackRow], &'r [StackRow]) {
+        rows.split_at(self.top.unwrap_or(usize::MAX).min(rows.len()))
+    }
+
+    /// Writes rows as text. The name of a function may be wider than the screen.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub fn text(&self, rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
+        if rows.is_empty() {
+            return writeln!(out, "no command has completed");
+        }
+        let all = All::of(rows);
+        let by = match self.by {
+            Weight::Count => "most commands",
+            Weight::Latency => "most latency",
+        };
+        let title = format!(
+            "=== {} through {} at {} {} {by} first ",
+            commands(all.count),
+            counted(rows.len() as u64, "stack"),
+            at_name(self.at),
+            dot(),
+        );
+        let rule = "=".repeat(78_usize.saturating_sub(title.chars().count()));
+        writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;
+        let (shown, rest) = self.split_top(rows);
+        for (n, row) in shown.iter().enumerate() {
+            let (count, latency) = all.shares(row.commands(), row.hist.sum());
+            let head = format!("#{}  {}", n + 1, commands(row.commands()));
+            writeln!(
+                out,
+                "{} ({:.1}% of all), {:.1}% of all latency",
+                self.theme.head(&head),
+                100.0 * count,
+                100.0 * latency
+            )?;
+            let mut latency = latencies(&row.hist);
+            if row.unmeasured > 0 {
+                latency.push_str(&format!("  unmeasured {}", row.unmeasured));
+            }
+            writeln!(out, "    {}", self.theme.dim(&latency))?;
+            match &row.stack {
+                Stack::NotObserved => writeln!(out, "        {NOT_OBSERVED}")?,
+                Stack::Taken(frames) if frames.is_empty() => {
+                    writeln!(out, "        the kernel could not take this stack")?;
+                }
+                Stack::Taken(frames) => {
+                    for frame in frames {
+                        writeln!(out, "        {frame}")?;
+                    }
+                }
+            }
+            writeln!(out)?;
+        }
+        if !rest.is_empty() {
+            let more = All::of(rest);
+            let (count, latency) = all.shares(more.count, more.sum);
+            writeln!(
+                out,
+                "{} more stack{}: {} ({:.1}% of all), {:.1}% of all latency\n",
+                rest.len(),
+                if rest.len() == 1 { "" } else { "s" },
+                commands(more.count),
+                100.0 * count,
+                100.0 * latency
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Writes rows as JSON, one object per line.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub fn json(&self, rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
+        let all = All::of(rows);
+        for row in self.split_top(rows).0 {
+            let (share, latency_share) = all.shares(row.commands(), row.hist.sum());
+            let object = StackLine {
+                r#type: "stack",
+                schema_version: SCHEMA_VERSION,
+                at: at_name(self.at),
+                observed: row.stack != Stack::NotObserved,
+                count: row.commands(),
+                unmeasured: row.unmeasured,
+                share,
+                latency_share,
+                latency: dist(&row.hist, false),
+                kstack: row.stack.frames().iter().map(ToString::to_string).collect(),
+            };
+            line(&object, out)?;
+        }
+        Ok(())
+    }
+
+    /// Writes rows in the folded format of flame graph tools.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub fn folded(&self, rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
+        for (stack, weight) in folded(self.split_top(rows).0, self.by) {
+            writeln!(out, "{stack} {weight}")?;
+        }
+        Ok(())
+    }
+}
+
+fn latencies(hist: &Histogram) -> String {
+    let at = |p| hist.percentile(p).map_or_else(|| "-".into(), |ns| nanos(ns as f64));
+    let mean = hist.mean().map_or_else(|| "-".into(), nanos);
+    let max = hist.max().map_or_else(|| "-".into(), |ns| nanos(ns as f64));
+    format!(
+        "mean {mean}  p50 {}  p90 {}  p99 {}  max {}{max}",
+        at(50.0),
+        at(90.0),
+        at(99.0),
+        if hist.max_exact() { "" } else { "~" },
+    )
+}
+
+/// The name of a frame in a flame graph: the function only. An offset would split one function into
+/// several. Marks such as perf's `_[k]` distinguish the kernel from user programs, which do not
+/// occur here. The module is left out because colours depend on the name, and users search by
+/// function.
+fn name(frame: &Frame) -> String {
+    let Some(symbol) = &frame.symbol else {
+        return frame.to_string();
+    };
+    symbol.name.word().to_string()
+}
+
+/// Stacks from the outermost frame to the driver's, joined by semicolons, each with its weight.
+/// They are sorted by text, as flame graph tools require. Stacks that differ only in call sites
+/// within a function are one stack. The weight is the number of commands, or the latency in
+/// microseconds, at least one, because tools drop a zero.
+pub(super) fn folded(rows: &[StackRow], by: Weight) -> BTreeMap<String, u128> {
+    let mut sums: BTreeMap<String, u128> = BTreeMap::new();
+    for row in rows {
+        let names: Vec<_> = row.stack.frames().iter().rev().map(name).collect();
+        let stack = match &row.stack {
+            Stack::NotObserved => NOT_OBSERVED.into(),
+            Stack::Taken(_) if names.is_empty() => NO_STACK.into(),
+            Stack::Taken(_) => names.join(";"),
+        };
+        *sums.entry(stack).or_default() += by.of(row);
+    }
+    if by == Weight::Latency {
+        for ns in sums.values_mut() {
+            *ns = ((*ns + 500) / 1000).max(1);
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::model::stack::Symbol;
+    use proptest::collection::vec;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
+    fn frame(text: &str) -> Frame {
+        let (text, module) = match text.split_once(' ') {
+            Some((text, module)) => (text, Some(module.trim_matches(['[', ']']).to_owned())),
+            None => (text, None),
+        };
+        let symbol = text.split_once("+0x").map(|(name, offset)| Symbol {
+            name: name.into(),
+            offset: u64::from_str_radix(offset, 16).unwrap(),
+            module: module.map(Into::into),
+        });
+        Frame { address: 0xffff_ffff_c0de_0000, symbol }
+    }
+
+    fn row(frames: &[&str], samples: &[u64]) -> StackRow {
+        let mut hist = Histogram::new();
+        samples.iter().for_each(|&ns| hist.record(ns));
+        StackRow {
+            stack: Stack::Taken(frames.iter().map(|f| frame(f)).collect()),
+            hist,
+            unmeasured: 0,
+        }
+    }
+
+    /// Stacks of a submitter, of kblockd through two call sites, and one that could not be taken.
+    pub fn rows() -> Vec<StackRow> {
+        let mut direct = vec![90_000; 900];
+        direct.extend([2_500_000; 10]);
+        let kblockd = |offset: &str| {
+            [
+                format!("nvme_setup_cmd+0x{offset} [nvme_core]"),
+                "nvme_queue_rq+0x90 [nvme]".into(),
+                "blk_mq_dispatch_rq_list+0x12a".into(),
+                "blk_mq_run_work_fn+0x5f".into(),
+                "process_one_work+0x1a0".into(),
+                "worker_thread+0x2b0".into(),
+            ]
+        };
+        let (first, second) = (kblockd("1f4"), kblockd("2c0"));
+        vec![
+            row(
+                &[
+                    "nvme_setup_cmd+0x1f4 [nvme_core]",
+                    "nvme_queue_rqs+0x120 [nvme]",
+                    "blk_mq_flush_plug_list+0x70",
+                    "0xffffffffc0de0000",
+                    "__x64_sys_io_submit+0xb0",
+                    "entry_SYSCALL_64_after_hwframe+0x76",
+                ],
+                &direct,
+            ),
+            row(&first.each_ref().map(String::as_str), &[4_100_000; 80]),
+            row(&second.each_ref().map(String::as_str), &[110_000; 9]),
+            row(&[], &[70]),
+        ]
+    }
+
+    fn view(by: Weight, top: Option<usize>) -> StacksView {
+        StacksView { theme: Theme { color: false }, at: StackAt::Submit, by, top }
+    }
+
+    fn written(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
+        let mut out = Vec::new();
+        write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn stacks_read_from_the_heaviest_down() {
+        let text = written(|out| view(Weight::Count, None).text(&rows(), out));
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn the_rest_of_a_list_is_summed_up() {
+        let text = written(|out| view(Weight::Latency, Some(1)).text(&rows(), out));
+        let last = text.lines().rev().find(|l| !l.is_empty()).unwrap();
+        assert_eq!(last, "3 more stacks: 90 commands (9.0% of all), 75.6% of all latency");
+        let none = written(|out| view(Weight::Count, None).text(&[], out));
+        assert_eq!(none, "no command has completed\n");
+    }
+
+    #[test]
+    fn json_is_an_object_a_line() {
+        let text = written(|out| view(Weight::Count, Some(2)).json(&rows(), out));
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        assert_eq!(lines.len(), 2);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&lines[0]).unwrap());
+    }
+
+    #[test]
+    fn folded_stacks_begin_outermost_and_are_weighed() {
+        let count = written(|out| view(Weight::Count, None).folded(&rows(), out));
+        insta::assert_snapshot!(count, @r"
+        [no_stack] 1
+        entry_SYSCALL_64_after_hwframe;__x64_sys_io_submit;0xffffffffc0de0000;blk_mq_flush_plug_list;nvme_queue_rqs;nvme_setup_cmd 910
+        worker_thread;process_one_work;blk_mq_run_work_fn;blk_mq_dispatch_rq_list;nvme_queue_rq;nvme_setup_cmd 89
+        ");
+        let weights: Vec<u128> = folded(&rows(), Weight::Latency).into_values().collect();
+        assert_eq!(weights, [1, 106_000, 328_990]);
+    }
+
+    proptest! {
+        #[test]
+        fn lines_of_numbers_fit_a_screen(
+            samples in vec(1_u64..1 << 40, 1..20), n in 1_u64..1_000_000_000,
+        ) {
+            let one = row(&["f+0x1"], &samples);
+            let text = written(|out| view(Weight::Latency, None).text(&[one], out));
+            prop_assert!(text.lines().all(|l| l.chars().count() <= 80), "{}", text);
+            prop_assert!(commands(n).len() <= 20);
+            prop_assert_eq!(text.matches("100.0%").count(), 2);
+        }
+    }
+}

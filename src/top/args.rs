@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `top`.
+
+use std::time::Duration;
+
+use crate::model::stage::StageSet;
+use crate::session::settings::{Also, Histograms, Mode, Settings};
+use crate::units::parse_duration;
+use anyhow::Result;
+
+use crate::run::args::by::KeysArg;
+use crate::run::args::examples;
+use crate::run::args::from::FromArgs;
+use crate::run::args::output::ColorArg;
+use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
+use crate::run::args::stages::StagesArg;
+use crate::run::args::value::interval;
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep top
+      Every second
+  nvme-deep top 500ms --stages=fine --ctrl nvme1
+      Twice a second, one controller, with all eight stages
+  nvme-deep top --by container,opcode
+      A row per container and opcode; the key b: per container, per opcode
+  nvme-deep top --from run.nvd
+      A recording, at the speed at which it was made";
+
+/// `top`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = EXAMPLES)]
+pub struct TopArgs {
+    /// Length of an interval (`1`, `500ms`, `5s`)
+    #[arg(value_name = "INTERVAL", default_value = "1s", value_parser = interval(
+        Duration::from_millis(100), "is too short for a screen: give at least 100ms"))]
+    pub interval: Duration,
+
+    /// The stages of the bars
+    ///
+    /// Recordings without stages have only the total.
+    #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
+          default_missing_value = "basic")]
+    pub stages: Option<StagesArg>,
+
+    #[command(flatten)]
+    pub keys: KeysArg,
+
+    /// Show the submitters of the slowest commands
+    ///
+    /// The task that submitted the bio, which is not the one that calls the driver if blk-mq or device mapper
+    /// dispatches it later. With --from they are shown anyway, if the recording has them.
+    #[arg(long, conflicts_with_all = ["by", "from"])]
+    pub submitters: bool,
+
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+
+    /// For tests, in debug builds: panic when the first interval is on the screen
+    #[cfg_attr(debug_assertions, arg(long, hide = true))]
+    #[cfg_attr(not(debug_assertions), arg(skip))]
+    pub test_panic: bool,
+
+    #[command(flatten)]
+    pub from: FromArgs,
+
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+/// The options of the command, checked.
+pub type TopOptions = Checked<TopArgs>;
+
+impl SessionOptions for TopArgs {
+    fn settings(&self) -> Result<Settings> {
+        self.keys.check(!self.from.is_empty(), self.stages)?;
+        let by = self.keys.all();
+        let histograms = Histograms {
+            // the programs for groups have no such counters
+            also: match by.is_empty() {
+                true => Also::TopCounters,
+                false => Also::Nothing,
+            },
+            by,
+            submitters: self.submitters,
+            ..Histograms::default()
+        };
+        let stages = self.stages.map_or(StageSet::Basic, StagesArg::set);
+        self.session.settings_of(&self.from, Mode::Histograms(histograms), stages)
+    }
+}
+
+impl TopArgs {
+    /// Whether to colour the screen.
+    pub fn color(&self) -> bool {
+        self.session.attach.color.on_stdout(false)
+    }
+
+    /// Whether to colour pages: only if it was asked for, because a dumb terminal has no colour.
+    pub fn color_pages(&self) -> bool {
+        self.session.attach.color == ColorArg::Always
+    }
+}

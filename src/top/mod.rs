@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `top` command: a live screen. Without a terminal, or with a dumb one, it writes a page per
+//! interval.
+
+mod app;
+pub(crate) mod args;
+mod heat;
+mod intervals;
+mod meter;
+mod page;
+mod panels;
+pub(crate) mod report;
+mod screen;
+mod view;
+
+use std::env;
+use std::io::{IsTerminal, Write, stdin, stdout};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use crate::model::stage::StageSet;
+use crate::model::untrusted::file_name;
+use crate::session::Session;
+use crate::top::report::{Sample, Top};
+use anyhow::{Context, Result};
+
+use self::app::{Action, App};
+use self::intervals::IntervalConsumer;
+use self::meter::Meter;
+use self::page::page;
+use self::screen::{Input as Typed, Screen};
+use self::view::Look;
+use crate::run::drive::replay::Replay;
+use crate::run::drive::turns::{Wake, stop_signals};
+use crate::run::drive::{
+    Consumer, End, Feed, Form, Input, Item, Live, Moment, Recordings, Turn, drive, open_all,
+};
+use crate::run::start::Preflight;
+use crate::run::{eprint_note, say_ledger, standard};
+use crate::top::args::TopOptions;
+
+/// Where the screen goes.
+enum Out {
+    /// A terminal, and what the user does.
+    Screen(Box<Screen>, Receiver<Typed>),
+    /// Pages, one after the other.
+    Pages,
+}
+
+/// Whether the terminal can move its cursor.
+fn has_screen() -> bool {
+    let term = env::var_os("TERM").unwrap_or_default();
+    let dumb = term.is_empty() || term == "dumb";
+    stdin().is_terminal() && stdout().is_terminal() && !dumb
+}
+
+/// The screen of a run.
+struct Display {
+    app: App,
+    out: Out,
+    title: String,
+    look: Look,
+    /// The user has ended the run.
+    done: bool,
+    /// For tests.
+    panics: bool,
+}
+
+impl Display {
+    fn of_pages(options: &TopOptions, app: App, title: String) -> Self {
+        Self {
+            app,
+            out: Out::Pages,
+            title,
+            look: Look { color: options.color_pages(), unicode: standard::has_unicode() },
+            done: false,
+            panics: options.test_panic,
+        }
+    }
+
+    fn draw(&mut self) -> Result<()> {
+        match &mut self.out {
+            Out::Screen(screen, _) => screen.draw(&self.app, &self.title, self.look),
+            Out::Pages => Ok(()),
+        }
+    }
+
+    /// Adds an interval, and shows it.
+    fn push(&mut self, sample: Sample) -> Result<()> {
+        self.app.push(sample);
+        if matches!(self.out, Out::Pages) {
+            let page = page(&self.app, &self.title, self.look);
+            let mut out = standard::stdout();
+            out.write_all(page.as_bytes())?;
+            out.flush()?;
+        }
+        self.draw()?;
+        assert!(!self.panics, "asked for by --test-panic");
+        Ok(())
+    }
+
+    /// Does what the user asks for.
+    fn answer(&mut self) -> Result<()> {
+        let Out::Screen(screen, inputs) = &mut self.out else {
+            return Ok(());
+        };
+        let mut any = false;
+        for input in inputs.try_iter() {
+            any = true;
+            let action = match input {
+                Typed::Key(key) => self.app.key(key),
+                Typed::Resize => Action::Draw,
+                Typed::Suspend => Action::Suspend,
+            };
+            match action {
+                Action::Draw => {}
+                Action::Redraw => screen.clear()?,
+                Action::Suspend => screen.suspend()?,
+                Action::Quit => self.done = true,
+            }
+        }
+        if any { self.draw() } else { Ok(()) }
+    }
+}
+
+/// Opens the screen, or the pages.
+fn open(options: &TopOptions, app: App, title: String, waker: &Sender<Wake>) -> Result<Display> {
+    let mut display = Display::of_pages(options, app, title);
+    if has_screen() {
+        let (sender, inputs) = channel();
+        let screen = Screen::take_over(sender, waker.clone())?;
+        (display.look.color, display.out) =
+            (options.color(), Out::Screen(Box::new(screen), inputs));
+    }
+    Ok(display)
+}
+
+/// The time of the next interval: late ones are not made up for.
+fn after(due: Duration, now: Duration, step: Duration) -> Duration {
+    let next = due.saturating_add(step);
+    if next > now { next } else { now.saturating_add(step) }
+}
+
+/// Shows the intervals of a run.
+struct Showing<'o> {
+    options: &'o TopOptions,
+    display: Display,
+    /// When the next interval is due.
+    due: Duration,
+    intervals: Intervals,
+    /// Another recording comes after this one.
+    has_next: bool,
+}
+
+/// Where the intervals come from.
+enum Intervals {
+    Live(Box<Meter>),
+    Recorded(Box<IntervalConsumer>),
+}
+
+impl Showing<'_> {
+    fn live(&mut self, now: Duration, session: &Session) -> Result<Turn> {
+        let Intervals::Live(meter) = &mut self.intervals else {
+            return Ok(Turn::Done);
+        };
+        if now >= self.due {
+            self.display.push(meter.sample(self.options, session, now)?)?;
+            self.due = after(self.due, now, self.options.interval);
+        }
+        Ok(Turn::Until(self.due))
+    }
+
+    fn recorded(&mut self, now: Duration) -> Result<Turn> {
+        let Intervals::Recorded(cutter) = &mut self.intervals else {
+            return Ok(Turn::Done);
+        };
+        let paces = matches!(self.display.out, Out::Screen(..));
+        if paces && now < self.due {
+            return Ok(Turn::Until(self.due));
+        }
+        while let Some(sample) = cutter.next()? {
+            self.display.push(sample)?;
+            if paces {
+                self.due = after(self.due, now, self.options.interval);
+                return Ok(Turn::Until(self.due));
+            }
+        }
+        if !cutter.is_last || self.has_next || !paces {
+            return Ok(Turn::Items);
+        }
+        self.display.app.ended = true;
+        self.display.draw()?;
+        // the last interval stays until a key
+        Ok(Turn::Until(Duration::MAX))
+    }
+}
+
+impl Consumer for Showing<'_> {
+    const SHOWS: bool = false;
+
+    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+        match (&mut self.intervals, item) {
+            (Intervals::Live(meter), Item::Event(event)) => {
+                meter.event(event, self.options.settings.stage_set);
+            }
+            (Intervals::Recorded(cutter), Item::Controllers(all)) => cutter.disks.recorded(all),
+            (Intervals::Recorded(cutter), Item::Cgroups(all)) => cutter.cgroups(all),
+            (Intervals::Recorded(cutter), Item::Event(event)) => cutter.push(event, true),
+            (Intervals::Recorded(cutter), Item::Unselected(event)) => cutter.push(event, false),
+            (Intervals::Recorded(cutter), Item::Ledger(_, ledger)) => {
+                cutter.ledger.clone_from(ledger);
+            }
+            (Intervals::Recorded(cutter), Item::Last(took, ledger)) => cutter.finish(*took, ledger),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn wants_ledgers(&self) -> bool {
+        matches!(self.intervals, Intervals::Recorded(_))
+    }
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
+        self.display.answer()?;
+        if self.display.done {
+            return Ok(Turn::Done);
+        }
+        match moment.session {
+            Some(session) => self.live(moment.now, session),
+            None => self.recorded(moment.now),
+        }
+    }
+
+    fn finish(self, end: End<'_>) -> Result<Result<()>> {
+        // gives the terminal back before anything is said
+        drop(self.display);
+        let mut ledger = &end.ledger;
+        if let Intervals::Recorded(cutter) = &self.intervals {
+            cutter.idle.text().iter().for_each(|text| eprint_note(text));
+            // the user may have ended it earlier
+            ledger = &cutter.ledger;
+        }
+        say_ledger(ledger, self.options.session.is_verbose());
+        Ok(Ok(()))
+    }
+}
+
+fn live(options: &TopOptions) -> Result<()> {
+    let ready = Preflight::check(&options.settings)?;
+    let (system, waker) = (ready.system.clone(), ready.waker.clone());
+    let input =
+        Input::live(Live { until: "", ..Live::new(ready, &options.settings, options.duration) });
+    let title = format!("nvme-deep top  every {:?}", options.interval);
+    drive(input, &mut |start| {
+        let session = start.session.context("a session")?;
+        let app = App::new(Top::new(options.settings.stage_set, options.settings.by()));
+        let mut display = open(options, app, title.clone(), &waker)?;
+        let meter = Meter::begin(session, system.clone(), start.begin_ns)?;
+        display.draw()?;
+        Ok(Showing {
+            options,
+            display,
+            due: options.interval,
+            intervals: Intervals::Live(Box::new(meter)),
+            has_next: false,
+        })
+    })
+}
+
+/// Shows recordings: on the screen, or as pages.
+fn recorded(options: &TopOptions) -> Result<()> {
+    let mut settings = options.settings.clone();
+    if options.stages.is_none() {
+        settings.stage_set = StageSet::Total;
+    }
+    let replays = open_all(&options.from.files, &settings, &Replay::require_pairs)?;
+    let mut left = replays.len();
+    let (waker, stop) = channel();
+    // a user may end it; a pipe ends with its reader
+    let can_end = stdout().is_terminal();
+    if can_end {
+        stop_signals(waker.clone())?;
+    }
+    let recordings = Recordings {
+        replays,
+        form: Form { json: false, color: options.color_pages(), ledger_apart: true },
+        is_silent: false,
+        stop: can_end.then_some(&stop),
+    };
+    drive(Input::Recordings(recordings), &mut |start| {
+        let replay = start.recording.context("a recording")?;
+        replay.warn_partial();
+        // without --stages, what the recording has
+        let stage_set = match replay.info().stage_set {
+            StageSet::Total => StageSet::Total,
+            _ if options.stages.is_some() => options.settings.stage_set,
+            _ => StageSet::Basic,
+        };
+        left -= 1;
+        let file = file_name(replay.file());
+        let title = format!("nvme-deep top  {file}  every {:?}", options.interval);
+        let by = options.settings.by();
+        let app = App::new(Top::new(stage_set, by));
+        let mut display = open(options, app, title, &waker)?;
+        display.draw()?;
+        let cutter = IntervalConsumer::new(options.interval, stage_set, by, start.begin_ns);
+        Ok(Showing {
+            options,
+            display,
+            due: Duration::ZERO,
+            intervals: Intervals::Recorded(Box::new(cutter)),
+            has_next: left > 0,
+        })
+    })
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind. Nothing stays attached, and the terminal is as
+/// before.
+pub fn run(options: &TopOptions) -> Result<()> {
+    if options.from.is_empty() { live(options) } else { recorded(options) }
+}
+
+#[cfg(test)]
+mod tests;

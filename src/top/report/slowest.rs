@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The slowest recent commands.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use crate::model::event::{CommandId, Event, EventKind, Submission};
+use crate::model::report::latency::RowReport;
+use crate::model::row::row_nsid;
+use crate::model::stage::StageSet;
+use crate::model::untrusted::Untrusted;
+use crate::nvme::decode::{CommandSet, blocks};
+use crate::nvme::status::Status;
+
+/// Intervals after which a command is no longer recent.
+pub const RECENT: usize = 60;
+/// Commands of an interval that are kept.
+const EACH: usize = 16;
+/// Commands that are kept in all.
+const ALL: usize = 64;
+
+/// A finished command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowCommand {
+    /// Its completion, since the start of the run.
+    pub at: Duration,
+    /// What it was.
+    pub id: CommandId,
+    /// Bytes of data, if known.
+    pub bytes: Option<u32>,
+    /// The first logical block, if it names blocks.
+    pub slba: Option<u64>,
+    /// From the first to the last observed point, in nanoseconds.
+    pub total_ns: u64,
+    /// Its stages, in nanoseconds. Empty if they were not observed.
+    pub stages: Vec<(String, u64)>,
+    /// How it ended, if known.
+    pub status: Option<Status>,
+    /// The name of the thread that submitted the bio, else of the one that called the driver, if known.
+    pub comm: Option<Untrusted>,
+}
+
+impl SlowCommand {
+    /// The finished command of an event; `None` for other events, and for commands without a latency.
+    /// `begin_ns` is the start of the run (CLOCK_MONOTONIC).
+    pub fn of(event: &Event, stage_set: StageSet, begin_ns: u64) -> Option<Self> {
+        let EventKind::Command(id, submission, outcome) = &event.what else {
+            return None;
+        };
+        let latency_ns = outcome.latency_ns?;
+        let timeline = outcome.timeline.filter(|_| stage_set != StageSet::Total);
+        let stages = timeline.and_then(|t| t.segments(stage_set));
+        let total_ns = timeline.and_then(|t| t.total(stage_set));
+        Some(Self {
+            at: Duration::from_nanos(event.at_ns.saturating_sub(begin_ns)),
+            // as in the row of the command
+            id: CommandId { nsid: row_nsid(id.nsid), ..*id },
+            bytes: submission.bytes,
+            slba: blocks(id.opcode.queue, CommandSet::Nvm, &submission.sqe).map(|b| b.slba),
+            total_ns: total_ns.unwrap_or(latency_ns),
+            stages: stages.into_iter().flatten().map(|s| (s.run.name(), s.ns)).collect(),
+            status: outcome.verdict.map(|v| v.status),
+            comm: comm(submission),
+        })
+    }
+}
+
+fn comm(submission: &Submission) -> Option<Untrusted> {
+    let by = &submission.origin.submitter;
+    let name = match (by.is_known(), submission.knows_submitter) {
+        (true, _) => by.comm(),
+        (_, true) => submission.comm(),
+        _ => return None,
+    };
+    Some(Untrusted::from_bytes(name)).filter(|name| !name.is_empty())
+}
+
+/// Keeps the slowest of these commands.
+fn keep(commands: &mut Vec<SlowCommand>, most: usize) {
+    commands.sort_by_key(|c| (Reverse(c.total_ns), c.at));
+    commands.truncate(most);
+}
+
+/// The slowest commands of one interval.
+#[derive(Clone, Debug, Default)]
+pub struct Collector(Vec<SlowCommand>);
+
+impl Collector {
+    /// Adds a command.
+    pub fn add(&mut self, command: SlowCommand) {
+        self.0.push(command);
+        if self.0.len() >= 8 * EACH {
+            keep(&mut self.0, EACH);
+        }
+    }
+
+    /// The slowest ones of the interval, which is over.
+    #[must_use]
+    pub fn take(&mut self) -> Vec<SlowCommand> {
+        keep(&mut self.0, EACH);
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// The slowest commands of the last [`RECENT`] intervals.
+#[derive(Clone, Debug, Default)]
+pub struct Slowest {
+    /// With the number of their interval, slowest first.
+    kept: Vec<(usize, SlowCommand)>,
+    interval: usize,
+}
+
+impl Slowest {
+    /// Adds the slowest commands of an interval.
+    pub fn push(&mut self, commands: Vec<SlowCommand>) {
+        self.interval += 1;
+        let now = self.interval;
+        self.kept.retain(|(then, _)| now - then < RECENT);
+        self.kept.extend(commands.into_iter().map(|c| (now, c)));
+        self.kept.sort_by_key(|(_, c)| (Reverse(c.total_ns), c.at));
+        self.kept.truncate(ALL);
+    }
+
+    /// The commands, slowest first.
+    pub fn iter(&self) -> impl Iterator<Item = &SlowCommand> {
+        self.kept.iter().map(|(_, command)| command)
+    }
+}
+
+/// The latency in nanoseconds that at most 16 commands of an interval exceed.
+#[must_use]
+pub fn bar<K>(rows: &[RowReport<K>]) -> u64 {
+    let buckets = rows.iter().flat_map(|row| row.total.iter());
+    let mut buckets: Vec<(u64, u64)> = buckets.map(|(_, high, count)| (high, count)).collect();
+    buckets.sort_by_key(|(high, _)| Reverse(*high));
+    let mut above = 0;
+    for (high, count) in buckets {
+        above += count;
+        if above > EACH as u64 {
+            return high;
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::report::latency::rows;
+    use crate::model::row::RowKey;
+    use crate::model::snapshot::Snapshot;
+    use crate::testing::EventBuilder;
+    use crate::testing::snapshot::{READS, cell};
+
+    fn command(second: u64, total_ns: u64) -> SlowCommand {
+        SlowCommand {
+            at: Duration::from_secs(second),
+            id: EventBuilder::read().id,
+            bytes: Some(4096),
+            slba: None,
+            total_ns,
+            stages: vec![],
+            status: None,
+            comm: None,
+        }
+    }
+
+    #[test]
+    fn the_slowest_come_first_and_old_ones_go() {
+        let mut slowest = Slowest::default();
+        slowest.push(vec![command(1, 50), command(1, 900)]);
+        slowest.push(vec![command(2, 100)]);
+        let ns = |slowest: &Slowest| slowest.iter().map(|c| c.total_ns).collect::<Vec<_>>();
+        assert_eq!(ns(&slowest), [900, 100, 50]);
+        (2..RECENT).for_each(|_| slowest.push(vec![]));
+        assert_eq!(ns(&slowest), [900, 100, 50]);
+        slowest.push(vec![]);
+        assert_eq!(ns(&slowest), [100]);
+    }
+
+    #[test]
+    fn an_interval_keeps_its_slowest() {
+        let mut collector = Collector::default();
+        (0..1000).for_each(|ns| collector.add(command(1, ns)));
+        let kept: Vec<u64> = collector.take().iter().map(|c| c.total_ns).collect();
+        assert_eq!(kept, (984..1000).rev().collect::<Vec<_>>());
+        assert!(collector.take().is_empty());
+    }
+
+    #[test]
+    fn at_most_16_commands_exceed_the_bar() {
+        let bar_of = |commands: u64| {
+            let each: Vec<[u64; 1]> = (1..=commands).map(|n| [n * 1000]).collect();
+            let each: Vec<&[u64]> = each.iter().map(<[u64; 1]>::as_slice).collect();
+            let mut snapshot = Snapshot::default();
+            let key: RowKey = READS;
+            snapshot.cells.insert((key, 0), cell(StageSet::Total, 0, &each));
+            bar(&rows(&snapshot, StageSet::Total, None, Duration::from_secs(1)))
+        };
+        assert_eq!((bar_of(0), bar_of(16)), (0, 0));
+        let bar = bar_of(1000);
+        assert!((984_000..1_063_000).contains(&bar), "{bar}");
+    }
+}

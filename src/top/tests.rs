@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of the screen: buffers of made intervals, and what keys do.
+
+use crate::model::controller::{ControllerInfo, DiskInfo};
+use crate::model::group::{By, Group, GroupNames, Part};
+use crate::model::histogram::Histogram;
+use crate::model::ids::QueueId;
+use crate::model::ledger::Ledger;
+use crate::model::point::Point;
+use crate::model::report::disk_names::DiskNames;
+use crate::model::report::latency::{RowReport, StageReport};
+use crate::model::row::RowKey;
+use crate::model::stage::StageSet;
+use crate::top::report::queues::QueueLine;
+use crate::top::report::slowest::SlowCommand;
+use crate::top::report::view::TopKey;
+use crate::{Opcode, QueueKind, Status};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::app::Order;
+use super::page::PAGE;
+use super::*;
+use crate::testing::EventBuilder;
+
+const ASCII: Look = Look { color: false, unicode: false };
+
+fn hist(values: &[u64]) -> Histogram {
+    let mut hist = Histogram::new();
+    values.iter().for_each(|v| hist.record(*v));
+    hist
+}
+
+/// Most of them are this long, some up to 2.5 times.
+fn spread(ns: u64, commands: u64) -> Vec<u64> {
+    let longer = |n: u64| ns / 2 * (n % 16).saturating_sub(12);
+    (0..commands).map(|n| ns + longer(n)).collect()
+}
+
+fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport<TopKey> {
+    let parts = [("queue", 10_000), ("submit", 50_000), ("device", device_ns), ("complete", 5_000)];
+    let stages = parts.map(|(name, ns)| StageReport {
+        name: name.into(),
+        from: Point::Start,
+        to: Point::Complete,
+        hist: hist(&spread(ns, commands)),
+    });
+    RowReport {
+        key: TopKey::Row(RowKey {
+            ctrl,
+            nsid: 1,
+            opcode: Opcode { queue: QueueKind::Io, code },
+            class: 0,
+        }),
+        count: commands,
+        unmeasured: 0,
+        iops: commands as f64,
+        bytes: commands * 4096,
+        mb_per_s: commands as f64 * 4096.0 / 1e6,
+        stages: stages.into(),
+        total: hist(&spread(device_ns + 65_000, commands)),
+        lat: vec![],
+    }
+}
+
+fn sample(second: u64) -> Sample {
+    let slow = if second % 7 == 3 { 9 } else { 1 };
+    let mut ledger = Ledger { matched: second * 1300, misses_known: true, ..Ledger::default() };
+    ledger.no_row = u64::from(second > 30);
+    Sample {
+        at: Duration::from_secs(second),
+        rows: vec![vec![
+            row(0, 1, 200 + second * 10, 4_000_000 * slow),
+            row(0, 2, 300, 4_500_000),
+            row(1, 2, 800 - second, 1_000_000 + second * 30_000),
+        ]],
+        ledger,
+        in_flight: Some(7),
+        failed: Some(second / 15),
+        slowest: vec![slowest(second)],
+        queues: Some(vec![queue(0, 1, 500), queue(1, 1, 100), queue(1, 2, 700)]),
+        disks: disks(),
+        names: GroupNames::default(),
+    }
+}
+
+/// A disk on each controller.
+fn disks() -> DiskNames {
+    let controller = |instance: u32| ControllerInfo {
+        instance,
+        disks: vec![DiskInfo {
+            name: format!("nvme{instance}n1").into(),
+            nsid: 1,
+            ..DiskInfo::default()
+        }],
+        ..ControllerInfo::default()
+    };
+    let mut disks = DiskNames::default();
+    disks.recorded(&[0, 1].map(controller));
+    disks
+}
+
+/// The slowest command of a second; one of them has failed.
+fn slowest(second: u64) -> SlowCommand {
+    let ns = 4_000_000 * (1 + second % 7);
+    SlowCommand {
+        at: Duration::from_millis(second * 1000 - 300),
+        id: EventBuilder::read().cid(77).id,
+        bytes: Some(4096),
+        slba: Some(8 * second),
+        total_ns: ns,
+        stages: [("queue", ns / 5), ("map", ns / 10), ("device+irq", ns / 10 * 7)]
+            .map(|(name, ns)| (name.to_owned(), ns))
+            .into(),
+        status: Some(Status(if second == 13 { 0x281 } else { 0 })),
+        comm: second.is_multiple_of(2).then(|| "fio".into()),
+    }
+}
+
+fn queue(ctrl: u32, qid: u16, iops: u32) -> QueueLine {
+    QueueLine {
+        id: QueueId::new(ctrl, qid),
+        iops: iops.into(),
+        in_flight: 3.0,
+        interrupts: Some(f64::from(iops) / 2.0),
+        irq: Some(26 + u32::from(qid)),
+        cpus: [u32::from(qid) - 1].into(),
+    }
+}
+
+fn app(seconds: u64) -> App {
+    let mut app = App::new(Top::new(StageSet::Basic, &[]));
+    (1..=seconds).for_each(|second| app.push(sample(second)));
+    app
+}
+
+fn press(app: &mut App, keys: &str) -> Action {
+    let mut action = Action::Draw;
+    for c in keys.chars() {
+        let code = match c {
+            '\n' => KeyCode::Enter,
+            '\u{1b}' => KeyCode::Esc,
+            '\t' => KeyCode::Tab,
+            c => KeyCode::Char(c),
+        };
+        action = app.key(KeyEvent::new(code, KeyModifiers::NONE));
+    }
+    action
+}
+
+fn drawn(app: &App, width: u16, height: u16, look: Look) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    let draw = terminal.draw(|frame| {
+        let area = frame.area();
+        view::draw(app, "nvme-deep top", look, area, frame.buffer_mut());
+    });
+    draw.unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |y| -> String {
+        let cells = (0..width).map(|x| buffer[(x, y)].symbol());
+        cells.collect::<String>().trim_end().to_owned()
+    };
+    (0..height).map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_screen_of_80_by_24() {
+    insta::assert_snapshot!(drawn(&app(20), 80, 24, ASCII));
+}
+
+#[test]
+fn a_large_screen_with_losses_and_the_device_stage() {
+    let mut app = app(40);
+    press(&mut app, "sss");
+    let look = Look { color: true, unicode: true };
+    insta::assert_snapshot!(drawn(&app, 120, 30, look));
+}
+
+#[test]
+fn the_slowest_commands_of_the_rows_that_are_shown() {
+    let mut app = app(20);
+    press(&mut app, "\t");
+    insta::assert_snapshot!(drawn(&app, 80, 24, ASCII));
+    press(&mut app, "/write\n");
+    let text = drawn(&app, 80, 24, ASCII);
+    assert!(text.contains("none yet"), "{text}");
+}
+
+#[test]
+fn the_queues_of_the_selected_controller() {
+    let mut app = app(20);
+    press(&mut app, "\t\t");
+    insta::assert_snapshot!(drawn(&app, 80, 24, ASCII));
+}
+
+#[test]
+fn a_tall_screen_has_all_panels() {
+    insta::assert_snapshot!(drawn(&app(20), 100, 48, ASCII));
+}
+
+#[test]
+fn fine_stages_can_be_grouped() {
+    let parts =
+        [("queue", 10), ("setup", 10), ("map", 20), ("device+irq", 40), ("submit+device", 20)];
+    let letters = |grouped| -> String {
+        let cells = view::bar(&parts, grouped);
+        cells.into_iter().map(|(letter, _)| letter).collect()
+    };
+    assert_eq!(letters(false), "qtmm++++++");
+    assert_eq!(letters(true), "qqssdddd++");
+    let mut fine = App::new(Top::new(StageSet::Fine, &[]));
+    press(&mut fine, "f");
+    assert!(fine.grouped);
+    let mut basic = app(1);
+    press(&mut basic, "f");
+    assert!(!basic.grouped, "nothing to group");
+}
+
+#[test]
+fn trouble_is_shown_before_the_accuracy() {
+    let mut app = app(31);
+    app.top.ledger.requeue_events = 12;
+    let text = drawn(&app, 60, 24, ASCII);
+    assert!(text.contains("failed 2  requeues 12"), "{text}");
+    assert!(drawn(&app, 120, 24, ASCII).contains("DEGRADED: 1 commands without a row"));
+}
+
+#[test]
+fn help_fits_80_by_24() {
+    let mut app = app(1);
+    press(&mut app, "?");
+    insta::assert_snapshot!(drawn(&app, 80, 24, ASCII));
+}
+
+#[test]
+fn every_size_can_be_drawn() {
+    for seconds in [0, 1, 300] {
+        let mut app = app(seconds);
+        for _ in 0..6 {
+            for width in [1, 5, 19, 20, 40, 61, 62, 79, 200] {
+                for height in [1, 3, 4, 5, 9, 13, 14, 24, 60] {
+                    drawn(&app, width, height, ASCII);
+                }
+            }
+            press(&mut app, "?\t");
+        }
+    }
+}
+
+#[test]
+fn a_page_has_colours_if_they_are_asked_for() {
+    let app = app(20);
+    let plain = page(&app, "nvme-deep top", ASCII);
+    assert!(!plain.contains('\u{1b}') && plain.lines().all(|l| l.len() <= 80));
+    let look = Look { color: true, unicode: false };
+    let colored = page(&app, "nvme-deep top", look);
+    let mut parser = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 0);
+    parser.process(colored.trim_end().replace('\n', "\r\n").as_bytes());
+    let screen = parser.screen();
+    let same = |a: &str, b: &str| a.lines().map(str::trim_end).eq(b.lines().map(str::trim_end));
+    assert!(same(&screen.contents(), plain.trim_end()));
+    assert_eq!(screen.cell(0, 0).unwrap().fgcolor(), vt100::Color::Idx(6));
+    assert!(screen.cell(2, 0).unwrap().inverse());
+}
+
+#[test]
+fn without_colour_no_cell_has_one() {
+    let app = app(20);
+    let mut buffer = Buffer::empty(PAGE);
+    view::draw(&app, "", ASCII, PAGE, &mut buffer);
+    let plain = |cell: &ratatui::buffer::Cell| {
+        let reset = ratatui::style::Color::Reset;
+        (cell.fg, cell.bg) == (reset, reset)
+    };
+    assert!(buffer.content().iter().all(plain));
+}
+
+fn first(app: &App) -> String {
+    app.name(&app.rows()[0].key)
+}
+
+#[test]
+fn keys_sort_select_filter_and_pause() {
+    let mut app = app(20);
+    assert_eq!(first(&app), "nvme1n1 read");
+    press(&mut app, "ooo");
+    assert_eq!(app.order, Order::P99);
+    assert_eq!(first(&app), "nvme0n1 read");
+    press(&mut app, "j");
+    let selected = app.selected().unwrap().key.clone();
+    press(&mut app, "o");
+    assert_eq!(app.selected().unwrap().key, selected, "the row, not its place");
+    press(&mut app, "/write\n");
+    assert_eq!((app.rows().len(), first(&app).as_str()), (1, "nvme0n1 write"));
+    press(&mut app, "/q");
+    assert!(app.editing, "a letter of the filter, not the end");
+    press(&mut app, "\u{1b}");
+    assert_eq!(app.rows().len(), 3);
+    press(&mut app, " ");
+    app.push(sample(21));
+    assert_eq!(app.top.at, Duration::from_secs(20));
+    press(&mut app, " ");
+    assert_eq!(app.top.at, Duration::from_secs(21));
+    assert_eq!(press(&mut app, "q"), Action::Quit);
+    let control = |c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL);
+    assert_eq!(app.key(control('z')), Action::Suspend);
+    assert_eq!(app.key(control('c')), Action::Quit);
+}
+
+/// An interval of two containers and a cgroup that read and write.
+fn grouped(second: u64) -> Sample {
+    let of = |parts: Vec<Part>, commands, ns| {
+        row(0, 2, commands, ns).map_key(|_| TopKey::Group(Group(parts)))
+    };
+    let opcode = |code| Part::Opcode(Opcode { queue: QueueKind::Io, code });
+    let cgroup = Part::Cgroup;
+    let mut names = GroupNames::default();
+    for (id, path) in
+        [(1, "/db"), (2, "/system.slice/postgresql-main.service"), (3, "/a/very/long/path/of/jobs")]
+    {
+        names.cgroups.insert(id, path.into());
+    }
+    Sample {
+        rows: vec![
+            vec![
+                of(vec![], 5, 1_000_000),
+                of(vec![cgroup(1), opcode(2)], 100, 1_000_000),
+                of(vec![cgroup(2), opcode(1)], 300, 2_000_000),
+                of(vec![cgroup(3), opcode(2)], 40, 9_000_000 * second),
+            ],
+            vec![
+                of(vec![], 5, 1_000_000),
+                of(vec![cgroup(1)], 100, 1_000_000),
+                of(vec![cgroup(2)], 300, 2_000_000),
+                of(vec![cgroup(3)], 40, 9_000_000 * second),
+            ],
+            vec![
+                of(vec![], 5, 1_000_000),
+                of(vec![opcode(1)], 300, 2_000_000),
+                of(vec![opcode(2)], 140, 5_000_000 * second),
+            ],
+        ],
+        names,
+        queues: None,
+        slowest: vec![],
+        failed: None,
+        ..sample(second)
+    }
+}
+
+#[test]
+fn groups_by_all_keys_and_by_each() {
+    let mut app = App::new(Top::new(StageSet::Basic, &[By::Cgroup, By::Opcode]));
+    (1..=5).for_each(|second| app.push(grouped(second)));
+    press(&mut app, "oo");
+    assert_eq!(app.order, Order::Depth);
+    insta::assert_snapshot!(drawn(&app, 80, 24, ASCII));
+    press(&mut app, "b\t\t");
+    insta::assert_snapshot!(drawn(&app, 120, 20, ASCII));
+    press(&mut app, "b");
+    assert_eq!(first(&app), "read");
+    press(&mut app, "b/post\n");
+    assert_eq!(first(&app), "postgresql-main.service write");
+}
+
+#[test]
+fn late_intervals_are_not_made_up_for() {
+    let [second, ten] = [1, 10].map(Duration::from_secs);
+    assert_eq!(after(second, second, second), 2 * second);
+    assert_eq!(after(second, ten, second), ten + second);
+}
