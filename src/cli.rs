@@ -3,16 +3,19 @@
 //! a session; options of several commands have files of their own. clap parses values into what they
 //! mean.
 
-use crate::doctor::report::Tracing;
-use crate::error::Kind;
-use crate::model::stage::StageSet;
-use anyhow::Error;
-use clap::{Parser, Subcommand};
+mod refused;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::diagnose::args::DiagnoseArgs;
 use crate::diff::args::DiffArgs;
 use crate::dist::args::DistArgs;
 use crate::doctor::args::DoctorArgs;
+use crate::export::args::ExportArgs;
 use crate::heatmap::args::HeatmapArgs;
 use crate::host::args::HostArgs;
 use crate::inflight::args::InflightArgs;
@@ -20,12 +23,19 @@ use crate::join::args::JoinArgs;
 use crate::latency::args::LatencyArgs;
 use crate::pattern::args::PatternArgs;
 use crate::record::args::RecordArgs;
-use crate::run::args::export::ExportArgs;
-use crate::run::exit::Failure;
+use crate::run::args::session::SessionOptions;
+use crate::run::args::words;
+use crate::run::exit;
+use crate::run::standard::{flush, has_unicode};
 use crate::serve::args::ServeArgs;
 use crate::stacks::args::StacksArgs;
 use crate::top::args::TopArgs;
 use crate::trace::args::TraceArgs;
+use crate::view::charset;
+use crate::{
+    diagnose, diff, dist, doctor, export, heatmap, host, inflight, join, latency, pattern, record,
+    serve, stacks, top, trace,
+};
 
 /// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
 #[derive(Debug, Parser)]
@@ -91,24 +101,47 @@ pub enum Command {
     Dist(DistArgs),
 }
 
-/// The commands that trace the driver, each with the stage set that `doctor` judges. `diagnose` also
-/// observes the waits before the request, where it can.
-pub const TRACING: &[Tracing] = &[
-    ("top", StageSet::Basic),
-    ("latency", StageSet::Total),
-    ("latency --stages", StageSet::Basic),
-    ("latency --stages=fine", StageSet::Fine),
-    ("trace", StageSet::Total),
-    ("stacks", StageSet::Total),
-    ("record", StageSet::Basic),
-    ("diagnose", StageSet::Fine),
-    ("heatmap", StageSet::Total),
-    ("pattern", StageSet::Total),
-    ("serve", StageSet::Total),
-];
+/// The program: parses the arguments, runs the command, and reports how it ended.
+pub fn program(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let words = words::joined(args);
+    let args = match Args::try_parse_from(&words) {
+        Ok(args) => args,
+        Err(refused) => return refused::explain(&refused, &words),
+    };
+    if !has_unicode() {
+        charset::use_ascii();
+    }
+    exit::end(run(args.command).and_then(|()| Ok(flush()?)))
+}
 
-pub(crate) fn usage(message: impl Into<String>) -> Error {
-    Failure::error(Kind::Usage, message)
+/// Parses and runs a command line, for fuzzing.
+///
+/// # Errors
+/// A wrong command line, or what the command failed with.
+pub fn execute(words: &[String]) -> Result<()> {
+    run(Args::try_parse_from(words)?.command)
+}
+
+/// Runs a command.
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Top(args) => top::run(&args.checked()?),
+        Command::Latency(args) => latency::run(&args.checked()?),
+        Command::Trace(args) => trace::run(&args.checked()?),
+        Command::Stacks(args) => stacks::run(&args.checked()?),
+        Command::Record(args) => record::run(&args.checked()?),
+        Command::Diagnose(args) => diagnose::run(&args.checked()?),
+        Command::Inflight(args) => inflight::run(&args),
+        Command::Heatmap(args) => heatmap::run(&args.checked()?),
+        Command::Pattern(args) => pattern::run(&args.checked()?),
+        Command::Export(args) => export::run(&args.options()?),
+        Command::Diff(args) => diff::run(&args),
+        Command::Host(args) => host::run(&args),
+        Command::Join(args) => join::run(&args),
+        Command::Serve(args) => serve::run(&args.checked()?),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Dist(args) => dist::run(&args, &Args::command()),
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +184,7 @@ mod tests {
         let attaches = |c: &&clap::Command| c.get_arguments().any(|a| a.get_id() == "attach");
         let commands = args.get_subcommands().filter(attaches);
         let commands: BTreeSet<_> = commands.map(clap::Command::get_name).collect();
-        let listed = TRACING.iter().map(|(line, _)| line.split(' ').next().unwrap());
+        let listed = doctor::TRACING.iter().map(|(line, _)| line.split(' ').next().unwrap());
         let not_tracing = ["doctor"];
         let all = listed.chain(not_tracing);
         assert_eq!(commands, all.collect());

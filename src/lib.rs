@@ -41,7 +41,8 @@ mod testing;
 #[cfg(feature = "live")]
 #[doc(hidden)]
 pub mod abi;
-mod cli;
+#[doc(hidden)]
+pub mod cli;
 #[doc(hidden)]
 pub mod diagnose;
 #[doc(hidden)]
@@ -66,13 +67,14 @@ mod pattern;
 pub mod probe;
 mod record;
 pub mod recording;
-#[doc(hidden)]
-pub mod run;
+mod run;
 #[doc(hidden)]
 pub mod serve;
 #[cfg(feature = "live")]
 #[doc(hidden)]
 pub mod session;
+#[doc(hidden)]
+pub mod settings;
 pub mod source;
 mod stacks;
 #[doc(hidden)]

@@ -39,8 +39,8 @@ const READ: [&str; 8] = [
     "src/model/host.rs",
     "src/target/spdk_trace.rs",
     "src/machine/sysfs.rs",
-    "src/model/report/ledger/hooks.rs",
-    "src/model/report/ledger/cost.rs",
+    "src/probe/ledger/hooks.rs",
+    "src/probe/ledger/cost.rs",
 ];
 
 /// Their fields that may be a `String`.

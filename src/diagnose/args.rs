@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::stage::StageSet;
-use crate::session::settings::{Events, Mode, Settings};
+use crate::settings::{Events, Mode, Settings};
 use crate::units::parse_duration;
 use anyhow::Result;
 

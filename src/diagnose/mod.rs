@@ -39,7 +39,7 @@ use crate::machine::overview::Identity;
 use crate::model::logs::ControllerLogs;
 use crate::model::stage::StageSet;
 use crate::recording::RunInfo;
-use crate::session::settings::Settings;
+use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::{Context, Result};
 

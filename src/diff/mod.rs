@@ -21,7 +21,7 @@ use crate::diff::view::{DiffJson, DiffText, Subject};
 use crate::error::Kind;
 use crate::model::controller::ControllerInfo;
 use crate::model::stage::StageSet;
-use crate::session::settings::Settings;
+use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::Result;
 

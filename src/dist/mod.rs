@@ -13,12 +13,11 @@ use std::{env, fs};
 
 use crate::error::Kind;
 use anyhow::{Context, Result};
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::{Generator, Shell, generate};
 use jiff::Timestamp;
 
 use self::man::write_pages;
-use crate::cli::Args;
 use crate::dist::args::DistArgs;
 use crate::run::args::output::is_stdout;
 use crate::run::exit::Failure;
@@ -28,7 +27,7 @@ use crate::run::outfile::{OutFile, Refusal, Rules};
 ///
 /// # Errors
 /// If a file can't be written, or SOURCE_DATE_EPOCH is not a number of seconds.
-pub fn run(args: &DistArgs) -> Result<()> {
+pub fn run(args: &DistArgs, program: &Command) -> Result<()> {
     if is_stdout(&args.directory) {
         let text = "dist writes several files: give it a directory, not `-`";
         return Err(Failure::error(Kind::Usage, text));
@@ -38,7 +37,7 @@ pub fn run(args: &DistArgs) -> Result<()> {
     for dir in [&completions, &man] {
         fs::create_dir_all(dir).map_err(|e| Refusal::io(dir, e).into_failure())?;
     }
-    let mut command = Args::command();
+    let mut command = program.clone();
     let name = command.get_name().to_owned();
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         let mut text = Vec::new();
@@ -50,7 +49,7 @@ pub fn run(args: &DistArgs) -> Result<()> {
     }
 
     let date = date()?;
-    let mut command = Args::command().disable_help_subcommand(true);
+    let mut command = program.clone().disable_help_subcommand(true);
     command.build();
     write_pages(&command, &command, &date, &man)
 }

@@ -17,15 +17,31 @@ use crate::model::report::finding::{Finding, Severity};
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::probe::plan::Policy;
-use crate::session::settings::{Events, Mode, Outcome, Settings, StackSample};
 use crate::session::{Layout, cpus_of, kernel_facts, take_over_log};
+use crate::settings::{Events, Mode, Outcome, Settings, StackSample};
 use crate::view::theme::Theme;
 use anyhow::Result;
 
-use crate::cli::TRACING;
 use crate::doctor::args::DoctorArgs;
+use crate::doctor::report::Tracing;
 use crate::run::inflight::Access;
 use crate::run::standard::stdout;
+
+/// The commands that trace the driver, each with the stage set that `doctor` judges. `diagnose` also
+/// observes the waits before the request, where it can.
+pub(crate) const TRACING: &[Tracing] = &[
+    ("top", StageSet::Basic),
+    ("latency", StageSet::Total),
+    ("latency --stages", StageSet::Basic),
+    ("latency --stages=fine", StageSet::Fine),
+    ("trace", StageSet::Total),
+    ("stacks", StageSet::Total),
+    ("record", StageSet::Basic),
+    ("diagnose", StageSet::Fine),
+    ("heatmap", StageSet::Total),
+    ("pattern", StageSet::Total),
+    ("serve", StageSet::Total),
+];
 
 /// Memory that the maps of each command would take on this machine.
 fn memory(system: &System) -> Result<Vec<MemoryLine>> {

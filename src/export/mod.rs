@@ -1,145 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `export` command: recordings in the formats of other programs.
 
+pub mod args;
+
 use std::fs::File;
-use std::io;
 use std::io::BufWriter;
 use std::path::Path;
-use std::time::Duration;
 
-use crate::machine::cgroup_paths::Pseudonyms;
-use crate::model::event::Event;
-use crate::model::ledger::{Accuracy, EventClass, Ledger, Shown};
-use crate::model::origin::Cgroups;
-use crate::model::span::Span;
+use crate::model::ledger::{Accuracy, Ledger};
 use crate::model::untrusted::{Untrusted, printable};
 use crate::units::size_text;
+use crate::view::export::Sink;
 use crate::view::export::csv::Csv;
 use crate::view::export::hlog::Hlog;
 use crate::view::export::ndjson::Ndjson;
 #[cfg(feature = "parquet")]
 use crate::view::export::parquet::Parquet;
 use crate::view::export::perfetto::{Begins, Perfetto};
-use crate::view::export::{Entry, Sink};
-use anyhow::{Error, Result};
+use anyhow::Result;
 
-use crate::run::args::export::{ExportOptions, FormatArg};
+use crate::run::drive::open_all;
 use crate::run::drive::replay::Replay;
-use crate::run::drive::{Consumer, Feed, Item, Names, again, open_all, scan};
-use crate::run::outfile::{OutFile, Rules};
+use crate::run::exporting::{Counts, ExportOptions, FormatArg, add, begins, create};
+use crate::run::outfile::OutFile;
 use crate::run::{eprint_note, say_ledger};
-
-/// What was exported.
-#[derive(Default)]
-pub struct Counts {
-    /// Commands.
-    pub commands: u64,
-    /// Other events.
-    events: u64,
-    /// Events that the format has no place for.
-    left_out: u64,
-    /// Commands that the filters leave out.
-    unselected: u64,
-    /// Recordings with an exact ledger, of those that are read to the end.
-    exact: u64,
-    /// Recordings that are damaged or have no end.
-    incomplete: u64,
-}
-
-/// Puts the items of a recording into the format.
-struct Copy<'a> {
-    options: &'a ExportOptions,
-    sink: &'a mut dyn Sink,
-    counts: &'a mut Counts,
-    shown: Shown,
-    unselected: u64,
-    failed: &'a dyn Fn(io::Error) -> Error,
-    /// Other names instead of those of cgroups, with `--redact`.
-    redacted: Option<(Pseudonyms, Cgroups)>,
-}
-
-impl Consumer for Copy<'_> {
-    const SHOWS: bool = false;
-
-    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        let done = match item {
-            Item::Event(event) => self.event(event, feed.names),
-            Item::Unselected(event) => {
-                let is_command = EventClass::of(&event.what) == EventClass::Command;
-                self.unselected += u64::from(is_command);
-                Ok(())
-            }
-            Item::Stack(id, frames) => self.sink.stack(*id, frames),
-            Item::Clock(wall_ns) => self.sink.clock(*wall_ns),
-            Item::Cgroups(all) => {
-                if let Some((names, cgroups)) = &mut self.redacted {
-                    let all = all.iter().map(|one| (one.id, names.path(&one.path)));
-                    cgroups.extend(all);
-                }
-                Ok(())
-            }
-            _ => Ok(()),
-        };
-        done.map_err(self.failed)
-    }
-}
-
-impl Copy<'_> {
-    fn event(&mut self, event: &Event, names: &mut Names) -> io::Result<()> {
-        let redacted = self.options.redact.then(|| event.redacted());
-        let event = redacted.as_ref().unwrap_or(event);
-        let (disk, set, cgroups) = names.of_event(event);
-        let cgroups = self.redacted.as_ref().map_or(cgroups, |(_, cgroups)| cgroups);
-        let taken = self.sink.event(&Entry { event, disk, set, cgroups })?;
-        self.shown.add(EventClass::of(&event.what));
-        match (taken, Span::of(event)) {
-            (false, _) => self.counts.left_out += 1,
-            (true, Some(_)) => self.counts.commands += 1,
-            (true, None) => self.counts.events += 1,
-        }
-        Ok(())
-    }
-}
-
-/// Creates the file of these options.
-///
-/// # Errors
-/// If it exists, is one of the inputs, or cannot be written; one sentence.
-pub fn create(options: &ExportOptions) -> Result<(OutFile, File)> {
-    let rules = Rules {
-        force: options.force,
-        inputs: &options.files,
-        is_binary: matches!(options.format, FormatArg::Perfetto | FormatArg::Parquet),
-        ..Rules::default()
-    };
-    OutFile::create(&options.output, &rules)
-}
-
-/// Looks for the begins of commands.
-struct Looking(Begins);
-
-impl Consumer for Looking {
-    const SHOWS: bool = false;
-
-    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
-        if let Item::Event(event) = item {
-            self.0.add(event);
-        }
-        Ok(())
-    }
-}
-
-/// The begins of commands, from a first pass over a recording.
-///
-/// # Errors
-/// If it cannot be read; one sentence.
-pub fn begins(options: &ExportOptions, replay: &Replay) -> Result<Begins> {
-    let mut looking = Looking(Begins::default());
-    let mut replay = again(replay, &options.settings, "--format perfetto")?;
-    replay.show_progress();
-    scan(&mut replay, &mut looking)?;
-    Ok(looking.0)
-}
 
 fn sink(
     options: &ExportOptions,
@@ -191,47 +75,6 @@ fn name_of(options: &ExportOptions, path: &Path, number: usize) -> Untrusted {
         return number.to_string().into();
     }
     Untrusted::from_os(path.file_name().unwrap_or(path.as_os_str()))
-}
-
-/// Adds a recording. Returns its ledger, and an error if it is damaged or has no end; the events
-/// before that are added.
-///
-/// # Errors
-/// If the recording cannot be read, or the format not be written; one sentence.
-pub fn add(
-    options: &ExportOptions,
-    (mut replay, name): (Replay, &Untrusted),
-    sink: &mut dyn Sink,
-    counts: &mut Counts,
-    failed: &dyn Fn(io::Error) -> Error,
-) -> Result<(Option<Ledger>, Result<()>)> {
-    let mut info = replay.info().clone();
-    if options.redact {
-        info.redact();
-    }
-    sink.begin(name, &info).map_err(failed)?;
-    let mut copy = Copy {
-        options,
-        sink,
-        counts,
-        shown: Shown::default(),
-        unselected: 0,
-        failed,
-        redacted: options.redact.then(Default::default),
-    };
-    scan(&mut replay, &mut copy)?;
-    let (shown, unselected) = (copy.shown, copy.unselected);
-    counts.unselected += unselected;
-    let (ledger, at, ended) = match replay.end() {
-        Ok((ledger, at)) => (Some(ledger), at, Ok(())),
-        Err(error) => (None, Duration::ZERO, Err(error)),
-    };
-    let mut shows = ledger.clone();
-    if let Some(trace) = shows.as_mut().and_then(|l| l.trace.as_mut()) {
-        trace.show(&shown, unselected);
-    }
-    sink.end(shows.as_ref(), at).map_err(failed)?;
-    Ok((ledger, ended.and(replay.check_complete())))
 }
 
 /// Reports what was written.

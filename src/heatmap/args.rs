@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `heatmap`, and the files of pictures.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::heatmap::report::{Interval, Quantity};
 use crate::model::stage::StageSet;
-use crate::session::settings::{Events, Mode, Settings};
+use crate::run::args::picture::{PictureArgs, PictureFile, PictureFormat};
+use crate::settings::{Events, Mode, Settings};
 use crate::units::parse_duration;
 use crate::view::picture::Scheme;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::cli::usage;
 use crate::run::args::buffer::BufferArgs;
 use crate::run::args::examples;
 use crate::run::args::from::FromArgs;
 use crate::run::args::outcome::OutcomeArgs;
 use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
+use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,43 +50,6 @@ pub enum ThemeArg {
     Light,
     /// Light text on a dark page
     Dark,
-}
-
-/// The file of a picture.
-#[derive(Clone, Debug, clap::Args)]
-#[group(required = true, multiple = false)]
-pub struct PictureArgs {
-    /// Write an SVG file; `-`: to stdout
-    ///
-    /// A pointer on a cell shows its numbers.
-    #[arg(long, value_name = "OUT")]
-    pub svg: Option<PathBuf>,
-
-    /// Write a PNG file; `-`: to stdout
-    #[arg(long, value_name = "OUT")]
-    pub png: Option<PathBuf>,
-}
-
-/// Formats of pictures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PictureFormat {
-    /// SVG.
-    Svg,
-    /// PNG.
-    Png,
-}
-
-/// The file of a picture.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PictureFile {
-    /// Its path.
-    pub path: PathBuf,
-    /// Its format.
-    pub format: PictureFormat,
-    /// Replace it if it exists.
-    pub force: bool,
-    /// Its colours.
-    pub scheme: Scheme,
 }
 
 /// `heatmap`.

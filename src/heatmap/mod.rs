@@ -14,9 +14,9 @@ use std::time::Duration;
 use crate::error::Kind;
 use crate::heatmap::report::{HeatMap, Plot, Quantity};
 use crate::heatmap::view::{Caption, SIZE, draw, title};
+use crate::model::report::submissions::forgotten;
 use crate::model::report::submissions::{Submissions, TaskKind};
 use crate::model::untrusted::{Untrusted, file_name};
-use crate::pattern::view::forgotten;
 use crate::view::picture::Canvas;
 use anyhow::{Context, Result};
 

@@ -14,11 +14,11 @@ use crate::recording::HostRecording;
 use crate::target::spdk_trace::{Trace, label};
 use anyhow::Result;
 
-use super::read_recording;
 use crate::host::args::HostAnnotateArgs;
 use crate::run::drive::check_target_end;
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
+use crate::run::input::read_recording;
 use crate::run::input::read_text;
 use crate::run::standard::stdout;
 

@@ -13,7 +13,7 @@ use crate::model::machine::MachineController;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::printable;
 use crate::recording::Item;
-use crate::session::settings::Settings;
+use crate::settings::Settings;
 use crate::target::kvm::{Doorbells, KvmReader, KvmTrace, read};
 use anyhow::{Context, Error, Result};
 

@@ -11,16 +11,13 @@ mod spdk;
 mod trace;
 pub mod view;
 
-use std::io::{BufReader, Write, stderr};
-use std::path::Path;
+use std::io::{Write, stderr};
 use std::time::Duration;
 
 use crate::error::Kind;
 use crate::host::view::{HostJson, ledger_text};
 use crate::machine::System;
 use crate::model::ledger::HostLedger;
-use crate::model::untrusted::printable;
-use crate::recording::HostRecording;
 use crate::session::{HostOptions, HostSession, HostSource, QemuUsdt, take_over_log};
 use anyhow::Result;
 
@@ -28,18 +25,7 @@ use crate::host::args::{HostArgs, HostCommand, TargetArgs};
 use crate::run::drive::{Input, LiveTarget, TargetRecording};
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
-use crate::run::input::open;
-
-/// Reads a recording of the host side.
-///
-/// # Errors
-/// If it cannot be read, or is not one of the host side; one sentence.
-pub fn read_recording(path: &Path) -> Result<HostRecording> {
-    let shown = printable(path);
-    let (file, _) = open(path)?;
-    HostRecording::read(BufReader::new(file))
-        .map_err(|e| Failure::error(Kind::Usage, format!("{shown}: {e}")))
-}
+use crate::run::input::read_recording;
 
 /// Attaches to the target.
 fn attach(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {

@@ -10,15 +10,15 @@ use crate::model::filter::Filter;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::nvme::subject::parse_nsid;
-use crate::session::settings::{Attaching, Mode, Settings, StackSample};
+use crate::settings::{Attaching, Mode, Settings, StackSample};
 use crate::units::parse_duration;
 use anyhow::Result;
 
-use crate::cli::usage;
 use crate::run::args::examples;
 use crate::run::args::filter::{ctrl_instance, disk_of};
 use crate::run::args::output::ColorArg;
 use crate::run::args::value::{count, number};
+use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -11,7 +11,7 @@ use crate::model::event::StackId;
 use crate::model::filter::Filter;
 use crate::model::stack::{Frame, StackAt};
 use crate::session::Session;
-use crate::session::settings::Settings;
+use crate::settings::Settings;
 use anyhow::{Context, Result};
 
 use super::{Looks, Observer};

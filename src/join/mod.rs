@@ -23,17 +23,17 @@ use crate::model::stage::StageSet;
 use crate::model::target::HostClock;
 use crate::model::untrusted::printable;
 use crate::recording::HostRecording;
-use crate::session::settings::Settings;
+use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::Result;
 
-use crate::host::read_recording;
 use crate::join::args::{ClockArg, JoinArgs};
 use crate::run::args::filter::ctrl_instance;
 use crate::run::drive::replay::Replay;
 use crate::run::drive::{Consumer, Feed, Item, check_target_end, scan};
 use crate::run::exit::Failure;
 use crate::run::input;
+use crate::run::input::read_recording;
 use crate::run::standard::stdout;
 
 fn usage(text: impl Into<String>) -> anyhow::Error {

@@ -12,18 +12,17 @@ use crate::model::host::{HostCommand, HostEvent};
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
 use crate::recording::HostRecording;
-use crate::session::settings::{Events, Mode};
+use crate::settings::{Events, Mode};
 use crate::units::{nanos, size_text};
 use crate::view::export::Sink;
 use crate::view::export::perfetto::{OnHost, Perfetto};
 use anyhow::Result;
 
-use crate::export::{Counts, add, begins, create};
 use crate::join::args::JoinArgs;
-use crate::run::args::export::{ExportOptions, FormatArg};
 use crate::run::drive::again;
 use crate::run::drive::replay::Replay;
 use crate::run::eprint_note;
+use crate::run::exporting::{Counts, ExportOptions, FormatArg, add, begins, create};
 
 /// Length of the intervals of the completion rates, as in `export`.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -2,10 +2,9 @@
 //! `latency`.
 
 use crate::model::nvme_latency::LatBuckets;
-use crate::session::settings::{Also, Histograms, Mode, Settings};
+use crate::settings::{Also, Histograms, Mode, Settings};
 use anyhow::Result;
 
-use crate::cli::usage;
 use crate::run::args::by::ByArgs;
 use crate::run::args::examples;
 use crate::run::args::exec::ExecArgs;
@@ -15,6 +14,7 @@ use crate::run::args::schedule::Schedule;
 use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
 use crate::run::args::stages::{StagesArg, set_or_total};
 use crate::run::args::value::number;
+use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\
 Examples:

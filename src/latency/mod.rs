@@ -20,7 +20,7 @@ use crate::model::report::latency::{Report, rows};
 use crate::model::report::recount::Recount;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
-use crate::session::settings::Settings;
+use crate::settings::Settings;
 use crate::source::Source;
 use crate::view::ReportSink;
 use crate::view::json::JsonView;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::container::is_of_container;
+use crate::model::container::is_of_container;
 use crate::model::filter::Filter;
 use crate::model::origin::is_within;
 use crate::model::untrusted::Untrusted;

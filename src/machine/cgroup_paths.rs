@@ -7,8 +7,8 @@ use std::fs::{File, read_link};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::System;
-use super::container::{is_container_name, is_pod_name};
 use super::foreign::path_of;
+use crate::model::container::{is_container_name, is_pod_name};
 use crate::model::origin::Cgroups;
 use crate::model::untrusted::Untrusted;
 
@@ -127,8 +127,8 @@ impl Pseudonyms {
 
 #[cfg(test)]
 mod tests {
-    use super::super::container::owner;
     use super::*;
+    use crate::model::container::owner;
 
     #[test]
     fn pseudonyms_keep_the_tree_and_hide_the_names() {

@@ -8,13 +8,9 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::System;
-use crate::model::group::Owner;
+use crate::model::container::{MIN_DIGITS, digits_of, id_of, pod_of};
 use crate::model::untrusted::Untrusted;
 
-/// Digits of an ID that suffice.
-const MIN_DIGITS: usize = 8;
-/// Digits of a whole ID.
-const DIGITS: usize = 64;
 /// Levels of cgroups that are searched.
 const DEPTH: usize = 32;
 /// Containers that an error names.
@@ -58,88 +54,6 @@ fn list(have: &[String]) -> String {
         [] => "are no containers".into(),
         some => format!("are {}{more}", some.join(", ")),
     }
-}
-
-/// The ID of the container whose cgroup has this name: the name itself (driver cgroupfs), or the last
-/// part of a scope (driver systemd): `docker-ID.scope`, `libpod-ID.scope`, `cri-containerd-ID.scope`.
-fn id_of(name: &str) -> Option<&str> {
-    let name = name.strip_suffix(".scope").unwrap_or(name);
-    let (of, id) = name.rsplit_once(['-', ':']).unwrap_or(("", name));
-    // the cgroup of the process that watches the container
-    let is_monitor = of.ends_with("conmon");
-    let is_id = id.len() == DIGITS && id.bytes().all(|b| b.is_ascii_hexdigit());
-    (is_id && !is_monitor).then_some(id)
-}
-
-/// The UID of the pod whose cgroup has this name, without dashes: `podUID` (driver cgroupfs), or
-/// `kubepods-burstable-podUID.slice` (driver systemd).
-fn pod_of(name: &str) -> Option<String> {
-    let name = match name.strip_suffix(".slice") {
-        Some(slice) => slice.rsplit('-').next()?,
-        None => name,
-    };
-    let uid = name.strip_prefix("pod")?.replace(['-', '_'], "");
-    (uid.len() == 32 && uid.bytes().all(|b| b.is_ascii_hexdigit())).then_some(uid)
-}
-
-/// Whether a cgroup is of the container whose ID begins with these digits, or of the pod with this UID.
-pub(super) fn is_of_container(path: &Untrusted, text: &str) -> bool {
-    let digits = digits_of(text);
-    // as while tracing: with the cgroups below it, which may be those of other containers
-    let is_of = |name: &str| {
-        id_of(name).is_some_and(|id| id.starts_with(&digits))
-            || pod_of(name).is_some_and(|uid| uid == digits)
-    };
-    digits.len() >= MIN_DIGITS && path.raw().split('/').any(is_of)
-}
-
-/// The digits of the ID of a container, or of the UID of a pod.
-fn digits_of(text: &str) -> String {
-    let digits = text.strip_prefix("pod").unwrap_or(text);
-    digits.replace(['-', '_'], "").to_ascii_lowercase()
-}
-
-/// Whether the cgroup of a container has this name.
-pub(super) fn is_container_name(name: &str) -> bool {
-    id_of(name).is_some()
-}
-
-/// Whether the cgroup of a pod has this name.
-pub(super) fn is_pod_name(name: &str) -> bool {
-    pod_of(name).is_some()
-}
-
-/// The UID of a pod with its dashes.
-fn dashed(uid: &str) -> String {
-    let ends = [8, 12, 16, 20, 32];
-    let mut parts = Vec::new();
-    let mut from = 0;
-    for end in ends {
-        parts.extend(uid.get(from..end));
-        from = end;
-    }
-    parts.join("-")
-}
-
-/// The container and the pod that a cgroup belongs to, from its path.
-pub fn owner(path: &Untrusted) -> Owner {
-    let mut owner = Owner::default();
-    for name in path.raw().split('/') {
-        if let Some(uid) = pod_of(name) {
-            owner.pod = Some(dashed(&uid));
-        }
-        if let Some(id) = id_of(name) {
-            owner.id = Some(id.to_owned());
-        }
-    }
-    owner
-}
-
-/// The unit of systemd whose cgroup has this path: a service or a scope.
-pub fn unit(path: &Untrusted) -> Option<Untrusted> {
-    let last = path.raw().rsplit('/').next()?;
-    let is_unit = last.ends_with(".service") || last.ends_with(".scope");
-    is_unit.then(|| last.into())
 }
 
 /// Visits all cgroups below a directory, each with its path. Returns false if a visit did: it was the
@@ -286,6 +200,8 @@ impl System {
 mod tests {
     use super::super::tests::put;
     use super::*;
+    use crate::model::container::owner;
+    use crate::model::group::Owner;
     use tempfile::TempDir;
 
     const TOP: &str = "sys/fs/cgroup";

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::{System, read_line};
+use crate::model::report::disk_names::DiskNames;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
 
@@ -163,6 +164,17 @@ impl System {
         let link = fs::read_link(at).ok()?;
         let mut names = link.iter().filter_map(|part| part.to_str());
         names.rfind(|name| is_namespace(name)).map(Into::into)
+    }
+}
+
+impl DiskNames {
+    /// Adds the disks of these controllers of this machine.
+    pub fn found(&mut self, controllers: &[Controller]) {
+        for controller in controllers {
+            for disk in &controller.namespaces {
+                self.set(controller.instance, disk.nsid, &disk.name);
+            }
+        }
     }
 }
 

@@ -8,6 +8,7 @@ pub mod bios;
 pub mod clock;
 pub mod command_class;
 pub mod conditions;
+pub(crate) mod container;
 pub mod controller;
 pub mod counters;
 pub mod event;

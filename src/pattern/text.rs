@@ -4,6 +4,7 @@
 use std::io;
 use std::io::Write;
 
+use crate::model::report::submissions::forgotten;
 use crate::pattern::report::{Log2, PatternRow};
 use crate::pattern::view::{Kind, PatternReport, bytes_label, disk, percent, process, rates};
 use crate::units::{counted, rate};
@@ -56,12 +57,6 @@ pub fn text(
         writeln!(out, "{}", theme.dim(&text))?;
     }
     ledger(&report.ledger, theme, detail, out)
-}
-
-/// That depths are too small.
-#[must_use]
-pub fn forgotten(count: u64) -> String {
-    format!("too small depths: {count} commands without an end were forgotten")
 }
 
 fn row_text(

@@ -10,7 +10,6 @@ use crate::model::report::submissions::TaskKind;
 use crate::model::untrusted::Escaped;
 use crate::pattern::report::{Counts, Log2, PatternRow};
 pub use crate::pattern::svg::{draw, size};
-pub use crate::pattern::text::forgotten;
 use crate::units::{nanos, size_text};
 
 /// One report.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::model::stage::StageSet;
 use crate::recording::Keep;
-use crate::session::settings::{Events, Mode, Settings};
+use crate::settings::{Events, Mode, Settings};
 use crate::units::parse_duration;
 use anyhow::Result;
 use clap::ValueEnum;

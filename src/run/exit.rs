@@ -105,6 +105,11 @@ pub fn is_closed_pipe(error: &Error) -> bool {
     })
 }
 
+/// An error in how the program was called.
+pub(crate) fn usage(message: impl Into<String>) -> Error {
+    Failure::error(Kind::Usage, message)
+}
+
 /// Reports how the program ends: the exit code, after a message if it failed.
 pub(crate) fn end(result: Result<()>) -> ExitCode {
     match result {

@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::fs::{File, Metadata};
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use crate::error::Kind;
 use crate::model::untrusted::printable;
+use crate::recording::HostRecording;
 use anyhow::{Error, Result};
 
 use crate::run::exit::Failure;
@@ -64,4 +65,14 @@ pub fn read_text(path: &Path) -> Result<String> {
         return Err(unreadable(path, "it is larger than 1 GiB: give a part of it"));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+/// Reads a recording of the host side.
+///
+/// # Errors
+/// If it cannot be read, or is not one of the host side; one sentence.
+pub fn read_recording(path: &Path) -> Result<HostRecording> {
+    let shown = printable(path);
+    let (file, _) = open(path)?;
+    HostRecording::read(BufReader::new(file))
+        .map_err(|e| Failure::error(Kind::Usage, format!("{shown}: {e}")))
 }

@@ -20,7 +20,7 @@ use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
 use crate::model::untrusted::Untrusted;
 use crate::recording::{ClockOffset, Content, Keep, LedgerInfo, Recorder, RunInfo, StackInfo};
-use crate::session::settings::{Settings, Who};
+use crate::settings::{Settings, Who};
 use anyhow::Result;
 use serde::Serialize;
 

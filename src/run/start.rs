@@ -12,8 +12,8 @@ use crate::model::filter::Filter;
 use crate::model::point::Point;
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::{AttachPlan, PointPlan};
-use crate::session::settings::Settings;
 use crate::session::{Layout, Session, attach, cpus_of, take_over_log};
+use crate::settings::Settings;
 use crate::symbols::Symbolizer;
 use anyhow::Result;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::group::By;
-use crate::session::settings::{Also, Histograms, Mode, Settings};
+use crate::settings::{Also, Histograms, Mode, Settings};
 use anyhow::Result;
 use clap::ValueEnum;
 use clap::builder::{PathBufValueParser, TypedValueParser};

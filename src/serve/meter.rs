@@ -12,7 +12,7 @@ use crate::model::report::latency::rows;
 use crate::serve::group_series::GroupSeries;
 use crate::serve::metrics::{Format, Reading, collect, encode};
 use crate::session::Session;
-use crate::session::settings::Settings;
+use crate::settings::Settings;
 use crate::source::Source;
 use anyhow::Result;
 

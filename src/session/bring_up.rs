@@ -16,7 +16,7 @@ use crate::model::stack::StackAt;
 use crate::probe::catalog::{CATALOG, Method, Role};
 use crate::probe::facts::{KernelFacts, PreemptionSource};
 use crate::probe::plan::{AttachPlan, Policy, plan_with};
-use crate::session::settings::{Also, Events, Mode, Settings, Who};
+use crate::settings::{Also, Events, Mode, Settings, Who};
 
 /// Maximum number of attempts; each refusal of a program takes one.
 const ATTEMPTS: usize = 16;

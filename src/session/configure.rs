@@ -7,7 +7,6 @@ use std::path::Path;
 use bytemuck::Zeroable;
 
 use super::configure_who::{add_who, groups};
-use super::settings::{Also, Mode, Settings};
 use super::{Config, Layout};
 use crate::abi::{nd_config, nd_container, nd_mode, nd_stack_at, nd_trace, wait_bits};
 use crate::error::{CgroupError, Error, Result};
@@ -21,6 +20,7 @@ use crate::nvme::opcode::QueueKind;
 use crate::probe::catalog::{Method, Role, number_of};
 use crate::probe::facts::{KernelFacts, Preemption};
 use crate::probe::plan::{AttachPlan, StartSource};
+use crate::settings::{Also, Mode, Settings};
 
 /// For tests: a program ignores one event in this many.
 const IGNORE_EVERY: u32 = 97;

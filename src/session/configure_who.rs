@@ -3,13 +3,13 @@
 
 use super::Config;
 use super::configure::{has_top_counters, words_of};
-use super::settings::Who;
 use crate::abi::{by_bits, nd_by, nd_config, nd_targ, nd_who};
 use crate::error::{CgroupError, Error, GroupError, Result};
 use crate::machine::container;
 use crate::model::run::Pairing;
 use crate::probe::catalog::Role;
 use crate::probe::plan::AttachPlan;
+use crate::settings::Who;
 
 /// The properties by which commands are grouped.
 pub(super) fn groups(plan: &AttachPlan, config: &Config<'_>) -> Result<u16> {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sizes of single entries of the maps, by stage set.
 
-use super::settings::Who;
 use crate::abi::{
     BEGUN_BYTES, BIO_BYTES, BIOS, LINE, PAUSE_BYTES, SLOT_BASIC, SLOT_FINE, SLOT_FULL, SLOT_ORIGIN,
     SLOT_TRACE, START_BYTES, START_FULL_BYTES, SUBMITTER_BYTES, SUBMITTERS, cell_bytes,
 };
 use crate::model::stage::StageSet;
+use crate::settings::Who;
 
 /// Memory that a hash map of the kernel needs per entry, besides key and value.
 pub const HASH_ENTRY: usize = 64;

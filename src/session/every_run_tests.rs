@@ -17,9 +17,6 @@ use super::bring_up::events;
 use super::builds::tests::objects;
 use super::layout::{Cpus, Layout};
 use super::load::prepare;
-use super::settings::{
-    Also, Attaching, Events, Histograms, Mode, Outcome, Settings, StackSample, Who,
-};
 use crate::error::Error;
 use crate::machine::System;
 use crate::model::filter::Filter;
@@ -32,6 +29,9 @@ use crate::probe::catalog::{CATALOG, Method, Role};
 use crate::probe::facts::{KernelFacts, Lockdown, Preemption, TypeSource};
 use crate::probe::mechanism::MECHANISMS;
 use crate::probe::plan::{AttachPlan, Policy, StartSource, plan_with};
+use crate::settings::{
+    Also, Attaching, Events, Histograms, Mode, Outcome, Settings, StackSample, Who,
+};
 
 /// The facts of recorded kernels.
 static KERNELS: LazyLock<Vec<KernelFacts>> = LazyLock::new(|| {

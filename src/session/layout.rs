@@ -30,7 +30,7 @@ use crate::abi::{
 };
 use crate::machine::sysfs::Controller;
 use crate::model::stage::StageSet;
-use crate::session::settings::{Also, Settings, Who};
+use crate::settings::{Also, Settings, Who};
 
 /// Limit of all maps together.
 pub const BUDGET: usize = 60 << 20;

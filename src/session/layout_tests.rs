@@ -12,7 +12,7 @@ use crate::machine::sysfs::Namespace;
 use crate::model::group::By;
 use crate::model::stack::StackAt;
 use crate::nvme::decode::CommandSet;
-use crate::session::settings::{Events, Histograms, Mode, Outcome, StackSample};
+use crate::settings::{Events, Histograms, Mode, Outcome, StackSample};
 
 const fn all_online(cpus: u32) -> Cpus {
     Cpus { possible: cpus, online: cpus, caches: cpus.div_ceil(8) }

@@ -13,7 +13,6 @@ use super::configure::{configure, counts_status, has_top_counters};
 use super::entries::{cell_stride, lru_entries, start_bytes};
 use super::layout::{EXTRA, Windows};
 use super::loaded::Loaded;
-use super::settings::Who;
 use super::{Config, Layout, Rings, groups, kernel_data, libbpf_log, ticks};
 use crate::abi::{
     BIOS, EXTRA_STEP, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SCRATCHES,
@@ -24,6 +23,7 @@ use crate::machine::missing_capabilities;
 use crate::model::run::Pairing;
 use crate::probe::catalog::{CATALOG, Method, number_of};
 use crate::probe::plan::{AttachPlan, StartSource};
+use crate::settings::Who;
 
 /// The map that contains the configuration.
 const CONFIG: &str = ".rodata.config";

@@ -28,7 +28,6 @@ mod mapping;
 mod queues;
 mod read;
 mod reorder;
-pub mod settings;
 mod sorted;
 mod ticks;
 
@@ -71,7 +70,7 @@ use crate::model::untrusted::Untrusted;
 use crate::probe::catalog::{AttachKind, CATALOG};
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
-use crate::session::settings::Settings;
+use crate::settings::Settings;
 
 impl From<libbpf_rs::Error> for Error {
     fn from(error: libbpf_rs::Error) -> Self {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::stage::StageSet;
-use crate::session::settings::{Mode, Settings, StackSample};
+use crate::settings::{Mode, Settings, StackSample};
 use crate::stacks::report::Weight;
 use crate::units::parse_duration;
 use anyhow::Result;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::model::stage::StageSet;
-use crate::session::settings::{Also, Histograms, Mode, Settings};
+use crate::settings::{Also, Histograms, Mode, Settings};
 use crate::units::parse_duration;
 use anyhow::Result;
 

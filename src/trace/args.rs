@@ -4,12 +4,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::session::settings::{Events, Mode, Settings};
+use crate::settings::{Events, Mode, Settings};
 use crate::units::parse_duration;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::cli::usage;
 use crate::run::args::buffer::BufferArgs;
 use crate::run::args::examples;
 use crate::run::args::exec::ExecArgs;
@@ -21,6 +20,7 @@ use crate::run::args::stack::{StackAtArg, share};
 use crate::run::args::stages::{StagesArg, set_or_total};
 use crate::run::args::value::count;
 use crate::run::args::who::WhoArgs;
+use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -171,7 +171,7 @@ impl TraceArgs {
 #[cfg(test)]
 mod tests {
     use crate::model::stack::StackAt;
-    use crate::session::settings::StackSample;
+    use crate::settings::StackSample;
     use clap::Parser;
 
     use super::*;

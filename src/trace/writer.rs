@@ -11,7 +11,7 @@ use crate::model::event::{Event, EventKind, StackId};
 use crate::model::ledger::{EventClass, Shown};
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
-use crate::session::settings::Who;
+use crate::settings::Who;
 use crate::view::json;
 use crate::view::theme::Theme;
 use crate::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};

@@ -3,8 +3,7 @@
 
 use super::condition::Condition;
 use crate::diagnose::portion::Reaches;
-use crate::diagnose::report::Command;
-use crate::diagnose::report::{Answer, Cause, Facts, Stages, Subject};
+use crate::diagnose::report::{Answer, Cause, Command, Facts, Stages, Subject};
 use crate::machine::nvme_class::Class;
 use crate::model::conditions::Announcement;
 

@@ -40,8 +40,7 @@ mod wbt;
 pub use self::before::FULL;
 pub use self::device::of as device;
 
-use crate::diagnose::report::{Answer, Facts, Subject};
-use crate::diagnose::report::{Rule, Scope, Tier};
+use crate::diagnose::report::{Answer, Facts, Rule, Scope, Subject, Tier};
 use crate::model::conditions::Conditions;
 use crate::model::stage::StageSet;
 

@@ -2,8 +2,7 @@
 //! Commands that are not aligned to physical blocks take longer.
 
 use super::condition::Condition;
-use crate::diagnose::report::Command;
-use crate::diagnose::report::{Answer, Cause, Facts, Stages, Subject};
+use crate::diagnose::report::{Answer, Cause, Command, Facts, Stages, Subject};
 
 /// The part of the time that goes with it.
 const EXPLAINS: f64 = 0.1;

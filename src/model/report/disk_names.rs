@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::machine::sysfs::Controller;
 use crate::model::controller::ControllerInfo;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::{Opcode, QueueKind};
@@ -27,7 +26,8 @@ pub fn namespace_name(disk: Option<&Untrusted>, ctrl: u32, nsid: u32) -> String 
 pub struct DiskNames(BTreeMap<(u32, u32), Untrusted>);
 
 impl DiskNames {
-    fn set(&mut self, ctrl: u32, nsid: u32, name: &Untrusted) {
+    /// Names a disk.
+    pub(crate) fn set(&mut self, ctrl: u32, nsid: u32, name: &Untrusted) {
         if name.is_empty() {
             return;
         }
@@ -41,15 +41,6 @@ impl DiskNames {
     pub fn recorded(&mut self, controllers: &[ControllerInfo]) {
         for controller in controllers {
             for disk in &controller.disks {
-                self.set(controller.instance, disk.nsid, &disk.name);
-            }
-        }
-    }
-
-    /// The same for controllers of this machine.
-    pub fn found(&mut self, controllers: &[Controller]) {
-        for controller in controllers {
-            for disk in &controller.namespaces {
                 self.set(controller.instance, disk.nsid, &disk.name);
             }
         }

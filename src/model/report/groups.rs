@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::machine::container::{owner, unit};
+use crate::model::container::{owner, unit};
 use crate::model::group::{By, Group, GroupNames, Owner, Part, comm_of};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::latency::{RowReport, Sum};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions of model data: the numbers and findings of each command, and the ledger.
 
-pub mod begins;
 pub mod cgroup_path;
 pub mod device_name;
 pub mod disk_names;
@@ -9,6 +8,5 @@ pub mod finding;
 pub mod groups;
 pub mod idle;
 pub mod latency;
-pub mod ledger;
 pub mod recount;
 pub mod submissions;

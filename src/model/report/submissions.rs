@@ -6,12 +6,12 @@
 
 use std::collections::HashMap;
 
-use super::begins;
-use super::begins::{Change, Changes};
 use crate::model::event::{CommandId, Event, EventKind, Submission};
 use crate::model::ids::{FlightId, NamespaceId};
 use crate::model::span::Span;
 use crate::nvme::decode::{Blocks, CommandSet, blocks};
+use crate::view::export::begins;
+use crate::view::export::begins::{Change, Changes};
 
 /// Most changes that wait for earlier ones (54 MB).
 const MOST_WAITING: usize = 400_000;
@@ -239,6 +239,12 @@ impl Submissions {
     pub const fn forgotten(&self) -> u64 {
         self.forgotten
     }
+}
+
+/// That depths are too small.
+#[must_use]
+pub fn forgotten(count: u64) -> String {
+    format!("too small depths: {count} commands without an end were forgotten")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::probe::catalog::Method;
-use crate::session::settings::Attaching;
+use crate::settings::Attaching;
 use clap::ValueEnum;
 
 use super::output::ColorArg;

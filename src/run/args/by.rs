@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use super::stages::StagesArg;
 use super::value::count;
-use crate::cli::usage;
+use crate::run::exit::usage;
 
 /// The order of groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use anyhow::Result;
 
 use super::from::FromArgs;
-use crate::cli::usage;
+use crate::run::exit::usage;
 
 /// A program to run.
 #[derive(Clone, Debug, clap::Args)]

@@ -14,8 +14,8 @@ use crate::nvme::subject::parse_nsid;
 use anyhow::Result;
 
 use super::value::number;
-use crate::cli::usage;
 use crate::run::exit::Failure;
+use crate::run::exit::usage;
 
 /// Bytes of a thread's name that the kernel keeps (TASK_COMM_LEN without the final zero).
 const COMM_LEN: usize = 15;
@@ -227,7 +227,7 @@ impl FilterArgs {
     ///
     /// # Errors
     /// If it leaves no command, or asks this machine.
-    pub(super) fn for_recordings(&self) -> Result<Filter> {
+    pub(crate) fn for_recordings(&self) -> Result<Filter> {
         if self.disk.is_some() {
             return Err(usage(
                 "--disk asks this machine, and a recording may be of another: use --ctrl, --nsid \

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::units::parse_duration;
 use anyhow::Result;
 
-use crate::cli::usage;
+use crate::run::exit::usage;
 
 /// Recordings to read.
 #[derive(Clone, Debug, clap::Args)]

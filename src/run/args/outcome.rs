@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::session::settings::Outcome;
+use crate::settings::Outcome;
 use crate::units::parse_duration;
 
 /// A choice by what became of a command.

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::cli::usage;
+use crate::run::exit::usage;
 
 /// The help of `--json` where a line has an object.
 pub const JSON: &str = "One JSON object per line instead of text";

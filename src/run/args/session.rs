@@ -5,13 +5,13 @@ use std::ops::Deref;
 
 use crate::model::filter::Filter;
 use crate::model::stage::StageSet;
-use crate::session::settings::{Mode, Settings, Who};
+use crate::settings::{Mode, Settings, Who};
 use anyhow::Result;
 
 use super::attach::AttachArgs;
 use super::filter::FilterArgs;
 use super::from::FromArgs;
-use crate::cli::usage;
+use crate::run::exit::usage;
 
 /// Filters, attaching and messages.
 #[derive(Clone, Debug, clap::Args)]

@@ -2,7 +2,7 @@
 //! Kernel stacks of single commands.
 
 use crate::model::stack::StackAt;
-use crate::session::settings::StackSample;
+use crate::settings::StackSample;
 use clap::ValueEnum;
 
 /// Where a stack is taken.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who caused each command.
 
-use crate::session::settings::Who;
+use crate::settings::Who;
 
 /// Who caused each command.
 #[derive(Clone, Copy, Debug, clap::Args)]

@@ -10,7 +10,7 @@ use crate::model::counters::Counters;
 use crate::model::ledger::{Shown, TraceLedger};
 use crate::model::stage::StageSet;
 use crate::session::Session;
-use crate::session::settings::Settings;
+use crate::settings::Settings;
 use anyhow::Result;
 
 use crate::run::args::buffer::MAX_BUFFER;
@@ -125,7 +125,7 @@ impl Drops {
 #[cfg(test)]
 mod tests {
     use crate::model::stack::StackAt;
-    use crate::session::settings::{Also, Events, Histograms, Mode, StackSample};
+    use crate::settings::{Also, Events, Histograms, Mode, StackSample};
 
     use super::*;
 

@@ -11,7 +11,7 @@ use crate::machine::{System, own_tgid};
 use crate::model::ledger::{EventClass, Shown};
 use crate::model::transport::Transports;
 use crate::session::Session;
-use crate::session::settings::Settings;
+use crate::settings::Settings;
 use crate::source::{EventStream, Read, RecordSink, Source};
 use anyhow::Result;
 

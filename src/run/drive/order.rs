@@ -2,7 +2,7 @@
 //! A first pass over a recording, for the order of its submissions.
 
 use crate::model::report::submissions::{Longest, Submissions, TaskKind};
-use crate::session::settings::Settings;
+use crate::settings::Settings;
 use anyhow::Result;
 
 use super::recorded::{again, scan};

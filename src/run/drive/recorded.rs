@@ -11,7 +11,7 @@ use crate::error::Kind;
 use crate::model::event::StackId;
 use crate::model::ledger::{EventClass, Ledger, Shown};
 use crate::recording::Item as Recorded;
-use crate::session::settings::Settings;
+use crate::settings::Settings;
 use crate::view::recording::Heading;
 use crate::view::theme::Theme;
 use anyhow::Result;

@@ -6,7 +6,7 @@ use crate::machine::cgroup_filter;
 use crate::model::filter::Filter;
 use crate::model::untrusted::Untrusted;
 use crate::recording::{Item, RunInfo};
-use crate::session::settings::{Settings, Who};
+use crate::settings::{Settings, Who};
 use anyhow::Result;
 
 use crate::run::exit::Failure;

@@ -18,7 +18,7 @@ use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::{Untrusted, printable};
 use crate::recording::{Ending, Error as RecordingError, Item, LedgerInfo, Playback};
-use crate::session::settings::{Outcome, Settings};
+use crate::settings::{Outcome, Settings};
 use anyhow::{Result, bail};
 
 use super::census::Census;

@@ -5,6 +5,7 @@
 //! [`csv`] and [`parquet`] have a row per command, with the columns of [`columns`]. [`ndjson`] has
 //! the lines of `trace --json`, [`hlog`] histograms per interval, [`perfetto`] a timeline.
 
+pub mod begins;
 pub mod columns;
 pub mod csv;
 pub mod hlog;

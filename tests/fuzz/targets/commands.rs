@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use nvme_deep::run::execute;
+use nvme_deep::cli::execute;
 
 /// A command line that can be run again and again.
 pub type Run = Box<dyn Fn() -> Result<()>>;

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::stage::StageSet;
-use crate::session::settings::{Events, Mode, Settings};
+use crate::settings::{Events, Mode, Settings};
 use anyhow::Result;
-use clap::ValueEnum;
 
-use super::examples;
-use super::filter::FilterArgs;
-use super::outcome::OutcomeArgs;
-use super::value::interval;
-use crate::cli::usage;
+use crate::run::args::examples;
+use crate::run::args::filter::FilterArgs;
+use crate::run::args::outcome::OutcomeArgs;
+use crate::run::args::value::interval;
+use crate::run::exit::usage;
+use crate::run::exporting::{ExportOptions, FormatArg};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,21 +23,6 @@ Examples:
       A row per command of two recordings, without names
   nvme-deep export run.nvd --format csv --slow 10ms -o -
       Slow commands as CSV, to stdout";
-
-/// Formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FormatArg {
-    /// A timeline for ui.perfetto.dev
-    Perfetto,
-    /// A line per command
-    Csv,
-    /// The lines of `trace --json --pair`
-    Ndjson,
-    /// Histograms per interval, as an HdrHistogram log
-    Hlog,
-    /// A row per command, in columns, for DuckDB, Spark, pandas
-    Parquet,
-}
 
 /// `export`. Filters that recordings do not have are refused, and not in the help.
 #[derive(Clone, Debug, clap::Args)]
@@ -84,25 +69,6 @@ pub struct ExportArgs {
     #[command(flatten)]
     pub filter: FilterArgs,
 }
-/// An export. `join` has one, too.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExportOptions {
-    /// The recordings.
-    pub files: Vec<PathBuf>,
-    /// What to write.
-    pub format: FormatArg,
-    /// The file to write; `-`: stdout.
-    pub output: PathBuf,
-    /// Replace it if it exists.
-    pub force: bool,
-    /// Leave out names.
-    pub redact: bool,
-    /// Length of intervals.
-    pub interval: Duration,
-    /// Which commands.
-    pub settings: Settings,
-}
-
 impl ExportArgs {
     /// What to export.
     ///
