@@ -9,16 +9,23 @@ mod build_table;
 
 #[cfg(feature = "live")]
 mod live {
+    use std::env;
     use std::error::Error;
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    use std::path::{Path, PathBuf};
+    use std::fs;
+    use std::hash::DefaultHasher;
+    use std::hash::Hash;
+    use std::hash::Hasher;
+    use std::path::Path;
+    use std::path::PathBuf;
     use std::process::Command;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::{env, fs, thread};
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering;
+    use std::thread;
 
     use libbpf_cargo::SkeletonBuilder;
 
-    use crate::build_table::{BUILDS, Entry};
+    use crate::build_table::BUILDS;
+    use crate::build_table::Entry;
 
     /// Level of zstd for the BPF objects.
     const PACK_LEVEL: i32 = 19;
@@ -281,9 +288,13 @@ mod live {
     }
 }
 
-/// Without the feature `live` there is nothing to compile.
+/// Without the feature `live` there is nothing to compile, and no BTF to ship.
 #[cfg(not(feature = "live"))]
-const fn main() {}
+fn main() -> std::io::Result<()> {
+    let out = std::env::var_os("OUT_DIR").unwrap_or_default();
+    let none = "static SHIPPED: &[Shipped] = &[];\n";
+    std::fs::write(std::path::Path::new(&out).join("shipped_btf.rs"), none)
+}
 
 #[cfg(feature = "live")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -11,7 +11,6 @@ use std::result::Result as StdResult;
 use std::{fmt, io};
 
 use crate::machine::process::TargetError;
-#[cfg(feature = "live")]
 use crate::machine::types::BtfError;
 use crate::probe::plan::NoPlan;
 
@@ -86,8 +85,13 @@ pub enum Error {
         /// The line of libbpf's log that has the reason.
         log: Option<String>,
     },
+    /// The program was built without the feature `live`.
+    #[error(
+        "this nvme-deep was built without the feature `live`: it reads recordings (--from FILE), and cannot \
+         trace this machine"
+    )]
+    NotLive,
     /// The BTF of the driver's modules cannot be used.
-    #[cfg(feature = "live")]
     #[error(transparent)]
     Btf(#[from] BtfError),
     /// The cgroup of the filter cannot be used.
@@ -162,9 +166,8 @@ impl Error {
             | Self::NoBuild { .. }
             | Self::ProgramsRefused { .. }
             | Self::ObjectRefused { .. } => Kind::Kernel,
-            #[cfg(feature = "live")]
             Self::Btf(_) => Kind::Usage,
-            Self::Cgroup { .. } => Kind::Usage,
+            Self::Cgroup { .. } | Self::NotLive => Kind::Usage,
             Self::Groups(_) => Kind::Kernel,
             Self::Target(error) => match error {
                 TargetError::NotPermitted { .. } => Kind::Privilege,

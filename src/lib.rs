@@ -38,7 +38,6 @@ extern crate self as nvme_deep;
 #[path = "../tests/testing/mod.rs"]
 mod testing;
 
-#[cfg(feature = "live")]
 #[doc(hidden)]
 pub mod abi;
 #[doc(hidden)]
@@ -70,8 +69,8 @@ pub mod recording;
 mod run;
 #[doc(hidden)]
 pub mod serve;
-#[cfg(feature = "live")]
 #[doc(hidden)]
+#[cfg_attr(not(feature = "live"), path = "session/offline.rs")]
 pub mod session;
 #[doc(hidden)]
 pub mod settings;
@@ -79,7 +78,6 @@ pub mod source;
 mod stacks;
 #[doc(hidden)]
 pub mod stats;
-#[cfg(feature = "live")]
 #[doc(hidden)]
 pub mod symbols;
 pub mod target;

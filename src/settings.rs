@@ -303,6 +303,17 @@ impl Settings {
     }
 }
 
+/// How to trace the process of a target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostOptions {
+    /// Measure the run times of the programs, and the cost of their traps.
+    pub measure: bool,
+    /// Only the begin and the end of each command, with fewer traps.
+    pub ends_only: bool,
+    /// For tests: an error of the layout in bytes.
+    pub shift: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,15 +6,15 @@ use crate::error::Result;
 use crate::machine::clock::monotonic_ns;
 use crate::model::activity::Activity;
 use crate::model::counters::Counters;
+use crate::model::event::REORDER_NS;
 use crate::model::event::{Event, StackId};
+use crate::model::host::HostEvent;
+use crate::model::ledger::HostLedger;
 use crate::model::run::{RunTimes, Scan, StackSum};
 use crate::model::snapshot::Snapshot;
+use crate::model::target::{HostController, TargetInfo};
 use crate::model::transport::Transports;
 use crate::probe::plan::AttachPlan;
-
-/// Time to wait for earlier events. A program may be interrupted between its clock reading and its
-/// reservation in the ring.
-pub const REORDER_NS: u64 = 20_000_000;
 
 /// No event before this time can come any more, once the rings have been read. To be called before
 /// that: an event is in its ring at most [`REORDER_NS`] after its time.
@@ -121,4 +121,37 @@ pub trait EventStream {
 
     /// Number of events that were passed on after a later one.
     fn late(&self) -> u64;
+}
+
+/// A target that is traced.
+pub trait HostSource {
+    /// The target.
+    fn target(&self) -> &TargetInfo;
+
+    /// The controllers that were seen so far.
+    fn controllers(&self) -> &[HostController];
+
+    /// Passes on new events by time, except the latest: earlier ones may still arrive. With `all`,
+    /// those too. Returns true if there may be more.
+    ///
+    /// # Errors
+    /// If the ring cannot be read, or data of the target contradict each other.
+    fn take(
+        &mut self,
+        all: bool,
+        to: &mut dyn FnMut(&HostEvent, &[HostController]),
+    ) -> Result<bool>;
+
+    /// Fails if the target has ended: there will be no more events.
+    ///
+    /// # Errors
+    /// If it has.
+    fn alive(&self) -> Result<()>;
+
+    /// Detaches everything, and returns the ledger. Passes on the events that are left, and the
+    /// commands in flight.
+    ///
+    /// # Errors
+    /// If the maps cannot be read.
+    fn end(&mut self, to: &mut dyn FnMut(&HostEvent, &[HostController])) -> Result<HostLedger>;
 }

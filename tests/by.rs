@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use self::binary::{Ran, run};
+use self::binary::Ran;
+use self::binary::run;
 
 fn ran(words: &str) -> Ran {
     let path = format!("{}/tests/recordings/6.12.nvd", env!("CARGO_MANIFEST_DIR"));

@@ -11,14 +11,21 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{ErrorKind, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::io::Seek;
+use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 
-use nvme_deep::serve::metrics::bounds::{BOUNDS, LE_NS};
-use nvme_deep::serve::metrics::catalog::{ALL, Kind, Metric};
+use nvme_deep::serve::metrics::bounds::BOUNDS;
+use nvme_deep::serve::metrics::bounds::LE_NS;
+use nvme_deep::serve::metrics::catalog::ALL;
+use nvme_deep::serve::metrics::catalog::Kind;
+use nvme_deep::serve::metrics::catalog::Metric;
 use nvme_deep::serve::metrics::encode::seconds;
-use serde_json::{Value, json};
+use serde_json::Value;
+use serde_json::json;
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -81,7 +88,9 @@ fn promtool_accepts_the_queries_of_the_dashboard() {
 
 #[test]
 fn promtool_accepts_the_sample_of_the_text_format() {
-    let sample = text("src/metrics/encode/snapshots/nvme_deep__metrics__encode__tests__text.snap");
+    let sample = text(
+        "src/serve/metrics/encode/snapshots/nvme_deep__serve__metrics__encode__tests__text.snap",
+    );
     // a snapshot begins with a header between two lines of dashes
     let sample = sample.splitn(3, "---\n").nth(2).unwrap();
     assert!(sample.lines().count() > 100);

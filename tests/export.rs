@@ -10,10 +10,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use self::testing::random::what;
-use csv::{Reader, StringRecord};
+use csv::Reader;
+use csv::StringRecord;
 use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
-use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+use nvme_deep::Event;
+use nvme_deep::EventKind;
+use nvme_deep::Snapshot;
+use nvme_deep::StageSet;
 use nvme_deep::model::command_class::BlockSizes;
 use nvme_deep::model::origin::Cgroups;
 use nvme_deep::model::report::recount::Recount;
@@ -21,13 +27,15 @@ use nvme_deep::model::span::Span;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::RunInfo;
-use nvme_deep::view::export::columns::{COLUMNS, Column};
+use nvme_deep::view::export::Entry;
+use nvme_deep::view::export::Sink;
+use nvme_deep::view::export::columns::COLUMNS;
+use nvme_deep::view::export::columns::Column;
 use nvme_deep::view::export::csv::Csv;
 use nvme_deep::view::export::hlog::Hlog;
 use nvme_deep::view::export::ndjson::Ndjson;
-use nvme_deep::view::export::perfetto::{Begins, Perfetto};
-use nvme_deep::view::export::{Entry, Sink};
-use nvme_deep::{Event, EventKind, Snapshot, StageSet};
+use nvme_deep::view::export::perfetto::Begins;
+use nvme_deep::view::export::perfetto::Perfetto;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -226,7 +234,8 @@ mod parquet_file {
     use super::*;
     use nvme_deep::view::export::parquet::Parquet;
     use parquet::basic::Compression;
-    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::file::reader::FileReader;
+    use parquet::file::reader::SerializedFileReader;
     use parquet::record::Field;
 
     fn text(field: &Field) -> String {

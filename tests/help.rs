@@ -5,7 +5,8 @@
 
 mod binary;
 
-use insta::{Settings, assert_snapshot};
+use insta::Settings;
+use insta::assert_snapshot;
 
 use self::binary::run;
 

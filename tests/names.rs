@@ -9,7 +9,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use self::binary::{BINARY, Ran, run};
+use self::binary::BINARY;
+use self::binary::Ran;
+use self::binary::run;
 
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 const GUEST: &str = "tests/host/nvmet-guest.nvd";

@@ -3,36 +3,21 @@
 //! have in common.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use nvme_deep::model::counters::COUNTS;
 use nvme_deep::probe::catalog::CATALOG;
 
-/// The modules of the library. Each uses only those before it.
-const LIBRARY: [&str; 16] = [
-    "units",
-    "nvme",
-    "model",
-    "stats",
-    "target",
-    "probe",
-    "machine",
-    "error",
-    "source",
-    "symbols",
-    "abi",
-    "session",
-    "recording",
-    "report",
-    "metrics",
-    "view",
+/// Data and arithmetic: these use nothing above them, only the standard library, serde and each other.
+const BASE: [&str; 4] = ["units", "nvme", "model", "probe"];
+/// The commands. They do not use each other.
+const COMMANDS: [&str; 16] = [
+    "diagnose", "diff", "dist", "doctor", "export", "heatmap", "host", "inflight", "join",
+    "latency", "pattern", "record", "serve", "stacks", "top", "trace",
 ];
-/// The modules of the binary. Each uses the library, and only those before it.
-const BINARY: [&str; 4] = ["exit", "cli", "commands", "main"];
-/// Modules that use only the standard library, serde and each other: no I/O, no libbpf.
-const PURE: [&str; 3] = ["nvme", "model", "probe"];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
@@ -134,7 +119,8 @@ fn names_modules(file: &str, modules: &BTreeSet<String>) -> BTreeSet<String> {
 }
 
 fn modules() -> BTreeSet<String> {
-    LIBRARY.iter().chain(&BINARY).map(|&m| m.into()).collect()
+    let all = files("src").into_iter().filter(is_rust);
+    all.filter_map(|file| module_path(&file).first().cloned()).collect()
 }
 
 /// The actual dependencies between top-level modules.
@@ -151,45 +137,16 @@ fn dependencies() -> Graph {
 }
 
 #[test]
-fn a_module_uses_only_those_before_it() {
-    let order: Vec<&str> = LIBRARY.into_iter().chain(BINARY).collect();
-    let place = |module: &str| order.iter().position(|m| *m == module);
+fn the_base_uses_nothing_above_it() {
     let graph = dependencies();
-    for module in graph.keys().filter(|m| *m != "lib") {
-        assert!(place(module).is_some(), "src/{module} is in no list of this test");
-    }
-    for (module, named) in graph {
-        for other in named {
-            assert!(place(&other) < place(&module), "{module} uses {other}");
-        }
-    }
-}
-
-#[test]
-fn the_library_neither_exits_nor_writes_nor_handles_signals() {
-    for file in files("src").into_iter().filter(is_rust) {
-        let module = module_path(&file).first().cloned().unwrap_or_default();
-        if BINARY.contains(&module.as_str()) {
-            continue;
-        }
-        let code = code_of(&file);
-        for word in ["process::exit", "stderr", "stdout", "signal_hook"] {
-            assert!(!code.contains(word), "{file}: {word}");
-        }
-    }
-}
-
-#[test]
-fn pure_modules_use_only_std_serde_and_each_other() {
-    let truth = dependencies();
-    for module in PURE {
-        for named in &truth[module] {
-            assert!(PURE.contains(&named.as_str()), "{module} depends on {named}");
+    for module in BASE {
+        for named in &graph[module] {
+            assert!(BASE.contains(&named.as_str()), "{module} uses {named}");
         }
     }
     for file in files("src").into_iter().filter(is_rust) {
         let module = module_path(&file).first().cloned().unwrap_or_default();
-        if !PURE.contains(&module.as_str()) {
+        if !BASE.contains(&module.as_str()) {
             continue;
         }
         for line in code_of(&file).lines() {
@@ -204,89 +161,40 @@ fn pure_modules_use_only_std_serde_and_each_other() {
     }
 }
 
-const PLACES: [(&str, &[&str]); 20] = [
-    ("anyhow", &["src/main.rs", "src/run/exit.rs", "src/run/args/", "src/run/"]),
-    ("colorous", &["src/view/picture/paint.rs"]),
-    ("embedded_graphics", &["src/view/picture/png.rs"]),
-    ("png", &["src/view/picture/png.rs"]),
-    ("blazesym", &["src/symbols/"]),
-    ("fastrand", &["src/stats/bootstrap.rs"]),
-    ("httparse", &["src/serve/metrics/request.rs"]),
-    ("inferno", &["src/stacks/flamegraph.rs"]),
-    ("libbpf_rs", &["src/session/"]),
-    ("libbpf_sys", &["src/session/"]),
-    ("libc", &["src/machine/", "src/session/ticks.rs"]),
-    ("owo_colors", &["src/view/theme.rs"]),
-    ("itoa", &["src/view/trace/line/numbers.rs"]),
-    ("jiff", &["src/view/trace/clock.rs", "src/dist"]),
-    ("object", &["src/machine/elf.rs"]),
-    ("procfs", &["src/machine/mod.rs"]),
-    ("clap", &["src/run/args/", "src/main.rs", "src/dist"]),
-    (
-        "rustix",
-        &[
-            "src/run/drive/exec.rs",
-            "src/machine/types.rs",
-            "src/machine/clock.rs",
-            "src/machine/activity.rs",
-            "src/machine/foreign.rs",
-            "src/machine/kvm.rs",
-            "src/recording/recorder.rs",
-            "src/commands/out",
-            "src/run/privileges.rs",
-            "src/session/event_ring",
-            "src/session/mapping.rs",
-        ],
-    ),
-    ("ratatui", &["src/top/"]),
-    ("signal_hook", &["src/run/drive/turns.rs", "src/top/screen.rs"]),
-];
-
 #[test]
-fn each_outside_crate_has_its_place() {
-    let sources = files("src").into_iter().filter(is_rust);
-    for file in sources.filter(|f| !f.ends_with("/tests.rs")) {
-        let code = code_of(&file);
-        for (name, places) in PLACES {
-            let here = !after(&code, &format!("{name}::")).is_empty();
-            let may = places.iter().any(|p| file.starts_with(p));
-            assert!(!here || may, "{file} names {name}");
-        }
-    }
-    for (name, places) in PLACES {
-        let used = files("src").into_iter().any(|f| {
-            places.iter().any(|p| f.starts_with(p)) && code_of(&f).contains(&format!("{name}::"))
-        });
-        assert!(used, "no file that may name {name} does");
-    }
-}
-
-#[test]
-fn nothing_but_the_commands_writes_to_stdout() {
-    for file in files("src").into_iter().filter(is_rust) {
-        let code = code_of(&file);
-        // a query whether stdout is a terminal does not write
-        let writes = code.replace("stdout().is_terminal()", "").contains("stdout()");
-        assert!(!writes || file.starts_with("src/run/"), "{file}");
-        for word in ["println!", "print!"] {
-            assert!(after(&code, word).is_empty(), "{file}: {word}");
+fn commands_do_not_use_each_other() {
+    for (module, named) in dependencies() {
+        // cli has the list of the commands
+        let users = ["cli", "lib", "main"];
+        for other in named.iter().filter(|other| COMMANDS.contains(&other.as_str())) {
+            assert!(users.contains(&module.as_str()), "{module} uses the command {other}");
         }
     }
 }
 
 #[test]
-fn every_unsafe_says_why_it_is_sound() {
+fn only_run_and_session_touch_the_kernel() {
+    for (module, named) in dependencies() {
+        let may = ["run", "session", "lib"].contains(&module.as_str());
+        assert!(may || !named.contains("session"), "{module} uses session");
+    }
     for file in files("src").into_iter().filter(is_rust) {
-        let text = text_of(&file);
-        let lines: Vec<&str> = text.lines().collect();
-        for (i, line) in lines.iter().enumerate() {
-            let code = line.split("//").next().unwrap();
-            if !code.contains("unsafe {") && !code.contains("unsafe impl") {
-                continue;
-            }
-            let near = &lines[i.saturating_sub(4)..=i];
-            let says = near.iter().any(|l| l.contains("// SAFETY: "));
-            assert!(says, "{file}:{}: {line}", i + 1);
+        let may = file.starts_with("src/session/");
+        assert!(may || !code_of(&file).contains("libbpf_"), "{file} uses libbpf");
+    }
+}
+
+#[test]
+fn what_commands_share_neither_exits_nor_writes() {
+    for file in files("src").into_iter().filter(is_rust) {
+        let module = module_path(&file).first().cloned().unwrap_or_default();
+        let is_program = ["cli", "run", "main"].contains(&module.as_str());
+        if is_program || COMMANDS.contains(&module.as_str()) {
+            continue;
+        }
+        let code = code_of(&file);
+        for word in ["process::exit", "stderr", "stdout", "signal_hook"] {
+            assert!(!code.contains(word), "{file}: {word}");
         }
     }
 }

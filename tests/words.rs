@@ -6,7 +6,9 @@ mod binary;
 
 use std::process::Command;
 
-use self::binary::{BINARY, Ran, run};
+use self::binary::BINARY;
+use self::binary::Ran;
+use self::binary::run;
 
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 

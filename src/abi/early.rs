@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What came before the request, in the records of finished commands: points and bios. Few runs have it.
 
-use std::mem::offset_of;
-
 use super::events::part;
-use super::skel::types::nd_early_times;
+use super::records::EARLY_TIMES;
 use super::times::EARLY;
 use crate::model::bios::Bios;
 use crate::model::event::{Event, EventKind};
 use crate::model::point::{Pattern, Point};
 
 /// `nd_early_times`: the times of [`BEFORE`], and the bios.
-pub(super) type EarlyTimes = [u64; size_of::<nd_early_times>() / 8];
+pub(super) type EarlyTimes = [u64; EARLY_TIMES];
 /// The place of the bios.
-const BIOS: usize = offset_of!(nd_early_times, bios) / 8;
+const BIOS: usize = EARLY_TIMES - 1;
 
 /// The points before the request, in the order of their times, and of their bits in `enum nd_wait_point`.
 const BEFORE: [Point; BIOS] =
     [Point::Bio, Point::Submit, Point::Freeze, Point::Iocost, Point::Wbt, Point::Tag, Point::Zone];
 
 /// The bits of `enum nd_wait_point` for the points of a pattern that are before the request.
+#[cfg(feature = "live")]
 pub const fn wait_bits(pattern: Pattern) -> u16 {
     let (mut bits, mut n) = (0, 0);
     while n < BEFORE.len() {

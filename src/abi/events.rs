@@ -5,88 +5,45 @@ use std::mem::size_of;
 
 use bytemuck::AnyBitPattern;
 
-use super::early::{EarlyTimes, add_early};
+use super::early::add_early;
 use super::origin::split;
-use super::skel::types::{
-    nd_complete, nd_end, nd_event, nd_kind, nd_known, nd_other, nd_outcome, nd_pair, nd_saw,
-    nd_submission, nd_submit,
-};
-use super::times::{AllTimes, EARLY, timeline};
-use super::{DecodeError, ROW_BITS, RowKey, SLOT_ORIGIN, SLOT_TRACE, STATE_OPEN, nd_slot, read};
+use super::records::{RawEnd, RawEvent, RawOther, RawPair, RawSubmission, RawSubmit, kind, known};
+use super::times::{AllTimes, timeline};
+use super::{DecodeError, read};
 use crate::model::bios::Bios;
 use crate::model::conditions::Conditions;
 use crate::model::event::{
     CommandId, CompletionStatus, CtrlState, Event, EventKind, Outcome, StackId, Submission,
 };
-use crate::model::open::OpenCommand;
 use crate::model::origin::Origin;
-use crate::model::point::{NO_COMPLETE, NO_SETUP};
+use crate::model::point::{NO_COMPLETE, NO_SETUP, Point};
 use crate::model::transport::{Transports, Wire};
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::Parts;
 use crate::nvme::status::Status;
-use crate::nvme::subject::ALL_NAMESPACES;
 
-const SUBMIT: u32 = nd_kind::ND_KIND_SUBMIT.0;
-const COMPLETE: u32 = nd_kind::ND_KIND_COMPLETE.0;
-pub(super) const PAIR: u32 = nd_kind::ND_KIND_PAIR.0;
-const SQ: u32 = nd_kind::ND_KIND_SQ.0;
-const TIMEOUT: u32 = nd_kind::ND_KIND_TIMEOUT.0;
-const CANCEL: u32 = nd_kind::ND_KIND_CANCEL.0;
-const REQUEUE: u32 = nd_kind::ND_KIND_REQUEUE.0;
-const RETRY: u32 = nd_kind::ND_KIND_RETRY.0;
-const ASYNC: u32 = nd_kind::ND_KIND_ASYNC.0;
-const STATE: u32 = nd_kind::ND_KIND_STATE.0;
-
-// SAFETY: all are `repr(C)` structs of fixed-width integers, and arrays of them, without padding
-// (asserted below and in abi.h): any bit pattern is valid.
-unsafe impl AnyBitPattern for nd_event {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_submission {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_outcome {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_submit {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_end {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_other {}
-
-macro_rules! zeroable {
-    ($($name:ident)*) => {$(
-        // SAFETY: zero bits are a valid value of these too.
-        unsafe impl bytemuck::Zeroable for $name {}
-    )*};
-}
-zeroable!(nd_event nd_submission nd_outcome nd_submit nd_end nd_other);
-
-const KNOWN_BYTES: u32 = nd_known::ND_KNOWN_BYTES.0;
-const KNOWN_SUBMITTER: u32 = nd_known::ND_KNOWN_SUBMITTER.0;
-
-const EVENT: usize = size_of::<nd_event>();
-const SUBMITTED: usize = size_of::<nd_submission>();
-const END: usize = size_of::<nd_end>();
-const PAIR_END: usize = END + SUBMITTED;
+const END: usize = size_of::<RawEnd>();
+const PAIR_END: usize = size_of::<RawPair>();
 /// The bit of a command with the points before its request.
-const BIO: u16 = nd_saw::ND_SAW_BIO.0 as u16;
-const _: () = assert!(size_of::<nd_submit>() == EVENT + SUBMITTED);
-const _: () = assert!(size_of::<nd_complete>() == END + EARLY + size_of::<EarlyTimes>());
-const _: () = assert!(size_of::<nd_pair>() == PAIR_END + EARLY + size_of::<EarlyTimes>());
+const BIO: u16 = match Point::Bio.pattern_bit() {
+    Some(bit) => bit as u16,
+    None => 0,
+};
 
-impl nd_submission {
+impl RawSubmission {
     /// Whether the number of bytes is known.
     pub(crate) const fn knows_bytes(&self) -> bool {
-        self.known & KNOWN_BYTES != 0
+        self.known & known::BYTES != 0
     }
 
     /// Whether the submitter is known.
     pub(crate) const fn knows_submitter(&self) -> bool {
-        self.known & KNOWN_SUBMITTER != 0
+        self.known & known::SUBMITTER != 0
     }
 }
 
-fn opcode(event: &nd_event) -> Opcode {
+fn opcode(event: &RawEvent) -> Opcode {
     Opcode {
         queue: match event.admin {
             0 => QueueKind::Io,
@@ -96,7 +53,7 @@ fn opcode(event: &nd_event) -> Opcode {
     }
 }
 
-fn id(event: &nd_event) -> CommandId {
+fn id(event: &RawEvent) -> CommandId {
     CommandId {
         ctrl: event.ctrl.into(),
         qid: event.qid,
@@ -106,7 +63,7 @@ fn id(event: &nd_event) -> CommandId {
     }
 }
 
-fn submission(id: &CommandId, a: &nd_submission, origin: Origin) -> Submission {
+pub(super) fn submission(id: &CommandId, a: &RawSubmission, origin: Origin) -> Submission {
     Submission {
         sqe: Parts {
             opcode: id.opcode.code,
@@ -128,8 +85,8 @@ fn submission(id: &CommandId, a: &nd_submission, origin: Origin) -> Submission {
     }
 }
 
-fn outcome(end: &nd_end, times: Option<&AllTimes>, wire: &Wire) -> Outcome {
-    let nd_end { event, outcome: o, setup_out_ns } = end;
+fn outcome(end: &RawEnd, times: Option<&AllTimes>, wire: &Wire) -> Outcome {
+    let RawEnd { event, outcome: o, setup_out_ns } = end;
     Outcome {
         verdict: (o.known != 0).then_some(CompletionStatus {
             result: o.result,
@@ -147,7 +104,7 @@ fn outcome(end: &nd_end, times: Option<&AllTimes>, wire: &Wire) -> Outcome {
 }
 
 /// Time from the set-up to the event; `None` if the set-up was not observed.
-pub(super) fn event_latency(event: &nd_event, setup_out_ns: u64) -> Option<u64> {
+pub(super) fn event_latency(event: &RawEvent, setup_out_ns: u64) -> Option<u64> {
     let seen = event.pattern & NO_SETUP as u16 == 0;
     seen.then(|| event.ns.saturating_sub(setup_out_ns))
 }
@@ -156,7 +113,7 @@ pub(super) fn event_latency(event: &nd_event, setup_out_ns: u64) -> Option<u64> 
 #[cold]
 #[inline(never)]
 fn missed(
-    end: &nd_end,
+    end: &RawEnd,
     submission: Option<Submission>,
     times: Option<&AllTimes>,
     early: &[u8],
@@ -194,9 +151,9 @@ pub fn event(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError
     // the parts of all kinds to one place that writes any of them, which takes half as many
     // instructions again.
     match u32::from(*bytes.first().ok_or(DecodeError)?) {
-        SUBMIT => submit(bytes),
-        COMPLETE => complete(bytes, transports),
-        PAIR => pair(bytes, transports),
+        kind::SUBMIT => submit(bytes),
+        kind::COMPLETE => complete(bytes, transports),
+        kind::PAIR => pair(bytes, transports),
         _ => other(bytes),
     }
 }
@@ -208,7 +165,7 @@ pub(super) fn part<T: AnyBitPattern>(bytes: &[u8], begin: usize) -> Result<T, De
 
 #[inline(never)]
 fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
-    let record: nd_submit = read(bytes)?;
+    let record: RawSubmit = read(bytes)?;
     let id = id(&record.event);
     let (_, origin) = split(bytes, &record.submission);
     Ok(Event {
@@ -219,7 +176,7 @@ fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
 
 #[inline(never)]
 fn complete(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
-    let end: nd_end = read(bytes)?;
+    let end: RawEnd = read(bytes)?;
     let times = part::<AllTimes>(bytes, END).ok();
     let wire = transports.wire(end.event.ctrl.into());
     if end.event.pattern & NO_COMPLETE as u16 != 0 {
@@ -237,9 +194,9 @@ fn complete(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError>
 
 #[inline(never)]
 fn pair(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
-    let a: nd_submission = part(bytes, END)?;
+    let a: RawSubmission = part(bytes, END)?;
     let (bytes, origin) = split(bytes, &a);
-    let end: nd_end = read(bytes)?;
+    let end: RawEnd = read(bytes)?;
     let early = bytes.get(PAIR_END..).ok_or(DecodeError)?;
     let times = read::<AllTimes>(early).ok();
     let id = id(&end.event);
@@ -265,12 +222,12 @@ fn pair(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
 /// Decodes the small records.
 #[inline(never)]
 fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
-    let e: nd_event = read(bytes)?;
+    let e: RawEvent = read(bytes)?;
     let id = id(&e);
-    let value = || -> Result<u64, DecodeError> { Ok(read::<nd_other>(bytes)?.value) };
+    let value = || -> Result<u64, DecodeError> { Ok(read::<RawOther>(bytes)?.value) };
     let age = || -> Result<u64, DecodeError> { Ok(e.ns.saturating_sub(value()?)) };
     let what = match u32::from(e.kind) {
-        SQ => {
+        kind::SQ => {
             let value = value()?;
             EventKind::Sq {
                 ctrl: id.ctrl,
@@ -281,15 +238,15 @@ fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
                 tail: (value >> 16) as u16,
             }
         }
-        TIMEOUT => EventKind::Timeout { id, age_ns: age()? },
-        CANCEL => EventKind::Cancel { id, age_ns: age()? },
-        REQUEUE => {
+        kind::TIMEOUT => EventKind::Timeout { id, age_ns: age()? },
+        kind::CANCEL => EventKind::Cancel { id, age_ns: age()? },
+        kind::REQUEUE => {
             value()?;
             EventKind::Requeue(id)
         }
-        RETRY => EventKind::Retry { id, retries: u8::try_from(value()?).ok() },
-        ASYNC => EventKind::AsyncEvent { ctrl: id.ctrl, event: AsyncEvent(value()? as u32) },
-        STATE => EventKind::State {
+        kind::RETRY => EventKind::Retry { id, retries: u8::try_from(value()?).ok() },
+        kind::ASYNC => EventKind::AsyncEvent { ctrl: id.ctrl, event: AsyncEvent(value()? as u32) },
+        kind::STATE => EventKind::State {
             ctrl: id.ctrl,
             state: CtrlState(value()? as u32),
             requested: value()? >> 32 != 0,
@@ -299,86 +256,35 @@ fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
     Ok(Event { at_ns: e.ns, what })
 }
 
-/// The event for a slot of a detached session: a command that has not completed. `None` if the slot
-/// has no such command.
-pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError> {
-    let open = open_command(slot)?;
-    Ok(open.map(|open| Event {
-        at_ns: now_ns,
-        what: EventKind::Unfinished {
-            id: open.id,
-            submission: open.submission,
-            age_ns: now_ns.saturating_sub(open.setup_ns),
-        },
-    }))
-}
-
-/// A slot of a trace, whose last parts only some runs have.
-fn slot_of_trace(bytes: &[u8]) -> Result<nd_slot, DecodeError> {
-    let mut whole = [0; SLOT_ORIGIN];
-    let size = bytes.len().min(SLOT_ORIGIN);
-    if size < SLOT_TRACE {
-        return Err(DecodeError);
-    }
-    whole[..size].copy_from_slice(&bytes[..size]);
-    read(&whole)
-}
-
-/// The command in flight of a slot of a trace. `None` if the slot has none.
-pub fn open_command(slot: &[u8]) -> Result<Option<OpenCommand>, DecodeError> {
-    let s = slot_of_trace(slot)?;
-    if s.state != STATE_OPEN {
-        return Ok(None);
-    }
-    let (row, _) = RowKey::unpack(s.key >> ROW_BITS);
-    let id = CommandId {
-        ctrl: row.ctrl,
-        qid: s.qid,
-        cid: s.cid,
-        nsid: if row.nsid == ALL_NAMESPACES { s.submission.nsid } else { row.nsid },
-        opcode: row.opcode,
-    };
-    Ok(Some(OpenCommand {
-        // classic tracepoints provide none
-        request: (s.rq > 1).then_some(s.rq),
-        id,
-        row,
-        setup_ns: s.setup_out_ns,
-        submission: submission(&id, &s.submission, s.origin.origin()),
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use std::mem::offset_of;
 
-    use super::super::skel::types::nd_origin;
-    use super::super::{SLOT_FULL, SLOT_STATE};
+    use super::super::records::RawOrigin;
     use super::*;
+
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = event(&bytes, &Transports::new(0));
-            let _ = unfinished(&bytes, 0);
-            let _ = super::super::stack_frames(&bytes);
             let _ = event_time(&bytes);
         }
 
         #[test]
         fn every_kind_decodes_at_its_own_size(
-            mut bytes in prop::collection::vec(any::<u8>(), 300..301), kind in SUBMIT..=STATE,
+            mut bytes in prop::collection::vec(any::<u8>(), 300..301), kind in kind::SUBMIT..=kind::STATE,
         ) {
             bytes[0] = kind as u8;
-            let known = END + offset_of!(nd_submission, known);
+            let known = END + offset_of!(RawSubmission, known);
             bytes[known] &= !4;
-            bytes[EVENT + offset_of!(nd_submission, known)] &= !4;
+            bytes[size_of::<RawEvent>() + offset_of!(RawSubmission, known)] &= !4;
             let size = match kind {
-                SUBMIT => EVENT + SUBMITTED,
-                COMPLETE => END,
-                PAIR => PAIR_END,
-                _ => EVENT + 8,
+                kind::SUBMIT => size_of::<RawSubmit>(),
+                kind::COMPLETE => END,
+                kind::PAIR => PAIR_END,
+                _ => size_of::<RawOther>(),
             };
             prop_assert!(event(&bytes[..size], &Transports::new(0)).is_ok());
             prop_assert!(event(&bytes[..size - 1], &Transports::new(0)).is_err());
@@ -388,24 +294,14 @@ mod tests {
     /// The origin is the last part of a record: one that is too short lacks bytes before it.
     #[test]
     fn a_pair_too_short_for_its_origin_is_refused() {
-        let mut bytes = [0; PAIR_END + size_of::<nd_origin>()];
-        bytes[0] = PAIR as u8;
-        bytes[END + offset_of!(nd_submission, known)] = nd_known::ND_KNOWN_ORIGIN.0 as u8;
+        let mut bytes = [0; PAIR_END + size_of::<RawOrigin>()];
+        bytes[0] = kind::PAIR as u8;
+        bytes[END + offset_of!(RawSubmission, known)] = known::ORIGIN as u8;
         for pattern in [0, NO_COMPLETE as u16, BIO] {
-            bytes[offset_of!(nd_event, pattern)..][..2].copy_from_slice(&pattern.to_ne_bytes());
+            bytes[offset_of!(RawEvent, pattern)..][..2].copy_from_slice(&pattern.to_ne_bytes());
             let decoded = |size| event(&bytes[..size], &Transports::new(0));
             assert!(decoded(bytes.len()).is_ok());
             assert!(decoded(bytes.len() - 1).is_err());
         }
-    }
-
-    #[test]
-    fn slots_decode_with_and_without_their_last_part() {
-        let mut slot = [0; SLOT_ORIGIN];
-        slot[SLOT_STATE * 8..][..8].fill(STATE_OPEN);
-        for size in [SLOT_TRACE, SLOT_FULL, SLOT_ORIGIN] {
-            assert!(open_command(&slot[..size]).is_ok(), "{size}");
-        }
-        assert!(open_command(&slot[..SLOT_TRACE - 1]).is_err());
     }
 }

@@ -6,16 +6,16 @@ use std::mem::size_of;
 
 use bytemuck::{try_cast_ref, try_cast_slice};
 
-use super::events::{PAIR, event_latency};
-use super::skel::types::{nd_end, nd_submission};
+use super::events::event_latency;
+use super::records::{RawEnd, RawSubmission, kind};
 use super::times::Times;
 use crate::model::ids::NamespaceId;
 use crate::model::point::NO_SETUP;
 use crate::model::transport::Transports;
 
 /// Words of the parts of a record.
-const END: usize = size_of::<nd_end>() / 8;
-const SUBMITTED: usize = size_of::<nd_submission>() / 8;
+const END: usize = size_of::<RawEnd>() / 8;
+const SUBMITTED: usize = size_of::<RawSubmission>() / 8;
 /// The bits of points whose times are in [`Times`], and [`NO_SETUP`].
 const PLAIN: u16 = ((1 << (size_of::<Times>() / 8)) - 1) | NO_SETUP as u16;
 
@@ -24,8 +24,8 @@ const PLAIN: u16 = ((1 << (size_of::<Times>() / 8)) - 1) | NO_SETUP as u16;
 pub struct PairRecord<'a> {
     /// The words of `end` and `submission`.
     pub(crate) command: &'a [u64; END + SUBMITTED],
-    pub(crate) end: &'a nd_end,
-    pub(crate) submission: &'a nd_submission,
+    pub(crate) end: &'a RawEnd,
+    pub(crate) submission: &'a RawSubmission,
     /// Only with stages.
     pub(crate) times: Option<&'a Times>,
 }
@@ -42,7 +42,7 @@ impl<'a> PairRecord<'a> {
         let event = &record.end.event;
         // a command whose completion was not observed has a bit more
         let plain = transports.wire(event.ctrl.into()).kept() & PLAIN;
-        let is_plain = u32::from(event.kind) == PAIR && event.pattern & !plain == 0;
+        let is_plain = u32::from(event.kind) == kind::PAIR && event.pattern & !plain == 0;
         (is_plain && !record.submission.has_origin()).then_some(record)
     }
 

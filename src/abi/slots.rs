@@ -3,10 +3,18 @@
 
 use std::mem::offset_of;
 
-use super::{
-    DecodeError, MAX_CTRLS, ROW_BITS, STATE_COMPLETED, STATE_OPEN, nd_key, nd_slot, words,
+use super::events::submission;
+use super::maps::{
+    MAX_CTRLS, ROW_BITS, SLOT_ORIGIN, SLOT_TRACE, STATE_COMPLETED, STATE_OPEN, nd_key, nd_slot,
+    words,
 };
+use super::records::{RawOrigin, RawSubmission};
+use super::{DecodeError, read};
+use crate::model::event::{CommandId, Event, EventKind};
 use crate::model::ids::QueueId;
+use crate::model::open::OpenCommand;
+use crate::model::row::RowKey;
+use crate::nvme::subject::ALL_NAMESPACES;
 
 /// The state of a slot, as found by the final scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,4 +68,78 @@ pub fn slot_queue(bytes: &[u8]) -> Result<QueueId, DecodeError> {
 pub fn slot_state(bytes: &[u8]) -> Result<SlotState, DecodeError> {
     let state = bytes.get(offset_of!(nd_slot, state));
     state.copied().map(state_of).ok_or(DecodeError)
+}
+
+/// The event for a slot of a detached session: a command that has not completed. `None` if the slot
+/// has no such command.
+pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError> {
+    let open = open_command(slot)?;
+    Ok(open.map(|open| Event {
+        at_ns: now_ns,
+        what: EventKind::Unfinished {
+            id: open.id,
+            submission: open.submission,
+            age_ns: now_ns.saturating_sub(open.setup_ns),
+        },
+    }))
+}
+
+/// The command in flight of a slot of a trace. `None` if the slot has none.
+pub fn open_command(slot: &[u8]) -> Result<Option<OpenCommand>, DecodeError> {
+    // only some runs have the last parts
+    let mut whole = [0; SLOT_ORIGIN];
+    let size = slot.len().min(SLOT_ORIGIN);
+    if size < SLOT_TRACE {
+        return Err(DecodeError);
+    }
+    whole[..size].copy_from_slice(&slot[..size]);
+    let s: nd_slot = read(&whole)?;
+    if s.state != STATE_OPEN {
+        return Ok(None);
+    }
+    let submitted: RawSubmission = read(&whole[offset_of!(nd_slot, submission)..])?;
+    let origin: RawOrigin = read(&whole[offset_of!(nd_slot, origin)..])?;
+    let (row, _) = RowKey::unpack(s.key >> ROW_BITS);
+    let id = CommandId {
+        ctrl: row.ctrl,
+        qid: s.qid,
+        cid: s.cid,
+        nsid: if row.nsid == ALL_NAMESPACES { submitted.nsid } else { row.nsid },
+        opcode: row.opcode,
+    };
+    Ok(Some(OpenCommand {
+        // classic tracepoints provide none
+        request: (s.rq > 1).then_some(s.rq),
+        id,
+        row,
+        setup_ns: s.setup_out_ns,
+        submission: submission(&id, &submitted, origin.origin()),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::maps::{SLOT_FULL, SLOT_STATE};
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = unfinished(&bytes, 0);
+            let _ = slot_state(&bytes);
+            let _ = super::super::stack_frames(&bytes);
+        }
+    }
+
+    #[test]
+    fn slots_decode_with_and_without_their_last_part() {
+        let mut slot = [0; SLOT_ORIGIN];
+        slot[SLOT_STATE * 8..][..8].fill(STATE_OPEN);
+        for size in [SLOT_TRACE, SLOT_FULL, SLOT_ORIGIN] {
+            assert!(open_command(&slot[..size]).is_ok(), "{size}");
+        }
+        assert!(open_command(&slot[..SLOT_TRACE - 1]).is_err());
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::mem::size_of;
 
-use super::skel::types::{nd_event, nd_times};
+use super::records::{RawEvent, TIMES};
 use crate::model::point::{Pattern, Point};
 use crate::model::timeline::Timeline;
 use crate::model::transport::{USUAL, Wire};
@@ -11,14 +11,14 @@ use crate::model::transport::{USUAL, Wire};
 /// The first times of `nd_times`, by their numbers: tests/parity compares the order.
 pub(crate) type Times = [u64; USUAL.len()];
 /// All times of `nd_times`.
-pub(super) type AllTimes = [u64; size_of::<nd_times>() / 8];
+pub(super) type AllTimes = [u64; TIMES];
 /// Bytes of these times; those before the request follow.
 pub(super) const EARLY: usize = size_of::<AllTimes>();
 
 /// The time line of an event, whose times have the numbers of their bits in its pattern.
 #[inline(always)]
 pub(super) fn timeline(
-    event: &nd_event,
+    event: &RawEvent,
     setup_out_ns: u64,
     times: Option<&AllTimes>,
     wire: &Wire,

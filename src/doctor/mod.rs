@@ -17,7 +17,7 @@ use crate::model::report::finding::{Finding, Severity};
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::probe::plan::Policy;
-use crate::session::{Layout, cpus_of, kernel_facts, take_over_log};
+use crate::run::start::{Layout, cpus_of, kernel_facts, prepare};
 use crate::settings::{Events, Mode, Outcome, Settings, StackSample};
 use crate::view::theme::Theme;
 use anyhow::Result;
@@ -72,7 +72,7 @@ fn memory(system: &System) -> Result<Vec<MemoryLine>> {
 /// If a BTF file can't be used, or the writer fails.
 pub fn run(args: &DoctorArgs) -> Result<()> {
     let DoctorArgs { json, identify, attach, btf, color: when, verbose } = args;
-    take_over_log(None);
+    prepare(None)?;
     let system = System::at("/");
     let mut report = DoctorReport::of(&system, *identify);
     // without the privileges to trace, the report shows what root would get

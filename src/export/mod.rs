@@ -49,7 +49,7 @@ fn sink(
         FormatArg::Parquet => {
             // the options refuse it before
             let text = format!("{}: built without Parquet", output.name());
-            return Err(Error::msg(text));
+            return Err(anyhow::Error::msg(text));
         }
     })
 }

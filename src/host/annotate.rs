@@ -18,8 +18,7 @@ use crate::host::args::HostAnnotateArgs;
 use crate::run::drive::check_target_end;
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
-use crate::run::input::read_recording;
-use crate::run::input::read_text;
+use crate::run::input::{read_recording, read_text};
 use crate::run::standard::stdout;
 
 /// Why a recording has none of the requests of the trace.

@@ -18,7 +18,9 @@ use crate::error::Kind;
 use crate::host::view::{HostJson, ledger_text};
 use crate::machine::System;
 use crate::model::ledger::HostLedger;
-use crate::session::{HostOptions, HostSession, HostSource, QemuUsdt, take_over_log};
+use crate::run::start::{HostSession, QemuUsdt, prepare};
+use crate::settings::HostOptions;
+use crate::source::HostSource;
 use anyhow::Result;
 
 use crate::host::args::{HostArgs, HostCommand, TargetArgs};
@@ -29,7 +31,7 @@ use crate::run::input::read_recording;
 
 /// Attaches to the target.
 fn attach(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {
-    take_over_log(None);
+    prepare(None)?;
     let system = System::at("/");
     let session: Box<dyn HostSource> = match (args.nvmet, args.pid) {
         (true, _) => Box::new(HostSession::nvmet(&system, measure)?),

@@ -10,7 +10,7 @@ use crate::host::view::{
 };
 use crate::machine::System;
 use crate::model::target::TargetInfo;
-use crate::session::{Messages, StateChanges, take_over_log};
+use crate::run::start::{Messages, StateChanges, prepare};
 use crate::symbols::process::Functions;
 use crate::target::spdk::probes::StateChange;
 use anyhow::Result;
@@ -48,7 +48,7 @@ fn verdict(number: u64, what: &str, lost: u64) {
 /// # Errors
 /// One sentence each, with the exit code of its kind.
 pub fn states(args: &HostSpdkArgs) -> Result<()> {
-    take_over_log(None);
+    prepare(None)?;
     let mut changes = StateChanges::of(&System::at("/"), args.pid)?;
     let (who, probes) = (who(&changes.target()), changes.probes());
     eprint_note(&format!("tracing {who} by {probes} USDT probes"));
@@ -88,7 +88,7 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
 /// # Errors
 /// One sentence each, with the exit code of its kind.
 pub fn messages(args: &HostSpdkArgs) -> Result<()> {
-    take_over_log(None);
+    prepare(None)?;
     let mut messages = Messages::of(&System::at("/"), args.pid)?;
     eprint_note(&format!("tracing the messages of {}", who(&messages.target())));
     let mut functions = Functions::of(args.pid);

@@ -7,7 +7,6 @@ mod latency;
 mod ledger;
 mod spdk;
 mod states;
-#[cfg(feature = "live")]
 mod targets;
 mod text;
 
@@ -20,10 +19,7 @@ pub use self::states::{
     MessageRow, messages_end_json, messages_json, messages_text, state_json, state_text,
     states_end_json,
 };
-#[cfg(feature = "live")]
-pub use self::targets::targets_json;
-#[cfg(feature = "live")]
-pub use self::targets::targets_text;
+pub use self::targets::{targets_json, targets_text};
 pub use self::text::HostText;
 
 use std::io;

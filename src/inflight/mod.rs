@@ -19,7 +19,7 @@ use crate::model::filter::Filter;
 use crate::model::stack::Frame;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
-use crate::session::take_over_log;
+use crate::run::start::prepare;
 use crate::view::theme::Theme;
 use anyhow::Result;
 
@@ -114,7 +114,7 @@ pub fn run(options: &InflightArgs) -> Result<()> {
 
 /// Looks, without a run that observes submissions.
 fn untraced(options: &InflightArgs, filter: Filter) -> Result<()> {
-    take_over_log(None);
+    prepare(None)?;
     let system = System::at("/");
     check_devices(&filter, &system.controllers())?;
     let access = Access::open(options.btf.as_deref(), &system)?;

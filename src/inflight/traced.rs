@@ -10,7 +10,7 @@ use crate::machine::inflight::report::Observed;
 use crate::model::event::StackId;
 use crate::model::filter::Filter;
 use crate::model::stack::{Frame, StackAt};
-use crate::session::Session;
+use crate::run::start::Session;
 use crate::settings::Settings;
 use anyhow::{Context, Result};
 

@@ -4,7 +4,6 @@
 
 pub mod activity;
 mod admin;
-#[cfg(feature = "live")]
 pub mod btf;
 mod caches;
 pub mod cgroup_filter;
@@ -13,7 +12,6 @@ pub mod clock;
 pub mod container;
 pub mod container_names;
 pub mod disk;
-#[cfg(feature = "live")]
 pub mod elf;
 pub mod fact;
 pub mod foreign;
@@ -24,31 +22,23 @@ pub mod info;
 pub mod interrupts;
 pub mod io_control;
 pub mod kallsyms;
-#[cfg(feature = "live")]
 pub mod kernel;
 pub mod kvm;
 mod logs;
-#[cfg(feature = "live")]
 mod name_filter;
 mod names;
 pub mod nvme;
 pub mod nvme_class;
 pub mod overview;
-#[cfg(feature = "live")]
 pub mod preemption;
 pub mod process;
-#[cfg(feature = "live")]
 pub mod reduced;
-#[cfg(feature = "live")]
 pub mod spdk;
 pub mod structure;
 pub mod sysfs;
-#[cfg(feature = "live")]
 pub mod targets;
 pub mod tracefs;
-#[cfg(feature = "live")]
 pub mod types;
-#[cfg(feature = "live")]
 pub mod watch;
 
 use std::collections::BTreeMap;

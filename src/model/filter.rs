@@ -10,6 +10,11 @@ use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::{Opcode, QueueKind};
 
+/// Number of controllers that fit into a row key.
+pub const MAX_CTRLS: u32 = 256;
+/// Most entries of a list.
+pub const MAX_LIST: usize = 16;
+
 /// Filters. All of them must match; an empty set matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {

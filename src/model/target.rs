@@ -93,3 +93,14 @@ pub fn name_of(controllers: &[HostController], ctrl: u32) -> Untrusted {
     let found = controllers.iter().find(|c| c.number == ctrl);
     found.map_or_else(|| ctrl.to_string().into(), |c| c.name.clone())
 }
+
+/// How often a function was passed to SPDK as a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The function that was called: `spdk_thread_send_msg`.
+    pub by: &'static str,
+    /// The address of the function that was passed on.
+    pub function: u64,
+    /// Number of calls.
+    pub count: u64,
+}

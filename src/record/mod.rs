@@ -232,4 +232,5 @@ pub fn run(options: &RecordOptions) -> Result<()> {
 
 pub(crate) mod args;
 #[cfg(test)]
+#[cfg(feature = "live")]
 mod tests;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events on the way from the thread that reads them to the one that writes them.
 
-#[cfg(feature = "live")]
 use std::slice::from_ref;
 
-#[cfg(feature = "live")]
 use crate::abi::PairRecord;
 use crate::model::event::Event;
 
@@ -51,7 +49,6 @@ impl Batch {
     }
 }
 
-#[cfg(feature = "live")]
 impl Batch {
     /// Whether this command can be added: it would come before the events.
     #[inline]

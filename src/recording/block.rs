@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use super::bytes::Cursor;
 use super::columns::{get, unzigzag, zigzag};
 use super::error::Damage;
-#[cfg(feature = "live")]
 use super::finished::Recent;
 use super::frame::Content;
 use super::parts::{Parts, ReadParts, has_origin, is_known, needs_parts};
@@ -99,7 +98,6 @@ pub struct Builder {
     tasks: Dictionary<TASK>,
     outcomes: Dictionary<OUTCOME>,
     pub(super) rows: Tiles<COLUMNS>,
-    #[cfg(feature = "live")]
     pub(super) recent: Recent,
     parts: Parts,
     pub(super) clock: Clock,
@@ -119,7 +117,6 @@ impl Builder {
             tasks: Dictionary::new(),
             outcomes: Dictionary::new(),
             rows: Tiles::new(),
-            #[cfg(feature = "live")]
             recent: Recent::default(),
             parts: Parts::default(),
             clock: Clock::default(),
@@ -174,7 +171,6 @@ impl Builder {
         (0..COLUMNS).for_each(|column| self.rows.put(column, out));
         let content = self.parts.take(rows, out);
         self.rows.clear();
-        #[cfg(feature = "live")]
         self.recent.forget();
         content
     }

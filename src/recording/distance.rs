@@ -24,7 +24,6 @@ fn mask(point: Point, pattern: Pattern) -> u64 {
 }
 
 /// All bits of each point of a pattern.
-#[cfg(feature = "live")]
 pub fn masks(pattern: Pattern) -> [u64; 7] {
     POINTS.map(|point| mask(point, pattern))
 }

@@ -11,8 +11,7 @@ use super::row::{
     TIMELINE, VERDICT, column, kind,
 };
 use super::shape::{Shape, Words, pair};
-use crate::abi::PairRecord;
-use crate::abi::skel::types::{nd_outcome, nd_pair, nd_submission};
+use crate::abi::{PairRecord, RawOutcome, RawPair, RawSubmission};
 use crate::model::point::{Pattern, Point};
 
 /// Number of the kinds of commands that are remembered.
@@ -21,18 +20,18 @@ const RECENT: usize = 128;
 /// The bits of a record that make the entries of the dictionaries. The others are times, ids, CPUs,
 /// blocks and stacks.
 const KIND: [u64; 16] = {
-    let (outcome, submission) = (offset_of!(nd_pair, end.outcome), offset_of!(nd_pair, submission));
+    let (outcome, submission) = (offset_of!(RawPair, end.outcome), offset_of!(RawPair, submission));
     let mut bits = [!0_u64; 16];
-    bits[offset_of!(nd_pair, end.event.ns) / 8] = 0;
-    bits[offset_of!(nd_pair, end.setup_out_ns) / 8] = 0;
-    bits[(outcome + offset_of!(nd_outcome, stack)) / 8] = 0;
-    bits[(submission + offset_of!(nd_submission, stack)) / 8] = 0;
-    bits[(submission + offset_of!(nd_submission, cdw)) / 8] = 0;
+    bits[offset_of!(RawPair, end.event.ns) / 8] = 0;
+    bits[offset_of!(RawPair, end.setup_out_ns) / 8] = 0;
+    bits[(outcome + offset_of!(RawOutcome, stack)) / 8] = 0;
+    bits[(submission + offset_of!(RawSubmission, stack)) / 8] = 0;
+    bits[(submission + offset_of!(RawSubmission, cdw)) / 8] = 0;
     let halves = [
-        offset_of!(nd_pair, end.event.qid),
-        offset_of!(nd_pair, end.event.cid),
-        outcome + offset_of!(nd_outcome, cpu),
-        submission + offset_of!(nd_submission, cpu),
+        offset_of!(RawPair, end.event.qid),
+        offset_of!(RawPair, end.event.cid),
+        outcome + offset_of!(RawOutcome, cpu),
+        submission + offset_of!(RawSubmission, cpu),
     ];
     let mut n = 0;
     while n < halves.len() {
@@ -272,7 +271,7 @@ mod tests {
     use crate::model::transport::Transports;
 
     /// The size of a record with times.
-    const TIMES_END: usize = offset_of!(nd_pair, early);
+    const TIMES_END: usize = size_of::<RawPair>() + 7 * 8;
     /// Words that are not part of the kind of a command, and two that are.
     const OFTEN: [usize; 13] = [0, 1, 3, 6, 7, 8, 15, 16, 17, 18, 20, 22, 4];
 
@@ -293,9 +292,9 @@ mod tests {
                 bytes[0] = if rare == 0 { 3 } else { 4 };
                 bytes[18..20].copy_from_slice(&pattern.to_ne_bytes());
                 // not with who caused the command
-                bytes[offset_of!(nd_pair, submission.known)] &= !4;
+                bytes[offset_of!(RawPair, submission.known)] &= !4;
                 if !has_times {
-                    bytes.truncate(offset_of!(nd_pair, times));
+                    bytes.truncate(size_of::<RawPair>());
                 }
                 bytes
             };

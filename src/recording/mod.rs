@@ -11,7 +11,6 @@ mod bytes;
 mod columns;
 mod distance;
 mod error;
-#[cfg(feature = "live")]
 mod finished;
 mod frame;
 mod json;

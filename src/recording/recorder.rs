@@ -20,7 +20,6 @@ use super::frame::Content;
 use super::ring::{Keep, Ring};
 use super::target::TargetBuilder;
 use super::writer::{Block, BlockWriter};
-#[cfg(feature = "live")]
 use crate::abi::PairRecord;
 use crate::model::event::Event;
 use crate::model::host::HostEvent;
@@ -116,7 +115,6 @@ impl Recorder {
             for job in received {
                 match job {
                     Job::Events(mut batch) => {
-                        #[cfg(feature = "live")]
                         worker.push_finished(&batch);
                         batch.events().iter().for_each(|e| worker.push(e));
                         batch.clear();
@@ -156,7 +154,6 @@ impl Recorder {
     }
 
     /// Adds a finished command. Waits if the thread cannot keep up.
-    #[cfg(feature = "live")]
     #[inline]
     pub fn push_finished(&mut self, record: &PairRecord<'_>) {
         if !self.batch.takes(record) {
@@ -265,7 +262,6 @@ impl Worker {
         }
     }
 
-    #[cfg(feature = "live")]
     fn push_finished(&mut self, batch: &Batch) {
         let (mut commands, mut times) = batch.finished();
         while !commands.is_empty() {

@@ -2,8 +2,10 @@
 //! A run without a kernel, for tests: its data are vectors.
 
 use std::cell::Cell;
+#[cfg(feature = "live")]
 use std::fs::File;
 use std::mem::take;
+#[cfg(feature = "live")]
 use std::os::unix::fs::FileExt;
 
 use crate::StageSet;
@@ -12,16 +14,20 @@ use crate::model::counters::Counters;
 use crate::model::event::{Event, StackId};
 use crate::model::run::{RunTimes, Scan, StackSum};
 use crate::model::snapshot::Snapshot;
+#[cfg(feature = "live")]
 use crate::model::transport::Transports;
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::{AttachPlan, Policy, plan};
+#[cfg(feature = "live")]
 use crate::session::{EventRing, LiveEvents};
 use crate::source::{EventStream, Read, Source, complete_until_ns};
 use serde_json::Value;
 
+#[cfg(feature = "live")]
 use crate::testing::ring::RING;
 
 /// The events of a ring in a file (tests/testing/ring.rs), read from its begin.
+#[cfg(feature = "live")]
 pub fn ring_events(ring: &File) -> LiveEvents {
     ring.write_all_at(&[0; 8], 0).unwrap();
     let reader = EventRing::new(ring.try_clone().unwrap().into(), RING).unwrap();

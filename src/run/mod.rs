@@ -8,6 +8,7 @@ pub(crate) mod drive;
 pub(crate) mod exit;
 pub(crate) mod exporting;
 #[cfg(test)]
+#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "tests of live runs use the rest"))]
 pub(crate) mod fixture;
 pub(crate) mod inflight;
 pub(crate) mod input;

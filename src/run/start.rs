@@ -12,7 +12,10 @@ use crate::model::filter::Filter;
 use crate::model::point::Point;
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::{AttachPlan, PointPlan};
-use crate::session::{Layout, Session, attach, cpus_of, take_over_log};
+use crate::session::attach;
+pub use crate::session::{
+    HostSession, Layout, Messages, QemuUsdt, Session, StateChanges, cpus_of, kernel_facts, prepare,
+};
 use crate::settings::Settings;
 use crate::symbols::Symbolizer;
 use anyhow::Result;
@@ -146,7 +149,7 @@ impl Preflight {
     /// # Errors
     /// Missing privileges, or no such device. One sentence, with its exit code.
     pub fn check(settings: &Settings) -> Result<Self> {
-        take_over_log((settings.attaching.verbose > 1).then_some(copy_log));
+        prepare((settings.attaching.verbose > 1).then_some(copy_log))?;
         let missing = missing_capabilities();
         if !missing.is_empty() {
             return Err(Error::NotPermitted { missing }.into());

@@ -15,8 +15,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
 use crate::error::Kind;
+use crate::run::start::Session;
 use crate::serve::metrics::Format;
-use crate::session::Session;
 use anyhow::{Context, Result};
 
 use self::http::{Answer, LIMITS};

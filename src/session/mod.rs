@@ -45,12 +45,9 @@ pub use self::bring_up::attach;
 pub use self::event_ring::EventRing;
 pub use self::facts::kernel_facts;
 use self::groups::Grouping;
-pub use self::host::{
-    Call, HostOptions, HostSession, HostSource, Messages, QemuUsdt, StateChanges,
-};
+pub use self::host::{HostSession, Messages, QemuUsdt, StateChanges};
 pub use self::kernel_memory::KernelMemory;
 pub use self::layout::{Cpus, Layout, Rings};
-pub use self::libbpf_log::install as take_over_log;
 pub use self::live::LiveEvents;
 use self::load::create_rings;
 pub use self::load::{Refusal, StartError};
@@ -76,6 +73,15 @@ impl From<libbpf_rs::Error> for Error {
     fn from(error: libbpf_rs::Error) -> Self {
         Self::Bpf(error.into())
     }
+}
+
+/// Before anything else: takes over the log of libbpf, and copies it if that is asked for.
+///
+/// # Errors
+/// Never: see offline.rs.
+pub fn prepare(copy_to: Option<fn(&str)>) -> Result<()> {
+    libbpf_log::install(copy_to);
+    Ok(())
 }
 
 /// The CPUs of this machine.

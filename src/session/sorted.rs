@@ -9,7 +9,8 @@ use libbpf_rs::{MapCore, MapHandle};
 use super::EventRing;
 use super::reorder::Reorder;
 use crate::error::{Error, Result};
-use crate::source::{REORDER_NS, complete_until_ns};
+use crate::model::event::REORDER_NS;
+use crate::source::complete_until_ns;
 
 /// Maximum number of records per fetch, some 20 MB. The caller has other work, and on a busy machine
 /// the rings may never become empty.

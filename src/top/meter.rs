@@ -9,7 +9,7 @@ use crate::model::failures::Failures;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
-use crate::session::Session;
+use crate::run::start::Session;
 use crate::top::report::Sample;
 use crate::top::report::queues::{QueueCounts, Queues};
 use crate::top::report::slowest::{Collector, SlowCommand, bar};

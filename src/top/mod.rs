@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::model::stage::StageSet;
 use crate::model::untrusted::file_name;
-use crate::session::Session;
+use crate::run::start::Session;
 use crate::top::report::{Sample, Top};
 use anyhow::{Context, Result};
 

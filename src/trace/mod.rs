@@ -105,4 +105,5 @@ fn recorded(options: &TraceOptions) -> Result<()> {
 }
 
 #[cfg(test)]
+#[cfg(feature = "live")]
 mod tests;

@@ -4,11 +4,14 @@
 use std::io;
 use std::io::Write;
 
-use super::text::{TextView, short_count};
+use super::text::TextView;
+use super::text::short_count;
 use crate::model::report::disk_names::DiskNames;
-use crate::model::report::groups::{GroupReport, Groups};
+use crate::model::report::groups::GroupReport;
+use crate::model::report::groups::Groups;
 use crate::model::stage::StageSet;
-use crate::units::{nanos, rate};
+use crate::units::nanos;
+use crate::units::rate;
 
 /// Width of the column of names.
 const NAME: usize = 23;

@@ -3,10 +3,18 @@
 
 use serde::Serialize;
 
-use super::json::{Dist, StageLine, dist, stage_lines};
-use crate::model::group::{By, Group, Part, comm_of};
+use super::json::Dist;
+use super::json::StageLine;
+use super::json::dist;
+use super::json::stage_lines;
+use crate::model::group::By;
+use crate::model::group::Group;
+use crate::model::group::Part;
+use crate::model::group::comm_of;
 use crate::model::report::disk_names::DiskNames;
-use crate::model::report::groups::{GroupReport, Groups, priority};
+use crate::model::report::groups::GroupReport;
+use crate::model::report::groups::Groups;
+use crate::model::report::groups::priority;
 use crate::model::untrusted::Untrusted;
 
 /// What the commands of a group have in common. What was not asked for is left out; what is not known

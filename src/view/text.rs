@@ -8,13 +8,17 @@ use super::ReportSink;
 use super::charset::dot;
 use super::ledger::ledger as write_ledger;
 use super::theme::Theme;
-use crate::model::histogram::{Histogram, PERCENTILES};
+use crate::model::histogram::Histogram;
+use crate::model::histogram::PERCENTILES;
 use crate::model::ledger::Ledger;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::Groups;
-use crate::model::report::latency::{Report, RowReport};
+use crate::model::report::latency::Report;
+use crate::model::report::latency::RowReport;
 use crate::model::stage::StageSet;
-use crate::units::{counted, nanos, rate};
+use crate::units::counted;
+use crate::units::nanos;
+use crate::units::rate;
 
 const BAR: usize = 40;
 /// Width of the column of stage names.
@@ -195,10 +199,14 @@ mod tests {
     use crate::model::report::latency::rows;
     use crate::model::run::Scan;
     use crate::model::snapshot::Snapshot;
-    use crate::probe::catalog::{CATALOG, Method, number_of};
+    use crate::probe::catalog::CATALOG;
+    use crate::probe::catalog::Method;
+    use crate::probe::catalog::number_of;
+    use crate::probe::plan::Policy;
+    use crate::probe::plan::plan;
     use crate::probe::plan::tests::everything;
-    use crate::probe::plan::{Policy, plan};
-    use crate::testing::snapshot::{READS, cell};
+    use crate::testing::snapshot::READS;
+    use crate::testing::snapshot::cell;
     use std::time::Duration;
 
     fn report(stage_set: StageSet) -> Report {

@@ -4,9 +4,12 @@
 use fastrand::Rng;
 use nvme_deep::model::point::Pattern;
 
-use super::draft::{DEVICE, QUEUE, SUBMIT};
+use super::draft::DEVICE;
+use super::draft::QUEUE;
+use super::draft::SUBMIT;
 use super::load::Load;
-use super::places::{Arrivals, Place};
+use super::places::Arrivals;
+use super::places::Place;
 
 /// A value between two, all orders of magnitude alike.
 fn between(rng: &mut Rng, least: f64, most: f64) -> f64 {

@@ -34,7 +34,8 @@ use std::process::ExitCode;
 
 use self::child::Fuzz;
 use self::parent::Options;
-use self::targets::{Entry, TARGETS};
+use self::targets::Entry;
+use self::targets::TARGETS;
 
 fn entry(name: &str) -> &'static Entry {
     let found = TARGETS.iter().find(|t| t.0 == name);

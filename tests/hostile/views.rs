@@ -3,7 +3,8 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::process::Stdio;
 
 use super::cases::Files;
 

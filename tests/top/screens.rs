@@ -6,7 +6,8 @@ use std::num::NonZero;
 use std::path::Path;
 
 use serde_json::Value;
-use vt100::{Parser, Screen};
+use vt100::Parser;
+use vt100::Screen;
 
 fn size(n: u16) -> NonZero<u16> {
     NonZero::new(n).unwrap()

@@ -8,10 +8,10 @@ use std::collections::HashMap;
 
 use crate::model::event::{CommandId, Event, EventKind, Submission};
 use crate::model::ids::{FlightId, NamespaceId};
+use crate::model::report::begins;
+use crate::model::report::begins::{Change, Changes};
 use crate::model::span::Span;
 use crate::nvme::decode::{Blocks, CommandSet, blocks};
-use crate::view::export::begins;
-use crate::view::export::begins::{Change, Changes};
 
 /// Most changes that wait for earlier ones (54 MB).
 const MOST_WAITING: usize = 400_000;

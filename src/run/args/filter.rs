@@ -4,18 +4,16 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::abi::{MAX_CTRLS, MAX_LIST};
 use crate::error::Kind;
 use crate::machine::System;
 use crate::machine::disk::Disk;
-use crate::model::filter::{Filter, Within};
+use crate::model::filter::{Filter, MAX_CTRLS, MAX_LIST, Within};
 use crate::nvme::opcode::{Opcode, QueueKind, UnknownOpcode, parse as parse_opcode};
 use crate::nvme::subject::parse_nsid;
 use anyhow::Result;
 
 use super::value::number;
-use crate::run::exit::Failure;
-use crate::run::exit::usage;
+use crate::run::exit::{Failure, usage};
 
 /// Bytes of a thread's name that the kernel keeps (TASK_COMM_LEN without the final zero).
 const COMM_LEN: usize = 15;

@@ -12,7 +12,7 @@ use crate::model::ledger::{HostLedger, Shown};
 use crate::model::target::{HostController, TargetInfo};
 use crate::model::untrusted::printable;
 use crate::recording::HostRecording;
-use crate::session::HostSource;
+use crate::source::HostSource;
 use anyhow::Result;
 
 use super::names::Names;

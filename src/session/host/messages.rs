@@ -9,7 +9,7 @@ use super::record::HostCount;
 use crate::error::{Operation, Result};
 use crate::machine::System;
 use crate::machine::process::TargetError;
-use crate::model::target::{TargetInfo, TargetKind};
+use crate::model::target::{Call, TargetInfo, TargetKind};
 use crate::session::loaded::Loaded;
 use crate::session::read;
 
@@ -20,17 +20,6 @@ const MAP: &str = "messages";
 /// `ND_SPDK_SEND_MSG` and `ND_SPDK_EACH_CHANNEL`.
 const CALLS: [(&str, &str); 2] =
     [("spdk_send_msg", "spdk_thread_send_msg"), ("spdk_each_channel", "spdk_for_each_channel")];
-
-/// How often a function was passed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// The function that was called: `spdk_thread_send_msg`.
-    pub by: &'static str,
-    /// The address of the function that was passed on.
-    pub function: u64,
-    /// Number of calls.
-    pub count: u64,
-}
 
 /// Counts messages while it lives.
 pub struct Messages {

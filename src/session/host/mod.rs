@@ -24,6 +24,7 @@ use crate::machine::process::{Memory, TargetError};
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo, TargetKind};
+use crate::source::HostSource;
 
 /// Programs of bpf/host.bpf.c, what each is attached to, and its counter.
 const PROGRAMS: [(&str, &str, HostCount); 11] = [
@@ -40,43 +41,9 @@ const PROGRAMS: [(&str, &str, HostCount); 11] = [
     ("spdk_free", "nvmf_transport_req_free", HostCount::HitFree),
 ];
 
-pub use self::messages::{Call, Messages};
-pub use self::process::HostOptions;
+pub use self::messages::Messages;
 pub use self::qemu_usdt::QemuUsdt;
 pub use self::states::StateChanges;
-
-/// A target that is traced.
-pub trait HostSource {
-    /// The target.
-    fn target(&self) -> &TargetInfo;
-
-    /// The controllers that were seen so far.
-    fn controllers(&self) -> &[HostController];
-
-    /// Passes on new events by time, except the latest: earlier ones may still arrive. With `all`,
-    /// those too. Returns true if there may be more.
-    ///
-    /// # Errors
-    /// If the ring cannot be read, or data of the target contradict each other.
-    fn take(
-        &mut self,
-        all: bool,
-        to: &mut dyn FnMut(&HostEvent, &[HostController]),
-    ) -> Result<bool>;
-
-    /// Fails if the target has ended: there will be no more events.
-    ///
-    /// # Errors
-    /// If it has.
-    fn alive(&self) -> Result<()>;
-
-    /// Detaches everything, and returns the ledger. Passes on the events that are left, and the
-    /// commands in flight.
-    ///
-    /// # Errors
-    /// If the maps cannot be read.
-    fn end(&mut self, to: &mut dyn FnMut(&HostEvent, &[HostController])) -> Result<HostLedger>;
-}
 
 /// What a session takes over.
 struct Attached {

@@ -16,6 +16,7 @@ use crate::machine::process::{Memory, Process, TargetError};
 use crate::machine::spdk::Spdk;
 use crate::model::target::{HostClock, TargetInfo, TargetKind};
 use crate::session::read;
+use crate::settings::HostOptions;
 use crate::target::spdk::Layout;
 
 /// Offset of the command in QEMU's `struct NvmeRequest` (hw/nvme/nvme.h, 6.1 to 10.0).
@@ -69,17 +70,6 @@ const SPDK: [Wanted; 5] = [
     },
     wanted("spdk_fetch", &["spdk_nvmf_request_exec"]),
 ];
-
-/// How to trace a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HostOptions {
-    /// Measure the run times of the programs, and the cost of their traps.
-    pub measure: bool,
-    /// Only the begin and the end of each command, with fewer traps.
-    pub ends_only: bool,
-    /// For tests: an error of the layout in bytes.
-    pub shift: u32,
-}
 
 /// A process to attach to.
 pub(super) struct Found {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands of QEMU by its USDT probes.
 
-use super::HostSource;
 use super::process::Found;
 use super::usdt::{Usdt, UsdtHit, UsdtProbe};
 use crate::error::Result;
@@ -10,6 +9,7 @@ use crate::machine::process::TargetError;
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo, TargetKind};
+use crate::source::HostSource;
 use crate::target::qemu_usdt::{PROBES, QemuHits, is_enough};
 
 /// The provider of QEMU's trace events.

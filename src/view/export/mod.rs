@@ -5,7 +5,6 @@
 //! [`csv`] and [`parquet`] have a row per command, with the columns of [`columns`]. [`ndjson`] has
 //! the lines of `trace --json`, [`hlog`] histograms per interval, [`perfetto`] a timeline.
 
-pub mod begins;
 pub mod columns;
 pub mod csv;
 pub mod hlog;
@@ -19,7 +18,8 @@ mod stacks;
 use std::io;
 use std::time::Duration;
 
-use crate::model::event::{Event, StackId};
+use crate::model::event::Event;
+use crate::model::event::StackId;
 use crate::model::ledger::Ledger;
 use crate::model::origin::Cgroups;
 use crate::model::stack::Frame;

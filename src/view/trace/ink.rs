@@ -2,7 +2,8 @@
 //! Text with optional colours.
 
 use super::line::Line;
-use crate::view::theme::{Around, Codes};
+use crate::view::theme::Around;
+use crate::view::theme::Codes;
 
 /// Writes a line, with colours if there are codes.
 pub(super) struct Ink<'a> {

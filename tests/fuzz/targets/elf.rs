@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Executables of targets, with their notes and USDT probes, and files of BTF.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::path::PathBuf;
 
 use nvme_deep::machine::btf::Btf;
 use nvme_deep::machine::elf::Symbols;
 use nvme_deep::machine::reduced::reduced;
 
-use super::{Target, put};
+use super::Target;
+use super::put;
 
 /// Reads an executable.
 pub struct Elf {

@@ -4,7 +4,8 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::path::PathBuf;
 
 use nvme_deep::machine::System;
 use nvme_deep::machine::process::Process;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings, read by the commands that take them. The first byte of an input chooses the command.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::path::PathBuf;
 
-use super::commands::{Run, command};
-use super::{MEMORY, Target, put};
+use super::MEMORY;
+use super::Target;
+use super::commands::Run;
+use super::commands::command;
+use super::put;
 use crate::blocks::recordings;
 
 /// Commands that read a recording of the driver; `diff` two.

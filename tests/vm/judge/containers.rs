@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Containers that podman and docker made: each is a group, with its count and its name.
 
-use super::guest::{Outcome, Suite};
-use super::json::{ToolRun, list, number, text};
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::ToolRun;
+use super::json::list;
+use super::json::number;
+use super::json::text;
 
 const CONTAINERS: Suite = Suite {
     script: "containers",

@@ -4,7 +4,8 @@
 
 use serde_json::Value;
 
-use super::guest::{Outcome, Suite};
+use super::guest::Outcome;
+use super::guest::Suite;
 use super::json::text;
 
 const DIFF: Suite = Suite {

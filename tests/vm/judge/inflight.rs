@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::guest::{Outcome, Suite};
+use super::guest::Outcome;
+use super::guest::Suite;
 use crate::planted::causes;
 
 const INFLIGHT: Suite = Suite {

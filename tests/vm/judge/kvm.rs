@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::guest::{Outcome, Suite};
+use super::guest::Outcome;
+use super::guest::Suite;
 
 const KVM: Suite = Suite {
     script: "kvm",

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::guest::{Outcome, Suite};
+use super::guest::Outcome;
+use super::guest::Suite;
 use super::json::fio_counts;
 use super::ledger::events;
 use super::trace_known::assert_stages;

@@ -3,8 +3,10 @@
 
 use serde_json::Value;
 
-use super::guest::{Outcome, Suite};
-use super::json::{ToolRun, number};
+use super::guest::Outcome;
+use super::guest::Suite;
+use super::json::ToolRun;
+use super::json::number;
 
 const WORDS: Suite = Suite {
     script: "words",

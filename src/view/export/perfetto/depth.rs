@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use crate::model::event::Event;
 use crate::model::ids::QueueId;
+use crate::model::report::begins::Change;
+use crate::model::report::begins::Changes;
+use crate::model::report::begins::Longest;
 use crate::model::span::Span;
-use crate::view::export::begins::{Change, Changes, Longest};
 
 /// Most changes that wait for earlier ones (32 MB).
 const MOST_WAITING: usize = 1 << 20;

@@ -4,8 +4,12 @@
 use std::io;
 use std::io::Write;
 
-use super::packets::{Detail, Kind};
-use super::{Perfetto, Place, Shows, Span};
+use super::Perfetto;
+use super::Place;
+use super::Shows;
+use super::Span;
+use super::packets::Detail;
+use super::packets::Kind;
 use crate::model::host::HostCommand;
 use crate::model::ids::QueueId;
 use crate::model::untrusted::Untrusted;

@@ -5,17 +5,23 @@
 use std::mem::offset_of;
 
 use super::early::wait_bits;
-use super::skel::types::{
-    nd_bio_limit, nd_count, nd_hist_rule, nd_hook, nd_host_point, nd_lat_rule, nd_saw, nd_stages,
-    nd_times, nd_wait_point,
+use super::maps::skel::types::{
+    nd_bio_limit, nd_complete, nd_count, nd_early_times, nd_end, nd_event, nd_hist_rule, nd_hook,
+    nd_host_point, nd_kind, nd_known, nd_lat_rule, nd_origin, nd_other, nd_outcome, nd_pair,
+    nd_saw, nd_stages, nd_submission, nd_submit, nd_times, nd_wait_point,
 };
-use super::{
+use super::maps::{
     CELL_HEAD, SLOT_BASIC, SLOT_FINE, SLOT_FULL, SLOT_ORIGIN, SLOT_TRACE, START_FULL_BYTES,
-    nd_cell, nd_ctrl, nd_failure, nd_hist, nd_host, nd_key, nd_slot, nd_stack_sum, nd_start,
-    nd_usdt_limit,
+    nd_cell, nd_ctrl, nd_failure, nd_hist, nd_host, nd_key, nd_limit, nd_slot, nd_stack_sum,
+    nd_start, nd_usdt_limit,
+};
+use super::records::{
+    EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawOther, RawOutcome, RawPair, RawSubmission,
+    RawSubmit, TIMES, kind, known,
 };
 use crate::model::counters::{COUNTS, Count};
 use crate::model::failures::TYPES;
+use crate::model::filter::{MAX_CTRLS, MAX_LIST};
 use crate::model::host::{HOST_POINTS, HostPoint};
 use crate::model::point::{NO_COMPLETE, NO_SETUP, Point};
 use crate::model::row::{CTRL, NSID_MASK, PATTERN_BITS};
@@ -75,7 +81,55 @@ same! {
     HostPoint::Interrupt => nd_host_point::ND_HOST_INTERRUPT;
     HOST_POINTS => nd_host_point::ND_HOST_POINTS;
     ARGS => nd_usdt_limit::ND_USDT_ARGS;
+    MAX_CTRLS => nd_limit::ND_MAX_CTRLS;
+    MAX_LIST => nd_limit::ND_MAX_LIST;
+    kind::SUBMIT => nd_kind::ND_KIND_SUBMIT;
+    kind::COMPLETE => nd_kind::ND_KIND_COMPLETE;
+    kind::PAIR => nd_kind::ND_KIND_PAIR;
+    kind::SQ => nd_kind::ND_KIND_SQ;
+    kind::TIMEOUT => nd_kind::ND_KIND_TIMEOUT;
+    kind::CANCEL => nd_kind::ND_KIND_CANCEL;
+    kind::REQUEUE => nd_kind::ND_KIND_REQUEUE;
+    kind::RETRY => nd_kind::ND_KIND_RETRY;
+    kind::ASYNC => nd_kind::ND_KIND_ASYNC;
+    kind::STATE => nd_kind::ND_KIND_STATE;
+    known::BYTES => nd_known::ND_KNOWN_BYTES;
+    known::SUBMITTER => nd_known::ND_KNOWN_SUBMITTER;
+    known::ORIGIN => nd_known::ND_KNOWN_ORIGIN;
 }
+
+/// A record and the struct of C that it must equal: the size, and where each field is.
+macro_rules! same_layout {
+    ($($rust:ident == $c:ident { $($field:ident)* })*) => {$(
+        const _: () = assert!(size_of::<$rust>() == size_of::<$c>(), stringify!($c));
+        $(const _: () = assert!(
+            offset_of!($rust, $field) == offset_of!($c, $field),
+            stringify!($c.$field)
+        );)*
+    )*};
+}
+
+same_layout! {
+    RawEvent == nd_event { kind admin opcode qid cid ns ctrl pattern nsid }
+    RawSubmission == nd_submission {
+        stack cdw comm tgid tid nsid bytes flags metadata cpu known
+    }
+    RawOrigin == nd_origin { task_cgroup io_cgroup cgroup comm tgid tid }
+    RawOutcome == nd_outcome { stack result status retries flags cpu known beside }
+    RawEnd == nd_end { event outcome setup_out_ns }
+    RawSubmit == nd_submit { event submission }
+    RawOther == nd_other { event value }
+}
+
+// the times follow
+const _: () = assert!(offset_of!(nd_pair, submission) == offset_of!(RawPair, submission));
+const _: () = assert!(offset_of!(nd_pair, times) == size_of::<RawPair>());
+const _: () = assert!(offset_of!(nd_pair, early) == size_of::<RawPair>() + 8 * TIMES);
+const _: () = assert!(offset_of!(nd_complete, times) == size_of::<RawEnd>());
+const _: () = assert!(offset_of!(nd_complete, early) == size_of::<RawEnd>() + 8 * TIMES);
+const _: () = assert!(size_of::<nd_times>() == 8 * TIMES);
+const _: () = assert!(size_of::<nd_early_times>() == 8 * EARLY_TIMES);
+const _: () = assert!(offset_of!(nd_early_times, bios) == 8 * (EARLY_TIMES - 1));
 
 // tests/parity compares which point each bit and each time is of
 const _: () =

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stands in for the session where the program was built without the feature `live`: nothing can be
+//! attached, so none of these types has a value.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::machine::System;
+use crate::machine::inflight::Memory;
+use crate::machine::kernel::Look;
+use crate::machine::process::TargetError;
+use crate::machine::sysfs::Controller;
+use crate::machine::types::{BtfError, Types};
+use crate::model::counters::Counters;
+use crate::model::event::{Event, StackId};
+use crate::model::host::HostEvent;
+use crate::model::ids::QueueId;
+use crate::model::ledger::HostLedger;
+use crate::model::open::OpenCommand;
+use crate::model::run::{RunTimes, Scan, StackSum};
+use crate::model::snapshot::Snapshot;
+use crate::model::target::{Call, HostController, TargetInfo};
+use crate::probe::facts::KernelFacts;
+use crate::probe::plan::AttachPlan;
+use crate::settings::{HostOptions, Settings};
+use crate::source::{EventStream, HostSource, Read, Source};
+use crate::target::spdk::probes::StateChange;
+
+/// The session of a run.
+pub enum Session {}
+
+/// What [`Session::rings`] returns.
+pub struct Rings {
+    /// Size of each ring in bytes.
+    pub bytes: u32,
+}
+
+/// The sizes of the maps.
+pub struct Layout {
+    /// Memory that they take.
+    pub bytes: usize,
+}
+
+/// Reads counters in another thread.
+pub enum CounterReader {}
+
+/// The events of a session.
+pub enum LiveEvents {}
+
+/// The memory of the kernel.
+pub enum KernelMemory {}
+
+/// A target that is traced by uprobes or tracepoints.
+pub enum HostSession {}
+
+/// QEMU, traced by USDT.
+pub enum QemuUsdt {}
+
+/// The state changes of SPDK.
+pub enum StateChanges {}
+
+/// The messages of SPDK.
+pub enum Messages {}
+
+/// Refuses to trace.
+///
+/// # Errors
+/// [`Error::NotLive`].
+pub fn prepare(_copy_to: Option<fn(&str)>) -> Result<()> {
+    Err(Error::NotLive)
+}
+
+pub fn cpus_of(_system: &System) -> Result<()> {
+    Err(Error::NotLive)
+}
+
+pub fn kernel_facts(
+    system: &System,
+    file: Option<&Path>,
+    may_use_module_btf: bool,
+    look: Look,
+) -> Result<(KernelFacts, Types), BtfError> {
+    system.kernel_facts(file, may_use_module_btf, look)
+}
+
+pub fn attach(
+    _system: &System,
+    _settings: &Settings,
+    _layout: &Layout,
+    _controllers: &[Controller],
+    _irq_entry: Option<(u64, u64)>,
+    _notice: &mut dyn FnMut(&str),
+) -> Result<Session> {
+    Err(Error::NotLive)
+}
+
+impl Rings {
+    pub const fn total(&self) -> usize {
+        self.bytes as usize
+    }
+}
+
+impl Layout {
+    pub const fn new(_settings: &Settings, _cpus: (), _controllers: &[Controller]) -> Self {
+        Self { bytes: 0 }
+    }
+}
+
+impl Session {
+    pub const fn plan(&self) -> &AttachPlan {
+        match *self {}
+    }
+
+    pub const fn rings(&self) -> Rings {
+        match *self {}
+    }
+
+    pub const fn can_read_status(&self) -> bool {
+        match *self {}
+    }
+
+    pub const fn place(&mut self, _controller: &Controller) -> Result<bool> {
+        match *self {}
+    }
+
+    pub const fn events(&self) -> Result<LiveEvents> {
+        match *self {}
+    }
+
+    pub const fn snapshot(&self) -> Result<Snapshot> {
+        match *self {}
+    }
+
+    pub const fn counters(&self) -> Result<Counters> {
+        match *self {}
+    }
+
+    pub const fn counter_reader(&self) -> Result<CounterReader> {
+        match *self {}
+    }
+
+    pub const fn open_commands(&self) -> Result<Vec<OpenCommand>> {
+        match *self {}
+    }
+
+    pub const fn scan(&self) -> Result<Scan> {
+        match *self {}
+    }
+
+    pub const fn end(&mut self) -> Result<()> {
+        match *self {}
+    }
+
+    pub const fn in_flight(&self) -> Result<BTreeMap<u32, u64>> {
+        match *self {}
+    }
+
+    pub const fn in_flight_by_queue(&self) -> Result<BTreeMap<QueueId, u64>> {
+        match *self {}
+    }
+
+    pub const fn queue_counts(&self) -> Result<Option<BTreeMap<QueueId, u64>>> {
+        match *self {}
+    }
+
+    pub const fn set_slow_bar(&self, _ns: u64) -> Result<()> {
+        match *self {}
+    }
+
+    pub const fn check_access(&self) -> Result<()> {
+        match *self {}
+    }
+
+    pub const fn tend_groups(&mut self) -> Result<()> {
+        match *self {}
+    }
+
+    pub const fn tend_timers(&mut self) -> Result<Option<String>> {
+        match *self {}
+    }
+}
+
+impl Source for Session {
+    fn plan(&self) -> &AttachPlan {
+        match *self {}
+    }
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        match *self {}
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        match *self {}
+    }
+
+    fn misses(&self) -> Vec<u64> {
+        match *self {}
+    }
+
+    fn run_times(&self) -> Option<RunTimes> {
+        match *self {}
+    }
+
+    fn stack(&self, _id: StackId) -> Result<Option<Vec<u64>>> {
+        match *self {}
+    }
+
+    fn stack_sums(&self) -> Result<Vec<StackSum>> {
+        match *self {}
+    }
+
+    fn end(&mut self) -> Result<()> {
+        match *self {}
+    }
+
+    fn scan(&self) -> Result<Scan> {
+        match *self {}
+    }
+
+    fn unfinished(&self, _now_ns: u64) -> Result<Vec<Event>> {
+        match *self {}
+    }
+}
+
+impl CounterReader {
+    pub const fn read(&self) -> Result<Counters> {
+        match *self {}
+    }
+}
+
+impl EventStream for LiveEvents {
+    fn take(&mut self, _all: bool, _to: &mut dyn FnMut(Read<'_>)) -> Result<bool> {
+        match *self {}
+    }
+
+    fn last_ns(&self) -> u64 {
+        match *self {}
+    }
+
+    fn late(&self) -> u64 {
+        match *self {}
+    }
+}
+
+impl KernelMemory {
+    pub const fn open() -> Result<Self> {
+        Err(Error::NotLive)
+    }
+}
+
+impl Memory for KernelMemory {
+    fn read(&mut self, _at: u64, _to: &mut [u8]) -> bool {
+        match *self {}
+    }
+}
+
+/// A source of events of a target without a value.
+macro_rules! no_target {
+    ($($name:ident)*) => {$(
+        impl HostSource for $name {
+            fn target(&self) -> &TargetInfo {
+                match *self {}
+            }
+
+            fn controllers(&self) -> &[HostController] {
+                match *self {}
+            }
+
+            fn take(
+                &mut self,
+                _all: bool,
+                _to: &mut dyn FnMut(&HostEvent, &[HostController]),
+            ) -> Result<bool> {
+                match *self {}
+            }
+
+            fn alive(&self) -> Result<()> {
+                match *self {}
+            }
+
+            fn end(
+                &mut self,
+                _to: &mut dyn FnMut(&HostEvent, &[HostController]),
+            ) -> Result<HostLedger> {
+                match *self {}
+            }
+        }
+    )*};
+}
+no_target!(HostSession QemuUsdt);
+
+impl HostSession {
+    pub const fn nvmet(_system: &System, _measure: bool) -> Result<Self> {
+        Err(Error::NotLive)
+    }
+
+    pub const fn process(_system: &System, _pid: u32, _options: HostOptions) -> Result<Self> {
+        Err(Error::NotLive)
+    }
+}
+
+impl QemuUsdt {
+    pub const fn of(_system: &System, _pid: u32) -> Result<Self> {
+        Err(Error::NotLive)
+    }
+}
+
+impl StateChanges {
+    pub const fn of(_system: &System, _pid: u32) -> Result<Self> {
+        Err(Error::NotLive)
+    }
+
+    pub const fn target(&self) -> TargetInfo {
+        match *self {}
+    }
+
+    pub const fn probes(&self) -> usize {
+        match *self {}
+    }
+
+    pub fn take(&mut self, _all: bool, _to: &mut dyn FnMut(&StateChange)) -> Result<bool> {
+        match *self {}
+    }
+
+    pub const fn alive(&self) -> Result<(), TargetError> {
+        match *self {}
+    }
+
+    pub fn end(&mut self, _to: &mut dyn FnMut(&StateChange)) -> Result<(u64, u64)> {
+        match *self {}
+    }
+}
+
+impl Messages {
+    pub const fn of(_system: &System, _pid: u32) -> Result<Self> {
+        Err(Error::NotLive)
+    }
+
+    pub const fn target(&self) -> TargetInfo {
+        match *self {}
+    }
+
+    pub const fn alive(&self) -> Result<(), TargetError> {
+        match *self {}
+    }
+
+    pub const fn stop(&mut self) {
+        match *self {}
+    }
+
+    pub const fn lost(&self) -> Result<u64> {
+        match *self {}
+    }
+
+    pub const fn counts(&self) -> Result<Vec<Call>> {
+        match *self {}
+    }
+}
