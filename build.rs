@@ -9,23 +9,16 @@ mod build_table;
 
 #[cfg(feature = "live")]
 mod live {
-    use std::env;
     use std::error::Error;
-    use std::fs;
-    use std::hash::DefaultHasher;
-    use std::hash::Hash;
-    use std::hash::Hasher;
-    use std::path::Path;
-    use std::path::PathBuf;
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    use std::path::{Path, PathBuf};
     use std::process::Command;
-    use std::sync::atomic::AtomicUsize;
-    use std::sync::atomic::Ordering;
-    use std::thread;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::{env, fs, thread};
 
     use libbpf_cargo::SkeletonBuilder;
 
-    use crate::build_table::BUILDS;
-    use crate::build_table::Entry;
+    use crate::build_table::{BUILDS, Entry};
 
     /// Level of zstd for the BPF objects.
     const PACK_LEVEL: i32 = 19;

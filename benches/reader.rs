@@ -3,31 +3,19 @@
 //! reading histograms: nanoseconds and allocations. Run `cargo bench --bench reader`. For instructions, run the binary
 //! under `valgrind --tool=callgrind`.
 
-use divan::AllocProfiler;
-use divan::Bencher;
-use divan::black_box;
 use divan::counter::ItemsCount;
+use divan::{AllocProfiler, Bencher, black_box};
 use nvme_deep::abi;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::model::transport::Transport;
-use nvme_deep::model::transport::Transports;
+use nvme_deep::model::transport::{Transport, Transports};
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::recording::Block;
-use nvme_deep::recording::BlockWriter;
-use nvme_deep::recording::Builder;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Item;
-use nvme_deep::recording::Playback;
+use nvme_deep::recording::{Block, BlockWriter, Builder, Content, Item, Playback};
 use nvme_deep::session::Reorder;
 use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::Clock;
-use nvme_deep::view::trace::Context;
-use nvme_deep::view::trace::EventSink;
-use nvme_deep::view::trace::TraceJson;
-use nvme_deep::view::trace::TraceText;
+use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();

@@ -8,23 +8,17 @@ mod testing;
 use std::fmt;
 
 use self::testing::EventBuilder;
-use divan::AllocProfiler;
-use divan::Bencher;
 use divan::counter::BytesCount;
+use divan::{AllocProfiler, Bencher};
 use nvme_deep::model::event::Event;
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::nvme::decode::describe;
+use nvme_deep::nvme::decode::{CommandSet, describe};
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::sqe::Sqe;
 use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::Clock;
-use nvme_deep::view::trace::Context;
-use nvme_deep::view::trace::EventSink;
-use nvme_deep::view::trace::TraceJson;
-use nvme_deep::view::trace::TraceText;
+use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();

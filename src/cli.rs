@@ -31,7 +31,7 @@ use crate::serve::args::ServeArgs;
 use crate::stacks::args::StacksArgs;
 use crate::top::args::TopArgs;
 use crate::trace::args::TraceArgs;
-use crate::view::charset;
+use crate::view::theme as charset;
 use crate::{
     diagnose, diff, dist, doctor, export, heatmap, host, inflight, join, latency, pattern, record,
     serve, stacks, top, trace,
@@ -152,7 +152,7 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::run::args::stages::StagesArg;
+    use crate::run::args::common::StagesArg;
 
     #[test]
     fn the_definition_is_consistent() {

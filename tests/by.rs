@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use self::binary::Ran;
-use self::binary::run;
+use self::binary::{Ran, run};
 
 fn ran(words: &str) -> Ran {
     let path = format!("{}/tests/recordings/6.12.nvd", env!("CARGO_MANIFEST_DIR"));

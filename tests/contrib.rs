@@ -11,21 +11,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
-use std::io::Seek;
-use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
+use std::io::{ErrorKind, Seek, Write};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nvme_deep::serve::metrics::bounds::BOUNDS;
-use nvme_deep::serve::metrics::bounds::LE_NS;
-use nvme_deep::serve::metrics::catalog::ALL;
-use nvme_deep::serve::metrics::catalog::Kind;
-use nvme_deep::serve::metrics::catalog::Metric;
+use nvme_deep::serve::metrics::bounds::{BOUNDS, LE_NS};
+use nvme_deep::serve::metrics::catalog::{ALL, Kind, Metric};
 use nvme_deep::serve::metrics::encode::seconds;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)

@@ -2,16 +2,10 @@
 //! Decoding of commands that are written by hand from the specifications.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use nvme_deep::nvme::decode::Blocks;
-use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::nvme::decode::blocks;
-use nvme_deep::nvme::decode::describe;
-use nvme_deep::nvme::decode::name;
+use nvme_deep::nvme::decode::{Blocks, CommandSet, blocks, describe, name};
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::nvme::opcode::QueueKind::Admin;
-use nvme_deep::nvme::opcode::QueueKind::Io;
-use nvme_deep::nvme::sqe::Parts;
-use nvme_deep::nvme::sqe::Sqe;
+use nvme_deep::nvme::opcode::QueueKind::{Admin, Io};
+use nvme_deep::nvme::sqe::{Parts, Sqe};
 
 fn sqe(opcode: u8, nsid: u32, cdw: [u32; 6]) -> Sqe {
     Sqe::from(Parts { opcode, nsid, cdw, ..Parts::default() })

@@ -3,17 +3,10 @@
 //! value, and the text has the same fields as the list.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::nvme::decode::Field;
-use nvme_deep::nvme::decode::describe;
-use nvme_deep::nvme::decode::fields;
-use nvme_deep::nvme::decode::name;
-use nvme_deep::nvme::opcode::Opcode;
-use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::nvme::opcode::QueueKind::Admin;
-use nvme_deep::nvme::opcode::QueueKind::Io;
-use nvme_deep::nvme::sqe::Parts;
-use nvme_deep::nvme::sqe::Sqe;
+use nvme_deep::nvme::decode::{CommandSet, Field, describe, fields, name};
+use nvme_deep::nvme::opcode::QueueKind::{Admin, Io};
+use nvme_deep::nvme::opcode::{Opcode, QueueKind};
+use nvme_deep::nvme::sqe::{Parts, Sqe};
 use proptest::prelude::*;
 
 fn sqe(opcode: u8, nsid: u32, cdw: [u32; 6]) -> Sqe {

@@ -29,20 +29,13 @@ use std::path::PathBuf;
 use nvme_deep::StageSet;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::point::Point;
-use nvme_deep::recording::ClockOffset;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::Recorder;
-use nvme_deep::recording::RunInfo;
+use nvme_deep::recording::{ClockOffset, Content, LedgerInfo, Recorder, RunInfo};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::Ran;
-use self::binary::run;
+use self::binary::{Ran, run};
 use self::causes::Cause;
-use self::load::BEGIN;
-use self::load::Load;
-use self::load::Run;
+use self::load::{BEGIN, Load, Run};
 
 /// Recordings of a test.
 struct Files(TempDir);

@@ -16,29 +16,16 @@ use std::f64::consts::TAU;
 use std::time::Duration;
 
 use fastrand::Rng;
-use nvme_deep::Opcode;
-use nvme_deep::QueueKind;
-use nvme_deep::StageSet;
 use nvme_deep::diff::compare::compare;
-use nvme_deep::diff::report::Both;
-use nvme_deep::diff::report::Counted;
-use nvme_deep::diff::report::Diff;
-use nvme_deep::diff::report::Interval;
-use nvme_deep::diff::report::LoadChange;
-use nvme_deep::diff::report::Origin;
-use nvme_deep::diff::report::Scope;
-use nvme_deep::diff::report::Side;
-use nvme_deep::diff::view::DiffJson;
-use nvme_deep::diff::view::DiffText;
-use nvme_deep::diff::view::Subject;
+use nvme_deep::diff::report::{Both, Counted, Diff, Interval, LoadChange, Origin, Scope, Side};
+use nvme_deep::diff::view::{DiffJson, DiffText, Subject};
 use nvme_deep::model::activity::TagWaits;
-use nvme_deep::model::command_class::CommandClass;
-use nvme_deep::model::command_class::SizeClass;
-use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::controller::DiskInfo;
+use nvme_deep::model::command_class::{CommandClass, SizeClass};
+use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::view::theme::Theme;
+use nvme_deep::{Opcode, QueueKind, StageSet};
 use serde_json::Value;
 
 /// Smallest change that is claimed.

@@ -13,15 +13,13 @@ mod binary;
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use self::binary::BINARY;
-use self::binary::run;
+use self::binary::{BINARY, run};
 
 /// 2024-05-03 00:00 UTC.
 const SOURCE_DATE_EPOCH: &str = "1714694400";

@@ -5,9 +5,7 @@
 
 mod testing;
 
-use std::alloc::GlobalAlloc;
-use std::alloc::Layout;
-use std::alloc::System;
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -16,14 +14,10 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use nvme_deep::recording::Item;
-use nvme_deep::recording::Keep;
-use nvme_deep::recording::Playback;
+use nvme_deep::recording::{Item, Keep, Playback};
 use tempfile::TempDir;
 
-use self::testing::recording::Run;
-use self::testing::recording::info;
-use self::testing::recording::record;
+use self::testing::recording::{Run, info, record};
 
 /// The system's allocator. Counts the bytes in use, and their maximum.
 struct Counting;

@@ -16,12 +16,8 @@ use nvme_deep::recording::Keep;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::BINARY;
-use self::binary::Ran;
-use self::binary::run;
-use self::testing::recording::Run;
-use self::testing::recording::info;
-use self::testing::recording::record;
+use self::binary::{BINARY, Ran, run};
+use self::testing::recording::{Run, info, record};
 
 /// The path of a recording of this kernel, without its suffix.
 fn recording(kernel: &str) -> String {

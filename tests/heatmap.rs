@@ -13,8 +13,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::Ran;
-use self::binary::run;
+use self::binary::{Ran, run};
 
 /// A cell of a picture, as its note describes it.
 #[derive(Debug)]

@@ -5,8 +5,7 @@
 
 mod binary;
 
-use insta::Settings;
-use insta::assert_snapshot;
+use insta::{Settings, assert_snapshot};
 
 use self::binary::run;
 

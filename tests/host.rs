@@ -3,12 +3,9 @@
 //! of the commands in tests/host/qemu.truth, which tests/host/qtest.py issued.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use nvme_deep::model::host::HostCommand;
-use nvme_deep::model::host::HostEvent;
-use nvme_deep::model::host::HostPoint;
+use nvme_deep::model::host::{HostCommand, HostEvent, HostPoint};
 use nvme_deep::model::target::HostClock;
-use nvme_deep::target::ImportError;
-use nvme_deep::target::import_qemu_log;
+use nvme_deep::target::{ImportError, import_qemu_log};
 use serde_json::Value;
 
 const LOG: &str = include_str!("host/qemu.log");

@@ -35,37 +35,18 @@ mod testing;
 mod views;
 
 use std::collections::BTreeSet;
-use std::env;
-use std::fs;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, thread};
 
-use proptest::strategy::Strategy;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::Config;
-use proptest::test_runner::RngAlgorithm;
-use proptest::test_runner::TestRng;
-use proptest::test_runner::TestRunner;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tempfile::TempDir;
 
-use self::cases::Case;
-use self::cases::Files;
+use self::cases::{Case, Files};
 use self::judge::Findings;
-use self::plant::Planted;
-use self::plant::marks;
-use self::strings::CONTROLS;
-use self::strings::FILE;
-use self::strings::LINES;
-use self::strings::SINK;
-use self::strings::THREADS;
-use self::strings::WORDS;
-use self::strings::mixed;
-use self::views::Form;
-use self::views::Output;
-use self::views::REFUSALS;
-use self::views::VIEWS;
-use self::views::View;
+use self::plant::{Planted, marks};
+use self::strings::{CONTROLS, FILE, LINES, SINK, THREADS, WORDS, mixed};
+use self::views::{Form, Output, REFUSALS, VIEWS, View};
 
 /// Random cases, unless the environment says another number.
 const RANDOM: usize = 1;

@@ -13,15 +13,12 @@ use std::fs;
 use std::fs::File;
 
 use nvme_deep::model::event::EventKind;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Recorder;
+use nvme_deep::recording::{Content, Recorder};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use self::binary::run;
-use self::testing::recording::SECOND;
-use self::testing::recording::info;
-use self::testing::recording::read_at;
+use self::testing::recording::{SECOND, info, read_at};
 
 const GUEST: &str = "tests/host/nvmet-guest.nvd";
 const HOST: &str = "tests/host/nvmet-host.nvd";

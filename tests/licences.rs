@@ -3,11 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::{env, fs};
 
 /// Licences that user space (MIT OR Apache-2.0) can be linked with. CDDL-1.0 covers only its own
 /// files.

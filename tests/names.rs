@@ -9,9 +9,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use self::binary::BINARY;
-use self::binary::Ran;
-use self::binary::run;
+use self::binary::{BINARY, Ran, run};
 
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 const GUEST: &str = "tests/host/nvmet-guest.nvd";

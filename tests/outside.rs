@@ -10,19 +10,15 @@ mod testing;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::model::untrusted::is_shown;
+use nvme_deep::model::untrusted::{Untrusted, is_shown};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::BINARY;
-use self::binary::Ran;
-use self::hostile::EVIL;
-use self::hostile::SHELL;
+use self::binary::{BINARY, Ran};
+use self::hostile::{EVIL, SHELL};
 
 /// A hostile recording, in a directory of its own.
 fn recording(disk: &str) -> (TempDir, PathBuf) {

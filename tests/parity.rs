@@ -15,17 +15,14 @@ mod command;
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::thread;
 
-use nvme_deep::model::histogram;
-use nvme_deep::model::nvme_latency;
+use nvme_deep::model::ids::RowKey;
 use nvme_deep::model::nvme_latency::LatBuckets;
-use nvme_deep::model::row::RowKey;
-use nvme_deep::nvme::opcode::Opcode;
-use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::model::{histogram, nvme_latency};
+use nvme_deep::nvme::opcode::{Opcode, QueueKind};
 
 /// The harness, built once per process.
 static HARNESS: LazyLock<PathBuf> =

@@ -9,25 +9,16 @@ mod rule;
 mod testing;
 
 use std::fs;
-use std::fs::File;
-use std::fs::read_to_string;
+use std::fs::{File, read_to_string};
 
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Recorder;
-use nvme_deep::recording::RunInfo;
+use nvme_deep::model::event::{Event, EventKind};
+use nvme_deep::recording::{Content, Recorder, RunInfo};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::Ran;
-use self::binary::run;
-use self::rule::of_trace;
-use self::rule::same_rows;
-use self::testing::recording::SECOND;
-use self::testing::recording::info;
-use self::testing::recording::ledger;
-use self::testing::recording::read_at;
+use self::binary::{Ran, run};
+use self::rule::{of_trace, same_rows};
+use self::testing::recording::{SECOND, info, ledger, read_at};
 
 fn root() -> &'static str {
     env!("CARGO_MANIFEST_DIR")

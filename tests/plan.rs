@@ -4,23 +4,15 @@
 //! method. A changed plan changes a snapshot, which must be reviewed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use std::env;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
+use std::{env, fs};
 
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::probe::catalog::CATALOG;
-use nvme_deep::probe::catalog::Method;
-use nvme_deep::probe::catalog::Role;
-use nvme_deep::probe::facts::KernelFacts;
-use nvme_deep::probe::facts::TypeSource;
-use nvme_deep::probe::plan::AttachPlan;
-use nvme_deep::probe::plan::Policy;
-use nvme_deep::probe::plan::plan;
-use nvme_deep::probe::plan::plan_with;
-use serde_json::Value;
-use serde_json::from_value;
+use nvme_deep::probe::catalog::{CATALOG, Method, Role};
+use nvme_deep::probe::facts::{KernelFacts, TypeSource};
+use nvme_deep::probe::plan::{AttachPlan, Policy, plan, plan_with};
+use serde_json::{Value, from_value};
 
 const KERNELS: [&str; 17] = [
     "5.10",

@@ -7,17 +7,13 @@
 mod planted;
 
 use std::collections::BTreeSet;
-use std::env;
-use std::fs;
 use std::path::Path;
+use std::{env, fs};
 
 use nvme_deep::diagnose::report::RULES;
 use serde_json::Value;
 
-use crate::planted::causes;
-use crate::planted::findings;
-use crate::planted::leaves_a_limit_open;
-use crate::planted::planted;
+use crate::planted::{causes, findings, leaves_a_limit_open, planted};
 
 /// Rules that only note: what they see has no measured part of the time.
 const NOTES: [&str; 2] = ["split", "not-polling"];

@@ -16,18 +16,12 @@ mod live;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::live::Running;
-use self::live::Tool;
-use self::live::lacks;
-use self::live::lines;
-use self::live::of;
-use self::live::wait_for;
+use self::live::{Running, Tool, lacks, lines, of, wait_for};
 
 const COUNT: usize = 60;
 const QEMU: &str = "qemu-system-x86_64";

@@ -12,25 +12,17 @@
 
 mod testing;
 
-use std::env;
 use std::fmt::Write;
-use std::fs;
 use std::fs::File;
 use std::path::Path;
+use std::{env, fs};
 
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Recorder;
+use nvme_deep::recording::{Content, Recorder};
 use tempfile::TempDir;
 
-use self::testing::recording::Run;
-use self::testing::recording::SECOND;
-use self::testing::recording::info;
-use self::testing::recording::ledger;
-use self::testing::recording::read_at;
-use self::testing::recording::record;
+use self::testing::recording::{Run, SECOND, info, ledger, read_at, record};
 use self::testing::valgrind;
 
 /// The binary that `make build` makes, or another one.

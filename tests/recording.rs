@@ -7,21 +7,12 @@ mod testing;
 
 use self::testing::EventBuilder;
 use self::testing::random::what;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::point::ALL_POINTS;
-use nvme_deep::model::point::Pattern;
-use nvme_deep::model::point::Point;
+use nvme_deep::model::event::{Event, EventKind};
+use nvme_deep::model::point::{ALL_POINTS, Pattern, Point};
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::recording::Block;
-use nvme_deep::recording::BlockWriter;
-use nvme_deep::recording::Blocks;
-use nvme_deep::recording::Builder;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Damage;
-use nvme_deep::recording::Decoder;
-use nvme_deep::recording::Ending;
-use nvme_deep::recording::Error;
+use nvme_deep::recording::{
+    Block, BlockWriter, Blocks, Builder, Content, Damage, Decoder, Ending, Error,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

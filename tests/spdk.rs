@@ -16,21 +16,13 @@ mod live;
 use std::fs;
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use self::live::Running;
-use self::live::Tool;
-use self::live::lacks;
-use self::live::lines;
-use self::live::of;
-use self::live::wait_for;
+use self::live::{Running, Tool, lacks, lines, of, wait_for};
 
 const COUNT: usize = 60;
 

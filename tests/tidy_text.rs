@@ -39,8 +39,8 @@ const READ: [&str; 8] = [
     "src/model/host.rs",
     "src/target/spdk_trace.rs",
     "src/machine/sysfs.rs",
-    "src/probe/ledger/hooks.rs",
-    "src/probe/ledger/cost.rs",
+    "src/probe/ledger/mod.rs",
+    "src/probe/ledger/mod.rs",
 ];
 
 /// Their fields that may be a `String`.
@@ -76,9 +76,9 @@ const RAW: [(&str, &str); 29] = [
     ("src/view/export/csv.rs", "writes a text that needs no escapes"),
     ("src/view/export/parquet.rs", "writes a text that needs no escapes"),
     ("src/target/spdk_trace.rs", "looks a tracepoint up"),
-    ("src/machine/cgroup_filter.rs", "compares paths of cgroups"),
-    ("src/machine/cgroup_paths.rs", "parses the paths of cgroups"),
-    ("src/machine/container.rs", "parses the paths of cgroups"),
+    ("src/machine/cgroups.rs", "compares paths of cgroups"),
+    ("src/machine/cgroups.rs", "parses the paths of cgroups"),
+    ("src/machine/cgroups.rs", "parses the paths of cgroups"),
     ("src/model/container.rs", "parses the paths of cgroups"),
     ("src/machine/disk.rs", "compares names of disks"),
     ("src/machine/nvme.rs", "looks a model up"),
@@ -92,7 +92,7 @@ const RAW: [(&str, &str); 29] = [
     ("src/model/report/device_name.rs", "compares with the grammar of the kernel"),
     ("src/diagnose/rules/iommu.rs", "compares the type of a group"),
     ("src/diagnose/subject.rs", "looks a class up"),
-    ("src/diff/origin.rs", "whether there is a model"),
+    ("src/diff/report.rs", "whether there is a model"),
     ("src/session/activity.rs", "looks a disk up"),
     ("src/session/host/mod.rs", "adds a number to a name"),
     ("src/session/mod.rs", "compares a transport"),

@@ -12,23 +12,15 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::controller::DiskInfo;
+use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::event::EventKind;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::TraceLedger;
+use nvme_deep::model::ledger::{Ledger, TraceLedger};
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::Recorder;
-use nvme_deep::recording::RunInfo;
+use nvme_deep::recording::{Content, LedgerInfo, Recorder, RunInfo};
 use tempfile::TempDir;
 
-use self::binary::BINARY;
-use self::binary::run;
-use self::testing::recording::SECOND;
-use self::testing::recording::info;
-use self::testing::recording::read_at;
+use self::binary::{BINARY, run};
+use self::testing::recording::{SECOND, info, read_at};
 
 fn recording(name: &str) -> String {
     format!("{}/tests/exports/{name}.nvd", env!("CARGO_MANIFEST_DIR"))

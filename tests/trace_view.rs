@@ -11,30 +11,16 @@ mod sample;
 mod testing;
 
 use nvme_deep::model::bios::Bios;
-use nvme_deep::model::event::CtrlState;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::{CtrlState, EventKind, Outcome, Submission};
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::view::trace::Context;
-use sample::DISK;
-use sample::NONE;
-use sample::READ;
-use sample::READ_FIELDS;
-use sample::SUCCESS;
-use sample::asked_read;
-use sample::id;
-use sample::json;
-use sample::json_in;
-use sample::outcome;
-use sample::read;
-use sample::submission;
-use sample::text;
-use sample::text_in;
-use sample::with_stages;
+use sample::{
+    DISK, NONE, READ, READ_FIELDS, SUCCESS, asked_read, id, json, json_in, outcome, read,
+    submission, text, text_in, with_stages,
+};
 
 #[test]
 fn a_submission() {

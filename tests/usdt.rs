@@ -13,22 +13,15 @@
 mod binary;
 mod live;
 
-use std::fs::File;
-use std::fs::read_to_string;
+use std::fs::{File, read_to_string};
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::live::Running;
-use self::live::Tool;
-use self::live::lacks;
-use self::live::lines;
-use self::live::of;
-use self::live::wait_for;
+use self::live::{Running, Tool, lacks, lines, of, wait_for};
 
 const LOG: &str = include_str!("host/qemu.log");
 const TRUTH: &str = include_str!("host/qemu.truth");

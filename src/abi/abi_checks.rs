@@ -4,7 +4,6 @@
 
 use std::mem::offset_of;
 
-use super::early::wait_bits;
 use super::maps::skel::types::{
     nd_bio_limit, nd_complete, nd_count, nd_early_times, nd_end, nd_event, nd_hist_rule, nd_hook,
     nd_host_point, nd_kind, nd_known, nd_lat_rule, nd_origin, nd_other, nd_outcome, nd_pair,
@@ -19,12 +18,12 @@ use super::records::{
     EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawOther, RawOutcome, RawPair, RawSubmission,
     RawSubmit, TIMES, kind, known,
 };
-use crate::model::counters::{COUNTS, Count};
-use crate::model::failures::TYPES;
+use crate::abi::events::wait_bits;
+use crate::model::counters::{COUNTS, Count, TYPES};
 use crate::model::filter::{MAX_CTRLS, MAX_LIST};
 use crate::model::host::{HOST_POINTS, HostPoint};
+use crate::model::ids::{CTRL, NSID_MASK, PATTERN_BITS};
 use crate::model::point::{NO_COMPLETE, NO_SETUP, Point};
-use crate::model::row::{CTRL, NSID_MASK, PATTERN_BITS};
 use crate::model::stage::StageSet;
 use crate::model::transport::Transport;
 use crate::model::{bios, histogram, nvme_latency};

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decodes the records of a trace.
 
-use std::mem::size_of;
-
-use bytemuck::AnyBitPattern;
-
-use super::early::add_early;
-use super::origin::split;
-use super::records::{RawEnd, RawEvent, RawOther, RawPair, RawSubmission, RawSubmit, kind, known};
-use super::times::{AllTimes, timeline};
+use super::records::{
+    EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawOther, RawPair, RawSubmission, RawSubmit, TIMES,
+    kind, known,
+};
 use super::{DecodeError, read};
 use crate::model::bios::Bios;
 use crate::model::conditions::Conditions;
 use crate::model::event::{
     CommandId, CompletionStatus, CtrlState, Event, EventKind, Outcome, StackId, Submission,
 };
-use crate::model::origin::Origin;
-use crate::model::point::{NO_COMPLETE, NO_SETUP, Point};
-use crate::model::transport::{Transports, Wire};
+use crate::model::origin::{Origin, Submitter};
+use crate::model::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
+use crate::model::timeline::Timeline;
+use crate::model::transport::{Transports, USUAL, Wire};
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::Parts;
 use crate::nvme::status::Status;
+use bytemuck::AnyBitPattern;
+use std::mem::size_of;
 
 const END: usize = size_of::<RawEnd>();
 const PAIR_END: usize = size_of::<RawPair>();
@@ -254,6 +253,148 @@ fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
         _ => return Err(DecodeError),
     };
     Ok(Event { at_ns: e.ns, what })
+}
+
+/// `nd_early_times`: the times of [`BEFORE`], and the bios.
+pub(crate) type EarlyTimes = [u64; EARLY_TIMES];
+/// The place of the bios.
+const BIOS: usize = EARLY_TIMES - 1;
+
+/// The points before the request, in the order of their times, and of their bits in `enum nd_wait_point`.
+const BEFORE: [Point; BIOS] =
+    [Point::Bio, Point::Submit, Point::Freeze, Point::Iocost, Point::Wbt, Point::Tag, Point::Zone];
+
+/// The bits of `enum nd_wait_point` for the points of a pattern that are before the request.
+#[cfg(feature = "live")]
+pub const fn wait_bits(pattern: Pattern) -> u16 {
+    let (mut bits, mut n) = (0, 0);
+    while n < BEFORE.len() {
+        if BEFORE[n].seen_in(pattern) {
+            bits |= 1 << n;
+        }
+        n += 1;
+    }
+    bits
+}
+
+/// Adds the points before the request and the bios, if the record has them.
+#[cold]
+#[inline(never)]
+pub(crate) fn add_early(event: &mut Event, times: &[u8], before: Pattern) {
+    let Ok(times) = part::<EarlyTimes>(times, EARLY) else {
+        return;
+    };
+    let line = match &mut event.what {
+        EventKind::Command(_, _, end) | EventKind::Complete(_, end) => {
+            end.bios = Bios::of_word(times[BIOS]);
+            end.timeline.as_mut()
+        }
+        EventKind::Missed { timeline, .. } => timeline.as_mut(),
+        _ => None,
+    };
+    if let Some(line) = line {
+        *line = line.with_pattern(line.pattern() | before);
+        for (point, ns) in BEFORE.into_iter().zip(times) {
+            line.set(point, ns);
+        }
+    }
+}
+
+/// The first times of `nd_times`, by their numbers: tests/parity compares the order.
+pub(crate) type Times = [u64; USUAL.len()];
+/// All times of `nd_times`.
+pub(crate) type AllTimes = [u64; TIMES];
+/// Bytes of these times; those before the request follow.
+pub(crate) const EARLY: usize = size_of::<AllTimes>();
+
+/// The time line of an event, whose times have the numbers of their bits in its pattern.
+#[inline(always)]
+pub(crate) fn timeline(
+    event: &RawEvent,
+    setup_out_ns: u64,
+    times: Option<&AllTimes>,
+    wire: &Wire,
+) -> Option<Timeline> {
+    let (first, others) = times?.split_first_chunk()?;
+    let pattern = wire.pattern(event.pattern);
+    let mut line = match wire.is_usual() {
+        // without a look-up of each point
+        true => Timeline::usual(*first, setup_out_ns, event.ns, pattern),
+        false => unusual(setup_out_ns, event.ns, pattern, first, wire),
+    };
+    set_times(&mut line, first.len(), others, wire);
+    Some(line)
+}
+
+#[cold]
+#[inline(never)]
+fn unusual(
+    setup_out_ns: u64,
+    complete_ns: u64,
+    pattern: Pattern,
+    times: &Times,
+    wire: &Wire,
+) -> Timeline {
+    let mut line = Timeline::new([], pattern);
+    line.set(Point::SetupOut, setup_out_ns);
+    line.set(Point::Complete, complete_ns);
+    set_times(&mut line, 0, times, wire);
+    line
+}
+
+/// Sets the times of the points with the numbers from `first` on.
+#[inline(always)]
+fn set_times(line: &mut Timeline, first: usize, times: &[u64], wire: &Wire) {
+    for (n, ns) in times.iter().enumerate() {
+        if let Some(point) = wire.point(first + n) {
+            line.set(point, *ns);
+        }
+    }
+}
+
+/// A name that the BPF side keeps in two words.
+pub(crate) fn name_of([low, high]: [u64; 2]) -> [u8; 16] {
+    let mut comm = [0; 16];
+    comm[..8].copy_from_slice(&low.to_ne_bytes());
+    comm[8..].copy_from_slice(&high.to_ne_bytes());
+    comm
+}
+
+impl RawSubmission {
+    /// Whether the record ends with who caused the command.
+    #[inline]
+    pub(crate) const fn has_origin(&self) -> bool {
+        self.known & known::ORIGIN != 0
+    }
+}
+
+impl RawOrigin {
+    /// The same in the terms of the model.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin {
+            task_cgroup: self.task_cgroup,
+            io_cgroup: self.io_cgroup,
+            submitter: Submitter {
+                pid: self.tgid,
+                tid: self.tid,
+                comm: name_of(self.comm),
+                cgroup: self.cgroup,
+            },
+        }
+    }
+}
+
+/// Splits a record with this submission into what other runs have, and who caused the command.
+pub(crate) fn split<'b>(bytes: &'b [u8], submission: &RawSubmission) -> (&'b [u8], Origin) {
+    let none = (bytes, Origin::default());
+    if !submission.has_origin() {
+        return none;
+    }
+    let split = bytes.split_last_chunk::<{ size_of::<RawOrigin>() }>();
+    split.map_or(none, |(rest, last)| {
+        let origin = read::<RawOrigin>(last);
+        (rest, origin.map(|o| o.origin()).unwrap_or_default())
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use bytemuck::{try_cast_ref, try_cast_slice};
 
 use super::events::event_latency;
 use super::records::{RawEnd, RawSubmission, kind};
-use super::times::Times;
+use crate::abi::events::Times;
 use crate::model::ids::NamespaceId;
 use crate::model::point::NO_SETUP;
 use crate::model::transport::Transports;

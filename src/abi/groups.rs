@@ -5,11 +5,11 @@ use std::mem::offset_of;
 
 use bytemuck::{AnyBitPattern, Zeroable};
 
-use super::origin::name_of;
 use super::skel::types::{nd_group, nd_group_limit, nd_group_row};
 use super::{DecodeError, ROW_BITS, nd_by, nd_slot, read, words};
+use crate::abi::events::name_of;
 use crate::model::group::{By, Part};
-use crate::model::row::{RowKey, row_nsid};
+use crate::model::ids::{RowKey, row_nsid};
 use crate::nvme::opcode::{Opcode, QueueKind};
 
 /// Numbers of groups, with that of the groups without a row.

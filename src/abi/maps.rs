@@ -7,8 +7,7 @@ use std::mem::{offset_of, size_of};
 use bytemuck::AnyBitPattern;
 
 use super::{DecodeError, read};
-use crate::model::counters::Counters;
-use crate::model::failures::{Failures, TYPES};
+use crate::model::counters::{Counters, Failures, TYPES};
 pub use crate::model::filter::{MAX_CTRLS, MAX_LIST};
 use crate::model::histogram::{BUCKETS, Histogram};
 use crate::model::point::{Pattern, Point};
@@ -254,7 +253,7 @@ mod tests {
     use crate::model::conditions::{Announcement, Conditions};
     use crate::model::counters::Count;
     use crate::model::histogram::index;
-    use crate::model::row::{NSID_MASK, PATTERN_BITS, RowKey, row_nsid};
+    use crate::model::ids::{NSID_MASK, PATTERN_BITS, RowKey, row_nsid};
     use crate::nvme::opcode::{Opcode, QueueKind};
     use crate::probe::catalog::CATALOG;
     use proptest::prelude::*;

@@ -7,20 +7,17 @@
 mod abi_checks;
 #[cfg(feature = "live")]
 mod activity;
-mod early;
 mod events;
 mod finished;
 #[cfg(feature = "live")]
 mod groups;
 #[cfg(feature = "live")]
 mod maps;
-mod origin;
 mod records;
 #[cfg(feature = "live")]
 mod slots;
 #[cfg(feature = "live")]
 mod stacks;
-mod times;
 
 use std::mem::size_of;
 
@@ -31,7 +28,7 @@ pub use self::activity::{
     ACTIVITY_BYTES, GAP_NS, GAPS, GapSum, TICK_NS, Volumes, add_activity, add_disk, disk_name,
 };
 #[cfg(feature = "live")]
-pub use self::early::wait_bits;
+pub use self::events::wait_bits;
 pub use self::events::{event, event_time};
 pub use self::finished::PairRecord;
 #[cfg(feature = "live")]

@@ -10,10 +10,8 @@ use super::maps::{
 };
 use super::records::{RawOrigin, RawSubmission};
 use super::{DecodeError, read};
-use crate::model::event::{CommandId, Event, EventKind};
-use crate::model::ids::QueueId;
-use crate::model::open::OpenCommand;
-use crate::model::row::RowKey;
+use crate::model::event::{CommandId, Event, EventKind, OpenCommand};
+use crate::model::ids::{QueueId, RowKey};
 use crate::nvme::subject::ALL_NAMESPACES;
 
 /// The state of a slot, as found by the final scan.

@@ -9,9 +9,8 @@ use crate::settings::{Events, Mode, Settings};
 use crate::units::parse_duration;
 use anyhow::Result;
 
-use crate::run::args::buffer::BufferArgs;
+use crate::run::args::common::{BufferArgs, FromArgs};
 use crate::run::args::examples;
-use crate::run::args::from::FromArgs;
 use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
 
 const EXAMPLES: &str = "\

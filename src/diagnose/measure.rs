@@ -3,9 +3,8 @@
 //! commands that follow each other are alike.
 
 use crate::model::command_class::CommandClass;
-use crate::stats::bootstrap::Resamples;
 use crate::stats::histogram::FineHistogram;
-use crate::stats::ratio::Ratio;
+use crate::stats::intervals::{Ratio, Resamples};
 use crate::stats::sample::Sample;
 
 use super::command::Command;

@@ -36,7 +36,7 @@ use crate::error::Kind;
 use crate::machine::System;
 use crate::machine::inflight::report::AgeLimit;
 use crate::machine::overview::Identity;
-use crate::model::logs::ControllerLogs;
+use crate::model::machine::ControllerLogs;
 use crate::model::stage::StageSet;
 use crate::recording::RunInfo;
 use crate::settings::Settings;

@@ -13,9 +13,8 @@ use crate::model::machine::{MachineController, MachineInfo};
 use crate::model::report::finding::{Evidence, Finding};
 use crate::model::untrusted::Untrusted;
 use crate::units::{counted, nanos};
-use crate::view::charset::block;
 use crate::view::page::fill;
-use crate::view::theme::Theme;
+use crate::view::theme::{Theme, block};
 
 /// Strata in the table; more only with detail.
 const STRATA: usize = 6;

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use crate::model::untrusted::printable;
 use anyhow::Result;
 
+use crate::run::args::common::{ColorArg, JSON, JSON_LONG};
 use crate::run::args::examples;
 use crate::run::args::filter::ctrl_instance;
-use crate::run::args::output::{ColorArg, JSON, JSON_LONG};
 use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\

@@ -3,12 +3,7 @@
 
 pub(crate) mod args;
 pub mod compare;
-pub(crate) mod json;
-pub(crate) mod load;
-pub(crate) mod origin;
 pub mod report;
-pub(crate) mod side;
-pub(crate) mod text;
 pub mod view;
 
 use std::collections::{BTreeMap, BTreeSet};

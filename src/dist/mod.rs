@@ -19,7 +19,7 @@ use jiff::Timestamp;
 
 use self::man::write_pages;
 use crate::dist::args::DistArgs;
-use crate::run::args::output::is_stdout;
+use crate::run::args::common::is_stdout;
 use crate::run::exit::Failure;
 use crate::run::outfile::{OutFile, Refusal, Rules};
 

@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use crate::run::args::attach::AttachArg;
+use crate::run::args::common::ColorArg;
 use crate::run::args::examples;
-use crate::run::args::output::ColorArg;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,26 +7,22 @@
 //!
 //! [`Fact`]: crate::machine::fact::Fact
 
-mod advice;
-#[cfg(test)]
-pub(crate) mod fixture;
-mod points;
-mod verdict;
-
-use std::cmp::Reverse;
-
-use serde::Serialize;
-
-pub use self::verdict::{Readiness, Tracing, Verdict};
-use crate::model::report::finding::{Finding, Severity};
-
 use crate::machine::System;
+use crate::machine::fact::Fact;
 use crate::machine::nvme::{NvmeDetail, NvmeParameters};
 use crate::machine::overview::Machine;
+use crate::model::point::Point;
+use crate::model::report::finding::{Finding, Severity};
 use crate::model::stage::StageSet;
-use crate::probe::catalog::Role;
-use crate::probe::facts::KernelFacts;
-use crate::probe::plan::{Policy, plan_with};
+use crate::probe::catalog::{CATALOG, Home, Method, Role};
+use crate::probe::facts::{KernelFacts, PreemptionSource, TypeSource};
+use crate::probe::plan::{
+    AttachPlan, NoPlan, PointPlan, Policy, Rejection, StartSource, plan, plan_with,
+};
+use serde::Serialize;
+use std::cmp::Reverse;
+
+mod advice;
 
 /// The source of the types of one part of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -126,13 +122,13 @@ impl DoctorReport {
     ) {
         let machine = &self.machine;
         let has_controller = !self.controllers.is_empty();
-        self.verdict = verdict::verdict(tracing, machine, has_controller, &facts, policy, inflight);
+        self.verdict = verdict(tracing, machine, has_controller, &facts, policy, inflight);
         let plan = plan_with(StageSet::Fine, &Role::EVENTS, &facts, policy);
-        self.btf = points::btf(&facts);
-        self.points = points::waits(&plan_with(StageSet::Full, &[], &facts, policy));
-        self.points.extend(points::points(&plan));
-        self.findings.extend(points::finding(&plan, &facts));
-        self.findings.extend(points::preemption(&facts));
+        self.btf = btf(&facts);
+        self.points = waits(&plan_with(StageSet::Full, &[], &facts, policy));
+        self.points.extend(points(&plan));
+        self.findings.extend(finding(&plan, &facts));
+        self.findings.extend(preemption(&facts));
         self.findings.sort_by_key(|f| Reverse(f.severity)); // stable: notes come last
         self.facts = Some(facts);
     }
@@ -141,5 +137,344 @@ impl DoctorReport {
     pub fn advice(&self, severity: Severity) -> impl Iterator<Item = &str> {
         let findings = self.findings.iter().filter(move |f| f.severity == severity);
         findings.map(|f| f.advice.as_str())
+    }
+}
+
+/// The source of the types of each part of the kernel.
+pub(crate) fn btf(facts: &KernelFacts) -> Vec<BtfLine> {
+    let said = |types: &TypeSource, home: Home, module: &str| match types {
+        TypeSource::None if facts.built_in.contains(&home) => {
+            format!("none: {module} is built in, and the kernel's BTF does not describe it")
+        }
+        TypeSource::None => {
+            format!("none: {module} is not loaded, or without BTF, and no file of btf/ fits")
+        }
+        TypeSource::BuiltIn => "built into the kernel, in its BTF".into(),
+        TypeSource::Module => format!("/sys/kernel/btf/{module}"),
+        TypeSource::Shipped(release) => {
+            format!("btf/{release}.c, made from these very modules (same build ids)")
+        }
+        TypeSource::File(path) => format!("{path} (--btf)"),
+    };
+    let vmlinux =
+        if facts.vmlinux_btf { "/sys/kernel/btf/vmlinux" } else { "none (CONFIG_DEBUG_INFO_BTF)" };
+    [
+        ("vmlinux", vmlinux.to_owned()),
+        ("nvme_core", said(&facts.nvme_core_types, Home::NvmeCore, "nvme_core")),
+        ("nvme", said(&facts.nvme_pci_types, Home::NvmePci, "nvme")),
+    ]
+    .map(|(what, source)| BtfLine { what: what.into(), source })
+    .into()
+}
+
+fn rejected(all: &[Rejection]) -> Vec<RejectedMethod> {
+    all.iter()
+        .map(|r| RejectedMethod {
+            method: if r.hook.contains(' ') { r.hook.clone() } else { r.method.name().into() },
+            why: r.why.to_string(),
+        })
+        .collect()
+}
+
+/// `fexit nvme_queue_rq, nvme_queue_rqs`, with what the method may miss.
+fn got(point: &PointPlan, plan: &AttachPlan) -> Option<String> {
+    let Some(method) = point.method else {
+        let field = point.point() == Some(Point::Start) && plan.start == StartSource::Field;
+        return field.then(|| "start_time_ns of the request (unless iostats are off)".into());
+    };
+    let mut text = String::new();
+    let mut last = "";
+    let seconds = point.hooks.iter().any(|&h| CATALOG[h].is_second());
+    for &number in point.hooks.iter().filter(|&&h| !CATALOG[h].is_second()) {
+        let (kind, target) = (CATALOG[number].kind.name(), CATALOG[number].target.name());
+        let comma = if text.is_empty() { "" } else { ", " };
+        if kind == last {
+            text += &format!("{comma}{target}");
+        } else {
+            text += &format!("{comma}{kind} {target}");
+        }
+        last = kind;
+    }
+    if seconds {
+        text += "; attached twice: an interrupt may come while the first one runs";
+    }
+    if method.loses() {
+        text += match (plan.misses_counted, point.point()) {
+            (_, Some(Point::SetupIn | Point::Issue | Point::Doorbell)) => {
+                "; where a kprobe is missed, the stages around are one"
+            }
+            (true, _) => "; misses interrupts under load, counted",
+            (false, _) => "; misses interrupts under load, and nobody counts them",
+        };
+    }
+    Some(text)
+}
+
+fn line(point: &PointPlan, plan: &AttachPlan) -> PointLine {
+    PointLine {
+        point: point.name().into(),
+        got: got(point, plan),
+        rejected: rejected(&point.rejected),
+    }
+}
+
+/// The points of a plan. Without a plan, the point that has no method.
+pub(crate) fn points(plan: &Result<AttachPlan, NoPlan>) -> Vec<PointLine> {
+    match plan {
+        Ok(plan) => plan.points.iter().map(|p| line(p, plan)).collect(),
+        Err(none) => vec![PointLine {
+            point: none.point.name().into(),
+            got: None,
+            rejected: rejected(&none.rejected),
+        }],
+    }
+}
+
+/// The points before the request, which `--stages=full` adds; none without a plan.
+pub(crate) fn waits(plan: &Result<AttachPlan, NoPlan>) -> Vec<PointLine> {
+    let Ok(plan) = plan else { return vec![] };
+    let is_before = |point: &Point| *point < Point::Start;
+    let found = |point: Point| {
+        let absent = plan.absent.iter().find(|(p, _)| *p == point);
+        if let Some((_, why)) = absent {
+            return Some(PointLine {
+                point: point.name().into(),
+                got: Some(format!("nothing can wait here: {why}")),
+                rejected: vec![],
+            });
+        }
+        plan.point(point).map(|point| line(point, plan))
+    };
+    let all = Point::ALL.into_iter().filter(is_before);
+    all.filter_map(found).collect()
+}
+
+/// A change that lets the plan observe more.
+pub(crate) fn finding(plan: &Result<AttachPlan, NoPlan>, facts: &KernelFacts) -> Option<Finding> {
+    let complete = match plan {
+        Ok(plan) => plan.method_of(Point::Complete),
+        Err(_) => None,
+    };
+    let lossy = complete.is_none_or(Method::loses);
+    let (rule, advice) = if facts.vmlinux_btf && !facts.nvme_core_types.is_known() {
+        (
+            "driver-types-unknown",
+            "load the driver (`modprobe nvme`), or, if it is, give BTF of its modules with --btf \
+             (see btf/README.md): the doorbell, and admin commands before the first other one, \
+             are observed then",
+        )
+    } else if lossy && !facts.vmlinux_btf {
+        (
+            "no-kernel-btf",
+            "boot a kernel with CONFIG_DEBUG_INFO_BTF, or give BTF of this one with --btf (BTFHub \
+             has it for many): every completion is observed then",
+        )
+    } else {
+        return None;
+    };
+    let finding = Finding::new(rule, Severity::Warning, advice);
+    Some(finding.shown_by("BTF of vmlinux", facts.vmlinux_btf))
+}
+
+/// A note if the preemption mode is not known.
+pub(crate) fn preemption(facts: &KernelFacts) -> Option<Finding> {
+    let unknown = facts.preemption_source == PreemptionSource::Unknown;
+    unknown.then(|| {
+        let advice = "the preemption mode of the kernel is not known, and counts as full: times \
+                      stay exact, but programs check more, and with fewer queues than CPUs some \
+                      doorbells are discarded. Root reads it from debugfs \
+                      (/sys/kernel/debug/sched/preempt) or the kernel's memory";
+        Finding::new("preemption-unknown", Severity::Note, advice)
+    })
+}
+
+/// A command that traces the driver, as in `latency --stages`, and what it observes.
+pub type Tracing = (&'static str, StageSet);
+
+/// Whether a command can run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Readiness {
+    /// As in `latency --stages`.
+    pub command: &'static str,
+    /// It can run.
+    pub ready: bool,
+    /// What is missing, and what to do; `None` if it is ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// Points that it would not observe. The stages at such a point are merged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unobserved: Vec<&'static str>,
+}
+
+impl Readiness {
+    fn of(command: &'static str, missing: Option<String>, unobserved: Vec<&'static str>) -> Self {
+        Self { command, ready: missing.is_none(), missing, unobserved }
+    }
+}
+
+/// The verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// Every command can run, and observes all of its points.
+    pub ready: bool,
+    /// The commands that trace the driver.
+    pub commands: Vec<Readiness>,
+}
+
+/// The verdict on a machine. `tracing`: the commands that trace. `inflight`: what that command lacks,
+/// which attaches nothing.
+pub(crate) fn verdict(
+    tracing: &[Tracing],
+    machine: &Machine,
+    has_controller: bool,
+    facts: &KernelFacts,
+    policy: &Policy,
+    inflight: Option<String>,
+) -> Verdict {
+    let lacks = facts.unsupported();
+    let lacks = lacks.or_else(|| missing(machine, has_controller));
+    let traces = tracing.iter().map(|&(command, stages)| {
+        let planned = plan(stages, facts, policy);
+        let unobserved = planned.as_ref().map_or(vec![], unobserved);
+        let missing = lacks.clone().or_else(|| planned.err().map(no_method));
+        Readiness::of(command, missing, unobserved)
+    });
+    let mut commands: Vec<Readiness> = traces.collect();
+    commands.push(Readiness::of("inflight", lacks.or(inflight), vec![]));
+    Verdict { ready: commands.iter().all(|c| c.ready && c.unobserved.is_empty()), commands }
+}
+
+/// What every command lacks.
+fn missing(machine: &Machine, has_controller: bool) -> Option<String> {
+    if machine.user_namespace.is(&true) {
+        return Some("this is a user namespace: run in the machine itself".into());
+    }
+    if let Fact::Known(privileges) = &machine.privileges
+        && !privileges.has("CAP_SYS_ADMIN")
+    {
+        let needed = ["CAP_BPF", "CAP_PERFMON"];
+        let lacks: Vec<_> = needed.into_iter().filter(|c| !privileges.has(c)).collect();
+        if !lacks.is_empty() {
+            return Some(format!("no {}: run as root", lacks.join(" and no ")));
+        }
+    }
+    (!has_controller).then(|| "there is no NVMe controller".into())
+}
+
+/// Points of a command's life without a method.
+fn unobserved(plan: &AttachPlan) -> Vec<&'static str> {
+    let from_field = plan.start == StartSource::Field;
+    let points = plan.points.iter().filter(|point| {
+        let is_start = point.point() == Some(Point::Start);
+        let is_point = point.point().is_some_and(|p| plan.stage_set.has_point(p));
+        is_point && point.method.is_none() && !(is_start && from_field)
+    });
+    points.map(|point| point.name()).collect()
+}
+
+fn no_method(none: NoPlan) -> String {
+    let why = none.rejected.first().map(|r| format!(": {}", r.why));
+    format!("no method for {}{}", none.point.name(), why.unwrap_or_default())
+}
+
+#[cfg(test)]
+pub(crate) mod fixture;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::facts::Preemption;
+
+    #[test]
+    fn an_unknown_preemption_mode_is_a_note() {
+        let mut facts = KernelFacts { preemption: Preemption::Full, ..KernelFacts::default() };
+        let found = preemption(&facts).unwrap();
+        assert_eq!((found.rule, found.severity), ("preemption-unknown", Severity::Note));
+        assert_eq!(facts.preemption_text(), "not known, counts as full");
+        facts.preemption_source = PreemptionSource::Memory;
+        assert!(preemption(&facts).is_none());
+        assert_eq!(facts.preemption_text(), "full or lazy (the kernel's memory)");
+    }
+}
+
+#[cfg(test)]
+mod verdict_tests {
+    use super::*;
+    use crate::machine::overview::Privileges;
+    use crate::probe::facts::TypeSource;
+    use crate::probe::plan::tests::everything;
+    use fixture::{capability, guest};
+
+    const TRACING: [Tracing; 3] = [
+        ("top", StageSet::Basic),
+        ("latency", StageSet::Total),
+        ("latency --stages", StageSet::Basic),
+    ];
+
+    fn machine(names: &[&'static str]) -> Machine {
+        let mut machine = guest().machine;
+        machine.privileges = Fact::Known(Privileges {
+            uid: 0,
+            capabilities: names.iter().map(|n| capability(n, true)).collect(),
+        });
+        machine
+    }
+
+    fn lacks(verdict: &Verdict) -> Vec<&str> {
+        let missing = verdict.commands.iter().map(|c| c.missing.as_deref());
+        missing.map(Option::unwrap_or_default).collect()
+    }
+
+    #[test]
+    fn a_machine_with_everything_is_ready() {
+        let root = machine(&["CAP_SYS_ADMIN"]);
+        let found = verdict(&TRACING, &root, true, &everything(), &Policy::default(), None);
+        assert!(found.ready, "{found:#?}");
+        let some = machine(&["CAP_BPF", "CAP_PERFMON"]);
+        let found = verdict(&TRACING, &some, true, &everything(), &Policy::default(), None);
+        assert!(found.commands.iter().all(|c| c.ready), "{found:#?}");
+    }
+
+    #[test]
+    fn what_every_command_lacks_is_said_of_each() {
+        let policy = Policy::default();
+        let user = machine(&["CAP_BPF"]);
+        let found = verdict(&TRACING, &user, false, &everything(), &policy, Some("BTF".into()));
+        assert!(!found.ready);
+        assert_eq!(lacks(&found), ["no CAP_PERFMON: run as root"; 4]);
+        let root = machine(&["CAP_SYS_ADMIN"]);
+        let found = verdict(&TRACING, &root, false, &everything(), &policy, None);
+        assert_eq!(lacks(&found), ["there is no NVMe controller"; 4]);
+    }
+
+    #[test]
+    fn a_kernel_that_is_too_old_is_named() {
+        let mut facts = everything();
+        facts.release = "4.18.0-553.el8_10.x86_64".into();
+        let root = machine(&["CAP_SYS_ADMIN"]);
+        let found = verdict(&TRACING, &root, true, &facts, &Policy::default(), None);
+        let all = lacks(&found);
+        assert!(all.iter().all(|why| why.contains("4.18.0-553")), "{all:?}");
+    }
+
+    #[test]
+    fn a_kernel_without_a_method_is_not_ready_and_a_missing_point_is_named() {
+        let root = machine(&["CAP_SYS_ADMIN"]);
+        let policy = Policy::default();
+        let nothing = KernelFacts::default();
+        let found = verdict(&TRACING, &root, true, &nothing, &policy, Some("no types".into()));
+        let of_trace = found.commands[0].missing.as_deref().unwrap();
+        assert!(of_trace.starts_with("no method for setup_out"), "{of_trace}");
+        assert_eq!(found.commands[3].missing.as_deref(), Some("no types"));
+
+        let mut facts = everything();
+        facts.nvme_pci_types = TypeSource::None;
+        facts.functions.retain(|f| f == "nvme_setup_cmd");
+        facts.symbols = Some(["nvme_setup_cmd".to_owned()].into());
+        let found = verdict(&TRACING, &root, true, &facts, &policy, None);
+        let latency = |n: usize| &found.commands[n];
+        assert!(latency(1).ready && latency(1).unobserved.is_empty());
+        assert_eq!(latency(2).unobserved, ["doorbell"]);
+        assert!(!found.ready);
     }
 }

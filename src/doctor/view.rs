@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The report of `doctor`, as text and as JSON.
 
-mod capacity;
-mod verdict;
-mod waits;
-
-use std::fmt::Display;
-use std::io;
-use std::io::Write;
-
-use serde::Serialize;
-
-use self::capacity::capacity;
-use crate::doctor::report::{DoctorReport, MemoryLine, PointLine};
+use crate::doctor::report::{DoctorReport, MemoryLine, PointLine, Readiness, Verdict};
 use crate::machine::fact::Fact;
 use crate::machine::nvme::{NamespaceDetail, NvmeDetail, NvmeParameters};
 use crate::machine::overview::Machine;
 use crate::model::report::finding::Severity;
+use crate::units::counted;
 use crate::view::json::{SCHEMA_VERSION, line};
-use crate::view::page::{Page, TIE};
+use crate::view::page::{Page, TIE, fill};
 use crate::view::theme::Theme;
+use serde::Serialize;
+use std::fmt::Display;
+use std::io;
+use std::io::Write;
 
 #[derive(Serialize)]
 struct DoctorLine<'a> {
@@ -352,6 +346,101 @@ impl Page<'_> {
     }
 }
 
+/// Indentation of the further lines of an item.
+const INDENT: usize = 4;
+
+/// What a command can do, as the begin of a sentence about it.
+fn state(command: &Readiness) -> String {
+    match &command.missing {
+        Some(missing) => format!("not ready ({missing})"),
+        None if command.unobserved.is_empty() => "ready".into(),
+        None => format!("ready without {}", command.unobserved.join(", ")),
+    }
+}
+
+/// The states, each with its commands, in the order of the commands.
+fn states(verdict: &Verdict) -> Vec<(String, Vec<&str>)> {
+    let mut states: Vec<(String, Vec<&str>)> = vec![];
+    for command in &verdict.commands {
+        let state = state(command);
+        match states.iter_mut().find(|(other, _)| *other == state) {
+            Some((_, commands)) => commands.push(command.command),
+            None => states.push((state, vec![command.command])),
+        }
+    }
+    states
+}
+
+impl Page<'_> {
+    /// Writes the verdict. Its first word is `ready`, or `not` if nothing can be traced.
+    pub(crate) fn verdict(&mut self, verdict: &Verdict) -> io::Result<()> {
+        let states = states(verdict);
+        let all = states.len() == 1;
+        for (state, commands) in states {
+            let commands = if all { "all commands that trace".into() } else { commands.join(", ") };
+            let text = format!("{state}: {commands}");
+            for (n, line) in fill(&text, INDENT).into_iter().enumerate() {
+                let line = if n == 0 { line } else { format!("{:INDENT$}{line}", "") };
+                let line =
+                    if state == "ready" { self.theme.good(&line) } else { self.theme.warn(&line) };
+                writeln!(self.out, "{line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Page<'_> {
+    /// What could make a bio of this disk wait.
+    pub(crate) fn waits(&mut self, namespace: &NamespaceDetail) -> io::Result<()> {
+        let NamespaceDetail { scheduler, nr_requests, wbt_lat_us, limits, io_cost, zoned, .. } =
+            namespace;
+        let wbt = wbt_lat_us.clone().map(|us| match us {
+            0 => "off".to_owned(),
+            us => format!("{us} us"),
+        });
+        let found = limits.clone().map(|limits| match limits.cgroups.len() {
+            0 => "none".to_owned(),
+            n => counted(n as u64, "cgroup"),
+        });
+        let items = [
+            setting("scheduler", scheduler),
+            setting("nr_requests", nr_requests),
+            setting("wbt_lat", &wbt),
+            setting("io.cost", io_cost),
+            setting("zones", zoned),
+            setting("io.max", &found),
+        ];
+        self.entry("may wait", &items.join(", "))?;
+        let Fact::Known(limits) = limits else {
+            return Ok(());
+        };
+        for limit in &limits.cgroups {
+            self.entry("io.max", &format!("{limit}: {}", limit.cgroup))?;
+        }
+        if limits.more {
+            self.entry("", "there may be more limits")?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn capacity(bytes: u64) -> String {
+    let (mut value, mut unit) = (bytes as f64, "B");
+    for next in ["kB", "MB", "GB", "TB", "PB"] {
+        if value < 1000.0 {
+            break;
+        }
+        value /= 1000.0;
+        unit = next;
+    }
+    if value < 9.95 && unit != "B" {
+        format!("{value:.1} {unit}")
+    } else {
+        format!("{value:.0} {unit}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -438,5 +527,75 @@ mod tests {
         assert_eq!(out.iter().filter(|&&b| b == b'\n').count(), 1);
         let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
         insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
+    }
+}
+
+#[cfg(test)]
+mod verdict_tests {
+    use super::*;
+    use crate::view::theme::Theme;
+
+    fn command(command: &'static str, missing: Option<&str>, points: &[&'static str]) -> Readiness {
+        Readiness {
+            command,
+            ready: missing.is_none(),
+            missing: missing.map(Into::into),
+            unobserved: points.to_vec(),
+        }
+    }
+
+    fn written(commands: Vec<Readiness>) -> String {
+        let (mut out, theme) = (Vec::new(), Theme { color: false });
+        let mut page = Page { theme, out: &mut out };
+        let ready = commands.iter().all(|c| c.ready);
+        page.verdict(&Verdict { ready, commands }).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn one_sentence_if_all_commands_are_in_one_state() {
+        let ready = ["top", "latency"].map(|name| command(name, None, &[]));
+        assert_eq!(written(ready.into()), "ready: all commands that trace\n");
+        let lacks =
+            ["top", "latency"].map(|name| command(name, Some("no CAP_BPF: run as root"), &[]));
+        assert_eq!(
+            written(lacks.into()),
+            "not ready (no CAP_BPF: run as root): all commands that trace\n"
+        );
+    }
+
+    #[test]
+    fn commands_that_lack_the_same_are_together() {
+        let commands = vec![
+            command("top", None, &["doorbell"]),
+            command("latency", None, &[]),
+            command("latency --stages", None, &["doorbell"]),
+            command("trace", None, &[]),
+            command("inflight", Some("no types"), &[]),
+        ];
+        assert_eq!(
+            written(commands),
+            "ready without doorbell: top, latency --stages\nready: latency, trace\n\
+             not ready (no types): inflight\n"
+        );
+    }
+}
+
+#[cfg(test)]
+mod capacity_tests {
+    use super::*;
+
+    #[test]
+    fn capacities_are_decimal() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (512, "512 B"),
+            (1 << 30, "1.1 GB"),
+            (960_197_124_096, "960 GB"),
+            (3_840_755_982_336, "3.8 TB"),
+            (u64::MAX, "18447 PB"),
+        ] {
+            assert_eq!(capacity(bytes), text);
+        }
     }
 }

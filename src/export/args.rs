@@ -8,9 +8,9 @@ use crate::model::stage::StageSet;
 use crate::settings::{Events, Mode, Settings};
 use anyhow::Result;
 
+use crate::run::args::common::OutcomeArgs;
 use crate::run::args::examples;
 use crate::run::args::filter::FilterArgs;
-use crate::run::args::outcome::OutcomeArgs;
 use crate::run::args::value::interval;
 use crate::run::exit::usage;
 use crate::run::exporting::{ExportOptions, FormatArg};

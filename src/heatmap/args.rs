@@ -3,19 +3,17 @@
 
 use std::time::Duration;
 
-use crate::heatmap::report::{Interval, Quantity};
+use crate::heatmap::grid::{Interval, Quantity};
 use crate::model::stage::StageSet;
-use crate::run::args::picture::{PictureArgs, PictureFile, PictureFormat};
+use crate::run::args::common::{PictureArgs, PictureFile, PictureFormat};
 use crate::settings::{Events, Mode, Settings};
 use crate::units::parse_duration;
 use crate::view::picture::Scheme;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::run::args::buffer::BufferArgs;
+use crate::run::args::common::{BufferArgs, FromArgs, OutcomeArgs};
 use crate::run::args::examples;
-use crate::run::args::from::FromArgs;
-use crate::run::args::outcome::OutcomeArgs;
 use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
 use crate::run::exit::usage;
 

@@ -2,12 +2,19 @@
 //! Counts in the cells of a grid. The range of the values is not known in advance: the bins become
 //! wider as it grows, so the memory has a limit.
 
-use std::collections::HashMap;
-use std::mem::take;
-
-use crate::heatmap::report::{Cell, HeatMap};
+use crate::machine::disk::disk_of_path;
+use crate::model::event::{CommandId, Event, Submission};
+use crate::model::finished::Finished;
 use crate::model::histogram;
 use crate::model::histogram::BUCKETS;
+use crate::model::point::Point;
+use crate::model::report::disk_names::namespace_name;
+use crate::model::report::submissions::{Depth, Submitted};
+use crate::model::stage::{Run, StageSet};
+use crate::model::untrusted::Untrusted;
+use crate::nvme::decode::{CommandSet, blocks};
+use std::collections::HashMap;
+use std::mem::take;
 
 /// Most columns while values are added. Ten times as many as are shown, so that the width of those
 /// can be 1, 2 or 5 times a power of ten.
@@ -204,6 +211,287 @@ impl Grid {
     }
 }
 
+/// An interval of a command's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// The stage set.
+    pub stage_set: StageSet,
+    /// Its stages; `None`: the total.
+    pub run: Option<Run>,
+}
+
+/// Why a text is not the name of an interval.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{name}` is not a stage: give total, queue, submit, device or complete; of the fine stages \
+     setup, map, irq, end, or fine:queue, fine:submit, fine:device, fine:complete; before the request \
+     throttle, block, freeze, zone, iocost, wbt, tag; or neighbouring stages joined by +, as in submit+device"
+)]
+pub struct UnknownStage {
+    name: String,
+}
+
+impl Interval {
+    /// The total, from the end of the set-up to the completion.
+    pub const TOTAL: Self = Self { stage_set: StageSet::Total, run: None };
+
+    fn named(stage_set: StageSet, name: &str) -> Option<Self> {
+        let run = Some(stage_set.run_named(name)?);
+        Some(Self { stage_set, run })
+    }
+
+    /// By name: `total`, a stage, or neighbouring stages joined by `+`. A name of several stage sets
+    /// is that of the first: basic, fine, full. `basic:`, `fine:` or `full:` before the name chooses the set.
+    ///
+    /// # Errors
+    /// If there is no such stage.
+    pub fn parse(name: &str) -> Result<Self, UnknownStage> {
+        if name == "total" {
+            return Ok(Self::TOTAL);
+        }
+        let found = match name.split_once(':') {
+            Some(("fine", stage)) => Self::named(StageSet::Fine, stage),
+            Some(("basic", stage)) => Self::named(StageSet::Basic, stage),
+            Some(("full", stage)) => Self::named(StageSet::Full, stage),
+            Some(_) => None,
+            None => [StageSet::Basic, StageSet::Fine, StageSet::Full]
+                .into_iter()
+                .find_map(|stage_set| Self::named(stage_set, name)),
+        };
+        found.ok_or_else(|| UnknownStage { name: name.into() })
+    }
+
+    /// The name, as in reports.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.run.map_or_else(|| "total".into(), Run::name)
+    }
+
+    /// The points at which it begins and ends.
+    #[must_use]
+    pub fn points(&self) -> (Point, Point) {
+        self.run.map_or((Point::SetupOut, Point::Complete), |run| (run.from, run.to))
+    }
+
+    /// Its duration in a finished command, in nanoseconds; `None` if it was not observed as such.
+    #[must_use]
+    pub fn of(&self, command: &Finished<'_>) -> Option<u64> {
+        let intervals = command.intervals(self.stage_set);
+        let Some(run) = self.run else {
+            return intervals.total.map(|total| total.ns);
+        };
+        let inside = |stage: Run| run.first <= stage.first && stage.last <= run.last;
+        let parts: Vec<_> = intervals.stages.iter().filter(|stage| inside(stage.run)).collect();
+        let whole = parts.first()?.run.through(parts.last()?.run);
+        (whole == run).then(|| parts.iter().map(|part| part.ns).sum())
+    }
+}
+
+/// What the vertical axis of a heat map shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// The duration of an interval, at the completion.
+    Latency(Interval),
+    /// The first logical block, at the submission.
+    Lba,
+    /// Bytes of data, at the submission.
+    Size,
+    /// Commands in flight, at the submission of one more, which counts.
+    Depth,
+}
+
+/// The logical block that a command begins with.
+#[must_use]
+pub fn first_block(id: &CommandId, set: CommandSet, submission: &Submission) -> Option<u64> {
+    blocks(id.opcode.queue, set, &submission.sqe).map(|blocks| blocks.slba)
+}
+
+impl Quantity {
+    /// The scale of the axis.
+    #[must_use]
+    pub const fn scale(&self) -> Scale {
+        match self {
+            Self::Latency(_) | Self::Size => Scale::Log,
+            Self::Lba | Self::Depth => Scale::Linear,
+        }
+    }
+
+    /// Time (CLOCK_MONOTONIC, nanoseconds) and value of a finished command. `None`: the value is not
+    /// known, or the command has none. [`Quantity::Depth`] needs more than one command, and is
+    /// always `None`.
+    #[must_use]
+    pub fn of(&self, event: &Event, command: &Finished<'_>, set: CommandSet) -> Option<(u64, u64)> {
+        let submitted = || Some(event.at_ns.saturating_sub(command.latency_ns?));
+        let submission = command.submission;
+        match self {
+            Self::Latency(interval) => Some((event.at_ns, interval.of(command)?)),
+            Self::Lba => Some((submitted()?, first_block(command.id, set, submission?)?)),
+            Self::Size => {
+                let bytes = submission?.bytes.filter(|bytes| *bytes > 0)?;
+                Some((submitted()?, bytes.into()))
+            }
+            Self::Depth => None,
+        }
+    }
+
+    /// Why a command is not in the picture.
+    #[must_use]
+    pub fn missing(&self) -> String {
+        match self {
+            Self::Latency(Interval::TOTAL) => "without a known latency".into(),
+            Self::Latency(interval) => {
+                format!("whose {} stage was not observed by itself", interval.name())
+            }
+            Self::Lba => "without a start LBA, or with an unknown set-up".into(),
+            Self::Size => "without data, or with an unknown set-up".into(),
+            Self::Depth => "with an unknown set-up".into(),
+        }
+    }
+}
+
+/// A cell with commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Number of its column, from the left.
+    pub column: u64,
+    /// Index of its row in [`HeatMap::rows`].
+    pub row: u64,
+    /// Number of commands.
+    pub count: u64,
+}
+
+/// A picture in numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeatMap {
+    /// Where the first column begins: nanoseconds since the start of the run.
+    pub begin_ns: u64,
+    /// Width of a column in nanoseconds.
+    pub column_ns: u64,
+    /// Number of columns.
+    pub columns: u64,
+    /// The range of each row, lowest first: lower end inclusive, upper end exclusive.
+    pub rows: Vec<(u64, u64)>,
+    /// The scale of the rows.
+    pub scale: Scale,
+    /// The cells with commands, by column and row.
+    pub cells: Vec<Cell>,
+}
+
+impl HeatMap {
+    /// Number of commands in the picture.
+    #[must_use]
+    pub fn commands(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.count).sum()
+    }
+
+    /// The largest count of a cell.
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.count).max().unwrap_or(0)
+    }
+}
+
+/// Adds the commands of a run to a grid.
+#[derive(Debug)]
+pub struct Plot {
+    quantity: Quantity,
+    /// Start of the run, CLOCK_MONOTONIC nanoseconds.
+    begin_ns: u64,
+    grid: Grid,
+    left_out: u64,
+    /// For LBAs: the disks of the commands in the picture.
+    disks: Disks,
+}
+
+/// Names of disks, each once.
+#[derive(Debug, Default)]
+struct Disks {
+    names: Vec<String>,
+    /// The namespace of the last command.
+    last: Option<(u32, u32)>,
+}
+
+impl Disks {
+    /// Notes the disk of a command. Paths of one disk have the same LBAs.
+    fn note(&mut self, id: Option<&CommandId>, disk: &Untrusted) {
+        let key = id.map(|id| (id.ctrl, id.nsid));
+        let Some((ctrl, nsid)) = key.filter(|_| self.last != key) else {
+            return;
+        };
+        self.last = key;
+        let name = namespace_name(Some(&disk_of_path(disk)), ctrl, nsid);
+        if !self.names.contains(&name) {
+            self.names.push(name);
+        }
+    }
+}
+
+impl Plot {
+    /// An empty plot of a run that began at this time (CLOCK_MONOTONIC nanoseconds).
+    #[must_use]
+    pub fn new(quantity: Quantity, begin_ns: u64) -> Self {
+        let mut grid = Grid::new(quantity.scale());
+        if quantity == Quantity::Depth {
+            grid.include(0);
+        }
+        Self { quantity, begin_ns, grid, left_out: 0, disks: Disks::default() }
+    }
+
+    /// Sets the start of the run, before the first event.
+    pub const fn begin(&mut self, begin_ns: u64) {
+        self.begin_ns = begin_ns;
+    }
+
+    /// Makes a time part of the picture (CLOCK_MONOTONIC nanoseconds).
+    pub fn cover(&mut self, at_ns: u64) {
+        self.grid.cover(at_ns.saturating_sub(self.begin_ns));
+    }
+
+    fn put(&mut self, at_ns: u64, value: u64) {
+        self.grid.add(at_ns.saturating_sub(self.begin_ns), value);
+    }
+
+    /// Adds a finished command of this disk; ignores other events. Not for [`Quantity::Depth`].
+    pub fn event(&mut self, event: &Event, disk: &Untrusted, set: CommandSet) {
+        let Some(command) = Finished::of(event) else {
+            return;
+        };
+        match self.quantity.of(event, &command, set) {
+            Some((at_ns, value)) => {
+                self.put(at_ns, value);
+                if self.quantity == Quantity::Lba {
+                    self.disks.note(event.what.id(), disk);
+                }
+            }
+            None => self.left_out += 1,
+        }
+    }
+
+    /// Adds a submission. For [`Quantity::Depth`].
+    pub fn submission(&mut self, submitted: &Submitted, depth: Depth) {
+        self.put(submitted.at_ns, depth.of_all);
+    }
+
+    /// For [`Quantity::Lba`]: the disks of the commands in the picture. An LBA is one of a disk: with
+    /// several, the picture means nothing.
+    #[must_use]
+    pub fn disks(&self) -> &[String] {
+        &self.disks.names
+    }
+
+    /// Commands that are not in the picture, because their value is not known.
+    #[must_use]
+    pub const fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// The picture.
+    #[must_use]
+    pub fn finish(self) -> HeatMap {
+        self.grid.finish()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,6 +564,32 @@ mod tests {
                 cell.count -= 1;
             }
             prop_assert!(left.cells.iter().all(|c| c.count == 0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod quantity_tests {
+    use super::*;
+
+    #[test]
+    fn stages_have_the_names_of_reports() {
+        let of = |name: &str| {
+            let interval = Interval::parse(name).unwrap();
+            let (from, to) = interval.points();
+            (interval.stage_set, from.name(), to.name())
+        };
+        assert_eq!(of("total"), (StageSet::Total, "setup_out", "complete"));
+        assert_eq!(of("device"), (StageSet::Basic, "doorbell", "cqe"));
+        assert_eq!(of("fine:device"), (StageSet::Fine, "doorbell", "irq"));
+        assert_eq!(of("irq"), (StageSet::Fine, "irq", "cqe"));
+        assert_eq!(of("throttle"), (StageSet::Full, "bio_submit", "bio_queue"));
+        assert_eq!(of("tag"), (StageSet::Full, "tag", "start"));
+        assert_eq!(of("full:device"), (StageSet::Full, "doorbell", "irq"));
+        assert_eq!(of("wbt+tag+queue"), (StageSet::Full, "wbt", "setup_in"));
+        assert_eq!(of("submit+device"), (StageSet::Basic, "setup_out", "cqe"));
+        for wrong in ["", "devic", "fine:", "coarse:device", "queue+device", "basic:irq"] {
+            assert!(Interval::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -3,8 +3,6 @@
 
 pub(crate) mod args;
 pub(crate) mod grid;
-pub(crate) mod quantity;
-pub(crate) mod report;
 pub(crate) mod view;
 
 use std::mem::replace;
@@ -12,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Kind;
-use crate::heatmap::report::{HeatMap, Plot, Quantity};
+use crate::heatmap::grid::{HeatMap, Plot, Quantity};
 use crate::heatmap::view::{Caption, SIZE, draw, title};
 use crate::model::report::submissions::{Submissions, TaskKind, forgotten};
 use crate::model::untrusted::{Untrusted, file_name};

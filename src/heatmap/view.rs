@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Heat maps as pictures: time to the right, the value upwards, the number of commands as colour.
 
-use crate::heatmap::report::{HeatMap, Quantity};
+use crate::heatmap::grid::{HeatMap, Quantity};
 use crate::units::nanos;
 use crate::view::picture::{
     Anchor, Area, Axis, Canvas, LEVELS, Paint, TextStyle, level, level_counts, time_unit,

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::units::parse_duration;
 use clap::Subcommand;
 
+use crate::run::args::common::{ColorArg, JSON, JSON_LONG};
 use crate::run::args::examples;
 use crate::run::args::filter::ctrl_instance;
-use crate::run::args::output::{ColorArg, JSON, JSON_LONG};
 use crate::run::args::value::number;
 
 const EXAMPLES: &str = "\

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
+use crate::run::args::common::{ColorArg, JSON, JSON_LONG};
 use crate::run::args::examples;
-use crate::run::args::output::{ColorArg, JSON, JSON_LONG};
 use crate::run::args::value::number;
 
 const EXAMPLES: &str = "\

@@ -15,10 +15,10 @@ use crate::join::pairing::{
     Guest, Join, Offset, SharedReference, by_readings, guest_command, pair_controllers, served,
 };
 use crate::join::view::{JoinClock, JoinView};
-use crate::model::clock::ClockReading;
 use crate::model::controller::ControllerInfo;
 use crate::model::ledger::{Accuracy, HostLedger};
 use crate::model::report::disk_names::DiskNames;
+use crate::model::run::ClockReading;
 use crate::model::stage::StageSet;
 use crate::model::target::HostClock;
 use crate::model::untrusted::printable;

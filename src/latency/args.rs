@@ -6,13 +6,10 @@ use crate::settings::{Also, Histograms, Mode, Settings};
 use anyhow::Result;
 
 use crate::run::args::by::ByArgs;
+use crate::run::args::common::{ExecArgs, FromArgs, JSON, JSON_LONG, StagesArg, set_or_total};
 use crate::run::args::examples;
-use crate::run::args::exec::ExecArgs;
-use crate::run::args::from::FromArgs;
-use crate::run::args::output::{JSON, JSON_LONG};
 use crate::run::args::schedule::Schedule;
 use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
-use crate::run::args::stages::{StagesArg, set_or_total};
 use crate::run::args::value::number;
 use crate::run::exit::usage;
 

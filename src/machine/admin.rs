@@ -7,13 +7,16 @@
 //! controller they wait as long as the driver does (`admin_timeout`, 60 s by default). This module
 //! contains all ioctl calls of the crate.
 
+use super::fact::Fact;
+use super::sysfs::Controller;
+use super::{System, Unreadable};
+use crate::model::machine::ControllerLogs;
+use crate::nvme::log::{EBS_PAGE, EbsStats, SMART_PAGE, Smart};
 use std::ffi::c_int;
 use std::fs::File;
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::AsRawFd;
-
-use super::Unreadable;
 
 /// `struct nvme_passthru_cmd` of linux/nvme_ioctl.h.
 #[repr(C)]
@@ -110,6 +113,51 @@ pub(super) fn log_page<const N: usize>(file: &File, page: u8) -> Result<Box<[u8;
     read(file, GET_LOG_PAGE, ALL_NAMESPACES, size << 16 | u32::from(page))
 }
 
+/// OACS (bytes 256 and 257) bit 8: the Doorbell Buffer Config command.
+fn offers_doorbell_buffer(data: &[u8; 4096]) -> bool {
+    u16::from_le_bytes([data[256], data[257]]) & 1 << 8 != 0
+}
+
+impl System {
+    /// Whether a controller offers shadow doorbells. The driver uses them wherever they exist.
+    /// Sends one Identify command.
+    pub(crate) fn shadow_doorbells(&self, controller: &str) -> Fact<bool> {
+        let answer = File::open(self.path(&format!("dev/{controller}")))
+            .map_err(NoAnswer::from)
+            .and_then(|file| identify(&file));
+        match answer {
+            Ok(data) => Fact::Known(offers_doorbell_buffer(&data)),
+            Err(why) => Fact::unknown(format!("/dev/{controller}: {why}")),
+        }
+    }
+}
+
+/// The model of an EBS volume: only its controllers have its page.
+const EBS_MODEL: &str = "Amazon Elastic Block Store";
+
+impl System {
+    /// Reads the log pages of a controller: SMART, and the statistics of an EBS volume.
+    ///
+    /// # Errors
+    /// A sentence on the first page that cannot be read.
+    pub fn logs(&self, controller: &Controller) -> Result<ControllerLogs, String> {
+        let device = format!("/dev/{}", controller.name());
+        let read = || -> Result<ControllerLogs, NoAnswer> {
+            let file = File::open(self.path(&device[1..]))?;
+            let ebs = match controller.model == EBS_MODEL {
+                true => EbsStats::parse(&*log_page(&file, EBS_PAGE)?),
+                false => None,
+            };
+            Ok(ControllerLogs {
+                instance: controller.instance,
+                smart: Smart::parse(&*log_page(&file, SMART_PAGE)?),
+                ebs,
+            })
+        };
+        read().map_err(|why| format!("{device}: {why}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +167,33 @@ mod tests {
     fn the_request_is_nvme_ioctl_admin_cmd() {
         let request = libc::_IOWR::<PassthruCommand>(b'N'.into(), 0x41);
         assert_eq!(request, 0xc048_4e41);
+    }
+}
+
+#[cfg(test)]
+mod identify_tests {
+    use super::super::tests::put;
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn the_offer_is_bit_8_of_oacs() {
+        let mut data = [0; 4096];
+        assert!(!offers_doorbell_buffer(&data));
+        data[256] = 0xff;
+        assert!(!offers_doorbell_buffer(&data));
+        data[257] = 1;
+        assert!(offers_doorbell_buffer(&data));
+    }
+
+    #[test]
+    fn what_is_no_controller_says_why_it_is_unknown() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        let fact = system.shadow_doorbells("nvme0").to_string();
+        assert_eq!(fact, "unknown (/dev/nvme0: no such file)");
+        put(&root, "dev/nvme0", "a file");
+        let fact = system.shadow_doorbells("nvme0").to_string();
+        assert!(fact.contains("ioctl"), "{fact}");
     }
 }

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::elf;
-use super::name_filter::Filter;
 use super::structure::Structure;
+use crate::machine::names::Filter;
 
 /// BTF_KIND_*, of include/uapi/linux/btf.h.
 pub(super) mod kind {

@@ -16,7 +16,7 @@ use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_getti
 
 use super::System;
 use super::fact::Fact;
-use crate::model::clock::{ClockReading, SharedClock};
+use crate::model::run::{ClockReading, SharedClock};
 
 /// Readings of which the best is kept.
 const TRIES: u32 = 5;

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::System;
-use super::container::each_below;
 use super::fact::Fact;
 use super::foreign::read_some;
-use crate::model::io_control::{IoCost, IoLimit, IoLimits};
+use crate::machine::cgroups::each_below;
+use crate::model::machine::{IoCost, IoLimit, IoLimits};
 use crate::model::untrusted::Untrusted;
 
 /// Most cgroups that are looked at.

@@ -10,9 +10,8 @@ use super::btf::{Btf, Wanted};
 use super::reduced::IDS;
 use super::types::{BLOCK, BtfError, CORE, KernelBtf, PCI, Types};
 use super::{System, read_line};
-use crate::probe::catalog::{AttachKind, CATALOG, Home, Hook};
+use crate::probe::catalog::{AttachKind, CATALOG, Home, Hook, MECHANISMS};
 use crate::probe::facts::{KernelFacts, Lockdown, Preemption};
-use crate::probe::mechanism::MECHANISMS;
 
 /// How much to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 
 use super::tracefs::TracefsError;
 use super::{System, Unreadable};
-use crate::model::clock::TscScale;
+use crate::model::run::TscScale;
 use crate::model::untrusted::printable;
 
 /// From the exit of a virtual CPU to its next entry.

@@ -14,7 +14,7 @@ use super::io_control::{IoControl, number as disk_number};
 use super::nvme_class::{Class, Traits};
 use super::overview::bracketed;
 use super::sysfs::{instance_of, is_namespace, names_in};
-use crate::model::io_control::{IoCost, IoLimits};
+use crate::model::machine::{IoCost, IoLimits};
 use crate::model::untrusted::Untrusted;
 
 /// Parameters of the modules nvme and nvme_core. Queue parameters take effect at the next reset of

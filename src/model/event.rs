@@ -5,6 +5,7 @@
 use crate::model::bios::Bios;
 use crate::model::conditions::Conditions;
 use crate::model::group::comm_of;
+use crate::model::ids::RowKey;
 use crate::model::origin::Origin;
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
@@ -400,4 +401,19 @@ impl EventKind {
             },
         }
     }
+}
+
+/// A command in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenCommand {
+    /// Address of its request; `None` with classic tracepoints.
+    pub request: Option<u64>,
+    /// Controller, queue, command id, namespace, opcode.
+    pub id: CommandId,
+    /// The row of the histograms that will count it.
+    pub row: RowKey,
+    /// Time of its set-up, CLOCK_MONOTONIC nanoseconds; 0 if that was not observed.
+    pub setup_ns: u64,
+    /// Its parameters and submitter. Only traces have them.
+    pub submission: Submission,
 }

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::log_linear::{index, low};
+use crate::model::log_linear::{index, low};
 
 /// Counts of values by bucket, and their sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

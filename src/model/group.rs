@@ -9,8 +9,8 @@ use std::str::FromStr;
 use super::event::Submission;
 use super::finished::Finished;
 use super::origin::Cgroups;
-use super::row::row_nsid;
 use super::untrusted::Untrusted;
+use crate::model::ids::row_nsid;
 use crate::nvme::opcode::Opcode;
 
 /// A property by which commands are grouped.

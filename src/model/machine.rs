@@ -2,10 +2,11 @@
 //! Settings of a machine, of its controllers and of its disks. Recordings hold them as JSON: a field that
 //! one lacks has its default.
 
-use serde::{Deserialize, Serialize};
-
-use super::io_control::{IoCost, IoLimits};
 use super::untrusted::Untrusted;
+use crate::nvme::log::{EbsStats, Smart};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fmt::{Display, Formatter};
 
 /// Settings of the machine that explain latency; `None`: not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,4 +120,82 @@ pub struct MachineDisk {
     /// `none`, `host-aware` or `host-managed`: whether it has zones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zoned: Option<Untrusted>,
+}
+
+/// Log pages of a controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ControllerLogs {
+    /// Its number: 0 for nvme0.
+    pub instance: u32,
+    /// SMART / Health Information.
+    pub smart: Smart,
+    /// Statistics of an EBS volume; `None`: it is none.
+    pub ebs: Option<EbsStats>,
+}
+
+/// The limits of a cgroup on a disk: a line of its io.max. `None`: `max`, no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IoLimit {
+    /// The path of the cgroup below the mount point, beginning with a slash; empty: not recorded.
+    pub cgroup: Untrusted,
+    /// Bytes read per second.
+    pub rbps: Option<u64>,
+    /// Bytes written per second.
+    pub wbps: Option<u64>,
+    /// Read commands per second.
+    pub riops: Option<u64>,
+    /// Write commands per second.
+    pub wiops: Option<u64>,
+}
+
+/// The limits of all cgroups on a disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IoLimits {
+    /// By the path of the cgroup.
+    pub cgroups: Vec<IoLimit>,
+    /// There may be more: not all cgroups were looked at, or there was no room.
+    pub more: bool,
+}
+
+/// The settings of io.cost for a disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IoCost {
+    /// It is on.
+    pub enabled: bool,
+    /// The rest of the line of io.cost.qos; empty: there is none.
+    pub qos: Untrusted,
+}
+
+impl IoLimit {
+    /// The names of the limits in io.max, and their values.
+    pub const fn all(&self) -> [(&'static str, Option<u64>); 4] {
+        [("rbps", self.rbps), ("wbps", self.wbps), ("riops", self.riops), ("wiops", self.wiops)]
+    }
+
+    /// Whether it limits nothing.
+    pub fn is_max(&self) -> bool {
+        self.all().iter().all(|(_, limit)| limit.is_none())
+    }
+}
+
+/// As in io.max: `riops=60`.
+impl Display for IoLimit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let all = self.all().into_iter();
+        let some = all.filter_map(|(name, limit)| Some(format!("{name}={}", limit?)));
+        f.pad(&some.collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// `on (ctrl=user rpct=95.00)`, or `off`.
+impl Display for IoCost {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.enabled {
+            true => write!(f, "on ({})", self.qos),
+            false => f.write_str("off"),
+        }
+    }
 }

@@ -7,13 +7,12 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
-use crate::model::counters::Counters;
-use crate::model::failures::Failures;
+use crate::model::counters::{Counters, Failures};
 use crate::model::group::{Group, GroupNames};
 use crate::model::histogram::Histogram;
+use crate::model::ids::RowKey;
 use crate::model::nvme_latency::SLOTS;
 use crate::model::point::Pattern;
-use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 
 /// The counts of one row and pattern, over all CPUs.

@@ -9,11 +9,10 @@ use crate::settings::{Events, Mode, Settings, Who};
 use crate::view::picture::Scheme;
 use anyhow::Result;
 
-use crate::run::args::buffer::BufferArgs;
+use crate::run::args::common::{
+    BufferArgs, FromArgs, JSON, JSON_LONG, PictureFile, PictureFormat, refuse_two_on_stdout,
+};
 use crate::run::args::examples;
-use crate::run::args::from::FromArgs;
-use crate::run::args::output::{JSON, JSON_LONG, refuse_two_on_stdout};
-use crate::run::args::picture::{PictureFile, PictureFormat};
 use crate::run::args::schedule::Schedule;
 use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
 

@@ -2,12 +2,7 @@
 //! The `pattern` command: sequential or random, sizes, distances, depth, in the order of submission.
 
 pub(crate) mod args;
-pub(crate) mod json;
-pub(crate) mod log2;
 pub(crate) mod report;
-pub(crate) mod streams;
-pub(crate) mod svg;
-pub(crate) mod text;
 pub(crate) mod view;
 
 use std::io::{BufWriter, Write};
@@ -18,10 +13,8 @@ use crate::model::event::CommandId;
 use crate::model::ledger::Ledger;
 use crate::model::report::idle::{Idle, times};
 use crate::model::report::submissions::Submissions;
-use crate::pattern::json::json;
 use crate::pattern::report::{Disk, Past, Patterns};
-use crate::pattern::text::text;
-use crate::pattern::view::{PatternReport, draw, size};
+use crate::pattern::view::{PatternReport, draw, json, size, text};
 use crate::view::theme::Theme;
 use anyhow::Result;
 

@@ -2,15 +2,12 @@
 //! Access patterns per disk, opcode and process: sequential or random, sizes, distances, depth, time
 //! between submissions, alignment. Commands are judged in the order of their submission. Pure.
 
-use std::collections::BTreeMap;
-
+use crate::model::report::submissions::{Depth, Submitted};
 use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::Blocks;
 use crate::nvme::opcode::Opcode;
-
-use crate::model::report::submissions::{Depth, Submitted};
-pub use crate::pattern::log2::Log2;
-pub use crate::pattern::streams::{Kind, Streams};
+use std::collections::BTreeMap;
+use std::mem::swap;
 
 /// Most processes with a row. The commands of later ones share a row per disk and opcode.
 const PROCESSES: usize = 1024;
@@ -251,6 +248,130 @@ impl Patterns {
     }
 }
 
+/// Number of streams that are followed.
+pub const STREAMS: usize = 16;
+
+/// A stream of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stream {
+    /// The block after its last one.
+    end: u64,
+    /// It has at least two commands, each of which begins where the one before it ends.
+    continues: bool,
+}
+
+/// What a command is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It begins where an earlier one ended. `new`: it is the second of its stream.
+    Sequential {
+        /// Its stream had one command before.
+        new: bool,
+    },
+    /// It begins elsewhere.
+    Random,
+}
+
+/// The streams, the latest first.
+#[derive(Clone, Debug, Default)]
+pub struct Streams(Vec<Stream>);
+
+impl Streams {
+    /// Judges a command. It continues its stream, or begins one in place of that which was not
+    /// continued for the longest time.
+    pub fn judge(&mut self, blocks: Blocks) -> Kind {
+        let mut stream =
+            Stream { end: blocks.slba.saturating_add(blocks.nlb.into()), continues: false };
+        let mut kind = Kind::Random;
+        let found = self.0.iter().position(|s| s.end == blocks.slba);
+        let place = match found {
+            Some(place) => {
+                let new = !self.0[place].continues;
+                kind = Kind::Sequential { new };
+                stream.continues = true;
+                place
+            }
+            None => {
+                if self.0.len() < STREAMS {
+                    self.0.push(stream);
+                }
+                self.0.len() - 1
+            }
+        };
+        // moves those before it by one
+        for slot in &mut self.0[..=place] {
+            swap(slot, &mut stream);
+        }
+        self.0[0].continues = kind != Kind::Random;
+        kind
+    }
+}
+
+const BUCKETS: usize = 65;
+
+/// Counts by power of two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log2 {
+    counts: [u64; BUCKETS],
+    sum: u128,
+}
+
+impl Default for Log2 {
+    fn default() -> Self {
+        Self { counts: [0; BUCKETS], sum: 0 }
+    }
+}
+
+/// The range of a bucket, both ends inclusive.
+const fn range(bucket: usize) -> (u64, u64) {
+    match bucket {
+        0 => (0, 0),
+        64 => (1 << 63, u64::MAX),
+        n => (1 << (n - 1), (1 << n) - 1),
+    }
+}
+
+impl Log2 {
+    /// Counts a value.
+    pub fn record(&mut self, value: u64) {
+        let bucket = u64::BITS - value.leading_zeros();
+        self.counts[bucket as usize] += 1;
+        self.sum += u128::from(value);
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The mean; `None` without values.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        let count = self.count();
+        (count > 0).then(|| self.sum as f64 / count as f64)
+    }
+
+    /// The buckets in use, lowest first: first value, last value, count.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        let used = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
+        used.map(|(bucket, count)| {
+            let (first, last) = range(bucket);
+            (first, last, *count)
+        })
+    }
+
+    /// The values that are not in `earlier`.
+    #[must_use]
+    pub fn minus(&self, earlier: &Self) -> Self {
+        let mut rest = self.clone();
+        let pairs = rest.counts.iter_mut().zip(&earlier.counts);
+        pairs.for_each(|(n, was)| *n = n.saturating_sub(*was));
+        rest.sum = rest.sum.saturating_sub(earlier.sum);
+        rest
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,5 +428,86 @@ mod tests {
         assert_eq!(rows.len(), PROCESSES + 1);
         assert_eq!((rows[0].key.pid, rows[0].counts.commands()), (None, 10));
         assert_eq!(rows[0].comm, [0; 16]);
+    }
+}
+
+#[cfg(test)]
+mod streams_tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn judge(streams: &mut Streams, slba: u64) -> Kind {
+        streams.judge(Blocks { slba, nlb: 8 })
+    }
+
+    #[test]
+    fn sixteen_interleaved_streams_are_sequential_and_seventeen_are_not() {
+        for (interleaved, sequential) in [(1, 99), (16, 16 * 99), (17, 0)] {
+            let mut streams = Streams::default();
+            let mut found = 0;
+            for n in 0..100 {
+                for stream in 0..interleaved {
+                    let kind = judge(&mut streams, (stream << 32) + n * 8);
+                    found += u32::from(kind != Kind::Random);
+                }
+            }
+            assert_eq!(found, sequential, "{interleaved}");
+        }
+    }
+
+    #[test]
+    fn a_stream_is_new_with_its_second_command() {
+        let mut streams = Streams::default();
+        let kinds = [0, 8, 16, 800, 24].map(|slba| judge(&mut streams, slba));
+        let sequential = |new| Kind::Sequential { new };
+        assert_eq!(
+            kinds,
+            [Kind::Random, sequential(true), sequential(false), Kind::Random, sequential(false)]
+        );
+    }
+
+    proptest! {
+        /// The same rule with times instead of an order.
+        #[test]
+        fn the_stream_that_waited_longest_is_replaced(
+            commands in vec((0_u64..40, 1_u32..4), 1..400),
+        ) {
+            let mut streams = Streams::default();
+            let mut ends: Vec<(usize, u64)> = vec![];
+            for (now, (slba, nlb)) in commands.into_iter().enumerate() {
+                let kind = streams.judge(Blocks { slba, nlb });
+                // the latest, if two streams end at the same block
+                let hit = (0..ends.len())
+                    .filter(|n| ends[*n].1 == slba)
+                    .max_by_key(|n| ends[*n].0);
+                prop_assert_eq!(kind != Kind::Random, hit.is_some());
+                let oldest = || (0..ends.len()).min_by_key(|n| ends[*n].0);
+                let gone = hit.or_else(|| oldest().filter(|_| ends.len() == STREAMS));
+                gone.map(|n| ends.remove(n));
+                ends.push((now, slba + u64::from(nlb)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod log2_tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn each_value_is_in_the_bucket_of_its_power_of_two(value: u64, shift in 0_u32..64) {
+            let value = value >> shift;
+            let mut hist = Log2::default();
+            hist.record(value);
+            let all: Vec<_> = hist.iter().collect();
+            prop_assert_eq!(all.len(), 1);
+            let (first, last, count) = all[0];
+            prop_assert!(first <= value && value <= last && count == 1);
+            prop_assert!(first == 0 || last - first == first - 1);
+            prop_assert_eq!(hist.minus(&hist).count(), 0);
+        }
     }
 }

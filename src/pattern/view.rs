@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports of `pattern`: as text, as JSON, as a picture.
 
-use std::time::Duration;
-
 use crate::model::group::comm_of;
 use crate::model::ledger::Ledger;
 use crate::model::report::disk_names::namespace_name;
-use crate::model::report::submissions::TaskKind;
-use crate::model::untrusted::Escaped;
+use crate::model::report::submissions::{TaskKind, forgotten};
+use crate::model::untrusted::{Escaped, Untrusted};
 use crate::pattern::report::{Counts, Log2, PatternRow};
-pub use crate::pattern::svg::{draw, size};
-use crate::units::{nanos, size_text};
+use crate::units::{counted, nanos, rate, size_text};
+use crate::view::json::{SCHEMA_VERSION, line};
+use crate::view::ledger::ledger;
+use crate::view::picture::{Anchor, Area, Canvas, Paint, TextStyle};
+use crate::view::theme::Theme;
+use serde::Serialize;
+use std::io;
+use std::io::Write;
+use std::ops::Not;
+use std::time::Duration;
 
 /// One report.
 #[derive(Clone, Debug)]
@@ -117,6 +123,428 @@ pub(crate) fn rates(row: &PatternRow, covers: Duration) -> (f64, Option<f64>) {
     let seconds = covers.as_secs_f64().max(1e-9);
     let megabytes = |bytes: u32| row.counts.blocks() as f64 * f64::from(bytes) / 1e6 / seconds;
     (row.counts.commands() as f64 / seconds, row.disk.lba_bytes.map(megabytes))
+}
+
+/// Width of the lines.
+const WIDTH: usize = 80;
+/// Length of the longest bar.
+const BAR: usize = 40;
+/// Alignments that matter: a flash page, or the block of a drive that emulates smaller ones.
+const PAGE_BYTES: u64 = 4096;
+
+/// Writes a report. `hist`: all buckets, with bars; `detail`: the whole ledger.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn text(
+    report: &PatternReport,
+    theme: Theme,
+    (hist, detail): (bool, bool),
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let kind = if report.is_final { "final, " } else { "" };
+    let (covers, at) = (report.covers.as_secs_f64(), report.at.as_secs_f64());
+    let title = if report.covers == report.at {
+        format!("=== {kind}{at:.1} s ")
+    } else {
+        format!("=== {kind}{covers:.1} s up to {at:.1} s ")
+    };
+    let rule = "=".repeat((WIDTH - 2).saturating_sub(title.chars().count()));
+    writeln!(out, "{}", theme.head(&format!("{title}{rule}")))?;
+    if report.rows.is_empty() {
+        writeln!(out, "no command with logical blocks")?;
+    }
+    for row in &report.rows {
+        row_text(row, report, theme, hist, out)?;
+        writeln!(out)?;
+    }
+    let left_out = [
+        (report.without_blocks, "without logical blocks"),
+        (report.unknown, "with an unknown set-up"),
+    ];
+    for (count, why) in left_out.into_iter().filter(|l| l.0 > 0) {
+        let text = format!("in no row: {} {why}", counted(count, "command"));
+        writeln!(out, "{}", theme.dim(&text))?;
+    }
+    if report.forgotten > 0 {
+        let text = forgotten(report.forgotten);
+        writeln!(out, "{}", theme.dim(&text))?;
+    }
+    ledger(&report.ledger, theme, detail, out)
+}
+
+fn row_text(
+    row: &PatternRow,
+    report: &PatternReport,
+    theme: Theme,
+    hist: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let counts = &row.counts;
+    let (iops, megabytes) = rates(row, report.covers);
+    let name = format!(
+        "{} {}  {}",
+        disk(row),
+        row.key.opcode.name_or_code(),
+        process(row, report.task_kind)
+    );
+    let megabytes = megabytes.map_or_else(String::new, |mb| format!("  {} MB/s", rate(mb)));
+    let all = counts.commands();
+    let numbers = format!("  {}  {} IOPS{megabytes}", counted(all, "cmd"), rate(iops));
+    writeln!(out, "{}{numbers}", theme.head(&name))?;
+    let share = |count| percent(count, all);
+    let streams = match counts.streams {
+        0 => String::new(),
+        1 => "  1 stream".into(),
+        n => format!("  {n} streams"),
+    };
+    writeln!(
+        out,
+        "  sequential {:5.1}%  random {:5.1}%{streams}{}",
+        share(counts.sequential),
+        share(counts.random),
+        alignment(row),
+    )?;
+    for kind in Kind::ALL {
+        let hist_of = kind.of(counts);
+        if hist {
+            bars(kind, hist_of, row.disk.lba_bytes, theme, out)?;
+        } else {
+            hist_line(kind, hist_of, row.disk.lba_bytes, out)?;
+        }
+    }
+    Ok(())
+}
+
+/// How many commands are aligned to 4 KiB.
+fn alignment(row: &PatternRow) -> String {
+    let counts = &row.counts;
+    let all = counts.commands();
+    let (blocks, size) = match row.disk.lba_bytes {
+        Some(bytes) => {
+            let blocks = (PAGE_BYTES / u64::from(bytes.max(1))).max(1);
+            (blocks, bytes_label(blocks.saturating_mul(bytes.into())))
+        }
+        None => (8, "8 LB".into()),
+    };
+    let share = percent(counts.aligned_to(blocks), all);
+    format!("  aligned to {size} {share:.1}%")
+}
+
+/// The buckets with most commands, in the order of their values, in one line.
+fn hist_line(
+    kind: Kind,
+    hist: &Log2,
+    lba_bytes: Option<u32>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let all = hist.count();
+    if all == 0 {
+        return Ok(());
+    }
+    let mut buckets: Vec<(u64, u64, u64)> = hist.iter().collect();
+    let item = |(first, _, count): &(u64, u64, u64)| {
+        let share = percent(*count, all);
+        let share = if share < 0.95 { "<1".into() } else { format!("{share:.0}") };
+        format!("  {} {share}%", kind.label(*first, lba_bytes))
+    };
+    let text = |buckets: &[(u64, u64, u64)], left_out: bool| {
+        let items: String = buckets.iter().map(item).collect();
+        let more = if left_out { "  ..." } else { "" };
+        format!("  {:<10}{items}{more}", kind.title())
+    };
+    let mut left_out = false;
+    while text(&buckets, left_out).chars().count() > WIDTH {
+        let least = buckets.iter().map(|b| b.2).min();
+        let Some(place) = buckets.iter().rposition(|b| Some(b.2) == least) else {
+            break;
+        };
+        buckets.remove(place);
+        left_out = true;
+    }
+    writeln!(out, "{}", text(&buckets, left_out))
+}
+
+/// All buckets, with bars.
+fn bars(
+    kind: Kind,
+    hist: &Log2,
+    lba_bytes: Option<u32>,
+    theme: Theme,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let most = hist.iter().map(|b| b.2).max().unwrap_or(0);
+    writeln!(out, "  {}", theme.dim(kind.title()))?;
+    for (first, last, count) in hist.iter() {
+        let label = kind.label(first, lba_bytes);
+        let range = if first == last { label } else { format!("from {label}") };
+        let filled = (count as f64 / most.max(1) as f64 * BAR as f64).ceil() as usize;
+        let bar = theme.bar(&"#".repeat(filled));
+        writeln!(out, "    {range:<16} {count:>10}  {bar}")?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct ReportLine<'a> {
+    r#type: &'static str,
+    schema_version: u32,
+    r#final: bool,
+    at_s: f64,
+    covers_s: f64,
+    rows: Vec<RowLine<'a>>,
+    without_blocks: u64,
+    unknown: u64,
+    forgotten: u64,
+    #[serde(skip_serializing_if = "Not::not")]
+    submitters: bool,
+    ledger: &'a Ledger,
+}
+
+#[derive(Serialize)]
+struct RowLine<'a> {
+    ctrl: String,
+    #[serde(skip_serializing_if = "Untrusted::is_empty")]
+    disk: &'a Untrusted,
+    nsid: u32,
+    queue: String,
+    opcode: String,
+    opcode_value: u8,
+    pid: Option<u32>,
+    comm: Option<Untrusted>,
+    lba_bytes: Option<u32>,
+    count: u64,
+    iops: f64,
+    mb_per_s: Option<f64>,
+    sequential: u64,
+    random: u64,
+    streams: u64,
+    sequential_blocks: u64,
+    random_blocks: u64,
+    size_blocks: Hist,
+    alignment_blocks: Hist,
+    distance_blocks: Hist,
+    depth: Hist,
+    interval_ns: Hist,
+}
+
+#[derive(Serialize)]
+struct Hist {
+    count: u64,
+    mean: Option<f64>,
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Serialize)]
+struct Bucket {
+    first: u64,
+    last: u64,
+    count: u64,
+}
+
+impl From<&Log2> for Hist {
+    fn from(hist: &Log2) -> Self {
+        let bucket = |(first, last, count)| Bucket { first, last, count };
+        Self { count: hist.count(), mean: hist.mean(), buckets: hist.iter().map(bucket).collect() }
+    }
+}
+
+fn row_line<'a>(row: &'a PatternRow, report: &PatternReport) -> RowLine<'a> {
+    let (iops, mb_per_s) = rates(row, report.covers);
+    let key = &row.key;
+    let Counts {
+        sequential,
+        random,
+        streams,
+        sequential_blocks,
+        random_blocks,
+        size,
+        alignment,
+        seek,
+        depth,
+        gap,
+    } = &row.counts;
+    RowLine {
+        ctrl: format!("nvme{}", key.ctrl),
+        disk: &row.disk.name,
+        nsid: key.nsid,
+        queue: key.opcode.queue.to_string(),
+        opcode: key.opcode.name_or_code(),
+        opcode_value: key.opcode.code,
+        pid: key.pid,
+        comm: key.pid.map(|_| Untrusted::lossy(comm(row))),
+        lba_bytes: row.disk.lba_bytes,
+        count: row.counts.commands(),
+        iops,
+        mb_per_s,
+        sequential: *sequential,
+        random: *random,
+        streams: *streams,
+        sequential_blocks: *sequential_blocks,
+        random_blocks: *random_blocks,
+        size_blocks: size.into(),
+        alignment_blocks: alignment.into(),
+        distance_blocks: seek.into(),
+        depth: depth.into(),
+        interval_ns: gap.into(),
+    }
+}
+
+/// Writes a report.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn json(report: &PatternReport, out: &mut dyn Write) -> io::Result<()> {
+    let report_line = ReportLine {
+        r#type: "pattern",
+        schema_version: SCHEMA_VERSION,
+        r#final: report.is_final,
+        at_s: report.at.as_secs_f64(),
+        covers_s: report.covers.as_secs_f64(),
+        rows: report.rows.iter().map(|row| row_line(row, report)).collect(),
+        without_blocks: report.without_blocks,
+        unknown: report.unknown,
+        forgotten: report.forgotten,
+        submitters: report.task_kind == TaskKind::Submitter,
+        ledger: &report.ledger,
+    };
+    line(&report_line, out)
+}
+
+/// Most rows that are drawn.
+const ROWS: usize = 12;
+const SVG_WIDTH: f64 = 1000.0;
+const HEAD: f64 = 84.0;
+/// Height of a row.
+const ROW: f64 = 138.0;
+/// Height of a histogram.
+const PLOT: f64 = 62.0;
+const LEFT: f64 = 24.0;
+
+/// Width and height of the picture of a report.
+#[must_use]
+pub fn size(report: &PatternReport) -> (u32, u32) {
+    let rows = report.rows.len().clamp(1, ROWS);
+    (SVG_WIDTH as u32, (HEAD + ROW * rows as f64) as u32 + 8)
+}
+
+fn area(x: f64, y: f64, width: f64, height: f64) -> Area {
+    Area { x, y, width, height }
+}
+
+/// Draws a report.
+pub fn draw(report: &PatternReport, canvas: &mut dyn Canvas) {
+    let (width, height) = size(report);
+    let page = area(0.0, 0.0, width.into(), height.into());
+    canvas.area(page, Paint::Page, None);
+    let title = "Access patterns at submission";
+    canvas.text((LEFT, 30.0), Anchor::Start, TextStyle::Title, title);
+    let all: u64 = report.rows.iter().map(|r| r.counts.commands()).sum();
+    let mut text = format!("{} in {:.1} s", counted(all, "command"), report.covers.as_secs_f64());
+    if report.rows.len() > ROWS {
+        text += &format!("; {ROWS} of {} rows are drawn", report.rows.len());
+    }
+    canvas.text((LEFT, 50.0), Anchor::Start, TextStyle::Dim, &text);
+    for (x, paint, name) in [(740.0, Paint::Bar, "sequential"), (852.0, Paint::OtherBar, "random")]
+    {
+        canvas.area(area(x, 41.0, 10.0, 10.0), paint, None);
+        canvas.text((x + 16.0, 50.0), Anchor::Start, TextStyle::Label, name);
+    }
+    for (n, row) in report.rows.iter().take(ROWS).enumerate() {
+        draw_row(row, report, HEAD + ROW * n as f64, canvas);
+    }
+}
+
+fn draw_row(row: &PatternRow, report: &PatternReport, top: f64, canvas: &mut dyn Canvas) {
+    let counts = &row.counts;
+    let all = counts.commands();
+    let iops = all as f64 / report.covers.as_secs_f64().max(1e-9);
+    let rule = area(LEFT, top - 8.0, SVG_WIDTH - 2.0 * LEFT, 1.0);
+    canvas.area(rule, Paint::Grid, None);
+    let name = format!(
+        "{} {}, {}",
+        disk(row),
+        row.key.opcode.name_or_code(),
+        process(row, report.task_kind)
+    );
+    canvas.text((LEFT, top + 14.0), Anchor::Start, TextStyle::Label, &name);
+    let numbers = format!("{}, {} a second", counted(all, "command"), rate(iops));
+    let at = (SVG_WIDTH - LEFT, top + 14.0);
+    canvas.text(at, Anchor::End, TextStyle::Dim, &numbers);
+    shares(row, top + 26.0, canvas);
+    let width = 176.0;
+    for (n, kind) in Kind::ALL.into_iter().enumerate() {
+        let left = 226.0 + n as f64 * (width + 14.0);
+        let plot = area(left, top + 26.0, width, PLOT);
+        histogram(kind, kind.of(counts), row.disk.lba_bytes, plot, canvas);
+    }
+}
+
+/// The shares of sequential and random commands, above each other.
+fn shares(row: &PatternRow, top: f64, canvas: &mut dyn Canvas) {
+    const WIDE: f64 = 176.0;
+    let counts = &row.counts;
+    let all = counts.commands();
+    let sequential = percent(counts.sequential, all);
+    let part = WIDE * sequential / 100.0;
+    let bars = [
+        (LEFT, part, Paint::Bar, counts.sequential, "sequential"),
+        (LEFT + part, WIDE - part, Paint::OtherBar, counts.random, "random"),
+    ];
+    for (x, width, paint, count, name) in bars {
+        if width > 0.0 {
+            let note = counted(count, &format!("{name} command"));
+            canvas.area(area(x, top, width, 22.0), paint, Some(&note));
+        }
+    }
+    let text = format!("{sequential:.1}% sequential");
+    canvas.text((LEFT, top + 40.0), Anchor::Start, TextStyle::Label, &text);
+    let streams = match counts.streams {
+        1 => "1 stream".into(),
+        n => format!("{n} streams"),
+    };
+    canvas.text((LEFT, top + 57.0), Anchor::Start, TextStyle::Dim, &streams);
+}
+
+fn histogram(kind: Kind, hist: &Log2, lba_bytes: Option<u32>, plot: Area, canvas: &mut dyn Canvas) {
+    canvas.area(plot, Paint::Plot, None);
+    let bottom = plot.y + plot.height;
+    let title = match kind {
+        Kind::Seek => "distance from the end before",
+        Kind::Gap => "time between submissions",
+        Kind::Size => "size",
+        Kind::Depth => "commands in flight",
+    };
+    let at = (plot.x, bottom + 31.0);
+    canvas.text(at, Anchor::Start, TextStyle::Dim, title);
+    let buckets: Vec<(u64, u64, u64)> = hist.iter().collect();
+    let (Some(first), Some(last)) = (buckets.first(), buckets.last()) else {
+        return;
+    };
+    // the number of a bucket: zero, or one more than its power of two
+    let number = |first: u64| u64::BITS - first.leading_zeros();
+    let (low, high) = (number(first.0), number(last.0));
+    let wide = (plot.width / f64::from(high - low + 1)).min(28.0);
+    let most = buckets.iter().map(|b| b.2).max().unwrap_or(1) as f64;
+    for (from, to, count) in &buckets {
+        // one command can be seen
+        let height = (*count as f64 / most * (plot.height - 4.0)).max(1.5);
+        let x = plot.x + f64::from(number(*from) - low) * wide;
+        let bar = area(x + 1.0, bottom - height, wide - 2.0, height);
+        let label = |value| kind.label(value, lba_bytes);
+        let range = if from == to { label(*from) } else { format!("from {}", label(*from)) };
+        let note = format!("{range}\n{}", counted(*count, "command"));
+        canvas.area(bar, Paint::Bar, Some(&note));
+    }
+    let at = (plot.x, bottom + 15.0);
+    let text = kind.label(first.0, lba_bytes);
+    canvas.text(at, Anchor::Start, TextStyle::Label, &text);
+    let end = plot.x + wide * f64::from(high - low + 1);
+    if high > low {
+        let at = (end.max(plot.x + 90.0), bottom + 15.0);
+        let text = kind.label(last.0, lba_bytes);
+        canvas.text(at, Anchor::End, TextStyle::Label, &text);
+    }
 }
 
 #[cfg(test)]

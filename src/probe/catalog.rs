@@ -9,10 +9,13 @@
 //! comes while any of them runs, of this tool or another, is not observed, and before 6.7 not even
 //! counted.
 
-use serde::{Deserialize, Serialize};
-
-pub use super::role::Role;
+use super::facts::KernelFacts;
 use crate::model::point::Point;
+use Point::{
+    Bio, Complete, Cqe, Doorbell, End, Freeze, Iocost, Irq, Issue, SetupIn, SetupOut, Start,
+    Submit, Tag, Wbt, Zone,
+};
+use serde::{Deserialize, Serialize};
 
 /// How a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,11 +166,6 @@ macro_rules! hooks {
         }),*]
     };
 }
-
-use Point::{
-    Bio, Complete, Cqe, Doorbell, End, Freeze, Iocost, Irq, Issue, SetupIn, SetupOut, Start,
-    Submit, Tag, Wbt, Zone,
-};
 
 /// Every hook, by number.
 pub const CATALOG: [Hook; 83] = hooks! {
@@ -398,6 +396,169 @@ impl Hook {
 /// The number of a program; `None` if there is no such program.
 pub fn number_of(program: &str) -> Option<usize> {
     CATALOG.iter().position(|h| h.program == program)
+}
+
+/// What a hook observes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// A point of a command's life.
+    Point(Point),
+    /// Requests that blk-mq takes back: for the ledger, and for traces.
+    Requeue,
+    /// Timeouts of commands.
+    Timeout,
+    /// Requests that the driver cancels.
+    Cancel,
+    /// State changes of controllers.
+    State,
+    /// SQ heads: how far a controller has read its submission queues.
+    SqHead,
+    /// Asynchronous events.
+    AsyncEvent,
+    /// Waits before the request.
+    TagWait,
+    /// Splits of bios.
+    Split,
+    /// Bounce buffers.
+    Bounce,
+    /// Mappings of the IOMMU.
+    IommuMap,
+    /// Mappings of the IOMMU that are removed.
+    IommuUnmap,
+    /// The submissions of bios, and by whom.
+    Submitter,
+}
+
+impl Role {
+    /// The events of a trace other than commands, if all are requested.
+    pub const EVENTS: [Self; 5] =
+        [Self::Timeout, Self::Cancel, Self::State, Self::SqHead, Self::AsyncEvent];
+
+    /// What `--context` observes besides the commands.
+    pub const CONTEXT: [Self; 5] =
+        [Self::TagWait, Self::Split, Self::Bounce, Self::IommuMap, Self::IommuUnmap];
+
+    /// Whether its hooks observe neither commands nor controllers: their losses are not losses of
+    /// commands.
+    pub fn is_context(self) -> bool {
+        Self::CONTEXT.contains(&self) || self == Self::Submitter
+    }
+
+    /// The point of a command's life; `None` for other roles.
+    pub const fn point(self) -> Option<Point> {
+        match self {
+            Self::Point(point) => Some(point),
+            _ => None,
+        }
+    }
+
+    /// The name in reports and in the README.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Point(point) => point.name(),
+            Self::Requeue => "requeue",
+            Self::Timeout => "timeout",
+            Self::Cancel => "cancel",
+            Self::State => "state",
+            Self::SqHead => "sq_head",
+            Self::AsyncEvent => "async_event",
+            Self::TagWait => "tag_wait",
+            Self::Split => "split",
+            Self::Bounce => "bounce",
+            Self::IommuMap => "iommu_map",
+            Self::IommuUnmap => "iommu_unmap",
+            Self::Submitter => "submitter",
+        }
+    }
+}
+
+/// A cause of waits that a kernel may be built without.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Mechanism {
+    /// The point at which its wait begins.
+    pub point: Point,
+    /// The kernel's BTF has one of these structs if the kernel has the mechanism.
+    pub structs: &'static [&'static str],
+    /// Its name, with the option that builds it.
+    pub name: &'static str,
+}
+
+/// All of them. The structs are private to the source file of their mechanism on every kernel from
+/// 5.10 on. A frozen queue and a wait for a tag are possible on every kernel.
+pub const MECHANISMS: [Mechanism; 4] = [
+    Mechanism {
+        point: Submit,
+        structs: &["throtl_grp"],
+        name: "blk-throttle (CONFIG_BLK_DEV_THROTTLING)",
+    },
+    Mechanism {
+        point: Zone,
+        structs: &["blk_zone_wplug"],
+        name: "zone write plugging (6.10, CONFIG_BLK_DEV_ZONED)",
+    },
+    Mechanism { point: Iocost, structs: &["ioc_gq"], name: "io.cost (CONFIG_BLK_CGROUP_IOCOST)" },
+    // both wait in rq_qos_wait(), which every kernel has
+    Mechanism {
+        point: Wbt,
+        structs: &["rq_wb", "iolatency_grp"],
+        name: "writeback throttling or io.latency (CONFIG_BLK_WBT, CONFIG_BLK_CGROUP_IOLATENCY)",
+    },
+];
+
+impl KernelFacts {
+    /// The mechanism that this kernel lacks, if nothing can wait at this point. Without BTF it is not
+    /// known, and counts as there.
+    pub fn lacks_mechanism(&self, point: Point) -> Option<&'static Mechanism> {
+        let mut all = MECHANISMS.iter();
+        let mechanism = all.find(|mechanism| mechanism.point == point)?;
+        let has = |name: &&str| self.structs.contains(*name);
+        (self.vmlinux_btf && !mechanism.structs.iter().any(has)).then_some(mechanism)
+    }
+}
+
+impl Hook {
+    /// Why it may never fire although commands pass: it is one of several paths, or a rare event.
+    pub fn seldom(&self) -> Option<&'static str> {
+        match (self.target.name(), self.kind.method()) {
+            _ if self.is_second() => Some("only while the first instance is interrupted"),
+            ("nvme_queue_rq", _) => Some("not for batches"),
+            ("nvme_queue_rqs", _) => Some("only for batches without a scheduler"),
+            ("nvme_commit_rqs", _) => Some("only when a run of commands is cut short"),
+            ("block_rq_requeue" | "blk_mq_requeue_request", _) => {
+                Some("only when blk-mq takes a request back")
+            }
+            (
+                "nvme_timeout"
+                | "nvme_cancel_request"
+                | "nvme_change_ctrl_state"
+                | "nvme_async_event",
+                _,
+            ) => Some("a rare event"),
+            ("nvme_irq", _) => Some("not for polled queues"),
+            ("block_bio_queue" | "block_getrq", _) => Some("not for passthrough commands"),
+            ("block_bio_backmerge" | "block_bio_frontmerge", _) => {
+                Some("only for bios that are merged")
+            }
+            ("block_bio_complete", _) => Some("only for bios that end without a request"),
+            ("blk_throtl_bio", _) if self.role == Role::Submitter => {
+                Some("only with limits of blk-throttle (io.max)")
+            }
+            ("blk_throtl_bio" | "blk_account_io_start", _) => Some("not for passthrough commands"),
+            ("__blk_throtl_bio", _) => Some("only with limits of blk-throttle (io.max)"),
+            ("__bio_queue_enter" | "blk_queue_enter", _) => Some("only while a queue is frozen"),
+            ("blk_zone_plug_bio", _) => Some("only for writes to disks with zones"),
+            ("ioc_rqos_throttle", _) => Some("only with io.cost"),
+            ("rq_qos_wait", _) => Some("only for writes that wbt limits"),
+            ("__blk_mq_get_tag" | "block_rq_tag_wait", _) => Some("only if no tag is free"),
+            ("block_split", _) => Some("only for bios above a limit of the queue"),
+            ("swiotlb_bounced", _) => Some("only with bounce buffers (swiotlb)"),
+            ("map" | "unmap", _) => Some("only where an IOMMU translates"),
+            // the tracepoint is in both functions, each kprobe in one
+            ("nvme_complete_rq", Method::Kprobe) => Some("not for batches that went well"),
+            ("nvme_complete_batch_req", _) => Some("only for batches that went well"),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ pub struct KernelFacts {
     pub functions: BTreeSet<String>,
     /// Tracepoints of the catalog that the kernel's BTF describes.
     pub tracepoints: BTreeSet<String>,
-    /// Structs of [`MECHANISMS`](super::mechanism::MECHANISMS) that the kernel's BTF describes.
+    /// Structs of [`MECHANISMS`](crate::probe::catalog::MECHANISMS) that the kernel's BTF describes.
     #[serde(default)]
     pub structs: BTreeSet<String>,
     /// Functions of the catalog, and compiler clones of them, that ftrace can hook; `None` if this

@@ -6,8 +6,5 @@ mod attach_plan;
 pub mod catalog;
 pub mod facts;
 pub mod ledger;
-pub mod mechanism;
 pub mod plan;
 pub mod reasons;
-mod role;
-mod seldom;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The planner with made-up kernels. tests/plan.rs has the facts of real ones.
 
+use super::super::catalog::MECHANISMS;
 use super::super::catalog::{AttachKind, Home};
 use super::super::facts::{Lockdown, TypeSource};
-use super::super::mechanism::MECHANISMS;
 use super::{plan as planned, *};
 
 /// A kernel with everything that the catalog names.

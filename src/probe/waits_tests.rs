@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The planner and the waits before the request, with made-up kernels.
 
-use super::super::mechanism::MECHANISMS;
+use super::super::catalog::MECHANISMS;
 use super::tests::{auto, everything, programs};
 use super::*;
 

@@ -11,13 +11,10 @@ use crate::units::parse_duration;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::run::args::buffer::ring_bytes;
+use crate::run::args::common::{ExecArgs, StackAtArg, WhoArgs, ring_bytes, share};
 use crate::run::args::examples;
-use crate::run::args::exec::ExecArgs;
 use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
-use crate::run::args::stack::{StackAtArg, share};
 use crate::run::args::value::size;
-use crate::run::args::who::WhoArgs;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -13,12 +13,12 @@ use super::meta::{CgroupInfo, ClockOffset, LedgerInfo, RunInfo, StackInfo};
 use super::reader::{Blocks, Ending};
 use super::target::target_events;
 use crate::model::activity::Activity;
-use crate::model::clock::ClockReading;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::machine::MachineInfo;
+use crate::model::run::ClockReading;
 use crate::model::target::HostController;
 
 /// A part of a recording. Each applies to the events after it.

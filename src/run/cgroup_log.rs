@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use crate::machine::System;
-use crate::machine::cgroup_paths::{CgroupPaths, Pseudonyms};
+use crate::machine::cgroups::{CgroupPaths, Pseudonyms};
 use crate::model::event::Event;
 use crate::recording::CgroupInfo;
 

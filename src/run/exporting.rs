@@ -9,11 +9,11 @@ use std::time::Duration;
 use anyhow::{Error, Result};
 use clap::ValueEnum;
 
-use crate::machine::cgroup_paths::Pseudonyms;
+use crate::machine::cgroups::Pseudonyms;
 use crate::model::event::Event;
 use crate::model::ledger::{EventClass, Ledger, Shown};
 use crate::model::origin::Cgroups;
-use crate::model::span::Span;
+use crate::model::timeline::Span;
 use crate::model::untrusted::Untrusted;
 use crate::run::drive::replay::Replay;
 use crate::run::drive::{Consumer, Feed, Item, Names, again, scan};

@@ -7,9 +7,6 @@ mod cgroup_log;
 pub(crate) mod drive;
 pub(crate) mod exit;
 pub(crate) mod exporting;
-#[cfg(test)]
-#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "tests of live runs use the rest"))]
-pub(crate) mod fixture;
 pub(crate) mod inflight;
 pub(crate) mod input;
 pub(crate) mod outfile;
@@ -39,3 +36,7 @@ pub(crate) fn say_ledger(ledger: &Ledger, detail: bool) {
 pub(crate) fn eprint_note(text: &str) {
     let _ = writeln!(stderr(), "nvme-deep: {}", Line(text));
 }
+
+#[cfg(test)]
+#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "tests of live runs use the rest"))]
+pub(crate) mod fixture;

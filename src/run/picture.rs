@@ -9,7 +9,7 @@ use crate::units::size_text;
 use crate::view::picture::{Canvas, Png, Svg};
 use anyhow::Result;
 
-use crate::run::args::picture::{PictureFile, PictureFormat};
+use crate::run::args::common::{PictureFile, PictureFormat};
 use crate::run::eprint_note;
 use crate::run::outfile::{OutFile, Rules};
 

@@ -12,9 +12,9 @@ use clap::ValueEnum;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use crate::run::args::by::by_with_full;
+use crate::run::args::common::{StagesArg, set_or_total};
 use crate::run::args::examples;
 use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
-use crate::run::args::stages::{StagesArg, set_or_total};
 use crate::run::args::value::{interval, number};
 
 const EXAMPLES: &str = "\

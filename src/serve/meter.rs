@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::machine::System;
-use crate::model::failures::Failures;
+use crate::model::counters::Failures;
 use crate::model::report::groups::{cells_of, rows_of};
 use crate::model::report::latency::rows;
 use crate::run::start::Session;

@@ -8,7 +8,6 @@ use std::os::fd::AsFd;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::loaded::Loaded;
 use super::read::lookup;
 use super::ticks::Timer;
 use super::{Session, ticks};
@@ -23,6 +22,7 @@ use crate::model::ids::NamespaceId;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::probe::catalog::{CATALOG, Role};
+use crate::session::load::Loaded;
 
 /// The kernel stops a timer that exceeds its limit until the next tick of the scheduler: with a lower
 /// limit than this, timers of 1 kHz would show gaps that are none.

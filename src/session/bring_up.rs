@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::machine::clock::is_slow;
 use crate::machine::kernel::Look;
 use crate::machine::sysfs::Controller;
-use crate::machine::{System, container, may_read_module_btf};
+use crate::machine::{System, cgroups as container, may_read_module_btf};
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;

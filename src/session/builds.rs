@@ -88,12 +88,12 @@ impl Build {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::kernel_data;
     use super::*;
     use crate::error::Kind;
     use crate::machine;
     use crate::machine::elf::section;
     use crate::machine::reduced::{READ, reduced};
+    use crate::session::load::{VARIABLES, hide_kernel_data, reads_kernel_data};
     use bytemuck::Zeroable;
     use libbpf_rs::ObjectBuilder;
     use libbpf_rs::btf::types::{DataSec, Enum, EnumMember, Int, Struct, StructMember, Var};
@@ -230,14 +230,14 @@ pub(super) mod tests {
         let mut seen = BTreeSet::new();
         for (name, mut object) in objects() {
             let variables = variables_of_kernel(&object);
-            assert_eq!(kernel_data::is_read(&object), !variables.is_empty(), "{name}");
-            kernel_data::hide(&mut object);
+            assert_eq!(reads_kernel_data(&object), !variables.is_empty(), "{name}");
+            hide_kernel_data(&mut object);
             let renamed = variables.iter().map(|variable| format!("N{}", &variable[1..]));
             assert_eq!(variables_of_kernel(&object), renamed.collect(), "{name}");
             ObjectBuilder::default().open_memory(&object).unwrap();
             seen.extend(variables);
         }
-        let all = kernel_data::VARIABLES.map(str::to_owned);
+        let all = VARIABLES.map(str::to_owned);
         assert_eq!(seen, all.into());
     }
 

@@ -2,15 +2,14 @@
 //! Converts the plan and the settings to the configuration of the BPF side
 //! (bpf/include/config_abi.h).
 
-use std::path::Path;
-
-use bytemuck::Zeroable;
-
-use super::configure_who::{add_who, groups};
 use super::{Config, Layout};
-use crate::abi::{nd_config, nd_container, nd_mode, nd_stack_at, nd_trace, wait_bits};
-use crate::error::{CgroupError, Error, Result};
-use crate::machine::container;
+use crate::abi::{
+    BEGUN_BYTES, BIO_BYTES, BIOS, LINE, PAUSE_BYTES, SLOT_BASIC, SLOT_FINE, SLOT_FULL, SLOT_ORIGIN,
+    SLOT_TRACE, START_BYTES, START_FULL_BYTES, SUBMITTER_BYTES, SUBMITTERS, by_bits, cell_bytes,
+    nd_by, nd_config, nd_container, nd_mode, nd_stack_at, nd_targ, nd_trace, nd_who, wait_bits,
+};
+use crate::error::{CgroupError, Error, GroupError, Result};
+use crate::machine::cgroups as container;
 use crate::model::filter::Filter;
 use crate::model::point::{Pattern, Point};
 use crate::model::run::Pairing;
@@ -20,7 +19,9 @@ use crate::nvme::opcode::QueueKind;
 use crate::probe::catalog::{Method, Role, number_of};
 use crate::probe::facts::{KernelFacts, Preemption};
 use crate::probe::plan::{AttachPlan, StartSource};
-use crate::settings::{Also, Mode, Settings};
+use crate::settings::{Also, Mode, Settings, Who};
+use bytemuck::Zeroable;
+use std::path::Path;
 
 /// For tests: a program ignores one event in this many.
 const IGNORE_EVERY: u32 = 97;
@@ -274,4 +275,133 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         Pairing::Tag => add_fields(&mut c, plan, config)?,
     }
     Ok(c)
+}
+
+/// The properties by which commands are grouped.
+pub(crate) fn groups(plan: &AttachPlan, config: &Config<'_>) -> Result<u16> {
+    let by = config.settings.by();
+    if !by.is_empty() && plan.pairing == Pairing::Tag {
+        return Err(Error::Groups(GroupError::NoRequests));
+    }
+    let mut bits = by_bits(by);
+    if by.iter().any(|by| by.is_cgroup()) {
+        let has_io = config.system.cgroups_have_io();
+        let has_io = has_io.ok_or(Error::Groups(GroupError::NoHierarchy))?;
+        bits |= if has_io { nd_by::ND_BY_BIO.0 } else { 0 };
+    }
+    Ok(bits as u16)
+}
+
+/// Adds the filters by submitter.
+fn add_submitter_filter(c: &mut nd_config, config: &Config<'_>) -> Result<()> {
+    let filter = &config.settings.filter;
+    let mut bits = 0;
+    if !filter.submitter_pids.is_empty() {
+        bits |= nd_targ::ND_TARG_PID.0;
+        c.targ_submitter_pid_count = filter.submitter_pids.len() as u32;
+        let pids = c.targ_submitter_pids.iter_mut();
+        pids.zip(&filter.submitter_pids).for_each(|(to, pid)| *to = *pid);
+    }
+    if let Some(name) = &filter.submitter_comm {
+        bits |= nd_targ::ND_TARG_COMM.0;
+        c.targ_submitter_comm = words_of(name);
+    }
+    if let Some(path) = &filter.submitter_cgroup {
+        bits |= nd_targ::ND_TARG_CGROUP.0;
+        let id = container::cgroup_id(path).map_err(|error| Error::Cgroup {
+            path: path.clone(),
+            error: CgroupError::Unreadable(error),
+        })?;
+        c.targ_submitter_cgroup_id = id;
+    }
+    c.targ_by_submitter = bits as u8;
+    Ok(())
+}
+
+/// Adds what is observed of who caused commands.
+pub(crate) fn add_who(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
+    let settings = config.settings;
+    let who = settings.who();
+    if who == Who::Nobody {
+        return Ok(());
+    }
+    // the slowest commands need the types of the driver, too
+    let has_types = config.facts.vmlinux_btf
+        && (!settings.reports_submitters() || has_top_counters(plan, config));
+    if plan.pairing == Pairing::Tag || !has_types {
+        return Err(Error::Groups(GroupError::NoTypes));
+    }
+    let has_io = config.system.cgroups_have_io();
+    if who == Who::Cgroups && has_io.is_none() {
+        return Err(Error::Groups(GroupError::NoHierarchy));
+    }
+    let mut bits = 0;
+    if settings.origin() != Who::Nobody {
+        bits |= nd_who::ND_WHO_ORIGIN.0;
+    }
+    if who == Who::Submitters {
+        if !plan.has_role(Role::Submitter) {
+            return Err(Error::Groups(GroupError::NoSubmitters));
+        }
+        bits |= nd_who::ND_WHO_SUBMITTER.0;
+    }
+    if has_io == Some(true) {
+        bits |= nd_who::ND_WHO_BIO.0;
+    }
+    c.who = bits as u8;
+    add_submitter_filter(c, config)
+}
+
+/// Memory that a hash map of the kernel needs per entry, besides key and value.
+pub const HASH_ENTRY: usize = 64;
+
+/// Entries of an LRU map that a CPU keeps to itself, free ones or the last that it made
+/// (`LOCAL_FREE_TARGET` of kernel/bpf/bpf_lru_list.c).
+const LRU_OF_CPU: u32 = 128;
+
+/// The size of an LRU map for `entries`. With many CPUs the kernel would evict entries that were just
+/// made.
+pub const fn lru_entries(entries: u32, cpus: u32) -> u32 {
+    entries + cpus * LRU_OF_CPU
+}
+
+/// Slot size of a stage set, or of a trace. `origin`: it observes who caused each command.
+pub const fn slot_bytes(stage_set: StageSet, trace: bool, origin: bool) -> usize {
+    match stage_set {
+        _ if origin => SLOT_ORIGIN,
+        StageSet::Full => SLOT_FULL,
+        _ if trace => SLOT_TRACE,
+        StageSet::Total | StageSet::Basic => SLOT_BASIC,
+        StageSet::Fine => SLOT_FINE,
+    }
+}
+
+/// Bytes of a start entry.
+pub const fn start_bytes(stage_set: StageSet) -> usize {
+    match stage_set {
+        StageSet::Full => START_FULL_BYTES,
+        StageSet::Total | StageSet::Basic | StageSet::Fine => START_BYTES,
+    }
+}
+
+/// Memory of the bios that have no request yet, and of the tasks that wait.
+pub const fn bio_bytes(stage_set: StageSet) -> usize {
+    match stage_set {
+        StageSet::Full => BIOS * (2 * HASH_ENTRY + BIO_BYTES + BEGUN_BYTES) + PAUSE_BYTES,
+        StageSet::Total | StageSet::Basic | StageSet::Fine => 0,
+    }
+}
+
+/// Memory of the submitters of bios.
+pub const fn submitter_bytes(who: Who, cpus: u32) -> usize {
+    let entries = lru_entries(SUBMITTERS, cpus) as usize;
+    match who {
+        Who::Submitters => entries * (HASH_ENTRY + SUBMITTER_BYTES),
+        Who::Nobody | Who::Cgroups => 0,
+    }
+}
+
+/// Bytes of a row's cell in the map: whole cache lines.
+pub const fn cell_stride(stage_set: StageSet) -> usize {
+    cell_bytes(stage_set).next_multiple_of(LINE)
 }

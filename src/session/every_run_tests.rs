@@ -25,9 +25,8 @@ use crate::model::nvme_latency::LatBuckets;
 use crate::model::point::Point;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
-use crate::probe::catalog::{CATALOG, Method, Role};
+use crate::probe::catalog::{CATALOG, MECHANISMS, Method, Role};
 use crate::probe::facts::{KernelFacts, Lockdown, Preemption, TypeSource};
-use crate::probe::mechanism::MECHANISMS;
 use crate::probe::plan::{AttachPlan, Policy, StartSource, plan_with};
 use crate::settings::{
     Also, Attaching, Events, Histograms, Mode, Outcome, Settings, StackSample, Who,

@@ -21,15 +21,15 @@
 //! *Rings.* Each group of [`RING_CPUS`] CPUs has a ring of its own, because all producers of a ring
 //! contend for its lock. If memory is short, they are halved down to 4 MiB in all.
 
-use super::entries::{
-    HASH_ENTRY, bio_bytes, cell_stride, slot_bytes, start_bytes, submitter_bytes,
-};
 use crate::abi::{
     CPU_BYTES, LINE, MAX_ROWS, MAX_STACKS, NUMBERS_BYTES, RING_CPUS, SCRATCH_BYTES, SCRATCHES,
     STACK_BYTES, STACK_SUM_BYTES,
 };
 use crate::machine::sysfs::Controller;
 use crate::model::stage::StageSet;
+use crate::session::configure::{
+    HASH_ENTRY, bio_bytes, cell_stride, slot_bytes, start_bytes, submitter_bytes,
+};
 use crate::settings::{Also, Settings, Who};
 
 /// Limit of all maps together.

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opens, configures and loads the BPF object, and explains why the kernel refuses it.
 
-use std::mem::{size_of, size_of_val};
-use std::os::fd::{AsFd, AsRawFd};
-
-use bytemuck::bytes_of;
-use libbpf_rs::libbpf_sys::bpf_map_create_opts;
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, OpenObject};
-
 use super::builds::Build;
 use super::configure::{configure, counts_status, has_top_counters};
-use super::entries::{cell_stride, lru_entries, start_bytes};
 use super::layout::{EXTRA, Windows};
-use super::loaded::Loaded;
-use super::{Config, Layout, Rings, groups, kernel_data, libbpf_log, ticks};
+use super::{Config, Layout, Rings, groups, libbpf_log, ticks};
 use crate::abi::{
     BIOS, EXTRA_STEP, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SCRATCHES,
     SUBMITTERS, fresh_cpu, nd_config, nd_control,
 };
 use crate::error::{Error, Mismatch, Operation, Result, in_brackets};
+use crate::machine::elf::section;
 use crate::machine::missing_capabilities;
 use crate::model::run::Pairing;
 use crate::probe::catalog::{CATALOG, Method, number_of};
 use crate::probe::plan::{AttachPlan, StartSource};
+use crate::session::configure::{cell_stride, lru_entries, start_bytes};
 use crate::settings::Who;
+use bytemuck::bytes_of;
+use libbpf_rs::libbpf_sys::bpf_map_create_opts;
+use libbpf_rs::{
+    ErrorKind, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject,
+    ProgramInput,
+};
+use std::mem::{size_of, size_of_val};
+use std::os::fd::{AsFd, AsRawFd};
 
 /// The map that contains the configuration.
 const CONFIG: &str = ".rodata.config";
@@ -245,8 +246,8 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
         builder.btf_custom_path(custom.path()).map_err(Operation::PassBtf.failed())?;
     }
     let mut object = build.object().map_err(Operation::OpenObject.failed())?;
-    if kernel_data::is_read(&object) && !config.system.lists_variables() {
-        kernel_data::hide(&mut object);
+    if reads_kernel_data(&object) && !config.system.lists_variables() {
+        hide_kernel_data(&mut object);
     }
     let mut open = builder.open_memory(&object).map_err(Operation::OpenObject.failed())?;
     choose(&mut open, plan, config)?;
@@ -337,6 +338,65 @@ fn assign_rings(groups: &MapHandle, rings: &[MapHandle]) -> libbpf_rs::Result<()
         return Ok(());
     }
     keys.iter().zip(&values).try_for_each(|(key, value)| groups.update(key, value, any))
+}
+
+/// One of the builds, loaded. A map has the same name in every build that contains it.
+pub struct Loaded(pub Object);
+
+impl Loaded {
+    /// Returns a map by name.
+    pub fn map(&self, name: &str) -> Result<MapHandle> {
+        let map = self.0.maps().find(|m| m.name() == name);
+        let map = map.ok_or_else(|| Mismatch::NoMap { map: name.into() })?;
+        MapHandle::try_from(&map).map_err(Operation::OpenMap(name.into()).failed())
+    }
+
+    /// Runs a program that is not attached (BPF_PROG_TEST_RUN), and returns its return value.
+    pub fn run(&self, name: &str, args: [u64; 2]) -> Result<u32> {
+        let mut args = args.map(u64::to_ne_bytes).concat();
+        let program = self.0.progs_mut().find(|p| p.name() == name);
+        let program = program.ok_or_else(|| Mismatch::NoProgram { program: name.into() })?;
+        let input = ProgramInput { context_in: Some(&mut args), ..ProgramInput::default() };
+        let output = program.test_run(input);
+        Ok(output.map_err(Operation::RunControl.failed())?.return_value)
+    }
+}
+
+/// All of them (bpf/include/peek.bpf.h).
+pub const VARIABLES: [&str; 3] = ["kstat", "__preempt_count", "pcpu_hot"];
+
+/// The sections that have their names.
+const SECTIONS: [&str; 2] = [".strtab", ".BTF"];
+
+/// The places of their names in the object.
+fn names(object: &[u8]) -> Vec<usize> {
+    let start = object.as_ptr().addr();
+    let sections = SECTIONS.iter().filter_map(|name| section(object, name));
+    let places = |section: &[u8]| -> Vec<usize> {
+        let at = section.as_ptr().addr() - start;
+        let is_one = |text: &[u8]| VARIABLES.iter().any(|name| name.as_bytes() == text);
+        let mut next = at;
+        let texts = section.split(|&byte| byte == 0).map(|text| {
+            let this = next;
+            next += text.len() + 1;
+            (this, text)
+        });
+        let found = texts.filter(|(_, text)| is_one(text));
+        found.map(|(at, _)| at).collect()
+    };
+    sections.flat_map(places).collect()
+}
+
+/// Whether programs of the object read variables of the kernel.
+pub fn reads_kernel_data(object: &[u8]) -> bool {
+    !names(object).is_empty()
+}
+
+/// Renames the variables, so that libbpf finds none.
+pub fn hide_kernel_data(object: &mut [u8]) {
+    for at in names(object) {
+        object[at] = b'N';
+    }
 }
 
 #[cfg(test)]

@@ -8,22 +8,15 @@ mod build_table;
 mod builds;
 mod cells;
 mod configure;
-mod configure_who;
 mod control;
-mod entries;
 mod event_ring;
-#[cfg(test)]
-mod every_run_tests;
 mod facts;
 mod groups;
 mod host;
-mod kernel_data;
 mod kernel_memory;
 mod layout;
 mod libbpf_log;
-mod live;
 mod load;
-mod loaded;
 mod mapping;
 mod queues;
 mod read;
@@ -48,10 +41,8 @@ use self::groups::Grouping;
 pub use self::host::{HostSession, Messages, QemuUsdt, StateChanges};
 pub use self::kernel_memory::KernelMemory;
 pub use self::layout::{Cpus, Layout, Rings};
-pub use self::live::LiveEvents;
 use self::load::create_rings;
 pub use self::load::{Refusal, StartError};
-use self::loaded::Loaded;
 pub use self::read::CounterReader;
 pub use self::reorder::Reorder;
 use self::sorted::SortedRings;
@@ -67,6 +58,8 @@ use crate::model::untrusted::Untrusted;
 use crate::probe::catalog::{AttachKind, CATALOG};
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
+use crate::session::load::Loaded;
+pub use crate::session::read::LiveEvents;
 use crate::settings::Settings;
 
 impl From<libbpf_rs::Error> for Error {
@@ -414,3 +407,6 @@ impl Session {
         })
     }
 }
+
+#[cfg(test)]
+mod every_run_tests;

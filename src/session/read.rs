@@ -2,31 +2,32 @@
 //! Reads the maps. Counters and histograms change while they are read: a snapshot of a running
 //! session may be inconsistent by the commands of that instant, one of a detached session is not.
 
+use super::sorted::SortedRings;
+use super::{EventRing, Session};
+use crate::abi::{
+    DecodeError, STACK_UNSEEN, SlotState, add_counters, add_rowless, event, event_time, failures,
+    open_command, stack_frames, unfinished, words,
+};
+use crate::error::{Mismatch, Operation, Result};
+use crate::model::activity::Activity;
+use crate::model::counters::{Counters, Failures};
+use crate::model::event::{Event, OpenCommand, StackId};
+use crate::model::histogram::Histogram;
+use crate::model::ids::RowKey;
+use crate::model::point::{Pattern, Point};
+use crate::model::run::{RunTimes, Runs, Scan, StackSum};
+use crate::model::snapshot::{Cell, Snapshot};
+use crate::model::transport::Transports;
+use crate::probe::catalog::CATALOG;
+use crate::probe::plan::AttachPlan;
+use crate::source::{EventStream, Read, RecordSink, Source};
+use libbpf_rs::query::{LinkTypeInfo, PerfEventType};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
+use libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats, bpf_prog_get_info_by_fd, bpf_prog_info};
 use std::collections::BTreeMap;
 use std::mem::zeroed;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Instant;
-
-use libbpf_rs::query::{LinkTypeInfo, PerfEventType};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
-use libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats, bpf_prog_get_info_by_fd, bpf_prog_info};
-
-use super::Session;
-use crate::abi::{
-    DecodeError, STACK_UNSEEN, SlotState, add_counters, add_rowless, failures, open_command,
-    stack_frames, unfinished, words,
-};
-use crate::error::{Mismatch, Operation, Result};
-use crate::model::counters::Counters;
-use crate::model::event::{Event, StackId};
-use crate::model::failures::Failures;
-use crate::model::histogram::Histogram;
-use crate::model::open::OpenCommand;
-use crate::model::point::{Pattern, Point};
-use crate::model::row::RowKey;
-use crate::model::run::{RunTimes, Runs, Scan, StackSum};
-use crate::model::snapshot::{Cell, Snapshot};
-use crate::probe::catalog::CATALOG;
 
 impl Session {
     /// Reads all maps.
@@ -341,4 +342,89 @@ pub(super) fn program_runs(object: &Object) -> BTreeMap<String, ProgramRuns> {
         Some((program.name().to_string_lossy().into_owned(), runs))
     });
     runs.collect()
+}
+
+impl Source for Session {
+    fn plan(&self) -> &AttachPlan {
+        Self::plan(self)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        Self::snapshot(self)
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        Self::counters(self)
+    }
+
+    fn misses(&self) -> Vec<u64> {
+        Self::misses(self)
+    }
+
+    fn run_times(&self) -> Option<RunTimes> {
+        Self::run_times(self)
+    }
+
+    fn stack(&self, id: StackId) -> Result<Option<Vec<u64>>> {
+        Self::stack(self, id)
+    }
+
+    fn stack_sums(&self) -> Result<Vec<StackSum>> {
+        Self::stack_sums(self)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        Self::end(self)
+    }
+
+    fn scan(&self) -> Result<Scan> {
+        Self::scan(self)
+    }
+
+    fn activity(&self) -> Result<Option<Activity>> {
+        Self::activity(self)
+    }
+
+    fn unfinished(&self, now_ns: u64) -> Result<Vec<Event>> {
+        Self::unfinished(self, now_ns)
+    }
+}
+
+/// The events of a session: read from its rings, sorted by time, and decoded.
+pub struct LiveEvents {
+    pub(crate) rings: SortedRings,
+    pub(crate) transports: Transports,
+}
+
+impl LiveEvents {
+    /// The events in these rings.
+    pub fn of(rings: Vec<EventRing>, transports: Transports) -> Self {
+        Self { rings: SortedRings::new(rings), transports }
+    }
+}
+
+impl EventStream for LiveEvents {
+    fn take(&mut self, all: bool, to: &mut dyn FnMut(Read<'_>)) -> Result<bool> {
+        // by reference: an event is large, and would be copied out of the result
+        let transports = &self.transports;
+        let to = |bytes: &[u8]| to(event(bytes, transports).as_ref().ok());
+        self.rings.take(all, event_time, to)
+    }
+
+    fn take_records(&mut self, all: bool, to: &mut dyn RecordSink) -> Result<bool> {
+        let transports = &self.transports;
+        self.rings.take(all, event_time, |bytes| {
+            if !to.record(bytes, transports) {
+                to.event(event(bytes, transports).as_ref().ok());
+            }
+        })
+    }
+
+    fn last_ns(&self) -> u64 {
+        self.rings.last_ns()
+    }
+
+    fn late(&self) -> u64 {
+        self.rings.late()
+    }
 }

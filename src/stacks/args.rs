@@ -11,13 +11,11 @@ use crate::units::parse_duration;
 use anyhow::Result;
 use clap::ValueEnum;
 
+use crate::run::args::common::{
+    ExecArgs, FromArgs, JSON, JSON_LONG, OutcomeArgs, StackAtArg, refuse_two_on_stdout, share,
+};
 use crate::run::args::examples;
-use crate::run::args::exec::ExecArgs;
-use crate::run::args::from::FromArgs;
-use crate::run::args::outcome::OutcomeArgs;
-use crate::run::args::output::{JSON, JSON_LONG, refuse_two_on_stdout};
 use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
-use crate::run::args::stack::{StackAtArg, share};
 use crate::run::args::value::number;
 
 const EXAMPLES: &str = "\

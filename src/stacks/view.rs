@@ -11,9 +11,8 @@ use crate::model::histogram::Histogram;
 use crate::model::stack::{Frame, Stack, StackAt};
 use crate::stacks::report::{StackRow, Weight};
 use crate::units::{counted, nanos};
-use crate::view::charset::dot;
 use crate::view::json::{Dist, SCHEMA_VERSION, dist, line};
-use crate::view::theme::Theme;
+use crate::view::theme::{Theme, dot};
 
 /// Stands for a stack that the kernel could not take.
 const NO_STACK: &str = "[no_stack]";

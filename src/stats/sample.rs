@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The values of one row on one side, by slice, prepared for resampling.
 
-use std::array::from_fn;
-use std::iter::repeat;
-
-use super::bootstrap::Resamples;
 use super::histogram::{FineHistogram, bounds};
-use super::spread::Spread;
+use crate::stats::intervals::{Resamples, effective_number, variance_factor};
+use std::array::from_fn;
+use std::collections::BTreeMap;
+use std::iter::repeat;
 
 /// The quantiles of [`STATISTICS`], in the same order; the mean follows.
 pub const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
@@ -210,9 +209,181 @@ impl Sample {
     }
 }
 
+/// Most slices of a recording. A long one has at least half as many.
+const MAX_SLICES: usize = 64;
+/// Length of the slices of a short recording, in nanoseconds. Shorter slices would not be independent
+/// of their neighbours.
+const MIN_SLICE_NS: u64 = 250_000_000;
+
+/// The slices of a recording, by row.
+#[derive(Clone, Debug)]
+pub struct Slices<K> {
+    width_ns: u64,
+    origin_ns: Option<u64>,
+    count: usize,
+    rows: BTreeMap<K, Vec<FineHistogram>>,
+}
+
+impl<K: Ord + Copy> Default for Slices<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Ord + Copy> Slices<K> {
+    /// No slices yet.
+    pub const fn new() -> Self {
+        Self { width_ns: MIN_SLICE_NS, origin_ns: None, count: 0, rows: BTreeMap::new() }
+    }
+
+    /// Makes slices up to a time. The first time begins the first slice. Returns the number of its
+    /// slice.
+    pub fn reach(&mut self, at_ns: u64) -> usize {
+        let origin = *self.origin_ns.get_or_insert(at_ns);
+        // an event may be slightly out of order
+        let after = at_ns.saturating_sub(origin);
+        while after / self.width_ns >= MAX_SLICES as u64 {
+            self.widen();
+        }
+        let at = (after / self.width_ns) as usize;
+        self.count = self.count.max(at + 1);
+        at
+    }
+
+    /// Counts a value of this row, at a time.
+    pub fn record(&mut self, row: K, at_ns: u64, value: u64) {
+        let at = self.reach(at_ns);
+        let slices = self.rows.entry(row).or_default();
+        if slices.len() <= at {
+            slices.resize_with(at + 1, FineHistogram::default);
+        }
+        slices[at].record(value);
+    }
+
+    /// Makes one slice of each two.
+    fn widen(&mut self) {
+        self.width_ns = self.width_ns.saturating_mul(2);
+        self.count = self.count.div_ceil(2);
+        for slices in self.rows.values_mut() {
+            let pairs = slices.chunks(2).map(|pair| {
+                let mut both = pair[0].clone();
+                pair[1..].iter().for_each(|second| both.merge(second));
+                both
+            });
+            *slices = pairs.collect();
+        }
+    }
+
+    /// Length of the slices, in nanoseconds.
+    pub const fn width_ns(&self) -> u64 {
+        self.width_ns
+    }
+
+    /// Number of slices. A row may have no values in some of them.
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> impl Iterator<Item = K> {
+        self.rows.keys().copied()
+    }
+
+    /// The histograms of a row, as far as it has any.
+    pub fn of(&self, row: &K) -> &[FineHistogram] {
+        self.rows.get(row).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Part of a variance, and its degrees of freedom.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Variance {
+    /// The variance of a logarithm.
+    pub value: f64,
+    /// Degrees of freedom.
+    pub degrees: f64,
+}
+
+/// Logarithms of the statistics over resamples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spread {
+    /// Of resamples of slices within their recordings.
+    pub within: Vec<Values>,
+    /// Of resamples of whole recordings.
+    pub between: Vec<Values>,
+    /// By statistic: the part of each slice in the deviation of the logarithm.
+    pub influence: [Vec<f64>; STATISTICS.len()],
+    /// Number of slices with values.
+    pub slices: usize,
+    /// Number of recordings.
+    pub recordings: usize,
+}
+
+/// The variance of a statistic.
+fn variance(logs: &[Values], statistic: usize) -> f64 {
+    let n = logs.len().max(2) as f64;
+    let mean = logs.iter().map(|l| l[statistic]).sum::<f64>() / n;
+    let squares = logs.iter().map(|l| (l[statistic] - mean).powi(2));
+    squares.sum::<f64>() / (n - 1.0)
+}
+
+fn differences(from: &[Values], what: &[Values]) -> Vec<Values> {
+    let pairs = from.iter().zip(what);
+    pairs.map(|(a, b)| [0, 1, 2, 3].map(|n| a[n] - b[n])).collect()
+}
+
+impl Spread {
+    /// Scales the influences: the sum of their squares becomes the variance.
+    #[must_use]
+    pub fn scaled(mut self) -> Self {
+        for (n, influence) in self.influence.iter_mut().enumerate() {
+            let squares: f64 = influence.iter().map(|u| u * u).sum();
+            let scale = (variance(&self.within, n) / squares.max(f64::MIN_POSITIVE)).sqrt();
+            influence.iter_mut().for_each(|u| *u *= scale);
+        }
+        self
+    }
+
+    /// The spread of the difference to another sample from the same resamples. What both have in
+    /// common, such as a busy machine, cancels out.
+    #[must_use]
+    pub fn minus(&self, other: &Self) -> Self {
+        let influence = [0, 1, 2, 3].map(|n| {
+            let pairs = self.influence[n].iter().zip(&other.influence[n]);
+            pairs.map(|(a, b)| a - b).collect()
+        });
+        Self {
+            within: differences(&self.within, &other.within),
+            between: differences(&self.between, &other.between),
+            influence,
+            slices: self.slices.min(other.slices),
+            recordings: self.recordings,
+        }
+    }
+
+    /// The variances of a statistic: within recordings, and between them if there are several.
+    pub fn variances(&self, statistic: usize) -> Vec<Variance> {
+        let (slices, recordings) = (self.slices as f64, self.recordings as f64);
+        let influence = &self.influence[statistic];
+        let factor = variance_factor(influence);
+        let degrees = (slices / factor - recordings).min(1.5 * effective_number(influence));
+        // a resample varies less than the whole: by (n - 1) / n
+        let free = (slices - recordings).max(1.0);
+        let mut parts = vec![Variance {
+            value: variance(&self.within, statistic) * factor * slices / free,
+            degrees: degrees.max(1.0),
+        }];
+        if self.recordings > 1 {
+            let degrees = recordings - 1.0;
+            let value = variance(&self.between, statistic) * recordings / degrees;
+            parts.push(Variance { value, degrees });
+        }
+        parts
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::slices::Slices;
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -269,5 +440,66 @@ mod tests {
         let sample = Sample::new(&[(&[], 12)]);
         assert_eq!((sample.count(), sample.slices()), (0, 0));
         assert_eq!(sample.values(), [0.0; 4]);
+    }
+}
+
+#[cfg(test)]
+mod slices_tests {
+    use super::*;
+
+    #[test]
+    fn slices_grow_with_the_recording_and_keep_every_value() {
+        let mut slices = Slices::new();
+        let step = 100_000_000;
+        for n in 0..10_000_u64 {
+            slices.record(n % 3, 5_000 + n * step, n);
+        }
+        // 1000 s
+        assert_eq!(slices.width_ns, 16_000_000_000);
+        assert_eq!(slices.count(), 63);
+        for row in 0..3 {
+            let sum: u128 = slices.of(&row).iter().map(FineHistogram::sum).sum();
+            let want: u64 = (0..10_000).filter(|n| n % 3 == row).sum();
+            assert_eq!(sum, u128::from(want));
+        }
+        assert_eq!(slices.of(&0)[1].count() + slices.of(&1)[1].count(), 107);
+    }
+
+    #[test]
+    fn one_event_at_a_very_late_time_ends_the_loop() {
+        let mut slices = Slices::new();
+        slices.record((), 0, 1);
+        slices.record((), u64::MAX, 2);
+        assert!(slices.count() <= MAX_SLICES);
+        assert_eq!(slices.of(&())[0].count(), 1);
+    }
+}
+
+#[cfg(test)]
+mod spread_tests {
+    use super::*;
+
+    /// A sample whose logarithms move with these deviations.
+    fn spread(deviations: &[f64]) -> Spread {
+        let all: Vec<Values> = deviations.iter().map(|d| [*d; 4]).collect();
+        let spread = Spread {
+            within: all,
+            between: vec![],
+            influence: [0; 4].map(|_| deviations.to_vec()),
+            slices: deviations.len(),
+            recordings: 1,
+        };
+        spread.scaled()
+    }
+
+    #[test]
+    fn what_two_samples_have_in_common_cancels_out() {
+        let a = spread(&[0.3, -0.2, 0.1, -0.4, 0.2, 0.0]);
+        let none = a.minus(&a).variances(0);
+        assert_eq!(none[0].value, 0.0);
+        assert!(a.variances(0)[0].value > 0.05);
+        let against = spread(&[-0.3, 0.2, -0.1, 0.4, -0.2, 0.0]);
+        let sum = a.minus(&against).variances(0)[0].value;
+        assert!(sum > 3.9 * a.variances(0)[0].value, "{sum}");
     }
 }

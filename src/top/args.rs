@@ -9,11 +9,9 @@ use crate::units::parse_duration;
 use anyhow::Result;
 
 use crate::run::args::by::KeysArg;
+use crate::run::args::common::{ColorArg, FromArgs, StagesArg};
 use crate::run::args::examples;
-use crate::run::args::from::FromArgs;
-use crate::run::args::output::ColorArg;
 use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
-use crate::run::args::stages::StagesArg;
 use crate::run::args::value::interval;
 
 const EXAMPLES: &str = "\

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::machine::System;
+use crate::model::counters::Failures;
 use crate::model::event::Event;
-use crate::model::failures::Failures;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;

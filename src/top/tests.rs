@@ -4,12 +4,11 @@
 use crate::model::controller::{ControllerInfo, DiskInfo};
 use crate::model::group::{By, Group, GroupNames, Part};
 use crate::model::histogram::Histogram;
-use crate::model::ids::QueueId;
+use crate::model::ids::{QueueId, RowKey};
 use crate::model::ledger::Ledger;
 use crate::model::point::Point;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::latency::{RowReport, StageReport};
-use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 use crate::top::report::queues::QueueLine;
 use crate::top::report::slowest::SlowCommand;

@@ -9,17 +9,13 @@ use crate::units::parse_duration;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::run::args::buffer::BufferArgs;
+use crate::run::args::common::{
+    BufferArgs, ExecArgs, FromArgs, JSON, JSON_LONG, OutcomeArgs, StackAtArg, StagesArg, WhoArgs,
+    is_stdout, set_or_total, share,
+};
 use crate::run::args::examples;
-use crate::run::args::exec::ExecArgs;
-use crate::run::args::from::FromArgs;
-use crate::run::args::outcome::OutcomeArgs;
-use crate::run::args::output::{JSON, JSON_LONG, is_stdout};
 use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
-use crate::run::args::stack::{StackAtArg, share};
-use crate::run::args::stages::{StagesArg, set_or_total};
 use crate::run::args::value::count;
-use crate::run::args::who::WhoArgs;
 use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The groups of a report as text: a line each, and with stages a table of each.
 
+use super::json::{Dist, StageLine, dist, stage_lines};
+use super::text::{TextView, short_count};
+use crate::model::group::{By, Group, Part, comm_of};
+use crate::model::report::disk_names::DiskNames;
+use crate::model::report::groups::{GroupReport, Groups, priority};
+use crate::model::stage::StageSet;
+use crate::model::untrusted::Untrusted;
+use crate::units::{nanos, rate};
+use serde::Serialize;
 use std::io;
 use std::io::Write;
-
-use super::text::TextView;
-use super::text::short_count;
-use crate::model::report::disk_names::DiskNames;
-use crate::model::report::groups::GroupReport;
-use crate::model::report::groups::Groups;
-use crate::model::stage::StageSet;
-use crate::units::nanos;
-use crate::units::rate;
 
 /// Width of the column of names.
 const NAME: usize = 23;
@@ -91,5 +91,191 @@ impl TextView {
             writeln!(out)?;
         }
         Ok(())
+    }
+}
+
+/// What the commands of a group have in common. What was not asked for is left out; what is not known
+/// is null.
+#[derive(Default, Serialize)]
+struct Key {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<Option<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comm: Option<Option<Untrusted>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cgroup: Option<Option<Untrusted>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cgroup_id: Option<Option<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    submitter_pid: Option<Option<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    submitter_comm: Option<Option<Untrusted>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    submitter_cgroup: Option<Option<Untrusted>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    submitter_cgroup_id: Option<Option<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container_name: Option<Untrusted>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod_name: Option<Untrusted>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<Option<u16>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ctrl: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    qid: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nsid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_bytes: Option<Option<u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opcode: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opcode_value: Option<u8>,
+}
+
+impl Key {
+    /// The submitter, in keys of its own.
+    fn add_submitter(&mut self, by: By, part: &Part, groups: &Groups) {
+        let mut plain = Self::default();
+        let of_caller = match by {
+            By::SubmitterProcess => By::Process,
+            By::SubmitterComm => By::Comm,
+            _ => By::Cgroup,
+        };
+        plain.add(of_caller, part, groups, &DiskNames::default());
+        self.submitter_pid = self.submitter_pid.or(plain.pid);
+        self.submitter_comm = self.submitter_comm.take().or(plain.comm);
+        self.submitter_cgroup = self.submitter_cgroup.take().or(plain.cgroup);
+        self.submitter_cgroup_id = self.submitter_cgroup_id.or(plain.cgroup_id);
+    }
+
+    fn add(&mut self, by: By, part: &Part, groups: &Groups, disks: &DiskNames) {
+        if by.is_submitter() {
+            return self.add_submitter(by, part, groups);
+        }
+        match part {
+            Part::Unknown => match by {
+                By::Process => self.pid = Some(None),
+                By::Comm => self.comm = Some(None),
+                By::Cpu => self.cpu = Some(None),
+                By::Size => self.max_bytes = Some(None),
+                By::Cgroup => (self.cgroup, self.cgroup_id) = (Some(None), Some(None)),
+                By::Container => (self.container, self.pod) = (Some(None), Some(None)),
+                By::Priority => self.priority = Some(None),
+                _ => {}
+            },
+            Part::Process(pid) => {
+                let comm = groups.names.comm(*pid);
+                self.pid = Some(Some(*pid));
+                self.comm = Some(comm.map(Untrusted::lossy));
+            }
+            Part::Comm(comm) => self.comm = Some(Some(Untrusted::lossy(comm_of(comm)))),
+            Part::Cgroup(id) => {
+                self.cgroup = Some(groups.names.cgroups.get(id).cloned());
+                self.cgroup_id = Some(Some(*id));
+            }
+            Part::Container(owner) => {
+                self.container = Some(owner.id.clone());
+                self.pod = Some(owner.pod.clone());
+                let name = |id: &Option<String>| {
+                    let name = id.as_ref().and_then(|id| groups.names.containers.get(id));
+                    name.cloned()
+                };
+                (self.container_name, self.pod_name) = (name(&owner.id), name(&owner.pod));
+            }
+            Part::Priority(number) => self.priority = Some(Some(priority(*number))),
+            Part::Cpu(cpu) => self.cpu = Some(Some(*cpu)),
+            Part::Queue(ctrl, qid) => {
+                (self.ctrl, self.qid) = (Some(format!("nvme{ctrl}")), Some(*qid));
+            }
+            Part::Size(exponent) => {
+                self.max_bytes = Some(Some(exponent.map_or(0, |n| 1 << n)));
+            }
+            Part::Disk(ctrl, nsid) => {
+                (self.ctrl, self.nsid) = (Some(format!("nvme{ctrl}")), Some(*nsid));
+                self.disk = Some(disks.disk(*ctrl, *nsid));
+            }
+            Part::Opcode(opcode) => {
+                self.queue = Some(opcode.queue.to_string());
+                self.opcode = Some(opcode.name_or_code());
+                self.opcode_value = Some(opcode.code);
+            }
+        }
+    }
+
+    fn of(group: &Group, groups: &Groups, disks: &DiskNames) -> Self {
+        let mut key = Self::default();
+        for (part, by) in group.0.iter().zip(&groups.by) {
+            key.add(*by, part, groups, disks);
+        }
+        key
+    }
+}
+
+#[derive(Serialize)]
+struct GroupLine<'a> {
+    #[serde(flatten)]
+    key: Key,
+    #[serde(skip_serializing_if = "is_false")]
+    other: bool,
+    count: u64,
+    unmeasured: u64,
+    iops: f64,
+    bytes: u64,
+    mb_per_s: f64,
+    time_share: f64,
+    stages: Vec<StageLine<'a>>,
+    total: Dist,
+}
+
+const fn is_false(is: &bool) -> bool {
+    !*is
+}
+
+fn group_line<'a>(
+    group: &'a GroupReport,
+    groups: &Groups,
+    disks: &DiskNames,
+    buckets: bool,
+) -> GroupLine<'a> {
+    let row = &group.row;
+    GroupLine {
+        key: Key::of(&row.key, groups, disks),
+        other: row.key.is_other(),
+        count: row.count,
+        unmeasured: row.unmeasured,
+        iops: row.iops,
+        bytes: row.bytes,
+        mb_per_s: row.mb_per_s,
+        time_share: group.share,
+        stages: stage_lines(row, buckets),
+        total: dist(&row.total, buckets),
+    }
+}
+
+/// The groups of a report.
+#[derive(Serialize)]
+pub(crate) struct GroupLines<'a> {
+    by: Vec<&'static str>,
+    groups: Vec<GroupLine<'a>>,
+}
+
+/// All groups, in their order.
+pub(crate) fn lines<'a>(groups: &'a Groups, disks: &DiskNames, buckets: bool) -> GroupLines<'a> {
+    let each = groups.groups.iter();
+    GroupLines {
+        by: groups.by.iter().map(|by| by.name()).collect(),
+        groups: each.map(|g| group_line(g, groups, disks, buckets)).collect(),
     }
 }

@@ -10,17 +10,15 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::ReportSink;
-use super::groups_json::GroupLines;
-use super::groups_json::lines;
 use super::json_text::to_writer;
 use crate::model::histogram::Histogram;
+use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
 use crate::model::point::Point;
-use crate::model::report::latency::Report;
-use crate::model::report::latency::RowReport;
-use crate::model::row::RowKey;
+use crate::model::report::latency::{Report, RowReport};
 use crate::model::stage::StageSet;
 use crate::nvme::subject::fctype;
+use crate::view::groups::{GroupLines, lines};
 
 /// The schema version of every object.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -242,11 +240,9 @@ mod tests {
     use crate::model::report::disk_names::DiskNames;
     use crate::model::report::latency::rows;
     use crate::model::snapshot::Snapshot;
-    use crate::probe::plan::Policy;
-    use crate::probe::plan::plan;
     use crate::probe::plan::tests::everything;
-    use crate::testing::snapshot::READS;
-    use crate::testing::snapshot::cell;
+    use crate::probe::plan::{Policy, plan};
+    use crate::testing::snapshot::{READS, cell};
     use std::time::Duration;
 
     fn pretty(bytes: &[u8]) -> String {

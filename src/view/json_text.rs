@@ -85,9 +85,7 @@ mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::any;
-    use proptest::prop_assert;
-    use proptest::prop_assert_eq;
-    use proptest::proptest;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
     use std::collections::BTreeMap;
 
     #[test]

@@ -5,14 +5,9 @@ use std::io;
 use std::io::Write;
 
 use super::theme::Theme;
-use crate::model::ledger::Accuracy;
-use crate::model::ledger::HookLine;
-use crate::model::ledger::Ledger;
-use crate::model::ledger::OwnCost;
-use crate::model::ledger::TraceLedger;
+use crate::model::ledger::{Accuracy, HookLine, Ledger, OwnCost, TraceLedger};
 use crate::model::untrusted::Untrusted;
-use crate::units::counted;
-use crate::units::nanos;
+use crate::units::{counted, nanos};
 
 /// Writes the ledger: one line if it is exact, all lines if not, or with `detail`.
 ///

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports as text and as JSON: functions of data and a writer.
 
-pub mod charset;
 pub mod export;
 mod groups;
-mod groups_json;
 pub mod json;
 pub mod json_text;
 pub mod ledger;

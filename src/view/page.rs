@@ -109,8 +109,7 @@ impl Page<'_> {
 mod tests {
     use super::*;
     use proptest::prelude::any;
-    use proptest::prop_assert;
-    use proptest::proptest;
+    use proptest::{prop_assert, proptest};
 
     #[test]
     fn a_long_label_has_a_line_of_its_own_and_ties_hold() {

@@ -6,8 +6,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::json::SCHEMA_VERSION;
-use super::json::line;
+use super::json::{SCHEMA_VERSION, line};
 use super::theme::Theme;
 use super::trace::local_time;
 use crate::model::untrusted::Untrusted;

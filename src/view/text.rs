@@ -5,20 +5,16 @@ use std::io;
 use std::io::Write;
 
 use super::ReportSink;
-use super::charset::dot;
 use super::ledger::ledger as write_ledger;
 use super::theme::Theme;
-use crate::model::histogram::Histogram;
-use crate::model::histogram::PERCENTILES;
+use crate::model::histogram::{Histogram, PERCENTILES};
 use crate::model::ledger::Ledger;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::Groups;
-use crate::model::report::latency::Report;
-use crate::model::report::latency::RowReport;
+use crate::model::report::latency::{Report, RowReport};
 use crate::model::stage::StageSet;
-use crate::units::counted;
-use crate::units::nanos;
-use crate::units::rate;
+use crate::units::{counted, nanos, rate};
+use crate::view::theme::dot;
 
 const BAR: usize = 40;
 /// Width of the column of stage names.
@@ -199,14 +195,10 @@ mod tests {
     use crate::model::report::latency::rows;
     use crate::model::run::Scan;
     use crate::model::snapshot::Snapshot;
-    use crate::probe::catalog::CATALOG;
-    use crate::probe::catalog::Method;
-    use crate::probe::catalog::number_of;
-    use crate::probe::plan::Policy;
-    use crate::probe::plan::plan;
+    use crate::probe::catalog::{CATALOG, Method, number_of};
     use crate::probe::plan::tests::everything;
-    use crate::testing::snapshot::READS;
-    use crate::testing::snapshot::cell;
+    use crate::probe::plan::{Policy, plan};
+    use crate::testing::snapshot::{READS, cell};
     use std::time::Duration;
 
     fn report(stage_set: StageSet) -> Report {

@@ -2,6 +2,7 @@
 //! Colours. No other module creates escape sequences.
 
 use owo_colors::OwoColorize;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Text with or without colour.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +76,27 @@ impl Theme {
             warn: around(Self::warn),
         })
     }
+}
+
+static ASCII: AtomicBool = AtomicBool::new(false);
+
+/// Makes all views draw with ASCII characters, for a locale that has no others.
+pub fn use_ascii() {
+    ASCII.store(true, Ordering::Relaxed);
+}
+
+fn choose(unicode: &'static str, ascii: &'static str) -> &'static str {
+    if ASCII.load(Ordering::Relaxed) { ascii } else { unicode }
+}
+
+/// Between the parts of a heading.
+pub(crate) fn dot() -> &'static str {
+    choose("·", "-")
+}
+
+/// A cell of a bar.
+pub(crate) fn block() -> &'static str {
+    choose("█", "#")
 }
 
 #[cfg(test)]

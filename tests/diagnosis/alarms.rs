@@ -2,14 +2,12 @@
 //! How often a cause is named where there is none.
 
 use std::env;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use nvme_deep::diagnose::report::diagnose;
 
 use super::plants::facts;
-use super::shapes::SHAPES;
-use super::shapes::Shape;
+use super::shapes::{SHAPES, Shape};
 
 /// Runs of each shape in `make test`, and their commands.
 const FEW: u64 = 10;

@@ -4,36 +4,15 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use nvme_deep::model::activity::Activity;
-use nvme_deep::model::activity::Gap;
-use nvme_deep::model::activity::Volume;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::io_control::IoCost;
-use nvme_deep::model::io_control::IoLimit;
-use nvme_deep::model::io_control::IoLimits;
-use nvme_deep::model::logs::ControllerLogs;
-use nvme_deep::model::machine::MachineInfo;
+use nvme_deep::model::activity::{Activity, Gap, Volume};
+use nvme_deep::model::event::{Event, EventKind};
+use nvme_deep::model::machine::{ControllerLogs, IoCost, IoLimit, IoLimits, MachineInfo};
 
-use super::draft::BLOCK;
-use super::draft::COMPLETE;
-use super::draft::DEVICE;
-use super::draft::DISCARD;
-use super::draft::Draft;
-use super::draft::FLUSH;
-use super::draft::FREEZE;
-use super::draft::IOCOST;
-use super::draft::IRQ;
-use super::draft::MAP;
-use super::draft::QUEUE;
-use super::draft::SUBMIT;
-use super::draft::TAG;
-use super::draft::THROTTLE;
-use super::draft::WBT;
-use super::load::BEGIN;
-use super::load::Load;
-use super::load::SECOND;
-use super::load::calm_gaps;
+use super::draft::{
+    BLOCK, COMPLETE, DEVICE, DISCARD, Draft, FLUSH, FREEZE, IOCOST, IRQ, MAP, QUEUE, SUBMIT, TAG,
+    THROTTLE, WBT,
+};
+use super::load::{BEGIN, Load, SECOND, calm_gaps};
 
 const MS: f64 = 1e6;
 const US: f64 = 1e3;

@@ -3,8 +3,7 @@
 
 use crate::testing::EventBuilder;
 use nvme_deep::model::conditions::Conditions;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::Event;
+use nvme_deep::model::event::{CommandId, Event};
 use nvme_deep::model::point::Pattern;
 
 pub const FLUSH: u8 = 0;

@@ -6,9 +6,7 @@ use nvme_deep::diagnose::report::diagnose;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
 
-use super::draft::DEVICE;
-use super::draft::SUBMIT;
-use super::draft::WRITE;
+use super::draft::{DEVICE, SUBMIT, WRITE};
 use super::lengthen::lengthen;
 use super::load::Load;
 use super::plants::facts;

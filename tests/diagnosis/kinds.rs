@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A cause concerns the kinds of commands that it makes longer, and no others.
 
-use nvme_deep::diagnose::report::Diagnosis;
-use nvme_deep::diagnose::report::Expectation;
-use nvme_deep::diagnose::report::Usual;
-use nvme_deep::diagnose::report::diagnose;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
+use nvme_deep::diagnose::report::{Diagnosis, Expectation, Usual, diagnose};
+use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::ids::NamespaceId;
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::machine::MachineDisk;
 use nvme_deep::model::report::device_name::DeviceName;
 
 use super::causes::Cause;
-use super::draft::COMPLETE;
-use super::draft::DEVICE;
-use super::draft::DISCARD;
-use super::draft::FLUSH;
-use super::draft::QUEUE;
-use super::draft::WRITE;
+use super::draft::{COMPLETE, DEVICE, DISCARD, FLUSH, QUEUE, WRITE};
 use super::lengthen::lengthen;
-use super::load::Load;
-use super::load::Run;
+use super::load::{Load, Run};
 use super::plants::named;
 
 /// Namespace and opcode of a command.

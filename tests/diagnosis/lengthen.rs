@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes stages of a finished run longer.
 
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
+use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
 

@@ -7,39 +7,18 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use fastrand::Rng;
-use nvme_deep::diagnose::report::Collector;
-use nvme_deep::diagnose::report::Expectation;
-use nvme_deep::diagnose::report::Facts;
-use nvme_deep::model::activity::Activity;
-use nvme_deep::model::activity::CpuActivity;
-use nvme_deep::model::activity::Gap;
-use nvme_deep::model::activity::Splits;
-use nvme_deep::model::activity::TagWaits;
-use nvme_deep::model::activity::Volume;
-use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::controller::DiskInfo;
+use nvme_deep::diagnose::report::{Collector, Expectation, Facts};
+use nvme_deep::model::activity::{Activity, CpuActivity, Gap, Splits, TagWaits, Volume};
+use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::event::Event;
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::model::logs::ControllerLogs;
-use nvme_deep::model::machine::MachineController;
-use nvme_deep::model::machine::MachineDisk;
-use nvme_deep::model::machine::MachineInfo;
-use nvme_deep::nvme::log::EbsStats;
-use nvme_deep::nvme::log::Smart;
+use nvme_deep::model::machine::{ControllerLogs, MachineController, MachineDisk, MachineInfo};
+use nvme_deep::nvme::log::{EbsStats, Smart};
 
-use super::causes::Cause;
-use super::causes::State;
-use super::draft::DEVICE;
-use super::draft::DISCARD;
-use super::draft::Draft;
-use super::draft::FLUSH;
-use super::draft::READ;
-use super::draft::WRITE;
-use super::level::Level;
-use super::level::exponential;
-use super::level::normal;
-use super::places::Arrivals;
-use super::places::Place;
+use super::causes::{Cause, State};
+use super::draft::{DEVICE, DISCARD, Draft, FLUSH, READ, WRITE};
+use super::level::{Level, exponential, normal};
+use super::places::{Arrivals, Place};
 
 pub const SECOND: u64 = 1_000_000_000;
 /// The begin of each run.

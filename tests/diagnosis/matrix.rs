@@ -3,11 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use nvme_deep::diagnose::report::Collector;
-use nvme_deep::diagnose::report::Diagnosis;
-use nvme_deep::diagnose::report::Outcome;
-use nvme_deep::diagnose::report::RULES;
-use nvme_deep::diagnose::report::diagnose;
+use nvme_deep::diagnose::report::{Collector, Diagnosis, Outcome, RULES, diagnose};
 use nvme_deep::model::ledger::Accuracy;
 
 use nvme_deep::diagnose::report::Expectation;
@@ -15,10 +11,7 @@ use nvme_deep::diagnose::report::Expectation;
 use super::causes::Cause;
 use super::draft::DEVICE;
 use super::load::Load;
-use super::plants::PLANTS;
-use super::plants::facts;
-use super::plants::found;
-use super::plants::named;
+use super::plants::{PLANTS, facts, found, named};
 
 /// Runs of each plant, and of each control.
 const SEEDS: std::ops::Range<u64> = 1..3;

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs that do not suffice for a verdict.
 
-use nvme_deep::diagnose::report::Outcome;
-use nvme_deep::diagnose::report::RULES;
-use nvme_deep::diagnose::report::diagnose;
+use nvme_deep::diagnose::report::{Outcome, RULES, diagnose};
 use nvme_deep::model::activity::TagWaits;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
 
 use super::causes::Cause;
 use super::load::Load;
-use super::plants::PLANTS;
-use super::plants::facts;
-use super::plants::named;
+use super::plants::{PLANTS, facts, named};
 
 /// Rules that need no statistics.
 const INCIDENTS: [&str; 5] =

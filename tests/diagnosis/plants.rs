@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! For each rule, a cause and a load that shows it.
 
-use nvme_deep::diagnose::report::Diagnosis;
-use nvme_deep::diagnose::report::Expectation;
-use nvme_deep::diagnose::report::Facts;
-use nvme_deep::diagnose::report::diagnose;
+use nvme_deep::diagnose::report::{Diagnosis, Expectation, Facts, diagnose};
 use nvme_deep::model::ledger::Accuracy;
 
 use super::causes::Cause;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polled queues have no interrupt that could be lost.
 
-use nvme_deep::diagnose::report::Stuck;
-use nvme_deep::diagnose::report::diagnose;
+use nvme_deep::diagnose::report::{Stuck, diagnose};
 use nvme_deep::machine::inflight::StuckState;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
@@ -11,8 +10,7 @@ use nvme_deep::model::point::Pattern;
 use super::causes::Cause;
 use super::load::Load;
 use super::places::Place;
-use super::plants::facts;
-use super::plants::named;
+use super::plants::{facts, named};
 
 /// All points but the interrupt.
 const POLLED: Pattern = 0b0110_1111;

@@ -5,28 +5,17 @@ use std::collections::BTreeSet;
 use std::env;
 
 use nvme_deep::Status;
-use nvme_deep::diagnose::report::Expectation;
-use nvme_deep::diagnose::report::RULES;
-use nvme_deep::diagnose::report::diagnose;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
+use nvme_deep::diagnose::report::{Expectation, RULES, diagnose};
+use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::point::Point;
 
 use super::alarms::runs;
 use super::causes::Cause;
-use super::draft::COMPLETE;
-use super::draft::DEVICE;
-use super::draft::DISCARD;
-use super::draft::FLUSH;
-use super::draft::MAP;
-use super::draft::QUEUE;
-use super::draft::SUBMIT;
+use super::draft::{COMPLETE, DEVICE, DISCARD, FLUSH, MAP, QUEUE, SUBMIT};
 use super::lengthen;
 use super::lengthen::lengthen;
-use super::load::BEGIN;
-use super::load::Load;
-use super::load::Run;
+use super::load::{BEGIN, Load, Run};
 use super::plants::named;
 use super::power_waits::WAITS;
 

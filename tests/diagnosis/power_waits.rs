@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cases of power.rs for waits before the request: measured one by one, or counted together.
 
-use super::draft::BLOCK;
-use super::draft::DEVICE;
-use super::draft::FREEZE;
-use super::draft::IOCOST;
-use super::draft::TAG;
-use super::draft::THROTTLE;
-use super::draft::WBT;
-use super::draft::ZONE;
+use super::draft::{BLOCK, DEVICE, FREEZE, IOCOST, TAG, THROTTLE, WBT, ZONE};
 use super::load::Run;
-use super::power::Case;
-use super::power::Effect;
-use super::power::load;
-use super::power::total;
+use super::power::{Case, Effect, load, total};
 
 /// Waits of this part of the time, waits included.
 fn waiting(seed: u64, part: f64, tags: Option<u32>) -> Run {

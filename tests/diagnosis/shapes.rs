@@ -4,12 +4,9 @@
 use fastrand::Rng;
 use nvme_deep::model::point::Pattern;
 
-use super::draft::DEVICE;
-use super::draft::QUEUE;
-use super::draft::SUBMIT;
+use super::draft::{DEVICE, QUEUE, SUBMIT};
 use super::load::Load;
-use super::places::Arrivals;
-use super::places::Place;
+use super::places::{Arrivals, Place};
 
 /// A value between two, all orders of magnitude alike.
 fn between(rng: &mut Rng, least: f64, most: f64) -> f64 {

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that are in flight after the run.
 
-use nvme_deep::diagnose::report::Diagnosis;
-use nvme_deep::diagnose::report::Stuck;
-use nvme_deep::diagnose::report::diagnose;
+use nvme_deep::diagnose::report::{Diagnosis, Stuck, diagnose};
 use nvme_deep::machine::inflight::StuckState;
 use nvme_deep::model::ledger::Accuracy;
 
 use super::load::Load;
-use super::plants::facts;
-use super::plants::named;
+use super::plants::{facts, named};
 
 const S: u64 = 1_000_000_000;
 const READ: u8 = 2;

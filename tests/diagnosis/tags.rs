@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests that wait in a scheduler: for the scheduler, or for the device's full queue.
 
-use nvme_deep::diagnose::report::Diagnosis;
-use nvme_deep::diagnose::report::diagnose;
+use nvme_deep::diagnose::report::{Diagnosis, diagnose};
 use nvme_deep::model::ledger::Accuracy;
 
 use super::causes::Cause;
 use super::draft::DEVICE;
-use super::load::Load;
-use super::load::Run;
+use super::load::{Load, Run};
 use super::plants::named;
 
 /// 32 commands for a queue that has room for 7.

@@ -3,25 +3,16 @@
 
 use std::time::Duration;
 
-use nvme_deep::diagnose::report::Cause;
-use nvme_deep::diagnose::report::Collector;
-use nvme_deep::diagnose::report::Diagnosis;
-use nvme_deep::diagnose::report::Expectation;
-use nvme_deep::diagnose::report::Facts;
-use nvme_deep::diagnose::report::Judged;
-use nvme_deep::diagnose::report::Outcome;
-use nvme_deep::diagnose::report::Subject;
-use nvme_deep::diagnose::report::diagnose;
-use nvme_deep::diagnose::view::DiagnosisView;
-use nvme_deep::diagnose::view::Origin;
+use nvme_deep::diagnose::report::{
+    Cause, Collector, Diagnosis, Expectation, Facts, Judged, Outcome, Subject, diagnose,
+};
+use nvme_deep::diagnose::view::{DiagnosisView, Origin};
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::view::theme::Theme;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::load::Load;
-use super::plants::PLANTS;
-use super::plants::facts;
+use super::plants::{PLANTS, facts};
 
 const MACHINE: Origin<'_> =
     Origin { file: None, kernel: Some(&KERNEL), machine: Some(&HYPERVISOR) };

@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the rules about waits before the request say: of which cgroup, with which limit, and what to do.
 
-use nvme_deep::diagnose::report::Cause as Named;
-use nvme_deep::diagnose::report::ClassFacts;
-use nvme_deep::diagnose::report::Collector;
-use nvme_deep::diagnose::report::Diagnosis;
-use nvme_deep::diagnose::report::Expectation;
-use nvme_deep::diagnose::report::Usual;
-use nvme_deep::diagnose::report::diagnose;
-use nvme_deep::model::io_control::IoLimit;
-use nvme_deep::model::io_control::IoLimits;
+use nvme_deep::diagnose::report::{
+    Cause as Named, ClassFacts, Collector, Diagnosis, Expectation, Usual, diagnose,
+};
 use nvme_deep::model::ledger::Accuracy;
+use nvme_deep::model::machine::{IoLimit, IoLimits};
 use nvme_deep::model::stage::StageSet;
 
 use super::causes::Cause;
-use super::draft::DEVICE;
-use super::draft::THROTTLE;
+use super::draft::{DEVICE, THROTTLE};
 use super::lengthen;
-use super::load::Load;
-use super::load::Run;
+use super::load::{Load, Run};
 use super::plants::named;
 
 /// The rules that need measured waits.

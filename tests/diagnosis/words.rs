@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Words and advice follow the machine and the evidence.
 
-use nvme_deep::diagnose::report::Cause as Named;
-use nvme_deep::diagnose::report::Diagnosis;
-use nvme_deep::diagnose::report::Expectation;
-use nvme_deep::diagnose::report::Facts;
-use nvme_deep::diagnose::report::Judged;
-use nvme_deep::diagnose::report::diagnose;
+use nvme_deep::diagnose::report::{
+    Cause as Named, Diagnosis, Expectation, Facts, Judged, diagnose,
+};
 use nvme_deep::model::activity::Pool;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
 
 use super::causes::Cause;
-use super::draft::DEVICE;
-use super::draft::DISCARD;
-use super::draft::MAP;
+use super::draft::{DEVICE, DISCARD, MAP};
 use super::lengthen::lengthen;
-use super::load::Load;
-use super::load::Run;
+use super::load::{Load, Run};
 use super::places::Place;
 use super::plants::named;
 

@@ -5,25 +5,13 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use libc::BPF_ABS;
-use libc::BPF_JEQ;
-use libc::BPF_JMP;
-use libc::BPF_K;
-use libc::BPF_LD;
-use libc::BPF_RET;
-use libc::BPF_W;
-use libc::PR_SET_NO_NEW_PRIVS;
-use libc::PR_SET_SECCOMP;
-use libc::SECCOMP_MODE_FILTER;
-use libc::SECCOMP_RET_ALLOW;
-use libc::SECCOMP_RET_ERRNO;
-use libc::c_long;
-use libc::prctl;
-use libc::sock_filter;
-use libc::sock_fprog;
+use libc::{
+    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP,
+    SECCOMP_MODE_FILTER, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, c_long, prctl, sock_filter,
+    sock_fprog,
+};
 
-use super::super::binary::BINARY;
-use super::super::binary::Ran;
+use super::super::binary::{BINARY, Ran};
 
 const fn step(code: u32, jf: u8, k: u32) -> sock_filter {
     sock_filter { code: code as u16, jt: 0, jf, k }

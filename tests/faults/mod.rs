@@ -7,28 +7,14 @@ mod filter;
 use std::fs;
 use std::process::Command;
 
-use libc::EACCES;
-use libc::EINVAL;
-use libc::EIO;
-use libc::ENOLCK;
-use libc::ENOSPC;
-use libc::ENOSYS;
-use libc::EOPNOTSUPP;
-use libc::EPERM;
-use libc::EROFS;
-use libc::EWOULDBLOCK;
-use libc::SYS_flock;
-use libc::SYS_fsync;
-use libc::SYS_linkat;
-use libc::SYS_rename;
-use libc::SYS_renameat;
-use libc::SYS_renameat2;
+use libc::{
+    EACCES, EINVAL, EIO, ENOLCK, ENOSPC, ENOSYS, EOPNOTSUPP, EPERM, EROFS, EWOULDBLOCK, SYS_flock,
+    SYS_fsync, SYS_linkat, SYS_rename, SYS_renameat, SYS_renameat2,
+};
 use tempfile::TempDir;
 
 use self::filter::run_with;
-use super::binary::BINARY;
-use super::binary::Ran;
-use super::binary::run;
+use super::binary::{BINARY, Ran, run};
 use super::names;
 
 const EXPORT: &str = "export tests/recordings/6.12.nvd --format csv -o";

@@ -5,12 +5,7 @@
 //! payload, which is not compressed. So a changed byte reaches the decoders, and not only the checks.
 
 use arbitrary::Unstructured;
-use nvme_deep::recording::Blocks;
-use nvme_deep::recording::Builder;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Head;
-use nvme_deep::recording::MAX_PAYLOAD;
-use nvme_deep::recording::RunInfo;
+use nvme_deep::recording::{Blocks, Builder, Content, Head, MAX_PAYLOAD, RunInfo};
 
 use crate::events::events;
 

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs a target with an input, and checks what it did.
 
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
-use std::panic::set_hook;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-use rustix::time::ClockId;
-use rustix::time::clock_gettime;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::child::Report;
 use crate::memory::peak_of;

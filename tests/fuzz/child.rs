@@ -5,31 +5,18 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::fs::File;
-use std::hash::DefaultHasher;
-use std::hash::Hash;
-use std::hash::Hasher;
-use std::io::Write;
-use std::io::stdin;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Write, stdin};
 use std::os::fd::AsFd;
-use std::path::Path;
-use std::path::PathBuf;
-use std::time::Duration;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use crate::check::check;
-use crate::check::cpu;
-use crate::check::kind;
-use crate::check::watch;
+use crate::check::{check, cpu, kind, watch};
 use crate::coverage::Coverage;
 use crate::minimise::minimise;
-use crate::mutate::Random;
-use crate::mutate::mutate;
-use crate::seeds::corpus;
-use crate::seeds::files;
-use crate::seeds::seeds;
-use crate::targets::Entry;
-use crate::targets::TARGETS;
-use crate::targets::Target;
+use crate::mutate::{Random, mutate};
+use crate::seeds::{corpus, files, seeds};
+use crate::targets::{Entry, TARGETS, Target};
 
 /// Time between lines on the progress.
 const PROGRESS: Duration = Duration::from_secs(10);

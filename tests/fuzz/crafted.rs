@@ -4,21 +4,14 @@
 
 use nvme_deep::StageSet;
 use nvme_deep::model::event::Event;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::TraceLedger;
+use nvme_deep::model::ledger::{Ledger, TraceLedger};
 use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::target::TargetInfo;
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::recording::Builder;
-use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::RunInfo;
+use nvme_deep::recording::{Builder, LedgerInfo, RunInfo};
 
-use crate::blocks::COMPRESS;
-use crate::blocks::EQUAL;
-use crate::blocks::NEXT;
-use crate::blocks::Part;
-use crate::blocks::input_of;
+use crate::blocks::{COMPRESS, EQUAL, NEXT, Part, input_of};
 use crate::targets::ALL;
 use crate::testing::EventBuilder;
 

@@ -34,8 +34,7 @@ use std::process::ExitCode;
 
 use self::child::Fuzz;
 use self::parent::Options;
-use self::targets::Entry;
-use self::targets::TARGETS;
+use self::targets::{Entry, TARGETS};
 
 fn entry(name: &str) -> &'static Entry {
     let found = TARGETS.iter().find(|t| t.0 == name);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes an input smaller that fails.
 
-use crate::blocks::input_of;
-use crate::blocks::parts;
+use crate::blocks::{input_of, parts};
 use crate::targets::Form;
 
 /// Most runs.

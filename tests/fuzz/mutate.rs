@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes of inputs: bytes, lines, parts of recordings.
 
-use crate::blocks::EQUAL;
-use crate::blocks::MADE;
-use crate::blocks::NEXT;
-use crate::blocks::Part;
-use crate::blocks::input_of;
-use crate::blocks::parts;
+use crate::blocks::{EQUAL, MADE, NEXT, Part, input_of, parts};
 use crate::targets::Form;
 
 /// Longest input.

@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts the processes that run targets, and keeps the inputs with which they die.
 
-use std::env;
-use std::fs;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::pipe;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::ExitStatus;
-use std::process::Stdio;
-use std::time::Instant;
-use std::time::SystemTime;
+use std::io::{BufRead, BufReader, pipe};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Instant, SystemTime};
+use std::{env, fs};
 
 use tempfile::TempDir;
 
 use crate::check::SLOW_CODE;
 use crate::entry;
 use crate::minimise::minimise;
-use crate::targets::Entry;
-use crate::targets::TARGETS;
+use crate::targets::{Entry, TARGETS};
 
 /// Most processes that die, per target.
 const DEATHS: usize = 5;

@@ -3,17 +3,11 @@
 
 use std::fs;
 use std::iter::once;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::blocks::NEXT;
-use crate::blocks::Part;
-use crate::blocks::input_of;
-use crate::blocks::of_recording;
-use crate::blocks::recordings;
+use crate::blocks::{NEXT, Part, input_of, of_recording, recordings};
 use crate::crafted::crafted;
-use crate::targets::ALL;
-use crate::targets::Form;
+use crate::targets::{ALL, Form};
 
 /// Recordings of the driver, and of both sides.
 const RECORDINGS: [&str; 5] = [

@@ -4,14 +4,12 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::blocks;
 use super::blocks::Block;
-use super::plant::Planted;
-use super::plant::Planter;
+use super::plant::{Planted, Planter};
 
 /// Recordings of the repository, and their names in a case.
 const RECORDINGS: [(&str, &str); 10] = [

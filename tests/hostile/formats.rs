@@ -6,17 +6,13 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use hdrhistogram::serialization::interval_log::IntervalLogIterator;
-use parquet::file::reader::FileReader;
-use parquet::file::reader::SerializedFileReader;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
-use roxmltree::Document;
-use roxmltree::ParsingOptions;
+use roxmltree::{Document, ParsingOptions};
 use serde_json::Value;
 
-use super::judge::Findings;
-use super::judge::evidence;
-use super::plant::Planted;
-use super::plant::marks;
+use super::judge::{Findings, evidence};
+use super::plant::{Planted, marks};
 use super::strings::is_forbidden;
 
 /// Checks that a value with a mark has the text of that mark.

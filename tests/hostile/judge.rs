@@ -3,11 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::plant::Planted;
-use super::plant::marks;
-use super::strings::FOREIGN_COLOURS;
-use super::strings::FORGED;
-use super::strings::is_forbidden;
+use super::plant::{Planted, marks};
+use super::strings::{FOREIGN_COLOURS, FORGED, is_forbidden};
 
 /// The failures of a view: one per kind, with the first evidence.
 #[derive(Default)]

@@ -9,40 +9,25 @@ use std::time::Duration;
 
 use nvme_deep::doctor::report::DoctorReport;
 use nvme_deep::doctor::view as doctor;
-use nvme_deep::host::view::MessageRow;
-use nvme_deep::host::view::messages_json;
-use nvme_deep::host::view::messages_text;
-use nvme_deep::host::view::state_json;
-use nvme_deep::host::view::state_text;
-use nvme_deep::host::view::targets_json;
-use nvme_deep::host::view::targets_text;
+use nvme_deep::host::view::{
+    MessageRow, messages_json, messages_text, state_json, state_text, targets_json, targets_text,
+};
 use nvme_deep::inflight::view as inflight;
 use nvme_deep::inflight::view::Lookup;
 use nvme_deep::machine::System;
-use nvme_deep::machine::inflight::Place;
-use nvme_deep::machine::inflight::StuckState;
-use nvme_deep::machine::inflight::report::CommandLine;
-use nvme_deep::machine::inflight::report::InFlight;
-use nvme_deep::machine::inflight::report::Seen;
-use nvme_deep::machine::inflight::report::Usual;
+use nvme_deep::machine::inflight::report::{CommandLine, InFlight, Seen, Usual};
+use nvme_deep::machine::inflight::{Place, StuckState};
 use nvme_deep::model::ids::QueueId;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::StackInfo;
-use nvme_deep::serve::metrics::Format;
-use nvme_deep::serve::metrics::catalog;
-use nvme_deep::serve::metrics::collect::Family;
-use nvme_deep::serve::metrics::collect::Series;
-use nvme_deep::serve::metrics::collect::Value;
-use nvme_deep::serve::metrics::encode;
-use nvme_deep::target::spdk::probes::StateChange;
-use nvme_deep::target::spdk::probes::Value as StateValue;
+use nvme_deep::serve::metrics::collect::{Family, Series, Value};
+use nvme_deep::serve::metrics::{Format, catalog, encode};
+use nvme_deep::target::spdk::probes::{StateChange, Value as StateValue};
 use nvme_deep::view::theme::Theme;
-use serde_json::from_value;
-use serde_json::json;
+use serde_json::{from_value, json};
 use tempfile::TempDir;
 
-use super::plant::Planted;
-use super::plant::mark;
+use super::plant::{Planted, mark};
 use super::views::Form;
 use crate::testing::EventBuilder;
 

@@ -5,19 +5,13 @@
 use std::collections::BTreeMap;
 
 use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::ledger::HostLedger;
-use nvme_deep::model::ledger::Ledger;
+use nvme_deep::model::ledger::{HostLedger, Ledger};
 use nvme_deep::model::machine::MachineInfo;
 use nvme_deep::model::target::HostController;
-use nvme_deep::recording::RunInfo;
-use nvme_deep::recording::StackInfo;
-use serde::Deserialize;
-use serde::Serialize;
+use nvme_deep::recording::{RunInfo, StackInfo};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use serde_json::from_value;
-use serde_json::json;
-use serde_json::to_value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, from_value, json, to_value};
 
 use super::blocks;
 use super::blocks::Block;

@@ -2,8 +2,7 @@
 //! Texts that an attacker would put into a recording.
 
 use proptest::collection::vec;
-use proptest::prelude::Strategy;
-use proptest::prelude::any;
+use proptest::prelude::{Strategy, any};
 use proptest::prop_oneof;
 use proptest::sample::select;
 

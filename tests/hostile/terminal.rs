@@ -1,33 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `top` in a pseudo-terminal: every byte that it writes.
 
-use std::fs::File;
-use std::fs::OpenOptions;
-use std::io::Read;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
 use std::process::Command;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::pty::OpenptFlags;
-use rustix::pty::grantpt;
-use rustix::pty::openpt;
-use rustix::pty::ptsname;
-use rustix::pty::unlockpt;
-use rustix::termios::Winsize;
-use rustix::termios::tcsetwinsize;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use vt100::Parser;
 
 use super::cases::Files;
-use super::judge::Findings;
-use super::judge::accuracy;
-use super::judge::evidence;
-use super::strings::FOREIGN_COLOURS;
-use super::strings::is_forbidden;
+use super::judge::{Findings, accuracy, evidence};
+use super::strings::{FOREIGN_COLOURS, is_forbidden};
 
 const ROWS: u16 = 40;
 const COLUMNS: u16 = 120;

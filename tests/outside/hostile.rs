@@ -4,37 +4,21 @@
 use std::fs::File;
 use std::path::Path;
 
-use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::controller::DiskInfo;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::io_control::IoCost;
-use nvme_deep::model::io_control::IoLimit;
-use nvme_deep::model::io_control::IoLimits;
-use nvme_deep::model::ledger::HookLine;
-use nvme_deep::model::ledger::HostLedger;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::MissingHook;
-use nvme_deep::model::ledger::PointMethod;
-use nvme_deep::model::machine::MachineController;
-use nvme_deep::model::machine::MachineDisk;
-use nvme_deep::model::machine::MachineInfo;
+use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
+use nvme_deep::model::event::{Event, EventKind, StackId};
+use nvme_deep::model::ledger::{HookLine, HostLedger, Ledger, MissingHook, PointMethod};
+use nvme_deep::model::machine::{
+    IoCost, IoLimit, IoLimits, MachineController, MachineDisk, MachineInfo,
+};
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::recording::ClockOffset;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::FrameInfo;
-use nvme_deep::recording::HostRecording;
-use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::Recorder;
-use nvme_deep::recording::RunInfo;
-use nvme_deep::recording::StackInfo;
+use nvme_deep::recording::{
+    ClockOffset, Content, FrameInfo, HostRecording, LedgerInfo, Recorder, RunInfo, StackInfo,
+};
 
-use crate::testing::recording::SECOND;
-use crate::testing::recording::read_at;
+use crate::testing::recording::{SECOND, read_at};
 
 /// Clears a screen, sets a title, writes a line and a path of its own, ends XML and JSON, turns the
 /// direction of text.

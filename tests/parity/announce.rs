@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How commands were announced (bpf/include/announce.bpf.h), against the rule of the driver.
 
-use nvme_deep::model::conditions::Announcement;
-use nvme_deep::model::conditions::Conditions;
+use nvme_deep::model::conditions::{Announcement, Conditions};
 
-use super::ask;
-use super::numbers;
+use super::{ask, numbers};
 
 /// nvme_dbbuf_need_event() of drivers/nvme/host/pci.c: whether the driver writes the register.
 const fn need_event(event: u16, new: u16, old: u16) -> bool {

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles a harness: a program that contains the headers of bpf/include.
 
-use std::env;
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::id;
-use std::thread;
+use std::path::{Path, PathBuf};
+use std::process::{Command, id};
+use std::{env, fs, thread};
 
 /// Compiles `source`, a file of tests/, to the program `name`, with additional compiler `flags`.
 pub fn harness(source: &str, name: &str, flags: &[&str]) -> PathBuf {

@@ -6,8 +6,7 @@ use nvme_deep::model::point::Point;
 use nvme_deep::model::point::Point::*;
 use nvme_deep::model::stage::StageSet;
 
-use super::Random;
-use super::numbers;
+use super::{Random, numbers};
 
 /// A row key without a pattern.
 pub const KEY: u64 = 1 << 53 | 3 << 45 | 7 << 22 | 2 << 14 | 1 << 11;

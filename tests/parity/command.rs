@@ -5,28 +5,18 @@ use std::mem::take;
 use std::sync::LazyLock;
 
 use nvme_deep::abi::event;
-use nvme_deep::model::counters::COUNTS;
-use nvme_deep::model::counters::Count;
+use nvme_deep::model::counters::{COUNTS, Count};
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::histogram;
-use nvme_deep::model::point::NO_COMPLETE;
-use nvme_deep::model::point::NO_SETUP;
-use nvme_deep::model::point::Pattern;
-use nvme_deep::model::point::Point;
+use nvme_deep::model::ids::{PATTERN_BITS, RowKey};
 use nvme_deep::model::point::Point::*;
-use nvme_deep::model::row::PATTERN_BITS;
-use nvme_deep::model::row::RowKey;
+use nvme_deep::model::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::model::transport::Transport;
-use nvme_deep::model::transport::Transports;
+use nvme_deep::model::transport::{Transport, Transports};
 
-use super::Random;
-use super::ask;
-use super::case::Case;
-use super::case::KEY;
-use super::case::Points;
-use super::case::Way;
+use super::case::{Case, KEY, Points, Way};
+use super::{Random, ask};
 
 /// All controllers are of PCIe.
 static PCIE: LazyLock<Transports> = LazyLock::new(|| {

@@ -12,22 +12,14 @@ pub mod valgrind;
 
 use nvme_deep::model::bios::Bios;
 use nvme_deep::model::conditions::Conditions;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::CompletionStatus;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::{
+    CommandId, CompletionStatus, Event, EventKind, Outcome, StackId, Submission,
+};
 use nvme_deep::model::origin::Origin;
-use nvme_deep::model::point::NO_COMPLETE;
-use nvme_deep::model::point::NO_SETUP;
-use nvme_deep::model::point::Pattern;
-use nvme_deep::model::point::Point;
+use nvme_deep::model::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::nvme::opcode::Opcode;
-use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::nvme::opcode::{Opcode, QueueKind};
 use nvme_deep::nvme::sqe::Parts;
 use nvme_deep::nvme::status::Status;
 

@@ -3,22 +3,15 @@
 
 use nvme_deep::model::bios::Bios;
 use nvme_deep::model::conditions::Conditions;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::CompletionStatus;
-use nvme_deep::model::event::CtrlState;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::event::Submission;
-use nvme_deep::model::origin::Origin;
-use nvme_deep::model::origin::Submitter;
+use nvme_deep::model::event::{
+    CommandId, CompletionStatus, CtrlState, EventKind, Outcome, StackId, Submission,
+};
+use nvme_deep::model::origin::{Origin, Submitter};
 use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
-use nvme_deep::nvme::opcode::Opcode;
-use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::nvme::sqe::Parts;
-use nvme_deep::nvme::sqe::Sqe;
+use nvme_deep::nvme::opcode::{Opcode, QueueKind};
+use nvme_deep::nvme::sqe::{Parts, Sqe};
 use nvme_deep::nvme::status::Status;
 use proptest::prelude::*;
 

@@ -4,19 +4,11 @@
 use std::fs::File;
 use std::path::Path;
 
-use nvme_deep::model::controller::ControllerInfo;
-use nvme_deep::model::controller::DiskInfo;
+use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::event::Event;
-use nvme_deep::model::ledger::Ledger;
-use nvme_deep::model::ledger::TraceLedger;
+use nvme_deep::model::ledger::{Ledger, TraceLedger};
 use nvme_deep::model::point::Point;
-use nvme_deep::recording::ClockOffset;
-use nvme_deep::recording::Content;
-use nvme_deep::recording::Keep;
-use nvme_deep::recording::LedgerInfo;
-use nvme_deep::recording::Recorder;
-use nvme_deep::recording::RunInfo;
-use nvme_deep::recording::Written;
+use nvme_deep::recording::{ClockOffset, Content, Keep, LedgerInfo, Recorder, RunInfo, Written};
 
 use super::EventBuilder;
 

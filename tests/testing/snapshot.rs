@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cells of snapshots.
 
+use nvme_deep::model::ids::RowKey;
 use nvme_deep::model::point::Pattern;
-use nvme_deep::model::row::RowKey;
 use nvme_deep::model::snapshot::Cell;
 use nvme_deep::model::stage::StageSet;
 

@@ -6,8 +6,7 @@ use std::num::NonZero;
 use std::path::Path;
 
 use serde_json::Value;
-use vt100::Parser;
-use vt100::Screen;
+use vt100::{Parser, Screen};
 
 fn size(n: u16) -> NonZero<u16> {
     NonZero::new(n).unwrap()

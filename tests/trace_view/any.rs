@@ -1,44 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random events: each makes one line of text, and one JSON object with the same values.
 
-use std::array;
 use std::collections::BTreeMap;
-use std::fmt;
+use std::{array, fmt};
 
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::StackId;
-use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::{CommandId, Event, EventKind, Outcome, StackId, Submission};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::model::untrusted::Untrusted;
-use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::nvme::decode::Field;
-use nvme_deep::nvme::decode::fields;
+use nvme_deep::nvme::decode::{CommandSet, Field, fields};
 use nvme_deep::nvme::opcode::Opcode;
-use nvme_deep::nvme::sqe::Parts;
-use nvme_deep::nvme::sqe::Sqe;
+use nvme_deep::nvme::sqe::{Parts, Sqe};
 use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::Clock;
-use nvme_deep::view::trace::Context;
-use nvme_deep::view::trace::EventSink;
-use nvme_deep::view::trace::TraceJson;
-use nvme_deep::view::trace::TraceText;
+use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 use proptest::prelude::*;
-use serde::Deserialize;
-use serde::Deserializer;
-use serde::de::Error;
-use serde::de::MapAccess;
-use serde::de::Visitor;
-use serde_json::Value;
-use serde_json::json;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
 
-use crate::testing::random::id;
-use crate::testing::random::outcome;
-use crate::testing::random::submission;
-use crate::testing::random::what;
+use crate::testing::random::{id, outcome, submission, what};
 
 const SETS: [CommandSet; 3] = [CommandSet::Nvm, CommandSet::KeyValue, CommandSet::Zoned];
 

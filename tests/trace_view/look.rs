@@ -1,31 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stacks, columns, colour, and outcomes other than plain success.
 
-use super::sample::DISK;
-use super::sample::NONE;
-use super::sample::asked_read;
-use super::sample::event;
-use super::sample::json;
-use super::sample::json_in;
-use super::sample::outcome;
-use super::sample::read;
-use super::sample::text;
-use super::sample::with_stages;
-use nvme_deep::model::event::CompletionStatus;
-use nvme_deep::model::event::CtrlState;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::stack::Frame;
-use nvme_deep::model::stack::Symbol;
+use super::sample::{
+    DISK, NONE, asked_read, event, json, json_in, outcome, read, text, with_stages,
+};
+use nvme_deep::model::event::{CompletionStatus, CtrlState, Event, EventKind, Outcome};
+use nvme_deep::model::stack::{Frame, Symbol};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::status::Status;
 use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::Clock;
-use nvme_deep::view::trace::Context;
-use nvme_deep::view::trace::EventSink;
-use nvme_deep::view::trace::TraceJson;
-use nvme_deep::view::trace::TraceText;
+use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 
 fn frames() -> [Frame; 2] {
     [

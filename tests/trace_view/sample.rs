@@ -2,22 +2,14 @@
 //! Sample events, and functions that render them.
 
 use crate::testing::EventBuilder;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome;
-use nvme_deep::model::event::Submission;
+use nvme_deep::model::event::{CommandId, Event, EventKind, Outcome, Submission};
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::Clock;
-use nvme_deep::view::trace::Context;
-use nvme_deep::view::trace::EventSink;
-use nvme_deep::view::trace::TraceJson;
-use nvme_deep::view::trace::TraceText;
+use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 
 static NAME: Untrusted = Untrusted::fixed("nvme0n1");
 static NO_NAME: Untrusted = Untrusted::fixed("");

@@ -3,7 +3,7 @@
 
 use super::before::{Before, Wait, cgroup_file, unseen};
 use crate::diagnose::report::{Answer, Cause, Command, Facts, Stages, Subject};
-use crate::model::io_control::{IoLimit, IoLimits};
+use crate::model::machine::{IoLimit, IoLimits};
 use crate::units::{rate, size_text};
 
 /// Most limits that are shown.

@@ -5,12 +5,11 @@
 //! begins of the others wait until no longer one can follow ([`Changes`]). So the memory has a limit,
 //! even if a command takes a minute.
 
-use std::cmp::Ordering;
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use crate::model::event::REORDER_NS;
-use crate::model::span::Span;
+use crate::model::timeline::Span;
 
 /// Number of longest commands that the first pass keeps.
 const LONGEST: usize = 1 << 16;

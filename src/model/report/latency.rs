@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::histogram::Histogram;
+use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
 use crate::model::nvme_latency::{LatBuckets, LatRow, SLOTS};
 use crate::model::point::{Pattern, Point};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::Groups;
-use crate::model::row::RowKey;
 use crate::model::snapshot::{Cell, Snapshot};
 use crate::model::stage::{Run, StageSet};
 

@@ -8,9 +8,9 @@ use crate::model::command_class::{BlockSizes, SizeClass};
 use crate::model::event::Event;
 use crate::model::finished::{Finished, Intervals};
 use crate::model::group::{By, Group, Part};
+use crate::model::ids::{RowKey, row_nsid};
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::point::{NO_COMPLETE, NO_SETUP, Pattern};
-use crate::model::row::{RowKey, row_nsid};
 use crate::model::snapshot::{Cell, Snapshot, fold_groups};
 use crate::model::stage::StageSet;
 

@@ -10,7 +10,7 @@ use crate::model::event::{CommandId, Event, EventKind, Submission};
 use crate::model::ids::{FlightId, NamespaceId};
 use crate::model::report::begins;
 use crate::model::report::begins::{Change, Changes};
-use crate::model::span::Span;
+use crate::model::timeline::Span;
 use crate::nvme::decode::{Blocks, CommandSet, blocks};
 
 /// Most changes that wait for earlier ones (54 MB).

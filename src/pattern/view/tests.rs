@@ -2,11 +2,10 @@
 use super::*;
 use crate::model::report::submissions::{Depth, Submitted};
 use crate::nvme::decode::Blocks;
-use crate::pattern::json::json;
 use crate::pattern::report::{Disk, Past, Patterns};
-use crate::pattern::text::text;
+use crate::pattern::view::{json, text};
 use crate::testing::EventBuilder;
-use crate::view::picture::{Canvas as _, Scheme, Svg};
+use crate::view::picture::{Scheme, Svg};
 use crate::view::theme::Theme;
 
 fn report() -> PatternReport {

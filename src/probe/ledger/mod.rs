@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Builds the accuracy ledger of a run. Pure: counters in, sums out.
 
-mod cost;
-mod hooks;
-
-use self::hooks::{hook_lines, methods, misses_known, misses_of, missing_hooks};
 use crate::model::counters::{Count, Counters};
-use crate::model::ledger::{Balance, Ledger, OwnCost};
+use crate::model::ledger::{
+    Balance, HookLine, Ledger, MissingHook, OwnCost, PointMethod, ProgramCost,
+};
 use crate::model::point::Point;
-use crate::model::run::{RunTimes, Scan};
+use crate::model::run::{RunTimes, Runs, Scan};
 use crate::probe::catalog::{CATALOG, Role};
-use crate::probe::plan::AttachPlan;
+use crate::probe::plan::{AttachPlan, PointPlan, StartSource};
 
 fn difference(from: u64, parts: &[u64]) -> i64 {
     parts.iter().fold(from as i64, |rest, &n| rest - n as i64)
@@ -129,5 +127,126 @@ impl Ledger {
     }
 }
 
+impl OwnCost {
+    /// Computes the cost. `runs` is by hook number, over `elapsed_ns`, for this number of commands.
+    pub fn new(plan: &AttachPlan, runs: &[Runs], elapsed_ns: u64, commands: u64) -> Self {
+        let of = |&number: &usize| {
+            let Runs { count, ns } = runs.get(number).copied().unwrap_or_default();
+            ProgramCost {
+                kind: CATALOG[number].kind.name().into(),
+                target: CATALOG[number].target.name().into(),
+                runs: count,
+                run_ns: ns,
+            }
+        };
+        let programs: Vec<_> = plan.hooks().iter().map(of).collect();
+        let run_ns = programs.iter().map(|p| p.run_ns).sum::<u64>();
+        Self {
+            programs,
+            run_ns,
+            ns_per_command: (commands > 0).then(|| run_ns as f64 / commands as f64),
+            share_of_a_cpu: run_ns as f64 / (elapsed_ns as f64).max(1.0),
+        }
+    }
+}
+
+pub(crate) fn misses_known(plan: &AttachPlan, hook: usize) -> bool {
+    plan.misses_counted || !CATALOG[hook].kind.method().loses()
+}
+
+/// Number of events that a hook missed because the kernel skipped it. With a second instance, an
+/// event is missed only if both instances were skipped. That is at most the misses of the second
+/// instance, and at most the misses of the first minus the hits of the second, which acts only if
+/// the first was skipped.
+pub(crate) fn misses_of(
+    plan: &AttachPlan,
+    counters: &Counters,
+    misses: &[u64],
+    number: usize,
+) -> u64 {
+    let miss = |n: usize| misses.get(n).copied().unwrap_or(0);
+    let second = CATALOG[number].other().filter(|t| plan.hooks().contains(t));
+    second.map_or(miss(number), |t| {
+        let unseen = miss(number).saturating_sub(counters.hits_of(t));
+        miss(t).min(unseen)
+    })
+}
+
+pub(crate) fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64]) -> Vec<HookLine> {
+    let hooks = plan.hooks();
+    let line = |&number: &usize| {
+        let hook = &CATALOG[number];
+        let second = hook.other().filter(|t| hooks.contains(t));
+        HookLine {
+            point: hook.role.point().map(|p| p.name().into()),
+            kind: hook.kind.name().into(),
+            target: hook.target.name().into(),
+            hits: counters.hits_of(number) + second.map_or(0, |t| counters.hits_of(t)),
+            by_second: second.map(|t| counters.hits_of(t)),
+            recursion_misses: misses_of(plan, counters, misses, number),
+            misses_known: misses_known(plan, number),
+            seldom: hook.seldom().map(Into::into),
+        }
+    };
+    let firsts = hooks.iter().filter(|&&h| !CATALOG[h].is_second());
+    firsts.map(line).collect()
+}
+
+fn method_of(point: &PointPlan, plan: &AttachPlan) -> Option<&'static str> {
+    let by_field = point.point() == Some(Point::Start) && plan.start == StartSource::Field;
+    match point.method {
+        Some(method) => Some(method.name()),
+        None => by_field.then_some("start_time_ns"),
+    }
+}
+
+pub(crate) fn methods(plan: &AttachPlan) -> Vec<PointMethod> {
+    let method = |point| PointMethod {
+        point: PointPlan::name(point).into(),
+        method: method_of(point, plan).map(Into::into),
+    };
+    plan.points.iter().map(method).collect()
+}
+
+pub(crate) fn missing_hooks(plan: &AttachPlan) -> Vec<MissingHook> {
+    let mut missing = Vec::new();
+    for point in &plan.points {
+        let instead = method_of(point, plan);
+        missing.extend(point.rejected.iter().map(|r| MissingHook {
+            point: point.name().into(),
+            method: r.method.name().into(),
+            hook: r.hook.as_str().into(),
+            why: r.why.to_string().into(),
+            tried: r.tried,
+            instead: instead.map(Into::into),
+        }));
+    }
+    missing
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod cost_tests {
+    use super::*;
+    use crate::model::stage::StageSet;
+    use crate::probe::catalog::number_of;
+    use crate::probe::plan::tests::everything;
+    use crate::probe::plan::{Policy, plan};
+
+    #[test]
+    fn programs_add_up() {
+        let plan = plan(StageSet::Total, &everything(), &Policy::default()).unwrap();
+        let mut runs = vec![Runs::default(); CATALOG.len()];
+        runs[number_of("setup_out_btf").unwrap()] = Runs { count: 10, ns: 2000 };
+        runs[number_of("complete_btf").unwrap()] = Runs { count: 10, ns: 3000 };
+        // not in the plan
+        runs[number_of("cqe_btf").unwrap()] = Runs { count: 1, ns: 1 };
+        let cost = OwnCost::new(&plan, &runs, 1_000_000, 10);
+        assert_eq!(cost.run_ns, 5000);
+        assert_eq!(cost.ns_per_command, Some(500.0));
+        assert!((cost.share_of_a_cpu - 0.005).abs() < 1e-12);
+        assert_eq!(OwnCost::new(&plan, &[], 1, 0).ns_per_command, None);
+    }
+}

@@ -7,7 +7,7 @@ use crate::probe::catalog::Method;
 use crate::settings::Attaching;
 use clap::ValueEnum;
 
-use super::output::ColorArg;
+use crate::run::args::common::ColorArg;
 
 /// How to attach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -6,8 +6,8 @@ use crate::model::report::groups::Sort;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use super::stages::StagesArg;
 use super::value::count;
+use crate::run::args::common::StagesArg;
 use crate::run::exit::usage;
 
 /// The order of groups.

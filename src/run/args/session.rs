@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use super::attach::AttachArgs;
 use super::filter::FilterArgs;
-use super::from::FromArgs;
+use crate::run::args::common::FromArgs;
 use crate::run::exit::usage;
 
 /// Filters, attaching and messages.

@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::settings::Settings;
 use anyhow::Result;
 
-use crate::run::args::buffer::MAX_BUFFER;
+use crate::run::args::common::MAX_BUFFER;
 use crate::run::eprint_note;
 
 /// Interval between checks.

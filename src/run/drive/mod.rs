@@ -29,12 +29,12 @@ use std::time::Duration;
 
 use crate::abi::PairRecord;
 use crate::model::activity::Activity;
-use crate::model::clock::ClockReading;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::{Event, StackId};
 use crate::model::host::HostEvent;
 use crate::model::ledger::{Ledger, Shown};
 use crate::model::machine::MachineInfo;
+use crate::model::run::ClockReading;
 use crate::model::snapshot::Snapshot;
 use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};

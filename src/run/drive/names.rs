@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::mem::replace;
 
 use crate::machine::System;
-use crate::machine::cgroup_paths::CgroupPaths;
+use crate::machine::cgroups::CgroupPaths;
 use crate::machine::sysfs::Controller;
 use crate::model::controller::{ControllerInfo, DiskInfo};
 use crate::model::event::{CommandId, Event, Submission};

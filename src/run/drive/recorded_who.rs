@@ -2,7 +2,7 @@
 //! Cgroups and submitters of a recording: what it lacks, and which cgroups a filter selects.
 
 use crate::error::Kind;
-use crate::machine::cgroup_filter;
+use crate::machine::cgroups as cgroup_filter;
 use crate::model::filter::Filter;
 use crate::model::untrusted::Untrusted;
 use crate::recording::{Item, RunInfo};

@@ -24,7 +24,7 @@ use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat, major, minor, open}
 use self::partial::{Partial, check_replaceable};
 use self::place::{Astray, Found, Place, find, is_trusted};
 use self::refusal::is_full;
-use crate::run::args::output::is_stdout;
+use crate::run::args::common::is_stdout;
 use crate::run::exit::{Failure, cause};
 use crate::run::standard::cannot_write;
 

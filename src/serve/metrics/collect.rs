@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::bounds::{BOUNDS, cumulative};
 use super::catalog;
 use super::catalog::Metric;
-use crate::model::failures::Failures;
+use crate::model::counters::Failures;
 use crate::model::group::{Group, GroupNames};
 use crate::model::histogram::Histogram;
+use crate::model::ids::RowKey;
 use crate::model::ledger::{Accuracy, Ledger};
 use crate::model::report::groups::labels as group_labels;
 use crate::model::report::latency::RowReport;
-use crate::model::row::RowKey;
 use crate::model::stage::StageSet;
 use crate::nvme::status::StatusType;
 

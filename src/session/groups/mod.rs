@@ -10,16 +10,16 @@ use std::ops::RangeInclusive;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use self::seats::{Key, Numbered, Seats};
-use super::loaded::Loaded;
 use super::{Config, Layout, Session};
 use crate::abi::{DecodeError, MAX_GROUPS, group_of, group_row, group_row_bytes, slot_group};
 use crate::error::{Mismatch, Operation, Result};
 use crate::machine::System;
-use crate::machine::container_names::learn;
+use crate::machine::cgroups::learn;
 use crate::model::container::owner;
 use crate::model::group::{By, Group, GroupNames, Owner, Part};
-use crate::model::row::RowKey;
+use crate::model::ids::RowKey;
 use crate::model::snapshot::{Cells, Snapshot};
+use crate::session::load::Loaded;
 
 /// Rows of a group: patterns of points.
 const ROWS: u32 = 4;

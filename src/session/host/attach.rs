@@ -12,8 +12,7 @@ use crate::machine::elf::Probe;
 use crate::machine::process::TargetError;
 use crate::machine::{System, missing_capabilities};
 use crate::model::target::{HostClock, TargetInfo, TargetKind};
-use crate::session::load::refusal;
-use crate::session::loaded::Loaded;
+use crate::session::load::{Loaded, refusal};
 use crate::session::{libbpf_log, read};
 
 /// The map with the constants.

@@ -10,7 +10,7 @@ use crate::error::{Operation, Result};
 use crate::machine::System;
 use crate::machine::process::TargetError;
 use crate::model::target::{Call, TargetInfo, TargetKind};
-use crate::session::loaded::Loaded;
+use crate::session::load::Loaded;
 use crate::session::read;
 
 /// The map of the counts.

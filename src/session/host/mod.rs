@@ -16,7 +16,6 @@ use std::os::fd::OwnedFd;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use self::record::{COUNTS, CtrlKey, HostCount, Record};
-use super::loaded::Loaded;
 use super::read;
 use super::sorted::SortedRings;
 use crate::error::{Operation, Result};
@@ -24,6 +23,7 @@ use crate::machine::process::{Memory, TargetError};
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo, TargetKind};
+use crate::session::load::Loaded;
 use crate::source::HostSource;
 
 /// Programs of bpf/host.bpf.c, what each is attached to, and its counter.

@@ -9,7 +9,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, UsdtOpts};
 use super::attach::{Constants, configure, load, open_object};
 use crate::abi::{nd_usdt_cookie, nd_usdt_count, nd_usdt_limit};
 use crate::error::{Error, Mismatch, Operation, Result};
-use crate::session::loaded::Loaded;
+use crate::session::load::Loaded;
 use crate::session::sorted::SortedRings;
 use crate::target::spdk::probes::ARGS;
 

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use crate::model::event::{CommandId, Event, EventKind, Submission};
+use crate::model::ids::row_nsid;
 use crate::model::report::latency::RowReport;
-use crate::model::row::row_nsid;
 use crate::model::stage::StageSet;
 use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::{CommandSet, blocks};
@@ -146,8 +146,8 @@ pub fn bar<K>(rows: &[RowReport<K>]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ids::RowKey;
     use crate::model::report::latency::rows;
-    use crate::model::row::RowKey;
     use crate::model::snapshot::Snapshot;
     use crate::testing::EventBuilder;
     use crate::testing::snapshot::{READS, cell};

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::TopRow;
 use crate::model::group::{By, Group, Part};
+use crate::model::ids::RowKey;
 use crate::model::report::groups::{cells_of, rows_of};
 use crate::model::report::latency::{RowReport, rows};
-use crate::model::row::RowKey;
 use crate::model::snapshot::{Cells, Snapshot, add};
 use crate::model::stage::StageSet;
 

@@ -159,14 +159,8 @@ fn status_name<'r>(row: &'r Row<'_>) -> Cell<'r> {
     maybe(status.and_then(|s| s.name_for(row.id.opcode)))
 }
 
-use Group::Command;
-use Group::Run;
-use Group::Stack;
-use Group::Time;
-use Type::Bool;
-use Type::Int64;
-use Type::Text;
-use Type::Uint64;
+use Group::{Command, Run, Stack, Time};
+use Type::{Bool, Int64, Text, Uint64};
 
 /// All columns, in their order. New ones are added at the end.
 #[rustfmt::skip]

@@ -12,17 +12,11 @@ use std::io;
 use std::io::Write;
 use std::time::Duration;
 
-use csv::ErrorKind;
-use csv::Terminator;
-use csv::Writer;
-use csv::WriterBuilder;
+use csv::{ErrorKind, Terminator, Writer, WriterBuilder};
 
-use super::Entry;
-use super::Sink;
-use super::columns::COLUMNS;
-use super::columns::Cell;
-use super::row::Row;
-use super::row::Run;
+use super::columns::{COLUMNS, Cell};
+use super::row::{Row, Run};
+use super::{Entry, Sink};
 use crate::model::event::StackId;
 use crate::model::ledger::Ledger;
 use crate::model::stack::Frame;

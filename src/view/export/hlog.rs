@@ -7,27 +7,23 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 use std::io;
 use std::io::Write;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
-use hdrhistogram::serialization::interval_log::IntervalLogWriterError;
-use hdrhistogram::serialization::interval_log::Tag;
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogWriterBuilder, IntervalLogWriterError, Tag,
+};
 
-use super::Entry;
-use super::Sink;
+use super::{Entry, Sink};
 use crate::model::command_class::BlockSizes;
 use crate::model::event::StackId;
-use crate::model::finished::Finished;
-use crate::model::finished::Intervals;
+use crate::model::finished::{Finished, Intervals};
+use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
 use crate::model::report::recount::Recount;
-use crate::model::row::RowKey;
 use crate::model::stack::Frame;
-use crate::model::stage::Run;
-use crate::model::stage::StageSet;
+use crate::model::stage::{Run, StageSet};
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::RunInfo;

@@ -18,8 +18,7 @@ mod stacks;
 use std::io;
 use std::time::Duration;
 
-use crate::model::event::Event;
-use crate::model::event::StackId;
+use crate::model::event::{Event, StackId};
 use crate::model::ledger::Ledger;
 use crate::model::origin::Cgroups;
 use crate::model::stack::Frame;

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Entry;
-use super::Sink;
 use super::stacks::Stacks;
+use super::{Entry, Sink};
 use crate::model::event::StackId;
 use crate::model::ledger::Ledger;
 use crate::model::stack::Frame;
@@ -20,10 +19,7 @@ use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
 use crate::view::json;
 use crate::view::json::SCHEMA_VERSION;
-use crate::view::trace::Clock;
-use crate::view::trace::Context;
-use crate::view::trace::EventSink;
-use crate::view::trace::TraceJson;
+use crate::view::trace::{Clock, Context, EventSink, TraceJson};
 
 #[derive(Serialize)]
 struct RunLine<'a> {

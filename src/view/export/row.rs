@@ -4,20 +4,12 @@
 use super::Entry;
 use super::stacks::Stacks;
 use crate::model::conditions::Conditions;
-use crate::model::event::CommandId;
-use crate::model::event::CompletionStatus;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::event::Outcome;
-use crate::model::event::Submission;
-use crate::model::origin::Cgroups;
-use crate::model::origin::Origin;
-use crate::model::origin::Submitter;
+use crate::model::event::{CommandId, CompletionStatus, Event, EventKind, Outcome, Submission};
+use crate::model::origin::{Cgroups, Origin, Submitter};
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 use crate::model::untrusted::Untrusted;
-use crate::nvme::decode::Blocks;
-use crate::nvme::decode::blocks;
+use crate::nvme::decode::{Blocks, blocks};
 use crate::recording::RunInfo;
 
 /// The recording that rows belong to, as far as it was read.

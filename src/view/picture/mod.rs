@@ -7,14 +7,8 @@ mod paint;
 mod png;
 mod svg;
 
-pub use self::axis::Axis;
-pub use self::axis::Tick;
-pub use self::axis::time_unit;
-pub use self::paint::LEVELS;
-pub use self::paint::Paint;
-pub use self::paint::level;
-pub use self::paint::level_counts;
-pub use self::paint::level_rgb;
+pub use self::axis::{Axis, Tick, time_unit};
+pub use self::paint::{LEVELS, Paint, level, level_counts, level_rgb};
 pub use self::png::Png;
 pub use self::svg::Svg;
 

@@ -4,27 +4,16 @@
 use std::convert::Infallible;
 use std::io;
 
-use embedded_graphics::Drawable as _;
-use embedded_graphics::Pixel;
 use embedded_graphics::draw_target::DrawTarget;
-use embedded_graphics::geometry::Dimensions;
-use embedded_graphics::geometry::Point;
-use embedded_graphics::geometry::Size;
-use embedded_graphics::mono_font::MonoFont;
-use embedded_graphics::mono_font::MonoTextStyle;
-use embedded_graphics::mono_font::ascii::FONT_9X18_BOLD;
-use embedded_graphics::mono_font::ascii::FONT_10X20;
+use embedded_graphics::geometry::{Dimensions, Point, Size};
+use embedded_graphics::mono_font::ascii::{FONT_9X18_BOLD, FONT_10X20};
+use embedded_graphics::mono_font::{MonoFont, MonoTextStyle};
 use embedded_graphics::pixelcolor::BinaryColor;
 use embedded_graphics::primitives::Rectangle;
-use embedded_graphics::text::Alignment;
-use embedded_graphics::text::Text;
+use embedded_graphics::text::{Alignment, Text};
+use embedded_graphics::{Drawable as _, Pixel};
 
-use super::Anchor;
-use super::Area;
-use super::Canvas;
-use super::Paint;
-use super::Scheme;
-use super::TextStyle;
+use super::{Anchor, Area, Canvas, Paint, Scheme, TextStyle};
 
 /// Pixels for each pixel of the coordinates.
 const SCALE: u32 = 2;

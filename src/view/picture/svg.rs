@@ -4,12 +4,7 @@
 use std::fmt::Write;
 use std::io;
 
-use super::Anchor;
-use super::Area;
-use super::Canvas;
-use super::Paint;
-use super::Scheme;
-use super::TextStyle;
+use super::{Anchor, Area, Canvas, Paint, Scheme, TextStyle};
 use crate::model::untrusted::is_shown;
 
 /// An SVG file.

@@ -2,8 +2,7 @@
 //! Text with optional colours.
 
 use super::line::Line;
-use crate::view::theme::Around;
-use crate::view::theme::Codes;
+use crate::view::theme::{Around, Codes};
 
 /// Writes a line, with colours if there are codes.
 pub(super) struct Ink<'a> {

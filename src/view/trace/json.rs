@@ -7,37 +7,23 @@
 
 mod members;
 
-use super::Clock;
-use super::Context;
-use super::EventSink;
-use super::Page;
-use super::chars;
 use super::line::Line;
 use super::memo::Memo;
-use super::origin;
-use super::stages::Shape;
-use super::stages::Stages;
+use super::stages::{Shape, Stages};
+use super::{Clock, Context, EventSink, Page, chars, origin};
 use crate::model::conditions::Conditions;
-use crate::model::event::CommandId;
-use crate::model::event::CompletionStatus;
-use crate::model::event::CtrlState;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::event::Outcome;
-use crate::model::event::Submission;
+use crate::model::event::{
+    CommandId, CompletionStatus, CtrlState, Event, EventKind, Outcome, Submission,
+};
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
-use crate::nvme::decode::Field;
-use crate::nvme::decode::Value;
-use crate::nvme::opcode::Opcode;
-use crate::nvme::opcode::QueueKind;
-use crate::nvme::status::Status;
-use crate::nvme::status::StatusType;
+use crate::nvme::decode::{Field, Value};
+use crate::nvme::opcode::{Opcode, QueueKind};
+use crate::nvme::status::{Status, StatusType};
 use crate::view::json::SCHEMA_VERSION;
-use crate::view::json_text::quoted;
-use crate::view::json_text::to_string;
+use crate::view::json_text::{quoted, to_string};
 
 const SUCCESS: &str = concat!(
     r#","status":{"value":0,"type":"generic","code":0,"name":"Success","#,

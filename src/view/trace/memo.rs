@@ -5,14 +5,9 @@
 
 use std::array::from_fn;
 
-use super::line::Line;
-use super::line::WORD;
-use crate::model::event::CommandId;
-use crate::model::event::Submission;
-use crate::nvme::decode::CommandSet;
-use crate::nvme::decode::Field;
-use crate::nvme::decode::blocks;
-use crate::nvme::decode::fields;
+use super::line::{Line, WORD};
+use crate::model::event::{CommandId, Submission};
+use crate::nvme::decode::{CommandSet, Field, blocks, fields};
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::subject::FABRICS;
 

@@ -2,11 +2,10 @@
 //! Who caused a command, at the end of its parameters: as text and as JSON. Only runs that observe it
 //! have it, so this is never on the way of the others.
 
-use super::Context;
-use super::chars;
 use super::json::string;
 use super::line::Line;
 use super::text::comm;
+use super::{Context, chars};
 use crate::model::origin::Origin;
 use crate::model::untrusted::Untrusted;
 

@@ -2,10 +2,8 @@
 //! Stages of commands, computed once per pattern of observed points. Finding the stages takes
 //! longer than writing them, and few patterns occur.
 
-use super::line::Line;
-use super::line::WORD;
-use crate::model::point::Pattern;
-use crate::model::point::Point;
+use super::line::{Line, WORD};
+use crate::model::point::{Pattern, Point};
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 

@@ -8,33 +8,19 @@
 mod outcome;
 
 use self::outcome::FlagsKey;
-use super::Clock;
-use super::Context;
-use super::EventSink;
-use super::Page;
-use super::chars;
-use super::ink::Ink;
-use super::ink::TextStyle;
+use super::ink::{Ink, TextStyle};
 use super::line::Line;
 use super::memo::Memo;
-use super::origin;
 use super::stages::Stages;
-use crate::model::event::CommandId;
-use crate::model::event::CtrlState;
-use crate::model::event::Event;
-use crate::model::event::EventKind;
-use crate::model::event::Outcome;
-use crate::model::event::Submission;
+use super::{Clock, Context, EventSink, Page, chars, origin};
+use crate::model::event::{CommandId, CtrlState, Event, EventKind, Outcome, Submission};
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
-use crate::model::untrusted::Untrusted;
-use crate::model::untrusted::is_plain;
+use crate::model::untrusted::{Untrusted, is_plain};
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::decode::Field;
-use crate::nvme::subject::ALL_NAMESPACES;
-use crate::nvme::subject::namespace;
-use crate::view::theme::Codes;
-use crate::view::theme::Theme;
+use crate::nvme::subject::{ALL_NAMESPACES, namespace};
+use crate::view::theme::{Codes, Theme};
 
 /// The longest name of an event.
 const EVENT_WIDTH: usize = "Unfinished".len();

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Executables of targets, with their notes and USDT probes, and files of BTF.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nvme_deep::machine::btf::Btf;
 use nvme_deep::machine::elf::Symbols;
 use nvme_deep::machine::reduced::reduced;
 
-use super::Target;
-use super::put;
+use super::{Target, put};
 
 /// Reads an executable.
 pub struct Elf {

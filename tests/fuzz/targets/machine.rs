@@ -4,8 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nvme_deep::machine::System;
 use nvme_deep::machine::process::Process;

@@ -2,21 +2,12 @@
 //! Data of devices and of clients: log pages, commands, requests for metrics.
 
 use nvme_deep::nvme::aen::AsyncEvent;
-use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::nvme::decode::blocks;
-use nvme_deep::nvme::decode::describe;
-use nvme_deep::nvme::decode::fields;
-use nvme_deep::nvme::decode::name;
-use nvme_deep::nvme::log::EBS_BYTES;
-use nvme_deep::nvme::log::EbsStats;
-use nvme_deep::nvme::log::SMART_BYTES;
-use nvme_deep::nvme::log::Smart;
+use nvme_deep::nvme::decode::{CommandSet, blocks, describe, fields, name};
+use nvme_deep::nvme::log::{EBS_BYTES, EbsStats, SMART_BYTES, Smart};
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::nvme::sqe::Parts;
-use nvme_deep::nvme::sqe::Sqe;
+use nvme_deep::nvme::sqe::{Parts, Sqe};
 use nvme_deep::nvme::status::Status;
-use nvme_deep::serve::metrics::request::negotiate;
-use nvme_deep::serve::metrics::request::parse;
+use nvme_deep::serve::metrics::request::{negotiate, parse};
 
 use super::Target;
 

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings, read by the commands that take them. The first byte of an input chooses the command.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::MEMORY;
-use super::Target;
-use super::commands::Run;
-use super::commands::command;
-use super::put;
+use super::commands::{Run, command};
+use super::{MEMORY, Target, put};
 use crate::blocks::recordings;
 
 /// Commands that read a recording of the driver; `diff` two.

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Texts of other programs: QEMU's log, SPDK's trace, a trace of KVM.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::MEMORY;
-use super::Target;
-use super::commands::Run;
-use super::commands::command;
-use super::put;
+use super::commands::{Run, command};
+use super::{MEMORY, Target, put};
 
 /// A target that reads a text.
 pub struct Texts {

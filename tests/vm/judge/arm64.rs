@@ -6,17 +6,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{fio_counts, kernel_counts, list, number, text};
 use super::methods::all_methods_on_new_kernels;
 use super::trace_kernel::assert_as_the_kernel;
-use super::trace_read::TraceRun;
-use super::trace_read::functions;
+use super::trace_read::{TraceRun, functions};
 
 const ARM64: Suite = Suite {
     script: "arm64",

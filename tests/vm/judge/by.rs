@@ -5,14 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_groups;
-use super::json::assert_sum;
-use super::json::list;
-use super::json::number;
-use super::json::skipped;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, assert_groups, assert_sum, list, number, skipped};
 
 const BY: Suite = Suite {
     script: "by",

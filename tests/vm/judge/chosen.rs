@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--disk` and `--container` select exactly the commands that they name; `--exec`.
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, list, number, text};
 use super::ledger::ledger;
 use super::trace_read::TraceRun;
 

@@ -3,13 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::number;
-use super::json::text;
-use super::trace_read::TraceRun;
-use super::trace_read::status;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, number, text};
+use super::trace_read::{TraceRun, status};
 
 const CONNECT: Suite = Suite {
     script: "connect",

@@ -5,20 +5,14 @@
 use std::collections::BTreeMap;
 
 use nvme_deep::model::activity::Activity;
-use nvme_deep::model::conditions::Announcement;
-use nvme_deep::model::conditions::Conditions;
-use nvme_deep::model::event::CommandId;
-use nvme_deep::model::event::Event;
-use nvme_deep::model::event::EventKind;
-use nvme_deep::model::event::Outcome as CommandOutcome;
+use nvme_deep::model::conditions::{Announcement, Conditions};
+use nvme_deep::model::event::{CommandId, Event, EventKind, Outcome as CommandOutcome};
 use nvme_deep::model::machine::MachineInfo;
 use nvme_deep::model::point::Point;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::recording::Item;
-use nvme_deep::recording::Playback;
+use nvme_deep::recording::{Item, Playback};
 
-use super::guest::Outcome;
-use super::guest::Suite;
+use super::guest::{Outcome, Suite};
 
 const CONTEXT: Suite = Suite {
     script: "context",

@@ -3,15 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_sums;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, assert_sums, fio_counts, kernel_counts, list, number, text};
 
 const fn on(variant: &'static str, smp: &'static str) -> Suite {
     Suite {

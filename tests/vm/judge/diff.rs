@@ -4,8 +4,7 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
+use super::guest::{Outcome, Suite};
 use super::json::text;
 
 const DIFF: Suite = Suite {

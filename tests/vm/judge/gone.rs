@@ -4,21 +4,10 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::hostile::assert_all_points;
-use super::hostile::doctor;
-use super::json::ToolRun;
-use super::json::assert_sums;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
-use super::ledger::assert_nothing_is_left;
-use super::ledger::events;
-use super::ledger::exact;
-use super::ledger::ledger;
+use super::guest::{Outcome, Suite};
+use super::hostile::{assert_all_points, doctor};
+use super::json::{ToolRun, assert_sums, fio_counts, kernel_counts, list, number, text};
+use super::ledger::{assert_nothing_is_left, events, exact, ledger};
 
 const GONE: Suite = Suite {
     script: "gone",

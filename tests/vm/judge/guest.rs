@@ -2,21 +2,12 @@
 //! Boots each guest once; all tests of a suite use the same result.
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fs;
 use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Output;
-use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::LazyLock;
-use std::sync::Mutex;
-use std::sync::OnceLock;
-use std::sync::PoisonError;
-use std::time::Duration;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use std::{env, fs};
 
 /// A machine and the script that runs on it.
 #[derive(Clone, Copy, Debug)]

@@ -3,12 +3,8 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::fio_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{fio_counts, list, number, text};
 
 const HOST: Suite = Suite {
     script: "host",

@@ -4,17 +4,9 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::list;
-use super::json::text;
-use super::ledger::assert_nothing_is_left;
-use super::ledger::exact;
-use super::ledger::exact_but_for_misses;
-use super::ledger::kinds;
-use super::ledger::ledger;
-use super::ledger::rejected;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, list, text};
+use super::ledger::{assert_nothing_is_left, exact, exact_but_for_misses, kinds, ledger, rejected};
 
 const HOSTILE: Suite = Suite {
     script: "hostile",

@@ -3,8 +3,7 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
+use super::guest::{Outcome, Suite};
 use crate::planted::causes;
 
 const INFLIGHT: Suite = Suite {

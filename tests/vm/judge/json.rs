@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use nvme_deep::model::histogram::BUCKETS;
-use nvme_deep::model::histogram::Histogram;
-use nvme_deep::model::histogram::index;
-use nvme_deep::model::row::row_nsid;
+use nvme_deep::model::histogram::{BUCKETS, Histogram, index};
+use nvme_deep::model::ids::row_nsid;
 use serde_json::Value;
 
 use super::guest::Outcome;

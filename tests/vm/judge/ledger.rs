@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares the counts of the tool with fio, the kernel's disk statistics and its event histograms.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::guest::Outcome;
-use super::json::ToolRun;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::json::{ToolRun, fio_counts, kernel_counts, list, number, text};
 
 /// A number of the ledger of the final report.
 pub fn ledger(run: &ToolRun, field: &str) -> u64 {

@@ -2,12 +2,9 @@
 //! Lockdown: the tool traces if the kernel permits any method, and distinguishes what is forbidden
 //! from what does not exist.
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::hostile::assert_all_points;
-use super::hostile::doctor;
-use super::ledger::assert_nothing_is_left;
-use super::ledger::exact;
+use super::guest::{Outcome, Suite};
+use super::hostile::{assert_all_points, doctor};
+use super::ledger::{assert_nothing_is_left, exact};
 
 const fn locked(variant: &'static str, append: &'static str) -> Suite {
     Suite {

@@ -7,22 +7,11 @@ use std::collections::BTreeMap;
 
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::probe::facts::KernelFacts;
-use nvme_deep::probe::plan::PointPlan;
-use nvme_deep::probe::plan::Policy;
-use nvme_deep::probe::plan::Rejection;
-use nvme_deep::probe::plan::plan;
-use serde_json::Value;
-use serde_json::from_value;
+use nvme_deep::probe::plan::{PointPlan, Policy, Rejection, plan};
+use serde_json::{Value, from_value};
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_sums;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, assert_sums, fio_counts, kernel_counts, list, number, text};
 use super::table::bless;
 
 const METHODS: Suite = Suite {

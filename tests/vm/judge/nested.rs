@@ -4,10 +4,8 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::list;
-use super::json::number;
+use super::guest::{Outcome, Suite};
+use super::json::{list, number};
 
 const NESTED: Suite = Suite {
     script: "nested",

@@ -4,13 +4,9 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::list;
-use super::json::number;
-use super::json::text;
-use super::rule::of_trace;
-use super::rule::same_rows;
+use super::guest::{Outcome, Suite};
+use super::json::{list, number, text};
+use super::rule::{of_trace, same_rows};
 
 const PATTERNS: Suite = Suite {
     script: "patterns",

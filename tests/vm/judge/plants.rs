@@ -2,24 +2,15 @@
 //! Planted causes of latency: `diagnose` names each, and nothing in the controls. `make matrix` keeps
 //! the recordings in tests/recordings/diagnose, where tests/plants.rs replays them.
 
-use std::env;
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::list;
-use super::json::number;
-use super::json::text;
-use super::trace_read::TraceRun;
-use super::trace_read::status;
-use crate::planted::diagnosis;
-use crate::planted::findings;
-use crate::planted::leaves_a_limit_open;
-use crate::planted::planted;
+use super::guest::{Outcome, Suite};
+use super::json::{list, number, text};
+use super::trace_read::{TraceRun, status};
+use crate::planted::{diagnosis, findings, leaves_a_limit_open, planted};
 
 const fn suite(
     variant: &'static str,

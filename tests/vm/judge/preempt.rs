@@ -5,14 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
+use super::guest::{Outcome, Suite};
 use super::hostile::doctor;
-use super::json::ToolRun;
-use super::json::fio_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::json::{ToolRun, fio_counts, list, number, text};
 use super::trace_read::TraceRun;
 
 const PREEMPT: Suite = Suite {

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::guest::Outcome;
-use super::guest::Suite;
+use super::guest::{Outcome, Suite};
 use super::json::fio_counts;
 use super::ledger::events;
 use super::trace_known::assert_stages;

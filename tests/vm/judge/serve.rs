@@ -5,12 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{fio_counts, kernel_counts, list, text};
 
 const SERVE: Suite = Suite {
     script: "serve",

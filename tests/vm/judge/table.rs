@@ -2,18 +2,15 @@
 //! Stores the results of methods.sh for the planner's tests and docs/kernels.md (`make table`).
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fs;
+use std::{env, fs};
 
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::guest::Outcome;
 use super::json::ToolRun;
-use super::methods::doctor;
-use super::methods::got;
+use super::methods::{doctor, got};
 
 /// The result of an attach method: its stages, and how many commands it saw and matched.
 fn result(outcome: &Outcome, method: &str) -> Value {

@@ -3,19 +3,11 @@
 //! wrong assignment of stages, but not a slow machine: injected times differ by milliseconds, all
 //! others are some microseconds.
 
-use nvme_deep::model::nvme_latency::DOUBLING;
-use nvme_deep::model::nvme_latency::LatBuckets;
-use nvme_deep::model::nvme_latency::SLOTS;
+use nvme_deep::model::nvme_latency::{DOUBLING, LatBuckets, SLOTS};
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_sums;
-use super::json::list;
-use super::json::number;
-use super::json::stage;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, assert_sums, list, number, stage, text};
 
 const MS: u64 = 1_000_000;
 

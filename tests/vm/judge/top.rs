@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `top` beside a load, judged by a terminal emulator.
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::screens::judge;
-use super::screens::last_screen;
+use super::guest::{Outcome, Suite};
+use super::screens::{judge, last_screen};
 
 const TOP: Suite = Suite {
     script: "top",

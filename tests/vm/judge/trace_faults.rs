@@ -4,21 +4,12 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{fio_counts, kernel_counts, number, text};
 use super::ledger::events;
 use super::trace_kernel::assert_as_the_kernel;
 use super::trace_known::assert_stages;
-use super::trace_read::TraceRun;
-use super::trace_read::at;
-use super::trace_read::key;
-use super::trace_read::lines;
-use super::trace_read::opcode;
-use super::trace_read::status;
+use super::trace_read::{TraceRun, at, key, lines, opcode, status};
 
 const SECOND: u64 = 1_000_000_000;
 

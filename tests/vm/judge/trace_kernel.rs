@@ -6,11 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::guest::Outcome;
-use super::json::number;
-use super::json::text;
-use super::trace_read::TraceRun;
-use super::trace_read::at;
-use super::trace_read::leading_number;
+use super::json::{number, text};
+use super::trace_read::{TraceRun, at, leading_number};
 
 /// An event as the kernel prints it.
 #[derive(Clone, Debug)]

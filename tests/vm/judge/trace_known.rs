@@ -5,30 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::nvme::decode::fields;
+use nvme_deep::nvme::decode::{CommandSet, fields};
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::nvme::sqe::Parts;
-use nvme_deep::nvme::sqe::Sqe;
-use serde_json::Value;
-use serde_json::json;
+use nvme_deep::nvme::sqe::{Parts, Sqe};
+use serde_json::{Value, json};
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::list;
-use super::json::number;
-use super::json::text;
-use super::trace_kernel::assert_as_the_kernel;
-use super::trace_kernel::value_of;
-use super::trace_read::EVENTS;
-use super::trace_read::Line;
-use super::trace_read::TraceRun;
-use super::trace_read::at;
-use super::trace_read::key;
-use super::trace_read::leading_number;
-use super::trace_read::lines;
-use super::trace_read::opcode;
-use super::trace_read::status;
+use super::guest::{Outcome, Suite};
+use super::json::{list, number, text};
+use super::trace_kernel::{assert_as_the_kernel, value_of};
+use super::trace_read::{EVENTS, Line, TraceRun, at, key, leading_number, lines, opcode, status};
 
 const TRACE: Suite = Suite {
     script: "trace",

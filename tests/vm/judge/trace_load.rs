@@ -4,15 +4,11 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::fio_counts;
-use super::json::kernel_counts;
+use super::guest::{Outcome, Suite};
+use super::json::{fio_counts, kernel_counts};
 use super::ledger::events;
 use super::trace_known::assert_stages;
-use super::trace_read::TraceRun;
-use super::trace_read::lines;
-use super::trace_read::opcode;
+use super::trace_read::{TraceRun, lines, opcode};
 
 const fn on(variant: &'static str, smp: &'static str) -> Suite {
     Suite {

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::guest::Outcome;
-use super::json::number;
-use super::json::text;
+use super::json::{number, text};
 
 /// All events, by the `type` in JSON and by the word in the text.
 pub const EVENTS: [(&str, &str); 12] = [

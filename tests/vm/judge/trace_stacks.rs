@@ -4,20 +4,11 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::fio_counts;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{fio_counts, list, number, text};
 use super::ledger::events;
-use super::trace_kernel::assert_as_the_kernel;
-use super::trace_kernel::assert_kinds_as_the_kernel;
-use super::trace_read::TraceRun;
-use super::trace_read::function;
-use super::trace_read::functions;
-use super::trace_read::lines;
-use super::trace_read::opcode;
+use super::trace_kernel::{assert_as_the_kernel, assert_kinds_as_the_kernel};
+use super::trace_read::{TraceRun, function, functions, lines, opcode};
 
 const STACKS: Suite = Suite {
     script: "tracestacks",

@@ -5,19 +5,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::list;
-use super::json::number;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{list, number, text};
 use super::trace_known::assert_stages;
-use super::trace_read::Line;
-use super::trace_read::TraceRun;
-use super::trace_read::at;
-use super::trace_read::key;
-use super::trace_read::lines;
-use super::trace_read::opcode;
-use super::trace_read::status;
+use super::trace_read::{Line, TraceRun, at, key, lines, opcode, status};
 
 const MS: u64 = 1_000_000;
 

@@ -2,16 +2,10 @@
 //! Types from a file, on a kernel without BTF of its modules. The right file is used, a wrong one
 //! is detected, and without any file the tool still works.
 
-use super::guest::Outcome;
-use super::guest::Suite;
+use super::guest::{Outcome, Suite};
 use super::hostile::doctor;
-use super::json::ToolRun;
-use super::json::number;
-use super::json::text;
-use super::ledger::assert_nothing_is_left;
-use super::ledger::exact;
-use super::ledger::kinds;
-use super::ledger::rejected;
+use super::json::{ToolRun, number, text};
+use super::ledger::{assert_nothing_is_left, exact, kinds, rejected};
 
 const TYPES: Suite = Suite {
     script: "types",

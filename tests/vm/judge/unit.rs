@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The systemd unit of contrib: in its sandbox, the service attaches everything and counts exactly.
 
-use super::guest::Outcome;
-use super::guest::Suite;
+use super::guest::{Outcome, Suite};
 
 const UNIT: Suite = Suite {
     script: "unit",

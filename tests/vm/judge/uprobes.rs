@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes by uprobes and USDT probes.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::list;
-use super::json::number;
+use super::guest::{Outcome, Suite};
+use super::json::{list, number};
 
 const UPROBES: Suite = Suite {
     script: "uprobes",

@@ -5,17 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_sums;
-use super::json::fio_counts;
-use super::json::kernel_counts;
-use super::json::list;
-use super::json::number;
-use super::json::skipped;
-use super::json::stage;
-use super::json::text;
+use super::guest::{Outcome, Suite};
+use super::json::{
+    ToolRun, assert_sums, fio_counts, kernel_counts, list, number, skipped, stage, text,
+};
 use super::trace_read::TraceRun;
 
 const WAITS: Suite = Suite {

@@ -2,21 +2,12 @@
 //! Submitters are fio's jobs behind a scheduler and device mappers, and cgroups of writeback those of
 //! io.stat; recordings have the same as live runs.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::assert_groups;
-use super::json::assert_sum;
-use super::json::list;
-use super::json::number;
-use super::json::skipped;
-use super::json::skipped_by;
-use super::json::unknown;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, assert_groups, assert_sum, list, number, skipped, skipped_by, unknown};
 
 const WHO: Suite = Suite {
     script: "who",

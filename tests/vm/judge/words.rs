@@ -3,10 +3,8 @@
 
 use serde_json::Value;
 
-use super::guest::Outcome;
-use super::guest::Suite;
-use super::json::ToolRun;
-use super::json::number;
+use super::guest::{Outcome, Suite};
+use super::json::{ToolRun, number};
 
 const WORDS: Suite = Suite {
     script: "words",

@@ -6,11 +6,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::machine::inflight::{CommandReading, Ticks};
-use crate::model::event::{StackId, Submission};
-use crate::model::ids::QueueId;
-use crate::model::open::OpenCommand;
+use crate::model::event::{OpenCommand, StackId, Submission};
+use crate::model::ids::{QueueId, RowKey};
 use crate::model::report::latency::rows;
-use crate::model::row::RowKey;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::units::{DurationError, parse_duration};

@@ -10,11 +10,11 @@ use proptest::prelude::*;
 
 use super::super::Reading;
 use super::*;
-use crate::model::failures::Failures;
+use crate::model::counters::Failures;
 use crate::model::group::{Group, GroupNames};
+use crate::model::ids::RowKey;
 use crate::model::ledger::{HookLine, Ledger};
 use crate::model::report::latency::{RowReport, rows};
-use crate::model::row::RowKey;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::nvme::opcode::{Opcode, QueueKind};

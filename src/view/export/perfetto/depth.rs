@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::model::event::Event;
 use crate::model::ids::QueueId;
-use crate::model::report::begins::Change;
-use crate::model::report::begins::Changes;
-use crate::model::report::begins::Longest;
-use crate::model::span::Span;
+use crate::model::report::begins::{Change, Changes, Longest};
+use crate::model::timeline::Span;
 
 /// Most changes that wait for earlier ones (32 MB).
 const MOST_WAITING: usize = 1 << 20;

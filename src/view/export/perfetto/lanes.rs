@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::span::Span;
+use crate::model::timeline::Span;
 
 /// Most lanes of a queue: Linux has at most 4095 entries in an NVMe queue.
 const MOST_LANES: usize = 1 << 12;

@@ -4,12 +4,8 @@
 use std::io;
 use std::io::Write;
 
-use super::Perfetto;
-use super::Place;
-use super::Shows;
-use super::Span;
-use super::packets::Detail;
-use super::packets::Kind;
+use super::packets::{Detail, Kind};
+use super::{Perfetto, Place, Shows, Span};
 use crate::model::host::HostCommand;
 use crate::model::ids::QueueId;
 use crate::model::untrusted::Untrusted;

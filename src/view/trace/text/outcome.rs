@@ -2,16 +2,12 @@
 //! The outcome of a command, its latency and its stages.
 
 use crate::model::bios::Bios;
-use crate::model::event::CompletionStatus;
-use crate::model::event::Outcome;
+use crate::model::event::{CompletionStatus, Outcome};
 use crate::model::timeline::Timeline;
 use crate::nvme::opcode::Opcode;
-use crate::nvme::status::Status;
-use crate::nvme::status::StatusType;
-use crate::view::trace::ink::Ink;
-use crate::view::trace::ink::TextStyle;
-use crate::view::trace::stages::Shape;
-use crate::view::trace::stages::Stages;
+use crate::nvme::status::{Status, StatusType};
+use crate::view::trace::ink::{Ink, TextStyle};
+use crate::view::trace::stages::{Shape, Stages};
 
 /// The key of the request's flags.
 #[derive(Clone, Copy)]

@@ -1,0 +1,732 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the ID of a container or the UID of a pod to the directory of its cgroup (v2).
+
+use super::System;
+use super::foreign::path_of;
+use super::foreign::read_some;
+use super::sysfs::names_in;
+use crate::model::container::MIN_DIGITS;
+use crate::model::container::digits_of;
+use crate::model::container::id_of;
+use crate::model::container::is_container_name;
+use crate::model::container::is_of_container;
+use crate::model::container::is_pod_name;
+use crate::model::container::pod_of;
+use crate::model::filter::Filter;
+use crate::model::group::Owner;
+use crate::model::origin::Cgroups;
+use crate::model::origin::is_within;
+use crate::model::untrusted::Untrusted;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::fs;
+use std::fs::DirEntry;
+use std::fs::File;
+use std::fs::read_link;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::fd::FromRawFd;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirEntryExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// Levels of cgroups that are searched.
+const DEPTH: usize = 32;
+/// Containers that an error names.
+const SHOWN: usize = 8;
+
+/// Why a text leads to no container.
+#[derive(Debug, thiserror::Error)]
+pub enum ContainerError {
+    /// The unified hierarchy of cgroups is not mounted.
+    #[error("--container needs cgroups of version 2, which this machine has not mounted")]
+    NoHierarchy,
+    /// It cannot be an ID.
+    #[error(
+        "`{0}` is not the ID of a container: give at least {MIN_DIGITS} hexadecimal digits of it \
+         (`docker inspect -f '{{{{.Id}}}}' NAME`), the UID of a pod, or the path of a cgroup"
+    )]
+    NotAnId(String),
+    /// There is no such container.
+    #[error("no cgroup is of a container or pod `{id}`; there {}", list(have))]
+    Missing {
+        /// What was asked for.
+        id: String,
+        /// The IDs of some containers of this machine.
+        have: Vec<String>,
+    },
+    /// The digits are those of several containers.
+    #[error("`{id}` begins the IDs of {}: give more digits", found.join(" and "))]
+    Several {
+        /// What was asked for.
+        id: String,
+        /// The whole IDs.
+        found: Vec<String>,
+    },
+}
+
+fn list(have: &[String]) -> String {
+    let short = |id: &String| id.chars().take(12).collect::<String>();
+    let some: Vec<String> = have.iter().take(SHOWN).map(short).collect();
+    let more = if have.len() > SHOWN { ", ..." } else { "" };
+    match some.as_slice() {
+        [] => "are no containers".into(),
+        some => format!("are {}{more}", some.join(", ")),
+    }
+}
+
+/// Visits all cgroups below a directory, each with its path. Returns false if a visit did: it was the
+/// last one.
+pub(crate) fn each_below(
+    dir: &Path,
+    below: &str,
+    depth: usize,
+    visit: &mut dyn FnMut(&DirEntry, Untrusted) -> bool,
+) -> bool {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let path = format!("{below}/{}", Untrusted::from_os(&entry.file_name()).raw());
+        if !visit(&entry, path.as_str().into())
+            || depth < DEPTH && !each_below(&entry.path(), &path, depth + 1, visit)
+        {
+            return false;
+        }
+    }
+    true
+}
+
+/// A cgroup that a text means, or may mean.
+struct Found {
+    path: PathBuf,
+    id: String,
+}
+
+/// Collects the cgroups of containers and pods with these digits, and the IDs of all containers.
+/// Cgroups below a match are not searched: they are parts of it.
+fn search(dir: &Path, digits: &str, depth: usize, found: &mut Vec<Found>, all: &mut Vec<String>) {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut dirs: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect();
+    dirs.sort();
+    for path in dirs {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+        let id = id_of(name).map(str::to_owned);
+        all.extend(id.clone());
+        let container = id.filter(|id| id.starts_with(digits));
+        if let Some(id) = container.or_else(|| pod_of(name).filter(|uid| uid == digits)) {
+            found.push(Found { path, id });
+        } else if depth < DEPTH {
+            search(&path, digits, depth + 1, found, all);
+        }
+    }
+}
+
+/// Whether the kernel attributes I/O to this cgroup: its io controller is enabled. If it is not, the
+/// bios of its tasks have the cgroup of an ancestor.
+pub fn attributes_io(dir: &Path) -> bool {
+    let controllers = fs::read_to_string(dir.join("cgroup.controllers")).unwrap_or_default();
+    controllers.split_whitespace().any(|name| name == "io")
+}
+
+/// The id of a cgroup in the kernel: the inode number of its directory.
+///
+/// # Errors
+/// If the directory cannot be looked at.
+pub fn cgroup_id(dir: &Path) -> io::Result<u64> {
+    Ok(fs::metadata(dir)?.ino())
+}
+
+impl System {
+    /// The paths of all cgroups of version 2, by their ids: below the mount point, beginning with a
+    /// slash. `None`: they are not mounted.
+    pub fn cgroup_paths(&self) -> Option<BTreeMap<u64, Untrusted>> {
+        let top = self.cgroups()?;
+        let mut all = BTreeMap::new();
+        all.extend(cgroup_id(&top).ok().map(|id| (id, "/".into())));
+        each_below(&top, "", 0, &mut |entry, path| {
+            all.insert(entry.ino(), path);
+            true
+        });
+        Some(all)
+    }
+
+    /// The name of a process, padded with zeroes, if it is still there.
+    pub fn process_name(&self, pid: u32) -> Option<[u8; 16]> {
+        let text = fs::read(self.path(&format!("proc/{pid}/comm"))).ok()?;
+        let name = text.strip_suffix(b"\n").unwrap_or(&text);
+        let mut padded = [0; 16];
+        padded.iter_mut().zip(name).for_each(|(to, b)| *to = *b);
+        Some(padded)
+    }
+
+    /// Whether the kernel attributes I/O to cgroups of version 2. `None`: they are not mounted.
+    pub fn cgroups_have_io(&self) -> Option<bool> {
+        self.cgroups().map(|top| attributes_io(&top))
+    }
+
+    /// The directory at which cgroups of version 2 are mounted.
+    pub(crate) fn cgroups(&self) -> Option<PathBuf> {
+        Some(self.path(self.cgroup_mount()?.trim_start_matches('/')))
+    }
+
+    /// The same as this process sees it.
+    pub(crate) fn cgroup_mount(&self) -> Option<String> {
+        let mounts = fs::read_to_string(self.path("proc/mounts")).ok()?;
+        let mut mounts = mounts.lines().map(|line| line.split_whitespace());
+        mounts.find_map(|mut words| {
+            let at = words.nth(1)?;
+            (words.next()? == "cgroup2").then(|| at.to_owned())
+        })
+    }
+
+    /// The directory of the cgroup of a container or pod. `text` is the ID of a container (its first
+    /// digits suffice; also with the prefix of Kubernetes, `containerd://`), the UID of a pod, or a
+    /// path: a directory, or a cgroup as in /proc/PID/cgroup. A path is not checked.
+    ///
+    /// # Errors
+    /// If an ID leads to no cgroup, or to several.
+    pub fn container(&self, text: &str) -> Result<PathBuf, ContainerError> {
+        let id = text.split_once("://").map_or(text, |(_, id)| id);
+        let hierarchy = self.cgroups();
+        if id.contains('/') {
+            let below = hierarchy.map(|top| top.join(id.trim_start_matches('/')));
+            let exists = Path::new(id).exists();
+            return Ok(below.filter(|dir| !exists && dir.is_dir()).unwrap_or_else(|| id.into()));
+        }
+        let digits = digits_of(id);
+        if digits.len() < MIN_DIGITS || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(ContainerError::NotAnId(text.into()));
+        }
+        let top = hierarchy.ok_or(ContainerError::NoHierarchy)?;
+        let (mut found, mut all) = (Vec::new(), Vec::new());
+        search(&top, &digits, 0, &mut found, &mut all);
+        match found.as_slice() {
+            [one] => Ok(one.path.clone()),
+            [] => Err(ContainerError::Missing { id: text.into(), have: all }),
+            _ => Err(ContainerError::Several {
+                id: text.into(),
+                found: found.into_iter().map(|one| one.id).collect(),
+            }),
+        }
+    }
+}
+
+/// Most paths, and most ids without one, that are kept. Then all are looked up again.
+const MOST: usize = 1 << 16;
+/// The type of a handle of kernfs: include/linux/exportfs.h, FILEID_KERNFS.
+const KERNFS: i32 = 0xfe;
+
+/// `struct file_handle` with a handle of kernfs.
+#[repr(C)]
+struct Handle {
+    bytes: u32,
+    kind: i32,
+    id: u64,
+}
+
+/// The paths of cgroups of this machine.
+#[derive(Debug)]
+pub struct CgroupPaths {
+    system: System,
+    /// The directory at which cgroups of version 2 are mounted.
+    top: Option<(File, String)>,
+    known: Cgroups,
+    gone: BTreeSet<u64>,
+}
+
+/// Opens the cgroup with this id.
+fn open(top: &File, id: u64) -> Option<OwnedFd> {
+    let mut handle = Handle { bytes: 8, kind: KERNFS, id };
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: the handle is as long as it says, and lives longer than the call.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_open_by_handle_at, top.as_raw_fd(), &raw mut handle, flags)
+    };
+    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+    // SAFETY: the kernel has opened it for this call.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+impl CgroupPaths {
+    /// Those of this machine, of which none is known yet.
+    pub fn new(system: &System) -> Self {
+        let top = system.cgroups().and_then(|dir| {
+            let text = dir.to_str()?.trim_end_matches('/').to_owned();
+            Some((File::open(&dir).ok()?, text))
+        });
+        Self { system: system.clone(), top, known: Cgroups::new(), gone: BTreeSet::new() }
+    }
+
+    /// The paths that were looked up.
+    pub const fn known(&self) -> &Cgroups {
+        &self.known
+    }
+
+    /// Looks all cgroups up.
+    pub fn learn_all(&mut self) {
+        self.known = self.system.cgroup_paths().unwrap_or_default();
+    }
+
+    fn find(&self, id: u64) -> Option<Untrusted> {
+        let (top, text) = self.top.as_ref()?;
+        let directory = File::from(open(top, id)?);
+        let path = read_link(path_of(&directory)).ok()?;
+        let path = Untrusted::from_os(&path);
+        let below = path.raw().strip_prefix(text.as_str())?;
+        Some(if below.is_empty() { "/" } else { below }.into())
+    }
+
+    /// The path of the cgroup with this id; `None`: it is gone.
+    pub fn path(&mut self, id: u64) -> Option<&Untrusted> {
+        if !self.known.contains_key(&id) && !self.gone.contains(&id) {
+            if self.known.len() + self.gone.len() >= MOST {
+                self.known.clear();
+                self.gone.clear();
+            }
+            match self.find(id) {
+                Some(path) => {
+                    self.known.insert(id, path);
+                }
+                None => {
+                    self.gone.insert(id);
+                }
+            }
+        }
+        self.known.get(&id)
+    }
+}
+
+/// Names instead of those of cgroups: the same for the same name, and of the same kind.
+#[derive(Debug, Default)]
+pub struct Pseudonyms(HashMap<String, usize>);
+
+impl Pseudonyms {
+    fn name(&mut self, name: &str) -> String {
+        let next = self.0.len() + 1;
+        let n = *self.0.entry(name.to_owned()).or_insert(next);
+        if is_container_name(name) {
+            format!("container-{n:064}")
+        } else if is_pod_name(name) {
+            format!("pod{n:032}")
+        } else {
+            format!("cgroup-{n}")
+        }
+    }
+
+    /// A path with other names.
+    pub fn path(&mut self, path: &Untrusted) -> Untrusted {
+        let names = path.raw().split('/');
+        let other = names.map(|name| match name {
+            "" => String::new(),
+            name => self.name(name),
+        });
+        other.collect::<Vec<_>>().join("/").into()
+    }
+}
+
+/// Where cgroups of version 2 are usually mounted.
+const MOUNTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+
+/// Whether a cgroup is within the directory that an option names, or the path below the mount point.
+fn is_below(path: &Untrusted, option: &Path) -> bool {
+    let option = Untrusted::from_os(option);
+    let option = option.raw();
+    let mounted = |mount: &&str| is_within(option, mount);
+    let top = MOUNTS.iter().find(|mount| mounted(mount));
+    let below = top.and_then(|mount| option.strip_prefix(mount));
+    is_within(path.raw(), below.unwrap_or(option))
+}
+
+/// Adds a cgroup of a recording to those that the filter selects, if it does.
+pub fn add(filter: &mut Filter, id: u64, path: &Untrusted) {
+    let selects = |option: &Option<PathBuf>| {
+        let option = option.as_ref();
+        option.is_some_and(|option| is_below(path, option))
+    };
+    if selects(&filter.cgroup) {
+        filter.within.cgroup.insert(id);
+    }
+    if selects(&filter.submitter_cgroup) {
+        filter.within.submitter.insert(id);
+    }
+    let container = filter.container.as_ref().map(Untrusted::from_os);
+    let is_of = container.is_some_and(|text| {
+        let text = text.raw();
+        let id = text.split_once("://").map_or(text, |(_, id)| id);
+        match id.contains('/') {
+            true => is_below(path, Path::new(id)),
+            false => is_of_container(path, id),
+        }
+    });
+    if is_of {
+        filter.within.container.insert(id);
+    }
+}
+
+/// Bytes of a state file that are read.
+const MOST_BYTES: u64 = 16 << 20;
+/// Where docker keeps its containers: a directory by ID, with a file of JSON.
+const DOCKER: &str = "var/lib/docker/containers";
+/// podman's stores. A storage driver (overlay, vfs, btrfs, ...) has its lists in `DRIVER-containers`.
+const PODMAN: [&str; 2] = ["var/lib/containers/storage", "run/containers/storage"];
+/// Its lists: of containers, and of those that do not outlive the machine's next start.
+const LISTS: [&str; 2] = ["containers.json", "volatile-containers.json"];
+/// kubelet's links to logs: `POD_NAMESPACE_CONTAINER-ID.log`.
+const CONTAINER_LOGS: &str = "var/log/containers";
+/// kubelet's logs: directories `NAMESPACE_POD_UID`.
+const POD_LOGS: &str = "var/log/pods";
+
+/// The names of containers by ID, and of pods (`NAMESPACE/POD`) by UID.
+struct Names<'n>(&'n mut BTreeMap<String, Untrusted>);
+
+fn podman_lists(system: &System) -> impl Iterator<Item = PathBuf> {
+    let dirs = PODMAN.into_iter().flat_map(move |store| {
+        let store = system.path(store);
+        let names = names_in(&store).into_iter();
+        let of_drivers = names.filter(|name| name.ends_with("-containers"));
+        of_drivers.map(move |name| store.join(name))
+    });
+    dirs.flat_map(|dir| LISTS.map(|list| dir.join(list)))
+}
+
+fn json(path: &Path) -> Option<Value> {
+    serde_json::from_slice(&read_some(path, MOST_BYTES).ok()?).ok()
+}
+
+impl Names<'_> {
+    fn set(&mut self, id: &str, name: &str) {
+        if !name.is_empty() {
+            self.0.insert(id.to_owned(), name.into());
+        }
+    }
+
+    fn docker(&mut self, system: &System, id: &str) {
+        let path = system.path(&format!("{DOCKER}/{id}/config.v2.json"));
+        let config = json(&path);
+        if let Some(name) = config.as_ref().and_then(|c| c["Name"].as_str()) {
+            self.set(id, name.trim_start_matches('/'));
+        }
+    }
+
+    fn podman(&mut self, system: &System) {
+        for path in podman_lists(system) {
+            let list = json(&path);
+            for container in list.iter().filter_map(Value::as_array).flatten() {
+                let pair = container["id"].as_str().zip(container["names"][0].as_str());
+                if let Some((id, name)) = pair {
+                    self.set(id, name);
+                }
+            }
+        }
+    }
+
+    fn kubelet(&mut self, system: &System) {
+        for name in names_in(&system.path(CONTAINER_LOGS)) {
+            let parts: Vec<&str> = name.trim_end_matches(".log").splitn(3, '_').collect();
+            let [pod, namespace, container] = parts.as_slice() else {
+                continue;
+            };
+            if let Some((container, id)) = container.rsplit_once('-') {
+                self.set(id, &format!("{namespace}/{pod}/{container}"));
+            }
+        }
+        for name in names_in(&system.path(POD_LOGS)) {
+            let parts: Vec<&str> = name.splitn(3, '_').collect();
+            if let [namespace, pod, uid] = parts.as_slice() {
+                self.set(uid, &format!("{namespace}/{pod}"));
+            }
+        }
+    }
+}
+
+/// Reads the files again, if a container or pod of one of these has no name.
+pub fn learn(names: &mut BTreeMap<String, Untrusted>, system: &System, owners: &[Owner]) {
+    let ids = owners.iter().flat_map(|o| o.id.iter().chain(&o.pod));
+    let unknown = |names: &BTreeMap<String, Untrusted>| -> Vec<&String> {
+        let left = ids.clone().filter(|id| !names.contains_key(*id));
+        left.collect()
+    };
+    if unknown(names).is_empty() {
+        return;
+    }
+    let mut found = Names(names);
+    found.podman(system);
+    found.kubelet(system);
+    for id in unknown(found.0) {
+        found.docker(system, id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::put;
+    use super::*;
+    use crate::model::container::owner;
+    use crate::model::group::Owner;
+    use tempfile::TempDir;
+
+    const TOP: &str = "sys/fs/cgroup";
+
+    /// An ID of 64 digits that begins like this.
+    fn id(begin: &str) -> String {
+        format!("{begin:0<64}")
+    }
+
+    /// A machine with cgroups of these names.
+    fn machine(cgroups: &[String]) -> (TempDir, System) {
+        let root = TempDir::new().unwrap();
+        let mounts = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        put(&root, "proc/mounts", mounts);
+        for name in cgroups {
+            put(&root, &format!("{TOP}/{name}/cgroup.controllers"), "cpu io memory\n");
+        }
+        let system = System::at(root.path());
+        (root, system)
+    }
+
+    #[test]
+    fn each_runtime_and_driver_names_cgroups_in_its_own_way() {
+        let pod = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
+        let slice = format!(
+            "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{}.slice",
+            pod.replace('-', "_")
+        );
+        let names = [
+            ("aaaa1111", format!("system.slice/docker-{}.scope", id("aaaa1111"))),
+            ("bbbb1111", format!("docker/{}", id("bbbb1111"))),
+            ("cccc1111", format!("machine.slice/libpod-{}.scope", id("cccc1111"))),
+            ("dddd1111", format!("libpod_parent/libpod-{}", id("dddd1111"))),
+            ("eeee1111", format!("{slice}/cri-containerd-{}.scope", id("eeee1111"))),
+            ("ffff1111", format!("{slice}/crio-{}.scope", id("ffff1111"))),
+            (
+                "abcd1111",
+                format!(
+                    "kubepods/besteffort/pod11112222-0000-0000-0000-000000000000/{}",
+                    id("abcd1111")
+                ),
+            ),
+            (
+                "abce1111",
+                format!("system.slice/kubepods-x.slice:cri-containerd:{}", id("abce1111")),
+            ),
+        ];
+        let all: Vec<String> = names.iter().map(|(_, name)| name.clone()).collect();
+        let (root, system) = machine(&all);
+        let at = |name: &str| root.path().join(TOP).join(name);
+        for (digits, name) in &names {
+            assert_eq!(system.container(digits).unwrap(), at(name));
+            assert_eq!(system.container(&id(digits)).unwrap(), at(name));
+        }
+        let kubernetes = format!("containerd://{}", id("eeee1111"));
+        assert_eq!(system.container(&kubernetes).unwrap(), at(&names[4].1));
+        assert_eq!(system.container(pod).unwrap(), at(&slice));
+        let other = "11112222-0000-0000-0000-000000000000";
+        let of_pod = "kubepods/besteffort/pod11112222-0000-0000-0000-000000000000";
+        assert_eq!(system.container(other).unwrap(), at(of_pod));
+        let in_proc = format!("/{}", names[0].1);
+        assert_eq!(system.container(&in_proc).unwrap(), at(&names[0].1));
+    }
+
+    #[test]
+    fn the_process_that_watches_a_container_is_not_its_cgroup() {
+        let scope = format!("machine.slice/libpod-{}.scope", id("cccc1111"));
+        let (root, system) = machine(&[
+            format!("machine.slice/libpod-conmon-{}.scope", id("cccc1111")),
+            format!("{scope}/container"),
+        ]);
+        let found = system.container("cccc1111").unwrap();
+        assert_eq!(found, root.path().join(TOP).join(scope));
+    }
+
+    #[test]
+    fn what_is_not_one_container_is_refused() {
+        let (_root, system) =
+            machine(&[format!("docker/{}", id("aaaa1111")), format!("docker/{}", id("aaaa1111b"))]);
+        let error = |text: &str| system.container(text).unwrap_err().to_string();
+        assert!(error("web").contains("not the ID"), "{}", error("web"));
+        assert!(error("aaaa111").contains("at least 8"));
+        assert!(error("deadbeef").contains("aaaa11110000, aaaa1111b000"));
+        assert!(error("aaaa1111").contains("more digits"));
+        assert!(system.container("aaaa1111b").is_ok());
+        let none = TempDir::new().unwrap();
+        let none = System::at(none.path()).container("aaaa1111");
+        assert!(matches!(none, Err(ContainerError::NoHierarchy)));
+    }
+
+    #[test]
+    fn the_path_of_a_cgroup_names_its_container_and_pod() {
+        let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
+        let slice = format!("/kubepods.slice/kubepods-pod{}.slice", uid.replace('-', "_"));
+        let of = |path: &str| owner(&path.into());
+        let found = of(&format!("{slice}/cri-containerd-{}.scope/init", id("eeee1111")));
+        assert_eq!(found.pod.as_deref(), Some(uid));
+        assert_eq!(found.id, Some(id("eeee1111")));
+        let found = of(&format!("/system.slice/docker-{}.scope", id("aaaa1111")));
+        assert_eq!((found.pod, found.id), (None, Some(id("aaaa1111"))));
+        assert_eq!(of("/system.slice/postgresql.service"), Owner::default());
+    }
+
+    #[test]
+    fn cgroups_are_found_by_their_ids() {
+        let (root, system) = machine(&["a/b\nc".to_owned(), "d".to_owned()]);
+        let all = system.cgroup_paths().unwrap();
+        let of = |name: &str| cgroup_id(&root.path().join(TOP).join(name)).unwrap();
+        assert_eq!(all[&of("d")].raw(), "/d");
+        assert_eq!(all[&of("a/b\nc")].to_string(), "/a/b\\nc");
+        assert_eq!(all[&of("")].raw(), "/");
+    }
+
+    #[test]
+    fn io_is_attributed_where_the_controller_is_enabled() {
+        let root = TempDir::new().unwrap();
+        put(&root, "with/cgroup.controllers", "cpuset cpu io\n");
+        put(&root, "without/cgroup.controllers", "cpu\n");
+        assert!(attributes_io(&root.path().join("with")));
+        assert!(!attributes_io(&root.path().join("without")));
+        assert!(!attributes_io(&root.path().join("missing")));
+    }
+}
+
+#[cfg(test)]
+mod cgroup_paths_tests {
+    use super::*;
+    use crate::model::container::owner;
+
+    #[test]
+    fn pseudonyms_keep_the_tree_and_hide_the_names() {
+        let mut names = Pseudonyms::default();
+        let mut of = |path: &str| names.path(&path.into()).raw().to_owned();
+        assert_eq!(of("/"), "/");
+        assert_eq!(of("/secret.slice/db.service"), "/cgroup-1/cgroup-2");
+        assert_eq!(of("/secret.slice/other"), "/cgroup-1/cgroup-3");
+        assert_eq!(of("/secret.slice/db.service"), "/cgroup-1/cgroup-2");
+        let id = format!("{:0<64}", "abc1");
+        let container = of(&format!("/x/docker-{id}.scope"));
+        assert!(!container.contains("docker") && !container.contains("abc1"));
+        let found = owner(&container.as_str().into());
+        assert_eq!(found.id, Some(format!("{:064}", 5)));
+        let pod = of("/pod0b6d2f9e-1c3a-4d5e-8f70-112233445566");
+        assert!(owner(&pod.as_str().into()).pod.is_some());
+    }
+
+    #[test]
+    fn cgroups_of_this_machine_have_the_paths_of_a_search() {
+        let system = System::at("/");
+        let (Some(all), mut paths) = (system.cgroup_paths(), CgroupPaths::new(&system)) else {
+            return;
+        };
+        // opening by a handle needs a capability, and a mount that is not of a container
+        for (id, path) in all.iter().take(50) {
+            if let Some(found) = paths.path(*id) {
+                assert_eq!(found, path);
+            }
+        }
+        assert_eq!(paths.path(u64::MAX - 1), None);
+    }
+}
+
+#[cfg(test)]
+mod cgroup_filter_tests {
+    use super::*;
+
+    #[test]
+    fn cgroups_and_containers_are_found_by_their_paths() {
+        let id = format!("{:0<64}", "abcd1234");
+        let paths = [
+            (1, "/a/b".to_owned()),
+            (2, "/ab".to_owned()),
+            (3, format!("/system.slice/docker-{id}.scope/init")),
+            (4, "/kubepods/pod0b6d2f9e-1c3a-4d5e-8f70-112233445566/x".to_owned()),
+            // a container in a container
+            (5, format!("/docker/{:e<64}/docker/{:f<64}", "ee", "ff")),
+        ];
+        let of = |change: &dyn Fn(&mut Filter)| {
+            let mut filter = Filter::default();
+            change(&mut filter);
+            for (id, path) in &paths {
+                add(&mut filter, *id, &path.as_str().into());
+            }
+            filter.within
+        };
+        for top in ["/a", "/sys/fs/cgroup/a", "/sys/fs/cgroup/unified/a/"] {
+            let within = of(&|f| f.cgroup = Some(top.into()));
+            assert_eq!(within.cgroup, [1].into(), "{top}");
+            assert!(within.submitter.is_empty() && within.container.is_empty());
+            let within = of(&|f| f.submitter_cgroup = Some(top.into()));
+            assert_eq!(within.submitter, [1].into(), "{top}");
+        }
+        assert_eq!(of(&|f| f.cgroup = Some("/".into())).cgroup.len(), 5);
+        let containers = [
+            ("eeeeeeee", 5),
+            ("ffffffff", 5),
+            ("abcd1234", 3),
+            ("containerd://abcd1234", 3),
+            ("/system.slice", 3),
+            ("0b6d2f9e-1c3a-4d5e-8f70-112233445566", 4),
+        ];
+        for (text, want) in containers {
+            let within = of(&|f| f.container = Some(text.into()));
+            assert_eq!(within.container, [want].into(), "{text}");
+        }
+        assert!(of(&|f| f.container = Some("abce".into())).container.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod container_names_tests {
+    use super::super::tests::put;
+    use super::*;
+    use tempfile::TempDir;
+
+    fn id(begin: &str) -> String {
+        format!("{begin:0<64}")
+    }
+
+    #[test]
+    fn each_runtime_names_its_containers() {
+        let root = TempDir::new().unwrap();
+        let (docker, podman, kube) = (id("aaaa"), id("bbbb"), id("cccc"));
+        let [volatile, transient] = [id("eeee"), id("ffff")];
+        let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
+        put(&root, &format!("{DOCKER}/{docker}/config.v2.json"), r#"{"ID":"x","Name":"/web"}"#);
+        let list = format!(r#"[{{"id":"{podman}","names":["db\u001b"]}},{{"id":7}}]"#);
+        let [store, in_memory] = PODMAN;
+        put(&root, &format!("{store}/vfs-containers/containers.json"), &list);
+        for (dir, id, name) in [(store, &volatile, "job"), (in_memory, &transient, "once")] {
+            let list = format!(r#"[{{"id":"{id}","names":["{name}"]}}]"#);
+            let path = format!("{dir}/overlay-containers/volatile-containers.json");
+            put(&root, &path, &list);
+        }
+        put(&root, &format!("{store}/overlay-containers/containers.json"), "no JSON");
+        put(&root, &format!("{CONTAINER_LOGS}/pg-0_prod_postgres-main-{kube}.log"), "");
+        put(&root, &format!("{POD_LOGS}/prod_pg-0_{uid}/x"), "");
+        let owner = |id: &str| Owner { pod: None, id: Some(id.to_owned()) };
+        let owners = [
+            owner(&docker),
+            owner(&podman),
+            owner(&volatile),
+            owner(&transient),
+            owner(&kube),
+            owner(&id("d")),
+        ];
+        let system = System::at(root.path());
+        let mut names = BTreeMap::new();
+        learn(&mut names, &system, &owners);
+        let of = |id: &str| names.get(id).map(ToString::to_string);
+        assert_eq!(of(&docker).as_deref(), Some("web"));
+        assert_eq!(of(&podman).as_deref(), Some(r"db\u{1b}"));
+        assert_eq!(of(&volatile).as_deref(), Some("job"));
+        assert_eq!(of(&transient).as_deref(), Some("once"));
+        assert_eq!(of(&kube).as_deref(), Some("prod/pg-0/postgres-main"));
+        assert_eq!(of(uid).as_deref(), Some("prod/pg-0"));
+        assert_eq!(of(&id("d")), None);
+    }
+}
