@@ -65,8 +65,10 @@ test-fast: deps ## check format and lints, run the tests that need no guest
 	cargo fmt --check
 	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/include/*.h tests/bench/*.c tests/bench/*.h tests/bench/*/*.c)
 	cargo clippy --all-targets --locked -- -D warnings
+# without live: a program that reads recordings; before the other build, which guests run
+	cargo check --locked --no-default-features --all-targets
+	cargo test --locked --no-default-features --test from
 	cargo test --locked
-	cargo check --locked --no-default-features --lib --tests
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps
 	@$(MAKE) --no-print-directory check-exports
 

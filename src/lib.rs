@@ -2,24 +2,24 @@
 //! Per-stage latency of NVMe commands inside the Linux driver, by eBPF.
 //!
 //! ```text
-//!   kernel                        library                                     binary
-//!  ┌───────────────────┐  maps   ┌─────────┐ snapshots ┌────────┐ rows      ┌──────────┐
-//!  │ nvme driver       │  ring   │ session ├──────────▶│ report ├──────────▶│ commands │
-//!  │  └▶ BPF programs  ├────────▶│  + abi  │           └────────┘  ledger   │  one run │
-//!  │     (bpf/)        │         │         │ events    ┌────────┐ lines     │   loop   │
-//!  └───────────────────┘         │         ├──────────▶│ render ├──────────▶│          │
-//!       ▲ attach                 └────▲────┘           └────────┘           └──────────┘
-//!       │        plan: which hooks    │
+//!   kernel                                                            commands
+//!  ┌───────────────────┐  maps   ┌─────────┐ snapshots ┌───────────┐  ┌───────────────────┐
+//!  │ nvme driver       │  ring   │ session ├──────────▶│    run    ├─▶│ latency, trace ...│
+//!  │  └▶ BPF programs  ├────────▶│  + abi  │ events    │ one event │  │  numbers, output  │
+//!  │     (bpf/)        │         │         ├──────────▶│   loop    │  └───────────────────┘
+//!  └───────────────────┘         │         │           └───────────┘     view, model, nvme
+//!       ▲ attach                 └────▲────┘                 ▲
+//!       │        plan: which hooks    │                  recording
 //!       └─────── and why not better ──┴─ probe ◀── facts ── machine
 //! ```
 //!
 //! [`model`] is the data: points, stages, events, counters, histograms. [`nvme`] decodes commands and
-//! statuses. [`probe`] decides what to attach. [`report`] and [`view`] are functions of model data,
-//! [`metrics`] writes the formats of Prometheus. [`recording`] reads and writes files of events,
-//! [`target`] joins records of the target.
-//! These build without libbpf and clang (`default-features = false`). The feature `live` adds the rest:
-//! a session that traces this machine, which is one [`Source`]. docs/architecture.md has the way of a
-//! command through all of it.
+//! statuses. [`recording`] reads and writes files of events. [`probe`] decides what to attach. Each
+//! command has a module of its own; [`view`] has what several of them print with.
+//!
+//! The feature `live` adds the session, which traces this machine by libbpf. Without it
+//! (`default-features = false`) the program reads recordings. docs/architecture.md has the layout, and
+//! the way of a command through all of it.
 //!
 //! ```
 //! use nvme_deep::{Opcode, QueueKind, Status};

@@ -141,11 +141,11 @@ fn without_the_io_controller_the_task_selects(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    a_disk_selects_exactly_its_commands_on_6_12 "6.12" CHOSEN a_disk_selects_exactly_its_commands
-    what_is_no_disk_is_refused_by_name_on_6_12 "6.12" CHOSEN what_is_no_disk_is_refused_by_name
-    a_program_ends_the_run_with_its_exit_code_on_6_12 "6.12" CHOSEN a_program_ends_the_run_with_its_exit_code
-    a_container_has_its_writeback_on_6_12 "6.12" CHOSEN a_container_has_its_writeback
-    without_the_io_controller_the_task_selects_on_6_12 "6.12" CHOSEN without_the_io_controller_the_task_selects
+    only_in_test_all_a_disk_selects_exactly_its_commands_on_6_12 "6.12" CHOSEN a_disk_selects_exactly_its_commands
+    only_in_test_all_what_is_no_disk_is_refused_by_name_on_6_12 "6.12" CHOSEN what_is_no_disk_is_refused_by_name
+    only_in_test_all_a_program_ends_the_run_with_its_exit_code_on_6_12 "6.12" CHOSEN a_program_ends_the_run_with_its_exit_code
+    only_in_test_all_a_container_has_its_writeback_on_6_12 "6.12" CHOSEN a_container_has_its_writeback
+    only_in_test_all_without_the_io_controller_the_task_selects_on_6_12 "6.12" CHOSEN without_the_io_controller_the_task_selects
     only_in_test_all_a_disk_selects_exactly_its_commands_on_5_10 "5.10" CHOSEN a_disk_selects_exactly_its_commands
     only_in_test_all_a_container_has_its_writeback_on_5_10 "5.10" CHOSEN a_container_has_its_writeback
     only_in_test_all_without_the_io_controller_the_task_selects_on_5_10 "5.10" CHOSEN without_the_io_controller_the_task_selects

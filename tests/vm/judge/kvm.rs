@@ -71,6 +71,6 @@ fn nothing_is_left_and_refusals_are_one_sentence(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    each_doorbell_of_the_firmware_is_counted_on_6_12 "6.12" KVM each_doorbell_of_the_firmware_is_counted
-    nothing_is_left_and_refusals_are_one_sentence_on_6_12 "6.12" KVM nothing_is_left_and_refusals_are_one_sentence
+    only_in_test_all_each_doorbell_of_the_firmware_is_counted_on_6_12 "6.12" KVM each_doorbell_of_the_firmware_is_counted
+    only_in_test_all_nothing_is_left_and_refusals_are_one_sentence_on_6_12 "6.12" KVM nothing_is_left_and_refusals_are_one_sentence
 }

@@ -128,10 +128,10 @@ fn doctor_shows_what_the_maps_take(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    doctor_shows_what_the_maps_take_on_6_12 "6.12" LARGE doctor_shows_what_the_maps_take
-    each_command_of_a_large_machine_is_counted_on_6_12 "6.12" LARGE each_command_is_counted
-    memory_of_a_large_machine_is_bounded_on_6_12 "6.12" LARGE memory_is_bounded
-    a_trace_of_a_large_machine_has_each_command_once_on_6_12 "6.12" LARGE a_trace_has_each_command_once
+    only_in_test_all_doctor_shows_what_the_maps_take_on_6_12 "6.12" LARGE doctor_shows_what_the_maps_take
+    only_in_test_all_each_command_of_a_large_machine_is_counted_on_6_12 "6.12" LARGE each_command_is_counted
+    only_in_test_all_memory_of_a_large_machine_is_bounded_on_6_12 "6.12" LARGE memory_is_bounded
+    only_in_test_all_a_trace_of_a_large_machine_has_each_command_once_on_6_12 "6.12" LARGE a_trace_has_each_command_once
     only_in_test_all_each_command_is_counted_with_one_write_queue_on_6_12 "6.12" ONE_WRITE_QUEUE each_command_is_counted
     only_in_test_all_a_trace_with_one_write_queue_has_each_command_once_on_6_12 "6.12" ONE_WRITE_QUEUE a_trace_has_each_command_once
     only_in_test_all_a_trace_of_a_large_machine_has_each_command_once_on_7_x "7.x" LARGE a_trace_has_each_command_once

@@ -70,7 +70,7 @@ fn confidentiality_leaves_nothing(outcome: &Outcome) {
 super::on_kernels! {
     only_in_test_all_integrity_costs_nothing_on_6_12 "6.12" INTEGRITY integrity_costs_nothing
     only_in_test_all_integrity_costs_nothing_on_7_x "7.x" INTEGRITY integrity_costs_nothing
-    confidentiality_leaves_typed_programs_on_6_12 "6.12" CONFIDENTIALITY confidentiality_leaves_typed_programs
+    only_in_test_all_confidentiality_leaves_typed_programs_on_6_12 "6.12" CONFIDENTIALITY confidentiality_leaves_typed_programs
     only_in_test_all_confidentiality_leaves_typed_programs_on_7_x "7.x" CONFIDENTIALITY confidentiality_leaves_typed_programs
     only_in_test_all_confidentiality_leaves_nothing_on_6_1 "6.1" CONFIDENTIALITY confidentiality_leaves_nothing
 }

@@ -221,7 +221,7 @@ fn bios_wait_for_a_path(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    planted_causes_are_named_on_6_12 "6.12" SHORT each_cause_is_named
+    only_in_test_all_planted_causes_are_named_on_6_12 "6.12" SHORT each_cause_is_named
     only_in_test_all_planted_causes_are_named_on_6_12_arm64 "6.12-arm64" SHORT each_cause_is_named
     only_in_test_all_causes_of_devices_are_named_on_6_12 "6.12" DEVICES each_cause_is_named_alone
     only_in_test_all_causes_of_strays_are_named_on_6_12 "6.12" STRAYS each_cause_is_named_alone

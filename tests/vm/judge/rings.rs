@@ -80,10 +80,10 @@ fn what_two_small_rings_lose_is_counted(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    all_cpus_of_two_rings_on_6_12 "6.12" RINGS all_cpus_of_two_rings
-    an_idle_ring_holds_back_nothing_on_6_12 "6.12" RINGS an_idle_ring_holds_back_nothing
-    rings_with_unequal_load_are_in_order_on_6_12 "6.12" RINGS rings_with_unequal_load_are_in_order
-    what_two_small_rings_lose_is_counted_on_6_12 "6.12" RINGS what_two_small_rings_lose_is_counted
+    only_in_test_all_all_cpus_of_two_rings_on_6_12 "6.12" RINGS all_cpus_of_two_rings
+    only_in_test_all_an_idle_ring_holds_back_nothing_on_6_12 "6.12" RINGS an_idle_ring_holds_back_nothing
+    only_in_test_all_rings_with_unequal_load_are_in_order_on_6_12 "6.12" RINGS rings_with_unequal_load_are_in_order
+    only_in_test_all_what_two_small_rings_lose_is_counted_on_6_12 "6.12" RINGS what_two_small_rings_lose_is_counted
     only_in_test_all_all_cpus_of_two_rings_on_5_10 "5.10" RINGS all_cpus_of_two_rings
     only_in_test_all_all_cpus_of_two_rings_on_7_x "7.x" RINGS all_cpus_of_two_rings
 }

@@ -158,9 +158,9 @@ fn requeues_are_reported(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    a_timeout_is_reported_to_its_end_on_6_12 "6.12" FAULTS a_timeout_is_reported_to_its_end
-    a_reset_under_load_loses_no_command_on_6_12 "6.12" FAULTS a_reset_under_load_loses_no_command
-    requeues_are_reported_on_6_12 "6.12" FAULTS requeues_are_reported
+    only_in_test_all_a_timeout_is_reported_to_its_end_on_6_12 "6.12" FAULTS a_timeout_is_reported_to_its_end
+    only_in_test_all_a_reset_under_load_loses_no_command_on_6_12 "6.12" FAULTS a_reset_under_load_loses_no_command
+    only_in_test_all_requeues_are_reported_on_6_12 "6.12" FAULTS requeues_are_reported
     only_in_test_all_a_timeout_is_reported_to_its_end_on_6_1 "6.1" FAULTS a_timeout_is_reported_to_its_end
     only_in_test_all_a_reset_under_load_loses_no_command_on_6_1 "6.1" FAULTS a_reset_under_load_loses_no_command
     only_in_test_all_requeues_are_reported_on_6_1 "6.1" FAULTS requeues_are_reported

@@ -176,9 +176,9 @@ fn signals_end_it_well(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    a_large_ring_loses_nothing_on_6_1 "6.1" LOAD a_large_ring_loses_nothing
-    a_small_ring_loses_and_says_so_on_6_1 "6.1" LOAD a_small_ring_loses_and_says_so
-    a_full_disk_is_an_error_with_a_number_on_6_1 "6.1" LOAD a_full_disk_is_an_error_with_a_number
+    only_in_test_all_a_large_ring_loses_nothing_on_6_1 "6.1" LOAD a_large_ring_loses_nothing
+    only_in_test_all_a_small_ring_loses_and_says_so_on_6_1 "6.1" LOAD a_small_ring_loses_and_says_so
+    only_in_test_all_a_full_disk_is_an_error_with_a_number_on_6_1 "6.1" LOAD a_full_disk_is_an_error_with_a_number
     only_in_test_all_a_reader_may_go_on_6_1 "6.1" ENDS a_reader_may_go
     only_in_test_all_signals_end_it_well_on_6_1 "6.1" ENDS signals_end_it_well
     only_in_test_all_a_large_ring_loses_nothing_on_5_10 "5.10" LOAD a_large_ring_loses_nothing

@@ -309,11 +309,11 @@ fn flame_graphs_have_all_of_it(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    each_method_shows_the_known_paths_on_6_1 "6.1" STACKS each_method_shows_the_known_paths
-    commands_by_stack_are_those_issued_on_6_1 "6.1" STACKS commands_by_stack_are_those_issued
-    completions_have_stacks_of_their_own_on_6_1 "6.1" STACKS completions_have_stacks_of_their_own
-    a_share_of_the_commands_is_that_share_on_6_1 "6.1" STACKS a_share_of_the_commands_is_that_share
-    flame_graphs_have_all_of_it_on_6_1 "6.1" STACKS flame_graphs_have_all_of_it
+    only_in_test_all_each_method_shows_the_known_paths_on_6_1 "6.1" STACKS each_method_shows_the_known_paths
+    only_in_test_all_commands_by_stack_are_those_issued_on_6_1 "6.1" STACKS commands_by_stack_are_those_issued
+    only_in_test_all_completions_have_stacks_of_their_own_on_6_1 "6.1" STACKS completions_have_stacks_of_their_own
+    only_in_test_all_a_share_of_the_commands_is_that_share_on_6_1 "6.1" STACKS a_share_of_the_commands_is_that_share
+    only_in_test_all_flame_graphs_have_all_of_it_on_6_1 "6.1" STACKS flame_graphs_have_all_of_it
     only_in_test_all_each_method_shows_the_known_paths_on_5_10 "5.10" STACKS each_method_shows_the_known_paths
     only_in_test_all_commands_by_stack_are_those_issued_on_5_10 "5.10" STACKS commands_by_stack_are_those_issued
     only_in_test_all_each_method_shows_the_known_paths_on_6_12 "6.12" STACKS each_method_shows_the_known_paths

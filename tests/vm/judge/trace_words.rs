@@ -295,13 +295,13 @@ fn unfinished_commands_are_reported(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    refusals_are_one_sentence_on_6_12 "6.12" WORDS refusals_are_one_sentence
-    filters_hold_exactly_on_6_12 "6.12" WORDS filters_hold_exactly
-    slow_and_failed_ones_only_on_6_12 "6.12" WORDS slow_and_failed_ones_only
-    stages_are_true_on_6_12 "6.12" WORDS stages_are_true
-    clocks_are_true_on_6_12 "6.12" WORDS clocks_are_true
-    counts_and_durations_end_it_on_6_12 "6.12" WORDS counts_and_durations_end_it
-    unfinished_commands_are_reported_on_6_12 "6.12" WORDS unfinished_commands_are_reported
+    only_in_test_all_refusals_are_one_sentence_on_6_12 "6.12" WORDS refusals_are_one_sentence
+    only_in_test_all_filters_hold_exactly_on_6_12 "6.12" WORDS filters_hold_exactly
+    only_in_test_all_slow_and_failed_ones_only_on_6_12 "6.12" WORDS slow_and_failed_ones_only
+    only_in_test_all_stages_are_true_on_6_12 "6.12" WORDS stages_are_true
+    only_in_test_all_clocks_are_true_on_6_12 "6.12" WORDS clocks_are_true
+    only_in_test_all_counts_and_durations_end_it_on_6_12 "6.12" WORDS counts_and_durations_end_it
+    only_in_test_all_unfinished_commands_are_reported_on_6_12 "6.12" WORDS unfinished_commands_are_reported
     only_in_test_all_filters_hold_exactly_on_5_10 "5.10" WORDS filters_hold_exactly
     only_in_test_all_slow_and_failed_ones_only_on_5_10 "5.10" WORDS slow_and_failed_ones_only
     only_in_test_all_stages_are_true_on_5_10 "5.10" WORDS stages_are_true

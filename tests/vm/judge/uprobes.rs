@@ -96,9 +96,9 @@ super::on_kernels! {
     only_in_test_all_every_command_of_spdk_is_seen_on_6_12_arm64 "6.12-arm64" UPROBES every_command_of_spdk_is_seen
     only_in_test_all_changes_of_state_have_their_arguments_on_6_12_arm64 "6.12-arm64" UPROBES changes_of_state_have_their_arguments
     only_in_test_all_commands_of_qemu_come_by_usdt_on_6_12_arm64 "6.12-arm64" UPROBES commands_of_qemu_come_by_usdt
-    every_command_of_spdk_is_seen_on_6_12 "6.12" UPROBES every_command_of_spdk_is_seen
-    changes_of_state_have_their_arguments_on_6_12 "6.12" UPROBES changes_of_state_have_their_arguments
-    commands_of_qemu_come_by_usdt_on_6_12 "6.12" UPROBES commands_of_qemu_come_by_usdt
+    only_in_test_all_every_command_of_spdk_is_seen_on_6_12 "6.12" UPROBES every_command_of_spdk_is_seen
+    only_in_test_all_changes_of_state_have_their_arguments_on_6_12 "6.12" UPROBES changes_of_state_have_their_arguments
+    only_in_test_all_commands_of_qemu_come_by_usdt_on_6_12 "6.12" UPROBES commands_of_qemu_come_by_usdt
     only_in_test_all_every_command_of_spdk_is_seen_on_5_10 "5.10" UPROBES every_command_of_spdk_is_seen
     only_in_test_all_changes_of_state_have_their_arguments_on_5_10 "5.10" UPROBES changes_of_state_have_their_arguments
     only_in_test_all_commands_of_qemu_come_by_usdt_on_5_10 "5.10" UPROBES commands_of_qemu_come_by_usdt
