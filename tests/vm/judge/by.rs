@@ -251,13 +251,13 @@ fn all(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    what_does_not_work_is_said_in_a_sentence_on_6_12 "6.12" BY what_does_not_work_is_said_in_a_sentence
-    processes_are_the_jobs_of_fio_on_6_12 "6.12" BY processes_are_the_jobs_of_fio
-    parts_of_a_key_are_those_of_the_load_on_6_12 "6.12" BY parts_of_a_key_are_those_of_the_load
-    a_process_keeps_its_group_on_6_12 "6.12" BY a_process_keeps_its_group_when_it_changes_its_name
-    top_has_a_row_per_process_and_opcode_on_6_12 "6.12" BY top_has_a_row_per_process_and_opcode
-    cgroups_are_those_of_io_stat_on_6_12 "6.12" BY cgroups_are_those_of_io_stat
-    of_many_cgroups_the_largest_have_rows_on_6_12 "6.12" BY of_many_cgroups_the_largest_have_rows
+    only_in_test_all_what_does_not_work_is_said_in_a_sentence_on_6_12 "6.12" BY what_does_not_work_is_said_in_a_sentence
+    only_in_test_all_processes_are_the_jobs_of_fio_on_6_12 "6.12" BY processes_are_the_jobs_of_fio
+    only_in_test_all_parts_of_a_key_are_those_of_the_load_on_6_12 "6.12" BY parts_of_a_key_are_those_of_the_load
+    only_in_test_all_a_process_keeps_its_group_on_6_12 "6.12" BY a_process_keeps_its_group_when_it_changes_its_name
+    only_in_test_all_top_has_a_row_per_process_and_opcode_on_6_12 "6.12" BY top_has_a_row_per_process_and_opcode
+    only_in_test_all_cgroups_are_those_of_io_stat_on_6_12 "6.12" BY cgroups_are_those_of_io_stat
+    only_in_test_all_of_many_cgroups_the_largest_have_rows_on_6_12 "6.12" BY of_many_cgroups_the_largest_have_rows
     only_in_test_all_ten_thousand_cgroups_on_6_12 "6.12" MANY of_ten_thousand_the_largest_have_rows
     only_in_test_all_a_hybrid_tree_on_6_12 "6.12" MANY version_1_has_the_controller
     only_in_test_all_groups_on_5_10 "5.10" BY all

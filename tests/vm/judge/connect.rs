@@ -48,6 +48,6 @@ fn every_connect_is_matched(outcome: &Outcome) {
 
 super::on_kernels! {
     only_in_test_all_every_connect_is_matched_on_6_1 "6.1" CONNECT every_connect_is_matched
-    every_connect_is_matched_on_6_12 "6.12" CONNECT every_connect_is_matched
+    only_in_test_all_every_connect_is_matched_on_6_12 "6.12" CONNECT every_connect_is_matched
     only_in_test_all_every_connect_is_matched_on_7_x "7.x" CONNECT every_connect_is_matched
 }

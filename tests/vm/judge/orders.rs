@@ -212,5 +212,5 @@ super::on_kernels! {
     only_in_test_all_fabrics_have_no_doorbell_on_6_1 "6.1" FABRICS fabrics_have_no_doorbell
     fabrics_have_no_doorbell_on_6_12 "6.12" FABRICS fabrics_have_no_doorbell
     only_in_test_all_a_requeue_is_one_command_that_waited_on_6_1 "6.1" REQUEUE a_requeue_is_one_command_that_waited
-    a_requeue_is_one_command_that_waited_on_6_12 "6.12" REQUEUE a_requeue_is_one_command_that_waited
+    only_in_test_all_a_requeue_is_one_command_that_waited_on_6_12 "6.12" REQUEUE a_requeue_is_one_command_that_waited
 }
