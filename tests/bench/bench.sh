@@ -6,8 +6,8 @@
 #
 # Environment: ROUNDS (1) starts of each tool, REPEATS (3) loads per start, COUNT (10000) commands
 # per load, LOADS (batched unbatched), ONLY: a regular expression for the names of tools (as in
-# tools.sh), NAME (KERNEL), NVME_DEEP_BIN: another binary to measure. SCALE=1: runs scale.sh
-# instead, LINES=1: lines.sh, SCRAPE=1: scrape.sh. The machine: CONTROLLERS (1), NAMESPACES (1) of
+# tools.sh), NAME (KERNEL), NVME_DEEP_BIN: another binary to measure. LINES=1: runs lines.sh instead.
+# The machine: CONTROLLERS (1), NAMESPACES (1) of
 # each, LATENCY_NS (300000) of their disks, DEPTH: instead of the load's own, and all variables of boot.sh. PEERS=no: leaves out other tools
 # and the baseline, which need additional packages.
 #
@@ -20,9 +20,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 kernel=${1:-6.12}
-[[ -z ${SCALE:-} ]] || exec "$here/scale.sh" "$kernel"
 [[ -z ${LINES:-} ]] || exec "$here/lines.sh" "$kernel"
-[[ -z ${SCRAPE:-} ]] || exec "$here/scrape.sh" "$kernel"
 name=${NAME:-$kernel}
 latency=${LATENCY_NS:-300000}
 out=$root/target/bench
