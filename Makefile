@@ -66,7 +66,7 @@ test-fast: deps ## check format and lints, run the tests that need no guest
 	clang-format --dry-run -Werror $(wildcard bpf/*.c bpf/include/*.h tests/bench/*.c tests/bench/*.h tests/bench/*/*.c)
 	cargo clippy --all-targets --locked -- -D warnings
 # without live: a program that reads recordings; before the other build, which guests run
-	cargo check --locked --no-default-features
+	cargo clippy --locked --no-default-features -- -D warnings
 	cargo test --locked --no-default-features --test from
 	cargo test --locked
 	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps
