@@ -36,6 +36,7 @@ pub struct Rings {
 }
 
 /// The CPUs of this machine.
+#[derive(Clone, Copy)]
 pub struct Cpus;
 
 /// The sizes of the maps.
