@@ -103,7 +103,7 @@ in_debian() {
     "${apt[@]}" install /tmp/nvme-deep.deb >/dev/null
     works "$root" /usr/bin/nvme-deep
     first_minutes "$root"
-    chroot "$root" env MANWIDTH=80 man nvme-deep-latency 2>&1 | grep -q 'EXIT STATUS' ||
+    chroot "$root" env MANWIDTH=80 man nvme-deep-latency 2>&1 | grep -q 'OPTIONS' ||
         die "no man page in $suite"
     [[ -s $root/usr/share/doc/nvme-deep/NOTICES ]] || die "no notices in $suite"
     [[ -s $root/usr/lib/systemd/system/nvme-deep.service ]] || die "no unit in $suite"

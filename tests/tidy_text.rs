@@ -119,14 +119,12 @@ fn few_files_look_at_the_text_itself() {
 }
 
 /// Bytes of others become text without escapes.
-const LOSSY: [(&str, &str); 9] = [
+const LOSSY: [(&str, &str); 7] = [
     ("src/abi/activity.rs", "a name of a disk, to look it up"),
     ("src/run/input.rs", "a log, which is parsed"),
     ("src/machine/elf.rs", "names of probes, to look them up"),
-    ("src/machine/hypervisor.rs", "firmware, in which words are looked for"),
     ("src/machine/kvm.rs", "lines and names of tracefs, which are parsed"),
     ("src/machine/process.rs", "arguments, which are parsed"),
-    ("src/serve/metrics/request.rs", "a header of HTTP, which is parsed"),
     ("src/session/host/usdt.rs", "texts of probes, which become Untrusted"),
     ("src/session/read.rs", "names of our own maps and programs"),
 ];

@@ -3,30 +3,27 @@
 //! line. A command, because then each binary can write its own, without a second build.
 
 pub(crate) mod args;
-mod man;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::fs;
 use std::path::Path;
-use std::{env, fs};
 
 use crate::error::Kind;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Command;
 use clap_complete::{Generator, Shell, generate};
-use jiff::Timestamp;
+use clap_mangen::generate_to;
 
-use self::man::write_pages;
 use crate::dist::args::DistArgs;
 use crate::run::args::common::is_stdout;
 use crate::run::exit::Failure;
-use crate::run::outfile::{OutFile, Refusal, Rules};
+use crate::run::outfile::cannot_create;
 
 /// Writes the completions to DIRECTORY/completions and the man pages to DIRECTORY/man.
 ///
 /// # Errors
-/// If a file can't be written, or SOURCE_DATE_EPOCH is not a number of seconds.
+/// If a file can't be written.
 pub fn run(args: &DistArgs, program: &Command) -> Result<()> {
     if is_stdout(&args.directory) {
         let text = "dist writes several files: give it a directory, not `-`";
@@ -35,7 +32,7 @@ pub fn run(args: &DistArgs, program: &Command) -> Result<()> {
     let completions = args.directory.join("completions");
     let man = args.directory.join("man");
     for dir in [&completions, &man] {
-        fs::create_dir_all(dir).map_err(|e| Refusal::io(dir, e).into_failure())?;
+        fs::create_dir_all(dir).map_err(|e| cannot_create(dir, &e))?;
     }
     let mut command = program.clone();
     let name = command.get_name().to_owned();
@@ -48,20 +45,16 @@ pub fn run(args: &DistArgs, program: &Command) -> Result<()> {
         write(&completions.join(shell.file_name(&name)), &text)?;
     }
 
-    let date = date()?;
-    let mut command = program.clone().disable_help_subcommand(true);
-    command.build();
-    write_pages(&command, &command, &date, &man)
+    generate_to(with_all_texts(program.clone()), &man).map_err(|e| cannot_create(&man, &e))
 }
 
-/// Writes a file that everybody may read. A package manager replaces what is there.
+/// clap_mangen 0.3 leaves out the text of an option that `-h` hides.
+fn with_all_texts(command: Command) -> Command {
+    command.mut_args(|arg| arg.hide_short_help(false)).mut_subcommands(with_all_texts)
+}
+
 fn write(path: &Path, text: &[u8]) -> Result<()> {
-    let rules = Rules { force: true, mode: 0o644, sync: false, ..Rules::default() };
-    let (out, mut file) = OutFile::create(path, &rules)?;
-    let written = file.write_all(text);
-    written.map_err(|error| out.failed(error))?;
-    out.keep()?;
-    Ok(())
+    fs::write(path, text).map_err(|e| cannot_create(path, &e))
 }
 
 /// Completions for bash with two corrections of what clap_complete 4.6 writes: it spells the hyphen
@@ -92,23 +85,4 @@ fn hidden(program: &Command) -> BTreeSet<String> {
     let options = options.filter(|o| o.is_hide_set());
     let longs = options.filter_map(|o| Some(format!("--{}", o.get_long()?)));
     names.map(|c| c.get_name().to_owned()).chain(longs).collect()
-}
-
-/// The subcommands that `--help` lists.
-fn shown(program: &Command) -> impl Iterator<Item = &Command> {
-    program.get_subcommands().filter(|c| !c.is_hide_set())
-}
-
-/// The date of the pages: that of SOURCE_DATE_EPOCH, so that a later build writes the same pages,
-/// or today.
-fn date() -> Result<String> {
-    let time = match env::var("SOURCE_DATE_EPOCH") {
-        Ok(seconds) => seconds
-            .parse()
-            .ok()
-            .and_then(|seconds| Timestamp::from_second(seconds).ok())
-            .context("SOURCE_DATE_EPOCH is not a number of seconds")?,
-        Err(_) => Timestamp::now(),
-    };
-    Ok(time.strftime("%Y-%m-%d").to_string())
 }

@@ -98,7 +98,7 @@ fn tsc() -> Option<u64> {
 }
 
 /// The name of the device of ptp_kvm's clock, which exists in guests of KVM.
-pub(super) fn kvm_ptp(system: &System) -> Option<OsString> {
+fn kvm_ptp(system: &System) -> Option<OsString> {
     let is_kvm = |dir: &Path| {
         let name = fs::read_to_string(dir.join("clock_name"));
         name.is_ok_and(|name| name.trim() == PTP_KVM)

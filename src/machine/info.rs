@@ -87,7 +87,7 @@ pub fn machine_info(
     controllers: &[NvmeDetail],
 ) -> MachineInfo {
     let hypervisor = &machine.hypervisor;
-    let is_virtual = hypervisor.present();
+    let is_virtual = hypervisor.present;
     let real_time = machine.version.known().map(|v| v.contains("PREEMPT_RT"));
     let asked = parameters.use_threaded_interrupts.known();
     let asked = asked.map(|value| value != "0");

@@ -202,7 +202,7 @@ impl System {
             pci_id: pci_id.known().map(String::as_str),
             model: model.known().map_or("", Untrusted::raw),
             transport: transport.known().map(String::as_str),
-            hypervisor: hypervisor.present(),
+            hypervisor: hypervisor.present,
         }
         .classify();
         let shadow_doorbells = match (pci_id.known(), state.known().map(String::as_str)) {

@@ -12,22 +12,6 @@ use crate::model::untrusted::Line;
 use anyhow::{Error, Result};
 use serde_json::Error as JsonError;
 
-/// The exit codes and their meanings. The README has the same table.
-pub const MEANINGS: [(u8, &str); 8] = [
-    (0, "done, or stopped; also if the reader of a pipe went away"),
-    (1, "failed while running"),
-    (2, "wrong usage, or a file of the wrong kind"),
-    (3, "`--check` found a change or a cause"),
-    (4, "not permitted: not root, and CAP_BPF or CAP_PERFMON is missing"),
-    (
-        5,
-        "the kernel lacks what is needed, or refuses it, with every method (or the one given by \
-         `--attach`)",
-    ),
-    (6, "no NVMe, or not the controller or namespace that was asked for"),
-    (130, "ended at once by a second signal, without a final report"),
-];
-
 /// The exit code of a kind of error. A run that finished, or was stopped, exits with 0.
 pub fn code(kind: Kind) -> ExitCode {
     ExitCode::from(match kind {
@@ -124,10 +108,26 @@ pub(crate) fn end(result: Result<()>) -> ExitCode {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use anyhow::Context;
     use std::io::{Result as IoResult, Write};
+
+    /// The exit codes and their meanings. The README has this table.
+    pub const MEANINGS: [(u8, &str); 8] = [
+        (0, "done, or stopped; also if the reader of a pipe went away"),
+        (1, "failed while running"),
+        (2, "wrong usage, or a file of the wrong kind"),
+        (3, "`--check` found a change or a cause"),
+        (4, "not permitted: not root, and CAP_BPF or CAP_PERFMON is missing"),
+        (
+            5,
+            "the kernel lacks what is needed, or refuses it, with every method (or the one given by \
+             `--attach`)",
+        ),
+        (6, "no NVMe, or not the controller or namespace that was asked for"),
+        (130, "ended at once by a second signal, without a final report"),
+    ];
 
     #[test]
     fn the_codes_are_those_of_the_readme() {

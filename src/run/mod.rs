@@ -12,7 +12,6 @@ pub(crate) mod input;
 pub(crate) mod outfile;
 pub(crate) mod output;
 pub(crate) mod picture;
-pub(crate) mod privileges;
 mod progress;
 pub(crate) mod recording;
 pub(crate) mod standard;

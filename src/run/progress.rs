@@ -7,8 +7,6 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use super::privileges;
-
 /// Work that takes less long has no line.
 const AFTER: Duration = Duration::from_secs(1);
 /// Time between two updates.
@@ -93,7 +91,6 @@ pub fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let (done, wait) = channel::<()>();
     let text = format!("{ERASE}{what} ...");
     let line = thread::spawn(move || {
-        privileges::drop_all();
         let is_long = wait.recv_timeout(AFTER) == Err(RecvTimeoutError::Timeout);
         if is_long {
             write(&text);

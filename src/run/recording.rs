@@ -28,7 +28,7 @@ use crate::run::cgroup_log::{CGROUPS_OF_BLOCK, CgroupLog};
 use crate::run::drive::Item;
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
-use crate::run::outfile::{OutFile, Refusal, Rules};
+use crate::run::outfile::{OutFile, Rules};
 
 /// Settings of the file.
 #[derive(Clone, Copy)]
@@ -192,9 +192,12 @@ impl RecordingFile {
         })
     }
 
-    /// Describes the run, which begins now. To be called when everything is attached: without a run, the
-    /// file is removed.
+    /// Describes the run, which begins now. To be called when everything is attached: if the run does not
+    /// begin, the file is removed; if it fails later, what it has recorded stays.
     pub fn begin(&mut self) {
+        if self.clocks.is_some() {
+            self.file.outlives_failure();
+        }
         self.info.begin_ns = self.clocks.as_ref().map_or(0, |_| monotonic_ns());
         self.recorder.block(Content::Run, self.info.begin_ns, &self.info);
         self.clock_readings();
@@ -377,7 +380,7 @@ impl RecordingFile {
                 evicted: self.evicted,
             });
         };
-        if error.kind() == ErrorKind::BrokenPipe || !self.file.is_removable() {
+        if error.kind() == ErrorKind::BrokenPipe || !self.file.is_file() {
             return Err(self.file.failed(error));
         }
         let name = self.file.name();
@@ -387,10 +390,8 @@ impl RecordingFile {
             written.lost, written.events
         );
         // what can be read is worth keeping
-        match self.file.try_keep() {
-            // the first error says it already
-            Ok(_) | Err(Refusal::Io(..) | Refusal::Unsynced(..)) => {}
-            Err(second) => text += &format!("; {second}"),
+        if let Err(second) = self.file.keep() {
+            text += &format!("; {second}");
         }
         Err(Failure::error(Kind::Run, text))
     }

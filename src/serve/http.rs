@@ -1,246 +1,250 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A small HTTP server: one request per connection, a bounded number of connections, of bytes and of
-//! seconds.
+//! A small HTTP/1.0 server with a thread per connection. A slow client holds a thread until it times out,
+//! or until a newer client needs its place.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+use std::io;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle, sleep};
+use std::time::Duration;
 
 use crate::serve::metrics::Format;
-use crate::serve::metrics::request::{Head, MAX_HEAD, Method, Request, parse};
 
-use crate::run::privileges;
-
-/// Stack of a connection's thread.
+/// Connections at a time.
+const MOST: usize = 16;
+/// How long a client may send nothing, or take nothing.
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 const STACK: usize = 256 << 10;
-/// Bytes that a client may send after its request, until it reads the answer.
-const MAX_REST: usize = 64 << 10;
+/// Bytes of a request.
+const MAX_HEAD: u64 = 8 << 10;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const PAGE: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>nvme-deep</title>\n\
+    <h1>nvme-deep</h1>\n<p><a href=\"/metrics\">Metrics</a></p>\n</html>\n";
 
 /// The metrics as text; `None` if they cannot be read now.
 pub type Answer = dyn Fn(Format) -> Option<Arc<str>> + Send + Sync;
 
-/// Limits of the server.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Connections at a time. Another one closes the oldest.
-    pub connections: usize,
-    /// Time for the head of a request to arrive.
-    pub head: Duration,
-    /// Time for the client to take the response.
-    pub write: Duration,
-    /// Time for the client to close.
-    pub close: Duration,
+struct Connection {
+    stream: TcpStream,
+    thread: JoinHandle<()>,
 }
 
-/// The limits of `serve`.
-pub const LIMITS: Limits = Limits {
-    connections: 16,
-    head: Duration::from_secs(5),
-    write: Duration::from_secs(5),
-    close: Duration::from_secs(1),
-};
-
-/// The open connections, oldest first.
-#[derive(Default)]
-struct Open {
-    streams: Mutex<VecDeque<(u64, TcpStream)>>,
-    closed: Condvar,
-}
-
-impl Open {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a connection. If there are too many, closes the oldest and waits until its thread ends.
-    /// Returns whether there is room.
-    fn add(&self, id: u64, stream: TcpStream, limits: &Limits) -> bool {
-        let full = |streams: &mut VecDeque<_>| streams.len() >= limits.connections;
-        let mut streams = self.lock();
-        if full(&mut streams) {
-            if let Some((_, oldest)) = streams.front() {
-                let _ = oldest.shutdown(Shutdown::Both);
-            }
-            let waited = self.closed.wait_timeout_while(streams, limits.close, full);
-            streams = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        let room = !full(&mut streams);
-        if room {
-            streams.push_back((id, stream));
-        }
-        room
-    }
-
-    fn remove(&self, id: u64) {
-        self.lock().retain(|(other, _)| *other != id);
-        self.closed.notify_all();
-    }
-}
-
-/// Removes its connection at the end of the thread.
-struct Place(u64, Arc<Open>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.1.remove(self.0);
-    }
-}
-
-/// Starts the server in threads that last as long as the process.
-pub fn start(listener: TcpListener, answer: Arc<Answer>, limits: Limits) -> io::Result<()> {
+/// Starts the server. Its threads last as long as the process.
+pub fn start(listener: TcpListener, answer: Arc<Answer>, timeout: Duration) -> io::Result<()> {
     let accept = move || {
-        // those of the connections inherit none either
-        privileges::drop_all();
-        let open = Arc::new(Open::default());
-        for (id, stream) in (0..).zip(listener.incoming()) {
-            match stream {
-                Ok(stream) => begin(id, stream, &open, &answer, limits),
-                // no file descriptor is left: others will be closed
+        let mut open: VecDeque<Connection> = VecDeque::new();
+        for stream in listener.incoming() {
+            open.retain(|connection| !connection.thread.is_finished());
+            if open.len() >= MOST
+                && let Some(oldest) = open.pop_front()
+            {
+                let _ = oldest.stream.shutdown(Shutdown::Both);
+                let _ = oldest.thread.join();
+            }
+            match stream.and_then(|stream| begin(stream, &answer, timeout)) {
+                Ok(connection) => open.push_back(connection),
+                // no file descriptor or thread is left: wait until some are
                 Err(_) => sleep(Duration::from_millis(50)),
             }
         }
     };
-    thread::Builder::new().spawn(accept).map(|_| ())
+    Builder::new().spawn(accept).map(drop)
 }
 
-/// Handles a connection in a thread of its own. Without room it is closed.
-fn begin(id: u64, stream: TcpStream, open: &Arc<Open>, answer: &Arc<Answer>, limits: Limits) {
-    let Ok(copy) = stream.try_clone() else {
-        return;
-    };
-    if !open.add(id, copy, &limits) {
-        return;
-    }
-    let place = Place(id, Arc::clone(open));
-    let answer = Arc::clone(answer);
-    let handle = move || {
-        let _place = place;
+fn begin(stream: TcpStream, answer: &Arc<Answer>, timeout: Duration) -> io::Result<Connection> {
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    let (mut client, answer) = (stream.try_clone()?, Arc::clone(answer));
+    let thread = Builder::new().stack_size(STACK).spawn(move || {
         // the client may go away at any time
-        let _ = handle(stream, &*answer, &limits);
+        let _ = respond(&client, &*answer).and_then(|text| client.write_all(text.as_bytes()));
+        let _ = client.shutdown(Shutdown::Both);
+    })?;
+    Ok(Connection { stream, thread })
+}
+
+/// Reads a request, and returns the response.
+fn respond(client: &TcpStream, answer: &Answer) -> io::Result<String> {
+    let mut lines = BufReader::new(client.take(MAX_HEAD)).lines();
+    let request = lines.next().transpose()?.unwrap_or_default();
+    let (mut format, mut is_whole) = (Format::Text, false);
+    for line in lines {
+        let line = line?.to_ascii_lowercase();
+        is_whole = line.is_empty();
+        if is_whole {
+            break;
+        }
+        if line.starts_with("accept:") && line.contains("application/openmetrics-text") {
+            format = Format::OpenMetrics;
+        }
+    }
+    let words: Vec<&str> = request.split(' ').collect();
+    let (method, target) = match words[..] {
+        [method, target, version] if is_whole && version.starts_with("HTTP/1.") => (method, target),
+        _ => ("", ""),
     };
-    // without a thread, the connection is closed
-    let _ = thread::Builder::new().stack_size(STACK).spawn(handle);
-}
-
-fn handle(mut stream: TcpStream, answer: &Answer, limits: &Limits) -> io::Result<()> {
-    let Some(head) = read_head(&mut stream, limits)? else {
-        return Ok(());
-    };
-    let response = respond(&head, answer);
-    write_all(&mut stream, response.as_bytes(), limits)?;
-    drain(&mut stream, limits)
-}
-
-/// Time left until `end`; an error if there is none.
-fn left(end: Instant) -> io::Result<Duration> {
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(ErrorKind::TimedOut.into());
-    }
-    Ok(left)
-}
-
-/// Reads until the head is whole, or is not going to be. `None` if the client sent nothing. A client
-/// that is too slow has a partial head.
-fn read_head(stream: &mut TcpStream, limits: &Limits) -> io::Result<Option<Head>> {
-    let end = Instant::now() + limits.head;
-    let mut bytes = [0; MAX_HEAD];
-    let mut filled = 0;
-    loop {
-        let read = left(end)
-            .and_then(|left| stream.set_read_timeout(Some(left)))
-            .and_then(|()| stream.read(&mut bytes[filled..]));
-        match read {
-            Ok(0) => return Ok(None),
-            Ok(n) => filled += n,
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) if matches!(e.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
-                return Ok((filled > 0).then_some(Head::Partial));
-            }
-            Err(e) => return Err(e),
-        }
-        match parse(&bytes[..filled]) {
-            Head::Partial => {}
-            head => return Ok(Some(head)),
-        }
-    }
-}
-
-fn write_all(stream: &mut TcpStream, mut bytes: &[u8], limits: &Limits) -> io::Result<()> {
-    let end = Instant::now() + limits.write;
-    while !bytes.is_empty() {
-        stream.set_write_timeout(Some(left(end)?))?;
-        match stream.write(bytes) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(n) => bytes = &bytes[n..],
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(())
-}
-
-/// Waits until the client has closed. If bytes of it were left unread, the kernel would reset the
-/// connection, and the client could lose the response.
-fn drain(stream: &mut TcpStream, limits: &Limits) -> io::Result<()> {
-    stream.shutdown(Shutdown::Write)?;
-    let end = Instant::now() + limits.close;
-    let (mut bytes, mut rest) = ([0; 1024], MAX_REST);
-    while rest > 0 {
-        stream.set_read_timeout(Some(left(end)?))?;
-        match stream.read(&mut bytes)? {
-            0 => break,
-            n => rest = rest.saturating_sub(n),
-        }
-    }
-    Ok(())
-}
-
-const TEXT: &str = "text/plain; charset=utf-8";
-
-const PAGE: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>nvme-deep</title>\n\
-    <h1>nvme-deep</h1>\n<p><a href=\"/metrics\">Metrics</a></p>\n</html>\n";
-
-/// The response to a request.
-fn respond(head: &Head, answer: &Answer) -> String {
-    let (status, kind, body) = match head {
-        Head::Whole(request) => page(request, answer),
-        Head::Invalid => error("400 Bad Request"),
-        Head::Partial => error("408 Request Timeout"),
-        Head::TooLarge => error("431 Request Header Fields Too Large"),
-    };
-    let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
-    let length = body.len();
-    let without_body = matches!(head, Head::Whole(r) if r.method == Method::Head);
-    let body = if without_body { "" } else { &body };
-    format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{allow}\
-         Cache-Control: no-store\r\nConnection: close\r\n\r\n{body}"
-    )
-}
-
-/// Status, media type and body.
-type Page = (&'static str, &'static str, Arc<str>);
-
-fn error(status: &'static str) -> Page {
-    (status, TEXT, format!("{status}\n").into())
-}
-
-fn page(request: &Request, answer: &Answer) -> Page {
-    match (request.method, request.path.as_str()) {
-        (Method::Other, _) => error("405 Method Not Allowed"),
-        (_, "/metrics") => match answer(request.format) {
-            Some(text) => ("200 OK", request.format.content_type(), text),
+    let path = target.split('?').next().unwrap_or_default();
+    let error = |status: &'static str| (status, TEXT, format!("{status}\n").into());
+    let (status, kind, body): (_, _, Arc<str>) = match (method, path) {
+        ("", _) => error("400 Bad Request"),
+        ("GET" | "HEAD", "/metrics") => match answer(format) {
+            Some(text) => ("200 OK", format.content_type(), text),
             None => error("503 Service Unavailable"),
         },
-        (_, "/") => ("200 OK", "text/html; charset=utf-8", PAGE.into()),
-        _ => error("404 Not Found"),
-    }
+        ("GET" | "HEAD", "/") => ("200 OK", "text/html; charset=utf-8", PAGE.into()),
+        ("GET" | "HEAD", _) => error("404 Not Found"),
+        _ => error("405 Method Not Allowed"),
+    };
+    let length = body.len();
+    let body = if method == "HEAD" { "" } else { &*body };
+    Ok(format!(
+        "HTTP/1.0 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    ))
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    /// No test waits for this.
+    const LONG: Duration = Duration::from_secs(3600);
+    const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    fn server(answer: Arc<Answer>, timeout: Duration) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        start(listener, answer, timeout).unwrap();
+        address
+    }
+
+    fn named() -> Arc<Answer> {
+        Arc::new(|format| Some(format!("{format:?}\n").into()))
+    }
+
+    /// A client that has sent these bytes.
+    fn client(address: SocketAddr, bytes: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(address).unwrap();
+        // the server may have closed already
+        let _ = stream.write_all(bytes);
+        stream
+    }
+
+    /// Everything up to the end of the connection.
+    fn rest(mut stream: TcpStream) -> String {
+        let mut bytes = vec![];
+        // a connection that is reset ends, too
+        let _ = stream.read_to_end(&mut bytes);
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn each_request_has_its_response() {
+        let address = server(named(), LONG);
+        let too_long = format!("GET / HTTP/1.1\r\nA: {}", "a".repeat(MAX_HEAD as usize));
+        for (request, status, body) in [
+            ("GET /metrics HTTP/1.1\r\n", "200 OK", "Text\n"),
+            ("GET /metrics?a=b HTTP/1.0\r\n", "200 OK", "Text\n"),
+            ("HEAD /metrics HTTP/1.1\r\n", "200 OK", ""),
+            ("GET / HTTP/1.1\r\n", "200 OK", PAGE),
+            ("GET /other HTTP/1.1\r\n", "404 Not Found", "404 Not Found\n"),
+            ("POST /metrics HTTP/1.1\r\n", "405 Method Not Allowed", "405 Method Not Allowed\n"),
+            ("GET /metrics HTTP/2.0\r\n", "400 Bad Request", "400 Bad Request\n"),
+            ("EHLO example\r\n", "400 Bad Request", "400 Bad Request\n"),
+            // Prometheus 2.42
+            (
+                "GET /metrics HTTP/1.1\r\naccept: application/openmetrics-text;version=1.0.0,\
+                 text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n",
+                "200 OK",
+                "OpenMetrics\n",
+            ),
+            // curl
+            ("GET /metrics HTTP/1.1\r\nAccept: */*\r\n", "200 OK", "Text\n"),
+            (&too_long[..MAX_HEAD as usize - 2], "400 Bad Request", "400 Bad Request\n"),
+        ] {
+            let said = rest(client(address, format!("{request}\r\n").as_bytes()));
+            let (head, text) = said.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with(&format!("HTTP/1.0 {status}\r\n")), "{request}: {said}");
+            assert_eq!(text, body, "{request}");
+            let length = if request.starts_with("HEAD") { 5 } else { text.len() };
+            assert!(head.contains(&format!("\r\nContent-Length: {length}\r\n")), "{said}");
+        }
+        let said = rest(client(server(Arc::new(|_| None), LONG), GET));
+        assert!(said.starts_with("HTTP/1.0 503 "), "{said}");
+    }
+
+    #[test]
+    fn garbage_ends_the_connection_only() {
+        let address = server(named(), LONG);
+        for bytes in [&b"\x16\x03\x01\x02\x00\x01\n"[..], &[0xff; 20_000], b"\r\n\r\n\r\n"] {
+            let stream = client(address, bytes);
+            let _ = stream.shutdown(Shutdown::Write);
+            let said = rest(stream);
+            assert!(said.is_empty() || said.starts_with("HTTP/1.0 400 "), "{bytes:?}: {said}");
+        }
+        assert!(rest(client(address, GET)).ends_with("Text\n"));
+    }
+
+    /// The timeout is an hour: a scrape that waits for a slow client never ends.
+    #[test]
+    fn slow_clients_neither_keep_scrapes_out_nor_delay_them() {
+        let large: Arc<str> = "a".repeat(16 << 20).into();
+        let answer: Arc<Answer> = Arc::new(move |format| match format {
+            Format::Text => Some("small".into()),
+            Format::OpenMetrics => Some(Arc::clone(&large)),
+        });
+        let address = server(answer, LONG);
+        let open = b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n";
+        // sends nothing; stops within a line; within the head; does not read the response
+        let slow = [&b""[..], b"GET /met", b"GET /metrics HTTP/1.1\r\n", open];
+        let mut held = vec![];
+        let mut scrapes = 0;
+        for n in 0..5 * MOST {
+            held.push(client(address, slow[n % slow.len()]));
+            scrapes += usize::from(rest(client(address, GET)).ends_with("small"));
+        }
+        assert_eq!(scrapes, 5 * MOST);
+        // several at a time, while the last slow clients are still there
+        let scrape = || thread::spawn(move || rest(client(address, GET)).ends_with("small"));
+        let scrapers: Vec<_> = (0..MOST / 2).map(|_| scrape()).collect();
+        assert!(scrapers.into_iter().all(|scraper| scraper.join().unwrap()));
+        // the oldest were closed, the newest were not
+        assert_eq!(rest(held.remove(0)), "");
+        let newest = held.pop().unwrap();
+        assert_eq!(newest.peek(&mut [0]).unwrap(), 1, "the response waits");
+    }
+
+    #[test]
+    fn a_client_that_is_silent_times_out() {
+        let address = server(named(), Duration::from_millis(100));
+        for bytes in [&b""[..], b"GET /metrics HTTP/1.1\r\n"] {
+            assert_eq!(rest(client(address, bytes)), "");
+        }
+    }
+
+    #[test]
+    fn the_number_of_requests_at_a_time_is_bounded() {
+        let (now, most) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+        let highest = Arc::clone(&most);
+        let slow: Arc<Answer> = Arc::new(move |_| {
+            let others = now.fetch_add(1, Ordering::SeqCst);
+            highest.fetch_max(others + 1, Ordering::SeqCst);
+            sleep(Duration::from_millis(20));
+            now.fetch_sub(1, Ordering::SeqCst);
+            Some("x".into())
+        });
+        let address = server(slow, LONG);
+        let ask = || thread::spawn(move || rest(client(address, GET)));
+        let clients: Vec<_> = (0..3 * MOST).map(|_| ask()).collect();
+        clients.into_iter().for_each(|client| drop(client.join().unwrap()));
+        let most = most.load(Ordering::SeqCst);
+        assert!((1..=MOST).contains(&most), "{most}");
+        assert!(rest(client(address, GET)).ends_with('x'));
+    }
+}

@@ -19,15 +19,14 @@ use crate::run::start::Session;
 use crate::serve::metrics::Format;
 use anyhow::{Context, Result};
 
-use self::http::{Answer, LIMITS};
+use self::http::{Answer, TIMEOUT};
 use self::meter::Meter;
 use self::textfile::Textfile;
 use crate::run::drive::turns::Wake;
 use crate::run::drive::{Consumer, End, Input, Live, Moment, Turn, drive};
 use crate::run::exit::Failure;
-use crate::run::privileges::Need;
 use crate::run::start::Preflight;
-use crate::run::{eprint_note, privileges, say_ledger};
+use crate::run::{eprint_note, say_ledger};
 use crate::serve::args::ServeOptions;
 
 /// How long a client waits for the loop, which may be busy with the kernel.
@@ -70,30 +69,6 @@ impl Target {
             Some(path) => Self::File(Textfile::at(path)?, options.interval),
         })
     }
-
-    /// Drops the privileges that are not needed from here on. Writes the first file.
-    fn drop_privileges(&self, session: &Session, meter: &mut Meter) -> Result<String> {
-        let mut reads = || Ok(session.check_access().is_ok());
-        let maps = Need {
-            any_of: &privileges::FOR_BPF,
-            why: "this kernel requires it to read BPF maps",
-            works: &mut reads,
-        };
-        let Self::File(file, _) = self else {
-            return privileges::drop_unneeded(&mut [maps]);
-        };
-        let text = meter.text(session, Format::Text)?;
-        let mut writes = || file.try_replace(&text);
-        let files = Need {
-            any_of: &privileges::FOR_FILES,
-            why: "the directory of the file belongs to another user",
-            works: &mut writes,
-        };
-        let dropped = privileges::drop_unneeded(&mut [maps, files])?;
-        // fails now if no capability permits it
-        file.replace(&text)?;
-        Ok(dropped)
-    }
 }
 
 /// Returns what the server's threads call. They only pass messages to the loop, which reads the maps.
@@ -106,7 +81,7 @@ fn answer(calls: Sender<Call>, waker: Sender<Wake>) -> Arc<Answer> {
     })
 }
 
-fn announce(target: &Target, dropped: &str) -> Result<()> {
+fn announce(target: &Target) -> Result<()> {
     let text = match target {
         Target::Http(listener) => {
             let address = listener.local_addr().context("no address")?;
@@ -119,7 +94,7 @@ fn announce(target: &Target, dropped: &str) -> Result<()> {
         }
         Target::File(_, interval) => format!("writing the file every {interval:?}"),
     };
-    eprint_note(&format!("{text}; {dropped}"));
+    eprint_note(&text);
     Ok(())
 }
 
@@ -183,7 +158,6 @@ impl Consumer for Serving<'_> {
 /// # Errors
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &ServeOptions) -> Result<()> {
-    privileges::forbid_new()?;
     let mut target = Some(Target::open(options)?);
     let ready = Preflight::check(&options.settings)?;
     let (system, waker) = (ready.system.clone(), ready.waker.clone());
@@ -192,16 +166,18 @@ pub fn run(options: &ServeOptions) -> Result<()> {
         let session = start.session.context("a session")?;
         let target = target.take().context("one run")?;
         let mut meter = Meter::new(&options.settings, system.clone(), options.most_groups());
-        let dropped = target.drop_privileges(session, &mut meter)?;
-        announce(&target, &dropped)?;
+        announce(&target)?;
         let sends = match target {
             Target::Http(listener) => {
                 let (sender, calls) = channel();
-                http::start(listener, answer(sender, waker.clone()), LIMITS)
+                http::start(listener, answer(sender, waker.clone()), TIMEOUT)
                     .context("failed to start the server's thread")?;
                 Sends::Http(calls)
             }
-            Target::File(file, interval) => Sends::File { file, interval, next: interval },
+            Target::File(file, interval) => {
+                file.replace(&meter.text(session, Format::Text)?)?;
+                Sends::File { file, interval, next: interval }
+            }
         };
         Ok(Serving { options, meter, sends })
     })

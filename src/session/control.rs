@@ -51,19 +51,6 @@ impl Session {
         Ok(())
     }
 
-    /// Makes each kind of call that a running session makes. For a process that drops privileges.
-    ///
-    /// # Errors
-    /// If the kernel refuses one.
-    pub fn check_access(&self) -> Result<()> {
-        self.snapshot()?;
-        self.in_flight()?;
-        if self.plan.recovers {
-            self.control(nd_control::ND_CONTROL_COMPLETED, 0)?;
-        }
-        Ok(())
-    }
-
     /// Ends the run for set-ups. Commands in flight whose set-up was skipped are not known yet, so
     /// their completions are awaited, up to a limit. Commands that are set up later, while the
     /// programs are detached, are not part of the run and must not count as skipped.

@@ -171,10 +171,6 @@ impl Session {
         match *self {}
     }
 
-    pub const fn check_access(&self) -> Result<()> {
-        match *self {}
-    }
-
     pub const fn tend_groups(&mut self) -> Result<()> {
         match *self {}
     }

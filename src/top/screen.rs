@@ -24,7 +24,6 @@ use super::app::App;
 use super::view;
 use super::view::Look;
 use crate::run::drive::turns::{Wake, before_exit};
-use crate::run::privileges;
 
 /// What the user does.
 #[derive(Clone, Copy, Debug)]
@@ -64,13 +63,11 @@ fn listen(inputs: Sender<Input>, waker: Sender<Wake>) -> Result<()> {
     let also = send.clone();
     let mut signals = Signals::new([SIGTSTP]).context("failed to listen for signals")?;
     thread::spawn(move || {
-        privileges::drop_all();
         for _ in signals.forever() {
             also(Input::Suspend);
         }
     });
     thread::spawn(move || {
-        privileges::drop_all();
         loop {
             let more = match read() {
                 Ok(Event::Key(key)) => send(Input::Key(key)),

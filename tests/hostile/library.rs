@@ -32,12 +32,11 @@ use super::views::Form;
 use crate::testing::EventBuilder;
 
 /// Files of a machine that hold texts of devices and of others.
-const FILES: [&str; 22] = [
+const FILES: [&str; 21] = [
     "proc/sys/kernel/osrelease",
     "proc/sys/kernel/version",
     "sys/class/dmi/id/sys_vendor",
     "sys/class/dmi/id/product_name",
-    "sys/hypervisor/type",
     "sys/kernel/security/lockdown",
     "sys/devices/system/clocksource/clocksource0/available_clocksource",
     "sys/module/nvme/parameters/poll_queues",

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What follows the options in `--help`, and the section EXAMPLES of the man pages: a command line,
-//! indented by two, and below it what it does, indented by six.
-
-use std::iter::from_fn;
+//! What follows the options in `--help`: examples. A command line, indented by two, and below it what it
+//! does, indented by six.
 
 /// The end of `-h` of commands that trace the driver.
 pub const WITH_FILTERS: &str =
@@ -26,22 +24,23 @@ Exit codes: 0 done or stopped, 1 failed while running, 2 wrong usage, 3 `--check
 or a cause, 4 not permitted, 5 the kernel lacks what is needed, 6 no such NVMe device, 130 ended at \
 once by a second signal.";
 
-/// The command lines of the examples, and what each does.
-pub fn examples(help: &str) -> impl Iterator<Item = (&str, &str)> {
-    let mut lines = help.lines();
-    from_fn(move || {
-        let line = lines.find(|line| line.starts_with("  nvme-deep "))?;
-        Some((line.trim_start(), lines.next().unwrap_or_default().trim()))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use clap::{Command, CommandFactory, Parser};
 
     use super::*;
     use crate::cli::Args;
-    use crate::run::exit::MEANINGS;
+    use crate::run::exit::tests::MEANINGS;
+    use std::iter::from_fn;
+
+    /// The command lines of the examples, and what each does.
+    fn examples(help: &str) -> impl Iterator<Item = (&str, &str)> {
+        let mut lines = help.lines();
+        from_fn(move || {
+            let line = lines.find(|line| line.starts_with("  nvme-deep "))?;
+            Some((line.trim_start(), lines.next().unwrap_or_default().trim()))
+        })
+    }
 
     /// The examples of a command and of its subcommands.
     fn check(command: &Command, name: &str) {

@@ -11,8 +11,6 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::run::privileges;
-
 /// Interval between checks of the machine.
 const RESCAN: Duration = Duration::from_secs(1);
 
@@ -40,7 +38,6 @@ pub fn stop_signals(sender: Sender<Wake>) -> Result<()> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).context("failed to listen for signals")?;
     thread::spawn(move || {
-        privileges::drop_all();
         for (n, _) in signals.forever().enumerate() {
             if n > 0 {
                 if let Some(restore) = BEFORE_EXIT.get() {

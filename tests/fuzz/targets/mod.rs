@@ -43,7 +43,7 @@ pub enum Form {
 pub type Entry = (&'static str, Form, fn(&Path) -> Box<dyn Target>);
 
 /// All targets.
-pub const TARGETS: [Entry; 10] = [
+pub const TARGETS: [Entry; 9] = [
     ("recordings", Form::Parts, |dir| Box::new(recordings::Recordings::of(dir))),
     ("join", Form::Parts, |dir| Box::new(recordings::Recordings::of_both_sides(dir))),
     ("qemu-log", Form::Text, |dir| Box::new(texts::Texts::of_qemu(dir))),
@@ -53,7 +53,6 @@ pub const TARGETS: [Entry; 10] = [
     ("btf", Form::Bytes, |_| Box::new(elf::BtfFile)),
     ("log-pages", Form::Bytes, |_| Box::new(pages::Pages)),
     ("machine", Form::Text, |dir| Box::new(machine::Machine::of(dir))),
-    ("http", Form::Text, |_| Box::new(pages::Http)),
 ];
 
 /// Writes a file of an input.

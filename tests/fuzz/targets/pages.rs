@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data of devices and of clients: log pages, commands, requests for metrics.
+//! Data from devices: log pages and commands.
 
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::decode::{CommandSet, blocks, describe, fields, name};
@@ -7,7 +7,6 @@ use nvme_deep::nvme::log::{EBS_BYTES, EbsStats, SMART_BYTES, Smart};
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::sqe::{Parts, Sqe};
 use nvme_deep::nvme::status::Status;
-use nvme_deep::serve::metrics::request::{negotiate, parse};
 
 use super::Target;
 
@@ -51,15 +50,5 @@ impl Target for Pages {
         let smart = Smart::parse(&page::<SMART_BYTES>(input));
         let _ = (smart.is_too_hot(), EbsStats::parse(&page::<EBS_BYTES>(input)));
         decode(input);
-    }
-}
-
-/// Reads the head of a request.
-pub struct Http;
-
-impl Target for Http {
-    fn run(&mut self, input: &[u8]) {
-        let _ = parse(input);
-        let _ = negotiate(&String::from_utf8_lossy(input));
     }
 }

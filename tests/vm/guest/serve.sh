@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `serve`: Prometheus scrapes it while fio runs; hostile clients; privileges; controllers that go and
-# come; the textfile. nvme0 answers at once, nvme1 after 2.5 s. nvme2 cannot read its sector 8192.
+# `serve`: Prometheus scrapes it while fio runs; hostile clients; controllers that go and come; the
+# textfile; the capabilities of the unit. nvme0 answers at once, nvme1 after 2.5 s. nvme2 cannot read its sector 8192.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
 here=$(dirname "$0")
@@ -36,7 +36,6 @@ serving serve
 prometheus --config.file=/tmp/prometheus.yml --storage.tsdb.path=/tmp/prometheus --log.level=error \
     --web.listen-address=127.0.0.1:9090 >"$case_dir/prometheus.err" 2>&1 &
 prometheus=$!
-cat /proc/$tool_pid/task/*/status >"$case_dir/threads"
 refused in-use "$NVME_DEEP" serve
 stat_of before "$(disk nvme0)"
 load mixed --filename="$fast" --rw=randrw --bs=4k --number_ios=3000 --size=64m --ioengine=libaio \
@@ -106,7 +105,6 @@ chmod 755 /tmp/collector
 tool serve serve --stages=fine --textfile /tmp/collector/nvme.prom --interval 1s --ctrl nvme0
 traced
 serving serve
-cat /proc/$tool_pid/task/*/status >"$case_dir/threads"
 load reads --filename="$fast" --rw=randread --bs=4k --number_ios=500 --size=64m --ioengine=psync
 sleep 2.5
 stat -c %a /tmp/collector/nvme.prom >"$case_dir/mode"

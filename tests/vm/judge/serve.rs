@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `serve`: what Prometheus has stored is what fio and the kernel count; clients, privileges, files.
+//! `serve`: what Prometheus has stored is what fio and the kernel count; clients, capabilities, files.
 
 use std::collections::BTreeMap;
 
@@ -166,38 +166,6 @@ fn controllers_go_and_come(outcome: &Outcome) {
     assert!(value(&back, reads) > before, "{back}");
 }
 
-/// The effective capabilities of all threads.
-fn capabilities(outcome: &Outcome, case: &str) -> Vec<u64> {
-    let threads = outcome.text(case, "threads");
-    let field = |name: &str| -> Vec<u64> {
-        let lines = threads.lines().filter_map(|l| l.strip_prefix(name));
-        let values = lines.map(|v| u64::from_str_radix(v.trim(), 16).unwrap());
-        values.collect()
-    };
-    assert!(field("NoNewPrivs:").iter().all(|n| *n == 1), "{threads}");
-    assert_eq!(field("CapEff:"), field("CapPrm:"), "{threads}");
-    field("CapEff:")
-}
-
-fn privileges_are_dropped(outcome: &Outcome) {
-    const DAC_OVERRIDE: u64 = 1 << 1;
-    const BPF: u64 = 1 << 39;
-    let said = outcome.text("http", "serve.err");
-    let file = outcome.text("textfile", "serve.err");
-    assert!(file.contains("CAP_DAC_OVERRIDE stays"), "{file}");
-    // since 5.19 the owner of a map may read it without CAP_BPF
-    let maps = if outcome.kernel() == "5.10" { BPF } else { 0 };
-    let words = if maps == 0 { "all capabilities dropped" } else { "CAP_BPF stays" };
-    assert!(said.contains(words), "{said}");
-    for (case, keeps) in [("http", maps), ("textfile", maps | DAC_OVERRIDE)] {
-        let all = capabilities(outcome, case);
-        // the thread of the signals keeps none
-        assert!(all.len() >= 2 && all.contains(&keeps), "{case}: {all:x?}");
-        let fine = all.iter().all(|caps| [0, keeps].contains(caps));
-        assert!(fine, "{case}: {all:x?}");
-    }
-}
-
 fn the_unit_has_the_capabilities_that_all_hooks_need(outcome: &Outcome) {
     let [root, unit] = ["http", "unit"].map(|case| {
         assert_eq!(outcome.code(case, "serve"), 0);
@@ -255,7 +223,6 @@ fn everything(outcome: &Outcome) {
     controllers_go_and_come(outcome);
     failures_and_retries_are_counted(outcome);
     timeouts_are_those_of_the_kernel_log(outcome);
-    privileges_are_dropped(outcome);
     the_textfile_is_written_and_removed(outcome);
     the_unit_has_the_capabilities_that_all_hooks_need(outcome);
     what_is_wrong_is_one_sentence(outcome);
@@ -271,7 +238,6 @@ super::on_kernels! {
     only_in_test_all_serve_on_6_1 "6.1" SERVE everything
     only_in_test_all_serve_on_6_12_arm64 "6.12-arm64" SERVE everything
     only_in_test_all_serve_on_7_x "7.x" SERVE everything
-    privileges_are_dropped_on_6_12 "6.12" SERVE privileges_are_dropped
     prometheus_has_the_counts_of_fio_on_6_12 "6.12" SERVE prometheus_has_the_counts_of_fio
     promtool_accepts_the_text_on_6_12 "6.12" SERVE promtool_accepts_the_text
     the_textfile_is_written_and_removed_on_6_12 "6.12" SERVE the_textfile_is_written_and_removed

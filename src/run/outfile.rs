@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files that commands write. A file is written as FILE.partial and renamed when it is complete. stdout,
+//! pipes and terminals get the bytes as they come. docs/record.md has the rules for users.
+
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::io::{ErrorKind, IsTerminal, stdout};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use crate::error::Kind;
+use crate::model::untrusted::printable;
+use anyhow::{Error, Result};
+use rustix::fs::{major, minor};
+use rustix::io::Errno;
+use tempfile::TempPath;
+
+use crate::run::exit::{Failure, cause, usage};
+use crate::run::standard::cannot_write;
+
+/// What a command says about its file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules<'a> {
+    /// Replace an existing file.
+    pub force: bool,
+    /// Files that the command reads: none of them is overwritten.
+    pub inputs: &'a [PathBuf],
+    /// What an interrupted run left can be read, so only `force` replaces it.
+    pub is_recording: bool,
+    /// Not for a terminal.
+    pub is_binary: bool,
+}
+
+/// A file that is being written. It is removed unless [`OutFile::keep`] is called.
+#[derive(Debug)]
+pub struct OutFile {
+    path: PathBuf,
+    is_stdout: bool,
+    /// `None` for a stream.
+    partial: Option<Partial>,
+}
+
+#[derive(Debug)]
+struct Partial {
+    temp: TempPath,
+    file: File,
+    /// Where the complete file goes.
+    target: PathBuf,
+    force: bool,
+}
+
+const IS_INPUT: &str = "is a recording to read: give another file";
+
+fn refused(path: &Path, why: &str) -> Error {
+    usage(format!("{} {why}", printable(path)))
+}
+
+/// The file can't be created.
+pub fn cannot_create(path: &Path, error: &io::Error) -> Error {
+    refused(path, &format!("can't be written ({error}): give another file"))
+}
+
+fn is_input(file: &Metadata, inputs: &[PathBuf]) -> bool {
+    let id = |m: &Metadata| (m.dev(), m.ino());
+    inputs.iter().filter_map(|input| fs::metadata(input).ok()).any(|input| id(&input) == id(file))
+}
+
+/// What is never written to, also with `--force`.
+fn unfit(found: &Metadata) -> Option<&'static str> {
+    let (kind, device) = (found.file_type(), found.rdev());
+    // null, zero, full; terminals
+    let harmless =
+        matches!((major(device), minor(device)), (1, 3 | 5 | 7) | (4 | 5 | 136..=143, _));
+    match () {
+        () if kind.is_dir() => Some("is a directory: give the name of a file in it"),
+        () if kind.is_block_device() => Some("is a block device: give a file"),
+        () if kind.is_char_device() && !harmless => Some("is a device: give a file"),
+        () => None,
+    }
+}
+
+impl OutFile {
+    /// Creates the file.
+    ///
+    /// # Errors
+    /// If it exists (without `force`), is an input, or cannot be created; one sentence.
+    pub fn create(path: &Path, rules: &Rules<'_>) -> Result<(Self, File)> {
+        let is_one_of = |paths: [&str; 4]| paths.map(Path::new).contains(&path);
+        let is_stdout = is_one_of(["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]);
+        let is_descriptor = path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd");
+        let failed = |error: io::Error| cannot_create(path, &error);
+        let name = if is_stdout { Path::new("stdout") } else { path };
+        let own = match is_stdout {
+            true => Some(File::from(stdout().as_fd().try_clone_to_owned().map_err(failed)?)),
+            false => None,
+        };
+        let found = own.as_ref().map_or_else(|| fs::metadata(path), File::metadata);
+        if let Ok(found) = found {
+            if let Some(why) = unfit(&found) {
+                return Err(refused(name, why));
+            }
+            if is_input(&found, rules.inputs) {
+                return Err(refused(name, IS_INPUT));
+            }
+            if is_stdout || is_descriptor || !found.is_file() {
+                // continues what a shell has opened
+                let open = || File::options().append(true).open(path);
+                let file = own.map_or_else(open, Ok).map_err(failed)?;
+                if rules.is_binary && file.is_terminal() {
+                    let why =
+                        "is a terminal, and this is not text: give a file, or redirect stdout";
+                    return Err(refused(name, why));
+                }
+                return Ok((Self { path: name.to_owned(), is_stdout, partial: None }, file));
+            }
+        }
+        let partial = Partial::create(path, rules)?;
+        let file = partial.file.try_clone().map_err(failed)?;
+        Ok((Self { path: path.to_owned(), is_stdout, partial: Some(partial) }, file))
+    }
+
+    /// The name in messages.
+    pub fn name(&self) -> String {
+        printable(&self.path)
+    }
+
+    /// Whether it is stdout.
+    pub const fn is_stdout(&self) -> bool {
+        self.is_stdout
+    }
+
+    /// Whether it is a file of its own, and not a stream.
+    pub const fn is_file(&self) -> bool {
+        self.partial.is_some()
+    }
+
+    /// From here on FILE.partial is worth keeping: it stays if the run fails.
+    pub fn outlives_failure(&mut self) {
+        if let Some(partial) = &mut self.partial {
+            partial.temp.disable_cleanup(true);
+        }
+    }
+
+    /// The error of a write. A reader that went away is not a failure.
+    pub fn failed(&self, error: io::Error) -> Error {
+        let why = cause(&error).unwrap_or(&error);
+        if why.kind() == ErrorKind::BrokenPipe {
+            return io::Error::from(ErrorKind::BrokenPipe).into();
+        }
+        if self.is_stdout {
+            return Failure::error(Kind::Run, cannot_write(why));
+        }
+        let kept = if self.is_file() { "nothing is kept" } else { "the rest is missing" };
+        let text = format!("{} can't be written ({why}): {kept}. Write elsewhere", self.name());
+        Failure::error(Kind::Run, text)
+    }
+
+    /// Gives the complete file its name. Returns its size in bytes, if it has one.
+    ///
+    /// # Errors
+    /// If the disk does not take it, or it can't be renamed. It stays FILE.partial then.
+    pub fn keep(self) -> Result<Option<u64>> {
+        let path = self.name();
+        self.partial.map(Partial::keep).transpose().map_err(|error| {
+            let text =
+                format!("{path} can't be written ({error}): what there is stays {path}.partial");
+            Failure::error(Kind::Run, text)
+        })
+    }
+}
+
+impl Partial {
+    fn create(path: &Path, rules: &Rules<'_>) -> Result<Self> {
+        let failed = |error: io::Error| cannot_create(path, &error);
+        let name = path.file_name().ok_or_else(|| failed(ErrorKind::NotFound.into()))?;
+        let mut partial_name = OsString::from(name);
+        partial_name.push(".partial");
+        let target = path.with_file_name(name);
+        let partial = path.with_file_name(partial_name);
+        if fs::metadata(&partial).is_ok_and(|found| is_input(&found, rules.inputs)) {
+            return Err(refused(&partial, IS_INPUT));
+        }
+        // not followed: a link is replaced itself
+        let exists = |file: &Path| fs::symlink_metadata(file).is_ok();
+        if exists(&target) && !rules.force {
+            return Err(refused(path, "exists: give another file, or --force to replace it"));
+        }
+        if exists(&partial) {
+            if rules.is_recording && !rules.force {
+                let why = "exists: it is a recording that was interrupted, or that another process \
+                           writes. Read it with --from or rename it, or give --force to replace it";
+                return Err(refused(&partial, why));
+            }
+            fs::remove_file(&partial).map_err(|e| cannot_create(&partial, &e))?;
+        }
+        let file = File::options().write(true).create_new(true).mode(0o600).open(&partial);
+        let file = file.map_err(failed)?;
+        let temp = TempPath::try_from_path(partial).map_err(failed)?;
+        Ok(Self { temp, file, target, force: rules.force })
+    }
+
+    fn keep(mut self) -> io::Result<u64> {
+        self.temp.disable_cleanup(true);
+        // some file systems have nothing to wait for
+        let unsupported =
+            [Errno::INVAL, Errno::OPNOTSUPP, Errno::ROFS].map(|e| Some(e.raw_os_error()));
+        match self.file.sync_all() {
+            Err(error) if !unsupported.contains(&error.raw_os_error()) => return Err(error),
+            _ => {}
+        }
+        let renamed = match self.force {
+            true => self.temp.persist(&self.target),
+            false => self.temp.persist_noclobber(&self.target),
+        };
+        renamed.map_err(|failed| failed.error)?;
+        Ok(self.file.metadata()?.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::thread;
+
+    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+
+    const PLAIN: Rules<'static> =
+        Rules { force: false, inputs: &[], is_recording: false, is_binary: false };
+    const FORCE: Rules<'static> = Rules { force: true, ..PLAIN };
+    const RECORDING: Rules<'static> = Rules { is_recording: true, ..PLAIN };
+
+    fn why(path: &Path, rules: &Rules<'_>) -> String {
+        OutFile::create(path, rules).unwrap_err().to_string()
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let names = fs::read_dir(dir).unwrap();
+        let mut names: Vec<String> =
+            names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_complete() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let (out, mut file) = OutFile::create(&path, &PLAIN).unwrap();
+        assert_eq!(names(dir.path()), ["out.partial"]);
+        file.write_all(b"text").unwrap();
+        assert_eq!(out.keep().unwrap(), Some(4));
+        assert_eq!(names(dir.path()), ["out"]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(
+            why(&path, &PLAIN).ends_with("out exists: give another file, or --force to replace it")
+        );
+        drop(OutFile::create(&path, &FORCE).unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"text", "a failed run keeps the old file");
+        assert_eq!(names(dir.path()), ["out"]);
+        let (out, _) = OutFile::create(&path, &FORCE).unwrap();
+        assert_eq!(out.keep().unwrap(), Some(0));
+        assert!(why(&dir.path().join("a/b"), &PLAIN).contains("No such file"));
+    }
+
+    #[test]
+    fn an_interrupted_recording_stays_until_it_is_replaced_by_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, partial) = (dir.path().join("out"), dir.path().join("out.partial"));
+        let (mut out, mut file) = OutFile::create(&path, &RECORDING).unwrap();
+        file.write_all(b"events").unwrap();
+        out.outlives_failure();
+        drop(out);
+        assert_eq!(fs::read(&partial).unwrap(), b"events");
+        let said = why(&path, &RECORDING);
+        assert!(said.contains("out.partial exists: it is a recording"), "{said}");
+        let inputs = [partial.clone()];
+        let said = why(&path, &Rules { inputs: &inputs, ..FORCE });
+        assert!(said.ends_with("out.partial is a recording to read: give another file"), "{said}");
+        for rules in [Rules { force: true, ..RECORDING }, PLAIN] {
+            fs::write(&partial, "left").unwrap();
+            let (out, _) = OutFile::create(&path, &rules).unwrap();
+            assert_eq!(out.keep().unwrap(), Some(0), "what was left is gone");
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_whose_name_was_taken_meanwhile_stays_partial() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let (out, mut file) = OutFile::create(&path, &PLAIN).unwrap();
+        file.write_all(b"own").unwrap();
+        fs::write(&path, "other").unwrap();
+        let said = out.keep().unwrap_err().to_string();
+        assert!(said.contains("File exists") && said.ends_with("out.partial"), "{said}");
+        assert_eq!(fs::read(dir.path().join("out.partial")).unwrap(), b"own");
+        assert_eq!(fs::read(&path).unwrap(), b"other");
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, victim) = (dir.path().join("link"), dir.path().join("victim"));
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, &path).unwrap();
+        symlink(&victim, dir.path().join("link.partial")).unwrap();
+        assert!(why(&path, &PLAIN).contains("exists"));
+        let (out, _) = OutFile::create(&path, &FORCE).unwrap();
+        out.keep().unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+    }
+
+    #[test]
+    fn inputs_directories_and_devices_are_refused_with_and_without_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("in");
+        fs::write(&path, "data").unwrap();
+        let inputs = [path.clone()];
+        for force in [false, true] {
+            let rules = Rules { force, inputs: &inputs, ..PLAIN };
+            assert!(why(&path, &rules).contains("is a recording to read"));
+            assert!(why(dir.path(), &rules).contains("is a directory"));
+        }
+        for (name, kind, device) in [
+            ("block", FileType::BlockDevice, makedev(7, 0)),
+            ("random", FileType::CharacterDevice, makedev(1, 8)),
+        ] {
+            let path = dir.path().join(name);
+            // takes CAP_MKNOD
+            if mknodat(CWD, &path, kind, Mode::RUSR | Mode::WUSR, device).is_ok() {
+                for rules in [PLAIN, FORCE] {
+                    assert!(why(&path, &rules).contains("device: give a file"), "{name}");
+                }
+            }
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"data");
+    }
+
+    #[test]
+    fn pipes_and_harmless_devices_get_the_bytes() {
+        for device in ["/dev/null", "/dev/full"] {
+            let (out, _) = OutFile::create(Path::new(device), &PLAIN).unwrap();
+            assert!(!out.is_file());
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let from = path.clone();
+        let reader = thread::spawn(move || {
+            let mut text = String::new();
+            File::open(from).unwrap().read_to_string(&mut text).unwrap();
+            text
+        });
+        let (out, mut file) = OutFile::create(&path, &PLAIN).unwrap();
+        file.write_all(b"text").unwrap();
+        drop(file);
+        assert_eq!(out.keep().unwrap(), None);
+        assert_eq!(reader.join().unwrap(), "text");
+    }
+}
