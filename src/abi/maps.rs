@@ -165,7 +165,7 @@ pub fn add_zero_waits(sum: &mut Cell, pattern: Pattern) {
     for n in (0..StageSet::Full.before()).filter(|n| stages[*n].from != Point::Bio) {
         if stages[n].from.seen_in(pattern) {
             let missing = count.saturating_sub(sum.hists[n].count());
-            sum.hists[n].add_zeros(missing);
+            sum.hists[n].record_n(0, missing);
         }
     }
 }
