@@ -9,7 +9,6 @@ use nvme_deep::abi;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::model::transport::{Transport, Transports};
 use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::{Block, BlockWriter, Builder, Content, Item, Playback};
@@ -57,20 +56,13 @@ fn records() -> Vec<[u8; 184]> {
     (0..BATCH).map(record).collect()
 }
 
-/// The transports of the records' controllers.
-fn pcie() -> Transports {
-    let transports = Transports::new(0);
-    (0..256).for_each(|ctrl| transports.set(ctrl, Transport::Pcie));
-    transports
-}
-
 /// Decodes records into events.
 #[divan::bench]
 fn decode_record(bencher: Bencher<'_, '_>) {
-    let (records, transports) = (records(), pcie());
+    let records = records();
     bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
         for record in &records {
-            let _ = black_box(abi::event(black_box(record), &transports));
+            let _ = black_box(abi::event(black_box(record), 0));
         }
     });
 }
@@ -112,7 +104,7 @@ fn reorder_two_cpus(bencher: Bencher<'_, '_>) {
 /// All steps: order, decode, render with stages.
 #[divan::bench]
 fn record_to_text(bencher: Bencher<'_, '_>) {
-    let (records, transports) = (records(), pcie());
+    let records = records();
     let mut window = Reorder::default();
     let mut view =
         TraceText::new(Theme { color: false }, false, Clock::Mono, Some(StageSet::Basic));
@@ -128,7 +120,7 @@ fn record_to_text(bencher: Bencher<'_, '_>) {
             window.push(abi::event_time(record).unwrap_or(0), record);
         }
         window.release(u64::MAX, |bytes| {
-            if let Ok(event) = &abi::event(bytes, &transports) {
+            if let Ok(event) = &abi::event(bytes, 0) {
                 view.event(event, &cx);
             }
         });
@@ -142,9 +134,8 @@ fn record_to_text(bencher: Bencher<'_, '_>) {
 fn recording() -> Vec<u8> {
     let mut bytes = vec![];
     let mut builder = Builder::new();
-    let transports = pcie();
     for record in &records() {
-        abi::event(record, &transports).iter().for_each(|event| builder.push(event));
+        abi::event(record, 0).iter().for_each(|event| builder.push(event));
     }
     let (events, at_ns) = (builder.rows() as u32, builder.last_ns());
     let mut payload = vec![];
@@ -172,6 +163,7 @@ fn play(recording: &[u8], to: &mut dyn FnMut(&Event)) {
 }
 
 /// Decompresses and decodes a recording.
+/// Decodes records into events.
 #[divan::bench]
 fn decode_recording(bencher: Bencher<'_, '_>) {
     let recording = recording();

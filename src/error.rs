@@ -5,10 +5,11 @@
 //! sources, separated by colons, as `{:#}` of the crate anyhow does. A cause in the middle of the
 //! text is a field named `error`, and not a source.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
+use std::io;
 use std::path::PathBuf;
 use std::result::Result as StdResult;
-use std::{fmt, io};
 
 use crate::machine::process::TargetError;
 use crate::machine::types::BtfError;
@@ -122,11 +123,11 @@ pub enum Error {
         /// The field.
         field: &'static str,
     },
-    /// An operation failed.
+    /// The kernel or libbpf refused an operation.
     #[error("failed to {operation}")]
     Failed {
-        /// The operation.
-        operation: Operation,
+        /// The operation, as in `count the CPUs`.
+        operation: Cow<'static, str>,
         /// The error of libbpf or of the operating system.
         source: BoxError,
     },
@@ -137,7 +138,7 @@ pub enum Error {
     #[error(transparent)]
     Descriptor(io::Error),
     /// No ring can have this size.
-    #[error("a ring of {bytes} bytes can't be")]
+    #[error("invalid ring buffer size: {bytes} bytes")]
     RingSize {
         /// Size in bytes.
         bytes: usize,
@@ -151,9 +152,9 @@ pub enum Error {
     /// A target cannot be traced.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The BPF side is not what this library expects.
-    #[error(transparent)]
-    Mismatch(#[from] Mismatch),
+    /// The BPF side is not what this library expects. It is a bug of nvme-deep.
+    #[error("{0}")]
+    Mismatch(Cow<'static, str>),
 }
 
 impl Error {
@@ -251,113 +252,11 @@ pub enum CgroupError {
     NotVersion2,
 }
 
-/// An operation that the kernel or libbpf may refuse.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Operation {
-    /// Counting the CPUs that this machine can ever have.
-    CountCpus,
-    /// Naming the BPF object.
-    NameObject,
-    /// Telling libbpf which BTF to use.
-    PassBtf,
-    /// Parsing the BPF object.
-    OpenObject,
-    /// Setting the sizes of the maps.
-    SizeMaps,
-    /// Opening a map of the loaded object, by name.
-    OpenMap(String),
-    /// Reading an entry of a map, by name.
-    ReadMap(String),
-    /// Writing the numbers that are free, to this map.
-    FillFree(&'static str),
-    /// Assigning the cells to the CPUs.
-    AssignCells,
-    /// Assigning slots to a controller, by name.
-    AssignSlots(String),
-    /// Creating the rings of events, of this size each.
-    CreateRings {
-        /// Bytes.
-        bytes: u32,
-    },
-    /// Assigning the rings to the groups of CPUs.
-    AssignRings,
-    /// Setting the latency above which commands are events.
-    SetBar,
-    /// Running the program `control`.
-    RunControl,
-    /// Mapping the data of the ring.
-    MapRing,
-    /// Mapping the positions of the ring.
-    MapPositions,
-}
-
-impl Operation {
-    /// Converts the error of the operation, for `map_err`.
-    pub fn failed<E: Into<BoxError>>(self) -> impl FnOnce(E) -> Error {
-        |error| Error::Failed { operation: self, source: error.into() }
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CountCpus => f.write_str("count the CPUs"),
-            Self::NameObject => f.write_str("name the BPF object"),
-            Self::PassBtf => f.write_str("hand the BTF over"),
-            Self::OpenObject => f.write_str("open the BPF object"),
-            Self::SizeMaps => f.write_str("size the maps"),
-            Self::OpenMap(map) => write!(f, "take hold of map `{map}`"),
-            Self::ReadMap(map) => write!(f, "read map `{map}`"),
-            Self::FillFree(map) => write!(f, "fill map `{map}`"),
-            Self::AssignCells => f.write_str("give the CPUs their cells"),
-            Self::AssignSlots(controller) => write!(f, "give {controller} its slots"),
-            Self::CreateRings { bytes } => write!(f, "create a ring buffer of {bytes} bytes"),
-            Self::AssignRings => f.write_str("assign the ring buffers to the CPUs"),
-            Self::SetBar => f.write_str("set the latency above which commands are events"),
-            Self::RunControl => f.write_str("run the program `control`"),
-            Self::MapRing => f.write_str("map the ring"),
-            Self::MapPositions => f.write_str("map the positions of the ring"),
-        }
-    }
-}
-
-/// A difference between the BPF side and this library. It is a bug of nvme-deep.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Mismatch {
-    /// The object lacks a map.
-    #[error("the object has no map `{map}`")]
-    NoMap {
-        /// Its name.
-        map: String,
-    },
-    /// A map lacks an entry.
-    #[error("map `{map}` has no entry {index}")]
-    NoEntry {
-        /// Name of the map.
-        map: String,
-        /// Number of the entry.
-        index: u32,
-    },
-    /// The object lacks a program.
-    #[error("the object has no program `{program}`")]
-    NoProgram {
-        /// Its name.
-        program: String,
-    },
-    /// The object lacks the configuration.
-    #[error("the BPF object has no configuration")]
-    NoConfig,
-    /// The configuration has another size.
-    #[error("the configuration of the BPF object has another size")]
-    ConfigSize,
-    /// These data of the BPF side have the wrong size, as in `a slot`.
-    #[error("{0} of the wrong size")]
-    WrongSize(&'static str),
-    /// Commands were counted for a stack that is not in the map of stacks.
-    #[error("a stack without frames")]
-    NoFrames,
+/// Converts the error of an operation, for `map_err`: `failed("count the CPUs")`.
+pub(crate) fn failed<E: Into<BoxError>>(
+    operation: impl Into<Cow<'static, str>>,
+) -> impl FnOnce(E) -> Error {
+    |error| Error::Failed { operation: operation.into(), source: error.into() }
 }
 
 #[cfg(test)]
@@ -379,8 +278,8 @@ mod tests {
     #[test]
     fn no_text_repeats_its_source() {
         let io = || io::Error::from(ErrorKind::NotFound);
-        let failed = Operation::ReadMap("cpus".into()).failed()(io());
-        assert_eq!(full(&failed), "failed to read map `cpus`: entity not found");
+        let error = failed("read map `cpus`")(io());
+        assert_eq!(full(&error), "failed to read map `cpus`: entity not found");
         assert_eq!(full(&Error::Bpf(io().into())), "entity not found");
         let error = Error::Cgroup { path: "/x".into(), error: CgroupError::Unreadable(io()) };
         assert!(full(&error).starts_with("`--cgroup /x` can't be opened (entity not found): give"));

@@ -12,7 +12,6 @@ use crate::model::ledger::HostLedger;
 use crate::model::run::{RunTimes, Scan, StackSum};
 use crate::model::snapshot::Snapshot;
 use crate::model::target::{HostController, TargetInfo};
-use crate::model::transport::Transports;
 use crate::probe::plan::AttachPlan;
 
 /// No event before this time can come any more, once the rings have been read. To be called before
@@ -90,9 +89,8 @@ pub type Read<'a> = Option<&'a Event>;
 
 /// Takes the records of a stream, or their events.
 pub trait RecordSink {
-    /// A record of the BPF side, and the transports of the controllers. Returns true if it was taken; else
-    /// its event comes next.
-    fn record(&mut self, bytes: &[u8], transports: &Transports) -> bool;
+    /// A record of the BPF side. Returns true if it was taken; otherwise its event comes next.
+    fn record(&mut self, bytes: &[u8]) -> bool;
 
     /// An event.
     fn event(&mut self, read: Read<'_>);

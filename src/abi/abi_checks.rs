@@ -23,9 +23,8 @@ use crate::model::counters::{COUNTS, Count, TYPES};
 use crate::model::filter::{MAX_CTRLS, MAX_LIST};
 use crate::model::host::{HOST_POINTS, HostPoint};
 use crate::model::ids::{CTRL, NSID_MASK, PATTERN_BITS};
-use crate::model::point::{NO_COMPLETE, NO_SETUP, Point};
+use crate::model::point::{IN_RECORDS, NO_COMPLETE, NO_SETUP, Point};
 use crate::model::stage::StageSet;
-use crate::model::transport::Transport;
 use crate::model::{bios, histogram, nvme_latency};
 use crate::probe::catalog::CATALOG;
 use crate::target::spdk::probes::ARGS;
@@ -40,7 +39,7 @@ macro_rules! same {
 same! {
     NO_SETUP => nd_saw::ND_NO_SETUP;
     NO_COMPLETE => nd_saw::ND_NO_COMPLETE;
-    Transport::Pcie.wire().bits() => nd_saw::ND_SAW_ALL;
+    (1 << IN_RECORDS.len()) - 1 => nd_saw::ND_SAW_ALL;
     Point::Bio.pattern_bit().unwrap() => nd_saw::ND_SAW_BIO;
     wait_bits(Point::Bio.pattern_bit().unwrap()) => nd_wait_point::ND_WAIT_BIO;
     wait_bits(Point::Submit.pattern_bit().unwrap()) => nd_wait_point::ND_WAIT_SUBMIT;
@@ -131,8 +130,7 @@ const _: () = assert!(size_of::<nd_early_times>() == 8 * EARLY_TIMES);
 const _: () = assert!(offset_of!(nd_early_times, bios) == 8 * (EARLY_TIMES - 1));
 
 // tests/parity compares which point each bit and each time is of
-const _: () =
-    assert!(size_of::<nd_times>() == 8 * Transport::Pcie.wire().bits().count_ones() as usize);
+const _: () = assert!(IN_RECORDS.len() == TIMES);
 const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
 const _: () =
     assert!(size_of::<nd_cell>() == CELL_HEAD + StageSet::Full.histograms() * size_of::<nd_hist>());

@@ -2,8 +2,8 @@
 //! Decodes the records of a trace.
 
 use super::records::{
-    EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawOther, RawPair, RawSubmission, RawSubmit, TIMES,
-    kind, known,
+    EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawOther, RawPair, RawSubmission, RawSubmit, kind,
+    known,
 };
 use super::{DecodeError, read};
 use crate::model::bios::Bios;
@@ -12,9 +12,10 @@ use crate::model::event::{
     CommandId, CompletionStatus, CtrlState, Event, EventKind, Outcome, StackId, Submission,
 };
 use crate::model::origin::{Origin, Submitter};
-use crate::model::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
+use crate::model::point::{
+    HAS_BEFORE, IN_RECORDS, NO_COMPLETE, NO_SETUP, Pattern, Point, pattern_of,
+};
 use crate::model::timeline::Timeline;
-use crate::model::transport::{Transports, USUAL, Wire};
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::Parts;
@@ -25,10 +26,7 @@ use std::mem::size_of;
 const END: usize = size_of::<RawEnd>();
 const PAIR_END: usize = size_of::<RawPair>();
 /// The bit of a command with the points before its request.
-const BIO: u16 = match Point::Bio.pattern_bit() {
-    Some(bit) => bit as u16,
-    None => 0,
-};
+const BIO: u16 = HAS_BEFORE as u16;
 
 impl RawSubmission {
     /// Whether the number of bytes is known.
@@ -84,7 +82,7 @@ pub(super) fn submission(id: &CommandId, a: &RawSubmission, origin: Origin) -> S
     }
 }
 
-fn outcome(end: &RawEnd, times: Option<&AllTimes>, wire: &Wire) -> Outcome {
+fn outcome(end: &RawEnd, times: Option<&Times>) -> Outcome {
     let RawEnd { event, outcome: o, setup_out_ns } = end;
     Outcome {
         verdict: (o.known != 0).then_some(CompletionStatus {
@@ -94,7 +92,7 @@ fn outcome(end: &RawEnd, times: Option<&AllTimes>, wire: &Wire) -> Outcome {
             flags: o.flags,
         }),
         latency_ns: event_latency(event, *setup_out_ns),
-        timeline: timeline(event, *setup_out_ns, times, wire),
+        timeline: timeline(event, *setup_out_ns, times),
         cpu: o.cpu,
         conditions: Conditions::from_bits(o.beside),
         bios: Bios::default(),
@@ -114,23 +112,22 @@ pub(super) fn event_latency(event: &RawEvent, setup_out_ns: u64) -> Option<u64> 
 fn missed(
     end: &RawEnd,
     submission: Option<Submission>,
-    times: Option<&AllTimes>,
+    times: Option<&Times>,
     early: &[u8],
-    transports: &Transports,
+    before: Pattern,
 ) -> Event {
     let event = &end.event;
-    let wire = transports.wire(event.ctrl.into());
     let mut found = Event {
         at_ns: event.ns,
         what: EventKind::Missed {
             id: id(event),
             submission,
             latency_max_ns: event_latency(event, end.setup_out_ns),
-            timeline: timeline(event, end.setup_out_ns, times, wire),
+            timeline: timeline(event, end.setup_out_ns, times),
         },
     };
     if event.pattern & BIO != 0 {
-        add_early(&mut found, early, transports.before());
+        add_early(&mut found, early, before);
     }
     found
 }
@@ -141,18 +138,19 @@ pub fn event_time(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_ne_bytes(ns.try_into().ok()?))
 }
 
-/// Decodes a record of the ring. The transports of the controllers tell which points it has.
+/// Decodes a record of the ring. `before` has the points before the request that the run observes: a
+/// command has all of them, or none.
 ///
 /// # Errors
 /// If the kind is unknown, or the record is too short for its kind.
-pub fn event(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
+pub fn event(bytes: &[u8], before: Pattern) -> Result<Event, DecodeError> {
     // Each of these functions writes its event in place. In a single function the compiler moves
     // the parts of all kinds to one place that writes any of them, which takes half as many
     // instructions again.
     match u32::from(*bytes.first().ok_or(DecodeError)?) {
         kind::SUBMIT => submit(bytes),
-        kind::COMPLETE => complete(bytes, transports),
-        kind::PAIR => pair(bytes, transports),
+        kind::COMPLETE => complete(bytes, before),
+        kind::PAIR => pair(bytes, before),
         _ => other(bytes),
     }
 }
@@ -174,46 +172,40 @@ fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
 }
 
 #[inline(never)]
-fn complete(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
+fn complete(bytes: &[u8], before: Pattern) -> Result<Event, DecodeError> {
     let end: RawEnd = read(bytes)?;
-    let times = part::<AllTimes>(bytes, END).ok();
-    let wire = transports.wire(end.event.ctrl.into());
+    let times = part::<Times>(bytes, END).ok();
     if end.event.pattern & NO_COMPLETE as u16 != 0 {
-        return Ok(missed(&end, None, times.as_ref(), &bytes[END..], transports));
+        return Ok(missed(&end, None, times.as_ref(), &bytes[END..], before));
     }
     let mut event = Event {
         at_ns: end.event.ns,
-        what: EventKind::Complete(id(&end.event), outcome(&end, times.as_ref(), wire)),
+        what: EventKind::Complete(id(&end.event), outcome(&end, times.as_ref())),
     };
     if end.event.pattern & BIO != 0 {
-        add_early(&mut event, &bytes[END..], transports.before());
+        add_early(&mut event, &bytes[END..], before);
     }
     Ok(event)
 }
 
 #[inline(never)]
-fn pair(bytes: &[u8], transports: &Transports) -> Result<Event, DecodeError> {
+fn pair(bytes: &[u8], before: Pattern) -> Result<Event, DecodeError> {
     let a: RawSubmission = part(bytes, END)?;
     let (bytes, origin) = split(bytes, &a);
     let end: RawEnd = read(bytes)?;
     let early = bytes.get(PAIR_END..).ok_or(DecodeError)?;
-    let times = read::<AllTimes>(early).ok();
+    let times = read::<Times>(early).ok();
     let id = id(&end.event);
-    let wire = transports.wire(end.event.ctrl.into());
     if end.event.pattern & NO_COMPLETE as u16 != 0 {
         let submission = Some(submission(&id, &a, origin));
-        return Ok(missed(&end, submission, times.as_ref(), early, transports));
+        return Ok(missed(&end, submission, times.as_ref(), early, before));
     }
     let mut event = Event {
         at_ns: end.event.ns,
-        what: EventKind::Command(
-            id,
-            submission(&id, &a, origin),
-            outcome(&end, times.as_ref(), wire),
-        ),
+        what: EventKind::Command(id, submission(&id, &a, origin), outcome(&end, times.as_ref())),
     };
     if end.event.pattern & BIO != 0 {
-        add_early(&mut event, early, transports.before());
+        add_early(&mut event, early, before);
     }
     Ok(event)
 }
@@ -300,56 +292,20 @@ pub(crate) fn add_early(event: &mut Event, times: &[u8], before: Pattern) {
     }
 }
 
-/// The first times of `nd_times`, by their numbers: tests/parity compares the order.
-pub(crate) type Times = [u64; USUAL.len()];
-/// All times of `nd_times`.
-pub(crate) type AllTimes = [u64; TIMES];
-/// Bytes of these times; those before the request follow.
-pub(crate) const EARLY: usize = size_of::<AllTimes>();
+/// `nd_times`: tests/parity compares the order.
+pub(crate) type Times = [u64; IN_RECORDS.len()];
+/// Bytes of these times; the ones before the request follow.
+pub(crate) const EARLY: usize = size_of::<Times>();
 
-/// The time line of an event, whose times have the numbers of their bits in its pattern.
+/// The timeline of an event, without the points before the request.
 #[inline(always)]
 pub(crate) fn timeline(
     event: &RawEvent,
     setup_out_ns: u64,
-    times: Option<&AllTimes>,
-    wire: &Wire,
+    times: Option<&Times>,
 ) -> Option<Timeline> {
-    let (first, others) = times?.split_first_chunk()?;
-    let pattern = wire.pattern(event.pattern);
-    let mut line = match wire.is_usual() {
-        // without a look-up of each point
-        true => Timeline::usual(*first, setup_out_ns, event.ns, pattern),
-        false => unusual(setup_out_ns, event.ns, pattern, first, wire),
-    };
-    set_times(&mut line, first.len(), others, wire);
-    Some(line)
-}
-
-#[cold]
-#[inline(never)]
-fn unusual(
-    setup_out_ns: u64,
-    complete_ns: u64,
-    pattern: Pattern,
-    times: &Times,
-    wire: &Wire,
-) -> Timeline {
-    let mut line = Timeline::new([], pattern);
-    line.set(Point::SetupOut, setup_out_ns);
-    line.set(Point::Complete, complete_ns);
-    set_times(&mut line, 0, times, wire);
-    line
-}
-
-/// Sets the times of the points with the numbers from `first` on.
-#[inline(always)]
-fn set_times(line: &mut Timeline, first: usize, times: &[u64], wire: &Wire) {
-    for (n, ns) in times.iter().enumerate() {
-        if let Some(point) = wire.point(first + n) {
-            line.set(point, *ns);
-        }
-    }
+    let pattern = pattern_of(event.pattern, 0);
+    Some(Timeline::of_record(*times?, setup_out_ns, event.ns, pattern))
 }
 
 /// A name that the BPF side keeps in two words.
@@ -409,7 +365,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = event(&bytes, &Transports::new(0));
+            let _ = event(&bytes, 0);
             let _ = event_time(&bytes);
         }
 
@@ -427,8 +383,8 @@ mod tests {
                 kind::PAIR => PAIR_END,
                 _ => size_of::<RawOther>(),
             };
-            prop_assert!(event(&bytes[..size], &Transports::new(0)).is_ok());
-            prop_assert!(event(&bytes[..size - 1], &Transports::new(0)).is_err());
+            prop_assert!(event(&bytes[..size], 0).is_ok());
+            prop_assert!(event(&bytes[..size - 1], 0).is_err());
         }
     }
 
@@ -440,7 +396,7 @@ mod tests {
         bytes[END + offset_of!(RawSubmission, known)] = known::ORIGIN as u8;
         for pattern in [0, NO_COMPLETE as u16, BIO] {
             bytes[offset_of!(RawEvent, pattern)..][..2].copy_from_slice(&pattern.to_ne_bytes());
-            let decoded = |size| event(&bytes[..size], &Transports::new(0));
+            let decoded = |size| event(&bytes[..size], 0);
             assert!(decoded(bytes.len()).is_ok());
             assert!(decoded(bytes.len() - 1).is_err());
         }

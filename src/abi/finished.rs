@@ -11,7 +11,6 @@ use super::records::{RawEnd, RawSubmission, kind};
 use crate::abi::events::Times;
 use crate::model::ids::NamespaceId;
 use crate::model::point::NO_SETUP;
-use crate::model::transport::Transports;
 
 /// Words of the parts of a record.
 const END: usize = size_of::<RawEnd>() / 8;
@@ -31,18 +30,15 @@ pub struct PairRecord<'a> {
 }
 
 impl<'a> PairRecord<'a> {
-    /// Looks at a record of the ring. `None` if it must be decoded: it is of another kind, or its
-    /// pattern has bits that are not those of a [`Pattern`](crate::model::point::Pattern), or it has who
-    /// caused the command.
+    /// Looks at a record of the ring. `None` if it must be decoded: it is of another kind, its completion
+    /// was not observed, or it has points before the request or who caused the command.
     #[inline]
-    pub fn of(bytes: &'a [u8], transports: &Transports) -> Option<Self> {
+    pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let words: &[u64] = try_cast_slice(bytes).ok()?;
         let (command, rest) = words.split_first_chunk()?;
         let record = Self::of_words(command, rest.first_chunk())?;
         let event = &record.end.event;
-        // a command whose completion was not observed has a bit more
-        let plain = transports.wire(event.ctrl.into()).kept() & PLAIN;
-        let is_plain = u32::from(event.kind) == kind::PAIR && event.pattern & !plain == 0;
+        let is_plain = u32::from(event.kind) == kind::PAIR && event.pattern & !PLAIN == 0;
         (is_plain && !record.submission.has_origin()).then_some(record)
     }
 

@@ -165,7 +165,7 @@ pub fn add_zero_waits(sum: &mut Cell, pattern: Pattern) {
     for n in (0..StageSet::Full.before()).filter(|n| stages[*n].from != Point::Bio) {
         if stages[n].from.seen_in(pattern) {
             let missing = count.saturating_sub(sum.hists[n].count());
-            sum.hists[n].add_zeros(missing);
+            sum.hists[n].record_n(0, missing);
         }
     }
 }
@@ -224,7 +224,7 @@ pub fn words(bytes: &[u8]) -> Vec<u64> {
 /// The value of the `ctrls` map for a controller: its first slot, slots per queue, queues, and
 /// the points of its transport.
 pub fn ctrl_value(base: u32, stride: u32, queues: u32, transport: Transport) -> Vec<u8> {
-    [base, stride, queues, transport.wire().bits()].into_iter().flat_map(u32::to_ne_bytes).collect()
+    [base, stride, queues, transport.points()].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
 /// The initial value of the `cpus` map: the first cell of the CPU, or its group in `numbers`.

@@ -3,9 +3,9 @@
 //! commands that follow each other are alike.
 
 use crate::model::command_class::CommandClass;
-use crate::stats::histogram::FineHistogram;
+use crate::model::histogram::Histogram;
 use crate::stats::intervals::{Ratio, Resamples};
-use crate::stats::sample::Sample;
+use crate::stats::sample::{Sample, empty_slice};
 
 use super::command::Command;
 use super::portion::Share;
@@ -202,7 +202,7 @@ impl TimeSlices {
         when: impl Fn(&Command) -> Option<bool>,
     ) -> Compared {
         // as long as needed: most strata of a recording may have a command or two
-        let mut sides: [Vec<FineHistogram>; 2] = Default::default();
+        let mut sides: [Vec<Histogram>; 2] = Default::default();
         let mut counts = [0_u64; 2];
         let (mut total, mut at_most, mut joined) = (0.0, 0.0, 0.0);
         let (mut last, mut ratios) = (None, Vec::new());
@@ -221,7 +221,7 @@ impl TimeSlices {
             let (side, slice) = (usize::from(with), self.slice(command.end_ns));
             counts[side] += 1;
             if sides[side].len() <= slice {
-                sides[side].resize(slice + 1, FineHistogram::default());
+                sides[side].resize_with(slice + 1, empty_slice);
             }
             sides[side][slice].record(ns);
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::command_class::CommandClass;
-use crate::model::quantiles::rank;
+use crate::model::histogram::Histogram;
 
 use super::command::Commands;
 use super::stages::Stages;
@@ -30,18 +30,12 @@ pub struct ClassFacts {
     pub stages: Vec<(Stages, u64)>,
 }
 
-/// The percentile of sorted values, by nearest rank.
-fn percentile(sorted: &[u64], percent: f64) -> u64 {
-    let at = rank(percent, sorted.len() as u64) as usize - 1;
-    sorted.get(at).copied().unwrap_or(0)
-}
-
 /// Times of the commands of a stratum.
 #[derive(Default)]
 struct Times {
     weight: u64,
-    totals: Vec<u64>,
-    begun: Vec<u64>,
+    totals: Histogram,
+    begun: Histogram,
     has_waits: bool,
     stages: Vec<(Stages, u64)>,
 }
@@ -54,8 +48,8 @@ pub fn strata(commands: &Commands) -> Vec<ClassFacts> {
             by_stratum.entry(command.stratum).or_default();
         // the same for all commands of a stratum
         *weight = commands.weight(command);
-        totals.push(command.total());
-        begun.push(command.since_begin());
+        totals.record(command.total());
+        begun.record(command.since_begin());
         *has_waits |= command.has_waits();
         for (run, ns) in command.runs() {
             match stages.iter_mut().find(|(found, _)| *found == run) {
@@ -65,17 +59,13 @@ pub fn strata(commands: &Commands) -> Vec<ClassFacts> {
         }
     }
     let facts = by_stratum.into_iter().map(|(stratum, times)| {
-        let Times { weight, mut totals, mut begun, has_waits, stages } = times;
-        totals.sort_unstable();
-        begun.sort_unstable();
+        let Times { weight, totals, begun, has_waits, stages } = times;
+        let percentile = |hist: &Histogram, p| hist.percentile(p).unwrap_or(0);
         let stages = stages.into_iter().map(|(run, ns)| (run, ns.saturating_mul(weight)));
         ClassFacts {
             stratum,
-            commands: (totals.len() as u64).saturating_mul(weight),
-            total_ns: totals
-                .iter()
-                .fold(0, |sum: u64, ns| sum.saturating_add(*ns))
-                .saturating_mul(weight),
+            commands: totals.count().saturating_mul(weight),
+            total_ns: u64::try_from(totals.sum()).unwrap_or(u64::MAX).saturating_mul(weight),
             p50_ns: percentile(&totals, 50.0),
             p99_ns: percentile(&totals, 99.0),
             begun_p50_ns: percentile(&begun, 50.0),

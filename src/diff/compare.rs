@@ -7,12 +7,13 @@ use crate::diff::report::{
     SAME_MIX, Scope, Side, Summary, WaitChange,
 };
 use crate::model::command_class::CommandClass;
+use crate::model::histogram::Histogram;
 use crate::model::ids::NamespaceId;
-use crate::model::quantiles::rank;
 use crate::nvme::opcode::QueueKind;
-use crate::stats::histogram::{FineHistogram, RESOLUTION};
 use crate::stats::intervals::{Ratio, Resamples, adjust};
-use crate::stats::sample::{QUANTILES, STATISTICS, Sample, Values, Variance};
+use crate::stats::sample::{
+    QUANTILES, RESOLUTION, STATISTICS, Sample, Values, Variance, empty_slice,
+};
 use std::array::from_fn;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -169,12 +170,11 @@ impl Comparer<'_> {
         let spreads = if self.paired { vec![b.minus(&a)] } else { vec![a, b] };
         let summary = |side: &Side, sample: &Sample| {
             let all = side.values(&members.strata, interval);
-            let count = sample.count();
             let mut values = sample.values();
             for (value, q) in values.iter_mut().zip(QUANTILES) {
-                *value = all.at_rank(rank(100.0 * q, count)) as f64;
+                *value = all.percentile(100.0 * q).unwrap_or(0) as f64;
             }
-            Summary { count, values }
+            Summary { count: sample.count(), values }
         };
         let sides =
             Both { a: summary(self.sides.a, &samples.a), b: summary(self.sides.b, &samples.b) };
@@ -223,9 +223,9 @@ fn rounding(statistic: usize) -> Option<Variance> {
 
 /// The values of an interval in these strata.
 fn sample(side: &Side, strata: &[CommandClass], interval: Interval) -> Sample {
-    let of_recording = |recording: &Counted| -> (Vec<FineHistogram>, usize) {
+    let of_recording = |recording: &Counted| -> (Vec<Histogram>, usize) {
         let slices = &recording.slices;
-        let mut sum = vec![FineHistogram::default(); slices.count()];
+        let mut sum = vec![empty_slice(); slices.count()];
         for stratum in strata {
             for (sum, one) in sum.iter_mut().zip(slices.of(&(*stratum, interval))) {
                 sum.merge(one);
@@ -292,7 +292,7 @@ pub fn rate_resamples(sides: Both<&Side>, paired: bool) -> Both<Resamples> {
 
 /// The rate of these strata in each slice.
 fn rates(side: &Side, strata: &[CommandClass]) -> Sample {
-    let of_recording = |slices: &Rows| -> Vec<FineHistogram> {
+    let of_recording = |slices: &Rows| -> Vec<Histogram> {
         let mut counts = vec![0_u64; slices.count().saturating_sub(1)];
         let rows = slices.rows();
         for row in rows.filter(|(stratum, i)| i.is_total && strata.contains(stratum)) {
@@ -303,14 +303,14 @@ fn rates(side: &Side, strata: &[CommandClass]) -> Sample {
         let rate = |count: u64| {
             let width = u128::from(slices.width_ns().max(1));
             let rate = u128::from(count) * 1_000_000_000 * MILLI / width;
-            let mut one = FineHistogram::default();
+            let mut one = empty_slice();
             one.record(u64::try_from(rate).unwrap_or(u64::MAX));
             one
         };
         counts.into_iter().map(rate).collect()
     };
     let all = side.recordings.iter().map(|r| of_recording(&r.slices));
-    let all: Vec<Vec<FineHistogram>> = all.collect();
+    let all: Vec<Vec<Histogram>> = all.collect();
     let borrowed: Vec<_> = all.iter().map(|h| (h.as_slice(), h.len())).collect();
     Sample::new(&borrowed)
 }

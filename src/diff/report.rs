@@ -8,10 +8,10 @@ use crate::model::command_class::{BlockSizes, CommandClass};
 use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
 use crate::model::finished::{Finished, Intervals};
+use crate::model::histogram::Histogram;
 use crate::model::ids::NamespaceId;
 use crate::model::ledger::Accuracy;
 use crate::model::point::Point;
-use crate::model::quantiles::Quantiles;
 use crate::model::stage::{Run, StageSet};
 use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
@@ -391,7 +391,7 @@ pub struct Counted {
     pub slices: Rows,
     loads: BTreeMap<CommandClass, (u64, u128)>,
     /// All values by row.
-    values: BTreeMap<(CommandClass, Interval), Quantiles>,
+    values: BTreeMap<(CommandClass, Interval), Histogram>,
     /// Waits before the request; `None`: not observed.
     pub waits: Option<Vec<TagWaits>>,
     covers: Duration,
@@ -408,12 +408,11 @@ impl Counted {
     /// Counts an interval of a command, at the time of its completion.
     pub fn interval(&mut self, stratum: CommandClass, interval: Interval, at_ns: u64, ns: u64) {
         self.slices.record((stratum, interval), at_ns, ns);
-        let row = self.values.entry((stratum, interval)).or_default();
-        row.record(ns);
+        self.values.entry((stratum, interval)).or_default().record(ns);
     }
 
     /// All values of a row.
-    pub fn values(&self, stratum: CommandClass, interval: Interval) -> Option<&Quantiles> {
+    pub fn values(&self, stratum: CommandClass, interval: Interval) -> Option<&Histogram> {
         self.values.get(&(stratum, interval))
     }
 
@@ -546,8 +545,8 @@ impl Side {
     }
 
     /// All values of these strata, in all recordings.
-    pub fn values(&self, strata: &[CommandClass], interval: Interval) -> Quantiles {
-        let mut all = Quantiles::new();
+    pub fn values(&self, strata: &[CommandClass], interval: Interval) -> Histogram {
+        let mut all = Histogram::new();
         for recording in &self.recordings {
             let of = |stratum: &CommandClass| recording.values(*stratum, interval);
             strata.iter().filter_map(of).for_each(|one| all.merge(one));

@@ -1,88 +1,105 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Log-linear latency histogram, with the same buckets as the histograms in BPF maps.
+//! The histogram of all reports: log-linear buckets, with the sum and the maximum of the values.
 //!
-//! [`index`] must give the same bucket as the BPF program for every value: the counts of the BPF
-//! maps are used without conversion. Each power of two is divided into eight equal parts, so a
-//! percentile from the counts alone is at most 1/16 (6.25 %) away from the sample. A histogram that saw
-//! the values itself, as those of recordings, has their quantiles beside the counts.
+//! Every power of two is divided into 2^`bits` equal buckets. The width belongs to the histogram:
+//! BPF maps have eight buckets per power of two, so a percentile read from one is at most 1/16
+//! (6.25 %) off. A histogram of a recording starts exact, with a bucket per value, and becomes
+//! narrow buckets (0.05 %) once there are too many different values.
 //!
-//! Pure: no I/O, no clock, no BPF. All values are nanoseconds.
+//! Pure: no I/O, no clock, no BPF. Latencies are nanoseconds.
 
-use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
-use super::log_linear;
-use super::quantiles::{Quantiles, rank};
+use serde::Serialize;
 
-/// log2 of the number of buckets in each power of two.
+/// log2 of the number of buckets per power of two in BPF maps and in reports.
 pub const SUB_BITS: u32 = 3;
-/// Exponent of the last power of two with separate buckets. Values from 2^36 ns (69 s) up share the
-/// last bucket.
+/// Exponent of the last power of two with separate buckets in BPF maps. Values from 2^36 ns (69 s) up
+/// share the last bucket.
 pub const MAX_EXP: u32 = 35;
-/// Number of buckets.
+/// Number of buckets in BPF maps.
 pub const BUCKETS: usize = 272;
 
 /// The percentiles of reports.
 pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
-/// Largest error of a percentile from the counts alone, relative to it.
-const BUCKET_ERROR: f64 = 1.0 / 16.0;
+
+/// Width of an exact histogram: every value has its own bucket.
+const EXACT: u32 = 63;
+/// Width of a histogram that had too many different values to stay exact.
+const NARROW: u32 = 10;
+/// Most buckets of an exact histogram: narrow buckets for latencies between 1 us and 60 s are no fewer.
+pub const DISTINCT: usize = 1 << 14;
 
 const LAST: usize = BUCKETS - 1;
 const _: () = assert!(BUCKETS == ((MAX_EXP - SUB_BITS + 2) << SUB_BITS) as usize);
 
-/// The bucket that counts a value of `value_ns` nanoseconds.
+/// The bucket of a BPF map that counts this value. The BPF program must find the same one.
 #[must_use]
-pub const fn index(value_ns: u64) -> usize {
-    let bucket = log_linear::index::<SUB_BITS>(value_ns);
+pub const fn index(value: u64) -> usize {
+    if value < 1 << SUB_BITS {
+        return value as usize;
+    }
+    let exp = value.ilog2();
+    let part = (value >> (exp - SUB_BITS)) & ((1 << SUB_BITS) - 1);
+    let bucket = (((exp - SUB_BITS + 1) as usize) << SUB_BITS) + part as usize;
     if bucket < LAST { bucket } else { LAST }
 }
 
-/// The range of a bucket in nanoseconds: lower end (inclusive) and upper end (exclusive).
+/// The range of a bucket of a BPF map: lower end (inclusive) and upper end (exclusive).
 ///
 /// The last bucket has no upper end: its second number is `u64::MAX`, and it counts that value too.
 /// An `index` beyond the last bucket is treated as the last.
 #[must_use]
-pub fn bounds(index: usize) -> (u64, u64) {
-    let bucket = index.min(LAST);
-    let high = if bucket == LAST { u64::MAX } else { low(bucket + 1) };
-    (low(bucket), high)
+pub const fn bounds(index: usize) -> (u64, u64) {
+    if index >= LAST { (low(LAST), u64::MAX) } else { (low(index), low(index + 1)) }
 }
 
-/// Lower end of a bucket, in nanoseconds.
-fn low(bucket: usize) -> u64 {
-    log_linear::low::<SUB_BITS>(bucket) as u64
+const fn low(bucket: usize) -> u64 {
+    let (group, part) = (bucket >> SUB_BITS, bucket as u64 & ((1 << SUB_BITS) - 1));
+    if group == 0 { part } else { ((1 << SUB_BITS) + part) << (group - 1) }
 }
 
-/// Where percentiles come from.
-#[derive(Clone, Debug)]
-enum Origin {
-    /// The counts alone.
-    Counts,
-    /// All values.
-    Values(Quantiles),
-    /// All values, of which only [`PERCENTILES`] are left, and their error.
-    Percentiles([u64; PERCENTILES.len()], f64),
+/// The lowest value of the bucket of `value`.
+const fn first_of(value: u64, bits: u32) -> u64 {
+    if value < 1 << bits { value } else { value & (u64::MAX << (value.ilog2() - bits)) }
 }
 
-/// Counts of latencies by bucket, with their sum and maximum.
-#[derive(Clone, Debug)]
+/// The highest value of the bucket that begins at `low`.
+const fn last_of(low: u64, bits: u32) -> u64 {
+    if low < 1 << bits { low } else { low | ((1 << (low.ilog2() - bits)) - 1) }
+}
+
+/// ceil(percent / 100 * count), at least 1 and at most the count.
+fn rank(percent: f64, count: u64) -> u64 {
+    // Slightly less before rounding up: 99.9 has no exact binary representation, and the
+    // product must not be one rank too high if the exact product is an integer.
+    let exact = percent * count as f64 / 100.0 * (1.0 - 4.0 * f64::EPSILON);
+    (exact.ceil() as u64).clamp(1, count.max(1))
+}
+
+/// A bucket in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bucket {
+    /// Its lowest value.
+    pub first: u64,
+    /// Its highest value.
+    pub last: u64,
+    /// Number of samples in it.
+    pub count: u64,
+}
+
+/// Counts of values by bucket, with their sum and maximum.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
-    buckets: Box<[u64; BUCKETS]>,
+    /// log2 of the number of buckets per power of two.
+    bits: u32,
+    /// Counts by the lowest value of the bucket; no count is 0.
+    counts: BTreeMap<u64, u64>,
     count: u64,
     sum: u128,
     max: u64,
     max_exact: bool,
-    origin: Origin,
 }
-
-/// Equal counts, sum and maximum, wherever percentiles come from.
-impl PartialEq for Histogram {
-    fn eq(&self, other: &Self) -> bool {
-        let of = |h: &Self| (h.count, h.sum, h.max, h.max_exact);
-        self.buckets == other.buckets && of(self) == of(other)
-    }
-}
-
-impl Eq for Histogram {}
 
 impl Default for Histogram {
     fn default() -> Self {
@@ -91,20 +108,19 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// An empty histogram, exact as long as there are few different values.
     #[must_use]
-    pub fn new() -> Self {
-        Self {
-            buckets: Box::new([0; BUCKETS]),
-            count: 0,
-            sum: 0,
-            max: 0,
-            max_exact: true,
-            origin: Origin::Values(Quantiles::new()),
-        }
+    pub const fn new() -> Self {
+        Self::with_bits(EXACT)
     }
 
-    /// Builds a histogram from a BPF map: counts by bucket, sum and maximum in nanoseconds.
+    /// An empty histogram with 2^`bits` buckets per power of two.
+    #[must_use]
+    pub const fn with_bits(bits: u32) -> Self {
+        Self { bits, counts: BTreeMap::new(), count: 0, sum: 0, max: 0, max_exact: true }
+    }
+
+    /// Builds a histogram from a BPF map: counts by bucket, sum and maximum.
     ///
     /// The kernel updates the three one after the other, so a copy made in between may hold a
     /// sample without its maximum. The maximum is then estimated from the highest bucket in use,
@@ -113,73 +129,95 @@ impl Histogram {
     /// Returns `None` if there are not [`BUCKETS`] counts.
     #[must_use]
     pub fn from_parts(buckets: &[u64], sum_ns: u64, max_ns: u64) -> Option<Self> {
-        let buckets: Box<[u64; BUCKETS]> = Box::new(buckets.try_into().ok()?);
-        let mut hist = Self { buckets, sum: u128::from(sum_ns), ..Self::new() };
-        hist.count = total(&hist.buckets);
-        let Some(top) = hist.top() else {
-            return Some(hist);
+        if buckets.len() != BUCKETS {
+            return None;
+        }
+        let used = buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        let counts: BTreeMap<u64, u64> = used.map(|(at, count)| (low(at), *count)).collect();
+        let Some((&top, _)) = counts.last_key_value() else {
+            return Some(Self { sum: sum_ns.into(), ..Self::new() });
         };
-        hist.origin = Origin::Counts;
-        let (low, high) = bounds(top);
-        (hist.max, hist.max_exact) = match top {
-            _ if max_ns >= low => (max_ns, true),
-            // The last bucket has no upper end; its lower end is a safe value.
-            LAST => (low, false),
-            _ => (high - 1, high - low == 1),
-        };
+        let mut hist =
+            Self { counts, sum: sum_ns.into(), max: max_ns, ..Self::with_bits(SUB_BITS) };
+        hist.recount();
+        if max_ns < top {
+            // the open bucket has no upper end: its lower end is a safe value
+            let end = hist.end(top);
+            (hist.max, hist.max_exact) =
+                if end == u64::MAX { (top, false) } else { (end, end == top) };
+        }
         Some(hist)
     }
 
-    /// Counts one latency of `value_ns` nanoseconds.
-    pub fn record(&mut self, value_ns: u64) {
-        self.buckets[index(value_ns)] += 1;
-        self.count += 1;
-        self.sum += u128::from(value_ns);
-        self.raise_max(value_ns, true);
-        match &mut self.origin {
-            Origin::Values(values) => values.record(value_ns),
-            other => *other = Origin::Counts,
-        }
+    /// Counts one value.
+    pub fn record(&mut self, value: u64) {
+        self.record_n(value, 1);
     }
 
-    /// Counts this many latencies of no length, in a histogram of a BPF map.
-    pub fn add_zeros(&mut self, n: u64) {
-        self.buckets[index(0)] += n;
+    /// Counts a value `n` times.
+    pub fn record_n(&mut self, value: u64, n: u64) {
+        if n == 0 {
+            return;
+        }
+        self.add(value, n);
         self.count += n;
-        self.origin = Origin::Counts;
+        self.sum += u128::from(value) * u128::from(n);
+        self.raise_max(value, true);
     }
 
-    /// Adds the samples of `other`. Counts saturate.
+    fn add(&mut self, value: u64, n: u64) {
+        let count = self.counts.entry(first_of(value, self.bits)).or_insert(0);
+        *count = count.saturating_add(n);
+        if self.counts.len() > DISTINCT && self.bits == EXACT {
+            self.widen(NARROW);
+        }
+    }
+
+    /// Makes the buckets at least this wide.
+    fn widen(&mut self, bits: u32) {
+        if bits >= self.bits {
+            return;
+        }
+        self.bits = bits;
+        for (value, n) in std::mem::take(&mut self.counts) {
+            self.add(value, n);
+        }
+    }
+
+    fn recount(&mut self) {
+        self.count = self.counts.values().fold(0, |sum, &count| sum.saturating_add(count));
+    }
+
+    /// Adds the samples of `other`. The wider buckets win. Counts saturate.
     pub fn merge(&mut self, other: &Self) {
-        match (&mut self.origin, &other.origin) {
-            _ if other.count == 0 => {}
-            (mine, theirs) if self.count == 0 => mine.clone_from(theirs),
-            (Origin::Values(mine), Origin::Values(theirs)) => mine.merge(theirs),
-            (mine, _) => *mine = Origin::Counts,
+        if other.count == 0 {
+            return;
         }
-        for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets.iter()) {
-            *mine = mine.saturating_add(*theirs);
+        self.widen(other.bits);
+        for (&value, &n) in &other.counts {
+            self.add(value, n);
         }
-        self.count = total(&self.buckets);
+        self.recount();
         self.sum = self.sum.saturating_add(other.sum);
         self.raise_max(other.max, other.max_exact);
     }
 
-    /// An estimate stays one until a larger bucket is in use, whatever the order of merging.
+    /// An estimate stays one until a larger bucket of reports is in use, whatever the order of
+    /// merging.
     fn raise_max(&mut self, max: u64, exact: bool) {
         if exact && max <= self.max {
             return;
         }
         match index(max).cmp(&index(self.max)) {
-            Ordering::Less => return,
-            Ordering::Equal => self.max_exact &= exact,
-            Ordering::Greater => self.max_exact = exact,
+            std::cmp::Ordering::Less => return,
+            std::cmp::Ordering::Equal => self.max_exact &= exact,
+            std::cmp::Ordering::Greater => self.max_exact = exact,
         }
         self.max = self.max.max(max);
     }
 
-    /// This histogram, to which several CPUs added. Of two that raise the maximum at once, the smaller
-    /// value may be the last: an estimate, unless there is only one sample.
+    /// Several CPUs added to this histogram. If two raise the maximum at once, the smaller value may
+    /// win: the maximum is an estimate, unless there is only one sample.
     #[must_use]
     pub fn with_shared_max(mut self) -> Self {
         self.max_exact &= self.count <= 1;
@@ -193,55 +231,53 @@ impl Histogram {
     /// [`max_exact`](Self::max_exact) is false unless that bucket holds a single value.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
-        let mut delta = Self::new();
-        let pairs = self.buckets.iter().zip(earlier.buckets.iter());
-        for (slot, (later, before)) in delta.buckets.iter_mut().zip(pairs) {
-            *slot = later.saturating_sub(*before);
+        let mut delta = self.clone();
+        if earlier.count > 0 {
+            delta.widen(earlier.bits);
         }
-        delta.count = total(&delta.buckets);
-        delta.sum = self.sum.saturating_sub(earlier.sum);
-        let Some(top) = delta.top() else { return delta };
-        delta.origin = match (&self.origin, &earlier.origin) {
-            (Origin::Values(later), Origin::Values(earlier)) => {
-                Origin::Values(later.minus(earlier))
+        for (&value, n) in &earlier.counts {
+            if let Some(count) = delta.counts.get_mut(&first_of(value, delta.bits)) {
+                *count = count.saturating_sub(*n);
             }
-            (origin, _) if earlier.count == 0 => origin.clone(),
-            _ => Origin::Counts,
-        };
-        let (low, high) = bounds(top);
-        (delta.max, delta.max_exact) = if self.max > earlier.max {
-            (self.max, self.max_exact)
-        } else {
-            (self.max.min(high - 1), high - low == 1)
-        };
-        delta
+        }
+        delta.counts.retain(|_, count| *count > 0);
+        delta.recount();
+        delta.sum = self.sum.saturating_sub(earlier.sum);
+        match delta.counts.last_key_value() {
+            None => Self { sum: delta.sum, ..Self::new() },
+            Some((&top, _)) if self.max <= earlier.max => {
+                let end = delta.end(top);
+                Self { max: self.max.min(end), max_exact: end == top, ..delta }
+            }
+            Some(_) => delta,
+        }
     }
 
-    /// The highest bucket in use.
-    fn top(&self) -> Option<usize> {
-        self.buckets.iter().rposition(|&count| count > 0)
+    /// The highest value of a bucket. The last one of a BPF map has no limit.
+    fn end(&self, first: u64) -> u64 {
+        let is_open = self.bits == SUB_BITS && first == low(LAST);
+        if is_open { u64::MAX } else { last_of(first, self.bits) }
     }
 
     /// Number of samples.
     #[must_use]
-    pub fn count(&self) -> u64 {
+    pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Sum of all samples, in nanoseconds.
+    /// Sum of all samples.
     #[must_use]
-    pub fn sum(&self) -> u128 {
+    pub const fn sum(&self) -> u128 {
         self.sum
     }
 
-    /// Mean of all samples, in nanoseconds; `None` if there are none.
+    /// Mean of all samples; `None` if there are none.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// The largest sample, in nanoseconds (see [`max_exact`](Self::max_exact)); `None` if there
-    /// are none.
+    /// The largest sample (see [`max_exact`](Self::max_exact)); `None` if there are none.
     #[must_use]
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
@@ -250,38 +286,19 @@ impl Histogram {
     /// Whether [`max`](Self::max) was measured. If not, it is an estimate in the same bucket as the
     /// largest sample.
     #[must_use]
-    pub fn max_exact(&self) -> bool {
+    pub const fn max_exact(&self) -> bool {
         self.max_exact
     }
 
-    /// Keeps of the values only what [`PERCENTILES`] need, to save memory.
-    pub fn keep_percentiles(&mut self) {
-        let origin = std::mem::replace(&mut self.origin, Origin::Counts);
-        self.origin = match origin {
-            Origin::Values(values) => {
-                let error = values.error();
-                let ranks = PERCENTILES.map(|p| rank(p, self.count));
-                Origin::Percentiles(values.into_ranks(ranks), error)
-            }
-            other => other,
-        };
-    }
-
-    /// Largest error of [`PERCENTILES`], relative to them: 0 if they are exact.
+    /// Largest error of a percentile, relative to it: 0 if all are exact.
     #[must_use]
-    pub const fn percentile_error(&self) -> f64 {
-        match &self.origin {
-            Origin::Counts => BUCKET_ERROR,
-            Origin::Values(values) => values.error(),
-            Origin::Percentiles(_, error) => *error,
-        }
+    pub fn percentile_error(&self) -> f64 {
+        if self.bits == EXACT { 0.0 } else { 0.5_f64.powi(self.bits as i32 + 1) }
     }
 
-    /// The value, in nanoseconds, that `p` percent of the samples do not exceed (nearest rank).
-    ///
-    /// If only counts are left, it is the middle of the bucket of that sample, and at most the maximum.
-    /// If that sample is the largest one, or is in the last, open bucket, it is the maximum itself. `p`
-    /// is clamped to 0 to 100. Returns `None` if `p` is not a number, or without samples.
+    /// The value that `p` percent of the samples do not exceed (nearest rank): the middle of the
+    /// bucket of that sample, or the maximum itself if that sample is the largest one. `p` is clamped
+    /// to 0 to 100. Returns `None` if `p` is not a number, or without samples.
     #[must_use]
     pub fn percentile(&self, p: f64) -> Option<u64> {
         if self.count == 0 || p.is_nan() {
@@ -291,139 +308,39 @@ impl Histogram {
         if rank == self.count && self.max_exact {
             return Some(self.max);
         }
-        let settled = |all: &[u64; PERCENTILES.len()]| {
-            let at = PERCENTILES.iter().position(|known| *known == p);
-            at.map(|at| all[at])
-        };
-        let known = match &self.origin {
-            Origin::Counts => None,
-            Origin::Values(values) => Some(values.at_rank(rank)),
-            Origin::Percentiles(all, _) => settled(all),
-        };
-        let known = known.map(|ns| ns.min(self.max));
-        known.or_else(|| self.in_bucket(rank))
-    }
-
-    /// The middle of the bucket of this rank.
-    fn in_bucket(&self, rank: u64) -> Option<u64> {
         let mut seen = 0_u64;
-        let bucket = self.buckets.iter().position(|count| {
-            seen = seen.saturating_add(*count);
+        let found = self.buckets(self.bits).find(|bucket| {
+            seen = seen.saturating_add(bucket.count);
             seen >= rank
         })?;
-        let (low, high) = bounds(bucket);
-        let middle = low + (high - 1 - low) / 2;
-        Some(if bucket == LAST { self.max } else { middle.min(self.max) })
+        Some((found.first + (found.last - found.first) / 2).min(self.max))
     }
 
-    /// The buckets in use, lowest first: lower (inclusive) and upper (exclusive) end in nanoseconds
-    /// as in [`bounds`], and the count.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, u64, u64)> {
-        let used = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
-        used.map(|(bucket, &count)| {
-            let (low, high) = bounds(bucket);
-            (low, high, count)
+    /// The buckets in use, lowest first, with at most 2^`bits` buckets per power of two.
+    /// The last bucket of a BPF map ends at the maximum.
+    pub fn buckets(&self, bits: u32) -> impl Iterator<Item = Bucket> {
+        let bits = bits.min(self.bits);
+        let mut counts = self.counts.iter().peekable();
+        std::iter::from_fn(move || {
+            let (&value, &count) = counts.next()?;
+            let first = first_of(value, bits);
+            let mut bucket = Bucket { first, last: last_of(first, bits), count };
+            while let Some((_, n)) = counts.next_if(|(value, _)| **value <= bucket.last) {
+                bucket.count = bucket.count.saturating_add(*n);
+            }
+            if counts.peek().is_none() {
+                bucket.last = bucket.last.max(self.max);
+            }
+            Some(bucket)
         })
     }
-}
 
-fn total(buckets: &[u64; BUCKETS]) -> u64 {
-    buckets.iter().fold(0, |sum, &count| sum.saturating_add(count))
+    /// The buckets of reports that are in use, lowest first.
+    pub fn iter(&self) -> impl Iterator<Item = Bucket> {
+        self.buckets(SUB_BITS)
+    }
 }
 
 #[cfg(test)]
 #[path = "histogram_tests.rs"]
 mod tests;
-
-#[cfg(test)]
-mod properties {
-    use super::tests::{counted, of};
-    use super::*;
-    use hdrhistogram::Histogram as Oracle;
-    use proptest::collection::vec;
-    use proptest::prelude::*;
-
-    /// Latencies with a uniform distribution of their exponent, then of their mantissa.
-    fn log_uniform() -> impl Strategy<Value = u64> {
-        (0_u32..36, any::<u64>()).prop_map(|(exp, bits)| (1 << exp) | (bits & ((1 << exp) - 1)))
-    }
-
-    fn close(ours: u64, theirs: u64) -> bool {
-        ours.abs_diff(theirs) as f64 <= 0.07 * theirs as f64
-    }
-
-    fn agrees_with_hdrhistogram(samples: &[u64]) -> Result<(), TestCaseError> {
-        let ours = counted(samples);
-        let mut oracle = Oracle::<u64>::new_with_bounds(1, 1 << 37, 3).unwrap();
-        samples.iter().for_each(|&value| oracle.record(value).unwrap());
-        for (percent, quantile) in [(50.0, 0.5), (90.0, 0.9), (99.0, 0.99), (99.9, 0.999)] {
-            let (got, want) =
-                (ours.percentile(percent).unwrap(), oracle.value_at_quantile(quantile));
-            prop_assert!(close(got, want), "p{}: {} but the oracle says {}", percent, got, want);
-        }
-        prop_assert_eq!(ours.count(), oracle.len());
-        prop_assert_eq!(ours.max(), samples.iter().copied().max());
-        Ok(())
-    }
-
-    proptest! {
-        #[test]
-        fn percentiles_of_uniform_samples_match_hdrhistogram(
-            samples in vec(0_u64..1 << 36, 1..3000),
-        ) {
-            agrees_with_hdrhistogram(&samples)?;
-        }
-
-        #[test]
-        fn percentiles_of_log_uniform_samples_match_hdrhistogram(
-            samples in vec(log_uniform(), 1..3000),
-        ) {
-            agrees_with_hdrhistogram(&samples)?;
-        }
-
-        #[test]
-        fn index_is_monotonic_and_its_bucket_holds_the_value(a: u64, b in log_uniform()) {
-            prop_assert!(index(a.min(b)) <= index(a.max(b)));
-            for value in [a, b] {
-                let (low, high) = bounds(index(value));
-                prop_assert!(low <= value && (value < high || value == u64::MAX));
-            }
-        }
-
-        #[test]
-        fn merge_does_not_depend_on_the_order(
-            a in vec(log_uniform(), 0..50),
-            b in vec(any::<u64>(), 0..50),
-            c in vec(0_u64..20, 0..50),
-        ) {
-            // `a` has an estimated maximum
-            let (a, b, c) = (of(&a).minus(&of(&a[..a.len() / 2])), of(&b), of(&c));
-            let sum = |parts: [&Histogram; 3]| {
-                let mut all = parts[0].clone();
-                all.merge(parts[1]);
-                all.merge(parts[2]);
-                all
-            };
-            let mut right = b.clone();
-            right.merge(&c);
-            let mut nested = a.clone();
-            nested.merge(&right);
-            prop_assert_eq!(&sum([&a, &b, &c]), &nested);
-            prop_assert_eq!(&sum([&c, &b, &a]), &nested);
-        }
-
-        #[test]
-        fn minus_undoes_merge(a in vec(log_uniform(), 0..80), b in vec(log_uniform(), 0..80)) {
-            let (first, second) = (of(&a), of(&b));
-            let mut both = first.clone();
-            both.merge(&second);
-            let delta = both.minus(&first);
-            prop_assert_eq!(&delta.buckets, &second.buckets);
-            prop_assert_eq!((delta.count(), delta.sum()), (second.count(), second.sum()));
-            if let (Some(estimate), Some(max)) = (delta.max(), second.max()) {
-                prop_assert_eq!(index(estimate), index(max));
-                prop_assert!(estimate >= max && (estimate == max || !delta.max_exact()));
-            }
-        }
-    }
-}

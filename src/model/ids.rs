@@ -110,8 +110,8 @@ const NSID: u32 = OPCODE + 8;
 pub const CTRL: u32 = NSID + 23;
 
 impl RowKey {
-    /// Splits a key of the BPF side into the row and the bits of its pattern, which those of the
-    /// controller's transport are ([`Wire::pattern`](super::transport::Wire::pattern)).
+    /// Splits a key of the BPF side into the row and the bits of its pattern
+    /// ([`pattern_of`](super::point::pattern_of)).
     pub const fn unpack(key: u64) -> (Self, u16) {
         let queue = if key >> ADMIN & 1 == 1 { QueueKind::Admin } else { QueueKind::Io };
         let row = Self {

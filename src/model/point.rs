@@ -13,15 +13,13 @@ pub const NO_SETUP: Pattern = 1 << 7;
 /// Bit of a pattern: complete was not observed.
 pub const NO_COMPLETE: Pattern = 1 << 8;
 
-/// The points: each with its name, the number of its bit in a pattern, the number of its time in a
-/// [`Timeline`](super::timeline::Timeline), and its number on PCIe
-/// ([`Wire`](super::transport::Wire)), if it has one.
+/// The points: each with its name, the number of its bit in a pattern, and the number of its time in a
+/// [`Timeline`](super::timeline::Timeline).
 ///
 /// Bits are numbers of the format of recordings: a point keeps its bit, and a new one takes the next
-/// free one. Points that no command can have together, because they are of different transports, may
-/// have the same number of a time.
+/// free one.
 macro_rules! points {
-    ($($(#[$about:meta])* $name:ident $text:literal, $bit:expr, time $time:literal, pcie $pcie:expr;)*) => {
+    ($($(#[$about:meta])* $name:ident $text:literal, $bit:expr, time $time:literal;)*) => {
         /// A point in a command's life.
         #[derive(
             Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -49,13 +47,6 @@ macro_rules! points {
                 }
             }
 
-            /// Its number on PCIe.
-            pub(super) const fn pcie(self) -> Option<usize> {
-                match self {
-                    $(Self::$name => $pcie,)*
-                }
-            }
-
             /// The number of its time in a timeline.
             pub(super) const fn time(self) -> usize {
                 match self {
@@ -79,39 +70,39 @@ macro_rules! points {
 points! {
     /// A bio is submitted: blk-throttle looks at it (`__blk_throtl_bio`), or, without limits, as
     /// [`Point::Bio`].
-    Submit "bio_submit", Some(10), time 9, pcie None;
+    Submit "bio_submit", Some(10), time 9;
     /// The block layer queues the bio, after blk-throttle (`block_bio_queue`).
-    Bio "bio_queue", Some(9), time 10, pcie None;
+    Bio "bio_queue", Some(9), time 10;
     /// From here on: the request's start, less the waits that follow. The wait for a frozen queue
     /// (`__bio_queue_enter`).
-    Freeze "freeze", Some(11), time 11, pcie None;
+    Freeze "freeze", Some(11), time 11;
     /// A zone of a disk takes one write at a time (`blk_zone_plug_bio`; 6.10 and later).
-    Zone "zone", Some(15), time 15, pcie None;
+    Zone "zone", Some(15), time 15;
     /// The wait that io.cost demands (`ioc_rqos_throttle`).
-    Iocost "iocost", Some(12), time 12, pcie None;
+    Iocost "iocost", Some(12), time 12;
     /// The wait of writeback throttling (`rq_qos_wait`).
-    Wbt "wbt", Some(13), time 13, pcie None;
+    Wbt "wbt", Some(13), time 13;
     /// No tag is free (`__blk_mq_get_tag`).
-    Tag "tag", Some(14), time 14, pcie None;
+    Tag "tag", Some(14), time 14;
     /// blk-mq has allocated the request (`block_io_start`, or the request's `start_time_ns`).
     #[default]
-    Start "start", Some(0), time 0, pcie Some(0);
+    Start "start", Some(0), time 0;
     /// `nvme_setup_cmd` is entered.
-    SetupIn "setup_in", Some(1), time 1, pcie Some(1);
+    SetupIn "setup_in", Some(1), time 1;
     /// The SQE is built: the last statement of `nvme_setup_cmd`.
-    SetupOut "setup_out", None, time 2, pcie None;
+    SetupOut "setup_out", None, time 2;
     /// DMA mapping is done, and blk-mq starts the request (`block_rq_issue`).
-    Issue "issue", Some(2), time 3, pcie Some(2);
+    Issue "issue", Some(2), time 3;
     /// The submitting function returns after it has rung the doorbell.
-    Doorbell "doorbell", Some(3), time 4, pcie Some(3);
+    Doorbell "doorbell", Some(3), time 4;
     /// The interrupt handler that reaps the command is entered (`nvme_irq`).
-    Irq "irq", Some(4), time 5, pcie Some(4);
+    Irq "irq", Some(4), time 5;
     /// The driver handles the command's CQE (`nvme_sq`).
-    Cqe "cqe", Some(5), time 6, pcie Some(5);
+    Cqe "cqe", Some(5), time 6;
     /// The driver completes the command (`nvme_complete_rq`, on every path).
-    Complete "complete", None, time 7, pcie None;
+    Complete "complete", None, time 7;
     /// blk-mq ends the request (`block_rq_complete`).
-    End "end", Some(6), time 8, pcie Some(6);
+    End "end", Some(6), time 8;
 }
 
 /// All bits of a pattern.
@@ -126,6 +117,35 @@ pub const ALL_POINTS: Pattern = {
     }
     bits
 };
+
+/// The points whose times are in each record of the ring, in their order there (`nd_times` of
+/// bpf/include/abi.h). Their bits on the BPF side (`ND_SAW_*`) are those of a [`Pattern`].
+pub const IN_RECORDS: [Point; 7] = [
+    Point::Start,
+    Point::SetupIn,
+    Point::Issue,
+    Point::Doorbell,
+    Point::Irq,
+    Point::Cqe,
+    Point::End,
+];
+
+/// The bit of [`Point::Bio`]. A command that has it has all points before the request that the run
+/// observes; the BPF side sets no other bit for them.
+pub const HAS_BEFORE: Pattern = match Point::Bio.pattern_bit() {
+    Some(bit) => bit,
+    None => panic!("Point::Bio has no bit"),
+};
+
+/// The bits that the BPF side sets.
+const OF_BPF: Pattern = ((1 << IN_RECORDS.len()) - 1) | NO_SETUP | NO_COMPLETE | HAS_BEFORE;
+
+/// The pattern with these bits of the BPF side, in a run that observes the points `before` the
+/// request.
+pub const fn pattern_of(bits: u16, before: Pattern) -> Pattern {
+    let bits = bits as Pattern & OF_BPF;
+    if bits & HAS_BEFORE == 0 { bits } else { bits | before }
+}
 
 impl Point {
     /// The bit in a pattern. `None` for the two points that nearly every command has; these use
@@ -159,5 +179,17 @@ mod tests {
         assert!(Point::SetupOut.seen_in(0) && Point::Complete.seen_in(0));
         assert!(!Point::SetupOut.seen_in(NO_SETUP) && Point::SetupOut.seen_in(NO_COMPLETE));
         assert!(!Point::Complete.seen_in(NO_COMPLETE) && Point::Complete.seen_in(NO_SETUP));
+    }
+
+    #[test]
+    fn a_record_has_the_bits_of_a_pattern_and_one_for_all_points_before_the_request() {
+        for (n, point) in IN_RECORDS.into_iter().enumerate() {
+            assert_eq!(point.pattern_bit(), Some(1 << n));
+        }
+        let before = [Point::Bio, Point::Freeze, Point::Tag].iter();
+        let before = before.filter_map(|p| p.pattern_bit()).sum();
+        assert_eq!(pattern_of(0b11, before), 0b11);
+        assert_eq!(pattern_of(HAS_BEFORE as u16 | 0b11, before), before | 0b11);
+        assert_eq!(pattern_of(u16::MAX, 0), OF_BPF);
     }
 }

@@ -5,7 +5,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
-use super::transport::{Transport, Wire};
 
 /// The sets of stages that a command's life can be divided into.
 #[derive(
@@ -81,10 +80,6 @@ const BEFORE: [Stage; 7] = [
     stage("tag", 'g', Point::Tag),
 ];
 
-/// Stages of transports other than PCIe, with letters of their own. Each takes the place of the stage of PCIe whose
-/// point has the same number on the BPF side ([`Wire`]), and lasts until the next point that its transport has.
-const OTHERS: [Stage; 0] = [];
-
 /// A run of neighbouring stages of a stage set, `first..=last`: one stage, or several merged ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Run {
@@ -107,33 +102,21 @@ impl Run {
         Self { last: end.last, to: end.to, ..self }
     }
 
-    /// Its stages, with the names that they have on this transport.
-    fn stages_on(self, wire: &Wire) -> impl Iterator<Item = &'static Stage> {
-        let stages = self.stage_set.stages();
-        let all = stages.iter().enumerate().take(self.last + 1);
-        all.skip(self.first).filter_map(move |(n, stage)| {
-            let from = self.stage_set.point_on(n, wire)?;
-            Some(OTHERS.iter().find(|s| s.from == from).unwrap_or(stage))
-        })
-    }
-
-    fn stages(self) -> impl Iterator<Item = &'static Stage> {
-        let bits = |point: Point| point.pattern_bit().unwrap_or(0);
-        let transport = Transport::of(bits(self.from) | bits(self.to));
-        self.stages_on(transport.wire())
+    fn stages(self) -> &'static [Stage] {
+        self.stage_set.stages().get(self.first..=self.last).unwrap_or_default()
     }
 
     /// The name of its only stage; `None` for merged stages.
     pub fn single(self) -> Option<&'static str> {
-        let mut stages = self.stages();
-        let only = stages.next()?;
-        stages.next().is_none().then_some(only.name)
+        match self.stages() {
+            [only] => Some(only.name),
+            _ => None,
+        }
     }
 
-    /// The name: its stages joined by `+`. They have the names of a transport other than PCIe if the run begins or
-    /// ends at a point of that transport.
+    /// The name: its stages joined by `+`.
     pub fn name(self) -> String {
-        self.stages().map(|s| s.name).collect::<Vec<_>>().join("+")
+        self.stages().iter().map(|s| s.name).collect::<Vec<_>>().join("+")
     }
 }
 
@@ -176,11 +159,9 @@ impl StageSet {
         self as usize <= recorded as usize
     }
 
-    /// The stage with this name, on any transport.
+    /// The stage with this name.
     pub fn named(self, name: &str) -> Option<&'static Stage> {
-        let others = OTHERS.iter().filter(|stage| self.has_point(stage.from));
-        let mut all = self.stages().iter().chain(others);
-        all.find(|stage| stage.name == name)
+        self.stages().iter().find(|stage| stage.name == name)
     }
 
     /// The stage that a stage of a finer set, which begins at this point, is a part of: the first one
@@ -193,9 +174,9 @@ impl StageSet {
 
     /// Whether the stage set uses this point.
     pub const fn has_point(self, point: Point) -> bool {
-        let (usual, mut n) = (Transport::usual(point), 0);
+        let mut n = 0;
         while n <= self.stages().len() {
-            if self.point(n) as usize == usual as usize {
+            if self.point(n) as usize == point as usize {
                 return true;
             }
             n += 1;
@@ -231,50 +212,30 @@ impl StageSet {
         if index < stages.len() { stages[index].from } else { self.last_point() }
     }
 
-    /// Point `index` on this transport; `None` if the transport has none with its number.
-    fn point_on(self, index: usize, wire: &Wire) -> Option<Point> {
-        let point = self.point(index);
-        match point.pcie() {
-            Some(number) => wire.point(number),
-            None => Some(point),
-        }
-    }
-
-    /// A run by its first and last stage, with the points of PCIe.
+    /// A run by its first and last stage.
     pub const fn run(self, first: usize, last: usize) -> Run {
         Run { stage_set: self, first, last, from: self.point(first), to: self.point(last + 1) }
     }
 
-    /// The run with this [name](Run::name); the first, if runs of several transports have it.
+    /// The run with this [name](Run::name).
     pub fn run_named(self, name: &str) -> Option<Run> {
         let count = self.stages().len();
-        Transport::ALL.into_iter().find_map(|transport| {
-            let point = |index| self.point_on(index, transport.wire());
-            let mut runs = (0..count).flat_map(|first| (first..count).map(move |n| (first, n)));
-            runs.find_map(|(first, last)| {
-                let (from, to) = (point(first)?, point(last + 1)?);
-                let run = Run { from, to, ..self.run(first, last) };
-                (run.name() == name).then_some(run)
-            })
-        })
+        let mut runs = (0..count).flat_map(|first| (first..count).map(move |n| self.run(first, n)));
+        runs.find(|run| run.name() == name)
     }
 
     /// The stages of a command with this pattern, from its first observed point to its last. A
     /// command without a start has no queue stage. Empty if fewer than two points of the stage set
     /// were observed.
     pub fn runs(self, pattern: Pattern) -> Vec<Run> {
-        self.runs_on(pattern, Transport::of(pattern).wire())
-    }
-
-    fn runs_on(self, pattern: Pattern, wire: &Wire) -> Vec<Run> {
         let count = self.stages().len();
         let mut runs = Vec::with_capacity(count);
         let mut begin = None;
         for index in 0..=count {
-            let point = self.point_on(index, wire);
-            let Some(to) = point.filter(|point| point.seen_in(pattern)) else {
+            let to = self.point(index);
+            if !to.seen_in(pattern) {
                 continue;
-            };
+            }
             if let Some((first, from)) = begin.replace((index, to)) {
                 let last = index - 1;
                 runs.push(Run { stage_set: self, first, last, from, to });

@@ -3,9 +3,8 @@
 //! side divides the time, by the same rules.
 
 use super::event::{Event, EventKind};
-use super::point::{Pattern, Point, TIMES};
+use super::point::{IN_RECORDS, Pattern, Point, TIMES};
 use super::stage::{Run, StageSet};
-use super::transport::USUAL;
 
 /// The observed points of one command, CLOCK_MONOTONIC nanoseconds, and their pattern. The BPF side
 /// removes points that are out of order from the pattern.
@@ -40,11 +39,10 @@ impl Timeline {
         Self { times, pattern }
     }
 
-    /// The points that every known driver passes, in the order of their numbers on the BPF side
-    /// ([`Wire::is_usual`](super::transport::Wire::is_usual)), and the two without a number.
+    /// Takes the times of a record, in the order of [`IN_RECORDS`], and the two that it has apart.
     #[inline(always)]
-    pub const fn usual(
-        of: [u64; USUAL.len()],
+    pub const fn of_record(
+        of: [u64; IN_RECORDS.len()],
         setup_out: u64,
         complete: u64,
         pattern: Pattern,
@@ -190,9 +188,9 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_points_are_where_their_numbers_say() {
-        let line = Timeline::usual([1, 2, 3, 4, 5, 6, 7], 8, 9, 0);
-        for (point, ns) in USUAL.into_iter().zip(1..) {
+    fn a_record_has_the_times_in_the_order_of_its_points() {
+        let line = Timeline::of_record([1, 2, 3, 4, 5, 6, 7], 8, 9, 0);
+        for (point, ns) in IN_RECORDS.into_iter().zip(1..) {
             assert_eq!(line.ns(point), ns, "{point:?}");
         }
         assert_eq!(line.ns(Point::SetupOut), 8);

@@ -2,6 +2,7 @@
 //! Access patterns per disk, opcode and process: sequential or random, sizes, distances, depth, time
 //! between submissions, alignment. Commands are judged in the order of their submission. Pure.
 
+use crate::model::histogram::Histogram;
 use crate::model::report::submissions::{Depth, Submitted};
 use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::Blocks;
@@ -28,8 +29,8 @@ pub struct PatternKey {
     pub pid: Option<u32>,
 }
 
-/// Counts of commands.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Counts of commands. Histograms have a bucket per power of two.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Commands that begin where an earlier one of their process ended.
     pub sequential: u64,
@@ -42,15 +43,33 @@ pub struct Counts {
     /// Logical blocks of the other commands.
     pub random_blocks: u64,
     /// Sizes in logical blocks.
-    pub size: Log2,
+    pub size: Histogram,
     /// The largest power of two, in logical blocks, that divides start and length; at most 65536.
-    pub alignment: Log2,
+    pub alignment: Histogram,
     /// Distance in logical blocks from the end of the row's command before, in either direction.
-    pub seek: Log2,
+    pub seek: Histogram,
     /// Commands in flight in the namespace, at the submission, that command included.
-    pub depth: Log2,
+    pub depth: Histogram,
     /// Nanoseconds since the row's submission before.
-    pub gap: Log2,
+    pub gap: Histogram,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let powers = || Histogram::with_bits(0);
+        Self {
+            sequential: 0,
+            random: 0,
+            streams: 0,
+            sequential_blocks: 0,
+            random_blocks: 0,
+            size: powers(),
+            alignment: powers(),
+            seek: powers(),
+            depth: powers(),
+            gap: powers(),
+        }
+    }
 }
 
 impl Counts {
@@ -70,7 +89,7 @@ impl Counts {
     #[must_use]
     pub fn aligned_to(&self, blocks: u64) -> u64 {
         let buckets = self.alignment.iter();
-        buckets.filter(|b| b.0 >= blocks).map(|b| b.2).sum()
+        buckets.filter(|b| b.first >= blocks).map(|b| b.count).sum()
     }
 
     /// The counts since `earlier`.
@@ -307,71 +326,6 @@ impl Streams {
     }
 }
 
-const BUCKETS: usize = 65;
-
-/// Counts by power of two.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log2 {
-    counts: [u64; BUCKETS],
-    sum: u128,
-}
-
-impl Default for Log2 {
-    fn default() -> Self {
-        Self { counts: [0; BUCKETS], sum: 0 }
-    }
-}
-
-/// The range of a bucket, both ends inclusive.
-const fn range(bucket: usize) -> (u64, u64) {
-    match bucket {
-        0 => (0, 0),
-        64 => (1 << 63, u64::MAX),
-        n => (1 << (n - 1), (1 << n) - 1),
-    }
-}
-
-impl Log2 {
-    /// Counts a value.
-    pub fn record(&mut self, value: u64) {
-        let bucket = u64::BITS - value.leading_zeros();
-        self.counts[bucket as usize] += 1;
-        self.sum += u128::from(value);
-    }
-
-    /// Number of values.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-
-    /// The mean; `None` without values.
-    #[must_use]
-    pub fn mean(&self) -> Option<f64> {
-        let count = self.count();
-        (count > 0).then(|| self.sum as f64 / count as f64)
-    }
-
-    /// The buckets in use, lowest first: first value, last value, count.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, u64, u64)> {
-        let used = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
-        used.map(|(bucket, count)| {
-            let (first, last) = range(bucket);
-            (first, last, *count)
-        })
-    }
-
-    /// The values that are not in `earlier`.
-    #[must_use]
-    pub fn minus(&self, earlier: &Self) -> Self {
-        let mut rest = self.clone();
-        let pairs = rest.counts.iter_mut().zip(&earlier.counts);
-        pairs.for_each(|(n, was)| *n = n.saturating_sub(*was));
-        rest.sum = rest.sum.saturating_sub(earlier.sum);
-        rest
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -406,7 +360,9 @@ mod tests {
         assert_eq!((one.sequential, one.random, one.streams), (9, 1, 1));
         assert_eq!((one.sequential_blocks, one.random_blocks), (72, 8));
         assert_eq!((two.sequential, two.random, two.streams), (0, 10, 0));
-        let list = |hist: &Log2| hist.iter().collect::<Vec<_>>();
+        let list = |hist: &Histogram| -> Vec<_> {
+            hist.iter().map(|b| (b.first, b.last, b.count)).collect()
+        };
         assert_eq!(list(&one.seek), [(0, 0, 9)]);
         assert_eq!(list(&two.seek), [(8, 15, 9)]);
         assert_eq!(list(&one.gap), [(64, 127, 9)]);
@@ -487,27 +443,6 @@ mod streams_tests {
                 gone.map(|n| ends.remove(n));
                 ends.push((now, slba + u64::from(nlb)));
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod log2_tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn each_value_is_in_the_bucket_of_its_power_of_two(value: u64, shift in 0_u32..64) {
-            let value = value >> shift;
-            let mut hist = Log2::default();
-            hist.record(value);
-            let all: Vec<_> = hist.iter().collect();
-            prop_assert_eq!(all.len(), 1);
-            let (first, last, count) = all[0];
-            prop_assert!(first <= value && value <= last && count == 1);
-            prop_assert!(first == 0 || last - first == first - 1);
-            prop_assert_eq!(hist.minus(&hist).count(), 0);
         }
     }
 }

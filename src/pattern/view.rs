@@ -2,11 +2,12 @@
 //! Reports of `pattern`: as text, as JSON, as a picture.
 
 use crate::model::group::comm_of;
+use crate::model::histogram::{Bucket, Histogram};
 use crate::model::ledger::Ledger;
 use crate::model::report::disk_names::namespace_name;
 use crate::model::report::submissions::{TaskKind, forgotten};
 use crate::model::untrusted::{Escaped, Untrusted};
-use crate::pattern::report::{Counts, Log2, PatternRow};
+use crate::pattern::report::{Counts, PatternRow};
 use crate::units::{counted, nanos, rate, size_text};
 use crate::view::json::{SCHEMA_VERSION, line};
 use crate::view::ledger::ledger;
@@ -62,7 +63,7 @@ impl Kind {
         }
     }
 
-    pub(crate) const fn of(self, counts: &Counts) -> &Log2 {
+    pub(crate) const fn of(self, counts: &Counts) -> &Histogram {
         match self {
             Self::Size => &counts.size,
             Self::Seek => &counts.seek,
@@ -234,7 +235,7 @@ fn alignment(row: &PatternRow) -> String {
 /// The buckets with most commands, in the order of their values, in one line.
 fn hist_line(
     kind: Kind,
-    hist: &Log2,
+    hist: &Histogram,
     lba_bytes: Option<u32>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -242,21 +243,21 @@ fn hist_line(
     if all == 0 {
         return Ok(());
     }
-    let mut buckets: Vec<(u64, u64, u64)> = hist.iter().collect();
-    let item = |(first, _, count): &(u64, u64, u64)| {
-        let share = percent(*count, all);
+    let mut buckets: Vec<Bucket> = hist.iter().collect();
+    let item = |bucket: &Bucket| {
+        let share = percent(bucket.count, all);
         let share = if share < 0.95 { "<1".into() } else { format!("{share:.0}") };
-        format!("  {} {share}%", kind.label(*first, lba_bytes))
+        format!("  {} {share}%", kind.label(bucket.first, lba_bytes))
     };
-    let text = |buckets: &[(u64, u64, u64)], left_out: bool| {
+    let text = |buckets: &[Bucket], left_out: bool| {
         let items: String = buckets.iter().map(item).collect();
         let more = if left_out { "  ..." } else { "" };
         format!("  {:<10}{items}{more}", kind.title())
     };
     let mut left_out = false;
     while text(&buckets, left_out).chars().count() > WIDTH {
-        let least = buckets.iter().map(|b| b.2).min();
-        let Some(place) = buckets.iter().rposition(|b| Some(b.2) == least) else {
+        let least = buckets.iter().map(|b| b.count).min();
+        let Some(place) = buckets.iter().rposition(|b| Some(b.count) == least) else {
             break;
         };
         buckets.remove(place);
@@ -268,14 +269,14 @@ fn hist_line(
 /// All buckets, with bars.
 fn bars(
     kind: Kind,
-    hist: &Log2,
+    hist: &Histogram,
     lba_bytes: Option<u32>,
     theme: Theme,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let most = hist.iter().map(|b| b.2).max().unwrap_or(0);
+    let most = hist.iter().map(|b| b.count).max().unwrap_or(0);
     writeln!(out, "  {}", theme.dim(kind.title()))?;
-    for (first, last, count) in hist.iter() {
+    for Bucket { first, last, count } in hist.iter() {
         let label = kind.label(first, lba_bytes);
         let range = if first == last { label } else { format!("from {label}") };
         let filled = (count as f64 / most.max(1) as f64 * BAR as f64).ceil() as usize;
@@ -335,17 +336,9 @@ struct Hist {
     buckets: Vec<Bucket>,
 }
 
-#[derive(Serialize)]
-struct Bucket {
-    first: u64,
-    last: u64,
-    count: u64,
-}
-
-impl From<&Log2> for Hist {
-    fn from(hist: &Log2) -> Self {
-        let bucket = |(first, last, count)| Bucket { first, last, count };
-        Self { count: hist.count(), mean: hist.mean(), buckets: hist.iter().map(bucket).collect() }
+impl From<&Histogram> for Hist {
+    fn from(hist: &Histogram) -> Self {
+        Self { count: hist.count(), mean: hist.mean(), buckets: hist.iter().collect() }
     }
 }
 
@@ -506,7 +499,13 @@ fn shares(row: &PatternRow, top: f64, canvas: &mut dyn Canvas) {
     canvas.text((LEFT, top + 57.0), Anchor::Start, TextStyle::Dim, &streams);
 }
 
-fn histogram(kind: Kind, hist: &Log2, lba_bytes: Option<u32>, plot: Area, canvas: &mut dyn Canvas) {
+fn histogram(
+    kind: Kind,
+    hist: &Histogram,
+    lba_bytes: Option<u32>,
+    plot: Area,
+    canvas: &mut dyn Canvas,
+) {
     canvas.area(plot, Paint::Plot, None);
     let bottom = plot.y + plot.height;
     let title = match kind {
@@ -517,16 +516,17 @@ fn histogram(kind: Kind, hist: &Log2, lba_bytes: Option<u32>, plot: Area, canvas
     };
     let at = (plot.x, bottom + 31.0);
     canvas.text(at, Anchor::Start, TextStyle::Dim, title);
-    let buckets: Vec<(u64, u64, u64)> = hist.iter().collect();
+    let buckets: Vec<Bucket> = hist.iter().collect();
     let (Some(first), Some(last)) = (buckets.first(), buckets.last()) else {
         return;
     };
+    let (first, last) = (first.first, last.first);
     // the number of a bucket: zero, or one more than its power of two
     let number = |first: u64| u64::BITS - first.leading_zeros();
-    let (low, high) = (number(first.0), number(last.0));
+    let (low, high) = (number(first), number(last));
     let wide = (plot.width / f64::from(high - low + 1)).min(28.0);
-    let most = buckets.iter().map(|b| b.2).max().unwrap_or(1) as f64;
-    for (from, to, count) in &buckets {
+    let most = buckets.iter().map(|b| b.count).max().unwrap_or(1) as f64;
+    for Bucket { first: from, last: to, count } in &buckets {
         // one command can be seen
         let height = (*count as f64 / most * (plot.height - 4.0)).max(1.5);
         let x = plot.x + f64::from(number(*from) - low) * wide;
@@ -537,12 +537,12 @@ fn histogram(kind: Kind, hist: &Log2, lba_bytes: Option<u32>, plot: Area, canvas
         canvas.area(bar, Paint::Bar, Some(&note));
     }
     let at = (plot.x, bottom + 15.0);
-    let text = kind.label(first.0, lba_bytes);
+    let text = kind.label(first, lba_bytes);
     canvas.text(at, Anchor::Start, TextStyle::Label, &text);
     let end = plot.x + wide * f64::from(high - low + 1);
     if high > low {
         let at = (end.max(plot.x + 90.0), bottom + 15.0);
-        let text = kind.label(last.0, lba_bytes);
+        let text = kind.label(last, lba_bytes);
         canvas.text(at, Anchor::End, TextStyle::Label, &text);
     }
 }

@@ -7,9 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::point::Point;
-use crate::model::transport::Transport;
-use crate::probe::catalog::{CATALOG, Home};
+use crate::probe::catalog::Home;
 
 /// The source of the driver's types.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,14 +190,6 @@ impl KernelFacts {
     /// the program for other tasks on that CPU.
     pub fn tracepoints_skip(&self) -> bool {
         self.preemptible_tracepoints && self.preemption >= Preemption::Full
-    }
-
-    /// Whether this kernel can have the point. False: a point of another transport than PCIe whose driver's types are
-    /// not known.
-    pub fn has_point(&self, point: Point) -> bool {
-        let is_known = |home| self.types_of(home).is_none_or(TypeSource::is_known);
-        let mut hooks = CATALOG.iter().filter(|h| h.role.point() == Some(point));
-        Transport::usual(point) == point || hooks.any(|h| is_known(h.target.home()))
     }
 
     /// The name of the kernel's BTF that describes `home`: a module's, or `vmlinux`.

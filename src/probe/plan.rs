@@ -238,8 +238,7 @@ impl Planner<'_> {
         let mut points: Vec<PointPlan> = Vec::new();
         let witness = needs_witness(self.facts) && !by_tag;
         let wanted = |p: &Point| self.stage_set.has_point(*p) || *p == Point::Cqe && witness;
-        let there =
-            |p: &Point| self.facts.has_point(*p) && self.facts.lacks_mechanism(*p).is_none();
+        let there = |p: &Point| self.facts.lacks_mechanism(*p).is_none();
         for point in Point::ALL.into_iter().filter(wanted).filter(there) {
             let decided = self.decide(Role::Point(point), &CANDIDATES, &points, allowed);
             points.push(decided);

@@ -268,7 +268,6 @@ mod tests {
 
     use super::*;
     use crate::abi::event;
-    use crate::model::transport::Transports;
 
     /// The size of a record with times.
     const TIMES_END: usize = size_of::<RawPair>() + 7 * 8;
@@ -307,13 +306,12 @@ mod tests {
         #[test]
         fn a_record_makes_the_same_block_as_its_event(blocks in blocks()) {
             let (mut of_records, mut of_events) = (Builder::new(), Builder::new());
-            let transports = Transports::new(0);
             for records in blocks {
                 let mut taken = 0;
                 for bytes in &records {
-                    let event = event(bytes, &transports).unwrap();
+                    let event = event(bytes, 0).unwrap();
                     of_events.push(&event);
-                    match PairRecord::of(bytes, &transports) {
+                    match PairRecord::of(bytes) {
                         Some(record) => {
                             taken += 1;
                             let times = record.times.map_or(&[][..], from_ref);

@@ -14,8 +14,6 @@ use crate::model::counters::Counters;
 use crate::model::event::{Event, StackId};
 use crate::model::run::{RunTimes, Scan, StackSum};
 use crate::model::snapshot::Snapshot;
-#[cfg(feature = "live")]
-use crate::model::transport::Transports;
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::{AttachPlan, Policy, plan};
 #[cfg(feature = "live")]
@@ -31,7 +29,7 @@ use crate::testing::ring::RING;
 pub fn ring_events(ring: &File) -> LiveEvents {
     ring.write_all_at(&[0; 8], 0).unwrap();
     let reader = EventRing::new(ring.try_clone().unwrap().into(), RING).unwrap();
-    LiveEvents::of(vec![reader], Transports::new(0))
+    LiveEvents::of(vec![reader], 0)
 }
 
 /// The plan of a recorded kernel (tests/kernels).

@@ -8,7 +8,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use super::Session;
 use super::mapping::Values;
 use crate::abi::{CELL_ROW, DecodeError, add_cell, add_zero_waits, words};
-use crate::error::{Mismatch, Result};
+use crate::error::{Error, Result};
 use crate::model::point::Point;
 use crate::model::snapshot::{Cell, Snapshot};
 
@@ -23,8 +23,8 @@ impl Session {
             };
             let key = words(&key).first().copied();
             let row = row.try_into().ok().map(u32::from_ne_bytes);
-            let row = row.ok_or(Mismatch::WrongSize("a row number"))?;
-            all.insert(row, key.ok_or(Mismatch::WrongSize("a row key"))?);
+            let row = row.ok_or(Error::Mismatch("a row number of the wrong size".into()))?;
+            all.insert(row, key.ok_or(Error::Mismatch("a row key of the wrong size".into()))?);
         }
         Ok(all)
     }
@@ -55,7 +55,7 @@ impl Session {
                 .or_insert_with(|| Cell::empty(self.plan.stage_set));
             values.copy(at, &mut value);
             add_cell(cell, &value, self.is_shared(at, pattern))
-                .map_err(|DecodeError| Mismatch::WrongSize("a cell"))?;
+                .map_err(|DecodeError| Error::Mismatch("a cell of the wrong size".into()))?;
         }
         for ((_, pattern), cell) in &mut snapshot.cells {
             if Point::Bio.seen_in(*pattern) {

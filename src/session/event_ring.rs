@@ -19,7 +19,7 @@ use rustix::mm::ProtFlags;
 use rustix::param::page_size;
 
 use super::mapping::Mapping;
-use crate::error::{Error, Operation, Result};
+use crate::error::{Error, Result, failed};
 
 /// Bytes of the ring that are mapped at a time. Mapping a page costs the same in a small window.
 /// This size makes the cost of the system calls negligible.
@@ -159,7 +159,7 @@ impl EventRing {
         }
         let both = ProtFlags::READ | ProtFlags::WRITE;
         let position = |offset, prot| {
-            Mapping::new(&ring, offset, page, prot).map_err(Operation::MapPositions.failed())
+            Mapping::new(&ring, offset, page, prot).map_err(failed("map the positions of the ring"))
         };
         Ok(Self {
             consumer: position(0, both)?,
@@ -239,7 +239,7 @@ impl EventRing {
         // unmap first, so that the kernel never accounts for both
         self.window = None;
         let pages = Mapping::new(&self.ring, 2 * page + begin, self.window_size, ProtFlags::READ);
-        self.window = Some(Window { begin, pages: pages.map_err(Operation::MapRing.failed())? });
+        self.window = Some(Window { begin, pages: pages.map_err(failed("map the ring"))? });
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder};
 use super::libbpf_log;
 use super::load::refusal;
 use crate::abi::nd_memory_limit;
-use crate::error::{Operation, Result};
+use crate::error::{Result, failed};
 use crate::machine::inflight::Memory;
 use crate::session::load::Loaded;
 
@@ -31,8 +31,8 @@ impl KernelMemory {
         libbpf_log::forget();
         let object = include_bytes!(concat!(env!("OUT_DIR"), "/memory.bpf.o"));
         let mut builder = ObjectBuilder::default();
-        let builder = builder.name("nvme_deep").map_err(Operation::NameObject.failed())?;
-        let open = builder.open_memory(object).map_err(Operation::OpenObject.failed())?;
+        let builder = builder.name("nvme_deep").map_err(failed("name the BPF object"))?;
+        let open = builder.open_memory(object).map_err(failed("open the BPF object"))?;
         let object = open.load().map_err(refusal)?;
         let loaded = Loaded(object);
         let window = loaded.map("window")?;
@@ -45,7 +45,7 @@ impl KernelMemory {
             return Ok(false);
         }
         let bytes = self.window.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY);
-        let bytes = bytes.map_err(Operation::ReadMap("window".into()).failed())?;
+        let bytes = bytes.map_err(failed("read map `window`"))?;
         let bytes = bytes.unwrap_or_default();
         let Some(bytes) = bytes.get(..to.len()) else {
             return Ok(false);

@@ -9,7 +9,7 @@ use crate::abi::{
     BIOS, EXTRA_STEP, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SCRATCHES,
     SUBMITTERS, fresh_cpu, nd_config, nd_control,
 };
-use crate::error::{Error, Mismatch, Operation, Result, in_brackets};
+use crate::error::{Error, Result, failed, in_brackets};
 use crate::machine::elf::section;
 use crate::machine::missing_capabilities;
 use crate::model::run::Pairing;
@@ -75,12 +75,6 @@ pub enum StartError {
     Fatal(#[from] Error),
 }
 
-impl From<Mismatch> for StartError {
-    fn from(mismatch: Mismatch) -> Self {
-        Self::Fatal(mismatch.into())
-    }
-}
-
 /// Adds the remedy to a line of libbpf's log, if it is about a map.
 fn with_remedy(log: String) -> String {
     if !log.contains("failed to create: -EPERM") {
@@ -115,12 +109,12 @@ fn load_trouble(error: libbpf_rs::Error, plan: &AttachPlan) -> StartError {
 }
 
 /// Selects the programs of the plan, and the program `control`.
-fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) -> Result<(), Mismatch> {
+fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
     let facts = config.facts;
     let hooks = plan.hooks();
     for program in hooks.iter().map(|&hook| CATALOG[hook].program) {
         if !object.progs().any(|p| p.name() == program) {
-            return Err(Mismatch::NoProgram { program: program.into() });
+            return Err(Error::Mismatch(format!("the object has no program `{program}`").into()));
         }
     }
     let timer = config.settings.context();
@@ -218,9 +212,12 @@ fn size_maps(
 /// Sets the configuration of the object: the whole content of one map.
 fn set_config(object: &mut OpenObject, values: &nd_config) -> Result<()> {
     let mut maps = object.maps_mut();
-    let mut map = maps.find(|m| m.name() == CONFIG).ok_or(Mismatch::NoConfig)?;
+    let mut map = maps
+        .find(|m| m.name() == CONFIG)
+        .ok_or(Error::Mismatch("the BPF object has no configuration".into()))?;
     let to = map.initial_value_mut().filter(|to| to.len() == size_of_val(values));
-    let to = to.ok_or(Mismatch::ConfigSize)?;
+    let to =
+        to.ok_or(Error::Mismatch("the configuration of the BPF object has another size".into()))?;
     to.copy_from_slice(bytes_of(values));
     Ok(())
 }
@@ -241,19 +238,19 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
     libbpf_log::forget();
     let (values, build) = prepare(plan, layout, config)?;
     let mut builder = ObjectBuilder::default();
-    builder.name("nvme_deep").map_err(Operation::NameObject.failed())?;
+    builder.name("nvme_deep").map_err(failed("name the BPF object"))?;
     if let Some(custom) = config.custom_btf.filter(|_| build.reads_types()) {
-        builder.btf_custom_path(custom.path()).map_err(Operation::PassBtf.failed())?;
+        builder.btf_custom_path(custom.path()).map_err(failed("pass the BTF to libbpf"))?;
     }
-    let mut object = build.object().map_err(Operation::OpenObject.failed())?;
+    let mut object = build.object().map_err(failed("open the BPF object"))?;
     if reads_kernel_data(&object) && !config.system.lists_variables() {
         hide_kernel_data(&mut object);
     }
-    let mut open = builder.open_memory(&object).map_err(Operation::OpenObject.failed())?;
+    let mut open = builder.open_memory(&object).map_err(failed("open the BPF object"))?;
     choose(&mut open, plan, config)?;
     set_config(&mut open, &values)?;
-    leave_out(&mut open, build, config).map_err(Operation::SizeMaps.failed())?;
-    size_maps(&mut open, plan, layout, config).map_err(Operation::SizeMaps.failed())?;
+    leave_out(&mut open, build, config).map_err(failed("size the maps"))?;
+    size_maps(&mut open, plan, layout, config).map_err(failed("size the maps"))?;
     let object = open.load().map_err(|error| load_trouble(error, plan))?;
     let loaded = Loaded(object);
     fill(&loaded, "free_rows", 0..layout.cells.rows)?;
@@ -272,7 +269,7 @@ fn fill(loaded: &Loaded, map: &'static str, numbers: impl Iterator<Item = u32>) 
     let free = loaded.map(map)?;
     for number in numbers {
         free.update(&[], &number.to_ne_bytes(), MapFlags::ANY)
-            .map_err(Operation::FillFree(map).failed())?;
+            .map_err(failed(format!("fill map `{map}`")))?;
     }
     Ok(())
 }
@@ -304,7 +301,7 @@ fn assign_cells(loaded: &Loaded, layout: &Layout, config: &Config<'_>) -> Result
     let cpus = loaded.map("cpus")?;
     for (cpu, first) in (0..layout.cpus).zip(first) {
         cpus.update(&cpu.to_ne_bytes(), &fresh_cpu(first), MapFlags::ANY)
-            .map_err(Operation::AssignCells.failed())?;
+            .map_err(failed("assign histogram cells to CPUs"))?;
     }
     Ok(())
 }
@@ -319,8 +316,9 @@ pub fn create_rings(loaded: &Loaded, layout: &Layout) -> Result<Vec<MapHandle>> 
     let rings: Vec<_> = (0..count)
         .map(create)
         .collect::<libbpf_rs::Result<_>>()
-        .map_err(Operation::CreateRings { bytes }.failed())?;
-    assign_rings(&loaded.map("rings")?, &rings).map_err(Operation::AssignRings.failed())?;
+        .map_err(failed(format!("create a ring buffer of {bytes} bytes")))?;
+    assign_rings(&loaded.map("rings")?, &rings)
+        .map_err(failed("assign the ring buffers to the CPUs"))?;
     Ok(rings)
 }
 
@@ -347,18 +345,20 @@ impl Loaded {
     /// Returns a map by name.
     pub fn map(&self, name: &str) -> Result<MapHandle> {
         let map = self.0.maps().find(|m| m.name() == name);
-        let map = map.ok_or_else(|| Mismatch::NoMap { map: name.into() })?;
-        MapHandle::try_from(&map).map_err(Operation::OpenMap(name.into()).failed())
+        let map =
+            map.ok_or_else(|| Error::Mismatch(format!("the object has no map `{name}`").into()))?;
+        MapHandle::try_from(&map).map_err(failed(format!("open map `{name}`")))
     }
 
     /// Runs a program that is not attached (BPF_PROG_TEST_RUN), and returns its return value.
     pub fn run(&self, name: &str, args: [u64; 2]) -> Result<u32> {
         let mut args = args.map(u64::to_ne_bytes).concat();
         let program = self.0.progs_mut().find(|p| p.name() == name);
-        let program = program.ok_or_else(|| Mismatch::NoProgram { program: name.into() })?;
+        let program = program
+            .ok_or_else(|| Error::Mismatch(format!("the object has no program `{name}`").into()))?;
         let input = ProgramInput { context_in: Some(&mut args), ..ProgramInput::default() };
         let output = program.test_run(input);
-        Ok(output.map_err(Operation::RunControl.failed())?.return_value)
+        Ok(output.map_err(failed("run the program `control`"))?.return_value)
     }
 }
 

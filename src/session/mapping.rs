@@ -13,7 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::param::page_size;
 
 use super::read::name_of;
-use crate::error::{Operation, Result};
+use crate::error::{Result, failed};
 
 /// Pages of a map.
 pub(super) struct Mapping {
@@ -80,7 +80,7 @@ impl Values {
         let bytes = (words * 8 * count).next_multiple_of(page_size());
         let pages = Mapping::new(map.as_fd(), 0, bytes, ProtFlags::READ);
         Ok(Self {
-            pages: pages.map_err(|e| Operation::ReadMap(name_of(map)).failed()(e))?,
+            pages: pages.map_err(|e| failed(format!("read map `{}`", name_of(map)))(e))?,
             words,
             count,
         })

@@ -47,13 +47,13 @@ pub use self::read::CounterReader;
 pub use self::reorder::Reorder;
 use self::sorted::SortedRings;
 use crate::abi::{MAX_CTRLS, ctrl_value, namespace_entry, nd_control};
-use crate::error::{CgroupError, Error, Mismatch, Operation, Result};
+use crate::error::{CgroupError, Error, Result, failed};
 use crate::machine::System;
 use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
-use crate::model::point::Point;
+use crate::model::point::{Pattern, Point};
 use crate::model::run::Pairing;
-use crate::model::transport::{Transport, Transports};
+use crate::model::transport::Transport;
 use crate::model::untrusted::Untrusted;
 use crate::probe::catalog::{AttachKind, CATALOG};
 use crate::probe::facts::KernelFacts;
@@ -87,8 +87,8 @@ pub fn cpus_of(system: &System) -> Result<Cpus> {
         // not how many there are: the numbers may have holes
         Some(last) => last + 1,
         None => {
-            let cpus = libbpf_rs::num_possible_cpus().map_err(Operation::CountCpus.failed())?;
-            u32::try_from(cpus).map_err(Operation::CountCpus.failed())?
+            let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))?;
+            u32::try_from(cpus).map_err(failed("count the CPUs"))?
         }
     };
     let last = system.last_online_cpu();
@@ -176,7 +176,8 @@ pub struct Session {
     watch: Option<ActivityReader>,
     /// By instance: the slots and the transport of a controller.
     placed: BTreeMap<u32, (layout::Place, Transport)>,
-    transports: Transports,
+    /// The points before the request that the run observes.
+    before: Pattern,
     /// The groups, if commands are grouped.
     grouping: Option<Grouping>,
     /// Slots that a controller had before it needed more. Commands in flight still have them.
@@ -207,7 +208,7 @@ impl Session {
         let loaded = load::load(&plan, &layout, config)?;
         let maps = Maps::of(&loaded, &plan, &layout, config)?;
         let grouping = Grouping::of(&loaded, config)?;
-        let transports = Transports::new(configure::waits_of(&plan));
+        let before = configure::waits_of(&plan);
         let mut session = Self {
             grouping,
             can_read_status: configure::status_is_known(&plan, config.facts),
@@ -222,7 +223,7 @@ impl Session {
             missed_before: vec![0; CATALOG.len()],
             watch: None,
             placed: BTreeMap::new(),
-            transports,
+            before,
             former: vec![],
         };
         for controller in controllers {
@@ -322,12 +323,11 @@ impl Session {
         if known == Some((place, transport)) {
             return Ok(fits);
         }
-        self.transports.set(controller.instance, transport);
         let value = ctrl_value(place.base, place.size.stride, place.size.queues, transport);
         self.maps
             .ctrls
             .update(&controller.instance.to_ne_bytes(), &value, MapFlags::ANY)
-            .map_err(Operation::AssignSlots(controller.name()).failed())?;
+            .map_err(failed(format!("assign slots to {}", controller.name())))?;
         if !self.links.is_empty() && self.plan.pairing == Pairing::Request {
             self.control(nd_control::ND_CONTROL_FORGET, 0)?;
         }
@@ -371,7 +371,9 @@ impl Session {
 
     fn attach_one(&self, program: &str) -> Result<Link> {
         let found = self.loaded.0.progs_mut().find(|p| p.name() == program);
-        let found = found.ok_or_else(|| Mismatch::NoProgram { program: program.into() })?;
+        let found = found.ok_or_else(|| {
+            Error::Mismatch(format!("the object has no program `{program}`").into())
+        })?;
         Ok(found.attach()?)
     }
 
@@ -401,10 +403,7 @@ impl Session {
     /// # Errors
     /// If no file descriptor is left, or a ring cannot be mapped.
     pub fn events(&self) -> Result<LiveEvents> {
-        Ok(LiveEvents {
-            rings: SortedRings::open(&self.maps.rings)?,
-            transports: self.transports.clone(),
-        })
+        Ok(LiveEvents { rings: SortedRings::open(&self.maps.rings)?, before: self.before })
     }
 }
 

@@ -9,13 +9,13 @@ use super::Session;
 use super::layout::{MIN_STRIDE, Place};
 use super::mapping::Values;
 use crate::abi::{DecodeError, SLOT_STATE, SlotState, slot_is_idle, slot_queue, slot_state};
-use crate::error::{Mismatch, Operation, Result};
+use crate::error::{Error, Result, failed};
 use crate::model::ids::QueueId;
 
 /// A number in native byte order.
 fn number(bytes: Vec<u8>, what: &'static str) -> Result<u32> {
     let number = bytes.try_into().ok().map(u32::from_ne_bytes);
-    Ok(number.ok_or(Mismatch::WrongSize(what))?)
+    number.ok_or_else(|| Error::Mismatch(format!("{what} of the wrong size").into()))
 }
 
 impl Session {
@@ -44,7 +44,7 @@ impl Session {
                 continue;
             }
             slots.copy(at, &mut value);
-            let wrong = |DecodeError| Mismatch::WrongSize("a slot");
+            let wrong = |DecodeError| Error::Mismatch("a slot of the wrong size".into());
             let state = slot_state(&value).map_err(wrong)?;
             // it may have ended meanwhile
             if state != SlotState::Idle {
@@ -100,7 +100,7 @@ impl Session {
         let mut all: BTreeMap<QueueId, u64> = BTreeMap::new();
         for (key, value) in map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
             let count = value.try_into().ok().map(u64::from_ne_bytes);
-            let count = count.ok_or(Mismatch::WrongSize("a queue's count"))?;
+            let count = count.ok_or(Error::Mismatch("a queue's count of the wrong size".into()))?;
             let at = number(key, "a queue's number")?;
             let queue = |place: &Place| match self.layout.windows {
                 Some(_) => place.queue_of_number(at),
@@ -122,6 +122,6 @@ impl Session {
     pub fn set_slow_bar(&self, ns: u64) -> Result<()> {
         let map = self.loaded.map("slow_bar")?;
         let bar = map.update(&0_u32.to_ne_bytes(), &ns.to_ne_bytes(), MapFlags::ANY);
-        bar.map_err(Operation::SetBar.failed())
+        bar.map_err(failed("set the latency above which commands are events"))
     }
 }

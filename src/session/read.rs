@@ -8,16 +8,15 @@ use crate::abi::{
     DecodeError, STACK_UNSEEN, SlotState, add_counters, add_rowless, event, event_time, failures,
     open_command, stack_frames, unfinished, words,
 };
-use crate::error::{Mismatch, Operation, Result};
+use crate::error::{Error, Result, failed};
 use crate::model::activity::Activity;
 use crate::model::counters::{Counters, Failures};
 use crate::model::event::{Event, OpenCommand, StackId};
 use crate::model::histogram::Histogram;
 use crate::model::ids::RowKey;
-use crate::model::point::{Pattern, Point};
+use crate::model::point::{Pattern, Point, pattern_of};
 use crate::model::run::{RunTimes, Runs, Scan, StackSum};
 use crate::model::snapshot::{Cell, Snapshot};
-use crate::model::transport::Transports;
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
 use crate::source::{EventStream, Read, RecordSink, Source};
@@ -54,13 +53,17 @@ impl Session {
             let Some(value) = map.lookup(&key, MapFlags::ANY)? else {
                 continue;
             };
-            let key = words(&key).first().copied().ok_or(Mismatch::WrongSize("a row key"))?;
+            let key = words(&key)
+                .first()
+                .copied()
+                .ok_or(Error::Mismatch("a row key of the wrong size".into()))?;
             let cell = snapshot
                 .cells
                 .entry(self.unpack(key))
                 .or_insert_with(|| Cell::empty(self.plan.stage_set));
-            add_rowless(cell, &value)
-                .map_err(|DecodeError| Mismatch::WrongSize("commands without a row"))?;
+            add_rowless(cell, &value).map_err(|DecodeError| {
+                Error::Mismatch("commands without a row of the wrong size".into())
+            })?;
         }
         Ok(())
     }
@@ -68,7 +71,7 @@ impl Session {
     /// The row of a key, and the pattern of points.
     pub(super) fn unpack(&self, key: u64) -> (RowKey, Pattern) {
         let (row, bits) = RowKey::unpack(key);
-        (row, self.transports.pattern(row.ctrl, bits))
+        (row, pattern_of(bits, self.before))
     }
 
     /// Whether several programs may add to this cell, of this pattern, at the same time: on different CPUs,
@@ -92,7 +95,8 @@ impl Session {
         };
         let of = |ctrl: &u32| {
             let found = failures(&lookup(map, *ctrl)?);
-            let found = found.map_err(|DecodeError| Mismatch::WrongSize("failures"))?;
+            let found = found
+                .map_err(|DecodeError| Error::Mismatch("failures of the wrong size".into()))?;
             Ok((*ctrl, found))
         };
         self.placed.keys().map(of).collect()
@@ -121,7 +125,7 @@ impl Session {
     pub fn stack(&self, id: StackId) -> Result<Option<Vec<u64>>> {
         let value = self.maps.stacks.lookup(&id.0.to_ne_bytes(), MapFlags::ANY)?;
         let frames = value.map(|v| stack_frames(&v)).transpose();
-        Ok(frames.map_err(|DecodeError| Mismatch::WrongSize("a stack"))?)
+        frames.map_err(|DecodeError| Error::Mismatch("a stack of the wrong size".into()))
     }
 
     /// Every stack with the latencies of its commands, and the number of commands without one.
@@ -145,12 +149,14 @@ impl Session {
                 _ => (None, 0),
             };
             let id = key.try_into().ok().map(u64::from_ne_bytes);
-            let id = id.ok_or(Mismatch::WrongSize("a stack's number"))?;
+            let id = id.ok_or(Error::Mismatch("a stack's number of the wrong size".into()))?;
             let frames = match StackId(id) {
                 STACK_UNSEEN => None,
-                id => Some(self.stack(id)?.ok_or(Mismatch::NoFrames)?),
+                id => {
+                    Some(self.stack(id)?.ok_or(Error::Mismatch("a stack without frames".into()))?)
+                }
             };
-            let hist = hist.ok_or(Mismatch::WrongSize("a histogram"))?;
+            let hist = hist.ok_or(Error::Mismatch("a histogram of the wrong size".into()))?;
             all.push(StackSum { addresses: frames, hist, unmeasured });
         }
         Ok(all)
@@ -284,7 +290,7 @@ fn counters(cpus: &MapHandle, count: u32) -> Result<Counters> {
     for cpu in 0..count {
         let value = lookup(cpus, cpu)?;
         add_counters(&mut counters, &value)
-            .map_err(|DecodeError| Mismatch::WrongSize("a CPU's counters"))?;
+            .map_err(|DecodeError| Error::Mismatch("a CPU's counters of the wrong size".into()))?;
     }
     Ok(counters)
 }
@@ -296,9 +302,10 @@ pub(super) fn name_of(map: &dyn MapCore) -> String {
 
 pub(super) fn lookup(map: &dyn MapCore, index: u32) -> Result<Vec<u8>> {
     let value = map.lookup(&index.to_ne_bytes(), MapFlags::ANY);
-    let value = value.map_err(|e| Operation::ReadMap(name_of(map)).failed()(e))?;
-    let map = || name_of(map);
-    Ok(value.ok_or_else(|| Mismatch::NoEntry { map: map(), index })?)
+    let value = value.map_err(|e| failed(format!("read map `{}`", name_of(map)))(e))?;
+    value.ok_or_else(|| {
+        Error::Mismatch(format!("map `{}` has no entry {index}", name_of(map)).into())
+    })
 }
 
 /// The kernel's information about a program.
@@ -393,29 +400,30 @@ impl Source for Session {
 /// The events of a session: read from its rings, sorted by time, and decoded.
 pub struct LiveEvents {
     pub(crate) rings: SortedRings,
-    pub(crate) transports: Transports,
+    /// The points before the request that the run observes.
+    pub(crate) before: Pattern,
 }
 
 impl LiveEvents {
-    /// The events in these rings.
-    pub fn of(rings: Vec<EventRing>, transports: Transports) -> Self {
-        Self { rings: SortedRings::new(rings), transports }
+    /// The events in these rings, of a run that observes these points before the request.
+    pub fn of(rings: Vec<EventRing>, before: Pattern) -> Self {
+        Self { rings: SortedRings::new(rings), before }
     }
 }
 
 impl EventStream for LiveEvents {
     fn take(&mut self, all: bool, to: &mut dyn FnMut(Read<'_>)) -> Result<bool> {
         // by reference: an event is large, and would be copied out of the result
-        let transports = &self.transports;
-        let to = |bytes: &[u8]| to(event(bytes, transports).as_ref().ok());
+        let before = self.before;
+        let to = |bytes: &[u8]| to(event(bytes, before).as_ref().ok());
         self.rings.take(all, event_time, to)
     }
 
     fn take_records(&mut self, all: bool, to: &mut dyn RecordSink) -> Result<bool> {
-        let transports = &self.transports;
+        let before = self.before;
         self.rings.take(all, event_time, |bytes| {
-            if !to.record(bytes, transports) {
-                to.event(event(bytes, transports).as_ref().ok());
+            if !to.record(bytes) {
+                to.event(event(bytes, before).as_ref().ok());
             }
         })
     }

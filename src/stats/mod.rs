@@ -3,6 +3,5 @@
 //! single commands are no independent sample. Slices of time are nearly independent: they are what is
 //! resampled. Pure, and deterministic: the seed of the random numbers is fixed.
 
-pub mod histogram;
 pub mod intervals;
 pub mod sample;

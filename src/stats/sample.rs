@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The values of one row on one side, by slice, prepared for resampling.
 
-use super::histogram::{FineHistogram, bounds};
+use crate::model::histogram::Histogram;
 use crate::stats::intervals::{Resamples, effective_number, variance_factor};
 use std::array::from_fn;
 use std::collections::BTreeMap;
@@ -11,6 +11,16 @@ use std::iter::repeat;
 pub const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 /// Names of the statistics.
 pub const STATISTICS: [&str; 4] = ["p50", "p90", "p99", "mean"];
+
+/// log2 of the number of buckets per power of two in slices.
+const BITS: u32 = 7;
+/// Largest width of a bucket, relative to its values.
+pub const RESOLUTION: f64 = 1.0 / (1 << BITS) as f64;
+
+/// The values of a slice: a recording has up to 64 for each row, so they are not exact.
+pub const fn empty_slice() -> Histogram {
+    Histogram::with_bits(BITS)
+}
 
 /// One number for each of [`STATISTICS`].
 pub type Values = [f64; STATISTICS.len()];
@@ -38,29 +48,32 @@ fn dot(weights: &[u32], values: &[u32]) -> u64 {
 
 impl Sample {
     /// The slices of a row in each recording, and the number of slices that each recording has.
-    pub fn new(recordings: &[(&[FineHistogram], usize)]) -> Self {
-        let empty = FineHistogram::default();
-        let padded = |&(slices, count): &(&[FineHistogram], usize)| -> Vec<FineHistogram> {
-            let all = slices.iter().chain(repeat(&empty));
-            all.take(count).cloned().collect()
-        };
-        let slices: Vec<FineHistogram> = recordings.iter().flat_map(padded).collect();
-        let mut used: Vec<usize> = slices.iter().flat_map(FineHistogram::buckets).collect();
-        used.sort_unstable();
-        used.dedup();
+    pub fn new(recordings: &[(&[Histogram], usize)]) -> Self {
+        let empty = empty_slice();
+        let padded = recordings
+            .iter()
+            .flat_map(|(slices, count)| slices.iter().chain(repeat(&empty)).take(*count));
+        let slices: Vec<&Histogram> = padded.collect();
+        let mut used: BTreeMap<(u64, u64), Vec<u32>> = BTreeMap::new();
+        for (at, slice) in slices.iter().enumerate() {
+            for bucket in slice.buckets(BITS) {
+                let counts = used.entry((bucket.first, bucket.last));
+                let counts = counts.or_insert_with(|| vec![0; slices.len()]);
+                counts[at] = u32::try_from(bucket.count).unwrap_or(u32::MAX);
+            }
+        }
         let (mut ends, mut below) = (Vec::new(), Vec::new());
         let mut sums = vec![0_u32; slices.len()];
-        for bucket in used {
-            let counts = slices.iter().map(|h| h.at(bucket));
+        for ((first, last), counts) in used {
             for (sum, count) in sums.iter_mut().zip(counts) {
                 *sum = sum.saturating_add(count);
             }
-            ends.push(bounds(bucket));
+            ends.push((first as f64, last as f64 + 1.0));
             below.extend(&sums);
         }
         Self {
             recordings: recordings.len(),
-            counts: slices.iter().map(FineHistogram::count).collect(),
+            counts: slices.iter().map(|h| h.count()).collect(),
             sums: slices.iter().map(|h| h.sum() as f64).collect(),
             bounds: ends,
             below,
@@ -221,7 +234,7 @@ pub struct Slices<K> {
     width_ns: u64,
     origin_ns: Option<u64>,
     count: usize,
-    rows: BTreeMap<K, Vec<FineHistogram>>,
+    rows: BTreeMap<K, Vec<Histogram>>,
 }
 
 impl<K: Ord + Copy> Default for Slices<K> {
@@ -255,7 +268,7 @@ impl<K: Ord + Copy> Slices<K> {
         let at = self.reach(at_ns);
         let slices = self.rows.entry(row).or_default();
         if slices.len() <= at {
-            slices.resize_with(at + 1, FineHistogram::default);
+            slices.resize_with(at + 1, empty_slice);
         }
         slices[at].record(value);
     }
@@ -290,7 +303,7 @@ impl<K: Ord + Copy> Slices<K> {
     }
 
     /// The histograms of a row, as far as it has any.
-    pub fn of(&self, row: &K) -> &[FineHistogram] {
+    pub fn of(&self, row: &K) -> &[Histogram] {
         self.rows.get(row).map_or(&[], Vec::as_slice)
     }
 }
@@ -458,7 +471,7 @@ mod slices_tests {
         assert_eq!(slices.width_ns, 16_000_000_000);
         assert_eq!(slices.count(), 63);
         for row in 0..3 {
-            let sum: u128 = slices.of(&row).iter().map(FineHistogram::sum).sum();
+            let sum: u128 = slices.of(&row).iter().map(Histogram::sum).sum();
             let want: u64 = (0..10_000).filter(|n| n % 3 == row).sum();
             assert_eq!(sum, u128::from(want));
         }

@@ -109,8 +109,7 @@ pub fn heat_begin(bucket: u16) -> u64 {
 }
 
 fn heat(hist: &Histogram) -> Heat {
-    let buckets = hist.iter();
-    buckets.map(|(low, _, count)| (heat_bucket(low), count)).collect()
+    hist.iter().map(|bucket| (heat_bucket(bucket.first), bucket.count)).collect()
 }
 
 impl TopRow {

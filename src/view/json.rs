@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::ReportSink;
 use super::json_text::to_writer;
-use crate::model::histogram::Histogram;
+use crate::model::histogram::{Bucket, Histogram};
 use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
 use crate::model::point::Point;
@@ -102,7 +102,12 @@ struct LatLine {
 
 pub(crate) fn dist(h: &Histogram, buckets: bool) -> Dist {
     let buckets = buckets.then(|| {
-        h.iter().map(|(from_ns, to_ns, count)| BucketLine { from_ns, to_ns, count }).collect()
+        let line = |Bucket { first, last, count }| BucketLine {
+            from_ns: first,
+            to_ns: last.saturating_add(1),
+            count,
+        };
+        h.iter().map(line).collect()
     });
     Dist {
         count: h.count(),

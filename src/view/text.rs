@@ -7,7 +7,7 @@ use std::io::Write;
 use super::ReportSink;
 use super::ledger::ledger as write_ledger;
 use super::theme::Theme;
-use crate::model::histogram::{Histogram, PERCENTILES};
+use crate::model::histogram::{Bucket, Histogram, PERCENTILES};
 use crate::model::ledger::Ledger;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::Groups;
@@ -148,12 +148,11 @@ impl TextView {
     }
 
     fn histogram(&self, name: &str, h: &Histogram, out: &mut dyn Write) -> io::Result<()> {
-        let most = h.iter().map(|(_, _, n)| n).max().unwrap_or(1);
+        let most = h.iter().map(|bucket| bucket.count).max().unwrap_or(1);
         writeln!(out, "    {}", self.theme.dim(name))?;
-        for (low, high, n) in h.iter() {
+        for Bucket { first, last, count: n } in h.iter() {
             let filled = (n as u128 * BAR as u128).div_ceil(most.into()) as usize;
-            let high = if high == u64::MAX { "inf".into() } else { nanos(high as f64) };
-            let range = format!("[{}, {high})", nanos(low as f64));
+            let range = format!("[{}, {})", nanos(first as f64), nanos(last as f64 + 1.0));
             writeln!(out, "    {range:>20}{n:>9} {}", self.theme.bar(&"#".repeat(filled)))?;
         }
         Ok(())

@@ -2,7 +2,6 @@
 //! Compares `finish()` of bpf/include/stages.bpf.h, which closes a command, with src/model.
 
 use std::mem::take;
-use std::sync::LazyLock;
 
 use nvme_deep::abi::event;
 use nvme_deep::model::counters::{COUNTS, Count};
@@ -13,17 +12,9 @@ use nvme_deep::model::point::Point::*;
 use nvme_deep::model::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::model::transport::{Transport, Transports};
 
 use super::case::{Case, KEY, Points, Way};
 use super::{Random, ask};
-
-/// All controllers are of PCIe.
-static PCIE: LazyLock<Transports> = LazyLock::new(|| {
-    let all = Transports::new(BEFORE);
-    (0..256).for_each(|ctrl| all.set(ctrl, Transport::Pcie));
-    all
-});
 
 /// The result of the C code.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,7 +38,7 @@ fn check_record(case: &Case, record: &str, line: &Timeline) {
     let record: Vec<u8> = (0..record.len() / 2)
         .map(|i| u8::from_str_radix(&record[2 * i..2 * i + 2], 16).unwrap())
         .collect();
-    let (id, latency, timeline) = match event(&record, &PCIE).unwrap().what {
+    let (id, latency, timeline) = match event(&record, BEFORE).unwrap().what {
         EventKind::Command(id, _, outcome) => (id, outcome.latency_ns, outcome.timeline),
         EventKind::Missed { id, timeline, .. } => (id, None, timeline),
         other => panic!("{case:?}: {other:?}"),

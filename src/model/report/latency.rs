@@ -158,19 +158,10 @@ impl Sum {
     ) -> RowReport<K> {
         let seconds = covers.as_secs_f64().max(1e-9);
         let count = self.total.count() + self.unmeasured;
-        let settled = |mut hist: Histogram| {
-            hist.keep_percentiles();
-            hist
-        };
         let stages = self
             .stages
             .into_iter()
-            .map(|(run, hist)| StageReport {
-                name: run.name(),
-                from: run.from,
-                to: run.to,
-                hist: settled(hist),
-            })
+            .map(|(run, hist)| StageReport { name: run.name(), from: run.from, to: run.to, hist })
             .collect();
         RowReport {
             key,
@@ -180,7 +171,7 @@ impl Sum {
             bytes: self.bytes,
             mb_per_s: self.bytes as f64 / seconds / 1e6,
             stages,
-            total: settled(self.total),
+            total: self.total,
             lat: lat.map(|l| l.rows(&self.lat)).unwrap_or_default(),
         }
     }

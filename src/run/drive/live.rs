@@ -9,7 +9,6 @@ use crate::machine::clock::{monotonic_ns, wall_offset_ns};
 use crate::machine::watch::Modules;
 use crate::machine::{System, own_tgid};
 use crate::model::ledger::{EventClass, Shown};
-use crate::model::transport::Transports;
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::source::{EventStream, Read, RecordSink, Source};
@@ -86,11 +85,11 @@ struct Reading<'f, C> {
 }
 
 impl<C: Consumer> RecordSink for Reading<'_, C> {
-    fn record(&mut self, bytes: &[u8], transports: &Transports) -> bool {
+    fn record(&mut self, bytes: &[u8]) -> bool {
         if self.done.is_err() {
             return true;
         }
-        let Some(record) = PairRecord::of(bytes, transports) else {
+        let Some(record) = PairRecord::of(bytes) else {
             return false;
         };
         self.feeder.finished(&record).unwrap_or_else(|error| {

@@ -26,11 +26,10 @@ const fn bounds() -> [u64; BOUNDS] {
 /// Number of samples up to and including each bound of [`LE_NS`].
 pub fn cumulative(hist: &Histogram) -> [u64; BOUNDS] {
     let mut counts = [0_u64; BOUNDS];
-    for (_, end, count) in hist.iter() {
-        // the bucket counts values below `end`; the last one has no end
-        let bound = LE_NS.partition_point(|le| *le < end - 1);
+    for bucket in hist.iter() {
+        let bound = LE_NS.partition_point(|le| *le < bucket.last);
         if let Some(first) = counts.get_mut(bound) {
-            *first = first.saturating_add(count);
+            *first = first.saturating_add(bucket.count);
         }
     }
     let mut sum = 0_u64;

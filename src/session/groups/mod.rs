@@ -12,7 +12,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use self::seats::{Key, Numbered, Seats};
 use super::{Config, Layout, Session};
 use crate::abi::{DecodeError, MAX_GROUPS, group_of, group_row, group_row_bytes, slot_group};
-use crate::error::{Mismatch, Operation, Result};
+use crate::error::{Error, Result, failed};
 use crate::machine::System;
 use crate::machine::cgroups::learn;
 use crate::model::container::owner;
@@ -75,7 +75,7 @@ impl Grouping {
             let Some(value) = self.groups.lookup(&key, MapFlags::ANY)? else {
                 continue;
             };
-            let wrong = |DecodeError| Mismatch::WrongSize("a group");
+            let wrong = |DecodeError| Error::Mismatch("a group of the wrong size".into());
             let row = group_row(&value).map_err(wrong)?;
             let group = Group(group_of(&key, &self.by).map_err(wrong)?);
             let key = key.try_into().map_err(|_| wrong(DecodeError))?;
@@ -95,7 +95,8 @@ impl Grouping {
                 continue;
             };
             let pair = key.try_into().ok().zip(value.try_into().ok());
-            let (key, count) = pair.ok_or(Mismatch::WrongSize("a candidate"))?;
+            let (key, count) =
+                pair.ok_or(Error::Mismatch("a candidate of the wrong size".into()))?;
             all.insert(key, u64::from_ne_bytes(count));
         }
         Ok(all)
@@ -148,7 +149,7 @@ impl Grouping {
             if self.groups.update(key, &value, MapFlags::NO_EXIST).is_err() {
                 // a program was first, with a number that another one had put back
                 let back = self.free.update(&[], &number.to_ne_bytes(), MapFlags::ANY);
-                back.map_err(Operation::FillFree("free_groups").failed())?;
+                back.map_err(failed("fill map `free_groups`"))?;
             }
             // it may have been forgotten
             let _ = self.candidates.delete(key);

@@ -7,7 +7,7 @@ use std::path::Path;
 use libbpf_rs::{Link, ObjectBuilder, OpenObject, UprobeOpts};
 
 use super::{Attached, HostSession};
-use crate::error::{Error, Mismatch, Operation, Result};
+use crate::error::{Error, Result, failed};
 use crate::machine::elf::Probe;
 use crate::machine::process::TargetError;
 use crate::machine::{System, missing_capabilities};
@@ -48,8 +48,8 @@ pub fn open_object(object: &[u8]) -> Result<OpenObject> {
     }
     libbpf_log::forget();
     let mut builder = ObjectBuilder::default();
-    let builder = builder.name("nvme_deep").map_err(Operation::NameObject.failed())?;
-    builder.open_memory(object).map_err(Operation::OpenObject.failed())
+    let builder = builder.name("nvme_deep").map_err(failed("name the BPF object"))?;
+    builder.open_memory(object).map_err(failed("open the BPF object"))
 }
 
 /// Loads these programs.
@@ -88,7 +88,9 @@ pub fn configure(open: &mut OpenObject, constants: &Constants) {
 /// Attaches a program of the loaded object to a process.
 pub fn attach(loaded: &Loaded, pid: u32, hook: &Hook<'_>) -> Result<Link> {
     let program = loaded.0.progs_mut().find(|p| p.name() == hook.program);
-    let program = program.ok_or_else(|| Mismatch::NoProgram { program: hook.program.into() })?;
+    let program = program.ok_or_else(|| {
+        Error::Mismatch(format!("the object has no program `{}`", hook.program).into())
+    })?;
     let (pid, options) = (pid.cast_signed(), UprobeOpts::default());
     Ok(program.attach_uprobe_with_opts(pid, hook.path, hook.probe.offset, options)?)
 }

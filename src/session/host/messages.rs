@@ -6,7 +6,7 @@ use libbpf_rs::{Link, MapCore, MapFlags};
 use super::attach::{Constants, Hook, attach, configure, load, open};
 use super::process::Found;
 use super::record::HostCount;
-use crate::error::{Operation, Result};
+use crate::error::{Result, failed};
 use crate::machine::System;
 use crate::machine::process::TargetError;
 use crate::model::target::{Call, TargetInfo, TargetKind};
@@ -87,7 +87,7 @@ impl Messages {
         let mut counts = Vec::new();
         for key in map.keys() {
             let value = map.lookup(&key, MapFlags::ANY);
-            let value = value.map_err(Operation::ReadMap(MAP.into()).failed())?;
+            let value = value.map_err(failed(format!("read map `{MAP}`")))?;
             let (words, _) = key.as_chunks::<8>();
             let [function, call] = *words else { continue };
             let count = value.and_then(|v| v.try_into().ok().map(u64::from_ne_bytes));

@@ -18,7 +18,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use self::record::{COUNTS, CtrlKey, HostCount, Record};
 use super::read;
 use super::sorted::SortedRings;
-use crate::error::{Operation, Result};
+use crate::error::{Result, failed};
 use crate::machine::process::{Memory, TargetError};
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
@@ -146,7 +146,7 @@ impl HostSession {
         }
         let names = self.loaded.map("host_ctrls")?;
         let name = names.lookup(&key.to_bytes(), MapFlags::ANY);
-        let name = name.map_err(Operation::ReadMap("host_ctrls".into()).failed())?;
+        let name = name.map_err(failed("read map `host_ctrls`"))?;
         Ok(HostController {
             name: format!("{kind}:{}", key.cntlid).into(),
             cntlid: u16::try_from(key.cntlid).ok(),
@@ -253,11 +253,11 @@ impl HostSource for HostSession {
 /// The counts of the programs, over all CPUs.
 fn counts(loaded: &Loaded) -> Result<Vec<u64>> {
     let map = loaded.map("host_counts")?;
-    let failed = || Operation::ReadMap("host_counts".into());
+    let read = "read map `host_counts`";
     let mut counts = Vec::new();
     for number in 0..COUNTS {
         let values = map.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY);
-        let values = values.map_err(failed().failed())?.unwrap_or_default();
+        let values = values.map_err(failed(read))?.unwrap_or_default();
         let number = |bytes: &Vec<u8>| bytes.as_slice().try_into().map_or(0, u64::from_ne_bytes);
         counts.push(values.iter().map(number).sum());
     }

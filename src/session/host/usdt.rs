@@ -8,7 +8,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, UsdtOpts};
 
 use super::attach::{Constants, configure, load, open_object};
 use crate::abi::{nd_usdt_cookie, nd_usdt_count, nd_usdt_limit};
-use crate::error::{Error, Mismatch, Operation, Result};
+use crate::error::{Error, Result, failed};
 use crate::session::load::Loaded;
 use crate::session::sorted::SortedRings;
 use crate::target::spdk::probes::ARGS;
@@ -85,7 +85,9 @@ impl Usdt {
         let mut links = Vec::new();
         for probe in probes {
             let program = loaded.0.progs_mut().find(|p| p.name() == PROGRAM);
-            let program = program.ok_or_else(|| Mismatch::NoProgram { program: PROGRAM.into() })?;
+            let program = program.ok_or_else(|| {
+                Error::Mismatch(format!("the object has no program `{PROGRAM}`").into())
+            })?;
             let options = UsdtOpts {
                 cookie: u64::from(probe.number) | probe.texts << TEXT_SHIFT,
                 ..UsdtOpts::default()
@@ -128,7 +130,7 @@ impl Usdt {
         let map = self.loaded.map("usdt_counts")?;
         let count = |what: nd_usdt_count| {
             let values = map.lookup_percpu(&what.0.to_ne_bytes(), MapFlags::ANY);
-            let values = values.map_err(Operation::ReadMap("usdt_counts".into()).failed())?;
+            let values = values.map_err(failed("read map `usdt_counts`"))?;
             let number = |v: Vec<u8>| v.try_into().map_or(0, u64::from_ne_bytes);
             Ok::<u64, Error>(values.unwrap_or_default().into_iter().map(number).sum())
         };

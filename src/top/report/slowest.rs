@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use crate::model::event::{CommandId, Event, EventKind, Submission};
+use crate::model::histogram::Bucket;
 use crate::model::ids::row_nsid;
 use crate::model::report::latency::RowReport;
 use crate::model::stage::StageSet;
@@ -130,14 +131,13 @@ impl Slowest {
 /// The latency in nanoseconds that at most 16 commands of an interval exceed.
 #[must_use]
 pub fn bar<K>(rows: &[RowReport<K>]) -> u64 {
-    let buckets = rows.iter().flat_map(|row| row.total.iter());
-    let mut buckets: Vec<(u64, u64)> = buckets.map(|(_, high, count)| (high, count)).collect();
-    buckets.sort_by_key(|(high, _)| Reverse(*high));
+    let mut buckets: Vec<Bucket> = rows.iter().flat_map(|row| row.total.iter()).collect();
+    buckets.sort_by_key(|bucket| Reverse(bucket.last));
     let mut above = 0;
-    for (high, count) in buckets {
-        above += count;
+    for bucket in buckets {
+        above += bucket.count;
         if above > EACH as u64 {
-            return high;
+            return bucket.last;
         }
     }
     0

@@ -186,7 +186,7 @@ fn unmeasured(run: &ToolRun) -> BTreeMap<Row, u64> {
 /// What the programs count: without the values themselves.
 fn as_counted(hist: &Histogram) -> Histogram {
     let mut buckets = [0; BUCKETS];
-    hist.iter().for_each(|(low, _, n)| buckets[index(low)] = n);
+    hist.iter().for_each(|b| buckets[index(b.first)] = b.count);
     let sum = hist.sum().try_into().unwrap();
     Histogram::from_parts(&buckets, sum, hist.max().unwrap_or(0)).unwrap()
 }
@@ -205,7 +205,8 @@ fn assert_same(dist: &Value, (hist, sum): &(Histogram, u64), what: &str) {
         .iter()
         .map(|b| (number(b, "from_ns"), number(b, "to_ns"), number(b, "count")))
         .collect();
-    assert_eq!(buckets, hist.iter().collect::<Vec<_>>(), "{what}");
+    let want: Vec<_> = hist.iter().map(|b| (b.first, b.last + 1, b.count)).collect();
+    assert_eq!(buckets, want, "{what}");
 }
 
 /// The stages of every command must add up to its total. The sums and histograms of every row must
