@@ -192,12 +192,9 @@ impl RecordingFile {
         })
     }
 
-    /// Describes the run, which begins now. To be called when everything is attached: if the run does not
-    /// begin, the file is removed; if it fails later, what it has recorded stays.
+    /// Describes the run, which begins now. To be called when everything is attached: without a run, the
+    /// file is removed.
     pub fn begin(&mut self) {
-        if self.clocks.is_some() {
-            self.file.outlives_failure();
-        }
         self.info.begin_ns = self.clocks.as_ref().map_or(0, |_| monotonic_ns());
         self.recorder.block(Content::Run, self.info.begin_ns, &self.info);
         self.clock_readings();
@@ -330,11 +327,15 @@ impl RecordingFile {
         self.recorder.block(Content::Readings, monotonic_ns(), &readings);
     }
 
-    /// Adds the ledger up to here, and writes what waits.
+    /// Adds the ledger up to here, and writes what waits. What is recorded here can't be had again: from now
+    /// on it stays if the run fails.
     pub fn ledger(&mut self, at: Duration, ledger: &Ledger) {
         self.clock_readings();
         self.put_ledger(Content::Ledger, at, ledger);
         self.recorder.flush();
+        if self.clocks.is_some() {
+            self.file.outlives_failure();
+        }
     }
 
     fn put_ledger(&mut self, content: Content, at: Duration, ledger: &impl Serialize) {
