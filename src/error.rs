@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::result::Result as StdResult;
 
 use crate::machine::process::TargetError;
@@ -52,9 +52,9 @@ pub enum Error {
         /// Names of the missing capabilities.
         missing: Vec<&'static str>,
     },
-    /// The kernel is too old; in words for the user.
+    /// This kernel cannot do the run; in words for the user.
     #[error("{0}")]
-    Unsupported(String),
+    Unsupported(Cow<'static, str>),
     /// No method to attach works on this kernel.
     #[error("{}", no_method(.0))]
     NoMethod(NoPlan),
@@ -66,12 +66,6 @@ pub enum Error {
     NoBuild {
         /// What is missing for the builds with the settings of the run; `None` if there is none with them.
         lacks: Option<&'static str>,
-    },
-    /// The kernel refused one program after the other.
-    #[error("this kernel refused {programs} programs one after the other; -v shows which, -vv why")]
-    ProgramsRefused {
-        /// Number of programs.
-        programs: usize,
     },
     /// The kernel refused the BPF object, and not because of one of its programs.
     #[error(
@@ -97,31 +91,14 @@ pub enum Error {
     Btf(#[from] BtfError),
     /// The cgroup of the filter cannot be used.
     #[error(
-        "`--cgroup {path}` {error}: give a directory of the unified hierarchy, as in \
+        "`--cgroup {path}` {why}: give a directory of the unified hierarchy, as in \
          `--cgroup /sys/fs/cgroup/system.slice`"
     )]
     Cgroup {
         /// The directory in the filter.
         path: PathBuf,
-        /// Why it cannot be used.
-        error: CgroupError,
-    },
-    /// Commands cannot be grouped.
-    #[error(transparent)]
-    Groups(#[from] GroupError),
-    /// A setting for tests names a program that does not exist.
-    #[error("no program `{program}`")]
-    UnknownProgram {
-        /// The name.
-        program: String,
-    },
-    /// The format of a classic event lacks a field.
-    #[error("the format of {event} has no field `{field}`")]
-    NoField {
-        /// The event, as in `nvme/nvme_setup_cmd`.
-        event: &'static str,
-        /// The field.
-        field: &'static str,
+        /// Why it cannot be used, as in `is not a cgroup of version 2`.
+        why: String,
     },
     /// The kernel or libbpf refused an operation.
     #[error("failed to {operation}")]
@@ -131,33 +108,23 @@ pub enum Error {
         /// The error of libbpf or of the operating system.
         source: BoxError,
     },
-    /// A call of libbpf failed. The text is that of libbpf.
+    /// A call of libbpf or the operating system failed, which says what.
     #[error(transparent)]
     Bpf(BoxError),
-    /// No file descriptor is left.
-    #[error(transparent)]
-    Descriptor(io::Error),
-    /// No ring can have this size.
-    #[error("invalid ring buffer size: {bytes} bytes")]
-    RingSize {
-        /// Size in bytes.
-        bytes: usize,
-    },
-    /// A record of the ring does not fit the window that is mapped.
-    #[error("a record of the ring is larger than the {window} bytes that are mapped of it")]
-    RecordTooLarge {
-        /// Size of the window in bytes.
-        window: usize,
-    },
     /// A target cannot be traced.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The BPF side is not what this library expects. It is a bug of nvme-deep.
+    /// The BPF side, or a hidden option for tests, is not what this library expects.
     #[error("{0}")]
     Mismatch(Cow<'static, str>),
 }
 
 impl Error {
+    /// The directory of a cgroup cannot be opened.
+    pub(crate) fn unreadable_cgroup(path: &Path, error: &io::Error) -> Self {
+        Self::Cgroup { path: path.to_owned(), why: format!("can't be opened ({error})") }
+    }
+
     /// What the error is about.
     pub const fn kind(&self) -> Kind {
         match self {
@@ -165,11 +132,9 @@ impl Error {
             Self::Unsupported(_)
             | Self::NoMethod(_)
             | Self::NoBuild { .. }
-            | Self::ProgramsRefused { .. }
             | Self::ObjectRefused { .. } => Kind::Kernel,
             Self::Btf(_) => Kind::Usage,
             Self::Cgroup { .. } | Self::NotLive => Kind::Usage,
-            Self::Groups(_) => Kind::Kernel,
             Self::Target(error) => match error {
                 TargetError::NotPermitted { .. } => Kind::Privilege,
                 TargetError::NoNvmet => Kind::NoDevice,
@@ -181,45 +146,9 @@ impl Error {
                 | TargetError::SeveralControllers { .. } => Kind::Usage,
                 TargetError::Layout { .. } | TargetError::Ended { .. } => Kind::Run,
             },
-            Self::UnknownProgram { .. }
-            | Self::NoField { .. }
-            | Self::Failed { .. }
-            | Self::Bpf(_)
-            | Self::Descriptor(_)
-            | Self::RingSize { .. }
-            | Self::RecordTooLarge { .. }
-            | Self::Mismatch(_) => Kind::Run,
+            Self::Failed { .. } | Self::Bpf(_) | Self::Mismatch(_) => Kind::Run,
         }
     }
-}
-
-/// Why commands cannot be grouped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GroupError {
-    /// Classic tracepoints.
-    #[error(
-        "--by does not work with classic tracepoints, which do not show the request: use another \
-         method (`nvme-deep doctor` says what it lacks), or `record` and `latency --by --from`"
-    )]
-    NoRequests,
-    /// The unified hierarchy of cgroups is not mounted.
-    #[error(
-        "cgroups and containers of commands need cgroups of version 2, which this machine has not \
-         mounted: use processes"
-    )]
-    NoHierarchy,
-    /// Classic tracepoints, or a kernel without types.
-    #[error(
-        "cgroups of commands and submitters need a kernel that describes itself (CONFIG_DEBUG_INFO_BTF), \
-         and another method than classic tracepoints: `nvme-deep doctor` says what is missing"
-    )]
-    NoTypes,
-    /// The hooks of submissions cannot be used.
-    #[error(
-        "the submissions of bios cannot be observed here (tp_btf block_bio_queue): leave the options \
-         for submitters out"
-    )]
-    NoSubmitters,
 }
 
 fn no_method(why: &NoPlan) -> String {
@@ -239,17 +168,6 @@ fn no_method(why: &NoPlan) -> String {
 /// A text that may be missing, after other text.
 pub(crate) fn in_brackets(text: Option<&str>) -> String {
     text.map_or_else(String::new, |text| format!(" ({text})"))
-}
-
-/// Why a cgroup cannot be used as a filter.
-#[derive(Debug, thiserror::Error)]
-pub enum CgroupError {
-    /// The directory cannot be opened.
-    #[error("can't be opened ({0})")]
-    Unreadable(io::Error),
-    /// It is no directory of the unified hierarchy.
-    #[error("is not a cgroup of version 2")]
-    NotVersion2,
 }
 
 /// Converts the error of an operation, for `map_err`: `failed("count the CPUs")`.
@@ -281,7 +199,7 @@ mod tests {
         let error = failed("read map `cpus`")(io());
         assert_eq!(full(&error), "failed to read map `cpus`: entity not found");
         assert_eq!(full(&Error::Bpf(io().into())), "entity not found");
-        let error = Error::Cgroup { path: "/x".into(), error: CgroupError::Unreadable(io()) };
+        let error = Error::unreadable_cgroup(Path::new("/x"), &io());
         assert!(full(&error).starts_with("`--cgroup /x` can't be opened (entity not found): give"));
         assert!(full(&error).ends_with("system.slice`"));
     }

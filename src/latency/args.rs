@@ -115,7 +115,7 @@ impl LatencyArgs {
         let min_us = u32::try_from(min_us)
             .map_err(|_| usage(format!("--lat-min-us {min_us} is over an hour: give fewer")))?;
         let buckets = LatBuckets { min_us, shift: self.lat_shift.unwrap_or(0) };
-        buckets.validate().map_err(|why| usage(why.to_string()))?;
+        buckets.validate().map_err(usage)?;
         Ok(Some(buckets))
     }
 

@@ -39,36 +39,6 @@ const DEPTH: usize = 32;
 /// Containers that an error names.
 const SHOWN: usize = 8;
 
-/// Why a text leads to no container.
-#[derive(Debug, thiserror::Error)]
-pub enum ContainerError {
-    /// The unified hierarchy of cgroups is not mounted.
-    #[error("--container needs cgroups of version 2, which this machine has not mounted")]
-    NoHierarchy,
-    /// It cannot be an ID.
-    #[error(
-        "`{0}` is not the ID of a container: give at least {MIN_DIGITS} hexadecimal digits of it \
-         (`docker inspect -f '{{{{.Id}}}}' NAME`), the UID of a pod, or the path of a cgroup"
-    )]
-    NotAnId(String),
-    /// There is no such container.
-    #[error("no cgroup is of a container or pod `{id}`; there {}", list(have))]
-    Missing {
-        /// What was asked for.
-        id: String,
-        /// The IDs of some containers of this machine.
-        have: Vec<String>,
-    },
-    /// The digits are those of several containers.
-    #[error("`{id}` begins the IDs of {}: give more digits", found.join(" and "))]
-    Several {
-        /// What was asked for.
-        id: String,
-        /// The whole IDs.
-        found: Vec<String>,
-    },
-}
-
 fn list(have: &[String]) -> String {
     let short = |id: &String| id.chars().take(12).collect::<String>();
     let some: Vec<String> = have.iter().take(SHOWN).map(short).collect();
@@ -193,7 +163,7 @@ impl System {
     ///
     /// # Errors
     /// If an ID leads to no cgroup, or to several.
-    pub fn container(&self, text: &str) -> Result<PathBuf, ContainerError> {
+    pub fn container(&self, text: &str) -> Result<PathBuf, String> {
         let id = text.split_once("://").map_or(text, |(_, id)| id);
         let hierarchy = self.cgroups();
         if id.contains('/') {
@@ -203,18 +173,23 @@ impl System {
         }
         let digits = digits_of(id);
         if digits.len() < MIN_DIGITS || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(ContainerError::NotAnId(text.into()));
+            return Err(format!(
+                "`{text}` is not the ID of a container: give at least {MIN_DIGITS} hexadecimal digits \
+                 of it (`docker inspect -f '{{{{.Id}}}}' NAME`), the UID of a pod, or the path of a \
+                 cgroup"
+            ));
         }
-        let top = hierarchy.ok_or(ContainerError::NoHierarchy)?;
+        let top = hierarchy
+            .ok_or("--container needs cgroups of version 2, which this machine has not mounted")?;
         let (mut found, mut all) = (Vec::new(), Vec::new());
         search(&top, &digits, 0, &mut found, &mut all);
         match found.as_slice() {
             [one] => Ok(one.path.clone()),
-            [] => Err(ContainerError::Missing { id: text.into(), have: all }),
-            _ => Err(ContainerError::Several {
-                id: text.into(),
-                found: found.into_iter().map(|one| one.id).collect(),
-            }),
+            [] => Err(format!("no cgroup is of a container or pod `{text}`; there {}", list(&all))),
+            several => {
+                let ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
+                Err(format!("`{text}` begins the IDs of {}: give more digits", ids.join(" and ")))
+            }
         }
     }
 }
@@ -550,7 +525,7 @@ mod tests {
     fn what_is_not_one_container_is_refused() {
         let (_root, system) =
             machine(&[format!("docker/{}", id("aaaa1111")), format!("docker/{}", id("aaaa1111b"))]);
-        let error = |text: &str| system.container(text).unwrap_err().to_string();
+        let error = |text: &str| system.container(text).unwrap_err();
         assert!(error("web").contains("not the ID"), "{}", error("web"));
         assert!(error("aaaa111").contains("at least 8"));
         assert!(error("deadbeef").contains("aaaa11110000, aaaa1111b000"));
@@ -558,7 +533,7 @@ mod tests {
         assert!(system.container("aaaa1111b").is_ok());
         let none = TempDir::new().unwrap();
         let none = System::at(none.path()).container("aaaa1111");
-        assert!(matches!(none, Err(ContainerError::NoHierarchy)));
+        assert!(none.unwrap_err().contains("cgroups of version 2"));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the name of a disk, a partition or a file to its controllers, namespace and logical blocks.
 
+use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::path::Path;
 
 use super::sysfs::{Controller, is_namespace, names_in};
 use super::{System, read_line};
@@ -25,63 +25,18 @@ pub struct Disk {
     pub blocks: Option<(u64, u64)>,
 }
 
-/// Why a name leads to no NVMe disk.
-#[derive(Debug, thiserror::Error)]
-pub enum DiskError {
-    /// There is no block device of this name.
-    #[error("there is no disk `{name}`: this machine has {}", list(have))]
-    Missing {
-        /// What was asked for.
-        name: String,
-        /// The NVMe disks of this machine.
-        have: Vec<String>,
-    },
-    /// The path cannot be looked at.
-    #[error("`{path}` can't be looked at ({error}): give a disk, as in `--disk nvme0n1`")]
-    Unreadable {
-        /// What was asked for.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// A character device, such as that of a controller.
-    #[error("`{0}` is a character device: give a disk, as in `--disk nvme0n1`")]
-    Character(PathBuf),
-    /// The file is on no block device.
-    #[error(
-        "`{path}` is on {kind}, which has no disk of its own: give a disk, as in `--disk nvme0n1`"
-    )]
-    NoDisk {
-        /// What was asked for.
-        path: PathBuf,
-        /// The type of its file system.
-        kind: String,
-    },
-    /// A block device on others, or a file system on several.
-    #[error("`{name}` is {what} on {}: give one of the NVMe disks below it", list(on))]
-    Stacked {
-        /// The name of the block device, or what was asked for.
-        name: String,
-        /// What it is.
-        what: String,
-        /// The block devices or files below it.
-        on: Vec<String>,
-    },
-    /// A disk of another driver.
-    #[error("`{name}` is not an NVMe disk: this machine has {}", list(have))]
-    Other {
-        /// The name of the block device.
-        name: String,
-        /// The NVMe disks of this machine.
-        have: Vec<String>,
-    },
-}
+/// What to give instead of a path without a disk.
+const GIVE: &str = "give a disk, as in `--disk nvme0n1`";
 
 fn list(names: &[String]) -> String {
     match names {
         [] => "none".into(),
         names => names.join(", "),
     }
+}
+
+fn stacked(name: &str, what: &str, on: &[String]) -> String {
+    format!("`{name}` is {what} on {}: give one of the NVMe disks below it", list(on))
 }
 
 /// Major and minor number as the kernel encodes them for stat (include/linux/kdev_t.h,
@@ -111,22 +66,22 @@ impl System {
     ///
     /// # Errors
     /// If it is not one NVMe disk, or a partition of one.
-    pub fn disk(&self, text: &str) -> Result<Disk, DiskError> {
+    pub fn disk(&self, text: &str) -> Result<Disk, String> {
         if text.contains('/') {
             return self.disk_of_path(Path::new(text));
         }
         if text.is_empty() || text.starts_with('.') {
-            let (name, have) = (text.into(), self.disks());
-            return Err(DiskError::Missing { name, have });
+            return Err(self.no_disk(text));
         }
         self.disk_at(text, &self.path("sys/class/block").join(text))
     }
 
-    fn disk_of_path(&self, path: &Path) -> Result<Disk, DiskError> {
-        let meta = fs::metadata(path)
-            .map_err(|error| DiskError::Unreadable { path: path.into(), error })?;
+    fn disk_of_path(&self, path: &Path) -> Result<Disk, String> {
+        let meta = fs::metadata(path).map_err(|error| {
+            format!("`{}` can't be looked at ({error}): {GIVE}", printable(path))
+        })?;
         if meta.file_type().is_char_device() {
-            return Err(DiskError::Character(path.into()));
+            return Err(format!("`{}` is a character device: {GIVE}", printable(path)));
         }
         let is_block = meta.file_type().is_block_device();
         let (major, minor) = numbers(if is_block { meta.rdev() } else { meta.dev() });
@@ -138,7 +93,7 @@ impl System {
     }
 
     /// The disk of a file system without a device number of its own, such as btrfs.
-    fn disk_of_mount(&self, path: &Path) -> Result<Disk, DiskError> {
+    fn disk_of_mount(&self, path: &Path) -> Result<Disk, String> {
         let full = fs::canonicalize(path).unwrap_or_else(|_| path.into());
         let mounts = fs::read_to_string(self.path("proc/self/mountinfo")).unwrap_or_default();
         // the mount point is field 5; type and source follow a dash
@@ -150,13 +105,14 @@ impl System {
             full.starts_with(point).then_some(found)
         });
         // a later mount hides an earlier one at the same place
+        let path = printable(path);
+        let none =
+            |kind: &str| format!("`{path}` is on {kind}, which has no disk of its own: {GIVE}");
         let Some((_, kind, source)) = mounts.max_by_key(|(length, ..)| *length) else {
-            let (path, kind) = (path.into(), "an unknown file system".into());
-            return Err(DiskError::NoDisk { path, kind });
+            return Err(none("an unknown file system"));
         };
         let Some(name) = source.strip_prefix("/dev/") else {
-            let (path, kind) = (path.into(), kind.into());
-            return Err(DiskError::NoDisk { path, kind });
+            return Err(none(kind));
         };
         let pools = self.path("sys/fs/btrfs");
         let members = names_in(&pools)
@@ -164,18 +120,16 @@ impl System {
             .map(|pool| names_in(&pools.join(pool).join("devices")))
             .find(|members| members.iter().any(|m| m == name));
         match members {
-            Some(on) if on.len() > 1 => Err(DiskError::Stacked {
-                name: printable(path),
-                what: format!("{kind} on several devices,"),
-                on,
-            }),
+            Some(on) if on.len() > 1 => {
+                Err(stacked(&path, &format!("{kind} on several devices,"), &on))
+            }
             _ => self.disk_at(name, &self.path("sys/class/block").join(name)),
         }
     }
 
     /// The disk at this place in sysfs. `asked` is for errors.
-    fn disk_at(&self, asked: &str, at: &Path) -> Result<Disk, DiskError> {
-        let missing = || DiskError::Missing { name: asked.into(), have: self.disks() };
+    fn disk_at(&self, asked: &str, at: &Path) -> Result<Disk, String> {
+        let missing = || self.no_disk(asked);
         // /sys/devices/.../nvme/nvme0/nvme0n1/nvme0n1p1
         let at = fs::canonicalize(at).map_err(|_| missing())?;
         let name_of = |at: &Path| Some(at.file_name()?.to_str()?.to_owned());
@@ -213,7 +167,11 @@ impl System {
         })
     }
 
-    fn not_nvme(&self, disk: &str, at: &Path) -> DiskError {
+    fn no_disk(&self, name: &str) -> String {
+        format!("there is no disk `{name}`: this machine has {}", list(&self.disks()))
+    }
+
+    fn not_nvme(&self, disk: &str, at: &Path) -> String {
         let text = |file| read_line(&at.join(file));
         let (what, on) = if let Some(name) = text("dm/name") {
             let what = format!("the device-mapper device {name}");
@@ -223,11 +181,12 @@ impl System {
         } else if let Some(file) = text("loop/backing_file") {
             ("a loop device".into(), vec![file])
         } else {
-            let (name, have) = (disk.into(), self.disks());
-            return DiskError::Other { name, have };
+            return format!(
+                "`{disk}` is not an NVMe disk: this machine has {}",
+                list(&self.disks())
+            );
         };
-        let name = disk.into();
-        DiskError::Stacked { name, what, on }
+        stacked(disk, &what, &on)
     }
 
     /// The name of a device-mapper device directly on an NVMe disk, if there is one.

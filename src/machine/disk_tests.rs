@@ -63,7 +63,7 @@ fn machine() -> TempDir {
 }
 
 fn disk(root: &TempDir, text: &str) -> Result<Disk, String> {
-    System::at(root.path()).disk(text).map_err(|e| e.to_string())
+    System::at(root.path()).disk(text)
 }
 
 #[test]

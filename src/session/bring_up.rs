@@ -149,7 +149,7 @@ pub fn attach(
     let (mut facts, types) =
         kernel_facts(system, file, may_read_module_btf(), look_for(options.attaching.only))?;
     if let Some(why) = facts.unsupported() {
-        return Err(Error::Unsupported(why));
+        return Err(Error::Unsupported(why.into()));
     }
     facts.recovers = facts.can_recover() && !options.attaching.no_recovery;
     let verbose = options.attaching.verbose > 0;
@@ -194,5 +194,8 @@ pub fn attach(
             }
         }
     }
-    Err(Error::ProgramsRefused { programs: ATTEMPTS })
+    let text = format!(
+        "this kernel refused {ATTEMPTS} programs one after the other; -v shows which, -vv why"
+    );
+    Err(Error::Unsupported(text.into()))
 }

@@ -8,7 +8,7 @@ use crate::abi::{
     SLOT_TRACE, START_BYTES, START_FULL_BYTES, SUBMITTER_BYTES, SUBMITTERS, by_bits, cell_bytes,
     nd_by, nd_config, nd_container, nd_mode, nd_stack_at, nd_targ, nd_trace, nd_who, wait_bits,
 };
-use crate::error::{CgroupError, Error, GroupError, Result};
+use crate::error::{Error, Result};
 use crate::machine::cgroups as container;
 use crate::model::filter::Filter;
 use crate::model::point::{Pattern, Point};
@@ -152,8 +152,8 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
     c.hard_irq = u8::from(!facts.threaded_interrupts);
     c.softirq = u8::from(facts.preemption != Preemption::RealTime);
     for program in &config.settings.attaching.ignore {
-        let number =
-            number_of(program).ok_or_else(|| Error::UnknownProgram { program: program.clone() })?;
+        let number = number_of(program)
+            .ok_or_else(|| Error::Mismatch(format!("no program `{program}`").into()))?;
         c.test_ignore[number / 64] |= 1 << (number % 64);
         c.test_ignore_every = IGNORE_EVERY;
     }
@@ -168,11 +168,9 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
 fn add_fields(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
     let facts = config.facts;
     let field = |event: &'static str, field: &'static str| {
-        facts
-            .events
-            .as_ref()
-            .and_then(|events| events.get(event)?.get(field).copied())
-            .ok_or(Error::NoField { event, field })
+        facts.events.as_ref().and_then(|events| events.get(event)?.get(field).copied()).ok_or_else(
+            || Error::Unsupported(format!("the format of {event} has no field `{field}`").into()),
+        )
     };
     let (setup, done) = ("nvme/nvme_setup_cmd", "nvme/nvme_complete_rq");
     c.tp_setup_ctrl = field(setup, "ctrl_id")?;
@@ -214,11 +212,8 @@ fn container_id(path: &Path, plan: &AttachPlan) -> Result<Option<u64>> {
     if plan.pairing == Pairing::Tag || !container::attributes_io(path) {
         return Ok(None);
     }
-    let found = container::cgroup_id(path).map_err(|error| Error::Cgroup {
-        path: path.to_owned(),
-        error: CgroupError::Unreadable(error),
-    })?;
-    Ok(Some(found))
+    let found = container::cgroup_id(path);
+    Ok(Some(found.map_err(|error| Error::unreadable_cgroup(path, &error))?))
 }
 
 /// The points before the request that commands have.
@@ -277,16 +272,24 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
     Ok(c)
 }
 
+/// Why cgroups cannot be told apart.
+const NO_HIERARCHY: &str = "cgroups and containers of commands need cgroups of version 2, which this \
+                            machine has not mounted: use processes";
+
 /// The properties by which commands are grouped.
 pub(crate) fn groups(plan: &AttachPlan, config: &Config<'_>) -> Result<u16> {
     let by = config.settings.by();
     if !by.is_empty() && plan.pairing == Pairing::Tag {
-        return Err(Error::Groups(GroupError::NoRequests));
+        return Err(Error::Unsupported(
+            "--by does not work with classic tracepoints, which do not show the request: use another \
+             method (`nvme-deep doctor` says what it lacks), or `record` and `latency --by --from`"
+                .into(),
+        ));
     }
     let mut bits = by_bits(by);
     if by.iter().any(|by| by.is_cgroup()) {
         let has_io = config.system.cgroups_have_io();
-        let has_io = has_io.ok_or(Error::Groups(GroupError::NoHierarchy))?;
+        let has_io = has_io.ok_or(Error::Unsupported(NO_HIERARCHY.into()))?;
         bits |= if has_io { nd_by::ND_BY_BIO.0 } else { 0 };
     }
     Ok(bits as u16)
@@ -308,11 +311,8 @@ fn add_submitter_filter(c: &mut nd_config, config: &Config<'_>) -> Result<()> {
     }
     if let Some(path) = &filter.submitter_cgroup {
         bits |= nd_targ::ND_TARG_CGROUP.0;
-        let id = container::cgroup_id(path).map_err(|error| Error::Cgroup {
-            path: path.clone(),
-            error: CgroupError::Unreadable(error),
-        })?;
-        c.targ_submitter_cgroup_id = id;
+        let id = container::cgroup_id(path);
+        c.targ_submitter_cgroup_id = id.map_err(|error| Error::unreadable_cgroup(path, &error))?;
     }
     c.targ_by_submitter = bits as u8;
     Ok(())
@@ -329,11 +329,15 @@ pub(crate) fn add_who(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>)
     let has_types = config.facts.vmlinux_btf
         && (!settings.reports_submitters() || has_top_counters(plan, config));
     if plan.pairing == Pairing::Tag || !has_types {
-        return Err(Error::Groups(GroupError::NoTypes));
+        return Err(Error::Unsupported(
+            "cgroups of commands and submitters need a kernel that describes itself (CONFIG_DEBUG_INFO_BTF), \
+             and another method than classic tracepoints: `nvme-deep doctor` says what is missing"
+                .into(),
+        ));
     }
     let has_io = config.system.cgroups_have_io();
     if who == Who::Cgroups && has_io.is_none() {
-        return Err(Error::Groups(GroupError::NoHierarchy));
+        return Err(Error::Unsupported(NO_HIERARCHY.into()));
     }
     let mut bits = 0;
     if settings.origin() != Who::Nobody {
@@ -341,7 +345,11 @@ pub(crate) fn add_who(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>)
     }
     if who == Who::Submitters {
         if !plan.has_role(Role::Submitter) {
-            return Err(Error::Groups(GroupError::NoSubmitters));
+            return Err(Error::Unsupported(
+                "the submissions of bios cannot be observed here (tp_btf block_bio_queue): leave the \
+                 options for submitters out"
+                    .into(),
+            ));
         }
         bits |= nd_who::ND_WHO_SUBMITTER.0;
     }

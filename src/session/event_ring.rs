@@ -155,7 +155,7 @@ impl EventRing {
     fn with_window(ring: OwnedFd, size: usize, window: usize) -> Result<Self> {
         let page = page_size();
         if !size.is_power_of_two() || size < page || size.checked_mul(4).is_none() {
-            return Err(Error::RingSize { bytes: size });
+            return Err(Error::Mismatch(format!("invalid ring buffer size: {size} bytes").into()));
         }
         let both = ProtFlags::READ | ProtFlags::WRITE;
         let position = |offset, prot| {
@@ -234,7 +234,9 @@ impl EventRing {
         let begin = (offset - offset % page).min(2 * self.size - self.window_size);
         if self.window.as_ref().is_some_and(|w| w.begin == begin) {
             let window = self.window_size;
-            return Err(Error::RecordTooLarge { window });
+            let text =
+                format!("a record of the ring is larger than the {window} bytes mapped of it");
+            return Err(Error::Mismatch(text.into()));
         }
         // unmap first, so that the kernel never accounts for both
         self.window = None;

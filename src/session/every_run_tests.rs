@@ -248,7 +248,7 @@ fn loaded(facts: &KernelFacts, settings: &Settings) -> Result<Option<&'static st
     let build = match prepare(&plan, &layout, &config) {
         Ok((_, build)) => build,
         // each of these has a text for the user
-        Err(Error::Groups(_) | Error::NoField { .. }) => return Ok(None),
+        Err(Error::Unsupported(_)) => return Ok(None),
         Err(error) => return Err(TestCaseError::fail(format!("{error}: {plan:?}"))),
     };
     let has = &PROGRAMS[build.name()];

@@ -47,7 +47,7 @@ pub use self::read::CounterReader;
 pub use self::reorder::Reorder;
 use self::sorted::SortedRings;
 use crate::abi::{MAX_CTRLS, ctrl_value, namespace_entry, nd_control};
-use crate::error::{CgroupError, Error, Result, failed};
+use crate::error::{Error, Result, failed};
 use crate::machine::System;
 use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
@@ -252,12 +252,11 @@ impl Session {
 
     /// Sets a cgroup of the filter.
     fn only_cgroup(&self, at: u32, path: &Path) -> Result<()> {
-        let unusable = |error| Error::Cgroup { path: path.to_owned(), error };
-        let dir = File::open(path).map_err(|e| unusable(CgroupError::Unreadable(e)))?;
+        let dir = File::open(path).map_err(|error| Error::unreadable_cgroup(path, &error))?;
         let cgroups = self.loaded.map("cgroups")?;
-        cgroups
-            .update(&at.to_ne_bytes(), &dir.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
-            .map_err(|_| unusable(CgroupError::NotVersion2))
+        cgroups.update(&at.to_ne_bytes(), &dir.as_raw_fd().to_ne_bytes(), MapFlags::ANY).map_err(
+            |_| Error::Cgroup { path: path.to_owned(), why: "is not a cgroup of version 2".into() },
+        )
     }
 
     /// The attach plan: what is attached, and why not more.

@@ -41,7 +41,7 @@ impl SortedRings {
     pub fn open<'m>(maps: impl IntoIterator<Item = &'m MapHandle>) -> Result<Self> {
         let open = |map: &MapHandle| {
             let ring = map.as_fd().try_clone_to_owned();
-            let ring = ring.map_err(Error::Descriptor)?;
+            let ring = ring.map_err(|error| Error::Bpf(error.into()))?;
             EventRing::new(ring, map.max_entries() as usize)
         };
         let rings: Result<Vec<EventRing>> = maps.into_iter().map(open).collect();

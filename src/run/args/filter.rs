@@ -171,7 +171,7 @@ fn at_most<T: Ord + Copy>(values: &[T], flag: &str) -> Result<BTreeSet<T>> {
 /// # Errors
 /// If it is not one NVMe disk or a partition of one.
 pub(crate) fn disk_of(text: &str) -> Result<Disk> {
-    System::at("/").disk(text).map_err(|error| Failure::error(Kind::NoDevice, error.to_string()))
+    System::at("/").disk(text).map_err(|error| Failure::error(Kind::NoDevice, error))
 }
 
 /// The cgroup of `--container`.
@@ -179,7 +179,7 @@ pub(crate) fn disk_of(text: &str) -> Result<Disk> {
 /// # Errors
 /// If it is not one container.
 fn container_of(text: &str) -> Result<PathBuf> {
-    System::at("/").container(text).map_err(|error| usage(error.to_string()))
+    System::at("/").container(text).map_err(usage)
 }
 
 fn check(filter: &Filter) -> Result<()> {
