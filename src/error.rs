@@ -7,8 +7,9 @@
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
+#[cfg(any(feature = "live", test))]
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::result::Result as StdResult;
 
 use crate::machine::process::TargetError;
@@ -121,8 +122,9 @@ pub enum Error {
 
 impl Error {
     /// The directory of a cgroup cannot be opened.
-    pub(crate) fn unreadable_cgroup(path: &Path, error: &io::Error) -> Self {
-        Self::Cgroup { path: path.to_owned(), why: format!("can't be opened ({error})") }
+    #[cfg(any(feature = "live", test))]
+    pub(crate) fn unreadable_cgroup(path: impl Into<PathBuf>, error: &io::Error) -> Self {
+        Self::Cgroup { path: path.into(), why: format!("can't be opened ({error})") }
     }
 
     /// What the error is about.
@@ -171,6 +173,7 @@ pub(crate) fn in_brackets(text: Option<&str>) -> String {
 }
 
 /// Converts the error of an operation, for `map_err`: `failed("count the CPUs")`.
+#[cfg(any(feature = "live", test))]
 pub(crate) fn failed<E: Into<BoxError>>(
     operation: impl Into<Cow<'static, str>>,
 ) -> impl FnOnce(E) -> Error {
@@ -199,7 +202,7 @@ mod tests {
         let error = failed("read map `cpus`")(io());
         assert_eq!(full(&error), "failed to read map `cpus`: entity not found");
         assert_eq!(full(&Error::Bpf(io().into())), "entity not found");
-        let error = Error::unreadable_cgroup(Path::new("/x"), &io());
+        let error = Error::unreadable_cgroup("/x", &io());
         assert!(full(&error).starts_with("`--cgroup /x` can't be opened (entity not found): give"));
         assert!(full(&error).ends_with("system.slice`"));
     }

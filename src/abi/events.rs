@@ -2,8 +2,8 @@
 //! Decodes the records of a trace.
 
 use super::records::{
-    EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawOther, RawPair, RawSubmission, RawSubmit, kind,
-    known,
+    EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawOther, RawPair, RawSubmission, RawSubmit, TIMES,
+    kind, known,
 };
 use super::{DecodeError, read};
 use crate::model::bios::Bios;
@@ -12,9 +12,7 @@ use crate::model::event::{
     CommandId, CompletionStatus, CtrlState, Event, EventKind, Outcome, StackId, Submission,
 };
 use crate::model::origin::{Origin, Submitter};
-use crate::model::point::{
-    HAS_BEFORE, IN_RECORDS, NO_COMPLETE, NO_SETUP, Pattern, Point, pattern_of,
-};
+use crate::model::point::{HAS_BEFORE, NO_COMPLETE, NO_SETUP, Pattern, Point, pattern_of};
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::{Opcode, QueueKind};
@@ -293,7 +291,7 @@ pub(crate) fn add_early(event: &mut Event, times: &[u8], before: Pattern) {
 }
 
 /// `nd_times`: tests/parity compares the order.
-pub(crate) type Times = [u64; IN_RECORDS.len()];
+pub(crate) type Times = [u64; TIMES];
 /// Bytes of these times; the ones before the request follow.
 pub(crate) const EARLY: usize = size_of::<Times>();
 
