@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Error as ClapError, Parser};
 
 use crate::cli::Args;
@@ -28,7 +28,7 @@ pub(crate) fn explain(refused: &ClapError, words: &[OsString]) -> ExitCode {
 
 /// Prints an error of clap. It quotes words of the command line: what a terminal interprets is escaped.
 fn refuse(refused: &ClapError, words: &[OsString]) {
-    if let Some(text) = wrong_value(refused) {
+    if let Some(text) = wrong_value(refused).or_else(|| conflict(refused, words)) {
         let _ = writeln!(stderr(), "nvme-deep: {}", Line(&text));
         return;
     }
@@ -59,6 +59,31 @@ fn wrong_value(refused: &ClapError) -> Option<String> {
     let name = name.trim_matches(['<', '>', '[', ']', '.']);
     let value = text(ContextKind::InvalidValue).filter(|value| !value.is_empty())?;
     Some(format!("{name} {value}: {why}"))
+}
+
+/// Options that exclude each other, as one sentence. Where a group excludes an option, clap lists the whole
+/// group; only options that were typed are named here.
+fn conflict(refused: &ClapError, words: &[OsString]) -> Option<String> {
+    if refused.kind() != ErrorKind::ArgumentConflict {
+        return None;
+    }
+    let texts = |kind| match refused.get(kind) {
+        Some(ContextValue::String(text)) => vec![text.as_str()],
+        Some(ContextValue::Strings(all)) => all.iter().map(String::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let mut typed = words.iter().filter_map(|word| word.to_str()).map(flag);
+    let mut others = texts(ContextKind::PriorArg);
+    others.iter_mut().for_each(|other| *other = flag(other));
+    others.retain(|other| typed.clone().any(|word| word == *other));
+    let option = flag(texts(ContextKind::InvalidArg).first()?);
+    let is_typed = typed.any(|word| word == option) && !others.is_empty();
+    is_typed.then(|| format!("{option} cannot be used with {}", others.join(", ")))
+}
+
+/// An option without its value: `--stages[=<SET>]`, `--stages=fine`.
+fn flag(text: &str) -> &str {
+    text.split([' ', '=', '[']).next().unwrap_or(text)
 }
 
 /// The values that an option takes, if these are a list: clap names them, but in more than a sentence.

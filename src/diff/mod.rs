@@ -178,7 +178,7 @@ pub fn run(options: &DiffArgs) -> Result<()> {
     if options.json {
         DiffJson { subject }.write(&diff, &mut out)?;
     } else {
-        let theme = Theme { color: options.color() };
+        let theme = Theme { color: options.color.on_stdout(options.json) };
         let detail = options.verbose;
         let text = DiffText { subject, theme, detail };
         text.write(&diff, &mut out)?;

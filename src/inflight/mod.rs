@@ -89,7 +89,7 @@ impl Looks<'_> {
         if self.options.json {
             json(found, lookup, monotonic_ns(), &mut out)?;
         } else {
-            let color = self.options.color();
+            let color = self.options.color.on_stdout(self.options.json);
             if self.shown > 0 {
                 writeln!(out)?;
             }

@@ -2,6 +2,7 @@
 //! Stages: the intervals between neighbouring points of a stage set. If a point was not observed,
 //! the two stages around it are merged, under a joined name (`submit+device`).
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
@@ -9,18 +10,30 @@ use super::transport::{Transport, Wire};
 
 /// The sets of stages that a command's life can be divided into.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    ValueEnum,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum StageSet {
-    /// One interval, setup_out to complete: `latency` without `--stages`.
+    /// only the latency from setup_out to complete
     #[default]
+    #[value(name = "none")]
     Total,
-    /// queue, submit, device, complete: `--stages`, or `--stages=basic`.
+    /// queue, submit, device, complete
     Basic,
-    /// Every stage between neighbouring points: `--stages=fine`.
+    /// queue, setup, map, submit, device, irq, complete, end
     Fine,
-    /// The same, and the waits before the request: `--stages=full`.
+    /// the same, and before them throttle, block, freeze, zone, iocost, wbt, tag
     Full,
 }
 

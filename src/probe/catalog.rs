@@ -15,6 +15,7 @@ use Point::{
     Bio, Complete, Cqe, Doorbell, End, Freeze, Iocost, Irq, Issue, SetupIn, SetupOut, Start,
     Submit, Tag, Wbt, Zone,
 };
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// How a program is attached.
@@ -38,16 +39,17 @@ pub enum AttachKind {
 }
 
 /// A group of kinds that are used together. `--attach` selects one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// fentry, fexit, tp_btf.
+    /// fentry, fexit, tp_btf. Needs BTF of the driver
     Fentry,
-    /// raw_tp.
+    /// Raw tracepoints. No doorbell, no interrupt
+    #[value(name = "rawtp")]
     RawTp,
-    /// kprobe, kretprobe.
+    /// kprobes and kretprobes. May miss events under load
     Kprobe,
-    /// Classic tracepoints.
+    /// Classic tracepoints: one interval, no stages. May miss completions under load
     Tracepoint,
 }
 

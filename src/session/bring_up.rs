@@ -37,7 +37,7 @@ fn roles(events: &Events) -> Vec<Role> {
         _ => true,
     };
     let roles = Role::EVENTS.into_iter().filter(wanted);
-    match events.context {
+    match events.detail.context {
         true => roles.chain(Role::CONTEXT).collect(),
         false => roles.collect(),
     }
@@ -151,7 +151,7 @@ pub fn attach(
     if let Some(why) = facts.unsupported() {
         return Err(Error::Unsupported(why));
     }
-    facts.recovers = facts.can_recover() && !options.attaching.no_recovery;
+    facts.recovers = facts.can_recover() && !options.attaching.test_no_recovery;
     let verbose = options.attaching.verbose > 0;
     let remarks = [types.remark.as_deref(), unknown_mode(verbose, &facts)];
     remarks.into_iter().flatten().for_each(&mut *notice);

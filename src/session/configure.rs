@@ -151,7 +151,7 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
     c.context = u8::from(config.settings.context());
     c.hard_irq = u8::from(!facts.threaded_interrupts);
     c.softirq = u8::from(facts.preemption != Preemption::RealTime);
-    for program in &config.settings.attaching.ignore {
+    for program in &config.settings.attaching.test_ignore {
         let number =
             number_of(program).ok_or_else(|| Error::UnknownProgram { program: program.clone() })?;
         c.test_ignore[number / 64] |= 1 << (number % 64);

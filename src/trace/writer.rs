@@ -37,7 +37,7 @@ fn sink(options: &TraceOptions, begin_ns: u64) -> Box<dyn EventSink> {
     if options.json {
         return Box::new(TraceJson::new(clock, stages));
     }
-    let theme = Theme { color: options.color() };
+    let theme = Theme { color: options.session.color.on_stdout(options.json) };
     Box::new(TraceText::new(theme, stdout().is_terminal(), clock, stages))
 }
 

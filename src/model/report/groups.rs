@@ -16,16 +16,16 @@ use crate::nvme::opcode::QueueKind;
 use crate::units::size_text;
 
 /// The order of groups. The first has the most.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Sort {
-    /// Share of the device's time.
+    /// Share of the device's time
     #[default]
     Share,
-    /// The 99th percentile of the total.
+    /// 99th percentile
     P99,
-    /// Commands.
+    /// Commands per second
     Iops,
-    /// Bytes.
+    /// Bytes
     Bytes,
 }
 
