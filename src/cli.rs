@@ -23,10 +23,10 @@ use crate::join::args::JoinArgs;
 use crate::latency::args::LatencyArgs;
 use crate::pattern::args::PatternArgs;
 use crate::record::args::RecordArgs;
-use crate::run::args::session::SessionOptions;
-use crate::run::args::words;
+use crate::run::args::command_line;
+use crate::run::args::common::SessionOptions;
 use crate::run::exit;
-use crate::run::standard::{flush, has_unicode};
+use crate::run::stdout::{flush, has_unicode};
 use crate::serve::args::ServeArgs;
 use crate::stacks::args::StacksArgs;
 use crate::top::args::TopArgs;
@@ -103,7 +103,7 @@ pub enum Command {
 
 /// The program: parses the arguments, runs the command, and reports how it ended.
 pub fn program(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let words = words::joined(args);
+    let words = command_line::joined(args);
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
         Err(refused) => return refused::explain(&refused, &words),
@@ -134,7 +134,7 @@ fn run(command: Command) -> Result<()> {
         Command::Inflight(args) => inflight::run(&args),
         Command::Heatmap(args) => heatmap::run(&args.checked()?),
         Command::Pattern(args) => pattern::run(&args.checked()?),
-        Command::Export(args) => export::run(&args.options()?),
+        Command::Export(args) => export::run(&args.checked()?),
         Command::Diff(args) => diff::run(&args),
         Command::Host(args) => host::run(&args),
         Command::Join(args) => join::run(&args),
@@ -152,19 +152,11 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::run::args::common::StagesArg;
+    use crate::model::stage::StageSet;
 
     #[test]
     fn the_definition_is_consistent() {
         Args::command().debug_assert();
-    }
-
-    #[test]
-    fn the_old_name_of_the_basic_stages_is_accepted() {
-        for words in ["latency --stages=cheap", "record -o x --stages=cheap"] {
-            let words = words.split(' ');
-            Args::try_parse_from(["nvme-deep"].into_iter().chain(words)).unwrap();
-        }
     }
 
     #[test]
@@ -173,7 +165,7 @@ mod tests {
         let Command::Latency(latency) = args.command else {
             panic!("not latency");
         };
-        assert_eq!(latency.stages, Some(StagesArg::Basic));
+        assert_eq!(latency.stages, StageSet::Basic);
         assert_eq!(latency.schedule.interval, Some(Duration::from_secs(1)));
         assert_eq!(latency.schedule.count, Some(3));
     }

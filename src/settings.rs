@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The settings of a run: which commands, what to measure, how to attach.
+//! The settings of a run: which commands, what to measure, how to attach. Options that a session acts
+//! on are declared here, with their help, and commands include the structs that they need.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,37 +12,71 @@ use crate::model::nvme_latency::LatBuckets;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::probe::catalog::Method;
+use crate::units::{parse_duration, parse_share, parse_size};
 
 /// How to attach, and how verbose to be.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Attaching and output")]
 pub struct Attaching {
-    /// Attach by this method only.
+    /// Use this attach method only, to compare methods or if the usual choice fails [default: the
+    /// most accurate method for each point]
+    #[arg(id = "attach", long = "attach", hide_short_help = true, value_name = "METHOD", group = LIVE)]
     pub only: Option<Method>,
-    /// BTF of the driver's modules.
+
+    /// BTF of the driver's modules, for kernels without module BTF: raw, or an ELF file with a .BTF
+    /// section. Refused if it does not match the kernel
+    #[arg(long, hide_short_help = true, value_name = "FILE", group = LIVE)]
     pub btf: Option<PathBuf>,
-    /// Verbosity on stderr.
+
+    /// Print the hooks, the reasons of fallbacks, the full ledger
+    ///
+    /// Also the cost of the tool's programs. -vv: libbpf's log too.
+    #[arg(long, short, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// Tests only: programs that ignore every 97th of their events.
-    pub ignore: Vec<String>,
-    /// Tests only: do not recover commands whose set-up or completion was not observed.
-    pub no_recovery: bool,
+
+    /// For tests, in debug builds: these programs ignore every 97th of their events, as if the kernel
+    /// skipped them
+    #[cfg_attr(
+        debug_assertions,
+        arg(long, value_name = "PROGRAM,...", value_delimiter = ',', hide = true, group = LIVE)
+    )]
+    #[cfg_attr(not(debug_assertions), arg(skip))]
+    pub test_ignore: Vec<String>,
+
+    /// For tests, in debug builds: do not look for commands whose set-up or completion was not
+    /// observed
+    #[cfg_attr(debug_assertions, arg(long, hide = true, group = LIVE))]
+    #[cfg_attr(not(debug_assertions), arg(skip))]
+    pub test_no_recovery: bool,
 }
 
+/// The group of options that need a live run: `--from` excludes them.
+pub const LIVE: &str = "live";
+
 /// Stacks of single commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct StackSample {
-    /// Where they are taken.
+    /// Where the stack is taken
+    #[arg(long, value_name = "POINT", default_value = "submit")]
     pub at: StackAt,
-    /// Of one command in this many.
+
+    /// Count one command in N only, chosen at random
+    #[arg(long = "sample", value_name = "1/N", value_parser = parse_share, default_value = "1/1",
+          hide_default_value = true)]
     pub period: u32,
 }
 
 /// A choice of commands by their outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Outcome {
-    /// Only commands that took at least this long.
+    /// Only commands that took at least this long (`1ms`)
+    ///
+    /// From Submit to Complete. Also commands whose latency is not known.
+    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
     pub slow: Option<Duration>,
-    /// Only commands that failed.
+
+    /// Only commands with a status other than success
+    #[arg(long)]
     pub errors: bool,
 }
 
@@ -55,14 +90,14 @@ pub struct Histograms {
     /// A row per group with these properties, instead of rows per controller, namespace and opcode.
     pub by: Vec<By>,
     /// What else.
-    pub also: Also,
+    pub extra: ExtraEvents,
     /// The slowest commands that it reports have their submitters.
     pub submitters: bool,
 }
 
 /// What a run with histograms does besides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Also {
+pub enum ExtraEvents {
     /// Nothing.
     #[default]
     Nothing,
@@ -78,7 +113,7 @@ pub enum Also {
 
 /// Who caused each command: what is observed of that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Who {
+pub enum OriginDetail {
     /// Nothing.
     #[default]
     Nobody,
@@ -88,25 +123,99 @@ pub enum Who {
     Submitters,
 }
 
-/// Events of single commands.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Events {
-    /// One event of each command, at its completion. Otherwise also one at its set-up.
-    pub pairs: bool,
-    /// Kernel stacks, if they are taken.
-    pub stack: Option<StackSample>,
-    /// Which commands, by their outcome.
-    pub outcome: Outcome,
-    /// The submission queue's head and tail at each completion.
-    pub sq: bool,
-    /// Asynchronous events of the controllers.
-    pub aen: bool,
-    /// The conditions of each command, and what the machine does besides.
+/// What is observed of each command besides its times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Detail {
+    /// Add the kernel stack
+    ///
+    /// Without a value, at submission. A stack costs several thousand instructions: see --sample.
+    #[arg(long, value_name = "AT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "submit")]
+    pub kstack: Option<StackAt>,
+
+    /// Take the stack of one command in N only
+    ///
+    /// Chosen at random. No command is left out.
+    #[arg(long, hide_short_help = true, value_name = "1/N", requires = "kstack",
+          value_parser = parse_share)]
+    pub sample: Option<u32>,
+
+    /// Also observe the conditions of each command
+    ///
+    /// Whether the CPU of the interrupt was idle or in a soft interrupt, and whether the doorbell was
+    /// written. Shown in JSON. Recordings also get what `diagnose` needs: waits before the request,
+    /// splits, bounce buffers, and the settings of the machine. Costs some 750 more instructions per
+    /// command.
+    #[arg(long, hide_short_help = true, group = LIVE)]
     pub context: bool,
-    /// Who caused each command.
-    pub who: Who,
-    /// Size of the rings, a power of two; `None`: depends on the memory budget.
-    pub ring_bytes: Option<u32>,
+
+    /// Also observe the cgroup that caused each command
+    ///
+    /// A recording needs it for --by cgroup, --by container, --cgroup and --container. With --from,
+    /// whatever the recording has is shown.
+    #[arg(long, hide_short_help = true)]
+    pub cgroups: bool,
+
+    /// Also observe the submitter of each command: process, thread and cgroup
+    ///
+    /// The task that submitted the bio. The one that calls the driver may be a kernel thread, behind an
+    /// I/O scheduler. For writeback, the cgroup is the one that wrote. Implies --cgroups.
+    #[arg(long, hide_short_help = true)]
+    pub submitters: bool,
+}
+
+/// Smallest ring. The kernel requires at least one page.
+const MIN_RING: u32 = 64 << 10;
+/// Largest ring. The kernel uses two bits of a record's length as flags (BPF_RINGBUF_BUSY_BIT,
+/// BPF_RINGBUF_DISCARD_BIT).
+pub const MAX_RING: u32 = 1 << 30;
+
+/// The ring buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct RingSize {
+    /// Size of all ring buffers together (`4M`, `64M`)
+    ///
+    /// Rounded up to a power of two. Each group of 8 CPUs has its own. Events that find no room are lost
+    /// and counted. [default: 16M, or 2M for each 8 CPUs if that is more; less if the controllers' tags
+    /// need much memory]
+    #[arg(id = "buffer", long = "buffer", hide_short_help = true, value_name = "SIZE",
+          value_parser = ring_bytes, group = LIVE)]
+    pub bytes: Option<u32>,
+}
+
+/// The size of the ring buffers. Rounds up to a power of two.
+fn ring_bytes(text: &str) -> Result<u32, String> {
+    match u32::try_from(parse_size(text)?) {
+        Ok(bytes @ MIN_RING..=MAX_RING) => Ok(bytes.next_power_of_two()),
+        _ => Err(format!("`{text}` is out of range: give a size between 64K and 1G")),
+    }
+}
+
+/// Events of single commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Events {
+    /// One line per command, at its completion, instead of two
+    ///
+    /// Otherwise there is a line at Submit and one at Complete. Implied by --slow and --errors.
+    #[arg(long = "pair")]
+    pub pairs: bool,
+
+    #[command(flatten)]
+    pub detail: Detail,
+
+    #[command(flatten)]
+    pub outcome: Outcome,
+
+    /// Also show SQ head and tail at each completion (tracepoint nvme_sq)
+    #[arg(long, hide_short_help = true)]
+    pub sq: bool,
+
+    /// Also show asynchronous events
+    #[arg(long, hide_short_help = true)]
+    pub aen: bool,
+
+    #[command(flatten)]
+    pub ring_size: RingSize,
 }
 
 /// What a run measures.
@@ -144,6 +253,11 @@ impl StackSample {
 }
 
 impl Outcome {
+    /// Whether not all commands are chosen.
+    pub const fn is_some(self) -> bool {
+        self.slow.is_some() || self.errors
+    }
+
     /// Whether an event is chosen. One without an outcome is.
     fn selects(self, event: &Event) -> bool {
         let outcome = event.what.outcome();
@@ -160,6 +274,20 @@ impl Events {
     /// One event of each command.
     pub fn pairs() -> Self {
         Self { pairs: true, ..Self::default() }
+    }
+}
+
+impl Detail {
+    fn stack(&self) -> Option<StackSample> {
+        self.kstack.map(|at| StackSample { at, period: self.sample.unwrap_or(1) })
+    }
+
+    const fn origin(&self) -> OriginDetail {
+        match (self.cgroups, self.submitters) {
+            (_, true) => OriginDetail::Submitters,
+            (true, false) => OriginDetail::Cgroups,
+            (false, false) => OriginDetail::Nobody,
+        }
     }
 }
 
@@ -201,10 +329,10 @@ impl Settings {
     }
 
     /// What is counted or reported beside histograms.
-    pub const fn also(&self) -> Also {
+    pub const fn extra(&self) -> ExtraEvents {
         match &self.mode {
-            Mode::Histograms(histograms) => histograms.also,
-            _ => Also::Nothing,
+            Mode::Histograms(histograms) => histograms.extra,
+            _ => ExtraEvents::Nothing,
         }
     }
 
@@ -215,12 +343,12 @@ impl Settings {
 
     /// Whether each command has an event.
     pub const fn has_events(&self) -> bool {
-        matches!(self.mode, Mode::Events(_)) || matches!(self.also(), Also::Commands)
+        matches!(self.mode, Mode::Events(_)) || matches!(self.extra(), ExtraEvents::Commands)
     }
 
     /// Whether commands are looked at singly, with or instead of histograms.
     pub const fn is_trace(&self) -> bool {
-        !matches!(self.mode, Mode::Histograms(_)) || matches!(self.also(), Also::Commands)
+        !matches!(self.mode, Mode::Histograms(_)) || matches!(self.extra(), ExtraEvents::Commands)
     }
 
     /// Whether commands are counted by stack.
@@ -254,10 +382,10 @@ impl Settings {
     }
 
     /// The stacks that are taken.
-    pub const fn stack(&self) -> Option<StackSample> {
+    pub fn stack(&self) -> Option<StackSample> {
         match &self.mode {
             Mode::Histograms(_) => None,
-            Mode::Events(events) => events.stack,
+            Mode::Events(events) => events.detail.stack(),
             Mode::Stacks(stack, _) => Some(*stack),
             Mode::Flight(stack) => *stack,
         }
@@ -274,19 +402,19 @@ impl Settings {
 
     /// Whether the conditions of each command are observed, and what the machine does besides.
     pub fn context(&self) -> bool {
-        self.events().is_some_and(|events| events.context)
+        self.events().is_some_and(|events| events.detail.context)
     }
 
     /// Who caused each command: what its event has.
-    pub fn origin(&self) -> Who {
-        self.events().map_or(Who::Nobody, |events| events.who)
+    pub fn origin(&self) -> OriginDetail {
+        self.events().map_or(OriginDetail::Nobody, |events| events.detail.origin())
     }
 
     /// What is observed of who caused commands, for events, groups or filters.
-    pub fn who(&self) -> Who {
+    pub fn observed_origin(&self) -> OriginDetail {
         let by_submitter = self.by().iter().any(|by| by.is_submitter());
         if by_submitter || self.reports_submitters() || self.filter.selects_submitters() {
-            Who::Submitters
+            OriginDetail::Submitters
         } else {
             self.origin()
         }
@@ -299,7 +427,7 @@ impl Settings {
 
     /// The size of the rings, if one was chosen.
     pub fn ring_bytes(&self) -> Option<u32> {
-        self.events().and_then(|events| events.ring_bytes)
+        self.events().and_then(|events| events.ring_size.bytes)
     }
 }
 
@@ -330,7 +458,7 @@ mod tests {
         let mut events = Events::pairs();
         for wanted in [false, true] {
             events.sq = wanted;
-            let settings = Mode::Events(events.clone()).with(StageSet::Total);
+            let settings = Mode::Events(events).with(StageSet::Total);
             assert_eq!(settings.selects(&sq), wanted);
             assert!(settings.selects(&state));
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parsing of durations; formatting of durations and rates. Text with an unknown unit is rejected.
+//! Parsing of durations, sizes and shares; formatting of durations, sizes and rates. Text with an
+//! unknown unit is rejected.
 
 use std::time::Duration;
 
@@ -75,6 +76,37 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         return Err(DurationError::TooLong { text: owned() });
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Parses `16M` and the like.
+///
+/// # Errors
+/// If the text is not a size; one sentence.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match &text[digits.len()..] {
+        "" => Some(0),
+        "K" | "k" | "KiB" => Some(10),
+        "M" | "m" | "MiB" => Some(20),
+        "G" | "g" | "GiB" => Some(30),
+        _ => None,
+    };
+    let bytes = digits.parse::<u64>().ok().zip(shift);
+    let bytes = bytes.and_then(|(n, shift)| n.checked_mul(1 << shift));
+    bytes.ok_or_else(|| format!("`{text}` is not a size: give a number and K, M or G, as in `16M`"))
+}
+
+/// Parses `1/64`; returns 64.
+///
+/// # Errors
+/// If the text is not such a share; one sentence.
+pub fn parse_share(text: &str) -> Result<u32, String> {
+    let n = text.strip_prefix("1/").and_then(|n| n.parse().ok());
+    n.filter(|&n| n > 0).ok_or_else(|| {
+        format!(
+            "`{text}` is not a share of the commands: give one in so many, as in `--sample 1/64`"
+        )
+    })
 }
 
 /// Formats nanoseconds: `950ns`, `12.3us`, `1.05ms`, `2.10s`. Up to three significant digits below

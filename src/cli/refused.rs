@@ -6,15 +6,15 @@ use std::ffi::OsString;
 use std::io::{Write, stderr};
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Error as ClapError, Parser};
 
 use crate::cli::Args;
 use crate::error::Kind;
 use crate::model::untrusted::{Line, Lines};
-use crate::run::args::words;
+use crate::run::args::command_line;
 use crate::run::exit;
-use crate::run::standard::{error_of_stdout, flush};
+use crate::run::stdout::{error_of_stdout, flush};
 
 /// Prints an error of clap, or what --help and --version ask for: to clap these are errors, too.
 pub(crate) fn explain(refused: &ClapError, words: &[OsString]) -> ExitCode {
@@ -28,11 +28,11 @@ pub(crate) fn explain(refused: &ClapError, words: &[OsString]) -> ExitCode {
 
 /// Prints an error of clap. It quotes words of the command line: what a terminal interprets is escaped.
 fn refuse(refused: &ClapError, words: &[OsString]) {
-    if let Some(text) = wrong_value(refused) {
+    if let Some(text) = wrong_value(refused).or_else(|| conflict(refused, words)) {
         let _ = writeln!(stderr(), "nvme-deep: {}", Line(&text));
         return;
     }
-    let shown: Vec<_> = words.iter().map(|word| words::shown(word)).collect();
+    let shown: Vec<_> = words.iter().map(|word| command_line::shown(word)).collect();
     // a closed stderr is not an error
     let _ = if shown == words {
         refused.print()
@@ -59,6 +59,31 @@ fn wrong_value(refused: &ClapError) -> Option<String> {
     let name = name.trim_matches(['<', '>', '[', ']', '.']);
     let value = text(ContextKind::InvalidValue).filter(|value| !value.is_empty())?;
     Some(format!("{name} {value}: {why}"))
+}
+
+/// Options that exclude each other, as one sentence. Where a group excludes an option, clap lists the whole
+/// group; only options that were typed are named here.
+fn conflict(refused: &ClapError, words: &[OsString]) -> Option<String> {
+    if refused.kind() != ErrorKind::ArgumentConflict {
+        return None;
+    }
+    let texts = |kind| match refused.get(kind) {
+        Some(ContextValue::String(text)) => vec![text.as_str()],
+        Some(ContextValue::Strings(all)) => all.iter().map(String::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let mut typed = words.iter().filter_map(|word| word.to_str()).map(flag);
+    let mut others = texts(ContextKind::PriorArg);
+    others.iter_mut().for_each(|other| *other = flag(other));
+    others.retain(|other| typed.clone().any(|word| word == *other));
+    let option = flag(texts(ContextKind::InvalidArg).first()?);
+    let is_typed = typed.any(|word| word == option) && !others.is_empty();
+    is_typed.then(|| format!("{option} cannot be used with {}", others.join(", ")))
+}
+
+/// An option without its value: `--stages[=<SET>]`, `--stages=fine`.
+fn flag(text: &str) -> &str {
+    text.split([' ', '=', '[']).next().unwrap_or(text)
 }
 
 /// The values that an option takes, if these are a list: clap names them, but in more than a sentence.

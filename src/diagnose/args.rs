@@ -5,13 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::stage::StageSet;
-use crate::settings::{Events, Mode, Settings};
+use crate::settings::{Detail, Events, LIVE, Mode, RingSize, Settings};
 use crate::units::parse_duration;
 use anyhow::Result;
 
-use crate::run::args::common::{BufferArgs, FromArgs};
+use crate::run::args::common::{Checked, FromArgs, SessionArgs, SessionOptions};
 use crate::run::args::examples;
-use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,7 +38,7 @@ const DURATION: Duration = Duration::from_secs(10);
 #[command(after_long_help = EXAMPLES)]
 pub struct DiagnoseArgs {
     /// How long to observe (`10s`, `1m`) [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, group = LIVE)]
     pub duration: Option<Duration>,
 
     /// Commands are slow if their median is above this time (`200us`)
@@ -56,7 +55,7 @@ pub struct DiagnoseArgs {
     ///
     /// Before and after. Sends Get Log Page and Identify commands to each; otherwise `diagnose` sends
     /// none.
-    #[arg(long, conflicts_with = "from")]
+    #[arg(long, group = LIVE)]
     pub log: bool,
 
     /// End with exit code 3 if a cause was found
@@ -69,7 +68,7 @@ pub struct DiagnoseArgs {
     pub from: FromArgs,
 
     #[command(flatten)]
-    pub buffer: BufferArgs,
+    pub ring_size: RingSize,
 
     /// One JSON object instead of text
     ///
@@ -80,13 +79,15 @@ pub struct DiagnoseArgs {
     #[command(flatten)]
     pub session: SessionArgs,
 }
+
 /// The options of the command, checked.
 pub type DiagnoseOptions = Checked<DiagnoseArgs>;
 
 impl SessionOptions for DiagnoseArgs {
     fn settings(&self) -> Result<Settings> {
-        let events = Events { context: true, ring_bytes: self.buffer.bytes, ..Events::pairs() };
-        self.session.settings_of(&self.from, Mode::Events(events), StageSet::Full)
+        let detail = Detail { context: true, ..Detail::default() };
+        let events = Events { detail, ring_size: self.ring_size, ..Events::pairs() };
+        self.session.settings(!self.from.is_empty(), Mode::Events(events), StageSet::Full)
     }
 }
 
@@ -94,10 +95,5 @@ impl DiagnoseArgs {
     /// Length of the run.
     pub fn duration(&self) -> Duration {
         self.duration.unwrap_or(DURATION)
-    }
-
-    /// Whether to colour the text.
-    pub fn color(&self) -> bool {
-        self.session.attach.color.on_stdout(self.json)
     }
 }

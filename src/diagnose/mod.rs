@@ -50,8 +50,8 @@ use crate::run::drive::{
 };
 use crate::run::exit::Failure;
 use crate::run::inflight::{Access, Scope};
-use crate::run::standard::stdout;
 use crate::run::start::Preflight;
+use crate::run::stdout::stdout;
 use crate::run::{eprint_note, say_ledger};
 
 /// Collects the facts of a run.
@@ -133,7 +133,7 @@ fn show(options: &DiagnoseOptions, origin: Origin<'_>, facts: &Facts) -> Result<
     if options.json {
         view.json(&mut out)?;
     } else {
-        let theme = Theme { color: options.color() };
+        let theme = Theme { color: options.session.color.on_stdout(options.json) };
         view.text(theme, options.session.is_verbose(), &mut out)?;
     }
     out.flush()?;
@@ -261,7 +261,11 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
     // basic stages suffice for some rules
     settings.stage_set = StageSet::Total;
     let replays = open_all(&options.from.files, &settings, &require)?;
-    let form = Form { json: options.json, color: options.color(), ledger_apart: false };
+    let form = Form {
+        json: options.json,
+        color: options.session.color.on_stdout(options.json),
+        ledger_apart: false,
+    };
     drive(Input::recordings(replays, form, true), &mut |start| {
         let replay = start.recording.context("a recording")?;
         replay.warn_partial();

@@ -149,11 +149,6 @@ impl DiffArgs {
         }
         Ok(pairs)
     }
-
-    /// Whether to colour the text.
-    pub fn color(&self) -> bool {
-        self.color.on_stdout(self.json)
-    }
 }
 
 #[cfg(test)]

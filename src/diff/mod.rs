@@ -25,7 +25,7 @@ use crate::run::drive::replay::Replay;
 use crate::run::drive::{Consumer, Feed, Item, open_all, read};
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
-use crate::run::standard::stdout;
+use crate::run::stdout::stdout;
 
 /// Controllers of a side, with the numbers to count them under; `None`: all, under their own.
 type Ctrls = Option<BTreeMap<u32, u32>>;
@@ -125,7 +125,7 @@ fn read_side(
     Ok((Side { recordings }, origins))
 }
 
-/// Refuses sides without a common stratum.
+/// Refuses sides without a common class.
 fn check_common(diff: &Diff, origins: Both<&[Origin]>) -> Result<()> {
     if !diff.is_empty() {
         return Ok(());
@@ -136,7 +136,7 @@ fn check_common(diff: &Diff, origins: Both<&[Origin]>) -> Result<()> {
         (0, _) => "A has no command".into(),
         (_, 0) => "B has no command".into(),
         _ => {
-            let name = |(stratum, _): &(_, u64)| Subject::stratum(origins, stratum);
+            let name = |(class, _): &(_, u64)| Subject::class(origins, class);
             let first = |of: &[_]| of.first().map_or_else(String::new, name);
             format!(
                 "no controller, namespace, opcode and size is in both: A has {}, B has {}",
@@ -178,7 +178,7 @@ pub fn run(options: &DiffArgs) -> Result<()> {
     if options.json {
         DiffJson { subject }.write(&diff, &mut out)?;
     } else {
-        let theme = Theme { color: options.color() };
+        let theme = Theme { color: options.color.on_stdout(options.json) };
         let detail = options.verbose;
         let text = DiffText { subject, theme, detail };
         text.write(&diff, &mut out)?;

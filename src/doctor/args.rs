@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::run::args::attach::AttachArg;
+use crate::probe::catalog::Method;
 use crate::run::args::common::ColorArg;
 use crate::run::args::examples;
 
@@ -31,9 +31,9 @@ pub struct DoctorArgs {
     #[arg(long)]
     pub identify: bool,
 
-    /// Plan with this attach method
-    #[arg(long, value_name = "METHOD", default_value = "auto")]
-    pub attach: AttachArg,
+    /// Plan with this attach method only
+    #[arg(long, value_name = "METHOD")]
+    pub attach: Option<Method>,
 
     /// BTF of the driver's modules, as for latency
     #[arg(long, value_name = "FILE")]

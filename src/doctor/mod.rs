@@ -18,14 +18,14 @@ use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::probe::plan::Policy;
 use crate::run::start::{Layout, cpus_of, kernel_facts, prepare};
-use crate::settings::{Events, Mode, Outcome, Settings, StackSample};
+use crate::settings::{Detail, Events, Mode, Outcome, Settings, StackSample};
 use crate::view::theme::Theme;
 use anyhow::Result;
 
 use crate::doctor::args::DoctorArgs;
 use crate::doctor::report::Tracing;
 use crate::run::inflight::Access;
-use crate::run::standard::stdout;
+use crate::run::stdout::stdout;
 
 /// The commands that trace the driver, each with the stage set that `doctor` judges. `diagnose` also
 /// observes the waits before the request, where it can.
@@ -48,7 +48,8 @@ fn memory(system: &System) -> Result<Vec<MemoryLine>> {
     let controllers = system.controllers();
     let cpus = cpus_of(system)?;
     let stack = StackSample::every(StackAt::Submit);
-    let with_stacks = Events { stack: Some(stack), ..Events::default() };
+    let detail = Detail { kstack: Some(stack.at), ..Detail::default() };
+    let with_stacks = Events { detail, ..Events::default() };
     let of = |mode: Mode| mode.with(StageSet::Total);
     let runs = [
         ("latency", Settings::of(StageSet::Total)),
@@ -82,7 +83,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
     let (facts, types) = facts.map_err(Error::Btf)?;
     let remark = types.remark.map(|r| Finding::new("btf-file", Severity::Note, r));
     report.findings.extend(remark);
-    let policy = Policy { only: attach.method(), ..Policy::default() };
+    let policy = Policy { only: *attach, ..Policy::default() };
     let inflight = Access::find(file, &system).err();
     let inflight = inflight.map(|error| format!("{error:#}"));
     report.plan(facts, &policy, TRACING, inflight);

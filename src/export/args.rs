@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::stage::StageSet;
-use crate::settings::{Events, Mode, Settings};
+use crate::settings::{Events, Mode, Outcome, Settings};
 use anyhow::Result;
+use clap::ValueEnum;
 
-use crate::run::args::common::OutcomeArgs;
+use crate::run::args::common::{Checked, SessionOptions};
 use crate::run::args::examples;
 use crate::run::args::filter::FilterArgs;
 use crate::run::args::value::interval;
 use crate::run::exit::usage;
-use crate::run::exporting::{ExportOptions, FormatArg};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +23,21 @@ Examples:
       A row per command of two recordings, without names
   nvme-deep export run.nvd --format csv --slow 10ms -o -
       Slow commands as CSV, to stdout";
+
+/// Formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A timeline for ui.perfetto.dev
+    Perfetto,
+    /// A line per command
+    Csv,
+    /// The lines of `trace --json --pair`
+    Ndjson,
+    /// Histograms per interval, as an HdrHistogram log
+    Hlog,
+    /// A row per command, in columns, for DuckDB, Spark, pandas
+    Parquet,
+}
 
 /// `export`. Filters that recordings do not have are refused, and not in the help.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,7 +53,7 @@ pub struct ExportArgs {
 
     /// The format to write
     #[arg(long, value_name = "FORMAT")]
-    pub format: FormatArg,
+    pub format: Format,
 
     /// The file to write; `-` for stdout
     ///
@@ -64,24 +79,24 @@ pub struct ExportArgs {
     pub interval: Option<Duration>,
 
     #[command(flatten)]
-    pub outcome: OutcomeArgs,
+    pub outcome: Outcome,
 
     #[command(flatten)]
     pub filter: FilterArgs,
 }
-impl ExportArgs {
-    /// What to export.
-    ///
-    /// # Errors
-    /// If the options exclude each other, or a filter is wrong; one sentence.
-    pub fn options(self) -> Result<ExportOptions> {
-        if cfg!(not(feature = "parquet")) && self.format == FormatArg::Parquet {
+
+/// The options of the command, checked.
+pub type ExportOptions = Checked<ExportArgs>;
+
+impl SessionOptions for ExportArgs {
+    fn settings(&self) -> Result<Settings> {
+        if cfg!(not(feature = "parquet")) && self.format == Format::Parquet {
             return Err(usage(
                 "this nvme-deep was built without Parquet: give another format, or build with the \
                  feature `parquet`",
             ));
         }
-        let has_intervals = matches!(self.format, FormatArg::Perfetto | FormatArg::Hlog);
+        let has_intervals = matches!(self.format, Format::Perfetto | Format::Hlog);
         if has_intervals && self.files.len() > 1 {
             return Err(usage(
                 "the formats perfetto and hlog take one recording, because the clocks of several \
@@ -91,22 +106,20 @@ impl ExportArgs {
         if self.interval.is_some() && !has_intervals {
             return Err(usage("--interval is for the formats hlog and perfetto: leave it out"));
         }
-        let events = Events { outcome: self.outcome.chosen(), ..Events::pairs() };
-        let interval = match self.format {
-            FormatArg::Perfetto => Duration::from_millis(100),
+        let events = Events { outcome: self.outcome, ..Events::pairs() };
+        Ok(Settings {
+            filter: self.filter.filter(true)?,
+            ..Mode::Events(events).with(StageSet::Total)
+        })
+    }
+}
+
+impl ExportArgs {
+    /// Length of intervals.
+    pub fn interval(&self) -> Duration {
+        self.interval.unwrap_or(match self.format {
+            Format::Perfetto => Duration::from_millis(100),
             _ => Duration::from_secs(1),
-        };
-        Ok(ExportOptions {
-            settings: Settings {
-                filter: self.filter.for_recordings()?,
-                ..Mode::Events(events).with(StageSet::Total)
-            },
-            files: self.files,
-            format: self.format,
-            output: self.output,
-            force: self.force,
-            redact: self.redact,
-            interval: self.interval.unwrap_or(interval),
         })
     }
 }
@@ -121,14 +134,14 @@ mod tests {
     fn options(words: &str) -> Result<ExportOptions> {
         let words = ["nvme-deep", "export"].into_iter().chain(words.split_whitespace());
         match Args::try_parse_from(words)?.command {
-            Command::Export(args) => args.options(),
+            Command::Export(args) => args.checked(),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn intervals_are_for_two_formats_and_not_too_short() {
-        let of = |words: &str| options(words).map(|o| o.interval);
+        let of = |words: &str| options(words).map(|o| o.interval());
         let hlog = of("a --format hlog -o b").unwrap();
         assert_eq!(hlog, Duration::from_secs(1));
         let perfetto = of("a --format perfetto -o b --interval 5ms").unwrap();

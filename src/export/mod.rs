@@ -19,10 +19,11 @@ use crate::view::export::parquet::Parquet;
 use crate::view::export::perfetto::{Begins, Perfetto};
 use anyhow::Result;
 
+use crate::export::args::{ExportOptions, Format};
 use crate::run::drive::open_all;
 use crate::run::drive::replay::Replay;
-use crate::run::exporting::{Counts, ExportOptions, FormatArg, add, begins, create};
-use crate::run::outfile::OutFile;
+use crate::run::exporting::{Counts, add, begins};
+use crate::run::outfile::{OutFile, Rules};
 use crate::run::{eprint_note, say_ledger};
 
 fn sink(
@@ -33,20 +34,20 @@ fn sink(
 ) -> Result<Box<dyn Sink>> {
     let out = BufWriter::with_capacity(1 << 16, out);
     Ok(match options.format {
-        FormatArg::Csv => Box::new(Csv::new(out)),
-        FormatArg::Ndjson => Box::new(Ndjson::new(out)),
-        FormatArg::Hlog => Box::new(Hlog::new(out, options.interval)),
-        FormatArg::Perfetto => {
+        Format::Csv => Box::new(Csv::new(out)),
+        Format::Ndjson => Box::new(Ndjson::new(out)),
+        Format::Hlog => Box::new(Hlog::new(out, options.interval())),
+        Format::Perfetto => {
             let mut found = Begins::default();
             for replay in replays {
-                found = begins(options, replay)?;
+                found = begins(&options.settings, replay)?;
             }
-            Box::new(Perfetto::new(out, found, options.interval))
+            Box::new(Perfetto::new(out, found, options.interval()))
         }
         #[cfg(feature = "parquet")]
-        FormatArg::Parquet => Box::new(Parquet::new(out).map_err(|e| output.failed(e))?),
+        Format::Parquet => Box::new(Parquet::new(out).map_err(|e| output.failed(e))?),
         #[cfg(not(feature = "parquet"))]
-        FormatArg::Parquet => {
+        Format::Parquet => {
             // the options refuse it before
             let text = format!("{}: built without Parquet", output.name());
             return Err(anyhow::Error::msg(text));
@@ -109,7 +110,13 @@ fn close(options: &ExportOptions, name: &str, counts: &Counts, bytes: Option<u64
 pub fn run(options: &ExportOptions) -> Result<()> {
     // refuse what cannot be exported before anything is written
     let replays = open_all(&options.files, &options.settings, &Replay::require_pairs)?;
-    let (output, out) = create(options)?;
+    let rules = Rules {
+        force: options.force,
+        inputs: &options.files,
+        is_binary: matches!(options.format, Format::Perfetto | Format::Parquet),
+        ..Rules::default()
+    };
+    let (output, out) = OutFile::create(&options.output, &rules)?;
     let mut sink = sink(options, &replays, out, &output)?;
     let failed = |error| output.failed(error);
     let mut counts = Counts::default();
@@ -117,7 +124,8 @@ pub fn run(options: &ExportOptions) -> Result<()> {
     for (n, replay) in replays.into_iter().enumerate() {
         let path = replay.file().to_owned();
         let name = name_of(options, &path, n + 1);
-        let (ledger, ended) = add(options, (replay, &name), &mut *sink, &mut counts, &failed)?;
+        let (ledger, ended) =
+            add(options.redact, (replay, &name), &mut *sink, &mut counts, &failed)?;
         if let Some(ledger) = &ledger {
             let exact = report(ledger, &path, options.files.len() > 1);
             counts.exact += u64::from(exact && ended.is_ok());

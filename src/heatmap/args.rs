@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `heatmap`, and the files of pictures.
 
-use std::time::Duration;
+use std::path::PathBuf;
 
 use crate::heatmap::grid::{Interval, Quantity};
 use crate::model::stage::StageSet;
-use crate::run::args::common::{PictureArgs, PictureFile, PictureFormat};
-use crate::settings::{Events, Mode, Settings};
-use crate::units::parse_duration;
+use crate::settings::{Events, Mode, Outcome, RingSize, Settings};
 use crate::view::picture::Scheme;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::run::args::common::{BufferArgs, FromArgs, OutcomeArgs};
+use crate::run::args::common::{
+    Checked, FromArgs, PictureFile, PictureFormat, RunTime, SessionArgs, SessionOptions,
+};
 use crate::run::args::examples;
-use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
 use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\
@@ -39,15 +38,19 @@ pub enum QuantityArg {
     Depth,
 }
 
-/// Colours of a picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ThemeArg {
-    /// SVG: as the viewer prefers; PNG: light
-    Auto,
-    /// Dark text on a light page
-    Light,
-    /// Light text on a dark page
-    Dark,
+/// The file of the picture.
+#[derive(Clone, Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub struct PictureArgs {
+    /// Write an SVG file; `-`: to stdout
+    ///
+    /// A pointer on a cell shows its numbers.
+    #[arg(long, value_name = "OUT")]
+    pub svg: Option<PathBuf>,
+
+    /// Write a PNG file; `-`: to stdout
+    #[arg(long, value_name = "OUT")]
+    pub png: Option<PathBuf>,
 }
 
 /// `heatmap`.
@@ -76,17 +79,16 @@ pub struct HeatmapArgs {
 
     /// The colours
     #[arg(long, value_name = "THEME", default_value = "auto")]
-    pub theme: ThemeArg,
-
-    /// Stop after this time (`5s`, `2m`)
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub duration: Option<Duration>,
+    pub theme: Scheme,
 
     #[command(flatten)]
-    pub outcome: OutcomeArgs,
+    pub run: RunTime,
 
     #[command(flatten)]
-    pub buffer: BufferArgs,
+    pub outcome: Outcome,
+
+    #[command(flatten)]
+    pub ring_size: RingSize,
 
     #[command(flatten)]
     pub from: FromArgs,
@@ -94,6 +96,7 @@ pub struct HeatmapArgs {
     #[command(flatten)]
     pub session: SessionArgs,
 }
+
 /// The options of the command, checked.
 pub type HeatmapOptions = Checked<HeatmapArgs>;
 
@@ -112,15 +115,15 @@ impl SessionOptions for HeatmapArgs {
         let events = Events {
             // the depth is counted at submissions; a recording may have one event per command
             pairs: quantity != Quantity::Depth || !self.from.is_empty(),
-            outcome: self.outcome.chosen(),
-            ring_bytes: self.buffer.bytes,
+            outcome: self.outcome,
+            ring_size: self.ring_size,
             ..Events::default()
         };
         let stages = match quantity {
             Quantity::Latency(interval) => interval.stage_set,
             _ => StageSet::Total,
         };
-        self.session.settings_of(&self.from, Mode::Events(events), stages)
+        self.session.settings(!self.from.is_empty(), Mode::Events(events), stages)
     }
 }
 
@@ -144,15 +147,6 @@ impl HeatmapArgs {
         let svg = svg.map(|path| (path, PictureFormat::Svg));
         let file = svg.or(png.map(|path| (path, PictureFormat::Png)));
         let (path, format) = file.ok_or_else(|| usage("give a file: --svg OUT or --png OUT"))?;
-        Ok(PictureFile {
-            path,
-            format,
-            force: self.force,
-            scheme: match self.theme {
-                ThemeArg::Auto => Scheme::Auto,
-                ThemeArg::Light => Scheme::Light,
-                ThemeArg::Dark => Scheme::Dark,
-            },
-        })
+        Ok(PictureFile { path, format, force: self.force, scheme: self.theme })
     }
 }

@@ -129,7 +129,7 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
         }
         None => {
             let ready = Preflight::check(settings)?;
-            Input::live(Live::new(ready, settings, options.duration))
+            Input::live(Live::new(ready, settings, options.run.duration))
         }
     };
     // what cannot be read or traced is reported first

@@ -50,7 +50,7 @@ pub struct InflightArgs {
     /// Add the kernel stack of each command; needs an INTERVAL
     ///
     /// The stack at its submission, its submitter, and the p99 of its kind.
-    #[arg(long)]
+    #[arg(long, requires = "interval")]
     pub kstack: bool,
 
     /// Show only the commands of at least that age
@@ -103,12 +103,6 @@ impl InflightArgs {
                  `nvme-deep inflight 1 --age {times}x`"
             )));
         }
-        if self.kstack && self.interval.is_none() {
-            return Err(usage(
-                "--kstack needs an INTERVAL, because a stack is taken at the submission: \
-                 `nvme-deep inflight 1 --kstack`",
-            ));
-        }
         let mut filter = Filter {
             ctrls: self.ctrl.iter().copied().collect(),
             nsids: self.nsid.iter().copied().collect(),
@@ -127,17 +121,11 @@ impl InflightArgs {
     /// The settings of the run that observes submissions, if one is needed.
     pub fn tracing(&self, filter: &Filter) -> Option<Settings> {
         let by_p99 = matches!(self.age, AgeLimit::TimesP99(_));
-        let stack = StackSample::every(StackAt::Submit);
-        let stack = self.kstack.then_some(stack);
+        let stack = self.kstack.then_some(StackSample::every(StackAt::Submit));
         (by_p99 || self.kstack).then(|| Settings {
             filter: Filter { ctrls: filter.ctrls.clone(), ..Filter::default() },
             attaching: Attaching { btf: self.btf.clone(), ..Attaching::default() },
             ..Mode::Flight(stack).with(StageSet::Total)
         })
-    }
-
-    /// Whether to colour the text.
-    pub fn color(&self) -> bool {
-        self.color.on_stdout(self.json)
     }
 }

@@ -27,8 +27,8 @@ use crate::inflight::args::InflightArgs;
 use crate::run::drive::Turn;
 use crate::run::drive::turns::{NoUpkeep, Run, stop_signals};
 use crate::run::inflight::{Access, Scope};
-use crate::run::standard::stdout;
 use crate::run::start::check_devices;
+use crate::run::stdout::stdout;
 
 /// A run of the command.
 struct Looks<'o> {
@@ -89,7 +89,7 @@ impl Looks<'_> {
         if self.options.json {
             json(found, lookup, monotonic_ns(), &mut out)?;
         } else {
-            let color = self.options.color();
+            let color = self.options.color.on_stdout(self.options.json);
             if self.shown > 0 {
                 writeln!(out)?;
             }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
+use crate::join::view::JoinClock;
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG};
 use crate::run::args::examples;
 use crate::run::args::value::number;
@@ -15,20 +16,6 @@ Examples:
       Where the time of each command went: driver, target, between them
   nvme-deep join guest.nvd host.nvd --format perfetto -o both.pftrace
       Both sides on one time line";
-
-/// How to compare the clocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ClockArg {
-    /// Both recordings are of one boot of one machine
-    Same,
-    /// The offset is bounded by the pairs of commands
-    Pairs,
-    /// The TSC, with the offset that KVM gave the virtual machine (`host trace --pid`)
-    Tsc,
-    /// The host's wall clock, which the guest reads by ptp_kvm. HOST must be of the machine that runs
-    /// the guest
-    Ptp,
-}
 
 /// Formats of a time line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -54,7 +41,7 @@ pub struct JoinArgs {
     ///
     /// [default: same if both recordings are of one boot, else pairs]
     #[arg(long, value_name = "METHOD")]
-    pub clock: Option<ClockArg>,
+    pub clock: Option<JoinClock>,
 
     /// Controllers of guest and host: `nvme2=nvmet:1`
     ///

@@ -27,14 +27,14 @@ use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::Result;
 
-use crate::join::args::{ClockArg, JoinArgs};
+use crate::join::args::JoinArgs;
 use crate::run::args::filter::ctrl_instance;
 use crate::run::drive::replay::Replay;
 use crate::run::drive::{Consumer, Feed, Item, check_target_end, scan};
 use crate::run::exit::Failure;
 use crate::run::input;
 use crate::run::input::read_recording;
-use crate::run::standard::stdout;
+use crate::run::stdout::stdout;
 
 fn usage(text: impl Into<String>) -> anyhow::Error {
     Failure::error(Kind::Usage, text)
@@ -129,7 +129,7 @@ fn clock(
         let offset = by_readings(&guest.readings, &host.readings, third, span);
         offset.map_err(|e| usage(format!("--clock {name}: {e}; use --clock pairs")))
     };
-    if args.clock == Some(ClockArg::Tsc) {
+    if args.clock == Some(JoinClock::Tsc) {
         let mut recordings = [(&args.guest, replay.info()), (&args.host, &host.info)].into_iter();
         if let Some((path, _)) = recordings.find(|(_, info)| info.arch == "aarch64") {
             let shown = printable(path);
@@ -139,15 +139,15 @@ fn clock(
     }
     Ok(match args.clock {
         None if !is_same => (JoinClock::Pairs, None),
-        Some(ClockArg::Pairs) => (JoinClock::Pairs, None),
-        None | Some(ClockArg::Same) if is_same => (JoinClock::Same, Some(Offset::same())),
-        None | Some(ClockArg::Same) => {
+        Some(JoinClock::Pairs) => (JoinClock::Pairs, None),
+        None | Some(JoinClock::Same) if is_same => (JoinClock::Same, Some(Offset::same())),
+        None | Some(JoinClock::Same) => {
             return Err(usage(
                 "--clock same: the recordings are not of one boot with one clock; use --clock pairs",
             ));
         }
-        Some(ClockArg::Tsc) => (JoinClock::Tsc, Some(read("tsc", SharedReference::Tsc)?)),
-        Some(ClockArg::Ptp) => (JoinClock::Ptp, Some(read("ptp", SharedReference::Ptp)?)),
+        Some(JoinClock::Tsc) => (JoinClock::Tsc, Some(read("tsc", SharedReference::Tsc)?)),
+        Some(JoinClock::Ptp) => (JoinClock::Ptp, Some(read("ptp", SharedReference::Ptp)?)),
     })
 }
 

@@ -22,7 +22,8 @@ use crate::join::args::JoinArgs;
 use crate::run::drive::again;
 use crate::run::drive::replay::Replay;
 use crate::run::eprint_note;
-use crate::run::exporting::{Counts, ExportOptions, FormatArg, add, begins, create};
+use crate::run::exporting::{Counts, add, begins};
+use crate::run::outfile::{OutFile, Rules};
 
 /// Length of the intervals of the completion rates, as in `export`.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -87,25 +88,19 @@ pub fn write(
             "--format perfetto needs the offset of the clocks, and no pair of commands tells it",
         ));
     };
-    let options = ExportOptions {
-        files: vec![args.guest.clone(), args.host.clone()],
-        format: FormatArg::Perfetto,
-        output: path.to_owned(),
-        force: args.force,
-        redact: false,
-        interval: INTERVAL,
-        settings: Mode::Events(Events::pairs()).with(StageSet::Total),
-    };
-    let (output, out) = create(&options)?;
+    let inputs = [args.guest.clone(), args.host.clone()];
+    let rules = Rules { force: args.force, inputs: &inputs, is_binary: true, ..Rules::default() };
+    let (output, out) = OutFile::create(path, &rules)?;
+    let settings = Mode::Events(Events::pairs()).with(StageSet::Total);
     let failed = |error| output.failed(error);
     let out = BufWriter::with_capacity(1 << 16, out);
-    let begins = begins(&options, replay)?;
+    let begins = begins(&settings, replay)?;
     let mut perfetto = Perfetto::new(out, begins, INTERVAL);
     let mut counts = Counts::default();
     let name = Untrusted::fixed("guest");
-    let guest = again(replay, &options.settings, "--format perfetto")?;
+    let guest = again(replay, &settings, "--format perfetto")?;
     let guest = (guest, &name);
-    let (_, ended) = add(&options, guest, &mut perfetto, &mut counts, &failed)?;
+    let (_, ended) = add(false, guest, &mut perfetto, &mut counts, &failed)?;
     let error_ns = join.error_ns().unwrap_or_default();
     let mut shown = 0_u64;
     for (command, shift_ns) in on_host(host, join, ctrls, offset) {

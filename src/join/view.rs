@@ -21,16 +21,17 @@ use crate::view::theme::Theme;
 const NAME: usize = 26;
 
 /// How the clocks of the two recordings were compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum JoinClock {
-    /// It is one clock.
+    /// Both recordings are of one boot of one machine
     Same,
-    /// By the pairs of commands.
+    /// The offset is bounded by the pairs of commands
     Pairs,
-    /// By the TSC.
+    /// The TSC, with the offset that KVM gave the virtual machine (`host trace --pid`)
     Tsc,
-    /// By the host's wall clock.
+    /// The host's wall clock, which the guest reads by ptp_kvm. HOST must be of the machine that runs
+    /// the guest
     Ptp,
 }
 

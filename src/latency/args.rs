@@ -2,14 +2,14 @@
 //! `latency`.
 
 use crate::model::nvme_latency::LatBuckets;
-use crate::settings::{Also, Histograms, Mode, Settings};
+use crate::model::stage::StageSet;
+use crate::settings::{ExtraEvents, Histograms, LIVE, Mode, Settings};
 use anyhow::Result;
 
-use crate::run::args::by::ByArgs;
-use crate::run::args::common::{ExecArgs, FromArgs, JSON, JSON_LONG, StagesArg, set_or_total};
+use crate::run::args::common::{
+    Checked, ExecArgs, FromArgs, GroupArgs, JSON, JSON_LONG, Schedule, SessionArgs, SessionOptions,
+};
 use crate::run::args::examples;
-use crate::run::args::schedule::Schedule;
-use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
 use crate::run::args::value::number;
 use crate::run::exit::usage;
 
@@ -32,8 +32,8 @@ pub struct LatencyArgs {
     /// Without a value, basic. Without this option only one interval is measured, setup_out to
     /// complete.
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
-          default_missing_value = "basic")]
-    pub stages: Option<StagesArg>,
+          default_value = "none", hide_default_value = true, default_missing_value = "basic")]
+    pub stages: StageSet,
 
     #[command(flatten)]
     pub schedule: Schedule,
@@ -58,14 +58,14 @@ pub struct LatencyArgs {
     pub split_size: bool,
 
     #[command(flatten)]
-    pub group: ByArgs,
+    pub group: GroupArgs,
 
     #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 
     /// With --json: also one object per command, to check the counts. Costs far more than the
-    /// histograms
-    #[arg(long, requires = "json", conflicts_with = "by", hide_short_help = true)]
+    /// histograms. Not with --from: `trace --json --pair --from` prints the commands of a recording
+    #[arg(long, requires = "json", conflicts_with = "by", group = LIVE, hide_short_help = true)]
     pub commands: bool,
 
     #[command(flatten)]
@@ -77,32 +77,25 @@ pub struct LatencyArgs {
     #[command(flatten)]
     pub session: SessionArgs,
 }
+
 /// The options of the command, checked.
 pub type LatencyOptions = Checked<LatencyArgs>;
 
 impl SessionOptions for LatencyArgs {
     fn settings(&self) -> Result<Settings> {
-        if self.commands && !self.from.is_empty() {
-            return Err(usage(
-                "--commands is not for recordings: `trace --json --pair --from` prints their commands",
-            ));
-        }
         let is_recorded = !self.from.is_empty();
-        self.group.keys.check(is_recorded, self.stages)?;
         self.from.refuse_times()?;
-        self.exec.check(&self.from)?;
         let histograms = Histograms {
             lat: self.lat_buckets()?,
             split_size: self.split_size,
-            by: self.group.keys.all(),
+            by: self.group.keys.each(is_recorded)?,
             submitters: false,
-            also: match self.commands {
-                true => Also::Commands,
-                false => Also::Nothing,
+            extra: match self.commands {
+                true => ExtraEvents::Commands,
+                false => ExtraEvents::Nothing,
             },
         };
-        let stages = set_or_total(self.stages);
-        self.session.settings_of(&self.from, Mode::Histograms(histograms), stages)
+        self.session.settings(is_recorded, Mode::Histograms(histograms), self.stages)
     }
 }
 
@@ -117,11 +110,6 @@ impl LatencyArgs {
         let buckets = LatBuckets { min_us, shift: self.lat_shift.unwrap_or(0) };
         buckets.validate().map_err(usage)?;
         Ok(Some(buckets))
-    }
-
-    /// Whether to colour the text.
-    pub fn color(&self) -> bool {
-        self.session.attach.color.on_stdout(self.json)
     }
 }
 

@@ -36,8 +36,8 @@ use crate::run::drive::{
     open_all,
 };
 use crate::run::eprint_note;
-use crate::run::standard::{Stdout, stdout};
 use crate::run::start::Preflight;
+use crate::run::stdout::{Stdout, stdout};
 
 /// The reports of a run.
 struct Reports<'o> {
@@ -59,7 +59,7 @@ impl<'o> Reports<'o> {
             Box::new(JsonView { buckets: options.hist })
         } else {
             Box::new(TextView {
-                theme: Theme { color: options.color() },
+                theme: Theme { color: options.session.color.on_stdout(options.json) },
                 hist: options.hist,
                 detail: options.session.is_verbose(),
                 top: usize::try_from(options.group.top).unwrap_or(usize::MAX),
@@ -122,7 +122,7 @@ impl<'o> Reports<'o> {
     fn groups(&self, shown: &Snapshot, covers: Duration) -> Option<Groups> {
         let by = self.options.settings.by();
         let stage_set = self.options.settings.stage_set;
-        let sort = self.options.group.sort.sort();
+        let sort = self.options.group.sort;
         (!by.is_empty()).then(|| Groups::of(shown, by, stage_set, covers, sort))
     }
 
@@ -398,7 +398,11 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
         })
     } else {
         let replays = open_all(&options.from.files, settings, &Replay::require_pairs)?;
-        let form = Form { json: options.json, color: options.color(), ledger_apart: false };
+        let form = Form {
+            json: options.json,
+            color: options.session.color.on_stdout(options.json),
+            ledger_apart: false,
+        };
         Input::recordings(replays, form, options.schedule.interval.is_none())
     };
     drive(input, &mut |start| Ok(Counting::new(options, start)))
@@ -412,7 +416,7 @@ mod tests {
 
     use super::*;
     use crate::cli::{Args, Command};
-    use crate::run::args::session::SessionOptions;
+    use crate::run::args::common::SessionOptions;
     use crate::run::fixture::VecSource;
     use crate::testing::snapshot::{READS, cell};
 

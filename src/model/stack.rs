@@ -3,17 +3,18 @@
 
 use std::fmt;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::model::untrusted::Untrusted;
 
 /// Where a stack was taken. This determines the function that it begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum StackAt {
-    /// At the end of the command's set-up.
+    /// At submission (the end of the set-up): who submits
     Submit,
-    /// At the command's completion.
+    /// At completion: interrupt, softirq, poll or cancellation
     Complete,
 }
 

@@ -2,24 +2,37 @@
 //! Stages: the intervals between neighbouring points of a stage set. If a point was not observed,
 //! the two stages around it are merged, under a joined name (`submit+device`).
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 
 /// The sets of stages that a command's life can be divided into.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    ValueEnum,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum StageSet {
-    /// One interval, setup_out to complete: `latency` without `--stages`.
+    /// only the latency from setup_out to complete
     #[default]
+    #[value(name = "none")]
     Total,
-    /// queue, submit, device, complete: `--stages`, or `--stages=basic`.
+    /// queue, submit, device, complete
     Basic,
-    /// Every stage between neighbouring points: `--stages=fine`.
+    /// queue, setup, map, submit, device, irq, complete, end
     Fine,
-    /// The same, and the waits before the request: `--stages=full`.
+    /// the same, and before them throttle, block, freeze, zone, iocost, wbt, tag
     Full,
 }
 
@@ -82,7 +95,7 @@ const BEFORE: [Stage; 7] = [
 
 /// A run of neighbouring stages of a stage set, `first..=last`: one stage, or several merged ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Run {
+pub struct StageRun {
     /// The stage set.
     pub stage_set: StageSet,
     /// Index of the first stage in [`StageSet::stages`].
@@ -95,7 +108,7 @@ pub struct Run {
     pub to: Point,
 }
 
-impl Run {
+impl StageRun {
     /// From here to the end of another run of the same stage set.
     #[must_use]
     pub const fn through(self, end: Self) -> Self {
@@ -213,12 +226,12 @@ impl StageSet {
     }
 
     /// A run by its first and last stage.
-    pub const fn run(self, first: usize, last: usize) -> Run {
-        Run { stage_set: self, first, last, from: self.point(first), to: self.point(last + 1) }
+    pub const fn run(self, first: usize, last: usize) -> StageRun {
+        StageRun { stage_set: self, first, last, from: self.point(first), to: self.point(last + 1) }
     }
 
-    /// The run with this [name](Run::name).
-    pub fn run_named(self, name: &str) -> Option<Run> {
+    /// The run with this [name](StageRun::name).
+    pub fn run_named(self, name: &str) -> Option<StageRun> {
         let count = self.stages().len();
         let mut runs = (0..count).flat_map(|first| (first..count).map(move |n| self.run(first, n)));
         runs.find(|run| run.name() == name)
@@ -227,7 +240,7 @@ impl StageSet {
     /// The stages of a command with this pattern, from its first observed point to its last. A
     /// command without a start has no queue stage. Empty if fewer than two points of the stage set
     /// were observed.
-    pub fn runs(self, pattern: Pattern) -> Vec<Run> {
+    pub fn runs(self, pattern: Pattern) -> Vec<StageRun> {
         let count = self.stages().len();
         let mut runs = Vec::with_capacity(count);
         let mut begin = None;
@@ -238,7 +251,7 @@ impl StageSet {
             }
             if let Some((first, from)) = begin.replace((index, to)) {
                 let last = index - 1;
-                runs.push(Run { stage_set: self, first, last, from, to });
+                runs.push(StageRun { stage_set: self, first, last, from, to });
             }
         }
         runs

@@ -4,7 +4,7 @@
 
 use super::event::{Event, EventKind};
 use super::point::{IN_RECORDS, Pattern, Point, TIMES};
-use super::stage::{Run, StageSet};
+use super::stage::{StageRun, StageSet};
 
 /// The observed points of one command, CLOCK_MONOTONIC nanoseconds, and their pattern. The BPF side
 /// removes points that are out of order from the pattern.
@@ -19,7 +19,7 @@ pub struct Timeline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The stage, or the merged stages.
-    pub run: Run,
+    pub run: StageRun,
     /// Duration in nanoseconds.
     pub ns: u64,
 }

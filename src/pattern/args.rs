@@ -5,16 +5,15 @@ use std::path::PathBuf;
 
 use crate::model::report::submissions::TaskKind;
 use crate::model::stage::StageSet;
-use crate::settings::{Events, Mode, Settings, Who};
+use crate::settings::{Detail, Events, Mode, RingSize, Settings};
 use crate::view::picture::Scheme;
 use anyhow::Result;
 
 use crate::run::args::common::{
-    BufferArgs, FromArgs, JSON, JSON_LONG, PictureFile, PictureFormat, refuse_two_on_stdout,
+    Checked, FromArgs, JSON, JSON_LONG, PictureFile, PictureFormat, Schedule, SessionArgs,
+    SessionOptions, refuse_two_on_stdout,
 };
 use crate::run::args::examples;
-use crate::run::args::schedule::Schedule;
-use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,7 +57,7 @@ pub struct PatternArgs {
     pub json: bool,
 
     #[command(flatten)]
-    pub buffer: BufferArgs,
+    pub ring_size: RingSize,
 
     #[command(flatten)]
     pub from: FromArgs,
@@ -66,6 +65,7 @@ pub struct PatternArgs {
     #[command(flatten)]
     pub session: SessionArgs,
 }
+
 /// The options of the command, checked.
 pub type PatternOptions = Checked<PatternArgs>;
 
@@ -80,14 +80,11 @@ impl SessionOptions for PatternArgs {
         let events = Events {
             // submissions come in the order of time; a recording may have one event per command
             pairs: !self.from.is_empty(),
-            ring_bytes: self.buffer.bytes,
-            who: match self.task_kind() {
-                TaskKind::Caller => Who::Nobody,
-                TaskKind::Submitter => Who::Submitters,
-            },
+            ring_size: self.ring_size,
+            detail: Detail { submitters: self.submitters, ..Detail::default() },
             ..Events::default()
         };
-        self.session.settings_of(&self.from, Mode::Events(events), StageSet::Total)
+        self.session.settings(!self.from.is_empty(), Mode::Events(events), StageSet::Total)
     }
 }
 
@@ -108,10 +105,5 @@ impl PatternArgs {
             true => TaskKind::Submitter,
             false => TaskKind::Caller,
         }
-    }
-
-    /// Whether to colour the text.
-    pub fn color(&self) -> bool {
-        self.session.attach.color.on_stdout(self.json)
     }
 }

@@ -26,8 +26,8 @@ use crate::run::drive::{
 };
 use crate::run::exit::Failure;
 use crate::run::picture::Picture;
-use crate::run::standard::stdout;
 use crate::run::start::Preflight;
+use crate::run::stdout::stdout;
 use crate::run::{eprint_note, say_ledger};
 
 /// Sums the submissions of a run up, and writes reports.
@@ -143,7 +143,7 @@ fn write(options: &PatternOptions, report: &PatternReport) -> Result<()> {
     if options.json {
         json(report, &mut out)?;
     } else {
-        let theme = Theme { color: options.color() };
+        let theme = Theme { color: options.session.color.on_stdout(options.json) };
         let detail = options.session.is_verbose();
         text(report, theme, (options.hist, detail), &mut out)?;
     }
@@ -227,7 +227,11 @@ pub fn run(options: &PatternOptions) -> Result<()> {
         let ready = Preflight::check(settings)?;
         Input::live(Live::new(ready, settings, options.schedule.end()))
     } else {
-        let form = Form { json: options.json, color: options.color(), ledger_apart: false };
+        let form = Form {
+            json: options.json,
+            color: options.session.color.on_stdout(options.json),
+            ledger_apart: false,
+        };
         Input::recordings(open(options)?, form, options.schedule.interval.is_none())
     };
     let picture = options.picture_file();

@@ -15,6 +15,7 @@ use Point::{
     Bio, Complete, Cqe, Doorbell, End, Freeze, Iocost, Irq, Issue, SetupIn, SetupOut, Start,
     Submit, Tag, Wbt, Zone,
 };
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// How a program is attached.
@@ -38,16 +39,17 @@ pub enum AttachKind {
 }
 
 /// A group of kinds that are used together. `--attach` selects one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// fentry, fexit, tp_btf.
+    /// fentry, fexit, tp_btf. Needs BTF of the driver
     Fentry,
-    /// raw_tp.
+    /// Raw tracepoints. No doorbell, no interrupt
+    #[value(name = "rawtp")]
     RawTp,
-    /// kprobe, kretprobe.
+    /// kprobes and kretprobes. May miss events under load
     Kprobe,
-    /// Classic tracepoints.
+    /// Classic tracepoints: one interval, no stages. May miss completions under load
     Tracepoint,
 }
 
@@ -518,7 +520,7 @@ impl KernelFacts {
 
 impl Hook {
     /// Why it may never fire although commands pass: it is one of several paths, or a rare event.
-    pub fn seldom(&self) -> Option<&'static str> {
+    pub fn may_stay_silent(&self) -> Option<&'static str> {
         match (self.target.name(), self.kind.method()) {
             _ if self.is_second() => Some("only while the first instance is interrupted"),
             ("nvme_queue_rq", _) => Some("not for batches"),

@@ -6,15 +6,12 @@ use std::time::Duration;
 
 use crate::model::stage::StageSet;
 use crate::recording::Keep;
-use crate::settings::{Events, Mode, Settings};
-use crate::units::parse_duration;
+use crate::settings::{Detail, Events, Mode, RingSize, Settings};
+use crate::units::{parse_duration, parse_size};
 use anyhow::Result;
-use clap::ValueEnum;
 
-use crate::run::args::common::{ExecArgs, StackAtArg, WhoArgs, ring_bytes, share};
+use crate::run::args::common::{Checked, ExecArgs, RunTime, SessionArgs, SessionOptions};
 use crate::run::args::examples;
-use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
-use crate::run::args::value::size;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,20 +27,6 @@ const MIN_SIZE: u64 = 1 << 20;
 
 /// Default size of a ring in memory.
 const RING_BYTES: u64 = 64 << 20;
-
-/// Stage sets of a recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RecordStagesArg {
-    /// queue, submit, device, complete
-    #[value(alias = "cheap")]
-    Basic,
-    /// queue, setup, map, submit, device, irq, complete, end
-    Fine,
-    /// the same, and before them throttle, block, freeze, zone, iocost, wbt, tag
-    Full,
-    /// only the latency from setup_out to complete
-    None,
-}
 
 /// What makes a ring be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,12 +60,13 @@ impl Trigger {
 }
 
 fn max_size(text: &str) -> Result<u64, String> {
-    let large = Some(size(text)?).filter(|bytes| *bytes >= MIN_SIZE);
+    let large = Some(parse_size(text)?).filter(|bytes| *bytes >= MIN_SIZE);
     large.ok_or_else(|| format!("`{text}` is too small for a recording: give at least 1M"))
 }
 
 /// `record`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(mut_arg("context", |arg| arg.hide_short_help(false)))]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RecordArgs {
@@ -100,35 +84,13 @@ pub struct RecordArgs {
 
     /// The points to record of each command
     #[arg(long, value_name = "SET", default_value = "basic")]
-    pub stages: RecordStagesArg,
-
-    /// Also record the kernel stack
-    ///
-    /// Without a value, at submission. A stack costs several thousand instructions: see --sample.
-    #[arg(long, value_name = "AT", num_args = 0..=1, require_equals = true,
-          default_missing_value = "submit")]
-    pub kstack: Option<StackAtArg>,
-
-    /// Take the stack of one command in N only
-    ///
-    /// Chosen at random. All commands are recorded.
-    #[arg(long, hide_short_help = true, value_name = "1/N", requires = "kstack", value_parser = share)]
-    pub sample: Option<u32>,
-
-    /// Also record what `diagnose` needs
-    ///
-    /// The conditions of each command (CPU idle or in a soft interrupt, doorbell written or not), waits
-    /// before the request, splits, bounce buffers, and the settings of the machine. Costs some 750
-    /// instructions per command more.
-    #[arg(long)]
-    pub context: bool,
+    pub stages: StageSet,
 
     #[command(flatten)]
-    pub who: WhoArgs,
+    pub detail: Detail,
 
-    /// Stop after this time (`5s`, `2m`)
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub duration: Option<Duration>,
+    #[command(flatten)]
+    pub run: RunTime,
 
     /// Stop when the file has this size (`500M`, `1G`)
     #[arg(long, value_name = "SIZE", value_parser = max_size)]
@@ -165,9 +127,8 @@ pub struct RecordArgs {
     #[arg(long)]
     pub redact: bool,
 
-    /// Size of the ring buffers, as for `trace`
-    #[arg(long, hide_short_help = true, value_name = "SIZE", value_parser = ring_bytes)]
-    pub buffer: Option<u32>,
+    #[command(flatten)]
+    pub ring_size: RingSize,
 
     #[command(flatten)]
     pub exec: ExecArgs,
@@ -181,20 +142,8 @@ pub type RecordOptions = Checked<RecordArgs>;
 
 impl SessionOptions for RecordArgs {
     fn settings(&self) -> Result<Settings> {
-        let events = Events {
-            stack: self.kstack.map(|at| at.sample(self.sample)),
-            context: self.context,
-            who: self.who.who(),
-            ring_bytes: self.buffer,
-            ..Events::pairs()
-        };
-        let stages = match self.stages {
-            RecordStagesArg::None => StageSet::Total,
-            RecordStagesArg::Basic => StageSet::Basic,
-            RecordStagesArg::Fine => StageSet::Fine,
-            RecordStagesArg::Full => StageSet::Full,
-        };
-        self.session.settings(Mode::Events(events), stages)
+        let events = Events { detail: self.detail, ring_size: self.ring_size, ..Events::pairs() };
+        self.session.settings(false, Mode::Events(events), self.stages)
     }
 }
 

@@ -222,7 +222,7 @@ pub fn run(options: &RecordOptions) -> Result<()> {
         exec: &options.exec.program,
         reader: Reader::File { compress: !options.no_compress },
         stacks,
-        ..Live::new(ready, settings, options.duration)
+        ..Live::new(ready, settings, options.run.duration)
     });
     drive(input, &mut |_| {
         let file = file.take().context("the file has been begun")?;

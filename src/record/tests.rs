@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::cli::{Args, Command};
-use crate::run::args::session::SessionOptions;
+use crate::run::args::common::SessionOptions;
 use crate::run::drive::Names;
 use crate::run::drive::live::Feeder;
 use crate::run::fixture::{VecSource, ring_events};

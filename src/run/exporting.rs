@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Copies recordings into a format of `export`; `join` draws its time line with it, too.
 
-use std::fs::File;
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Error, Result};
-use clap::ValueEnum;
 
 use crate::machine::cgroups::Pseudonyms;
 use crate::model::event::Event;
@@ -17,44 +14,9 @@ use crate::model::timeline::Span;
 use crate::model::untrusted::Untrusted;
 use crate::run::drive::replay::Replay;
 use crate::run::drive::{Consumer, Feed, Item, Names, again, scan};
-use crate::run::outfile::{OutFile, Rules};
 use crate::settings::Settings;
 use crate::view::export::perfetto::Begins;
 use crate::view::export::{Entry, Sink};
-
-/// Formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FormatArg {
-    /// A timeline for ui.perfetto.dev
-    Perfetto,
-    /// A line per command
-    Csv,
-    /// The lines of `trace --json --pair`
-    Ndjson,
-    /// Histograms per interval, as an HdrHistogram log
-    Hlog,
-    /// A row per command, in columns, for DuckDB, Spark, pandas
-    Parquet,
-}
-
-/// An export. `join` has one, too.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExportOptions {
-    /// The recordings.
-    pub files: Vec<PathBuf>,
-    /// What to write.
-    pub format: FormatArg,
-    /// The file to write; `-`: stdout.
-    pub output: PathBuf,
-    /// Replace it if it exists.
-    pub force: bool,
-    /// Leave out names.
-    pub redact: bool,
-    /// Length of intervals.
-    pub interval: Duration,
-    /// Which commands.
-    pub settings: Settings,
-}
 
 /// What was exported.
 #[derive(Default)]
@@ -75,7 +37,8 @@ pub struct Counts {
 
 /// Puts the items of a recording into the format.
 struct Copy<'a> {
-    options: &'a ExportOptions,
+    /// Leave out names.
+    redact: bool,
     sink: &'a mut dyn Sink,
     counts: &'a mut Counts,
     shown: Shown,
@@ -113,7 +76,7 @@ impl Consumer for Copy<'_> {
 
 impl Copy<'_> {
     fn event(&mut self, event: &Event, names: &mut Names) -> io::Result<()> {
-        let redacted = self.options.redact.then(|| event.redacted());
+        let redacted = self.redact.then(|| event.redacted());
         let event = redacted.as_ref().unwrap_or(event);
         let (disk, set, cgroups) = names.of_event(event);
         let cgroups = self.redacted.as_ref().map_or(cgroups, |(_, cgroups)| cgroups);
@@ -126,20 +89,6 @@ impl Copy<'_> {
         }
         Ok(())
     }
-}
-
-/// Creates the file of these options.
-///
-/// # Errors
-/// If it exists, is one of the inputs, or cannot be written; one sentence.
-pub fn create(options: &ExportOptions) -> Result<(OutFile, File)> {
-    let rules = Rules {
-        force: options.force,
-        inputs: &options.files,
-        is_binary: matches!(options.format, FormatArg::Perfetto | FormatArg::Parquet),
-        ..Rules::default()
-    };
-    OutFile::create(&options.output, &rules)
 }
 
 /// Looks for the begins of commands.
@@ -160,9 +109,9 @@ impl Consumer for Looking {
 ///
 /// # Errors
 /// If it cannot be read; one sentence.
-pub fn begins(options: &ExportOptions, replay: &Replay) -> Result<Begins> {
+pub fn begins(settings: &Settings, replay: &Replay) -> Result<Begins> {
     let mut looking = Looking(Begins::default());
-    let mut replay = again(replay, &options.settings, "--format perfetto")?;
+    let mut replay = again(replay, settings, "--format perfetto")?;
     replay.show_progress();
     scan(&mut replay, &mut looking)?;
     Ok(looking.0)
@@ -174,25 +123,25 @@ pub fn begins(options: &ExportOptions, replay: &Replay) -> Result<Begins> {
 /// # Errors
 /// If the recording cannot be read, or the format not be written; one sentence.
 pub fn add(
-    options: &ExportOptions,
+    redact: bool,
     (mut replay, name): (Replay, &Untrusted),
     sink: &mut dyn Sink,
     counts: &mut Counts,
     failed: &dyn Fn(io::Error) -> Error,
 ) -> Result<(Option<Ledger>, Result<()>)> {
     let mut info = replay.info().clone();
-    if options.redact {
+    if redact {
         info.redact();
     }
     sink.begin(name, &info).map_err(failed)?;
     let mut copy = Copy {
-        options,
+        redact,
         sink,
         counts,
         shown: Shown::default(),
         unselected: 0,
         failed,
-        redacted: options.redact.then(Default::default),
+        redacted: redact.then(Default::default),
     };
     scan(&mut replay, &mut copy)?;
     let (shown, unselected) = (copy.shown, copy.unselected);

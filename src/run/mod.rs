@@ -14,8 +14,8 @@ pub(crate) mod output;
 pub(crate) mod picture;
 mod progress;
 pub(crate) mod recording;
-pub(crate) mod standard;
 pub(crate) mod start;
+pub(crate) mod stdout;
 pub(crate) mod symbols;
 
 use std::io::{Write, stderr};

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use tempfile::TempPath;
 
 use crate::run::exit::{Failure, cause, usage};
-use crate::run::standard::cannot_write;
+use crate::run::stdout::cannot_write;
 
 /// What a command says about its file.
 #[derive(Clone, Copy, Debug, Default)]

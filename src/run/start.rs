@@ -238,7 +238,7 @@ mod tests {
                 set: CommandSet::Nvm,
             }],
         }];
-        check_devices(&args.session.filter.filter()?, &machine)
+        check_devices(&args.session.filter.filter(false)?, &machine)
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
         let Command::Latency(args) = args.command else {
             panic!("not latency");
         };
-        let filter = args.session.filter.filter().unwrap();
+        let filter = args.session.filter.filter(false).unwrap();
         let error = check_devices(&filter, &[]).unwrap_err();
         assert_eq!(kind_of(&error), Kind::NoDevice);
     }

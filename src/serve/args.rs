@@ -6,15 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::group::By;
-use crate::settings::{Also, Histograms, Mode, Settings};
+use crate::model::stage::StageSet;
+use crate::settings::{ExtraEvents, Histograms, Mode, Settings};
 use anyhow::Result;
-use clap::ValueEnum;
-use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
-use crate::run::args::by::by_with_full;
-use crate::run::args::common::{StagesArg, set_or_total};
+use crate::run::args::common::{Checked, SessionArgs, SessionOptions};
 use crate::run::args::examples;
-use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
 use crate::run::args::value::{interval, number};
 
 const EXAMPLES: &str = "\
@@ -71,32 +69,24 @@ pub struct ServeArgs {
     ///
     /// Without a value, basic.
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
-          default_missing_value = "basic")]
-    pub stages: Option<StagesArg>,
+          default_value = "none", hide_default_value = true, default_missing_value = "basic")]
+    pub stages: StageSet,
 
     /// Metrics by cgroup or container
     ///
     /// Instead of those by controller, namespace and opcode. The busiest groups have series, the rest is
     /// `other`. A group without a command for ten minutes loses its series.
-    #[arg(long, value_name = "KEY")]
-    pub by: Option<ServeByArg>,
+    #[arg(long, value_name = "KEY", value_parser = PossibleValuesParser::new(["cgroup", "container"])
+          .try_map(|key| key.parse::<By>()))]
+    pub by: Option<By>,
 
     /// Groups that have series
     #[arg(long, hide_short_help = true, value_name = "N", default_value = "100", requires = "by",
-          value_parser = number(1..=250_u32))]
-    pub groups: u32,
+          value_parser = number(1..=250_usize))]
+    pub groups: usize,
 
     #[command(flatten)]
     pub session: SessionArgs,
-}
-
-/// Keys of `--by`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ServeByArg {
-    /// The cgroup that caused the I/O
-    Cgroup,
-    /// Its container or pod
-    Container,
 }
 
 /// The options of the command, checked.
@@ -104,30 +94,15 @@ pub type ServeOptions = Checked<ServeArgs>;
 
 impl SessionOptions for ServeArgs {
     fn settings(&self) -> Result<Settings> {
-        if self.by.is_some() && self.stages == Some(StagesArg::Full) {
-            return Err(by_with_full());
-        }
         let histograms = match self.by {
-            None => Histograms { also: Also::CountErrors, ..Histograms::default() },
-            Some(by) => Histograms {
-                by: vec![match by {
-                    ServeByArg::Cgroup => By::Cgroup,
-                    ServeByArg::Container => By::Container,
-                }],
-                ..Histograms::default()
-            },
+            None => Histograms { extra: ExtraEvents::CountErrors, ..Histograms::default() },
+            Some(by) => Histograms { by: vec![by], ..Histograms::default() },
         };
-        let stages = set_or_total(self.stages);
-        self.session.settings(Mode::Histograms(histograms), stages)
+        self.session.settings(false, Mode::Histograms(histograms), self.stages)
     }
 }
 
 impl ServeArgs {
-    /// How many groups have series.
-    pub const fn most_groups(&self) -> usize {
-        self.groups as usize
-    }
-
     /// The address of the HTTP server.
     pub fn address(&self) -> SocketAddr {
         self.listen.unwrap_or(DEFAULT_ADDRESS)

@@ -165,7 +165,7 @@ pub fn run(options: &ServeOptions) -> Result<()> {
     drive(input, &mut |start| {
         let session = start.session.context("a session")?;
         let target = target.take().context("one run")?;
-        let mut meter = Meter::new(&options.settings, system.clone(), options.most_groups());
+        let mut meter = Meter::new(&options.settings, system.clone(), options.groups);
         announce(&target)?;
         let sends = match target {
             Target::Http(listener) => {

@@ -19,7 +19,7 @@ use crate::nvme::opcode::QueueKind;
 use crate::probe::catalog::{Method, Role, number_of};
 use crate::probe::facts::{KernelFacts, Preemption};
 use crate::probe::plan::{AttachPlan, StartSource};
-use crate::settings::{Also, Mode, Settings, Who};
+use crate::settings::{ExtraEvents, Mode, OriginDetail, Settings};
 use bytemuck::Zeroable;
 use std::path::Path;
 
@@ -43,13 +43,13 @@ pub const fn status_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
 
 /// Whether the run counts failed and retried commands.
 pub fn counts_status(plan: &AttachPlan, config: &Config<'_>) -> bool {
-    matches!(config.settings.also(), Also::CountErrors | Also::TopCounters)
+    matches!(config.settings.extra(), ExtraEvents::CountErrors | ExtraEvents::TopCounters)
         && status_is_known(plan, config.facts)
 }
 
 /// Whether the run counts the commands of each queue, and reports the slowest.
 pub fn has_top_counters(plan: &AttachPlan, config: &Config<'_>) -> bool {
-    config.settings.also() == Also::TopCounters
+    config.settings.extra() == ExtraEvents::TopCounters
         && plan.pairing == Pairing::Request
         && config.facts.nvme_core_types.is_known()
 }
@@ -57,9 +57,11 @@ pub fn has_top_counters(plan: &AttachPlan, config: &Config<'_>) -> bool {
 /// How commands are looked at singly, if they are.
 const fn kind(settings: &Settings) -> Option<nd_trace> {
     Some(match &settings.mode {
-        Mode::Histograms(histograms) => match histograms.also {
-            Also::Commands => nd_trace::ND_TRACE_COMMANDS,
-            Also::Nothing | Also::CountErrors | Also::TopCounters => return None,
+        Mode::Histograms(histograms) => match histograms.extra {
+            ExtraEvents::Commands => nd_trace::ND_TRACE_COMMANDS,
+            ExtraEvents::Nothing | ExtraEvents::CountErrors | ExtraEvents::TopCounters => {
+                return None;
+            }
         },
         Mode::Events(events) if events.pairs => nd_trace::ND_TRACE_PAIRS,
         Mode::Events(_) => nd_trace::ND_TRACE_EVENTS,
@@ -151,7 +153,7 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
     c.context = u8::from(config.settings.context());
     c.hard_irq = u8::from(!facts.threaded_interrupts);
     c.softirq = u8::from(facts.preemption != Preemption::RealTime);
-    for program in &config.settings.attaching.ignore {
+    for program in &config.settings.attaching.test_ignore {
         let number = number_of(program)
             .ok_or_else(|| Error::Mismatch(format!("no program `{program}`").into()))?;
         c.test_ignore[number / 64] |= 1 << (number % 64);
@@ -264,7 +266,7 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         (c.targ_container, c.targ_cgroup_id) = (by.0 as u8, id.unwrap_or(0));
     }
     c.by = groups(plan, config)?;
-    add_who(&mut c, plan, config)?;
+    add_origin(&mut c, plan, config)?;
     match plan.pairing {
         Pairing::Request => add_request(&mut c, plan, config)?,
         Pairing::Tag => add_fields(&mut c, plan, config)?,
@@ -319,10 +321,10 @@ fn add_submitter_filter(c: &mut nd_config, config: &Config<'_>) -> Result<()> {
 }
 
 /// Adds what is observed of who caused commands.
-pub(crate) fn add_who(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
+pub(crate) fn add_origin(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
     let settings = config.settings;
-    let who = settings.who();
-    if who == Who::Nobody {
+    let who = settings.observed_origin();
+    if who == OriginDetail::Nobody {
         return Ok(());
     }
     // the slowest commands need the types of the driver, too
@@ -336,14 +338,14 @@ pub(crate) fn add_who(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>)
         ));
     }
     let has_io = config.system.cgroups_have_io();
-    if who == Who::Cgroups && has_io.is_none() {
+    if who == OriginDetail::Cgroups && has_io.is_none() {
         return Err(Error::Unsupported(NO_HIERARCHY.into()));
     }
     let mut bits = 0;
-    if settings.origin() != Who::Nobody {
+    if settings.origin() != OriginDetail::Nobody {
         bits |= nd_who::ND_WHO_ORIGIN.0;
     }
-    if who == Who::Submitters {
+    if who == OriginDetail::Submitters {
         if !plan.has_role(Role::Submitter) {
             return Err(Error::Unsupported(
                 "the submissions of bios cannot be observed here (tp_btf block_bio_queue): leave the \
@@ -401,11 +403,11 @@ pub const fn bio_bytes(stage_set: StageSet) -> usize {
 }
 
 /// Memory of the submitters of bios.
-pub const fn submitter_bytes(who: Who, cpus: u32) -> usize {
+pub const fn submitter_bytes(origin: OriginDetail, cpus: u32) -> usize {
     let entries = lru_entries(SUBMITTERS, cpus) as usize;
-    match who {
-        Who::Submitters => entries * (HASH_ENTRY + SUBMITTER_BYTES),
-        Who::Nobody | Who::Cgroups => 0,
+    match origin {
+        OriginDetail::Submitters => entries * (HASH_ENTRY + SUBMITTER_BYTES),
+        OriginDetail::Nobody | OriginDetail::Cgroups => 0,
     }
 }
 

@@ -13,7 +13,7 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 
 use super::Config;
-use super::bring_up::events;
+use super::attach::events;
 use super::builds::tests::objects;
 use super::layout::{Cpus, Layout};
 use super::load::prepare;
@@ -29,7 +29,7 @@ use crate::probe::catalog::{CATALOG, MECHANISMS, Method, Role};
 use crate::probe::facts::{KernelFacts, Lockdown, Preemption, TypeSource};
 use crate::probe::plan::{AttachPlan, Policy, StartSource, plan_with};
 use crate::settings::{
-    Also, Attaching, Events, Histograms, Mode, Outcome, Settings, StackSample, Who,
+    Attaching, Events, ExtraEvents, Histograms, Mode, OriginDetail, Outcome, Settings, StackSample,
 };
 
 /// The facts of recorded kernels.
@@ -142,20 +142,20 @@ fn modes() -> Vec<Mode> {
     let lat = LatBuckets { min_us: 1, shift: 1 };
     vec![
         histograms(|_| ()),
-        histograms(|h| h.also = Also::CountErrors),
-        histograms(|h| h.also = Also::TopCounters),
-        histograms(|h| (h.also, h.submitters) = (Also::TopCounters, true)),
-        histograms(|h| h.also = Also::Commands),
+        histograms(|h| h.extra = ExtraEvents::CountErrors),
+        histograms(|h| h.extra = ExtraEvents::TopCounters),
+        histograms(|h| (h.extra, h.submitters) = (ExtraEvents::TopCounters, true)),
+        histograms(|h| h.extra = ExtraEvents::Commands),
         histograms(|h| h.lat = Some(lat)),
         histograms(|h| h.split_size = true),
         histograms(|h| h.by = vec![By::Process]),
         histograms(|h| h.by = vec![By::SubmitterComm, By::Disk]),
         traced(|_| ()),
         traced(|e| e.pairs = false),
-        traced(|e| (e.sq, e.aen, e.stack) = (true, true, Some(stack))),
-        traced(|e| e.context = true),
-        traced(|e| e.who = Who::Submitters),
-        traced(|e| (e.context, e.who) = (true, Who::Submitters)),
+        traced(|e| (e.sq, e.aen, e.detail.kstack) = (true, true, Some(StackAt::Submit))),
+        traced(|e| e.detail.context = true),
+        traced(|e| e.detail.submitters = true),
+        traced(|e| (e.detail.context, e.detail.submitters) = (true, true)),
         Mode::Stacks(stack, Outcome::default()),
         Mode::Flight(None),
         Mode::Flight(Some(stack)),
@@ -190,7 +190,7 @@ fn runs() -> impl Strategy<Value = Settings> {
     // the options refuse these
     run.prop_filter("not with --stages=full", |settings| {
         settings.stage_set != StageSet::Full
-            || settings.who() == Who::Nobody && settings.by().is_empty()
+            || settings.observed_origin() == OriginDetail::Nobody && settings.by().is_empty()
     })
 }
 

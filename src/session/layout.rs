@@ -30,7 +30,7 @@ use crate::model::stage::StageSet;
 use crate::session::configure::{
     HASH_ENTRY, bio_bytes, cell_stride, slot_bytes, start_bytes, submitter_bytes,
 };
-use crate::settings::{Also, Settings, Who};
+use crate::settings::{ExtraEvents, OriginDetail, Settings};
 
 /// Limit of all maps together.
 pub const BUDGET: usize = 60 << 20;
@@ -121,14 +121,14 @@ pub struct Size {
 
 /// The slots that a controller has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SlotRange {
     /// Its first slot; with windows the number of its first queue.
     pub base: u32,
     /// The number of its slots.
     pub size: Size,
 }
 
-impl Place {
+impl SlotRange {
     /// Whether this is enough for a controller that needs `size`.
     pub const fn holds(&self, size: &Size) -> bool {
         self.size.stride >= size.stride && self.size.queues >= size.queues
@@ -211,7 +211,7 @@ pub struct Layout {
 
 /// The rings: of the requested size, or of what `others` leaves of the budget.
 fn rings(settings: &Settings, cpus: Cpus, others: usize, budget: usize) -> Rings {
-    match settings.also() {
+    match settings.extra() {
         _ if settings.has_events() => {
             let total = settings.ring_bytes().unwrap_or_else(|| {
                 let groups = cpus.online.div_ceil(RING_CPUS);
@@ -223,7 +223,7 @@ fn rings(settings: &Settings, cpus: Cpus, others: usize, budget: usize) -> Rings
             });
             Rings::divide(total, cpus)
         }
-        Also::TopCounters => Rings { count: 1, bytes: DETAIL_RING },
+        ExtraEvents::TopCounters => Rings { count: 1, bytes: DETAIL_RING },
         _ => Rings::NONE,
     }
 }
@@ -305,7 +305,7 @@ impl Slots {
     /// Slots in `room` bytes for controllers of these sizes.
     fn new(settings: &Settings, cpus: u32, sizes: &[Size], room: usize) -> Self {
         let is_trace = settings.is_trace();
-        let has_origin = settings.origin() != Who::Nobody;
+        let has_origin = settings.origin() != OriginDetail::Nobody;
         let exact = slot_bytes(settings.stage_set, is_trace, has_origin);
         let each = exact.next_multiple_of(LINE);
         let start = start_bytes(settings.stage_set);
@@ -356,7 +356,7 @@ impl Layout {
         let usual_cells = if counts { USUAL_CELLS + numbers } else { 0 };
         let fixed = FIXED
             + bio_bytes(settings.stage_set)
-            + submitter_bytes(settings.who(), cpus)
+            + submitter_bytes(settings.observed_origin(), cpus)
             + GROUPS * usize::from(!settings.by().is_empty());
         let mut bytes = fixed + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
         let least_rings = rings(settings, machine, budget, budget).total();
@@ -410,7 +410,7 @@ impl Layout {
     }
 
     /// Allocates slots for a controller; `None` if there is no room left.
-    pub fn take(&mut self, size: &Size) -> Option<Place> {
+    pub fn take(&mut self, size: &Size) -> Option<SlotRange> {
         let (each, limit) = match self.windows {
             Some(windows) => (1, windows.queues),
             None => (size.stride, self.slots),
@@ -419,7 +419,7 @@ impl Layout {
         if end > limit {
             return None;
         }
-        let place = Place { base: self.next_base, size: *size };
+        let place = SlotRange { base: self.next_base, size: *size };
         self.next_base = end;
         Some(place)
     }

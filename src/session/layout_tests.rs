@@ -12,7 +12,7 @@ use crate::machine::sysfs::Namespace;
 use crate::model::group::By;
 use crate::model::stack::StackAt;
 use crate::nvme::decode::CommandSet;
-use crate::settings::{Events, Histograms, Mode, Outcome, StackSample};
+use crate::settings::{Detail, Events, Histograms, Mode, Outcome, RingSize, StackSample};
 
 const fn all_online(cpus: u32) -> Cpus {
     Cpus { possible: cpus, online: cpus, caches: cpus.div_ceil(8) }
@@ -39,7 +39,7 @@ fn settings(stage_set: StageSet, split_size: bool) -> Settings {
 const AT_SUBMIT: StackSample = StackSample::every(StackAt::Submit);
 
 fn with_rings(ring_bytes: Option<u32>) -> Settings {
-    let events = Events { ring_bytes, ..Events::default() };
+    let events = Events { ring_size: RingSize { bytes: ring_bytes }, ..Events::default() };
     Mode::Events(events).with(StageSet::Fine)
 }
 
@@ -92,12 +92,13 @@ fn runs() -> Vec<Settings> {
         let histograms = Histograms { by: vec![By::Cgroup], ..Histograms::default() };
         all.push(Mode::Histograms(histograms).with(stage_set));
     }
-    for also in [Also::TopCounters, Also::Commands] {
-        let histograms = Histograms { also, ..Histograms::default() };
+    for extra in [ExtraEvents::TopCounters, ExtraEvents::Commands] {
+        let histograms = Histograms { extra, ..Histograms::default() };
         all.push(Mode::Histograms(histograms).with(StageSet::Fine));
     }
     for stack in [None, Some(AT_SUBMIT)] {
-        let events = Events { stack, ..Events::pairs() };
+        let detail = Detail { kstack: stack.map(|stack| stack.at), ..Detail::default() };
+        let events = Events { detail, ..Events::pairs() };
         all.push(Mode::Events(events).with(StageSet::Fine));
         all.push(Mode::Flight(stack).with(StageSet::Fine));
     }

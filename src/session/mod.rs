@@ -3,7 +3,7 @@
 //! Only this module and the generated skeleton name libbpf_rs.
 
 mod activity;
-mod bring_up;
+mod attach;
 mod build_table;
 mod builds;
 mod cells;
@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use self::activity::ActivityReader;
-pub use self::bring_up::attach;
+pub use self::attach::attach;
 pub use self::event_ring::EventRing;
 pub use self::facts::kernel_facts;
 use self::groups::Grouping;
@@ -175,13 +175,13 @@ pub struct Session {
     /// The observation of the machine, with `context`.
     watch: Option<ActivityReader>,
     /// By instance: the slots and the transport of a controller.
-    placed: BTreeMap<u32, (layout::Place, Transport)>,
+    placed: BTreeMap<u32, (layout::SlotRange, Transport)>,
     /// The points before the request that the run observes.
     before: Pattern,
     /// The groups, if commands are grouped.
     grouping: Option<Grouping>,
     /// Slots that a controller had before it needed more. Commands in flight still have them.
-    former: Vec<(u32, layout::Place)>,
+    former: Vec<(u32, layout::SlotRange)>,
 }
 
 /// Whether this hook observes the set-up of commands.

@@ -31,8 +31,8 @@ use crate::run::drive::{
 };
 use crate::run::exit::Failure;
 use crate::run::outfile::{OutFile, Rules};
-use crate::run::standard::stdout;
 use crate::run::start::{Preflight, symbolizer};
+use crate::run::stdout::stdout;
 use crate::run::{eprint_note, say_ledger};
 use crate::stacks::args::StacksOptions;
 
@@ -177,7 +177,7 @@ impl Consumer for ByStack<'_> {
             Some(session) => self.counted(session)?,
             None => self.recorded(),
         };
-        let rows = sums.rows(self.options.weight());
+        let rows = sums.rows(self.options.by);
         if let Some(trace) = &mut end.ledger.trace {
             trace.commands_shown = rows.iter().map(StackRow::commands).sum();
         }
@@ -190,7 +190,7 @@ impl ByStack<'_> {
     /// Writes the output.
     fn write(self, rows: &[StackRow], end: &End<'_>) -> Result<()> {
         let Self { options, at, drawing, .. } = self;
-        let by = options.weight();
+        let by = options.by;
         let detail = options.session.is_verbose();
         let has_stdout = drawing.as_ref().is_some_and(|(out, _)| out.is_stdout());
         match drawing {
@@ -203,7 +203,7 @@ impl ByStack<'_> {
             return Ok(());
         }
         let mut out = BufWriter::new(stdout());
-        let theme = Theme { color: options.color() };
+        let theme = Theme { color: options.session.color.on_stdout(options.has_lines()) };
         let view = StacksView { theme, at, by, top: options.top };
         if options.json {
             view.json(rows, &mut out)?;
@@ -228,23 +228,27 @@ impl ByStack<'_> {
 /// One sentence each, with the exit code of its kind. Nothing stays attached.
 pub fn run(options: &StacksOptions) -> Result<()> {
     let settings = &options.settings;
-    let at = options.stacks().at;
+    let at = options.stack.at;
     let mut early = None;
     let mut drawing;
     let input = if options.from.is_empty() {
         drawing = create(options)?;
         let ready = Preflight::check(settings)?;
-        let short = options.duration.is_some_and(|d| d < SYMBOLS_TAKE);
+        let short = options.run.duration.is_some_and(|d| d < SYMBOLS_TAKE);
         early = (short || at == StackAt::Complete).then(symbolizer);
         Input::live(Live {
             exec: &options.exec.program,
             irq_entry: early.as_ref().and_then(Symbolizer::irq_entry),
-            ..Live::new(ready, settings, options.duration)
+            ..Live::new(ready, settings, options.run.duration)
         })
     } else {
         let replays = open_all(&options.from.files, settings, &Replay::require_pairs)?;
         drawing = create(options)?;
-        let form = Form { json: options.json, color: options.color(), ledger_apart: true };
+        let form = Form {
+            json: options.json,
+            color: options.session.color.on_stdout(options.has_lines()),
+            ledger_apart: true,
+        };
         Input::recordings(replays, form, true)
     };
     drive(input, &mut |start| {

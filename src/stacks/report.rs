@@ -8,11 +8,11 @@ use crate::model::histogram::Histogram;
 use crate::model::stack::{Frame, Stack};
 
 /// The weight of a stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Weight {
-    /// Number of commands.
+    /// Number of commands
     Count,
-    /// Sum of their latencies.
+    /// Sum of their latencies
     Latency,
 }
 

@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use crate::model::stage::StageSet;
-use crate::settings::{Also, Histograms, Mode, Settings};
-use crate::units::parse_duration;
+use crate::settings::{ExtraEvents, Histograms, LIVE, Mode, Settings};
 use anyhow::Result;
 
-use crate::run::args::by::KeysArg;
-use crate::run::args::common::{ColorArg, FromArgs, StagesArg};
+use crate::run::args::common::{
+    Checked, FromArgs, GroupKeys, RunTime, SessionArgs, SessionOptions,
+};
 use crate::run::args::examples;
-use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
 use crate::run::args::value::interval;
 
 const EXAMPLES: &str = "\
@@ -40,21 +39,20 @@ pub struct TopArgs {
     /// Recordings without stages have only the total.
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
           default_missing_value = "basic")]
-    pub stages: Option<StagesArg>,
+    pub stages: Option<StageSet>,
 
     #[command(flatten)]
-    pub keys: KeysArg,
+    pub keys: GroupKeys,
 
     /// Show the submitters of the slowest commands
     ///
     /// The task that submitted the bio, which is not the one that calls the driver if blk-mq or device mapper
     /// dispatches it later. With --from they are shown anyway, if the recording has them.
-    #[arg(long, conflicts_with_all = ["by", "from"])]
+    #[arg(long, conflicts_with = "by", group = LIVE)]
     pub submitters: bool,
 
-    /// Stop after this time (`5s`, `2m`)
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub duration: Option<Duration>,
+    #[command(flatten)]
+    pub run: RunTime,
 
     /// For tests, in debug builds: panic when the first interval is on the screen
     #[cfg_attr(debug_assertions, arg(long, hide = true))]
@@ -67,36 +65,25 @@ pub struct TopArgs {
     #[command(flatten)]
     pub session: SessionArgs,
 }
+
 /// The options of the command, checked.
 pub type TopOptions = Checked<TopArgs>;
 
 impl SessionOptions for TopArgs {
     fn settings(&self) -> Result<Settings> {
-        self.keys.check(!self.from.is_empty(), self.stages)?;
-        let by = self.keys.all();
+        let is_recorded = !self.from.is_empty();
+        let by = self.keys.each(is_recorded)?;
         let histograms = Histograms {
             // the programs for groups have no such counters
-            also: match by.is_empty() {
-                true => Also::TopCounters,
-                false => Also::Nothing,
+            extra: match by.is_empty() {
+                true => ExtraEvents::TopCounters,
+                false => ExtraEvents::Nothing,
             },
             by,
             submitters: self.submitters,
             ..Histograms::default()
         };
-        let stages = self.stages.map_or(StageSet::Basic, StagesArg::set);
-        self.session.settings_of(&self.from, Mode::Histograms(histograms), stages)
-    }
-}
-
-impl TopArgs {
-    /// Whether to colour the screen.
-    pub fn color(&self) -> bool {
-        self.session.attach.color.on_stdout(false)
-    }
-
-    /// Whether to colour pages: only if it was asked for, because a dumb terminal has no colour.
-    pub fn color_pages(&self) -> bool {
-        self.session.attach.color == ColorArg::Always
+        let stages = self.stages.unwrap_or(StageSet::Basic);
+        self.session.settings(is_recorded, Mode::Histograms(histograms), stages)
     }
 }

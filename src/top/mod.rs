@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use crate::model::stage::StageSet;
 use crate::model::untrusted::file_name;
+use crate::run::args::common::ColorArg;
 use crate::run::start::Session;
 use crate::top::report::{Sample, Top};
 use anyhow::{Context, Result};
@@ -36,7 +37,7 @@ use crate::run::drive::{
     Consumer, End, Feed, Form, Input, Item, Live, Moment, Recordings, Turn, drive, open_all,
 };
 use crate::run::start::Preflight;
-use crate::run::{eprint_note, say_ledger, standard};
+use crate::run::{eprint_note, say_ledger, stdout};
 use crate::top::args::TopOptions;
 
 /// Where the screen goes.
@@ -72,7 +73,11 @@ impl Display {
             app,
             out: Out::Pages,
             title,
-            look: Look { color: options.color_pages(), unicode: standard::has_unicode() },
+            // a dumb terminal has no colour
+            look: Look {
+                color: options.session.color == ColorArg::Always,
+                unicode: stdout::has_unicode(),
+            },
             done: false,
             panics: options.test_panic,
         }
@@ -90,7 +95,7 @@ impl Display {
         self.app.push(sample);
         if matches!(self.out, Out::Pages) {
             let page = page(&self.app, &self.title, self.look);
-            let mut out = standard::stdout();
+            let mut out = stdout::stdout();
             out.write_all(page.as_bytes())?;
             out.flush()?;
         }
@@ -130,7 +135,7 @@ fn open(options: &TopOptions, app: App, title: String, waker: &Sender<Wake>) -> 
         let (sender, inputs) = channel();
         let screen = Screen::take_over(sender, waker.clone())?;
         (display.look.color, display.out) =
-            (options.color(), Out::Screen(Box::new(screen), inputs));
+            (options.session.color.on_stdout(false), Out::Screen(Box::new(screen), inputs));
     }
     Ok(display)
 }
@@ -248,8 +253,10 @@ impl Consumer for Showing<'_> {
 fn live(options: &TopOptions) -> Result<()> {
     let ready = Preflight::check(&options.settings)?;
     let (system, waker) = (ready.system.clone(), ready.waker.clone());
-    let input =
-        Input::live(Live { until: "", ..Live::new(ready, &options.settings, options.duration) });
+    let input = Input::live(Live {
+        until: "",
+        ..Live::new(ready, &options.settings, options.run.duration)
+    });
     let title = format!("nvme-deep top  every {:?}", options.interval);
     drive(input, &mut |start| {
         let session = start.session.context("a session")?;
@@ -283,7 +290,11 @@ fn recorded(options: &TopOptions) -> Result<()> {
     }
     let recordings = Recordings {
         replays,
-        form: Form { json: false, color: options.color_pages(), ledger_apart: true },
+        form: Form {
+            json: false,
+            color: options.session.color == ColorArg::Always,
+            ledger_apart: true,
+        },
         is_silent: false,
         stop: can_end.then_some(&stop),
     };

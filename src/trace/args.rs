@@ -2,19 +2,16 @@
 //! `trace`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use crate::settings::{Events, Mode, Settings};
-use crate::units::parse_duration;
+use crate::model::stage::StageSet;
+use crate::settings::{Events, LIVE, Mode, Settings};
 use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::run::args::common::{
-    BufferArgs, ExecArgs, FromArgs, JSON, JSON_LONG, OutcomeArgs, StackAtArg, StagesArg, WhoArgs,
-    is_stdout, set_or_total, share,
+    Checked, ExecArgs, FromArgs, JSON, JSON_LONG, RunTime, SessionArgs, SessionOptions, is_stdout,
 };
 use crate::run::args::examples;
-use crate::run::args::session::{Checked, SessionArgs, SessionOptions};
 use crate::run::args::value::count;
 use crate::run::exit::usage;
 
@@ -45,72 +42,31 @@ pub enum TimeArg {
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct TraceArgs {
-    /// One line per command, at its completion, instead of two
-    ///
-    /// Otherwise there is a line at Submit and one at Complete. Implied by --slow and --errors.
-    #[arg(long)]
-    pub pair: bool,
-
     /// Add the stages to the last line of each command
     ///
     /// Without a value, basic.
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
-          default_missing_value = "basic")]
-    pub stages: Option<StagesArg>,
-
-    /// Add the kernel stack
-    ///
-    /// Without a value, at submission. A stack costs several thousand instructions: see --sample.
-    #[arg(long, value_name = "AT", num_args = 0..=1, require_equals = true,
-          default_missing_value = "submit")]
-    pub kstack: Option<StackAtArg>,
-
-    /// Take the stack of one command in N only
-    ///
-    /// Chosen at random. All commands are shown.
-    #[arg(long, hide_short_help = true, value_name = "1/N", requires = "kstack", value_parser = share)]
-    pub sample: Option<u32>,
+          default_value = "none", hide_default_value = true, default_missing_value = "basic")]
+    pub stages: StageSet,
 
     #[command(flatten)]
-    pub outcome: OutcomeArgs,
-
-    /// Also show SQ head and tail at each completion (tracepoint nvme_sq)
-    #[arg(long, hide_short_help = true)]
-    pub sq: bool,
-
-    /// Also show asynchronous events
-    #[arg(long, hide_short_help = true)]
-    pub aen: bool,
-
-    /// Also observe the conditions of each command
-    ///
-    /// Whether the CPU of the interrupt was idle or in a soft interrupt, whether the doorbell was
-    /// written. Shown in JSON, and recorded by --tee, with the waits and gaps of the machine.
-    #[arg(long, conflicts_with = "from", hide_short_help = true)]
-    pub context: bool,
-
-    #[command(flatten)]
-    pub who: WhoArgs,
+    pub events: Events,
 
     /// Stop after COUNT completed commands
     #[arg(long, short = 'n', value_name = "COUNT", value_parser = count())]
     pub count: Option<u64>,
 
-    /// Stop after this time (`5s`, `2m`)
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub duration: Option<Duration>,
+    #[command(flatten)]
+    pub run: RunTime,
 
     /// How to write time
     #[arg(long, value_name = "CLOCK", default_value = "mono")]
     pub time: TimeArg,
 
-    #[command(flatten)]
-    pub buffer: BufferArgs,
-
     /// Also record what is shown, to this file
     ///
     /// With --from and the same options it is printed again.
-    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    #[arg(long, value_name = "FILE", group = LIVE)]
     pub tee: Option<PathBuf>,
 
     /// Replace the file of --tee if it exists
@@ -135,32 +91,15 @@ pub type TraceOptions = Checked<TraceArgs>;
 
 impl SessionOptions for TraceArgs {
     fn settings(&self) -> Result<Settings> {
-        self.exec.check(&self.from)?;
         if self.tee.as_deref().is_some_and(is_stdout) {
             return Err(usage(
                 "stdout has the lines of `trace`, so --tee can't be `-`: give a file, or use \
                  `record -o -`",
             ));
         }
-        let events = Events {
-            pairs: self.pair || self.outcome.is_some(),
-            stack: self.kstack.map(|at| at.sample(self.sample)),
-            outcome: self.outcome.chosen(),
-            sq: self.sq,
-            aen: self.aen,
-            context: self.context,
-            who: self.who.who(),
-            ring_bytes: self.buffer.bytes,
-        };
-        let stages = set_or_total(self.stages);
-        self.session.settings_of(&self.from, Mode::Events(events), stages)
-    }
-}
-
-impl TraceArgs {
-    /// Whether to colour the text.
-    pub fn color(&self) -> bool {
-        self.session.attach.color.on_stdout(self.json)
+        let pairs = self.events.pairs || self.events.outcome.is_some();
+        let events = Mode::Events(Events { pairs, ..self.events });
+        self.session.settings(!self.from.is_empty(), events, self.stages)
     }
 }
 
@@ -182,7 +121,7 @@ mod tests {
     }
 
     fn events(words: &str) -> Events {
-        settings(words).unwrap().events().unwrap().clone()
+        *settings(words).unwrap().events().unwrap()
     }
 
     #[test]
@@ -195,19 +134,19 @@ mod tests {
 
     #[test]
     fn sizes_become_powers_of_two() {
-        assert_eq!(events("").ring_bytes, None);
-        assert_eq!(events("--buffer 3M").ring_bytes, Some(4 << 20));
-        assert_eq!(events("--buffer 65536").ring_bytes, Some(65536));
-        assert_eq!(events("--buffer 1GiB").ring_bytes, Some(1 << 30));
+        assert_eq!(events("").ring_size.bytes, None);
+        assert_eq!(events("--buffer 3M").ring_size.bytes, Some(4 << 20));
+        assert_eq!(events("--buffer 65536").ring_size.bytes, Some(65536));
+        assert_eq!(events("--buffer 1GiB").ring_size.bytes, Some(1 << 30));
     }
 
     #[test]
     fn stacks_and_their_share() {
         let of = |at, period| Some(StackSample { at, period });
-        assert_eq!(events("").stack, None);
-        assert_eq!(events("--kstack").stack, of(StackAt::Submit, 1));
-        let some = events("--kstack=complete --sample 1/64");
-        assert_eq!(some.stack, of(StackAt::Complete, 64));
+        let stack = |words| settings(words).unwrap().stack();
+        assert_eq!(stack(""), None);
+        assert_eq!(stack("--kstack"), of(StackAt::Submit, 1));
+        assert_eq!(stack("--kstack=complete --sample 1/64"), of(StackAt::Complete, 64));
         assert!(settings("--sample 1/2").is_err(), "of what?");
     }
 

@@ -69,7 +69,7 @@ fn live(options: &TraceOptions) -> Result<()> {
     let stacks = settings.stack().map(|stack| LiveStacks::new(stack.at));
     let mut file = tee(options, &ready.system)?;
     let system = ready.system.clone();
-    let live = Live::new(ready, settings, options.duration);
+    let live = Live::new(ready, settings, options.run.duration);
     let input = Input::live(Live {
         exec: &options.exec.program,
         until: options.count.map_or(live.until, |_| ""),
@@ -96,7 +96,11 @@ fn recorded(options: &TraceOptions) -> Result<()> {
         true => replay.require_pairs(),
         false => Ok(()),
     })?;
-    let form = Form { json: options.json, color: options.color(), ledger_apart: true };
+    let form = Form {
+        json: options.json,
+        color: options.session.color.on_stdout(options.json),
+        ledger_apart: true,
+    };
     drive(Input::recordings(replays, form, false), &mut |start| {
         let has_submitters = start.recording.is_some_and(|replay| replay.info().submitters);
         let writer = TraceWriter::new(options, output()?, start.begin_ns);

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::cli::{Args, Command};
-use crate::run::args::session::SessionOptions;
+use crate::run::args::common::SessionOptions;
 use crate::run::drive::live::Feeder;
 use crate::run::drive::{Consumer, Names};
 use crate::run::fixture::{VecEvents, VecSource, ring_events};

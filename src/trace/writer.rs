@@ -11,7 +11,7 @@ use crate::model::event::{Event, EventKind, StackId};
 use crate::model::ledger::{EventClass, Shown};
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
-use crate::settings::Who;
+use crate::settings::OriginDetail;
 use crate::view::json;
 use crate::view::theme::Theme;
 use crate::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
@@ -21,7 +21,7 @@ use crate::run::drive::{Consumer, End, Feed, Item, Moment, Names, Turn, say_own_
 use crate::run::exit::Failure;
 use crate::run::output::Output;
 use crate::run::recording::RecordingFile;
-use crate::run::standard::cannot_write;
+use crate::run::stdout::cannot_write;
 use crate::run::{exit, say_ledger};
 use crate::trace::args::{TimeArg, TraceOptions};
 
@@ -37,7 +37,7 @@ fn sink(options: &TraceOptions, begin_ns: u64) -> Box<dyn EventSink> {
     if options.json {
         return Box::new(TraceJson::new(clock, stages));
     }
-    let theme = Theme { color: options.color() };
+    let theme = Theme { color: options.session.color.on_stdout(options.json) };
     Box::new(TraceText::new(theme, stdout().is_terminal(), clock, stages))
 }
 
@@ -74,7 +74,7 @@ impl<'o> TraceWriter<'o> {
             pending: Vec::new(),
             commands: 0,
             own: None,
-            has_submitters: options.settings.who() == Who::Submitters,
+            has_submitters: options.settings.observed_origin() == OriginDetail::Submitters,
         }
     }
 

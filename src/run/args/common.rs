@@ -1,52 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ring buffers of a run that traces.
+//! Options that several commands have. What a session acts on is declared in `crate::settings`.
 
-use super::value::size;
-use crate::model::stack::StackAt;
-use crate::model::stage::StageSet;
-use crate::run::exit::usage;
-use crate::settings::Outcome;
-use crate::settings::StackSample;
-use crate::settings::Who;
-use crate::units::parse_duration;
-use crate::view::picture::Scheme;
-use anyhow::Result;
-use clap::ValueEnum;
 use std::env;
 use std::ffi::OsString;
-use std::io::IsTerminal;
-use std::io::stdout;
-use std::path::Path;
-use std::path::PathBuf;
+use std::io::{IsTerminal, stdout};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Smallest ring. The kernel requires at least one page.
-const MIN_BUFFER: u32 = 64 << 10;
-/// Largest ring. The kernel uses two bits of a record's length as flags (BPF_RINGBUF_BUSY_BIT,
-/// BPF_RINGBUF_DISCARD_BIT).
-pub const MAX_BUFFER: u32 = 1 << 30;
+use anyhow::Result;
+use clap::{ArgGroup, ValueEnum};
 
-/// The ring buffers.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub struct BufferArgs {
-    /// Size of all ring buffers together (`4M`, `64M`)
-    ///
-    /// Rounded up to a power of two. Each group of 8 CPUs has its own. Events that find no room are lost
-    /// and counted. [default: 16M, or 2M for each 8 CPUs if that is more; less if the controllers' tags
-    /// need much memory]
-    #[arg(id = "buffer", long = "buffer", hide_short_help = true, value_name = "SIZE",
-          value_parser = ring_bytes, conflicts_with = "from")]
-    pub bytes: Option<u32>,
-}
-
-/// The size of the ring buffers. Rounds up to a power of two.
-pub(crate) fn ring_bytes(text: &str) -> Result<u32, String> {
-    let bytes = u32::try_from(size(text)?).ok();
-    bytes
-        .filter(|bytes| (MIN_BUFFER..=MAX_BUFFER).contains(bytes))
-        .map(u32::next_power_of_two)
-        .ok_or_else(|| format!("`{text}` is out of range: give a size between 64K and 1G"))
-}
+use super::filter::FilterArgs;
+use super::value::{count, interval};
+use crate::model::group::By;
+use crate::model::report::groups::Sort;
+use crate::model::report::idle::times;
+use crate::model::stage::StageSet;
+use crate::run::exit::usage;
+use crate::settings::{Attaching, LIVE, Mode, OriginDetail, Settings};
+use crate::units::parse_duration;
+use crate::view::picture::Scheme;
 
 /// A program to run.
 #[derive(Clone, Debug, clap::Args)]
@@ -54,25 +28,12 @@ pub struct ExecArgs {
     /// Trace while COMMAND runs, then end with its exit code
     ///
     /// As in `--exec -- COMMAND ARGUMENT...`. The commands of all processes are traced.
-    #[arg(long, requires = "program")]
+    #[arg(long, requires = "program", group = LIVE)]
     pub exec: bool,
 
     /// The command of --exec and its arguments
     #[arg(last = true, value_name = "COMMAND", requires = "exec")]
     pub program: Vec<OsString>,
-}
-
-impl ExecArgs {
-    /// Refuses a program while recordings are read.
-    pub(crate) fn check(&self, from: &FromArgs) -> Result<()> {
-        if self.exec && !from.is_empty() {
-            return Err(usage(
-                "--exec traces while a program runs, and a recording is read: leave out --exec or \
-                 --from",
-            ));
-        }
-        Ok(())
-    }
 }
 
 /// Recordings to read.
@@ -81,10 +42,7 @@ pub struct FromArgs {
     /// Read recordings instead of tracing
     ///
     /// Made by `record`. Needs no root. Several are read one after the other; a picture shows one.
-    #[arg(id = "from", long = "from", value_name = "FILE", num_args = 1..,
-          conflicts_with_all = ["duration", "attach", "btf"])]
-    // release builds do not have these, and the man pages ask for each
-    #[cfg_attr(debug_assertions, arg(conflicts_with_all = ["test_ignore", "test_no_recovery"]))]
+    #[arg(id = "from", long = "from", value_name = "FILE", num_args = 1.., conflicts_with = LIVE)]
     pub files: Vec<PathBuf>,
 }
 
@@ -114,32 +72,6 @@ impl FromArgs {
                  or write `./{time}`"
             ))),
         }
-    }
-}
-
-/// A choice by what became of a command.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub struct OutcomeArgs {
-    /// Only commands that took at least this long (`1ms`)
-    ///
-    /// From Submit to Complete. Also commands whose latency is not known.
-    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
-    pub slow: Option<Duration>,
-
-    /// Only commands with a status other than success
-    #[arg(long)]
-    pub errors: bool,
-}
-
-impl OutcomeArgs {
-    /// Which commands a session chooses.
-    pub const fn chosen(self) -> Outcome {
-        Outcome { slow: self.slow, errors: self.errors }
-    }
-
-    /// Whether not all commands are chosen.
-    pub const fn is_some(self) -> bool {
-        self.slow.is_some() || self.errors
     }
 }
 
@@ -187,21 +119,6 @@ pub(crate) fn refuse_two_on_stdout(svg: Option<&Path>, lines: bool) -> Result<()
     Ok(())
 }
 
-/// The file of a picture.
-#[derive(Clone, Debug, clap::Args)]
-#[group(required = true, multiple = false)]
-pub struct PictureArgs {
-    /// Write an SVG file; `-`: to stdout
-    ///
-    /// A pointer on a cell shows its numbers.
-    #[arg(long, value_name = "OUT")]
-    pub svg: Option<PathBuf>,
-
-    /// Write a PNG file; `-`: to stdout
-    #[arg(long, value_name = "OUT")]
-    pub png: Option<PathBuf>,
-}
-
 /// Formats of pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PictureFormat {
@@ -224,91 +141,218 @@ pub struct PictureFile {
     pub scheme: Scheme,
 }
 
-/// Where a stack is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StackAtArg {
-    /// At submission: who submits
-    Submit,
-    /// At completion: interrupt, softirq, poll or cancellation
-    Complete,
+/// The properties by which commands are grouped.
+#[derive(Clone, Debug, clap::Args)]
+pub struct GroupKeys {
+    /// Group commands by KEY[,KEY]: process, comm, cgroup, container, cpu, queue, size, priority,
+    /// disk, opcode
+    ///
+    /// Instead of rows per disk and opcode. `process` and `comm` are those that call the driver: a
+    /// kernel thread, if blk-mq dispatches the request later. `cgroup` and `container` are those that
+    /// caused the I/O, also for writeback. `submitter-process`, `submitter-comm` and `submitter-cgroup` are
+    /// of the task that submitted the bio. Recordings have cgroups with `record --cgroups`, submitters with
+    /// `--submitters`, and no priority.
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    pub by: Vec<By>,
 }
 
-impl StackAtArg {
-    /// Stacks taken there, of one command in this many; `None`: of each.
-    pub fn sample(self, period: Option<u32>) -> StackSample {
-        StackSample {
-            at: match self {
-                Self::Submit => StackAt::Submit,
-                Self::Complete => StackAt::Complete,
-            },
-            period: period.unwrap_or(1),
+impl GroupKeys {
+    /// The properties, each once.
+    ///
+    /// # Errors
+    /// If recordings do not have one, and one is read.
+    pub fn each(&self, is_recorded: bool) -> Result<Vec<By>> {
+        let mut keys = Vec::new();
+        for by in &self.by {
+            if is_recorded && !by.is_recorded() {
+                let why = "works only while tracing: recordings do not have it";
+                return Err(usage(format!("--by {by} {why}")));
+            }
+            if !keys.contains(by) {
+                keys.push(*by);
+            }
         }
+        Ok(keys)
     }
 }
 
-/// Parses `1/64`.
-pub(crate) fn share(text: &str) -> Result<u32, String> {
-    let n = text.strip_prefix("1/").and_then(|n| n.parse().ok());
-    n.filter(|&n| n > 0).ok_or_else(|| {
-        format!(
-            "`{text}` is not a share of the commands: give one in so many, as in `--sample 1/64`"
-        )
-    })
+/// Grouping, for reports.
+#[derive(Clone, Debug, clap::Args)]
+pub struct GroupArgs {
+    #[command(flatten)]
+    pub keys: GroupKeys,
+
+    /// The order of groups
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "ORDER",
+        default_value = "share",
+        requires = "by"
+    )]
+    pub sort: Sort,
+
+    /// Groups that a text shows
+    #[arg(long, hide_short_help = true, value_name = "N", default_value = "20", requires = "by",
+          value_parser = count())]
+    pub top: u64,
 }
 
-/// Stage sets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StagesArg {
-    /// queue, submit, device, complete
-    #[value(alias = "cheap")]
-    Basic,
-    /// queue, setup, map, submit, device, irq, complete, end
-    Fine,
-    /// the same, and before them throttle, block, freeze, zone, iocost, wbt, tag
-    Full,
+/// When commands with several reports write them.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Schedule {
+    /// Report every INTERVAL (`1`, `500ms`, `5s`), not once at the end
+    #[arg(value_name = "INTERVAL", value_parser = interval(
+        Duration::from_millis(10), "would only measure the report itself: give at least 10ms"))]
+    pub interval: Option<Duration>,
+
+    /// Stop after COUNT reports
+    #[arg(value_name = "COUNT", value_parser = count())]
+    pub count: Option<u64>,
+
+    #[command(flatten)]
+    pub run: RunTime,
+
+    /// Report each interval separately
+    ///
+    /// Instead of everything since the start. The final report always covers the whole run.
+    #[arg(long, requires = "interval")]
+    pub delta: bool,
 }
 
-impl StagesArg {
-    /// What it stands for.
-    pub const fn set(self) -> StageSet {
-        match self {
-            Self::Basic => StageSet::Basic,
-            Self::Fine => StageSet::Fine,
-            Self::Full => StageSet::Full,
-        }
+/// When a live run stops.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct RunTime {
+    /// Stop after this time (`5s`, `2m`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, group = LIVE)]
+    pub duration: Option<Duration>,
+}
+
+impl Schedule {
+    /// When the next report is due after this many, and after intervals that were left out, since the
+    /// first interval began. `None`: only the final one is left, which counts as one of COUNT without
+    /// `--delta`.
+    pub fn due(&self, written: u64, skipped: u64) -> Option<Duration> {
+        let least = u64::from(!self.delta);
+        let interims = self.count.map_or(u64::MAX, |n| n - least);
+        let step = self.interval.filter(|_| written < interims)?;
+        Some(times(step, skipped.saturating_add(written + 1)))
+    }
+
+    /// Length of the run; `None`: until it is stopped.
+    pub fn end(&self) -> Option<Duration> {
+        let counted = self.interval.zip(self.count);
+        let counted = counted.map(|(step, n)| times(step, n));
+        self.run.duration.into_iter().chain(counted).min()
     }
 }
 
-/// The stage set of an option that may be left out.
-pub fn set_or_total(stages: Option<StagesArg>) -> StageSet {
-    stages.map_or(StageSet::Total, StagesArg::set)
+/// Filters, attaching and messages. Every command that traces the driver has them.
+#[derive(Clone, Debug, clap::Args)]
+#[command(group = ArgGroup::new(LIVE).multiple(true))]
+pub struct SessionArgs {
+    #[command(flatten)]
+    pub filter: FilterArgs,
+
+    #[command(flatten)]
+    pub attaching: Attaching,
+
+    /// When to use colour
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Attaching and output"
+    )]
+    pub color: ColorArg,
 }
 
-/// Who caused each command.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub struct WhoArgs {
-    /// Also observe the cgroup that caused each command
-    ///
-    /// For --by cgroup, --by container, --cgroup and --container of recordings. Recordings do so by
-    /// themselves, and show what they have.
-    #[arg(long, hide_short_help = true)]
-    pub cgroups: bool,
-
-    /// Also observe the submitter of each command: process, thread and cgroup
-    ///
-    /// The task that submitted the bio. The one that calls the driver may be a kernel thread, behind an
-    /// I/O scheduler. For writeback the cgroup is that of the one that wrote. With --cgroups.
-    #[arg(long, hide_short_help = true)]
-    pub submitters: bool,
-}
-
-impl WhoArgs {
-    /// What is observed.
-    pub const fn who(self) -> Who {
-        match (self.cgroups, self.submitters) {
-            (_, true) => Who::Submitters,
-            (true, false) => Who::Cgroups,
-            (false, false) => Who::Nobody,
+impl SessionArgs {
+    /// The settings of a session that measures this, or of a run that reads recordings.
+    pub(crate) fn settings(
+        &self,
+        is_recorded: bool,
+        mode: Mode,
+        stage_set: StageSet,
+    ) -> Result<Settings> {
+        let filter = self.filter.filter(is_recorded)?;
+        let settings = Settings { stage_set, filter, mode, attaching: self.attaching.clone() };
+        let refuse = |what| usage(format!("{what} with --stages=full: use --stages=fine"));
+        if stage_set == StageSet::Full && !is_recorded && !settings.by().is_empty() {
+            return Err(refuse("while tracing, --by does not work"));
         }
+        if stage_set == StageSet::Full && settings.observed_origin() != OriginDetail::Nobody {
+            return Err(refuse("cgroups of commands and submitters are not observed"));
+        }
+        Ok(settings)
+    }
+
+    /// Whether to print details.
+    pub const fn is_verbose(&self) -> bool {
+        self.attaching.verbose > 0
+    }
+}
+
+/// The options of a command that has a session.
+pub trait SessionOptions: Sized {
+    /// The settings of the session.
+    ///
+    /// # Errors
+    /// If options exclude each other, or ask for what this machine does not have; one sentence.
+    fn settings(&self) -> Result<Settings>;
+
+    /// The options with their settings.
+    ///
+    /// # Errors
+    /// Those of the settings.
+    fn checked(self) -> Result<Checked<Self>> {
+        let settings = self.settings()?;
+        Ok(Checked { settings, options: self })
+    }
+}
+
+/// The options of a command, and the settings of the session that they ask for.
+#[derive(Clone, Debug)]
+pub struct Checked<O> {
+    /// Settings of the session.
+    pub settings: Settings,
+    options: O,
+}
+
+impl<O> Deref for Checked<O> {
+    type Target = O;
+
+    fn deref(&self) -> &O {
+        &self.options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn without_delta_the_final_report_is_one_of_count() {
+        let mut schedule = Schedule { interval: Some(S), count: Some(3), ..Schedule::default() };
+        assert_eq!([0, 1, 2].map(|n| schedule.due(n, 0)), [Some(S), Some(2 * S), None]);
+        schedule.delta = true;
+        assert_eq!([2, 3].map(|n| schedule.due(n, 0)), [Some(3 * S), None]);
+        assert_eq!(schedule.due(2, 5), Some(8 * S));
+        assert_eq!(Schedule::default().due(0, 0), None);
+    }
+
+    #[test]
+    fn the_shorter_of_duration_and_count_ends_the_run() {
+        let end = |count, duration| {
+            let run = RunTime { duration };
+            Schedule { interval: Some(S), count, run, delta: false }.end()
+        };
+        assert_eq!(end(Some(3), Some(2 * S)), Some(2 * S));
+        assert_eq!(end(Some(3), Some(5 * S)), Some(3 * S));
+        assert_eq!(end(None, Some(5 * S)), Some(5 * S));
+        assert_eq!(end(None, None), None);
     }
 }

@@ -57,7 +57,7 @@ pub struct FilterArgs {
     pub qid: Vec<u16>,
 
     /// Exclude admin commands
-    #[arg(long, hide_short_help = true)]
+    #[arg(long, hide_short_help = true, conflicts_with = "no_io")]
     pub no_admin: bool,
 
     /// Exclude I/O commands
@@ -183,9 +183,6 @@ fn container_of(text: &str) -> Result<PathBuf> {
 }
 
 fn check(filter: &Filter) -> Result<()> {
-    if filter.no_admin && filter.no_io {
-        return Err(usage("--no-admin and --no-io together leave nothing: drop one of the two"));
-    }
     if filter.no_admin && filter.qids.len() == 1 && filter.qids.contains(&0) {
         return Err(usage(
             "--qid 0 is the admin queue, which --no-admin leaves out: drop one of the two",
@@ -212,30 +209,23 @@ fn check(filter: &Filter) -> Result<()> {
 }
 
 impl FilterArgs {
-    /// The filter.
+    /// The filter of a run. `is_recorded`: it reads recordings, which may be of another machine.
     ///
     /// # Errors
-    /// If it leaves no command, or asks for a disk or a container that this machine does not have.
-    pub fn filter(&self) -> Result<Filter> {
-        let container = self.container.as_deref().map(container_of).transpose()?;
-        self.with(container)
-    }
-
-    /// The filter for recordings, which may be of another machine.
-    ///
-    /// # Errors
-    /// If it leaves no command, or asks this machine.
-    pub(crate) fn for_recordings(&self) -> Result<Filter> {
-        if self.disk.is_some() {
+    /// If it leaves no command; if it asks for a disk or a container that this machine does not have, or
+    /// asks this machine about a recording.
+    pub fn filter(&self, is_recorded: bool) -> Result<Filter> {
+        if is_recorded && self.disk.is_some() {
             return Err(usage(
                 "--disk asks this machine, and a recording may be of another: use --ctrl, --nsid \
                  and --lba",
             ));
         }
-        self.with(self.container.as_deref().map(PathBuf::from))
-    }
-
-    fn with(&self, container: Option<PathBuf>) -> Result<Filter> {
+        let container = self.container.as_deref().map(|text| match is_recorded {
+            true => Ok(PathBuf::from(text)),
+            false => container_of(text),
+        });
+        let container = container.transpose()?;
         let mut filter = Filter {
             ctrls: self.ctrl.iter().copied().collect(),
             nsids: at_most(&self.nsid, "--nsid")?,
@@ -329,7 +319,7 @@ mod tests {
         let Command::Latency(args) = Args::try_parse_from(all).unwrap().command else {
             panic!("not latency");
         };
-        args.session.filter.filter().unwrap()
+        args.session.filter.filter(false).unwrap()
     }
 
     /// The words of a text as a shell reads them.
@@ -345,7 +335,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn the_options_of_a_filter_make_the_same_filter(filter in filter()) {
-            prop_assume!(check(&filter).is_ok());
+            prop_assume!(check(&filter).is_ok() && !(filter.no_admin && filter.no_io));
             let words = filter.words();
             prop_assert_eq!(&parsed(&words), &filter);
             if words.is_empty() {
@@ -389,7 +379,7 @@ mod tests {
         let all = ["nvme-deep", "latency"].into_iter().chain(words.split(' '));
         let filter =
             Args::try_parse_from(all).map_err(Into::into).and_then(|args| match args.command {
-                Command::Latency(args) => args.session.filter.filter(),
+                Command::Latency(args) => args.session.filter.filter(false),
                 other => panic!("{other:?}"),
             });
         filter.err().map(|error| error.to_string())
@@ -398,7 +388,7 @@ mod tests {
     #[test]
     fn filters_that_leave_nothing_are_refused() {
         for (words, says) in [
-            ("--no-admin --no-io", "together leave nothing"),
+            ("--no-admin --no-io", "'--no-admin' cannot be used with '--no-io'"),
             ("--no-io --qid 1", "leaves only queue 0"),
             ("--no-io --opcode read", "no command with these opcodes"),
             ("--no-io --lba 1", "--lba is about I/O"),

@@ -44,18 +44,3 @@ pub fn interval(least: Duration, why: &'static str) -> ValueParser {
         }
     })
 }
-
-/// Parses `16M` and the like.
-pub fn size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let shift = match &text[digits.len()..] {
-        "" => Some(0),
-        "K" | "k" | "KiB" => Some(10),
-        "M" | "m" | "MiB" => Some(20),
-        "G" | "g" | "GiB" => Some(30),
-        _ => None,
-    };
-    let bytes = digits.parse::<u64>().ok().zip(shift);
-    let bytes = bytes.and_then(|(n, shift)| n.checked_mul(1 << shift));
-    bytes.ok_or_else(|| format!("`{text}` is not a size: give a number and K, M or G, as in `16M`"))
-}

@@ -13,8 +13,8 @@ use crate::session::Session;
 use crate::settings::Settings;
 use anyhow::Result;
 
-use crate::run::args::common::MAX_BUFFER;
 use crate::run::eprint_note;
+use crate::settings::MAX_RING;
 
 /// Interval between checks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -48,9 +48,9 @@ fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String>
     let counts = settings.counts();
     let lines = reader == Reader::Stdout && !counts;
     let asked = settings.ring_bytes().unwrap_or(ring_bytes);
-    let larger = asked.saturating_mul(4).clamp(1 << 20, MAX_BUFFER);
+    let larger = asked.saturating_mul(4).clamp(1 << 20, MAX_RING);
     [
-        (asked < MAX_BUFFER && !counts, format!("--buffer {}M", larger >> 20)),
+        (asked < MAX_RING && !counts, format!("--buffer {}M", larger >> 20)),
         (lines && settings.events().is_some_and(|events| !events.pairs), "--pair".into()),
         (settings.stack().is_some_and(|stack| stack.period == 1), "--sample 1/64".into()),
         (reader == Reader::File { compress: true }, "--no-compress".into()),
@@ -125,13 +125,13 @@ impl Drops {
 #[cfg(test)]
 mod tests {
     use crate::model::stack::StackAt;
-    use crate::settings::{Also, Events, Histograms, Mode, StackSample};
+    use crate::settings::{Detail, Events, ExtraEvents, Histograms, Mode};
 
     use super::*;
 
     #[test]
     fn the_message_of_latency_names_options_that_it_has() {
-        let histograms = Histograms { also: Also::Commands, ..Histograms::default() };
+        let histograms = Histograms { extra: ExtraEvents::Commands, ..Histograms::default() };
         let settings = Mode::Histograms(histograms).with(StageSet::Total);
         let help = remedies(&settings, 2 << 20, Reader::Stdout);
         assert_eq!(help, ["--ctrl", "--opcode"]);
@@ -148,7 +148,8 @@ mod tests {
         settings.filter.ctrls = [0].into();
         let help = remedies(&settings, 1 << 30, Reader::Stdout);
         assert_eq!(help, ["--pair", "--slow 1ms", "--opcode"]);
-        let events = Events { stack: Some(StackSample::every(StackAt::Submit)), ..Events::pairs() };
+        let detail = Detail { kstack: Some(StackAt::Submit), ..Detail::default() };
+        let events = Events { detail, ..Events::pairs() };
         settings = Mode::Events(events).with(StageSet::Basic);
         let help = remedies(&settings, 512 << 20, Reader::File { compress: true });
         let sizes = ["--buffer 1024M", "--sample 1/64", "--no-compress", "--stages none"];

@@ -359,7 +359,7 @@ mod tests {
 
     use super::*;
     use crate::cli::{Args, Command};
-    use crate::run::args::session::SessionOptions;
+    use crate::run::args::common::SessionOptions;
     use crate::run::exit::kind_of;
 
     fn command(words: &str) -> Command {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The groups of a session (bpf/include/group.bpf.h): who has a number, and the names.
 
-mod seats;
+mod slots;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
@@ -9,14 +9,14 @@ use std::ops::RangeInclusive;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use self::seats::{Key, Numbered, Seats};
+use self::slots::{GroupSlots, Key, Numbered};
 use super::{Config, Layout, Session};
 use crate::abi::{DecodeError, MAX_GROUPS, group_of, group_row, group_row_bytes, slot_group};
 use crate::error::{Error, Result, failed};
 use crate::machine::System;
 use crate::machine::cgroups::learn;
 use crate::model::container::owner;
-use crate::model::group::{By, Group, GroupNames, Owner, Part};
+use crate::model::group::{By, Group, GroupNames, KeyPart, Owner};
 use crate::model::ids::RowKey;
 use crate::model::snapshot::{Cells, Snapshot};
 use crate::session::load::Loaded;
@@ -37,7 +37,7 @@ pub(super) struct Grouping {
     candidates: MapHandle,
     /// Numbers that the next groups take.
     free: MapHandle,
-    seats: Seats,
+    slots: GroupSlots,
     names: GroupNames,
     /// Cgroups whose path was not found: they were gone.
     gone: BTreeSet<u64>,
@@ -59,7 +59,7 @@ impl Grouping {
             groups: loaded.map("groups")?,
             candidates: loaded.map("candidates")?,
             free: loaded.map("free_groups")?,
-            seats: Seats::default(),
+            slots: GroupSlots::default(),
             names: GroupNames::default(),
             gone: BTreeSet::new(),
         };
@@ -108,14 +108,14 @@ impl Grouping {
         for (_, group, [comm, submitter]) in rows.values() {
             for (part, by) in group.0.iter().zip(&self.by) {
                 match part {
-                    Part::Process(pid) => {
+                    KeyPart::Process(pid) => {
                         let now = self.system.process_name(*pid);
                         let was = names.processes.get(pid).copied();
                         let first = if by.is_submitter() { submitter } else { comm };
                         let name = now.or(was).unwrap_or(*first);
                         names.processes.insert(*pid, name);
                     }
-                    Part::Cgroup(id) if !names.cgroups.contains_key(id) => {
+                    KeyPart::Cgroup(id) if !names.cgroups.contains_key(id) => {
                         unknown.insert(*id);
                     }
                     _ => {}
@@ -125,7 +125,7 @@ impl Grouping {
         let owners = |names: &GroupNames| -> Vec<Owner> {
             let parts = rows.values().flat_map(|(_, group, _)| &group.0);
             let paths = parts.filter_map(|part| match part {
-                Part::Cgroup(id) => names.cgroups.get(id),
+                KeyPart::Cgroup(id) => names.cgroups.get(id),
                 _ => None,
             });
             paths.map(owner).collect()
@@ -140,7 +140,7 @@ impl Grouping {
         unknown
     }
 
-    fn write(&self, changes: &seats::Changes) -> Result<()> {
+    fn write(&self, changes: &slots::Changes) -> Result<()> {
         for key in &changes.take {
             self.groups.delete(key)?;
         }
@@ -169,7 +169,7 @@ impl Session {
     ///
     /// # Errors
     /// If a map cannot be read or written.
-    pub fn tend_groups(&mut self) -> Result<()> {
+    pub fn assign_new_groups(&mut self) -> Result<()> {
         let Some(mut grouping) = self.grouping.take() else {
             return Ok(());
         };
@@ -184,16 +184,16 @@ impl Session {
         grouping.gone = grouping.with_names(&mut names, &rows);
         grouping.names = names;
         let waiting = grouping.waiting()?;
-        let candidates = grouping.seats.busiest(waiting);
-        if candidates.is_empty() && grouping.seats.is_idle() {
+        let candidates = grouping.slots.busiest(waiting);
+        if candidates.is_empty() && grouping.slots.is_idle() {
             return Ok(());
         }
         let cells = self.numbered()?;
         let busy = self.groups_in_flight()?;
         let groups = rows.into_iter();
         let groups = groups.map(|(number, (key, group, _))| (number, (key, group)));
-        let seats = &mut grouping.seats;
-        let changes = seats.change(&groups.collect(), &cells, &busy, &candidates);
+        let slots = &mut grouping.slots;
+        let changes = slots.change(&groups.collect(), &cells, &busy, &candidates);
         grouping.write(&changes)
     }
 
@@ -225,7 +225,7 @@ impl Session {
         snapshot.names = grouping.names.clone();
         grouping.with_names(&mut snapshot.names, &rows);
         let groups = rows.into_iter().map(|(number, (_, group, _))| (number, group));
-        snapshot.groups = grouping.seats.groups(&groups.collect(), &cells);
+        snapshot.groups = grouping.slots.groups(&groups.collect(), &cells);
         Ok(())
     }
 }

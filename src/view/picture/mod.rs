@@ -48,14 +48,14 @@ pub enum TextStyle {
 }
 
 /// Colours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Scheme {
-    /// As the viewer prefers (SVG); light in PNG.
+    /// SVG: as the viewer prefers; PNG: light
     #[default]
     Auto,
-    /// Dark text on a light page.
+    /// Dark text on a light page
     Light,
-    /// Light text on a dark page.
+    /// Light text on a dark page
     Dark,
 }
 

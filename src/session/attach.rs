@@ -16,7 +16,7 @@ use crate::model::stack::StackAt;
 use crate::probe::catalog::{CATALOG, Method, Role};
 use crate::probe::facts::{KernelFacts, PreemptionSource};
 use crate::probe::plan::{AttachPlan, Policy, plan_with};
-use crate::settings::{Also, Events, Mode, Settings, Who};
+use crate::settings::{Events, ExtraEvents, Mode, OriginDetail, Settings};
 
 /// Maximum number of attempts; each refusal of a program takes one.
 const ATTEMPTS: usize = 16;
@@ -37,7 +37,7 @@ fn roles(events: &Events) -> Vec<Role> {
         _ => true,
     };
     let roles = Role::EVENTS.into_iter().filter(wanted);
-    match events.context {
+    match events.detail.context {
         true => roles.chain(Role::CONTEXT).collect(),
         false => roles.collect(),
     }
@@ -45,7 +45,8 @@ fn roles(events: &Events) -> Vec<Role> {
 
 /// What is observed besides the points and requeues.
 pub(super) fn events(settings: &Settings) -> Vec<Role> {
-    let submitter = (settings.who() == Who::Submitters).then_some(Role::Submitter);
+    let submitter =
+        (settings.observed_origin() == OriginDetail::Submitters).then_some(Role::Submitter);
     events_of(settings).into_iter().chain(submitter).collect()
 }
 
@@ -53,9 +54,11 @@ pub(super) fn events(settings: &Settings) -> Vec<Role> {
 fn events_of(settings: &Settings) -> Vec<Role> {
     match &settings.mode {
         Mode::Events(events) => roles(events),
-        Mode::Histograms(histograms) => match histograms.also {
-            Also::CountErrors | Also::TopCounters => vec![Role::Timeout, Role::Cancel],
-            Also::Nothing | Also::Commands => vec![],
+        Mode::Histograms(histograms) => match histograms.extra {
+            ExtraEvents::CountErrors | ExtraEvents::TopCounters => {
+                vec![Role::Timeout, Role::Cancel]
+            }
+            ExtraEvents::Nothing | ExtraEvents::Commands => vec![],
         },
         Mode::Stacks(..) | Mode::Flight(_) => vec![],
     }
@@ -106,7 +109,7 @@ fn by_task(config: &Config<'_>, plan: &AttachPlan) -> Option<&'static str> {
 /// A remark if cgroups are those of tasks.
 fn cgroups_by_task(config: &Config<'_>) -> Option<&'static str> {
     let by_cgroup = config.settings.by().iter().any(|by| by.is_cgroup());
-    let of_cgroups = by_cgroup || config.settings.who() != Who::Nobody;
+    let of_cgroups = by_cgroup || config.settings.observed_origin() != OriginDetail::Nobody;
     let has_io = config.system.cgroups_have_io();
     (of_cgroups && has_io == Some(false)).then_some(
         "cgroups are those of the task that calls the driver, which for writeback is a kernel thread: \
@@ -118,7 +121,7 @@ fn cgroups_by_task(config: &Config<'_>) -> Option<&'static str> {
 /// A remark if device mapper may hide submitters: its own types are not those that the programs read, or not
 /// described.
 fn hidden_submitters(config: &Config<'_>) -> Option<String> {
-    if config.settings.who() != Who::Submitters {
+    if config.settings.observed_origin() != OriginDetail::Submitters {
         return None;
     }
     let name = config.system.mapped_device()?;
@@ -151,7 +154,7 @@ pub fn attach(
     if let Some(why) = facts.unsupported() {
         return Err(Error::Unsupported(why.into()));
     }
-    facts.recovers = facts.can_recover() && !options.attaching.no_recovery;
+    facts.recovers = facts.can_recover() && !options.attaching.test_no_recovery;
     let verbose = options.attaching.verbose > 0;
     let remarks = [types.remark.as_deref(), unknown_mode(verbose, &facts)];
     remarks.into_iter().flatten().for_each(&mut *notice);
