@@ -171,7 +171,7 @@ impl Session {
         match *self {}
     }
 
-    pub const fn tend_groups(&mut self) -> Result<()> {
+    pub const fn assign_new_groups(&mut self) -> Result<()> {
         match *self {}
     }
 

@@ -80,7 +80,7 @@ impl Upkeep<Session> for HealthCheck {
     /// Also gives slots to new controllers.
     fn rescan(&mut self, session: &mut Session) -> Result<bool> {
         check_fit(&session.counters()?)?;
-        session.tend_groups()?;
+        session.assign_new_groups()?;
         if let Some(remark) = session.tend_timers()? {
             eprint_note(&remark);
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The groups of a session (bpf/include/group.bpf.h): who has a number, and the names.
 
-mod seats;
+mod slots;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use self::seats::{Key, Numbered, Seats};
+use self::slots::{GroupSlots, Key, Numbered};
 use super::{Config, Layout, Session};
 use crate::abi::{DecodeError, MAX_GROUPS, group_of, group_row, group_row_bytes, slot_group};
 use crate::error::{Mismatch, Operation, Result};
@@ -37,7 +37,7 @@ pub(super) struct Grouping {
     candidates: MapHandle,
     /// Numbers that the next groups take.
     free: MapHandle,
-    seats: Seats,
+    slots: GroupSlots,
     names: GroupNames,
     /// Cgroups whose path was not found: they were gone.
     gone: BTreeSet<u64>,
@@ -59,7 +59,7 @@ impl Grouping {
             groups: loaded.map("groups")?,
             candidates: loaded.map("candidates")?,
             free: loaded.map("free_groups")?,
-            seats: Seats::default(),
+            slots: GroupSlots::default(),
             names: GroupNames::default(),
             gone: BTreeSet::new(),
         };
@@ -139,7 +139,7 @@ impl Grouping {
         unknown
     }
 
-    fn write(&self, changes: &seats::Changes) -> Result<()> {
+    fn write(&self, changes: &slots::Changes) -> Result<()> {
         for key in &changes.take {
             self.groups.delete(key)?;
         }
@@ -168,7 +168,7 @@ impl Session {
     ///
     /// # Errors
     /// If a map cannot be read or written.
-    pub fn tend_groups(&mut self) -> Result<()> {
+    pub fn assign_new_groups(&mut self) -> Result<()> {
         let Some(mut grouping) = self.grouping.take() else {
             return Ok(());
         };
@@ -183,16 +183,16 @@ impl Session {
         grouping.gone = grouping.with_names(&mut names, &rows);
         grouping.names = names;
         let waiting = grouping.waiting()?;
-        let candidates = grouping.seats.busiest(waiting);
-        if candidates.is_empty() && grouping.seats.is_idle() {
+        let candidates = grouping.slots.busiest(waiting);
+        if candidates.is_empty() && grouping.slots.is_idle() {
             return Ok(());
         }
         let cells = self.numbered()?;
         let busy = self.groups_in_flight()?;
         let groups = rows.into_iter();
         let groups = groups.map(|(number, (key, group, _))| (number, (key, group)));
-        let seats = &mut grouping.seats;
-        let changes = seats.change(&groups.collect(), &cells, &busy, &candidates);
+        let slots = &mut grouping.slots;
+        let changes = slots.change(&groups.collect(), &cells, &busy, &candidates);
         grouping.write(&changes)
     }
 
@@ -224,7 +224,7 @@ impl Session {
         snapshot.names = grouping.names.clone();
         grouping.with_names(&mut snapshot.names, &rows);
         let groups = rows.into_iter().map(|(number, (_, group, _))| (number, group));
-        snapshot.groups = grouping.seats.groups(&groups.collect(), &cells);
+        snapshot.groups = grouping.slots.groups(&groups.collect(), &cells);
         Ok(())
     }
 }

@@ -42,7 +42,7 @@ struct Retired {
 
 /// The numbers of groups.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seats {
+pub(super) struct GroupSlots {
     retired: BTreeMap<u32, Retired>,
     /// What the cells of a number had before its present group.
     before: Numbered,
@@ -71,7 +71,7 @@ fn commands_by_number(cells: &Numbered) -> BTreeMap<u32, u64> {
     sums
 }
 
-impl Seats {
+impl GroupSlots {
     /// Whether there is nothing to do until a group finds no free number.
     pub(super) fn is_idle(&self) -> bool {
         self.retired.is_empty()
@@ -92,7 +92,7 @@ impl Seats {
     }
 
     /// What is to be changed. `groups` have numbers, `cells` are those of all numbers, `busy` the numbers
-    /// of commands in flight, `candidates` as [`Seats::busiest`] returns them.
+    /// of commands in flight, `candidates` as [`GroupSlots::busiest`] returns them.
     pub(super) fn change(
         &mut self,
         groups: &BTreeMap<u32, (Key, Group)>,
@@ -191,7 +191,7 @@ mod tests {
     /// A machine with these numbers for groups, and commands that begin and end at once.
     #[derive(Default)]
     struct Machine {
-        seats: Seats,
+        slots: GroupSlots,
         numbers: u32,
         /// Numbers that were taken.
         taken: u32,
@@ -233,9 +233,9 @@ mod tests {
         fn second(&mut self, busy: &[u32]) {
             let groups = self.table.iter().map(|(key, n)| (*n, (*key, group(key))));
             let groups: BTreeMap<_, _> = groups.collect();
-            let candidates = self.seats.busiest(self.waiting.clone());
+            let candidates = self.slots.busiest(self.waiting.clone());
             let busy = busy.iter().copied().collect();
-            let changes = self.seats.change(&groups, &self.cells, &busy, &candidates);
+            let changes = self.slots.change(&groups, &self.cells, &busy, &candidates);
             for key in changes.take {
                 assert!(self.table.remove(&key).is_some());
             }
@@ -249,7 +249,7 @@ mod tests {
         /// Commands by process; 0: those without a row.
         fn found(&self) -> BTreeMap<u32, u64> {
             let groups = self.table.iter().map(|(key, n)| (*n, group(key))).collect();
-            let cells = self.seats.groups(&groups, &self.cells);
+            let cells = self.slots.groups(&groups, &self.cells);
             let sum: u64 = cells.values().map(Cell::commands).sum();
             assert_eq!(sum, self.truth.values().sum::<u64>());
             let process = |group: &Group| match group.0.as_slice() {
@@ -327,6 +327,6 @@ mod tests {
         for process in 100_000..100_010 {
             assert!(found[&process] >= 16_000, "{process}: {}", found[&process]);
         }
-        assert!(machine.seats.former.len() <= MOST_FORMER);
+        assert!(machine.slots.former.len() <= MOST_FORMER);
     }
 }
