@@ -13,7 +13,7 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 
 use super::Config;
-use super::bring_up::events;
+use super::attach::events;
 use super::builds::tests::objects;
 use super::layout::{Cpus, Layout};
 use super::load::prepare;

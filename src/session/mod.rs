@@ -3,7 +3,7 @@
 //! Only this module and the generated skeleton name libbpf_rs.
 
 mod activity;
-mod bring_up;
+mod attach;
 mod build_table;
 mod builds;
 mod cells;
@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use self::activity::ActivityReader;
-pub use self::bring_up::attach;
+pub use self::attach::attach;
 pub use self::event_ring::EventRing;
 pub use self::facts::kernel_facts;
 use self::groups::Grouping;
