@@ -90,14 +90,14 @@ pub struct Histograms {
     /// A row per group with these properties, instead of rows per controller, namespace and opcode.
     pub by: Vec<By>,
     /// What else.
-    pub also: Also,
+    pub extra: ExtraEvents,
     /// The slowest commands that it reports have their submitters.
     pub submitters: bool,
 }
 
 /// What a run with histograms does besides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Also {
+pub enum ExtraEvents {
     /// Nothing.
     #[default]
     Nothing,
@@ -329,10 +329,10 @@ impl Settings {
     }
 
     /// What is counted or reported beside histograms.
-    pub const fn also(&self) -> Also {
+    pub const fn extra(&self) -> ExtraEvents {
         match &self.mode {
-            Mode::Histograms(histograms) => histograms.also,
-            _ => Also::Nothing,
+            Mode::Histograms(histograms) => histograms.extra,
+            _ => ExtraEvents::Nothing,
         }
     }
 
@@ -343,12 +343,12 @@ impl Settings {
 
     /// Whether each command has an event.
     pub const fn has_events(&self) -> bool {
-        matches!(self.mode, Mode::Events(_)) || matches!(self.also(), Also::Commands)
+        matches!(self.mode, Mode::Events(_)) || matches!(self.extra(), ExtraEvents::Commands)
     }
 
     /// Whether commands are looked at singly, with or instead of histograms.
     pub const fn is_trace(&self) -> bool {
-        !matches!(self.mode, Mode::Histograms(_)) || matches!(self.also(), Also::Commands)
+        !matches!(self.mode, Mode::Histograms(_)) || matches!(self.extra(), ExtraEvents::Commands)
     }
 
     /// Whether commands are counted by stack.

@@ -3,7 +3,7 @@
 
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::stage::StageSet;
-use crate::settings::{Also, Histograms, LIVE, Mode, Settings};
+use crate::settings::{ExtraEvents, Histograms, LIVE, Mode, Settings};
 use anyhow::Result;
 
 use crate::run::args::common::{
@@ -90,9 +90,9 @@ impl SessionOptions for LatencyArgs {
             split_size: self.split_size,
             by: self.group.keys.each(is_recorded)?,
             submitters: false,
-            also: match self.commands {
-                true => Also::Commands,
-                false => Also::Nothing,
+            extra: match self.commands {
+                true => ExtraEvents::Commands,
+                false => ExtraEvents::Nothing,
             },
         };
         self.session.settings(is_recorded, Mode::Histograms(histograms), self.stages)

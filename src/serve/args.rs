@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::model::group::By;
 use crate::model::stage::StageSet;
-use crate::settings::{Also, Histograms, Mode, Settings};
+use crate::settings::{ExtraEvents, Histograms, Mode, Settings};
 use anyhow::Result;
 use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
@@ -95,7 +95,7 @@ pub type ServeOptions = Checked<ServeArgs>;
 impl SessionOptions for ServeArgs {
     fn settings(&self) -> Result<Settings> {
         let histograms = match self.by {
-            None => Histograms { also: Also::CountErrors, ..Histograms::default() },
+            None => Histograms { extra: ExtraEvents::CountErrors, ..Histograms::default() },
             Some(by) => Histograms { by: vec![by], ..Histograms::default() },
         };
         self.session.settings(false, Mode::Histograms(histograms), self.stages)

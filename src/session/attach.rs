@@ -16,7 +16,7 @@ use crate::model::stack::StackAt;
 use crate::probe::catalog::{CATALOG, Method, Role};
 use crate::probe::facts::{KernelFacts, PreemptionSource};
 use crate::probe::plan::{AttachPlan, Policy, plan_with};
-use crate::settings::{Also, Events, Mode, Settings, Who};
+use crate::settings::{Events, ExtraEvents, Mode, Settings, Who};
 
 /// Maximum number of attempts; each refusal of a program takes one.
 const ATTEMPTS: usize = 16;
@@ -53,9 +53,11 @@ pub(super) fn events(settings: &Settings) -> Vec<Role> {
 fn events_of(settings: &Settings) -> Vec<Role> {
     match &settings.mode {
         Mode::Events(events) => roles(events),
-        Mode::Histograms(histograms) => match histograms.also {
-            Also::CountErrors | Also::TopCounters => vec![Role::Timeout, Role::Cancel],
-            Also::Nothing | Also::Commands => vec![],
+        Mode::Histograms(histograms) => match histograms.extra {
+            ExtraEvents::CountErrors | ExtraEvents::TopCounters => {
+                vec![Role::Timeout, Role::Cancel]
+            }
+            ExtraEvents::Nothing | ExtraEvents::Commands => vec![],
         },
         Mode::Stacks(..) | Mode::Flight(_) => vec![],
     }

@@ -19,7 +19,7 @@ use crate::nvme::opcode::QueueKind;
 use crate::probe::catalog::{Method, Role, number_of};
 use crate::probe::facts::{KernelFacts, Preemption};
 use crate::probe::plan::{AttachPlan, StartSource};
-use crate::settings::{Also, Mode, Settings, Who};
+use crate::settings::{ExtraEvents, Mode, Settings, Who};
 use bytemuck::Zeroable;
 use std::path::Path;
 
@@ -43,13 +43,13 @@ pub const fn status_is_known(plan: &AttachPlan, facts: &KernelFacts) -> bool {
 
 /// Whether the run counts failed and retried commands.
 pub fn counts_status(plan: &AttachPlan, config: &Config<'_>) -> bool {
-    matches!(config.settings.also(), Also::CountErrors | Also::TopCounters)
+    matches!(config.settings.extra(), ExtraEvents::CountErrors | ExtraEvents::TopCounters)
         && status_is_known(plan, config.facts)
 }
 
 /// Whether the run counts the commands of each queue, and reports the slowest.
 pub fn has_top_counters(plan: &AttachPlan, config: &Config<'_>) -> bool {
-    config.settings.also() == Also::TopCounters
+    config.settings.extra() == ExtraEvents::TopCounters
         && plan.pairing == Pairing::Request
         && config.facts.nvme_core_types.is_known()
 }
@@ -57,9 +57,11 @@ pub fn has_top_counters(plan: &AttachPlan, config: &Config<'_>) -> bool {
 /// How commands are looked at singly, if they are.
 const fn kind(settings: &Settings) -> Option<nd_trace> {
     Some(match &settings.mode {
-        Mode::Histograms(histograms) => match histograms.also {
-            Also::Commands => nd_trace::ND_TRACE_COMMANDS,
-            Also::Nothing | Also::CountErrors | Also::TopCounters => return None,
+        Mode::Histograms(histograms) => match histograms.extra {
+            ExtraEvents::Commands => nd_trace::ND_TRACE_COMMANDS,
+            ExtraEvents::Nothing | ExtraEvents::CountErrors | ExtraEvents::TopCounters => {
+                return None;
+            }
         },
         Mode::Events(events) if events.pairs => nd_trace::ND_TRACE_PAIRS,
         Mode::Events(_) => nd_trace::ND_TRACE_EVENTS,

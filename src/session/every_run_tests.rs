@@ -29,7 +29,7 @@ use crate::probe::catalog::{CATALOG, MECHANISMS, Method, Role};
 use crate::probe::facts::{KernelFacts, Lockdown, Preemption, TypeSource};
 use crate::probe::plan::{AttachPlan, Policy, StartSource, plan_with};
 use crate::settings::{
-    Also, Attaching, Events, Histograms, Mode, Outcome, Settings, StackSample, Who,
+    Attaching, Events, ExtraEvents, Histograms, Mode, Outcome, Settings, StackSample, Who,
 };
 
 /// The facts of recorded kernels.
@@ -142,10 +142,10 @@ fn modes() -> Vec<Mode> {
     let lat = LatBuckets { min_us: 1, shift: 1 };
     vec![
         histograms(|_| ()),
-        histograms(|h| h.also = Also::CountErrors),
-        histograms(|h| h.also = Also::TopCounters),
-        histograms(|h| (h.also, h.submitters) = (Also::TopCounters, true)),
-        histograms(|h| h.also = Also::Commands),
+        histograms(|h| h.extra = ExtraEvents::CountErrors),
+        histograms(|h| h.extra = ExtraEvents::TopCounters),
+        histograms(|h| (h.extra, h.submitters) = (ExtraEvents::TopCounters, true)),
+        histograms(|h| h.extra = ExtraEvents::Commands),
         histograms(|h| h.lat = Some(lat)),
         histograms(|h| h.split_size = true),
         histograms(|h| h.by = vec![By::Process]),

@@ -30,7 +30,7 @@ use crate::model::stage::StageSet;
 use crate::session::configure::{
     HASH_ENTRY, bio_bytes, cell_stride, slot_bytes, start_bytes, submitter_bytes,
 };
-use crate::settings::{Also, Settings, Who};
+use crate::settings::{ExtraEvents, Settings, Who};
 
 /// Limit of all maps together.
 pub const BUDGET: usize = 60 << 20;
@@ -211,7 +211,7 @@ pub struct Layout {
 
 /// The rings: of the requested size, or of what `others` leaves of the budget.
 fn rings(settings: &Settings, cpus: Cpus, others: usize, budget: usize) -> Rings {
-    match settings.also() {
+    match settings.extra() {
         _ if settings.has_events() => {
             let total = settings.ring_bytes().unwrap_or_else(|| {
                 let groups = cpus.online.div_ceil(RING_CPUS);
@@ -223,7 +223,7 @@ fn rings(settings: &Settings, cpus: Cpus, others: usize, budget: usize) -> Rings
             });
             Rings::divide(total, cpus)
         }
-        Also::TopCounters => Rings { count: 1, bytes: DETAIL_RING },
+        ExtraEvents::TopCounters => Rings { count: 1, bytes: DETAIL_RING },
         _ => Rings::NONE,
     }
 }

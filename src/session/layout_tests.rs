@@ -92,8 +92,8 @@ fn runs() -> Vec<Settings> {
         let histograms = Histograms { by: vec![By::Cgroup], ..Histograms::default() };
         all.push(Mode::Histograms(histograms).with(stage_set));
     }
-    for also in [Also::TopCounters, Also::Commands] {
-        let histograms = Histograms { also, ..Histograms::default() };
+    for extra in [ExtraEvents::TopCounters, ExtraEvents::Commands] {
+        let histograms = Histograms { extra, ..Histograms::default() };
         all.push(Mode::Histograms(histograms).with(StageSet::Fine));
     }
     for stack in [None, Some(AT_SUBMIT)] {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::model::stage::StageSet;
-use crate::settings::{Also, Histograms, LIVE, Mode, Settings};
+use crate::settings::{ExtraEvents, Histograms, LIVE, Mode, Settings};
 use anyhow::Result;
 
 use crate::run::args::common::{
@@ -75,9 +75,9 @@ impl SessionOptions for TopArgs {
         let by = self.keys.each(is_recorded)?;
         let histograms = Histograms {
             // the programs for groups have no such counters
-            also: match by.is_empty() {
-                true => Also::TopCounters,
-                false => Also::Nothing,
+            extra: match by.is_empty() {
+                true => ExtraEvents::TopCounters,
+                false => ExtraEvents::Nothing,
             },
             by,
             submitters: self.submitters,

@@ -125,13 +125,13 @@ impl Drops {
 #[cfg(test)]
 mod tests {
     use crate::model::stack::StackAt;
-    use crate::settings::{Also, Detail, Events, Histograms, Mode};
+    use crate::settings::{Detail, Events, ExtraEvents, Histograms, Mode};
 
     use super::*;
 
     #[test]
     fn the_message_of_latency_names_options_that_it_has() {
-        let histograms = Histograms { also: Also::Commands, ..Histograms::default() };
+        let histograms = Histograms { extra: ExtraEvents::Commands, ..Histograms::default() };
         let settings = Mode::Histograms(histograms).with(StageSet::Total);
         let help = remedies(&settings, 2 << 20, Reader::Stdout);
         assert_eq!(help, ["--ctrl", "--opcode"]);
