@@ -113,7 +113,7 @@ pub enum ExtraEvents {
 
 /// Who caused each command: what is observed of that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Who {
+pub enum OriginDetail {
     /// Nothing.
     #[default]
     Nobody,
@@ -282,11 +282,11 @@ impl Detail {
         self.kstack.map(|at| StackSample { at, period: self.sample.unwrap_or(1) })
     }
 
-    const fn who(&self) -> Who {
+    const fn origin(&self) -> OriginDetail {
         match (self.cgroups, self.submitters) {
-            (_, true) => Who::Submitters,
-            (true, false) => Who::Cgroups,
-            (false, false) => Who::Nobody,
+            (_, true) => OriginDetail::Submitters,
+            (true, false) => OriginDetail::Cgroups,
+            (false, false) => OriginDetail::Nobody,
         }
     }
 }
@@ -406,15 +406,15 @@ impl Settings {
     }
 
     /// Who caused each command: what its event has.
-    pub fn origin(&self) -> Who {
-        self.events().map_or(Who::Nobody, |events| events.detail.who())
+    pub fn origin(&self) -> OriginDetail {
+        self.events().map_or(OriginDetail::Nobody, |events| events.detail.origin())
     }
 
     /// What is observed of who caused commands, for events, groups or filters.
-    pub fn who(&self) -> Who {
+    pub fn observed_origin(&self) -> OriginDetail {
         let by_submitter = self.by().iter().any(|by| by.is_submitter());
         if by_submitter || self.reports_submitters() || self.filter.selects_submitters() {
-            Who::Submitters
+            OriginDetail::Submitters
         } else {
             self.origin()
         }

@@ -16,7 +16,7 @@ use crate::model::stack::StackAt;
 use crate::probe::catalog::{CATALOG, Method, Role};
 use crate::probe::facts::{KernelFacts, PreemptionSource};
 use crate::probe::plan::{AttachPlan, Policy, plan_with};
-use crate::settings::{Events, ExtraEvents, Mode, Settings, Who};
+use crate::settings::{Events, ExtraEvents, Mode, OriginDetail, Settings};
 
 /// Maximum number of attempts; each refusal of a program takes one.
 const ATTEMPTS: usize = 16;
@@ -45,7 +45,8 @@ fn roles(events: &Events) -> Vec<Role> {
 
 /// What is observed besides the points and requeues.
 pub(super) fn events(settings: &Settings) -> Vec<Role> {
-    let submitter = (settings.who() == Who::Submitters).then_some(Role::Submitter);
+    let submitter =
+        (settings.observed_origin() == OriginDetail::Submitters).then_some(Role::Submitter);
     events_of(settings).into_iter().chain(submitter).collect()
 }
 
@@ -108,7 +109,7 @@ fn by_task(config: &Config<'_>, plan: &AttachPlan) -> Option<&'static str> {
 /// A remark if cgroups are those of tasks.
 fn cgroups_by_task(config: &Config<'_>) -> Option<&'static str> {
     let by_cgroup = config.settings.by().iter().any(|by| by.is_cgroup());
-    let of_cgroups = by_cgroup || config.settings.who() != Who::Nobody;
+    let of_cgroups = by_cgroup || config.settings.observed_origin() != OriginDetail::Nobody;
     let has_io = config.system.cgroups_have_io();
     (of_cgroups && has_io == Some(false)).then_some(
         "cgroups are those of the task that calls the driver, which for writeback is a kernel thread: \
@@ -120,7 +121,7 @@ fn cgroups_by_task(config: &Config<'_>) -> Option<&'static str> {
 /// A remark if device mapper may hide submitters: its own types are not those that the programs read, or not
 /// described.
 fn hidden_submitters(config: &Config<'_>) -> Option<String> {
-    if config.settings.who() != Who::Submitters {
+    if config.settings.observed_origin() != OriginDetail::Submitters {
         return None;
     }
     let name = config.system.mapped_device()?;

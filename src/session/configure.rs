@@ -19,7 +19,7 @@ use crate::nvme::opcode::QueueKind;
 use crate::probe::catalog::{Method, Role, number_of};
 use crate::probe::facts::{KernelFacts, Preemption};
 use crate::probe::plan::{AttachPlan, StartSource};
-use crate::settings::{ExtraEvents, Mode, Settings, Who};
+use crate::settings::{ExtraEvents, Mode, OriginDetail, Settings};
 use bytemuck::Zeroable;
 use std::path::Path;
 
@@ -271,7 +271,7 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         (c.targ_container, c.targ_cgroup_id) = (by.0 as u8, id.unwrap_or(0));
     }
     c.by = groups(plan, config)?;
-    add_who(&mut c, plan, config)?;
+    add_origin(&mut c, plan, config)?;
     match plan.pairing {
         Pairing::Request => add_request(&mut c, plan, config)?,
         Pairing::Tag => add_fields(&mut c, plan, config)?,
@@ -321,10 +321,10 @@ fn add_submitter_filter(c: &mut nd_config, config: &Config<'_>) -> Result<()> {
 }
 
 /// Adds what is observed of who caused commands.
-pub(crate) fn add_who(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
+pub(crate) fn add_origin(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
     let settings = config.settings;
-    let who = settings.who();
-    if who == Who::Nobody {
+    let who = settings.observed_origin();
+    if who == OriginDetail::Nobody {
         return Ok(());
     }
     // the slowest commands need the types of the driver, too
@@ -334,14 +334,14 @@ pub(crate) fn add_who(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>)
         return Err(Error::Groups(GroupError::NoTypes));
     }
     let has_io = config.system.cgroups_have_io();
-    if who == Who::Cgroups && has_io.is_none() {
+    if who == OriginDetail::Cgroups && has_io.is_none() {
         return Err(Error::Groups(GroupError::NoHierarchy));
     }
     let mut bits = 0;
-    if settings.origin() != Who::Nobody {
+    if settings.origin() != OriginDetail::Nobody {
         bits |= nd_who::ND_WHO_ORIGIN.0;
     }
-    if who == Who::Submitters {
+    if who == OriginDetail::Submitters {
         if !plan.has_role(Role::Submitter) {
             return Err(Error::Groups(GroupError::NoSubmitters));
         }
@@ -395,11 +395,11 @@ pub const fn bio_bytes(stage_set: StageSet) -> usize {
 }
 
 /// Memory of the submitters of bios.
-pub const fn submitter_bytes(who: Who, cpus: u32) -> usize {
+pub const fn submitter_bytes(origin: OriginDetail, cpus: u32) -> usize {
     let entries = lru_entries(SUBMITTERS, cpus) as usize;
-    match who {
-        Who::Submitters => entries * (HASH_ENTRY + SUBMITTER_BYTES),
-        Who::Nobody | Who::Cgroups => 0,
+    match origin {
+        OriginDetail::Submitters => entries * (HASH_ENTRY + SUBMITTER_BYTES),
+        OriginDetail::Nobody | OriginDetail::Cgroups => 0,
     }
 }
 

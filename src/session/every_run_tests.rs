@@ -29,7 +29,7 @@ use crate::probe::catalog::{CATALOG, MECHANISMS, Method, Role};
 use crate::probe::facts::{KernelFacts, Lockdown, Preemption, TypeSource};
 use crate::probe::plan::{AttachPlan, Policy, StartSource, plan_with};
 use crate::settings::{
-    Attaching, Events, ExtraEvents, Histograms, Mode, Outcome, Settings, StackSample, Who,
+    Attaching, Events, ExtraEvents, Histograms, Mode, OriginDetail, Outcome, Settings, StackSample,
 };
 
 /// The facts of recorded kernels.
@@ -190,7 +190,7 @@ fn runs() -> impl Strategy<Value = Settings> {
     // the options refuse these
     run.prop_filter("not with --stages=full", |settings| {
         settings.stage_set != StageSet::Full
-            || settings.who() == Who::Nobody && settings.by().is_empty()
+            || settings.observed_origin() == OriginDetail::Nobody && settings.by().is_empty()
     })
 }
 

@@ -30,7 +30,7 @@ use crate::model::stage::StageSet;
 use crate::session::configure::{
     HASH_ENTRY, bio_bytes, cell_stride, slot_bytes, start_bytes, submitter_bytes,
 };
-use crate::settings::{ExtraEvents, Settings, Who};
+use crate::settings::{ExtraEvents, OriginDetail, Settings};
 
 /// Limit of all maps together.
 pub const BUDGET: usize = 60 << 20;
@@ -305,7 +305,7 @@ impl Slots {
     /// Slots in `room` bytes for controllers of these sizes.
     fn new(settings: &Settings, cpus: u32, sizes: &[Size], room: usize) -> Self {
         let is_trace = settings.is_trace();
-        let has_origin = settings.origin() != Who::Nobody;
+        let has_origin = settings.origin() != OriginDetail::Nobody;
         let exact = slot_bytes(settings.stage_set, is_trace, has_origin);
         let each = exact.next_multiple_of(LINE);
         let start = start_bytes(settings.stage_set);
@@ -356,7 +356,7 @@ impl Layout {
         let usual_cells = if counts { USUAL_CELLS + numbers } else { 0 };
         let fixed = FIXED
             + bio_bytes(settings.stage_set)
-            + submitter_bytes(settings.who(), cpus)
+            + submitter_bytes(settings.observed_origin(), cpus)
             + GROUPS * usize::from(!settings.by().is_empty());
         let mut bytes = fixed + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
         let least_rings = rings(settings, machine, budget, budget).total();

@@ -16,7 +16,7 @@ use crate::model::run::Pairing;
 use crate::probe::catalog::{CATALOG, Method, number_of};
 use crate::probe::plan::{AttachPlan, StartSource};
 use crate::session::configure::{cell_stride, lru_entries, start_bytes};
-use crate::settings::Who;
+use crate::settings::OriginDetail;
 use bytemuck::bytes_of;
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{
@@ -158,7 +158,11 @@ fn leave_out(object: &mut OpenObject, build: Build, config: &Config<'_>) -> libb
         .filter(|(setting, _)| build.fixes_as_zero(setting))
         .flat_map(|(_, maps)| maps.iter())
         .chain(CONTEXT_MAPS.iter().filter(|_| !config.settings.context()))
-        .chain(SUBMITTER_MAPS.iter().filter(|_| config.settings.who() != Who::Submitters))
+        .chain(
+            SUBMITTER_MAPS
+                .iter()
+                .filter(|_| config.settings.observed_origin() != OriginDetail::Submitters),
+        )
         .copied()
         .collect();
     for mut map in object.maps_mut() {

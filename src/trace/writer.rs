@@ -11,7 +11,7 @@ use crate::model::event::{Event, EventKind, StackId};
 use crate::model::ledger::{EventClass, Shown};
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
-use crate::settings::Who;
+use crate::settings::OriginDetail;
 use crate::view::json;
 use crate::view::theme::Theme;
 use crate::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
@@ -74,7 +74,7 @@ impl<'o> TraceWriter<'o> {
             pending: Vec::new(),
             commands: 0,
             own: None,
-            has_submitters: options.settings.who() == Who::Submitters,
+            has_submitters: options.settings.observed_origin() == OriginDetail::Submitters,
         }
     }
 

@@ -18,7 +18,7 @@ use crate::model::report::groups::Sort;
 use crate::model::report::idle::times;
 use crate::model::stage::StageSet;
 use crate::run::exit::usage;
-use crate::settings::{Attaching, LIVE, Mode, Settings, Who};
+use crate::settings::{Attaching, LIVE, Mode, OriginDetail, Settings};
 use crate::units::parse_duration;
 use crate::view::picture::Scheme;
 
@@ -282,7 +282,7 @@ impl SessionArgs {
         if stage_set == StageSet::Full && !is_recorded && !settings.by().is_empty() {
             return Err(refuse("while tracing, --by does not work"));
         }
-        if stage_set == StageSet::Full && settings.who() != Who::Nobody {
+        if stage_set == StageSet::Full && settings.observed_origin() != OriginDetail::Nobody {
             return Err(refuse("cgroups of commands and submitters are not observed"));
         }
         Ok(settings)

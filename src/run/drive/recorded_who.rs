@@ -6,7 +6,7 @@ use crate::machine::cgroups as cgroup_filter;
 use crate::model::filter::Filter;
 use crate::model::untrusted::Untrusted;
 use crate::recording::{Item, RunInfo};
-use crate::settings::{Settings, Who};
+use crate::settings::{OriginDetail, Settings};
 use anyhow::Result;
 
 use crate::run::exit::Failure;
@@ -31,7 +31,7 @@ pub fn check_who(info: &RunInfo, path: &Untrusted, settings: &Settings) -> Resul
              containers"
         ));
     }
-    if settings.who() == Who::Submitters && !info.submitters {
+    if settings.observed_origin() == OriginDetail::Submitters && !info.submitters {
         return refuse(format!(
             "{path} has no submitters: record with --submitters, or omit the options with \
              submitters"
