@@ -379,7 +379,7 @@ int tick(void *ctx)
 #endif
 
 #ifdef ND_WAITS
-#include "before.bpf.h"
+#include "pre_request.bpf.h"
 #endif
 
 #ifdef ND_WHO

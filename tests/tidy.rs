@@ -245,7 +245,7 @@ fn programs_of(object: &str) -> Vec<[String; 3]> {
 }
 
 /// The files with the programs of the catalog, in its order.
-const OBJECTS: &str = "bpf/nvme_deep.bpf.c bpf/include/before.bpf.h bpf/include/submitter_hooks.bpf.h bpf/tracepoint.bpf.c";
+const OBJECTS: &str = "bpf/nvme_deep.bpf.c bpf/include/pre_request.bpf.h bpf/include/submitter_hooks.bpf.h bpf/tracepoint.bpf.c";
 
 #[test]
 fn the_catalog_lists_the_programs_of_the_objects_and_no_others() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules for the headers that the BPF programs share with Rust (bpf/include/*abi.h, beside.h): build.rs
+//! Rules for the headers that the BPF programs share with Rust (bpf/include/*abi.h): build.rs
 //! makes Rust of their structs and enumerators, so no number is written a second time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -19,7 +19,7 @@ fn headers() -> Vec<(String, String)> {
     let names = fs::read_dir(dir).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut found: Vec<_> = names
-        .filter(|name| name.ends_with("abi.h") || name == "beside.h")
+        .filter(|name| name.ends_with("abi.h"))
         .map(|name| (name.clone(), text_of(&format!("bpf/include/{name}"))))
         .collect();
     found.sort();

@@ -3,7 +3,7 @@
 #ifndef ND_TRACE_ABI_H
 #define ND_TRACE_ABI_H
 
-#include "beside.h"
+#include "iter_abi.h"
 
 /* What a trace does with each command. */
 enum nd_trace {
