@@ -520,7 +520,7 @@ impl KernelFacts {
 
 impl Hook {
     /// Why it may never fire although commands pass: it is one of several paths, or a rare event.
-    pub fn seldom(&self) -> Option<&'static str> {
+    pub fn may_stay_silent(&self) -> Option<&'static str> {
         match (self.target.name(), self.kind.method()) {
             _ if self.is_second() => Some("only while the first instance is interrupted"),
             ("nvme_queue_rq", _) => Some("not for batches"),

@@ -146,7 +146,7 @@ fn hooks(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
         .hooks
         .iter()
         .filter(|h| h.hits == 0)
-        .map(|h| match &h.seldom {
+        .map(|h| match &h.may_stay_silent {
             Some(when) => format!("{} ({when})", name(h)),
             None => name(h),
         })

@@ -59,7 +59,7 @@ fn ledger() -> LedgerInfo {
             point: Some(evil()),
             kind: evil(),
             target: evil(),
-            seldom: Some(evil()),
+            may_stay_silent: Some(evil()),
             ..HookLine::default()
         }],
         methods: vec![PointMethod { point: evil(), method: None }],

@@ -30,7 +30,7 @@ pub struct HookLine {
     pub misses_known: bool,
     /// Why it may have no hits although commands passed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub seldom: Option<Untrusted>,
+    pub may_stay_silent: Option<Untrusted>,
 }
 
 /// The attach method of a point.

@@ -185,7 +185,7 @@ pub(crate) fn hook_lines(plan: &AttachPlan, counters: &Counters, misses: &[u64])
             by_second: second.map(|t| counters.hits_of(t)),
             recursion_misses: misses_of(plan, counters, misses, number),
             misses_known: misses_known(plan, number),
-            seldom: hook.seldom().map(Into::into),
+            may_stay_silent: hook.may_stay_silent().map(Into::into),
         }
     };
     let firsts = hooks.iter().filter(|&&h| !CATALOG[h].is_second());

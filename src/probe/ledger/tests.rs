@@ -217,8 +217,8 @@ fn the_ledger_of_a_report_survives_storage() {
         assert!(json.get("submits_shown").is_none() && json.get("own_cost").is_none());
         // the ledger has every kind of entry
         let (hooks, missing) = (&ledger.hooks, &ledger.missing_hooks);
-        assert!(hooks.iter().any(|h| h.seldom.is_some()));
-        assert!(hooks.iter().any(|h| h.seldom.is_none()));
+        assert!(hooks.iter().any(|h| h.may_stay_silent.is_some()));
+        assert!(hooks.iter().any(|h| h.may_stay_silent.is_none()));
         assert!(hooks.iter().any(|h| h.by_second.is_some()));
         assert!(hooks.iter().any(|h| h.point.is_none()));
         assert!(missing.iter().any(|m| m.instead.is_some() && m.tried));

@@ -49,7 +49,7 @@ fn hook(target: &'static str, hits: u64) -> HookLine {
         by_second: None,
         recursion_misses: 0,
         misses_known: true,
-        seldom: None,
+        may_stay_silent: None,
     }
 }
 
