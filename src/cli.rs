@@ -26,7 +26,7 @@ use crate::record::args::RecordArgs;
 use crate::run::args::common::SessionOptions;
 use crate::run::args::words;
 use crate::run::exit;
-use crate::run::standard::{flush, has_unicode};
+use crate::run::stdout::{flush, has_unicode};
 use crate::serve::args::ServeArgs;
 use crate::stacks::args::StacksArgs;
 use crate::top::args::TopArgs;

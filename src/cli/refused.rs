@@ -14,7 +14,7 @@ use crate::error::Kind;
 use crate::model::untrusted::{Line, Lines};
 use crate::run::args::words;
 use crate::run::exit;
-use crate::run::standard::{error_of_stdout, flush};
+use crate::run::stdout::{error_of_stdout, flush};
 
 /// Prints an error of clap, or what --help and --version ask for: to clap these are errors, too.
 pub(crate) fn explain(refused: &ClapError, words: &[OsString]) -> ExitCode {

@@ -50,8 +50,8 @@ use crate::run::drive::{
 };
 use crate::run::exit::Failure;
 use crate::run::inflight::{Access, Scope};
-use crate::run::standard::stdout;
 use crate::run::start::Preflight;
+use crate::run::stdout::stdout;
 use crate::run::{eprint_note, say_ledger};
 
 /// Collects the facts of a run.

@@ -25,7 +25,7 @@ use crate::run::drive::replay::Replay;
 use crate::run::drive::{Consumer, Feed, Item, open_all, read};
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
-use crate::run::standard::stdout;
+use crate::run::stdout::stdout;
 
 /// Controllers of a side, with the numbers to count them under; `None`: all, under their own.
 type Ctrls = Option<BTreeMap<u32, u32>>;

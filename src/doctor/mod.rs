@@ -25,7 +25,7 @@ use anyhow::Result;
 use crate::doctor::args::DoctorArgs;
 use crate::doctor::report::Tracing;
 use crate::run::inflight::Access;
-use crate::run::standard::stdout;
+use crate::run::stdout::stdout;
 
 /// The commands that trace the driver, each with the stage set that `doctor` judges. `diagnose` also
 /// observes the waits before the request, where it can.

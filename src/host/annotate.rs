@@ -19,7 +19,7 @@ use crate::run::drive::check_target_end;
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
 use crate::run::input::{read_recording, read_text};
-use crate::run::standard::stdout;
+use crate::run::stdout::stdout;
 
 /// Why a recording has none of the requests of the trace.
 fn other(args: &HostAnnotateArgs, recording: &HostRecording, requests: u64) -> String {

@@ -24,7 +24,7 @@ use crate::run::drive::turns::{AT_ONCE, stop_receiver, until_stop};
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
 use crate::run::input::read_text;
-use crate::run::standard::stdout;
+use crate::run::stdout::stdout;
 
 /// The address of BAR 0 in the guest's recording, and the number of I/O queues.
 fn recorded(path: &Path, instance: Option<u32>) -> Result<((u64, u64), Option<u32>)> {

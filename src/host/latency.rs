@@ -13,7 +13,7 @@ use anyhow::Result;
 use super::{input, write_ledger};
 use crate::host::args::HostLatencyArgs;
 use crate::run::drive::{Consumer, End, Feed, Item, drive};
-use crate::run::standard::stdout;
+use crate::run::stdout::stdout;
 
 /// Sums the commands up.
 struct Rows<'a> {

@@ -8,7 +8,7 @@ use crate::machine::System;
 use anyhow::Result;
 
 use crate::host::args::HostListArgs;
-use crate::run::standard::stdout;
+use crate::run::stdout::stdout;
 
 /// Runs the command.
 ///

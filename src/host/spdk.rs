@@ -19,7 +19,7 @@ use crate::host::args::HostSpdkArgs;
 use crate::run::drive::Turn;
 use crate::run::drive::turns::{AT_ONCE, stop_receiver, until_stop};
 use crate::run::eprint_note;
-use crate::run::standard::stdout;
+use crate::run::stdout::stdout;
 
 /// Time between two looks at the functions that were passed on. One that is unloaded earlier has no
 /// name.

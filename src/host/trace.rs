@@ -15,7 +15,7 @@ use crate::host::args::HostTraceArgs;
 use crate::run::drive::{Consumer, End, Feed, Input, Item, Moment, Start, Turn, drive};
 use crate::run::eprint_note;
 use crate::run::recording::{FileSettings, RecordingFile};
-use crate::run::standard::{Stdout, stdout};
+use crate::run::stdout::{Stdout, stdout};
 
 /// Writes a line for each event.
 pub struct Lines {

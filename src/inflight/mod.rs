@@ -27,8 +27,8 @@ use crate::inflight::args::InflightArgs;
 use crate::run::drive::Turn;
 use crate::run::drive::turns::{NoUpkeep, Run, stop_signals};
 use crate::run::inflight::{Access, Scope};
-use crate::run::standard::stdout;
 use crate::run::start::check_devices;
+use crate::run::stdout::stdout;
 
 /// A run of the command.
 struct Looks<'o> {

@@ -34,7 +34,7 @@ use crate::run::drive::{Consumer, Feed, Item, check_target_end, scan};
 use crate::run::exit::Failure;
 use crate::run::input;
 use crate::run::input::read_recording;
-use crate::run::standard::stdout;
+use crate::run::stdout::stdout;
 
 fn usage(text: impl Into<String>) -> anyhow::Error {
     Failure::error(Kind::Usage, text)

@@ -36,8 +36,8 @@ use crate::run::drive::{
     open_all,
 };
 use crate::run::eprint_note;
-use crate::run::standard::{Stdout, stdout};
 use crate::run::start::Preflight;
+use crate::run::stdout::{Stdout, stdout};
 
 /// The reports of a run.
 struct Reports<'o> {

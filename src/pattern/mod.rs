@@ -26,8 +26,8 @@ use crate::run::drive::{
 };
 use crate::run::exit::Failure;
 use crate::run::picture::Picture;
-use crate::run::standard::stdout;
 use crate::run::start::Preflight;
+use crate::run::stdout::stdout;
 use crate::run::{eprint_note, say_ledger};
 
 /// Sums the submissions of a run up, and writes reports.

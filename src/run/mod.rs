@@ -15,8 +15,8 @@ pub(crate) mod picture;
 pub(crate) mod privileges;
 mod progress;
 pub(crate) mod recording;
-pub(crate) mod standard;
 pub(crate) mod start;
+pub(crate) mod stdout;
 pub(crate) mod symbols;
 
 use std::io::{Write, stderr};

@@ -31,8 +31,8 @@ use crate::run::drive::{
 };
 use crate::run::exit::Failure;
 use crate::run::outfile::{OutFile, Rules};
-use crate::run::standard::stdout;
 use crate::run::start::{Preflight, symbolizer};
+use crate::run::stdout::stdout;
 use crate::run::{eprint_note, say_ledger};
 use crate::stacks::args::StacksOptions;
 

@@ -37,7 +37,7 @@ use crate::run::drive::{
     Consumer, End, Feed, Form, Input, Item, Live, Moment, Recordings, Turn, drive, open_all,
 };
 use crate::run::start::Preflight;
-use crate::run::{eprint_note, say_ledger, standard};
+use crate::run::{eprint_note, say_ledger, stdout};
 use crate::top::args::TopOptions;
 
 /// Where the screen goes.
@@ -76,7 +76,7 @@ impl Display {
             // a dumb terminal has no colour
             look: Look {
                 color: options.session.color == ColorArg::Always,
-                unicode: standard::has_unicode(),
+                unicode: stdout::has_unicode(),
             },
             done: false,
             panics: options.test_panic,
@@ -95,7 +95,7 @@ impl Display {
         self.app.push(sample);
         if matches!(self.out, Out::Pages) {
             let page = page(&self.app, &self.title, self.look);
-            let mut out = standard::stdout();
+            let mut out = stdout::stdout();
             out.write_all(page.as_bytes())?;
             out.flush()?;
         }

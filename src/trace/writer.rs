@@ -21,7 +21,7 @@ use crate::run::drive::{Consumer, End, Feed, Item, Moment, Names, Turn, say_own_
 use crate::run::exit::Failure;
 use crate::run::output::Output;
 use crate::run::recording::RecordingFile;
-use crate::run::standard::cannot_write;
+use crate::run::stdout::cannot_write;
 use crate::run::{exit, say_ledger};
 use crate::trace::args::{TimeArg, TraceOptions};
 

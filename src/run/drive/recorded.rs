@@ -22,7 +22,7 @@ use super::replay::Replay;
 use super::turns::Wake;
 use super::{Consumer, End, Feed, Item, Make, Moment, Start, Turn};
 use crate::run::exit::{Failure, kind_of};
-use crate::run::{eprint_note, input, standard};
+use crate::run::{eprint_note, input, stdout};
 
 /// The form of the output, for headings.
 #[derive(Default)]
@@ -77,7 +77,7 @@ fn head(replay: &mut Replay, form: &Form) -> Result<Result<()>> {
         Err(error) => return Ok(Err(error)),
     };
     let heading = Heading { file: replay.path(), info: replay.info(), wall_ns };
-    let mut out = standard::stdout();
+    let mut out = stdout::stdout();
     if form.json {
         heading.json(&mut out)?;
     } else {

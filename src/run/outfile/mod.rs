@@ -26,7 +26,7 @@ use self::place::{Astray, Found, Place, find, is_trusted};
 use self::refusal::is_full;
 use crate::run::args::common::is_stdout;
 use crate::run::exit::{Failure, cause};
-use crate::run::standard::cannot_write;
+use crate::run::stdout::cannot_write;
 
 pub use self::refusal::Refusal;
 
