@@ -2,8 +2,8 @@
 //! From the ID of a container or the UID of a pod to the directory of its cgroup (v2).
 
 use super::System;
-use super::foreign::path_of;
-use super::foreign::read_some;
+use super::process_files::path_of;
+use super::process_files::read_some;
 use super::sysfs::names_in;
 use crate::model::container::MIN_DIGITS;
 use crate::model::container::digits_of;

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
-use super::foreign;
-use super::foreign::MAX_BINARY;
 use super::process::TargetError;
+use super::process_files;
+use super::process_files::MAX_BINARY;
 
 /// How the kernel continues after a uprobe. The cost of the trap depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -153,7 +153,7 @@ impl Symbols {
     /// If it cannot be read, or is no ELF file.
     pub fn read(path: &Path) -> Result<Self, TargetError> {
         let wrong = |error: String| TargetError::Unreadable { path: path.to_owned(), error };
-        let file = foreign::open(path).map_err(|e| wrong(e.to_string()))?;
+        let file = process_files::open(path).map_err(|e| wrong(e.to_string()))?;
         Self::of(&file).map_err(wrong)
     }
 
@@ -168,7 +168,7 @@ impl Symbols {
         if read.is_err() || magic != *b"\x7fELF" {
             return Err("it is no ELF file".into());
         }
-        let bytes = foreign::read(file, MAX_BINARY).map_err(|e| e.to_string())?;
+        let bytes = process_files::read(file, MAX_BINARY).map_err(|e| e.to_string())?;
         Self::parse(&bytes).map_err(|e| e.to_string())
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::System;
 use super::fact::Fact;
-use super::foreign::read_some;
+use super::process_files::read_some;
 use crate::machine::cgroups::each_below;
 use crate::model::machine::{IoCost, IoLimit, IoLimits};
 use crate::model::untrusted::Untrusted;

@@ -11,7 +11,6 @@ pub mod clock;
 pub mod disk;
 pub mod elf;
 pub mod fact;
-pub mod foreign;
 pub mod hypervisor;
 pub mod inflight;
 pub mod info;
@@ -26,6 +25,7 @@ pub mod nvme_class;
 pub mod overview;
 pub mod preemption;
 pub mod process;
+pub mod process_files;
 pub mod reduced;
 pub mod spdk;
 pub mod structure;
@@ -66,7 +66,7 @@ impl System {
     /// The files that a process has mapped, each with the addresses of one mapping. Empty if this
     /// process may not look at them, or there are more than any process needs.
     pub fn mapped_files(&self, pid: u32) -> BTreeMap<PathBuf, (u64, u64)> {
-        let maps = foreign::read_some(&self.path(&format!("proc/{pid}/maps")), MAX_MAPS);
+        let maps = process_files::read_some(&self.path(&format!("proc/{pid}/maps")), MAX_MAPS);
         let maps = MemoryMaps::from_buf_read(maps.unwrap_or_default().as_slice());
         let maps = maps.into_iter().flatten();
         maps.filter_map(|map| match map.pathname {

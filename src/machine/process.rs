@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use super::System;
-use super::foreign::read_some;
+use super::process_files::read_some;
 use crate::model::untrusted::{Untrusted, printable};
 
 /// Bytes behind a controller's address in which its identity is looked for.

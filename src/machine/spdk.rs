@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use super::System;
 use super::elf::{Probe, Symbols};
-use super::foreign::{open, open_below, path_of};
 use super::process::{Process, TargetError};
+use super::process_files::{open, open_below, path_of};
 use crate::target::spdk::Release;
 
 /// How the names of SPDK's shared libraries begin.
