@@ -23,8 +23,8 @@ use crate::join::args::JoinArgs;
 use crate::latency::args::LatencyArgs;
 use crate::pattern::args::PatternArgs;
 use crate::record::args::RecordArgs;
+use crate::run::args::command_line;
 use crate::run::args::common::SessionOptions;
-use crate::run::args::words;
 use crate::run::exit;
 use crate::run::stdout::{flush, has_unicode};
 use crate::serve::args::ServeArgs;
@@ -103,7 +103,7 @@ pub enum Command {
 
 /// The program: parses the arguments, runs the command, and reports how it ended.
 pub fn program(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let words = words::joined(args);
+    let words = command_line::joined(args);
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
         Err(refused) => return refused::explain(&refused, &words),

@@ -12,7 +12,7 @@ use clap::{Error as ClapError, Parser};
 use crate::cli::Args;
 use crate::error::Kind;
 use crate::model::untrusted::{Line, Lines};
-use crate::run::args::words;
+use crate::run::args::command_line;
 use crate::run::exit;
 use crate::run::stdout::{error_of_stdout, flush};
 
@@ -32,7 +32,7 @@ fn refuse(refused: &ClapError, words: &[OsString]) {
         let _ = writeln!(stderr(), "nvme-deep: {}", Line(&text));
         return;
     }
-    let shown: Vec<_> = words.iter().map(|word| words::shown(word)).collect();
+    let shown: Vec<_> = words.iter().map(|word| command_line::shown(word)).collect();
     // a closed stderr is not an error
     let _ = if shown == words {
         refused.print()
