@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::machine::inflight::report::{CommandLine, InFlight, Seen, Usual};
-use crate::machine::inflight::{Place, StuckState};
+use crate::machine::inflight::{StuckAt, StuckState};
 use crate::model::event::StackId;
 use crate::model::ids::QueueId;
 use crate::model::stack::Frame;
@@ -49,13 +49,13 @@ pub const fn verdict(verdict: StuckState) -> &'static str {
     }
 }
 
-const fn place(place: Place) -> &'static str {
+const fn place(place: StuckAt) -> &'static str {
     match place {
-        Place::Started => "started",
-        Place::Sq => "sq",
-        Place::Doorbell => "doorbell",
-        Place::Cqe => "cqe",
-        Place::Complete => "complete",
+        StuckAt::Started => "started",
+        StuckAt::Sq => "sq",
+        StuckAt::Doorbell => "doorbell",
+        StuckAt::Cqe => "cqe",
+        StuckAt::Complete => "complete",
     }
 }
 
@@ -244,7 +244,7 @@ struct CommandObject {
     opcode_value: Option<u8>,
     fields: Map<String, Value>,
     age_ms: Option<u64>,
-    point: Place,
+    point: StuckAt,
     verdict: Option<StuckState>,
     observed: Option<ObservedObject>,
 }

@@ -121,14 +121,14 @@ pub struct Size {
 
 /// The slots that a controller has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SlotRange {
     /// Its first slot; with windows the number of its first queue.
     pub base: u32,
     /// The number of its slots.
     pub size: Size,
 }
 
-impl Place {
+impl SlotRange {
     /// Whether this is enough for a controller that needs `size`.
     pub const fn holds(&self, size: &Size) -> bool {
         self.size.stride >= size.stride && self.size.queues >= size.queues
@@ -410,7 +410,7 @@ impl Layout {
     }
 
     /// Allocates slots for a controller; `None` if there is no room left.
-    pub fn take(&mut self, size: &Size) -> Option<Place> {
+    pub fn take(&mut self, size: &Size) -> Option<SlotRange> {
         let (each, limit) = match self.windows {
             Some(windows) => (1, windows.queues),
             None => (size.stride, self.slots),
@@ -419,7 +419,7 @@ impl Layout {
         if end > limit {
             return None;
         }
-        let place = Place { base: self.next_base, size: *size };
+        let place = SlotRange { base: self.next_base, size: *size };
         self.next_base = end;
         Some(place)
     }

@@ -175,12 +175,12 @@ pub struct Session {
     /// The observation of the machine, with `context`.
     watch: Option<ActivityReader>,
     /// By instance: the slots and the transport of a controller.
-    placed: BTreeMap<u32, (layout::Place, Transport)>,
+    placed: BTreeMap<u32, (layout::SlotRange, Transport)>,
     transports: Transports,
     /// The groups, if commands are grouped.
     grouping: Option<Grouping>,
     /// Slots that a controller had before it needed more. Commands in flight still have them.
-    former: Vec<(u32, layout::Place)>,
+    former: Vec<(u32, layout::SlotRange)>,
 }
 
 /// Whether this hook observes the set-up of commands.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::Session;
-use super::layout::{MIN_STRIDE, Place};
+use super::layout::{MIN_STRIDE, SlotRange};
 use super::mapping::Values;
 use crate::abi::{DecodeError, SLOT_STATE, SlotState, slot_is_idle, slot_queue, slot_state};
 use crate::error::{Mismatch, Operation, Result};
@@ -20,7 +20,7 @@ fn number(bytes: Vec<u8>, what: &'static str) -> Result<u32> {
 
 impl Session {
     /// The queue that a controller has at a place.
-    fn queue_at(&self, qid_at: impl Fn(&Place) -> Option<u32>) -> Option<QueueId> {
+    fn queue_at(&self, qid_at: impl Fn(&SlotRange) -> Option<u32>) -> Option<QueueId> {
         let placed = self.placed.iter().map(|(ctrl, (place, _))| (ctrl, place));
         let former = self.former.iter().map(|(ctrl, place)| (ctrl, place));
         placed
@@ -102,7 +102,7 @@ impl Session {
             let count = value.try_into().ok().map(u64::from_ne_bytes);
             let count = count.ok_or(Mismatch::WrongSize("a queue's count"))?;
             let at = number(key, "a queue's number")?;
-            let queue = |place: &Place| match self.layout.windows {
+            let queue = |place: &SlotRange| match self.layout.windows {
                 Some(_) => place.queue_of_number(at),
                 None => place.queue_of_slot(at * MIN_STRIDE),
             };

@@ -8,7 +8,7 @@ use std::mem::{swap, take};
 
 /// Where an event is stored.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct HeapKey {
     ns: u64,
     /// Its first word of eight bytes, and in bit 0 whether it came in an odd turn: 16 GiB, of which a turn
     /// has the share of a second at most.
@@ -16,7 +16,7 @@ struct Place {
     bytes: u32,
 }
 
-impl Place {
+impl HeapKey {
     const fn is_of(self, turn: u32) -> bool {
         self.begin_and_turn & 1 == turn & 1
     }
@@ -50,7 +50,7 @@ pub struct Reorder {
     before_wait: usize,
     turn: u32,
     /// Sorted, unless `disordered`.
-    places: Vec<Place>,
+    places: Vec<HeapKey>,
     disordered: bool,
     /// The time of the latest event that has come.
     latest_ns: u64,
@@ -68,7 +68,7 @@ impl Reorder {
             self.fill_word();
         }
         let place =
-            Place { ns, begin_and_turn: begin << 1 | self.turn & 1, bytes: event.len() as u32 };
+            HeapKey { ns, begin_and_turn: begin << 1 | self.turn & 1, bytes: event.len() as u32 };
         if ns >= self.latest_ns || self.disordered {
             self.latest_ns = self.latest_ns.max(ns);
             self.places.push(place);
@@ -86,7 +86,7 @@ impl Reorder {
     /// Inserts an event before those that are later, and after those of the same time, as in the
     /// ring.
     #[inline(never)]
-    fn insert(&mut self, place: Place) {
+    fn insert(&mut self, place: HeapKey) {
         let near = self.places.len().saturating_sub(NEAR);
         let mut last = self.places[near..].iter();
         match last.rposition(|p| p.ns <= place.ns) {

@@ -16,7 +16,7 @@ use nvme_deep::inflight::view as inflight;
 use nvme_deep::inflight::view::Lookup;
 use nvme_deep::machine::System;
 use nvme_deep::machine::inflight::report::{CommandLine, InFlight, Seen, Usual};
-use nvme_deep::machine::inflight::{Place, StuckState};
+use nvme_deep::machine::inflight::{StuckAt, StuckState};
 use nvme_deep::model::ids::QueueId;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::StackInfo;
@@ -161,7 +161,7 @@ fn in_flight(maker: &mut Maker<'_>, thread: &[u8]) {
             age: Some(Duration::from_secs(3)),
             is_old: true,
             seen: Some(Seen { submission, usual }),
-            place: Place::Doorbell,
+            place: StuckAt::Doorbell,
             verdict: Some(StuckState::Held),
         }],
         ..InFlight::default()

@@ -19,6 +19,6 @@ mod walk;
 pub use self::age::Ticks;
 pub use self::memory::Memory;
 pub use self::queue::QueueReading;
-pub use self::stuck_state::{Place, StuckState, judge};
+pub use self::stuck_state::{StuckAt, StuckState, judge};
 pub use self::types::{Missing, NEEDED, Types};
 pub use self::walk::{CommandReading, ControllerAt, Tags, TagsReading, Walker};

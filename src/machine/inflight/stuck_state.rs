@@ -9,7 +9,7 @@ use super::walk::CommandReading;
 /// The last point that a command has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum StuckAt {
     /// The driver has started it; its SQE was not found in the SQ, or the SQ was not read.
     Started,
     /// Its SQE is in the SQ; the doorbell was not written since.
@@ -51,7 +51,7 @@ fn distance(queue: &QueueReading, command: &CommandReading) -> Option<u16> {
     Some(queue.before_tail(slot))
 }
 
-impl Place {
+impl StuckAt {
     /// The place of a command in one reading.
     pub fn of(queue: Option<&QueueReading>, command: &CommandReading) -> Self {
         if command.completed {
@@ -86,16 +86,16 @@ pub fn judge(
     if !same_queue || !earlier.is_same(command) {
         return StuckState::Unknown;
     }
-    let places = [Place::of(Some(before), earlier), Place::of(Some(queue), command)];
+    let places = [StuckAt::of(Some(before), earlier), StuckAt::of(Some(queue), command)];
     match places {
-        [Place::Cqe, Place::Cqe] if queue.polled => StuckState::NotPolled,
-        [Place::Cqe, Place::Cqe] => StuckState::Answered,
-        [Place::Sq, Place::Sq] => StuckState::NotRung,
+        [StuckAt::Cqe, StuckAt::Cqe] if queue.polled => StuckState::NotPolled,
+        [StuckAt::Cqe, StuckAt::Cqe] => StuckState::Answered,
+        [StuckAt::Sq, StuckAt::Sq] => StuckState::NotRung,
         // the command id is known, so it would have been found
-        [Place::Started, Place::Started] if queue.has_sq() && command.sqe.is_some() => {
+        [StuckAt::Started, StuckAt::Started] if queue.has_sq() && command.sqe.is_some() => {
             StuckState::NotInSq
         }
-        [Place::Doorbell, Place::Doorbell] => at_device(before, queue, command),
+        [StuckAt::Doorbell, StuckAt::Doorbell] => at_device(before, queue, command),
         _ => StuckState::Unknown,
     }
 }

@@ -177,8 +177,8 @@ fn what_changed_gets_no_verdict() {
     let after = CommandReading { deadline: 101, ..before };
     assert_eq!(judge((&queue, &before), (&queue, &after)), StuckState::Unknown);
     let completed = CommandReading { completed: true, ..before };
-    assert_eq!(Place::of(Some(&queue), &completed), Place::Complete);
-    assert_eq!(Place::of(None, &before), Place::Started);
+    assert_eq!(StuckAt::of(Some(&queue), &completed), StuckAt::Complete);
+    assert_eq!(StuckAt::of(None, &before), StuckAt::Started);
 }
 
 proptest! {

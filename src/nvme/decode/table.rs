@@ -128,7 +128,7 @@ impl Names {
 
 /// The position of a field in the entry.
 #[derive(Debug)]
-enum Place {
+enum FieldSource {
     Bits { cdw: usize, low: u32, mask: u64 },
     Of(fn(&Sqe) -> u64),
 }
@@ -151,7 +151,7 @@ enum Show {
 #[derive(Debug)]
 pub(super) struct Spec {
     key: &'static str,
-    place: Place,
+    place: FieldSource,
     show: Show,
     detail: bool,
 }
@@ -161,7 +161,7 @@ const fn bits(key: &'static str, cdw: usize, low: u32, width: u32, show: Show) -
     assert!(cdw >= 10 && width > 0 && low + width <= 64, "not a field");
     assert!(cdw as u32 + (low + width - 1) / 32 <= 15, "beyond CDW15");
     let mask = u64::MAX >> (64 - width);
-    Spec { key, place: Place::Bits { cdw, low, mask }, show, detail: false }
+    Spec { key, place: FieldSource::Bits { cdw, low, mask }, show, detail: false }
 }
 
 pub(super) const fn num(key: &'static str, cdw: usize, low: u32, width: u32) -> Spec {
@@ -225,7 +225,7 @@ pub(super) const fn code_of(key: &'static str, of: fn(&Sqe) -> u64, names: &'sta
 }
 
 const fn spec_of(key: &'static str, of: fn(&Sqe) -> u64, show: Show) -> Spec {
-    Spec { key, place: Place::Of(of), show, detail: false }
+    Spec { key, place: FieldSource::Of(of), show, detail: false }
 }
 
 impl Spec {
@@ -238,8 +238,8 @@ impl Spec {
     /// Reads the field from this entry.
     pub(super) fn read(&self, sqe: &Sqe) -> Field {
         let n = match self.place {
-            Place::Bits { cdw, low, mask } => sqe.pair(cdw) >> low & mask,
-            Place::Of(of) => of(sqe),
+            FieldSource::Bits { cdw, low, mask } => sqe.pair(cdw) >> low & mask,
+            FieldSource::Of(of) => of(sqe),
         };
         let value = match self.show {
             Show::Num => Value::Num(n),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::machine::inflight::{
-    CommandReading, ControllerAt, Place, QueueReading, StuckState, TagsReading, Walker, judge,
+    CommandReading, ControllerAt, QueueReading, StuckAt, StuckState, TagsReading, Walker, judge,
 };
 use crate::model::ids::QueueId;
 use crate::nvme::sqe::Sqe;
@@ -82,7 +82,7 @@ pub struct CommandLine {
     /// What a run has observed of it.
     pub seen: Option<Seen>,
     /// The last point that it has reached.
-    pub place: Place,
+    pub place: StuckAt,
     /// What became of it; `None` if it is not old, or its queue cannot be read.
     pub verdict: Option<StuckState>,
 }
@@ -149,7 +149,7 @@ impl InFlight {
                     age,
                     is_old,
                     seen,
-                    place: Place::of(queue.as_ref(), command),
+                    place: StuckAt::of(queue.as_ref(), command),
                     verdict,
                 });
             }
