@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nvme_deep::serve::metrics::bounds::{BOUNDS, LE_NS};
-use nvme_deep::serve::metrics::catalog::{ALL, Kind, Metric};
+use nvme_deep::serve::metrics::catalog::{ALL, Metric, MetricKind};
 use nvme_deep::serve::metrics::encode::seconds;
 use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ fn known() -> BTreeSet<String> {
         let name = metric.full_name();
         let parts = ["_bucket", "_sum", "_count"].map(|part| format!("{name}{part}"));
         match metric.kind {
-            Kind::Histogram => [vec![name], parts.into()].concat(),
+            MetricKind::Histogram => [vec![name], parts.into()].concat(),
             _ => vec![name],
         }
     };

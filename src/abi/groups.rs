@@ -8,7 +8,7 @@ use bytemuck::{AnyBitPattern, Zeroable};
 use super::skel::types::{nd_group, nd_group_limit, nd_group_row};
 use super::{DecodeError, ROW_BITS, nd_by, nd_slot, read, words};
 use crate::abi::events::name_of;
-use crate::model::group::{By, Part};
+use crate::model::group::{By, KeyPart};
 use crate::model::ids::{RowKey, row_nsid};
 use crate::nvme::opcode::{Opcode, QueueKind};
 
@@ -68,31 +68,31 @@ pub fn by_bits(by: &[By]) -> u32 {
 ///
 /// # Errors
 /// If the key is too short.
-pub fn group_of(bytes: &[u8], by: &[By]) -> Result<Vec<Part>, DecodeError> {
+pub fn group_of(bytes: &[u8], by: &[By]) -> Result<Vec<KeyPart>, DecodeError> {
     let g: nd_group = read(bytes)?;
     let caller = |part| {
-        if g.unseen == 0 { part } else { Part::Unknown }
+        if g.unseen == 0 { part } else { KeyPart::Unknown }
     };
     let submitter = |part| {
-        if g.no_submitter == 0 { part } else { Part::Unknown }
+        if g.no_submitter == 0 { part } else { KeyPart::Unknown }
     };
     let queue = match g.admin {
         0 => QueueKind::Io,
         _ => QueueKind::Admin,
     };
     let part = |by: &By| match by {
-        By::Process => caller(Part::Process(g.tgid)),
-        By::Comm => caller(Part::Comm(name_of(g.comm))),
-        By::Cgroup | By::Container => caller(Part::Cgroup(g.cgroup)),
-        By::Cpu => caller(Part::Cpu(g.cpu)),
-        By::Queue => Part::Queue(g.ctrl.into(), g.qid),
-        By::Size => Part::Size(g.size.checked_sub(1)),
-        By::Priority => Part::Priority(g.priority),
-        By::Disk => Part::Disk(g.ctrl.into(), row_nsid(g.nsid)),
-        By::Opcode => Part::Opcode(Opcode { queue, code: g.opcode }),
-        By::SubmitterProcess => submitter(Part::Process(g.submitter_tgid)),
-        By::SubmitterComm => submitter(Part::Comm(name_of(g.submitter_comm))),
-        By::SubmitterCgroup => submitter(Part::Cgroup(g.submitter_cgroup)),
+        By::Process => caller(KeyPart::Process(g.tgid)),
+        By::Comm => caller(KeyPart::Comm(name_of(g.comm))),
+        By::Cgroup | By::Container => caller(KeyPart::Cgroup(g.cgroup)),
+        By::Cpu => caller(KeyPart::Cpu(g.cpu)),
+        By::Queue => KeyPart::Queue(g.ctrl.into(), g.qid),
+        By::Size => KeyPart::Size(g.size.checked_sub(1)),
+        By::Priority => KeyPart::Priority(g.priority),
+        By::Disk => KeyPart::Disk(g.ctrl.into(), row_nsid(g.nsid)),
+        By::Opcode => KeyPart::Opcode(Opcode { queue, code: g.opcode }),
+        By::SubmitterProcess => submitter(KeyPart::Process(g.submitter_tgid)),
+        By::SubmitterComm => submitter(KeyPart::Comm(name_of(g.submitter_comm))),
+        By::SubmitterCgroup => submitter(KeyPart::Cgroup(g.submitter_cgroup)),
     };
     Ok(by.iter().map(part).collect())
 }
@@ -140,11 +140,11 @@ mod tests {
         bytes[offset_of!(nd_group, opcode)] = 2;
         let of = |bytes: &[u8]| group_of(bytes, &[By::Process, By::Size, By::Opcode]);
         let read = Opcode { queue: QueueKind::Io, code: 2 };
-        let rest = [Part::Size(Some(12)), Part::Opcode(read)];
-        assert_eq!(of(&bytes).unwrap()[0], Part::Process(7));
+        let rest = [KeyPart::Size(Some(12)), KeyPart::Opcode(read)];
+        assert_eq!(of(&bytes).unwrap()[0], KeyPart::Process(7));
         assert_eq!(of(&bytes).unwrap()[1..], rest);
         bytes[offset_of!(nd_group, unseen)] = 1;
-        assert_eq!(of(&bytes).unwrap()[0], Part::Unknown);
+        assert_eq!(of(&bytes).unwrap()[0], KeyPart::Unknown);
         assert_eq!(of(&bytes).unwrap()[1..], rest);
         assert!(of(&bytes[1..]).is_err());
         assert_eq!(group_row(&group_row_bytes(9)).unwrap().number, 9);

@@ -6,7 +6,7 @@ use crate::model::conditions::Conditions;
 use crate::model::event::{CommandId, Event, EventKind};
 use crate::model::finished::Finished;
 use crate::model::point::Point;
-use crate::model::stage::{Run, StageSet};
+use crate::model::stage::{StageRun, StageSet};
 use crate::model::timeline::Segment;
 use crate::nvme::opcode::QueueKind;
 
@@ -75,7 +75,7 @@ fn stages_of(finished: &Finished<'_>) -> Vec<Segment> {
 }
 
 /// The numbers of its first and its last stage in the full stage set.
-const fn numbers(run: Run) -> (usize, usize) {
+const fn numbers(run: StageRun) -> (usize, usize) {
     let shift = StageSet::Full.before() - run.stage_set.before();
     (run.first + shift, run.last + shift)
 }

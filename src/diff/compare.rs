@@ -3,8 +3,8 @@
 
 use crate::diff::report::Rows;
 use crate::diff::report::{
-    Both, Compared, Counted, Diff, FALSE_ALARM, Finding, Group, Interval, Load, LoadChange, Row,
-    SAME_MIX, Scope, Side, Summary, WaitChange,
+    Both, Compared, Counted, Diff, DiffRow, FALSE_ALARM, Finding, Group, Interval, Load,
+    LoadChange, SAME_MIX, Scope, Side, Summary, WaitChange,
 };
 use crate::model::command_class::CommandClass;
 use crate::model::ids::NamespaceId;
@@ -149,7 +149,7 @@ impl Comparer<'_> {
         let (a, b) = (of_group(self.sides.a), of_group(self.sides.b));
         let common: Vec<Interval> = a.intersection(&b).copied().collect();
         let rows = common.into_iter().map(|interval| self.row(members, interval));
-        let mut rows: Vec<Row> = rows.collect();
+        let mut rows: Vec<DiffRow> = rows.collect();
         // an interval of a few odd commands is no row
         let most = rows.iter().map(|r| r.sides.a.count.max(r.sides.b.count));
         let most = most.max().unwrap_or(0);
@@ -162,7 +162,7 @@ impl Comparer<'_> {
         }
     }
 
-    fn row(&self, members: &Members, interval: Interval) -> Row {
+    fn row(&self, members: &Members, interval: Interval) -> DiffRow {
         let samples = self.sides.map(|side| sample(side, &members.strata, interval));
         let a = samples.a.spread(&self.resamples.a);
         let b = samples.b.spread(&self.resamples.b);
@@ -192,7 +192,7 @@ impl Comparer<'_> {
             b: sides.b.count as f64 / members.load.b.commands.max(1) as f64,
         };
         let Interval { is_total, run } = interval;
-        Row {
+        DiffRow {
             name: name(interval),
             from: run.from,
             to: run.to,

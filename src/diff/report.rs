@@ -12,7 +12,7 @@ use crate::model::ids::NamespaceId;
 use crate::model::ledger::Accuracy;
 use crate::model::point::Point;
 use crate::model::quantiles::Quantiles;
-use crate::model::stage::{Run, StageSet};
+use crate::model::stage::{StageRun, StageSet};
 use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
 use crate::stats::intervals::Ratio;
@@ -75,7 +75,7 @@ pub struct Summary {
 
 /// A stage, or the total, of a stratum.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct DiffRow {
     /// `device`, `submit+device`, `total`; a total that lacks an end is `total of` its stages.
     pub name: String,
     /// The point at which it begins.
@@ -112,7 +112,7 @@ pub struct Group {
     /// The ratio of the rates of commands; `None`: too few slices of time.
     pub iops: Option<Ratio>,
     /// Its stages, then its totals.
-    pub rows: Vec<Row>,
+    pub rows: Vec<DiffRow>,
 }
 
 /// A difference of the load of a controller.
@@ -168,7 +168,7 @@ pub struct Claim<'d> {
     /// The stratum or controller.
     pub group: &'d Group,
     /// The stage.
-    pub row: &'d Row,
+    pub row: &'d DiffRow,
     /// Index of the statistic.
     pub statistic: usize,
     /// The comparison.
@@ -184,7 +184,7 @@ impl Load {
     }
 }
 
-impl Row {
+impl DiffRow {
     /// The statistics that differ.
     pub fn changed(&self) -> impl Iterator<Item = (usize, Compared)> {
         let all = self.compared.into_iter().enumerate();
@@ -201,7 +201,7 @@ impl Diff {
             let rows = group.rows.iter().filter(|row| row.changed().next().is_some());
             rows.map(move |row| (group, row))
         });
-        let weight = |(group, row): &(&Group, &Row)| {
+        let weight = |(group, row): &(&Group, &DiffRow)| {
             let Both { a, b } = row.sides.map(|side| side.values[3]);
             let is_stratum = matches!(group.scope, Scope::CommandClass(_));
             let size = (b - a).abs() * row.sides.a.count as f64;
@@ -345,7 +345,7 @@ pub struct Interval {
     /// Totals come after the stages.
     pub is_total: bool,
     /// The stages that it covers.
-    pub run: Run,
+    pub run: StageRun,
 }
 
 /// Most strata of a recording.

@@ -2,7 +2,7 @@
 //! Comparisons of recordings as text and as JSON. The first line is the verdict.
 
 use crate::diff::report::{
-    Both, Claim, Compared, Diff, Finding, Group, Load, LoadChange, Origin, Row, Scope, Summary,
+    Both, Claim, Compared, Diff, DiffRow, Finding, Group, Load, LoadChange, Origin, Scope, Summary,
     WaitChange, remarks,
 };
 use crate::model::activity::TagWaits;
@@ -289,7 +289,7 @@ impl DiffText<'_> {
         Ok(())
     }
 
-    fn row(&self, row: &Row, out: &mut dyn Write) -> io::Result<()> {
+    fn row(&self, row: &DiffRow, out: &mut dyn Write) -> io::Result<()> {
         if row.compared.iter().all(Option::is_none) {
             let Both { a, b } = row.sides.map(|side| side.count);
             return writeln!(out, "  {}  too few commands ({a}, {b})", row.name);
@@ -333,7 +333,7 @@ impl DiffText<'_> {
     }
 
     /// The values of both sides, below the ratios.
-    fn values(&self, row: &Row, out: &mut dyn Write) -> io::Result<()> {
+    fn values(&self, row: &DiffRow, out: &mut dyn Write) -> io::Result<()> {
         let mut line = format!("  {:<NAME$}", "");
         for n in 0..STATISTICS.len() {
             let Both { a, b } = row.sides.map(|side| nanos(side.values[n]));
@@ -583,7 +583,7 @@ fn ratio_line(compared: Compared) -> RatioLine {
     }
 }
 
-fn row<'a>(group: &Group, row: &'a Row) -> RowLine<'a> {
+fn row<'a>(group: &Group, row: &'a DiffRow) -> RowLine<'a> {
     let (ctrl, stratum) = match group.scope {
         Scope::CommandClass(stratum) => (stratum.ctrl, Some(stratum)),
         Scope::Controller(ctrl) => (ctrl, None),

@@ -10,7 +10,7 @@ use crate::model::histogram::BUCKETS;
 use crate::model::point::Point;
 use crate::model::report::disk_names::namespace_name;
 use crate::model::report::submissions::{Depth, Submitted};
-use crate::model::stage::{Run, StageSet};
+use crate::model::stage::{StageRun, StageSet};
 use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::{CommandSet, blocks};
 use std::collections::HashMap;
@@ -217,7 +217,7 @@ pub struct Interval {
     /// The stage set.
     pub stage_set: StageSet,
     /// Its stages; `None`: the total.
-    pub run: Option<Run>,
+    pub run: Option<StageRun>,
 }
 
 /// Why a text is not the name of an interval.
@@ -264,7 +264,7 @@ impl Interval {
     /// The name, as in reports.
     #[must_use]
     pub fn name(&self) -> String {
-        self.run.map_or_else(|| "total".into(), Run::name)
+        self.run.map_or_else(|| "total".into(), StageRun::name)
     }
 
     /// The points at which it begins and ends.
@@ -280,7 +280,7 @@ impl Interval {
         let Some(run) = self.run else {
             return intervals.total.map(|total| total.ns);
         };
-        let inside = |stage: Run| run.first <= stage.first && stage.last <= run.last;
+        let inside = |stage: StageRun| run.first <= stage.first && stage.last <= run.last;
         let parts: Vec<_> = intervals.stages.iter().filter(|stage| inside(stage.run)).collect();
         let whole = parts.first()?.run.through(parts.last()?.run);
         (whole == run).then(|| parts.iter().map(|part| part.ns).sum())

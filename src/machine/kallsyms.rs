@@ -22,7 +22,7 @@ pub struct Symbols {
 
 /// A line of /proc/kallsyms: `ffffffffc0a1b2c0 t nvme_irq`, then, after a tab, `[nvme]`.
 #[derive(Clone, Copy, Debug)]
-pub struct Line<'a> {
+pub struct SymbolLine<'a> {
     address: &'a [u8],
     kind: u8,
     /// The name of the symbol.
@@ -30,7 +30,7 @@ pub struct Line<'a> {
     rest: &'a [u8],
 }
 
-impl Line<'_> {
+impl SymbolLine<'_> {
     /// Whether it is code: `t`, `T`, or weak `w`, `W`. The case has no meaning: exported functions
     /// of modules are listed as `t`.
     pub fn is_text(&self) -> bool {
@@ -50,7 +50,7 @@ impl Line<'_> {
 }
 
 /// Splits a line into its fields.
-pub fn fields(line: &[u8]) -> Option<Line<'_>> {
+pub fn fields(line: &[u8]) -> Option<SymbolLine<'_>> {
     let blank = line.iter().position(|&b| b == b' ')?;
     let (address, rest) = line.split_at(blank);
     let [b' ', kind, b' ', rest @ ..] = rest else {
@@ -58,7 +58,7 @@ pub fn fields(line: &[u8]) -> Option<Line<'_>> {
     };
     let end = rest.iter().position(u8::is_ascii_whitespace);
     let (name, rest) = rest.split_at(end.unwrap_or(rest.len()));
-    Some(Line { address, kind: *kind, name, rest })
+    Some(SymbolLine { address, kind: *kind, name, rest })
 }
 
 /// /proc/kallsyms cannot be read.
@@ -75,7 +75,7 @@ impl System {
         let wanted = Wanted::new(wanted);
         let mut found = Symbols::default();
         let read = each_line(&self.path("proc/kallsyms"), |line| {
-            let Some(symbol) = fields(line).filter(Line::is_text) else {
+            let Some(symbol) = fields(line).filter(SymbolLine::is_text) else {
                 return;
             };
             found.addresses |= symbol.address.iter().any(|&b| b != b'0');
@@ -100,7 +100,7 @@ impl System {
     }
 
     /// Names are listed also where addresses are hidden.
-    fn lists(&self, wanted: impl Fn(&Line<'_>) -> bool) -> bool {
+    fn lists(&self, wanted: impl Fn(&SymbolLine<'_>) -> bool) -> bool {
         let is_wanted = |line: &[u8]| fields(line).is_some_and(|symbol| wanted(&symbol));
         any_line(&self.path("proc/kallsyms"), is_wanted).unwrap_or(true)
     }

@@ -21,7 +21,7 @@ const MOST_PARTS: usize = 128;
 
 /// A file with code of SPDK.
 #[derive(Debug)]
-struct Part {
+struct CodeFile {
     /// The file that was checked and read.
     _file: File,
     /// A path that leads to this file, whatever has its name later.
@@ -29,7 +29,7 @@ struct Part {
     symbols: Symbols,
 }
 
-impl Part {
+impl CodeFile {
     /// Reads the symbols of an open file. `shown` is its name in messages.
     fn of(opened: io::Result<File>, shown: &Path) -> Result<Self, TargetError> {
         let wrong = |error: String| TargetError::Unreadable { path: shown.to_owned(), error };
@@ -54,7 +54,7 @@ fn mapped(system: &System, pid: u32, path: &Path, (from, to): (u64, u64)) -> io:
 /// The code of SPDK in a process.
 #[derive(Debug)]
 pub struct Spdk {
-    parts: Vec<Part>,
+    parts: Vec<CodeFile>,
 }
 
 impl Spdk {
@@ -64,7 +64,7 @@ impl Spdk {
     /// If a file cannot be read.
     pub fn of(system: &System, process: &Process) -> Result<Self, TargetError> {
         let pid = process.pid;
-        let mut parts = vec![Part::of(open(&process.exe), &process.exe)?];
+        let mut parts = vec![CodeFile::of(open(&process.exe), &process.exe)?];
         let is_library = |path: &Path| {
             let name = path.file_name().and_then(|name| name.to_str());
             name.is_some_and(|name| name.starts_with(LIBRARY))
@@ -82,7 +82,7 @@ impl Spdk {
                 .and_then(|f| f.metadata().ok())
                 .is_none_or(|m| seen.insert((m.dev(), m.ino())));
             if is_new && parts.len() < MOST_PARTS {
-                parts.push(Part::of(file, &path)?);
+                parts.push(CodeFile::of(file, &path)?);
             }
         }
         Ok(Self { parts })

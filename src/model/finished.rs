@@ -3,7 +3,7 @@
 
 use super::event::{CommandId, Event, EventKind, Submission};
 use super::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
-use super::stage::{Run, StageSet};
+use super::stage::{StageRun, StageSet};
 use super::timeline::{Segment, Timeline};
 
 /// A finished command.
@@ -29,7 +29,7 @@ pub struct Intervals {
 }
 
 /// The stages that the latency covers: from setup_out to complete.
-fn latency_run(stage_set: StageSet) -> Run {
+fn latency_run(stage_set: StageSet) -> StageRun {
     let stages = stage_set.stages();
     let begin = stages.iter().position(|s| s.from == Point::SetupOut);
     let all = (0..stages.len()).map(|n| stage_set.run(n, n));

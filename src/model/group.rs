@@ -106,7 +106,7 @@ impl FromStr for By {
 
 /// The value of a property.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
+pub enum KeyPart {
     /// It was not observed: the kernel skipped the program at the set-up.
     Unknown,
     /// Process id.
@@ -143,7 +143,7 @@ pub struct Owner {
 /// What the commands of a group have in common, in the order of the properties that were asked for.
 /// Without any part: the groups that have no row of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Group(pub Vec<Part>);
+pub struct Group(pub Vec<KeyPart>);
 
 impl Group {
     /// The groups that have no row of their own.
@@ -160,7 +160,7 @@ impl Group {
     }
 }
 
-/// The class of a size in bytes: [`Part::Size`].
+/// The class of a size in bytes: [`KeyPart::Size`].
 pub const fn size_exponent(bytes: u32) -> Option<u8> {
     match bytes {
         0 => None,
@@ -168,35 +168,35 @@ pub const fn size_exponent(bytes: u32) -> Option<u8> {
     }
 }
 
-fn part(command: &Finished<'_>, by: By) -> Part {
+fn part(command: &Finished<'_>, by: By) -> KeyPart {
     let Finished { id, submission, .. } = command;
-    let caller = |of: fn(&Submission) -> Part| {
-        submission.filter(|s| s.knows_submitter).map_or(Part::Unknown, of)
+    let caller = |of: fn(&Submission) -> KeyPart| {
+        submission.filter(|s| s.knows_submitter).map_or(KeyPart::Unknown, of)
     };
     let cgroup = |id| match id {
-        0 => Part::Unknown,
-        id => Part::Cgroup(id),
+        0 => KeyPart::Unknown,
+        id => KeyPart::Cgroup(id),
     };
     let origin = submission.map(|s| s.origin).unwrap_or_default();
     let submitter = |part| match origin.submitter.is_known() {
         true => part,
-        false => Part::Unknown,
+        false => KeyPart::Unknown,
     };
     match by {
-        By::Process => caller(|s| Part::Process(s.pid)),
-        By::Comm => caller(|s| Part::Comm(s.comm)),
-        By::Cpu => caller(|s| Part::Cpu(s.cpu)),
-        By::Queue => Part::Queue(id.ctrl, id.qid),
+        By::Process => caller(|s| KeyPart::Process(s.pid)),
+        By::Comm => caller(|s| KeyPart::Comm(s.comm)),
+        By::Cpu => caller(|s| KeyPart::Cpu(s.cpu)),
+        By::Queue => KeyPart::Queue(id.ctrl, id.qid),
         By::Size => submission
             .and_then(|s| s.bytes)
-            .map_or(Part::Unknown, |bytes| Part::Size(size_exponent(bytes))),
-        By::Disk => Part::Disk(id.ctrl, row_nsid(id.nsid)),
-        By::Opcode => Part::Opcode(id.opcode),
+            .map_or(KeyPart::Unknown, |bytes| KeyPart::Size(size_exponent(bytes))),
+        By::Disk => KeyPart::Disk(id.ctrl, row_nsid(id.nsid)),
+        By::Opcode => KeyPart::Opcode(id.opcode),
         By::Cgroup | By::Container => cgroup(origin.io_cgroup),
-        By::Priority => Part::Unknown,
-        By::SubmitterProcess => submitter(Part::Process(origin.submitter.pid)),
-        By::SubmitterComm => submitter(Part::Comm(origin.submitter.comm)),
-        By::SubmitterCgroup => submitter(Part::Cgroup(origin.submitter.cgroup)),
+        By::Priority => KeyPart::Unknown,
+        By::SubmitterProcess => submitter(KeyPart::Process(origin.submitter.pid)),
+        By::SubmitterComm => submitter(KeyPart::Comm(origin.submitter.comm)),
+        By::SubmitterCgroup => submitter(KeyPart::Cgroup(origin.submitter.cgroup)),
     }
 }
 

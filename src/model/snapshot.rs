@@ -194,7 +194,7 @@ pub fn difference<K: Clone + Ord>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::group::Part;
+    use crate::model::group::KeyPart;
     use crate::testing::snapshot::cell;
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
         let mut snapshot = Snapshot::default();
         for pid in 1..=8_u32 {
             let commands = vec![&[100][..]; pid as usize];
-            let group = Group(vec![Part::Process(pid)]);
+            let group = Group(vec![KeyPart::Process(pid)]);
             let cell = cell(StageSet::Total, 0, &commands);
             snapshot.groups.insert((group, 0), cell);
         }
@@ -210,7 +210,7 @@ mod tests {
         let unfolded = snapshot.groups.clone();
         fold_groups(&mut snapshot.groups, 3);
         let left: Vec<_> = snapshot.groups.keys().map(|(group, _)| group).collect();
-        let own = [6, 7, 8].map(|pid| Group(vec![Part::Process(pid)]));
+        let own = [6, 7, 8].map(|pid| Group(vec![KeyPart::Process(pid)]));
         assert_eq!(left, [&Group::OTHER, &own[0], &own[1], &own[2]]);
         assert_eq!(snapshot.commands(), before);
         assert_eq!(snapshot.groups[&(Group::OTHER, 0)].commands(), 1 + 2 + 3 + 4 + 5);
@@ -218,7 +218,7 @@ mod tests {
         let since = snapshot.minus(&Snapshot { groups: unfolded, ..Snapshot::default() });
         assert_eq!(since.commands(), 0);
         // those that come again have a row again; what they had before stays with the others
-        let back = Group(vec![Part::Process(1)]);
+        let back = Group(vec![KeyPart::Process(1)]);
         let cell = cell(StageSet::Total, 0, &[&[5][..]; 20]);
         snapshot.groups.insert((back.clone(), 0), cell);
         fold_groups(&mut snapshot.groups, 3);
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_group_that_lost_its_row_and_has_one_again_has_only_its_new_commands() {
-        let [group, other] = [Group(vec![Part::Process(1)]), Group::OTHER];
+        let [group, other] = [Group(vec![KeyPart::Process(1)]), Group::OTHER];
         let of = |counts: [usize; 2]| {
             let cells = [&other, &group].into_iter().zip(counts);
             let cells = cells.map(|(group, n)| {

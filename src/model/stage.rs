@@ -100,7 +100,7 @@ const OTHERS: [Stage; 0] = [];
 
 /// A run of neighbouring stages of a stage set, `first..=last`: one stage, or several merged ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Run {
+pub struct StageRun {
     /// The stage set.
     pub stage_set: StageSet,
     /// Index of the first stage in [`StageSet::stages`].
@@ -113,7 +113,7 @@ pub struct Run {
     pub to: Point,
 }
 
-impl Run {
+impl StageRun {
     /// From here to the end of another run of the same stage set.
     #[must_use]
     pub const fn through(self, end: Self) -> Self {
@@ -254,19 +254,19 @@ impl StageSet {
     }
 
     /// A run by its first and last stage, with the points of PCIe.
-    pub const fn run(self, first: usize, last: usize) -> Run {
-        Run { stage_set: self, first, last, from: self.point(first), to: self.point(last + 1) }
+    pub const fn run(self, first: usize, last: usize) -> StageRun {
+        StageRun { stage_set: self, first, last, from: self.point(first), to: self.point(last + 1) }
     }
 
-    /// The run with this [name](Run::name); the first, if runs of several transports have it.
-    pub fn run_named(self, name: &str) -> Option<Run> {
+    /// The run with this [name](StageRun::name); the first, if runs of several transports have it.
+    pub fn run_named(self, name: &str) -> Option<StageRun> {
         let count = self.stages().len();
         Transport::ALL.into_iter().find_map(|transport| {
             let point = |index| self.point_on(index, transport.wire());
             let mut runs = (0..count).flat_map(|first| (first..count).map(move |n| (first, n)));
             runs.find_map(|(first, last)| {
                 let (from, to) = (point(first)?, point(last + 1)?);
-                let run = Run { from, to, ..self.run(first, last) };
+                let run = StageRun { from, to, ..self.run(first, last) };
                 (run.name() == name).then_some(run)
             })
         })
@@ -275,11 +275,11 @@ impl StageSet {
     /// The stages of a command with this pattern, from its first observed point to its last. A
     /// command without a start has no queue stage. Empty if fewer than two points of the stage set
     /// were observed.
-    pub fn runs(self, pattern: Pattern) -> Vec<Run> {
+    pub fn runs(self, pattern: Pattern) -> Vec<StageRun> {
         self.runs_on(pattern, Transport::of(pattern).wire())
     }
 
-    fn runs_on(self, pattern: Pattern, wire: &Wire) -> Vec<Run> {
+    fn runs_on(self, pattern: Pattern, wire: &Wire) -> Vec<StageRun> {
         let count = self.stages().len();
         let mut runs = Vec::with_capacity(count);
         let mut begin = None;
@@ -290,7 +290,7 @@ impl StageSet {
             };
             if let Some((first, from)) = begin.replace((index, to)) {
                 let last = index - 1;
-                runs.push(Run { stage_set: self, first, last, from, to });
+                runs.push(StageRun { stage_set: self, first, last, from, to });
             }
         }
         runs

@@ -9,7 +9,7 @@ const FULL: Pattern = 0x7f;
 fn names(stage_set: StageSet, missing: &[Point]) -> Vec<String> {
     let pattern =
         missing.iter().filter_map(|m| m.pattern_bit()).fold(FULL, |pattern, bit| pattern & !bit);
-    stage_set.runs(pattern).into_iter().map(Run::name).collect()
+    stage_set.runs(pattern).into_iter().map(StageRun::name).collect()
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_missing_first_or_last_point_leaves_its_stage_out() {
 fn a_command_whose_setup_or_completion_was_not_observed_keeps_what_was() {
     let names = |stage_set: StageSet, pattern: Pattern| -> Vec<String> {
         let runs = stage_set.runs(pattern).into_iter();
-        runs.map(Run::name).collect()
+        runs.map(StageRun::name).collect()
     };
     let basic = 0b010_1001;
     assert_eq!(names(StageSet::Basic, basic | NO_COMPLETE), ["queue", "submit", "device"]);
@@ -82,7 +82,7 @@ static MADE_UP: Wire = Wire::new([
 #[test]
 fn stages_begin_at_the_points_of_a_transport() {
     let named = |stage_set: StageSet, pattern| -> Vec<(String, Point, Point)> {
-        let name = |run: Run| {
+        let name = |run: StageRun| {
             let names = run.stages_on(&MADE_UP).map(|s| s.name);
             (names.collect::<Vec<_>>().join("+"), run.from, run.to)
         };

@@ -4,7 +4,7 @@
 
 use super::event::{Event, EventKind};
 use super::point::{Pattern, Point, TIMES};
-use super::stage::{Run, StageSet};
+use super::stage::{StageRun, StageSet};
 use super::transport::USUAL;
 
 /// The observed points of one command, CLOCK_MONOTONIC nanoseconds, and their pattern. The BPF side
@@ -20,7 +20,7 @@ pub struct Timeline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The stage, or the merged stages.
-    pub run: Run,
+    pub run: StageRun,
     /// Duration in nanoseconds.
     pub ns: u64,
 }

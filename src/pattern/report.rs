@@ -153,12 +153,12 @@ impl Row {
         let Blocks { slba, nlb } = blocks;
         let (counts, length) = (&mut self.counts, u64::from(nlb));
         match self.streams.judge(blocks) {
-            Kind::Sequential { new } => {
+            AccessKind::Sequential { new } => {
                 counts.sequential += 1;
                 counts.sequential_blocks += length;
                 counts.streams += u64::from(new);
             }
-            Kind::Random => {
+            AccessKind::Random => {
                 counts.random += 1;
                 counts.random_blocks += length;
             }
@@ -262,7 +262,7 @@ struct Stream {
 
 /// What a command is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AccessKind {
     /// It begins where an earlier one ended. `new`: it is the second of its stream.
     Sequential {
         /// Its stream had one command before.
@@ -279,15 +279,15 @@ pub struct Streams(Vec<Stream>);
 impl Streams {
     /// Judges a command. It continues its stream, or begins one in place of that which was not
     /// continued for the longest time.
-    pub fn judge(&mut self, blocks: Blocks) -> Kind {
+    pub fn judge(&mut self, blocks: Blocks) -> AccessKind {
         let mut stream =
             Stream { end: blocks.slba.saturating_add(blocks.nlb.into()), continues: false };
-        let mut kind = Kind::Random;
+        let mut kind = AccessKind::Random;
         let found = self.0.iter().position(|s| s.end == blocks.slba);
         let place = match found {
             Some(place) => {
                 let new = !self.0[place].continues;
-                kind = Kind::Sequential { new };
+                kind = AccessKind::Sequential { new };
                 stream.continues = true;
                 place
             }
@@ -302,7 +302,7 @@ impl Streams {
         for slot in &mut self.0[..=place] {
             swap(slot, &mut stream);
         }
-        self.0[0].continues = kind != Kind::Random;
+        self.0[0].continues = kind != AccessKind::Random;
         kind
     }
 }
@@ -437,7 +437,7 @@ mod streams_tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    fn judge(streams: &mut Streams, slba: u64) -> Kind {
+    fn judge(streams: &mut Streams, slba: u64) -> AccessKind {
         streams.judge(Blocks { slba, nlb: 8 })
     }
 
@@ -449,7 +449,7 @@ mod streams_tests {
             for n in 0..100 {
                 for stream in 0..interleaved {
                     let kind = judge(&mut streams, (stream << 32) + n * 8);
-                    found += u32::from(kind != Kind::Random);
+                    found += u32::from(kind != AccessKind::Random);
                 }
             }
             assert_eq!(found, sequential, "{interleaved}");
@@ -460,10 +460,16 @@ mod streams_tests {
     fn a_stream_is_new_with_its_second_command() {
         let mut streams = Streams::default();
         let kinds = [0, 8, 16, 800, 24].map(|slba| judge(&mut streams, slba));
-        let sequential = |new| Kind::Sequential { new };
+        let sequential = |new| AccessKind::Sequential { new };
         assert_eq!(
             kinds,
-            [Kind::Random, sequential(true), sequential(false), Kind::Random, sequential(false)]
+            [
+                AccessKind::Random,
+                sequential(true),
+                sequential(false),
+                AccessKind::Random,
+                sequential(false)
+            ]
         );
     }
 
@@ -481,7 +487,7 @@ mod streams_tests {
                 let hit = (0..ends.len())
                     .filter(|n| ends[*n].1 == slba)
                     .max_by_key(|n| ends[*n].0);
-                prop_assert_eq!(kind != Kind::Random, hit.is_some());
+                prop_assert_eq!(kind != AccessKind::Random, hit.is_some());
                 let oldest = || (0..ends.len()).min_by_key(|n| ends[*n].0);
                 let gone = hit.or_else(|| oldest().filter(|_| ends.len() == STREAMS));
                 gone.map(|n| ends.remove(n));

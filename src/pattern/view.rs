@@ -43,14 +43,14 @@ pub struct PatternReport {
 
 /// The histograms of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum HistogramKind {
     Size,
     Seek,
     Depth,
     Gap,
 }
 
-impl Kind {
+impl HistogramKind {
     pub(crate) const ALL: [Self; 4] = [Self::Size, Self::Seek, Self::Depth, Self::Gap];
 
     pub(crate) const fn title(self) -> &'static str {
@@ -205,7 +205,7 @@ fn row_text(
         share(counts.random),
         alignment(row),
     )?;
-    for kind in Kind::ALL {
+    for kind in HistogramKind::ALL {
         let hist_of = kind.of(counts);
         if hist {
             bars(kind, hist_of, row.disk.lba_bytes, theme, out)?;
@@ -233,7 +233,7 @@ fn alignment(row: &PatternRow) -> String {
 
 /// The buckets with most commands, in the order of their values, in one line.
 fn hist_line(
-    kind: Kind,
+    kind: HistogramKind,
     hist: &Log2,
     lba_bytes: Option<u32>,
     out: &mut dyn Write,
@@ -267,7 +267,7 @@ fn hist_line(
 
 /// All buckets, with bars.
 fn bars(
-    kind: Kind,
+    kind: HistogramKind,
     hist: &Log2,
     lba_bytes: Option<u32>,
     theme: Theme,
@@ -473,7 +473,7 @@ fn draw_row(row: &PatternRow, report: &PatternReport, top: f64, canvas: &mut dyn
     canvas.text(at, Anchor::End, TextStyle::Dim, &numbers);
     shares(row, top + 26.0, canvas);
     let width = 176.0;
-    for (n, kind) in Kind::ALL.into_iter().enumerate() {
+    for (n, kind) in HistogramKind::ALL.into_iter().enumerate() {
         let left = 226.0 + n as f64 * (width + 14.0);
         let plot = area(left, top + 26.0, width, PLOT);
         histogram(kind, kind.of(counts), row.disk.lba_bytes, plot, canvas);
@@ -506,14 +506,20 @@ fn shares(row: &PatternRow, top: f64, canvas: &mut dyn Canvas) {
     canvas.text((LEFT, top + 57.0), Anchor::Start, TextStyle::Dim, &streams);
 }
 
-fn histogram(kind: Kind, hist: &Log2, lba_bytes: Option<u32>, plot: Area, canvas: &mut dyn Canvas) {
+fn histogram(
+    kind: HistogramKind,
+    hist: &Log2,
+    lba_bytes: Option<u32>,
+    plot: Area,
+    canvas: &mut dyn Canvas,
+) {
     canvas.area(plot, Paint::Plot, None);
     let bottom = plot.y + plot.height;
     let title = match kind {
-        Kind::Seek => "distance from the end before",
-        Kind::Gap => "time between submissions",
-        Kind::Size => "size",
-        Kind::Depth => "commands in flight",
+        HistogramKind::Seek => "distance from the end before",
+        HistogramKind::Gap => "time between submissions",
+        HistogramKind::Size => "size",
+        HistogramKind::Depth => "commands in flight",
     };
     let at = (plot.x, bottom + 31.0);
     canvas.text(at, Anchor::Start, TextStyle::Dim, title);

@@ -29,14 +29,14 @@ fn write(text: &str) {
 
 /// When the line is due, and its text.
 #[derive(Debug)]
-struct Line {
+struct ProgressLine {
     what: String,
     /// The time of the next update, since the start.
     due: Duration,
     shown: bool,
 }
 
-impl Line {
+impl ProgressLine {
     fn new(what: String) -> Self {
         Self { what, due: AFTER, shown: false }
     }
@@ -62,14 +62,16 @@ impl Line {
 #[derive(Debug)]
 pub struct Progress {
     begin: Instant,
-    line: Line,
+    line: ProgressLine,
 }
 
 impl Progress {
     /// The progress of reading `path`. `None` without a terminal.
     pub fn reading(path: &str) -> Option<Self> {
-        has_terminal()
-            .then(|| Self { begin: Instant::now(), line: Line::new(format!("reading {path}")) })
+        has_terminal().then(|| Self {
+            begin: Instant::now(),
+            line: ProgressLine::new(format!("reading {path}")),
+        })
     }
 
     /// `done` of `all` is done.
@@ -114,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_line_appears_after_a_second_and_is_erased() {
-        let mut line = Line::new("reading run.nvd".into());
+        let mut line = ProgressLine::new("reading run.nvd".into());
         let ms = Duration::from_millis;
         assert_eq!(line.at(ms(900), 40, 100), None);
         assert_eq!(line.erased(), "");

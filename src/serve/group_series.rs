@@ -140,13 +140,13 @@ mod tests {
 
     use super::*;
     use crate::StageSet;
-    use crate::model::group::Part;
+    use crate::model::group::KeyPart;
     use crate::testing::snapshot::cell;
 
     fn group(number: u32) -> Group {
         match number {
             0 => Group::OTHER,
-            n => Group(vec![Part::Cgroup(n.into())]),
+            n => Group(vec![KeyPart::Cgroup(n.into())]),
         }
     }
 

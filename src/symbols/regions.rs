@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::io::BufRead;
 
-use crate::machine::kallsyms::{Line, fields};
+use crate::machine::kallsyms::{SymbolLine, fields};
 
 /// Access rights are per page, so text does not share a page with anything else.
 const PAGE: u64 = 4096;
@@ -72,7 +72,7 @@ impl Regions {
         let mut modules: BTreeMap<String, Span> = BTreeMap::new();
         let mut line = Vec::new();
         while kallsyms.read_until(b'\n', &mut line)? > 0 {
-            let symbol = fields(line.trim_ascii_end()).filter(Line::is_text);
+            let symbol = fields(line.trim_ascii_end()).filter(SymbolLine::is_text);
             if let Some(symbol) = symbol
                 && let Some(address @ 1..) = symbol.address()
             {

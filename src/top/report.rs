@@ -240,7 +240,7 @@ fn add_interval(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::group::{Group, Part};
+    use crate::model::group::{Group, KeyPart};
     use crate::model::snapshot::Snapshot;
     use crate::testing::snapshot::{READS, cell};
     use crate::top::report::view::rows_by_view;
@@ -304,7 +304,7 @@ mod tests {
     fn a_view_keeps_its_busiest_rows() {
         let (by, second) = ([By::Process], Duration::from_secs(1));
         let mut top = Top::new(StageSet::Total, &by);
-        let key = |pid| Group(vec![Part::Process(pid)]);
+        let key = |pid| Group(vec![KeyPart::Process(pid)]);
         let mut push = |pids: std::ops::Range<u32>| {
             let mut snapshot = Snapshot::default();
             for pid in pids {

@@ -2,7 +2,7 @@
 //! Tests of the screen: buffers of made intervals, and what keys do.
 
 use crate::model::controller::{ControllerInfo, DiskInfo};
-use crate::model::group::{By, Group, GroupNames, Part};
+use crate::model::group::{By, Group, GroupNames, KeyPart};
 use crate::model::histogram::Histogram;
 use crate::model::ids::{QueueId, RowKey};
 use crate::model::ledger::Ledger;
@@ -310,11 +310,11 @@ fn keys_sort_select_filter_and_pause() {
 
 /// An interval of two containers and a cgroup that read and write.
 fn grouped(second: u64) -> Sample {
-    let of = |parts: Vec<Part>, commands, ns| {
+    let of = |parts: Vec<KeyPart>, commands, ns| {
         row(0, 2, commands, ns).map_key(|_| TopKey::Group(Group(parts)))
     };
-    let opcode = |code| Part::Opcode(Opcode { queue: QueueKind::Io, code });
-    let cgroup = Part::Cgroup;
+    let opcode = |code| KeyPart::Opcode(Opcode { queue: QueueKind::Io, code });
+    let cgroup = KeyPart::Cgroup;
     let mut names = GroupNames::default();
     for (id, path) in
         [(1, "/db"), (2, "/system.slice/postgresql-main.service"), (3, "/a/very/long/path/of/jobs")]

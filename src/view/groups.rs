@@ -3,7 +3,7 @@
 
 use super::json::{Dist, StageLine, dist, stage_lines};
 use super::text::{TextView, short_count};
-use crate::model::group::{By, Group, Part, comm_of};
+use crate::model::group::{By, Group, KeyPart, comm_of};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::{GroupReport, Groups, priority};
 use crate::model::stage::StageSet;
@@ -146,7 +146,7 @@ struct Key {
 
 impl Key {
     /// The submitter, in keys of its own.
-    fn add_submitter(&mut self, by: By, part: &Part, groups: &Groups) {
+    fn add_submitter(&mut self, by: By, part: &KeyPart, groups: &Groups) {
         let mut plain = Self::default();
         let of_caller = match by {
             By::SubmitterProcess => By::Process,
@@ -160,12 +160,12 @@ impl Key {
         self.submitter_cgroup_id = self.submitter_cgroup_id.or(plain.cgroup_id);
     }
 
-    fn add(&mut self, by: By, part: &Part, groups: &Groups, disks: &DiskNames) {
+    fn add(&mut self, by: By, part: &KeyPart, groups: &Groups, disks: &DiskNames) {
         if by.is_submitter() {
             return self.add_submitter(by, part, groups);
         }
         match part {
-            Part::Unknown => match by {
+            KeyPart::Unknown => match by {
                 By::Process => self.pid = Some(None),
                 By::Comm => self.comm = Some(None),
                 By::Cpu => self.cpu = Some(None),
@@ -175,17 +175,17 @@ impl Key {
                 By::Priority => self.priority = Some(None),
                 _ => {}
             },
-            Part::Process(pid) => {
+            KeyPart::Process(pid) => {
                 let comm = groups.names.comm(*pid);
                 self.pid = Some(Some(*pid));
                 self.comm = Some(comm.map(Untrusted::lossy));
             }
-            Part::Comm(comm) => self.comm = Some(Some(Untrusted::lossy(comm_of(comm)))),
-            Part::Cgroup(id) => {
+            KeyPart::Comm(comm) => self.comm = Some(Some(Untrusted::lossy(comm_of(comm)))),
+            KeyPart::Cgroup(id) => {
                 self.cgroup = Some(groups.names.cgroups.get(id).cloned());
                 self.cgroup_id = Some(Some(*id));
             }
-            Part::Container(owner) => {
+            KeyPart::Container(owner) => {
                 self.container = Some(owner.id.clone());
                 self.pod = Some(owner.pod.clone());
                 let name = |id: &Option<String>| {
@@ -194,19 +194,19 @@ impl Key {
                 };
                 (self.container_name, self.pod_name) = (name(&owner.id), name(&owner.pod));
             }
-            Part::Priority(number) => self.priority = Some(Some(priority(*number))),
-            Part::Cpu(cpu) => self.cpu = Some(Some(*cpu)),
-            Part::Queue(ctrl, qid) => {
+            KeyPart::Priority(number) => self.priority = Some(Some(priority(*number))),
+            KeyPart::Cpu(cpu) => self.cpu = Some(Some(*cpu)),
+            KeyPart::Queue(ctrl, qid) => {
                 (self.ctrl, self.qid) = (Some(format!("nvme{ctrl}")), Some(*qid));
             }
-            Part::Size(exponent) => {
+            KeyPart::Size(exponent) => {
                 self.max_bytes = Some(Some(exponent.map_or(0, |n| 1 << n)));
             }
-            Part::Disk(ctrl, nsid) => {
+            KeyPart::Disk(ctrl, nsid) => {
                 (self.ctrl, self.nsid) = (Some(format!("nvme{ctrl}")), Some(*nsid));
                 self.disk = Some(disks.disk(*ctrl, *nsid));
             }
-            Part::Opcode(opcode) => {
+            KeyPart::Opcode(opcode) => {
                 self.queue = Some(opcode.queue.to_string());
                 self.opcode = Some(opcode.name_or_code());
                 self.opcode_value = Some(opcode.code);

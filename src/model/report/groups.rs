@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::container::{owner, unit};
-use crate::model::group::{By, Group, GroupNames, Owner, Part, comm_of};
+use crate::model::group::{By, Group, GroupNames, KeyPart, Owner, comm_of};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::latency::{RowReport, Sum};
 use crate::model::snapshot::{Cells, Snapshot, add};
@@ -73,27 +73,27 @@ fn compare(a: &GroupReport, b: &GroupReport, sort: Sort) -> Ordering {
 }
 
 /// A part of a group's name as text. Names from outside are escaped.
-fn part_text(part: &Part, by: By, names: &GroupNames, disks: &DiskNames) -> String {
+fn part_text(part: &KeyPart, by: By, names: &GroupNames, disks: &DiskNames) -> String {
     match part {
-        Part::Unknown => format!("unknown {by}"),
-        Part::Process(pid) => match names.comm(*pid) {
+        KeyPart::Unknown => format!("unknown {by}"),
+        KeyPart::Process(pid) => match names.comm(*pid) {
             Some(comm) => format!("{} ({pid})", Escaped(comm)),
             None => format!("({pid})"),
         },
-        Part::Cgroup(id) => match names.cgroups.get(id) {
+        KeyPart::Cgroup(id) => match names.cgroups.get(id) {
             Some(path) => cgroup_text(path, names),
             None => format!("cgroup {id}"),
         },
-        Part::Container(owner) => owner_text(owner, names),
-        Part::Priority(number) => priority(*number),
-        Part::Comm(comm) if comm_of(comm).is_empty() => "no name".into(),
-        Part::Comm(comm) => Escaped(comm_of(comm)).to_string(),
-        Part::Cpu(cpu) => format!("cpu {cpu}"),
-        Part::Queue(ctrl, qid) => format!("nvme{ctrl} q{qid}"),
-        Part::Size(None) => "no data".into(),
-        Part::Size(Some(exponent)) => format!("<={}", size_of(1 << exponent)),
-        Part::Disk(ctrl, nsid) => disks.disk(*ctrl, *nsid),
-        Part::Opcode(opcode) => match opcode.queue {
+        KeyPart::Container(owner) => owner_text(owner, names),
+        KeyPart::Priority(number) => priority(*number),
+        KeyPart::Comm(comm) if comm_of(comm).is_empty() => "no name".into(),
+        KeyPart::Comm(comm) => Escaped(comm_of(comm)).to_string(),
+        KeyPart::Cpu(cpu) => format!("cpu {cpu}"),
+        KeyPart::Queue(ctrl, qid) => format!("nvme{ctrl} q{qid}"),
+        KeyPart::Size(None) => "no data".into(),
+        KeyPart::Size(Some(exponent)) => format!("<={}", size_of(1 << exponent)),
+        KeyPart::Disk(ctrl, nsid) => disks.disk(*ctrl, *nsid),
+        KeyPart::Opcode(opcode) => match opcode.queue {
             QueueKind::Io => opcode.name_or_code(),
             QueueKind::Admin => format!("admin {}", opcode.name_or_code()),
         },
@@ -144,8 +144,8 @@ pub fn priority(number: u16) -> String {
 /// The group with containers instead of cgroups, where that was asked for.
 fn with_containers(group: &Group, by: &[By], names: &GroupNames) -> Group {
     let parts = group.0.iter().zip(by).map(|(part, by)| match (by, part) {
-        (By::Container, Part::Cgroup(id)) => {
-            names.cgroups.get(id).map_or(Part::Unknown, |path| Part::Container(owner(path)))
+        (By::Container, KeyPart::Cgroup(id)) => {
+            names.cgroups.get(id).map_or(KeyPart::Unknown, |path| KeyPart::Container(owner(path)))
         }
         _ => part.clone(),
     });
@@ -197,11 +197,11 @@ pub fn labels(group: &Group, names: &GroupNames) -> [Untrusted; 4] {
     };
     match group.0.first() {
         None => ["other", "other", "other", ""].map(Untrusted::from),
-        Some(Part::Cgroup(id)) => match names.cgroups.get(id) {
+        Some(KeyPart::Cgroup(id)) => match names.cgroups.get(id) {
             Some(path) => owner_labels(path.clone(), &owner(path)),
             None => owner_labels(format!("cgroup {id}").into(), &Owner::default()),
         },
-        Some(Part::Container(owner)) => owner_labels(Untrusted::default(), owner),
+        Some(KeyPart::Container(owner)) => owner_labels(Untrusted::default(), owner),
         Some(_) => ["unknown", "", "", ""].map(Untrusted::from),
     }
 }
@@ -312,10 +312,10 @@ mod tests {
             labels(&Group(vec![part]), names).map(|label| label.raw().to_owned())
         };
         let want = [path.as_str(), id.as_str(), uid, "web"];
-        assert_eq!(of(Part::Cgroup(7), &names), want);
+        assert_eq!(of(KeyPart::Cgroup(7), &names), want);
         let owner = owner(&path.as_str().into());
-        assert_eq!(of(Part::Container(owner), &names)[1..], want[1..]);
-        assert_eq!(of(Part::Cgroup(8), &names), ["cgroup 8", "", "", ""]);
+        assert_eq!(of(KeyPart::Container(owner), &names)[1..], want[1..]);
+        assert_eq!(of(KeyPart::Cgroup(8), &names), ["cgroup 8", "", "", ""]);
         let other = labels(&Group::OTHER, &names).map(|label| label.raw().to_owned());
         assert_eq!(other, ["other", "other", "other", ""]);
     }

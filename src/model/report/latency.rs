@@ -12,7 +12,7 @@ use crate::model::point::{Pattern, Point};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::Groups;
 use crate::model::snapshot::{Cell, Snapshot};
-use crate::model::stage::{Run, StageSet};
+use crate::model::stage::{StageRun, StageSet};
 
 /// A stage, or merged stages, of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub(super) struct Sum {
     bytes: u64,
     unmeasured: u64,
     lat: [u64; SLOTS],
-    stages: BTreeMap<Run, Histogram>,
+    stages: BTreeMap<StageRun, Histogram>,
     total: Histogram,
 }
 

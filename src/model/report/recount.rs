@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use crate::model::command_class::{BlockSizes, SizeClass};
 use crate::model::event::Event;
 use crate::model::finished::{Finished, Intervals};
-use crate::model::group::{By, Group, Part};
+use crate::model::group::{By, Group, KeyPart};
 use crate::model::ids::{RowKey, row_nsid};
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::point::{NO_COMPLETE, NO_SETUP, Pattern};
@@ -94,7 +94,7 @@ impl Recount {
         if to.groups.len() >= most && !to.groups.contains_key(&key) {
             fold_groups(&mut to.groups, most / 2);
         }
-        let of_process = key.0.0.iter().any(|part| matches!(part, Part::Process(_)));
+        let of_process = key.0.0.iter().any(|part| matches!(part, KeyPart::Process(_)));
         if let Some(submission) = command.submission.filter(|_| of_process) {
             let processes = &mut to.names.processes;
             let by = submission.origin.submitter;

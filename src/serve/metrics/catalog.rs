@@ -3,7 +3,7 @@
 
 /// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// A number that only grows.
     Counter,
     /// A number that grows and falls.
@@ -20,7 +20,7 @@ pub struct Metric {
     /// The name without the suffix of its type (`_total`, `_info`).
     pub name: &'static str,
     /// Its type.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// The base unit, which is also the end of the name; empty if it counts things.
     pub unit: &'static str,
     /// The names of its labels.
@@ -33,15 +33,15 @@ impl Metric {
     /// The name in queries; histograms add `_bucket`, `_sum` and `_count`.
     pub fn full_name(&self) -> String {
         let suffix = match self.kind {
-            Kind::Counter => "_total",
-            Kind::Info => "_info",
-            Kind::Gauge | Kind::Histogram => "",
+            MetricKind::Counter => "_total",
+            MetricKind::Info => "_info",
+            MetricKind::Gauge | MetricKind::Histogram => "",
         };
         format!("{}{suffix}", self.name)
     }
 }
 
-impl Kind {
+impl MetricKind {
     /// The name of the type. The older format has no info; a gauge takes its place.
     pub const fn name(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ macro_rules! metrics {
             #[doc = $help]
             pub const $id: Metric = Metric {
                 name: concat!("nvme_deep_", $name),
-                kind: Kind::$kind,
+                kind: MetricKind::$kind,
                 unit: $unit,
                 labels: $labels,
                 help: $help,

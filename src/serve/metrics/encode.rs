@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::bounds::LE_NS;
-use super::catalog::{Kind, Metric};
+use super::catalog::{Metric, MetricKind};
 use super::collect::{Family, Series, Value};
 use crate::model::untrusted::is_shown;
 
@@ -97,7 +97,7 @@ pub fn encode(families: &[Family], format: Format) -> String {
         // OpenMetrics names a family without the suffix of its type
         let (name, kind) = match (format, metric.kind) {
             (Format::OpenMetrics, kind) => (metric.name.to_owned(), kind),
-            (Format::Text, Kind::Info) => (metric.full_name(), Kind::Gauge),
+            (Format::Text, MetricKind::Info) => (metric.full_name(), MetricKind::Gauge),
             (Format::Text, kind) => (metric.full_name(), kind),
         };
         let _ = writeln!(out, "# HELP {name} {}", metric.help);

@@ -16,7 +16,7 @@ use crate::error::{Mismatch, Operation, Result};
 use crate::machine::System;
 use crate::machine::cgroups::learn;
 use crate::model::container::owner;
-use crate::model::group::{By, Group, GroupNames, Owner, Part};
+use crate::model::group::{By, Group, GroupNames, KeyPart, Owner};
 use crate::model::ids::RowKey;
 use crate::model::snapshot::{Cells, Snapshot};
 use crate::session::load::Loaded;
@@ -107,14 +107,14 @@ impl Grouping {
         for (_, group, [comm, submitter]) in rows.values() {
             for (part, by) in group.0.iter().zip(&self.by) {
                 match part {
-                    Part::Process(pid) => {
+                    KeyPart::Process(pid) => {
                         let now = self.system.process_name(*pid);
                         let was = names.processes.get(pid).copied();
                         let first = if by.is_submitter() { submitter } else { comm };
                         let name = now.or(was).unwrap_or(*first);
                         names.processes.insert(*pid, name);
                     }
-                    Part::Cgroup(id) if !names.cgroups.contains_key(id) => {
+                    KeyPart::Cgroup(id) if !names.cgroups.contains_key(id) => {
                         unknown.insert(*id);
                     }
                     _ => {}
@@ -124,7 +124,7 @@ impl Grouping {
         let owners = |names: &GroupNames| -> Vec<Owner> {
             let parts = rows.values().flat_map(|(_, group, _)| &group.0);
             let paths = parts.filter_map(|part| match part {
-                Part::Cgroup(id) => names.cgroups.get(id),
+                KeyPart::Cgroup(id) => names.cgroups.get(id),
                 _ => None,
             });
             paths.map(owner).collect()

@@ -185,7 +185,7 @@ impl GroupSlots {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::group::Part;
+    use crate::model::group::KeyPart;
     use crate::model::stage::StageSet;
 
     /// A machine with these numbers for groups, and commands that begin and end at once.
@@ -209,7 +209,7 @@ mod tests {
 
     fn group(key: &Key) -> Group {
         let process = u32::from_ne_bytes(key[..4].try_into().unwrap());
-        Group(vec![Part::Process(process)])
+        Group(vec![KeyPart::Process(process)])
     }
 
     impl Machine {
@@ -253,7 +253,7 @@ mod tests {
             let sum: u64 = cells.values().map(Cell::commands).sum();
             assert_eq!(sum, self.truth.values().sum::<u64>());
             let process = |group: &Group| match group.0.as_slice() {
-                [Part::Process(process)] => *process,
+                [KeyPart::Process(process)] => *process,
                 _ => 0,
             };
             let found = cells.iter();

@@ -7,7 +7,7 @@ use std::iter::once;
 use std::time::Duration;
 
 use super::TopRow;
-use crate::model::group::{By, Group, Part};
+use crate::model::group::{By, Group, KeyPart};
 use crate::model::ids::RowKey;
 use crate::model::report::groups::{cells_of, rows_of};
 use crate::model::report::latency::{RowReport, rows};
@@ -30,7 +30,7 @@ impl TopKey {
         match self {
             Self::Row(row) => Some(row.ctrl),
             Self::Group(group) => group.0.iter().find_map(|part| match part {
-                Part::Disk(ctrl, _) | Part::Queue(ctrl, _) => Some(*ctrl),
+                KeyPart::Disk(ctrl, _) | KeyPart::Queue(ctrl, _) => Some(*ctrl),
                 _ => None,
             }),
         }
@@ -116,9 +116,9 @@ mod tests {
         let by = [By::Process, By::Cpu];
         let mut snapshot = Snapshot::default();
         let groups = [
-            (vec![Part::Process(1), Part::Cpu(0)], 2),
-            (vec![Part::Process(1), Part::Cpu(1)], 3),
-            (vec![Part::Process(2), Part::Cpu(1)], 4),
+            (vec![KeyPart::Process(1), KeyPart::Cpu(0)], 2),
+            (vec![KeyPart::Process(1), KeyPart::Cpu(1)], 3),
+            (vec![KeyPart::Process(2), KeyPart::Cpu(1)], 4),
             (vec![], 5),
         ];
         for (parts, commands) in groups {

@@ -23,7 +23,7 @@ use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
 use crate::model::report::recount::Recount;
 use crate::model::stack::Frame;
-use crate::model::stage::{Run, StageSet};
+use crate::model::stage::{StageRun, StageSet};
 use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::RunInfo;
@@ -38,7 +38,7 @@ type Key = (RowKey, Stage);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    Run(Run),
+    Run(StageRun),
     Total,
 }
 
