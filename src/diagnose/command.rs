@@ -106,7 +106,7 @@ impl Command {
         let submission = finished.submission;
         let submitter = submission.filter(|a| a.knows_submitter);
         Some(Self {
-            stratum: block_sizes.stratum(id, submission),
+            stratum: block_sizes.class(id, submission),
             qid: id.qid,
             cid: id.cid,
             submit_cpu: submitter.map(|a| a.cpu),

@@ -34,10 +34,10 @@ struct Comparer<'s> {
     paired: bool,
 }
 
-/// The strata of a group, and their load.
+/// The classes of a group, and their load.
 struct Members {
     scope: Scope,
-    strata: Vec<CommandClass>,
+    classes: Vec<CommandClass>,
     load: Both<Load>,
 }
 
@@ -47,16 +47,16 @@ struct Members {
 pub fn compare(a: &Side, b: &Side, least: f64, paired: bool) -> Diff {
     let loads = Both { a: a.loads(), b: b.loads() };
     let missing = |of: &BTreeMap<CommandClass, Load>, from: &BTreeMap<CommandClass, Load>| {
-        let all = of.iter().filter(|(stratum, _)| !from.contains_key(stratum));
-        all.map(|(stratum, load)| (*stratum, load.commands)).collect()
+        let all = of.iter().filter(|(class, _)| !from.contains_key(class));
+        all.map(|(class, load)| (*class, load.commands)).collect()
     };
     let only = Both { a: missing(&loads.a, &loads.b), b: missing(&loads.b, &loads.a) };
     let (pooled, load_changes) = controllers(&loads);
-    let common = loads.a.iter().filter_map(|(stratum, a)| {
+    let common = loads.a.iter().filter_map(|(class, a)| {
         Some(Members {
-            scope: Scope::CommandClass(*stratum),
-            strata: vec![*stratum],
-            load: Both { a: *a, b: *loads.b.get(stratum)? },
+            scope: Scope::CommandClass(*class),
+            classes: vec![*class],
+            load: Both { a: *a, b: *loads.b.get(class)? },
         })
     });
     let comparer = Comparer {
@@ -80,19 +80,19 @@ pub fn compare(a: &Side, b: &Side, least: f64, paired: bool) -> Diff {
     diff
 }
 
-/// Controllers whose strata can be compared together, and what differs in the load of the others.
+/// Controllers whose classes can be compared together, and what differs in the load of the others.
 fn controllers(loads: &Both<BTreeMap<CommandClass, Load>>) -> (Vec<Members>, Vec<LoadChange>) {
     let is_io = |s: &&CommandClass| s.opcode.queue == QueueKind::Io;
-    let strata = loads.a.keys().chain(loads.b.keys()).filter(is_io);
+    let classes = loads.a.keys().chain(loads.b.keys()).filter(is_io);
     let mut by_ctrl: BTreeMap<u32, BTreeSet<CommandClass>> = BTreeMap::new();
-    strata.for_each(|s| {
+    classes.for_each(|s| {
         by_ctrl.entry(s.ctrl).or_default().insert(*s);
     });
     let (mut pooled, mut changes) = (Vec::new(), Vec::new());
-    for (ctrl, strata) in by_ctrl {
+    for (ctrl, classes) in by_ctrl {
         let sum = |of: &BTreeMap<CommandClass, Load>| {
             let mut sum = Load::default();
-            let found = strata.iter().filter_map(|s| of.get(s));
+            let found = classes.iter().filter_map(|s| of.get(s));
             found.for_each(|load| sum.add(load));
             sum
         };
@@ -101,14 +101,14 @@ fn controllers(loads: &Both<BTreeMap<CommandClass, Load>>) -> (Vec<Members>, Vec
             continue;
         }
         let before = changes.len();
-        changes.extend(mix(ctrl, &strata, loads, &load));
+        changes.extend(mix(ctrl, &classes, loads, &load));
         if load.a.differs_from(&load.b) {
             changes.push(LoadChange::Depth { ctrl, load });
         }
-        if changes.len() == before && strata.len() > 1 {
+        if changes.len() == before && classes.len() > 1 {
             pooled.push(Members {
                 scope: Scope::Controller(ctrl),
-                strata: strata.into_iter().collect(),
+                classes: classes.into_iter().collect(),
                 load,
             });
         }
@@ -119,31 +119,31 @@ fn controllers(loads: &Both<BTreeMap<CommandClass, Load>>) -> (Vec<Members>, Vec
 /// The difference of the mix, if it is more than [`SAME_MIX`].
 fn mix(
     ctrl: u32,
-    strata: &BTreeSet<CommandClass>,
+    classes: &BTreeSet<CommandClass>,
     loads: &Both<BTreeMap<CommandClass, Load>>,
     sum: &Both<Load>,
 ) -> Option<LoadChange> {
-    let part = |of: &BTreeMap<CommandClass, Load>, all: &Load, stratum| {
-        let commands = of.get(stratum).map_or(0, |load| load.commands);
+    let part = |of: &BTreeMap<CommandClass, Load>, all: &Load, class| {
+        let commands = of.get(class).map_or(0, |load| load.commands);
         commands as f64 / all.commands as f64
     };
-    let shares = strata.iter().map(|stratum| {
-        let share = Both { a: part(&loads.a, &sum.a, stratum), b: part(&loads.b, &sum.b, stratum) };
-        (stratum, share)
+    let shares = classes.iter().map(|class| {
+        let share = Both { a: part(&loads.a, &sum.a, class), b: part(&loads.b, &sum.b, class) };
+        (class, share)
     });
     let shares: Vec<_> = shares.collect();
     let moved = |share: &Both<f64>| (share.a - share.b).abs();
     let elsewhere = shares.iter().map(|(_, share)| moved(share)).sum::<f64>() / 2.0;
     let most = shares.iter().max_by(|x, y| moved(&x.1).total_cmp(&moved(&y.1)));
-    let (stratum, share) = most.filter(|_| elsewhere > SAME_MIX)?;
-    Some(LoadChange::Mix { ctrl, stratum: **stratum, share: *share })
+    let (class, share) = most.filter(|_| elsewhere > SAME_MIX)?;
+    Some(LoadChange::Mix { ctrl, class: **class, share: *share })
 }
 
 impl Comparer<'_> {
     fn group(&self, members: &Members) -> Group {
         let of_group = |side: &Side| -> BTreeSet<Interval> {
             let rows = side.recordings.iter().flat_map(|r| r.slices.rows());
-            let rows = rows.filter(|(stratum, _)| members.strata.contains(stratum));
+            let rows = rows.filter(|(class, _)| members.classes.contains(class));
             rows.map(|(_, interval)| interval).collect()
         };
         let (a, b) = (of_group(self.sides.a), of_group(self.sides.b));
@@ -157,18 +157,18 @@ impl Comparer<'_> {
         Group {
             scope: members.scope,
             load: members.load,
-            iops: iops(self.sides, &members.strata, &self.rates, self.paired),
+            iops: iops(self.sides, &members.classes, &self.rates, self.paired),
             rows,
         }
     }
 
     fn row(&self, members: &Members, interval: Interval) -> DiffRow {
-        let samples = self.sides.map(|side| sample(side, &members.strata, interval));
+        let samples = self.sides.map(|side| sample(side, &members.classes, interval));
         let a = samples.a.spread(&self.resamples.a);
         let b = samples.b.spread(&self.resamples.b);
         let spreads = if self.paired { vec![b.minus(&a)] } else { vec![a, b] };
         let summary = |side: &Side, sample: &Sample| {
-            let all = side.values(&members.strata, interval);
+            let all = side.values(&members.classes, interval);
             let count = sample.count();
             let mut values = sample.values();
             for (value, q) in values.iter_mut().zip(QUANTILES) {
@@ -221,13 +221,13 @@ fn rounding(statistic: usize) -> Option<Variance> {
     (statistic < QUANTILES.len()).then_some(Variance { value: 2.0 * of_one, degrees: 200.0 })
 }
 
-/// The values of an interval in these strata.
-fn sample(side: &Side, strata: &[CommandClass], interval: Interval) -> Sample {
+/// The values of an interval in these classes.
+fn sample(side: &Side, classes: &[CommandClass], interval: Interval) -> Sample {
     let of_recording = |recording: &Counted| -> (Vec<FineHistogram>, usize) {
         let slices = &recording.slices;
         let mut sum = vec![FineHistogram::default(); slices.count()];
-        for stratum in strata {
-            for (sum, one) in sum.iter_mut().zip(slices.of(&(*stratum, interval))) {
+        for class in classes {
+            for (sum, one) in sum.iter_mut().zip(slices.of(&(*class, interval))) {
                 sum.merge(one);
             }
         }
@@ -290,12 +290,12 @@ pub fn rate_resamples(sides: Both<&Side>, paired: bool) -> Both<Resamples> {
     }
 }
 
-/// The rate of these strata in each slice.
-fn rates(side: &Side, strata: &[CommandClass]) -> Sample {
+/// The rate of these classes in each slice.
+fn rates(side: &Side, classes: &[CommandClass]) -> Sample {
     let of_recording = |slices: &Rows| -> Vec<FineHistogram> {
         let mut counts = vec![0_u64; slices.count().saturating_sub(1)];
         let rows = slices.rows();
-        for row in rows.filter(|(stratum, i)| i.is_total && strata.contains(stratum)) {
+        for row in rows.filter(|(class, i)| i.is_total && classes.contains(class)) {
             for (count, one) in counts.iter_mut().zip(slices.of(&row)) {
                 *count += one.count();
             }
@@ -315,14 +315,14 @@ fn rates(side: &Side, strata: &[CommandClass]) -> Sample {
     Sample::new(&borrowed)
 }
 
-/// The ratio of the rates of these strata, if there are enough slices.
+/// The ratio of the rates of these classes, if there are enough slices.
 pub fn iops(
     sides: Both<&Side>,
-    strata: &[CommandClass],
+    classes: &[CommandClass],
     resamples: &Both<Resamples>,
     paired: bool,
 ) -> Option<Ratio> {
-    let samples = sides.map(|side| rates(side, strata));
+    let samples = sides.map(|side| rates(side, classes));
     if samples.a.slices().min(samples.b.slices()) < MIN_SLICES {
         return None;
     }

@@ -125,7 +125,7 @@ fn read_side(
     Ok((Side { recordings }, origins))
 }
 
-/// Refuses sides without a common stratum.
+/// Refuses sides without a common class.
 fn check_common(diff: &Diff, origins: Both<&[Origin]>) -> Result<()> {
     if !diff.is_empty() {
         return Ok(());
@@ -136,7 +136,7 @@ fn check_common(diff: &Diff, origins: Both<&[Origin]>) -> Result<()> {
         (0, _) => "A has no command".into(),
         (_, 0) => "B has no command".into(),
         _ => {
-            let name = |(stratum, _): &(_, u64)| Subject::stratum(origins, stratum);
+            let name = |(class, _): &(_, u64)| Subject::class(origins, class);
             let first = |of: &[_]| of.first().map_or_else(String::new, name);
             format!(
                 "no controller, namespace, opcode and size is in both: A has {}, B has {}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares two recordings, or two groups of them: the ratio of each latency in each stratum and
+//! Compares two recordings, or two groups of them: the ratio of each latency in each class and
 //! stage, with its interval, and what can be claimed. docs/diff.md explains the method.
 
 pub use crate::diff::compare::compare;
@@ -25,7 +25,7 @@ pub const FALSE_ALARM: f64 = 0.05;
 
 /// Factors of rate and commands in flight beyond which the load is another one.
 const SAME_LOAD: f64 = 1.25;
-/// Part of the commands that may be in other strata.
+/// Part of the commands that may be in other classes.
 pub(crate) const SAME_MIX: f64 = 0.05;
 
 /// One number of each side.
@@ -73,7 +73,7 @@ pub struct Summary {
     pub values: Values,
 }
 
-/// A stage, or the total, of a stratum.
+/// A stage, or the total, of a class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiffRow {
     /// `device`, `submit+device`, `total`; a total that lacks an end is `total of` its stages.
@@ -88,7 +88,7 @@ pub struct DiffRow {
     pub sides: Both<Summary>,
     /// By statistic. `None`: too few commands.
     pub compared: [Option<Compared>; STATISTICS.len()],
-    /// Parts of the stratum's commands for which the interval was observed, if they differ so much
+    /// Parts of the class's commands for which the interval was observed, if they differ so much
     /// that the commands of the two sides are different ones. Nothing is claimed then.
     pub observed: Option<Both<f64>>,
 }
@@ -102,7 +102,7 @@ pub enum Scope {
     Controller(u32),
 }
 
-/// The rows of a stratum, or of all I/O commands of a controller.
+/// The rows of a class, or of all I/O commands of a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// What it is about.
@@ -118,12 +118,12 @@ pub struct Group {
 /// A difference of the load of a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LoadChange {
-    /// The strata have other shares of the commands.
+    /// The classes have other shares of the commands.
     Mix {
         /// The controller.
         ctrl: u32,
-        /// The stratum whose share differs most.
-        stratum: CommandClass,
+        /// The class whose share differs most.
+        class: CommandClass,
         /// Its shares.
         share: Both<f64>,
     },
@@ -150,9 +150,9 @@ pub struct WaitChange {
 /// A comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diff {
-    /// Strata that both sides have, then controllers.
+    /// Classes that both sides have, then controllers.
     pub groups: Vec<Group>,
-    /// Strata that only one side has, with their commands.
+    /// Classes that only one side has, with their commands.
     pub only: Both<Vec<(CommandClass, u64)>>,
     /// What differs in the load.
     pub load_changes: Vec<LoadChange>,
@@ -165,7 +165,7 @@ pub struct Diff {
 /// A claim: a row, and one of its statistics.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'d> {
-    /// The stratum or controller.
+    /// The class or controller.
     pub group: &'d Group,
     /// The stage.
     pub row: &'d DiffRow,
@@ -203,9 +203,9 @@ impl Diff {
         });
         let weight = |(group, row): &(&Group, &DiffRow)| {
             let Both { a, b } = row.sides.map(|side| side.values[3]);
-            let is_stratum = matches!(group.scope, Scope::CommandClass(_));
+            let is_class = matches!(group.scope, Scope::CommandClass(_));
             let size = (b - a).abs() * row.sides.a.count as f64;
-            (is_stratum, !row.is_total, size)
+            (is_class, !row.is_total, size)
         };
         let (group, row) = rows.max_by(|x, y| {
             let (x, y) = (weight(x), weight(y));
@@ -226,7 +226,7 @@ impl Diff {
         rows.filter(|row| row.changed().next().is_some()).count()
     }
 
-    /// Whether the sides have no stratum in common.
+    /// Whether the sides have no class in common.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
@@ -348,13 +348,13 @@ pub struct Interval {
     pub run: StageRun,
 }
 
-/// Most strata of a recording.
-const MOST_STRATA: usize = 2048;
+/// Most classes of a recording.
+const MOST_CLASSES: usize = 2048;
 
 /// Values by row and slice.
 pub(crate) type Rows = Slices<(CommandClass, Interval)>;
 
-/// The load that a stratum had.
+/// The load that a class had.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
     /// Commands.
@@ -399,22 +399,22 @@ pub struct Counted {
 
 impl Counted {
     /// Counts a command.
-    pub fn command(&mut self, stratum: CommandClass, latency_ns: u64) {
-        let (commands, sum_ns) = self.loads.entry(stratum).or_default();
+    pub fn command(&mut self, class: CommandClass, latency_ns: u64) {
+        let (commands, sum_ns) = self.loads.entry(class).or_default();
         *commands += 1;
         *sum_ns += u128::from(latency_ns);
     }
 
     /// Counts an interval of a command, at the time of its completion.
-    pub fn interval(&mut self, stratum: CommandClass, interval: Interval, at_ns: u64, ns: u64) {
-        self.slices.record((stratum, interval), at_ns, ns);
-        let row = self.values.entry((stratum, interval)).or_default();
+    pub fn interval(&mut self, class: CommandClass, interval: Interval, at_ns: u64, ns: u64) {
+        self.slices.record((class, interval), at_ns, ns);
+        let row = self.values.entry((class, interval)).or_default();
         row.record(ns);
     }
 
     /// All values of a row.
-    pub fn values(&self, stratum: CommandClass, interval: Interval) -> Option<&Quantiles> {
-        self.values.get(&(stratum, interval))
+    pub fn values(&self, class: CommandClass, interval: Interval) -> Option<&Quantiles> {
+        self.values.get(&(class, interval))
     }
 
     /// Ends the recording, which covers this time.
@@ -434,7 +434,7 @@ pub struct Counter {
     counted: Counted,
     /// The first reading of the activity, and the last.
     readings: Option<(Activity, Activity)>,
-    /// There are more strata than are counted.
+    /// There are more classes than are counted.
     crowded: bool,
 }
 
@@ -491,27 +491,27 @@ impl Counter {
         };
         // the slices do not depend on the controllers
         self.counted.slices.reach(event.at_ns);
-        let mut stratum = self.block_sizes.stratum(command.id, command.submission);
+        let mut class = self.block_sizes.class(command.id, command.submission);
         if let Some(ctrls) = &self.ctrls {
-            let Some(number) = ctrls.get(&stratum.ctrl) else {
+            let Some(number) = ctrls.get(&class.ctrl) else {
                 return false;
             };
-            stratum.ctrl = *number;
+            class.ctrl = *number;
         }
         let loads = &self.counted.loads;
-        if loads.len() >= MOST_STRATA && !loads.contains_key(&stratum) {
+        if loads.len() >= MOST_CLASSES && !loads.contains_key(&class) {
             self.crowded = true;
             return false;
         }
         let latency = command.latency_ns.unwrap_or(0);
-        self.counted.command(stratum, latency);
+        self.counted.command(class, latency);
         let Intervals { stages, total } = command.intervals(self.stage_set);
         for (is_total, segments) in [(false, stages.as_slice()), (true, total.as_slice())] {
             for segment in segments {
                 let run = segment.run;
                 let interval = Interval { is_total, run };
                 let at_ns = event.at_ns;
-                self.counted.interval(stratum, interval, at_ns, segment.ns);
+                self.counted.interval(class, interval, at_ns, segment.ns);
             }
         }
         true
@@ -532,12 +532,12 @@ pub struct Side {
 }
 
 impl Side {
-    /// The strata and their loads, over all recordings.
+    /// The classes and their loads, over all recordings.
     pub fn loads(&self) -> BTreeMap<CommandClass, Load> {
         let covers_ns = self.recordings.iter().map(|r| r.covers.as_nanos()).sum();
         let mut all: BTreeMap<CommandClass, Load> = BTreeMap::new();
-        for (stratum, (commands, latency_ns)) in self.recordings.iter().flat_map(|r| &r.loads) {
-            let load = all.entry(*stratum).or_default();
+        for (class, (commands, latency_ns)) in self.recordings.iter().flat_map(|r| &r.loads) {
+            let load = all.entry(*class).or_default();
             load.commands += commands;
             load.latency_ns += latency_ns;
             load.covers_ns = covers_ns;
@@ -545,12 +545,12 @@ impl Side {
         all
     }
 
-    /// All values of these strata, in all recordings.
-    pub fn values(&self, strata: &[CommandClass], interval: Interval) -> Quantiles {
+    /// All values of these classes, in all recordings.
+    pub fn values(&self, classes: &[CommandClass], interval: Interval) -> Quantiles {
         let mut all = Quantiles::new();
         for recording in &self.recordings {
-            let of = |stratum: &CommandClass| recording.values(*stratum, interval);
-            strata.iter().filter_map(of).for_each(|one| all.merge(one));
+            let of = |class: &CommandClass| recording.values(*class, interval);
+            classes.iter().filter_map(of).for_each(|one| all.merge(one));
         }
         all
     }

@@ -64,9 +64,9 @@ fn disk_of(origins: Both<&[Origin]>, ctrl: u32, nsid: u32) -> String {
 }
 
 impl Subject<'_> {
-    /// The name of a stratum: `read 4k nvme0n1`.
-    pub fn stratum(origins: Both<&[Origin]>, stratum: &CommandClass) -> String {
-        let CommandClass { ctrl, nsid, opcode, size } = stratum;
+    /// The name of a class: `read 4k nvme0n1`.
+    pub fn class(origins: Both<&[Origin]>, class: &CommandClass) -> String {
+        let CommandClass { ctrl, nsid, opcode, size } = class;
         let disk = match opcode.queue {
             QueueKind::Admin => format!("nvme{ctrl}"),
             QueueKind::Io => disk_of(origins, *ctrl, *nsid),
@@ -95,7 +95,7 @@ impl Subject<'_> {
 
     pub(crate) fn scope(&self, scope: Scope) -> String {
         match scope {
-            Scope::CommandClass(stratum) => Self::stratum(self.origins, &stratum),
+            Scope::CommandClass(class) => Self::class(self.origins, &class),
             Scope::Controller(ctrl) => format!("all I/O nvme{ctrl}"),
         }
     }
@@ -133,10 +133,10 @@ impl Subject<'_> {
     /// What limits the comparison, a sentence each.
     pub(crate) fn remarks(&self, diff: &Diff) -> Vec<String> {
         let mut all: Vec<String> = diff.load_changes.iter().map(|c| self.load(c)).collect();
-        for (name, strata) in [("A", &diff.only.a), ("B", &diff.only.b)] {
-            if !strata.is_empty() {
-                let names = strata.iter().map(|(stratum, commands)| {
-                    format!("{} ({commands})", Self::stratum(self.origins, stratum))
+        for (name, classes) in [("A", &diff.only.a), ("B", &diff.only.b)] {
+            if !classes.is_empty() {
+                let names = classes.iter().map(|(class, commands)| {
+                    format!("{} ({commands})", Self::class(self.origins, class))
                 });
                 let names: Vec<String> = names.collect();
                 all.push(format!("only in {name}: {}", some(&names)));
@@ -161,10 +161,10 @@ impl Subject<'_> {
 
     fn load(&self, change: &LoadChange) -> String {
         match change {
-            LoadChange::Mix { ctrl, stratum, share } => format!(
+            LoadChange::Mix { ctrl, class, share } => format!(
                 "the mix of nvme{ctrl} differs ({}: {:.0} % of the commands in A, {:.0} % in B): \
                  its commands are not compared as a whole",
-                Self::stratum(self.origins, stratum),
+                Self::class(self.origins, class),
                 100.0 * share.a,
                 100.0 * share.b
             ),
@@ -370,7 +370,7 @@ impl DiffText<'_> {
         Ok(())
     }
 
-    /// Strata with too few commands.
+    /// Classes with too few commands.
     fn left_out(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
         let groups = diff.groups.iter().filter(|g| !was_compared(g));
         let names = groups.map(|g| {
@@ -584,8 +584,8 @@ fn ratio_line(compared: Compared) -> RatioLine {
 }
 
 fn row<'a>(group: &Group, row: &'a DiffRow) -> RowLine<'a> {
-    let (ctrl, stratum) = match group.scope {
-        Scope::CommandClass(stratum) => (stratum.ctrl, Some(stratum)),
+    let (ctrl, class) = match group.scope {
+        Scope::CommandClass(class) => (class.ctrl, Some(class)),
         Scope::Controller(ctrl) => (ctrl, None),
     };
     let [p50, p90, p99, mean] = row.compared.map(|compared| compared.map(ratio_line));
@@ -594,10 +594,10 @@ fn row<'a>(group: &Group, row: &'a DiffRow) -> RowLine<'a> {
         r#type: "diff_row",
         schema_version: SCHEMA_VERSION,
         ctrl: format!("nvme{ctrl}"),
-        nsid: stratum.map(|s| s.nsid),
-        queue: stratum.map(|s| s.opcode.queue.to_string()),
-        opcode: stratum.map(|s| s.opcode.to_string()),
-        size_max: stratum.map(|s| s.size.bytes()).filter(|bytes| *bytes > 0),
+        nsid: class.map(|s| s.nsid),
+        queue: class.map(|s| s.opcode.queue.to_string()),
+        opcode: class.map(|s| s.opcode.to_string()),
+        size_max: class.map(|s| s.size.bytes()).filter(|bytes| *bytes > 0),
         stage: &row.name,
         from: row.from,
         to: row.to,

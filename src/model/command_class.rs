@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Strata: classes of commands that are alike enough to be compared.
+//! Classes of commands that are alike enough to be compared.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -91,8 +91,8 @@ impl BlockSizes {
         blocks.nlb.checked_mul(*self.0.get(&id.namespace())?)
     }
 
-    /// The stratum of a command.
-    pub fn stratum(&self, id: &CommandId, submission: Option<&Submission>) -> CommandClass {
+    /// The class of a command.
+    pub fn class(&self, id: &CommandId, submission: Option<&Submission>) -> CommandClass {
         CommandClass {
             ctrl: id.ctrl,
             nsid: id.nsid,
