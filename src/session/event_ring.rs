@@ -234,8 +234,9 @@ impl EventRing {
         let begin = (offset - offset % page).min(2 * self.size - self.window_size);
         if self.window.as_ref().is_some_and(|w| w.begin == begin) {
             let window = self.window_size;
-            let text =
-                format!("a record of the ring is larger than the {window} bytes mapped of it");
+            let text = format!(
+                "a record of the ring is larger than the {window} bytes that are mapped of it"
+            );
             return Err(Error::Mismatch(text.into()));
         }
         // unmap first, so that the kernel never accounts for both
