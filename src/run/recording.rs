@@ -168,7 +168,6 @@ impl RecordingFile {
             inputs: file.inputs,
             is_recording: true,
             is_binary: true,
-            ..Rules::default()
         };
         let (out, created) = OutFile::create(file.path, &rules)?;
         if let Some(disk) = system.and_then(|system| system.nvme_disk_of(&created)) {
