@@ -163,13 +163,8 @@ impl RecordingFile {
         clocks: Option<SharedClocks>,
         system: Option<&System>,
     ) -> Result<Self> {
-        let rules = Rules {
-            force: file.force,
-            inputs: file.inputs,
-            is_recording: true,
-            is_binary: true,
-            ..Rules::default()
-        };
+        let rules =
+            Rules { force: file.force, inputs: file.inputs, is_recording: true, is_binary: true };
         let (out, created) = OutFile::create(file.path, &rules)?;
         if let Some(disk) = system.and_then(|system| system.nvme_disk_of(&created)) {
             eprint_note(&format!(
