@@ -20,7 +20,7 @@ use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
 use crate::model::untrusted::Untrusted;
 use crate::recording::{ClockOffset, Content, Keep, LedgerInfo, Recorder, RunInfo, StackInfo};
-use crate::settings::{OriginDetail, Settings};
+use crate::settings::{Settings, Who};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -107,8 +107,8 @@ fn info(
         sq: events.map(|events| events.sq),
         aen: events.map(|events| events.aen),
         context: settings.context(),
-        cgroups: settings.origin() != OriginDetail::Nobody,
-        submitters: settings.origin() == OriginDetail::Submitters,
+        cgroups: settings.origin() != Who::Nobody,
+        submitters: settings.origin() == Who::Submitters,
         redacted: false,
         target: None,
         ..of_machine(system)
@@ -128,7 +128,7 @@ impl RecordingFile {
     pub fn create(file: &FileSettings<'_>, settings: &Settings, system: &System) -> Result<Self> {
         let clocks = Some(SharedClocks::look(system));
         let mut recording = Self::open(file, info(settings, system, *file), clocks, Some(system))?;
-        let has_cgroups = settings.origin() != OriginDetail::Nobody;
+        let has_cgroups = settings.origin() != Who::Nobody;
         recording.cgroups = has_cgroups.then(|| CgroupLog::new(system, file.redact));
         Ok(recording)
     }
@@ -163,12 +163,8 @@ impl RecordingFile {
         clocks: Option<SharedClocks>,
         system: Option<&System>,
     ) -> Result<Self> {
-        let rules = Rules {
-            force: file.force,
-            inputs: file.inputs,
-            is_recording: true,
-            is_binary: true,
-        };
+        let rules =
+            Rules { force: file.force, inputs: file.inputs, is_recording: true, is_binary: true };
         let (out, created) = OutFile::create(file.path, &rules)?;
         if let Some(disk) = system.and_then(|system| system.nvme_disk_of(&created)) {
             eprint_note(&format!(
