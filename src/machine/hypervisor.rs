@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::System;
 use super::clock::kvm_ptp;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// The kind of hypervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -54,7 +54,7 @@ pub struct Hypervisor {
     /// The name in reports.
     pub name: String,
     /// The data that shows it: the firmware may say anything.
-    pub evidence: Untrusted,
+    pub evidence: Text,
     /// The processor is probably emulated, each instruction, and slow.
     pub emulated: bool,
 }

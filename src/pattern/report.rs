@@ -3,7 +3,6 @@
 //! between submissions, alignment. Commands are judged in the order of their submission. Pure.
 
 use crate::model::report::submissions::{Depth, Submitted};
-use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::Blocks;
 use crate::nvme::opcode::Opcode;
 use std::collections::BTreeMap;
@@ -119,7 +118,7 @@ struct Row {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     /// The name of the block device; empty if there is none.
-    pub name: Untrusted,
+    pub name: String,
     /// Bytes of a logical block, if known.
     pub lba_bytes: Option<u32>,
 }

@@ -18,7 +18,7 @@ use crate::model::machine::MachineInfo;
 use crate::model::run::ClockReading;
 use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::recording::{ClockOffset, Content, Keep, LedgerInfo, Recorder, RunInfo, StackInfo};
 use crate::settings::{Settings, Who};
 use anyhow::Result;
@@ -283,7 +283,7 @@ impl RecordingFile {
         let mut all = controllers.to_vec();
         if self.info.redacted {
             for controller in &mut all {
-                controller.model = Untrusted::default();
+                controller.model = Text::default();
                 controller.nqn = None;
             }
         }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::error::Kind;
-use crate::model::untrusted::printable;
+use crate::model::text::printable;
 use anyhow::{Error, Result};
 use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat, major, minor, open};
 

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::Kind;
-use crate::model::untrusted::printable;
+use crate::model::text::printable;
 use anyhow::Error;
 
 use crate::run::exit::Failure;
