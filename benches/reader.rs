@@ -9,7 +9,6 @@ use nvme_deep::abi;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::{Block, BlockWriter, Builder, Content, Item, Playback};
 use nvme_deep::session::Reorder;
@@ -21,7 +20,7 @@ static ALLOC: AllocProfiler = AllocProfiler::system();
 
 const BATCH: u64 = 1000;
 /// The name of a disk.
-static NAME: Untrusted = Untrusted::fixed("nvme0n1");
+const NAME: &str = "nvme0n1";
 
 fn main() {
     divan::main();
@@ -109,7 +108,7 @@ fn record_to_text(bencher: Bencher<'_, '_>) {
     let mut view =
         TraceText::new(Theme { color: false }, false, Clock::Mono, Some(StageSet::Basic));
     let cx = Context {
-        disk: &NAME,
+        disk: NAME,
         set: CommandSet::Nvm,
         kstack: "",
         kstack_complete: "",
@@ -177,7 +176,7 @@ fn decode_recording(bencher: Bencher<'_, '_>) {
 /// Decodes a recording and renders it with stages, as `trace --from` does.
 fn render_recording(bencher: Bencher<'_, '_>, view: &mut dyn EventSink) {
     let recording = recording();
-    let cx = Context { disk: &NAME, ..Context::default() };
+    let cx = Context { disk: NAME, ..Context::default() };
     bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
         play(black_box(&recording), &mut |event| view.event(event, &cx));
         view.drain(&mut |lines| {

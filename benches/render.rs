@@ -13,7 +13,6 @@ use divan::{AllocProfiler, Bencher};
 use nvme_deep::model::event::Event;
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::{CommandSet, describe};
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::sqe::Sqe;
@@ -26,12 +25,12 @@ static ALLOC: AllocProfiler = AllocProfiler::system();
 /// Events rendered in a row. Each is later than the one before, as from a busy ring.
 const BATCH: u64 = 1000;
 /// The name of a disk.
-static NAME: Untrusted = Untrusted::fixed("nvme0n1");
+const NAME: &str = "nvme0n1";
 /// CLOCK_MONOTONIC of a machine with an uptime of some hours.
 const AT: u64 = 12_345_678_901_234;
 
 const CONTEXT: Context<'_> = Context {
-    disk: &NAME,
+    disk: NAME,
     set: CommandSet::Nvm,
     kstack: "",
     kstack_complete: "",

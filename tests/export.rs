@@ -18,7 +18,6 @@ use nvme_deep::model::command_class::BlockSizes;
 use nvme_deep::model::origin::Cgroups;
 use nvme_deep::model::report::recount::Recount;
 use nvme_deep::model::timeline::Span;
-use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::RunInfo;
 use nvme_deep::view::export::columns::{COLUMNS, Column};
@@ -59,12 +58,7 @@ fn feed(sink: &mut dyn Sink, stage_set: StageSet, events: &[Event]) -> usize {
     sink.begin(&"file".into(), &run_of(stage_set)).unwrap();
     sink.clock(1_000_000_000).unwrap();
     let taken = events.iter().filter(|event| {
-        let entry = Entry {
-            event,
-            disk: <&Untrusted>::default(),
-            set: CommandSet::Nvm,
-            cgroups: &Cgroups::new(),
-        };
+        let entry = Entry { event, disk: "", set: CommandSet::Nvm, cgroups: &Cgroups::new() };
         sink.event(&entry).unwrap()
     });
     let taken = taken.count();

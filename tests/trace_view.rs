@@ -265,15 +265,15 @@ fn a_thread_may_call_itself_anything() {
         let json = json.split_once(r#""comm":"#).unwrap().1.strip_suffix(r#","cpu":1"#);
         (text.unwrap().to_owned(), json.unwrap().to_owned())
     };
-    let both = |text: &str, json: &str| (text.to_owned(), json.to_owned());
-    assert_eq!(comm(b"kworker/3:1H-nvm"), both("kworker/3:1H-nvm", r#""kworker/3:1H-nvm""#));
-    assert_eq!(comm(b"a b, c=d"), both(r#""a b, c=d""#, r#""a b, c=d""#));
-    assert_eq!(comm(b"\"it's\\"), both(r#""\"it's\\""#, r#""\"it's\\""#));
-    assert_eq!(
-        comm(b"\n\x1b[1m\x7f"),
-        both(r#""\n\u{1b}[1m\u{7f}""#, r#""\u000a\u001b[1m\u007f""#)
-    );
-    assert_eq!(comm("grün\u{9b}".as_bytes()), both(r#""grün\u{9b}""#, r#""grün\u009b""#));
-    assert_eq!(comm(b"\xffx\xc3"), both(r#""\xffx\xc3""#, "\"\u{fffd}x\u{fffd}\""));
-    assert_eq!(comm(b""), both(r#""""#, r#""""#));
+    for (name, want, want_json) in [
+        (&b"kworker/3:1H-nvm"[..], "kworker/3:1H-nvm", r#""kworker/3:1H-nvm""#),
+        (b"a b, c=d", r#""a b, c=d""#, r#""a b, c=d""#),
+        (b"\"it's\\", r#""\"it's\\""#, r#""\"it's\\\\""#),
+        (b"\n\x1b[1m\x7f", r#""\n\u{1b}[1m\u{7f}""#, r#""\\n\\u{1b}[1m\\u{7f}""#),
+        ("grün\u{9b}".as_bytes(), r#""grün\u{9b}""#, r#""grün\\u{9b}""#),
+        (b"\xffx\xc3", r#""\xffx\xc3""#, r#""\\xffx\\xc3""#),
+        (b"", r#""""#, r#""""#),
+    ] {
+        assert_eq!(comm(name), (want.to_owned(), want_json.to_owned()));
+    }
 }

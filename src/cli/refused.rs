@@ -11,8 +11,7 @@ use clap::{Error as ClapError, Parser};
 
 use crate::cli::Args;
 use crate::error::Kind;
-use crate::model::untrusted::{Line, Lines};
-use crate::run::args::command_line;
+use crate::model::text::clean;
 use crate::run::exit;
 use crate::run::stdout::{error_of_stdout, flush};
 
@@ -29,17 +28,18 @@ pub(crate) fn explain(refused: &ClapError, words: &[OsString]) -> ExitCode {
 /// Prints an error of clap. It quotes words of the command line: what a terminal interprets is escaped.
 fn refuse(refused: &ClapError, words: &[OsString]) {
     if let Some(text) = wrong_value(refused).or_else(|| conflict(refused, words)) {
-        let _ = writeln!(stderr(), "nvme-deep: {}", Line(&text));
+        let _ = writeln!(stderr(), "nvme-deep: {}", clean(&text));
         return;
     }
-    let shown: Vec<_> = words.iter().map(|word| command_line::shown(word)).collect();
+    let shown: Vec<_> =
+        words.iter().map(|word| OsString::from(&*clean(&word.to_string_lossy()))).collect();
     // a closed stderr is not an error
     let _ = if shown == words {
         refused.print()
     } else {
         match Args::try_parse_from(&shown) {
             Err(same) if same.kind() == refused.kind() => same.print(),
-            _ => write!(stderr(), "{}", Lines(&refused.to_string())),
+            _ => writeln!(stderr(), "nvme-deep: {}", clean(&refused.to_string())),
         }
     };
 }

@@ -13,7 +13,7 @@ use crate::model::ledger::Accuracy;
 use crate::model::machine::{ControllerLogs, MachineInfo};
 use crate::model::report::device_name::DeviceName;
 use crate::model::stage::StageSet;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 use super::command::Commands;
 use super::expectation::Expectation;
@@ -37,7 +37,7 @@ const MOST_GAPS: usize = 100_000;
 pub struct Collector {
     block_sizes: BlockSizes,
     disks: BTreeMap<NamespaceId, DeviceName>,
-    transports: BTreeMap<u32, Untrusted>,
+    transports: BTreeMap<u32, Text>,
     commands: Commands,
     selection: Selection,
     stage_set: StageSet,

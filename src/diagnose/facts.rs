@@ -11,7 +11,7 @@ use crate::model::ledger::Accuracy;
 use crate::model::machine::{ControllerLogs, MachineController, MachineDisk, MachineInfo};
 use crate::model::report::device_name::DeviceName;
 use crate::model::stage::StageSet;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::nvme::opcode::QueueKind;
 
 use super::command::{Command, Commands};
@@ -46,7 +46,7 @@ pub struct Facts {
     /// Names of disks.
     pub disks: BTreeMap<NamespaceId, DeviceName>,
     /// Transports, by controller.
-    pub transports: BTreeMap<u32, Untrusted>,
+    pub transports: BTreeMap<u32, Text>,
     /// The commands.
     pub commands: Commands,
     /// What left commands out.

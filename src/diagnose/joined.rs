@@ -10,14 +10,14 @@ use super::facts::Facts;
 use super::stages::Stages;
 use super::subject::Subject;
 use crate::model::stage::StageSet;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// A joined stage with less of the time is not explained.
 const PART: f64 = 0.05;
 
 impl Facts {
     /// The transport of a controller: `pcie`, `tcp`, ...
-    pub fn transport(&self, ctrl: u32) -> Option<&Untrusted> {
+    pub fn transport(&self, ctrl: u32) -> Option<&Text> {
         let setting = self.controller(ctrl).and_then(|c| c.transport.as_ref());
         setting.or_else(|| self.transports.get(&ctrl))
     }

@@ -75,7 +75,7 @@ impl DiagnoseConsumer {
     /// Of a recording.
     fn of(info: &RunInfo, settings: &Settings) -> Self {
         let mut intake = Self::default();
-        let recorded = [info.filter.raw(), &info.chosen_by()];
+        let recorded = [info.filter.as_str(), &info.chosen_by()];
         for options in recorded.into_iter().chain([&*settings.filter.text()]) {
             intake.0.selected_by(options);
         }
@@ -239,12 +239,12 @@ impl Consumer for Diagnosing<'_> {
         let facts = self.intake.finish(&end, self.expectation);
         let recorded = end.recording.map(|replay| (replay.path(), replay.info()));
         let live = self.live.as_ref().map(|live| &live.identity);
-        let kernel = recorded.and_then(|(_, info)| info.kernel.as_ref());
-        let machine = recorded.and_then(|(_, info)| info.machine.as_ref());
+        let kernel = recorded.and_then(|(_, info)| info.kernel.as_deref());
+        let machine = recorded.and_then(|(_, info)| info.machine.as_deref());
         let origin = Origin {
-            file: recorded.map(|(path, _)| path),
-            kernel: kernel.or_else(|| live?.kernel.as_ref()),
-            machine: machine.or_else(|| live.map(|l| &l.hypervisor)),
+            file: recorded.map(|(path, _)| &**path),
+            kernel: kernel.or_else(|| live?.kernel.as_deref()),
+            machine: machine.or_else(|| live.map(|l| &*l.hypervisor)),
         };
         let diagnosis = show(options, origin, &facts)?;
         if end.session.is_some() {

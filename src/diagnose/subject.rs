@@ -94,7 +94,7 @@ impl Facts {
 impl Facts {
     /// The kind of device behind a controller; `None`: not recorded.
     pub fn class(&self, ctrl: u32) -> Option<Class> {
-        Class::named(self.controller(ctrl)?.class.raw())
+        Class::named(self.controller(ctrl)?.class.as_str())
     }
 
     /// Where to look behind a controller, by its kind.

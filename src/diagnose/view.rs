@@ -11,7 +11,6 @@ use std::io::Write;
 use crate::diagnose::report::{Cause, ClassFacts, Diagnosis, Facts, Outcome};
 use crate::model::machine::{MachineController, MachineInfo};
 use crate::model::report::finding::{Evidence, Finding};
-use crate::model::untrusted::Untrusted;
 use crate::units::{counted, nanos};
 use crate::view::page::fill;
 use crate::view::theme::{Theme, block};
@@ -27,11 +26,11 @@ const SMALL: f64 = 0.02;
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// The recording; `None`: this machine, now.
-    pub file: Option<&'a Untrusted>,
+    pub file: Option<&'a str>,
     /// `uname -r`
-    pub kernel: Option<&'a Untrusted>,
+    pub kernel: Option<&'a str>,
     /// The hypervisor, or that there is none.
-    pub machine: Option<&'a Untrusted>,
+    pub machine: Option<&'a str>,
 }
 
 /// Writes a diagnosis.

@@ -7,7 +7,7 @@ use std::iter;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::model::untrusted::printable;
+use crate::model::text::printable;
 use anyhow::Result;
 
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG};

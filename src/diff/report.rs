@@ -13,7 +13,7 @@ use crate::model::ids::NamespaceId;
 use crate::model::ledger::Accuracy;
 use crate::model::point::Point;
 use crate::model::stage::{StageRun, StageSet};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::recording::RunInfo;
 use crate::stats::intervals::Ratio;
 use crate::stats::sample::{STATISTICS, Slices, Values};
@@ -236,7 +236,7 @@ impl Diff {
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// Its path.
-    pub path: Untrusted,
+    pub path: Text,
     /// What was recorded, where and when.
     pub info: RunInfo,
     /// The controllers, under the numbers of the comparison.
@@ -252,18 +252,15 @@ pub struct Origin {
 }
 
 /// The distinct values of a side, as text: `6.1.0` or `6.1.0, 6.12.1`.
-fn distinct<'o>(
-    side: &'o [Origin],
-    of: impl Fn(&'o Origin) -> Option<&'o Untrusted>,
-) -> Option<String> {
+fn distinct<'o>(side: &'o [Origin], of: impl Fn(&'o Origin) -> Option<&'o Text>) -> Option<String> {
     let all: BTreeSet<String> = side.iter().filter_map(of).map(ToString::to_string).collect();
     (!all.is_empty()).then(|| all.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-fn model(origin: &Origin, instance: u32) -> Option<&Untrusted> {
+fn model(origin: &Origin, instance: u32) -> Option<&Text> {
     let mut all = origin.controllers.iter();
     let found = all.find(|c| c.instance == instance)?;
-    Some(&found.model).filter(|model| !model.raw().trim().is_empty())
+    Some(&found.model).filter(|model| !model.trim().is_empty())
 }
 
 const fn stages(set: StageSet) -> &'static str {
@@ -286,7 +283,7 @@ pub fn remarks(sides: Both<&[Origin]>, used: StageSet) -> Vec<String> {
             remarks.push(format!("{what}: {a} in A, {b} in B"));
         }
     };
-    let of_both = |of: fn(&Origin) -> Option<&Untrusted>| sides.map(|side| distinct(side, of));
+    let of_both = |of: fn(&Origin) -> Option<&Text>| sides.map(|side| distinct(side, of));
     let kernels = of_both(|o| o.info.kernel.as_ref());
     differs("the kernels differ", kernels.a, kernels.b);
     let machines = of_both(|o| o.info.machine.as_ref());

@@ -11,7 +11,7 @@ use crate::model::ledger::Accuracy;
 use crate::model::point::Point;
 use crate::model::report::disk_names::namespace_name;
 use crate::model::stage::StageSet;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::subject::command_name;
 use crate::stats::intervals::Ratio;
@@ -60,7 +60,7 @@ fn disk_of(origins: Both<&[Origin]>, ctrl: u32, nsid: u32) -> String {
     let controllers = recordings.flat_map(|o| &o.controllers);
     let of_ctrl = controllers.filter(|c| c.instance == ctrl);
     let mut disks = of_ctrl.flat_map(|c| &c.disks).filter(|d| d.nsid == nsid && !d.name.is_empty());
-    namespace_name(disks.next().map(|d| &d.name), ctrl, nsid)
+    namespace_name(disks.next().map(|d| &*d.name), ctrl, nsid)
 }
 
 impl Subject<'_> {
@@ -255,7 +255,7 @@ impl DiffText<'_> {
         );
         let name = self.theme.head(name);
         // a long path has its own line
-        if origin.path.width() + text.len() > 73 {
+        if origin.path.chars().count() + text.len() > 73 {
             return writeln!(out, "{name}  {}\n   {text}", origin.path);
         }
         writeln!(out, "{name}  {}  {text}", origin.path)
@@ -452,8 +452,8 @@ struct WaitsOfSide {
 
 #[derive(Serialize)]
 struct OriginLine<'a> {
-    path: &'a Untrusted,
-    kernel: Option<&'a Untrusted>,
+    path: &'a Text,
+    kernel: Option<&'a Text>,
     commands: u64,
     covers_s: f64,
     accuracy: &'static str,

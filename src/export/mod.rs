@@ -8,7 +8,7 @@ use std::io::BufWriter;
 use std::path::Path;
 
 use crate::model::ledger::{Accuracy, Ledger};
-use crate::model::untrusted::{Untrusted, printable};
+use crate::model::text::{Text, printable};
 use crate::units::size_text;
 use crate::view::export::Sink;
 use crate::view::export::csv::Csv;
@@ -71,11 +71,11 @@ fn report(ledger: &Ledger, path: &Path, of_several: bool) -> bool {
 }
 
 /// The name of a recording in the output. A file name may have the name of a machine.
-fn name_of(options: &ExportOptions, path: &Path, number: usize) -> Untrusted {
+fn name_of(options: &ExportOptions, path: &Path, number: usize) -> Text {
     if options.redact {
         return number.to_string().into();
     }
-    Untrusted::from_os(path.file_name().unwrap_or(path.as_os_str()))
+    Text::file_name(path)
 }
 
 /// Reports what was written.

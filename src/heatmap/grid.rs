@@ -11,7 +11,6 @@ use crate::model::point::Point;
 use crate::model::report::disk_names::namespace_name;
 use crate::model::report::submissions::{Depth, Submitted};
 use crate::model::stage::{StageRun, StageSet};
-use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::{CommandSet, blocks};
 use std::collections::HashMap;
 use std::mem::take;
@@ -413,7 +412,7 @@ struct Disks {
 
 impl Disks {
     /// Notes the disk of a command. Paths of one disk have the same LBAs.
-    fn note(&mut self, id: Option<&CommandId>, disk: &Untrusted) {
+    fn note(&mut self, id: Option<&CommandId>, disk: &str) {
         let key = id.map(|id| (id.ctrl, id.nsid));
         let Some((ctrl, nsid)) = key.filter(|_| self.last != key) else {
             return;
@@ -452,7 +451,7 @@ impl Plot {
     }
 
     /// Adds a finished command of this disk; ignores other events. Not for [`Quantity::Depth`].
-    pub fn event(&mut self, event: &Event, disk: &Untrusted, set: CommandSet) {
+    pub fn event(&mut self, event: &Event, disk: &str, set: CommandSet) {
         let Some(command) = Finished::of(event) else {
             return;
         };

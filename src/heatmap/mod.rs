@@ -13,7 +13,7 @@ use crate::error::Kind;
 use crate::heatmap::grid::{HeatMap, Plot, Quantity};
 use crate::heatmap::view::{Caption, SIZE, draw, title};
 use crate::model::report::submissions::{Submissions, TaskKind, forgotten};
-use crate::model::untrusted::{Untrusted, file_name};
+use crate::model::text::Text;
 use crate::view::picture::Canvas;
 use anyhow::{Context, Result};
 
@@ -172,8 +172,8 @@ fn check_disks(options: &HeatmapOptions, disks: &[String]) -> Result<()> {
 /// The filters, and the name of the recording.
 fn subject(options: &HeatmapOptions) -> String {
     let file = options.from.files.first();
-    let file = file.map(|path| format!("of {}", file_name(path)));
-    let filter = Untrusted::from(options.settings.filter.text());
+    let file = file.map(|path| format!("of {}", Text::file_name(path)));
+    let filter = Text::from(options.settings.filter.text());
     let filter = Some(filter).filter(|text| !text.is_empty());
     let filter = filter.map(|text| format!("with {text}"));
     let parts: Vec<String> = file.into_iter().chain(filter).collect();

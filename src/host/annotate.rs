@@ -9,7 +9,7 @@ use crate::error::Kind;
 use crate::host::view::{spdk_json, spdk_text};
 use crate::model::host::HostEvent;
 use crate::model::target::TargetKind;
-use crate::model::untrusted::printable;
+use crate::model::text::printable;
 use crate::recording::HostRecording;
 use crate::target::spdk_trace::{Trace, label};
 use anyhow::Result;

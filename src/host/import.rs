@@ -4,7 +4,7 @@
 use std::slice;
 
 use crate::error::Kind;
-use crate::model::untrusted::printable;
+use crate::model::text::printable;
 use crate::target::{import_qemu_log, spdk_trace};
 use anyhow::Result;
 

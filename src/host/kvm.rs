@@ -11,7 +11,7 @@ use crate::machine::kvm::{KvmError, KvmEvents};
 use crate::machine::process::{Memory, TargetError};
 use crate::model::machine::MachineController;
 use crate::model::stage::StageSet;
-use crate::model::untrusted::printable;
+use crate::model::text::printable;
 use crate::recording::Item;
 use crate::settings::Settings;
 use crate::target::kvm::{Doorbells, KvmReader, KvmTrace, read};

@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// `process 7 (/usr/bin/nvmf_tgt, SPDK 26.05)`
 fn who(target: &TargetInfo) -> String {
     let pid = target.pid.unwrap_or_default();
-    let binary = target.binary.as_ref().unwrap_or_default();
+    let binary = target.binary.as_deref().unwrap_or_default();
     let release = target.version.as_ref();
     let release = release.map_or_else(
         || ", a release of SPDK that it does not say".into(),

@@ -26,7 +26,6 @@ use std::io;
 use std::io::Write;
 
 use crate::model::host::HostEvent;
-use crate::model::untrusted::Untrusted;
 
 /// Writes events of the host side.
 pub trait HostSink {
@@ -34,6 +33,5 @@ pub trait HostSink {
     ///
     /// # Errors
     /// Errors of the writer.
-    fn event(&mut self, event: &HostEvent, name: &Untrusted, out: &mut dyn Write)
-    -> io::Result<()>;
+    fn event(&mut self, event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Result<()>;
 }

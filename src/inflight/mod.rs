@@ -17,7 +17,7 @@ use crate::machine::sysfs::Controller;
 use crate::model::event::StackId;
 use crate::model::filter::Filter;
 use crate::model::stack::Frame;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::nvme::decode::CommandSet;
 use crate::run::start::prepare;
 use crate::view::theme::Theme;
@@ -74,7 +74,7 @@ impl Looks<'_> {
         controllers: &[Controller],
         observer: Option<&dyn Observer>,
     ) -> Result<()> {
-        let names = |instance: u32, nsid: u32| -> Option<(Untrusted, CommandSet)> {
+        let names = |instance: u32, nsid: u32| -> Option<(Text, CommandSet)> {
             let ctrl = controllers.iter().find(|c| c.instance == instance)?;
             let ns = ctrl.namespaces.iter().find(|ns| ns.nsid == nsid)?;
             Some((ns.name.clone(), ns.set))

@@ -13,7 +13,7 @@ use crate::machine::inflight::{StuckAt, StuckState};
 use crate::model::event::StackId;
 use crate::model::ids::QueueId;
 use crate::model::stack::Frame;
-use crate::model::untrusted::{Escaped, Untrusted};
+use crate::model::text::{Text, word};
 use crate::nvme::decode::{CommandSet, describe, fields, name as command_name};
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::Sqe;
@@ -22,7 +22,7 @@ use crate::view::json::{SCHEMA_VERSION, line as json_line};
 use crate::view::theme::Theme;
 
 /// Disk and command set of a namespace, by controller and namespace id.
-pub type NameOf<'a> = &'a dyn Fn(u32, u32) -> Option<(Untrusted, CommandSet)>;
+pub type NameOf<'a> = &'a dyn Fn(u32, u32) -> Option<(Text, CommandSet)>;
 
 /// Where names and stacks come from.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ const fn kind(queue: QueueId) -> QueueKind {
 }
 
 /// The disk of a command, or its controller, and its command set.
-fn disk(line: &CommandLine, names: NameOf<'_>) -> (Untrusted, CommandSet) {
+fn disk(line: &CommandLine, names: NameOf<'_>) -> (Text, CommandSet) {
     let QueueId { ctrl, qid } = line.queue;
     let sqe = line.sqe.filter(|_| qid != 0);
     let named = sqe.and_then(|sqe| names(ctrl, sqe.nsid()));
@@ -102,7 +102,7 @@ fn observed(line: &CommandLine) -> String {
     if !submission.knows_submitter {
         return format!("{ratio}; submitter not known");
     }
-    let comm = Escaped(submission.comm());
+    let comm = submission.comm();
     format!("{ratio}; {comm}, pid {}, CPU {}", submission.pid, submission.cpu)
 }
 
@@ -176,7 +176,7 @@ fn command(
         out,
         "{:>9} {:<12} {qid:>4} {cid:>6} {:<8} {words}",
         age(line.age),
-        disk.word(),
+        word(&disk),
         place(line.place)
     )?;
     let what = line.sqe.map_or_else(
@@ -235,7 +235,7 @@ struct InFlightLine {
 #[derive(Serialize)]
 struct CommandObject {
     ctrl: String,
-    disk: Option<Untrusted>,
+    disk: Option<Text>,
     nsid: Option<u32>,
     qid: u16,
     tag: u32,
@@ -266,7 +266,7 @@ struct ObservedObject {
 struct Submitter {
     pid: u32,
     tid: u32,
-    comm: Untrusted,
+    comm: String,
     cpu: u16,
 }
 
@@ -296,7 +296,7 @@ fn observed_object(line: &CommandLine, lookup: Lookup<'_>) -> Option<ObservedObj
         submitter: submission.knows_submitter.then(|| Submitter {
             pid: submission.pid,
             tid: submission.tid,
-            comm: Untrusted::lossy(submission.comm()),
+            comm: submission.comm().into_owned(),
             cpu: submission.cpu,
         }),
         kstack: stack.map(|frames| frames.iter().map(ToString::to_string).collect()),

@@ -21,7 +21,7 @@ use crate::model::report::disk_names::DiskNames;
 use crate::model::run::ClockReading;
 use crate::model::stage::StageSet;
 use crate::model::target::HostClock;
-use crate::model::untrusted::printable;
+use crate::model::text::printable;
 use crate::recording::HostRecording;
 use crate::settings::Settings;
 use crate::view::theme::Theme;

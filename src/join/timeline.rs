@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::join::pairing::{Join, Offset};
 use crate::model::host::{HostCommand, HostEvent};
 use crate::model::stage::StageSet;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::recording::HostRecording;
 use crate::settings::{Events, Mode};
 use crate::units::{nanos, size_text};
@@ -97,7 +97,7 @@ pub fn write(
     let begins = begins(&settings, replay)?;
     let mut perfetto = Perfetto::new(out, begins, INTERVAL);
     let mut counts = Counts::default();
-    let name = Untrusted::fixed("guest");
+    let name = Text::from("guest");
     let guest = again(replay, &settings, "--format perfetto")?;
     let guest = (guest, &name);
     let (_, ended) = add(false, guest, &mut perfetto, &mut counts, &failed)?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::join::pairing::{Guest, Join, Part, Segment, Strata};
 use crate::model::histogram::Histogram;
 use crate::model::report::disk_names::DiskNames;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::{Text, word};
 use crate::nvme::subject::fctype;
 use crate::units::{counted, nanos};
 use crate::view::json::{Dist, SCHEMA_VERSION, dist, line as json_line};
@@ -42,7 +42,7 @@ pub struct JoinView<'a> {
     /// How the clocks were compared.
     pub clock: JoinClock,
     /// Names of the host side's controllers.
-    pub host_name: &'a dyn Fn(u32) -> Untrusted,
+    pub host_name: &'a dyn Fn(u32) -> Text,
     /// Names of the guest's disks.
     pub disks: &'a DiskNames,
     /// Pairs of controllers: in the guest, on the host side.
@@ -158,7 +158,7 @@ impl JoinView<'_> {
         let pairs: Vec<String> = self
             .controllers
             .iter()
-            .map(|(g, h)| format!("nvme{g} = {}", (self.host_name)(*h).word()))
+            .map(|(g, h)| format!("nvme{g} = {}", word(&(self.host_name)(*h))))
             .collect();
         let mut entries = vec![
             ("joined", pairs.join(", ")),
@@ -356,7 +356,7 @@ fn command_line(guest: &Guest, parts: Vec<Segment>) -> CommandLine {
 struct EndLine<'a> {
     r#type: &'static str,
     schema_version: u32,
-    controllers: Vec<(String, Untrusted)>,
+    controllers: Vec<(String, Text)>,
     matched: u64,
     unmatched_guest: u64,
     unmatched_host: u64,

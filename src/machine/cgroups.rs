@@ -16,7 +16,7 @@ use crate::model::filter::Filter;
 use crate::model::group::Owner;
 use crate::model::origin::Cgroups;
 use crate::model::origin::is_within;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -53,16 +53,16 @@ fn list(have: &[String]) -> String {
 /// last one.
 pub(crate) fn each_below(
     dir: &Path,
-    below: &str,
+    below: &Path,
     depth: usize,
-    visit: &mut dyn FnMut(&DirEntry, Untrusted) -> bool,
+    visit: &mut dyn FnMut(&DirEntry, Text) -> bool,
 ) -> bool {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
-        let path = format!("{below}/{}", Untrusted::from_os(&entry.file_name()).raw());
-        if !visit(&entry, path.as_str().into())
+        let path = below.join(entry.file_name());
+        if !visit(&entry, Text::from_os(&path))
             || depth < DEPTH && !each_below(&entry.path(), &path, depth + 1, visit)
         {
             return false;
@@ -117,11 +117,11 @@ pub fn cgroup_id(dir: &Path) -> io::Result<u64> {
 impl System {
     /// The paths of all cgroups of version 2, by their ids: below the mount point, beginning with a
     /// slash. `None`: they are not mounted.
-    pub fn cgroup_paths(&self) -> Option<BTreeMap<u64, Untrusted>> {
+    pub fn cgroup_paths(&self) -> Option<BTreeMap<u64, Text>> {
         let top = self.cgroups()?;
         let mut all = BTreeMap::new();
         all.extend(cgroup_id(&top).ok().map(|id| (id, "/".into())));
-        each_below(&top, "", 0, &mut |entry, path| {
+        each_below(&top, Path::new("/"), 0, &mut |entry, path| {
             all.insert(entry.ino(), path);
             true
         });
@@ -212,7 +212,7 @@ struct Handle {
 pub struct CgroupPaths {
     system: System,
     /// The directory at which cgroups of version 2 are mounted.
-    top: Option<(File, String)>,
+    top: Option<(File, PathBuf)>,
     known: Cgroups,
     gone: BTreeSet<u64>,
 }
@@ -233,10 +233,7 @@ fn open(top: &File, id: u64) -> Option<OwnedFd> {
 impl CgroupPaths {
     /// Those of this machine, of which none is known yet.
     pub fn new(system: &System) -> Self {
-        let top = system.cgroups().and_then(|dir| {
-            let text = dir.to_str()?.trim_end_matches('/').to_owned();
-            Some((File::open(&dir).ok()?, text))
-        });
+        let top = system.cgroups().and_then(|dir| Some((File::open(&dir).ok()?, dir)));
         Self { system: system.clone(), top, known: Cgroups::new(), gone: BTreeSet::new() }
     }
 
@@ -250,17 +247,15 @@ impl CgroupPaths {
         self.known = self.system.cgroup_paths().unwrap_or_default();
     }
 
-    fn find(&self, id: u64) -> Option<Untrusted> {
-        let (top, text) = self.top.as_ref()?;
+    fn find(&self, id: u64) -> Option<Text> {
+        let (top, at) = self.top.as_ref()?;
         let directory = File::from(open(top, id)?);
         let path = read_link(path_of(&directory)).ok()?;
-        let path = Untrusted::from_os(&path);
-        let below = path.raw().strip_prefix(text.as_str())?;
-        Some(if below.is_empty() { "/" } else { below }.into())
+        Some(Text::from_os(&Path::new("/").join(path.strip_prefix(at).ok()?)))
     }
 
     /// The path of the cgroup with this id; `None`: it is gone.
-    pub fn path(&mut self, id: u64) -> Option<&Untrusted> {
+    pub fn path(&mut self, id: u64) -> Option<&Text> {
         if !self.known.contains_key(&id) && !self.gone.contains(&id) {
             if self.known.len() + self.gone.len() >= MOST {
                 self.known.clear();
@@ -297,8 +292,8 @@ impl Pseudonyms {
     }
 
     /// A path with other names.
-    pub fn path(&mut self, path: &Untrusted) -> Untrusted {
-        let names = path.raw().split('/');
+    pub fn path(&mut self, path: &Text) -> Text {
+        let names = path.split('/');
         let other = names.map(|name| match name {
             "" => String::new(),
             name => self.name(name),
@@ -311,17 +306,16 @@ impl Pseudonyms {
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
 
 /// Whether a cgroup is within the directory that an option names, or the path below the mount point.
-fn is_below(path: &Untrusted, option: &Path) -> bool {
-    let option = Untrusted::from_os(option);
-    let option = option.raw();
-    let mounted = |mount: &&str| is_within(option, mount);
+fn is_below(path: &Text, option: &Path) -> bool {
+    let option = Text::from_os(option);
+    let mounted = |mount: &&str| is_within(&option, mount);
     let top = MOUNTS.iter().find(|mount| mounted(mount));
     let below = top.and_then(|mount| option.strip_prefix(mount));
-    is_within(path.raw(), below.unwrap_or(option))
+    is_within(path, below.unwrap_or(&option))
 }
 
 /// Adds a cgroup of a recording to those that the filter selects, if it does.
-pub fn add(filter: &mut Filter, id: u64, path: &Untrusted) {
+pub fn add(filter: &mut Filter, id: u64, path: &Text) {
     let selects = |option: &Option<PathBuf>| {
         let option = option.as_ref();
         option.is_some_and(|option| is_below(path, option))
@@ -332,10 +326,9 @@ pub fn add(filter: &mut Filter, id: u64, path: &Untrusted) {
     if selects(&filter.submitter_cgroup) {
         filter.within.submitter.insert(id);
     }
-    let container = filter.container.as_ref().map(Untrusted::from_os);
+    let container = filter.container.as_ref().map(Text::from_os);
     let is_of = container.is_some_and(|text| {
-        let text = text.raw();
-        let id = text.split_once("://").map_or(text, |(_, id)| id);
+        let id = text.split_once("://").map_or(&*text, |(_, id)| id);
         match id.contains('/') {
             true => is_below(path, Path::new(id)),
             false => is_of_container(path, id),
@@ -360,7 +353,7 @@ const CONTAINER_LOGS: &str = "var/log/containers";
 const POD_LOGS: &str = "var/log/pods";
 
 /// The names of containers by ID, and of pods (`NAMESPACE/POD`) by UID.
-struct Names<'n>(&'n mut BTreeMap<String, Untrusted>);
+struct Names<'n>(&'n mut BTreeMap<String, Text>);
 
 fn podman_lists(system: &System) -> impl Iterator<Item = PathBuf> {
     let dirs = PODMAN.into_iter().flat_map(move |store| {
@@ -423,9 +416,9 @@ impl Names<'_> {
 }
 
 /// Reads the files again, if a container or pod of one of these has no name.
-pub fn learn(names: &mut BTreeMap<String, Untrusted>, system: &System, owners: &[Owner]) {
+pub fn learn(names: &mut BTreeMap<String, Text>, system: &System, owners: &[Owner]) {
     let ids = owners.iter().flat_map(|o| o.id.iter().chain(&o.pod));
-    let unknown = |names: &BTreeMap<String, Untrusted>| -> Vec<&String> {
+    let unknown = |names: &BTreeMap<String, Text>| -> Vec<&String> {
         let left = ids.clone().filter(|id| !names.contains_key(*id));
         left.collect()
     };
@@ -540,7 +533,7 @@ mod tests {
     fn the_path_of_a_cgroup_names_its_container_and_pod() {
         let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
         let slice = format!("/kubepods.slice/kubepods-pod{}.slice", uid.replace('-', "_"));
-        let of = |path: &str| owner(&path.into());
+        let of = |path: &str| owner(path);
         let found = of(&format!("{slice}/cri-containerd-{}.scope/init", id("eeee1111")));
         assert_eq!(found.pod.as_deref(), Some(uid));
         assert_eq!(found.id, Some(id("eeee1111")));
@@ -554,9 +547,9 @@ mod tests {
         let (root, system) = machine(&["a/b\nc".to_owned(), "d".to_owned()]);
         let all = system.cgroup_paths().unwrap();
         let of = |name: &str| cgroup_id(&root.path().join(TOP).join(name)).unwrap();
-        assert_eq!(all[&of("d")].raw(), "/d");
+        assert_eq!(all[&of("d")].as_str(), "/d");
         assert_eq!(all[&of("a/b\nc")].to_string(), "/a/b\\nc");
-        assert_eq!(all[&of("")].raw(), "/");
+        assert_eq!(all[&of("")].as_str(), "/");
     }
 
     #[test]
@@ -578,7 +571,7 @@ mod cgroup_paths_tests {
     #[test]
     fn pseudonyms_keep_the_tree_and_hide_the_names() {
         let mut names = Pseudonyms::default();
-        let mut of = |path: &str| names.path(&path.into()).raw().to_owned();
+        let mut of = |path: &str| names.path(&path.into()).to_string();
         assert_eq!(of("/"), "/");
         assert_eq!(of("/secret.slice/db.service"), "/cgroup-1/cgroup-2");
         assert_eq!(of("/secret.slice/other"), "/cgroup-1/cgroup-3");
@@ -586,10 +579,10 @@ mod cgroup_paths_tests {
         let id = format!("{:0<64}", "abc1");
         let container = of(&format!("/x/docker-{id}.scope"));
         assert!(!container.contains("docker") && !container.contains("abc1"));
-        let found = owner(&container.as_str().into());
+        let found = owner(&container);
         assert_eq!(found.id, Some(format!("{:064}", 5)));
         let pod = of("/pod0b6d2f9e-1c3a-4d5e-8f70-112233445566");
-        assert!(owner(&pod.as_str().into()).pod.is_some());
+        assert!(owner(&pod).pod.is_some());
     }
 
     #[test]

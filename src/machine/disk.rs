@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the name of a disk, a partition or a file to its controllers, namespace and logical blocks.
 
+use std::borrow::Cow;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use super::sysfs::{Controller, is_namespace, names_in};
 use super::{System, read_line};
-use crate::model::untrusted::{Untrusted, printable};
+use crate::model::text::{Text, printable};
 
 /// Unit of the start and size of partitions in sysfs.
 const SECTOR_BYTES: u64 = 512;
@@ -48,15 +49,15 @@ const fn numbers(dev: u64) -> (u64, u64) {
 /// The disk that a hidden path of a multipath disk belongs to: `nvme0n2` for `nvme0c1n2`, as the kernel
 /// forms both names. Another name is returned as it is.
 #[must_use]
-pub fn disk_of_path(name: &Untrusted) -> Untrusted {
-    let parts = name.raw().split_once('c').and_then(|(head, rest)| {
+pub fn disk_of_path(name: &str) -> Cow<'_, str> {
+    let parts = name.split_once('c').and_then(|(head, rest)| {
         let (controller, namespace) = rest.split_once('n')?;
         Some([head.strip_prefix("nvme")?, controller, namespace])
     });
     let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match parts.filter(|parts| parts.iter().all(is_number)) {
         Some([head, _, namespace]) => format!("nvme{head}n{namespace}").into(),
-        None => name.clone(),
+        None => name.into(),
     }
 }
 
@@ -154,11 +155,10 @@ impl System {
             false => None,
         };
         let controllers = self.controllers();
-        let has =
-            |c: &&Controller| c.namespaces.iter().any(|ns| disk_of_path(&ns.name).raw() == disk);
+        let has = |c: &&Controller| c.namespaces.iter().any(|ns| disk_of_path(&ns.name) == *disk);
         let with: Vec<&Controller> = controllers.iter().filter(has).collect();
         let namespaces = with.iter().flat_map(|c| &c.namespaces);
-        let nsid = namespaces.clone().find(|ns| disk_of_path(&ns.name).raw() == disk);
+        let nsid = namespaces.clone().find(|ns| disk_of_path(&ns.name) == *disk);
         Ok(Disk {
             nsid: nsid.ok_or_else(missing)?.nsid,
             controllers: with.iter().map(|c| c.instance).collect(),
@@ -190,7 +190,7 @@ impl System {
     }
 
     /// The name of a device-mapper device directly on an NVMe disk, if there is one.
-    pub fn mapped_device(&self) -> Option<Untrusted> {
+    pub fn mapped_device(&self) -> Option<Text> {
         let all = self.path("sys/class/block");
         let names = names_in(&all).into_iter();
         let mut mapped = names.map(|name| all.join(name)).filter(|at| {
@@ -198,7 +198,7 @@ impl System {
             slaves.iter().any(|name| name.starts_with("nvme"))
         });
         let name = mapped.find_map(|at| read_line(&at.join("dm/name")))?;
-        Some(Untrusted::from(name))
+        Some(Text::from(name))
     }
 
     /// The names of all NVMe disks.

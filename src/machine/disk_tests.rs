@@ -171,7 +171,7 @@ fn a_path_of_multipath_belongs_to_one_disk() {
         ("disc0n1", "disc0n1"),
         ("", ""),
     ] {
-        assert_eq!(disk_of_path(&path.into()).raw(), disk, "{path}");
+        assert_eq!(disk_of_path(path), disk, "{path}");
     }
 }
 
@@ -188,5 +188,5 @@ fn device_mapper_on_an_nvme_disk_is_found_and_described_or_not() {
         put(&root, &format!("sys/devices/{at}/dm/name"), name);
         put(&root, &format!("sys/devices/{at}/slaves/{slave}/x"), "");
     }
-    assert_eq!(system.mapped_device().unwrap().raw(), "vg-root");
+    assert_eq!(system.mapped_device().unwrap().as_str(), "vg-root");
 }

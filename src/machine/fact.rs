@@ -9,7 +9,7 @@ use std::{fmt, fs};
 use serde::Serialize;
 
 use super::{System, Unreadable};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// A value read from the machine. In JSON the value, or `{"unknown": "why"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -98,7 +98,7 @@ impl System {
     }
 
     /// The same of a file with text that a device chooses.
-    pub(super) fn device_text(&self, path: &str) -> Fact<Untrusted> {
+    pub(super) fn device_text(&self, path: &str) -> Fact<Text> {
         match fs::read(self.path(path)) {
             Ok(bytes) => {
                 // strings in the device tree end in NUL
@@ -107,7 +107,7 @@ impl System {
                 if line.is_empty() {
                     Fact::unknown("it is empty")
                 } else {
-                    Fact::Known(Untrusted::from_bytes(line))
+                    Fact::Known(Text::from_bytes(line))
                 }
             }
             Err(e) => Fact::unknown(Unreadable::from(e)),

@@ -7,7 +7,7 @@ use std::fs;
 use serde::Serialize;
 
 use super::System;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// The hypervisor of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -15,7 +15,7 @@ pub struct Hypervisor {
     /// Whether there is one; `None` if unknown.
     pub present: Option<bool>,
     pub name: String,
-    pub evidence: Untrusted,
+    pub evidence: Text,
     /// QEMU seems to emulate the processor, which makes it slow.
     pub emulated: bool,
 }

@@ -7,13 +7,13 @@ use super::io_control::number;
 use super::nvme::{NamespaceDetail, NvmeDetail, NvmeParameters};
 use super::overview::Machine;
 use crate::model::machine::{MachineController, MachineDisk, MachineInfo};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 fn known<T: Clone>(fact: &Fact<T>) -> Option<T> {
     fact.known().cloned()
 }
 
-fn text(fact: &Fact<String>) -> Option<Untrusted> {
+fn text(fact: &Fact<String>) -> Option<Text> {
     fact.known().map(Into::into)
 }
 
@@ -181,7 +181,7 @@ mod tests {
             panic!("{info:?}");
         };
         assert_eq!((nvme.instance, nvme.io_queues), (1, Some(2)));
-        assert_eq!((nvme.class.raw(), nvme.depth), ("emulated", Some(1024)));
+        assert_eq!((nvme.class.as_str(), nvme.depth), ("emulated", Some(1024)));
         assert_eq!(nvme.iommu_group, Some("DMA".into()));
         assert_eq!(nvme.bar, Some([0xfebd_4000, 0xfebd_7fff]));
         assert_eq!(nvme.shadow_doorbells, None);

@@ -10,7 +10,7 @@ use super::fact::Fact;
 use super::process_files::read_some;
 use crate::machine::cgroups::each_below;
 use crate::model::machine::{IoCost, IoLimit, IoLimits};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// Most cgroups that are looked at.
 const MOST_CGROUPS: usize = 20_000;
@@ -54,7 +54,7 @@ fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 }
 
 /// A line of io.max, without the number of the disk.
-fn limit(cgroup: &Untrusted, text: &str) -> Option<IoLimit> {
+fn limit(cgroup: &Text, text: &str) -> Option<IoLimit> {
     let of = |key| value(text, key)?.parse().ok();
     let limit = IoLimit {
         cgroup: cgroup.clone(),
@@ -88,7 +88,7 @@ impl IoControl {
     }
 
     /// Takes in the io.max of a cgroup.
-    fn add(&mut self, cgroup: &Untrusted, text: &str) {
+    fn add(&mut self, cgroup: &Text, text: &str) {
         for (disk, line) in by_disk(text) {
             let limits = self.limits.entry(disk).or_default();
             let has_room = limits.cgroups.len() < MOST_LIMITS;
@@ -121,7 +121,7 @@ impl System {
         };
         let mut found = IoControl::without_cost("there is no io.cost.qos");
         let mut left = MOST_CGROUPS;
-        let all = each_below(&top, "", 0, &mut |entry, path| {
+        let all = each_below(&top, Path::new("/"), 0, &mut |entry, path| {
             let dir = entry.path();
             if dir.as_os_str().len() > LONGEST {
                 found.more = true;

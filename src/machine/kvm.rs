@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use super::tracefs::TracefsError;
 use super::{System, Unreadable};
 use crate::model::run::TscScale;
-use crate::model::untrusted::printable;
+use crate::model::text::printable;
 
 /// From the exit of a virtual CPU to its next entry.
 const EVENTS: [&str; 4] = ["kvm_exit", "kvm_mmio", "kvm_userspace_exit", "kvm_entry"];

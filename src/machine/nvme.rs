@@ -15,7 +15,7 @@ use super::nvme_class::{Class, Traits};
 use super::overview::bracketed;
 use super::sysfs::{instance_of, is_namespace, names_in};
 use crate::model::machine::{IoCost, IoLimits};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// Parameters of the modules nvme and nvme_core. Queue parameters take effect at the next reset of
 /// a controller.
@@ -92,9 +92,9 @@ pub struct NvmeDetail {
     /// Its number: 0 for nvme0.
     pub instance: u32,
     /// Model, as reported by the controller.
-    pub model: Fact<Untrusted>,
+    pub model: Fact<Text>,
     /// Firmware revision.
-    pub firmware: Fact<Untrusted>,
+    pub firmware: Fact<Text>,
     /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
     pub transport: Fact<String>,
     /// The PCI address, or the target's address.
@@ -200,7 +200,7 @@ impl System {
         let pci_id = self.pci_id(&at, "vendor", "device");
         let (class, class_reason) = Traits {
             pci_id: pci_id.known().map(String::as_str),
-            model: model.known().map_or("", Untrusted::raw),
+            model: model.known().map_or("", Text::as_str),
             transport: transport.known().map(String::as_str),
             hypervisor: hypervisor.present,
         }
@@ -264,7 +264,7 @@ impl System {
 
     /// The number of the disk of a namespace. The path of a multipath disk has none.
     fn number_of_disk(&self, name: &str) -> Fact<String> {
-        let disk = disk_of_path(&name.into());
+        let disk = disk_of_path(name);
         self.text(&format!("sys/class/block/{disk}/dev"))
     }
 

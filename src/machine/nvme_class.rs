@@ -2,7 +2,6 @@
 //! Classifies the device behind a controller, as a first step to explain its latency: an emulator,
 //! a cloud's device, a target over the network, or a disk.
 
-use crate::model::untrusted::Untrusted;
 use serde::Serialize;
 
 /// The kind of device behind a controller.
@@ -114,7 +113,7 @@ impl Traits<'_> {
         for (begin, class, what) in BY_MODEL {
             // a longer model that begins with "Linux" is not nvmet
             if model.starts_with(begin) && (begin != "Linux" || model == begin) {
-                return (class, format!("{what}: model `{}`", Untrusted::from(model)));
+                return (class, format!("{what}: model `{model}`"));
             }
         }
         for (begin, class, what) in BY_PCI_ID {

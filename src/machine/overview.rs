@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::fact::Fact;
 use super::hypervisor::Hypervisor;
 use super::{System, privileges};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::{Text, printable};
 
 /// Kernel settings that affect tracing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -129,15 +129,15 @@ pub(super) fn bracketed(text: &str) -> &str {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The name of the machine.
-    pub host: Option<Untrusted>,
+    pub host: Option<Text>,
     /// `uname -r`
-    pub kernel: Option<Untrusted>,
+    pub kernel: Option<Text>,
     /// The architecture of the build.
-    pub arch: Untrusted,
+    pub arch: Text,
     /// The name of the hypervisor, or that there is none.
-    pub hypervisor: Untrusted,
+    pub hypervisor: Text,
     /// Random, different for each boot.
-    pub boot_id: Option<Untrusted>,
+    pub boot_id: Option<Text>,
 }
 
 impl System {
@@ -198,7 +198,7 @@ impl System {
                 bpf_jit_enable: self.number("proc/sys/net/core/bpf_jit_enable"),
                 ftrace_enabled: self.number("proc/sys/kernel/ftrace_enabled"),
             },
-            tracefs: Fact::from(self.tracefs()).map(|at| at.display().to_string()),
+            tracefs: Fact::from(self.tracefs()).map(|at| printable(&at)),
             tracefs_mounted: mounted("tracefs"),
             debugfs: mounted("debugfs"),
             kprobes_enabled: self.kprobes_enabled(),

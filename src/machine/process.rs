@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use super::System;
 use super::process_files::read_some;
-use crate::model::untrusted::{Untrusted, printable};
+use crate::model::text::{Text, printable};
 
 /// Bytes behind a controller's address in which its identity is looked for.
 const CONTROLLER: usize = 64 << 10;
@@ -62,7 +62,7 @@ pub enum TargetError {
         /// Its id.
         pid: u32,
         /// Its executable.
-        binary: Untrusted,
+        binary: Text,
     },
     /// A function has no symbol.
     #[error("process {pid} ({binary}) has no symbol {symbol}: {reason}")]
@@ -70,7 +70,7 @@ pub enum TargetError {
         /// Its id.
         pid: u32,
         /// Its executable.
-        binary: Untrusted,
+        binary: Text,
         /// The function.
         symbol: String,
         /// Why, and what to do.
@@ -82,7 +82,7 @@ pub enum TargetError {
         /// Its id.
         pid: u32,
         /// Its executable.
-        binary: Untrusted,
+        binary: Text,
         /// The provider.
         provider: &'static str,
         /// Why, and what to do.
@@ -122,7 +122,7 @@ pub struct Process {
     /// A path by which its executable can be read, also if the file was replaced.
     pub exe: PathBuf,
     /// The path of its executable.
-    pub name: Untrusted,
+    pub name: Text,
     /// Its arguments.
     pub args: Vec<String>,
     /// Its version, if its executable has one that is known.
@@ -150,7 +150,7 @@ impl Process {
             _ => TargetError::NotPermitted { pid },
         })?;
         let mut process =
-            Self { pid, exe, name: Untrusted::from_os(&name), args: Vec::new(), version: None };
+            Self { pid, exe, name: Text::from_os(&name), args: Vec::new(), version: None };
         if has_arguments(process.program()) {
             let args = read_some(&system.path(&format!("proc/{pid}/cmdline")), MAX_ARGS);
             let args = args.unwrap_or_default();
@@ -173,7 +173,7 @@ impl Process {
 
     /// The name of the executable without its directory.
     pub fn program(&self) -> &str {
-        let name = self.name.raw().trim_end_matches(" (deleted)");
+        let name = self.name.trim_end_matches(" (deleted)");
         name.rsplit('/').next().unwrap_or_default()
     }
 

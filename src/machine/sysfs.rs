@@ -8,14 +8,14 @@ use std::path::Path;
 
 use super::{System, read_line};
 use crate::model::report::disk_names::DiskNames;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::nvme::decode::CommandSet;
 
 /// A namespace of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
     /// The block device's name: `nvme0n1`, or `nvme0c1n1` for a path of a multipath namespace.
-    pub name: Untrusted,
+    pub name: Text,
     /// The namespace id.
     pub nsid: u32,
     /// Logical block size in bytes.
@@ -30,14 +30,14 @@ pub struct Controller {
     /// Its number: 0 for nvme0.
     pub instance: u32,
     /// Model, as reported by the controller.
-    pub model: Untrusted,
+    pub model: Text,
     /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
-    pub transport: Untrusted,
+    pub transport: Text,
     /// Controller id; `None` if the kernel does not report it.
     pub cntlid: Option<u16>,
     /// NVMe Qualified Name of the subsystem of a fabrics controller. On PCI it may contain a serial
     /// number, and is left out.
-    pub nqn: Option<Untrusted>,
+    pub nqn: Option<Text>,
     /// Number of queues, including the admin queue; `None` if the kernel does not report it.
     pub queues: Option<u32>,
     /// Entries of an I/O submission queue; `None` if the kernel does not report it.
@@ -95,10 +95,10 @@ fn command_set(at: &Path) -> CommandSet {
 }
 
 /// Text that a device chooses; empty if there is none.
-fn device_text(at: &Path) -> Untrusted {
+fn device_text(at: &Path) -> Text {
     let bytes = fs::read(at).unwrap_or_default();
     let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
-    Untrusted::from_bytes(line.trim_ascii())
+    Text::from_bytes(line.trim_ascii())
 }
 
 fn namespaces_in(dir: &Path) -> Vec<Namespace> {

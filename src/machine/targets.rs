@@ -10,7 +10,7 @@ use super::elf::Symbols;
 use super::process::{Memory, Process};
 use super::spdk::Spdk;
 use crate::model::target::TargetKind;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::target::qemu_usdt::is_enough;
 
 /// Functions of QEMU that `host trace` needs.
@@ -51,11 +51,11 @@ pub struct FoundTarget {
     /// Its process; `None` for the kernel.
     pub pid: Option<u32>,
     /// Its executable, or the kernel release.
-    pub binary: Untrusted,
+    pub binary: Text,
     /// Its build id.
-    pub build_id: Option<Untrusted>,
+    pub build_id: Option<Text>,
     /// Its subsystems.
-    pub subsystems: Vec<Untrusted>,
+    pub subsystems: Vec<Text>,
     /// Ways to observe it, the best first.
     pub ways: Vec<Way>,
 }
@@ -68,8 +68,8 @@ fn nvmet(system: &System) -> Option<FoundTarget> {
     system.module_identity("nvmet")?;
     let dir = system.path("sys/kernel/config/nvmet/subsystems");
     let entries = fs::read_dir(dir).into_iter().flatten();
-    let mut subsystems: Vec<Untrusted> =
-        entries.filter_map(|e| Some(Untrusted::from_os(&e.ok()?.file_name()))).collect();
+    let mut subsystems: Vec<Text> =
+        entries.filter_map(|e| Some(Text::from_os(&e.ok()?.file_name()))).collect();
     subsystems.sort();
     Some(FoundTarget {
         kind: TargetKind::Nvmet,
@@ -165,7 +165,7 @@ fn spdk(system: &System, process: &Process) -> FoundTarget {
     FoundTarget {
         kind: TargetKind::Spdk,
         pid: Some(pid),
-        binary: format!("{}{release}", process.name.raw()).into(),
+        binary: Text::from_escaped(&format!("{}{release}", process.name)),
         build_id: code.and_then(|c| c.build_id().map(Into::into)),
         subsystems: vec![],
         ways,

@@ -16,7 +16,7 @@ use super::System;
 use super::btf::{Btf, Wanted};
 use super::reduced::reduced;
 use super::structure::Structure;
-use crate::model::untrusted::printable;
+use crate::model::text::printable;
 use crate::probe::catalog::Home;
 use crate::probe::facts::TypeSource;
 

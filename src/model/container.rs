@@ -2,7 +2,6 @@
 //! The container, pod or unit that a cgroup belongs to, from its path.
 
 use super::group::Owner;
-use super::untrusted::Untrusted;
 
 /// Digits of an ID that suffice.
 pub(crate) const MIN_DIGITS: usize = 8;
@@ -31,14 +30,14 @@ pub(crate) fn pod_of(name: &str) -> Option<String> {
 }
 
 /// Whether a cgroup is of the container whose ID begins with these digits, or of the pod with this UID.
-pub(crate) fn is_of_container(path: &Untrusted, text: &str) -> bool {
+pub(crate) fn is_of_container(path: &str, text: &str) -> bool {
     let digits = digits_of(text);
     // as while tracing: with the cgroups below it, which may be those of other containers
     let is_of = |name: &str| {
         id_of(name).is_some_and(|id| id.starts_with(&digits))
             || pod_of(name).is_some_and(|uid| uid == digits)
     };
-    digits.len() >= MIN_DIGITS && path.raw().split('/').any(is_of)
+    digits.len() >= MIN_DIGITS && path.split('/').any(is_of)
 }
 
 /// The digits of the ID of a container, or of the UID of a pod.
@@ -70,9 +69,9 @@ fn dashed(uid: &str) -> String {
 }
 
 /// The container and the pod that a cgroup belongs to, from its path.
-pub(crate) fn owner(path: &Untrusted) -> Owner {
+pub(crate) fn owner(path: &str) -> Owner {
     let mut owner = Owner::default();
-    for name in path.raw().split('/') {
+    for name in path.split('/') {
         if let Some(uid) = pod_of(name) {
             owner.pod = Some(dashed(&uid));
         }
@@ -84,8 +83,8 @@ pub(crate) fn owner(path: &Untrusted) -> Owner {
 }
 
 /// The unit of systemd whose cgroup has this path: a service or a scope.
-pub(crate) fn unit(path: &Untrusted) -> Option<Untrusted> {
-    let last = path.raw().rsplit('/').next()?;
+pub(crate) fn unit(path: &str) -> Option<&str> {
+    let last = path.rsplit('/').next()?;
     let is_unit = last.ends_with(".service") || last.ends_with(".scope");
-    is_unit.then(|| last.into())
+    is_unit.then_some(last)
 }

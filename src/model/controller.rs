@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::NamespaceId;
-use super::untrusted::Untrusted;
+use super::text::Text;
 use crate::nvme::decode::CommandSet;
 
 /// A controller.
@@ -15,14 +15,14 @@ pub struct ControllerInfo {
     /// Its number: 0 for nvme0.
     pub instance: u32,
     /// Model, as reported by the controller.
-    pub model: Untrusted,
+    pub model: Text,
     /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
-    pub transport: Untrusted,
+    pub transport: Text,
     /// Controller id. `None`: not known, or written before this was noted.
     pub cntlid: Option<u16>,
     /// NVMe Qualified Name of the subsystem of a fabrics controller. `None` as for `cntlid`; also for
     /// PCI, where it may contain a serial number, and if names are left out.
-    pub nqn: Option<Untrusted>,
+    pub nqn: Option<Text>,
     /// Number of queues, including the admin queue.
     pub queues: Option<u32>,
     /// Entries of an I/O submission queue.
@@ -44,7 +44,7 @@ impl ControllerInfo {
 #[serde(default)]
 pub struct DiskInfo {
     /// The block device's name: `nvme0n1`.
-    pub name: Untrusted,
+    pub name: Text,
     /// The namespace id.
     pub nsid: u32,
     /// Logical block size in bytes.

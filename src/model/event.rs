@@ -2,9 +2,11 @@
 //! Events of a trace. Each event of a command or of its controller is one [`Event`]. [`crate::abi`]
 //! decodes them from the records of the ring, [`crate::view`] shows them.
 
+use std::borrow::Cow;
+
 use crate::model::bios::Bios;
 use crate::model::conditions::Conditions;
-use crate::model::group::comm_of;
+use crate::model::group::comm_text;
 use crate::model::ids::RowKey;
 use crate::model::origin::Origin;
 use crate::model::timeline::Timeline;
@@ -101,9 +103,9 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// The thread's name.
-    pub fn comm(&self) -> &[u8] {
-        comm_of(&self.comm)
+    /// The thread's name, escaped.
+    pub fn comm(&self) -> Cow<'_, str> {
+        comm_text(&self.comm)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::event::Event;
+use super::group::comm_of;
 use super::origin::Origin;
 use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
@@ -173,7 +174,7 @@ impl Filter {
                 !self.submitter_pids.is_empty(),
                 by.is_known() && self.submitter_pids.contains(&by.pid),
             )
-            && self.submitter_comm.as_ref().is_none_or(|name| by.comm() == name.as_bytes())
+            && self.submitter_comm.as_ref().is_none_or(|name| comm_of(&by.comm) == name.as_bytes())
     }
 
     /// Whether an event of a recording matches. Events that are not of a command match if their
@@ -202,7 +203,7 @@ impl Filter {
             blocks().is_some_and(|b| b.slba <= last && b.slba.saturating_add(b.nlb.into()) > first)
         };
         any(!pids.is_empty(), pids.contains(&submission.pid))
-            && comm.as_ref().is_none_or(|name| submission.comm() == name.as_bytes())
+            && comm.as_ref().is_none_or(|name| comm_of(&submission.comm) == name.as_bytes())
             && lba.is_none_or(touches)
             && self.matches_origin(&submission.origin)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Groups of commands: by the one who asks, or by another property.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fmt::{Display, Formatter};
@@ -9,7 +10,7 @@ use std::str::FromStr;
 use super::event::Submission;
 use super::finished::Finished;
 use super::origin::Cgroups;
-use super::untrusted::Untrusted;
+use super::text::{Text, escape};
 use crate::model::ids::row_nsid;
 use crate::nvme::opcode::Opcode;
 
@@ -208,7 +209,7 @@ pub struct GroupNames {
     /// By the id in the kernel: the path below the mount point, which begins with a slash.
     pub cgroups: Cgroups,
     /// Names of containers by ID, and of pods by UID.
-    pub containers: BTreeMap<String, Untrusted>,
+    pub containers: BTreeMap<String, Text>,
 }
 
 /// The bytes of a thread's name, without the padding.
@@ -217,10 +218,15 @@ pub fn comm_of(comm: &[u8; 16]) -> &[u8] {
     &comm[..end.unwrap_or(comm.len())]
 }
 
+/// A thread's name, escaped.
+pub fn comm_text(comm: &[u8; 16]) -> Cow<'_, str> {
+    escape(comm_of(comm))
+}
+
 impl GroupNames {
     /// The name of a process, if it is known and not hidden.
-    pub fn comm(&self, pid: u32) -> Option<&[u8]> {
-        let comm = self.processes.get(&pid).map(comm_of);
+    pub fn comm(&self, pid: u32) -> Option<Cow<'_, str>> {
+        let comm = self.processes.get(&pid).map(comm_text);
         comm.filter(|comm| !comm.is_empty())
     }
 }

@@ -2,7 +2,7 @@
 //! Settings of a machine, of its controllers and of its disks. Recordings hold them as JSON: a field that
 //! one lacks has its default.
 
-use super::untrusted::Untrusted;
+use super::text::Text;
 use crate::nvme::log::{EbsStats, Smart};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,7 +13,7 @@ use std::fmt::{Display, Formatter};
 #[serde(default)]
 pub struct MachineInfo {
     /// The hypervisor; `None` also without one.
-    pub hypervisor: Option<Untrusted>,
+    pub hypervisor: Option<Text>,
     /// There is a hypervisor.
     pub is_virtual: Option<bool>,
     /// The processor seems to be emulated (QEMU without KVM).
@@ -30,7 +30,7 @@ pub struct MachineInfo {
     pub iommu_strict: Option<bool>,
     /// Where cgroups of version 2 are mounted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cgroup_mount: Option<Untrusted>,
+    pub cgroup_mount: Option<Text>,
     /// The controllers.
     pub controllers: Vec<MachineController>,
 }
@@ -43,7 +43,7 @@ impl MachineInfo {
             let disks = controller.disks.iter_mut();
             let limits = disks.filter_map(|disk| disk.limits.as_mut());
             for limit in limits.flat_map(|limits| &mut limits.cgroups) {
-                limit.cgroup = Untrusted::default();
+                limit.cgroup = Text::default();
             }
         }
     }
@@ -56,11 +56,11 @@ pub struct MachineController {
     /// Its number: 0 for nvme0.
     pub instance: u32,
     /// The kind of device: the name of a `machine::nvme_class::Class`.
-    pub class: Untrusted,
+    pub class: Text,
     /// Transport.
-    pub transport: Option<Untrusted>,
+    pub transport: Option<Text>,
     /// `live`, ...
-    pub state: Option<Untrusted>,
+    pub state: Option<Text>,
     /// I/O queues, without the admin queue.
     pub io_queues: Option<u32>,
     /// Entries of an I/O submission queue.
@@ -70,7 +70,7 @@ pub struct MachineController {
     /// It offers shadow doorbells.
     pub shadow_doorbells: Option<bool>,
     /// Type of its IOMMU group: `DMA`, `DMA-FQ`, `identity`.
-    pub iommu_group: Option<Untrusted>,
+    pub iommu_group: Option<Text>,
     /// First and last physical address of BAR 0, its registers.
     pub bar: Option<[u64; 2]>,
     /// Its namespaces.
@@ -82,11 +82,11 @@ pub struct MachineController {
 #[serde(default)]
 pub struct MachineDisk {
     /// The block device's name.
-    pub name: Untrusted,
+    pub name: Text,
     /// The namespace id.
     pub nsid: u32,
     /// The I/O scheduler.
-    pub scheduler: Option<Untrusted>,
+    pub scheduler: Option<Text>,
     /// Requests that a queue has room for.
     pub nr_requests: Option<u32>,
     /// 1: complete near the submitting CPU; 2: on it.
@@ -94,7 +94,7 @@ pub struct MachineDisk {
     /// Polled queues are in use.
     pub io_poll: Option<bool>,
     /// `write back` or `write through`.
-    pub write_cache: Option<Untrusted>,
+    pub write_cache: Option<Text>,
     /// Largest transfer in bytes (queue/max_hw_sectors_kb).
     pub max_hw_bytes: Option<u64>,
     /// Largest transfer in use, in bytes (queue/max_sectors_kb).
@@ -119,7 +119,7 @@ pub struct MachineDisk {
     pub io_cost: Option<IoCost>,
     /// `none`, `host-aware` or `host-managed`: whether it has zones.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub zoned: Option<Untrusted>,
+    pub zoned: Option<Text>,
 }
 
 /// Log pages of a controller.
@@ -138,7 +138,7 @@ pub struct ControllerLogs {
 #[serde(default)]
 pub struct IoLimit {
     /// The path of the cgroup below the mount point, beginning with a slash; empty: not recorded.
-    pub cgroup: Untrusted,
+    pub cgroup: Text,
     /// Bytes read per second.
     pub rbps: Option<u64>,
     /// Bytes written per second.
@@ -166,7 +166,7 @@ pub struct IoCost {
     /// It is on.
     pub enabled: bool,
     /// The rest of the line of io.cost.qos; empty: there is none.
-    pub qos: Untrusted,
+    pub qos: Text,
 }
 
 impl IoLimit {

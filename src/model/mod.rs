@@ -28,6 +28,6 @@ pub mod snapshot;
 pub mod stack;
 pub mod stage;
 pub mod target;
+pub mod text;
 pub mod timeline;
 pub mod transport;
-pub mod untrusted;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who caused a command: its cgroup, and the submitter of its bio. Only runs that ask for it have it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::group::comm_of;
-use super::untrusted::Untrusted;
+use super::group::comm_text;
+use super::text::Text;
 
 /// Paths of cgroups by the id in the kernel: below the mount point, beginning with a slash.
-pub type Cgroups = BTreeMap<u64, Untrusted>;
+pub type Cgroups = BTreeMap<u64, Text>;
 
 /// The task that submitted the bio of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,9 +29,9 @@ impl Submitter {
         self.tid != 0
     }
 
-    /// The thread's name.
-    pub fn comm(&self) -> &[u8] {
-        comm_of(&self.comm)
+    /// The thread's name, escaped.
+    pub fn comm(&self) -> Cow<'_, str> {
+        comm_text(&self.comm)
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::model::untrusted::Untrusted;
+use crate::model::text::{Text, word};
 
 /// Where a stack was taken. This determines the function that it begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -31,11 +31,11 @@ pub struct Frame {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Symbol {
     /// Its name.
-    pub name: Untrusted,
+    pub name: Text,
     /// Offset from its start, in bytes.
     pub offset: u64,
     /// The module; `None` for the kernel image.
-    pub module: Option<Untrusted>,
+    pub module: Option<Text>,
 }
 
 /// One line; a name from outside has no blanks and semicolons in it.
@@ -44,8 +44,8 @@ impl fmt::Display for Frame {
         match &self.symbol {
             None => write!(f, "{:#018x}", self.address),
             Some(s) => {
-                write!(f, "{}+{:#x}", s.name.word(), s.offset)?;
-                s.module.as_ref().map_or(Ok(()), |module| write!(f, " [{}]", module.word()))
+                write!(f, "{}+{:#x}", word(&s.name), s.offset)?;
+                s.module.as_ref().map_or(Ok(()), |module| write!(f, " [{}]", word(module)))
             }
         }
     }

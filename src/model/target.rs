@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::untrusted::Untrusted;
+use super::text::Text;
 
 /// Programs that serve NVMe controllers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,15 +57,15 @@ pub struct TargetInfo {
     /// What it is.
     pub kind: TargetKind,
     /// How it was observed: `tracepoints`, `uprobes`, `log`, `spdk_trace`.
-    pub by: Untrusted,
+    pub by: Text,
     /// Its process; `None` for the kernel, and in imports.
     pub pid: Option<u32>,
     /// Its executable.
-    pub binary: Option<Untrusted>,
+    pub binary: Option<Text>,
     /// Its version, if it is known.
-    pub version: Option<Untrusted>,
+    pub version: Option<Text>,
     /// Its build id.
-    pub build_id: Option<Untrusted>,
+    pub build_id: Option<Text>,
     /// The clock of the times.
     pub clock: HostClock,
     /// Resolution of the times, which are rounded down to it, in nanoseconds.
@@ -79,17 +79,17 @@ pub struct HostController {
     /// Its number in this recording.
     pub number: u32,
     /// Its name in reports: `nvmet:1`.
-    pub name: Untrusted,
+    pub name: Text,
     /// Controller id.
     pub cntlid: Option<u16>,
     /// NVMe Qualified Name of the subsystem.
-    pub nqn: Option<Untrusted>,
+    pub nqn: Option<Text>,
     /// Serial number.
-    pub serial: Option<Untrusted>,
+    pub serial: Option<Text>,
 }
 
 /// The name of a controller among these, or its number.
-pub fn name_of(controllers: &[HostController], ctrl: u32) -> Untrusted {
+pub fn name_of(controllers: &[HostController], ctrl: u32) -> Text {
     let found = controllers.iter().find(|c| c.number == ctrl);
     found.map_or_else(|| ctrl.to_string().into(), |c| c.name.clone())
 }

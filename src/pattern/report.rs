@@ -4,7 +4,6 @@
 
 use crate::model::histogram::Histogram;
 use crate::model::report::submissions::{Depth, Submitted};
-use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::Blocks;
 use crate::nvme::opcode::Opcode;
 use std::collections::BTreeMap;
@@ -138,7 +137,7 @@ struct Row {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     /// The name of the block device; empty if there is none.
-    pub name: Untrusted,
+    pub name: String,
     /// Bytes of a logical block, if known.
     pub lba_bytes: Option<u32>,
 }

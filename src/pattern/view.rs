@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports of `pattern`: as text, as JSON, as a picture.
 
-use crate::model::group::comm_of;
+use crate::model::group::comm_text;
 use crate::model::histogram::{Bucket, Histogram};
 use crate::model::ledger::Ledger;
 use crate::model::report::disk_names::namespace_name;
 use crate::model::report::submissions::{TaskKind, forgotten};
-use crate::model::untrusted::{Escaped, Untrusted};
 use crate::pattern::report::{Counts, PatternRow};
 use crate::units::{counted, nanos, rate, size_text};
 use crate::view::json::{SCHEMA_VERSION, line};
@@ -14,6 +13,7 @@ use crate::view::ledger::ledger;
 use crate::view::picture::{Anchor, Area, Canvas, Paint, TextStyle};
 use crate::view::theme::Theme;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io;
 use std::io::Write;
 use std::ops::Not;
@@ -101,8 +101,8 @@ pub(crate) fn disk(row: &PatternRow) -> String {
 }
 
 /// The name of the process's last thread.
-pub(crate) fn comm(row: &PatternRow) -> &[u8] {
-    comm_of(&row.comm)
+pub(crate) fn comm(row: &PatternRow) -> Cow<'_, str> {
+    comm_text(&row.comm)
 }
 
 /// `fio (412)`, or what the row stands for.
@@ -111,7 +111,7 @@ pub(crate) fn process(row: &PatternRow, task_kind: TaskKind) -> String {
         TaskKind::Caller => "other processes",
         TaskKind::Submitter => "other or unknown submitters",
     };
-    row.key.pid.map_or_else(|| others.into(), |pid| format!("{} ({pid})", Escaped(comm(row))))
+    row.key.pid.map_or_else(|| others.into(), |pid| format!("{} ({pid})", comm(row)))
 }
 
 /// Percent of the commands.
@@ -305,14 +305,14 @@ struct ReportLine<'a> {
 #[derive(Serialize)]
 struct RowLine<'a> {
     ctrl: String,
-    #[serde(skip_serializing_if = "Untrusted::is_empty")]
-    disk: &'a Untrusted,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    disk: &'a str,
     nsid: u32,
     queue: String,
     opcode: String,
     opcode_value: u8,
     pid: Option<u32>,
-    comm: Option<Untrusted>,
+    comm: Option<Cow<'a, str>>,
     lba_bytes: Option<u32>,
     count: u64,
     iops: f64,
@@ -365,7 +365,7 @@ fn row_line<'a>(row: &'a PatternRow, report: &PatternReport) -> RowLine<'a> {
         opcode: key.opcode.name_or_code(),
         opcode_value: key.opcode.code,
         pid: key.pid,
-        comm: key.pid.map(|_| Untrusted::lossy(comm(row))),
+        comm: key.pid.map(|_| comm(row)),
         lba_bytes: row.disk.lba_bytes,
         count: row.counts.commands(),
         iops,

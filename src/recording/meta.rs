@@ -11,24 +11,24 @@ use crate::model::ledger::Ledger;
 use crate::model::stack::{Frame, StackAt, Symbol};
 use crate::model::stage::StageSet;
 use crate::model::target::TargetInfo;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// What was recorded, where and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunInfo {
     /// Version of the program that wrote the file.
-    pub program: Untrusted,
+    pub program: Text,
     /// Name of the machine.
-    pub host: Option<Untrusted>,
+    pub host: Option<Text>,
     /// `uname -r`
-    pub kernel: Option<Untrusted>,
+    pub kernel: Option<Text>,
     /// `uname -m`
-    pub arch: Untrusted,
+    pub arch: Text,
     /// The hypervisor, or that there is none.
-    pub machine: Option<Untrusted>,
+    pub machine: Option<Text>,
     /// Differs for each boot: recordings of one boot share their clock.
-    pub boot_id: Option<Untrusted>,
+    pub boot_id: Option<Text>,
     /// CLOCK_MONOTONIC nanoseconds at which the run began.
     pub begin_ns: u64,
     /// One event per command, at its completion; otherwise one at the set-up, too.
@@ -41,7 +41,7 @@ pub struct RunInfo {
     #[serde(rename = "one_in")]
     pub sample_period: u32,
     /// Options that select commands, as typed in a shell; empty: all commands.
-    pub filter: Untrusted,
+    pub filter: Text,
     /// Only commands that took at least this long, or whose latency is not known.
     pub slow_ns: Option<u64>,
     /// Only commands that failed.
@@ -102,7 +102,7 @@ pub struct CgroupInfo {
     /// Its id in the kernel.
     pub id: u64,
     /// Its path below the mount point, beginning with a slash.
-    pub path: Untrusted,
+    pub path: Text,
 }
 
 /// The offset of the wall clock, from here on.
@@ -128,11 +128,11 @@ pub struct StackInfo {
 #[serde(default)]
 pub struct FrameInfo {
     /// The function.
-    pub name: Option<Untrusted>,
+    pub name: Option<Text>,
     /// Offset from its start, in bytes.
     pub offset: u64,
     /// The module; `None` for the kernel image.
-    pub module: Option<Untrusted>,
+    pub module: Option<Text>,
 }
 
 impl StackInfo {

@@ -11,7 +11,7 @@ use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::run::ClockReading;
 use crate::model::target::{HostController, TargetInfo, name_of};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::target::Imported;
 
 /// Most events of a recording, beyond one for each two bytes of its file: a few bytes can be a block of
@@ -81,7 +81,7 @@ impl HostRecording {
     }
 
     /// The name of a controller, or its number.
-    pub fn name_of(&self, ctrl: u32) -> Untrusted {
+    pub fn name_of(&self, ctrl: u32) -> Text {
         name_of(&self.controllers, ctrl)
     }
 }

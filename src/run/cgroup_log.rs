@@ -45,7 +45,7 @@ impl CgroupLog {
             Some(pseudonyms) => pseudonyms.path(path),
             None => path.clone(),
         };
-        self.bytes += path.raw().len() + 64;
+        self.bytes += path.as_str().len() + 64;
         Some(CgroupInfo { id, path })
     }
 
@@ -76,7 +76,7 @@ mod tests {
         let system = System::at("/");
         let Some((id, path)) = system
             .cgroup_paths()
-            .and_then(|all| all.into_iter().find(|(_, path)| path.raw() != "/"))
+            .and_then(|all| all.into_iter().find(|(_, path)| path.as_str() != "/"))
         else {
             return;
         };
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(log.new_ones(&event), []);
         let mut hidden = CgroupLog::new(&system, true);
         let names = |all: &[CgroupInfo]| -> Vec<String> {
-            let names = all.iter().flat_map(|one| one.path.raw().split('/'));
+            let names = all.iter().flat_map(|one| one.path.as_str().split('/'));
             names.map(str::to_owned).collect()
         };
         let plain = names(&all);

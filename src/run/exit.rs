@@ -8,7 +8,7 @@ use std::io::{Error as IoError, ErrorKind, Write, stderr};
 use std::process::ExitCode;
 
 use crate::error::{Error as LibraryError, Kind};
-use crate::model::untrusted::Line;
+use crate::model::text::clean;
 use anyhow::{Error, Result};
 use serde_json::Error as JsonError;
 
@@ -101,7 +101,7 @@ pub(crate) fn end(result: Result<()>) -> ExitCode {
         Err(failed) if is_closed_pipe(&failed) => ExitCode::SUCCESS,
         Err(failed) => code_of_program(&failed).unwrap_or_else(|| {
             let text = format!("{failed:#}");
-            let _ = writeln!(stderr(), "nvme-deep: {}", Line(&text));
+            let _ = writeln!(stderr(), "nvme-deep: {}", clean(&text));
             code(kind_of(&failed))
         }),
     }

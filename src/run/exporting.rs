@@ -10,8 +10,8 @@ use crate::machine::cgroups::Pseudonyms;
 use crate::model::event::Event;
 use crate::model::ledger::{EventClass, Ledger, Shown};
 use crate::model::origin::Cgroups;
+use crate::model::text::Text;
 use crate::model::timeline::Span;
-use crate::model::untrusted::Untrusted;
 use crate::run::drive::replay::Replay;
 use crate::run::drive::{Consumer, Feed, Item, Names, again, scan};
 use crate::settings::Settings;
@@ -124,7 +124,7 @@ pub fn begins(settings: &Settings, replay: &Replay) -> Result<Begins> {
 /// If the recording cannot be read, or the format not be written; one sentence.
 pub fn add(
     redact: bool,
-    (mut replay, name): (Replay, &Untrusted),
+    (mut replay, name): (Replay, &Text),
     sink: &mut dyn Sink,
     counts: &mut Counts,
     failed: &dyn Fn(io::Error) -> Error,

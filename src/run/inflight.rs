@@ -148,7 +148,8 @@ impl Access {
         let found = found.ok_or_else(|| lacks("the list of NVMe subsystems can't be read"))?;
         let is_pci = |instance: u32| {
             let ctrl = controllers.iter().find(|c| c.instance == instance);
-            has_pci && ctrl.is_some_and(|c| Transport::named(c.transport.raw()) == Transport::Pcie)
+            has_pci
+                && ctrl.is_some_and(|c| Transport::named(c.transport.as_str()) == Transport::Pcie)
         };
         let wanted = |instance| filter.has_ctrl(instance);
         Ok(Reading::take(&mut walker, &found, wanted, is_pci))

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use crate::error::Kind;
-use crate::model::untrusted::printable;
+use crate::model::text::printable;
 use crate::recording::HostRecording;
 use anyhow::{Error, Result};
 

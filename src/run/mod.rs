@@ -21,7 +21,7 @@ pub(crate) mod symbols;
 use std::io::{Write, stderr};
 
 use crate::model::ledger::Ledger;
-use crate::model::untrusted::Line;
+use crate::model::text::clean;
 use crate::view::ledger::ledger as write_ledger;
 use crate::view::theme::Theme;
 
@@ -33,7 +33,7 @@ pub(crate) fn say_ledger(ledger: &Ledger, detail: bool) {
 
 /// Writes a line to stderr. A closed stderr is not an error.
 pub(crate) fn eprint_note(text: &str) {
-    let _ = writeln!(stderr(), "nvme-deep: {}", Line(text));
+    let _ = writeln!(stderr(), "nvme-deep: {}", clean(text));
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::error::Kind;
-use crate::model::untrusted::printable;
+use crate::model::text::printable;
 use anyhow::{Error, Result};
 use rustix::fs::{major, minor};
 use rustix::io::Errno;

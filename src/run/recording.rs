@@ -18,9 +18,9 @@ use crate::model::machine::MachineInfo;
 use crate::model::run::ClockReading;
 use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::recording::{ClockOffset, Content, Keep, LedgerInfo, Recorder, RunInfo, StackInfo};
-use crate::settings::{Settings, Who};
+use crate::settings::{OriginDetail, Settings};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -107,8 +107,8 @@ fn info(
         sq: events.map(|events| events.sq),
         aen: events.map(|events| events.aen),
         context: settings.context(),
-        cgroups: settings.origin() != Who::Nobody,
-        submitters: settings.origin() == Who::Submitters,
+        cgroups: settings.origin() != OriginDetail::Nobody,
+        submitters: settings.origin() == OriginDetail::Submitters,
         redacted: false,
         target: None,
         ..of_machine(system)
@@ -128,7 +128,7 @@ impl RecordingFile {
     pub fn create(file: &FileSettings<'_>, settings: &Settings, system: &System) -> Result<Self> {
         let clocks = Some(SharedClocks::look(system));
         let mut recording = Self::open(file, info(settings, system, *file), clocks, Some(system))?;
-        let has_cgroups = settings.origin() != Who::Nobody;
+        let has_cgroups = settings.origin() != OriginDetail::Nobody;
         recording.cgroups = has_cgroups.then(|| CgroupLog::new(system, file.redact));
         Ok(recording)
     }
@@ -278,7 +278,7 @@ impl RecordingFile {
         let mut all = controllers.to_vec();
         if self.info.redacted {
             for controller in &mut all {
-                controller.model = Untrusted::default();
+                controller.model = Text::default();
                 controller.nqn = None;
             }
         }

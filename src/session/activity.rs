@@ -77,8 +77,10 @@ impl State {
         if !self.names.contains_key(name) {
             for ctrl in system.controllers() {
                 for ns in ctrl.namespaces {
-                    self.names
-                        .insert(ns.name.raw().to_owned(), NamespaceId::new(ctrl.instance, ns.nsid));
+                    self.names.insert(
+                        ns.name.as_str().to_owned(),
+                        NamespaceId::new(ctrl.instance, ns.nsid),
+                    );
                 }
             }
             if let (false, Some(disk)) = (self.names.contains_key(name), by_name(name)) {

@@ -53,8 +53,8 @@ use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
 use crate::model::point::{Pattern, Point};
 use crate::model::run::Pairing;
+use crate::model::text::Text;
 use crate::model::transport::Transport;
-use crate::model::untrusted::Untrusted;
 use crate::probe::catalog::{AttachKind, CATALOG};
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
@@ -282,8 +282,8 @@ impl Session {
         };
         let unknown = Controller {
             instance: next,
-            model: Untrusted::default(),
-            transport: Untrusted::default(),
+            model: Text::default(),
+            transport: Text::default(),
             cntlid: None,
             nqn: None,
             queues: None,
@@ -307,7 +307,7 @@ impl Session {
             }
         }
         let size = self.layout.size_of(controller);
-        let transport = Transport::named(controller.transport.raw());
+        let transport = Transport::named(controller.transport.as_str());
         let known = self.placed.get(&controller.instance).copied();
         let held = known.filter(|(place, _)| place.holds(&size));
         let new = match held {

@@ -6,7 +6,6 @@ use std::io::{ErrorKind, Write};
 
 use inferno::flamegraph::{Options, from_lines};
 
-use crate::model::untrusted::Untrusted;
 use crate::stacks::report::{StackRow, Weight};
 use crate::stacks::view::folded;
 
@@ -24,8 +23,7 @@ pub fn svg(rows: &[StackRow], by: Weight, title: &str, out: &mut dyn Write) -> i
     let folded = folded(rows, by);
     let lines: Vec<String> = folded.iter().map(|(s, n)| format!("{s} {n}")).collect();
     let mut options = Options::default();
-    // filters may have any characters
-    options.title = Untrusted::from(title).to_string();
+    options.title = title.to_owned();
     options.count_name = match by {
         Weight::Count => "commands",
         Weight::Latency => "us",

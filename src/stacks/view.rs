@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::model::histogram::Histogram;
 use crate::model::stack::{Frame, Stack, StackAt};
+use crate::model::text::word;
 use crate::stacks::report::{StackRow, Weight};
 use crate::units::{counted, nanos};
 use crate::view::json::{Dist, SCHEMA_VERSION, dist, line};
@@ -209,7 +210,7 @@ fn name(frame: &Frame) -> String {
     let Some(symbol) = &frame.symbol else {
         return frame.to_string();
     };
-    symbol.name.word().to_string()
+    word(&symbol.name).into_owned()
 }
 
 /// Stacks from the outermost frame to the driver's, joined by semicolons, each with its weight.

@@ -149,13 +149,13 @@ impl Table {
 
 /// kretprobe_trampoline (before 5.15), __kretprobe_trampoline, or that of rethook.
 fn is_return_trampoline(symbol: &Symbol) -> bool {
-    let name = symbol.name.raw().trim_start_matches('_');
+    let name = symbol.name.as_str().trim_start_matches('_');
     ["kretprobe_trampoline", "arch_rethook_trampoline"].contains(&name)
 }
 
 /// Whether this is the entry of an interrupt or exception: `asm_` on x86, the vectors on arm64.
 fn is_interrupt_entry(symbol: &Symbol) -> bool {
-    let named = |prefix| symbol.name.raw().starts_with(prefix);
+    let named = |prefix| symbol.name.as_str().starts_with(prefix);
     named("asm_") || named("el1h_64_") || named("el0t_64_")
 }
 

@@ -69,7 +69,7 @@ impl StackAt {
 
     fn is(self, frame: &Frame) -> bool {
         // the compiler may have made a clone
-        let stem = |s: &Symbol| s.name.raw().split('.').next().map(str::to_owned);
+        let stem = |s: &Symbol| s.name.as_str().split('.').next().map(str::to_owned);
         let stem = frame.symbol.as_ref().and_then(stem);
         stem.is_some_and(|s| self.functions().contains(&s.as_str()))
     }
@@ -81,7 +81,7 @@ fn named_one_of(frame: &Frame, names: &[&str]) -> bool {
     let Some(symbol) = &frame.symbol else {
         return true;
     };
-    names.iter().any(|n| symbol.name.raw().starts_with(n))
+    names.iter().any(|n| symbol.name.as_str().starts_with(n))
 }
 
 /// Whether `outer` is the entry of the function that `inner` is in.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn trimmed(text: &str, at: StackAt) -> String {
-        let name = |f: &Frame| f.symbol.as_ref().map_or("-", |s| s.name.raw()).to_owned();
+        let name = |f: &Frame| f.symbol.as_ref().map_or("-", |s| s.name.as_str()).to_owned();
         let frames = text.split(' ').map(frame).collect();
         trim(frames, at).iter().map(name).collect::<Vec<_>>().join(" ")
     }

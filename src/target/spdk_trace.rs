@@ -4,23 +4,33 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::Number;
 
 use super::{ImportError, Imported, finish};
 use crate::model::host::{HostCommand, HostEvent, HostId, HostPoint, HostTimes};
 use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// An argument of a tracepoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Argument {
     /// Its name.
-    pub name: Untrusted,
+    pub name: Text,
     /// 0: a number, 1: a pointer, 2: a text.
     #[serde(rename = "type")]
     pub kind: u32,
+}
+
+/// The value of an argument.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ArgumentValue {
+    /// A number or a pointer.
+    Number(Number),
+    /// A text.
+    Text(Text),
 }
 
 /// A tracepoint.
@@ -28,7 +38,7 @@ pub struct Argument {
 #[serde(default)]
 pub struct Tracepoint {
     /// Its name, such as `TCP_REQ_NEW`.
-    pub name: Untrusted,
+    pub name: Text,
     /// The number that entries have.
     pub id: u64,
     /// Whether an object begins here.
@@ -42,7 +52,7 @@ pub struct Tracepoint {
 #[serde(default)]
 pub struct Object {
     /// Its short name: `r12`.
-    pub id: Option<Untrusted>,
+    pub id: Option<Text>,
     /// Its address.
     pub value: Option<u64>,
     /// TSC since it began.
@@ -62,11 +72,11 @@ pub struct Entry {
     /// Size, for tracepoints that have one.
     pub size: Option<u64>,
     /// Poller or owner.
-    pub poller: Option<Untrusted>,
+    pub poller: Option<Text>,
     /// Object.
     pub object: Option<Object>,
     /// Values of the arguments.
-    pub args: Vec<Value>,
+    pub args: Vec<ArgumentValue>,
 }
 
 /// A trace. Entries are in the order of time.
@@ -91,8 +101,7 @@ impl Trace {
     /// If it is no JSON, or lacks its rate or its tracepoints.
     pub fn parse(text: &str) -> Result<Self, ImportError> {
         let wrong = |reason: String| ImportError::NoSpdkTrace { reason };
-        let mut trace: Self = serde_json::from_str(text)
-            .map_err(|e| wrong(Untrusted::from(e.to_string()).to_string()))?;
+        let mut trace: Self = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
         if trace.tsc_rate == 0 {
             return Err(wrong("it has no tsc_rate".into()));
         }
@@ -120,7 +129,7 @@ impl Trace {
 
     /// The name of an entry's tracepoint; empty if the trace does not describe it.
     fn name(&self, entry: &Entry) -> &str {
-        self.tracepoint(entry).map_or("", |t| t.name.raw())
+        self.tracepoint(entry).map_or("", |t| t.name.as_str())
     }
 }
 

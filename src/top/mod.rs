@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use crate::model::stage::StageSet;
-use crate::model::untrusted::file_name;
+use crate::model::text::Text;
 use crate::run::args::common::ColorArg;
 use crate::run::start::Session;
 use crate::top::report::{Sample, Top};
@@ -308,7 +308,7 @@ fn recorded(options: &TopOptions) -> Result<()> {
             _ => StageSet::Basic,
         };
         left -= 1;
-        let file = file_name(replay.file());
+        let file = Text::file_name(replay.file());
         let title = format!("nvme-deep top  {file}  every {:?}", options.interval);
         let by = options.settings.by();
         let app = App::new(Top::new(stage_set, by));

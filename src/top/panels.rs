@@ -87,7 +87,7 @@ fn one(app: &App, command: &SlowCommand, look: Look, line: u16, area: Rect, buff
             let text = name.map_or_else(|| status.to_string(), str::to_owned);
             (text, bold(look, Color::Red))
         }
-        None => (command.comm.as_ref().unwrap_or_default().to_string(), Style::new()),
+        None => (command.comm.clone().unwrap_or_default(), Style::new()),
     };
     let x = begin + u16::try_from(BAR).unwrap_or(0) + 1;
     if x < right {

@@ -92,7 +92,7 @@ fn accuracy(ledger: &Ledger) -> (String, bool) {
 fn trouble(failed: Option<u64>, ledger: &Ledger) -> Vec<(&'static str, u64)> {
     let hits = |targets: &[&str]| {
         let hooks = ledger.hooks.iter();
-        let of = hooks.filter(|hook| targets.contains(&hook.target.raw()));
+        let of = hooks.filter(|hook| targets.contains(&hook.target.as_str()));
         of.map(|hook| hook.hits).reduce(|a, b| a + b)
     };
     let known = [

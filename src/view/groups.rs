@@ -3,13 +3,14 @@
 
 use super::json::{Dist, StageLine, dist, stage_lines};
 use super::text::{TextView, short_count};
-use crate::model::group::{By, Group, KeyPart, comm_of};
+use crate::model::group::{By, Group, KeyPart, comm_text};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::{GroupReport, Groups, priority};
 use crate::model::stage::StageSet;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::units::{nanos, rate};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io;
 use std::io::Write;
 
@@ -101,17 +102,17 @@ struct Key {
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<Option<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    comm: Option<Option<Untrusted>>,
+    comm: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cgroup: Option<Option<Untrusted>>,
+    cgroup: Option<Option<Text>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cgroup_id: Option<Option<u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     submitter_pid: Option<Option<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    submitter_comm: Option<Option<Untrusted>>,
+    submitter_comm: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    submitter_cgroup: Option<Option<Untrusted>>,
+    submitter_cgroup: Option<Option<Text>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     submitter_cgroup_id: Option<Option<u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,9 +120,9 @@ struct Key {
     #[serde(skip_serializing_if = "Option::is_none")]
     pod: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    container_name: Option<Untrusted>,
+    container_name: Option<Text>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pod_name: Option<Untrusted>,
+    pod_name: Option<Text>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu: Option<Option<u16>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,9 +179,9 @@ impl Key {
             KeyPart::Process(pid) => {
                 let comm = groups.names.comm(*pid);
                 self.pid = Some(Some(*pid));
-                self.comm = Some(comm.map(Untrusted::lossy));
+                self.comm = Some(comm.map(Cow::into_owned));
             }
-            KeyPart::Comm(comm) => self.comm = Some(Some(Untrusted::lossy(comm_of(comm)))),
+            KeyPart::Comm(comm) => self.comm = Some(Some(comm_text(comm).into_owned())),
             KeyPart::Cgroup(id) => {
                 self.cgroup = Some(groups.names.cgroups.get(id).cloned());
                 self.cgroup_id = Some(Some(*id));

@@ -10,7 +10,6 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::ReportSink;
-use super::json_text::to_writer;
 use crate::model::histogram::{Bucket, Histogram};
 use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
@@ -168,7 +167,7 @@ fn row(row: &RowReport, buckets: bool) -> RowLine<'_> {
 
 /// Writes an object as one line.
 pub(crate) fn line(object: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    to_writer(&mut *out, object)?;
+    serde_json::to_writer(&mut *out, object)?;
     out.write_all(b"\n")
 }
 

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use super::theme::Theme;
 use crate::model::ledger::{Accuracy, HookLine, Ledger, OwnCost, TraceLedger};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::units::{counted, nanos};
 
 /// Writes the ledger: one line if it is exact, all lines if not, or with `detail`.
@@ -224,12 +224,12 @@ fn trace(t: &TraceLedger, out: &mut dyn Write) -> io::Result<()> {
 /// Why a point does not use the best method: each reason once, with the methods that it excludes.
 #[derive(PartialEq, Eq)]
 struct Lack<'l> {
-    instead: Option<&'l Untrusted>,
-    reasons: Vec<(&'l Untrusted, Vec<String>)>,
+    instead: Option<&'l Text>,
+    reasons: Vec<(&'l Text, Vec<String>)>,
 }
 
 impl<'l> Lack<'l> {
-    fn of(point: &Untrusted, l: &'l Ledger) -> Self {
+    fn of(point: &Text, l: &'l Ledger) -> Self {
         let mut lack = Self { instead: None, reasons: Vec::new() };
         for m in l.missing_hooks.iter().filter(|m| m.point == *point) {
             lack.instead = m.instead.as_ref();

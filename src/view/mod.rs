@@ -4,7 +4,6 @@
 pub mod export;
 mod groups;
 pub mod json;
-pub mod json_text;
 pub mod ledger;
 pub(crate) mod page;
 pub mod picture;

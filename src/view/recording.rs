@@ -9,14 +9,14 @@ use serde::Serialize;
 use super::json::{SCHEMA_VERSION, line};
 use super::theme::Theme;
 use super::trace::local_time;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::recording::RunInfo;
 
 /// What the heading of a recording has.
 #[derive(Clone, Copy, Debug)]
 pub struct Heading<'a> {
     /// The file.
-    pub file: &'a Untrusted,
+    pub file: &'a Text,
     /// Its run.
     pub info: &'a RunInfo,
     /// Wall clock minus CLOCK_MONOTONIC at the first event, in nanoseconds, if it is known.
@@ -27,11 +27,11 @@ pub struct Heading<'a> {
 struct HeadingLine<'a> {
     r#type: &'static str,
     schema_version: u32,
-    file: &'a Untrusted,
-    host: Option<&'a Untrusted>,
-    kernel: Option<&'a Untrusted>,
-    arch: &'a Untrusted,
-    boot_id: Option<&'a Untrusted>,
+    file: &'a Text,
+    host: Option<&'a Text>,
+    kernel: Option<&'a Text>,
+    arch: &'a Text,
+    boot_id: Option<&'a Text>,
     begin_ns: u64,
     begin: Option<String>,
 }
@@ -125,7 +125,7 @@ mod tests {
         };
         let object = json(&heading);
         assert_eq!(object["type"], "recording");
-        assert_eq!(object["host"], "db\u{1b}[1m1");
+        assert_eq!(object["host"], r"db\u{1b}[1m1");
         assert!(object["begin"].is_null() && object["boot_id"].is_null());
         heading.wall_ns = Some(0);
         let begin = json(&heading)["begin"].as_str().unwrap().to_owned();

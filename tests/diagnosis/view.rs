@@ -7,7 +7,6 @@ use nvme_deep::diagnose::report::{
     Cause, Collector, Diagnosis, Expectation, Facts, Judged, Outcome, Subject, diagnose,
 };
 use nvme_deep::diagnose::view::{DiagnosisView, Origin};
-use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::view::theme::Theme;
 use serde_json::{Value, json};
 
@@ -15,9 +14,7 @@ use super::load::Load;
 use super::plants::{PLANTS, facts};
 
 const MACHINE: Origin<'_> =
-    Origin { file: None, kernel: Some(&KERNEL), machine: Some(&HYPERVISOR) };
-static KERNEL: Untrusted = Untrusted::fixed("6.12.90+deb13-amd64");
-static HYPERVISOR: Untrusted = Untrusted::fixed("QEMU, KVM");
+    Origin { file: None, kernel: Some("6.12.90+deb13-amd64"), machine: Some("QEMU, KVM") };
 
 /// A cause with all parts.
 fn flush() -> Cause {
@@ -157,11 +154,8 @@ fn more_kinds_of_commands_than_fit_are_shown_with_detail() {
 
 /// The diagnosis as a JSON object.
 fn object(facts: &Facts, diagnosis: &Diagnosis) -> Value {
-    let view = DiagnosisView {
-        facts,
-        origin: Origin { file: Some(&"x.nvd".into()), ..MACHINE },
-        diagnosis,
-    };
+    let view =
+        DiagnosisView { facts, origin: Origin { file: Some("x.nvd"), ..MACHINE }, diagnosis };
     let mut out = Vec::new();
     view.json(&mut out).unwrap();
     let lines = out.iter().filter(|b| **b == b'\n').count();

@@ -5,18 +5,17 @@ use crate::testing::EventBuilder;
 use nvme_deep::model::event::{CommandId, Event, EventKind, Outcome, Submission};
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::model::untrusted::Untrusted;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::view::theme::Theme;
 use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
 
-static NAME: Untrusted = Untrusted::fixed("nvme0n1");
-static NO_NAME: Untrusted = Untrusted::fixed("");
+const NAME: &str = "nvme0n1";
+const NO_NAME: &str = "";
 
 /// The context of an I/O command of the first namespace.
 pub const DISK: Context<'_> = Context {
-    disk: &NAME,
+    disk: NAME,
     set: CommandSet::Nvm,
     kstack: "",
     kstack_complete: "",
@@ -24,7 +23,7 @@ pub const DISK: Context<'_> = Context {
     has_submitters: false,
 };
 /// The context of a command without a disk.
-pub const NONE: Context<'_> = Context { disk: &NO_NAME, ..DISK };
+pub const NONE: Context<'_> = Context { disk: NO_NAME, ..DISK };
 
 /// A command that takes 85.2 us.
 pub fn made(queue: QueueKind, code: u8) -> EventBuilder {

@@ -9,7 +9,6 @@ use crate::model::ids::NamespaceId;
 use crate::model::machine::MachineDisk;
 use crate::model::report::cgroup_path::in_shell;
 use crate::model::stage::StageSet;
-use crate::model::untrusted::Untrusted;
 use crate::units::nanos;
 
 /// The bios of this part of the reads and writes must have been observed.
@@ -126,7 +125,7 @@ pub fn of_all_waits(facts: &Facts, subject: Subject, part: f64) -> Answer {
 }
 
 /// A file of a cgroup, for advice.
-pub fn cgroup_file(facts: &Facts, cgroup: &Untrusted, file: &str) -> String {
+pub fn cgroup_file(facts: &Facts, cgroup: &str, file: &str) -> String {
     let machine = facts.machine.as_ref();
     let mount = machine.and_then(|machine| machine.cgroup_mount.as_ref());
     in_shell(mount, cgroup, file)

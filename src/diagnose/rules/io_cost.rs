@@ -5,7 +5,6 @@
 use super::before::{Before, Wait, cgroup_file, of_all_waits};
 use super::waits::PART;
 use crate::diagnose::report::{Answer, Cause, Facts, Stages, Subject};
-use crate::model::untrusted::Untrusted;
 
 const RISK: &str = "without io.cost, cgroups do not share the disk by their weights";
 
@@ -16,7 +15,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         Wait::Unseen => return of_all_waits(facts, subject, PART),
     };
     let name = facts.subject_name(subject);
-    let file = cgroup_file(facts, &Untrusted::fixed("/"), "io.cost.qos");
+    let file = cgroup_file(facts, "/", "io.cost.qos");
     let disk = before.settings(facts);
     let number = disk.and_then(|disk| disk.number);
     let number = number.map_or("MAJOR:MINOR".into(), |[major, minor]| format!("{major}:{minor}"));

@@ -5,7 +5,7 @@ use super::condition::COPYING;
 use super::not_observed;
 use crate::diagnose::portion::Reaches;
 use crate::diagnose::report::{Answer, Cause, Facts, Subject};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// Mappings per command.
 const PER_COMMAND: f64 = 0.5;
@@ -22,7 +22,7 @@ fn advice(group: Option<&str>) -> &'static str {
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let controller = subject.ctrl().and_then(|ctrl| facts.controller(ctrl));
-    let group = controller.and_then(|c| c.iommu_group.as_ref().map(Untrusted::raw));
+    let group = controller.and_then(|c| c.iommu_group.as_ref().map(Text::as_str));
     if let Some(transport) = subject.ctrl().and_then(|ctrl| facts.fabric(ctrl)) {
         return Answer::Absent(format!("{transport} maps no data for a controller"));
     }

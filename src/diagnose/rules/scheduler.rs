@@ -4,6 +4,7 @@
 use super::crowd::Below;
 use crate::diagnose::portion::Reaches;
 use crate::diagnose::report::{Answer, Cause, Facts, Stages, Subject};
+use crate::model::text::word;
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Subject::Disk(ctrl, nsid) = subject else {
@@ -14,7 +15,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         (_, None) => return Answer::NotLooked("record --context".into()),
         (None, _) => return Answer::Open("the scheduler of this disk is not known".into()),
         (Some(name), _) if *name == "none" => return Answer::Absent("it has no scheduler".into()),
-        (Some(scheduler), _) => scheduler.word(),
+        (Some(scheduler), _) => word(scheduler),
     };
     let Some(portion) = facts.portion(subject, Stages::QUEUE) else {
         return Answer::Absent("no commands".into());

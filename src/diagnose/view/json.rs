@@ -10,7 +10,6 @@ use super::DiagnosisView;
 use crate::diagnose::report::{Cause, ClassFacts, Diagnosis, Judged, Outcome};
 use crate::model::machine::MachineInfo;
 use crate::model::report::finding::Finding;
-use crate::model::untrusted::Untrusted;
 use crate::view::json::{SCHEMA_VERSION, line as json_line};
 
 impl DiagnosisView<'_> {
@@ -75,8 +74,8 @@ impl DiagnosisView<'_> {
 struct Line<'a> {
     r#type: &'static str,
     schema_version: u32,
-    file: Option<&'a Untrusted>,
-    kernel: Option<&'a Untrusted>,
+    file: Option<&'a str>,
+    kernel: Option<&'a str>,
     outcome: &'static str,
     verdict: &'a str,
     causes: Vec<CauseLine<'a>>,

@@ -10,7 +10,6 @@ use super::HostSink;
 use crate::model::host::{HostCommand, HostEvent, HostId, HostPoint, HostStage};
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo};
-use crate::model::untrusted::Untrusted;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::status::Status;
 use crate::nvme::subject::fctype;
@@ -74,7 +73,7 @@ struct StageLine {
 #[derive(Serialize)]
 struct CommandLine<'a> {
     time_ns: u64,
-    ctrl: &'a Untrusted,
+    ctrl: &'a str,
     #[serde(flatten)]
     id: Option<IdLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +87,7 @@ struct CommandLine<'a> {
 #[derive(Serialize)]
 struct InterruptLine<'a> {
     time_ns: u64,
-    ctrl: &'a Untrusted,
+    ctrl: &'a str,
     vector: u32,
 }
 
@@ -132,7 +131,7 @@ pub(super) fn id_line(id: &HostId) -> IdLine {
     }
 }
 
-fn command<'a>(command: &HostCommand, ctrl: &'a Untrusted) -> CommandLine<'a> {
+fn command<'a>(command: &HostCommand, ctrl: &'a str) -> CommandLine<'a> {
     let at = |point| command.times.at(point);
     let stages = command.times.stages();
     let total = stages.as_ref().filter(|stages| !stages.is_empty());
@@ -158,12 +157,7 @@ fn command<'a>(command: &HostCommand, ctrl: &'a Untrusted) -> CommandLine<'a> {
 }
 
 impl HostSink for HostJson {
-    fn event(
-        &mut self,
-        event: &HostEvent,
-        name: &Untrusted,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn event(&mut self, event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Result<()> {
         match event {
             HostEvent::Command(c) => typed_line("host_command", &command(c, name), out),
             HostEvent::Unfinished(c) => typed_line("host_unfinished", &command(c, name), out),

@@ -7,7 +7,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use crate::model::histogram::Histogram;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::{Text, word};
 use crate::nvme::subject::{fctype, namespace, subject as with_namespace};
 use crate::target::latency::{HostKey, HostRow, HostRows};
 use crate::units::{counted, nanos};
@@ -48,7 +48,7 @@ fn line(name: &str, h: &Histogram, total: u128, out: &mut dyn Write) -> io::Resu
 /// Errors of the writer.
 pub fn latency_text(
     rows: &HostRows,
-    name_of: &dyn Fn(u32) -> Untrusted,
+    name_of: &dyn Fn(u32) -> Text,
     theme: Theme,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -57,7 +57,7 @@ pub fn latency_text(
     }
     for (key, row) in &rows.rows {
         let HostRow { count, unmeasured, stages, total } = row;
-        let head = subject(key, &name_of(key.0).word().to_string());
+        let head = subject(key, &word(&name_of(key.0)));
         let unmeasured = match unmeasured {
             0 => String::new(),
             n => format!("  unmeasured {n}"),
@@ -86,7 +86,7 @@ struct StageLine<'a> {
 
 #[derive(Serialize)]
 struct RowLine<'a> {
-    ctrl: Untrusted,
+    ctrl: Text,
     nsid: Option<u32>,
     queue: Option<&'static str>,
     opcode: Option<String>,
@@ -105,7 +105,7 @@ struct RowLine<'a> {
 /// Errors of the writer.
 pub fn latency_json(
     rows: &HostRows,
-    name_of: &dyn Fn(u32) -> Untrusted,
+    name_of: &dyn Fn(u32) -> Text,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     for (key, row) in &rows.rows {

@@ -5,12 +5,11 @@ use std::io;
 use std::io::Write;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::json::{IdLine, id_line};
 use crate::model::host::HostId;
-use crate::model::untrusted::Untrusted;
-use crate::target::spdk_trace::{Argument, Entry, Trace};
+use crate::model::text::{Text, word};
+use crate::target::spdk_trace::{Argument, ArgumentValue, Entry, Trace};
 use crate::view::json::typed_line;
 
 /// Nanoseconds as microseconds with three digits, without rounding.
@@ -19,12 +18,13 @@ fn micros(ns: u64) -> String {
 }
 
 /// A value; a pointer in hexadecimal.
-fn value(argument: Option<&Argument>, value: &Value) -> String {
-    match (value.as_u64(), value.as_str()) {
-        (Some(n), _) if argument.is_some_and(|a| a.kind == 1) => format!("{n:#x}"),
-        (_, Some(text)) => Untrusted::from(text).word().to_string(),
-        // an array or object may have texts, too
-        _ => Untrusted::from(value.to_string()).word().to_string(),
+fn value(argument: Option<&Argument>, value: &ArgumentValue) -> String {
+    match value {
+        ArgumentValue::Text(text) => word(text).into_owned(),
+        ArgumentValue::Number(number) => match number.as_u64() {
+            Some(n) if argument.is_some_and(|a| a.kind == 1) => format!("{n:#x}"),
+            _ => number.to_string(),
+        },
     }
 }
 
@@ -43,20 +43,20 @@ pub fn spdk_text(
     let since = trace.ns(entry.tsc - first);
     let tracepoint = trace.tracepoint(entry);
     let name = tracepoint
-        .map_or_else(|| format!("tpoint {}", entry.tpoint), |t| t.name.word().to_string());
+        .map_or_else(|| format!("tpoint {}", entry.tpoint), |t| word(&t.name).into_owned());
     let mut line = format!("{:>3} {:>14} {name:<24}", entry.lcore, micros(since));
     if let Some(size) = entry.size {
         line += &format!(" size={size}");
     }
     if let Some(object) = &entry.object {
         let id = object.id.iter();
-        id.for_each(|id| line += &format!(" id={}", id.word()));
+        id.for_each(|id| line += &format!(" id={}", word(id)));
         let time = object.time.iter();
         time.for_each(|ticks| line += &format!(" time={}", micros(trace.ns(*ticks))));
     }
     for (n, argument) in entry.args.iter().enumerate() {
         let described = tracepoint.and_then(|t| t.args.get(n));
-        let name = described.map_or_else(|| "arg".into(), |a| a.name.word().to_string());
+        let name = described.map_or_else(|| "arg".into(), |a| word(&a.name).into_owned());
         line += &format!(" {name}={}", value(described, argument));
     }
     if let Some(id) = id {
@@ -74,11 +74,11 @@ struct EntryLine<'a> {
     since_ns: u64,
     lcore: u64,
     tpoint: u64,
-    name: Option<&'a Untrusted>,
+    name: Option<&'a Text>,
     size: Option<u64>,
     object: Option<u64>,
-    object_id: Option<&'a Untrusted>,
-    args: &'a [Value],
+    object_id: Option<&'a Text>,
+    args: &'a [ArgumentValue],
     command: Option<IdLine>,
 }
 

@@ -7,14 +7,14 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
-use crate::model::untrusted::Untrusted;
+use crate::model::text::{Text, word};
 use crate::target::spdk::probes::{StateChange, Value};
 use crate::view::json::typed_line;
 
 fn shown(value: &Value) -> String {
     match value {
         // a host that connects chooses its name
-        Value::Text(text) => text.word().to_string(),
+        Value::Text(text) => word(text).into_owned(),
         Value::Number(number) | Value::Named(number, None) => number.to_string(),
         Value::Result(result) => result.to_string(),
         Value::Address(address) => format!("{address:#x}"),
@@ -101,7 +101,7 @@ pub struct MessageRow {
     /// The function of SPDK that was called.
     pub call: &'static str,
     /// The function that was passed on; `None` if it has no symbol.
-    pub function: Option<Untrusted>,
+    pub function: Option<Text>,
     /// Its address.
     pub address: u64,
     /// Number of calls.
@@ -119,7 +119,7 @@ pub fn messages_text(rows: &[MessageRow], out: &mut dyn Write) -> io::Result<()>
     writeln!(out, "{:>10} {:<22} FUNCTION", "COUNT", "CALL")?;
     for row in rows {
         let address = || format!("{:#x}", row.address);
-        let function = row.function.as_ref().map_or_else(address, |f| f.word().to_string());
+        let function = row.function.as_ref().map_or_else(address, |f| word(f).into_owned());
         writeln!(out, "{:>10} {:<22} {function}", row.count, row.call)?;
     }
     Ok(())

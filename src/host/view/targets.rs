@@ -5,14 +5,14 @@ use std::io;
 use std::io::Write;
 
 use crate::machine::targets::FoundTarget;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::view::json::typed_line;
 use crate::view::page::{entry_at, fill};
 
 /// Column of texts.
 const INDENT: usize = 14;
 
-fn texts(all: &[Untrusted]) -> Vec<String> {
+fn texts(all: &[Text]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 

@@ -7,7 +7,7 @@ use std::io::Write;
 
 use super::HostSink;
 use crate::model::host::{HostCommand, HostEvent};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::word;
 use crate::nvme::subject::{Nsid, command_name};
 use crate::units::nanos;
 
@@ -46,12 +46,7 @@ pub fn fields(command: &HostCommand) -> String {
 }
 
 impl HostSink for HostText {
-    fn event(
-        &mut self,
-        event: &HostEvent,
-        name: &Untrusted,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn event(&mut self, event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Result<()> {
         let mut line = format!("{} - ", event.at_ns());
         let (kind, rest) = match event {
             HostEvent::Command(command) => ("Command", fields(command)),
@@ -59,7 +54,7 @@ impl HostSink for HostText {
             HostEvent::Interrupt { vector, .. } => ("Interrupt", format!("vector={vector}")),
         };
         // a String takes any text
-        let _ = write!(line, "{kind} {}: {rest}", name.word());
+        let _ = write!(line, "{kind} {}: {rest}", word(name));
         writeln!(out, "{line}")
     }
 }

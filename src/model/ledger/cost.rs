@@ -4,16 +4,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// The cost of one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProgramCost {
     /// `tp_btf`, `fentry`, ...
-    pub kind: Untrusted,
+    pub kind: Text,
     /// Function or tracepoint.
-    pub target: Untrusted,
+    pub target: Text,
     /// Number of runs, for any request.
     pub runs: u64,
     /// Sum of their times, in nanoseconds.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// A hook in the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,11 +11,11 @@ use crate::model::untrusted::Untrusted;
 pub struct HookLine {
     /// The point that it observes; `None` for hooks that observe no point.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub point: Option<Untrusted>,
+    pub point: Option<Text>,
     /// `tp_btf`, `fentry`, `fexit`, `raw_tp`, `kprobe`, `kretprobe`, `tp`.
-    pub kind: Untrusted,
+    pub kind: Text,
     /// Function or tracepoint.
-    pub target: Untrusted,
+    pub target: Text,
     /// Number of times that it fired for an NVMe request.
     pub hits: u64,
     /// Of these, hits of the second instance of the program, for events at which the kernel skipped
@@ -30,7 +30,7 @@ pub struct HookLine {
     pub misses_known: bool,
     /// Why it may have no hits although commands passed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub may_stay_silent: Option<Untrusted>,
+    pub may_stay_silent: Option<Text>,
 }
 
 /// The attach method of a point.
@@ -38,10 +38,10 @@ pub struct HookLine {
 #[serde(default)]
 pub struct PointMethod {
     /// The point; for hooks without a point their role, such as `requeue`.
-    pub point: Untrusted,
+    pub point: Text,
     /// `fentry`, `rawtp`, `kprobe`, `tracepoint`; `start_time_ns` for a start that is read from the
     /// request; `None`: not observed.
-    pub method: Option<Untrusted>,
+    pub method: Option<Text>,
 }
 
 /// An attach method that was not available for a point.
@@ -49,16 +49,16 @@ pub struct PointMethod {
 #[serde(default)]
 pub struct MissingHook {
     /// The point; for hooks without a point their role, such as `requeue`.
-    pub point: Untrusted,
+    pub point: Text,
     /// The method: `fentry`, `rawtp`, `kprobe`, `tracepoint`.
-    pub method: Untrusted,
+    pub method: Text,
     /// The hook that is not available.
-    pub hook: Untrusted,
+    pub hook: Text,
     /// The reason.
-    pub why: Untrusted,
+    pub why: Text,
     /// The method seemed possible, and the kernel refused it.
     pub tried: bool,
     /// The method that is used instead; `None`: the point is not observed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub instead: Option<Untrusted>,
+    pub instead: Option<Text>,
 }

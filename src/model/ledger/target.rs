@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Accuracy, phrases};
 use crate::model::host::HostEvent;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// What was seen of a target, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,14 +35,14 @@ pub struct HostLedger {
     /// Hits whose data contradict each other. Such a hit is in no command.
     pub failed_checks: u64,
     /// Hits by program.
-    pub hits: BTreeMap<Untrusted, u64>,
+    pub hits: BTreeMap<Text, u64>,
     /// Runs that the kernel skipped, by program.
-    pub skipped: BTreeMap<Untrusted, u64>,
+    pub skipped: BTreeMap<Text, u64>,
     /// Mean time of a program's run in nanoseconds, without the trap.
-    pub run_ns: BTreeMap<Untrusted, u64>,
+    pub run_ns: BTreeMap<Text, u64>,
     /// Mean time of a uprobe's trap in nanoseconds, as measured on this machine at the start of the
     /// run, on an instruction of the same kind.
-    pub trap_ns: BTreeMap<Untrusted, u64>,
+    pub trap_ns: BTreeMap<Text, u64>,
 }
 
 impl HostLedger {

@@ -3,7 +3,7 @@
 //! recording may be any text: only names of printable ASCII are used, quoted where a shell needs it.
 
 use crate::model::filter::quoted;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// Where cgroups of version 2 are mounted, unless the machine says otherwise.
 const MOUNT: &str = "/sys/fs/cgroup";
@@ -23,10 +23,10 @@ fn is_usable(path: &str) -> bool {
 }
 
 /// The path of a file of a cgroup as a shell reads it; `/` is the root.
-pub fn in_shell(mount: Option<&Untrusted>, cgroup: &Untrusted, file: &str) -> String {
-    let mount = mount.map(Untrusted::raw).filter(|path| is_usable(path));
+pub fn in_shell(mount: Option<&Text>, cgroup: &str, file: &str) -> String {
+    let mount = mount.map(|mount| &**mount).filter(|path| is_usable(path));
     let mount = mount.unwrap_or(MOUNT);
-    match cgroup.raw() {
+    match cgroup {
         "/" => quoted(&format!("{mount}/{file}")),
         path if is_usable(path) => quoted(&format!("{mount}{path}/{file}")),
         _ => quoted(&format!("{mount}/{PLACEHOLDER}/{file}")),
@@ -41,7 +41,7 @@ mod tests {
     use proptest::{prop_assert, proptest};
 
     fn shown(cgroup: &str) -> String {
-        in_shell(None, &cgroup.into(), "io.max")
+        in_shell(None, &Text::from(cgroup), "io.max")
     }
 
     #[test]
@@ -54,11 +54,11 @@ mod tests {
         ] {
             assert_eq!(shown(cgroup), text);
         }
-        let mount = Untrusted::from("/sys/fs/cgroup/unified");
-        let text = in_shell(Some(&mount), &"/a".into(), "io.max");
+        let mount = Text::from("/sys/fs/cgroup/unified");
+        let text = in_shell(Some(&mount), "/a", "io.max");
         assert_eq!(text, "/sys/fs/cgroup/unified/a/io.max");
-        let mount = Untrusted::from("/tmp/\u{1b}x");
-        assert_eq!(in_shell(Some(&mount), &"/a".into(), "f"), "/sys/fs/cgroup/a/f");
+        let mount = Text::from("/tmp/\u{1b}x");
+        assert_eq!(in_shell(Some(&mount), "/a", "f"), "/sys/fs/cgroup/a/f");
     }
 
     #[test]

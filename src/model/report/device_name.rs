@@ -5,7 +5,7 @@
 use std::fmt;
 use std::fmt::{Display, Formatter};
 
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// Stands for a name that the kernel does not give.
 const PLACEHOLDER: &str = "DISK";
@@ -58,8 +58,8 @@ fn is_of_kernel(name: &str) -> bool {
 
 impl DeviceName {
     /// The name, if the kernel forms such names; otherwise `DISK`.
-    pub fn of(name: &Untrusted) -> Self {
-        let name = Some(name.raw()).filter(|name| is_of_kernel(name));
+    pub fn of(name: &Text) -> Self {
+        let name = Some(name.as_str()).filter(|name| is_of_kernel(name));
         Self(name.unwrap_or(PLACEHOLDER).to_owned())
     }
 }

@@ -10,24 +10,24 @@
 use std::collections::BTreeMap;
 
 use crate::model::controller::ControllerInfo;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::{Text, word};
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::subject::{FABRICS, Nsid, command_name, subject};
 
 /// The name of a namespace: that of its disk, or `nvme0 ns 1` if that is not known.
 #[must_use]
-pub fn namespace_name(disk: Option<&Untrusted>, ctrl: u32, nsid: u32) -> String {
+pub fn namespace_name(disk: Option<&str>, ctrl: u32, nsid: u32) -> String {
     disk.filter(|name| !name.is_empty())
-        .map_or_else(|| format!("nvme{ctrl} ns {}", Nsid(nsid)), |name| name.word().to_string())
+        .map_or_else(|| format!("nvme{ctrl} ns {}", Nsid(nsid)), |name| word(name).into_owned())
 }
 
 /// The names of the disks of a run, by controller and namespace id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DiskNames(BTreeMap<(u32, u32), Untrusted>);
+pub struct DiskNames(BTreeMap<(u32, u32), Text>);
 
 impl DiskNames {
     /// Names a disk.
-    pub(crate) fn set(&mut self, ctrl: u32, nsid: u32, name: &Untrusted) {
+    pub(crate) fn set(&mut self, ctrl: u32, nsid: u32, name: &Text) {
         if name.is_empty() {
             return;
         }
@@ -49,7 +49,7 @@ impl DiskNames {
     /// `nvme0n1`, or `nvme0 ns 1` if the name is not known.
     #[must_use]
     pub fn disk(&self, ctrl: u32, nsid: u32) -> String {
-        namespace_name(self.0.get(&(ctrl, nsid)), ctrl, nsid)
+        namespace_name(self.0.get(&(ctrl, nsid)).map(|name| &**name), ctrl, nsid)
     }
 
     /// What commands have in common, for headings: `nvme0n1 read`, `nvme0 ns all flush`,
@@ -63,7 +63,7 @@ impl DiskNames {
         };
         let name = command_name(opcode, cdw1);
         let name = name.map_or_else(|| opcode.to_string(), str::to_owned);
-        format!("{} {name}", disk.word())
+        format!("{} {name}", word(disk))
     }
 }
 

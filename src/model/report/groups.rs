@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::container::{owner, unit};
-use crate::model::group::{By, Group, GroupNames, KeyPart, Owner, comm_of};
+use crate::model::group::{By, Group, GroupNames, KeyPart, Owner, comm_of, comm_text};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::latency::{RowReport, Sum};
 use crate::model::snapshot::{Cells, Snapshot, add};
 use crate::model::stage::StageSet;
-use crate::model::untrusted::{Escaped, Untrusted};
+use crate::model::text::{Text, word};
 use crate::nvme::opcode::QueueKind;
 use crate::units::size_text;
 
@@ -72,12 +72,12 @@ fn compare(a: &GroupReport, b: &GroupReport, sort: Sort) -> Ordering {
     }
 }
 
-/// A part of a group's name as text. Names from outside are escaped.
+/// A part of a group's name as text.
 fn part_text(part: &KeyPart, by: By, names: &GroupNames, disks: &DiskNames) -> String {
     match part {
         KeyPart::Unknown => format!("unknown {by}"),
         KeyPart::Process(pid) => match names.comm(*pid) {
-            Some(comm) => format!("{} ({pid})", Escaped(comm)),
+            Some(comm) => format!("{comm} ({pid})"),
             None => format!("({pid})"),
         },
         KeyPart::Cgroup(id) => match names.cgroups.get(id) {
@@ -87,7 +87,7 @@ fn part_text(part: &KeyPart, by: By, names: &GroupNames, disks: &DiskNames) -> S
         KeyPart::Container(owner) => owner_text(owner, names),
         KeyPart::Priority(number) => priority(*number),
         KeyPart::Comm(comm) if comm_of(comm).is_empty() => "no name".into(),
-        KeyPart::Comm(comm) => Escaped(comm_of(comm)).to_string(),
+        KeyPart::Comm(comm) => comm_text(comm).into_owned(),
         KeyPart::Cpu(cpu) => format!("cpu {cpu}"),
         KeyPart::Queue(ctrl, qid) => format!("nvme{ctrl} q{qid}"),
         KeyPart::Size(None) => "no data".into(),
@@ -105,7 +105,7 @@ const ID_DIGITS: usize = 12;
 
 /// The name of a container or pod, with the ID or UID where the name is not known.
 fn owner_text(owner: &Owner, names: &GroupNames) -> String {
-    let name = |id: &String| names.containers.get(id).map(|name| name.word().to_string());
+    let name = |id: &String| names.containers.get(id).map(|name| word(name).into_owned());
     let short = |id: &String| id.chars().take(ID_DIGITS).collect();
     let id = owner.id.as_ref();
     match (&owner.pod, id.and_then(name)) {
@@ -120,13 +120,12 @@ fn owner_text(owner: &Owner, names: &GroupNames) -> String {
 }
 
 /// A cgroup as people know it: its container, its unit, or its path.
-fn cgroup_text(path: &Untrusted, names: &GroupNames) -> String {
+fn cgroup_text(path: &str, names: &GroupNames) -> String {
     let owner = owner(path);
     if owner != Owner::default() {
         return owner_text(&owner, names);
     }
-    let shown = unit(path).unwrap_or_else(|| path.clone());
-    shown.word().to_string()
+    word(unit(path).unwrap_or(path)).into_owned()
 }
 
 /// An I/O priority as ionice prints it.
@@ -188,21 +187,21 @@ pub fn name_of(group: &Group, by: &[By], names: &GroupNames, disks: &DiskNames) 
 
 /// Labels of a group by cgroup or container: path of the cgroup, ID of the container, UID of the pod, name.
 /// Those that it does not have are empty; all are `other` for the groups without a series.
-pub fn labels(group: &Group, names: &GroupNames) -> [Untrusted; 4] {
-    let owner_labels = |path: Untrusted, owner: &Owner| {
+pub fn labels(group: &Group, names: &GroupNames) -> [Text; 4] {
+    let owner_labels = |path: Text, owner: &Owner| {
         let text = |part: &Option<String>| part.as_deref().unwrap_or_default().into();
         let name = owner.id.as_ref().or(owner.pod.as_ref());
         let name = name.and_then(|id| names.containers.get(id)).cloned();
         [path, text(&owner.id), text(&owner.pod), name.unwrap_or_default()]
     };
     match group.0.first() {
-        None => ["other", "other", "other", ""].map(Untrusted::from),
+        None => ["other", "other", "other", ""].map(Text::from),
         Some(KeyPart::Cgroup(id)) => match names.cgroups.get(id) {
             Some(path) => owner_labels(path.clone(), &owner(path)),
             None => owner_labels(format!("cgroup {id}").into(), &Owner::default()),
         },
-        Some(KeyPart::Container(owner)) => owner_labels(Untrusted::default(), owner),
-        Some(_) => ["unknown", "", "", ""].map(Untrusted::from),
+        Some(KeyPart::Container(owner)) => owner_labels(Text::default(), owner),
+        Some(_) => ["unknown", "", "", ""].map(Text::from),
     }
 }
 
@@ -276,7 +275,7 @@ mod tests {
 
     /// A cgroup's name in a text.
     fn shown(path: &str, names: &GroupNames) -> String {
-        cgroup_text(&path.into(), names)
+        cgroup_text(&Text::from(path), names)
     }
 
     #[test]
@@ -309,14 +308,14 @@ mod tests {
         names.cgroups.insert(7, path.as_str().into());
         names.containers.insert(id.clone(), "web".into());
         let of = |part, names: &GroupNames| {
-            labels(&Group(vec![part]), names).map(|label| label.raw().to_owned())
+            labels(&Group(vec![part]), names).map(|label| label.to_string())
         };
         let want = [path.as_str(), id.as_str(), uid, "web"];
         assert_eq!(of(KeyPart::Cgroup(7), &names), want);
-        let owner = owner(&path.as_str().into());
+        let owner = owner(&path);
         assert_eq!(of(KeyPart::Container(owner), &names)[1..], want[1..]);
         assert_eq!(of(KeyPart::Cgroup(8), &names), ["cgroup 8", "", "", ""]);
-        let other = labels(&Group::OTHER, &names).map(|label| label.raw().to_owned());
+        let other = labels(&Group::OTHER, &names).map(|label| label.to_string());
         assert_eq!(other, ["other", "other", "other", ""]);
     }
 

@@ -4,8 +4,6 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::model::untrusted::{is_shown, printable};
-
 /// Options whose value is optional, and a word. Clap takes such a value after `=` only, because an
 /// INTERVAL may follow the option.
 const OPTIONAL: [&str; 2] = ["--stages", "--kstack"];
@@ -32,15 +30,6 @@ pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     }
     all.extend(words);
     all
-}
-
-/// A word as it is printed: as it is, unless it has characters that a terminal interprets.
-pub fn shown(word: &OsStr) -> OsString {
-    if word.to_str().is_some_and(|text| text.chars().all(is_shown)) {
-        word.to_owned()
-    } else {
-        printable(word).into()
-    }
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::filter::Filter;
 use crate::model::ids::NamespaceId;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::recording::Item;
 
 /// The controllers and namespaces of a recording, as far as it was read.
 #[derive(Debug, Default)]
 pub struct Census {
     /// By controller and namespace id: the name of the disk. Those without commands are among them.
-    disks: BTreeMap<u32, BTreeMap<u32, Untrusted>>,
+    disks: BTreeMap<u32, BTreeMap<u32, Text>>,
     /// Namespaces of commands.
     used: BTreeSet<NamespaceId>,
 }
@@ -56,7 +56,7 @@ impl Census {
 
     fn controllers(&self) -> String {
         list(self.disks.iter().map(|(instance, disks)| {
-            let names: Vec<&str> = disks.values().map(Untrusted::raw).collect();
+            let names: Vec<&str> = disks.values().map(Text::as_str).collect();
             let names: Vec<&str> = names.into_iter().filter(|name| is_name(name)).collect();
             with(format!("nvme{instance}"), &names.join(", "))
         }))
@@ -79,7 +79,7 @@ impl Census {
         for (_, disks) in self.disks.iter().filter(|(ctrl, _)| of(ctrl)) {
             for (nsid, name) in disks {
                 let names = all.entry(*nsid).or_default();
-                names.extend(Some(name.raw()).filter(|name| is_name(name)));
+                names.extend(Some(name.as_str()).filter(|name| is_name(name)));
             }
         }
         let mut wanted = filter.nsids.iter().filter(|nsid| !is_special(**nsid));

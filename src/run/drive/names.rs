@@ -12,7 +12,7 @@ use crate::model::controller::{ControllerInfo, DiskInfo};
 use crate::model::event::{CommandId, Event, Submission};
 use crate::model::ids::NamespaceId;
 use crate::model::origin::Cgroups;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::CgroupInfo;
@@ -23,11 +23,11 @@ pub struct Names {
     /// `None`: the names are those of a recording.
     system: Option<System>,
     controllers: Vec<ControllerInfo>,
-    disks: HashMap<NamespaceId, (Untrusted, CommandSet)>,
+    disks: HashMap<NamespaceId, (Text, CommandSet)>,
     /// Bytes of a logical block.
     sizes: HashMap<NamespaceId, u32>,
     /// The last lookup; the next one is usually the same.
-    last: (NamespaceId, Untrusted, CommandSet),
+    last: (NamespaceId, Text, CommandSet),
     may_rescan: bool,
     changed: bool,
     /// Cgroups of this machine; `None`: those of a recording.
@@ -100,7 +100,7 @@ impl Names {
     }
 
     /// The disk of an event's command, as [`Names::of_command`], and the paths of cgroups.
-    pub fn of_event(&mut self, event: &Event) -> (&Untrusted, CommandSet, &Cgroups) {
+    pub fn of_event(&mut self, event: &Event) -> (&str, CommandSet, &Cgroups) {
         let has_origin = |s: &Submission| s.origin.is_some();
         if self.paths.is_some() && event.what.submission().is_some_and(has_origin) {
             self.learn_cgroups(event);
@@ -113,8 +113,8 @@ impl Names {
     }
 
     /// The entry of no namespace: id 0 has no disk.
-    const fn no_disk() -> (NamespaceId, Untrusted, CommandSet) {
-        (NamespaceId::new(0, 0), Untrusted::fixed(""), CommandSet::Nvm)
+    fn no_disk() -> (NamespaceId, Text, CommandSet) {
+        (NamespaceId::new(0, 0), Text::default(), CommandSet::Nvm)
     }
 
     /// Allows one more read of sysfs, because a new namespace may have appeared.
@@ -165,7 +165,7 @@ impl Names {
     }
 
     /// The disk of a command, as in the kernel's own trace: none for admin commands.
-    pub fn of_command(&mut self, id: Option<&CommandId>) -> (&Untrusted, CommandSet) {
+    pub fn of_command(&mut self, id: Option<&CommandId>) -> (&str, CommandSet) {
         let is_io = self.learn_io(id);
         self.disk(is_io)
     }
@@ -180,10 +180,10 @@ impl Names {
     }
 
     /// The disk that was looked up last.
-    fn disk(&self, is_io: bool) -> (&Untrusted, CommandSet) {
+    fn disk(&self, is_io: bool) -> (&str, CommandSet) {
         match is_io {
             true => (&self.last.1, self.last.2),
-            false => (<&Untrusted>::default(), CommandSet::Nvm),
+            false => ("", CommandSet::Nvm),
         }
     }
 
@@ -199,7 +199,7 @@ impl Names {
         if self.may_rescan && !self.disks.contains_key(&key) {
             self.rescan();
         }
-        let none = (Untrusted::fixed(""), CommandSet::Nvm);
+        let none = (Text::default(), CommandSet::Nvm);
         let (name, set) = self.disks.get(&key).unwrap_or(&none);
         // reuses the allocation
         self.last.1.clone_from(name);

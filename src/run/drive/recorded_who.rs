@@ -4,7 +4,7 @@
 use crate::error::Kind;
 use crate::machine::cgroups as cgroup_filter;
 use crate::model::filter::Filter;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::recording::{Item, RunInfo};
 use crate::settings::{OriginDetail, Settings};
 use anyhow::Result;
@@ -21,7 +21,7 @@ pub fn learn_cgroups(filter: &mut Filter, item: &Item<'_>) {
 }
 
 /// Refuses cgroups and submitters that the recording lacks.
-pub fn check_who(info: &RunInfo, path: &Untrusted, settings: &Settings) -> Result<()> {
+pub fn check_who(info: &RunInfo, path: &Text, settings: &Settings) -> Result<()> {
     let (filter, by) = (&settings.filter, settings.by());
     let refuse = |text| Err(Failure::error(Kind::Usage, text));
     let by_cgroup = by.iter().any(|by| by.is_cgroup());

@@ -16,7 +16,7 @@ use crate::model::report::recount::Recount;
 use crate::model::snapshot::Snapshot;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
-use crate::model::untrusted::{Untrusted, printable};
+use crate::model::text::{Text, printable};
 use crate::recording::{Ending, Error as RecordingError, Item, LedgerInfo, Playback};
 use crate::settings::{Outcome, Settings};
 use anyhow::{Result, bail};
@@ -30,7 +30,7 @@ use crate::run::{eprint_note, input};
 /// A recording that is being read, and the last ledger that it had.
 pub struct Replay {
     playback: Playback<BufReader<File>>,
-    path: Untrusted,
+    path: Text,
     file: PathBuf,
     /// Device and inode.
     file_id: (u64, u64),
@@ -119,7 +119,7 @@ impl Replay {
         let replay = Self {
             progress: has_room.then(|| Progress::reading(&shown)).flatten(),
             playback,
-            path: Untrusted::from_os(path),
+            path: Text::from_os(path),
             file: path.to_owned(),
             file_id: (metadata.dev(), metadata.ino()),
             ledger: None,
@@ -241,7 +241,7 @@ impl Replay {
     }
 
     /// The path as text.
-    pub const fn path(&self) -> &Untrusted {
+    pub const fn path(&self) -> &Text {
         &self.path
     }
 

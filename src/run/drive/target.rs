@@ -10,7 +10,7 @@ use crate::machine::clock::monotonic_ns;
 use crate::model::host::HostEvent;
 use crate::model::ledger::{HostLedger, Shown};
 use crate::model::target::{HostController, TargetInfo};
-use crate::model::untrusted::printable;
+use crate::model::text::printable;
 use crate::recording::HostRecording;
 use crate::source::HostSource;
 use anyhow::Result;

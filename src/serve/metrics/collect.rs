@@ -115,7 +115,7 @@ fn stages<K>(rows: &[RowReport<K>], labels: impl Fn(&K) -> Vec<String>) -> Vec<S
 fn groups(reading: &Reading<'_>) -> [Family; 4] {
     let labels = |group: &Group| -> Vec<String> {
         let labels = group_labels(group, reading.names);
-        labels.map(|label| label.raw().to_owned()).into()
+        labels.map(|label| label.to_string()).into()
     };
     let of = |value: &dyn Fn(&RowReport<Group>) -> Value| -> Vec<Series> {
         let series =
@@ -153,7 +153,7 @@ fn info(labels: Vec<String>) -> Vec<Series> {
 /// known, and the metric has no value.
 fn hits(ledger: &Ledger, targets: &[&str]) -> Vec<Series> {
     let hooks = ledger.hooks.iter();
-    let of = hooks.filter(|hook| targets.contains(&hook.target.raw()));
+    let of = hooks.filter(|hook| targets.contains(&hook.target.as_str()));
     of.map(|hook| hook.hits).reduce(|a, b| a + b).map_or_else(Vec::new, one)
 }
 

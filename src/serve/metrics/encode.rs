@@ -6,7 +6,6 @@ use std::fmt::Write;
 use super::bounds::LE_NS;
 use super::catalog::{Metric, MetricKind};
 use super::collect::{Family, Series, Value};
-use crate::model::untrusted::is_shown;
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +34,7 @@ pub fn seconds(ns: u128) -> String {
     format!("{whole}.{}", if rest.is_empty() { "0" } else { rest })
 }
 
-/// A value of a label, between quotation marks. Characters that a terminal interprets become
-/// `\u{..}`.
+/// A value of a label, between quotation marks.
 fn escape(value: &str) -> String {
     let mut text = String::new();
     for c in value.chars() {
@@ -44,11 +42,7 @@ fn escape(value: &str) -> String {
             '\\' => text.push_str("\\\\"),
             '"' => text.push_str("\\\""),
             '\n' => text.push_str("\\n"),
-            c if is_shown(c) => text.push(c),
-            c => {
-                text.push('\\');
-                text.extend(c.escape_unicode());
-            }
+            c => text.push(c),
         }
     }
     text

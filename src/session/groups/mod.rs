@@ -128,7 +128,7 @@ impl Grouping {
                 KeyPart::Cgroup(id) => names.cgroups.get(id),
                 _ => None,
             });
-            paths.map(owner).collect()
+            paths.map(|path| owner(path)).collect()
         };
         if unknown.iter().any(|id| !self.gone.contains(id)) {
             let found = self.system.cgroup_paths().unwrap_or_default();

@@ -23,6 +23,7 @@ use crate::machine::process::{Memory, TargetError};
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo, TargetKind};
+use crate::model::text::Text;
 use crate::session::load::Loaded;
 use crate::source::HostSource;
 
@@ -118,7 +119,7 @@ impl HostSession {
         self.numbers.insert(key, Some(number));
         if known.is_none() {
             if self.controllers.iter().any(|c| c.name == found.name) {
-                found.name = format!("{}/{next}", found.name.raw()).into();
+                found.name = Text::from_escaped(&format!("{}/{next}", found.name));
             }
             found.number = next;
             self.controllers.push(found);

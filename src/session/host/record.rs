@@ -7,7 +7,7 @@ use bytemuck::{AnyBitPattern, try_pod_read_unaligned};
 
 use crate::abi::{nd_host, nd_host_count, nd_host_flag, nd_host_limit};
 use crate::model::host::{HOST_POINTS, HostCommand, HostEvent, HostId, HostPoint, HostTimes};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::sqe::{Parts, Sqe};
@@ -148,9 +148,9 @@ impl CtrlKey {
 }
 
 /// The NQN in an entry of the map of controllers; `None` if it has none.
-pub fn nqn(bytes: &[u8]) -> Option<Untrusted> {
+pub fn nqn(bytes: &[u8]) -> Option<Text> {
     let bytes = bytes.get(..NQN)?;
     let end = bytes.iter().position(|&b| b == 0)?;
-    let text = Untrusted::from_bytes(&bytes[..end]);
+    let text = Text::from_bytes(&bytes[..end]);
     (!text.is_empty()).then_some(text)
 }

@@ -4,7 +4,7 @@
 //! arguments are the same from 22.01 to 26.05; later releases have more probes.
 
 use super::{Release, subsystem_state, target_state, transport};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// Arguments of a probe that are read, with the first one.
 pub const ARGS: usize = 6;
@@ -40,7 +40,7 @@ pub struct StateProbe {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// A text.
-    Text(Untrusted),
+    Text(Text),
     /// A number.
     Number(u64),
     /// A result.

@@ -9,7 +9,6 @@ use crate::model::histogram::Bucket;
 use crate::model::ids::row_nsid;
 use crate::model::report::latency::RowReport;
 use crate::model::stage::StageSet;
-use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::status::Status;
 
@@ -38,7 +37,7 @@ pub struct SlowCommand {
     /// How it ended, if known.
     pub status: Option<Status>,
     /// The name of the thread that submitted the bio, else of the one that called the driver, if known.
-    pub comm: Option<Untrusted>,
+    pub comm: Option<String>,
 }
 
 impl SlowCommand {
@@ -66,14 +65,14 @@ impl SlowCommand {
     }
 }
 
-fn comm(submission: &Submission) -> Option<Untrusted> {
+fn comm(submission: &Submission) -> Option<String> {
     let by = &submission.origin.submitter;
     let name = match (by.is_known(), submission.knows_submitter) {
         (true, _) => by.comm(),
         (_, true) => submission.comm(),
         _ => return None,
     };
-    Some(Untrusted::from_bytes(name)).filter(|name| !name.is_empty())
+    Some(name.into_owned()).filter(|name| !name.is_empty())
 }
 
 /// Keeps the slowest of these commands.

@@ -3,7 +3,7 @@
 
 use super::row::Row;
 use crate::model::point::Point;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text as Name;
 
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,10 +16,8 @@ pub enum Cell<'a> {
     Int(i64),
     /// An unsigned number.
     Unsigned(u64),
-    /// Text of this program.
+    /// Text.
     Text(&'a str),
-    /// Text from outside.
-    Outside(&'a Untrusted),
 }
 
 /// The type of a column.
@@ -103,13 +101,8 @@ const fn some(text: &str) -> Cell<'_> {
     if text.is_empty() { Cell::Empty } else { Cell::Text(text) }
 }
 
-/// Text from outside, likewise.
-fn outside(text: &Untrusted) -> Cell<'_> {
-    if text.is_empty() { Cell::Empty } else { Cell::Outside(text) }
-}
-
-fn path(path: Option<&Untrusted>) -> Cell<'_> {
-    path.map_or(Cell::Empty, Cell::Outside)
+fn name(name: Option<&Name>) -> Cell<'_> {
+    name.map_or(Cell::Empty, |name| Cell::Text(name))
 }
 
 fn flag<'r>(value: Option<bool>) -> Cell<'r> {
@@ -165,14 +158,14 @@ use Type::{Bool, Int64, Text, Uint64};
 /// All columns, in their order. New ones are added at the end.
 #[rustfmt::skip]
 pub const COLUMNS: &[Column] = &[
-    column(Run, "recording", Text, "file name of the recording; with `--redact` its number, from 1", |r| Cell::Outside(&r.run.name)),
-    column(Run, "host", Text, "name of the machine", |r| r.run.info.host.as_ref().map_or(Cell::Empty, Cell::Outside)),
+    column(Run, "recording", Text, "file name of the recording; with `--redact` its number, from 1", |r| Cell::Text(&r.run.name)),
+    column(Run, "host", Text, "name of the machine", |r| name(r.run.info.host.as_ref())),
     column(Run, "type", Text, "`command`, `missed` or `unfinished`", |r| Cell::Text(r.event.what.name())),
     column(Time, "time_ns", Int64, "time of the completion, CLOCK_MONOTONIC, ns; of `missed` the latest possible, of `unfinished` the end of the run", |r| Cell::Unsigned(r.event.at_ns)),
     column(Time, "time_rel_ns", Int64, "the same since the start of the run, ns", since_begin),
     column(Time, "wall_ns", Int64, "the same since 1970-01-01 UTC, ns", wall),
     column(Command, "ctrl", Text, "controller", |r| Cell::Text(&r.ctrl)),
-    column(Command, "disk", Text, "block device of the namespace", |r| outside(r.disk)),
+    column(Command, "disk", Text, "block device of the namespace", |r| some(r.disk)),
     column(Command, "qid", Int64, "queue id; 0: the admin queue", |r| number(Some(r.id.qid))),
     column(Command, "cid", Int64, "command id", |r| number(Some(r.id.cid))),
     column(Command, "nsid", Int64, "namespace id", |r| number(Some(r.id.nsid))),
@@ -192,7 +185,7 @@ pub const COLUMNS: &[Column] = &[
     column(Command, "cdw15", Int64, "command dword 15", |r| cdw(r, 15)),
     column(Command, "pid", Int64, "process that called the driver", |r| number(r.submitter().map(|a| a.pid))),
     column(Command, "tid", Int64, "its thread", |r| number(r.submitter().map(|a| a.tid))),
-    column(Command, "comm", Text, "name of the thread; with `--redact` an empty text", |r| r.submitter().map_or(Cell::Empty, |_| Cell::Outside(&r.comm))),
+    column(Command, "comm", Text, "name of the thread; with `--redact` an empty text", |r| r.submitter().map_or(Cell::Empty, |_| Cell::Text(&r.comm))),
     column(Command, "cpu", Int64, "CPU of the submission", |r| number(r.submitter().map(|a| a.cpu))),
     column(Command, "complete_cpu", Int64, "CPU of the completion", |r| number(r.outcome().map(|o| o.cpu))),
     column(Command, "result", Uint64, "dwords 0 and 1 of the CQE", |r| number(r.verdict().map(|v| v.result))),
@@ -241,12 +234,12 @@ pub const COLUMNS: &[Column] = &[
     column(Time, "point_iocost", Int64, "of `iocost`", |r| point(r, Point::Iocost)),
     column(Time, "point_wbt", Int64, "of `wbt`", |r| point(r, Point::Wbt)),
     column(Time, "point_tag", Int64, "of `tag`", |r| point(r, Point::Tag)),
-    column(Command, "cgroup", Text, "with `--cgroups`: path of the cgroup that caused the I/O", |r| path(r.cgroup(|o| o.io_cgroup))),
-    column(Command, "task_cgroup", Text, "with `--cgroups`: of the thread that called the driver", |r| path(r.cgroup(|o| o.task_cgroup))),
+    column(Command, "cgroup", Text, "with `--cgroups`: path of the cgroup that caused the I/O", |r| name(r.cgroup(|o| o.io_cgroup))),
+    column(Command, "task_cgroup", Text, "with `--cgroups`: of the thread that called the driver", |r| name(r.cgroup(|o| o.task_cgroup))),
     column(Command, "submitter_pid", Int64, "with `--submitters`: process that submitted the bio", |r| number(r.by().map(|by| by.pid))),
     column(Command, "submitter_tid", Int64, "its thread", |r| number(r.by().map(|by| by.tid))),
-    column(Command, "submitter_comm", Text, "name of the thread; with `--redact` an empty text", |r| r.by().map_or(Cell::Empty, |_| Cell::Outside(&r.submitter_comm))),
-    column(Command, "submitter_cgroup", Text, "cgroup of the submission", |r| path(r.cgroup(|o| o.submitter.cgroup))),
+    column(Command, "submitter_comm", Text, "name of the thread; with `--redact` an empty text", |r| r.by().map_or(Cell::Empty, |_| Cell::Text(&r.submitter_comm))),
+    column(Command, "submitter_cgroup", Text, "cgroup of the submission", |r| name(r.cgroup(|o| o.submitter.cgroup))),
     column(Time, "bios", Int64, "bios that the command served, at most 256; with `--stages=full`", |r| number(r.outcome().and_then(|o| o.bios.count()).map(u16::from))),
     column(Time, "longest_wait_ns", Int64, "from the submission of the oldest of them to the end of the set-up, ns", |r| number(r.outcome().and_then(|o| o.bios.longest_wait_ns()))),
     column(Time, "zone_ns", Int64, "with `full`: stage `zone`, ns", |r| number(r.stages.of("zone"))),

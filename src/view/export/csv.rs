@@ -2,10 +2,9 @@
 //! CSV: a line with the names of the columns, and a line per command. Quotes follow RFC 4180; lines
 //! end with LF.
 //!
-//! Text from outside is escaped as on a terminal ([`crate::model::untrusted`]), so a record is one
-//! line. Spreadsheets take text that begins with `=`, `+`, `-` or `@` for a formula: an apostrophe
-//! is put before it. One is also put before a text that begins with an apostrophe: so a reader can
-//! remove the first apostrophe of any cell.
+//! Spreadsheets evaluate a text that begins with `=`, `+`, `-` or `@`, so an apostrophe is put before it. A
+//! text that begins with an apostrophe gets one, too, so a reader can remove the first apostrophe of any
+//! cell.
 
 use std::fmt::Write as _;
 use std::io;
@@ -20,7 +19,7 @@ use super::{Entry, Sink};
 use crate::model::event::StackId;
 use crate::model::ledger::Ledger;
 use crate::model::stack::Frame;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::recording::RunInfo;
 
 /// Writes commands as CSV.
@@ -79,15 +78,7 @@ fn text<'t>(cell: Cell<'t>, digits: &'t mut String) -> &'t str {
         Cell::Empty => {}
         Cell::Flag(true) => return "true",
         Cell::Flag(false) => return "false",
-        // stacks have names from outside
         Cell::Text(text) => return harmless(text, digits),
-        Cell::Outside(text) if text.is_plain() => return harmless(text.raw(), digits),
-        Cell::Outside(text) => {
-            let _ = write!(digits, "{text}");
-            if is_marked(digits) {
-                digits.insert(0, '\'');
-            }
-        }
         // writing to a String does not fail
         Cell::Int(n) => {
             let _ = write!(digits, "{n}");
@@ -100,7 +91,7 @@ fn text<'t>(cell: Cell<'t>, digits: &'t mut String) -> &'t str {
 }
 
 impl<W: Write> Sink for Csv<W> {
-    fn begin(&mut self, name: &Untrusted, info: &RunInfo) -> io::Result<()> {
+    fn begin(&mut self, name: &Text, info: &RunInfo) -> io::Result<()> {
         self.run = Run::new(name, info);
         if !self.begun {
             self.begun = true;

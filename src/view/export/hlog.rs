@@ -24,7 +24,7 @@ use crate::model::ledger::Ledger;
 use crate::model::report::recount::Recount;
 use crate::model::stack::Frame;
 use crate::model::stage::{StageRun, StageSet};
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::RunInfo;
 
@@ -170,7 +170,7 @@ impl<W: Write> Hlog<W> {
 }
 
 impl<W: Write> Sink for Hlog<W> {
-    fn begin(&mut self, _: &Untrusted, info: &RunInfo) -> io::Result<()> {
+    fn begin(&mut self, _: &Text, info: &RunInfo) -> io::Result<()> {
         self.info = info.clone();
         self.recount.stage_set = info.stage_set;
         Ok(())

@@ -22,7 +22,7 @@ use crate::model::event::{Event, StackId};
 use crate::model::ledger::Ledger;
 use crate::model::origin::Cgroups;
 use crate::model::stack::Frame;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::nvme::decode::CommandSet;
 use crate::recording::RunInfo;
 
@@ -34,7 +34,7 @@ pub struct Entry<'a> {
     /// The event.
     pub event: &'a Event,
     /// The name of the block device; empty if there is none, as for admin commands.
-    pub disk: &'a Untrusted,
+    pub disk: &'a str,
     /// The command set of the namespace.
     pub set: CommandSet,
     /// Paths of cgroups.
@@ -47,7 +47,7 @@ pub trait Sink {
     ///
     /// # Errors
     /// Errors of the writer.
-    fn begin(&mut self, name: &Untrusted, info: &RunInfo) -> io::Result<()>;
+    fn begin(&mut self, name: &Text, info: &RunInfo) -> io::Result<()>;
 
     /// Sets the offset of the wall clock (wall clock minus CLOCK_MONOTONIC, nanoseconds) from here
     /// on.

@@ -15,7 +15,7 @@ use crate::model::event::StackId;
 use crate::model::ledger::Ledger;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::recording::RunInfo;
 use crate::view::json;
 use crate::view::json::SCHEMA_VERSION;
@@ -25,7 +25,7 @@ use crate::view::trace::{Clock, Context, EventSink, TraceJson};
 struct RunLine<'a> {
     r#type: &'static str,
     schema_version: u32,
-    recording: &'a Untrusted,
+    recording: &'a Text,
     #[serde(flatten)]
     info: &'a RunInfo,
 }
@@ -69,7 +69,7 @@ impl<W: Write> Ndjson<W> {
 }
 
 impl<W: Write> Sink for Ndjson<W> {
-    fn begin(&mut self, name: &Untrusted, info: &RunInfo) -> io::Result<()> {
+    fn begin(&mut self, name: &Text, info: &RunInfo) -> io::Result<()> {
         self.drain()?;
         let stages = (info.stage_set != StageSet::Total).then_some(info.stage_set);
         self.lines = TraceJson::new(Clock::Mono, stages);

@@ -25,9 +25,8 @@ use super::{Entry, Sink};
 use crate::model::event::StackId;
 use crate::model::ledger::{Accuracy, Ledger};
 use crate::model::stack::Frame;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::recording::RunInfo;
-use crate::view::json_text::to_string;
 
 /// Rows of a row group, which is kept in memory. Readers divide their work by row groups.
 const GROUP_ROWS: usize = 1 << 16;
@@ -89,14 +88,6 @@ impl Buffer {
             }
             (Values::Text(all), Cell::Text(text)) => {
                 all.push(intern(&mut self.texts, text));
-                true
-            }
-            (Values::Text(all), Cell::Outside(text)) if text.is_plain() => {
-                all.push(intern(&mut self.texts, text.raw()));
-                true
-            }
-            (Values::Text(all), Cell::Outside(text)) => {
-                all.push(intern(&mut self.texts, &text.to_string()));
                 true
             }
             _ => false,
@@ -225,7 +216,7 @@ impl<W: Write + Send> Parquet<W> {
 }
 
 impl<W: Write + Send> Sink for Parquet<W> {
-    fn begin(&mut self, name: &Untrusted, info: &RunInfo) -> io::Result<()> {
+    fn begin(&mut self, name: &Text, info: &RunInfo) -> io::Result<()> {
         self.run = Run::new(name, info);
         Ok(())
     }
@@ -268,7 +259,7 @@ impl<W: Write + Send> Sink for Parquet<W> {
 
     fn finish(&mut self) -> io::Result<()> {
         self.flush().map_err(io_error)?;
-        let recordings = to_string(&take(&mut self.recordings))?;
+        let recordings = serde_json::to_string(&take(&mut self.recordings))?;
         let entry = KeyValue::new("nvme_deep.recordings".into(), recordings);
         self.out.append_key_value_metadata(entry);
         self.out.finish().map_err(io_error)?;

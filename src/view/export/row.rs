@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A command, prepared for the columns of a table.
 
+use std::borrow::Cow;
+
 use super::Entry;
 use super::stacks::Stacks;
 use crate::model::conditions::Conditions;
 use crate::model::event::{CommandId, CompletionStatus, Event, EventKind, Outcome, Submission};
 use crate::model::origin::{Cgroups, Origin, Submitter};
 use crate::model::stage::StageSet;
+use crate::model::text::Text;
 use crate::model::timeline::Timeline;
-use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::{Blocks, blocks};
 use crate::recording::RunInfo;
 
 /// The recording that rows belong to, as far as it was read.
 #[derive(Debug, Default)]
 pub(super) struct Run {
-    pub(super) name: Untrusted,
+    pub(super) name: Text,
     pub(super) info: RunInfo,
     /// Wall clock minus CLOCK_MONOTONIC, nanoseconds.
     pub(super) wall_ns: Option<i64>,
@@ -23,7 +25,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(name: &Untrusted, info: &RunInfo) -> Self {
+    pub(super) fn new(name: &Text, info: &RunInfo) -> Self {
         Self { name: name.clone(), info: info.clone(), wall_ns: None, stacks: Stacks::default() }
     }
 }
@@ -75,15 +77,15 @@ pub struct Row<'a> {
     pub(super) run: &'a Run,
     pub(super) event: &'a Event,
     pub(super) id: &'a CommandId,
-    pub(super) disk: &'a Untrusted,
+    pub(super) disk: &'a str,
     pub(super) ctrl: String,
     pub(super) opcode: String,
-    pub(super) comm: Untrusted,
+    pub(super) comm: Cow<'a, str>,
     pub(super) blocks: Option<Blocks>,
     pub(super) stages: StageTimes,
     pub(super) kstack: &'a str,
     pub(super) kstack_complete: &'a str,
-    pub(super) submitter_comm: Untrusted,
+    pub(super) submitter_comm: Cow<'a, str>,
     pub(super) cgroups: &'a Cgroups,
 }
 
@@ -102,7 +104,7 @@ impl<'a> Row<'a> {
         let opcode = id
             .opcode_name(entry.set, submission)
             .map_or_else(|| format!("{:#04x}", id.opcode.code), Into::into);
-        let comm = submission.map(|submission| Untrusted::from_bytes(submission.comm()));
+        let comm = submission.map(Submission::comm);
         let [kstack, kstack_complete] = what.stacks().map(|id| run.stacks.get(id));
         Some(Self {
             run,
@@ -116,9 +118,7 @@ impl<'a> Row<'a> {
             stages: StageTimes::new(run.info.stage_set, what.timeline()),
             kstack,
             kstack_complete,
-            submitter_comm: submission.map_or_else(Untrusted::default, |submission| {
-                Untrusted::from_bytes(submission.origin.submitter.comm())
-            }),
+            submitter_comm: submission.map_or_else(Cow::default, |s| s.origin.submitter.comm()),
             cgroups: entry.cgroups,
         })
     }
@@ -139,7 +139,7 @@ impl<'a> Row<'a> {
     }
 
     /// The path of a cgroup of who caused the command.
-    pub(super) fn cgroup(&self, of: fn(&Origin) -> u64) -> Option<&'a Untrusted> {
+    pub(super) fn cgroup(&self, of: fn(&Origin) -> u64) -> Option<&'a Text> {
         let id = self.submission().map(|s| of(&s.origin));
         id.and_then(|id| self.cgroups.get(&id))
     }

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use std::io;
 
 use super::{Anchor, Area, Canvas, Paint, Scheme, TextStyle};
-use crate::model::untrusted::is_shown;
 
 /// An SVG file.
 #[derive(Debug)]
@@ -13,8 +12,7 @@ pub struct Svg {
     text: String,
 }
 
-/// Writes text without the characters that have a meaning in XML, and without those that it forbids, or
-/// that hide text.
+/// Escapes the characters that have a meaning in XML.
 fn escape(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
@@ -23,7 +21,6 @@ fn escape(text: &str, out: &mut String) {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\n' => out.push_str("&#10;"),
-            c if !is_shown(c) => out.push(char::REPLACEMENT_CHARACTER),
             c => out.push(c),
         }
     }
@@ -123,7 +120,7 @@ mod tests {
     fn draw(scheme: Scheme) -> String {
         let mut svg = Box::new(Svg::new((10, 20), "a \"b\"", scheme));
         let area = Area { x: 1.0, y: 2.5, width: 3.25, height: 4.0 };
-        svg.area(area, Paint::Level(3), Some("a < b & c\u{1}"));
+        svg.area(area, Paint::Level(3), Some("a < b & c"));
         svg.text((1.0, 2.0), Anchor::End, TextStyle::Title, "x > y");
         String::from_utf8(svg.finish().unwrap()).unwrap()
     }
@@ -133,7 +130,7 @@ mod tests {
         let text = draw(Scheme::Auto);
         assert!(text.contains("aria-label=\"a &quot;b&quot;\""), "{text}");
         let rect = "<rect class=\"p10\" x=\"1\" y=\"2.5\" width=\"3.25\" height=\"4\">\
-                    <title>a &lt; b &amp; c\u{fffd}</title></rect>";
+                    <title>a &lt; b &amp; c</title></rect>";
         assert!(text.contains(rect), "{text}");
         assert!(text.contains(">x &gt; y</text>"), "{text}");
     }

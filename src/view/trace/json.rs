@@ -10,7 +10,7 @@ mod members;
 use super::line::Line;
 use super::memo::Memo;
 use super::stages::{Shape, Stages};
-use super::{Clock, Context, EventSink, Page, chars, origin};
+use super::{Clock, Context, EventSink, Page, origin};
 use crate::model::conditions::Conditions;
 use crate::model::event::{
     CommandId, CompletionStatus, CtrlState, Event, EventKind, Outcome, Submission,
@@ -23,7 +23,6 @@ use crate::nvme::decode::{Field, Value};
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::status::{Status, StatusType};
 use crate::view::json::SCHEMA_VERSION;
-use crate::view::json_text::{quoted, to_string};
 
 const SUCCESS: &str = concat!(
     r#","status":{"value":0,"type":"generic","code":0,"name":"Success","#,
@@ -67,7 +66,7 @@ impl EventSink for TraceJson {
 
     fn stack(&self, frames: &[Frame]) -> String {
         let frames: Vec<String> = frames.iter().map(ToString::to_string).collect();
-        to_string(&frames).unwrap_or_default()
+        serde_json::to_string(&frames).unwrap_or_default()
     }
 
     fn event(&mut self, event: &Event, cx: &Context<'_>) {
@@ -84,13 +83,13 @@ impl EventSink for TraceJson {
         line.dec(what.ctrl());
         line.byte(b'"');
         if !cx.disk.is_empty() {
-            if cx.disk.is_plain() {
-                line.str(",\"disk\":\"");
-                line.name(cx.disk.raw());
+            line.str(",\"disk\":");
+            if cx.disk.bytes().all(|b| b.is_ascii_alphanumeric()) {
+                line.byte(b'"');
+                line.name(cx.disk);
                 line.byte(b'"');
             } else {
-                line.str(",\"disk\":");
-                string(line, cx.disk.raw().chars());
+                string(line, cx.disk);
             }
         }
         line.body(what, cx, self.stages.as_mut(), &mut self.memo);
@@ -98,15 +97,10 @@ impl EventSink for TraceJson {
     }
 }
 
-/// Writes the name of a thread, which may contain any bytes.
-fn comm(line: &mut Line, name: &[u8]) {
-    string(line, chars(name).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)));
-}
-
-/// Writes a text from outside, which may be long.
+/// Writes a name as a JSON string.
 #[cold]
-pub(super) fn string(line: &mut Line, text: impl Iterator<Item = char>) {
-    line.long(quoted(text).as_bytes());
+pub(super) fn string(line: &mut Line, text: &str) {
+    line.long(serde_json::Value::from(text).to_string().as_bytes());
 }
 
 impl Line {
@@ -255,7 +249,7 @@ impl Line {
             line.number(",\"pid\":", submission.pid);
             line.number(",\"tid\":", submission.tid);
             line.str(",\"comm\":");
-            comm(line, submission.comm());
+            string(line, &submission.comm());
         });
         self.number(",\"cpu\":", submission.cpu);
         if submission.origin.is_some() {

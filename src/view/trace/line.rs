@@ -234,8 +234,6 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::trace::chars;
-    use proptest::prelude::*;
 
     pub(super) fn line(write: impl FnOnce(&mut Line)) -> String {
         let mut line = Line::new();
@@ -282,22 +280,6 @@ mod tests {
         let text = "abcdefghijklmnopqrstuvwxyz";
         for end in 0..=text.len() {
             assert_eq!(line(|l| l.name(&text[..end])), text[..end]);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn characters_are_those_of_utf8(text in any::<String>(), bytes in any::<Vec<u8>>()) {
-            let all: String = chars(text.as_bytes()).map(Result::unwrap).collect();
-            prop_assert_eq!(&all, &text);
-            let mut back = vec![];
-            for char in chars(&bytes) {
-                match char {
-                    Ok(c) => back.extend(c.to_string().bytes()),
-                    Err(byte) => back.push(byte),
-                }
-            }
-            prop_assert_eq!(back, bytes);
         }
     }
 }

@@ -21,13 +21,10 @@ pub use self::json::TraceJson;
 pub(crate) use self::json::type_name as status_type;
 pub use self::text::TraceText;
 
-use std::iter::from_fn;
-
 use self::line::Line;
 use crate::model::event::Event;
 use crate::model::origin::Cgroups;
 use crate::model::stack::Frame;
-use crate::model::untrusted::Untrusted;
 use crate::nvme::decode::CommandSet;
 
 /// The state that every sink needs.
@@ -85,7 +82,7 @@ pub trait EventSink {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
     /// The name of the block device. Empty if there is none, as for admin commands.
-    pub disk: &'a Untrusted,
+    pub disk: &'a str,
     /// The command set of the namespace.
     pub set: CommandSet,
     /// The stack at submission, rendered by `stack` of the same sink; empty if there is none.
@@ -96,14 +93,4 @@ pub struct Context<'a> {
     pub cgroups: Option<&'a Cgroups>,
     /// Whether submitters are observed.
     pub has_submitters: bool,
-}
-
-/// The characters of a text that may not be UTF-8, and the bytes that are not UTF-8.
-pub(crate) fn chars(mut bytes: &[u8]) -> impl Iterator<Item = Result<char, u8>> {
-    from_fn(move || {
-        let (&first, rest) = bytes.split_first()?;
-        let char = bytes.utf8_chunks().next()?.valid().chars().next();
-        bytes = char.map_or(rest, |c| bytes.get(c.len_utf8()..).unwrap_or_default());
-        Some(char.ok_or(first))
-    })
 }

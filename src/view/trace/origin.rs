@@ -2,15 +2,15 @@
 //! Who caused a command, at the end of its parameters: as text and as JSON. Only runs that observe it
 //! have it, so this is never on the way of the others.
 
+use super::Context;
 use super::json::string;
 use super::line::Line;
-use super::text::comm;
-use super::{Context, chars};
+use super::text::name;
 use crate::model::origin::Origin;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 
 /// The path of a cgroup, if it is known.
-fn path_of<'c>(cx: &Context<'c>, id: u64) -> Option<&'c Untrusted> {
+fn path_of<'c>(cx: &Context<'c>, id: u64) -> Option<&'c Text> {
     cx.cgroups?.get(&id)
 }
 
@@ -21,7 +21,7 @@ fn cgroup_text(line: &mut Line, key: &'static str, id: u64, cx: &Context<'_>) {
     }
     line.str(key);
     match path_of(cx, id) {
-        Some(path) => comm(line, path.raw().as_bytes()),
+        Some(path) => name(line, path),
         None => line.dec(id),
     }
 }
@@ -45,7 +45,7 @@ pub(super) fn text(line: &mut Line, origin: &Origin, cx: &Context<'_>) {
         line.dec(by.tid);
     }
     line.str(", submitter_comm=");
-    comm(line, by.comm());
+    name(line, &by.comm());
     if by.cgroup != origin.io_cgroup {
         cgroup_text(line, ", submitter_cgroup=", by.cgroup, cx);
     }
@@ -54,7 +54,7 @@ pub(super) fn text(line: &mut Line, origin: &Origin, cx: &Context<'_>) {
 fn cgroup_json(line: &mut Line, key: &'static str, id: u64, cx: &Context<'_>) {
     line.str(key);
     match path_of(cx, id) {
-        Some(path) => string(line, path.raw().chars()),
+        Some(path) => string(line, path),
         None => line.str("null"),
     }
 }
@@ -79,7 +79,6 @@ pub(super) fn json(line: &mut Line, origin: &Origin, cx: &Context<'_>) {
     line.str(",\"submitter_tid\":");
     line.dec(by.tid);
     line.str(",\"submitter_comm\":");
-    let name = chars(by.comm()).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER));
-    string(line, name);
+    string(line, &by.comm());
     cgroup_json(line, ",\"submitter_cgroup\":", by.cgroup, cx);
 }

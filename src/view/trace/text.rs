@@ -12,11 +12,11 @@ use super::ink::{Ink, TextStyle};
 use super::line::Line;
 use super::memo::Memo;
 use super::stages::Stages;
-use super::{Clock, Context, EventSink, Page, chars, origin};
+use super::{Clock, Context, EventSink, Page, origin};
 use crate::model::event::{CommandId, CtrlState, Event, EventKind, Outcome, Submission};
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
-use crate::model::untrusted::{Untrusted, is_plain};
+use crate::model::text::word;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::decode::Field;
 use crate::nvme::subject::{ALL_NAMESPACES, namespace};
@@ -177,35 +177,8 @@ fn begin(
     cx: &Context<'_>,
     ink: &mut Ink<'_>,
 ) {
-    if !cx.disk.is_plain() {
-        return begin_escaped(clock, columns, at_ns, cx.disk, ink);
-    }
-    let disk = if cx.disk.is_empty() { "-" } else { cx.disk.raw() };
-    begin_with(clock, columns, at_ns, disk, ink);
-}
-
-/// The same for a name that needs escapes.
-#[cold]
-#[inline(never)]
-fn begin_escaped(
-    clock: &mut Clock,
-    columns: Option<&mut Columns>,
-    at_ns: u64,
-    disk: &Untrusted,
-    ink: &mut Ink<'_>,
-) {
-    let disk = disk.word().to_string();
-    begin_with(clock, columns, at_ns, &disk, ink);
-}
-
-#[inline]
-fn begin_with(
-    clock: &mut Clock,
-    columns: Option<&mut Columns>,
-    at_ns: u64,
-    disk: &str,
-    ink: &mut Ink<'_>,
-) {
+    let disk = word(cx.disk);
+    let disk = if disk.is_empty() { "-" } else { &disk };
     let Some(Columns { time: time_width, disk: disk_width }) = columns else {
         ink.styled(TextStyle::Dim, |ink| clock.text(at_ns, ink.line));
         ink.line.byte(b' ');
@@ -296,7 +269,7 @@ impl Ink<'_> {
                 ink.number(", tid=", submission.tid);
             }
             line.str(", comm=");
-            comm(line, submission.comm());
+            name(line, &submission.comm());
         });
         if submission.origin.is_some() {
             origin::text(self.line, &submission.origin, cx);
@@ -364,28 +337,14 @@ fn rest(line: &mut Line, submission: &Submission, fields: &mut dyn Iterator<Item
     }
 }
 
-/// Writes the name of a thread, which may contain any bytes. Ambiguous names are quoted.
-pub(super) fn comm(line: &mut Line, name: &[u8]) {
-    let plain = |b: &u8| b.is_ascii_graphic() && !b"\",\\=".contains(b);
-    if !name.is_empty() && name.iter().all(plain) {
-        return line.name_in(name);
+/// Writes the name of a thread or cgroup. Ambiguous names are quoted.
+pub(super) fn name(line: &mut Line, name: &str) {
+    let plain = |b: u8| b.is_ascii_graphic() && !b"\",\\=".contains(&b);
+    if !name.is_empty() && name.bytes().all(plain) {
+        return line.name(name);
     }
     line.byte(b'"');
-    for char in chars(name) {
-        match char {
-            Ok('"') => line.str("\\\""),
-            Ok(c) if is_plain(c) => line.name(c.encode_utf8(&mut [0; 4])),
-            Ok(c) => {
-                for c in c.escape_debug() {
-                    line.name(c.encode_utf8(&mut [0; 4]));
-                }
-            }
-            Err(byte) => {
-                line.str("\\x");
-                line.hex_digits(byte);
-            }
-        }
-    }
+    line.long(name.replace('"', "\\\"").as_bytes());
     line.byte(b'"');
 }
 

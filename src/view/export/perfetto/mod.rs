@@ -29,8 +29,8 @@ use crate::model::ids::QueueId;
 use crate::model::ledger::Ledger;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
+use crate::model::text::Text;
 use crate::model::timeline::Span;
-use crate::model::untrusted::Untrusted;
 use crate::recording::RunInfo;
 
 /// What a track is of.
@@ -267,7 +267,7 @@ impl<W: Write> Perfetto<W> {
 }
 
 impl<W: Write> Sink for Perfetto<W> {
-    fn begin(&mut self, name: &Untrusted, info: &RunInfo) -> io::Result<()> {
+    fn begin(&mut self, name: &Text, info: &RunInfo) -> io::Result<()> {
         self.run = Run::new(name, info);
         self.rates.begin(info.begin_ns);
         Ok(())

