@@ -111,7 +111,7 @@ fn stages_and_stacks_take_their_word_after_a_blank_too() {
         assert_eq!(blank.code, Some(0), "{with_blank}: {}", blank.err);
         assert_eq!((blank.out, blank.err), (sign.out, sign.err), "{with_blank}");
     }
-    run("latency --stages coarse").refuses(2, "coarse: give basic, fine");
+    run("latency --stages coarse").refuses(2, "coarse: give none, basic, fine");
     run("trace --kstack somewhere").refuses(2, "somewhere: give submit or complete");
     // a number is still an interval
     let [number, word] = ["--stages 1 --json", "--stages=basic 1s --json"]

@@ -29,7 +29,8 @@ pub struct HookLine {
     /// Whether the kernel counts these misses. If not, their number is not known.
     pub misses_known: bool,
     /// Why it may have no hits although commands passed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    // recordings of earlier builds say `seldom`
+    #[serde(skip_serializing_if = "Option::is_none", alias = "seldom")]
     pub may_stay_silent: Option<Text>,
 }
 
