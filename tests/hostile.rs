@@ -78,9 +78,13 @@ impl Files {
     /// The same for output that is text and has no hostile character.
     fn tame(&self, words: &str) -> String {
         let text = String::from_utf8(self.run(words)).unwrap();
-        // our own colours
-        let plain = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[36m"];
-        let plain = plain.iter().fold(text, |text, code| text.replace(code, ""));
+        let mut parts = text.split("\x1b[");
+        let mut plain = parts.next().unwrap().to_owned();
+        for part in parts {
+            // our own colours end in `m`; no hostile name has one
+            let rest = part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+            plain += &rest.strip_prefix('m').map_or_else(|| format!("\x1b[{part}"), str::to_owned);
+        }
         is_tame(&plain, words);
         plain
     }
@@ -116,7 +120,6 @@ fn text_has_no_forged_line() {
         "host trace --from H",
         "host latency --from H",
         "host annotate S",
-        "host import --spdk-trace S",
         "join tests/host/nvmet-guest.nvd H",
     ] {
         let text = hostile.tame(words);
@@ -151,7 +154,6 @@ fn json_parses_and_has_the_escaped_names() {
         "host trace --json --from H",
         "host latency --json --from H",
         "host annotate --json S",
-        "host import --json --spdk-trace S",
         "join --json tests/host/nvmet-guest.nvd H",
     ] {
         let text = files.tame(words);
