@@ -120,7 +120,6 @@ fn text_has_no_forged_line() {
         "host trace --from H",
         "host latency --from H",
         "host annotate S",
-        "host import --spdk-trace S",
         "join tests/host/nvmet-guest.nvd H",
     ] {
         let text = hostile.tame(words);
@@ -155,7 +154,6 @@ fn json_parses_and_has_the_escaped_names() {
         "host trace --json --from H",
         "host latency --json --from H",
         "host annotate --json S",
-        "host import --json --spdk-trace S",
         "join --json tests/host/nvmet-guest.nvd H",
     ] {
         let text = files.tame(words);
