@@ -27,7 +27,8 @@ pub(crate) fn explain(refused: &ClapError, words: &[OsString]) -> ExitCode {
 
 /// Prints an error of clap. It quotes words of the command line: what a terminal interprets is escaped.
 fn refuse(refused: &ClapError, words: &[OsString]) {
-    if let Some(text) = wrong_value(refused).or_else(|| conflict(refused, words)) {
+    let sentence = wrong_value(refused).or_else(|| conflict(refused, words));
+    if let Some(text) = sentence.or_else(|| missing(refused)) {
         let _ = writeln!(stderr(), "nvme-deep: {}", clean(&text));
         return;
     }
@@ -79,6 +80,22 @@ fn conflict(refused: &ClapError, words: &[OsString]) -> Option<String> {
     let option = flag(texts(ContextKind::InvalidArg).first()?);
     let is_typed = typed.any(|word| word == option) && !others.is_empty();
     is_typed.then(|| format!("{option} cannot be used with {}", others.join(", ")))
+}
+
+/// What is missing, as one sentence with the whole command line.
+fn missing(refused: &ClapError) -> Option<String> {
+    if refused.kind() != ErrorKind::MissingRequiredArgument {
+        return None;
+    }
+    let Some(ContextValue::Strings(names)) = refused.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let Some(ContextValue::StyledStr(usage)) = refused.get(ContextKind::Usage) else {
+        return None;
+    };
+    let usage = usage.to_string();
+    let usage = usage.trim().strip_prefix("Usage: ")?;
+    Some(format!("give {}: `{usage}`", names.join(" and ")))
 }
 
 /// An option without its value: `--stages[=<SET>]`, `--stages=fine`.

@@ -218,7 +218,7 @@ fn refusals_are_one_sentence(outcome: &Outcome) {
         ("no-ctrl", 6, "no controller nvme7"),
         ("age", 2, "not"),
         ("times", 2, "needs an INTERVAL"),
-        ("kstack", 2, "needs an INTERVAL"),
+        ("kstack", 2, "give <INTERVAL>: `nvme-deep inflight --kstack <INTERVAL>"),
         ("nobody", 4, "CAP_BPF"),
         ("hidden", 5, "kptr_restrict"),
     ] {
