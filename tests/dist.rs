@@ -117,11 +117,23 @@ fn every_command_has_a_page_with_its_options() {
     assert!(serve.contains("Groups that have series"), "{serve}");
 }
 
+/// mandoc warns of nothing but what clap_mangen writes in every page: no date, and breaks beside blank lines.
+fn lints(page: &Path) {
+    let Ok(ran) = Command::new("mandoc").args(["-T", "lint", "-W", "warning"]).arg(page).output()
+    else {
+        return;
+    };
+    let said = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
+    let known = ["cannot parse date", "skipping paragraph macro: br "];
+    let other = said.lines().find(|line| !known.iter().any(|known| line.contains(known)));
+    assert_eq!(other, None, "{}", page.display());
+}
+
 #[test]
 fn man_programs_accept_the_pages() {
     for name in pages() {
         let (path, _) = page(&name);
-        accepted("mandoc", &["-T", "lint", "-W", "error"], &path);
+        lints(&path);
         accepted("groff", &["-man", "-Tutf8", "-ww", "-z"], &path);
         let shown = accepted("man", &["--warnings", "-E", "UTF-8", "-l"], &path);
         if let Some(shown) = shown {

@@ -3,8 +3,8 @@
 //!
 //! Every power of two is divided into 2^`bits` equal buckets. The width belongs to the histogram:
 //! BPF maps have eight buckets per power of two, so a percentile read from one is at most 1/16
-//! (6.25 %) off. A histogram of a recording starts exact, with a bucket per value, and becomes
-//! narrow buckets (0.05 %) once there are too many different values.
+//! (6.25 %) off. A histogram of a recording keeps its values, and gets narrow buckets (0.05 %) once
+//! there are too many.
 //!
 //! Pure: no I/O, no clock, no BPF. Latencies are nanoseconds.
 
@@ -25,10 +25,10 @@ pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
 /// Width of an exact histogram: every value has its own bucket.
 const EXACT: u32 = 63;
-/// Width of a histogram that had too many different values to stay exact.
+/// Width of a histogram that had too many values to stay exact.
 const NARROW: u32 = 10;
-/// Most buckets of an exact histogram: narrow buckets for latencies between 1 us and 60 s are no fewer.
-pub const DISTINCT: usize = 1 << 14;
+/// Most values of an exact histogram: 512 KiB.
+pub const FEW: usize = 1 << 16;
 
 const LAST: usize = BUCKETS - 1;
 const _: () = assert!(BUCKETS == ((MAX_EXP - SUB_BITS + 2) << SUB_BITS) as usize);
@@ -89,17 +89,28 @@ pub struct Bucket {
 }
 
 /// Counts of values by bucket, with their sum and maximum.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Histogram {
     /// log2 of the number of buckets per power of two.
     bits: u32,
-    /// Counts by the lowest value of the bucket; no count is 0.
+    /// The values of an exact histogram, in any order: adding one to a tree costs ten times as much.
+    values: Vec<u64>,
+    /// Otherwise the counts by the lowest value of the bucket; no count is 0.
     counts: BTreeMap<u64, u64>,
     count: u64,
     sum: u128,
     max: u64,
     max_exact: bool,
 }
+
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        let numbers = |h: &Self| (h.bits, h.count, h.sum, h.max, h.max_exact);
+        numbers(self) == numbers(other) && self.sorted() == other.sorted()
+    }
+}
+
+impl Eq for Histogram {}
 
 impl Default for Histogram {
     fn default() -> Self {
@@ -108,7 +119,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram, exact as long as there are few different values.
+    /// An empty histogram, exact as long as there are few values.
     #[must_use]
     pub const fn new() -> Self {
         Self::with_bits(EXACT)
@@ -117,7 +128,15 @@ impl Histogram {
     /// An empty histogram with 2^`bits` buckets per power of two.
     #[must_use]
     pub const fn with_bits(bits: u32) -> Self {
-        Self { bits, counts: BTreeMap::new(), count: 0, sum: 0, max: 0, max_exact: true }
+        Self {
+            bits,
+            values: Vec::new(),
+            counts: BTreeMap::new(),
+            count: 0,
+            sum: 0,
+            max: 0,
+            max_exact: true,
+        }
     }
 
     /// Builds a histogram from a BPF map: counts by bucket, sum and maximum.
@@ -150,11 +169,13 @@ impl Histogram {
     }
 
     /// Counts one value.
+    #[inline]
     pub fn record(&mut self, value: u64) {
         self.record_n(value, 1);
     }
 
     /// Counts a value `n` times.
+    #[inline]
     pub fn record_n(&mut self, value: u64, n: u64) {
         if n == 0 {
             return;
@@ -165,12 +186,20 @@ impl Histogram {
         self.raise_max(value, true);
     }
 
+    #[inline]
     fn add(&mut self, value: u64, n: u64) {
+        if self.bits == EXACT && n <= (FEW - self.values.len()) as u64 {
+            (0..n).for_each(|_| self.values.push(value));
+        } else {
+            self.add_to_bucket(value, n);
+        }
+    }
+
+    #[inline(never)]
+    fn add_to_bucket(&mut self, value: u64, n: u64) {
+        self.widen(NARROW);
         let count = self.counts.entry(first_of(value, self.bits)).or_insert(0);
         *count = count.saturating_add(n);
-        if self.counts.len() > DISTINCT && self.bits == EXACT {
-            self.widen(NARROW);
-        }
     }
 
     /// Makes the buckets at least this wide.
@@ -178,14 +207,27 @@ impl Histogram {
         if bits >= self.bits {
             return;
         }
+        let before = self.sorted();
         self.bits = bits;
-        for (value, n) in std::mem::take(&mut self.counts) {
+        (self.values, self.counts) = (Vec::new(), BTreeMap::new());
+        for (value, n) in before {
             self.add(value, n);
         }
     }
 
+    /// The lowest value of each bucket in use and its count, in ascending order.
+    fn sorted(&self) -> Vec<(u64, u64)> {
+        if self.bits < EXACT {
+            return self.counts.iter().map(|(&value, &n)| (value, n)).collect();
+        }
+        let mut values = self.values.clone();
+        values.sort_unstable();
+        values.chunk_by(u64::eq).map(|same| (same[0], same.len() as u64)).collect()
+    }
+
     fn recount(&mut self) {
-        self.count = self.counts.values().fold(0, |sum, &count| sum.saturating_add(count));
+        let counts = self.counts.values();
+        self.count = counts.fold(self.values.len() as u64, |sum, &n| sum.saturating_add(n));
     }
 
     /// Adds the samples of `other`. The wider buckets win. Counts saturate.
@@ -194,6 +236,11 @@ impl Histogram {
             return;
         }
         self.widen(other.bits);
+        if self.bits == EXACT && self.values.len() + other.values.len() <= FEW {
+            self.values.extend_from_slice(&other.values);
+        } else {
+            other.values.iter().for_each(|&value| self.add(value, 1));
+        }
         for (&value, &n) in &other.counts {
             self.add(value, n);
         }
@@ -231,25 +278,29 @@ impl Histogram {
     /// [`max_exact`](Self::max_exact) is false unless that bucket holds a single value.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
-        let mut delta = self.clone();
+        let mut later = self.clone();
         if earlier.count > 0 {
-            delta.widen(earlier.bits);
+            later.widen(earlier.bits);
         }
-        for (&value, n) in &earlier.counts {
-            if let Some(count) = delta.counts.get_mut(&first_of(value, delta.bits)) {
-                *count = count.saturating_sub(*n);
+        let mut counts: BTreeMap<u64, u64> = later.sorted().into_iter().collect();
+        for (value, n) in earlier.sorted() {
+            if let Some(count) = counts.get_mut(&first_of(value, later.bits)) {
+                *count = count.saturating_sub(n);
             }
         }
-        delta.counts.retain(|_, count| *count > 0);
+        counts.retain(|_, count| *count > 0);
+        let top = counts.last_key_value().map(|(&top, _)| top);
+        let mut delta = Self::with_bits(later.bits);
+        counts.into_iter().for_each(|(value, n)| delta.add(value, n));
         delta.recount();
         delta.sum = self.sum.saturating_sub(earlier.sum);
-        match delta.counts.last_key_value() {
+        match top {
             None => Self { sum: delta.sum, ..Self::new() },
-            Some((&top, _)) if self.max <= earlier.max => {
+            Some(top) if self.max <= earlier.max => {
                 let end = delta.end(top);
                 Self { max: self.max.min(end), max_exact: end == top, ..delta }
             }
-            Some(_) => delta,
+            Some(_) => Self { max: self.max, max_exact: self.max_exact, ..delta },
         }
     }
 
@@ -308,6 +359,10 @@ impl Histogram {
         if rank == self.count && self.max_exact {
             return Some(self.max);
         }
+        if self.bits == EXACT {
+            let mut values = self.values.clone();
+            return Some(*values.select_nth_unstable(rank as usize - 1).1);
+        }
         let mut seen = 0_u64;
         let found = self.buckets(self.bits).find(|bucket| {
             seen = seen.saturating_add(bucket.count);
@@ -320,13 +375,13 @@ impl Histogram {
     /// The last bucket of a BPF map ends at the maximum.
     pub fn buckets(&self, bits: u32) -> impl Iterator<Item = Bucket> {
         let bits = bits.min(self.bits);
-        let mut counts = self.counts.iter().peekable();
+        let mut counts = self.sorted().into_iter().peekable();
         std::iter::from_fn(move || {
-            let (&value, &count) = counts.next()?;
+            let (value, count) = counts.next()?;
             let first = first_of(value, bits);
             let mut bucket = Bucket { first, last: last_of(first, bits), count };
-            while let Some((_, n)) = counts.next_if(|(value, _)| **value <= bucket.last) {
-                bucket.count = bucket.count.saturating_add(*n);
+            while let Some((_, n)) = counts.next_if(|(value, _)| *value <= bucket.last) {
+                bucket.count = bucket.count.saturating_add(n);
             }
             if counts.peek().is_none() {
                 bucket.last = bucket.last.max(self.max);

@@ -241,20 +241,21 @@ impl StageSet {
     /// command without a start has no queue stage. Empty if fewer than two points of the stage set
     /// were observed.
     pub fn runs(self, pattern: Pattern) -> Vec<StageRun> {
-        let count = self.stages().len();
-        let mut runs = Vec::with_capacity(count);
+        self.each_run(pattern).collect()
+    }
+
+    /// The same without memory: a recording asks for each command.
+    #[inline]
+    pub(super) fn each_run(self, pattern: Pattern) -> impl Iterator<Item = StageRun> {
         let mut begin = None;
-        for index in 0..=count {
+        (0..=self.stages().len()).filter_map(move |index| {
             let to = self.point(index);
             if !to.seen_in(pattern) {
-                continue;
+                return None;
             }
-            if let Some((first, from)) = begin.replace((index, to)) {
-                let last = index - 1;
-                runs.push(StageRun { stage_set: self, first, last, from, to });
-            }
-        }
-        runs
+            let (first, from) = begin.replace((index, to))?;
+            Some(StageRun { stage_set: self, first, last: index - 1, from, to })
+        })
     }
 
     /// The bits that a pattern can have in this stage set: those of its points, [`NO_SETUP`] and

@@ -44,7 +44,9 @@ fn push(out: &mut String, text: &str, plain: impl Fn(char) -> bool) {
 
 /// The same text, if it needs no escapes.
 fn escaped(text: &str, plain: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if text.chars().all(&plain) {
+    // most texts are ASCII, of which no character has to be put together
+    let is_plain = |byte: u8| byte.is_ascii() && plain(byte.into());
+    if text.bytes().all(is_plain) || text.chars().all(&plain) {
         return text.into();
     }
     let mut out = String::new();

@@ -91,22 +91,21 @@ impl Timeline {
 
     /// The stages of the command in this stage set. `None` if two points are out of order.
     pub fn segments(&self, stage_set: StageSet) -> Option<Vec<Segment>> {
-        stage_set
-            .runs(self.pattern)
-            .into_iter()
-            .map(|run| {
-                let (from, to) = (self.at(run.from)?, self.at(run.to)?);
-                Some(Segment { run, ns: to.checked_sub(from)? })
-            })
-            .collect()
+        let mut segments = Vec::with_capacity(stage_set.stages().len());
+        for run in stage_set.each_run(self.pattern) {
+            let (from, to) = (self.at(run.from)?, self.at(run.to)?);
+            segments.push(Segment { run, ns: to.checked_sub(from)? });
+        }
+        Some(segments)
     }
 
     /// From the first to the last observed point of the stage set. `None` if fewer than two were
     /// observed, or if they are out of order.
     pub fn total(&self, stage_set: StageSet) -> Option<u64> {
-        let runs = stage_set.runs(self.pattern);
-        let (from, to) = (self.at(runs.first()?.from)?, self.at(runs.last()?.to)?);
-        to.checked_sub(from)
+        let mut runs = stage_set.each_run(self.pattern);
+        let first = runs.next()?;
+        let last = runs.last().unwrap_or(first);
+        self.at(last.to)?.checked_sub(self.at(first.from)?)
     }
 }
 
