@@ -132,7 +132,7 @@ fn age<'r>(row: &Row<'_>) -> Cell<'r> {
 fn latency_max<'r>(row: &Row<'_>) -> Cell<'r> {
     use crate::model::event::EventKind::Missed;
     match row.event.what {
-        Missed { driver_max_ns, .. } => number(driver_max_ns),
+        Missed { latency_max_ns, .. } => number(latency_max_ns),
         _ => Cell::Empty,
     }
 }
@@ -193,7 +193,7 @@ pub const COLUMNS: &[Column] = &[
     column(Command, "status_name", Text, "its name", status_name),
     column(Command, "retries", Int64, "number of retries before this attempt", |r| number(r.verdict().map(|v| v.retries))),
     column(Command, "request_flags", Int64, "flags of the driver's request: 1 cancelled, 2 by user, 4 multipath statistics, 8 counted as active on its path", |r| number(r.verdict().map(|v| v.flags))),
-    column(Time, "driver_ns", Int64, "from `setup_out` to `complete`, ns", |r| number(r.outcome().and_then(|o| o.driver_ns))),
+    column(Time, "driver_ns", Int64, "from `setup_out` to `complete`, ns", |r| number(r.outcome().and_then(|o| o.latency_ns))),
     column(Time, "driver_max_ns", Int64, "of `missed`: upper bound of the latency, ns", latency_max),
     column(Time, "age_ns", Int64, "of `unfinished`: time since its set-up, ns", age),
     column(Run, "stage_set", Text, "the stages that were recorded: `none`, `basic`, `fine` or `full`", |r| Cell::Text(r.run.info.stage_set.name())),
