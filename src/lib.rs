@@ -87,6 +87,8 @@ mod trace;
 #[doc(hidden)]
 pub mod units;
 pub mod view;
+#[doc(hidden)]
+pub mod when;
 
 pub use self::error::Error;
 pub use self::model::event::{Event, EventKind};

@@ -13,6 +13,7 @@ use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::probe::catalog::Method;
 use crate::units::{parse_duration, parse_share, parse_size};
+use crate::when::When;
 
 /// How to attach, and how verbose to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -78,6 +79,23 @@ pub struct Outcome {
     /// Only commands with a status other than success
     #[arg(long)]
     pub errors: bool,
+}
+
+/// The part of a recording that is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Window {
+    /// Of a recording: only commands that complete at this time or later
+    ///
+    /// The time since the start of the recording (`7s`, `1m30s`), or of the clock: `14:03:07` for the first
+    /// such time since the start, `2026-11-26T04:05:46`, both local unless `Z` or `UTC` follows.
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = When::parse)]
+    pub since: Option<When>,
+
+    /// Of a recording: only commands that complete before this time
+    ///
+    /// As for --since.
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = When::parse)]
+    pub until: Option<When>,
 }
 
 /// Histograms, and what is counted or reported beside them.
@@ -243,8 +261,23 @@ pub struct Settings {
     pub filter: Filter,
     /// What to measure.
     pub mode: Mode,
+    /// Of a recording: which part of it.
+    pub window: Window,
     /// How to attach.
     pub attaching: Attaching,
+}
+
+impl Window {
+    /// Whether a part is left out.
+    pub const fn is_some(&self) -> bool {
+        self.since.is_some() || self.until.is_some()
+    }
+
+    /// The options and their times.
+    pub fn options(&self) -> impl Iterator<Item = (&'static str, &When)> {
+        let [since, until] = [&self.since, &self.until].map(Option::as_ref);
+        since.map(|time| ("--since", time)).into_iter().chain(until.map(|time| ("--until", time)))
+    }
 }
 
 impl StackSample {
@@ -301,6 +334,7 @@ impl Mode {
             recorded_stages: false,
             filter: Filter::default(),
             mode: self,
+            window: Window::default(),
             attaching: Attaching::default(),
         }
     }

@@ -67,6 +67,7 @@ fn max_size(text: &str) -> Result<u64, String> {
 /// `record`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(mut_arg("context", |arg| arg.hide_short_help(false)))]
+#[command(mut_arg("since", |arg| arg.hide(true)), mut_arg("until", |arg| arg.hide(true)))]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RecordArgs {

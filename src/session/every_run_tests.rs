@@ -182,11 +182,9 @@ fn runs() -> impl Strategy<Value = Settings> {
     ];
     let run = (select(sets), select(modes()), select(only), select(filters));
     let run = run.prop_map(|(stage_set, mode, only, filter)| Settings {
-        recorded_stages: false,
-        stage_set,
         filter,
-        mode,
         attaching: Attaching { only, ..Attaching::default() },
+        ..mode.with(stage_set)
     });
     // the options refuse these
     run.prop_filter("not with --stages=full", |settings| {

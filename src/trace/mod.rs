@@ -21,7 +21,7 @@ use crate::run::eprint_note;
 use crate::run::recording::{FileSettings, RecordingFile};
 use crate::run::start::Preflight;
 use crate::run::symbols::LiveStacks;
-use crate::trace::args::TraceOptions;
+use crate::trace::args::{TimeArg, TraceOptions};
 
 /// The output file.
 fn output() -> Result<File> {
@@ -92,9 +92,11 @@ fn recorded(options: &TraceOptions) -> Result<()> {
     let settings = &options.settings;
     let pairs = settings.events().is_some_and(|events| events.pairs);
     let pairs = pairs || settings.filter.needs_submission();
-    let replays = open_all(&options.from.files, settings, &|replay| match pairs {
-        true => replay.require_pairs(),
-        false => Ok(()),
+    let replays = open_all(&options.from.files, settings, &|replay| {
+        if options.time == TimeArg::Wall {
+            replay.require_time_of_day("use --time rel")?;
+        }
+        if pairs { replay.require_pairs() } else { Ok(()) }
     })?;
     let form = Form {
         json: options.json,
