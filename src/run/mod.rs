@@ -25,6 +25,10 @@ use crate::model::text::clean;
 use crate::view::ledger::ledger as write_ledger;
 use crate::view::theme::Theme;
 
+/// What a live run without the points before the request says at its end, if it is about slow commands.
+pub(crate) const WAITS_UNMEASURED: &str =
+    "waits before the request (cgroup limits, wbt, tags) were not measured: use --stages=full";
+
 /// Writes a ledger to stderr. A closed stderr is not an error.
 pub(crate) fn say_ledger(ledger: &Ledger, detail: bool) {
     let theme = Theme { color: false };

@@ -21,6 +21,7 @@ pub const DISK: Context<'_> = Context {
     kstack_complete: "",
     cgroups: None,
     has_submitters: false,
+    is_second_line: false,
 };
 /// The context of a command without a disk.
 pub const NONE: Context<'_> = Context { disk: NO_NAME, ..DISK };

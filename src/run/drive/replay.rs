@@ -320,9 +320,8 @@ impl Replay {
         Err(Failure::error(
             Kind::Usage,
             format!(
-                "{} has two events per command, which only `trace` can show, without --pair, \
-                 --slow, --errors, --pid, --comm and --lba: record with `record`, or with \
-                 `trace --pair --tee`",
+                "{} has two events per command: `trace --events` shows it, without --pid, --comm and \
+                 --lba. Record with `record`, or with `trace --tee` without --events",
                 self.path
             ),
         ))
