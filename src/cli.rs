@@ -165,7 +165,7 @@ mod tests {
         let Command::Latency(latency) = args.command else {
             panic!("not latency");
         };
-        assert_eq!(latency.stages, StageSet::Basic);
+        assert_eq!(latency.stages, Some(StageSet::Basic));
         assert_eq!(latency.schedule.interval, Some(Duration::from_secs(1)));
         assert_eq!(latency.schedule.count, Some(3));
     }

@@ -239,8 +239,10 @@ pub enum Mode {
 /// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Which stages to measure.
+    /// Which stages to measure, or to show of a recording.
     pub stage_set: StageSet,
+    /// Show the stages that a recording has, as groups, whatever `stage_set` is.
+    pub recorded_stages: bool,
     /// Which commands.
     pub filter: Filter,
     /// What to measure.
@@ -293,6 +295,7 @@ impl Mode {
     pub fn with(self, stage_set: StageSet) -> Settings {
         Settings {
             stage_set,
+            recorded_stages: false,
             filter: Filter::default(),
             mode: self,
             attaching: Attaching::default(),
@@ -304,6 +307,22 @@ impl Settings {
     /// A run with histograms of this stage set, and nothing else chosen.
     pub fn of(stage_set: StageSet) -> Self {
         Mode::Histograms(Histograms::default()).with(stage_set)
+    }
+
+    /// Whether to show the stages that a recording has: nobody asked for others.
+    #[must_use]
+    pub fn with_recorded_stages(self, is_on: bool) -> Self {
+        Self { recorded_stages: is_on, ..self }
+    }
+
+    /// The settings for a recording of this stage set.
+    #[must_use]
+    pub fn for_recording(&self, recorded: StageSet) -> Self {
+        let mut settings = self.clone();
+        if self.recorded_stages {
+            settings.stage_set = recorded.min(StageSet::Basic);
+        }
+        settings
     }
 
     /// Whether an event of a recording is one that these settings select.

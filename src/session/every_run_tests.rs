@@ -182,6 +182,7 @@ fn runs() -> impl Strategy<Value = Settings> {
     ];
     let run = (select(sets), select(modes()), select(only), select(filters));
     let run = run.prop_map(|(stage_set, mode, only, filter)| Settings {
+        recorded_stages: false,
         stage_set,
         filter,
         mode,

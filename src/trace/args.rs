@@ -47,7 +47,7 @@ pub enum TimeArg {
 pub struct TraceArgs {
     /// The stages of each command [default: basic; none is cheaper]
     ///
-    /// A recording without stages is shown without them.
+    /// A recording is shown with the stages that it has, as groups.
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
           default_missing_value = "basic")]
     pub stages: Option<StageSet>,
@@ -110,10 +110,10 @@ impl SessionOptions for TraceArgs {
                  `record -o -`",
             ));
         }
-        let is_recorded = !self.from.is_empty();
-        // of a recording, what it lacks is not asked for
-        let stage_set = self.stage_set(is_recorded.then_some(StageSet::Total));
-        self.session.settings(is_recorded, Mode::Events(self.events), stage_set)
+        let (is_recorded, mode) = (!self.from.is_empty(), Mode::Events(self.events));
+        let stage_set = self.stages.unwrap_or(StageSet::Basic);
+        let settings = self.session.settings(is_recorded, mode, stage_set)?;
+        Ok(settings.with_recorded_stages(is_recorded && self.stages.is_none()))
     }
 }
 
@@ -121,14 +121,6 @@ impl TraceArgs {
     /// How to write time.
     pub fn clock(&self) -> TimeArg {
         self.time.unwrap_or(if self.json { TimeArg::Mono } else { TimeArg::Wall })
-    }
-
-    /// The stages to show. `recorded`: those that the recording has.
-    pub fn stage_set(&self, recorded: Option<StageSet>) -> StageSet {
-        self.stages.unwrap_or(match recorded {
-            Some(StageSet::Total) => StageSet::Total,
-            _ => StageSet::Basic,
-        })
     }
 }
 
@@ -141,13 +133,9 @@ mod tests {
     use super::*;
     use crate::cli::{Args, Command};
 
-    fn command(words: &str) -> Result<Command> {
-        let words = ["nvme-deep", "trace"].into_iter().chain(words.split_whitespace());
-        Ok(Args::try_parse_from(words)?.command)
-    }
-
     fn settings(words: &str) -> Result<Settings> {
-        match command(words)? {
+        let words = ["nvme-deep", "trace"].into_iter().chain(words.split_whitespace());
+        match Args::try_parse_from(words)?.command {
             Command::Trace(args) => args.settings(),
             other => panic!("{other:?}"),
         }
@@ -176,10 +164,10 @@ mod tests {
             ("--stages=none", StageSet::Total, StageSet::Total, StageSet::Total),
             ("--stages=full", StageSet::Full, StageSet::Full, StageSet::Full),
         ] {
-            let Command::Trace(args) = command(words).unwrap() else { panic!("not trace") };
-            let recorded = [None, Some(StageSet::Full), Some(StageSet::Total)];
-            let sets = recorded.map(|recorded| args.stage_set(recorded));
-            assert_eq!(sets, [live, of_full, of_none], "{words}");
+            assert_eq!(settings(words).unwrap().stage_set, live, "{words}");
+            let reading = settings(&format!("{words} --from file")).unwrap();
+            let of = |recorded| reading.for_recording(recorded).stage_set;
+            assert_eq!([of(StageSet::Full), of(StageSet::Total)], [of_full, of_none], "{words}");
         }
     }
 

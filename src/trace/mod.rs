@@ -87,7 +87,7 @@ fn live(options: &TraceOptions) -> Result<()> {
         file.iter_mut().for_each(RecordingFile::begin);
         let begin_ns = file.as_ref().map_or(start.begin_ns, RecordingFile::begin_ns);
         let clock = clock(options, begin_ns, Some(0));
-        let writer = TraceWriter::new(options, out, clock, options.stage_set(None));
+        let writer = TraceWriter::new(options, out, clock, settings.stage_set);
         Ok(writer.of_this_machine(file.take()))
     })
 }
@@ -113,11 +113,10 @@ fn recorded(options: &TraceOptions) -> Result<()> {
         ledger_apart: true,
     };
     drive(Input::recordings(replays, form, false), &mut |start| {
-        let info = start.recording.map(Replay::info);
-        let stage_set = options.stage_set(info.map(|info| info.stage_set));
         let clock = clock(options, start.begin_ns, clocks.next().flatten());
+        let stage_set = start.recording.map_or(settings, Replay::settings).stage_set;
         let writer = TraceWriter::new(options, output()?, clock, stage_set);
-        Ok(writer.of_recording(info.is_some_and(|info| info.submitters)))
+        Ok(writer.of_recording(start.recording.is_some_and(|replay| replay.info().submitters)))
     })
 }
 

@@ -162,7 +162,7 @@ fn lines(words: &str, records: u64) {
     let ring = File::options().read(true).write(true).open("ring").unwrap();
     let clock = clock(&options, 0, Some(0));
     let out = File::create("lines").unwrap();
-    let writer = TraceWriter::new(&options, out, clock, options.stage_set(None));
+    let writer = TraceWriter::new(&options, out, clock, options.settings.stage_set);
     let mut feeder = Feeder::new(writer, Names::recorded(), None);
     let source = VecSource::new(StageSet::Basic);
     let mut events = ring_events(&ring);
