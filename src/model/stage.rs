@@ -157,7 +157,14 @@ impl StageRun {
 
     /// The name: its stages joined by `+`. All parts of a group have the name of the group.
     pub fn name(self) -> String {
-        self.stage_set.name_of(self.stages())
+        let name = self.stage_set.name_of(self.stages());
+        // a flush has no start: only a part of its queue is known
+        match (self.from, name.strip_prefix("queue")) {
+            (Point::SetupIn, Some(rest)) if self.stage_set == StageSet::Basic => {
+                format!("queue.setup{rest}")
+            }
+            _ => name,
+        }
     }
 
     /// The points within it, which were not observed.
@@ -249,6 +256,22 @@ impl StageSet {
             (Self::Basic | Self::Fine, Point::Start | Point::Doorbell | Point::Cqe)
             | (Self::Fine, Point::SetupIn | Point::Issue | Point::Irq | Point::End) => true,
             _ => false,
+        }
+    }
+
+    /// The points that a live run with this stage set observes, as bits of a pattern.
+    pub fn observed(self) -> Pattern {
+        let points = Point::ALL.iter().filter(|p| self.has_point(**p));
+        points.filter_map(|p| p.pattern_bit()).fold(NO_SETUP | NO_COMPLETE, |all, bit| all | bit)
+    }
+
+    /// The first and the last point that a live run with this stage set observes of most commands.
+    pub const fn span(self) -> (Point, Point) {
+        match self {
+            Self::Total => (Point::SetupOut, Point::Complete),
+            Self::Basic => (Point::Start, Point::Complete),
+            Self::Fine => (Point::Start, Point::End),
+            Self::Full => (Point::Bio, Point::End),
         }
     }
 

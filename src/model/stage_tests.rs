@@ -105,7 +105,7 @@ fn each_histogram_of_the_bpf_side_has_its_place() {
 fn a_missing_first_or_last_point_leaves_its_stage_out() {
     use Point::*;
     // of a flush, the queue is the set-up
-    assert_eq!(names(StageSet::Basic, &[Start])[0], "queue");
+    assert_eq!(names(StageSet::Basic, &[Start])[0], "queue.setup");
     assert_eq!(names(StageSet::Basic, &[Start, SetupIn])[0], "submit");
     assert_eq!(
         names(StageSet::Fine, &[Start, SetupIn, End]),

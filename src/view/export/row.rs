@@ -48,7 +48,7 @@ impl StageTimes {
         let Some(timeline) = timeline.filter(|_| recorded != StageSet::Total) else {
             return times;
         };
-        times.total_ns = timeline.total(recorded);
+        times.total_ns = timeline.total(StageSet::Basic);
         // the groups, and their parts
         let groups = timeline.segments(StageSet::Basic).unwrap_or_default();
         let parts = timeline.segments(recorded.max(StageSet::Fine)).unwrap_or_default();
