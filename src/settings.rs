@@ -11,6 +11,7 @@ use crate::model::group::By;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
+use crate::model::timeline::total_ns;
 use crate::probe::catalog::Method;
 use crate::units::{parse_duration, parse_share, parse_size};
 use crate::when::When;
@@ -72,7 +73,9 @@ pub struct StackSample {
 pub struct Outcome {
     /// Only commands that took at least this long (`1ms`)
     ///
-    /// From Submit to Complete. Also commands whose latency is not known.
+    /// From the first to the last observed point. Waits before the request (cgroup limits, wbt, tags)
+    /// count if they are observed: with --stages=full, or in a recording that has them. Also shows
+    /// commands whose time is not known.
     #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
     pub slow: Option<Duration>,
 
@@ -212,11 +215,12 @@ fn ring_bytes(text: &str) -> Result<u32, String> {
 /// Events of single commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Events {
-    /// One line per command, at its completion, instead of two
+    /// Two lines per command: at its submission and at its completion
     ///
-    /// Otherwise there is a line at Submit and one at Complete. Implied by --slow and --errors.
-    #[arg(long = "pair")]
-    pub pairs: bool,
+    /// Also a line when blk-mq takes a command back (Requeue), and when a completion was not observed
+    /// (Missed). A recording with one event per command has one line for each here, too.
+    #[arg(long = "events", hide_short_help = true, conflicts_with_all = ["slow", "errors"])]
+    pub submits: bool,
 
     #[command(flatten)]
     pub detail: Detail,
@@ -293,22 +297,15 @@ impl Outcome {
         self.slow.is_some() || self.errors
     }
 
-    /// Whether an event is chosen. One without an outcome is.
+    /// Whether an event is chosen. One without an outcome is, except a command that is in flight and not
+    /// slow yet.
     fn selects(self, event: &Event) -> bool {
-        let outcome = event.what.outcome();
-        let latency = outcome.and_then(|o| o.latency_ns);
+        let took = |slow: Duration| Some((slow, total_ns(event)?));
         let too_fast =
-            self.slow.zip(latency).is_some_and(|(slow, ns)| u128::from(ns) < slow.as_nanos());
-        let verdict = outcome.and_then(|o| o.verdict.as_ref());
+            self.slow.and_then(took).is_some_and(|(slow, ns)| u128::from(ns) < slow.as_nanos());
+        let verdict = event.what.outcome().and_then(|o| o.verdict.as_ref());
         let no_error = self.errors && verdict.is_some_and(|v| v.status.is_success());
         !too_fast && !no_error
-    }
-}
-
-impl Events {
-    /// One event of each command.
-    pub fn pairs() -> Self {
-        Self { pairs: true, ..Self::default() }
     }
 }
 
@@ -508,7 +505,7 @@ mod tests {
             at_ns: 1,
             what: EventKind::State { ctrl: 1, state: CtrlState(1), requested: false },
         };
-        let mut events = Events::pairs();
+        let mut events = Events::default();
         for wanted in [false, true] {
             events.sq = wanted;
             let settings = Mode::Events(events).with(StageSet::Total);

@@ -86,7 +86,7 @@ pub type DiagnoseOptions = Checked<DiagnoseArgs>;
 impl SessionOptions for DiagnoseArgs {
     fn settings(&self) -> Result<Settings> {
         let detail = Detail { context: true, ..Detail::default() };
-        let events = Events { detail, ring_size: self.ring_size, ..Events::pairs() };
+        let events = Events { detail, ring_size: self.ring_size, ..Events::default() };
         self.session.settings(!self.from.is_empty(), Mode::Events(events), StageSet::Full)
     }
 }

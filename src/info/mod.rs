@@ -24,7 +24,7 @@ use crate::units::{counted, size_text};
 use crate::view::json::typed_line;
 use crate::view::ledger::ledger as write_ledger;
 use crate::view::theme::Theme;
-use crate::view::trace::local_time;
+use crate::when::local_time;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -115,11 +115,11 @@ fn questions(info: &RunInfo, wall_ns: Option<i64>) -> Vec<Question> {
             (is_paired, "latency --by process, the callers of the driver only".to_owned())
         }
     };
-    let when = all(
-        wall_ns.is_some(),
-        "heatmap, latency 1 --delta, --since and --until with times of day",
-        "only as time since the start: it has no wall clock",
-    );
+    let when = match wall_ns {
+        Some(_) => "heatmap, latency 1 --delta, --since and --until",
+        None => "heatmap, latency 1 --delta, --since and --until, by time since the start",
+    };
+    let when = (true, when.to_owned());
     let which = match info.stack {
         Some(_) => "trace --slowest 20 --kstack",
         None => "trace --slowest 20, without stacks",
@@ -205,6 +205,7 @@ impl<'i> Info<'i> {
             }
         };
         let target = run.target.as_ref();
+        let wall_ns = of.wall_ns.filter(|_| !run.redacted);
         let begin = run.begin_ns;
         let selected = [run.filter.to_string(), run.chosen_by()];
         let selected: Vec<_> = selected.into_iter().filter(|text| !text.is_empty()).collect();
@@ -216,14 +217,14 @@ impl<'i> Info<'i> {
             kernel: run.kernel.as_ref(),
             arch: &run.arch,
             machine: run.machine.as_ref(),
-            begin_ns: of.wall_ns.map(|offset| begin.wrapping_add_signed(offset).cast_signed()),
+            begin_ns: wall_ns.map(|offset| begin.wrapping_add_signed(offset).cast_signed()),
             seconds: Duration::from_nanos(of.last_ns.saturating_sub(begin)).as_secs_f64(),
             target: target.map(|target| format!("{} ({})", target.kind.name(), target.by)),
             target_events: target.map(|_| of.target_events),
             disks: of.commands.iter().map(disk).collect(),
             recorded: if target.is_some() { Vec::new() } else { recorded(run) },
             selected: selected.join(" "),
-            questions: if target.is_some() { Vec::new() } else { questions(run, of.wall_ns) },
+            questions: if target.is_some() { Vec::new() } else { questions(run, wall_ns) },
             ledger: of.ledger.as_ref(),
         }
     }
@@ -243,7 +244,7 @@ impl<'i> Info<'i> {
         let length = format!("{:.1} s", self.seconds);
         let time = match self.begin_ns {
             Some(ns) => format!("{}, {length}", local_time(ns, "%Y-%m-%d %H:%M:%S %:z")),
-            None => format!("{length}; the wall clock was not recorded"),
+            None => format!("{length}, without times of day"),
         };
         line("time", &time)?;
         if let (Some(target), Some(events)) = (&self.target, self.target_events) {

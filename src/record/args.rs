@@ -143,7 +143,7 @@ pub type RecordOptions = Checked<RecordArgs>;
 
 impl SessionOptions for RecordArgs {
     fn settings(&self) -> Result<Settings> {
-        let events = Events { detail: self.detail, ring_size: self.ring_size, ..Events::pairs() };
+        let events = Events { detail: self.detail, ring_size: self.ring_size, ..Events::default() };
         self.session.settings(false, Mode::Events(events), self.stages)
     }
 }

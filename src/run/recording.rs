@@ -96,7 +96,7 @@ fn info(
 ) -> RunInfo {
     let (events, stack, outcome) = (settings.events(), settings.stack(), settings.outcome());
     let mut info = RunInfo {
-        pairs: events.is_none_or(|events| events.pairs),
+        pairs: events.is_none_or(|events| !events.submits),
         stage_set: settings.stage_set,
         stack: stack.map(|stack| stack.at),
         sample_period: stack.map_or(1, |stack| stack.period),

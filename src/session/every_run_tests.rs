@@ -131,7 +131,7 @@ fn histograms(change: impl Fn(&mut Histograms)) -> Mode {
 }
 
 fn traced(change: impl Fn(&mut Events)) -> Mode {
-    let mut events = Events::pairs();
+    let mut events = Events::default();
     change(&mut events);
     Mode::Events(events)
 }
@@ -151,7 +151,7 @@ fn modes() -> Vec<Mode> {
         histograms(|h| h.by = vec![By::Process]),
         histograms(|h| h.by = vec![By::SubmitterComm, By::Disk]),
         traced(|_| ()),
-        traced(|e| e.pairs = false),
+        traced(|e| e.submits = true),
         traced(|e| (e.sq, e.aen, e.detail.kstack) = (true, true, Some(StackAt::Submit))),
         traced(|e| e.detail.context = true),
         traced(|e| e.detail.submitters = true),

@@ -168,14 +168,6 @@ impl Replay {
         Failure::error(Kind::Usage, text)
     }
 
-    /// Refuses a recording without the time of day, with what to do instead.
-    ///
-    /// # Errors
-    /// If it is redacted; one sentence.
-    pub fn require_time_of_day(&self, advice: &str) -> Result<()> {
-        if self.info().redacted { Err(self.timeless(advice)) } else { Ok(()) }
-    }
-
     /// Finds the part that was asked for.
     fn find_window(&self) -> Result<Range<u64>> {
         let (path, clock) = (&self.path, self.clock);
@@ -398,9 +390,8 @@ impl Replay {
         Err(Failure::error(
             Kind::Usage,
             format!(
-                "{} has two events per command, which only `trace` can show, without --pair, \
-                 --slow, --errors, --pid, --comm and --lba: record with `record`, or with \
-                 `trace --pair --tee`",
+                "{} has two events per command: `trace --events` shows it, without --pid, --comm and \
+                 --lba. Record with `record`, or with `trace --tee` without --events",
                 self.path
             ),
         ))
