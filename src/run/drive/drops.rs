@@ -125,7 +125,7 @@ impl Drops {
 #[cfg(test)]
 mod tests {
     use crate::model::stack::StackAt;
-    use crate::settings::{Detail, Events, ExtraEvents, Histograms, Mode};
+    use crate::settings::{Detail, EventStacks, Events, ExtraEvents, Histograms, Mode};
 
     use super::*;
 
@@ -148,7 +148,8 @@ mod tests {
         settings.filter.ctrls = [0].into();
         let help = remedies(&settings, 1 << 30, Reader::Stdout);
         assert_eq!(help, ["--pair", "--slow 1ms", "--opcode"]);
-        let detail = Detail { kstack: Some(StackAt::Submit), ..Detail::default() };
+        let stacks = EventStacks { kstack: Some(StackAt::Submit), sample: None };
+        let detail = Detail { stacks, ..Detail::default() };
         let events = Events { detail, ..Events::pairs() };
         settings = Mode::Events(events).with(StageSet::Basic);
         let help = remedies(&settings, 512 << 20, Reader::File { compress: true });
