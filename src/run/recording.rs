@@ -187,6 +187,13 @@ impl RecordingFile {
         })
     }
 
+    /// What the run observes of who caused each command, if that is less than its settings ask for.
+    pub fn shows(&mut self, origin: OriginDetail) {
+        self.info.cgroups = origin != OriginDetail::Nobody;
+        self.info.submitters = origin == OriginDetail::Submitters;
+        self.cgroups.take_if(|_| origin == OriginDetail::Nobody);
+    }
+
     /// Describes the run, which begins now. To be called when everything is attached: without a run, the
     /// file is removed.
     pub fn begin(&mut self) {

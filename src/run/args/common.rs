@@ -285,8 +285,9 @@ impl SessionArgs {
         if stage_set == StageSet::Full && !is_recorded && !settings.by().is_empty() {
             return Err(refuse("while tracing, --by does not work"));
         }
-        if stage_set == StageSet::Full && settings.observed_origin() != OriginDetail::Nobody {
-            return Err(refuse("cgroups of commands and submitters are not observed"));
+        let asks_who = settings.observed_origin() != OriginDetail::Nobody;
+        if stage_set == StageSet::Full && asks_who && settings.events().is_none() {
+            return Err(refuse("submitters are not observed"));
         }
         Ok(settings)
     }
