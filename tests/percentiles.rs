@@ -70,7 +70,9 @@ fn latency_has_the_percentiles_of_the_commands() {
                 let number = |key: &str| row[key].as_u64().unwrap();
                 let staged = row["stages"].as_array().unwrap().iter();
                 let staged = staged.map(|s| (s["name"].as_str().unwrap(), s));
-                for (stage, found) in staged.chain([("whole", row.get("total").unwrap_or(&row["driver"]))]) {
+                for (stage, found) in
+                    staged.chain([("whole", row.get("total").unwrap_or(&row["driver"]))])
+                {
                     let opcode = number("opcode_value");
                     let key =
                         (text("ctrl"), number("nsid"), text("queue"), opcode, stage.to_owned());

@@ -264,7 +264,11 @@ impl Line {
         let known = EVENTS.iter().any(|(_, name)| Some(*name) == event);
         let digits = ctrl.strip_prefix("nvme")?;
         let is_apart = ["State", "AsyncEvent", "Timeout", "Cancel"].contains(&event?);
-        if !known || is_apart != apart.is_some() || digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        if !known
+            || is_apart != apart.is_some()
+            || digits.is_empty()
+            || !digits.bytes().all(|b| b.is_ascii_digit())
+        {
             return None;
         }
         let disk = disk?;
