@@ -14,6 +14,7 @@ use crate::model::stage::StageSet;
 use crate::model::timeline::total_ns;
 use crate::probe::catalog::Method;
 use crate::units::{parse_duration, parse_share, parse_size};
+use crate::when::When;
 
 /// How to attach, and how verbose to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -83,6 +84,23 @@ pub struct Outcome {
     pub errors: bool,
 }
 
+/// The part of a recording that is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Window {
+    /// Of a recording: only commands that complete at this time or later
+    ///
+    /// The time since the start of the recording (`7s`, `1m30s`), or of the clock: `14:03:07` for the first
+    /// such time since the start, `2026-11-26T04:05:46`, both local unless `Z` or `UTC` follows.
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = When::parse)]
+    pub since: Option<When>,
+
+    /// Of a recording: only commands that complete before this time
+    ///
+    /// As for --since.
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = When::parse)]
+    pub until: Option<When>,
+}
+
 /// Histograms, and what is counted or reported beside them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histograms {
@@ -126,9 +144,9 @@ pub enum OriginDetail {
     Submitters,
 }
 
-/// What is observed of each command besides its times.
+/// Stacks in events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
-pub struct Detail {
+pub struct EventStacks {
     /// Add the kernel stack
     ///
     /// Without a value, at submission. A stack costs several thousand instructions: see --sample.
@@ -142,20 +160,25 @@ pub struct Detail {
     #[arg(long, hide_short_help = true, value_name = "1/N", requires = "kstack",
           value_parser = parse_share)]
     pub sample: Option<u32>,
+}
+
+/// What is observed of each command besides its times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Detail {
+    #[command(flatten)]
+    pub stacks: EventStacks,
 
     /// Also observe the conditions of each command
     ///
     /// Whether the CPU of the interrupt was idle or in a soft interrupt, and whether the doorbell was
-    /// written. Shown in JSON. Recordings also get what `diagnose` needs: waits before the request,
-    /// splits, bounce buffers, and the settings of the machine. Costs some 750 more instructions per
-    /// command.
+    /// written. Shown in JSON. With --tee, also what the machine did: splits, bounce buffers, its
+    /// settings. Costs some 750 more instructions per command.
     #[arg(long, hide_short_help = true, group = LIVE)]
     pub context: bool,
 
     /// Also observe the cgroup that caused each command
     ///
-    /// A recording needs it for --by cgroup, --by container, --cgroup and --container. With --from,
-    /// whatever the recording has is shown.
+    /// With --from, whatever the recording has is shown.
     #[arg(long, hide_short_help = true)]
     pub cgroups: bool,
 
@@ -165,6 +188,14 @@ pub struct Detail {
     /// I/O scheduler. For writeback, the cgroup is the one that wrote. Implies --cgroups.
     #[arg(long, hide_short_help = true)]
     pub submitters: bool,
+
+    /// Observe what this kernel shows of these, instead of refusing the run.
+    #[arg(skip)]
+    pub if_possible: bool,
+
+    /// The conditions without timers, which would wake idle CPUs: gaps are not observed.
+    #[arg(skip)]
+    pub without_timers: bool,
 }
 
 /// Smallest ring. The kernel requires at least one page.
@@ -247,8 +278,23 @@ pub struct Settings {
     pub filter: Filter,
     /// What to measure.
     pub mode: Mode,
+    /// Of a recording: which part of it.
+    pub window: Window,
     /// How to attach.
     pub attaching: Attaching,
+}
+
+impl Window {
+    /// Whether a part is left out.
+    pub const fn is_some(&self) -> bool {
+        self.since.is_some() || self.until.is_some()
+    }
+
+    /// The options and their times.
+    pub fn options(&self) -> impl Iterator<Item = (&'static str, &When)> {
+        let [since, until] = [&self.since, &self.until].map(Option::as_ref);
+        since.map(|time| ("--since", time)).into_iter().chain(until.map(|time| ("--until", time)))
+    }
 }
 
 impl StackSample {
@@ -276,9 +322,16 @@ impl Outcome {
     }
 }
 
-impl Detail {
-    fn stack(&self) -> Option<StackSample> {
+impl EventStacks {
+    fn sample(self) -> Option<StackSample> {
         self.kstack.map(|at| StackSample { at, period: self.sample.unwrap_or(1) })
+    }
+}
+
+impl Detail {
+    /// Conditions, submitters and cgroups, as far as this kernel shows them.
+    pub fn all() -> Self {
+        Self { context: true, submitters: true, if_possible: true, ..Self::default() }
     }
 
     const fn origin(&self) -> OriginDetail {
@@ -298,6 +351,7 @@ impl Mode {
             recorded_stages: false,
             filter: Filter::default(),
             mode: self,
+            window: Window::default(),
             attaching: Attaching::default(),
         }
     }
@@ -401,7 +455,7 @@ impl Settings {
     pub fn stack(&self) -> Option<StackSample> {
         match &self.mode {
             Mode::Histograms(_) => None,
-            Mode::Events(events) => events.detail.stack(),
+            Mode::Events(events) => events.detail.stacks.sample(),
             Mode::Stacks(stack, _) => Some(*stack),
             Mode::Flight(stack) => *stack,
         }
@@ -419,6 +473,23 @@ impl Settings {
     /// Whether the conditions of each command are observed, and what the machine does besides.
     pub fn context(&self) -> bool {
         self.events().is_some_and(|events| events.detail.context)
+    }
+
+    /// Whether timers observe when CPUs do not run.
+    pub fn has_timers(&self) -> bool {
+        self.events().is_some_and(|events| events.detail.context && !events.detail.without_timers)
+    }
+
+    /// Whether what this kernel does not show of conditions and submitters is left out. A filter needs the
+    /// submitters.
+    pub fn leaves_out(&self) -> bool {
+        let if_possible = self.events().is_some_and(|events| events.detail.if_possible);
+        if_possible && !self.filter.selects_submitters()
+    }
+
+    /// Whether the bios that are followed for their waits have their submitters.
+    pub fn follows_submitters(&self) -> bool {
+        self.stage_set == StageSet::Full && self.observed_origin() == OriginDetail::Submitters
     }
 
     /// Who caused each command: what its event has.

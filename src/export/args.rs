@@ -109,6 +109,7 @@ impl SessionOptions for ExportArgs {
         let events = Events { outcome: self.outcome, ..Events::default() };
         Ok(Settings {
             filter: self.filter.filter(true)?,
+            window: self.filter.window.clone(),
             ..Mode::Events(events).with(StageSet::Total)
         })
     }

@@ -133,7 +133,7 @@ const WITHOUT_AVX2: u64 = 60;
 /// Bytes of a record in the ring.
 const BYTES: u64 = 192;
 const TEST: &str =
-    "commands::record::tests::a_command_costs_at_most_500_instructions_and_800_with_compression";
+    "record::tests::a_command_costs_at_most_500_instructions_and_800_with_compression";
 
 #[test]
 #[ignore = "needs valgrind and a release build; a part of make test-all"]

@@ -187,6 +187,13 @@ impl RecordingFile {
         })
     }
 
+    /// What the run observes of who caused each command, if that is less than its settings ask for.
+    pub fn shows(&mut self, origin: OriginDetail) {
+        self.info.cgroups = origin != OriginDetail::Nobody;
+        self.info.submitters = origin == OriginDetail::Submitters;
+        self.cgroups.take_if(|_| origin == OriginDetail::Nobody);
+    }
+
     /// Describes the run, which begins now. To be called when everything is attached: without a run, the
     /// file is removed.
     pub fn begin(&mut self) {
@@ -285,9 +292,10 @@ impl RecordingFile {
         self.recorder.block(Content::Controllers, monotonic_ns(), &all);
     }
 
-    /// Sets the offset of the wall clock from here on.
+    /// Sets the offset of the wall clock from here on. It would tie recordings of one boot together, so
+    /// redacted ones lack it.
     pub fn clock(&mut self, wall_ns: i64) {
-        if self.offset != Some(wall_ns) {
+        if !self.info.redacted && self.offset != Some(wall_ns) {
             self.offset = Some(wall_ns);
             let offset = ClockOffset { wall_ns };
             self.recorder.block(Content::Clock, monotonic_ns(), &offset);

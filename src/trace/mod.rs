@@ -101,7 +101,7 @@ fn recorded(options: &TraceOptions) -> Result<()> {
         false => replay.require_pairs(),
     })?;
     // one that cannot be read is reported in its turn
-    let clocks = replays.iter_mut().map(|replay| replay.first_clock().unwrap_or_default());
+    let clocks = replays.iter_mut().map(|replay| replay.clock().unwrap_or_default().wall_ns);
     let clocks: Vec<Option<i64>> = clocks.collect();
     if options.clock() == TimeArg::Wall && clocks.contains(&None) {
         eprint_note(NO_WALL_CLOCK);

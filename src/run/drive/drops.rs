@@ -125,7 +125,7 @@ impl Drops {
 #[cfg(test)]
 mod tests {
     use crate::model::stack::StackAt;
-    use crate::settings::{Detail, Events, ExtraEvents, Histograms, Mode};
+    use crate::settings::{Detail, EventStacks, Events, ExtraEvents, Histograms, Mode};
 
     use super::*;
 
@@ -153,7 +153,8 @@ mod tests {
             Mode::Events(Events { submits: true, ..Events::default() }).with(StageSet::Total);
         let help = remedies(&settings, 1 << 30, Reader::Stdout);
         assert_eq!(help, ["--ctrl", "--opcode"]);
-        let detail = Detail { kstack: Some(StackAt::Submit), ..Detail::default() };
+        let stacks = EventStacks { kstack: Some(StackAt::Submit), sample: None };
+        let detail = Detail { stacks, ..Detail::default() };
         let events = Events { detail, ..Events::default() };
         settings = Mode::Events(events).with(StageSet::Basic);
         let help = remedies(&settings, 512 << 20, Reader::File { compress: true });

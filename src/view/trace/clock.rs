@@ -150,12 +150,6 @@ impl Wall {
     }
 }
 
-/// Local time in this format of strftime. `real_ns`: nanoseconds since 1970.
-pub fn local_time(real_ns: i64, format: &str) -> String {
-    let at = Timestamp::from_nanosecond(real_ns.into()).unwrap_or(Timestamp::UNIX_EPOCH);
-    at.to_zoned(TimeZone::system()).strftime(format).to_string()
-}
-
 /// Writes two digits at a position.
 fn two(text: &mut [u8], at: usize, n: u16) {
     if let Some([tens, ones]) = text.get_mut(at..at + 2) {

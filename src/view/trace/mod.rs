@@ -16,7 +16,7 @@ mod origin;
 mod stages;
 mod text;
 
-pub use self::clock::{Clock, Wall, local_time};
+pub use self::clock::{Clock, Wall};
 pub use self::json::TraceJson;
 pub(crate) use self::json::type_name as status_type;
 pub use self::text::TraceText;
