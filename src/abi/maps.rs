@@ -42,9 +42,9 @@ skeleton!(skel, "/abi.skel.rs");
 
 pub(crate) use skel::types::nd_host;
 pub(super) use skel::types::{
-    nd_bio, nd_bio_limit, nd_cell, nd_cpu, nd_ctrl, nd_failure, nd_failures, nd_hist, nd_key,
-    nd_last_bio, nd_limit, nd_numbers, nd_pause, nd_rowless, nd_scratch, nd_size, nd_slot,
-    nd_stack_sum, nd_start, nd_state, nd_submitter, nd_submitter_limit, nd_waits,
+    nd_begun, nd_bio, nd_bio_limit, nd_cell, nd_cpu, nd_ctrl, nd_failure, nd_failures, nd_hist,
+    nd_key, nd_last_bio, nd_limit, nd_numbers, nd_pause, nd_rowless, nd_scratch, nd_size, nd_slot,
+    nd_stack_sum, nd_start, nd_state, nd_submitter, nd_submitter_limit,
 };
 pub use skel::types::{
     nd_by, nd_config, nd_container, nd_control, nd_end_of_recovery, nd_host_count, nd_host_flag,
@@ -89,12 +89,14 @@ pub const RING_CPUS: u32 = nd_limit::ND_RING_CPUS.0;
 pub const START_BYTES: usize = nd_size::ND_START.0 as usize;
 /// The same with the full stage set.
 pub const START_FULL_BYTES: usize = nd_size::ND_START_FULL.0 as usize;
+/// The same with submitters.
+pub const START_BY_BYTES: usize = nd_size::ND_START_BY.0 as usize;
 /// Bios of NVMe disks that have no request yet, with the full stage set.
 pub const BIOS: usize = nd_bio_limit::ND_BIOS.0 as usize;
 /// Bytes of such a bio, and of its address.
 pub const BIO_BYTES: usize = size_of::<nd_bio>() + 8;
-/// Bytes of the waits of a bio, and of its address.
-pub const BEGUN_BYTES: usize = size_of::<nd_waits>() + 8;
+/// Bytes of a bio that got its request, and of its address.
+pub const BEGUN_BYTES: usize = size_of::<nd_begun>() + 8;
 /// Bytes of the tasks that wait before a request, and of their last bios.
 pub const PAUSE_BYTES: usize =
     nd_bio_limit::ND_PAUSES.0 as usize * (size_of::<nd_pause>() + size_of::<nd_last_bio>());

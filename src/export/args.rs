@@ -31,7 +31,7 @@ pub enum Format {
     Perfetto,
     /// A line per command
     Csv,
-    /// The lines of `trace --json --pair`
+    /// The lines of `trace --json --events`
     Ndjson,
     /// Histograms per interval, as an HdrHistogram log
     Hlog,
@@ -106,9 +106,10 @@ impl SessionOptions for ExportArgs {
         if self.interval.is_some() && !has_intervals {
             return Err(usage("--interval is for the formats hlog and perfetto: leave it out"));
         }
-        let events = Events { outcome: self.outcome, ..Events::pairs() };
+        let events = Events { outcome: self.outcome, ..Events::default() };
         Ok(Settings {
             filter: self.filter.filter(true)?,
+            window: self.filter.window.clone(),
             ..Mode::Events(events).with(StageSet::Total)
         })
     }

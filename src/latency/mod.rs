@@ -217,7 +217,7 @@ struct Counting<'o> {
     reports: Reports<'o>,
     out: BufWriter<Stdout>,
     /// `--commands`: each finished command as an object of its own, beside the reports. The events and
-    /// their JSON are those of `trace --pair`.
+    /// their JSON are those of `trace`.
     single: Option<TraceJson>,
     /// `None`: a session, which counts by itself.
     recorded: Option<Recorded>,
@@ -261,6 +261,7 @@ impl<'o> Counting<'o> {
         let mut reports = Reports::new(options, settings);
         // also those that are gone at the end
         reports.disks = reports.disks();
+        reports.begin_at(start.from);
         Self {
             reports,
             out: BufWriter::new(stdout()),
@@ -283,7 +284,11 @@ impl<'o> Counting<'o> {
             // without a ledger there is only the end to report
             return Ok(());
         };
-        if take(&mut recorded.is_first) && ledger.trace.as_ref().is_some_and(|t| t.events() > 0) {
+        let is_whole = self.reports.begin.is_zero();
+        if take(&mut recorded.is_first)
+            && is_whole
+            && ledger.trace.as_ref().is_some_and(|t| t.events() > 0)
+        {
             // a ring dropped the events that were counted
             self.reports.begin_at(at);
         }

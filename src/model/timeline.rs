@@ -183,6 +183,35 @@ impl Span {
     }
 }
 
+/// How long a command took, in nanoseconds: from its first to its last observed point, or without points
+/// from its set-up to its completion. So far, if it is in flight. `None` for other events, and if its begin
+/// or its end was not observed.
+#[must_use]
+pub fn total_ns(event: &Event) -> Option<u64> {
+    let (latency, completed) = match &event.what {
+        EventKind::Command(_, _, outcome) | EventKind::Complete(_, outcome) => {
+            (outcome.latency_ns, Some(event.at_ns))
+        }
+        EventKind::Missed { .. } => (None, None),
+        EventKind::Unfinished { age_ns, .. } => return Some(*age_ns),
+        _ => return None,
+    };
+    total_of(event.what.timeline(), latency, completed)
+}
+
+/// The same for a command with these points.
+pub(crate) fn total_of(
+    line: Option<&Timeline>,
+    latency_ns: Option<u64>,
+    completed_ns: Option<u64>,
+) -> Option<u64> {
+    let at = |point: &Point| line?.at(*point);
+    let mut begins = Point::ALL.iter().take_while(|point| **point <= Point::SetupOut);
+    let set_up = || completed_ns?.checked_sub(latency_ns?);
+    let begin = begins.find_map(at).or_else(set_up)?;
+    at(&Point::End).or(completed_ns)?.checked_sub(begin)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

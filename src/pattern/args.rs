@@ -71,7 +71,6 @@ pub type PatternOptions = Checked<PatternArgs>;
 
 impl SessionOptions for PatternArgs {
     fn settings(&self) -> Result<Settings> {
-        self.from.refuse_times()?;
         let lines = self.json || self.hist || self.schedule.interval.is_some();
         refuse_two_on_stdout(self.svg.as_deref(), lines)?;
         if self.svg.is_some() {
@@ -79,7 +78,7 @@ impl SessionOptions for PatternArgs {
         }
         let events = Events {
             // submissions come in the order of time; a recording may have one event per command
-            pairs: !self.from.is_empty(),
+            submits: self.from.is_empty(),
             ring_size: self.ring_size,
             detail: Detail { submitters: self.submitters, ..Detail::default() },
             ..Events::default()

@@ -25,7 +25,8 @@ use crate::model::text::clean;
 use crate::view::ledger::ledger as write_ledger;
 use crate::view::theme::Theme;
 
-/// What a live run ends with that has stages, and does not measure those before the request.
+/// What a live run ends with that has stages or looks for slow commands, and does not measure the waits
+/// before the request.
 pub(crate) const WAITS_UNMEASURED: &str =
     "waits before the request (cgroup limits, wbt, tags) were not measured: use --stages=full";
 

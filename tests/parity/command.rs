@@ -11,7 +11,7 @@ use nvme_deep::model::ids::{PATTERN_BITS, RowKey};
 use nvme_deep::model::point::Point::*;
 use nvme_deep::model::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::model::timeline::Timeline;
+use nvme_deep::model::timeline::{Timeline, total_ns};
 
 use super::case::{Case, KEY, Points, Way};
 use super::{Random, ask};
@@ -34,11 +34,14 @@ impl Answer {
 }
 
 /// The event of the command, decoded by the reader of the ring, must agree.
-fn check_record(case: &Case, record: &str, line: &Timeline) {
+fn check_record(case: &Case, (record, longest_slow): (&str, u64), line: &Timeline) {
     let record: Vec<u8> = (0..record.len() / 2)
         .map(|i| u8::from_str_radix(&record[2 * i..2 * i + 2], 16).unwrap())
         .collect();
-    let (id, latency, timeline) = match event(&record, BEFORE).unwrap().what {
+    let event = event(&record, BEFORE).unwrap();
+    let want = total_ns(&event).unwrap_or(u64::MAX);
+    assert_eq!(longest_slow, want, "{case:?}");
+    let (id, latency, timeline) = match event.what {
         EventKind::Command(id, _, outcome) => (id, outcome.latency_ns, outcome.timeline),
         EventKind::Missed { id, timeline, .. } => (id, None, timeline),
         other => panic!("{case:?}: {other:?}"),
@@ -136,7 +139,7 @@ fn read(case: &Case, line: &str) -> Answer {
     check_table(case, pattern, total, (lats, lat));
 
     assert_eq!(rest[all], 1, "one record a command");
-    check_record(case, record, &line);
+    check_record(case, (record, rest[all + 1]), &line);
 
     let mut others = counts.to_vec();
     let mut count = |what: Count| take(&mut others[what as usize]);

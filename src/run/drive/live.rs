@@ -310,6 +310,7 @@ impl<'l> Live<'l> {
         let consumer = begin(settings, session.can_read_status(), &mut || {
             make(&Start {
                 begin_ns: monotonic_ns(),
+                from: Duration::ZERO,
                 session: Some(&session),
                 recording: None,
                 target: None,

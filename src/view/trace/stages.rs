@@ -40,8 +40,6 @@ pub(super) struct Shape {
     pub(super) stages: Vec<Step>,
     /// The point at which the first stage begins.
     pub(super) from: Point,
-    /// The stages cover the same interval as `lat`; no total is shown.
-    pub(super) is_lat: bool,
     /// The points in order.
     pub(super) points: Vec<Step>,
 }
@@ -55,6 +53,8 @@ pub(super) struct Step {
     len: usize,
     /// The rest of a longer label.
     rest: Option<Box<([u8; WORD], usize)>>,
+    /// It is the stage before the request, undivided.
+    pub(super) is_before: bool,
 }
 
 /// The first bytes of a text, and how many there are.
@@ -68,7 +68,7 @@ impl Step {
     fn new(at: Point, text: &str) -> Self {
         let (label, len) = padded(text.as_bytes());
         let rest = text.as_bytes().get(LABEL..).filter(|rest| !rest.is_empty());
-        Self { at, label, len, rest: rest.map(|rest| Box::new(padded(rest))) }
+        Self { at, label, len, rest: rest.map(|rest| Box::new(padded(rest))), is_before: false }
     }
 
     /// Writes everything before the number.
@@ -112,13 +112,14 @@ impl Shape {
             Some(run) => run.from,
             None => stage_set.stages().first()?.from,
         };
-        let to = runs.last().map(|run| run.to);
-        let stages = runs.iter().map(|run| Step::new(run.to, &stage(&run.name())));
+        let stages = runs.iter().map(|run| Step {
+            is_before: run.single() == Some("before"),
+            ..Step::new(run.to, &stage(&run.name()))
+        });
         let points = Point::ALL.into_iter().filter(|p| p.seen_in(pattern));
         Some(Self {
             stages: stages.collect(),
             from,
-            is_lat: (from, to) == (Point::SetupOut, Some(Point::Complete)),
             points: points.map(|at| Step::new(at, &point(at.name()))).collect(),
         })
     }

@@ -273,7 +273,7 @@ fn a_plain_recording_answers_five_questions(outcome: &Outcome) {
         let commands = || all.iter().filter(|line| text(line, "type") == "command");
         let mut totals: Vec<u64> = commands().map(|c| number(c, "total_ns")).collect();
         totals.sort_unstable_by(|a, b| b.cmp(a));
-        let slowest = ask(&path, &format!("trace --json --slowest 5 --opcode {opcode}"));
+        let slowest = ask(&path, &format!("trace --json --time rel --slowest 5 --opcode {opcode}"));
         let slowest: Vec<&Value> =
             slowest.iter().filter(|line| text(line, "type") == "command").collect();
         let found: Vec<u64> = slowest.iter().map(|c| number(c, "total_ns")).collect();
@@ -282,8 +282,7 @@ fn a_plain_recording_answers_five_questions(outcome: &Outcome) {
         let group = if *stage == "queue.wait" { "queue" } else { "before" };
         assert!([group, stage].contains(&text(longest, "name")), "{name}: {}", slowest[0]);
         // when: at the time of the slowest there are some, and the windows have all commands
-        let begin_ns = number(&ask(&path, "export --format ndjson -o -")[0], "begin_ns");
-        let at = Duration::from_nanos(number(slowest[0], "time_ns") - begin_ns);
+        let at = Duration::from_nanos(number(slowest[0], "time_rel_ns"));
         let second = at.as_secs();
         let count = |window: String| {
             let report = ask(&path, &format!("latency --json {window} --opcode {opcode}"));
