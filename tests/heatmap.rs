@@ -182,7 +182,7 @@ fn every_command_with_the_stage_is_in_the_picture_and_the_others_are_reported() 
     let driver = "Latency, driver: setup_out to complete";
     for (recorded, stage, key, title) in [
         ("complete", "--stage device", "device", "Latency, device: doorbell to cqe"),
-        ("complete", "--stage end", "end", "Latency, end: complete to end"),
+        ("mixed", "--stage end", "end", "Latency, end: complete to end"),
         ("mixed", "", "", total),
         ("mixed", "--stage total", "", total),
         ("mixed", "--stage driver", "", driver),
