@@ -183,6 +183,7 @@ fn every_command_with_the_stage_is_in_the_picture_and_the_others_are_reported() 
     for (recorded, stage, key, title) in [
         ("complete", "--stage device", "device", "Latency, device: doorbell to cqe"),
         ("mixed", "--stage end", "end", "Latency, end: complete to end"),
+        ("mixed", "--stage queue", "queue", "Latency, queue: start to setup_out"),
         ("mixed", "", "", total),
         ("mixed", "--stage total", "", total),
         ("mixed", "--stage driver", "", driver),
