@@ -266,7 +266,7 @@ impl SessionArgs {
     ) -> Result<Settings> {
         let filter = self.filter.filter(is_recorded)?;
         let attaching = self.attaching.clone();
-        let window = self.filter.window.clone();
+        let window = self.filter.part();
         let settings =
             Settings { stage_set, recorded_stages: false, filter, mode, window, attaching };
         let refuse = |what| usage(format!("{what} with --stages=full: use --stages=fine"));

@@ -24,7 +24,7 @@ const COMM_LEN: usize = 15;
 #[command(next_help_heading = "Filters (combined by AND)")]
 pub struct FilterArgs {
     /// Only this disk or partition: `nvme0n1`, `/dev/nvme0n1p1`, or the one that has this file or
-    /// directory (`/mnt/data`). All paths of a multipath disk. Only while tracing, not for recordings
+    /// directory (`/mnt/data`). All paths of a multipath disk. Of a recording: a whole disk by its name
     #[arg(long, hide_short_help = true, value_name = "DISK", conflicts_with_all = ["ctrl", "nsid", "lba"])]
     pub disk: Option<String>,
 
@@ -213,18 +213,17 @@ fn check(filter: &Filter) -> Result<()> {
 }
 
 impl FilterArgs {
+    /// The part of a recording that is read: the time, and the disk.
+    pub fn part(&self) -> Window {
+        let name = |disk: &String| disk.strip_prefix("/dev/").unwrap_or(disk).to_owned();
+        Window { disk: self.disk.as_ref().map(name), ..self.window.clone() }
+    }
+
     /// The filter of a run. `is_recorded`: it reads recordings, which may be of another machine.
     ///
     /// # Errors
-    /// If it leaves no command; if it asks for a disk or a container that this machine does not have, or
-    /// asks this machine about a recording.
+    /// If it leaves no command; if it asks for a disk or a container that this machine does not have.
     pub fn filter(&self, is_recorded: bool) -> Result<Filter> {
-        if is_recorded && self.disk.is_some() {
-            return Err(usage(
-                "--disk asks this machine, and a recording may be of another: use --ctrl, --nsid \
-                 and --lba",
-            ));
-        }
         if let Some((option, _)) = self.window.options().next().filter(|_| !is_recorded) {
             return Err(usage(format!(
                 "{option} is a time of a recording, and this command traces: give a recording to --from"
@@ -252,7 +251,8 @@ impl FilterArgs {
             submitter_cgroup: self.submitter_cgroup.clone(),
             within: Within::default(),
         };
-        if let Some(disk) = &self.disk {
+        // a recording knows its own disks: see FilterArgs::part
+        if let Some(disk) = self.disk.as_ref().filter(|_| !is_recorded) {
             let disk = disk_of(disk)?;
             filter.ctrls = disk.controllers.into_iter().collect();
             filter.nsids = BTreeSet::from([disk.nsid]);
