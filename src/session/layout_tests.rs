@@ -12,7 +12,9 @@ use crate::machine::sysfs::Namespace;
 use crate::model::group::By;
 use crate::model::stack::StackAt;
 use crate::nvme::decode::CommandSet;
-use crate::settings::{Detail, EventStacks, Events, Histograms, Mode, Outcome, RingSize, StackSample};
+use crate::settings::{
+    Detail, EventStacks, Events, Histograms, Mode, Outcome, RingSize, StackSample,
+};
 
 const fn all_online(cpus: u32) -> Cpus {
     Cpus { possible: cpus, online: cpus, caches: cpus.div_ceil(8) }
