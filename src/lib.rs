@@ -56,6 +56,7 @@ mod heatmap;
 pub mod host;
 #[doc(hidden)]
 pub mod inflight;
+mod info;
 mod join;
 mod latency;
 #[doc(hidden)]
@@ -86,6 +87,8 @@ mod trace;
 #[doc(hidden)]
 pub mod units;
 pub mod view;
+#[doc(hidden)]
+pub mod when;
 
 pub use self::error::Error;
 pub use self::model::event::{Event, EventKind};

@@ -11,8 +11,10 @@ use crate::model::group::By;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
+use crate::model::timeline::total_ns;
 use crate::probe::catalog::Method;
 use crate::units::{parse_duration, parse_share, parse_size};
+use crate::when::When;
 
 /// How to attach, and how verbose to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -71,13 +73,32 @@ pub struct StackSample {
 pub struct Outcome {
     /// Only commands that took at least this long (`1ms`)
     ///
-    /// From Submit to Complete. Also commands whose latency is not known.
+    /// From the first to the last observed point. Waits before the request (cgroup limits, wbt, tags)
+    /// count if they are observed: with --stages=full, or in a recording that has them. Also shows
+    /// commands whose time is not known.
     #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
     pub slow: Option<Duration>,
 
     /// Only commands with a status other than success
     #[arg(long)]
     pub errors: bool,
+}
+
+/// The part of a recording that is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Window {
+    /// Of a recording: only commands that complete at this time or later
+    ///
+    /// The time since the start of the recording (`7s`, `1m30s`), or of the clock: `14:03:07` for the first
+    /// such time since the start, `2026-11-26T04:05:46`, both local unless `Z` or `UTC` follows.
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = When::parse)]
+    pub since: Option<When>,
+
+    /// Of a recording: only commands that complete before this time
+    ///
+    /// As for --since.
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = When::parse)]
+    pub until: Option<When>,
 }
 
 /// Histograms, and what is counted or reported beside them.
@@ -207,11 +228,12 @@ fn ring_bytes(text: &str) -> Result<u32, String> {
 /// Events of single commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Events {
-    /// One line per command, at its completion, instead of two
+    /// Two lines per command: at its submission and at its completion
     ///
-    /// Otherwise there is a line at Submit and one at Complete. Implied by --slow and --errors.
-    #[arg(long = "pair")]
-    pub pairs: bool,
+    /// Also a line when blk-mq takes a command back (Requeue), and when a completion was not observed
+    /// (Missed). A recording with one event per command has one line for each here, too.
+    #[arg(long = "events", hide_short_help = true, conflicts_with_all = ["slow", "errors"])]
+    pub submits: bool,
 
     #[command(flatten)]
     pub detail: Detail,
@@ -248,14 +270,31 @@ pub enum Mode {
 /// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Which stages to measure.
+    /// Which stages to measure, or to show of a recording.
     pub stage_set: StageSet,
+    /// Show the stages that a recording has, as groups, whatever `stage_set` is.
+    pub recorded_stages: bool,
     /// Which commands.
     pub filter: Filter,
     /// What to measure.
     pub mode: Mode,
+    /// Of a recording: which part of it.
+    pub window: Window,
     /// How to attach.
     pub attaching: Attaching,
+}
+
+impl Window {
+    /// Whether a part is left out.
+    pub const fn is_some(&self) -> bool {
+        self.since.is_some() || self.until.is_some()
+    }
+
+    /// The options and their times.
+    pub fn options(&self) -> impl Iterator<Item = (&'static str, &When)> {
+        let [since, until] = [&self.since, &self.until].map(Option::as_ref);
+        since.map(|time| ("--since", time)).into_iter().chain(until.map(|time| ("--until", time)))
+    }
 }
 
 impl StackSample {
@@ -271,22 +310,15 @@ impl Outcome {
         self.slow.is_some() || self.errors
     }
 
-    /// Whether an event is chosen. One without an outcome is.
+    /// Whether an event is chosen. One without an outcome is, except a command that is in flight and not
+    /// slow yet.
     fn selects(self, event: &Event) -> bool {
-        let outcome = event.what.outcome();
-        let latency = outcome.and_then(|o| o.latency_ns);
+        let took = |slow: Duration| Some((slow, total_ns(event)?));
         let too_fast =
-            self.slow.zip(latency).is_some_and(|(slow, ns)| u128::from(ns) < slow.as_nanos());
-        let verdict = outcome.and_then(|o| o.verdict.as_ref());
+            self.slow.and_then(took).is_some_and(|(slow, ns)| u128::from(ns) < slow.as_nanos());
+        let verdict = event.what.outcome().and_then(|o| o.verdict.as_ref());
         let no_error = self.errors && verdict.is_some_and(|v| v.status.is_success());
         !too_fast && !no_error
-    }
-}
-
-impl Events {
-    /// One event of each command.
-    pub fn pairs() -> Self {
-        Self { pairs: true, ..Self::default() }
     }
 }
 
@@ -316,8 +348,10 @@ impl Mode {
     pub fn with(self, stage_set: StageSet) -> Settings {
         Settings {
             stage_set,
+            recorded_stages: false,
             filter: Filter::default(),
             mode: self,
+            window: Window::default(),
             attaching: Attaching::default(),
         }
     }
@@ -327,6 +361,22 @@ impl Settings {
     /// A run with histograms of this stage set, and nothing else chosen.
     pub fn of(stage_set: StageSet) -> Self {
         Mode::Histograms(Histograms::default()).with(stage_set)
+    }
+
+    /// Whether to show the stages that a recording has: nobody asked for others.
+    #[must_use]
+    pub fn with_recorded_stages(self, is_on: bool) -> Self {
+        Self { recorded_stages: is_on, ..self }
+    }
+
+    /// The settings for a recording of this stage set.
+    #[must_use]
+    pub fn for_recording(&self, recorded: StageSet) -> Self {
+        let mut settings = self.clone();
+        if self.recorded_stages {
+            settings.stage_set = recorded.min(StageSet::Basic);
+        }
+        settings
     }
 
     /// Whether an event of a recording is one that these settings select.
@@ -492,7 +542,7 @@ mod tests {
             at_ns: 1,
             what: EventKind::State { ctrl: 1, state: CtrlState(1), requested: false },
         };
-        let mut events = Events::pairs();
+        let mut events = Events::default();
         for wanted in [false, true] {
             events.sq = wanted;
             let settings = Mode::Events(events).with(StageSet::Total);

@@ -178,9 +178,9 @@ fn intervals_begin_with_the_events_that_a_ring_has_kept() {
 fn each_interval_has_the_span_of_what_is_shown() {
     let file = "tests/recordings/diagnose/clean-6.12.nvd";
     for (stages, span) in [
-        ("", ["setup_out", "complete"]),
-        ("--stages", ["start", "complete"]),
-        ("--stages=fine", ["start", "end"]),
+        ("", ["bio_submit", "end"]),
+        ("--stages=fine", ["bio_submit", "end"]),
+        ("--stages=none", ["setup_out", "complete"]),
     ] {
         let ran = run(&format!("latency --json 2s {stages} --from {file}"));
         let spans = objects(&ran);
@@ -307,4 +307,125 @@ fn commands_after_the_last_ledger_of_a_cut_file_are_named() {
         }
     }
     assert!(named > 0);
+}
+
+/// The path of a recording of a planted cause. These are redacted.
+fn cause(name: &str) -> String {
+    recording(&format!("diagnose/{name}.nvd"))
+}
+
+/// Commands, and the time that they cover, in the final report of `latency` of a part of a recording.
+fn counted(path: &str, part: &str) -> (u64, f64) {
+    let ran = run(&format!("latency --json --from {path} {part}"));
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{path} {part}");
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let count = rows.iter().map(|row| row["count"].as_u64().unwrap()).sum();
+    (count, report["covers_s"].as_f64().unwrap())
+}
+
+/// Each command is in one part of a recording, and the parts cover all of its time.
+#[test]
+fn parts_of_a_recording_add_up_to_all_of_it() {
+    for name in ["wbt", "tag-wait", "cgroup-throttle", "io-cost", "held-by-device", "flush-cost"] {
+        let path = cause(name);
+        let (all, covers) = counted(&path, "");
+        let (a, b) = (covers / 3.0, covers / 2.0);
+        let parts = [
+            format!("--until {a}s"),
+            format!("--since {a}s --until {b}s"),
+            format!("--since {b}s"),
+        ];
+        let counts = parts.map(|part| counted(&path, &part));
+        assert!(counts.iter().all(|(count, _)| *count > 0), "{name}: {counts:?}");
+        assert_eq!(counts.iter().map(|(count, _)| count).sum::<u64>(), all, "{name}");
+        let sum: f64 = counts.iter().map(|(_, covers)| covers).sum();
+        assert!((sum - covers).abs() < 1e-6, "{name}: {sum} {covers}");
+    }
+}
+
+/// Every view has the same commands of a part.
+#[test]
+fn every_view_reads_the_same_part() {
+    let (path, part) = (cause("wbt"), "--since 2s --until 3s");
+    let (count, covers) = counted(&path, part);
+    assert_eq!(covers, 1.0);
+    let lines = |words: &str| run(&format!("{words} {part}")).out.lines().count() as u64;
+    assert_eq!(lines(&format!("export {path} --format csv -o -")) - 1, count);
+    assert_eq!(lines(&format!("trace --pair --from {path}")), count);
+    let svg = run(&format!("heatmap --from {path} --svg - {part}")).out;
+    assert!(svg.contains(&format!("{count} commands")), "{svg}");
+    for (words, says) in [
+        ("diagnose --from", format!("{count} I/O commands in 1.0 s")),
+        ("latency --from", "=== final, 1.0 s".into()),
+        ("pattern --from", "=== final, 1.0 s up to 3.0 s".into()),
+        ("top --from", "every 1s  3.0 s".into()),
+        ("diff", format!("A  {path}  1.0 s  {count} commands")),
+    ] {
+        let other = if words == "diff" { path.as_str() } else { "" };
+        let ran = run(&format!("{words} {path} {other} {part}"));
+        let text = ran.out.replace("\n  ", " ");
+        assert!(text.contains(&says), "{words}: {text}");
+    }
+    // intervals begin with the part
+    let (at, covers): (Vec<f64>, Vec<f64>) =
+        reports(&format!("latency 500ms --delta --json --from {path} {part}"))
+            .into_iter()
+            .map(|(at, covers, _)| (at, covers))
+            .unzip();
+    assert_eq!(at, [2.5, 3.0], "{covers:?}");
+}
+
+#[test]
+fn a_part_can_be_chosen_by_the_time_of_day() {
+    let path = format!("{}.nvd", recording("6.12"));
+    let trace = format!("trace --json --pair --time wall --from {path}");
+    let lines = |part: &str| -> Vec<String> {
+        let ran = run(&format!("{trace} {part}"));
+        let commands = ran.out.lines().filter(|line| line.contains("\"type\":\"command\""));
+        commands.map(str::to_owned).collect()
+    };
+    let all = lines("");
+    let middle: Value = serde_json::from_str(&all[all.len() / 2]).unwrap();
+    let time = middle["time"].as_str().unwrap();
+    let (before, after) = all.split_at(all.len() / 2);
+    assert!(!before.is_empty() && !after.is_empty());
+    assert_eq!(lines(&format!("--until {time}")), before);
+    assert_eq!(lines(&format!("--since {time}")), after);
+    // without the date and in UTC
+    let mut in_utc = Command::new(BINARY);
+    let words = format!("{trace} --since {}", time.split(['T', '+']).nth(1).unwrap());
+    let ran = Ran::from(in_utc.args(words.split_whitespace()).env("TZ", "UTC"));
+    assert_eq!(ran.out.lines().filter(|l| l.contains("\"command\"")).count(), after.len());
+}
+
+#[test]
+fn times_that_a_recording_does_not_have_are_named() {
+    let (redacted, whole) = (cause("wbt"), format!("{}.nvd", recording("6.12")));
+    for (words, says) in [
+        (
+            format!("trace --from {redacted} --since 04:05:49"),
+            "does not know the time of day (it is redacted): give a time since its start",
+        ),
+        (
+            format!("trace --from {redacted} --time wall"),
+            "does not know the time of day (it is redacted): use --time rel",
+        ),
+        (
+            format!("latency --from {redacted} --since 3s --until 2s"),
+            "--until (2.0 s) is not after the first time to read (3.0 s)",
+        ),
+        (format!("diff {whole} {whole} --until 2020-01-01T00:00:00Z"), "give a later one"),
+        (format!("stacks --from {whole} --until 7d"), "`7d` is no time of a recording"),
+        ("latency --since 7s".into(), "--since is a time of a recording, and this command traces"),
+        (
+            "record -o /x --until 7s".into(),
+            "--until is a time of a recording, and this command traces",
+        ),
+    ] {
+        run(&words).refuses(2, says);
+    }
+    let ran = run(&format!("latency --from {redacted} --since 70s"));
+    assert!(ran.err.contains("0 of 5098 commands match --since 70s"), "{}", ran.err);
+    assert!(ran.err.contains("--since 70s is after its end (0.0 s to 10.1 s)"), "{}", ran.err);
 }

@@ -52,10 +52,10 @@ same! {
     PATTERN_BITS => nd_key::ND_KEY_PATTERN_BITS;
     CTRL => nd_key::ND_KEY_CTRL_SHIFT;
     NSID_MASK => nd_key::ND_KEY_NSID_MASK;
-    StageSet::Total.histograms() => nd_stages::ND_STAGES_TOTAL;
-    StageSet::Basic.histograms() => nd_stages::ND_STAGES_BASIC;
-    StageSet::Fine.histograms() => nd_stages::ND_STAGES_FINE;
-    StageSet::Full.histograms() => nd_stages::ND_STAGES_FULL;
+    StageSet::Total.measured() => nd_stages::ND_STAGES_TOTAL;
+    StageSet::Basic.measured() => nd_stages::ND_STAGES_BASIC;
+    StageSet::Fine.measured() => nd_stages::ND_STAGES_FINE;
+    StageSet::Full.measured() => nd_stages::ND_STAGES_FULL;
     CATALOG.len() => nd_hook::ND_HOOK_MAX;
     COUNTS.len() => nd_count::ND_COUNT_MAX;
     Count::LateDoorbell => nd_count::ND_LATE_DOORBELL;
@@ -134,7 +134,7 @@ const _: () = assert!(offset_of!(nd_early_times, bios) == 8 * (EARLY_TIMES - 1))
 const _: () = assert!(IN_RECORDS.len() == TIMES);
 const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
 const _: () =
-    assert!(size_of::<nd_cell>() == CELL_HEAD + StageSet::Full.histograms() * size_of::<nd_hist>());
+    assert!(size_of::<nd_cell>() == CELL_HEAD + StageSet::Full.measured() * size_of::<nd_hist>());
 const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_BASIC);
 const _: () = assert!(offset_of!(nd_slot, submission) == SLOT_FINE);
 const _: () = assert!(offset_of!(nd_slot, waits) == SLOT_TRACE);

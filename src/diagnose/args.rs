@@ -84,7 +84,8 @@ pub type DiagnoseOptions = Checked<DiagnoseArgs>;
 
 impl SessionOptions for DiagnoseArgs {
     fn settings(&self) -> Result<Settings> {
-        let events = Events { detail: Detail::all(), ring_size: self.ring_size, ..Events::pairs() };
+        let events =
+            Events { detail: Detail::all(), ring_size: self.ring_size, ..Events::default() };
         self.session.settings(!self.from.is_empty(), Mode::Events(events), StageSet::Full)
     }
 }

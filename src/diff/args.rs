@@ -14,6 +14,7 @@ use crate::run::args::common::{ColorArg, JSON, JSON_LONG};
 use crate::run::args::examples;
 use crate::run::args::filter::ctrl_instance;
 use crate::run::exit::usage;
+use crate::settings::Window;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,6 +62,9 @@ pub struct DiffArgs {
     /// With 1 if there were too few commands for any comparison.
     #[arg(long)]
     pub check: bool,
+
+    #[command(flatten)]
+    pub window: Window,
 
     #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,

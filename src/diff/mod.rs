@@ -16,7 +16,7 @@ use crate::diff::view::{DiffJson, DiffText, Subject};
 use crate::error::Kind;
 use crate::model::controller::ControllerInfo;
 use crate::model::stage::StageSet;
-use crate::settings::Settings;
+use crate::settings::{Settings, Window};
 use crate::view::theme::Theme;
 use anyhow::Result;
 
@@ -31,9 +31,10 @@ use crate::run::stdout::stdout;
 type Ctrls = Option<BTreeMap<u32, u32>>;
 
 /// Opens the recordings of a side. Each must have these controllers.
-fn open(paths: &[PathBuf], ctrls: BTreeSet<u32>) -> Result<Vec<Replay>> {
+fn open(paths: &[PathBuf], ctrls: BTreeSet<u32>, window: &Window) -> Result<Vec<Replay>> {
     let mut settings = Settings::of(StageSet::Total);
     settings.filter.ctrls = ctrls;
+    settings.window.clone_from(window);
     open_all(paths, &settings, &Replay::require_pairs)
 }
 
@@ -160,8 +161,8 @@ fn check_common(diff: &Diff, origins: Both<&[Origin]>) -> Result<()> {
 /// One sentence each, with the exit code of its kind.
 pub fn run(options: &DiffArgs) -> Result<()> {
     let ([a, b], ctrls) = (options.sides()?, options.ctrls()?);
-    let mut a = open(&a, ctrls.keys().copied().collect())?;
-    let mut b = open(&b, ctrls.values().copied().collect())?;
+    let mut a = open(&a, ctrls.keys().copied().collect(), &options.window)?;
+    let mut b = open(&b, ctrls.values().copied().collect(), &options.window)?;
     let files = |side: &[Replay]| side.iter().map(Replay::file_id).collect::<Vec<_>>();
     let is_paired = files(&a) == files(&b);
     let stages = common_stages(Both { a: &a, b: &b });

@@ -37,6 +37,8 @@ struct Reporter<'o> {
     patterns: Patterns,
     /// CLOCK_MONOTONIC nanoseconds.
     begin_ns: u64,
+    /// Since then: the begin of the first interval.
+    from: Duration,
     is_recorded: bool,
     /// Time and counts of the last report.
     past: (Duration, Past),
@@ -63,8 +65,9 @@ impl<'o> Reporter<'o> {
             submissions,
             patterns: Patterns::default(),
             begin_ns: start.begin_ns,
+            from: start.from,
             is_recorded: start.recording.is_some(),
-            past: <_>::default(),
+            past: (start.from, <_>::default()),
             reports: 0,
             idle: Idle::default(),
             ledger: None,
@@ -122,7 +125,7 @@ impl<'o> Reporter<'o> {
     }
 
     fn interim(&mut self, at: Duration, ledger: Ledger) -> Result<()> {
-        let begin = if self.options.schedule.delta { self.past.0 } else { Duration::ZERO };
+        let begin = if self.options.schedule.delta { self.past.0 } else { self.from };
         let report = self.summary(at, at.saturating_sub(begin), &self.past.1, ledger);
         self.reports += 1;
         if self.options.schedule.delta {
@@ -134,7 +137,7 @@ impl<'o> Reporter<'o> {
     /// When the next report is due.
     fn due(&self) -> Option<Duration> {
         let schedule = &self.options.schedule;
-        schedule.due(self.reports, self.idle.skipped)
+        Some(self.from.saturating_add(schedule.due(self.reports, self.idle.skipped)?))
     }
 }
 

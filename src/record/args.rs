@@ -66,6 +66,7 @@ fn max_size(text: &str) -> Result<u64, String> {
 
 /// `record`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(mut_arg("since", |arg| arg.hide(true)), mut_arg("until", |arg| arg.hide(true)))]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RecordArgs {
@@ -150,7 +151,7 @@ impl SessionOptions for RecordArgs {
             StageSet::Total | StageSet::Basic | StageSet::Fine => Detail::default(),
         };
         let detail = Detail { stacks: self.stacks, without_timers: self.ring.is_some(), ..all };
-        let events = Events { detail, ring_size: self.ring_size, ..Events::pairs() };
+        let events = Events { detail, ring_size: self.ring_size, ..Events::default() };
         self.session.settings(false, Mode::Events(events), self.stages)
     }
 }

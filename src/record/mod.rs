@@ -11,8 +11,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::abi::PairRecord;
 use crate::machine::System;
-use crate::model::event::EventKind;
+use crate::model::event::{Event, EventKind};
 use crate::model::text::Text;
+use crate::model::timeline::total_ns;
 use crate::session::{CostSample, Session};
 use crate::units::size_text;
 use anyhow::{Context, Result};
@@ -90,11 +91,11 @@ impl Cost {
 }
 
 /// Describes the event, in a few words, if it fires the trigger.
-fn fires(trigger: Trigger, what: &EventKind) -> Option<String> {
-    let ctrl = what.ctrl();
-    match (trigger, what) {
-        (Trigger::Slow(least), EventKind::Command(id, _, end)) => {
-            let took = Duration::from_nanos(end.latency_ns?);
+fn fires(trigger: Trigger, event: &Event) -> Option<String> {
+    let ctrl = event.what.ctrl();
+    match (trigger, &event.what) {
+        (Trigger::Slow(least), EventKind::Command(id, ..)) => {
+            let took = Duration::from_nanos(total_ns(event)?);
             let name = id.opcode.name().unwrap_or("a command");
             (took >= least)
                 .then(|| format!("{name} on nvme{ctrl} queue {} took {took:.1?}", id.qid))
@@ -118,7 +119,7 @@ fn fires(trigger: Trigger, what: &EventKind) -> Option<String> {
 fn may_fire(triggers: &[Trigger], record: &PairRecord<'_>) -> bool {
     triggers.iter().any(|trigger| match *trigger {
         Trigger::Slow(least) => {
-            record.latency_ns().is_some_and(|ns| Duration::from_nanos(ns) >= least)
+            record.total_ns().is_some_and(|ns| Duration::from_nanos(ns) >= least)
         }
         Trigger::Error => record.status().is_some_and(|status| status != 0),
         Trigger::Timeout | Trigger::Reset => false,
@@ -166,7 +167,7 @@ impl Consumer for Writer<'_> {
             && !self.options.trigger.is_empty()
         {
             let triggers = self.options.trigger.iter();
-            let mut found = triggers.filter_map(|t| fires(*t, &event.what));
+            let mut found = triggers.filter_map(|t| fires(*t, event));
             self.fired = found.next().unwrap_or_default();
         }
         Ok(())

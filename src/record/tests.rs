@@ -89,7 +89,7 @@ fn mixed() -> Vec<Vec<u8>> {
             3..6 => bytes.truncate(128),
             6 => bytes[40] = 0x81,
             8 => bytes[18] |= 0x80,
-            7 => bytes[48..56].copy_from_slice(&(n + 1).to_ne_bytes()),
+            7 => bytes[128..136].copy_from_slice(&(n + 1).to_ne_bytes()),
             n => bytes[104] = n as u8 % 5,
         }
         bytes

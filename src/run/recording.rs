@@ -96,7 +96,7 @@ fn info(
 ) -> RunInfo {
     let (events, stack, outcome) = (settings.events(), settings.stack(), settings.outcome());
     let mut info = RunInfo {
-        pairs: events.is_none_or(|events| events.pairs),
+        pairs: events.is_none_or(|events| !events.submits),
         stage_set: settings.stage_set,
         stack: stack.map(|stack| stack.at),
         sample_period: stack.map_or(1, |stack| stack.period),
@@ -292,9 +292,10 @@ impl RecordingFile {
         self.recorder.block(Content::Controllers, monotonic_ns(), &all);
     }
 
-    /// Sets the offset of the wall clock from here on.
+    /// Sets the offset of the wall clock from here on. It would tie recordings of one boot together, so
+    /// redacted ones lack it.
     pub fn clock(&mut self, wall_ns: i64) {
-        if self.offset != Some(wall_ns) {
+        if !self.info.redacted && self.offset != Some(wall_ns) {
             self.offset = Some(wall_ns);
             let offset = ClockOffset { wall_ns };
             self.recorder.block(Content::Clock, monotonic_ns(), &offset);

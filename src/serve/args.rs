@@ -42,6 +42,7 @@ fn textfile(path: PathBuf) -> Result<PathBuf, &'static str> {
 
 /// `serve`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(mut_arg("since", |arg| arg.hide(true)), mut_arg("until", |arg| arg.hide(true)))]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ServeArgs {

@@ -64,8 +64,8 @@ const fn kind(settings: &Settings) -> Option<nd_trace> {
                 return None;
             }
         },
-        Mode::Events(events) if events.pairs => nd_trace::ND_TRACE_PAIRS,
-        Mode::Events(_) => nd_trace::ND_TRACE_EVENTS,
+        Mode::Events(events) if events.submits => nd_trace::ND_TRACE_EVENTS,
+        Mode::Events(_) => nd_trace::ND_TRACE_PAIRS,
         Mode::Stacks(..) => nd_trace::ND_TRACE_STACKS,
         Mode::Flight(_) => nd_trace::ND_TRACE_FLIGHT,
     })

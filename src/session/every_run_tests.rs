@@ -132,7 +132,7 @@ fn histograms(change: impl Fn(&mut Histograms)) -> Mode {
 }
 
 fn traced(change: impl Fn(&mut Events)) -> Mode {
-    let mut events = Events::pairs();
+    let mut events = Events::default();
     change(&mut events);
     Mode::Events(events)
 }
@@ -152,7 +152,7 @@ fn modes() -> Vec<Mode> {
         histograms(|h| h.by = vec![By::Process]),
         histograms(|h| h.by = vec![By::SubmitterComm, By::Disk]),
         traced(|_| ()),
-        traced(|e| e.pairs = false),
+        traced(|e| e.submits = true),
         traced(|e| (e.sq, e.aen, e.detail.stacks.kstack) = (true, true, Some(StackAt::Submit))),
         traced(|e| e.detail.context = true),
         traced(|e| e.detail.submitters = true),
@@ -184,10 +184,9 @@ fn runs() -> impl Strategy<Value = Settings> {
     ];
     let run = (select(sets), select(modes()), select(only), select(filters));
     let run = run.prop_map(|(stage_set, mode, only, filter)| Settings {
-        stage_set,
         filter,
-        mode,
         attaching: Attaching { only, ..Attaching::default() },
+        ..mode.with(stage_set)
     });
     // the options refuse these
     run.prop_filter("not with --stages=full", |settings| {

@@ -101,12 +101,12 @@ fn runs() -> Vec<Settings> {
     for stack in [None, Some(AT_SUBMIT)] {
         let stacks = EventStacks { kstack: stack.map(|stack| stack.at), sample: None };
         let detail = Detail { stacks, ..Detail::default() };
-        let events = Events { detail, ..Events::pairs() };
+        let events = Events { detail, ..Events::default() };
         all.push(Mode::Events(events).with(StageSet::Fine));
         all.push(Mode::Flight(stack).with(StageSet::Fine));
     }
     all.push(settings(StageSet::Full, false));
-    all.push(Mode::Events(Events::pairs()).with(StageSet::Full));
+    all.push(Mode::Events(Events::default()).with(StageSet::Full));
     all.push(with_stack_sums());
     all
 }

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::json::{SCHEMA_VERSION, line};
 use super::theme::Theme;
-use super::trace::local_time;
 use crate::model::text::Text;
 use crate::recording::RunInfo;
+use crate::when::{RunClock, local_time};
 
 /// What the heading of a recording has.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,8 @@ impl Heading<'_> {
             arch: &info.arch,
             boot_id: info.boot_id.as_ref(),
             begin_ns: info.begin_ns,
-            begin: self.begin().map(|ns| local_time(ns, "%Y-%m-%dT%H:%M:%S%.9f%:z")),
+            begin: RunClock { begin_ns: info.begin_ns, wall_ns: self.wall_ns }
+                .rfc3339(info.begin_ns),
         };
         line(&heading, out)
     }

@@ -276,7 +276,10 @@ impl SessionArgs {
         stage_set: StageSet,
     ) -> Result<Settings> {
         let filter = self.filter.filter(is_recorded)?;
-        let settings = Settings { stage_set, filter, mode, attaching: self.attaching.clone() };
+        let attaching = self.attaching.clone();
+        let window = self.filter.window.clone();
+        let settings =
+            Settings { stage_set, recorded_stages: false, filter, mode, window, attaching };
         let refuse = |what| usage(format!("{what} with --stages=full: use --stages=fine"));
         if stage_set == StageSet::Full && !is_recorded && !settings.by().is_empty() {
             return Err(refuse("while tracing, --by does not work"));

@@ -14,6 +14,7 @@ use anyhow::Result;
 
 use super::value::number;
 use crate::run::exit::{Failure, usage};
+use crate::settings::Window;
 
 /// Bytes of a thread's name that the kernel keeps (TASK_COMM_LEN without the final zero).
 const COMM_LEN: usize = 15;
@@ -100,6 +101,9 @@ pub struct FilterArgs {
     /// Only commands whose bios are of this cgroup (v2) or below it: for writeback, of the one that wrote
     #[arg(long, hide_short_help = true, value_name = "PATH")]
     pub submitter_cgroup: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub window: Window,
 }
 
 /// Parses the name or number of a controller.
@@ -218,6 +222,11 @@ impl FilterArgs {
                 "--disk asks this machine, and a recording may be of another: use --ctrl, --nsid \
                  and --lba",
             ));
+        }
+        if let Some((option, _)) = self.window.options().next().filter(|_| !is_recorded) {
+            return Err(usage(format!(
+                "{option} is a time of a recording, and this command traces: give a recording to --from"
+            )));
         }
         let container = self.container.as_deref().map(|text| match is_recorded {
             true => Ok(PathBuf::from(text)),

@@ -120,6 +120,8 @@ pub struct Feed<'f> {
 pub struct Start<'s> {
     /// CLOCK_MONOTONIC nanoseconds.
     pub begin_ns: u64,
+    /// Since then: where the part of a recording begins that is read.
+    pub from: Duration,
     /// `None`: a recording is read.
     pub session: Option<&'s Session>,
     /// `None`: a session.

@@ -3,6 +3,7 @@
 
 use std::io::{IsTerminal, stdout};
 use std::mem::{ManuallyDrop, take};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -72,11 +73,11 @@ pub fn again(replay: &Replay, settings: &Settings, option: &str) -> Result<Repla
 }
 
 fn head(replay: &mut Replay, form: &Form) -> Result<Result<()>> {
-    let wall_ns = match replay.first_clock() {
-        Ok(wall_ns) => wall_ns,
+    let clock = match replay.clock() {
+        Ok(clock) => clock,
         Err(error) => return Ok(Err(error)),
     };
-    let heading = Heading { file: replay.path(), info: replay.info(), wall_ns };
+    let heading = Heading { file: replay.path(), info: replay.info(), wall_ns: clock.wall_ns };
     let mut out = stdout::stdout();
     if form.json {
         heading.json(&mut out)?;
@@ -109,6 +110,8 @@ struct Reading<'r> {
     names: Names,
     shown: Shown,
     unselected: u64,
+    /// The part of the file to pass on.
+    window: Range<u64>,
     replay: &'r mut Replay,
 }
 
@@ -141,7 +144,9 @@ impl<'r> Reading<'r> {
     /// Passes on the items of the next block. Returns false at the end. The inner error is one of the
     /// file.
     fn next<C: Consumer>(&mut self, consumer: &mut C) -> Result<Result<bool>> {
-        let Self { settings, all, names, shown, unselected, replay } = self;
+        let Self { settings, all, names, shown, unselected, window, replay } = self;
+        // older ones have the clock
+        let is_redacted = replay.info().redacted;
         let mut later = replay.later();
         if consumer.wants_ledgers()
             && let Some((at, ledger)) = replay.take_ledger()
@@ -155,6 +160,12 @@ impl<'r> Reading<'r> {
             }
             let item = match item {
                 &Recorded::Event(event) => {
+                    if !window.contains(&event.at_ns) {
+                        let command = EventClass::of(&event.what) == EventClass::Command;
+                        later += u64::from(command);
+                        *unselected += u64::from(command);
+                        return;
+                    }
                     let is_selected = *all && event.what.is_finished() || settings.selects(event);
                     let class = EventClass::of(&event.what);
                     let is_command = u64::from(class == EventClass::Command);
@@ -182,6 +193,8 @@ impl<'r> Reading<'r> {
                     });
                     return;
                 }
+                Recorded::Activity(activity) if !window.contains(&activity.at_ns) => return,
+                Recorded::Clock(_) if is_redacted => return,
                 other => {
                     learn_cgroups(&mut settings.filter, other);
                     match item_of(other, names) {
@@ -223,6 +236,7 @@ fn reading(replay: &mut Replay) -> Reading<'_> {
         names: Names::recorded(),
         shown: Shown::default(),
         unselected: 0,
+        window: replay.window(),
         replay,
     }
 }
@@ -286,6 +300,7 @@ impl Recordings<'_> {
     fn one<C: Consumer>(&self, replay: &mut Replay, make: &mut Make<'_, C>) -> Result<Ended> {
         let mut consumer = make(&Start {
             begin_ns: replay.info().begin_ns,
+            from: replay.begins_at(),
             session: None,
             recording: Some(replay),
             target: None,

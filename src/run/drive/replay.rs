@@ -5,13 +5,15 @@ use std::fmt::Display;
 use std::fs::{File, Metadata};
 use std::io::{BufReader, IsTerminal, stdout};
 use std::mem::take;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::Kind;
 use crate::model::event::Event;
-use crate::model::ledger::{EventClass, Ledger, TraceLedger};
+use crate::model::filter::quoted;
+use crate::model::ledger::{Accuracy, EventClass, Ledger, TraceLedger};
 use crate::model::report::recount::Recount;
 use crate::model::snapshot::Snapshot;
 use crate::model::stack::StackAt;
@@ -19,6 +21,7 @@ use crate::model::stage::StageSet;
 use crate::model::text::{Text, printable};
 use crate::recording::{Ending, Error as RecordingError, Item, LedgerInfo, Playback};
 use crate::settings::{Outcome, Settings};
+use crate::when::RunClock;
 use anyhow::{Result, bail};
 
 use super::census::Census;
@@ -46,13 +49,17 @@ pub struct Replay {
     progress: Option<Progress>,
     /// Which commands were asked for.
     settings: Settings,
+    /// The part that was asked for, CLOCK_MONOTONIC nanoseconds.
+    window: Range<u64>,
+    /// What that took; of no use without a window.
+    clock: RunClock,
     /// Commands of the file, and those that the settings select. Counted if these select some only.
     commands: u64,
     selected: u64,
     is_quiet: bool,
 }
 
-/// The options that select commands, as text. Empty: all commands.
+/// The options that select commands by what they are, as text. Empty: all commands.
 fn choice(settings: &Settings) -> String {
     let Outcome { slow, errors } = settings.outcome();
     let slow = slow.map(|time| format!("--slow {time:?}").replace('µ', "u"));
@@ -60,6 +67,14 @@ fn choice(settings: &Settings) -> String {
     let filter = Some(settings.filter.text()).filter(|text| !text.is_empty());
     let all = [filter, slow, errors].into_iter().flatten();
     all.collect::<Vec<String>>().join(" ")
+}
+
+/// The same with the options that select a part of the recording.
+fn whole_choice(settings: &Settings) -> String {
+    let window = settings.window.options();
+    let window = window.map(|(option, time)| format!("{option} {}", quoted(&time.to_string())));
+    let other = Some(choice(settings)).filter(|text| !text.is_empty());
+    window.chain(other).collect::<Vec<String>>().join(" ")
 }
 
 /// Counts the command of an event.
@@ -113,10 +128,11 @@ impl Replay {
     /// As before.
     pub fn open_by(path: &Path, settings: &Settings, stages: &str) -> Result<Self> {
         let (playback, metadata) = open_recording(path)?;
+        let settings = &settings.for_recording(playback.info().stage_set);
         let shown = printable(path);
         // a terminal that gets the output has no room for another line
         let has_room = !stdout().is_terminal();
-        let replay = Self {
+        let mut replay = Self {
             progress: has_room.then(|| Progress::reading(&shown)).flatten(),
             playback,
             path: Text::from_os(path),
@@ -128,15 +144,56 @@ impl Replay {
             span_ns: None,
             size: metadata.len(),
             settings: settings.clone(),
+            window: 0..u64::MAX,
+            clock: RunClock::default(),
             commands: 0,
             selected: 0,
             is_quiet: false,
         };
         replay.check(settings, stages)?;
+        if settings.window.is_some() {
+            replay.clock = replay.clock()?;
+            replay.window = replay.find_window()?;
+        }
         if metadata.is_file() {
             replay.check_devices(path)?;
         }
         Ok(replay)
+    }
+
+    /// The error of an option that needs the time of day, where it is not known.
+    fn timeless(&self, advice: &str) -> anyhow::Error {
+        let why = if self.info().redacted { " (it is redacted)" } else { "" };
+        let text = format!("{} does not know the time of day{why}: {advice}", self.path);
+        Failure::error(Kind::Usage, text)
+    }
+
+    /// Finds the part that was asked for.
+    fn find_window(&self) -> Result<Range<u64>> {
+        let (path, clock) = (&self.path, self.clock);
+        let mut range = 0..u64::MAX;
+        for (option, time) in self.settings.window.options() {
+            let advice = format!("give a time since its start, as in `{option} 7s`");
+            let at_ns = time.at_ns(clock).ok_or_else(|| self.timeless(&advice))?;
+            match option {
+                "--since" => range.start = at_ns,
+                _ => range.end = at_ns,
+            }
+        }
+        let first = range.start.max(clock.begin_ns);
+        if range.end <= first {
+            let (first, end) = (clock.text(first), clock.text(range.end));
+            let text = format!(
+                "{path}: --until ({end}) is not after the first time to read ({first}): give a later one"
+            );
+            return Err(Failure::error(Kind::Usage, text));
+        }
+        Ok(range)
+    }
+
+    /// The part that was asked for, in CLOCK_MONOTONIC nanoseconds.
+    pub fn window(&self) -> Range<u64> {
+        self.window.clone()
     }
 
     /// Refuses controllers and namespaces that the recording does not have. Reads as much of the file
@@ -250,14 +307,16 @@ impl Replay {
         self.file_id
     }
 
-    /// Wall clock minus CLOCK_MONOTONIC at the first event, if it was recorded.
+    /// The clock of its times, at the first event.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn first_clock(&mut self) -> Result<Option<i64>> {
+    pub fn clock(&mut self) -> Result<RunClock> {
         let clock = self.playback.first_clock();
         let clock = clock.map_err(|e| failure(&self.path, &e))?;
-        Ok(clock.map(|offset| offset.wall_ns))
+        let known = clock.filter(|_| !self.info().redacted);
+        let wall_ns = known.map(|offset| offset.wall_ns);
+        Ok(RunClock { begin_ns: self.info().begin_ns, wall_ns })
     }
 
     /// What was recorded, where and when.
@@ -278,9 +337,19 @@ impl Replay {
     /// # Errors
     /// If the file cannot be read.
     pub fn next(&mut self, to: &mut dyn FnMut(&Item<'_>)) -> Result<bool> {
-        let Self { playback, ledger, is_new, later, span_ns, settings, commands, selected, .. } =
-            self;
-        let chooses = !choice(settings).is_empty();
+        let Self {
+            playback,
+            ledger,
+            is_new,
+            later,
+            span_ns,
+            settings,
+            window,
+            commands,
+            selected,
+            ..
+        } = self;
+        let chooses = !whole_choice(settings).is_empty();
         let read = playback.next_block(&mut |item| match item {
             Item::Ledger(found) | Item::End(found) => {
                 (*ledger, *later, *is_new) = (Some(found.clone()), 0, true);
@@ -293,7 +362,8 @@ impl Replay {
                     *later += u64::from(event.what.is_finished());
                     if chooses && EventClass::of(&event.what) == EventClass::Command {
                         *commands += 1;
-                        *selected += u64::from(settings.selects(event));
+                        let is_selected = window.contains(&event.at_ns) && settings.selects(event);
+                        *selected += u64::from(is_selected);
                     }
                 }
                 to(other);
@@ -320,9 +390,8 @@ impl Replay {
         Err(Failure::error(
             Kind::Usage,
             format!(
-                "{} has two events per command, which only `trace` can show, without --pair, \
-                 --slow, --errors, --pid, --comm and --lba: record with `record`, or with \
-                 `trace --pair --tee`",
+                "{} has two events per command: `trace --events` shows it, without --pid, --comm and \
+                 --lba. Record with `record`, or with `trace --tee` without --events",
                 self.path
             ),
         ))
@@ -365,7 +434,7 @@ impl Replay {
     /// After the end: that no command was selected, if commands were to be chosen.
     pub fn unmatched(&self) -> Option<String> {
         let (all, none) = (self.commands, self.selected == 0);
-        let text = || format!("0 of {all} commands match {}", choice(&self.settings));
+        let text = || format!("0 of {all} commands match {}", whole_choice(&self.settings));
         (all > 0 && none).then(text)
     }
 
@@ -399,7 +468,39 @@ impl Replay {
         }
         let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
         own.into_iter().for_each(|own| eprint_note(&format!("{path}: {own}")));
-        Ok((ledger, self.end_at()))
+        self.say_window(&ledger);
+        Ok((ledger, self.ends_at()))
+    }
+
+    /// Says which times of the window the recording does not have, and what its accuracy is about.
+    fn say_window(&self, ledger: &Ledger) {
+        let (path, clock) = (&self.path, self.clock);
+        let window = &self.settings.window;
+        let end = self.since_begin(self.end_at());
+        for (option, time) in window.options().filter(|(_, time)| time.at_ns(clock) > Some(end)) {
+            let (end, begin) = (clock.text(end), clock.text(clock.begin_ns));
+            eprint_note(&format!("{path}: {option} {time} is after its end ({begin} to {end})"));
+        }
+        if window.is_some() && ledger.accuracy() != Accuracy::Exact {
+            eprint_note(&format!("{path}: the accuracy is that of the whole recording"));
+        }
+    }
+
+    /// A time since the start in CLOCK_MONOTONIC nanoseconds.
+    fn since_begin(&self, at: Duration) -> u64 {
+        let ns = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
+        self.info().begin_ns.saturating_add(ns)
+    }
+
+    /// The time since the start at which the part that was asked for ends.
+    fn ends_at(&self) -> Duration {
+        let window = self.window.end.saturating_sub(self.info().begin_ns);
+        self.end_at().min(Duration::from_nanos(window))
+    }
+
+    /// The time since the start at which the part that was asked for begins.
+    pub fn begins_at(&self) -> Duration {
+        Duration::from_nanos(self.window.start.saturating_sub(self.info().begin_ns))
     }
 
     /// The time since the start at which the recording ends.
@@ -415,14 +516,14 @@ impl Replay {
     /// The time that the events cover: less than the run, if a ring dropped the older ones.
     pub fn covers(&self) -> Duration {
         let before = self.covers_from().saturating_sub(self.info().begin_ns);
-        self.end_at().saturating_sub(Duration::from_nanos(before))
+        self.ends_at().saturating_sub(Duration::from_nanos(before))
     }
 
     /// Where the covered time begins, in CLOCK_MONOTONIC nanoseconds.
     pub fn covers_from(&self) -> u64 {
         let begin_ns = self.info().begin_ns;
         let first = self.span_ns.filter(|_| self.is_ring());
-        first.map_or(begin_ns, |(first, _)| first)
+        first.map_or(begin_ns, |(first, _)| first).max(self.window.start)
     }
 
     /// Whether a ring dropped older events.

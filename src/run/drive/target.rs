@@ -49,7 +49,13 @@ pub struct TargetEnd<'e> {
 impl<'s> Start<'s> {
     /// The begin of a run of a target.
     fn of_target(begin_ns: u64, target: &'s TargetInfo) -> Self {
-        Self { begin_ns, session: None, recording: None, target: Some(target) }
+        Self {
+            begin_ns,
+            from: Duration::ZERO,
+            session: None,
+            recording: None,
+            target: Some(target),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ mod origin;
 mod stages;
 mod text;
 
-pub use self::clock::{Clock, Wall, local_time};
+pub use self::clock::{Clock, Wall};
 pub use self::json::TraceJson;
 pub(crate) use self::json::type_name as status_type;
 pub use self::text::TraceText;
@@ -53,6 +53,16 @@ pub trait EventSink {
 
     /// The same, mutable.
     fn page_mut(&mut self) -> &mut Page;
+
+    /// Number of bytes that are not drained yet, for [`EventSink::move_up`].
+    fn bytes(&self) -> usize {
+        self.page().line.bytes()
+    }
+
+    /// Moves what was appended after the first `from` bytes up, to behind the first `to`.
+    fn move_up(&mut self, from: usize, to: usize) {
+        self.page_mut().line.move_up(from, to);
+    }
 
     /// Whether the lines should be drained.
     fn is_full(&self) -> bool {
@@ -93,4 +103,6 @@ pub struct Context<'a> {
     pub cgroups: Option<&'a Cgroups>,
     /// Whether submitters are observed.
     pub has_submitters: bool,
+    /// The event is a retry, and its line goes below the line of its command.
+    pub is_second_line: bool,
 }

@@ -16,7 +16,7 @@ rung() {
 
 # observe CTRL: starts to record, without filters but the controller
 observe() {
-    tool record trace --pair --context --stages=fine --tee "$case_dir/file" --ctrl "$1"
+    tool record trace --context --stages=fine --tee "$case_dir/file" --ctrl "$1"
     traced
     rung before
 }

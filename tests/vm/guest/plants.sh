@@ -23,7 +23,7 @@ run() {
 
 # record NAME [CTRL]: starts a recording, of all controllers without CTRL
 record() {
-    tool "$1" record -o "$case_dir/$1.nvd" --no-admin --redact ${2:+--ctrl "$2"}
+    tool "$1" record -o "$case_dir/$1.nvd" --no-admin ${2:+--ctrl "$2"}
     traced
 }
 
