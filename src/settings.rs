@@ -73,9 +73,9 @@ pub struct StackSample {
 pub struct Outcome {
     /// Only commands that took at least this long (`1ms`)
     ///
-    /// From the first to the last observed point. Waits before the request (cgroup limits, wbt, tags)
-    /// count if they are observed: with --stages=full, or in a recording that has them. Also shows
-    /// commands whose time is not known.
+    /// From the first to the last observed point: waits before the request (cgroup limits, wbt, tags)
+    /// count where they are observed, as in a recording with full stages. Also commands whose time is
+    /// not known.
     #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
     pub slow: Option<Duration>,
 

@@ -147,7 +147,7 @@ fn filters_select_the_commands_that_trace_shows() {
     let dir = tempfile::tempdir().unwrap();
     for words in ["--opcode write", "--errors", "--slow 500us", "--no-io", "--comm dd --lba 8"] {
         let trace = Command::new(env!("CARGO_BIN_EXE_nvme-deep"))
-            .args(["trace", "--json", "--pair", "--from"])
+            .args(["trace", "--json", "--events", "--from"])
             .arg(recording("6.12"))
             .args(words.split_whitespace())
             .output()

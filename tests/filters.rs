@@ -18,7 +18,7 @@ const RECORDING: &str = "tests/recordings/6.12.nvd";
 const READERS: [&str; 9] = [
     "latency --from",
     "latency 100ms --json --from",
-    "trace --pair --from",
+    "trace --from",
     "trace --json --from",
     "stacks --from",
     "top --from",
@@ -63,7 +63,7 @@ fn other_filters_that_select_nothing_are_named_with_the_number_of_commands() {
             assert_eq!(ran.err.matches(&says).count(), 1, "{}: {}", ran.words, ran.err);
         }
     }
-    let ran = run(&format!("trace --pair --slow 5s --from {RECORDING}"));
+    let ran = run(&format!("trace --slow 5s --from {RECORDING}"));
     assert!(ran.err.contains("0 of 12 commands match --slow 5s"), "{}", ran.err);
     let ran = run(&format!("latency --opcode read --from {RECORDING}"));
     assert!(!ran.err.contains("match"), "{}", ran.err);
@@ -102,8 +102,8 @@ fn stages_and_stacks_take_their_word_after_a_blank_too() {
     for (with_blank, with_sign) in [
         ("latency --stages fine", "latency --stages=fine"),
         ("latency --stages basic 100ms 3", "latency --stages=basic 100ms 3"),
-        ("trace --pair --stages fine", "trace --pair --stages=fine"),
-        ("trace --pair --kstack submit", "trace --pair --kstack=submit"),
+        ("trace --stages fine", "trace --stages=fine"),
+        ("trace --kstack submit", "trace --kstack=submit"),
         ("top --stages fine 1s", "top --stages=fine 1s"),
     ] {
         let [blank, sign] =

@@ -71,7 +71,6 @@ pub type PatternOptions = Checked<PatternArgs>;
 
 impl SessionOptions for PatternArgs {
     fn settings(&self) -> Result<Settings> {
-        self.from.refuse_times()?;
         let lines = self.json || self.hist || self.schedule.interval.is_some();
         refuse_two_on_stdout(self.svg.as_deref(), lines)?;
         if self.svg.is_some() {

@@ -10,6 +10,7 @@ use crate::machine::own_tgid;
 use crate::model::event::{Event, EventKind, StackId};
 use crate::model::ids::FlightId;
 use crate::model::ledger::{EventClass, Shown};
+use crate::model::point::Point;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
 use crate::settings::OriginDetail;
@@ -23,7 +24,7 @@ use crate::run::exit::Failure;
 use crate::run::output::Output;
 use crate::run::recording::RecordingFile;
 use crate::run::stdout::cannot_write;
-use crate::run::{exit, say_ledger};
+use crate::run::{WAITS_UNMEASURED, eprint_note, exit, say_ledger};
 use crate::trace::args::{TimeArg, TraceOptions};
 use crate::trace::slowest::{Slowest, one_line, width_of_terminal};
 
@@ -331,8 +332,13 @@ impl Consumer for TraceWriter<'_> {
             let done = tee.finish(at, ledger);
             done.map(|_| ())
         });
-        if end.session.is_some() {
+        if let Some(session) = end.session {
             say_own_share(ledger);
+            let by_time =
+                self.options.slowest.is_some() || self.options.events.outcome.slow.is_some();
+            if by_time && !session.plan().has(Point::Bio) {
+                eprint_note(WAITS_UNMEASURED);
+            }
         }
         let missing = format!("{} events are missing at its end", self.shown.not_written);
         let written =

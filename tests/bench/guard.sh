@@ -5,7 +5,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-export ONLY='^latency( --stages)?$|^trace --pair --stages$|^top$|^record$' LOADS=batched NAME=guard PEERS=no
+export ONLY='^latency( --stages)?$|^trace --stages$|^top$|^record$' LOADS=batched NAME=guard PEERS=no
 log=$root/target/guard.log
 "$here/bench.sh" 6.12 >"$log" 2>&1 || {
     cat "$log" >&2

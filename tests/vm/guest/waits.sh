@@ -60,7 +60,7 @@ traced
 load reads --filename="/dev/$dev" --rw=read --bs=4k --size=4m --ioengine=libaio --iodepth=16 --iodepth_batch=16 \
     --iodepth_batch_complete_min=16 --number_ios=320
 stop
-refused merged "$NVME_DEEP" trace --from "$case_dir/file.ndr" --json --pair --stages=full
+refused merged "$NVME_DEEP" trace --from "$case_dir/file.ndr" --json --stages=full
 
 begin throttle
 echo "$number riops=60" >$top/limited/io.max

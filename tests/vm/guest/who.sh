@@ -74,7 +74,7 @@ map above "linear /dev/mapper/crypt 0"
 tool all latency --json --no-admin --ctrl nvme1
 tool callers latency --json --no-admin --by process --ctrl nvme1
 tool processes latency --json --no-admin --by submitter-process,submitter-cgroup --ctrl nvme1
-tool lines trace --pair --json --submitters --no-admin --ctrl nvme1 --submitter-comm renamed
+tool lines trace --stages=none --json --submitters --no-admin --ctrl nvme1 --submitter-comm renamed
 tool pattern pattern --json --submitters --no-admin --ctrl nvme1
 tool file record --no-admin --ctrl nvme1 -o "/tmp/mapped.nvd"
 traced
@@ -108,7 +108,7 @@ settled
 tool live latency --json --no-admin --by submitter-cgroup,opcode --ctrl nvme0
 tool file record --no-admin --ctrl nvme0 -o "/tmp/file.nvd"
 tool hidden record --redact --no-compress --no-admin --ctrl nvme0 -o "/tmp/hidden.nvd"
-tool lines trace --pair --json --submitters --no-admin --ctrl nvme0
+tool lines trace --stages=none --json --submitters --no-admin --ctrl nvme0
 traced
 # a limit: kernel threads submit what was written, and others pass it on when it has waited
 echo "$(<"/sys/block/$file/dev") wbps=8388608" >$top/db/io.max
