@@ -147,5 +147,5 @@ fn a_controller_that_the_guest_of_kvm_lacks_is_no_device() {
     run(&format!("{words} nvme9"))
         .refuses(6, "6.12.nvd has no controller nvme9: it has nvme0 (nvme0n1), nvme1 (nvme1n1)");
     // it has this one, but not the address
-    run(&format!("{words} nvme1")).refuses(2, "record the guest with `record --context`");
+    run(&format!("{words} nvme1")).refuses(2, "record the guest with `record`");
 }

@@ -9,7 +9,7 @@ const EXPLAINS: f64 = 0.1;
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     if facts.machine.is_none() {
-        return Answer::NotLooked("record --context".into());
+        return Answer::NotLooked(FULL.into());
     }
     let Subject::Disk(ctrl, nsid) = subject else {
         return Answer::Absent("no disk".into());

@@ -38,7 +38,7 @@ fn words(facts: &Facts, away: f64) -> (String, &'static str) {
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Some(span) = &facts.activity else {
-        return Answer::NotLooked("record --context".into());
+        return Answer::NotLooked(FULL.into());
     };
     let cpus = &span.counted.cpus;
     let all = (span.ns as f64 * cpus.len() as f64).max(1.0);

@@ -138,8 +138,7 @@ pub struct GroupKeys {
     /// Instead of rows per disk and opcode. `process` and `comm` are those that call the driver: a
     /// kernel thread, if blk-mq dispatches the request later. `cgroup` and `container` are those that
     /// caused the I/O, also for writeback. `submitter-process`, `submitter-comm` and `submitter-cgroup` are
-    /// of the task that submitted the bio. Recordings have cgroups with `record --cgroups`, submitters with
-    /// `--submitters`, and no priority.
+    /// of the task that submitted the bio. Recordings have no priority.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub by: Vec<By>,
 }

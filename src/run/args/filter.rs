@@ -74,15 +74,13 @@ pub struct FilterArgs {
     #[arg(long, hide_short_help = true, value_name = "NAME", value_parser = thread_name)]
     pub comm: Option<String>,
 
-    /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`. Recordings
-    /// need `--cgroups`
+    /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`
     #[arg(long, short, hide_short_help = true, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
 
     /// Only commands of this container: at least 8 digits of its ID (docker, podman, containerd,
     /// CRI-O), the UID of a Kubernetes pod, or the path of its cgroup (v2). By the cgroup that caused
-    /// the I/O, also for writeback; for commands without one by the task that calls the driver.
-    /// Recordings need `--cgroups`
+    /// the I/O, also for writeback; for commands without one by the task that calls the driver
     #[arg(long, hide_short_help = true, value_name = "ID", conflicts_with = "cgroup")]
     pub container: Option<String>,
 
@@ -92,7 +90,7 @@ pub struct FilterArgs {
     pub lba: Option<(u64, u64)>,
 
     /// Only commands whose bios these processes submitted, whatever thread calls the driver (scheduler,
-    /// retries, dm). Recordings need `--submitters`
+    /// retries, dm)
     #[arg(long, hide_short_help = true, value_name = "PID", value_delimiter = ',', value_parser = number(0..=u32::MAX))]
     pub submitter_pid: Vec<u32>,
 
