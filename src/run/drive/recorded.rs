@@ -324,7 +324,8 @@ impl Recordings<'_> {
                 Err(error) => return Ok(Ended::Broken(error)),
             };
             let names = &mut reading.names;
-            consumer.item(&Item::Last(took, &ledger), &mut Feed { names, later: 0 })?;
+            let last = Item::Last(took, reading.replay.covers(), &ledger);
+            consumer.item(&last, &mut Feed { names, later: 0 })?;
             goes_on = goes_on && self.ticks(begin, &mut consumer)?;
         }
         let end = reading.end(&mut consumer, ledger, took);
