@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use super::before::FULL;
 use super::condition::Condition;
 use super::stray::Queues;
 use crate::diagnose::report::{Answer, Cause, Command, Facts, Stages, Subject};
