@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::FULL;
+use super::before::FULL;
 use super::condition::Condition;
 use super::stray::Queues;
 use crate::diagnose::report::{Answer, Cause, Command, Facts, Stages, Subject};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! There are polled queues, and no command uses them. That costs nothing by itself: a note.
 
-use super::FULL;
+use super::before::FULL;
 use crate::diagnose::report::{Answer, Cause, Facts, Subject};
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {

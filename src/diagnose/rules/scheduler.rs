@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The I/O scheduler holds requests back.
 
-use super::FULL;
+use super::before::FULL;
 use super::crowd::Below;
 use crate::diagnose::portion::Reaches;
 use crate::diagnose::report::{Answer, Cause, Facts, Stages, Subject};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that are not aligned to physical blocks take longer.
 
-use super::FULL;
+use super::before::FULL;
 use super::condition::Condition;
 use crate::diagnose::report::{Answer, Cause, Command, Facts, Stages, Subject};
 

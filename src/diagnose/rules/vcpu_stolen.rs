@@ -2,7 +2,7 @@
 //! CPUs did not run: in a virtual machine the host ran something else, or the monitor stalled. From
 //! inside, these two look the same.
 
-use super::FULL;
+use super::before::FULL;
 use super::percent;
 use crate::diagnose::report::{Answer, Cause, Compared, Facts, Stages, Subject};
 
