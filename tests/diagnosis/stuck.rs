@@ -12,8 +12,15 @@ const S: u64 = 1_000_000_000;
 const READ: u8 = 2;
 const DEALLOCATE: u8 = 9;
 
-const fn read(age_ns: u64, verdict: StuckState) -> Stuck {
-    Stuck { ctrl: 0, kind: Some((1, READ)), age_ns, verdict: Some(verdict) }
+fn read(age_ns: u64, verdict: StuckState) -> Stuck {
+    Stuck {
+        qid: 2,
+        cid: Some(7),
+        kind: Some((1, READ)),
+        age_ns,
+        verdict: Some(verdict),
+        ..Stuck::default()
+    }
 }
 
 /// The diagnosis of a healthy load with these commands in flight after it.
