@@ -36,6 +36,7 @@ const CONTEXT: Context<'_> = Context {
     kstack_complete: "",
     cgroups: None,
     has_submitters: false,
+    is_second_line: false,
 };
 
 const KINDS: [&str; 4] = ["submit", "complete", "command", "command+stages"];

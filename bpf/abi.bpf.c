@@ -16,6 +16,7 @@
 #define SHARE(kind, name) const kind name shared_##name = {0}
 
 SHARE(struct, nd_activity);
+SHARE(struct, nd_begun);
 SHARE(struct, nd_bio);
 SHARE(struct, nd_cell);
 SHARE(struct, nd_complete);

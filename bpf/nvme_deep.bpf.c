@@ -382,7 +382,7 @@ int tick(void *ctx)
 #include "pre_request.bpf.h"
 #endif
 
-#ifdef ND_WHO
+#if defined(ND_WHO) && !defined(ND_WAITS)
 #include "submitter_hooks.bpf.h"
 #endif
 

@@ -19,6 +19,7 @@ use crate::export::args::ExportArgs;
 use crate::heatmap::args::HeatmapArgs;
 use crate::host::args::HostArgs;
 use crate::inflight::args::InflightArgs;
+use crate::info::args::InfoArgs;
 use crate::join::args::JoinArgs;
 use crate::latency::args::LatencyArgs;
 use crate::pattern::args::PatternArgs;
@@ -33,8 +34,8 @@ use crate::top::args::TopArgs;
 use crate::trace::args::TraceArgs;
 use crate::view::theme as charset;
 use crate::{
-    diagnose, diff, dist, doctor, export, heatmap, host, inflight, join, latency, pattern, record,
-    serve, stacks, top, trace,
+    diagnose, diff, dist, doctor, export, heatmap, host, inflight, info, join, latency, pattern,
+    record, serve, stacks, top, trace,
 };
 
 /// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
@@ -73,6 +74,10 @@ pub enum Command {
     ///
     /// Those of each disk, opcode and process, with distances and intervals.
     Pattern(PatternArgs),
+    /// Show what is in a recording, and which questions it answers
+    ///
+    /// Needs no root.
+    Info(InfoArgs),
     /// Convert recordings to Perfetto, Parquet, CSV, NDJSON, HdrHistogram
     ///
     /// Needs no root.
@@ -134,6 +139,7 @@ fn run(command: Command) -> Result<()> {
         Command::Inflight(args) => inflight::run(&args),
         Command::Heatmap(args) => heatmap::run(&args.checked()?),
         Command::Pattern(args) => pattern::run(&args.checked()?),
+        Command::Info(args) => info::run(&args),
         Command::Export(args) => export::run(&args.checked()?),
         Command::Diff(args) => diff::run(&args),
         Command::Host(args) => host::run(&args),
@@ -165,7 +171,7 @@ mod tests {
         let Command::Latency(latency) = args.command else {
             panic!("not latency");
         };
-        assert_eq!(latency.stages, StageSet::Basic);
+        assert_eq!(latency.stages, Some(StageSet::Basic));
         assert_eq!(latency.schedule.interval, Some(Duration::from_secs(1)));
         assert_eq!(latency.schedule.count, Some(3));
     }

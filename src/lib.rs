@@ -56,6 +56,7 @@ mod heatmap;
 pub mod host;
 #[doc(hidden)]
 pub mod inflight;
+mod info;
 mod join;
 mod latency;
 #[doc(hidden)]

@@ -11,6 +11,7 @@ use crate::model::group::By;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
+use crate::model::timeline::total_ns;
 use crate::probe::catalog::Method;
 use crate::units::{parse_duration, parse_share, parse_size};
 use crate::when::When;
@@ -72,7 +73,9 @@ pub struct StackSample {
 pub struct Outcome {
     /// Only commands that took at least this long (`1ms`)
     ///
-    /// From Submit to Complete. Also commands whose latency is not known.
+    /// From the first to the last observed point. Waits before the request (cgroup limits, wbt, tags)
+    /// count if they are observed: with --stages=full, or in a recording that has them. Also shows
+    /// commands whose time is not known.
     #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
     pub slow: Option<Duration>,
 
@@ -141,9 +144,9 @@ pub enum OriginDetail {
     Submitters,
 }
 
-/// What is observed of each command besides its times.
+/// Stacks in events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
-pub struct Detail {
+pub struct EventStacks {
     /// Add the kernel stack
     ///
     /// Without a value, at submission. A stack costs several thousand instructions: see --sample.
@@ -157,20 +160,25 @@ pub struct Detail {
     #[arg(long, hide_short_help = true, value_name = "1/N", requires = "kstack",
           value_parser = parse_share)]
     pub sample: Option<u32>,
+}
+
+/// What is observed of each command besides its times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Detail {
+    #[command(flatten)]
+    pub stacks: EventStacks,
 
     /// Also observe the conditions of each command
     ///
     /// Whether the CPU of the interrupt was idle or in a soft interrupt, and whether the doorbell was
-    /// written. Shown in JSON. Recordings also get what `diagnose` needs: waits before the request,
-    /// splits, bounce buffers, and the settings of the machine. Costs some 750 more instructions per
-    /// command.
+    /// written. Shown in JSON. With --tee, also what the machine did: splits, bounce buffers, its
+    /// settings. Costs some 750 more instructions per command.
     #[arg(long, hide_short_help = true, group = LIVE)]
     pub context: bool,
 
     /// Also observe the cgroup that caused each command
     ///
-    /// A recording needs it for --by cgroup, --by container, --cgroup and --container. With --from,
-    /// whatever the recording has is shown.
+    /// With --from, whatever the recording has is shown.
     #[arg(long, hide_short_help = true)]
     pub cgroups: bool,
 
@@ -180,6 +188,14 @@ pub struct Detail {
     /// I/O scheduler. For writeback, the cgroup is the one that wrote. Implies --cgroups.
     #[arg(long, hide_short_help = true)]
     pub submitters: bool,
+
+    /// Observe what this kernel shows of these, instead of refusing the run.
+    #[arg(skip)]
+    pub if_possible: bool,
+
+    /// The conditions without timers, which would wake idle CPUs: gaps are not observed.
+    #[arg(skip)]
+    pub without_timers: bool,
 }
 
 /// Smallest ring. The kernel requires at least one page.
@@ -212,11 +228,12 @@ fn ring_bytes(text: &str) -> Result<u32, String> {
 /// Events of single commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Events {
-    /// One line per command, at its completion, instead of two
+    /// Two lines per command: at its submission and at its completion
     ///
-    /// Otherwise there is a line at Submit and one at Complete. Implied by --slow and --errors.
-    #[arg(long = "pair")]
-    pub pairs: bool,
+    /// Also a line when blk-mq takes a command back (Requeue), and when a completion was not observed
+    /// (Missed). A recording with one event per command has one line for each here, too.
+    #[arg(long = "events", hide_short_help = true, conflicts_with_all = ["slow", "errors"])]
+    pub submits: bool,
 
     #[command(flatten)]
     pub detail: Detail,
@@ -253,8 +270,10 @@ pub enum Mode {
 /// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Which stages to measure.
+    /// Which stages to measure, or to show of a recording.
     pub stage_set: StageSet,
+    /// Show the stages that a recording has, as groups, whatever `stage_set` is.
+    pub recorded_stages: bool,
     /// Which commands.
     pub filter: Filter,
     /// What to measure.
@@ -291,28 +310,28 @@ impl Outcome {
         self.slow.is_some() || self.errors
     }
 
-    /// Whether an event is chosen. One without an outcome is.
+    /// Whether an event is chosen. One without an outcome is, except a command that is in flight and not
+    /// slow yet.
     fn selects(self, event: &Event) -> bool {
-        let outcome = event.what.outcome();
-        let latency = outcome.and_then(|o| o.latency_ns);
+        let took = |slow: Duration| Some((slow, total_ns(event)?));
         let too_fast =
-            self.slow.zip(latency).is_some_and(|(slow, ns)| u128::from(ns) < slow.as_nanos());
-        let verdict = outcome.and_then(|o| o.verdict.as_ref());
+            self.slow.and_then(took).is_some_and(|(slow, ns)| u128::from(ns) < slow.as_nanos());
+        let verdict = event.what.outcome().and_then(|o| o.verdict.as_ref());
         let no_error = self.errors && verdict.is_some_and(|v| v.status.is_success());
         !too_fast && !no_error
     }
 }
 
-impl Events {
-    /// One event of each command.
-    pub fn pairs() -> Self {
-        Self { pairs: true, ..Self::default() }
+impl EventStacks {
+    fn sample(self) -> Option<StackSample> {
+        self.kstack.map(|at| StackSample { at, period: self.sample.unwrap_or(1) })
     }
 }
 
 impl Detail {
-    fn stack(&self) -> Option<StackSample> {
-        self.kstack.map(|at| StackSample { at, period: self.sample.unwrap_or(1) })
+    /// Conditions, submitters and cgroups, as far as this kernel shows them.
+    pub fn all() -> Self {
+        Self { context: true, submitters: true, if_possible: true, ..Self::default() }
     }
 
     const fn origin(&self) -> OriginDetail {
@@ -329,6 +348,7 @@ impl Mode {
     pub fn with(self, stage_set: StageSet) -> Settings {
         Settings {
             stage_set,
+            recorded_stages: false,
             filter: Filter::default(),
             mode: self,
             window: Window::default(),
@@ -341,6 +361,22 @@ impl Settings {
     /// A run with histograms of this stage set, and nothing else chosen.
     pub fn of(stage_set: StageSet) -> Self {
         Mode::Histograms(Histograms::default()).with(stage_set)
+    }
+
+    /// Whether to show the stages that a recording has: nobody asked for others.
+    #[must_use]
+    pub fn with_recorded_stages(self, is_on: bool) -> Self {
+        Self { recorded_stages: is_on, ..self }
+    }
+
+    /// The settings for a recording of this stage set.
+    #[must_use]
+    pub fn for_recording(&self, recorded: StageSet) -> Self {
+        let mut settings = self.clone();
+        if self.recorded_stages {
+            settings.stage_set = recorded.min(StageSet::Basic);
+        }
+        settings
     }
 
     /// Whether an event of a recording is one that these settings select.
@@ -419,7 +455,7 @@ impl Settings {
     pub fn stack(&self) -> Option<StackSample> {
         match &self.mode {
             Mode::Histograms(_) => None,
-            Mode::Events(events) => events.detail.stack(),
+            Mode::Events(events) => events.detail.stacks.sample(),
             Mode::Stacks(stack, _) => Some(*stack),
             Mode::Flight(stack) => *stack,
         }
@@ -437,6 +473,23 @@ impl Settings {
     /// Whether the conditions of each command are observed, and what the machine does besides.
     pub fn context(&self) -> bool {
         self.events().is_some_and(|events| events.detail.context)
+    }
+
+    /// Whether timers observe when CPUs do not run.
+    pub fn has_timers(&self) -> bool {
+        self.events().is_some_and(|events| events.detail.context && !events.detail.without_timers)
+    }
+
+    /// Whether what this kernel does not show of conditions and submitters is left out. A filter needs the
+    /// submitters.
+    pub fn leaves_out(&self) -> bool {
+        let if_possible = self.events().is_some_and(|events| events.detail.if_possible);
+        if_possible && !self.filter.selects_submitters()
+    }
+
+    /// Whether the bios that are followed for their waits have their submitters.
+    pub fn follows_submitters(&self) -> bool {
+        self.stage_set == StageSet::Full && self.observed_origin() == OriginDetail::Submitters
     }
 
     /// Who caused each command: what its event has.
@@ -489,7 +542,7 @@ mod tests {
             at_ns: 1,
             what: EventKind::State { ctrl: 1, state: CtrlState(1), requested: false },
         };
-        let mut events = Events::pairs();
+        let mut events = Events::default();
         for wanted in [false, true] {
             events.sq = wanted;
             let settings = Mode::Events(events).with(StageSet::Total);

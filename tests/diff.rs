@@ -35,9 +35,9 @@ const fn stage(index: usize) -> Interval {
     Interval { is_total: false, run: StageSet::Basic.run(index, index) }
 }
 
-const QUEUE: Interval = stage(0);
-const DEVICE: Interval = stage(2);
-const TOTAL: Interval = Interval { is_total: true, run: StageSet::Basic.run(0, 3) };
+const QUEUE: Interval = stage(1);
+const DEVICE: Interval = stage(3);
+const TOTAL: Interval = Interval { is_total: true, run: StageSet::Basic.run(1, 4) };
 
 /// A device and its load.
 #[derive(Clone, Copy)]

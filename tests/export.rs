@@ -108,8 +108,8 @@ proptest! {
             prop_assert_eq!(at("wall_ns"), (event.at_ns + 1_000_000_000).to_string());
             prop_assert_eq!(at("cid"), event.what.id().unwrap().cid.to_string());
             let total: u64 = at("total_ns").parse().unwrap_or(0);
-            let parts = ["queue_ns", "setup_ns", "map_ns", "submit_ns", "device_ns", "irq_ns",
-                "complete_ns", "end_ns", "merged_ns"];
+            let parts = ["before_ns", "queue_ns", "submit_ns", "device_ns", "complete_ns", "end_ns",
+                "merged_ns"];
             let parts: Vec<u64> = parts.iter().filter_map(|name| at(name).parse().ok()).collect();
             prop_assert!(parts.is_empty() || parts.iter().sum::<u64>() == total);
         }

@@ -178,9 +178,9 @@ fn intervals_begin_with_the_events_that_a_ring_has_kept() {
 fn each_interval_has_the_span_of_what_is_shown() {
     let file = "tests/recordings/diagnose/clean-6.12.nvd";
     for (stages, span) in [
-        ("", ["setup_out", "complete"]),
-        ("--stages", ["start", "complete"]),
-        ("--stages=fine", ["start", "end"]),
+        ("", ["bio_submit", "end"]),
+        ("--stages=fine", ["bio_submit", "end"]),
+        ("--stages=none", ["setup_out", "complete"]),
     ] {
         let ran = run(&format!("latency --json 2s {stages} --from {file}"));
         let spans = objects(&ran);

@@ -14,8 +14,8 @@ use nvme_deep::probe::catalog::CATALOG;
 /// option values (clap) and each other.
 const BASE: [&str; 4] = ["units", "nvme", "model", "probe"];
 /// The commands. They do not use each other.
-const COMMANDS: [&str; 16] = [
-    "diagnose", "diff", "dist", "doctor", "export", "heatmap", "host", "inflight", "join",
+const COMMANDS: [&str; 17] = [
+    "diagnose", "diff", "dist", "doctor", "export", "heatmap", "host", "inflight", "info", "join",
     "latency", "pattern", "record", "serve", "stacks", "top", "trace",
 ];
 

@@ -86,24 +86,24 @@ fn a_completion() {
     assert_eq!(
         text(EventKind::Complete(read(), outcome(0))),
         "nvme0n1 Complete nvme0: qid=3, cid=4544, nsid=1, opcode=2 (read), res=0x0, retries=0, \
-         flags=0x0, status=0x0 (Success), lat=85.2us, cpu=0"
+         flags=0x0, status=0x0 (Success), driver=85.2us, cpu=0"
     );
     assert_eq!(
         json(EventKind::Complete(read(), outcome(0))),
-        format!(r#""complete" {READ},{SUCCESS},"latency_ns":85200,"cpu":0"#)
+        format!(r#""complete" {READ},{SUCCESS},"driver_ns":85200,"cpu":0"#)
     );
 }
 
 #[test]
-fn stages_stand_beside_the_latency() {
+fn stages_follow_their_total() {
     let line = text(EventKind::Complete(read(), with_stages()));
-    let end = "lat=85.2us, queue=1.20us, submit=3.00us, device=80.2us, complete=2.00us, \
-               total=86.4us, cpu=0";
+    let end = "total=86.4us, queue=1.20us, submit=3.00us, device=80.2us, complete=2.00us, \
+               cpu=0";
     assert!(line.ends_with(end), "{line}");
     assert_eq!(
         json(EventKind::Command(read(), asked_read(), with_stages())),
         format!(
-            r#""command" {READ},{READ_FIELDS},{SUCCESS},"latency_ns":85200,"points_ns":{{"start":98800,"setup_out":100000,"doorbell":103000,"cqe":183200,"complete":185200}},"stages":[{{"name":"queue","ns":1200}},{{"name":"submit","ns":3000}},{{"name":"device","ns":80200}},{{"name":"complete","ns":2000}}],"total_ns":86400,"complete_cpu":0"#
+            r#""command" {READ},{READ_FIELDS},{SUCCESS},"driver_ns":85200,"points_ns":{{"start":98800,"setup_out":100000,"doorbell":103000,"cqe":183200,"complete":185200}},"stages":[{{"name":"queue","ns":1200}},{{"name":"submit","ns":3000}},{{"name":"device","ns":80200}},{{"name":"complete","ns":2000}}],"total_ns":86400,"complete_cpu":0"#
         )
     );
 }
@@ -121,19 +121,19 @@ fn several_bios_are_counted_in_text_and_any_number_in_json() {
     ] {
         let outcome = Outcome { bios, ..outcome(0) };
         let line = text(EventKind::Complete(read(), outcome));
-        assert!(line.ends_with(&format!("lat=85.2us{shown}, cpu=0")), "{line}");
+        assert!(line.ends_with(&format!("driver=85.2us{shown}, cpu=0")), "{line}");
         let line = json(EventKind::Complete(read(), outcome));
-        let end = format!(r#""latency_ns":85200{counted},"cpu":0"#);
+        let end = format!(r#""driver_ns":85200{counted},"cpu":0"#);
         assert!(line.ends_with(&end), "{line}");
     }
 }
 
 #[test]
-fn stages_without_the_queue_are_the_latency_and_joined_ones_say_so() {
+fn a_total_begins_at_the_first_observed_point_and_joined_stages_say_so() {
     let points = [0, 0, 100_000, 0, 0, 0, 183_200, 185_200, 0];
     let outcome = Outcome { timeline: Some(Timeline::new(points, 0b010_0000)), ..outcome(0) };
     let line = text(EventKind::Complete(read(), outcome));
-    let end = "lat=85.2us, submit+device=83.2us, complete=2.00us, cpu=0";
+    let end = "total=85.2us, submit+device=83.2us, complete=2.00us, cpu=0";
     assert!(line.ends_with(end), "{line}");
     let line = json(EventKind::Complete(read(), outcome));
     let end = r#""stages":[{"name":"submit+device","ns":83200},{"name":"complete","ns":2000}],"total_ns":85200,"cpu":0"#;
@@ -145,7 +145,7 @@ fn points_out_of_order_have_no_stages() {
     let points = [0, 0, 100_000, 0, 190_000, 0, 183_200, 185_200, 0];
     let outcome = Outcome { timeline: Some(Timeline::new(points, 0b010_1000)), ..outcome(0) };
     let line = text(EventKind::Complete(read(), outcome));
-    assert!(line.ends_with("lat=85.2us, cpu=0"), "{line}");
+    assert!(line.ends_with("driver=85.2us, cpu=0"), "{line}");
     let line = json(EventKind::Complete(read(), outcome));
     assert!(line.ends_with(r#""stages":[],"total_ns":85200,"cpu":0"#), "{line}");
 }
@@ -156,7 +156,7 @@ fn a_pair_is_one_line() {
         text(EventKind::Command(read(), asked_read(), outcome(0))),
         "nvme0n1 Command nvme0: qid=3, cid=4544, nsid=1, flags=0x0, meta=0x0, opcode=2 (read), \
          slba=2048, len=7, nlb=8, ctrl=0x0, dsmgmt=0, reftag=0, bytes=4096, pid=1234, comm=fio, \
-         res=0x0, retries=0, rqflags=0x0, status=0x0 (Success), lat=85.2us"
+         res=0x0, retries=0, rqflags=0x0, status=0x0 (Success), driver=85.2us"
     );
 }
 
@@ -165,7 +165,7 @@ fn a_status_says_all_that_is_in_it() {
     let status = |status| {
         let line = text(EventKind::Complete(read(), outcome(status)));
         let (_, rest) = line.split_once(" status=").unwrap();
-        rest.split_once(", lat").unwrap().0.to_owned()
+        rest.split_once(", driver").unwrap().0.to_owned()
     };
     assert_eq!(status(0x0281), "0x281 (Media/Unrecovered Read Error)");
     assert_eq!(status(0x7109), "0x7109 (Command Specific/Invalid Log Page CRD2 MORE DNR)");
@@ -183,8 +183,8 @@ fn a_status_says_all_that_is_in_it() {
 fn without_the_drivers_word_there_is_a_question_mark() {
     let outcome = Outcome { verdict: None, ..outcome(0) };
     let line = text(EventKind::Complete(read(), outcome));
-    assert!(line.ends_with("opcode=2 (read), status=?, lat=85.2us, cpu=0"), "{line}");
-    let want = format!(r#""complete" {READ},"status":null,"latency_ns":85200,"cpu":0"#);
+    assert!(line.ends_with("opcode=2 (read), status=?, driver=85.2us, cpu=0"), "{line}");
+    let want = format!(r#""complete" {READ},"status":null,"driver_ns":85200,"cpu":0"#);
     assert_eq!(json(EventKind::Complete(read(), outcome)), want);
 }
 
@@ -197,23 +197,23 @@ fn what_goes_wrong_and_what_is_left() {
     for (what, name, end, json_name, json_end) in [
         (
             EventKind::Timeout { id, age_ns },
-            "Timeout",
+            "-- nvme0n1 Timeout",
             ", age=2.00s",
             "timeout",
             r#","age_ns":2000000000"#,
         ),
         (
             EventKind::Cancel { id, age_ns },
-            "Cancel",
+            "-- nvme0n1 Cancel",
             ", age=2.00s",
             "cancel",
             r#","age_ns":2000000000"#,
         ),
-        (EventKind::Requeue(id), "Requeue", "", "requeue", ""),
-        (retry(Some(1)), "Retry", ", retries=1", "retry", r#","retries":1"#),
-        (retry(None), "Retry", "", "retry", ""),
+        (EventKind::Requeue(id), "nvme0n1 Requeue", "", "requeue", ""),
+        (retry(Some(1)), "nvme0n1 Retry", ", retries=1", "retry", r#","retries":1"#),
+        (retry(None), "nvme0n1 Retry", "", "retry", ""),
     ] {
-        assert_eq!(text(what), format!("nvme0n1 {name} {read_text}{end}"));
+        assert_eq!(text(what), format!("{name} {read_text}{end}"));
         assert_eq!(json(what), format!(r#""{json_name}" {READ}{json_end}"#));
     }
     let unfinished = EventKind::Unfinished { id, submission, age_ns };
@@ -233,16 +233,16 @@ fn events_of_the_controller() {
     let tells = EventKind::AsyncEvent { ctrl: 0, event: AsyncEvent(0x000c_0302) };
     assert_eq!(
         text_in(tells, &NONE),
-        "- AsyncEvent nvme0: result=0xc0302, type=2:notice, info=3:ana-change, lid=0xc:ana"
+        "-- - AsyncEvent nvme0: result=0xc0302, type=2:notice, info=3:ana-change, lid=0xc:ana"
     );
     assert_eq!(
         json_in(tells, &NONE),
         r#""async_event" "result":787202,"fields":{"type":{"code":2,"name":"notice"},"info":{"code":3,"name":"ana-change"},"lid":{"code":12,"name":"ana"}}"#
     );
     let state = |state, requested| EventKind::State { ctrl: 0, state: CtrlState(state), requested };
-    assert_eq!(text_in(state(2, false), &NONE), "- State nvme0: resetting");
-    assert_eq!(text_in(state(1, true), &NONE), "- State nvme0: live (asked)");
-    assert_eq!(text_in(state(7, false), &NONE), "- State nvme0: unknown (7)");
+    assert_eq!(text_in(state(2, false), &NONE), "-- - State nvme0: resetting");
+    assert_eq!(text_in(state(1, true), &NONE), "-- - State nvme0: live (asked)");
+    assert_eq!(text_in(state(7, false), &NONE), "-- - State nvme0: unknown (7)");
     assert_eq!(
         json_in(state(5, true), &NONE),
         r#""state" "state":"deleting (no IO)","state_value":5,"asked":true"#

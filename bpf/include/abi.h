@@ -286,7 +286,7 @@ struct nd_slot {
 	struct nd_outcome outcome;
 	/* --stages=full only. */
 	struct nd_waits waits;
-	/* --cgroups and --submitters only. */
+	/* Only if cgroups or submitters are observed. */
 	struct nd_origin origin;
 	__u64 _pad[2];
 };
@@ -301,6 +301,7 @@ enum nd_size {
 	ND_SLOT_ORIGIN = 320,
 	ND_START = 32,
 	ND_START_FULL = 96,
+	ND_START_BY = 128,
 };
 
 /* Start of a request that has not reached the driver; with a scheduler also its last slot. */
@@ -312,6 +313,8 @@ struct nd_start {
 	__u32 mark; /* of this use of the request: see mark_of() */
 	/* --stages=full only. */
 	struct nd_waits waits;
+	/* The same with submitters. */
+	struct nd_sender by;
 };
 
 /* A controller's slots. User space fills in the table. Stride 0: unknown controller. */
@@ -465,7 +468,7 @@ _Static_assert(sizeof(struct nd_task) % ND_LINE == 0, "no cache line of two task
 _Static_assert(sizeof(struct nd_slot) == ND_SLOT_ORIGIN, "slot layout");
 _Static_assert(__builtin_offsetof(struct nd_slot, origin) == ND_SLOT_FULL, "a line of its own");
 _Static_assert(__builtin_offsetof(struct nd_slot, waits) == ND_SLOT_TRACE, "a line of its own");
-_Static_assert(sizeof(struct nd_start) == ND_START_FULL, "no padding");
+_Static_assert(sizeof(struct nd_start) == ND_START_BY, "no padding");
 _Static_assert(__builtin_offsetof(struct nd_start, waits) == ND_START, "the usual part");
 _Static_assert(__builtin_offsetof(struct nd_slot, submission) == ND_SLOT_FINE, "fine part");
 _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_BASIC, "basic half");

@@ -67,6 +67,8 @@ static __always_inline int is_mapped_name(u64 word)
 #define count_wait(bio, waited) ((void)0)
 #endif
 
+#include "submitter.bpf.h"
+
 #ifdef ND_WAITS
 #include "bio_table.bpf.h"
 #include "pause.bpf.h"
@@ -76,8 +78,14 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* user space sets it */
 	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_waits));
+	__uint(value_size, sizeof(struct nd_begun));
 } begun SEC(".maps");
+
+/* A bio of another disk than NVMe: device mapper may submit a clone of it to one. */
+static __always_inline int on_other_bio(u64 bio, u8 early, u32 hook)
+{
+	return FOLLOWS_SUBMITTERS ? note_submission_of(bio, early, hook) : 0;
+}
 
 /* blk-throttle looks at a bio: it is about to be queued, now or later. A bio that was queued before
  * is the rest of one that was split: it keeps its submission. */
@@ -85,7 +93,9 @@ static __always_inline int on_throttle(u64 bio, u32 hook)
 {
 	struct nd_bio *b;
 
-	if (!is_of_nvme(bio) || ignored(hook))
+	if (!is_of_nvme(bio))
+		return on_other_bio(bio, 1, hook);
+	if (ignored(hook))
 		return 0;
 	hit(hook, TYPED);
 	b = bpf_map_lookup_elem(&bios, &bio);
@@ -128,7 +138,9 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 	struct nd_bio *b;
 	u64 now;
 
-	if (!is_of_nvme(bio) || ignored(hook))
+	if (!is_of_nvme(bio))
+		return on_other_bio(bio, 0, hook);
+	if (ignored(hook))
 		return 0;
 	hit(hook, TYPED);
 	forget_pause();
@@ -144,7 +156,8 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 		if (b)
 			drop_entry(bio);
 	}
-	if (!note_last(bio, now))
+	/* A task's last bio is its own: a clone goes to the table. */
+	if ((FOLLOWS_SUBMITTERS && submitter_of_original(bio)) || !note_last(bio, now))
 		put_bio(bio, now, now);
 	return 0;
 }
@@ -163,7 +176,7 @@ static __always_inline int on_bio_split(u64 bio, u32 hook)
 		former->bio = 0;
 	b = bio_in_table(rest);
 	if (!b)
-		return 0;
+		return FOLLOWS_SUBMITTERS ? on_submitted_split(bio, hook) : 0;
 	hit(hook, TYPED);
 	copy = *b;
 	b->rest = 1;
@@ -180,6 +193,8 @@ static __always_inline int on_bio_gone(u64 bio, u32 hook)
 		l->bio = 0;
 	if (l || (bios_there && drop_entry(bio)))
 		hit(hook, TYPED);
+	else if (FOLLOWS_SUBMITTERS)
+		on_submitted_done(bio, hook);
 	return 0;
 }
 
@@ -289,7 +304,14 @@ static __always_inline int begins_in(u64 at, u64 sector, u32 bytes)
 	return at >= sector && at <= sector + (bytes >> 9);
 }
 
-/* A request was allocated for a bio: keeps its waits until the set-up. Requests of flushes, and of
+/* The submitter of the last bio that this task queued: the task itself. */
+static __always_inline void submitter_of_last(struct nd_sender *by, u64 bio)
+{
+	if (FOLLOWS_SUBMITTERS)
+		by_this_task(by, bio, TYPED);
+}
+
+/* A request was allocated for a bio: keeps its waits, and its submitter, until the set-up. Requests of flushes, and of
  * passthrough commands, have no bio. The address of a bio may be that of an earlier one. */
 static __always_inline void note_waits(struct nd_start *st, struct request *rq, int typed)
 {
@@ -298,12 +320,15 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq, 
 	struct nd_bio *b;
 
 	st->waits.start_ns = 0;
+	if (FOLLOWS_SUBMITTERS)
+		st->by.tid = 0;
 	if (!bio || is_passthrough(rq, typed))
 		return;
 	at = GET(typed, rq, __sector);
 	l = in_last(bio);
 	if (l && begins_in(at, l->sector, l->bytes)) {
 		waits_of_last(&st->waits, l, st->ns);
+		submitter_of_last(&st->by, bio);
 		return;
 	}
 	b = bpf_map_lookup_elem(&bios, &bio);
@@ -311,6 +336,8 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq, 
 		count(ND_NO_BIO);
 		return;
 	}
+	if (FOLLOWS_SUBMITTERS)
+		st->by = b->by;
 	waits_of(&st->waits, b, bio, st->ns);
 }
 
@@ -322,7 +349,7 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
 {
 	struct nd_last_bio *l = in_last(bio);
 	struct nd_bio *b = l ? NULL : bpf_map_lookup_elem(&bios, &bio);
-	struct nd_waits w = {};
+	struct nd_begun w = {};
 	u64 now;
 
 	if (!(l || (b && b->bio_ns)) || ignored(hook)) {
@@ -331,11 +358,14 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
 	}
 	hit(hook, TYPED);
 	now = bpf_ktime_get_ns();
-	if (l)
-		waits_of_last(&w, l, now);
-	else if (b)
-		waits_of(&w, b, bio, now);
-	w.also = now;
+	if (l) {
+		waits_of_last(&w.waits, l, now);
+		submitter_of_last(&w.by, bio);
+	} else if (b) {
+		w.by = b->by;
+		waits_of(&w.waits, b, bio, now);
+	}
+	w.waits.also = now;
 	if (bpf_map_update_elem(&begun, &bio, &w, BPF_ANY))
 		count(ND_BIOS_FULL);
 	return 0;
@@ -343,19 +373,21 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
 
 /* Looks for the bio that got the request among all of it. Other requests may have been merged into
  * it: the first counts, as for the kernel. Returns when that was; 0: not known. */
-static __noinline u64 take_begun(struct request *rq, struct nd_waits *to)
+static __noinline u64 take_begun(struct request *rq, struct nd_slot *to)
 {
 	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), TYPED), start = 0;
-	struct nd_waits *w;
+	struct nd_begun *w;
 
 	for (u32 i = 0; i < ND_CHAIN; i++) {
 		if (!bio)
 			break;
 		w = bpf_map_lookup_elem(&begun, &bio);
 		if (w) {
-			if (!start || w->also < start) {
-				*to = *w;
-				start = w->also;
+			if (!start || w->waits.also < start) {
+				to->waits = w->waits;
+				if (FOLLOWS_SUBMITTERS)
+					to->origin.by = w->by;
+				start = w->waits.also;
 			}
 			bpf_map_delete_elem(&begun, &bio);
 		}
@@ -371,10 +403,15 @@ static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st,
 {
 	u64 pdu = pdu_of(rq), start;
 
-	start = take_begun(typed ? drop_trust(rq) : rq, &s->waits);
+	start = take_begun(typed ? drop_trust(rq) : rq, s);
 	s->waits.also = 0;
-	if (start && st)
+	if (start && st) {
 		st->waits = s->waits;
+		if (FOLLOWS_SUBMITTERS) {
+			st->by = s->origin.by;
+			st->mark = mark_of(rq, typed);
+		}
+	}
 	/* Without the driver's types a retry, whose bio is gone, counts too. */
 	if (!start && GET(typed, rq, bio) && !is_passthrough(rq, typed) &&
 	    ((!typed && cfg_by_name) ||
@@ -384,6 +421,20 @@ static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st,
 }
 
 #include "bio_chain.bpf.h"
+
+/* The submitter of a command, before its set-up: that of the bio that got the request. A retry has
+ * no start, but the same bio. Without an entry (start_of_bios()) the slot has it, also of a command
+ * that was requeued. */
+static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *st,
+					   struct request *rq, u64 start, int typed)
+{
+	if (!FOLLOWS_SUBMITTERS || (!st && start))
+		return;
+	if (st && (start || st->mark == mark_of(rq, typed)))
+		s->origin.by = st->by;
+	else
+		s->origin.by.tid = 0;
+}
 
 /* A requeued command has the waits of its first set-up, in its slot or in the entry of its tag. */
 static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, struct request *rq,
@@ -397,7 +448,8 @@ static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, s
 #define forget_pause()
 #define note_waits(st, rq, typed)
 #define take_waits(s, st, rq, typed)
-#define start_of_bios(s, st, rq, typed) 0
+#define start_of_bios(s, st, rq, typed)	 0
+#define take_submitter(s, st, rq, start, typed)
 #endif
 
 #endif

@@ -23,6 +23,7 @@ struct nd_bio {
 	__u32 bytes;
 	__u16 released; /* blk-throttle looks at it again: it has waited there */
 	__u16 rest;	/* a piece was split off */
+	struct nd_sender by; /* only if submitters are observed */
 };
 
 /* The last bio that a task queued, until it has a request: most get it before the task queues
@@ -61,9 +62,16 @@ struct nd_waits {
 	__u64 also;
 };
 
-_Static_assert(sizeof(struct nd_bio) == 64, "no padding");
+/* What is known of a bio that got its request, until the set-up (on_bio_start()). */
+struct nd_begun {
+	struct nd_waits waits;
+	struct nd_sender by;
+};
+
+_Static_assert(sizeof(struct nd_bio) == 96, "no padding");
 _Static_assert(sizeof(struct nd_last_bio) == 64, "a cache line");
 _Static_assert(sizeof(struct nd_pause) == 48, "no padding");
 _Static_assert(sizeof(struct nd_waits) == 64, "a cache line");
+_Static_assert(sizeof(struct nd_begun) == 96, "no padding");
 
 #endif

@@ -53,17 +53,6 @@ static __always_inline struct nd_last_bio *in_last(u64 bio)
 	return l->tid == tid && l->bio == bio ? l : NULL;
 }
 
-/* What the table has of a bio that has not waited. */
-static __always_inline struct nd_bio as_entry(struct nd_last_bio *l)
-{
-	return (struct nd_bio){
-		.submit_ns = l->bio_ns,
-		.bio_ns = l->bio_ns,
-		.sector = l->sector,
-		.bytes = l->bytes,
-	};
-}
-
 /* Whether this bio has this place. */
 static __always_inline int has_place(u64 bio, u64 sector, u32 bytes)
 {
@@ -77,13 +66,20 @@ static __always_inline int is_entry_of(struct nd_bio *b, u64 bio)
 	return has_place(bio, b->sector, b->bytes);
 }
 
-/* Moves the bio of a task to the table. A later entry of its address stays. */
+/* Moves the bio of this task to the table. It has not waited. A later entry of its address stays. */
 static __always_inline void move_bio(struct nd_last_bio *l)
 {
-	struct nd_bio b = as_entry(l), *there;
+	struct nd_bio b = {
+		.submit_ns = l->bio_ns,
+		.bio_ns = l->bio_ns,
+		.sector = l->sector,
+		.bytes = l->bytes,
+	}, *there;
 	u64 bio = l->bio;
 
 	l->bio = 0;
+	if (FOLLOWS_SUBMITTERS)
+		by_this_task(&b.by, bio, TYPED);
 	there = bpf_map_lookup_elem(&bios, &bio);
 	if (!there || there->submit_ns < b.submit_ns)
 		put_entry(bio, &b);
@@ -132,6 +128,8 @@ static __always_inline void put_bio(u64 bio, u64 submit_ns, u64 bio_ns)
 		.bytes = BIO_FIELD(bio, bi_iter.bi_size),
 	};
 
+	if (FOLLOWS_SUBMITTERS)
+		who_submits(&b.by, bio);
 	put_entry(bio, &b);
 }
 

@@ -16,26 +16,6 @@ static __always_inline u32 size_class(struct request *rq, struct nvme_command *c
 	return class_of(bytes);
 }
 
-/* bpf_get_current_comm() copies byte by byte: 150 instructions. */
-static __always_inline void name_caller(u64 comm[2], int typed)
-{
-	u64 at;
-
-	if (typed && HAVE_RDONLY_CAST) {
-		at = bpf_get_current_task() + bpf_core_field_offset(struct task_struct, comm);
-		comm[0] = peek(at, typed);
-		comm[1] = peek(at + sizeof(u64), typed);
-	} else {
-		bpf_get_current_comm(comm, 2 * sizeof(u64));
-	}
-}
-
-/* Results of fill_slot(). */
-#define FILTERED     0
-#define WANTED	     1
-#define UNATTRIBUTED 2 /* a filter needs the submitter, which is unknown */
-
-#include "submitter.bpf.h"
 #ifdef ND_BY
 #include "group.bpf.h"
 #endif
@@ -103,7 +83,7 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 		return FILTERED;
 	if (targ_any && here && (!wanted_task() || !wanted_container(rq, typed)))
 		return FILTERED;
-	found = targ_any && here ? wanted_submitter(rq, typed) : WANTED;
+	found = targ_any && here ? wanted_submitter(s, rq, typed) : WANTED;
 	if (found != WANTED)
 		return found;
 	if (targ_any && !here && by_submission())
@@ -132,7 +112,7 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 #ifdef ND_WHO
 	if (cfg_who & ND_WHO_ORIGIN) {
 		s->submission.known |= ND_KNOWN_ORIGIN;
-		note_origin(&s->origin, rq, here, typed);
+		note_origin(s, rq, here, typed);
 	}
 #endif
 	return WANTED;

@@ -3,6 +3,11 @@
 #ifndef ND_FILTER_H
 #define ND_FILTER_H
 
+/* Results of fill_slot(). */
+#define FILTERED     0
+#define WANTED	     1
+#define UNATTRIBUTED 2 /* a filter needs the submitter, which is unknown */
+
 /* The cgroups of --cgroup or --container, and of --submitter-cgroup. */
 struct {
 	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);

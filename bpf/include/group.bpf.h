@@ -98,13 +98,12 @@ static __always_inline void add_submitter(struct nd_group *g, struct request *rq
 					  int here, int typed)
 {
 #ifdef ND_WHO
-	struct nd_origin by = {};
-	u32 within;
+	struct nd_sender by = {};
 
 	if (!(cfg_by & ND_BY_SUBMITTER))
 		return;
 	if (here)
-		find_submitter(&by, rq, &within, typed);
+		find_submitter(&by, 0, rq, typed);
 	if (!by.tid) {
 		g->no_submitter = 1;
 		return;

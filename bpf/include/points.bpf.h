@@ -179,7 +179,7 @@ static __always_inline void note_failure(struct nd_slot *s, struct request *rq, 
  * on_requeue() finds it. If it is not, the next command of its request has this slot. */
 static __always_inline int may_come_back(struct nd_slot *s)
 {
-	return cfg_windows && cfg_trace && (s->outcome.status & 0x7ff) &&
+	return cfg_windows && cfg_trace != ND_TRACE_OFF && (s->outcome.status & 0x7ff) &&
 	       !(s->outcome.status & ND_STATUS_DNR);
 }
 
@@ -358,7 +358,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	if (cfg_start_hook && st && s->state == ND_REQUEUED_SLOT && s->start_ns) {
 		st->rq = (u64)rq;
 		st->ns = s->start_ns;
-		if (cfg_setup_skips)
+		if (HAS_MARKS)
 			st->mark = mark_of(rq, typed);
 	}
 	return 0;

@@ -49,16 +49,6 @@ static __noinline struct nd_start *start_slowly(struct request *rq, struct nd_pl
 	return start_by_queue(drop_trust(rq), p, TYPED);
 }
 
-/* Identifies a use of a request: the same at the start and at the set-up, and almost always
- * different in the next use. */
-static __always_inline u32 mark_of(struct request *rq, int typed)
-{
-	u64 bio = (u64)GET(typed, rq, bio);
-
-	FORGET(bio); /* no pointer any more: it can be shifted */
-	return (bio >> 6) + GET(typed, rq, __sector);
-}
-
 static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 {
 	struct nd_cpu *cpu = this_cpu();
@@ -86,7 +76,7 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 	}
 	tally(cpu, hook, typed);
 	st->rq = (u64)rq;
-	if (cfg_setup_skips)
+	if (HAS_MARKS)
 		st->mark = mark_of(rq, typed);
 	st->ns = bpf_ktime_get_ns();
 	note_waits(st, rq, typed);
@@ -363,6 +353,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	st = take_start(rq, index, cid, &w->place, &start, &last, typed);
 	if (cfg_waits && cfg_start_bio && !start)
 		start = start_of_bios(s, st, rq, typed);
+	take_submitter(s, st, rq, start, typed);
 	found = fill_slot(s, rq, cmd, w, 1, typed);
 	if (found != WANTED) {
 		count(found == UNATTRIBUTED ? ND_UNATTRIBUTED : ND_FILTERED);
@@ -380,7 +371,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 		if (!typed && cfg_by_name && st && start)
 			st->ns = start;
 	}
-	if (cfg_mode != ND_MODE_TOTAL || cfg_trace || cfg_start_hook || cfg_start_field)
+	if (cfg_mode != ND_MODE_TOTAL || cfg_trace != ND_TRACE_OFF || cfg_start_hook || cfg_start_field)
 		s->start_ns = start;
 	s->setup_out_ns = now;
 	take_waits(s, st, rq, typed);

@@ -213,6 +213,19 @@ static __always_inline int is_passthrough(struct request *rq, int typed)
 	return (GET(typed, rq, cmd_flags) & ND_OP_MASK) >= ND_OP_DRV_IN;
 }
 
+/* Identifies a use of a request: the same at the start and at the set-up, and almost always
+ * different in the next use. */
+static __always_inline u32 mark_of(struct request *rq, int typed)
+{
+	u64 bio = (u64)GET(typed, rq, bio);
+
+	FORGET(bio); /* no pointer any more: it can be shifted */
+	return (bio >> 6) + GET(typed, rq, __sector);
+}
+
+/* Whether start entries have marks. */
+#define HAS_MARKS (cfg_setup_skips || FOLLOWS_SUBMITTERS)
+
 /* Whether the request goes to an admin queue (or to connect_q of a fabrics controller): only these
  * operations do, and these queues have no queuedata. */
 static __always_inline int is_admin(struct request *rq)

@@ -6,6 +6,10 @@
  * of its request's first bio. Where a cgroup has limits, blk-throttle looks at a bio before
  * block_bio_queue, which a kernel thread then passes if the bio had to wait.
  *
+ * With --stages=full the bios of NVMe disks are followed anyway (bio.bpf.h), and this table has
+ * only those of device mapper. The submitter is that of the bio that got the request: most get it
+ * in the same task, which needs no table. The start entry of the request keeps it until the set-up.
+ *
  * Device mapper makes new bios, clones, for the disk below. Where a kernel thread submits one
  * (dm-crypt, thin pools), the submitter is that of the original bio. So the table has the bios of
  * all device-mapper disks, too.
@@ -39,6 +43,19 @@ static __always_inline int is_submission_of(struct nd_submitter *by, u64 bio)
 {
 	return by->sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
 	       by->bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
+}
+
+/* The current task submits a bio, or without one (0) a command of its own. */
+static __always_inline void by_this_task(struct nd_sender *by, u64 bio, int typed)
+{
+	u64 id = bpf_get_current_pid_tgid(), cgroup = 0;
+
+	if (bio && cfg_who & ND_WHO_BIO)
+		cgroup = cgroup_of_bio(bio, typed);
+	by->cgroup = cgroup_id_of(cgroup, typed);
+	name_caller(by->comm, typed);
+	by->tgid = id >> 32;
+	by->tid = within_wanted(cgroup) ? id : ND_UNWANTED;
 }
 
 #define PF_KTHREAD_FLAG 0x00200000
@@ -99,11 +116,21 @@ static __always_inline struct nd_submitter *submitter_of_original(u64 bio)
 	return by && at >= by->sector && at <= by->sector + (by->bytes >> 9) ? by : 0;
 }
 
+/* Who submits a bio: the current task, unless it is a clone. */
+static __always_inline void who_submits(struct nd_sender *by, u64 bio)
+{
+	struct nd_submitter *original = submitter_of_original(bio);
+
+	if (original)
+		*by = original->by;
+	else
+		by_this_task(by, bio, TYPED);
+}
+
 /* Notes the current task as the one that submits a bio, unless another passes on one that has its
  * entry. `early`: before block_bio_queue. */
 static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 {
-	u64 id = bpf_get_current_pid_tgid(), cgroup = 0;
 	struct nd_submitter by = {}, *was;
 
 	if (!is_followed(bio) || ignored(hook))
@@ -115,19 +142,7 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 			was->early = 0;
 		return 0;
 	}
-	was = submitter_of_original(bio);
-	if (was) {
-		by = *was;
-		by.rest = 0;
-	} else {
-		if (cfg_who & ND_WHO_BIO)
-			cgroup = cgroup_of_bio(bio, TYPED);
-		by.cgroup = cgroup_id_of(cgroup, TYPED);
-		name_caller(by.comm, TYPED);
-		by.tgid = id >> 32;
-		by.tid = id;
-		by.wanted = within_wanted(cgroup);
-	}
+	who_submits(&by.by, bio);
 	by.sector = BIO_FIELD(bio, bi_iter.bi_sector);
 	by.bytes = BIO_FIELD(bio, bi_iter.bi_size);
 	by.early = early;
@@ -194,39 +209,19 @@ static __always_inline int is_own_passthrough(struct request *rq, int typed)
 	return is_passthrough(rq, typed) && !is_kernel_thread(typed);
 }
 
-static __always_inline void copy_submitter(struct nd_origin *o, struct nd_submitter *by)
-{
-	o->cgroup = by->cgroup;
-	o->comm[0] = by->comm[0];
-	o->comm[1] = by->comm[1];
-	o->tgid = by->tgid;
-	o->tid = by->tid;
-}
-
-/* The submitter of a command that the current task sets up. tid 0: not known. */
-static __always_inline void find_submitter(struct nd_origin *o, struct request *rq, u32 *wanted,
+/* The submitter of a command that the current task sets up. */
+static __always_inline void find_submitter(struct nd_sender *by, struct nd_slot *s, struct request *rq,
 					   int typed)
 {
-	struct nd_submitter *by = submitter_of(rq, typed);
-	u64 id;
+#ifdef ND_WAITS
+	*by = s->origin.by; /* take_submitter() */
+#else
+	struct nd_submitter *found = submitter_of(rq, typed);
 
-	*wanted = 0;
-	o->cgroup = 0;
-	o->comm[0] = 0;
-	o->comm[1] = 0;
-	o->tgid = 0;
-	o->tid = 0;
-	if (by) {
-		copy_submitter(o, by);
-		*wanted = by->wanted;
-	} else if (is_own_passthrough(rq, typed)) {
-		id = bpf_get_current_pid_tgid();
-		o->cgroup = bpf_get_current_cgroup_id();
-		name_caller(o->comm, typed);
-		o->tgid = id >> 32;
-		o->tid = id;
-		*wanted = within_wanted(0);
-	}
+	*by = found ? found->by : (struct nd_sender){};
+#endif
+	if (!by->tid && is_own_passthrough(rq, typed))
+		by_this_task(by, 0, typed);
 }
 
 /* The submitter of a command that ends, whose bio has not ended yet. */
@@ -236,23 +231,22 @@ static __always_inline void put_submitter(struct nd_origin *o, struct request *r
 
 	__builtin_memset(o, 0, sizeof(*o));
 	if (by)
-		copy_submitter(o, by);
+		o->by = by->by;
 }
 
 /* The filters by submitter. A command without a bio that a kernel thread sends (a flush of the
  * block layer, a command of the driver) matches none. Of one with a bio, the submission may have
  * been missed. */
-static __always_inline int wanted_submitter(struct request *rq, int typed)
+static __always_inline int wanted_submitter(struct nd_slot *s, struct request *rq, int typed)
 {
-	struct nd_origin by;
-	u32 within;
+	struct nd_sender by;
 
 	if (!targ_by_submitter)
 		return WANTED;
-	find_submitter(&by, rq, &within, typed);
+	find_submitter(&by, s, rq, typed);
 	if (!by.tid && GET(typed, rq, bio) && !is_passthrough(rq, typed))
 		return UNATTRIBUTED;
-	if (!by.tid || !within)
+	if (!by.tid || by.tid == ND_UNWANTED)
 		return FILTERED;
 	if (targ_by_submitter & ND_TARG_PID &&
 	    !in_list(targ_submitter_pids, targ_submitter_pid_count, by.tgid))
@@ -264,24 +258,37 @@ static __always_inline int wanted_submitter(struct request *rq, int typed)
 }
 
 /* Records who caused a command. `here`: the current task sets it up. */
-static __always_inline void note_origin(struct nd_origin *o, struct request *rq, int here,
-					int typed)
+static __always_inline void note_origin(struct nd_slot *s, struct request *rq, int here, int typed)
 {
-	struct nd_origin found = {};
-	u32 within;
+	struct nd_origin *o = &s->origin;
 
-	if (here) {
-		if (cfg_who & ND_WHO_SUBMITTER)
-			find_submitter(&found, rq, &within, typed);
-		found.task_cgroup = bpf_get_current_cgroup_id();
-		found.io_cgroup =
-			cgroup_id_of(cfg_who & ND_WHO_BIO ? cgroup_of(rq, typed) : 0, typed);
+	if (!here) {
+		*o = (struct nd_origin){};
+		return;
 	}
-	*o = found;
+	o->task_cgroup = bpf_get_current_cgroup_id();
+	if (cfg_who & ND_WHO_SUBMITTER)
+		find_submitter(&o->by, s, rq, typed);
+	else
+		o->by = (struct nd_sender){};
+	if (o->by.tid == (u32)bpf_get_current_pid_tgid() && o->by.tid)
+		o->io_cgroup = o->by.cgroup;
+	else
+		o->io_cgroup =
+			cgroup_id_of(cfg_who & ND_WHO_BIO ? cgroup_of(rq, typed) : 0, typed);
 }
 #else
-#define wanted_submitter(rq, typed) WANTED
-#define put_submitter(o, rq, typed) ((void)(o))
+#define wanted_submitter(s, rq, typed)	     WANTED
+#define put_submitter(o, rq, typed)	     ((void)(o))
+#define by_this_task(by, bio, typed)	     ((void)(by))
+#define who_submits(by, bio)		     ((void)(by))
+#define submitter_of_original(bio)	     0
+#define note_submission_of(bio, early, hook) 0
+#define on_submitted_split(bio, hook)	     0
+#define on_submitted_done(bio, hook)	     0
 #endif
+
+/* Whether bios are followed with their submitters. */
+#define FOLLOWS_SUBMITTERS (cfg_waits && cfg_who & ND_WHO_SUBMITTER)
 
 #endif

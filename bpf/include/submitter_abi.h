@@ -8,17 +8,16 @@ enum nd_submitter_limit {
 		16384, /* bios; the one that was looked up longest ago gives way to another */
 };
 
+/* nd_sender.tid of a task that is not within the cgroup of the filter. */
+#define ND_UNWANTED (~0u)
+
 /* The submission of a bio. */
 struct nd_submitter {
-	__u64 cgroup; /* id */
-	__u64 comm[2];
+	struct nd_sender by;
 	__u64 sector; /* the first, of the disk */
 	__u32 bytes;
-	__u32 tgid;
-	__u32 tid;
-	__u16 wanted; /* it is within the cgroup of the filter */
-	__u8 early;   /* noted before block_bio_queue, which may be of another task */
-	__u8 rest;    /* a piece was split off, and this has no request yet */
+	__u16 early; /* noted before block_bio_queue, which may be of another task */
+	__u16 rest;  /* a piece was split off, and this has no request yet */
 };
 
 _Static_assert(sizeof(struct nd_submitter) == 48, "no padding");

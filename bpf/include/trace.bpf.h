@@ -259,8 +259,27 @@ static __always_inline void sum_stack(u64 stack, u64 latency, int measured)
 }
 
 /*
+ * Whether a command is too fast for --slow: by the time from its first to its last observed point.
+ * One whose begin or end was not observed is not (total_ns() of src/model/timeline.rs).
+ */
+static __always_inline int is_fast(struct nd_slot *s, u32 saw, u64 complete, u64 end)
+{
+	u64 begin = s->setup_out_ns;
+
+	if (saw & ND_SAW_SETUP_IN)
+		begin = s->setup_in_ns;
+	if (saw & ND_SAW_START)
+		begin = s->start_ns;
+	if (cfg_waits && saw & ND_SAW_BIO)
+		begin = s->waits.submit_ns;
+	if (saw & ND_SAW_END)
+		complete = end;
+	return begin && complete && complete - begin < cfg_slow_ns;
+}
+
+/*
  * Traces a finished command. Returns 1 if the histograms count it as well. `complete` is 0 if its
- * completion was not observed. A command without a latency is shown, whatever the latency filter.
+ * completion was not observed.
  */
 static __always_inline int finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u32 saw,
 					u64 complete, u64 end)
@@ -278,7 +297,7 @@ static __always_inline int finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u
 		count_here(cpu, ND_FINISHED);
 	if (!measured)
 		count(ND_UNMEASURED);
-	if ((cfg_slow_ns && measured && latency < cfg_slow_ns) ||
+	if ((cfg_slow_ns && is_fast(s, saw, complete, end)) ||
 	    (cfg_errors && complete && !(s->outcome.status & 0x7ff))) {
 		count(ND_NOT_SHOWN);
 		return 0;

@@ -48,15 +48,19 @@ enum nd_known {
 	ND_KNOWN_ORIGIN = 1 << 2,    /* the record ends with a struct nd_origin */
 };
 
-/* Who caused a command (--cgroups, --submitters). Zero: not known. Cgroups are ids. */
+/* The task that submitted a bio. */
+struct nd_sender {
+	__u64 cgroup; /* id */
+	__u64 comm[2];
+	__u32 tgid;
+	__u32 tid; /* 0: not known */
+};
+
+/* Who caused a command. Zero: not known. Cgroups are ids. */
 struct nd_origin {
 	__u64 task_cgroup; /* of the task that calls the driver */
 	__u64 io_cgroup;   /* that caused the I/O */
-	/* The submission of the bio. */
-	__u64 cgroup;
-	__u64 comm[2];
-	__u32 tgid;
-	__u32 tid;
+	struct nd_sender by;
 };
 
 /* The outcome that the driver reports. */

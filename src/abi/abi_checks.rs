@@ -7,16 +7,16 @@ use std::mem::offset_of;
 use super::maps::skel::types::{
     nd_bio_limit, nd_complete, nd_count, nd_early_times, nd_end, nd_event, nd_hist_rule, nd_hook,
     nd_host_point, nd_kind, nd_known, nd_lat_rule, nd_origin, nd_other, nd_outcome, nd_pair,
-    nd_saw, nd_stages, nd_submission, nd_submit, nd_times, nd_wait_point,
+    nd_saw, nd_sender, nd_stages, nd_submission, nd_submit, nd_times, nd_wait_point,
 };
 use super::maps::{
-    CELL_HEAD, SLOT_BASIC, SLOT_FINE, SLOT_FULL, SLOT_ORIGIN, SLOT_TRACE, START_FULL_BYTES,
-    nd_cell, nd_ctrl, nd_failure, nd_hist, nd_host, nd_key, nd_limit, nd_slot, nd_stack_sum,
-    nd_start, nd_usdt_limit,
+    CELL_HEAD, SLOT_BASIC, SLOT_FINE, SLOT_FULL, SLOT_ORIGIN, SLOT_TRACE, START_BY_BYTES,
+    START_FULL_BYTES, nd_cell, nd_ctrl, nd_failure, nd_hist, nd_host, nd_key, nd_limit, nd_slot,
+    nd_stack_sum, nd_start, nd_usdt_limit,
 };
 use super::records::{
-    EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawOther, RawOutcome, RawPair, RawSubmission,
-    RawSubmit, TIMES, kind, known,
+    EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawOther, RawOutcome, RawPair, RawSender,
+    RawSubmission, RawSubmit, TIMES, kind, known,
 };
 use crate::abi::events::wait_bits;
 use crate::model::counters::{COUNTS, Count, TYPES};
@@ -52,10 +52,10 @@ same! {
     PATTERN_BITS => nd_key::ND_KEY_PATTERN_BITS;
     CTRL => nd_key::ND_KEY_CTRL_SHIFT;
     NSID_MASK => nd_key::ND_KEY_NSID_MASK;
-    StageSet::Total.histograms() => nd_stages::ND_STAGES_TOTAL;
-    StageSet::Basic.histograms() => nd_stages::ND_STAGES_BASIC;
-    StageSet::Fine.histograms() => nd_stages::ND_STAGES_FINE;
-    StageSet::Full.histograms() => nd_stages::ND_STAGES_FULL;
+    StageSet::Total.measured() => nd_stages::ND_STAGES_TOTAL;
+    StageSet::Basic.measured() => nd_stages::ND_STAGES_BASIC;
+    StageSet::Fine.measured() => nd_stages::ND_STAGES_FINE;
+    StageSet::Full.measured() => nd_stages::ND_STAGES_FULL;
     CATALOG.len() => nd_hook::ND_HOOK_MAX;
     COUNTS.len() => nd_count::ND_COUNT_MAX;
     Count::LateDoorbell => nd_count::ND_LATE_DOORBELL;
@@ -112,7 +112,8 @@ same_layout! {
     RawSubmission == nd_submission {
         stack cdw comm tgid tid nsid bytes flags metadata cpu known
     }
-    RawOrigin == nd_origin { task_cgroup io_cgroup cgroup comm tgid tid }
+    RawSender == nd_sender { cgroup comm tgid tid }
+    RawOrigin == nd_origin { task_cgroup io_cgroup by }
     RawOutcome == nd_outcome { stack result status retries flags cpu known beside }
     RawEnd == nd_end { event outcome setup_out_ns }
     RawSubmit == nd_submit { event submission }
@@ -133,13 +134,14 @@ const _: () = assert!(offset_of!(nd_early_times, bios) == 8 * (EARLY_TIMES - 1))
 const _: () = assert!(IN_RECORDS.len() == TIMES);
 const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
 const _: () =
-    assert!(size_of::<nd_cell>() == CELL_HEAD + StageSet::Full.histograms() * size_of::<nd_hist>());
+    assert!(size_of::<nd_cell>() == CELL_HEAD + StageSet::Full.measured() * size_of::<nd_hist>());
 const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_BASIC);
 const _: () = assert!(offset_of!(nd_slot, submission) == SLOT_FINE);
 const _: () = assert!(offset_of!(nd_slot, waits) == SLOT_TRACE);
 const _: () = assert!(offset_of!(nd_slot, origin) == SLOT_FULL);
 const _: () = assert!(size_of::<nd_slot>() == SLOT_ORIGIN);
-const _: () = assert!(size_of::<nd_start>() == START_FULL_BYTES);
+const _: () = assert!(offset_of!(nd_start, by) == START_FULL_BYTES);
+const _: () = assert!(size_of::<nd_start>() == START_BY_BYTES);
 const _: () = assert!(size_of::<nd_stack_sum>() == size_of::<nd_hist>() + 8);
 const _: () = assert!(size_of::<nd_ctrl>() == 16);
 const _: () = assert!(size_of::<nd_host>() == 8 * (HOST_POINTS + 3) + 64 + 8);

@@ -329,10 +329,10 @@ impl RawOrigin {
             task_cgroup: self.task_cgroup,
             io_cgroup: self.io_cgroup,
             submitter: Submitter {
-                pid: self.tgid,
-                tid: self.tid,
-                comm: name_of(self.comm),
-                cgroup: self.cgroup,
+                pid: self.by.tgid,
+                tid: self.by.tid,
+                comm: name_of(self.by.comm),
+                cgroup: self.by.cgroup,
             },
         }
     }

@@ -6,11 +6,12 @@ use std::mem::size_of;
 
 use bytemuck::{try_cast_ref, try_cast_slice};
 
-use super::events::event_latency;
+use super::events::{event_latency, timeline};
 use super::records::{RawEnd, RawSubmission, kind};
 use crate::abi::events::Times;
 use crate::model::ids::NamespaceId;
 use crate::model::point::NO_SETUP;
+use crate::model::timeline::total_of;
 
 /// Words of the parts of a record.
 const END: usize = size_of::<RawEnd>() / 8;
@@ -79,6 +80,14 @@ impl<'a> PairRecord<'a> {
     #[inline]
     pub fn latency_ns(&self) -> Option<u64> {
         event_latency(&self.end.event, self.end.setup_out_ns)
+    }
+
+    /// From its first to its last observed point: what [`total_ns`] is of its event.
+    ///
+    /// [`total_ns`]: crate::model::timeline::total_ns
+    pub fn total_ns(&self) -> Option<u64> {
+        let line = timeline(&self.end.event, self.end.setup_out_ns, self.times);
+        total_of(line.as_ref(), self.latency_ns(), Some(self.at_ns()))
     }
 
     /// The status, if it was observed.

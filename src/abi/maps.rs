@@ -42,9 +42,9 @@ skeleton!(skel, "/abi.skel.rs");
 
 pub(crate) use skel::types::nd_host;
 pub(super) use skel::types::{
-    nd_bio, nd_bio_limit, nd_cell, nd_cpu, nd_ctrl, nd_failure, nd_failures, nd_hist, nd_key,
-    nd_last_bio, nd_limit, nd_numbers, nd_pause, nd_rowless, nd_scratch, nd_size, nd_slot,
-    nd_stack_sum, nd_start, nd_state, nd_submitter, nd_submitter_limit, nd_waits,
+    nd_begun, nd_bio, nd_bio_limit, nd_cell, nd_cpu, nd_ctrl, nd_failure, nd_failures, nd_hist,
+    nd_key, nd_last_bio, nd_limit, nd_numbers, nd_pause, nd_rowless, nd_scratch, nd_size, nd_slot,
+    nd_stack_sum, nd_start, nd_state, nd_submitter, nd_submitter_limit,
 };
 pub use skel::types::{
     nd_by, nd_config, nd_container, nd_control, nd_end_of_recovery, nd_host_count, nd_host_flag,
@@ -89,12 +89,14 @@ pub const RING_CPUS: u32 = nd_limit::ND_RING_CPUS.0;
 pub const START_BYTES: usize = nd_size::ND_START.0 as usize;
 /// The same with the full stage set.
 pub const START_FULL_BYTES: usize = nd_size::ND_START_FULL.0 as usize;
+/// The same with submitters.
+pub const START_BY_BYTES: usize = nd_size::ND_START_BY.0 as usize;
 /// Bios of NVMe disks that have no request yet, with the full stage set.
 pub const BIOS: usize = nd_bio_limit::ND_BIOS.0 as usize;
 /// Bytes of such a bio, and of its address.
 pub const BIO_BYTES: usize = size_of::<nd_bio>() + 8;
-/// Bytes of the waits of a bio, and of its address.
-pub const BEGUN_BYTES: usize = size_of::<nd_waits>() + 8;
+/// Bytes of a bio that got its request, and of its address.
+pub const BEGUN_BYTES: usize = size_of::<nd_begun>() + 8;
 /// Bytes of the tasks that wait before a request, and of their last bios.
 pub const PAUSE_BYTES: usize =
     nd_bio_limit::ND_PAUSES.0 as usize * (size_of::<nd_pause>() + size_of::<nd_last_bio>());
@@ -122,7 +124,12 @@ pub fn add_counters(sum: &mut Counters, bytes: &[u8]) -> Result<(), DecodeError>
 ///
 /// # Errors
 /// If the value is too short.
-pub fn add_cell(sum: &mut Cell, bytes: &[u8], shared: bool) -> Result<(), DecodeError> {
+pub fn add_cell(
+    sum: &mut Cell,
+    stage_set: StageSet,
+    bytes: &[u8],
+    shared: bool,
+) -> Result<(), DecodeError> {
     let words = words(bytes);
     let (head, hists) = words.split_at_checked(CELL_HEAD / 8).ok_or(DecodeError)?;
     let [_row, bytes, unmeasured, lat @ ..] = head else {
@@ -132,29 +139,15 @@ pub fn add_cell(sum: &mut Cell, bytes: &[u8], shared: bool) -> Result<(), Decode
     sum.unmeasured += unmeasured;
     sum.lat.iter_mut().zip(lat).for_each(|(sum, n)| *sum += n);
     let hists = hists.chunks_exact(2 + BUCKETS);
-    if hists.len() < sum.hists.len() {
+    if hists.len() < stage_set.measured() || sum.hists.len() < stage_set.histograms() {
         return Err(DecodeError);
     }
-    let is_full = sum.hists.len() == StageSet::Full.histograms();
-    for (n, words) in hists.take(sum.hists.len()).enumerate() {
+    for (n, words) in hists.take(stage_set.measured()).enumerate() {
         let one = Histogram::from_parts(&words[2..], words[0], words[1]).ok_or(DecodeError)?;
         let one = if shared { one.with_shared_max() } else { one };
-        sum.hists[if is_full { place_in_full(n) } else { n }].merge(&one);
+        sum.hists[stage_set.place(n)].merge(&one);
     }
     Ok(())
-}
-
-/// Where histogram `n` of a cell with the full stage set is in the order of the stages: the BPF side
-/// has those of the fine stage set first.
-const fn place_in_full(n: usize) -> usize {
-    let (before, fine) = (StageSet::Full.before(), StageSet::Fine.histograms());
-    if n >= fine {
-        n - fine
-    } else if n == StageSet::Fine.total_index() {
-        StageSet::Full.total_index()
-    } else {
-        before + n
-    }
 }
 
 /// Adds the waits of no length, of which the BPF side adds none, to a cell of the full stage set with
@@ -243,7 +236,7 @@ pub fn namespace_entry(ctrl: u32, nsid: u32, lba_bytes: u32) -> ([u8; 8], [u8; 4
 
 /// Bytes of a cell in this stage set.
 pub const fn cell_bytes(stage_set: StageSet) -> usize {
-    CELL_HEAD + stage_set.histograms() * size_of::<nd_hist>()
+    CELL_HEAD + stage_set.measured() * size_of::<nd_hist>()
 }
 
 #[cfg(test)]
@@ -316,7 +309,7 @@ mod tests {
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
         for shared in [false, true] {
             let mut cell = Cell::empty(StageSet::Total);
-            add_cell(&mut cell, &bytes, shared).unwrap();
+            add_cell(&mut cell, StageSet::Total, &bytes, shared).unwrap();
             assert_eq!(cell.hists[0].max(), Some(1000));
             assert_eq!(cell.hists[0].max_exact(), !shared);
         }

@@ -43,16 +43,23 @@ pub(crate) struct RawSubmission {
     pub known: u32,
 }
 
+/// The task that submitted a bio (`struct nd_sender`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub(crate) struct RawSender {
+    pub cgroup: u64,
+    pub comm: [u64; 2],
+    pub tgid: u32,
+    pub tid: u32,
+}
+
 /// Who caused a command (`struct nd_origin`). Zero: not known. Cgroups are ids.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(crate) struct RawOrigin {
     pub task_cgroup: u64,
     pub io_cgroup: u64,
-    pub cgroup: u64,
-    pub comm: [u64; 2],
-    pub tgid: u32,
-    pub tid: u32,
+    pub by: RawSender,
 }
 
 /// The outcome that the driver reports (`struct nd_outcome`).

@@ -32,8 +32,7 @@ const DURATION: Duration = Duration::from_secs(10);
                 reasons of fallbacks, the full ledger; -vv: libbpf's log too")))]
 #[command(mut_arg("from", |arg| arg
     .help("Diagnose recordings instead of this machine")
-    .long_help("Diagnose recordings instead of this machine\n\nMade by `record --stages=full --context`. \
-                Needs no root. Several are read one after the other.")))]
+    .long_help("Diagnose recordings instead of this machine\n\nMade by `record`. Needs no root. Several are read one after the other.")))]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct DiagnoseArgs {
@@ -85,8 +84,8 @@ pub type DiagnoseOptions = Checked<DiagnoseArgs>;
 
 impl SessionOptions for DiagnoseArgs {
     fn settings(&self) -> Result<Settings> {
-        let detail = Detail { context: true, ..Detail::default() };
-        let events = Events { detail, ring_size: self.ring_size, ..Events::pairs() };
+        let events =
+            Events { detail: Detail::all(), ring_size: self.ring_size, ..Events::default() };
         self.session.settings(!self.from.is_empty(), Mode::Events(events), StageSet::Full)
     }
 }

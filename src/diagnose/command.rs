@@ -7,7 +7,7 @@ use crate::model::event::{CommandId, Event, EventKind};
 use crate::model::finished::Finished;
 use crate::model::point::Point;
 use crate::model::stage::{StageRun, StageSet};
-use crate::model::timeline::Segment;
+use crate::model::timeline::{Segment, Timeline};
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::QueueKind;
 
@@ -77,13 +77,8 @@ fn stages_of(finished: &Finished<'_>) -> Vec<Segment> {
     if !all.is_empty() {
         return all;
     }
-    finished.intervals(StageSet::Fine).stages
-}
-
-/// The numbers of its first and its last stage in the full stage set.
-const fn numbers(run: StageRun) -> (usize, usize) {
-    let shift = StageSet::Full.before() - run.stage_set.before();
-    (run.first + shift, run.last + shift)
+    let line = finished.timeline().map(Timeline::from_request);
+    line.and_then(|line| line.segments(StageSet::Full)).unwrap_or_default()
 }
 
 impl Command {
@@ -100,7 +95,7 @@ impl Command {
         }
         let (mut ns, mut begins, mut end) = ([0; STAGES], 0, 0);
         for segment in &stages {
-            let (first, last) = numbers(segment.run);
+            let StageRun { first, last, .. } = segment.run;
             ns[first] = segment.ns;
             begins |= 1 << first;
             end = last as u8 + 1;
@@ -348,7 +343,7 @@ impl Commands {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::point::ALL_POINTS;
+    use crate::model::point::HAS_BEFORE;
     use crate::testing::{ALL_SEEN, EventBuilder, STAGES as TIMES};
     use proptest::prelude::*;
 
@@ -358,29 +353,23 @@ mod tests {
         Command::of(event, &BlockSizes::default())
     }
 
-    /// Stages by their numbers in the fine set.
-    fn set(first: usize, end: usize) -> Stages {
-        let before = StageSet::Full.before();
-        Stages::range(before + first, before + end)
-    }
-
     proptest! {
         #[test]
         fn the_stages_are_those_of_the_timeline(
             stages in prop::array::uniform8(0_u64..1 << 36),
-            pattern in 0..=ALL_POINTS,
+            pattern in 0..HAS_BEFORE,
         ) {
             let event = EventBuilder::staged(BEGIN_NS, stages).pattern(pattern).command();
             let timeline = event.what.outcome().unwrap().timeline.unwrap();
-            let segments = timeline.segments(StageSet::Fine).unwrap();
+            let segments = timeline.segments(StageSet::Full).unwrap();
             let Some(command) = command(&event) else {
                 prop_assert!(segments.is_empty());
                 return Ok(());
             };
             let runs: Vec<(Stages, u64)> = command.runs().collect();
-            let wanted = segments.iter().map(|s| (set(s.run.first, s.run.last + 1), s.ns));
+            let wanted = segments.iter().map(|s| (Stages::range(s.run.first, s.run.last + 1), s.ns));
             prop_assert_eq!(&runs, &wanted.collect::<Vec<_>>());
-            prop_assert_eq!(Some(command.total()), timeline.total(StageSet::Fine));
+            prop_assert_eq!(Some(command.total()), timeline.total(StageSet::Full));
             for (run, ns) in runs {
                 prop_assert_eq!(command.time_in(run), Some(ns));
                 prop_assert_eq!(command.time_within(run), ns);

@@ -203,8 +203,11 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::testing::EventBuilder;
+    use crate::diagnose::report::{Affected, Collector, Expectation};
+    use crate::testing::{EventBuilder, STAGES};
 
     /// The submission of a thread; `by`: process and thread that submitted the bio.
     fn submission(pid: u32, tid: u32, comm: &str, by: Option<(u32, u32)>) -> Submission {
@@ -242,6 +245,39 @@ mod tests {
         assert_eq!(issuers.number(Some(&unknown)), 0);
         assert_eq!(issuers.number(None), 0);
         assert_eq!(issuers.get(0), None);
+    }
+
+    #[test]
+    fn shares_are_of_the_time_and_cgroups_have_their_names() {
+        let mut collector = Collector::default();
+        collector.began(1_000_000_000);
+        collector.wall_clock(1_795_737_590_000_000_000);
+        collector.cgroups(&[(9, "/db.slice".into())].into());
+        for n in 0..100 {
+            let mut stages = STAGES;
+            // every fourth is of fio, and takes three times as long
+            let is_fio = n % 4 == 0;
+            stages[4] = if is_fio { 3_000_000 } else { 1_000_000 };
+            let mut event = EventBuilder::staged(2_000_000_000 + n * 10_000_000, stages).command();
+            let by = (!is_fio).then_some((7, 8));
+            *event.what.submission_mut().unwrap() = submission(51, 51, "fio", by);
+            collector.event(&event);
+        }
+        let facts = collector.finish(Duration::from_secs(1), None, Expectation::None);
+        let cause = Cause::new("device", "nvme0", String::new(), "");
+        let who = facts.who(Subject::Controller(0), &cause).unwrap();
+        let [fio, db] = who.processes.as_slice() else { panic!("{who:?}") };
+        assert_eq!((fio.of.name(), db.of.name()), ("fio[51]".into(), "db[7]".into()));
+        assert!((fio.share - 0.5).abs() < 0.02 && (fio.share + db.share - 1.0).abs() < 1e-9);
+        assert_eq!(who.cgroups[0].of, (9, Some("/db.slice".into())));
+        let text = who.cgroups_text().unwrap();
+        assert!(text.starts_with("/db.slice ") && text.ends_with(" %"), "{text}");
+        // single commands come before the rest of the subject, and have times of day
+        let command = facts.all().find(|c| c.issuer == 1).unwrap();
+        let cause = cause.about(&facts, vec![Affected::of_command(&facts, command)]);
+        assert_eq!(facts.who(Subject::Controller(0), &cause).unwrap().processes.len(), 1);
+        let when = &cause.finding.evidence[0];
+        assert_eq!((&*when.name, when.value.matches(':').count()), ("when", 2), "{when:?}");
     }
 
     #[test]

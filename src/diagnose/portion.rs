@@ -138,7 +138,7 @@ mod tests {
         let wide = Share { part: 0.7, low: 0.05, high: 0.88 };
         let wide = Portion { stages: Stages::QUEUE, least: wide, most: wide };
         assert_eq!(wide.is_most(), Reaches::Open);
-        let text = "queue has 70 % [5, 88] of the time: too uncertain";
+        let text = "queue.wait has 70 % [5, 88] of the time: too uncertain";
         assert_eq!(wide.undecided(), text);
     }
 
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(portion(0.98, 0.982).text(), "98 % [98, 98] of the time");
         assert_eq!(portion(0.98, 0.982).range(), "98 %");
         assert_eq!(portion(0.947, 0.953).range(), "95 %");
-        let text = "device has 0 to 99 % of the time: not observed apart from other stages";
+        let text = "device.run has 0 to 99 % of the time: not observed apart from other stages";
         assert_eq!(portion(0.0, 0.99).undecided(), text);
     }
 }

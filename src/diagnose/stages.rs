@@ -97,14 +97,14 @@ impl Stages {
         }
     }
 
-    /// The names, joined by `+`.
+    /// The names, joined by `+`. All parts of a group have the name of the group.
     pub fn name(self) -> String {
         if self == Self::ALL {
             return "total".into();
         }
         let all = StageSet::Full.stages().iter().enumerate();
-        let names = all.filter(|(n, _)| self.0 & 1 << n != 0);
-        names.map(|(_, s)| s.name).collect::<Vec<_>>().join("+")
+        let stages = all.filter(|(n, _)| self.0 & 1 << n != 0).map(|(_, stage)| *stage);
+        StageSet::Full.name_of(&stages.collect::<Vec<_>>())
     }
 }
 
@@ -124,7 +124,8 @@ mod tests {
     fn a_set_has_the_names_of_its_stages() {
         assert_eq!(Stages::range(11, 13), Stages::DEVICE | Stages::IRQ);
         assert_eq!((Stages::THROTTLE | Stages::TAG).name(), "throttle+tag");
-        assert_eq!((Stages::IRQ | Stages::COMPLETE).name(), "irq+complete");
+        assert_eq!((Stages::IRQ | Stages::COMPLETE).name(), "device.irq+complete");
+        assert_eq!((Stages::DEVICE | Stages::IRQ).name(), "device");
         assert_eq!(Stages::range(7, 15).name(), "total");
         assert!(!Stages::ALL.meets(Stages::THROTTLE | Stages::TAG));
         assert!(Stages::ALL.covers(Stages::MAP) && !Stages::MAP.covers(Stages::ALL));

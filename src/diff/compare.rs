@@ -207,10 +207,10 @@ impl Comparer<'_> {
 /// The name of an interval.
 fn name(interval: Interval) -> String {
     let Interval { is_total, run } = interval;
-    let whole = run.first == 0 && run.last + 1 == run.stage_set.stages().len();
-    match (is_total, whole) {
+    let (first, last) = run.stage_set.span();
+    match (is_total, run.from <= first && run.to >= last) {
         (false, _) => run.name(),
-        (true, true) => "total".into(),
+        (true, true) => run.stage_set.whole().into(),
         (true, false) => format!("total of {}", run.name()),
     }
 }

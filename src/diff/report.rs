@@ -501,7 +501,8 @@ impl Counter {
         }
         let latency = command.latency_ns.unwrap_or(0);
         self.counted.command(class, latency);
-        let Intervals { stages, total } = command.intervals(self.stage_set);
+        let Intervals { stages, total } =
+            command.observed_by(self.stage_set).intervals(self.stage_set);
         for (is_total, segments) in [(false, stages.as_slice()), (true, total.as_slice())] {
             for segment in segments {
                 let run = segment.run;

@@ -117,7 +117,8 @@ impl Subject<'_> {
             with_interval(compared.ratio)
         );
         let mut others = diff.changed_rows() - 1;
-        let total = group.rows.iter().find(|r| r.name == "total" && !row.is_total);
+        let total =
+            group.rows.iter().find(|r| r.is_total && !row.is_total && !r.name.contains(' '));
         let of_total = total.and_then(|r| r.changed().find(|(n, _)| *n == statistic));
         if let Some((_, total)) = of_total {
             text.push_str(&format!(", total {}x", ratio(total.ratio.ratio)));
@@ -393,7 +394,7 @@ impl DiffText<'_> {
             return Ok(());
         }
         let total = match self.subject.stage_set {
-            StageSet::Total => "total is setup_out to complete. ",
+            StageSet::Total => "driver is setup_out to complete. ",
             _ => "",
         };
         let Both { a, b } = self.subject.origins;

@@ -18,7 +18,7 @@ use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::probe::plan::Policy;
 use crate::run::start::{Layout, cpus_of, kernel_facts, prepare};
-use crate::settings::{Detail, Events, Mode, Outcome, Settings, StackSample};
+use crate::settings::{Detail, EventStacks, Events, Mode, Outcome, Settings, StackSample};
 use crate::view::theme::Theme;
 use anyhow::Result;
 
@@ -36,7 +36,7 @@ pub(crate) const TRACING: &[Tracing] = &[
     ("latency --stages=fine", StageSet::Fine),
     ("trace", StageSet::Total),
     ("stacks", StageSet::Total),
-    ("record", StageSet::Basic),
+    ("record", StageSet::Fine),
     ("diagnose", StageSet::Fine),
     ("heatmap", StageSet::Total),
     ("pattern", StageSet::Total),
@@ -48,7 +48,8 @@ fn memory(system: &System) -> Result<Vec<MemoryLine>> {
     let controllers = system.controllers();
     let cpus = cpus_of(system)?;
     let stack = StackSample::every(StackAt::Submit);
-    let detail = Detail { kstack: Some(stack.at), ..Detail::default() };
+    let stacks = EventStacks { kstack: Some(stack.at), sample: None };
+    let detail = Detail { stacks, ..Detail::default() };
     let with_stacks = Events { detail, ..Events::default() };
     let of = |mode: Mode| mode.with(StageSet::Total);
     let runs = [

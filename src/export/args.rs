@@ -106,7 +106,7 @@ impl SessionOptions for ExportArgs {
         if self.interval.is_some() && !has_intervals {
             return Err(usage("--interval is for the formats hlog and perfetto: leave it out"));
         }
-        let events = Events { outcome: self.outcome, ..Events::pairs() };
+        let events = Events { outcome: self.outcome, ..Events::default() };
         Ok(Settings {
             filter: self.filter.filter(true)?,
             window: self.filter.window.clone(),

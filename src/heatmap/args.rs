@@ -114,7 +114,7 @@ impl SessionOptions for HeatmapArgs {
         self.from.refuse_several("a heat map shows")?;
         let events = Events {
             // the depth is counted at submissions; a recording may have one event per command
-            pairs: quantity != Quantity::Depth || !self.from.is_empty(),
+            submits: quantity == Quantity::Depth && self.from.is_empty(),
             outcome: self.outcome,
             ring_size: self.ring_size,
             ..Events::default()

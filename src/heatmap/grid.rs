@@ -222,40 +222,33 @@ pub struct Interval {
 /// Why a text is not the name of an interval.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{name}` is not a stage: give total, queue, submit, device or complete; of the fine stages \
-     setup, map, irq, end, or fine:queue, fine:submit, fine:device, fine:complete; before the request \
-     throttle, block, freeze, zone, iocost, wbt, tag; or neighbouring stages joined by +, as in submit+device"
+    "`{name}` is not a stage: give total, driver, before, queue, submit, device, complete, end; a part \
+     (throttle, block, freeze, zone, iocost, wbt, tag, queue.wait, queue.setup, submit.map, \
+     submit.ring, device.run, device.irq); or neighbouring stages joined by +, as in submit+device"
 )]
 pub struct UnknownStage {
     name: String,
 }
 
 impl Interval {
-    /// The total, from the end of the set-up to the completion.
-    pub const TOTAL: Self = Self { stage_set: StageSet::Total, run: None };
+    /// From the first to the last observed point.
+    pub const TOTAL: Self = Self { stage_set: StageSet::Basic, run: None };
+    /// From the end of the set-up to the completion.
+    pub const DRIVER: Self = Self { stage_set: StageSet::Total, run: None };
 
-    fn named(stage_set: StageSet, name: &str) -> Option<Self> {
-        let run = Some(stage_set.run_named(name)?);
-        Some(Self { stage_set, run })
-    }
-
-    /// By name: `total`, a stage, or neighbouring stages joined by `+`. A name of several stage sets
-    /// is that of the first: basic, fine, full. `basic:`, `fine:` or `full:` before the name chooses the set.
+    /// By name: `total`, `driver`, a stage, or neighbouring stages joined by `+`.
     ///
     /// # Errors
     /// If there is no such stage.
     pub fn parse(name: &str) -> Result<Self, UnknownStage> {
-        if name == "total" {
-            return Ok(Self::TOTAL);
-        }
-        let found = match name.split_once(':') {
-            Some(("fine", stage)) => Self::named(StageSet::Fine, stage),
-            Some(("basic", stage)) => Self::named(StageSet::Basic, stage),
-            Some(("full", stage)) => Self::named(StageSet::Full, stage),
-            Some(_) => None,
-            None => [StageSet::Basic, StageSet::Fine, StageSet::Full]
-                .into_iter()
-                .find_map(|stage_set| Self::named(stage_set, name)),
+        let named = |stage_set: StageSet| {
+            let run = Some(stage_set.run_named(name)?);
+            Some(Self { stage_set, run })
+        };
+        let found = match name {
+            "total" => Some(Self::TOTAL),
+            "driver" => Some(Self::DRIVER),
+            _ => [StageSet::Basic, StageSet::Fine, StageSet::Full].into_iter().find_map(named),
         };
         found.ok_or_else(|| UnknownStage { name: name.into() })
     }
@@ -263,7 +256,7 @@ impl Interval {
     /// The name, as in reports.
     #[must_use]
     pub fn name(&self) -> String {
-        self.run.map_or_else(|| "total".into(), StageRun::name)
+        self.run.map_or_else(|| self.stage_set.whole().into(), StageRun::name)
     }
 
     /// The points at which it begins and ends.
@@ -281,8 +274,8 @@ impl Interval {
         };
         let inside = |stage: StageRun| run.first <= stage.first && stage.last <= run.last;
         let parts: Vec<_> = intervals.stages.iter().filter(|stage| inside(stage.run)).collect();
-        let whole = parts.first()?.run.through(parts.last()?.run);
-        (whole == run).then(|| parts.iter().map(|part| part.ns).sum())
+        let (first, last) = (parts.first()?.run.first, parts.last()?.run.last);
+        ((first, last) == (run.first, run.last)).then(|| parts.iter().map(|part| part.ns).sum())
     }
 }
 
@@ -578,16 +571,16 @@ mod quantity_tests {
             let (from, to) = interval.points();
             (interval.stage_set, from.name(), to.name())
         };
-        assert_eq!(of("total"), (StageSet::Total, "setup_out", "complete"));
+        assert_eq!(of("driver"), (StageSet::Total, "setup_out", "complete"));
         assert_eq!(of("device"), (StageSet::Basic, "doorbell", "cqe"));
-        assert_eq!(of("fine:device"), (StageSet::Fine, "doorbell", "irq"));
-        assert_eq!(of("irq"), (StageSet::Fine, "irq", "cqe"));
+        assert_eq!(of("before"), (StageSet::Basic, "bio_submit", "start"));
+        assert_eq!(of("device.run"), (StageSet::Fine, "doorbell", "irq"));
+        assert_eq!(of("device.irq"), (StageSet::Fine, "irq", "cqe"));
         assert_eq!(of("throttle"), (StageSet::Full, "bio_submit", "bio_queue"));
         assert_eq!(of("tag"), (StageSet::Full, "tag", "start"));
-        assert_eq!(of("full:device"), (StageSet::Full, "doorbell", "irq"));
-        assert_eq!(of("wbt+tag+queue"), (StageSet::Full, "wbt", "setup_in"));
+        assert_eq!(of("wbt+tag+queue"), (StageSet::Full, "wbt", "setup_out"));
         assert_eq!(of("submit+device"), (StageSet::Basic, "setup_out", "cqe"));
-        for wrong in ["", "devic", "fine:", "coarse:device", "queue+device", "basic:irq"] {
+        for wrong in ["", "devic", "fine:device", "irq", "queue+device"] {
             assert!(Interval::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -91,7 +91,7 @@ pub fn write(
     let inputs = [args.guest.clone(), args.host.clone()];
     let rules = Rules { force: args.force, inputs: &inputs, is_binary: true, ..Rules::default() };
     let (output, out) = OutFile::create(path, &rules)?;
-    let settings = Mode::Events(Events::pairs()).with(StageSet::Total);
+    let settings = Mode::Events(Events::default()).with(StageSet::Total);
     let failed = |error| output.failed(error);
     let out = BufWriter::with_capacity(1 << 16, out);
     let begins = begins(&settings, replay)?;

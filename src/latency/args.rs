@@ -29,11 +29,11 @@ Examples:
 pub struct LatencyArgs {
     /// Split each command's life into stages
     ///
-    /// Without a value, basic. Without this option only one interval is measured, setup_out to
-    /// complete.
+    /// Without a value, basic. Without this option a live run measures only one interval, `driver`:
+    /// setup_out to complete. A recording is shown with the stages that it has, as groups.
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
-          default_value = "none", hide_default_value = true, default_missing_value = "basic")]
-    pub stages: StageSet,
+          default_missing_value = "basic")]
+    pub stages: Option<StageSet>,
 
     #[command(flatten)]
     pub schedule: Schedule,
@@ -95,7 +95,9 @@ impl SessionOptions for LatencyArgs {
                 false => ExtraEvents::Nothing,
             },
         };
-        self.session.settings(is_recorded, Mode::Histograms(histograms), self.stages)
+        let mode = Mode::Histograms(histograms);
+        let settings = self.session.settings(is_recorded, mode, self.stages.unwrap_or_default())?;
+        Ok(settings.with_recorded_stages(is_recorded && self.stages.is_none()))
     }
 }
 

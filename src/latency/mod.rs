@@ -35,13 +35,27 @@ use crate::run::drive::{
     Consumer, End, Feed, Form, Input, Item, Live, Moment, Reader, Start, Turn, drive, ledger_of,
     open_all,
 };
-use crate::run::eprint_note;
 use crate::run::start::Preflight;
 use crate::run::stdout::{Stdout, stdout};
+use crate::run::{WAITS_UNMEASURED, eprint_note};
+
+/// What a live run did not measure.
+fn advice(options: &LatencyOptions) -> Option<&'static str> {
+    match options.settings.stage_set {
+        _ if !options.from.is_empty() => None,
+        StageSet::Total => {
+            Some("--stages shows where the time went: queue, submit, device, complete")
+        }
+        StageSet::Basic | StageSet::Fine => Some(WAITS_UNMEASURED),
+        StageSet::Full => None,
+    }
+}
 
 /// The reports of a run.
 struct Reports<'o> {
     options: &'o LatencyOptions,
+    /// The stages that are shown.
+    stage_set: StageSet,
     sink: Box<dyn ReportSink>,
     /// Begin of the first interval, since the start of the run.
     begin: Duration,
@@ -54,7 +68,7 @@ struct Reports<'o> {
 }
 
 impl<'o> Reports<'o> {
-    fn new(options: &'o LatencyOptions) -> Self {
+    fn new(options: &'o LatencyOptions, settings: &Settings) -> Self {
         let sink: Box<dyn ReportSink> = if options.json {
             Box::new(JsonView { buckets: options.hist })
         } else {
@@ -63,10 +77,12 @@ impl<'o> Reports<'o> {
                 hist: options.hist,
                 detail: options.session.is_verbose(),
                 top: usize::try_from(options.group.top).unwrap_or(usize::MAX),
+                advice: advice(options),
             })
         };
         Self {
             options,
+            stage_set: settings.stage_set,
             sink,
             begin: Duration::ZERO,
             last: <_>::default(),
@@ -121,7 +137,7 @@ impl<'o> Reports<'o> {
     /// The groups, if commands are grouped.
     fn groups(&self, shown: &Snapshot, covers: Duration) -> Option<Groups> {
         let by = self.options.settings.by();
-        let stage_set = self.options.settings.stage_set;
+        let stage_set = self.stage_set;
         let sort = self.options.group.sort;
         (!by.is_empty()).then(|| Groups::of(shown, by, stage_set, covers, sort))
     }
@@ -136,11 +152,11 @@ impl<'o> Reports<'o> {
     ) -> Result<()> {
         let settings = &self.options.settings;
         let report = Report {
-            stage_set: settings.stage_set,
+            stage_set: self.stage_set,
             is_final,
             at,
             covers,
-            rows: rows(shown, settings.stage_set, settings.lat().as_ref(), covers),
+            rows: rows(shown, self.stage_set, settings.lat().as_ref(), covers),
             groups: self.groups(shown, covers),
             ledger,
             disks: self.disks(),
@@ -239,10 +255,10 @@ impl Recorded {
 
 impl<'o> Counting<'o> {
     fn new(options: &'o LatencyOptions, start: &Start<'_>) -> Self {
-        let settings = &options.settings;
+        let settings = start.recording.map_or(&options.settings, Replay::settings);
         let stages = (settings.stage_set != StageSet::Total).then_some(settings.stage_set);
         let commands = settings.has_events() && start.session.is_some();
-        let mut reports = Reports::new(options);
+        let mut reports = Reports::new(options, settings);
         // also those that are gone at the end
         reports.disks = reports.disks();
         reports.begin_at(start.from);
@@ -334,7 +350,7 @@ impl Consumer for Counting<'_> {
                 }
             }
             Item::Ledger(_, ledger) => {
-                let ledger = with_span((*ledger).clone(), self.reports.options.settings.stage_set);
+                let ledger = with_span((*ledger).clone(), self.reports.stage_set);
                 if let Some(recorded) = &mut self.recorded {
                     recorded.ledger = Some(ledger);
                 }
@@ -366,7 +382,7 @@ impl Consumer for Counting<'_> {
             reports.last((end.took, end.took), &end.sums, end.ledger, out)?;
             return Ok(Ok(()));
         };
-        let ledger = with_span(end.ledger, reports.options.settings.stage_set);
+        let ledger = with_span(end.ledger, reports.stage_set);
         reports.last((end.took, end.covers), &recorded.now, ledger, out)?;
         let left_out = reports.idle.text();
         left_out.iter().for_each(|text| eprint_note(&format!("{}: {text}", recorded.path)));
@@ -374,15 +390,10 @@ impl Consumer for Counting<'_> {
     }
 }
 
-/// A recorded ledger with the span of what is shown, which may be less than what was recorded.
+/// A recorded ledger with the span of what is shown.
 fn with_span(mut ledger: Ledger, shown: StageSet) -> Ledger {
-    match shown {
-        StageSet::Total => ledger.span = (Point::SetupOut, Point::Complete),
-        StageSet::Basic => {
-            ledger.span = (ledger.span.0.max(Point::Start), Point::Complete);
-        }
-        StageSet::Fine => ledger.span.0 = ledger.span.0.max(Point::Start),
-        StageSet::Full => {}
+    if shown == StageSet::Total {
+        ledger.span = (Point::SetupOut, Point::Complete);
     }
     ledger
 }
@@ -443,7 +454,7 @@ mod tests {
         let options = args.checked().unwrap();
         let mut source = VecSource::new(StageSet::Total);
         source.snapshots = [3, 5, 9].map(snapshot).into();
-        let (mut reports, mut out) = (Reports::new(&options), vec![]);
+        let (mut reports, mut out) = (Reports::new(&options, &options.settings), vec![]);
         let second = Duration::from_secs(1);
         assert_eq!(reports.next(), Some(second));
         interim_of(&mut reports, &source, second, &mut out).unwrap();

@@ -26,7 +26,7 @@ macro_rules! points {
         )]
         #[serde(rename_all = "snake_case")]
         pub enum Point {
-            $($(#[$about])* $name,)*
+            $($(#[$about])* #[serde(rename = $text)] $name,)*
         }
 
         impl Point {
@@ -70,8 +70,10 @@ macro_rules! points {
 points! {
     /// A bio is submitted: blk-throttle looks at it (`__blk_throtl_bio`), or, without limits, as
     /// [`Point::Bio`].
+    #[serde(alias = "submit")]
     Submit "bio_submit", Some(10), time 9;
     /// The block layer queues the bio, after blk-throttle (`block_bio_queue`).
+    #[serde(alias = "bio")]
     Bio "bio_queue", Some(9), time 10;
     /// From here on: the request's start, less the waits that follow. The wait for a frozen queue
     /// (`__bio_queue_enter`).

@@ -26,6 +26,9 @@ pub struct Cell {
     pub lat: [u64; SLOTS],
     /// Histograms of the stages and of the total, in the order of the cell.
     pub hists: Vec<Histogram>,
+    /// Of groups of stages: the time in each part ([`StageSet::Full`]) that was observed by itself, in
+    /// nanoseconds. Empty if no part was.
+    pub parts: Vec<u64>,
 }
 
 impl Cell {
@@ -36,6 +39,7 @@ impl Cell {
             unmeasured: 0,
             lat: [0; SLOTS],
             hists: vec![Histogram::new(); stage_set.histograms()],
+            parts: Vec::new(),
         }
     }
 
@@ -51,19 +55,31 @@ impl Cell {
         self.lat.iter_mut().zip(other.lat).for_each(|(sum, n)| *sum += n);
         let hists = self.hists.iter_mut().zip(&other.hists);
         hists.for_each(|(sum, hist)| sum.merge(hist));
+        add_parts(&mut self.parts, &other.parts);
     }
 
     /// The difference to `earlier`, a cell of the same row.
     pub fn minus(&self, earlier: &Self) -> Self {
         let mut lat = self.lat;
         lat.iter_mut().zip(earlier.lat).for_each(|(n, was)| *n = n.saturating_sub(was));
+        let mut parts = self.parts.clone();
+        parts.iter_mut().zip(&earlier.parts).for_each(|(ns, was)| *ns = ns.saturating_sub(*was));
         Self {
+            parts,
             bytes: self.bytes.saturating_sub(earlier.bytes),
             unmeasured: self.unmeasured.saturating_sub(earlier.unmeasured),
             lat,
             hists: self.hists.iter().zip(&earlier.hists).map(|(a, b)| a.minus(b)).collect(),
         }
     }
+}
+
+/// Adds the times of parts.
+pub fn add_parts(sum: &mut Vec<u64>, parts: &[u64]) {
+    if sum.len() < parts.len() {
+        sum.resize(parts.len(), 0);
+    }
+    sum.iter_mut().zip(parts).for_each(|(sum, ns)| *sum = sum.saturating_add(*ns));
 }
 
 /// The contents of all maps, since the start of the run.

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stages: the intervals between neighbouring points of a stage set. If a point was not observed,
 //! the two stages around it are merged, under a joined name (`submit+device`).
+//!
+//! Stages form groups, in this order: `before` (the request), `queue`, `submit`, `device`,
+//! `complete`, `end`. [`StageSet::Basic`] divides a life into groups, [`StageSet::Fine`] and
+//! [`StageSet::Full`] into their parts. A name means the same interval in every set.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 
-/// The sets of stages that a command's life can be divided into.
+/// The sets of stages that a command's life can be divided into. Each covers the whole life, as far
+/// as it was observed: they differ in how finely they divide it, and in what a live run observes for
+/// them ([`StageSet::has_point`]).
 #[derive(
     Clone,
     Copy,
@@ -24,13 +30,14 @@ use super::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum StageSet {
-    /// only the latency from setup_out to complete
+    /// no stages: only `driver`, from setup_out to complete
     #[default]
     #[value(name = "none")]
+    #[serde(rename = "none", alias = "total")]
     Total,
     /// queue, submit, device, complete
     Basic,
-    /// queue, setup, map, submit, device, irq, complete, end
+    /// their parts: queue.wait, queue.setup, submit.map, submit.ring, device.run, device.irq; and end
     Fine,
     /// the same, and before them throttle, block, freeze, zone, iocost, wbt, tag
     Full,
@@ -41,56 +48,69 @@ pub enum StageSet {
 pub struct Stage {
     /// The name in reports.
     pub name: &'static str,
+    /// The group that it is a part of, or is.
+    pub group: &'static str,
     /// The letter in bars; no two stages of a set have the same.
     pub letter: char,
     /// The point at which it begins. It ends where the next stage begins.
     pub from: Point,
 }
 
-const fn stage(name: &'static str, letter: char, from: Point) -> Stage {
-    Stage { name, letter, from }
+const fn part(group: &'static str, name: &'static str, letter: char, from: Point) -> Stage {
+    Stage { name, group, letter, from }
 }
 
-const TOTAL: [Stage; 1] = [stage("total", '+', Point::SetupOut)];
+const fn group(name: &'static str, letter: char, from: Point) -> Stage {
+    part(name, name, letter, from)
+}
 
-const BASIC: [Stage; 4] = [
-    stage("queue", 'q', Point::Start),
-    stage("submit", 's', Point::SetupOut),
-    stage("device", 'd', Point::Doorbell),
-    stage("complete", 'c', Point::Cqe),
+const TOTAL: [Stage; 1] = [group("driver", '+', Point::SetupOut)];
+
+const BEFORE: Stage = group("before", 'b', Point::Submit);
+const COMPLETE: Stage = group("complete", 'c', Point::Cqe);
+const END: Stage = group("end", 'e', Point::Complete);
+
+const BASIC: [Stage; 6] = [
+    BEFORE,
+    group("queue", 'q', Point::Start),
+    group("submit", 's', Point::SetupOut),
+    group("device", 'd', Point::Doorbell),
+    COMPLETE,
+    END,
 ];
 
-const FINE: [Stage; 8] = [
-    stage("queue", 'q', Point::Start),
-    stage("setup", 't', Point::SetupIn),
-    stage("map", 'm', Point::SetupOut),
-    stage("submit", 's', Point::Issue),
-    stage("device", 'd', Point::Doorbell),
-    stage("irq", 'i', Point::Irq),
-    stage("complete", 'c', Point::Cqe),
-    stage("end", 'e', Point::Complete),
+const FINE: [Stage; 9] = [
+    BEFORE,
+    part("queue", "queue.wait", 'q', Point::Start),
+    part("queue", "queue.setup", 't', Point::SetupIn),
+    part("submit", "submit.map", 'm', Point::SetupOut),
+    part("submit", "submit.ring", 's', Point::Issue),
+    part("device", "device.run", 'd', Point::Doorbell),
+    part("device", "device.irq", 'i', Point::Irq),
+    COMPLETE,
+    END,
 ];
 
-/// Those before the request, and [`FINE`].
-const FULL: [Stage; BEFORE.len() + FINE.len()] = {
-    let mut all = [BEFORE[0]; BEFORE.len() + FINE.len()];
+/// The parts of `before`, and the rest of [`FINE`].
+const FULL: [Stage; WAITS.len() + FINE.len() - 1] = {
+    let mut all = [WAITS[0]; WAITS.len() + FINE.len() - 1];
     let mut n = 0;
     while n < all.len() {
-        all[n] = if n < BEFORE.len() { BEFORE[n] } else { FINE[n - BEFORE.len()] };
+        all[n] = if n < WAITS.len() { WAITS[n] } else { FINE[n - WAITS.len() + 1] };
         n += 1;
     }
     all
 };
 
-/// The stages before the request. `block` is what no wait was measured in.
-const BEFORE: [Stage; 7] = [
-    stage("throttle", 'T', Point::Submit),
-    stage("block", 'b', Point::Bio),
-    stage("freeze", 'F', Point::Freeze),
-    stage("zone", 'Z', Point::Zone),
-    stage("iocost", 'C', Point::Iocost),
-    stage("wbt", 'W', Point::Wbt),
-    stage("tag", 'g', Point::Tag),
+/// The parts of `before`. `block` is the time in which no wait was measured.
+const WAITS: [Stage; 7] = [
+    part("before", "throttle", 'T', Point::Submit),
+    part("before", "block", 'b', Point::Bio),
+    part("before", "freeze", 'F', Point::Freeze),
+    part("before", "zone", 'Z', Point::Zone),
+    part("before", "iocost", 'C', Point::Iocost),
+    part("before", "wbt", 'W', Point::Wbt),
+    part("before", "tag", 'g', Point::Tag),
 ];
 
 /// A run of neighbouring stages of a stage set, `first..=last`: one stage, or several merged ones.
@@ -127,14 +147,34 @@ impl StageRun {
         }
     }
 
-    /// The name: its stages joined by `+`.
+    /// The group that has all of its stages; `None` if they are of several groups.
+    pub fn group(self) -> Option<&'static str> {
+        let [first, .., last] = self.stages() else {
+            return self.stages().first().map(|only| only.group);
+        };
+        (first.group == last.group).then_some(first.group)
+    }
+
+    /// The name: its stages joined by `+`. All parts of a group have the name of the group.
     pub fn name(self) -> String {
-        self.stages().iter().map(|s| s.name).collect::<Vec<_>>().join("+")
+        let name = self.stage_set.name_of(self.stages());
+        // a flush has no start: only a part of its queue is known
+        match (self.from, name.strip_prefix("queue")) {
+            (Point::SetupIn, Some(rest)) if self.stage_set == StageSet::Basic => {
+                format!("queue.setup{rest}")
+            }
+            _ => name,
+        }
+    }
+
+    /// The points within it, which were not observed.
+    pub fn unobserved(self) -> impl Iterator<Item = Point> {
+        self.stages().iter().skip(1).map(|stage| stage.from)
     }
 }
 
 impl StageSet {
-    /// The stages in order, without the total; for [`StageSet::Total`], the total.
+    /// The stages in order; for [`StageSet::Total`], `driver`.
     pub const fn stages(self) -> &'static [Stage] {
         match self {
             Self::Total => &TOTAL,
@@ -144,10 +184,10 @@ impl StageSet {
         }
     }
 
-    /// The name: `total`, or as in the option `--stages`.
+    /// The name, as in the option `--stages`.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Total => "total",
+            Self::Total => "none",
             Self::Basic => "basic",
             Self::Fine => "fine",
             Self::Full => "full",
@@ -157,8 +197,17 @@ impl StageSet {
     /// Number of stages before the request.
     pub const fn before(self) -> usize {
         match self {
-            Self::Full => BEFORE.len(),
-            Self::Total | Self::Basic | Self::Fine => 0,
+            Self::Full => WAITS.len(),
+            Self::Basic | Self::Fine => 1,
+            Self::Total => 0,
+        }
+    }
+
+    /// What the interval of a whole command is called: `driver` without stages, else `total`.
+    pub const fn whole(self) -> &'static str {
+        match self {
+            Self::Total => "driver",
+            Self::Basic | Self::Fine | Self::Full => "total",
         }
     }
 
@@ -170,6 +219,21 @@ impl StageSet {
     /// Whether a recording of the stage set `recorded` has these stages.
     pub const fn is_within(self, recorded: Self) -> bool {
         self as usize <= recorded as usize
+    }
+
+    /// The name of these stages, joined by `+`. All parts of a group have the name of the group.
+    pub fn name_of(self, stages: &[Stage]) -> String {
+        let all = self.stages();
+        let mut names: Vec<&str> = Vec::new();
+        for parts in stages.chunk_by(|a, b| a.group == b.group) {
+            let group = parts[0].group;
+            if parts.len() == all.iter().filter(|stage| stage.group == group).count() {
+                names.push(group);
+            } else {
+                names.extend(parts.iter().map(|part| part.name));
+            }
+        }
+        names.join("+")
     }
 
     /// The stage with this name.
@@ -185,32 +249,72 @@ impl StageSet {
         before.or_else(|| stages.first())
     }
 
-    /// Whether the stage set uses this point.
+    /// Whether a live run with this stage set observes the point.
     pub const fn has_point(self, point: Point) -> bool {
-        let mut n = 0;
-        while n <= self.stages().len() {
-            if self.point(n) as usize == point as usize {
-                return true;
-            }
-            n += 1;
+        match (self, point) {
+            (Self::Full, _) | (_, Point::SetupOut | Point::Complete) => true,
+            (Self::Basic | Self::Fine, Point::Start | Point::Doorbell | Point::Cqe)
+            | (Self::Fine, Point::SetupIn | Point::Issue | Point::Irq | Point::End) => true,
+            _ => false,
         }
-        false
+    }
+
+    /// The points that a live run with this stage set observes, as bits of a pattern.
+    pub fn observed(self) -> Pattern {
+        let points = Point::ALL.iter().filter(|p| self.has_point(**p));
+        points.filter_map(|p| p.pattern_bit()).fold(NO_SETUP | NO_COMPLETE, |all, bit| all | bit)
+    }
+
+    /// The first and the last point that a live run with this stage set observes of most commands.
+    pub const fn span(self) -> (Point, Point) {
+        match self {
+            Self::Total => (Point::SetupOut, Point::Complete),
+            Self::Basic => (Point::Start, Point::Complete),
+            Self::Fine => (Point::Start, Point::End),
+            Self::Full => (Point::Bio, Point::End),
+        }
     }
 
     /// The point at which the last stage ends.
     pub const fn last_point(self) -> Point {
         match self {
-            Self::Total | Self::Basic => Point::Complete,
-            Self::Fine | Self::Full => Point::End,
+            Self::Total => Point::Complete,
+            Self::Basic | Self::Fine | Self::Full => Point::End,
         }
     }
 
-    /// Number of histograms in a cell: the stages and the total (`ND_STAGES_*` of
-    /// bpf/include/abi.h).
+    /// Number of histograms in a cell: the stages and the total.
     pub const fn histograms(self) -> usize {
         match self {
             Self::Total => 1,
             Self::Basic | Self::Fine | Self::Full => self.stages().len() + 1,
+        }
+    }
+
+    /// Number of histograms in a cell of the BPF side, which has only the stages that it observes and
+    /// the total (`ND_STAGES_*` of bpf/include/abi.h).
+    pub const fn measured(self) -> usize {
+        match self {
+            Self::Total => 1,
+            Self::Basic => 5,
+            Self::Fine => 9,
+            Self::Full => FULL.len() + 1,
+        }
+    }
+
+    /// Where histogram `n` of a cell of the BPF side is in a cell of this stage set. With full stages
+    /// those of the fine ones and the total come first there.
+    pub const fn place(self, n: usize) -> usize {
+        let total = match self {
+            Self::Full => Self::Fine.measured() - 1,
+            _ => self.measured() - 1,
+        };
+        if n > total {
+            n - total - 1
+        } else if n == total {
+            self.total_index()
+        } else {
+            n + self.before()
         }
     }
 
@@ -223,6 +327,16 @@ impl StageSet {
     const fn point(self, index: usize) -> Point {
         let stages = self.stages();
         if index < stages.len() { stages[index].from } else { self.last_point() }
+    }
+
+    /// Where the first group of a command begins if its first part was not observed: the limits of
+    /// cgroups, or the request of a flush.
+    const fn second(self, index: usize) -> Option<Point> {
+        match (self, index) {
+            (Self::Basic | Self::Fine, 0) => Some(Point::Bio),
+            (Self::Basic, 1) => Some(Point::SetupIn),
+            _ => None,
+        }
     }
 
     /// A run by its first and last stage.
@@ -249,17 +363,17 @@ impl StageSet {
     pub(super) fn each_run(self, pattern: Pattern) -> impl Iterator<Item = StageRun> {
         let mut begin = None;
         (0..=self.stages().len()).filter_map(move |index| {
-            let to = self.point(index);
+            let mut to = self.point(index);
             if !to.seen_in(pattern) {
-                return None;
+                to = self.second(index).filter(|p| p.seen_in(pattern))?;
             }
             let (first, from) = begin.replace((index, to))?;
             Some(StageRun { stage_set: self, first, last: index - 1, from, to })
         })
     }
 
-    /// The bits that a pattern can have in this stage set: those of its points, [`NO_SETUP`] and
-    /// [`NO_COMPLETE`].
+    /// The bits of a pattern that matter in this stage set: those of the points at which its stages
+    /// begin and end, [`NO_SETUP`] and [`NO_COMPLETE`].
     pub const fn pattern_bits(self) -> Pattern {
         // each command of a report asks
         const BITS: [Pattern; 4] = [
@@ -274,9 +388,13 @@ impl StageSet {
     const fn bits_of_points(self) -> Pattern {
         let mut bits = NO_SETUP | NO_COMPLETE;
         let mut n = 0;
-        while n < Point::ALL.len() {
-            let point = Point::ALL[n];
-            if let (Some(bit), true) = (point.pattern_bit(), self.has_point(point)) {
+        while n <= self.stages().len() {
+            if let Some(second) = self.second(n)
+                && let Some(bit) = second.pattern_bit()
+            {
+                bits |= bit;
+            }
+            if let Some(bit) = self.point(n).pattern_bit() {
                 bits |= bit;
             }
             n += 1;

@@ -72,6 +72,14 @@ impl Timeline {
         Self { times: self.times, pattern }
     }
 
+    /// The same without the points before the request.
+    #[must_use]
+    pub fn from_request(&self) -> Self {
+        let before = Point::ALL.iter().take_while(|p| **p < Point::Start);
+        let bits: Pattern = before.filter_map(|p| p.pattern_bit()).sum();
+        self.with_pattern(self.pattern & !bits)
+    }
+
     /// The pattern of observed points.
     pub const fn pattern(&self) -> Pattern {
         self.pattern
@@ -93,10 +101,19 @@ impl Timeline {
     pub fn segments(&self, stage_set: StageSet) -> Option<Vec<Segment>> {
         let mut segments = Vec::with_capacity(stage_set.stages().len());
         for run in stage_set.each_run(self.pattern) {
-            let (from, to) = (self.at(run.from)?, self.at(run.to)?);
-            segments.push(Segment { run, ns: to.checked_sub(from)? });
+            segments.push(self.segment(run)?);
         }
         Some(segments)
+    }
+
+    /// The same without memory, and without those whose points are out of order.
+    pub(super) fn each(&self, stage_set: StageSet) -> impl Iterator<Item = Segment> {
+        stage_set.each_run(self.pattern).filter_map(|run| self.segment(run))
+    }
+
+    fn segment(&self, run: StageRun) -> Option<Segment> {
+        let (from, to) = (self.at(run.from)?, self.at(run.to)?);
+        Some(Segment { run, ns: to.checked_sub(from)? })
     }
 
     /// From the first to the last observed point of the stage set. `None` if fewer than two were
@@ -166,10 +183,39 @@ impl Span {
     }
 }
 
+/// How long a command took, in nanoseconds: from its first to its last observed point, or without points
+/// from its set-up to its completion. So far, if it is in flight. `None` for other events, and if its begin
+/// or its end was not observed.
+#[must_use]
+pub fn total_ns(event: &Event) -> Option<u64> {
+    let (latency, completed) = match &event.what {
+        EventKind::Command(_, _, outcome) | EventKind::Complete(_, outcome) => {
+            (outcome.latency_ns, Some(event.at_ns))
+        }
+        EventKind::Missed { .. } => (None, None),
+        EventKind::Unfinished { age_ns, .. } => return Some(*age_ns),
+        _ => return None,
+    };
+    total_of(event.what.timeline(), latency, completed)
+}
+
+/// The same for a command with these points.
+pub(crate) fn total_of(
+    line: Option<&Timeline>,
+    latency_ns: Option<u64>,
+    completed_ns: Option<u64>,
+) -> Option<u64> {
+    let at = |point: &Point| line?.at(*point);
+    let mut begins = Point::ALL.iter().take_while(|point| **point <= Point::SetupOut);
+    let set_up = || completed_ns?.checked_sub(latency_ns?);
+    let begin = begins.find_map(at).or_else(set_up)?;
+    at(&Point::End).or(completed_ns)?.checked_sub(begin)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::point::ALL_POINTS;
+    use crate::model::point::HAS_BEFORE;
     use proptest::prelude::*;
 
     #[test]
@@ -201,7 +247,7 @@ mod tests {
         fn stages_add_up_to_the_total_to_the_nanosecond(
             start in 1_u64..1 << 50,
             steps in prop::array::uniform8(0_u64..1 << 36),
-            pattern in 0..=ALL_POINTS,
+            pattern in 0..HAS_BEFORE,
         ) {
             let mut points = [start; 9];
             for i in 0..8 {

@@ -79,7 +79,7 @@ impl SessionOptions for PatternArgs {
         }
         let events = Events {
             // submissions come in the order of time; a recording may have one event per command
-            pairs: !self.from.is_empty(),
+            submits: self.from.is_empty(),
             ring_size: self.ring_size,
             detail: Detail { submitters: self.submitters, ..Detail::default() },
             ..Events::default()

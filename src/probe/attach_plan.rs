@@ -142,6 +142,16 @@ impl AttachPlan {
         self.of(role).is_some_and(|p| p.method.is_some())
     }
 
+    /// Whether bios are followed with their submitters: with the waits before the request, or alone.
+    pub fn sees_submitters(&self) -> bool {
+        self.has(Point::Bio) || self.has_role(Role::Submitter)
+    }
+
+    /// Whether the stage set has waits before the request, and none is observed.
+    pub fn lacks_waits(&self) -> bool {
+        self.stage_set == StageSet::Full && !self.has(Point::Bio)
+    }
+
     /// The waits before the request whose length is known: they are observed, or nothing can wait there. A wait
     /// without a known end is in one part with those that follow.
     pub fn known_waits(&self) -> impl Iterator<Item = Point> {

@@ -296,8 +296,9 @@ pub fn plan_with(
         };
         join_waits(&mut plan);
         if plan.has(Point::Bio) {
-            // the table of bios has these waits
-            plan.points.retain(|part| part.role != Role::TagWait);
+            // the table of bios has these waits, and the submitters
+            let has = |role| matches!(role, Role::TagWait | Role::Submitter);
+            plan.points.retain(|part| !has(part.role));
         }
         if pairing == Pairing::Request {
             plan.start = start_source(stage_set, facts, &plan);

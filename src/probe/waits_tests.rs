@@ -73,6 +73,15 @@ fn the_points_before_the_request_are_those_that_can_be_told_apart() {
     assert!(with(StageSet::Fine).has_role(Role::TagWait));
     let full = with(StageSet::Full);
     assert!(!full.has_role(Role::TagWait) && full.has_role(Role::Split));
+    // nor the submitters of bios
+    let with =
+        |facts| plan_with(StageSet::Full, &[Role::Submitter], &facts, &Policy::default()).unwrap();
+    let plan = with(everything());
+    assert!(plan.sees_submitters() && !plan.has_role(Role::Submitter) && !plan.lacks_waits());
+    let mut facts = everything();
+    facts.tracepoints.remove("block_bio_backmerge");
+    let plan = with(facts);
+    assert!(plan.sees_submitters() && plan.has_role(Role::Submitter) && plan.lacks_waits());
     // without limits of cgroups
     let mut facts = everything();
     facts.functions.remove("__blk_throtl_bio");

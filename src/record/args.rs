@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::model::stage::StageSet;
 use crate::recording::Keep;
-use crate::settings::{Detail, Events, Mode, RingSize, Settings};
+use crate::settings::{Detail, EventStacks, Events, Mode, RingSize, Settings};
 use crate::units::{parse_duration, parse_size};
 use anyhow::Result;
 
@@ -15,8 +15,8 @@ use crate::run::args::examples;
 
 const EXAMPLES: &str = "\
 Examples:
-  nvme-deep record -o run.nvd --stages=full --context --duration 60s
-      Record for a minute what `diagnose` and `diff` need
+  nvme-deep record --duration 60s
+      Record for a minute what all other commands need
   nvme-deep record -o stuck.nvd --ring 15m --trigger slow=50ms,reset
       Keep the last 15 minutes, and write them when a command is slow or a controller is reset
   nvme-deep record -o job.nvd --exec -- fio job.fio
@@ -66,16 +66,16 @@ fn max_size(text: &str) -> Result<u64, String> {
 
 /// `record`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(mut_arg("context", |arg| arg.hide_short_help(false)))]
 #[command(mut_arg("since", |arg| arg.hide(true)), mut_arg("until", |arg| arg.hide(true)))]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RecordArgs {
-    /// The file to write; `-` for stdout
+    /// The file to write; `-` for stdout [default: nvme-HOST-DATE-TIME.nvd]
     ///
-    /// It is readable by its owner only. Until the end of the run its name ends in `.partial`.
+    /// It is readable by its owner only: you, with sudo, too. Until the end of the run its name ends in
+    /// `.partial`. With --redact the default has no HOST.
     #[arg(long, short, value_name = "FILE")]
-    pub output: PathBuf,
+    pub output: Option<PathBuf>,
 
     /// Replace the file if it exists
     ///
@@ -83,12 +83,15 @@ pub struct RecordArgs {
     #[arg(long)]
     pub force: bool,
 
-    /// The points to record of each command
-    #[arg(long, value_name = "SET", default_value = "basic")]
+    /// What to record of each command
+    ///
+    /// full: all points, waits before the request, conditions, submitters and cgroups. What this kernel
+    /// does not show is left out. The others record their points only, and cost less.
+    #[arg(long, value_name = "SET", default_value = "full")]
     pub stages: StageSet,
 
     #[command(flatten)]
-    pub detail: Detail,
+    pub stacks: EventStacks,
 
     #[command(flatten)]
     pub run: RunTime,
@@ -143,7 +146,12 @@ pub type RecordOptions = Checked<RecordArgs>;
 
 impl SessionOptions for RecordArgs {
     fn settings(&self) -> Result<Settings> {
-        let events = Events { detail: self.detail, ring_size: self.ring_size, ..Events::pairs() };
+        let all = match self.stages {
+            StageSet::Full => Detail::all(),
+            StageSet::Total | StageSet::Basic | StageSet::Fine => Detail::default(),
+        };
+        let detail = Detail { stacks: self.stacks, without_timers: self.ring.is_some(), ..all };
+        let events = Events { detail, ring_size: self.ring_size, ..Events::default() };
         self.session.settings(false, Mode::Events(events), self.stages)
     }
 }

@@ -2,11 +2,19 @@
 //! The `record` command: every command to a file.
 
 use std::io::{IsTerminal, Write, stderr};
+use std::mem;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use jiff::Zoned;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::abi::PairRecord;
 use crate::machine::System;
-use crate::model::event::EventKind;
+use crate::model::event::{Event, EventKind};
+use crate::model::text::Text;
+use crate::model::timeline::total_ns;
+use crate::session::{CostSample, Session};
 use crate::units::size_text;
 use anyhow::{Context, Result};
 
@@ -28,14 +36,66 @@ struct Writer<'o> {
     /// When the run ends, after a trigger.
     end: Option<Duration>,
     progress: Progress,
+    cost: Cost,
+}
+
+/// What the run costs.
+struct Cost {
+    /// CPU time of this process at the begin.
+    begin: Duration,
+    sample: Sample,
+}
+
+/// The run time of the programs, for a second.
+enum Sample {
+    /// Not yet.
+    Later,
+    /// Since the last turn of a second.
+    Now(CostSample),
+    /// Nanoseconds per command, if there was one.
+    Done(Option<f64>),
+}
+
+/// CPU time of this process, all threads.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let [s, ns] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    Duration::new(s, 0) + Duration::from_nanos(ns)
+}
+
+impl Cost {
+    /// Once a second: measures from the first turn to the second.
+    fn second(&mut self, session: &Session) -> Result<()> {
+        self.sample = match mem::replace(&mut self.sample, Sample::Done(None)) {
+            Sample::Later => session.sample_cost()?.map_or(Sample::Done(None), Sample::Now),
+            Sample::Now(sample) => Sample::Done(session.ns_per_command(&sample)?),
+            done @ Sample::Done(_) => done,
+        };
+        Ok(())
+    }
+
+    /// The last line of the run, which took this long and wrote this much.
+    fn text(&self, took: Duration, bytes: u64, commands: u64) -> String {
+        let cpu = cpu_time().saturating_sub(self.begin).as_secs_f64();
+        let share = 100.0 * cpu / took.as_secs_f64().max(0.001);
+        let mut text = format!("cost: {cpu:.2} s of CPU time ({share:.1} % of a CPU)");
+        if commands > 0 {
+            text += &format!(", {:.1} bytes per command", bytes as f64 / commands as f64);
+        }
+        if let Sample::Done(Some(ns)) = self.sample {
+            let us = ns / 1e3;
+            text += &format!("; BPF programs {us:.1} us per command (measured for 1 s)");
+        }
+        text
+    }
 }
 
 /// Describes the event, in a few words, if it fires the trigger.
-fn fires(trigger: Trigger, what: &EventKind) -> Option<String> {
-    let ctrl = what.ctrl();
-    match (trigger, what) {
-        (Trigger::Slow(least), EventKind::Command(id, _, end)) => {
-            let took = Duration::from_nanos(end.latency_ns?);
+fn fires(trigger: Trigger, event: &Event) -> Option<String> {
+    let ctrl = event.what.ctrl();
+    match (trigger, &event.what) {
+        (Trigger::Slow(least), EventKind::Command(id, ..)) => {
+            let took = Duration::from_nanos(total_ns(event)?);
             let name = id.opcode.name().unwrap_or("a command");
             (took >= least)
                 .then(|| format!("{name} on nvme{ctrl} queue {} took {took:.1?}", id.qid))
@@ -59,7 +119,7 @@ fn fires(trigger: Trigger, what: &EventKind) -> Option<String> {
 fn may_fire(triggers: &[Trigger], record: &PairRecord<'_>) -> bool {
     triggers.iter().any(|trigger| match *trigger {
         Trigger::Slow(least) => {
-            record.latency_ns().is_some_and(|ns| Duration::from_nanos(ns) >= least)
+            record.total_ns().is_some_and(|ns| Duration::from_nanos(ns) >= least)
         }
         Trigger::Error => record.status().is_some_and(|status| status != 0),
         Trigger::Timeout | Trigger::Reset => false,
@@ -79,6 +139,7 @@ impl<'o> Writer<'o> {
                 at: Duration::ZERO,
                 is_terminal: stderr().is_terminal(),
             },
+            cost: Cost { begin: cpu_time(), sample: Sample::Later },
         }
     }
 
@@ -106,7 +167,7 @@ impl Consumer for Writer<'_> {
             && !self.options.trigger.is_empty()
         {
             let triggers = self.options.trigger.iter();
-            let mut found = triggers.filter_map(|t| fires(*t, &event.what));
+            let mut found = triggers.filter_map(|t| fires(*t, event));
             self.fired = found.next().unwrap_or_default();
         }
         Ok(())
@@ -126,6 +187,7 @@ impl Consumer for Writer<'_> {
         if moment.is_second {
             let (commands, bytes) = (moment.shown.commands, self.file.bytes());
             self.progress.show(moment.now, commands, bytes);
+            moment.session.map_or(Ok(()), |session| self.cost.second(session))?;
         }
         Ok(match self.is_done(moment.now) {
             true => Turn::Done,
@@ -135,7 +197,7 @@ impl Consumer for Writer<'_> {
 
     /// Ends the file, and reports what is in it.
     fn finish(self, end: End<'_>) -> Result<Result<()>> {
-        let Self { file, options, progress, .. } = self;
+        let Self { file, options, progress, cost, .. } = self;
         // erases its line
         drop(progress);
         let (name, ledger, at) = (file.name(), end.ledger, end.took);
@@ -150,15 +212,13 @@ impl Consumer for Writer<'_> {
             at.as_secs_f64(),
             size_text(file.bytes),
         );
-        if kept > 0 {
-            text += &format!(", {:.1} bytes each", file.bytes as f64 / kept as f64);
-        }
         if file.evicted > 0 {
             text += &format!("; {} older events were dropped from the ring", file.evicted);
         }
         eprint_note(&text);
         say_own_share(&ledger);
         say_ledger(&ledger, options.session.is_verbose());
+        eprint_note(&cost.text(at, file.bytes, kept));
         Ok(Ok(()))
     }
 }
@@ -196,9 +256,22 @@ impl Drop for Progress {
     }
 }
 
+/// The file without `-o`: `nvme-HOST-YYYYMMDD-HHMMSS.nvd`, in local time.
+fn default_name(host: Option<&str>, time: &str) -> PathBuf {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let host: String = host.unwrap_or_default().chars().filter(|c| is_plain(*c)).collect();
+    let parts = ["nvme", &host, time].into_iter().filter(|part| !part.is_empty());
+    format!("{}.nvd", parts.collect::<Vec<_>>().join("-")).into()
+}
+
 fn create(options: &RecordOptions, system: &System) -> Result<RecordingFile> {
+    let path = options.output.clone().unwrap_or_else(|| {
+        let host = system.identity().host.filter(|_| !options.redact);
+        let time = Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
+        default_name(host.as_ref().map(Text::as_str), &time)
+    });
     let file = FileSettings {
-        path: &options.output,
+        path: &path,
         force: options.force,
         inputs: &[],
         compress: !options.no_compress,
@@ -224,8 +297,9 @@ pub fn run(options: &RecordOptions) -> Result<()> {
         stacks,
         ..Live::new(ready, settings, options.run.duration)
     });
-    drive(input, &mut |_| {
-        let file = file.take().context("the file has been begun")?;
+    drive(input, &mut |start| {
+        let mut file = file.take().context("the file has been begun")?;
+        start.session.into_iter().for_each(|session| file.shows(session.origin()));
         Ok(Writer::begin(options, file))
     })
 }

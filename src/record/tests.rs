@@ -89,7 +89,7 @@ fn mixed() -> Vec<Vec<u8>> {
             3..6 => bytes.truncate(128),
             6 => bytes[40] = 0x81,
             8 => bytes[18] |= 0x80,
-            7 => bytes[48..56].copy_from_slice(&(n + 1).to_ne_bytes()),
+            7 => bytes[128..136].copy_from_slice(&(n + 1).to_ne_bytes()),
             n => bytes[104] = n as u8 % 5,
         }
         bytes
@@ -133,7 +133,7 @@ const WITHOUT_AVX2: u64 = 60;
 /// Bytes of a record in the ring.
 const BYTES: u64 = 192;
 const TEST: &str =
-    "commands::record::tests::a_command_costs_at_most_500_instructions_and_800_with_compression";
+    "record::tests::a_command_costs_at_most_500_instructions_and_800_with_compression";
 
 #[test]
 #[ignore = "needs valgrind and a release build; a part of make test-all"]

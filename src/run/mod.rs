@@ -25,6 +25,11 @@ use crate::model::text::clean;
 use crate::view::ledger::ledger as write_ledger;
 use crate::view::theme::Theme;
 
+/// What a live run ends with that has stages or looks for slow commands, and does not measure the waits
+/// before the request.
+pub(crate) const WAITS_UNMEASURED: &str =
+    "waits before the request (cgroup limits, wbt, tags) were not measured: use --stages=full";
+
 /// Writes a ledger to stderr. A closed stderr is not an error.
 pub(crate) fn say_ledger(ledger: &Ledger, detail: bool) {
     let theme = Theme { color: false };

@@ -2,11 +2,12 @@
 //! Files that commands write. A file is written as FILE.partial and renamed when it is complete. stdout,
 //! pipes and terminals get the bytes as they come. docs/record.md has the rules for users.
 
-use std::ffi::OsString;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, IsTerminal, stdout};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -15,6 +16,7 @@ use crate::model::text::printable;
 use anyhow::{Error, Result};
 use rustix::fs::{major, minor};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use tempfile::TempPath;
 
 use crate::run::exit::{Failure, cause, usage};
@@ -171,6 +173,22 @@ impl OutFile {
     }
 }
 
+/// The user and the group that ran sudo, from its variables.
+fn behind_sudo(user: Option<&OsStr>, group: Option<&OsStr>) -> Option<(u32, u32)> {
+    let number = |text: Option<&OsStr>| text?.to_str()?.parse().ok();
+    number(user).zip(number(group))
+}
+
+/// A recording by root is for the user who ran sudo: reading it needs no root.
+fn give_to_user(file: &File) -> io::Result<()> {
+    let variables = ["SUDO_UID", "SUDO_GID"].map(env::var_os);
+    let [user, group] = variables.each_ref().map(Option::as_deref);
+    match behind_sudo(user, group).filter(|_| geteuid().is_root()) {
+        Some((user, group)) => fchown(file, Some(user), Some(group)),
+        None => Ok(()),
+    }
+}
+
 impl Partial {
     fn create(path: &Path, rules: &Rules<'_>) -> Result<Self> {
         let failed = |error: io::Error| cannot_create(path, &error);
@@ -198,6 +216,9 @@ impl Partial {
         let file = File::options().write(true).create_new(true).mode(0o600).open(&partial);
         let file = file.map_err(failed)?;
         let temp = TempPath::try_from_path(partial).map_err(failed)?;
+        if rules.is_recording {
+            give_to_user(&file).map_err(failed)?;
+        }
         Ok(Self { temp, file, target, force: rules.force })
     }
 
@@ -285,6 +306,25 @@ mod tests {
             let (out, _) = OutFile::create(&path, &rules).unwrap();
             assert_eq!(out.keep().unwrap(), Some(0), "what was left is gone");
             fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_user_behind_sudo_has_two_numbers() {
+        let of = |user: Option<&str>, group: Option<&str>| {
+            behind_sudo(user.map(OsStr::new), group.map(OsStr::new))
+        };
+        assert_eq!(of(Some("1000"), Some("100")), Some((1000, 100)));
+        for (user, group) in [
+            (None, None),
+            (Some("1000"), None),
+            (None, Some("100")),
+            (Some(""), Some("100")),
+            (Some("-1"), Some("100")),
+            (Some("root"), Some("0")),
+            (Some("4294967296"), Some("100")),
+        ] {
+            assert_eq!(of(user, group), None, "{user:?} {group:?}");
         }
     }
 

@@ -14,10 +14,10 @@ pub struct Output {
     failed: Option<io::Error>,
 }
 
-/// Number of events in these lines. Lines of stacks are indented and do not count.
+/// Number of events in these lines. Lines of stacks are indented by four blanks and do not count.
 fn events_in(lines: &[u8]) -> u64 {
     let whole = lines.split_inclusive(|&b| b == b'\n');
-    whole.filter(|l| l.first() != Some(&b' ')).count() as u64
+    whole.filter(|l| !l.starts_with(b"    ")).count() as u64
 }
 
 impl Output {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn events_are_counted_by_their_first_lines() {
-        assert_eq!(events_in(b"a\n    f+0x1\n    g+0x2\nb\n"), 2);
+        assert_eq!(events_in(b"a\n    f+0x1\n    g+0x2\nb\n  retry\n"), 3);
         assert_eq!(events_in(b""), 0);
     }
 
@@ -128,7 +128,7 @@ mod tests {
         drop(reader);
         look_until_it_has_gone(&mut Output::to(writer.try_clone().unwrap()));
         let mut out = Output::to(writer);
-        assert_eq!(out.write(b"one\n  frame\ntwo\n"), 2);
+        assert_eq!(out.write(b"one\n    frame\ntwo\n"), 2);
         assert!(out.has_failed());
         assert_eq!(out.write(b"three\n"), 1);
         assert_eq!(out.take_error().unwrap().kind(), ErrorKind::BrokenPipe);

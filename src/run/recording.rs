@@ -96,7 +96,7 @@ fn info(
 ) -> RunInfo {
     let (events, stack, outcome) = (settings.events(), settings.stack(), settings.outcome());
     let mut info = RunInfo {
-        pairs: events.is_none_or(|events| events.pairs),
+        pairs: events.is_none_or(|events| !events.submits),
         stage_set: settings.stage_set,
         stack: stack.map(|stack| stack.at),
         sample_period: stack.map_or(1, |stack| stack.period),
@@ -185,6 +185,13 @@ impl RecordingFile {
             stacks: HashMap::new(),
             cgroups: None,
         })
+    }
+
+    /// What the run observes of who caused each command, if that is less than its settings ask for.
+    pub fn shows(&mut self, origin: OriginDetail) {
+        self.info.cgroups = origin != OriginDetail::Nobody;
+        self.info.submitters = origin == OriginDetail::Submitters;
+        self.cgroups.take_if(|_| origin == OriginDetail::Nobody);
     }
 
     /// Describes the run, which begins now. To be called when everything is attached: without a run, the

@@ -78,13 +78,15 @@ fn caveat(plan: &AttachPlan) -> String {
     format!(" by {method}, which can miss completions ({counted})")
 }
 
-/// Points of the stage set that are not observed, for the first line.
-fn lacks(plan: &AttachPlan) -> String {
+/// Points of the stage set that are not observed, for the first line. `known`: the user knows that the waits
+/// before the request are left out.
+fn lacks(plan: &AttachPlan, known: bool) -> String {
     let lacking: Vec<&str> = plan
         .points
         .iter()
         .filter_map(PointPlan::point)
         .filter(|&p| !plan.has(p))
+        .filter(|&p| p >= Point::Start || !(known && plan.lacks_waits()))
         .map(Point::name)
         .collect();
     if lacking.is_empty() {
@@ -106,7 +108,7 @@ fn announce(settings: &Settings, until: &str, session: &Session, controllers: &[
         "tracing {} with {} hooks{}{until}",
         names.join(", "),
         plan.hooks().len(),
-        caveat(plan) + &lacks(plan)
+        caveat(plan) + &lacks(plan, settings.leaves_out())
     ));
     if settings.attaching.verbose == 0 {
         return;

@@ -10,7 +10,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::read::lookup;
 use super::ticks::Timer;
-use super::{Session, ticks};
+use super::{Config, Session, ticks};
 use crate::abi::{DecodeError, GapSum, Volumes, add_activity, add_counters, add_disk, disk_name};
 use crate::error::{Error, Result};
 use crate::machine::System;
@@ -43,6 +43,8 @@ pub(super) struct ActivityReader {
     timers: BTreeMap<u32, Timer>,
     /// Why no CPU gets a timer.
     no_timer: Option<String>,
+    /// Whether CPUs get timers.
+    has_timers: bool,
     /// CPUs that must not be interrupted by a timer.
     isolated: BTreeSet<u32>,
     /// CPUs with commands but no timer: the user was told about these.
@@ -124,7 +126,8 @@ fn since(begin: &mut BTreeMap<u32, CpuTimes>, now: &CpuTimes, gaps: Option<GapSu
 
 impl ActivityReader {
     /// Reads what the kernel has counted before.
-    pub(super) fn begin(loaded: &Loaded, pairing: Pairing, system: &System) -> Result<Self> {
+    pub(super) fn begin(loaded: &Loaded, pairing: Pairing, config: &Config<'_>) -> Result<Self> {
+        let (system, has_timers) = (config.system, config.settings.has_timers());
         let begin = system.cpu_times().into_iter();
         let state =
             State { begin: begin.map(|times| (times.cpu, times)).collect(), ..State::default() };
@@ -133,17 +136,19 @@ impl ActivityReader {
             maps: None,
             timers: BTreeMap::new(),
             no_timer: None,
+            has_timers,
             isolated: system.isolated_cpus(),
             told: BTreeSet::new(),
             state: RefCell::new(state),
         };
         if pairing == Pairing::Tag {
-            watch.no_timer = Some("the kernel has no BTF".into());
+            watch.no_timer = has_timers.then(|| "the kernel has no BTF".into());
             return Ok(watch);
         }
         watch.maps =
             Some(Maps { activities: loaded.map("activities")?, disks: loaded.map("disks")? });
-        if let Some(rate) = system.sample_rate().filter(|rate| *rate < LEAST_RATE) {
+        let rate = system.sample_rate().filter(|rate| has_timers && *rate < LEAST_RATE);
+        if let Some(rate) = rate {
             watch.no_timer = Some(format!(
                 "kernel.perf_event_max_sample_rate is {rate}; it must be {LEAST_RATE} or more"
             ));
@@ -158,7 +163,8 @@ impl ActivityReader {
         loaded: &Loaded,
         has_commands: &dyn Fn(u32) -> Result<bool>,
     ) -> Result<Option<String>> {
-        let Some(maps) = self.maps.as_ref().filter(|_| self.no_timer.is_none()) else {
+        let Some(maps) = self.maps.as_ref().filter(|_| self.has_timers && self.no_timer.is_none())
+        else {
             return Ok(None);
         };
         let program = loaded.0.progs().find(|p| p.name() == ticks::PROGRAM);

@@ -107,9 +107,9 @@ fn by_task(config: &Config<'_>, plan: &AttachPlan) -> Option<&'static str> {
 }
 
 /// A remark if cgroups are those of tasks.
-fn cgroups_by_task(config: &Config<'_>) -> Option<&'static str> {
+fn cgroups_by_task(config: &Config<'_>, origin: OriginDetail) -> Option<&'static str> {
     let by_cgroup = config.settings.by().iter().any(|by| by.is_cgroup());
-    let of_cgroups = by_cgroup || config.settings.observed_origin() != OriginDetail::Nobody;
+    let of_cgroups = by_cgroup || origin != OriginDetail::Nobody;
     let has_io = config.system.cgroups_have_io();
     (of_cgroups && has_io == Some(false)).then_some(
         "cgroups are those of the task that calls the driver, which for writeback is a kernel thread: \
@@ -120,8 +120,8 @@ fn cgroups_by_task(config: &Config<'_>) -> Option<&'static str> {
 
 /// A remark if device mapper may hide submitters: its own types are not those that the programs read, or not
 /// described.
-fn hidden_submitters(config: &Config<'_>) -> Option<String> {
-    if config.settings.observed_origin() != OriginDetail::Submitters {
+fn hidden_submitters(config: &Config<'_>, origin: OriginDetail) -> Option<String> {
+    if origin != OriginDetail::Submitters {
         return None;
     }
     let name = config.system.mapped_device()?;
@@ -130,6 +130,25 @@ fn hidden_submitters(config: &Config<'_>) -> Option<String> {
         format!(
             "device mapper ({name}) may hide submitters: its kernel threads count as the submitters of what \
              they submit (the BTF in use does not describe dm_mod, or as it was before Linux 5.18)"
+        )
+    })
+}
+
+/// What this kernel does not show, of a run that leaves it out.
+fn left_out(settings: &Settings, session: &Session) -> Option<String> {
+    let (plan, origin) = (session.plan(), session.origin());
+    let by_tag = plan.pairing == Pairing::Tag;
+    let lacks = [
+        (plan.lacks_waits(), "waits before the request"),
+        (settings.context() && by_tag, "conditions"),
+        (origin < OriginDetail::Submitters && settings.leaves_out(), "submitters"),
+        (origin < OriginDetail::Cgroups && settings.leaves_out(), "cgroups"),
+    ];
+    let lacks: Vec<&str> = lacks.into_iter().filter_map(|(is, what)| is.then_some(what)).collect();
+    (settings.leaves_out() && !lacks.is_empty()).then(|| {
+        format!(
+            "this kernel does not show {}, and the run goes on without: `nvme-deep doctor` says why",
+            lacks.join(", ")
         )
     })
 }
@@ -180,8 +199,9 @@ pub fn attach(
                     slow_clock(system),
                     short_stacks(&policy, &facts, session.plan()),
                     by_task(&config, session.plan()).map(str::to_owned),
-                    cgroups_by_task(&config).map(str::to_owned),
-                    hidden_submitters(&config),
+                    left_out(options, &session),
+                    cgroups_by_task(&config, session.origin()).map(str::to_owned),
+                    hidden_submitters(&config, session.origin()),
                     session.no_timer().map(|why| format!("gaps are not observed: {why}")),
                 ];
                 remarks.iter().flatten().for_each(|text| notice(text));

@@ -89,9 +89,12 @@ const STATUS: &[Fixed] = &[("count_status", "1")];
 /// single commands and for submitters `ND_WHO`.
 const ROWS: &[Fixed] = &[("waits", "0"), ("by", "0"), ("who", "0")];
 const GROUPS: &[Fixed] = &[("waits", "0")];
-const WAITS: &[Fixed] = &[("waits", "1"), ("by", "0"), ("who", "0")];
+const WAITS: &[Fixed] = &[("waits", "1"), ("by", "0")];
 const WHO: &[Fixed] = &[("waits", "0"), ("by", "0")];
 const CALLERS: &[Fixed] = &[("who", "0")];
+/// One event per command (ND_TRACE_PAIRS, which clang refuses as a condition), without a stack, but
+/// with conditions.
+const EVENTS: &[Fixed] = &[("trace", "2"), ("stack", "0"), ("context", "1")];
 
 const TOTAL: &[Fixed] = &[
     ("mode", "ND_MODE_TOTAL"),
@@ -126,7 +129,7 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
 }
 
 /// All builds. A run uses the first that it may.
-pub const BUILDS: [Entry; 22] = [
+pub const BUILDS: [Entry; 23] = [
     // what `latency` uses on recent kernels; the others cost some 20 instructions per command more
     latencies(
         "nvme_deep_total_6",
@@ -173,13 +176,21 @@ pub const BUILDS: [Entry; 22] = [
         name: "nvme_deep_full",
         source: "nvme_deep",
         macros: &["ND_LOOP", "ND_NO_CONTEXT", "ND_WAITS"],
-        fixed: &[USUAL, WAITS, ROOMY, HISTOGRAMS, PLAIN, FINE],
+        fixed: &[USUAL, WAITS, CALLERS, ROOMY, HISTOGRAMS, PLAIN, FINE],
         needs: &[Need::Requests, Need::KernelBtf, Need::SetupEvent, Need::NoContext],
+    },
+    // what `record` and `diagnose` use
+    Entry {
+        name: "nvme_deep_record",
+        source: "nvme_deep",
+        macros: &["ND_LOOP", "ND_WAITS", "ND_WHO"],
+        fixed: &[USUAL, WAITS, ROOMY, PLAIN, FINE, EVENTS],
+        needs: &[Need::Requests, Need::KernelBtf, Need::SetupEvent, Need::Trace],
     },
     Entry {
         name: "nvme_deep_full_any",
         source: "nvme_deep",
-        macros: &["ND_WAITS"],
+        macros: &["ND_WAITS", "ND_WHO"],
         fixed: &[WAITS, FINE],
         needs: &[Need::Requests, Need::KernelBtf],
     },

@@ -54,7 +54,7 @@ impl Session {
                 .entry((row_key, pattern))
                 .or_insert_with(|| Cell::empty(self.plan.stage_set));
             values.copy(at, &mut value);
-            add_cell(cell, &value, self.is_shared(at, pattern))
+            add_cell(cell, self.plan.stage_set, &value, self.is_shared(at, pattern))
                 .map_err(|DecodeError| Error::Mismatch("a cell of the wrong size".into()))?;
         }
         for ((_, pattern), cell) in &mut snapshot.cells {

@@ -5,8 +5,9 @@
 use super::{Config, Layout};
 use crate::abi::{
     BEGUN_BYTES, BIO_BYTES, BIOS, LINE, PAUSE_BYTES, SLOT_BASIC, SLOT_FINE, SLOT_FULL, SLOT_ORIGIN,
-    SLOT_TRACE, START_BYTES, START_FULL_BYTES, SUBMITTER_BYTES, SUBMITTERS, by_bits, cell_bytes,
-    nd_by, nd_config, nd_container, nd_mode, nd_stack_at, nd_targ, nd_trace, nd_who, wait_bits,
+    SLOT_TRACE, START_BY_BYTES, START_BYTES, START_FULL_BYTES, SUBMITTER_BYTES, SUBMITTERS,
+    by_bits, cell_bytes, nd_by, nd_config, nd_container, nd_mode, nd_stack_at, nd_targ, nd_trace,
+    nd_who, wait_bits,
 };
 use crate::error::{Error, Result};
 use crate::machine::cgroups as container;
@@ -63,8 +64,8 @@ const fn kind(settings: &Settings) -> Option<nd_trace> {
                 return None;
             }
         },
-        Mode::Events(events) if events.pairs => nd_trace::ND_TRACE_PAIRS,
-        Mode::Events(_) => nd_trace::ND_TRACE_EVENTS,
+        Mode::Events(events) if events.submits => nd_trace::ND_TRACE_EVENTS,
+        Mode::Events(_) => nd_trace::ND_TRACE_PAIRS,
         Mode::Stacks(..) => nd_trace::ND_TRACE_STACKS,
         Mode::Flight(_) => nd_trace::ND_TRACE_FLIGHT,
     })
@@ -320,39 +321,53 @@ fn add_submitter_filter(c: &mut nd_config, config: &Config<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Adds what is observed of who caused commands.
-pub(crate) fn add_origin(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
+/// What the run observes of who caused commands, and why not all that it asks for.
+pub(crate) fn shown_origin(
+    plan: &AttachPlan,
+    config: &Config<'_>,
+) -> (OriginDetail, Option<&'static str>) {
     let settings = config.settings;
-    let who = settings.observed_origin();
-    if who == OriginDetail::Nobody {
-        return Ok(());
-    }
+    let asked = settings.observed_origin();
     // the slowest commands need the types of the driver, too
     let has_types = config.facts.vmlinux_btf
         && (!settings.reports_submitters() || has_top_counters(plan, config));
-    if plan.pairing == Pairing::Tag || !has_types {
-        return Err(Error::Unsupported(
-            "cgroups of commands and submitters need a kernel that describes itself (CONFIG_DEBUG_INFO_BTF), \
-             and another method than classic tracepoints: `nvme-deep doctor` says what is missing"
-                .into(),
-        ));
+    let has_cgroups = config.system.cgroups_have_io().is_some();
+    match asked {
+        OriginDetail::Nobody => (asked, None),
+        _ if plan.pairing == Pairing::Tag || !has_types => {
+            let why = "cgroups of commands and submitters need a kernel that describes itself \
+                       (CONFIG_DEBUG_INFO_BTF), and another method than classic tracepoints: \
+                       `nvme-deep doctor` says what is missing";
+            (OriginDetail::Nobody, Some(why))
+        }
+        OriginDetail::Submitters if plan.sees_submitters() => (asked, None),
+        OriginDetail::Submitters => {
+            let why = "the submissions of bios cannot be observed here (tp_btf block_bio_queue): \
+                       leave the options for submitters out";
+            let less = if has_cgroups { OriginDetail::Cgroups } else { OriginDetail::Nobody };
+            (less, Some(why))
+        }
+        OriginDetail::Cgroups if has_cgroups => (asked, None),
+        OriginDetail::Cgroups => (OriginDetail::Nobody, Some(NO_HIERARCHY)),
+    }
+}
+
+/// Adds what is observed of who caused commands.
+pub(crate) fn add_origin(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
+    let settings = config.settings;
+    let (who, lacks) = shown_origin(plan, config);
+    if let Some(why) = lacks.filter(|_| !settings.leaves_out()) {
+        return Err(Error::Unsupported(why.into()));
+    }
+    if who == OriginDetail::Nobody {
+        return Ok(());
     }
     let has_io = config.system.cgroups_have_io();
-    if who == OriginDetail::Cgroups && has_io.is_none() {
-        return Err(Error::Unsupported(NO_HIERARCHY.into()));
-    }
     let mut bits = 0;
     if settings.origin() != OriginDetail::Nobody {
         bits |= nd_who::ND_WHO_ORIGIN.0;
     }
     if who == OriginDetail::Submitters {
-        if !plan.has_role(Role::Submitter) {
-            return Err(Error::Unsupported(
-                "the submissions of bios cannot be observed here (tp_btf block_bio_queue): leave the \
-                 options for submitters out"
-                    .into(),
-            ));
-        }
         bits |= nd_who::ND_WHO_SUBMITTER.0;
     }
     if has_io == Some(true) {
@@ -387,8 +402,9 @@ pub const fn slot_bytes(stage_set: StageSet, trace: bool, origin: bool) -> usize
 }
 
 /// Bytes of a start entry.
-pub const fn start_bytes(stage_set: StageSet) -> usize {
-    match stage_set {
+pub fn start_bytes(settings: &Settings) -> usize {
+    match settings.stage_set {
+        StageSet::Full if settings.follows_submitters() => START_BY_BYTES,
         StageSet::Full => START_FULL_BYTES,
         StageSet::Total | StageSet::Basic | StageSet::Fine => START_BYTES,
     }

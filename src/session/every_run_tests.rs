@@ -29,7 +29,8 @@ use crate::probe::catalog::{CATALOG, MECHANISMS, Method, Role};
 use crate::probe::facts::{KernelFacts, Lockdown, Preemption, TypeSource};
 use crate::probe::plan::{AttachPlan, Policy, StartSource, plan_with};
 use crate::settings::{
-    Attaching, Events, ExtraEvents, Histograms, Mode, OriginDetail, Outcome, Settings, StackSample,
+    Attaching, Detail, Events, ExtraEvents, Histograms, Mode, OriginDetail, Outcome, Settings,
+    StackSample,
 };
 
 /// The facts of recorded kernels.
@@ -131,7 +132,7 @@ fn histograms(change: impl Fn(&mut Histograms)) -> Mode {
 }
 
 fn traced(change: impl Fn(&mut Events)) -> Mode {
-    let mut events = Events::pairs();
+    let mut events = Events::default();
     change(&mut events);
     Mode::Events(events)
 }
@@ -151,11 +152,12 @@ fn modes() -> Vec<Mode> {
         histograms(|h| h.by = vec![By::Process]),
         histograms(|h| h.by = vec![By::SubmitterComm, By::Disk]),
         traced(|_| ()),
-        traced(|e| e.pairs = false),
-        traced(|e| (e.sq, e.aen, e.detail.kstack) = (true, true, Some(StackAt::Submit))),
+        traced(|e| e.submits = true),
+        traced(|e| (e.sq, e.aen, e.detail.stacks.kstack) = (true, true, Some(StackAt::Submit))),
         traced(|e| e.detail.context = true),
         traced(|e| e.detail.submitters = true),
         traced(|e| (e.detail.context, e.detail.submitters) = (true, true)),
+        traced(|e| e.detail = Detail::all()),
         Mode::Stacks(stack, Outcome::default()),
         Mode::Flight(None),
         Mode::Flight(Some(stack)),
@@ -189,6 +191,7 @@ fn runs() -> impl Strategy<Value = Settings> {
     // the options refuse these
     run.prop_filter("not with --stages=full", |settings| {
         settings.stage_set != StageSet::Full
+            || settings.events().is_some()
             || settings.observed_origin() == OriginDetail::Nobody && settings.by().is_empty()
     })
 }
@@ -203,7 +206,7 @@ fn is_explained(plan: &AttachPlan, wanted: &[Role]) -> Result<(), TestCaseError>
             continue;
         }
         // the table of bios has it
-        if role == Role::TagWait && plan.has(Point::Bio) {
+        if matches!(role, Role::TagWait | Role::Submitter) && plan.has(Point::Bio) {
             continue;
         }
         let part = plan.of(role);
@@ -276,6 +279,7 @@ fn every_run_has_its_programs_or_an_error_on_any_kernel() {
         "tracepoint",
         "nvme_deep",
         "nvme_deep_plain",
+        "nvme_deep_record",
         "nvme_deep_full_any",
         "nvme_deep_who",
         "nvme_deep_by_any",

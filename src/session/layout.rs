@@ -305,10 +305,10 @@ impl Slots {
     /// Slots in `room` bytes for controllers of these sizes.
     fn new(settings: &Settings, cpus: u32, sizes: &[Size], room: usize) -> Self {
         let is_trace = settings.is_trace();
-        let has_origin = settings.origin() != OriginDetail::Nobody;
+        let has_origin = settings.origin() != OriginDetail::Nobody || settings.follows_submitters();
         let exact = slot_bytes(settings.stage_set, is_trace, has_origin);
         let each = exact.next_multiple_of(LINE);
-        let start = start_bytes(settings.stage_set);
+        let start = start_bytes(settings);
         let per_slot = each + start;
         let of = |size: &Size| size.queues as usize * size.stride as usize;
         let need: usize = sizes.iter().map(of).sum();

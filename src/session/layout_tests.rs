@@ -12,7 +12,9 @@ use crate::machine::sysfs::Namespace;
 use crate::model::group::By;
 use crate::model::stack::StackAt;
 use crate::nvme::decode::CommandSet;
-use crate::settings::{Detail, Events, Histograms, Mode, Outcome, RingSize, StackSample};
+use crate::settings::{
+    Detail, EventStacks, Events, Histograms, Mode, Outcome, RingSize, StackSample,
+};
 
 const fn all_online(cpus: u32) -> Cpus {
     Cpus { possible: cpus, online: cpus, caches: cpus.div_ceil(8) }
@@ -97,13 +99,14 @@ fn runs() -> Vec<Settings> {
         all.push(Mode::Histograms(histograms).with(StageSet::Fine));
     }
     for stack in [None, Some(AT_SUBMIT)] {
-        let detail = Detail { kstack: stack.map(|stack| stack.at), ..Detail::default() };
-        let events = Events { detail, ..Events::pairs() };
+        let stacks = EventStacks { kstack: stack.map(|stack| stack.at), sample: None };
+        let detail = Detail { stacks, ..Detail::default() };
+        let events = Events { detail, ..Events::default() };
         all.push(Mode::Events(events).with(StageSet::Fine));
         all.push(Mode::Flight(stack).with(StageSet::Fine));
     }
     all.push(settings(StageSet::Full, false));
-    all.push(Mode::Events(Events::pairs()).with(StageSet::Full));
+    all.push(Mode::Events(Events::default()).with(StageSet::Full));
     all.push(with_stack_sums());
     all
 }

@@ -117,7 +117,7 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) -> Re
             return Err(Error::Mismatch(format!("the object has no program `{program}`").into()));
         }
     }
-    let timer = config.settings.context();
+    let timer = config.settings.has_timers();
     for mut program in object.progs_mut() {
         let hook = hooks.iter().map(|&h| &CATALOG[h]).find(|hook| program.name() == hook.program);
         let used = hook.is_some()
@@ -183,7 +183,7 @@ fn size_maps(
                 layout.slots
             }
             Some("starts") if plan.pairing == Pairing::Request => {
-                map.set_value_size(start_bytes(plan.stage_set) as u32)?;
+                map.set_value_size(start_bytes(config.settings) as u32)?;
                 layout.starts()
             }
             Some("cells") => {

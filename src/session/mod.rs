@@ -43,7 +43,7 @@ pub use self::kernel_memory::KernelMemory;
 pub use self::layout::{Cpus, Layout, Rings};
 use self::load::create_rings;
 pub use self::load::{Refusal, StartError};
-pub use self::read::CounterReader;
+pub use self::read::{CostSample, CounterReader};
 pub use self::reorder::Reorder;
 use self::sorted::SortedRings;
 use crate::abi::{MAX_CTRLS, ctrl_value, namespace_entry, nd_control};
@@ -60,7 +60,7 @@ use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
 use crate::session::load::Loaded;
 pub use crate::session::read::LiveEvents;
-use crate::settings::Settings;
+use crate::settings::{OriginDetail, Settings};
 
 impl From<libbpf_rs::Error> for Error {
     fn from(error: libbpf_rs::Error) -> Self {
@@ -166,6 +166,7 @@ pub struct Session {
     /// Events that detached kprobes missed, by hook number.
     missed: Vec<u64>,
     can_read_status: bool,
+    origin: OriginDetail,
     /// The kernel measures run times while this file is open; the time is that of its opening.
     stats: Option<(OwnedFd, Instant)>,
     /// The time from then until everything was detached.
@@ -212,6 +213,7 @@ impl Session {
         let mut session = Self {
             grouping,
             can_read_status: configure::status_is_known(&plan, config.facts),
+            origin: configure::shown_origin(&plan, config).0,
             loaded,
             maps,
             plan,
@@ -243,8 +245,8 @@ impl Session {
         }
         session.attach()?;
         if config.settings.context() {
-            session.watch =
-                Some(ActivityReader::begin(&session.loaded, session.plan.pairing, config.system)?);
+            let pairing = session.plan.pairing;
+            session.watch = Some(ActivityReader::begin(&session.loaded, pairing, config)?);
         }
         session.begin()?;
         Ok(session)
@@ -272,6 +274,11 @@ impl Session {
     /// Whether the status and the result of commands can be read.
     pub const fn can_read_status(&self) -> bool {
         self.can_read_status
+    }
+
+    /// What is observed of who caused each command.
+    pub const fn origin(&self) -> OriginDetail {
+        self.origin
     }
 
     /// Gives slots to the number that the next controller will have, if there is room: its first

@@ -22,7 +22,7 @@ use crate::model::snapshot::Snapshot;
 use crate::model::target::{Call, HostController, TargetInfo};
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
-use crate::settings::{HostOptions, Settings};
+use crate::settings::{HostOptions, OriginDetail, Settings};
 use crate::source::{EventStream, HostSource, Read, Source};
 use crate::target::spdk::probes::StateChange;
 
@@ -44,6 +44,9 @@ pub struct Layout {
     /// Memory that they take.
     pub bytes: usize,
 }
+
+/// A sample of the cost of the programs.
+pub enum CostSample {}
 
 /// Reads counters in another thread.
 pub enum CounterReader {}
@@ -120,6 +123,18 @@ impl Session {
     }
 
     pub const fn can_read_status(&self) -> bool {
+        match *self {}
+    }
+
+    pub const fn sample_cost(&self) -> Result<Option<CostSample>> {
+        match *self {}
+    }
+
+    pub const fn ns_per_command(&self, _sample: &CostSample) -> Result<Option<f64>> {
+        match *self {}
+    }
+
+    pub const fn origin(&self) -> OriginDetail {
         match *self {}
     }
 

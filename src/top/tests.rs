@@ -6,7 +6,6 @@ use crate::model::group::{By, Group, GroupNames, KeyPart};
 use crate::model::histogram::Histogram;
 use crate::model::ids::{QueueId, RowKey};
 use crate::model::ledger::Ledger;
-use crate::model::point::Point;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::latency::{RowReport, StageReport};
 use crate::model::stage::StageSet;
@@ -42,8 +41,7 @@ fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport<TopKey> 
     let parts = [("queue", 10_000), ("submit", 50_000), ("device", device_ns), ("complete", 5_000)];
     let stages = parts.map(|(name, ns)| StageReport {
         name: name.into(),
-        from: Point::Start,
-        to: Point::Complete,
+        run: StageSet::Basic.run_named(name).unwrap(),
         hist: hist(&spread(ns, commands)),
     });
     RowReport {
@@ -59,6 +57,7 @@ fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport<TopKey> 
         bytes: commands * 4096,
         mb_per_s: commands as f64 * 4096.0 / 1e6,
         stages: stages.into(),
+        parts: vec![],
         total: hist(&spread(device_ns + 65_000, commands)),
         lat: vec![],
     }

@@ -12,19 +12,22 @@ use crate::run::args::common::{
     Checked, ExecArgs, FromArgs, JSON, JSON_LONG, RunTime, SessionArgs, SessionOptions, is_stdout,
 };
 use crate::run::args::examples;
-use crate::run::args::value::count;
+use crate::run::args::value::{count, number};
 use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\
 Examples:
-  nvme-deep trace --pair --stages
-      One line per command, with its stages
+  nvme-deep trace
+      A line per command, with its stages
   nvme-deep trace --slow 1ms --kstack
-      Commands of at least 1 ms, and who submitted them
+      Commands of at least 1 ms, and the kernel stacks that submitted them
   nvme-deep trace --errors --tee errors.nvd
       Commands that fail, on the screen and to a file
-  nvme-deep trace --from run.nvd --pair -n 20
-      The first 20 commands of a recording";
+  nvme-deep trace --from run.nvd --slowest 20
+      The 20 slowest commands of a recording";
+
+/// Most commands of --slowest: they are kept in memory.
+const MOST_SLOWEST: usize = 10_000;
 
 /// How to write time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,7 +36,7 @@ pub enum TimeArg {
     Mono,
     /// Seconds since the trace began
     Rel,
-    /// Date and time in the local time zone
+    /// Local time
     Wall,
 }
 
@@ -42,15 +45,23 @@ pub enum TimeArg {
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct TraceArgs {
-    /// Add the stages to the last line of each command
+    /// The stages of each command [default: basic; none is cheaper]
     ///
-    /// Without a value, basic.
+    /// A recording is shown with the stages that it has, as groups.
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
-          default_value = "none", hide_default_value = true, default_missing_value = "basic")]
-    pub stages: StageSet,
+          default_missing_value = "basic")]
+    pub stages: Option<StageSet>,
 
     #[command(flatten)]
     pub events: Events,
+
+    /// At the end, show the N slowest commands only
+    ///
+    /// From the first to the last observed point, slowest first; at most 10000. With --kstack, text has
+    /// the callers of each in one line.
+    #[arg(long, value_name = "N", value_parser = number(1..=MOST_SLOWEST),
+          conflicts_with_all = ["submits", "count", "tee"])]
+    pub slowest: Option<usize>,
 
     /// Stop after COUNT completed commands
     #[arg(long, short = 'n', value_name = "COUNT", value_parser = count())]
@@ -59,9 +70,11 @@ pub struct TraceArgs {
     #[command(flatten)]
     pub run: RunTime,
 
-    /// How to write time
-    #[arg(long, value_name = "CLOCK", default_value = "mono")]
-    pub time: TimeArg,
+    /// How to write time [default: wall; in JSON mono]
+    ///
+    /// JSON has mono besides.
+    #[arg(long, value_name = "CLOCK")]
+    pub time: Option<TimeArg>,
 
     /// Also record what is shown, to this file
     ///
@@ -97,9 +110,17 @@ impl SessionOptions for TraceArgs {
                  `record -o -`",
             ));
         }
-        let pairs = self.events.pairs || self.events.outcome.is_some();
-        let events = Mode::Events(Events { pairs, ..self.events });
-        self.session.settings(!self.from.is_empty(), events, self.stages)
+        let (is_recorded, mode) = (!self.from.is_empty(), Mode::Events(self.events));
+        let stage_set = self.stages.unwrap_or(StageSet::Basic);
+        let settings = self.session.settings(is_recorded, mode, stage_set)?;
+        Ok(settings.with_recorded_stages(is_recorded && self.stages.is_none()))
+    }
+}
+
+impl TraceArgs {
+    /// How to write time.
+    pub fn clock(&self) -> TimeArg {
+        self.time.unwrap_or(if self.json { TimeArg::Mono } else { TimeArg::Wall })
     }
 }
 
@@ -125,10 +146,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_at_the_end_only_makes_pairs() {
-        assert!(!events("").pairs);
-        for words in ["--pair", "--slow 1ms", "--min-lat 1ms", "--errors"] {
-            assert!(events(words).pairs, "{words}");
+    fn a_command_has_one_event_unless_two_are_asked_for() {
+        assert!(!events("").submits);
+        assert!(events("--events").submits);
+        // what is known at the end only cannot choose submissions
+        for words in ["--slow 1ms", "--min-lat 1ms", "--errors", "--slowest 5"] {
+            assert!(!events(words).submits, "{words}");
+            assert!(settings(&format!("--events {words}")).is_err(), "{words}");
+        }
+    }
+
+    #[test]
+    fn stages_are_basic_unless_told_otherwise_or_not_recorded() {
+        for (words, live, of_full, of_none) in [
+            ("", StageSet::Basic, StageSet::Basic, StageSet::Total),
+            ("--stages", StageSet::Basic, StageSet::Basic, StageSet::Basic),
+            ("--stages=none", StageSet::Total, StageSet::Total, StageSet::Total),
+            ("--stages=full", StageSet::Full, StageSet::Full, StageSet::Full),
+        ] {
+            assert_eq!(settings(words).unwrap().stage_set, live, "{words}");
+            let reading = settings(&format!("{words} --from file")).unwrap();
+            let of = |recorded| reading.for_recording(recorded).stage_set;
+            assert_eq!([of(StageSet::Full), of(StageSet::Total)], [of_full, of_none], "{words}");
         }
     }
 
@@ -162,6 +201,10 @@ mod tests {
             "--buffer 99999999999G",
             "--lba 9-1",
             "--no-admin --no-io",
+            "--slowest 0",
+            "--slowest 10001",
+            "--slowest 5 -n 5",
+            "--slowest 5 --tee file",
         ] {
             assert!(settings(words).is_err(), "{words}");
         }

@@ -6,6 +6,7 @@
 //! another thread reports them during the run.
 
 pub(crate) mod args;
+mod slowest;
 mod writer;
 
 use std::fs::File;
@@ -15,13 +16,16 @@ use std::os::fd::AsFd;
 use crate::machine::System;
 use anyhow::Result;
 
-use self::writer::TraceWriter;
+use self::writer::{TraceWriter, clock};
+use crate::run::drive::replay::Replay;
 use crate::run::drive::{Form, Input, Live, Reader, drive, open_all};
 use crate::run::eprint_note;
 use crate::run::recording::{FileSettings, RecordingFile};
 use crate::run::start::Preflight;
 use crate::run::symbols::LiveStacks;
 use crate::trace::args::{TimeArg, TraceOptions};
+
+const NO_WALL_CLOCK: &str = "the recording has no wall clock: times are seconds since it began";
 
 /// The output file.
 fn output() -> Result<File> {
@@ -82,7 +86,8 @@ fn live(options: &TraceOptions) -> Result<()> {
         warn_own_disk(&system, &out);
         file.iter_mut().for_each(RecordingFile::begin);
         let begin_ns = file.as_ref().map_or(start.begin_ns, RecordingFile::begin_ns);
-        let writer = TraceWriter::new(options, out, begin_ns);
+        let clock = clock(options, begin_ns, Some(0));
+        let writer = TraceWriter::new(options, out, clock, settings.stage_set);
         Ok(writer.of_this_machine(file.take()))
     })
 }
@@ -90,23 +95,28 @@ fn live(options: &TraceOptions) -> Result<()> {
 /// Prints the recordings of `--from`.
 fn recorded(options: &TraceOptions) -> Result<()> {
     let settings = &options.settings;
-    let pairs = settings.events().is_some_and(|events| events.pairs);
-    let pairs = pairs || settings.filter.needs_submission();
-    let replays = open_all(&options.from.files, settings, &|replay| {
-        if options.time == TimeArg::Wall {
-            replay.require_time_of_day("use --time rel")?;
-        }
-        if pairs { replay.require_pairs() } else { Ok(()) }
+    let may_have_two = options.events.submits && !settings.filter.needs_submission();
+    let mut replays = open_all(&options.from.files, settings, &|replay| match may_have_two {
+        true => Ok(()),
+        false => replay.require_pairs(),
     })?;
+    // one that cannot be read is reported in its turn
+    let clocks = replays.iter_mut().map(|replay| replay.clock().unwrap_or_default().wall_ns);
+    let clocks: Vec<Option<i64>> = clocks.collect();
+    if options.clock() == TimeArg::Wall && clocks.contains(&None) {
+        eprint_note(NO_WALL_CLOCK);
+    }
+    let mut clocks = clocks.into_iter();
     let form = Form {
         json: options.json,
         color: options.session.color.on_stdout(options.json),
         ledger_apart: true,
     };
     drive(Input::recordings(replays, form, false), &mut |start| {
-        let has_submitters = start.recording.is_some_and(|replay| replay.info().submitters);
-        let writer = TraceWriter::new(options, output()?, start.begin_ns);
-        Ok(writer.of_recording(has_submitters))
+        let clock = clock(options, start.begin_ns, clocks.next().flatten());
+        let stage_set = start.recording.map_or(settings, Replay::settings).stage_set;
+        let writer = TraceWriter::new(options, output()?, clock, stage_set);
+        Ok(writer.of_recording(start.recording.is_some_and(|replay| replay.info().submitters)))
     })
 }
 

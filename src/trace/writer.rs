@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Turns events into lines, and writes them. The events come from a session or from a recording.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, stdout};
 
 use crate::error::Kind;
 use crate::machine::own_tgid;
 use crate::model::event::{Event, EventKind, StackId};
+use crate::model::ids::FlightId;
 use crate::model::ledger::{EventClass, Shown};
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
@@ -24,15 +25,20 @@ use crate::run::recording::RecordingFile;
 use crate::run::stdout::cannot_write;
 use crate::run::{exit, say_ledger};
 use crate::trace::args::{TimeArg, TraceOptions};
+use crate::trace::slowest::{Slowest, one_line, width_of_terminal};
 
-/// The renderer of the events. The run began at `begin_ns`.
-fn sink(options: &TraceOptions, begin_ns: u64) -> Box<dyn EventSink> {
-    let clock = match options.time {
-        TimeArg::Mono => Clock::Mono,
-        TimeArg::Rel => Clock::Rel { begin_ns },
-        TimeArg::Wall => Clock::wall(0),
-    };
-    let stage_set = options.settings.stage_set;
+/// The clock of a run that began at `begin_ns`. `wall_ns`: the wall clock minus CLOCK_MONOTONIC, if it is
+/// known.
+pub(super) fn clock(options: &TraceOptions, begin_ns: u64, wall_ns: Option<i64>) -> Clock {
+    match (options.clock(), wall_ns) {
+        (TimeArg::Mono, _) => Clock::Mono,
+        (TimeArg::Wall, Some(offset_ns)) => Clock::wall(offset_ns),
+        (TimeArg::Rel, _) | (TimeArg::Wall, None) => Clock::Rel { begin_ns },
+    }
+}
+
+/// The renderer of the events.
+fn sink(options: &TraceOptions, clock: Clock, stage_set: StageSet) -> Box<dyn EventSink> {
     let stages = (stage_set != StageSet::Total).then_some(stage_set);
     if options.json {
         return Box::new(TraceJson::new(clock, stages));
@@ -55,24 +61,40 @@ pub(super) struct TraceWriter<'o> {
     pending: Vec<EventClass>,
     /// Commands shown, written or pending.
     commands: u64,
+    /// The last commands shown that have failed: they may be tried again.
+    failed: VecDeque<Failed>,
+    /// `--slowest`.
+    slowest: Option<Slowest>,
     /// This process, if the events are of this machine.
     own: Option<u32>,
     /// Whether the submitters of bios are observed.
     has_submitters: bool,
 }
 
+/// A command that has failed.
+struct Failed {
+    id: FlightId,
+    /// Until they are written: the end of its lines, and how many events they and those before them have.
+    end: Option<(usize, usize)>,
+}
+
+/// A retry follows its command within microseconds: few others fail in between.
+const MOST_FAILED: usize = 1024;
+
 impl<'o> TraceWriter<'o> {
-    /// Writes to `out`. The run began at `begin_ns`.
-    pub fn new(options: &'o TraceOptions, out: File, begin_ns: u64) -> Self {
+    /// Writes to `out`.
+    pub fn new(options: &'o TraceOptions, out: File, clock: Clock, stage_set: StageSet) -> Self {
         Self {
             options,
-            sink: sink(options, begin_ns),
+            sink: sink(options, clock, stage_set),
             tee: None,
             stacks: HashMap::new(),
             out: Output::to(out),
             shown: Shown::default(),
             pending: Vec::new(),
             commands: 0,
+            failed: VecDeque::new(),
+            slowest: options.slowest.map(Slowest::new),
             own: None,
             has_submitters: options.settings.observed_origin() == OriginDetail::Submitters,
         }
@@ -96,7 +118,11 @@ impl<'o> TraceWriter<'o> {
             unnamed.for_each(|f| f.address = 0);
             tee.stack(id, frames);
         }
-        self.stacks.insert(id, self.sink.stack(frames));
+        let stack = match self.slowest.is_some() && !self.options.json {
+            true => one_line(frames, width_of_terminal()),
+            false => self.sink.stack(frames),
+        };
+        self.stacks.insert(id, stack);
     }
 
     /// Whether the COUNT of `-n` is reached.
@@ -114,25 +140,112 @@ impl<'o> TraceWriter<'o> {
         if let Some(tee) = &mut self.tee {
             tee.event(event);
         }
+        if let Some(slowest) = &mut self.slowest {
+            slowest.add(event, names);
+            // the ledger is made before they are written
+            (self.shown.commands, self.shown.hidden) = slowest.shown_and_hidden();
+            return;
+        }
+        if !self.options.events.submits && self.is_second(event, names) {
+            return;
+        }
+        let (disk, set, cgroups) = names.of_event(event);
+        let cx = Context { disk, set, cgroups: Some(cgroups), ..Context::default() };
+        self.line(event, cx);
+        if !self.options.events.submits {
+            self.note_failure(&event.what);
+        }
+        if self.sink.is_full() {
+            self.flush();
+        }
+    }
+
+    /// In lines with one command each: deals with events that have no line of their own.
+    fn is_second(&mut self, event: &Event, names: &mut Names) -> bool {
+        let has_slow = self.options.events.outcome.slow.is_some();
+        match &event.what {
+            EventKind::Missed { .. } => self.shown.hidden += 1,
+            EventKind::Requeue(_) => {}
+            // a session reports all commands in flight at the end
+            EventKind::Unfinished { .. } => {
+                return has_slow && !self.options.settings.selects(event);
+            }
+            EventKind::Retry { id, .. } => {
+                let is_it = |failed: &&mut Failed| failed.id == id.in_flight();
+                let Some(failed) = self.failed.iter_mut().rev().find(is_it) else {
+                    // its command is not shown
+                    return has_slow;
+                };
+                let Some((to, number)) = failed.end.filter(|_| !self.options.json) else {
+                    return false;
+                };
+                self.second_line(event, names, to, number);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Puts a line below that of a command, of which the lines end at `to`, with `number` events.
+    fn second_line(&mut self, event: &Event, names: &mut Names, to: usize, number: usize) {
+        let from = self.sink.bytes();
+        let (disk, set, _) = names.of_event(event);
+        self.line(event, Context { disk, set, is_second_line: true, ..Context::default() });
+        let added = self.sink.bytes() - from;
+        self.sink.move_up(from, to);
+        self.pending[number..].rotate_right(1);
+        for (end, events) in self.failed.iter_mut().filter_map(|f| f.end.as_mut()) {
+            if *end >= to {
+                *end += added;
+                *events += 1;
+            }
+        }
+    }
+
+    /// Keeps a command in mind that has failed, or of which that is not known.
+    fn note_failure(&mut self, what: &EventKind) {
+        if let EventKind::Command(id, _, outcome) = what
+            && outcome.verdict.is_none_or(|verdict| !verdict.status.is_success())
+        {
+            if self.failed.len() >= MOST_FAILED {
+                self.failed.pop_front();
+            }
+            let end = Some((self.sink.bytes(), self.pending.len()));
+            self.failed.push_back(Failed { id: id.in_flight(), end });
+        }
+    }
+
+    /// Renders an event.
+    fn line(&mut self, event: &Event, cx: Context<'_>) {
         let block = |id| self.stacks.get(&id).map_or("", String::as_str);
         let [kstack, kstack_complete] =
             if self.stacks.is_empty() { [""; 2] } else { event.what.stacks().map(block) };
-        let (disk, set, cgroups) = names.of_event(event);
-        let cx = Context {
-            disk,
-            set,
-            kstack,
-            kstack_complete,
-            cgroups: Some(cgroups),
-            has_submitters: self.has_submitters,
-        };
-        self.sink.event(event, &cx);
+        let has_submitters = self.has_submitters;
+        self.sink.event(event, &Context { kstack, kstack_complete, has_submitters, ..cx });
         self.shown.add_own(&event.what, self.own);
         let class = EventClass::of(&event.what);
         self.commands += u64::from(matches!(class, EventClass::Command));
         self.pending.push(class);
-        if self.sink.is_full() {
-            self.flush();
+    }
+
+    /// Writes the commands of `--slowest`, and corrects the ledger if that fails.
+    fn write_slowest(&mut self, end: &mut End<'_>) {
+        let Some(slowest) = self.slowest.take() else {
+            return;
+        };
+        self.shown = Shown::default();
+        for (event, disk, set) in slowest.slowest_first() {
+            let (_, _, cgroups) = end.names.of_event(&event);
+            let cx = Context { disk: &disk, set, cgroups: Some(cgroups), ..Context::default() };
+            self.line(&event, cx);
+            if self.sink.is_full() {
+                self.flush();
+            }
+        }
+        self.flush();
+        if let Some(trace) = &mut end.ledger.trace {
+            trace.commands_shown -= self.shown.not_written;
+            trace.not_written += self.shown.not_written;
         }
     }
 
@@ -178,6 +291,7 @@ impl Consumer for TraceWriter<'_> {
         }
         self.shown.not_written += lost;
         self.pending.clear();
+        self.failed.iter_mut().for_each(|failed| failed.end = None);
     }
 
     fn wants_ledgers(&self) -> bool {
@@ -202,7 +316,8 @@ impl Consumer for TraceWriter<'_> {
     }
 
     /// Writes the ledger. Reports errors of the output, and of the file of `--tee`.
-    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
+    fn finish(mut self, mut end: End<'_>) -> Result<Result<()>> {
+        self.write_slowest(&mut end);
         let (ledger, at) = (&end.ledger, end.took);
         if self.options.json {
             let mut line = Vec::new();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The groups of a report as text: a line each, and with stages a table of each.
 
-use super::json::{Dist, StageLine, dist, stage_lines};
+use super::json::{Times, times};
 use super::text::{TextView, short_count};
 use crate::model::group::{By, Group, KeyPart, comm_text};
 use crate::model::report::disk_names::DiskNames;
@@ -236,8 +236,8 @@ struct GroupLine<'a> {
     bytes: u64,
     mb_per_s: f64,
     time_share: f64,
-    stages: Vec<StageLine<'a>>,
-    total: Dist,
+    #[serde(flatten)]
+    times: Times<'a>,
 }
 
 const fn is_false(is: &bool) -> bool {
@@ -248,6 +248,7 @@ fn group_line<'a>(
     group: &'a GroupReport,
     groups: &Groups,
     disks: &DiskNames,
+    stage_set: StageSet,
     buckets: bool,
 ) -> GroupLine<'a> {
     let row = &group.row;
@@ -260,8 +261,7 @@ fn group_line<'a>(
         bytes: row.bytes,
         mb_per_s: row.mb_per_s,
         time_share: group.share,
-        stages: stage_lines(row, buckets),
-        total: dist(&row.total, buckets),
+        times: times(row, stage_set, buckets),
     }
 }
 
@@ -273,10 +273,15 @@ pub(crate) struct GroupLines<'a> {
 }
 
 /// All groups, in their order.
-pub(crate) fn lines<'a>(groups: &'a Groups, disks: &DiskNames, buckets: bool) -> GroupLines<'a> {
+pub(crate) fn lines<'a>(
+    groups: &'a Groups,
+    disks: &DiskNames,
+    stage_set: StageSet,
+    buckets: bool,
+) -> GroupLines<'a> {
     let each = groups.groups.iter();
     GroupLines {
         by: groups.by.iter().map(|by| by.name()).collect(),
-        groups: each.map(|g| group_line(g, groups, disks, buckets)).collect(),
+        groups: each.map(|g| group_line(g, groups, disks, stage_set, buckets)).collect(),
     }
 }

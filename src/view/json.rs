@@ -53,19 +53,49 @@ struct RowLine<'a> {
     iops: f64,
     bytes: u64,
     mb_per_s: f64,
-    stages: Vec<StageLine<'a>>,
-    total: Dist,
+    #[serde(flatten)]
+    times: Times<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lat_buckets: Vec<LatLine>,
 }
 
+/// The times of a row or group.
 #[derive(Serialize)]
-pub(super) struct StageLine<'a> {
+pub(super) struct Times<'a> {
+    /// Where most of the time was.
+    #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
+    place: Option<Place>,
+    stages: Vec<StageLine<'a>>,
+    /// Without stages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    driver: Option<Dist>,
+    /// With stages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<Dist>,
+}
+
+#[derive(Serialize)]
+struct Place {
+    stage: String,
+    share: f64,
+}
+
+#[derive(Serialize)]
+struct StageLine<'a> {
     name: &'a str,
     from: Point,
     to: Point,
+    /// The part that makes up at least half of a group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    main_part: Option<MainPart>,
     #[serde(flatten)]
     dist: Dist,
+}
+
+#[derive(Serialize)]
+struct MainPart {
+    name: String,
+    sum_ns: u64,
 }
 
 /// A distribution of latencies.
@@ -110,7 +140,7 @@ pub(crate) fn dist(h: &Histogram, buckets: bool) -> Dist {
     });
     Dist {
         count: h.count(),
-        sum_ns: u64::try_from(h.sum()).unwrap_or(u64::MAX),
+        sum_ns: sum_ns(h.sum()),
         mean_ns: h.mean(),
         p50_ns: h.percentile(50.0),
         p90_ns: h.percentile(90.0),
@@ -129,18 +159,36 @@ fn names(key: &RowKey) -> (String, u32, String, String, u8) {
     (format!("nvme{ctrl}"), nsid, opcode.queue.to_string(), opcode.name_or_code(), opcode.code)
 }
 
-/// The stages of a row or group.
-pub(super) fn stage_lines<K>(row: &RowReport<K>, buckets: bool) -> Vec<StageLine<'_>> {
-    let stages = row.stages.iter().map(|s| StageLine {
-        name: &s.name,
-        from: s.from,
-        to: s.to,
-        dist: dist(&s.hist, buckets),
-    });
-    stages.collect()
+fn sum_ns(ns: u128) -> u64 {
+    u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
-fn row(row: &RowReport, buckets: bool) -> RowLine<'_> {
+/// The times of a row or group.
+pub(super) fn times<K>(row: &RowReport<K>, stage_set: StageSet, buckets: bool) -> Times<'_> {
+    let has_stages = stage_set != StageSet::Total;
+    let stages = row.stages.iter().filter(|_| has_stages).map(|s| {
+        let part = s.run.group().and_then(|group| row.main_part(group, s.hist.sum()));
+        StageLine {
+            name: &s.name,
+            from: s.run.from,
+            to: s.run.to,
+            main_part: part
+                .filter(|part| part.stage != s.name)
+                .map(|part| MainPart { name: part.stage, sum_ns: sum_ns(part.ns) }),
+            dist: dist(&s.hist, buckets),
+        }
+    });
+    let place = row.places().into_iter().next();
+    let whole = || dist(&row.total, buckets);
+    Times {
+        place: place.map(|place| Place { stage: place.stage, share: place.share }),
+        stages: stages.collect(),
+        driver: (!has_stages).then(whole),
+        total: has_stages.then(whole),
+    }
+}
+
+fn row(row: &RowReport, stage_set: StageSet, buckets: bool) -> RowLine<'_> {
     let (ctrl, nsid, queue, opcode, opcode_value) = names(&row.key);
     RowLine {
         ctrl,
@@ -155,8 +203,7 @@ fn row(row: &RowReport, buckets: bool) -> RowLine<'_> {
         iops: row.iops,
         bytes: row.bytes,
         mb_per_s: row.mb_per_s,
-        stages: stage_lines(row, buckets),
-        total: dist(&row.total, buckets),
+        times: times(row, stage_set, buckets),
         lat_buckets: row
             .lat
             .iter()
@@ -200,7 +247,7 @@ pub struct JsonView {
 impl ReportSink for JsonView {
     fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let Report { stage_set, is_final, at, covers, rows, groups, ledger, disks } = report;
-        let rows = || rows.iter().map(|r| row(r, self.buckets)).collect();
+        let rows = || rows.iter().map(|r| row(r, *stage_set, self.buckets)).collect();
         line(
             &ReportLine {
                 r#type: "report",
@@ -210,7 +257,7 @@ impl ReportSink for JsonView {
                 at_s: at.as_secs_f64(),
                 covers_s: covers.as_secs_f64(),
                 rows: groups.is_none().then(rows),
-                groups: groups.as_ref().map(|g| lines(g, disks, self.buckets)),
+                groups: groups.as_ref().map(|g| lines(g, disks, *stage_set, self.buckets)),
                 ledger,
             },
             out,

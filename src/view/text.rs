@@ -9,9 +9,10 @@ use super::ledger::ledger as write_ledger;
 use super::theme::Theme;
 use crate::model::histogram::{Bucket, Histogram, PERCENTILES};
 use crate::model::ledger::Ledger;
+use crate::model::point::Point;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::Groups;
-use crate::model::report::latency::{Report, RowReport};
+use crate::model::report::latency::{Report, RowReport, StageReport};
 use crate::model::stage::StageSet;
 use crate::units::{counted, nanos, rate};
 use crate::view::theme::dot;
@@ -31,6 +32,8 @@ pub struct TextView {
     pub detail: bool,
     /// The number of groups that are shown.
     pub top: usize,
+    /// What the run did not measure: the last line of the last report.
+    pub advice: Option<&'static str>,
 }
 
 impl ReportSink for TextView {
@@ -44,7 +47,8 @@ impl ReportSink for TextView {
             format!("{:.1} s, the last {:.1} s", at.as_secs_f64(), covers.as_secs_f64())
         };
         let (from, to) = ledger.span;
-        let title = format!("=== {span} {} total is {} to {} ", dot(), from.name(), to.name());
+        let whole = stage_set.whole();
+        let title = format!("=== {span} {} {whole} is {} to {} ", dot(), from.name(), to.name());
         let rule = "=".repeat(78_usize.saturating_sub(title.chars().count()));
         writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;
         let is_empty = groups.as_ref().map_or(rows.is_empty(), Groups::is_empty);
@@ -58,7 +62,10 @@ impl ReportSink for TextView {
             self.groups(groups, disks, *stage_set, out)?;
         }
         write_ledger(ledger, self.theme, self.detail, out)?;
-        writeln!(out)
+        match self.advice.filter(|_| *is_final && !is_empty) {
+            Some(advice) => writeln!(out, "{advice}\n"),
+            None => writeln!(out),
+        }
     }
 }
 
@@ -92,6 +99,9 @@ impl TextView {
         if row.unmeasured > 0 {
             rates.push_str(&format!("  unmeasured {}", row.unmeasured));
         }
+        if let Some(place) = row.places().first() {
+            rates.push_str(&format!("  {} {:.0}%", place.stage, 100.0 * place.share));
+        }
         writeln!(out, "{}  {rates}", self.theme.head(&name))?;
         self.stages(row, stage_set, out)?;
         self.lat(row, out)?;
@@ -110,17 +120,22 @@ impl TextView {
             "stage", "n", "share", "mean", "p50", "p90", "p99", "p99.9", "max"
         );
         writeln!(out, "{}", self.theme.dim(&columns))?;
-        if stage_set != StageSet::Total {
-            for stage in row.stages.iter().filter(|stage| !stage.is_idle_wait()) {
-                self.line(&short_name(&stage.name), &stage.hist, &row.total, out)?;
-            }
+        let shown = row.stages.iter().filter(|stage| !stage.is_idle_wait());
+        let shown: Vec<_> = shown.filter(|_| stage_set != StageSet::Total).collect();
+        for stage in &shown {
+            self.line(&name_of(row, stage), &stage.hist, &row.total, out)?;
         }
-        self.line("total", &row.total, &row.total, out)?;
+        self.line(stage_set.whole(), &row.total, &row.total, out)?;
+        for stage in shown.iter().filter(|stage| stage.name.contains('+')) {
+            let points: Vec<_> = stage.run.unobserved().map(Point::name).collect();
+            let why = format!("  {}: not observed at {}", stage.name, points.join(", "));
+            writeln!(out, "{}", self.theme.dim(&why))?;
+        }
         if self.hist {
-            for stage in row.stages.iter().filter(|stage| !stage.is_idle_wait()) {
+            for stage in shown {
                 self.histogram(&stage.name, &stage.hist, out)?;
             }
-            self.histogram("total", &row.total, out)?;
+            self.histogram(stage_set.whole(), &row.total, out)?;
         }
         Ok(())
     }
@@ -173,10 +188,27 @@ impl TextView {
     }
 }
 
-/// A stage name that fits its column. Long joined names keep the first and the last part.
+/// The name of a stage with the part that makes up at least half of it: `before: wbt 97%`.
+fn name_of<K>(row: &RowReport<K>, stage: &StageReport) -> String {
+    let ns = stage.hist.sum();
+    let group = stage.run.group().filter(|group| *group == stage.name);
+    match group.and_then(|group| row.main_part(group, ns)) {
+        Some(part) => {
+            let name = part.stage.rsplit('.').next().unwrap_or_default();
+            format!("{}: {name} {:.0}%", stage.name, 100.0 * part.ns as f64 / ns as f64)
+        }
+        None => short_name(&stage.name),
+    }
+}
+
+/// A stage name that fits its column. Long joined names keep the first and the last stage, without
+/// their groups.
 fn short_name(name: &str) -> String {
+    let stage = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
     match (name.split_once('+'), name.rsplit_once('+')) {
-        (Some((first, _)), Some((_, last))) if name.len() >= NAME => format!("{first}..{last}"),
+        (Some((first, _)), Some((_, last))) if name.len() >= NAME => {
+            format!("{}..{}", stage(first), stage(last))
+        }
         _ => name.to_owned(),
     }
 }
@@ -232,7 +264,7 @@ mod tests {
 
     fn text(report: &Report, hist: bool) -> String {
         let mut out = Vec::new();
-        TextView { theme: Theme { color: false }, hist, detail: true, top: 20 }
+        TextView { theme: Theme { color: false }, hist, detail: true, top: 20, advice: None }
             .report(report, &mut out)
             .unwrap();
         String::from_utf8(out).unwrap()
@@ -256,7 +288,7 @@ mod tests {
 
     #[test]
     fn every_name_of_a_stage_that_can_occur_fits_its_column() {
-        for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
+        for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine, StageSet::Full] {
             for pattern in 0..=ALL_POINTS {
                 for run in stage_set.runs(pattern) {
                     let name = short_name(&run.name());
@@ -265,7 +297,7 @@ mod tests {
             }
         }
         assert_eq!(short_name("submit+device"), "submit+device");
-        assert_eq!(short_name("submit+device+irq+complete"), "submit..complete");
+        assert_eq!(short_name("submit.ring+device+complete"), "ring..complete");
     }
 
     #[test]
@@ -273,7 +305,13 @@ mod tests {
         let mut report = report(StageSet::Basic);
         report.ledger.missing_hooks.clear();
         let mut out = Vec::new();
-        let view = TextView { theme: Theme { color: false }, hist: false, detail: false, top: 20 };
+        let view = TextView {
+            theme: Theme { color: false },
+            hist: false,
+            detail: false,
+            top: 20,
+            advice: None,
+        };
         view.report(&report, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.ends_with("\n\naccuracy  exact: 1000 commands, 0 lost\n\n"), "{text}");

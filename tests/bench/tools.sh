@@ -29,8 +29,9 @@ tools() {
     ours trace --pair --stages --json
     ours latency --by submitter-process
     ours trace --pair --stages --submitters
-    ours record -o recording --force
-    ours record -o recording --force --no-compress
+    ours record
+    ours record --stages=basic
+    ours record --no-compress
     ours stacks
     ours stacks --sample 1/64
     peer 'baseline, one latency' seen "$BUILT/least" "$BUILT/least.bpf.o" one

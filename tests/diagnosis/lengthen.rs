@@ -23,15 +23,16 @@ pub fn wait(run: &mut Run, wait: usize, mut more_ns: impl FnMut(&Event) -> u64) 
     }
 }
 
-/// Adds to a stage of each command.
+/// Adds to a stage of each command, from the request on.
 pub fn lengthen(run: &mut Run, stage: usize, mut more_ns: impl FnMut(&Event) -> u64) {
+    let stage = StageSet::Fine.before() + stage;
+    let later = StageSet::Fine.run(stage, stage).to;
     for event in &mut run.events {
         let more_ns = more_ns(event);
         let EventKind::Command(_, _, outcome) = &mut event.what else {
             continue;
         };
         let mut line = outcome.timeline.unwrap();
-        let later = StageSet::Fine.run(stage, stage).to;
         for point in Point::ALL.into_iter().filter(|point| *point >= later) {
             line.set(point, line.ns(point) + more_ns);
         }

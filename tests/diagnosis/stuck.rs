@@ -45,6 +45,9 @@ fn each_verdict_has_its_rule() {
         let evidence: Vec<_> = evidence.iter().map(|e| (&*e.name, &*e.value)).collect();
         let wanted = [("commands stuck now", "2"), ("age of the oldest", "4.00s")];
         assert_eq!(evidence[..2], wanted, "{verdict:?}");
+        assert!(evidence.contains(&("commands", "qid 2 cid 7")), "{evidence:?}");
+        let finding = &diagnosis.causes[0].finding;
+        assert!(rule != "lost-interrupt" || finding.advice.contains("here 2 "), "{finding:?}");
     }
 }
 

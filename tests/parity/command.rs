@@ -11,7 +11,7 @@ use nvme_deep::model::ids::{PATTERN_BITS, RowKey};
 use nvme_deep::model::point::Point::*;
 use nvme_deep::model::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::model::timeline::Timeline;
+use nvme_deep::model::timeline::{Timeline, total_ns};
 
 use super::case::{Case, KEY, Points, Way};
 use super::{Random, ask};
@@ -34,11 +34,14 @@ impl Answer {
 }
 
 /// The event of the command, decoded by the reader of the ring, must agree.
-fn check_record(case: &Case, record: &str, line: &Timeline) {
+fn check_record(case: &Case, (record, longest_slow): (&str, u64), line: &Timeline) {
     let record: Vec<u8> = (0..record.len() / 2)
         .map(|i| u8::from_str_radix(&record[2 * i..2 * i + 2], 16).unwrap())
         .collect();
-    let (id, latency, timeline) = match event(&record, BEFORE).unwrap().what {
+    let event = event(&record, BEFORE).unwrap();
+    let want = total_ns(&event).unwrap_or(u64::MAX);
+    assert_eq!(longest_slow, want, "{case:?}");
+    let (id, latency, timeline) = match event.what {
         EventKind::Command(id, _, outcome) => (id, outcome.latency_ns, outcome.timeline),
         EventKind::Missed { id, timeline, .. } => (id, None, timeline),
         other => panic!("{case:?}: {other:?}"),
@@ -67,27 +70,36 @@ fn check_table(case: &Case, pattern: Pattern, total: Option<u64>, table: (u64, u
 
 /// The histograms must be those of the command's stages and of its total. Returns the total.
 fn check_hists(case: &Case, line: &Timeline, hists: &[[u64; 4]]) -> Option<u64> {
+    // the rows of a run have the points that it observes
+    let line = &line.with_pattern(line.pattern() & case.stage_set.observed());
     let segments = line.segments(case.stage_set);
     let segments = segments.unwrap_or_else(|| panic!("kept points are in order: {case:?}"));
     let total = line.total(case.stage_set);
     let one = |ns: u64| [1, histogram::index(ns) as u64, ns, ns];
-    let mut want = vec![[0, u64::MAX, 0, 0]; StageSet::Full.histograms()];
+    let mut want = vec![[0, u64::MAX, 0, 0]; StageSet::Full.measured()];
+    // the BPF side has a place for what it observes only
+    let place = |at: usize| {
+        let mut all = 0..case.stage_set.measured();
+        all.find(|n| case.stage_set.place(*n) == at).unwrap()
+    };
     let stages = case.stage_set.stages();
     for segment in &segments {
         let from = stages[segment.run.first].from;
         // waits of no length are not added
         if segment.ns > 0 || from >= Start || from == Bio {
-            want[segment.run.first] = one(segment.ns);
+            want[place(segment.run.first)] = one(segment.ns);
         }
     }
     if let Some(total) = total {
-        want[case.stage_set.total_index()] = one(total);
+        want[place(case.stage_set.total_index())] = one(total);
     }
     assert_eq!(hists, want, "{case:?} seen {:#09b}", line.pattern());
     if case.stage_set != StageSet::Total {
         let runs: Vec<_> = segments.iter().map(|s| s.run).collect();
         assert_eq!(runs, case.stage_set.runs(line.pattern()));
-        let sum: u64 = hists[..case.stage_set.total_index()].iter().map(|h| h[2]).sum();
+        let total_at = place(case.stage_set.total_index());
+        let all = hists.iter().enumerate().filter(|(n, _)| *n != total_at);
+        let sum: u64 = all.map(|(_, h)| h[2]).sum();
         assert_eq!(sum, total.unwrap_or(0), "stages add up to the total: {case:?}");
     }
     total
@@ -105,18 +117,13 @@ fn read(case: &Case, line: &str) -> Answer {
     let ([key, calls, state, rq, bytes, unmeasured], rest) = words.split_first_chunk().unwrap();
     let (counts, rest) = rest.split_at(COUNTS.len());
     let (&[lats, lat], rest) = rest.split_first_chunk().unwrap();
-    let all = 4 * StageSet::Full.histograms();
-    let mut hists: Vec<[u64; 4]> = rest[..all].chunks(4).map(|h| h.try_into().unwrap()).collect();
+    let all = 4 * StageSet::Full.measured();
+    let hists: Vec<[u64; 4]> = rest[..all].chunks(4).map(|h| h.try_into().unwrap()).collect();
     let in_key = (1 << PATTERN_BITS) - 1;
     let mut pattern = *key as Pattern & in_key;
-    if case.stage_set == StageSet::Full {
-        // those before the request are behind the others
-        let fine = hists.drain(..StageSet::Fine.histograms()).collect::<Vec<_>>();
-        hists.extend(fine);
-        if Bio.seen_in(pattern) {
-            // the key has one bit for all of them
-            pattern |= BEFORE;
-        }
+    if case.stage_set == StageSet::Full && Bio.seen_in(pattern) {
+        // the key has one bit for all of them
+        pattern |= BEFORE;
     }
     assert_eq!(
         (*key & !u64::from(in_key), *calls),
@@ -132,7 +139,7 @@ fn read(case: &Case, line: &str) -> Answer {
     check_table(case, pattern, total, (lats, lat));
 
     assert_eq!(rest[all], 1, "one record a command");
-    check_record(case, record, &line);
+    check_record(case, (record, rest[all + 1]), &line);
 
     let mut others = counts.to_vec();
     let mut count = |what: Count| take(&mut others[what as usize]);

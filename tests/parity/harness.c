@@ -206,14 +206,30 @@ static void waits_of(struct nd_slot *s, u32 mode)
 	};
 }
 
+/* The longest --slow that shows a command. All bits: whatever --slow is, as its time is not known.
+ */
+static u64 longest_slow(struct nd_slot *s, u32 saw, u64 complete, u64 end)
+{
+	u64 longest = 0;
+
+	for (int bit = 63; bit >= 0; bit--) {
+		cfg_slow_ns = longest | 1ull << bit;
+		if (!is_fast(s, saw, complete, end))
+			longest = cfg_slow_ns;
+	}
+	cfg_slow_ns = 0;
+	return longest;
+}
+
 /*
  * finish MODE BACK START SETUP_IN SETUP_OUT ISSUE DOORBELL IRQ CQE COMPLETE_SLOT COMPLETE END KEY
- * BYTES LAT_MIN LAT_SHIFT SUBMIT BIO FREEZE ZONE IOCOST WBT TAG: closes a command in a slot with these points. COMPLETE_SLOT is the field
- * of the slot, COMPLETE and END are the arguments. BACK: blk-mq takes the request back. Without COMPLETE the completion was not
- * observed, without SETUP_OUT the set-up.
- * Answer: key, calls of cell_of, state, rq, bytes, unmeasured commands, the counters; samples in
- * the latency table, its last slot in use; samples, last bucket in use, sum and maximum of every
- * histogram; the number of records, and the record.
+ * BYTES LAT_MIN LAT_SHIFT SUBMIT BIO FREEZE ZONE IOCOST WBT TAG: closes a command in a slot with
+ * these points. COMPLETE_SLOT is the field of the slot, COMPLETE and END are the arguments. BACK:
+ * blk-mq takes the request back. Without COMPLETE the completion was not observed, without
+ * SETUP_OUT the set-up. Answer: key, calls of cell_of, state, rq, bytes, unmeasured commands, the
+ * counters; samples in the latency table, its last slot in use; samples, last bucket in use, sum
+ * and maximum of every histogram; the number of records, the longest --slow that shows the command,
+ * and the record.
  */
 static void answer_finish(void)
 {
@@ -274,7 +290,9 @@ static void answer_finish(void)
 	printf(" %llu %d", lats, lat);
 	for (int i = 0; i < ND_STAGES_FULL; i++)
 		histogram(&the_cell.hist[i]);
-	printf(" %d ", records);
+	if (complete && complete < s.setup_out_ns)
+		complete = s.setup_out_ns;
+	printf(" %d %llu ", records, longest_slow(&s, the_record.end.event.pattern, complete, end));
 	for (size_t i = 0; i < record_size; i++)
 		printf("%02x", ((unsigned char *)&the_record)[i]);
 	puts("");

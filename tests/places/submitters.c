@@ -209,12 +209,12 @@ static void start_request(u32 i)
 {
 	struct bio *bio = &memory[i].clone;
 	struct request rq = {.bio = bio, .__sector = bio->bi_iter.bi_sector};
-	struct nd_origin found;
-	u32 within;
+	struct nd_slot s = {};
+	struct nd_sender found;
 	int verdict;
 
 	run_as(1 + random_below(TASKS));
-	find_submitter(&found, &rq, &within, TYPED);
+	find_submitter(&found, &s, &rq, TYPED);
 	requests++;
 	of_above += lives[i].above != NONE;
 	if (found.tid != lives[i].submitter)
@@ -223,7 +223,7 @@ static void start_request(u32 i)
 		lost++;
 		entry_at((u64)bio)->is_used = 0;
 	}
-	verdict = wanted_submitter(&rq, TYPED);
+	verdict = wanted_submitter(&s, &rq, TYPED);
 	unknown += verdict == UNATTRIBUTED;
 	wrong += verdict != UNATTRIBUTED &&
 		 (verdict == WANTED) != (lives[i].submitter == targ_submitter_pids[0]);

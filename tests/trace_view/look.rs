@@ -73,8 +73,19 @@ fn on_a_terminal_columns_stand_below_each_other() {
     assert_eq!(
         String::from_utf8(view.take(<[u8]>::to_vec)).unwrap(),
         "12.000000001 nvme0n1 Requeue    nvme0: qid=3, cid=4544, nsid=1, opcode=2 (read)\n\
-         \x209.000000002 -       State      nvme0: live\n"
+         --  9.000000002 -       State      nvme0: live\n"
     );
+}
+
+#[test]
+fn a_retry_can_be_the_second_line_of_its_command() {
+    let cx = Context { is_second_line: true, ..DISK };
+    for (retries, want) in [(Some(2), ": retry 2"), (None, "")] {
+        let mut view = TraceText::new(Theme { color: false }, true, Clock::Mono, None);
+        view.event(&event(EventKind::Retry { id: read(), retries }), &cx);
+        let line = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
+        assert_eq!(line, format!("  will be tried again{want}\n"));
+    }
 }
 
 #[test]
@@ -112,13 +123,13 @@ fn an_outcome_is_plain_only_if_all_its_parts_are() {
             shown(CompletionStatus { result, retries, flags, status: Status(0) });
         let text = |key: &str| {
             format!(
-                ", res={result:#x}, retries={retries}, {key}={flags:#x}, status=0x0 (Success), lat="
+                ", res={result:#x}, retries={retries}, {key}={flags:#x}, status=0x0 (Success), driver="
             )
         };
         assert!(complete.contains(&text("flags")), "{complete}");
         assert!(command.contains(&text("rqflags")), "{command}");
         let want = format!(
-            r#""result":{result},{success},"retries":{retries},"request_flags":{flags},"latency_ns":"#
+            r#""result":{result},{success},"retries":{retries},"request_flags":{flags},"driver_ns":"#
         );
         assert!(json.contains(&want), "{json}");
     }

@@ -21,6 +21,7 @@ pub const DISK: Context<'_> = Context {
     kstack_complete: "",
     cgroups: None,
     has_submitters: false,
+    is_second_line: false,
 };
 /// The context of a command without a disk.
 pub const NONE: Context<'_> = Context { disk: NO_NAME, ..DISK };
@@ -85,7 +86,7 @@ pub fn text_in(what: EventKind, cx: &Context<'_>) -> String {
         TraceText::new(Theme { color: false }, false, Clock::Mono, Some(StageSet::Basic));
     view.event(&event(what), cx);
     let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
-    let line = text.strip_prefix("12345678901234 ").unwrap();
+    let line = text.replacen("12345678901234 ", "", 1);
     line.strip_suffix('\n').unwrap().to_owned()
 }
 

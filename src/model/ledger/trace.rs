@@ -39,6 +39,8 @@ pub struct Shown {
     pub commands: u64,
     /// Other events written.
     pub events: u64,
+    /// Commands that ended and have no line: their completion was not observed, or others were slower.
+    pub hidden: u64,
     /// Events after the last command of `-n`.
     pub past_count: u64,
     /// Events that could not be written: the disk is full, or the pipe has no reader.
@@ -88,7 +90,8 @@ pub struct TraceLedger {
     /// Other events shown.
     #[serde(default)]
     pub events_shown: u64,
-    /// Commands that ended and are not shown, because they were fast enough, or without an error.
+    /// Commands that ended and are not shown: they were fast or without an error, or their completion was
+    /// not observed.
     #[serde(default)]
     pub not_shown: u64,
     /// Events after the last command of `-n`.
@@ -136,7 +139,7 @@ impl TraceLedger {
         self.commands_shown = shown.commands;
         self.events_shown = shown.events;
         self.past_count += shown.past_count;
-        self.not_shown += unselected;
+        self.not_shown += unselected + shown.hidden;
         self.not_written = shown.not_written;
     }
 
@@ -146,7 +149,7 @@ impl TraceLedger {
             submits_shown: shown.submits,
             commands_shown: shown.commands,
             events_shown: shown.events,
-            not_shown: counters.get(Count::NotShown),
+            not_shown: counters.get(Count::NotShown) + shown.hidden,
             past_count: shown.past_count,
             lost_submits: counters.get(Count::LostSubmit),
             lost_completions: counters.get(Count::RingFull),

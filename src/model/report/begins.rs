@@ -94,6 +94,19 @@ impl<B> Longest<B> {
     }
 }
 
+impl<B> Longest<B> {
+    /// Number of commands that are kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// The commands, longest first.
+    pub fn longest_first(self) -> impl Iterator<Item = B> {
+        self.kept.into_sorted_vec().into_iter().map(|Reverse(long)| long.begin)
+    }
+}
+
 /// What changes at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<B, E> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::model::container::{owner, unit};
 use crate::model::group::{By, Group, GroupNames, KeyPart, Owner, comm_of, comm_text};
+use crate::model::point::Point;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::latency::{RowReport, Sum};
 use crate::model::snapshot::{Cells, Snapshot, add};
@@ -55,8 +56,8 @@ fn device_ns(row: &RowReport<Group>, stage_set: StageSet) -> u128 {
     if stage_set == StageSet::Total {
         return row.total.sum();
     }
-    let of_device = |name: &str| name.split('+').any(|part| part == "device");
-    let stages = row.stages.iter().filter(|s| of_device(&s.name));
+    let stages = row.stages.iter();
+    let stages = stages.filter(|s| s.run.from < Point::Cqe && s.run.to > Point::Doorbell);
     stages.map(|s| s.hist.sum()).sum()
 }
 

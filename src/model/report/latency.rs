@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From snapshots to reports: rows with named stages. Pure: no maps, no terminals.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::model::nvme_latency::{LatBuckets, LatRow, SLOTS};
 use crate::model::point::{Pattern, Point};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::Groups;
-use crate::model::snapshot::{Cell, Snapshot};
+use crate::model::snapshot::{Cell, Snapshot, add_parts};
 use crate::model::stage::{StageRun, StageSet};
 
 /// A stage, or merged stages, of a row.
@@ -19,10 +20,8 @@ use crate::model::stage::{StageRun, StageSet};
 pub struct StageReport {
     /// `device`, or `submit+device` if the point between was not observed.
     pub name: String,
-    /// The point at which it begins.
-    pub from: Point,
-    /// The point at which it ends.
-    pub to: Point,
+    /// Which stages, and between which points.
+    pub run: StageRun,
     /// Its durations.
     pub hist: Histogram,
 }
@@ -30,8 +29,19 @@ pub struct StageReport {
 impl StageReport {
     /// Whether it is a wait before the request that no command had.
     pub fn is_idle_wait(&self) -> bool {
-        self.from < Point::Start && self.hist.sum() == 0
+        self.run.from < Point::Start && self.hist.sum() == 0
     }
+}
+
+/// A stage, and its share of the time of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Share {
+    /// Its name.
+    pub stage: String,
+    /// Its time, in nanoseconds.
+    pub ns: u128,
+    /// Its part of the whole time: 0 to 1.
+    pub share: f64,
 }
 
 /// All commands with a key: of one controller, namespace, opcode and size class, or of a group.
@@ -51,6 +61,8 @@ pub struct RowReport<K = RowKey> {
     pub mb_per_s: f64,
     /// In the order of a command's life. Merged stages follow the stage that they begin with.
     pub stages: Vec<StageReport>,
+    /// Of groups of stages: the time in each part ([`StageSet::Full`]) that was observed by itself.
+    pub parts: Vec<u64>,
     /// The total, from the first to the last observed point.
     pub total: Histogram,
     /// nvme_latency's table of the total.
@@ -89,9 +101,47 @@ impl<K> RowReport<K> {
             bytes: self.bytes,
             mb_per_s: self.mb_per_s,
             stages: self.stages,
+            parts: self.parts,
             total: self.total,
             lat: self.lat,
         }
+    }
+
+    /// The part that makes up at least half of a group of stages with this time.
+    pub fn main_part(&self, group: &str, ns: u128) -> Option<Share> {
+        let full = StageSet::Full.stages();
+        let recounted = self.parts.iter().zip(full).map(|(ns, part)| (part, u128::from(*ns)));
+        let measured = self.stages.iter().filter_map(|stage| {
+            let part = StageSet::Full.named(stage.run.single()?)?;
+            Some((part, stage.hist.sum()))
+        });
+        let parts = recounted.chain(measured).filter(|(part, _)| part.group == group);
+        let (part, of_part) = parts.max_by_key(|(_, ns)| *ns)?;
+        let is_main = of_part > 0 && 2 * of_part >= ns && part.name != group;
+        is_main.then(|| self.share(part.name.to_owned(), of_part))
+    }
+
+    fn share(&self, stage: String, ns: u128) -> Share {
+        Share { stage, ns, share: ns as f64 / (self.total.sum() as f64).max(1.0) }
+    }
+
+    /// Where the time was: the groups of stages, those with most time first. A group of which one part
+    /// makes up at least half has the name and the time of that part. Empty without stages.
+    pub fn places(&self) -> Vec<Share> {
+        let mut groups: Vec<(String, u128)> = Vec::new();
+        for stage in self.stages.iter().filter(|s| s.run.stage_set != StageSet::Total) {
+            let name = stage.run.group().map_or_else(|| stage.name.clone(), str::to_owned);
+            match groups.iter_mut().find(|(group, _)| *group == name) {
+                Some((_, ns)) => *ns += stage.hist.sum(),
+                None => groups.push((name, stage.hist.sum())),
+            }
+        }
+        groups.sort_by_key(|(_, ns)| Reverse(*ns));
+        let named = groups
+            .into_iter()
+            .filter(|(_, ns)| *ns > 0)
+            .map(|(name, ns)| self.main_part(&name, ns).unwrap_or_else(|| self.share(name, ns)));
+        named.collect()
     }
 }
 
@@ -118,6 +168,7 @@ pub(super) struct Sum {
     unmeasured: u64,
     lat: [u64; SLOTS],
     stages: BTreeMap<StageRun, Histogram>,
+    parts: Vec<u64>,
     total: Histogram,
 }
 
@@ -128,6 +179,7 @@ impl Sum {
             unmeasured: 0,
             lat: [0; SLOTS],
             stages: BTreeMap::new(),
+            parts: Vec::new(),
             total: Histogram::new(),
         }
     }
@@ -139,6 +191,7 @@ impl Sum {
         if let Some(total) = cell.hists.get(stage_set.total_index()) {
             self.total.merge(total);
         }
+        add_parts(&mut self.parts, &cell.parts);
         if stage_set == StageSet::Total {
             return;
         }
@@ -161,7 +214,7 @@ impl Sum {
         let stages = self
             .stages
             .into_iter()
-            .map(|(run, hist)| StageReport { name: run.name(), from: run.from, to: run.to, hist })
+            .map(|(run, hist)| StageReport { name: run.name(), run, hist })
             .collect();
         RowReport {
             key,
@@ -171,6 +224,7 @@ impl Sum {
             bytes: self.bytes,
             mb_per_s: self.bytes as f64 / seconds / 1e6,
             stages,
+            parts: self.parts,
             total: self.total,
             lat: lat.map(|l| l.rows(&self.lat)).unwrap_or_default(),
         }

@@ -13,6 +13,7 @@ use crate::model::nvme_latency::LatBuckets;
 use crate::model::point::{NO_COMPLETE, NO_SETUP, Pattern};
 use crate::model::snapshot::{Cell, Snapshot, fold_groups};
 use crate::model::stage::StageSet;
+use crate::model::timeline::Timeline;
 
 /// How to count.
 #[derive(Clone, Debug)]
@@ -121,9 +122,25 @@ impl Recount {
             cell.hists[stage.run.first].record(stage.ns);
         }
         cell.hists[self.stage_set.total_index()].record(total.ns);
+        if self.stage_set == StageSet::Basic {
+            add_parts_of(command, &mut cell.parts);
+        }
         // nvme_latency's table has only commands with both set-up and completion observed
         if let Some(lat) = self.lat.filter(|_| pattern & (NO_SETUP | NO_COMPLETE) == 0) {
             cell.lat[lat.index(total.ns / 1000)] += 1;
+        }
+    }
+}
+
+/// Adds the times of the parts that were observed by themselves.
+fn add_parts_of(command: &Finished<'_>, parts: &mut Vec<u64>) {
+    let line = command.timeline();
+    let is_fine = |line: &&Timeline| line.pattern() & !StageSet::Basic.pattern_bits() != 0;
+    for segment in line.filter(is_fine).into_iter().flat_map(|line| line.each(StageSet::Full)) {
+        if segment.run.single().is_some() {
+            parts.resize(StageSet::Full.stages().len(), 0);
+            let sum = &mut parts[segment.run.first];
+            *sum = sum.saturating_add(segment.ns);
         }
     }
 }

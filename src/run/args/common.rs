@@ -277,15 +277,17 @@ impl SessionArgs {
         stage_set: StageSet,
     ) -> Result<Settings> {
         let filter = self.filter.filter(is_recorded)?;
-        let window = self.filter.window.clone();
         let attaching = self.attaching.clone();
-        let settings = Settings { stage_set, filter, mode, window, attaching };
+        let window = self.filter.window.clone();
+        let settings =
+            Settings { stage_set, recorded_stages: false, filter, mode, window, attaching };
         let refuse = |what| usage(format!("{what} with --stages=full: use --stages=fine"));
         if stage_set == StageSet::Full && !is_recorded && !settings.by().is_empty() {
             return Err(refuse("while tracing, --by does not work"));
         }
-        if stage_set == StageSet::Full && settings.observed_origin() != OriginDetail::Nobody {
-            return Err(refuse("cgroups of commands and submitters are not observed"));
+        let asks_who = settings.observed_origin() != OriginDetail::Nobody;
+        if stage_set == StageSet::Full && asks_who && settings.events().is_none() {
+            return Err(refuse("submitters are not observed"));
         }
         Ok(settings)
     }

@@ -47,15 +47,15 @@ fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String>
     // `latency --commands` has no option for its ring, or for less of each command
     let counts = settings.counts();
     let lines = reader == Reader::Stdout && !counts;
+    let submits = settings.events().is_some_and(|events| events.submits);
     let asked = settings.ring_bytes().unwrap_or(ring_bytes);
     let larger = asked.saturating_mul(4).clamp(1 << 20, MAX_RING);
     [
         (asked < MAX_RING && !counts, format!("--buffer {}M", larger >> 20)),
-        (lines && settings.events().is_some_and(|events| !events.pairs), "--pair".into()),
         (settings.stack().is_some_and(|stack| stack.period == 1), "--sample 1/64".into()),
         (reader == Reader::File { compress: true }, "--no-compress".into()),
-        (records && settings.stage_set != StageSet::Total, "--stages none".into()),
-        (lines && settings.outcome().slow.is_none(), "--slow 1ms".into()),
+        ((records || lines) && settings.stage_set != StageSet::Total, "--stages=none".into()),
+        (lines && !submits && settings.outcome().slow.is_none(), "--slow 1ms".into()),
         (filter.ctrls.is_empty(), "--ctrl".into()),
         (filter.opcodes.is_empty(), "--opcode".into()),
     ]
@@ -125,7 +125,7 @@ impl Drops {
 #[cfg(test)]
 mod tests {
     use crate::model::stack::StackAt;
-    use crate::settings::{Detail, Events, ExtraEvents, Histograms, Mode};
+    use crate::settings::{Detail, EventStacks, Events, ExtraEvents, Histograms, Mode};
 
     use super::*;
 
@@ -139,20 +139,26 @@ mod tests {
 
     #[test]
     fn the_message_names_options_that_are_not_in_use() {
-        let mut settings = Mode::Events(Events::default()).with(StageSet::Total);
+        let mut settings = Mode::Events(Events::default()).with(StageSet::Basic);
         assert_eq!(
             message(9, &settings, 16 << 20, Reader::Stdout),
             "9 events lost in the last second: the ring is full, because stdout is not read fast \
-             enough; these options help: --buffer 64M, --pair, --slow 1ms, --ctrl, --opcode"
+             enough; these options help: --buffer 64M, --stages=none, --slow 1ms, --ctrl, \
+             --opcode"
         );
         settings.filter.ctrls = [0].into();
         let help = remedies(&settings, 1 << 30, Reader::Stdout);
-        assert_eq!(help, ["--pair", "--slow 1ms", "--opcode"]);
-        let detail = Detail { kstack: Some(StackAt::Submit), ..Detail::default() };
-        let events = Events { detail, ..Events::pairs() };
+        assert_eq!(help, ["--stages=none", "--slow 1ms", "--opcode"]);
+        settings =
+            Mode::Events(Events { submits: true, ..Events::default() }).with(StageSet::Total);
+        let help = remedies(&settings, 1 << 30, Reader::Stdout);
+        assert_eq!(help, ["--ctrl", "--opcode"]);
+        let stacks = EventStacks { kstack: Some(StackAt::Submit), sample: None };
+        let detail = Detail { stacks, ..Detail::default() };
+        let events = Events { detail, ..Events::default() };
         settings = Mode::Events(events).with(StageSet::Basic);
         let help = remedies(&settings, 512 << 20, Reader::File { compress: true });
-        let sizes = ["--buffer 1024M", "--sample 1/64", "--no-compress", "--stages none"];
+        let sizes = ["--buffer 1024M", "--sample 1/64", "--no-compress", "--stages=none"];
         assert_eq!(help[..4], sizes);
         settings.stage_set = StageSet::Total;
         let help = remedies(&settings, 1 << 20, Reader::File { compress: false });

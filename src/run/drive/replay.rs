@@ -128,6 +128,7 @@ impl Replay {
     /// As before.
     pub fn open_by(path: &Path, settings: &Settings, stages: &str) -> Result<Self> {
         let (playback, metadata) = open_recording(path)?;
+        let settings = &settings.for_recording(playback.info().stage_set);
         let shown = printable(path);
         // a terminal that gets the output has no room for another line
         let has_room = !stdout().is_terminal();
@@ -165,14 +166,6 @@ impl Replay {
         let why = if self.info().redacted { " (it is redacted)" } else { "" };
         let text = format!("{} does not know the time of day{why}: {advice}", self.path);
         Failure::error(Kind::Usage, text)
-    }
-
-    /// Refuses a recording without the time of day, with what to do instead.
-    ///
-    /// # Errors
-    /// If it is redacted; one sentence.
-    pub fn require_time_of_day(&self, advice: &str) -> Result<()> {
-        if self.info().redacted { Err(self.timeless(advice)) } else { Ok(()) }
     }
 
     /// Finds the part that was asked for.
@@ -397,9 +390,8 @@ impl Replay {
         Err(Failure::error(
             Kind::Usage,
             format!(
-                "{} has two events per command, which only `trace` can show, without --pair, \
-                 --slow, --errors, --pid, --comm and --lba: record with `record`, or with \
-                 `trace --pair --tee`",
+                "{} has two events per command: `trace --events` shows it, without --pid, --comm and \
+                 --lba. Record with `record`, or with `trace --tee` without --events",
                 self.path
             ),
         ))

@@ -96,6 +96,7 @@ impl<W: Write> Sink for Ndjson<W> {
             kstack_complete,
             cgroups: Some(entry.cgroups),
             has_submitters: self.has_submitters,
+            is_second_line: false,
         };
         self.lines.event(entry.event, &cx);
         if self.lines.is_full() {

@@ -43,24 +43,27 @@ pub(super) struct StageTimes {
 }
 
 impl StageTimes {
-    fn new(stage_set: StageSet, timeline: Option<&Timeline>) -> Self {
+    fn new(recorded: StageSet, timeline: Option<&Timeline>) -> Self {
         let mut times = Self::default();
-        let Some(timeline) = timeline.filter(|_| stage_set != StageSet::Total) else {
+        let Some(timeline) = timeline.filter(|_| recorded != StageSet::Total) else {
             return times;
         };
-        times.total_ns = timeline.total(stage_set);
-        for segment in timeline.segments(stage_set).unwrap_or_default() {
-            let run = segment.run;
-            if let Some(name) = run.single() {
-                times.single.push((name, segment.ns));
+        times.total_ns = timeline.total(StageSet::Basic);
+        // the groups, and their parts
+        let groups = timeline.segments(StageSet::Basic).unwrap_or_default();
+        let parts = timeline.segments(recorded.max(StageSet::Fine)).unwrap_or_default();
+        for segment in &groups {
+            if segment.run.single().is_some() {
                 continue;
             }
             if !times.merged.is_empty() {
                 times.merged.push(' ');
             }
-            times.merged.push_str(&run.name());
+            times.merged.push_str(&segment.run.name());
             times.merged_ns = Some(times.merged_ns.unwrap_or(0) + segment.ns);
         }
+        let all = groups.iter().chain(&parts);
+        times.single = all.filter_map(|s| Some((s.run.single()?, s.ns))).collect();
         times
     }
 

@@ -131,7 +131,7 @@ impl Line {
             }
             EventKind::Missed { id, submission, latency_max_ns, timeline } => {
                 self.whole(id, submission.as_ref(), cx, memo);
-                self.maybe(",\"latency_max_ns\":", *latency_max_ns);
+                self.maybe(",\"driver_max_ns\":", *latency_max_ns);
                 self.timeline_of(timeline.as_ref(), stages);
             }
             EventKind::Timeout { id, age_ns } | EventKind::Cancel { id, age_ns } => {
@@ -300,7 +300,7 @@ impl Line {
             Some(verdict) => self.verdict(opcode, verdict),
             None => self.str(",\"status\":null"),
         }
-        self.maybe(",\"latency_ns\":", outcome.latency_ns);
+        self.maybe(",\"driver_ns\":", outcome.latency_ns);
         if outcome.conditions.is_some() {
             self.conditions(outcome.conditions);
         }

@@ -73,6 +73,21 @@ impl Line {
         taken
     }
 
+    /// Number of bytes that are not taken yet.
+    pub(super) fn bytes(&self) -> usize {
+        self.before.len() + self.at
+    }
+
+    /// Moves what was written after the first `from` bytes up, to behind the first `to`.
+    #[cold]
+    pub(super) fn move_up(&mut self, from: usize, to: usize) {
+        self.set_aside();
+        let moved = self.before.len().saturating_sub(from);
+        if let Some(rest) = self.before.get_mut(to..).filter(|rest| moved <= rest.len()) {
+            rest.rotate_right(moved);
+        }
+    }
+
     #[cold]
     fn set_aside(&mut self) {
         self.before.extend_from_slice(&self.bytes[..self.at % PLACES]);
@@ -273,6 +288,25 @@ mod tests {
         assert!(line.take(|lines| lines == want.as_bytes()));
         assert!(!line.is_full());
         assert_eq!(line.take(<[u8]>::len), 0);
+    }
+
+    #[test]
+    fn what_was_written_last_can_be_moved_up() {
+        for set_aside in [false, true] {
+            let text = line(|l| {
+                l.str("one\n");
+                let to = l.bytes();
+                l.str("two\n");
+                if set_aside {
+                    l.set_aside();
+                }
+                let from = l.bytes();
+                l.str("more of one\n");
+                l.move_up(from, to);
+                l.str("three\n");
+            });
+            assert_eq!(text, "one\nmore of one\ntwo\nthree\n");
+        }
     }
 
     #[test]

@@ -54,6 +54,16 @@ pub trait EventSink {
     /// The same, mutable.
     fn page_mut(&mut self) -> &mut Page;
 
+    /// Number of bytes that are not drained yet, for [`EventSink::move_up`].
+    fn bytes(&self) -> usize {
+        self.page().line.bytes()
+    }
+
+    /// Moves what was appended after the first `from` bytes up, to behind the first `to`.
+    fn move_up(&mut self, from: usize, to: usize) {
+        self.page_mut().line.move_up(from, to);
+    }
+
     /// Whether the lines should be drained.
     fn is_full(&self) -> bool {
         self.page().line.is_full()
@@ -93,4 +103,6 @@ pub struct Context<'a> {
     pub cgroups: Option<&'a Cgroups>,
     /// Whether submitters are observed.
     pub has_submitters: bool,
+    /// The event is a retry, and its line goes below the line of its command.
+    pub is_second_line: bool,
 }

@@ -40,8 +40,6 @@ pub(super) struct Shape {
     pub(super) stages: Vec<Step>,
     /// The point at which the first stage begins.
     pub(super) from: Point,
-    /// The stages cover the same interval as `lat`; no total is shown.
-    pub(super) is_lat: bool,
     /// The points in order.
     pub(super) points: Vec<Step>,
 }
@@ -112,13 +110,11 @@ impl Shape {
             Some(run) => run.from,
             None => stage_set.stages().first()?.from,
         };
-        let to = runs.last().map(|run| run.to);
         let stages = runs.iter().map(|run| Step::new(run.to, &stage(&run.name())));
         let points = Point::ALL.into_iter().filter(|p| p.seen_in(pattern));
         Some(Self {
             stages: stages.collect(),
             from,
-            is_lat: (from, to) == (Point::SetupOut, Some(Point::Complete)),
             points: points.map(|at| Step::new(at, &point(at.name()))).collect(),
         })
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events as text: one line per event, which begins with the fields of nvme_trace. Stacks follow,
-//! indented.
+//! indented. Lines of events that are not about the life of one command begin with `--`.
 //!
 //! Plain text has single blanks and no escape sequences. On a terminal the columns are aligned,
 //! reference data is dim, and errors are highlighted.
@@ -78,7 +78,15 @@ impl EventSink for TraceText {
         let Event { at_ns, what } = event;
         self.page.line.begin();
         let mut ink = Ink { line: &mut self.page.line, codes: self.codes.as_ref() };
+        if cx.is_second_line
+            && let EventKind::Retry { retries, .. } = what
+        {
+            return ink.second_line(*retries);
+        }
         let (name, styled) = title(what);
+        if is_apart(what) {
+            ink.line.str("-- ");
+        }
         begin(&mut self.page.clock, self.columns.as_mut(), *at_ns, cx, &mut ink);
         ink.styled(styled, |ink| ink.line.name(name));
         if self.columns.is_some() {
@@ -136,6 +144,17 @@ impl Ink<'_> {
             EventKind::State { state, requested, .. } => self.state(*state, *requested),
         }
     }
+}
+
+/// Whether the line of an event begins with `--`: it is about a controller, or tells of trouble.
+const fn is_apart(what: &EventKind) -> bool {
+    matches!(
+        what,
+        EventKind::State { .. }
+            | EventKind::AsyncEvent { .. }
+            | EventKind::Timeout { .. }
+            | EventKind::Cancel { .. }
+    )
 }
 
 /// The event's name, and its emphasis.
@@ -274,6 +293,19 @@ impl Ink<'_> {
         if submission.origin.is_some() {
             origin::text(self.line, &submission.origin, cx);
         }
+    }
+
+    /// Writes the line below a command that is tried again. It has fewer blanks than a stack.
+    #[cold]
+    fn second_line(&mut self, retries: Option<u8>) {
+        self.line.str("  ");
+        self.styled(TextStyle::Warn, |ink| {
+            ink.line.str("will be tried again");
+            if let Some(retries) = retries {
+                ink.number(": retry ", retries);
+            }
+        });
+        self.line.byte(b'\n');
     }
 
     fn sq(&mut self, head: u16, tail: u16) {

@@ -23,9 +23,7 @@ run() {
 
 # record NAME [CTRL]: starts a recording, of all controllers without CTRL
 record() {
-    # shellcheck disable=SC2086 # no word without observations
-    tool "$1" record -o "$case_dir/$1.nvd" --stages=full ${CONTEXT---context} --no-admin --redact \
-        ${2:+--ctrl "$2"}
+    tool "$1" record -o "$case_dir/$1.nvd" --no-admin ${2:+--ctrl "$2"}
     traced
 }
 

@@ -41,7 +41,7 @@ for set in basic fine none; do
     # one set suffices for the rest
     [[ $set == fine ]] || continue
     from latency-plain latency --json --hist --split-size "${stages[@]}" --from "$file.plain"
-    from totals latency --json --from "$file"
+    from totals latency --json --stages=none --from "$file"
     from reads latency --json --opcode read --from "$file"
     from intervals latency --json 500ms --delta --from "$file"
     from slow trace --json --pair --slow 1ms --from "$file"

@@ -209,6 +209,11 @@ fn assert_same(dist: &Value, (hist, sum): &(Histogram, u64), what: &str) {
     assert_eq!(buckets, want, "{what}");
 }
 
+/// The times of whole commands: `total`, or `driver` without stages.
+pub fn whole(row: &Value) -> &Value {
+    row.get("total").unwrap_or(&row["driver"])
+}
+
 /// The stages of every command must add up to its total. The sums and histograms of every row must
 /// be those of its commands, to the nanosecond. For runs with `--commands --hist`.
 pub fn assert_sums(run: &ToolRun, what: &str) {
@@ -219,9 +224,9 @@ pub fn assert_sums(run: &ToolRun, what: &str) {
         assert_eq!(number(row, "unmeasured"), none, "{what}: {row}");
         let stages = list(row, "stages");
         let sum: u64 = stages.iter().map(|s| number(s, "sum_ns")).sum();
-        assert_eq!(sum, number(&row["total"], "sum_ns"), "{what}: {row}");
+        assert_eq!(sum, number(whole(row), "sum_ns"), "{what}: {row}");
         let named = stages.iter().map(|s| (text(s, "name"), s));
-        for (name, dist) in named.chain([("", &row["total"])]) {
+        for (name, dist) in named.chain([("", whole(row))]) {
             let key = (row_of(row), name.to_owned());
             let of_commands = sums.remove(&key).unwrap_or_default();
             assert_same(dist, &of_commands, &format!("{what}: {key:?}"));

@@ -106,7 +106,7 @@ fn polled_completion_has_no_interrupt(outcome: &Outcome) {
     let run = ToolRun::read(outcome, "poll", "fine");
     for command in &run.commands {
         assert!(command["points_ns"]["irq"].is_null(), "{command}");
-        let joined = ["device+irq", "submit+device+irq"];
+        let joined = ["device", "submit.ring+device"];
         assert!(names(command).iter().any(|n| joined.contains(n)), "{command}");
     }
 }
@@ -144,7 +144,7 @@ fn a_new_controller_is_noticed(outcome: &Outcome) {
 /// counts that. The ledger must account for the command.
 fn fabrics_have_no_doorbell(outcome: &Outcome) {
     for (stage_set, joined) in
-        [("basic", "submit+device+complete"), ("fine", "submit+device+irq+complete")]
+        [("basic", "submit+device+complete"), ("fine", "submit.ring+device+complete")]
     {
         let run = ToolRun::read(outcome, "both", stage_set);
         assert_eq!(run.last["ledger"]["balance"]["balanced"], true, "{stage_set}: {}", run.last);
@@ -192,7 +192,8 @@ fn a_requeue_is_one_command_that_waited(outcome: &Outcome) {
             }
             assert_sums(&run, case);
             // each command kept its start through all its set-ups
-            let queue = stage(run.row("read"), "queue").unwrap();
+            let name = if stage_set == "fine" { "queue.wait" } else { "queue" };
+            let queue = stage(run.row("read"), name).unwrap();
             assert_eq!(number(queue, "count"), reads, "{case} {stage_set}");
         }
     }

@@ -3,6 +3,8 @@
 //! the recordings in tests/recordings/diagnose, where tests/plants.rs replays them.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 use std::{env, fs};
 
 use serde_json::Value;
@@ -99,6 +101,10 @@ const TCP: Suite = suite(
 
 /// Waits before the request.
 const WAITS: Suite = suite("-waits", &["nvme_null nvme0 4000000"], "lab.plants=waits", &[]);
+
+/// The same without controls.
+const WAITS_SHORT: Suite =
+    Suite { variant: "-waits-short", append: "lab.plants=waits lab.short", ..WAITS };
 
 /// A path of a subsystem, whose target withdraws it.
 const FAILOVER: Suite = suite(
@@ -220,8 +226,86 @@ fn bios_wait_for_a_path(outcome: &Outcome) {
     assert!(waited >= 2, "{waited} commands");
 }
 
+/// A planted cause, the stage that it makes longer, and the commands that wait there.
+const SLOWED: [(&str, &str, &str); 5] = [
+    ("cgroup-throttle", "throttle", "read"),
+    ("io-cost", "iocost", "read"),
+    ("scheduler", "queue.wait", "read"),
+    ("tag-wait", "tag", "read"),
+    ("wbt", "wbt", "write"),
+];
+
+/// What the tool prints of a recording, as objects.
+fn ask(path: &Path, words: &str) -> Vec<Value> {
+    let words = words.split(' ').filter(|word| !word.is_empty());
+    let out = Command::new(binary()).args(words).arg("--from").arg(path).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{}: {said}", path.display());
+    let lines = out.stdout.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+}
+
+/// The row or group with this opcode that has most commands.
+fn of_opcode<'a>(rows: &'a Value, opcode: &str) -> &'a Value {
+    let rows = rows.as_array().unwrap().iter().filter(|row| text(row, "opcode") == opcode);
+    rows.max_by_key(|row| number(row, "count")).unwrap()
+}
+
+/// Why, where, who, when, and which commands: one plain recording of each cause answers all five.
+fn a_plain_recording_answers_five_questions(outcome: &Outcome) {
+    let mut answered = 0;
+    for Diagnosed { name, path, object } in diagnoses(outcome) {
+        let Some((_, stage, opcode)) = SLOWED.iter().find(|(cause, ..)| *cause == name) else {
+            continue;
+        };
+        // why
+        assert!(findings(&object).contains(&name.as_str()), "{name}: {object}");
+        // where
+        let report = ask(&path, "latency --json").pop().unwrap();
+        let row = of_opcode(&report["rows"], opcode);
+        assert_eq!(row["where"]["stage"], **stage, "{name}: {row}");
+        // who: the load, not the kernel threads that call the driver for it
+        let by = ask(&path, "latency --json --by submitter-process,opcode").pop().unwrap();
+        let group = of_opcode(&by["groups"], opcode);
+        assert_eq!(group["submitter_comm"], "fio", "{name}: {group}");
+        // which: the slowest commands of all
+        let all = ask(&path, &format!("trace --json --opcode {opcode}"));
+        let commands = || all.iter().filter(|line| text(line, "type") == "command");
+        let mut totals: Vec<u64> = commands().map(|c| number(c, "total_ns")).collect();
+        totals.sort_unstable_by(|a, b| b.cmp(a));
+        let slowest = ask(&path, &format!("trace --json --time rel --slowest 5 --opcode {opcode}"));
+        let slowest: Vec<&Value> =
+            slowest.iter().filter(|line| text(line, "type") == "command").collect();
+        let found: Vec<u64> = slowest.iter().map(|c| number(c, "total_ns")).collect();
+        assert_eq!(found, totals[..5], "{name}");
+        let longest = list(slowest[0], "stages").iter().max_by_key(|s| number(s, "ns")).unwrap();
+        let group = if *stage == "queue.wait" { "queue" } else { "before" };
+        assert!([group, stage].contains(&text(longest, "name")), "{name}: {}", slowest[0]);
+        // when: at the time of the slowest there are some, and the windows have all commands
+        let at = Duration::from_nanos(number(slowest[0], "time_rel_ns"));
+        let second = at.as_secs();
+        let count = |window: String| {
+            let report = ask(&path, &format!("latency --json {window} --opcode {opcode}"));
+            let rows = list(report.last().unwrap(), "rows").iter();
+            rows.map(|row| number(row, "count")).sum::<u64>()
+        };
+        let within = count(format!("--since {second}s --until {}s", second + 1));
+        let rest = match second {
+            0 => 0,
+            _ => count(format!("--until {second}s")),
+        } + count(format!("--since {}s", second + 1));
+        assert!(within > 0, "{name}: second {second}");
+        assert_eq!(within + rest, commands().count() as u64, "{name}");
+        answered += 1;
+    }
+    assert!(answered > 0);
+}
+
 super::on_kernels! {
     only_in_test_all_planted_causes_are_named_on_6_12 "6.12" SHORT each_cause_is_named
+    a_plain_recording_answers_five_questions_on_6_12 "6.12" WAITS_SHORT a_plain_recording_answers_five_questions
+    only_in_test_all_a_scheduler_answers_five_questions_on_6_12 "6.12" SMALL a_plain_recording_answers_five_questions
+    only_in_test_all_tags_answer_five_questions_on_6_12 "6.12" DEVICES a_plain_recording_answers_five_questions
     only_in_test_all_planted_causes_are_named_on_6_12_arm64 "6.12-arm64" SHORT each_cause_is_named
     only_in_test_all_causes_of_devices_are_named_on_6_12 "6.12" DEVICES each_cause_is_named_alone
     only_in_test_all_causes_of_strays_are_named_on_6_12 "6.12" STRAYS each_cause_is_named_alone

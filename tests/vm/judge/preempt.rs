@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
 use super::hostile::doctor;
-use super::json::{ToolRun, fio_counts, list, number, text};
+use super::json::{ToolRun, fio_counts, list, number, text, whole};
 use super::trace_read::TraceRun;
 
 const PREEMPT: Suite = Suite {
@@ -135,7 +135,7 @@ fn assert_counts(seen: &Counts, outcome: &Outcome, case: &str, passed: u64, what
 /// Measured and unmeasured commands of a row add up to its commands, its stages to the total.
 fn assert_rows(run: &ToolRun, what: &str) {
     for row in run.rows() {
-        let total = &row["total"];
+        let total = whole(row);
         let sum = number(total, "count") + number(row, "unmeasured");
         assert_eq!(sum, number(row, "count"), "{what}: {row}");
         let stages = list(row, "stages");

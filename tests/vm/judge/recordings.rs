@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
-use super::json::{ToolRun, fio_counts, kernel_counts, list, number, text};
+use super::json::{ToolRun, fio_counts, kernel_counts, list, number, text, whole};
 use super::trace_read::TraceRun;
 
 const RECORDINGS: Suite = Suite {
@@ -82,7 +82,7 @@ fn rows(run: &ToolRun) -> BTreeMap<String, (u64, u64)> {
     for row in run.rows() {
         let sum = all.entry(text(row, "opcode").to_owned()).or_default();
         sum.0 += number(row, "count");
-        sum.1 += number(&row["total"], "sum_ns");
+        sum.1 += number(whole(row), "sum_ns");
     }
     all
 }
@@ -100,7 +100,7 @@ fn rows_are_those_of_the_events(outcome: &Outcome) {
         for row in report.rows() {
             let stages = list(row, "stages").iter();
             let sum: u64 = stages.map(|s| number(s, "sum_ns")).sum();
-            let total = number(&row["total"], "sum_ns");
+            let total = number(whole(row), "sum_ns");
             assert_eq!(sum, if set == "none" { 0 } else { total }, "{case}: {row}");
         }
     }

@@ -63,6 +63,7 @@ fn of_group(row: &RowReport) -> RowReport<Group> {
         bytes: row.bytes,
         mb_per_s: row.mb_per_s,
         stages: row.stages.clone(),
+        parts: Vec::new(),
         total: row.total.clone(),
         lat: Vec::new(),
     }

@@ -74,6 +74,12 @@ impl Line {
         self.name(Buffer::new().format(n));
     }
 
+    /// Writes a number below one million with six digits.
+    #[inline(always)]
+    pub(in crate::view::trace) fn six(&mut self, n: u64) {
+        self.first(six(n % MILLION).to_le_bytes(), 6);
+    }
+
     /// Writes a signed number.
     pub(in crate::view::trace) fn int(&mut self, n: i64) {
         if n < 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The outcome of a command, its latency and its stages.
+//! The outcome of a command, its time and its stages.
 
 use crate::model::bios::Bios;
 use crate::model::event::{CompletionStatus, Outcome};
@@ -30,28 +30,29 @@ impl Ink<'_> {
         match &outcome.verdict {
             // with colour this text has escape sequences
             Some(verdict) if verdict.is_plain() && self.codes.is_none() => match flags {
-                FlagsKey::Flags => self.line.str(concat!(
-                    ", res=0x0, retries=0, flags=0x0, ",
-                    "status=0x0 (Success), lat="
-                )),
-                FlagsKey::RqFlags => self.line.str(concat!(
-                    ", res=0x0, retries=0, rqflags=0x0, ",
-                    "status=0x0 (Success), lat="
-                )),
+                FlagsKey::Flags => self
+                    .line
+                    .str(concat!(", res=0x0, retries=0, flags=0x0, ", "status=0x0 (Success)")),
+                FlagsKey::RqFlags => self
+                    .line
+                    .str(concat!(", res=0x0, retries=0, rqflags=0x0, ", "status=0x0 (Success)")),
             },
-            Some(verdict) => {
-                self.verdict(opcode, verdict, flags);
-                self.line.str(", lat=");
-            }
-            None => self.line.str(", status=?, lat="),
+            Some(verdict) => self.verdict(opcode, verdict, flags),
+            None => self.line.str(", status=?"),
         }
-        match outcome.latency_ns {
-            Some(ns) => self.styled(TextStyle::Head, |ink| ink.line.nanos(ns)),
-            None => self.line.byte(b'?'),
+        if !self.stages_of(outcome.timeline.as_ref(), stages) {
+            self.line.str(", driver=");
+            self.time(outcome.latency_ns);
         }
-        self.stages_of(outcome.timeline.as_ref(), stages);
         if outcome.bios.count().is_some_and(|count| count.get() > 1) {
             self.bios(outcome.bios);
+        }
+    }
+
+    fn time(&mut self, ns: Option<u64>) {
+        match ns {
+            Some(ns) => self.styled(TextStyle::Head, |ink| ink.line.nanos(ns)),
+            None => self.line.byte(b'?'),
         }
     }
 
@@ -64,7 +65,7 @@ impl Ink<'_> {
         self.line.nanos(bios.longest_wait_ns().unwrap_or(0));
     }
 
-    /// Writes a completion that was not observed: the maximum latency of the command, and its
+    /// Writes a completion that was not observed: the most that the command can have taken, and its
     /// stages.
     #[cold]
     pub(super) fn missed(
@@ -73,21 +74,20 @@ impl Ink<'_> {
         timeline: Option<&Timeline>,
         stages: Option<&mut Stages>,
     ) {
-        self.line.str(", lat_max=");
-        match latency_max_ns {
-            Some(ns) => self.styled(TextStyle::Head, |ink| ink.line.nanos(ns)),
-            None => self.line.byte(b'?'),
-        }
+        self.line.str(", driver_max=");
+        self.time(latency_max_ns);
         self.stages_of(timeline, stages);
     }
 
+    /// Writes the total and the stages. Returns false if there are none.
     #[inline]
-    fn stages_of(&mut self, timeline: Option<&Timeline>, stages: Option<&mut Stages>) {
+    fn stages_of(&mut self, timeline: Option<&Timeline>, stages: Option<&mut Stages>) -> bool {
         if let Some((stages, timeline)) = stages.zip(timeline)
             && let Some(shape) = stages.of(timeline)
         {
-            self.stages(shape, timeline);
+            return self.stages(shape, timeline);
         }
+        false
     }
 
     fn verdict(&mut self, opcode: Opcode, verdict: &CompletionStatus, flags: FlagsKey) {
@@ -147,29 +147,28 @@ impl Ink<'_> {
         self.line.byte(b')');
     }
 
-    /// Writes the stages, and the total if it is another interval than `lat`. Writes nothing if two
-    /// points are out of order.
+    /// Writes the total and the stages. Writes nothing, and returns false, if two points are out of
+    /// order, or if fewer than two were observed.
     #[inline]
-    fn stages(&mut self, shape: &Shape, timeline: &Timeline) {
-        if shape.stages.is_empty() {
-            return;
-        }
+    fn stages(&mut self, shape: &Shape, timeline: &Timeline) -> bool {
+        let Some(last) = shape.stages.last() else {
+            return false;
+        };
         let begin = self.line.place();
-        let first = timeline.ns(shape.from);
-        let mut from = first;
+        let mut from = timeline.ns(shape.from);
+        self.line.str(", total=");
+        let total = timeline.ns(last.at).wrapping_sub(from);
+        self.styled(TextStyle::Head, |ink| ink.line.nanos(total));
         for step in &shape.stages {
             let to = timeline.ns(step.at);
             if from == 0 || to < from {
                 self.line.back_to(begin);
-                return;
+                return false;
             }
             step.label(self.line);
             self.line.nanos(to - from);
             from = to;
         }
-        if !shape.is_lat {
-            self.line.str(", total=");
-            self.line.nanos(from - first);
-        }
+        true
     }
 }

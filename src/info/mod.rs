@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `info` command: what is in a recording, and which questions it answers.
+
+pub(crate) mod args;
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, BufWriter, Write};
+use std::time::Duration;
+
+use crate::error::Kind;
+use crate::info::args::InfoArgs;
+use crate::model::controller::ControllerInfo;
+use crate::model::event::EventKind;
+use crate::model::ledger::Ledger;
+use crate::model::report::disk_names::DiskNames;
+use crate::model::stage::StageSet;
+use crate::model::text::{Text, printable};
+use crate::nvme::opcode::QueueKind;
+use crate::recording::{Item, Playback, RunInfo};
+use crate::run::exit::Failure;
+use crate::run::input;
+use crate::run::stdout::stdout;
+use crate::units::{counted, size_text};
+use crate::view::json::typed_line;
+use crate::view::ledger::ledger as write_ledger;
+use crate::view::theme::Theme;
+use crate::when::local_time;
+use anyhow::Result;
+use serde::Serialize;
+
+/// What was read of a file.
+#[derive(Default)]
+struct Found {
+    controllers: Vec<ControllerInfo>,
+    disks: DiskNames,
+    /// By controller and namespace, each opcode. Admin commands have no namespace.
+    commands: BTreeMap<(u32, Option<u32>), BTreeMap<String, u64>>,
+    /// Events of a target.
+    target_events: u64,
+    /// Wall clock minus CLOCK_MONOTONIC at the begin.
+    wall_ns: Option<i64>,
+    last_ns: u64,
+    ledger: Option<Ledger>,
+}
+
+impl Found {
+    fn add(&mut self, item: &Item<'_>) {
+        match item {
+            Item::Event(event) => {
+                self.last_ns = self.last_ns.max(event.at_ns);
+                let (EventKind::Command(id, ..)
+                | EventKind::Missed { id, .. }
+                | EventKind::Complete(id, _)) = &event.what
+                else {
+                    return;
+                };
+                let nsid = (id.opcode.queue == QueueKind::Io).then_some(id.nsid);
+                let of_disk = self.commands.entry((id.ctrl, nsid)).or_default();
+                *of_disk.entry(id.opcode.name_or_code()).or_default() += 1;
+            }
+            Item::Target(event) => {
+                self.target_events += 1;
+                self.last_ns = self.last_ns.max(event.at_ns());
+            }
+            Item::Controllers(all) => {
+                self.disks.recorded(all);
+                for new in all {
+                    self.controllers.retain(|old| old.instance != new.instance);
+                    self.controllers.push(new.clone());
+                }
+            }
+            Item::Clock(offset) => self.wall_ns = self.wall_ns.or(Some(offset.wall_ns)),
+            Item::Ledger(found) | Item::End(found) => self.ledger.clone_from(&found.ledger),
+            _ => {}
+        }
+    }
+}
+
+/// A question that people ask, and the command that answers it.
+#[derive(Serialize)]
+struct Question {
+    question: &'static str,
+    /// Whether the file can answer it.
+    answered: bool,
+    /// The command, or what the file lacks.
+    how: String,
+}
+
+/// The questions that a recording of the driver can answer.
+fn questions(info: &RunInfo, wall_ns: Option<i64>) -> Vec<Question> {
+    let all = |is: bool, how: &str, lacks: &str| match is {
+        true => (true, how.to_owned()),
+        false => (false, lacks.to_owned()),
+    };
+    let is_paired = info.pairs;
+    let (why, where_is) = match info.stage_set {
+        _ if !is_paired => {
+            let lacks = "it has two events per command: only `trace --events` reads it";
+            ((false, lacks.to_owned()), (false, lacks.to_owned()))
+        }
+        StageSet::Total => {
+            let lacks = "no stages were recorded";
+            ((false, lacks.to_owned()), (false, lacks.to_owned()))
+        }
+        StageSet::Basic | StageSet::Fine => (
+            (true, "diagnose, without the waits before the request".to_owned()),
+            (true, "latency, without the waits before the request".to_owned()),
+        ),
+        StageSet::Full => ((true, "diagnose".to_owned()), (true, "latency".to_owned())),
+    };
+    let who = match (info.submitters, info.redacted) {
+        (true, false) => (true, "latency --by submitter-process".to_owned()),
+        (true, true) => (true, "latency --by submitter-process, by numbers: it is redacted".into()),
+        (false, _) => {
+            (is_paired, "latency --by process, the callers of the driver only".to_owned())
+        }
+    };
+    let when = match wall_ns {
+        Some(_) => "heatmap, latency 1 --delta, --since and --until",
+        None => "heatmap, latency 1 --delta, --since and --until, by time since the start",
+    };
+    let when = (true, when.to_owned());
+    let which = match info.stack {
+        Some(_) => "trace --slowest 20 --kstack",
+        None => "trace --slowest 20, without stacks",
+    };
+    let which = all(is_paired, which, "two events per command: trace --events");
+    [("why", why), ("where", where_is), ("who", who), ("when", when), ("which", which)]
+        .into_iter()
+        .map(|(question, (answered, how))| Question { question, answered, how })
+        .collect()
+}
+
+/// What was recorded of each command, in words.
+fn recorded(info: &RunInfo) -> Vec<String> {
+    let stages = match info.stage_set {
+        StageSet::Total => "no stages".to_owned(),
+        set => format!("{} stages", set.name()),
+    };
+    let stack = info.stack.map(|at| format!("stacks at {}", format!("{at:?}").to_lowercase()));
+    let parts = [
+        Some(stages),
+        info.context.then(|| "conditions".to_owned()),
+        info.submitters.then(|| "submitters".to_owned()),
+        info.cgroups.then(|| "cgroups".to_owned()),
+        Some(stack.unwrap_or_else(|| "no stacks".to_owned())),
+        info.redacted.then(|| "redacted: no names".to_owned()),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+/// The commands of a disk, or the admin commands of a controller.
+#[derive(Serialize)]
+struct DiskLine {
+    disk: String,
+    model: Option<Text>,
+    commands: u64,
+    by_opcode: BTreeMap<String, u64>,
+}
+
+/// All that is known of a file.
+#[derive(Serialize)]
+struct Info<'i> {
+    file: String,
+    bytes: u64,
+    /// How the file is not whole.
+    flaw: Option<String>,
+    host: Option<&'i Text>,
+    kernel: Option<&'i Text>,
+    arch: &'i Text,
+    machine: Option<&'i Text>,
+    /// Nanoseconds since 1970.
+    begin_ns: Option<i64>,
+    seconds: f64,
+    target: Option<String>,
+    target_events: Option<u64>,
+    disks: Vec<DiskLine>,
+    recorded: Vec<String>,
+    /// Options that selected commands.
+    selected: String,
+    questions: Vec<Question>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ledger: Option<&'i Ledger>,
+}
+
+impl<'i> Info<'i> {
+    fn new(
+        file: String,
+        bytes: u64,
+        flaw: Option<String>,
+        run: &'i RunInfo,
+        of: &'i Found,
+    ) -> Self {
+        let disk = |((ctrl, nsid), opcodes): (&(u32, Option<u32>), &BTreeMap<String, u64>)| {
+            let controller = of.controllers.iter().find(|c| c.instance == *ctrl);
+            let model = controller.map(|c| c.model.clone()).filter(|m| !m.trim().is_empty());
+            DiskLine {
+                disk: match nsid {
+                    Some(nsid) => of.disks.disk(*ctrl, *nsid),
+                    None => format!("nvme{ctrl} admin"),
+                },
+                model,
+                commands: opcodes.values().sum(),
+                by_opcode: opcodes.clone(),
+            }
+        };
+        let target = run.target.as_ref();
+        let wall_ns = of.wall_ns.filter(|_| !run.redacted);
+        let begin = run.begin_ns;
+        let selected = [run.filter.to_string(), run.chosen_by()];
+        let selected: Vec<_> = selected.into_iter().filter(|text| !text.is_empty()).collect();
+        Self {
+            file,
+            bytes,
+            flaw,
+            host: run.host.as_ref(),
+            kernel: run.kernel.as_ref(),
+            arch: &run.arch,
+            machine: run.machine.as_ref(),
+            begin_ns: wall_ns.map(|offset| begin.wrapping_add_signed(offset).cast_signed()),
+            seconds: Duration::from_nanos(of.last_ns.saturating_sub(begin)).as_secs_f64(),
+            target: target.map(|target| format!("{} ({})", target.kind.name(), target.by)),
+            target_events: target.map(|_| of.target_events),
+            disks: of.commands.iter().map(disk).collect(),
+            recorded: if target.is_some() { Vec::new() } else { recorded(run) },
+            selected: selected.join(" "),
+            questions: if target.is_some() { Vec::new() } else { questions(run, wall_ns) },
+            ledger: of.ledger.as_ref(),
+        }
+    }
+
+    fn text(&self, theme: Theme, out: &mut dyn Write) -> std::io::Result<()> {
+        let mut line = |name: &str, text: &str| writeln!(out, "{:<10}{text}", theme.head(name));
+        let state = self.flaw.as_deref().map_or_else(|| "whole".to_owned(), str::to_owned);
+        line("file", &format!("{}, {}, {state}", self.file, size_text(self.bytes)))?;
+        let names = [
+            self.host.map(|host| format!("host {host}")),
+            self.kernel.map(|kernel| format!("Linux {kernel}")),
+            Some(self.arch.to_string()).filter(|arch| !arch.is_empty()),
+            self.machine.map(ToString::to_string),
+        ];
+        let names: Vec<String> = names.into_iter().flatten().collect();
+        line("machine", &names.join(", "))?;
+        let length = format!("{:.1} s", self.seconds);
+        let time = match self.begin_ns {
+            Some(ns) => format!("{}, {length}", local_time(ns, "%Y-%m-%d %H:%M:%S %:z")),
+            None => format!("{length}, without times of day"),
+        };
+        line("time", &time)?;
+        if let (Some(target), Some(events)) = (&self.target, self.target_events) {
+            line("target", &format!("{target}, {}", counted(events, "event")))?;
+            return line("read it", "with `host trace`, `host latency` or `join`");
+        }
+        for disk in &self.disks {
+            let opcodes = disk.by_opcode.iter().map(|(name, n)| format!("{name} {n}"));
+            let opcodes = opcodes.collect::<Vec<_>>().join(", ");
+            let model = disk.model.as_ref().map(|model| format!(" ({model})"));
+            let model = model.unwrap_or_default();
+            let commands = counted(disk.commands, "command");
+            line("disk", &format!("{}{model}: {commands}: {opcodes}", disk.disk))?;
+        }
+        if self.disks.is_empty() {
+            line("disk", "no command was recorded")?;
+        }
+        line("recorded", &self.recorded.join(", "))?;
+        if !self.selected.is_empty() {
+            line("selected", &self.selected)?;
+        }
+        for question in &self.questions {
+            let answer = if question.answered { "yes" } else { "no" };
+            line(question.question, &format!("{answer}: {}", question.how))?;
+        }
+        match self.ledger {
+            Some(ledger) => write_ledger(ledger, theme, false, out),
+            None => writeln!(out, "{:<10}the file ends before its first ledger", "accuracy"),
+        }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the file cannot be read or is no recording; one sentence. A file that is not whole is shown.
+pub fn run(args: &InfoArgs) -> Result<()> {
+    let shown = printable(&args.file).to_string();
+    let (file, metadata) = input::open(&args.file)?;
+    let failure = |error| Failure::error(Kind::Usage, format!("{shown}: {error}"));
+    let mut playback = Playback::open(BufReader::new(file)).map_err(failure)?;
+    let mut found = Found::default();
+    while playback.next_block(&mut |item| found.add(item)).map_err(failure)? {}
+    let flaw = playback.ending().and_then(|ending| ending.flaw());
+    let info = Info::new(shown.clone(), metadata.len(), flaw, playback.info(), &found);
+    let mut out = BufWriter::new(stdout());
+    if args.json {
+        typed_line("info", &info, &mut out)?;
+    } else {
+        let theme = Theme { color: args.color.on_stdout(false) };
+        info.text(theme, &mut out)?;
+    }
+    out.flush()?;
+    Ok(())
+}

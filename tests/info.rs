@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `info` of recordings that are whole, cut off, redacted, and of a target.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod binary;
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use self::binary::run;
+
+#[test]
+fn a_recording_says_what_is_in_it_and_what_it_answers() {
+    let full = "tests/recordings/diagnose/wbt.nvd";
+    let cases: [(&str, &[&str]); 4] = [
+        (
+            "tests/recordings/6.12.nvd",
+            &[
+                "KiB, whole\n",
+                "machine   host guest, Linux 6.12.107",
+                "disk      nvme1n1 (QEMU NVMe Ctrl): 6 commands: read 6\n",
+                "recorded  fine stages, stacks at submit\n",
+                "where     yes: latency, without the waits before the request\n",
+                "which     yes: trace --slowest 20 --kstack\n",
+                "accuracy  exact: 12 commands, 0 lost\n",
+            ],
+        ),
+        (full, &["full stages, conditions, no stacks, redacted", "where     yes: latency\n"]),
+        ("tests/host/qemu.nvd", &["target    qemu", "read it   with `host trace`"]),
+        ("tests/exports/none.nvd", &["no stages", "why       no: no stages were recorded\n"]),
+    ];
+    for (file, texts) in cases {
+        let ran = run(&format!("info {file}"));
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{file}");
+        for text in texts {
+            assert!(ran.out.contains(text), "{file}: no {text:?} in\n{}", ran.out);
+        }
+    }
+    let object: serde_json::Value =
+        serde_json::from_str(&run(&format!("info --json {full}")).out).unwrap();
+    assert_eq!((&object["type"], &object["disks"][0]["commands"]), (&"info".into(), &5098.into()));
+    assert_eq!(object["questions"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn a_file_that_is_cut_off_is_shown_as_far_as_it_is_whole() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("cut.nvd");
+    let whole = fs::read("tests/recordings/diagnose/wbt.nvd").unwrap();
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let ran = run(&format!("info {}", path.display()));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("is damaged: it is truncated"), "{}", ran.out);
+    run("info README.md").refuses(2, "README.md: it is not a recording of nvme-deep");
+}
