@@ -82,7 +82,7 @@ fn the_mean_wait_is_that_of_those_that_waited() {
     (waits.waited, waits.sum_ns) = (600, 600 * 20_000_000);
     let requests = waits.requests;
     let found = of(run);
-    assert_eq!(evidence(first(&found), "mean wait of these"), "20.0ms");
+    assert_eq!(evidence(first(&found), "mean wait"), "20.0ms");
     assert_eq!(evidence(first(&found), "requests that waited"), format!("600 of {requests}"));
 }
 

@@ -68,7 +68,7 @@ impl Waits {
             .explaining(self.part)
             .shown_by("waits before the request", part)
             .shown_by("requests that waited", format!("{waited} of {requests}"))
-            .shown_by("mean wait of these", nanos(sum_ns as f64 / waited.max(1) as f64))
+            .shown_by("mean wait", nanos(sum_ns as f64 / waited.max(1) as f64))
     }
 
     /// Whether the queues of the disk were full.
