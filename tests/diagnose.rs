@@ -403,8 +403,8 @@ fn the_first_line_is_true_of_what_was_recorded() {
     let first = |words: &str| run(&format!("diagnose --json {words}"));
     let verdict = |ran: &Ran| -> Value { serde_json::from_str(&ran.out).unwrap() };
     for (file, needs) in [
-        ("qemu-guest", "; 12 rules need `record --stages=full`"),
-        ("nested-guest", "; 1 rule needs `record --stages=fine`"),
+        ("qemu-guest", "; 16 rules need more than was recorded: use `record` without --stages"),
+        ("nested-guest", "; 2 rules need more than was recorded: use `record` without --stages"),
     ] {
         let found = verdict(&first(&format!("--from tests/host/{file}.nvd")));
         let text = found["verdict"].as_str().unwrap();

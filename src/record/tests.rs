@@ -58,7 +58,7 @@ fn all_is_recorded_unless_stages_say_less() {
 fn a_file_without_a_name_has_the_host_and_the_time() {
     for (host, name) in [
         (Some("db-1.lan"), "nvme-db-1.lan-20261127-030405.nvd"),
-        (Some("../a b\u{1b}"), "nvme-..abu1b-20261127-030405.nvd"),
+        (Some("../a b\u{1b}"), "nvme-..ab-20261127-030405.nvd"),
         (Some("/"), "nvme-20261127-030405.nvd"),
         (None, "nvme-20261127-030405.nvd"),
     ] {
