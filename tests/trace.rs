@@ -145,4 +145,12 @@ fn text_has_the_time_of_day_and_json_the_clock_of_the_kernel() {
     assert_eq!(mono.split(' ').next().unwrap(), json["time_ns"].to_string());
     let json: Value = serde_json::from_str(&first("--json")).unwrap();
     assert!(json["time"].is_null() && json["time_rel_ns"].is_null());
+    // a redacted recording has no wall clock
+    for (words, said) in [("", 1), ("--time wall", 1), ("--time rel", 0), ("--time mono", 0)] {
+        let ran = run(&format!("trace -n 3 {words} --from {WBT}"));
+        assert_eq!(ran.err.matches("has no wall clock").count(), said, "{words}: {}", ran.err);
+        let time = ran.out.split(' ').next().unwrap();
+        let is_short = time.parse::<f64>().unwrap() < 1000.0;
+        assert_eq!(is_short, words != "--time mono", "{words}: {time}");
+    }
 }
