@@ -92,7 +92,7 @@ fn commands(name: &str) -> (Vec<Value>, u64) {
         let values = lines.out.lines();
         values.map(|l| serde_json::from_str(l).unwrap()).collect()
     };
-    let mut all = lines(format!("trace --json --events --from {path}"));
+    let mut all = lines(format!("trace --json --pair --from {path}"));
     all.retain(|c| ["command", "unfinished", "missed"].contains(&c["type"].as_str().unwrap()));
     // the start is in the heading of the first of several
     let other = recording(if name == "none" { "mixed" } else { "none" });
@@ -102,7 +102,7 @@ fn commands(name: &str) -> (Vec<Value>, u64) {
 
 /// When a command was submitted.
 fn submitted(command: &Value) -> Option<u64> {
-    let lasted = ["driver_ns", "age_ns", "driver_max_ns"];
+    let lasted = ["latency_ns", "age_ns", "latency_max_ns"];
     let lasted = lasted.iter().find_map(|key| command[key].as_u64())?;
     Some(command["time_ns"].as_u64().unwrap() - lasted)
 }

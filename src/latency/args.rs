@@ -84,7 +84,6 @@ pub type LatencyOptions = Checked<LatencyArgs>;
 impl SessionOptions for LatencyArgs {
     fn settings(&self) -> Result<Settings> {
         let is_recorded = !self.from.is_empty();
-        self.from.refuse_times()?;
         let histograms = Histograms {
             lat: self.lat_buckets()?,
             split_size: self.split_size,
