@@ -61,7 +61,9 @@ fn the_slowest_come_first_with_their_stages_and_their_callers() {
     for file in [WBT, MIXED] {
         let mut all = commands(&format!("--from {file}"));
         // the begin of the others was not observed
-        all.retain(|c| ["start", "setup_in", "setup_out"].iter().any(|at| !c["points_ns"][at].is_null()));
+        all.retain(|c| {
+            ["start", "setup_in", "setup_out"].iter().any(|at| !c["points_ns"][at].is_null())
+        });
         all.sort_by_key(|command| std::cmp::Reverse(took(command)));
         for n in [1, 7, 10_000] {
             let slowest = commands(&format!("--slowest {n} --from {file}"));
@@ -90,7 +92,9 @@ fn the_ledger_counts_what_slowest_leaves_out() {
     let out = shown(&format!("trace --json --slowest 7 --from {MIXED}"));
     let end: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     let events = shown(&format!("trace --json --events --from {MIXED}"));
-    let is_over = |line: &&str| ["command", "missed"].iter().any(|kind| line.starts_with(&format!("{{\"type\":\"{kind}\"")));
+    let is_over = |line: &&str| {
+        ["command", "missed"].iter().any(|kind| line.starts_with(&format!("{{\"type\":\"{kind}\"")))
+    };
     let all = events.lines().filter(is_over).count() as u64;
     assert!(all > commands(&format!("--from {MIXED}")).len() as u64, "none was missed");
     let number = |name: &str| end["ledger"][name].as_u64().unwrap();
