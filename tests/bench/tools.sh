@@ -20,7 +20,7 @@ tools() {
     ours serve --stages
     ours latency --attach kprobe
     ours latency --attach tracepoint
-    ours trace
+    ours trace --events --stages=none
     ours trace --stages=none
     ours trace --stages
     ours trace --stages=fine

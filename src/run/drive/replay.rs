@@ -165,7 +165,7 @@ impl Replay {
     }
 
     /// The error of an option that needs the time of day, where it is not known.
-    fn timeless(&self, advice: &str) -> anyhow::Error {
+    pub fn timeless(&self, advice: &str) -> anyhow::Error {
         let why = if self.info().redacted { " (it is redacted)" } else { "" };
         let text = format!("{} does not know the time of day{why}: {advice}", self.path);
         Failure::error(Kind::Usage, text)
