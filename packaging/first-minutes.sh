@@ -40,7 +40,7 @@ inside nvme-deep doctor >"$out/doctor" 2>&1
 inside script -qec 'stty rows 24 cols 80; timeout --foreground -s INT 8 nvme-deep top' /dev/null \
     >"$out/top" 2>&1 </dev/null || (($? == 124))
 inside nvme-deep latency --stages --duration 5s >"$out/latency" 2>&1
-inside nvme-deep trace --pair --slow 1ms --duration 3s >"$out/trace" 2>&1
+inside nvme-deep trace --slow 1ms --duration 3s >"$out/trace" 2>&1
 inside nvme-deep record -o /tmp/file.nvd --duration 3s >"$out/record" 2>&1
 inside nvme-deep latency --stages --from /tmp/file.nvd >"$out/from" 2>&1
 inside nvme-deep diagnose --duration 10s >"$out/diagnose" 2>&1

@@ -108,7 +108,7 @@ pub enum Command {
 
 /// The program: parses the arguments, runs the command, and reports how it ended.
 pub fn program(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let words = command_line::joined(args);
+    let words = command_line::with_files(command_line::joined(args), &Args::command());
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
         Err(refused) => return refused::explain(&refused, &words),
@@ -124,6 +124,8 @@ pub fn program(args: impl Iterator<Item = OsString>) -> ExitCode {
 /// # Errors
 /// A wrong command line, or what the command failed with.
 pub fn execute(words: &[String]) -> Result<()> {
+    let words = words.iter().map(OsString::from).collect();
+    let words = command_line::with_files(words, &Args::command());
     run(Args::try_parse_from(words)?.command)
 }
 

@@ -73,9 +73,9 @@ pub struct StackSample {
 pub struct Outcome {
     /// Only commands that took at least this long (`1ms`)
     ///
-    /// From the first to the last observed point. Waits before the request (cgroup limits, wbt, tags)
-    /// count if they are observed: with --stages=full, or in a recording that has them. Also shows
-    /// commands whose time is not known.
+    /// From the first to the last observed point: waits before the request (cgroup limits, wbt, tags)
+    /// count where they are observed, as in a recording with full stages. Also commands whose time is
+    /// not known.
     #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
     pub slow: Option<Duration>,
 
@@ -99,6 +99,10 @@ pub struct Window {
     /// As for --since.
     #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = When::parse)]
     pub until: Option<When>,
+
+    /// The disk, by its name in the recording; `None`: all.
+    #[arg(skip)]
+    pub disk: Option<String>,
 }
 
 /// Histograms, and what is counted or reported beside them.

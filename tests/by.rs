@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `latency --by` of recordings: the groups are those that `trace --pair --json` shows.
+//! `latency --by` of recordings: the groups are those that `trace --json` shows.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod binary;
@@ -27,12 +27,12 @@ fn groups(words: &str) -> Vec<Value> {
 /// Commands and sum of latencies by a key, of the events.
 fn by_event(key: impl Fn(&Value) -> String) -> BTreeMap<String, (u64, u64)> {
     let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    let out = ran("trace --json --pair").out;
+    let out = ran("trace --json").out;
     let events = out.lines().map(|l| serde_json::from_str(l).unwrap());
     for event in events.filter(|e: &Value| e["type"] == "command") {
         let sum = sums.entry(key(&event)).or_default();
         sum.0 += 1;
-        sum.1 += event["latency_ns"].as_u64().unwrap();
+        sum.1 += event["driver_ns"].as_u64().unwrap();
     }
     assert!(!sums.is_empty());
     sums
@@ -132,7 +132,7 @@ fn what_is_no_key_is_refused() {
     run("latency --by disk,priority --from x.nvd").refuses(2, "only while tracing");
     for by in ["cgroup", "disk,container"] {
         let command = format!("latency --by {by} --from tests/recordings/6.12.nvd");
-        run(&command).refuses(2, "--cgroups");
+        run(&command).refuses(2, "record with `record --stages=full`");
     }
     run("latency --by cpu --stages=full").refuses(2, "use --stages=fine");
     run("latency --by cpu --top 0").refuses(2, "0");

@@ -187,8 +187,8 @@ fn a_reader_that_goes_away_is_no_error_and_nothing_is_said() {
         format!("export {file} --format perfetto -o -"),
         format!("export {file} --format parquet -o -"),
         format!("export {file} --format csv -o /dev/stdout"),
-        format!("trace --pair --from {file}"),
-        format!("trace --pair --json --from {file}"),
+        format!("trace --from {file}"),
+        format!("trace --json --from {file}"),
         format!("latency 10ms --json --from {file}"),
         format!("latency 10ms --from {file}"),
         format!("pattern 10ms --from {file}"),
@@ -218,7 +218,7 @@ fn on_full_disk(words: &str) -> Ran {
 
 #[test]
 fn a_trace_on_a_full_disk_is_incomplete() {
-    let ran = on_full_disk(&format!("trace --from {RECORDING} --pair"));
+    let ran = on_full_disk(&format!("trace --from {RECORDING}"));
     let says = "No space left on device (os error 28); the output is incomplete\n";
     assert!(ran.err.ends_with(says), "{}", ran.err);
 }
@@ -238,8 +238,8 @@ fn a_full_disk_is_a_sentence_for_every_command() {
         format!("latency --from {RECORDING}"),
         format!("latency --from {RECORDING} --json"),
         format!("latency --from {RECORDING} {guest}"),
-        format!("trace --from {RECORDING} --pair"),
-        format!("trace --from {RECORDING} --pair --json"),
+        format!("trace --from {RECORDING}"),
+        format!("trace --from {RECORDING} --json"),
         format!("stacks --from {RECORDING}"),
         format!("stacks --from {RECORDING} --folded"),
         format!("stacks --from {RECORDING} --json"),

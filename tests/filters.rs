@@ -18,7 +18,7 @@ const RECORDING: &str = "tests/recordings/6.12.nvd";
 const READERS: [&str; 9] = [
     "latency --from",
     "latency 100ms --json --from",
-    "trace --pair --from",
+    "trace --from",
     "trace --json --from",
     "stacks --from",
     "top --from",
@@ -37,6 +37,10 @@ fn a_controller_or_namespace_that_the_recording_lacks_is_no_device() {
         ran.refuses(6, "no controller nvme9");
         let ran = run(&words("--nsid 9"));
         ran.refuses(6, "6.12.nvd has no namespace with id 9: it has 1 (nvme0n1, nvme1n1)");
+    }
+    for words in READERS {
+        let ran = run(&format!("{words} {RECORDING} --disk nvme9n1"));
+        ran.refuses(6, "6.12.nvd has no disk nvme9n1: it has nvme0n1, nvme1n1");
     }
     let heatmap = format!("heatmap --svg - --from {RECORDING}");
     run(&format!("{heatmap} --ctrl nvme9")).refuses(6, "has no controller nvme9");
@@ -63,7 +67,7 @@ fn other_filters_that_select_nothing_are_named_with_the_number_of_commands() {
             assert_eq!(ran.err.matches(&says).count(), 1, "{}: {}", ran.words, ran.err);
         }
     }
-    let ran = run(&format!("trace --pair --slow 5s --from {RECORDING}"));
+    let ran = run(&format!("trace --slow 5s --from {RECORDING}"));
     assert!(ran.err.contains("0 of 12 commands match --slow 5s"), "{}", ran.err);
     let ran = run(&format!("latency --opcode read --from {RECORDING}"));
     assert!(!ran.err.contains("match"), "{}", ran.err);
@@ -102,8 +106,8 @@ fn stages_and_stacks_take_their_word_after_a_blank_too() {
     for (with_blank, with_sign) in [
         ("latency --stages fine", "latency --stages=fine"),
         ("latency --stages basic 100ms 3", "latency --stages=basic 100ms 3"),
-        ("trace --pair --stages fine", "trace --pair --stages=fine"),
-        ("trace --pair --kstack submit", "trace --pair --kstack=submit"),
+        ("trace --stages fine", "trace --stages=fine"),
+        ("trace --kstack submit", "trace --kstack=submit"),
         ("top --stages fine 1s", "top --stages=fine 1s"),
     ] {
         let [blank, sign] =
@@ -143,5 +147,5 @@ fn a_controller_that_the_guest_of_kvm_lacks_is_no_device() {
     run(&format!("{words} nvme9"))
         .refuses(6, "6.12.nvd has no controller nvme9: it has nvme0 (nvme0n1), nvme1 (nvme1n1)");
     // it has this one, but not the address
-    run(&format!("{words} nvme1")).refuses(2, "record the guest with `record --context`");
+    run(&format!("{words} nvme1")).refuses(2, "record the guest with `record`");
 }

@@ -37,7 +37,7 @@ fn old_recordings_are_printed_as_they_were_shown() {
     for kernel in ["5.10", "6.12", "6.12-arm64"] {
         let path = recording(kernel);
         let shown = read_to_string(format!("{path}.json")).unwrap();
-        let ran = run(&format!("trace --json --pair --stages=fine --kstack --from {path}.nvd"));
+        let ran = run(&format!("trace --json --stages=fine --kstack --from {path}.nvd"));
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{kernel}");
         assert_eq!(ran.out, shown, "{kernel}");
         let commands = shown.matches("\"type\":\"command\"").count();
@@ -53,7 +53,7 @@ fn old_recordings_are_printed_as_they_were_shown() {
 /// Without the headings, several recordings print what each prints alone.
 #[test]
 fn several_recordings_are_shown_one_after_the_other() {
-    for words in ["trace --pair", "latency --stages", "stacks", "diagnose", "top"] {
+    for words in ["trace", "latency --stages", "stacks", "diagnose", "top"] {
         let alone = ["5.10", "6.12"].map(|k| run(&format!("{words} --from {}.nvd", recording(k))));
         let together = both(words);
         assert_eq!(together.code, Some(0), "{}", together.err);
@@ -72,7 +72,7 @@ fn several_recordings_are_shown_one_after_the_other() {
 
 #[test]
 fn in_json_an_object_comes_before_each_recording() {
-    for words in ["trace --json --pair", "latency --json", "stacks --json"] {
+    for words in ["trace --json", "latency --json", "stacks --json"] {
         let ran = both(words);
         let objects = ran.out.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
         let heads: Vec<Value> = objects.filter(|o| o["type"] == "recording").collect();
@@ -111,7 +111,7 @@ fn a_damaged_file_does_not_hide_the_others() {
     let [a, b] = ["5.10", "6.12"].map(|k| format!("{}.nvd", recording(k)));
     let whole = fs::read(&a).unwrap();
     fs::write(&half, &whole[..whole.len() - 100]).unwrap();
-    for words in ["trace --pair", "latency", "stacks"] {
+    for words in ["trace", "latency", "stacks"] {
         let ran = run(&format!("{words} --from {half} {b}"));
         assert_eq!(ran.code, Some(1), "{words}: {}", ran.err);
         let alone = run(&format!("{words} --from {b}"));
@@ -134,9 +134,9 @@ fn a_diagnosis_in_json_has_an_object_before_it() {
 #[test]
 fn a_pipe_can_be_one_of_several() {
     let [a, b] = ["5.10", "6.12"].map(|k| format!("{}.nvd", recording(k)));
-    let script = format!("cat {a} | {BINARY} trace --pair --from /dev/stdin {b}");
+    let script = format!("cat {a} | {BINARY} trace --from /dev/stdin {b}");
     let ran = Ran::from(Command::new("sh").args(["-c", &script]));
-    let files = both("trace --pair");
+    let files = both("trace");
     assert_eq!((ran.code, ran.out.lines().count()), (Some(0), files.out.lines().count()));
 }
 
@@ -211,7 +211,7 @@ fn a_report_on_some_of_the_commands_says_so() {
         let ran = run(&format!("{words} --from {}.nvd", recording("6.12")));
         assert!(!ran.err.contains(says), "{}", ran.err);
     }
-    let ran = run(&format!("trace --pair --from {}", path.display()));
+    let ran = run(&format!("trace --from {}", path.display()));
     assert!(!ran.err.contains(says), "{}", ran.err);
 }
 
@@ -352,7 +352,7 @@ fn every_view_reads_the_same_part() {
     assert_eq!(covers, 1.0);
     let lines = |words: &str| run(&format!("{words} {part}")).out.lines().count() as u64;
     assert_eq!(lines(&format!("export {path} --format csv -o -")) - 1, count);
-    assert_eq!(lines(&format!("trace --pair --from {path}")), count);
+    assert_eq!(lines(&format!("trace --from {path}")), count);
     let svg = run(&format!("heatmap --from {path} --svg - {part}")).out;
     assert!(svg.contains(&format!("{count} commands")), "{svg}");
     for (words, says) in [
@@ -379,7 +379,7 @@ fn every_view_reads_the_same_part() {
 #[test]
 fn a_part_can_be_chosen_by_the_time_of_day() {
     let path = format!("{}.nvd", recording("6.12"));
-    let trace = format!("trace --json --pair --time wall --from {path}");
+    let trace = format!("trace --json --time wall --from {path}");
     let lines = |part: &str| -> Vec<String> {
         let ran = run(&format!("{trace} {part}"));
         let commands = ran.out.lines().filter(|line| line.contains("\"type\":\"command\""));

@@ -47,7 +47,7 @@ fn the_rows_are_those_of_the_rule_on_the_trace() {
     {
         let path = format!("{}/tests/{name}.nvd", root());
         for filter in ["", "--opcode read,write", "--no-admin"] {
-            let trace = run(&format!("trace --json --pair {filter} --from {path}"));
+            let trace = run(&format!("trace --json --events {filter} --from {path}"));
             let report = reports(&format!("{filter} --from {path}")).remove(0);
             let rows = same_rows(&report, &of_trace(&trace.out));
             assert!(rows > 0, "{name} {filter}: {report}");

@@ -38,7 +38,7 @@ type Row = (String, u64, String, u64, String);
 /// Values by row and stage, from the events of `trace`.
 fn values(file: &str, stages: &str) -> BTreeMap<Row, Vec<u64>> {
     let mut all: BTreeMap<Row, Vec<u64>> = BTreeMap::new();
-    for event in objects(&format!("trace --json --pair {stages} --from {file}")) {
+    for event in objects(&format!("trace --json --events {stages} --from {file}")) {
         if event["type"] != "command" && event["type"] != "missed" {
             continue;
         }
@@ -52,7 +52,7 @@ fn values(file: &str, stages: &str) -> BTreeMap<Row, Vec<u64>> {
         for stage in event["stages"].as_array().into_iter().flatten() {
             add(stage["name"].as_str().unwrap(), &stage["ns"]);
         }
-        let whole = if stages == "--stages=none" { "latency_ns" } else { "total_ns" };
+        let whole = if stages == "--stages=none" { "driver_ns" } else { "total_ns" };
         add("whole", &event[whole]);
     }
     all

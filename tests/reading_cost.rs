@@ -68,11 +68,11 @@ fn a_line_costs_at_most_2600_instructions() {
     });
     let mut over = false;
     for words in [
-        "trace --pair",
-        "trace --pair --stages",
-        "trace --pair --stages --time wall",
-        "trace --json --pair",
-        "trace --json --pair --stages",
+        "trace --stages=none",
+        "trace --stages",
+        "trace --stages --time mono",
+        "trace --json --stages=none",
+        "trace --json --stages",
         "latency --stages",
     ] {
         let words: Vec<&str> = words.split(' ').collect();

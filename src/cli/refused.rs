@@ -7,7 +7,7 @@ use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Error as ClapError, Parser};
+use clap::{CommandFactory, Error as ClapError, Parser};
 
 use crate::cli::Args;
 use crate::error::Kind;
@@ -27,8 +27,9 @@ pub(crate) fn explain(refused: &ClapError, words: &[OsString]) -> ExitCode {
 
 /// Prints an error of clap. It quotes words of the command line: what a terminal interprets is escaped.
 fn refuse(refused: &ClapError, words: &[OsString]) {
-    let sentence = wrong_value(refused).or_else(|| conflict(refused, words));
-    if let Some(text) = sentence.or_else(|| missing(refused)) {
+    let sentence = wrong_value(refused, words).or_else(|| conflict(refused, words));
+    let sentence = sentence.or_else(|| missing(refused)).or_else(|| unknown(refused, words));
+    if let Some(text) = sentence {
         let _ = writeln!(stderr(), "nvme-deep: {}", clean(&text));
         return;
     }
@@ -46,20 +47,28 @@ fn refuse(refused: &ClapError, words: &[OsString]) {
 }
 
 /// A wrong value of an option as one sentence, like every other error; `None`: the error is another one.
-fn wrong_value(refused: &ClapError) -> Option<String> {
+fn wrong_value(refused: &ClapError, words: &[OsString]) -> Option<String> {
     let text = |kind| match refused.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
-    let why = match refused.source() {
-        Some(why) => why.to_string(),
-        None => choices(refused)?,
-    };
+    let why = refused.source().map(ToString::to_string).or_else(|| choices(refused));
     // `--opcode <OPCODE>`, `--stages[=<SET>]`, `[INTERVAL]`
     let name = text(ContextKind::InvalidArg)?.split([' ', '=']).next()?;
     let name = name.trim_matches(['<', '>', '[', ']', '.']);
-    let value = text(ContextKind::InvalidValue).filter(|value| !value.is_empty())?;
-    Some(format!("{name} {value}: {why}"))
+    let value = text(ContextKind::InvalidValue)?;
+    let has = |typed: &str| words.iter().any(|word| word == typed);
+    if name == "INTERVAL" && has("--exec") && !has("--") {
+        return Some(format!("write the command after two dashes: --exec -- {value}"));
+    }
+    Some(match value {
+        "" => [Some(format!("{name} needs a value")), why]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(": "),
+        _ => format!("{name} {value}: {}", why?),
+    })
 }
 
 /// Options that exclude each other, as one sentence. Where a group excludes an option, clap lists the whole
@@ -96,6 +105,37 @@ fn missing(refused: &ClapError) -> Option<String> {
     let usage = usage.to_string();
     let usage = usage.trim().strip_prefix("Usage: ")?;
     Some(format!("give {}: `{usage}`", names.join(" and ")))
+}
+
+/// A word that is no option or no command, as one sentence with the next best one.
+fn unknown(refused: &ClapError, words: &[OsString]) -> Option<String> {
+    let (what, word, similar) = match refused.kind() {
+        ErrorKind::UnknownArgument => {
+            ("option", ContextKind::InvalidArg, ContextKind::SuggestedArg)
+        }
+        ErrorKind::InvalidSubcommand => {
+            ("command", ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand)
+        }
+        _ => return None,
+    };
+    let Some(ContextValue::String(word)) = refused.get(word) else {
+        return None;
+    };
+    let similar = match refused.get(similar) {
+        Some(ContextValue::String(one)) => Some(one),
+        Some(ContextValue::Strings(all)) => all.iter().find(|name| *name != "dist"),
+        _ => None,
+    };
+    let what = match word.starts_with('-') || what == "command" {
+        true => format!("there is no {what} `{word}`"),
+        false => format!("`{word}` is one argument too many"),
+    };
+    let advice = similar.map(|name| format!(": did you mean `{name}`?")).unwrap_or_default();
+    let program = Args::command();
+    let command = words.get(1).filter(|name| program.find_subcommand(name).is_some());
+    let command = command.and_then(|name| name.to_str()).map(|name| format!(" {name}"));
+    let end = if advice.is_empty() { "; " } else { " " };
+    Some(format!("{what}{advice}{end}see `nvme-deep{} -h`", command.unwrap_or_default()))
 }
 
 /// An option without its value: `--stages[=<SET>]`, `--stages=fine`.

@@ -106,7 +106,7 @@ fn require(replay: &Replay) -> Result<()> {
     replay.require_pairs()?;
     if replay.info().stage_set == StageSet::Total {
         let text = format!(
-            "{} has no stages, which a diagnosis needs: record with `record --stages=full --context`",
+            "{} has no stages, which a diagnosis needs: record with `record`",
             replay.path()
         );
         return Err(Failure::error(Kind::Usage, text));

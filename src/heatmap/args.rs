@@ -62,11 +62,13 @@ pub struct HeatmapArgs {
     #[arg(long, value_name = "WHAT", default_value = "latency")]
     pub y: QuantityArg,
 
-    /// The duration that is shown [default: total]
+    /// The duration that is shown [default: total; of a recording without stages, driver]
     ///
-    /// total (setup_out to complete), queue, submit, device, complete; of the fine stages setup, map,
-    /// irq, end, fine:device and so on; of those before the request throttle, block, freeze, zone,
-    /// iocost, wbt, tag; or joined stages (submit+device).
+    /// total (first to last observed point), driver (setup_out to complete); before, queue, submit, device,
+    /// complete, end; a part (throttle, block, freeze, zone, iocost, wbt, tag, queue.wait, queue.setup,
+    /// submit.map, submit.ring, device.run, device.irq); or neighbours joined by + (submit+device). A live
+    /// run observes what the duration needs: driver is the cheapest, and only before and its parts need
+    /// --stages=full.
     #[arg(long, value_name = "STAGE", value_parser = Interval::parse)]
     pub stage: Option<Interval>,
 
@@ -102,7 +104,7 @@ pub type HeatmapOptions = Checked<HeatmapArgs>;
 
 impl SessionOptions for HeatmapArgs {
     fn settings(&self) -> Result<Settings> {
-        let quantity = self.quantity();
+        let quantity = self.quantity(StageSet::Basic);
         if self.stage.is_some() && self.y != QuantityArg::Latency {
             return Err(usage("--stage is for `--y latency`: leave one of the two out"));
         }
@@ -120,18 +122,22 @@ impl SessionOptions for HeatmapArgs {
             ..Events::default()
         };
         let stages = match quantity {
-            Quantity::Latency(interval) => interval.stage_set,
+            Quantity::Latency(interval) => interval.needs(),
             _ => StageSet::Total,
         };
-        self.session.settings(!self.from.is_empty(), Mode::Events(events), stages)
+        let is_recorded = !self.from.is_empty();
+        let settings = self.session.settings(is_recorded, Mode::Events(events), stages)?;
+        let is_open = self.stage.is_none() && self.y == QuantityArg::Latency;
+        Ok(settings.with_recorded_stages(is_recorded && is_open))
     }
 }
 
 impl HeatmapArgs {
-    /// What the vertical axis shows.
-    pub fn quantity(&self) -> Quantity {
+    /// What the vertical axis shows, if these stages are observed.
+    pub fn quantity(&self, stages: StageSet) -> Quantity {
+        let whole = if stages == StageSet::Total { Interval::DRIVER } else { Interval::TOTAL };
         match self.y {
-            QuantityArg::Latency => Quantity::Latency(self.stage.unwrap_or(Interval::TOTAL)),
+            QuantityArg::Latency => Quantity::Latency(self.stage.unwrap_or(whole)),
             QuantityArg::Lba => Quantity::Lba,
             QuantityArg::Size => Quantity::Size,
             QuantityArg::Depth => Quantity::Depth,

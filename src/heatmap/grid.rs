@@ -259,10 +259,25 @@ impl Interval {
         self.run.map_or_else(|| self.stage_set.whole().into(), StageRun::name)
     }
 
-    /// The points at which it begins and ends.
+    /// The points at which it begins and ends; `None`: the first and the last observed one.
     #[must_use]
-    pub fn points(&self) -> (Point, Point) {
-        self.run.map_or((Point::SetupOut, Point::Complete), |run| (run.from, run.to))
+    pub fn points(&self) -> Option<(Point, Point)> {
+        match self.run {
+            Some(run) => Some((run.from, run.to)),
+            None if self.stage_set == StageSet::Total => Some((Point::SetupOut, Point::Complete)),
+            None => None,
+        }
+    }
+
+    /// The least stage set that observes it.
+    #[must_use]
+    pub fn needs(&self) -> StageSet {
+        let observes = |set: &StageSet| {
+            let ends = self.run.map(|run| set.has_point(run.from) && set.has_point(run.to));
+            *set >= self.stage_set && ends.unwrap_or(true)
+        };
+        let sets = [StageSet::Total, StageSet::Basic, StageSet::Fine];
+        sets.into_iter().find(observes).unwrap_or(StageSet::Full)
     }
 
     /// Its duration in a finished command, in nanoseconds; `None` if it was not observed as such.
@@ -330,10 +345,10 @@ impl Quantity {
     #[must_use]
     pub fn missing(&self) -> String {
         match self {
-            Self::Latency(Interval::TOTAL) => "without a known latency".into(),
-            Self::Latency(interval) => {
-                format!("whose {} stage was not observed by itself", interval.name())
-            }
+            Self::Latency(interval) => match interval.run {
+                None => "without a known latency".into(),
+                Some(run) => format!("whose {} stage was not observed by itself", run.name()),
+            },
             Self::Lba => "without a start LBA, or with an unknown set-up".into(),
             Self::Size => "without data, or with an unknown set-up".into(),
             Self::Depth => "with an unknown set-up".into(),
@@ -568,18 +583,23 @@ mod quantity_tests {
     fn stages_have_the_names_of_reports() {
         let of = |name: &str| {
             let interval = Interval::parse(name).unwrap();
-            let (from, to) = interval.points();
-            (interval.stage_set, from.name(), to.name())
+            let (from, to) = interval.points().unwrap();
+            (interval.stage_set, interval.needs(), from.name(), to.name())
         };
-        assert_eq!(of("driver"), (StageSet::Total, "setup_out", "complete"));
-        assert_eq!(of("device"), (StageSet::Basic, "doorbell", "cqe"));
-        assert_eq!(of("before"), (StageSet::Basic, "bio_submit", "start"));
-        assert_eq!(of("device.run"), (StageSet::Fine, "doorbell", "irq"));
-        assert_eq!(of("device.irq"), (StageSet::Fine, "irq", "cqe"));
-        assert_eq!(of("throttle"), (StageSet::Full, "bio_submit", "bio_queue"));
-        assert_eq!(of("tag"), (StageSet::Full, "tag", "start"));
-        assert_eq!(of("wbt+tag+queue"), (StageSet::Full, "wbt", "setup_out"));
-        assert_eq!(of("submit+device"), (StageSet::Basic, "setup_out", "cqe"));
+        let (none, basic) = (StageSet::Total, StageSet::Basic);
+        let (fine, full) = (StageSet::Fine, StageSet::Full);
+        assert_eq!(of("driver"), (none, none, "setup_out", "complete"));
+        assert_eq!(of("device"), (basic, basic, "doorbell", "cqe"));
+        assert_eq!(of("before"), (basic, full, "bio_submit", "start"));
+        assert_eq!(of("end"), (basic, fine, "complete", "end"));
+        assert_eq!(of("device.run"), (fine, fine, "doorbell", "irq"));
+        assert_eq!(of("device.irq"), (fine, fine, "irq", "cqe"));
+        assert_eq!(of("throttle"), (full, full, "bio_submit", "bio_queue"));
+        assert_eq!(of("tag"), (full, full, "tag", "start"));
+        assert_eq!(of("wbt+tag+queue"), (full, full, "wbt", "setup_out"));
+        assert_eq!(of("submit+device"), (basic, basic, "setup_out", "cqe"));
+        assert_eq!(of("submit+device+complete"), (basic, basic, "setup_out", "complete"));
+        assert_eq!((Interval::TOTAL.needs(), Interval::TOTAL.points()), (basic, None));
         for wrong in ["", "devic", "fine:device", "irq", "queue+device"] {
             assert!(Interval::parse(wrong).is_err(), "{wrong}");
         }

@@ -10,24 +10,25 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Kind;
-use crate::heatmap::grid::{HeatMap, Plot, Quantity};
+use crate::heatmap::grid::{HeatMap, Interval, Plot, Quantity};
 use crate::heatmap::view::{Caption, SIZE, draw, title};
 use crate::model::report::submissions::{Submissions, TaskKind, forgotten};
 use crate::model::text::Text;
 use crate::view::picture::Canvas;
 use anyhow::{Context, Result};
 
-use crate::heatmap::args::HeatmapOptions;
+use crate::heatmap::args::{HeatmapOptions, QuantityArg};
 use crate::run::drive::replay::Replay;
 use crate::run::drive::{Consumer, End, Feed, Form, Input, Item, Live, drive, submissions_of};
 use crate::run::exit::Failure;
 use crate::run::picture::Picture;
 use crate::run::start::Preflight;
-use crate::run::{eprint_note, say_ledger};
+use crate::run::{WAITS_UNMEASURED, eprint_note, say_ledger};
 
 /// Paints the events of a run.
 struct HeatmapConsumer<'o> {
     options: &'o HeatmapOptions,
+    quantity: Quantity,
     plot: Plot,
     begin_ns: u64,
     /// For the depth.
@@ -63,7 +64,7 @@ impl HeatmapConsumer<'_> {
             eprint_note(&forgotten(lost));
         }
         let left_out = self.plot.left_out() + unknown;
-        let plot = replace(&mut self.plot, Plot::new(self.options.quantity(), 0));
+        let plot = replace(&mut self.plot, Plot::new(self.quantity, 0));
         (plot.finish(), left_out)
     }
 }
@@ -85,21 +86,24 @@ impl Consumer for HeatmapConsumer<'_> {
     }
 
     fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
-        let options = self.options;
+        let (options, quantity) = (self.options, self.quantity);
         check_disks(options, self.plot.disks())?;
         let (map, left_out) = self.map(&end);
         if map.cells.is_empty() {
-            return Ok(Err(nothing(options, left_out, end.unmatched)));
+            return Ok(Err(nothing(quantity, left_out, end.unmatched)));
         }
-        let caption = Caption { subject: subject(options), quantity: options.quantity(), left_out };
-        let name = title(&options.quantity());
+        let caption = Caption { subject: subject(options), quantity, left_out };
+        let name = title(&quantity);
         let mut what = format!("{} commands", map.commands());
         if left_out > 0 {
-            what += &format!("; {left_out} {}, left out", options.quantity().missing());
+            what += &format!("; {left_out} {}, left out", quantity.missing());
         }
         let draw = |canvas: &mut dyn Canvas| draw(&map, &caption, canvas);
         self.picture.write(SIZE, &name, &what, draw)?;
         say_ledger(&end.ledger, options.session.is_verbose());
+        if end.session.is_some() && quantity == Quantity::Latency(Interval::TOTAL) {
+            eprint_note(WAITS_UNMEASURED);
+        }
         Ok(Ok(()))
     }
 }
@@ -108,7 +112,7 @@ impl Consumer for HeatmapConsumer<'_> {
 fn open(options: &HeatmapOptions, path: &Path) -> Result<Replay> {
     let settings = &options.settings;
     let mut replay = Replay::open_by(path, settings, "--stage")?;
-    if options.quantity() != Quantity::Depth || settings.filter.needs_submission() {
+    if options.y != QuantityArg::Depth || settings.filter.needs_submission() {
         replay.require_pairs()?;
     }
     replay.leave_unmatched();
@@ -135,15 +139,18 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     // what cannot be read or traced is reported first
     let mut picture = Some(Picture::create(&options.picture_file()?, inputs)?);
     drive(input, &mut |start| {
+        let stages = start.recording.map_or(settings, Replay::settings).stage_set;
+        let quantity = options.quantity(stages);
         let mut submissions = None;
-        if options.quantity() == Quantity::Depth {
+        if quantity == Quantity::Depth {
             submissions = Some(submissions_of(start, settings, TaskKind::Caller, "--y depth")?);
         }
         start.recording.into_iter().for_each(Replay::warn_partial);
-        let mut plot = Plot::new(options.quantity(), 0);
+        let mut plot = Plot::new(quantity, 0);
         plot.begin(start.begin_ns);
         Ok(HeatmapConsumer {
             options,
+            quantity,
             plot,
             begin_ns: start.begin_ns,
             submissions,
@@ -181,12 +188,12 @@ fn subject(options: &HeatmapOptions) -> String {
 }
 
 /// The error of a picture without commands.
-fn nothing(options: &HeatmapOptions, left_out: u64, unmatched: Option<String>) -> anyhow::Error {
+fn nothing(quantity: Quantity, left_out: u64, unmatched: Option<String>) -> anyhow::Error {
     let why = match left_out {
         0 => unmatched.unwrap_or("the filters select no command that has completed".into()),
-        n => format!("{n} commands {}", options.quantity().missing()),
+        n => format!("{n} commands {}", quantity.missing()),
     };
-    let help = match options.quantity() {
+    let help = match quantity {
         Quantity::Latency(interval) if left_out > 0 && interval.run.is_some() => {
             "; `latency --stages` shows which stages were observed"
         }

@@ -28,12 +28,11 @@ pub struct Caption {
 pub fn title(quantity: &Quantity) -> String {
     match quantity {
         Quantity::Latency(interval) => {
-            let (from, to) = interval.points();
-            let name = match interval.run {
-                None => "Latency".to_owned(),
-                Some(_) => format!("Latency of stage {}", interval.name()),
+            let points = match interval.points() {
+                Some((from, to)) => format!("{} to {}", from.name(), to.name()),
+                None => "first to last observed point".into(),
             };
-            format!("{name} ({} to {})", from.name(), to.name())
+            format!("Latency, {}: {points}", interval.name())
         }
         Quantity::Lba => "First logical block (LBA) at submission".into(),
         Quantity::Size => "Bytes of a command at submission".into(),

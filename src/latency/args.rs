@@ -64,7 +64,7 @@ pub struct LatencyArgs {
     pub json: bool,
 
     /// With --json: also one object per command, to check the counts. Costs far more than the
-    /// histograms. Not with --from: `trace --json --pair --from` prints the commands of a recording
+    /// histograms. Not with --from: `trace --json --from` prints the commands of a recording
     #[arg(long, requires = "json", conflicts_with = "by", group = LIVE, hide_short_help = true)]
     pub commands: bool,
 
@@ -84,7 +84,6 @@ pub type LatencyOptions = Checked<LatencyArgs>;
 impl SessionOptions for LatencyArgs {
     fn settings(&self) -> Result<Settings> {
         let is_recorded = !self.from.is_empty();
-        self.from.refuse_times()?;
         let histograms = Histograms {
             lat: self.lat_buckets()?,
             split_size: self.split_size,

@@ -217,7 +217,7 @@ struct Counting<'o> {
     reports: Reports<'o>,
     out: BufWriter<Stdout>,
     /// `--commands`: each finished command as an object of its own, beside the reports. The events and
-    /// their JSON are those of `trace --pair`.
+    /// their JSON are those of `trace`.
     single: Option<TraceJson>,
     /// `None`: a session, which counts by itself.
     recorded: Option<Recorded>,

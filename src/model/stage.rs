@@ -50,43 +50,41 @@ pub struct Stage {
     pub name: &'static str,
     /// The group that it is a part of, or is.
     pub group: &'static str,
-    /// The letter in bars; no two stages of a set have the same.
-    pub letter: char,
     /// The point at which it begins. It ends where the next stage begins.
     pub from: Point,
 }
 
-const fn part(group: &'static str, name: &'static str, letter: char, from: Point) -> Stage {
-    Stage { name, group, letter, from }
+const fn part(group: &'static str, name: &'static str, from: Point) -> Stage {
+    Stage { name, group, from }
 }
 
-const fn group(name: &'static str, letter: char, from: Point) -> Stage {
-    part(name, name, letter, from)
+const fn group(name: &'static str, from: Point) -> Stage {
+    part(name, name, from)
 }
 
-const TOTAL: [Stage; 1] = [group("driver", '+', Point::SetupOut)];
+const TOTAL: [Stage; 1] = [group("driver", Point::SetupOut)];
 
-const BEFORE: Stage = group("before", 'b', Point::Submit);
-const COMPLETE: Stage = group("complete", 'c', Point::Cqe);
-const END: Stage = group("end", 'e', Point::Complete);
+const BEFORE: Stage = group("before", Point::Submit);
+const COMPLETE: Stage = group("complete", Point::Cqe);
+const END: Stage = group("end", Point::Complete);
 
 const BASIC: [Stage; 6] = [
     BEFORE,
-    group("queue", 'q', Point::Start),
-    group("submit", 's', Point::SetupOut),
-    group("device", 'd', Point::Doorbell),
+    group("queue", Point::Start),
+    group("submit", Point::SetupOut),
+    group("device", Point::Doorbell),
     COMPLETE,
     END,
 ];
 
 const FINE: [Stage; 9] = [
     BEFORE,
-    part("queue", "queue.wait", 'q', Point::Start),
-    part("queue", "queue.setup", 't', Point::SetupIn),
-    part("submit", "submit.map", 'm', Point::SetupOut),
-    part("submit", "submit.ring", 's', Point::Issue),
-    part("device", "device.run", 'd', Point::Doorbell),
-    part("device", "device.irq", 'i', Point::Irq),
+    part("queue", "queue.wait", Point::Start),
+    part("queue", "queue.setup", Point::SetupIn),
+    part("submit", "submit.map", Point::SetupOut),
+    part("submit", "submit.ring", Point::Issue),
+    part("device", "device.run", Point::Doorbell),
+    part("device", "device.irq", Point::Irq),
     COMPLETE,
     END,
 ];
@@ -104,13 +102,13 @@ const FULL: [Stage; WAITS.len() + FINE.len() - 1] = {
 
 /// The parts of `before`. `block` is the time in which no wait was measured.
 const WAITS: [Stage; 7] = [
-    part("before", "throttle", 'T', Point::Submit),
-    part("before", "block", 'b', Point::Bio),
-    part("before", "freeze", 'F', Point::Freeze),
-    part("before", "zone", 'Z', Point::Zone),
-    part("before", "iocost", 'C', Point::Iocost),
-    part("before", "wbt", 'W', Point::Wbt),
-    part("before", "tag", 'g', Point::Tag),
+    part("before", "throttle", Point::Submit),
+    part("before", "block", Point::Bio),
+    part("before", "freeze", Point::Freeze),
+    part("before", "zone", Point::Zone),
+    part("before", "iocost", Point::Iocost),
+    part("before", "wbt", Point::Wbt),
+    part("before", "tag", Point::Tag),
 ];
 
 /// A run of neighbouring stages of a stage set, `first..=last`: one stage, or several merged ones.
@@ -239,14 +237,6 @@ impl StageSet {
     /// The stage with this name.
     pub fn named(self, name: &str) -> Option<&'static Stage> {
         self.stages().iter().find(|stage| stage.name == name)
-    }
-
-    /// The stage that a stage of a finer set, which begins at this point, is a part of: the first one
-    /// has what comes before it, too.
-    pub fn stage_at(self, from: Point) -> Option<&'static Stage> {
-        let stages = self.stages();
-        let before = stages.iter().rev().find(|stage| stage.from <= from);
-        before.or_else(|| stages.first())
     }
 
     /// Whether a live run with this stage set observes the point.

@@ -49,7 +49,7 @@ pub struct PatternArgs {
     /// A row per submitter, not per process that calls the driver
     ///
     /// The submitter is the task that submitted the bio. With an I/O scheduler or device mapper, a kernel thread
-    /// often calls the driver for it. A recording needs `record --submitters`.
+    /// often calls the driver for it.
     #[arg(long)]
     pub submitters: bool,
 
@@ -71,7 +71,6 @@ pub type PatternOptions = Checked<PatternArgs>;
 
 impl SessionOptions for PatternArgs {
     fn settings(&self) -> Result<Settings> {
-        self.from.refuse_times()?;
         let lines = self.json || self.hist || self.schedule.interval.is_some();
         refuse_two_on_stdout(self.svg.as_deref(), lines)?;
         if self.svg.is_some() {

@@ -84,8 +84,13 @@ impl SessionOptions for StacksArgs {
         if self.folded || self.svg.is_some() {
             self.from.refuse_several("--folded and --svg show")?;
         }
-        let mode = Mode::Stacks(self.stack, self.outcome);
-        self.session.settings(!self.from.is_empty(), mode, StageSet::Total)
+        let is_recorded = !self.from.is_empty();
+        // a command can be slow because it waits in a queue
+        let stage_set = match self.outcome.slow {
+            Some(_) if !is_recorded => StageSet::Basic,
+            _ => StageSet::Total,
+        };
+        self.session.settings(is_recorded, Mode::Stacks(self.stack, self.outcome), stage_set)
     }
 }
 

@@ -39,6 +39,10 @@ use crate::stacks::args::StacksOptions;
 /// Upper bound of the time to read the kernel's symbols on a slow machine.
 const SYMBOLS_TAKE: Duration = Duration::from_secs(3);
 
+/// What a live run with --slow ends with.
+const WAITS_UNMEASURED: &str = "waits before the request (cgroup limits, wbt, tags) were not measured: use \
+                                `record --kstack` and `stacks --from`";
+
 /// The file of the flame graph.
 type Drawing = (OutFile, File);
 
@@ -181,7 +185,11 @@ impl Consumer for ByStack<'_> {
         if let Some(trace) = &mut end.ledger.trace {
             trace.commands_shown = rows.iter().map(StackRow::commands).sum();
         }
+        let is_live_by_time = end.session.is_some() && self.options.outcome.slow.is_some();
         self.write(&rows, &end)?;
+        if is_live_by_time {
+            eprint_note(WAITS_UNMEASURED);
+        }
         Ok(Ok(()))
     }
 }

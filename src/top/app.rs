@@ -6,10 +6,10 @@ use std::cmp::{Ordering, Reverse};
 use crate::Opcode;
 use crate::model::group::GroupNames;
 use crate::model::report::groups;
-use crate::model::stage::StageSet;
 use crate::nvme::subject::fctype;
 use crate::top::report::view::TopKey;
 use crate::top::report::{HISTORY, Sample, Top, TopRow};
+use crate::when::RunClock;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 /// Order of the rows.
@@ -120,10 +120,10 @@ pub struct App {
     pub stage: usize,
     /// What is below the rows, if there is no room for all.
     pub panel: Panel,
-    /// Fine stages are shown as the basic stages that they are parts of.
-    pub grouped: bool,
-    /// The recording is over.
+    /// The recording is over: the whole run is shown.
     pub ended: bool,
+    /// How times of the run become times of day.
+    pub clock: RunClock,
     selected: Option<TopKey>,
     /// The last interval of a pause.
     held: Vec<Sample>,
@@ -153,7 +153,7 @@ impl App {
     }
 
     /// Without rows.
-    pub fn new(top: Top) -> Self {
+    pub fn new(top: Top, clock: RunClock) -> Self {
         Self {
             top,
             order: Order::Iops,
@@ -163,8 +163,8 @@ impl App {
             help: false,
             stage: 0,
             panel: Panel::Map,
-            grouped: false,
             ended: false,
+            clock,
             selected: None,
             held: Vec::new(),
         }
@@ -183,6 +183,15 @@ impl App {
         } else {
             self.top.push(sample);
         }
+    }
+
+    /// Shows the whole run, which is over.
+    pub fn end(&mut self, whole: Sample) {
+        if self.paused {
+            self.pause();
+        }
+        self.top.show_whole(whole);
+        self.ended = true;
     }
 
     /// The rows that are shown, in their order.
@@ -208,7 +217,7 @@ impl App {
 
     /// The name of the stage of the heat map.
     pub fn stage_name(&self) -> &'static str {
-        self.top.stages().get(self.stage).copied().unwrap_or("total")
+        self.top.stages()[self.stage]
     }
 
     fn select(&mut self, down: bool, by: usize) {
@@ -276,10 +285,6 @@ impl App {
             KeyCode::Right | KeyCode::Char('s') => self.stage = (self.stage + 1) % stages,
             KeyCode::Left => self.stage = (self.stage + stages - 1) % stages,
             KeyCode::Tab | KeyCode::Char('v') => self.panel = self.panel.next(),
-            // a run with basic stages has nothing to group
-            KeyCode::Char('f') if self.top.stages().len() > StageSet::Basic.histograms() => {
-                self.grouped = !self.grouped;
-            }
             KeyCode::Char('b') => {
                 self.top.next_view();
             }

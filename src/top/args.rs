@@ -18,7 +18,7 @@ Examples:
   nvme-deep top
       Every second
   nvme-deep top 500ms --stages=fine --ctrl nvme1
-      Twice a second, one controller, with all eight stages
+      Twice a second, one controller, with the parts of stages
   nvme-deep top --by container,opcode
       A row per container and opcode; the key b: per container, per opcode
   nvme-deep top --from run.nvd
@@ -34,9 +34,10 @@ pub struct TopArgs {
         Duration::from_millis(100), "is too short for a screen: give at least 100ms"))]
     pub interval: Duration,
 
-    /// The stages of the bars
+    /// Where commands spend their time: the stages that are told apart [default: basic]
     ///
-    /// Recordings without stages have only the total.
+    /// `none` is cheaper, and measures only the time in the driver. A recording is shown with the stages that
+    /// it has, as groups.
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true,
           default_missing_value = "basic")]
     pub stages: Option<StageSet>,
@@ -84,6 +85,7 @@ impl SessionOptions for TopArgs {
             ..Histograms::default()
         };
         let stages = self.stages.unwrap_or(StageSet::Basic);
-        self.session.settings(is_recorded, Mode::Histograms(histograms), stages)
+        let settings = self.session.settings(is_recorded, Mode::Histograms(histograms), stages)?;
+        Ok(settings.with_recorded_stages(is_recorded && self.stages.is_none()))
     }
 }

@@ -30,15 +30,37 @@ use crate::run::exit::Failure;
 /// Most rows of a recording: each has a history.
 const MOST_ROWS: usize = 1024;
 
-/// Counts the commands of the current interval.
+/// Counts of an interval, or of the whole run.
+#[derive(Default)]
+struct Counts {
+    snapshot: Snapshot,
+    slowest: Collector,
+    queues: QueueCollector,
+}
+
+impl Counts {
+    fn add(&mut self, recount: &Recount, event: &Event) -> Result<()> {
+        count(recount, event, &mut self.snapshot)?;
+        self.queues.add(event);
+        let command = SlowCommand::of(event, recount.stage_set);
+        command.into_iter().for_each(|c| self.slowest.add(c));
+        Ok(())
+    }
+}
+
+/// Counts the commands of each interval.
 pub struct IntervalConsumer {
     recount: Recount,
     step: Duration,
-    now: Snapshot,
+    now: Counts,
+    /// `None`: it has too many rows.
+    run: Option<Counts>,
     /// Events that were read, and whether they are selected.
     events: VecDeque<(Event, bool)>,
     /// Intervals that have ended.
     ended: VecDeque<Sample>,
+    /// The whole run, when it is over.
+    pub whole: Option<Sample>,
     /// There will be no more.
     pub is_last: bool,
     /// The last ledger of the recording.
@@ -49,8 +71,6 @@ pub struct IntervalConsumer {
     begin_ns: u64,
     /// The time of the last event: it may be later than the end of the run.
     last: Duration,
-    collector: Collector,
-    queues: QueueCollector,
     /// Commands that failed, since the start.
     failed: u64,
     /// Intervals that were left out.
@@ -72,17 +92,17 @@ impl IntervalConsumer {
                 by: by.to_vec(),
             },
             step,
-            now: Snapshot::default(),
+            now: Counts::default(),
+            run: Some(Counts::default()),
             events: VecDeque::new(),
             ended: VecDeque::new(),
+            whole: None,
             is_last: false,
             ledger: Ledger::default(),
             is_first: true,
             number: 0,
             begin_ns,
             last: Duration::ZERO,
-            collector: Collector::default(),
-            queues: QueueCollector::default(),
             failed: 0,
             idle: Idle::default(),
             keys: BTreeSet::new(),
@@ -94,24 +114,30 @@ impl IntervalConsumer {
         times(self.step, self.number.saturating_add(1))
     }
 
-    /// Ends the interval at this time, which is earlier than its end for the last one.
-    fn close(&mut self, at: Duration) {
-        let stage_set = self.recount.stage_set;
-        let begin = times(self.step, self.number);
-        let covers = at.saturating_sub(begin).max(Duration::from_nanos(1));
-        let now = take(&mut self.now);
-        self.ended.push_back(Sample {
+    /// The sample of these counts, of the time up to `at` that they cover.
+    fn sample(&self, mut counts: Counts, at: Duration, covers: Duration) -> Sample {
+        let covers = covers.max(Duration::from_nanos(1));
+        let Recount { by, stage_set, .. } = &self.recount;
+        Sample {
             at,
-            rows: rows_by_view(&now, &self.recount.by, stage_set, covers),
+            rows: rows_by_view(&counts.snapshot, by, *stage_set, covers),
             ledger: self.ledger.clone(),
             in_flight: None,
             failed: Some(self.failed),
-            slowest: self.collector.take(),
-            queues: Some(self.queues.take(covers)),
+            slowest: counts.slowest.take(),
+            queues: Some(counts.queues.take(covers)),
             disks: self.disks.clone(),
-            names: now.names.clone(),
-        });
-        self.now.names = now.names;
+            names: counts.snapshot.names,
+        }
+    }
+
+    /// Ends the interval at this time, which is earlier than its end for the last one.
+    fn close(&mut self, at: Duration) {
+        let counts = take(&mut self.now);
+        self.now.snapshot.names = counts.snapshot.names.clone();
+        let covers = at.saturating_sub(times(self.step, self.number));
+        let sample = self.sample(counts, at, covers);
+        self.ended.push_back(sample);
         self.number = self.number.saturating_add(1);
     }
 
@@ -122,8 +148,10 @@ impl IntervalConsumer {
 
     /// Takes cgroups: their paths.
     pub fn cgroups(&mut self, all: &[CgroupInfo]) {
-        let all = all.iter().map(|one| (one.id, one.path.clone()));
-        self.now.names.cgroups.extend(all);
+        for counts in self.run.iter_mut().chain([&mut self.now]) {
+            let all = all.iter().map(|one| (one.id, one.path.clone()));
+            counts.snapshot.names.cgroups.extend(all);
+        }
     }
 
     /// The next interval; `None`: it takes more events, or there are no more.
@@ -156,11 +184,12 @@ impl IntervalConsumer {
         at
     }
 
-    /// Closes the last interval.
-    pub fn finish(&mut self, took: Duration, ledger: &Ledger) {
+    /// Closes the last interval, and the run, of which the events cover this time.
+    pub fn finish(&mut self, took: Duration, covers: Duration, ledger: &Ledger) {
         let ended = took.max(self.last);
         self.ledger.clone_from(ledger);
         self.close(ended.min(self.end()));
+        self.whole = self.run.take().map(|counts| self.sample(counts, took, covers));
         self.is_last = true;
     }
 
@@ -176,7 +205,8 @@ impl IntervalConsumer {
             self.close(self.end());
         }
         self.last = at.max(self.last);
-        count(&self.recount, event, &mut self.now)?;
+        self.now.add(&self.recount, event)?;
+        self.run.take_if(|run| run.add(&self.recount, event).is_err());
         let command = Finished::of(event);
         if self.recount.by.is_empty() {
             self.keys.extend(command.map(|c| self.recount.row(&c)));
@@ -188,9 +218,6 @@ impl IntervalConsumer {
             );
             return Err(Failure::error(Kind::Usage, text));
         }
-        self.queues.add(event);
-        let command = SlowCommand::of(event, self.recount.stage_set, self.begin_ns);
-        command.into_iter().for_each(|c| self.collector.add(c));
         let verdict = event.what.outcome().and_then(|o| o.verdict);
         self.failed += u64::from(verdict.is_some_and(|v| !v.status.is_success()));
         Ok(())

@@ -22,7 +22,6 @@ use crate::top::args::TopOptions;
 /// Reads the intervals of a session.
 pub struct Meter {
     system: System,
-    begin_ns: u64,
     last: (Duration, Snapshot),
     queues: Option<Queues>,
     /// The slowest commands.
@@ -47,13 +46,12 @@ fn queues(session: &Session, system: &System) -> Result<Option<Queues>> {
 }
 
 impl Meter {
-    /// Begins at this time of CLOCK_MONOTONIC.
+    /// Begins now.
     ///
     /// # Errors
     /// If a map cannot be read.
-    pub fn begin(session: &Session, system: System, begin_ns: u64) -> Result<Self> {
+    pub fn begin(session: &Session, system: System) -> Result<Self> {
         Ok(Self {
-            begin_ns,
             last: <_>::default(),
             queues: queues(session, &system)?,
             collector: Collector::default(),
@@ -64,7 +62,7 @@ impl Meter {
 
     /// Takes an event: one of the slowest commands.
     pub fn event(&mut self, event: &Event, stage_set: StageSet) {
-        let command = SlowCommand::of(event, stage_set, self.begin_ns);
+        let command = SlowCommand::of(event, stage_set);
         command.into_iter().for_each(|c| self.collector.add(c));
     }
 

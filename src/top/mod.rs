@@ -18,6 +18,7 @@ use std::io::{IsTerminal, Write, stdin, stdout};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use crate::machine::clock::wall_offset_ns;
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::run::args::common::ColorArg;
@@ -37,8 +38,9 @@ use crate::run::drive::{
     Consumer, End, Feed, Form, Input, Item, Live, Moment, Recordings, Turn, drive, open_all,
 };
 use crate::run::start::Preflight;
-use crate::run::{eprint_note, say_ledger, stdout};
+use crate::run::{WAITS_UNMEASURED, eprint_note, say_ledger, stdout};
 use crate::top::args::TopOptions;
+use crate::when::RunClock;
 
 /// Where the screen goes.
 enum Out {
@@ -93,15 +95,20 @@ impl Display {
     /// Adds an interval, and shows it.
     fn push(&mut self, sample: Sample) -> Result<()> {
         self.app.push(sample);
+        self.show()?;
+        assert!(!self.panics, "asked for by --test-panic");
+        Ok(())
+    }
+
+    /// Draws, or writes a page.
+    fn show(&mut self) -> Result<()> {
         if matches!(self.out, Out::Pages) {
             let page = page(&self.app, &self.title, self.look);
             let mut out = stdout::stdout();
             out.write_all(page.as_bytes())?;
             out.flush()?;
         }
-        self.draw()?;
-        assert!(!self.panics, "asked for by --test-panic");
-        Ok(())
+        self.draw()
     }
 
     /// Does what the user asks for.
@@ -190,13 +197,15 @@ impl Showing<'_> {
                 return Ok(Turn::Until(self.due));
             }
         }
-        if !cutter.is_last || self.has_next || !paces {
+        if !cutter.is_last || self.has_next && paces {
             return Ok(Turn::Items);
         }
-        self.display.app.ended = true;
-        self.display.draw()?;
-        // the last interval stays until a key
-        Ok(Turn::Until(Duration::MAX))
+        if let Some(whole) = cutter.whole.take() {
+            self.display.app.end(whole);
+            self.display.show()?;
+        }
+        // it stays until a key
+        Ok(if paces { Turn::Until(Duration::MAX) } else { Turn::Items })
     }
 }
 
@@ -208,6 +217,9 @@ impl Consumer for Showing<'_> {
             (Intervals::Live(meter), Item::Event(event)) => {
                 meter.event(event, self.options.settings.stage_set);
             }
+            (Intervals::Recorded(_), Item::Clock(wall_ns)) => {
+                self.display.app.clock.wall_ns = Some(*wall_ns);
+            }
             (Intervals::Recorded(cutter), Item::Controllers(all)) => cutter.disks.recorded(all),
             (Intervals::Recorded(cutter), Item::Cgroups(all)) => cutter.cgroups(all),
             (Intervals::Recorded(cutter), Item::Event(event)) => cutter.push(event, true),
@@ -215,7 +227,9 @@ impl Consumer for Showing<'_> {
             (Intervals::Recorded(cutter), Item::Ledger(_, ledger)) => {
                 cutter.ledger.clone_from(ledger);
             }
-            (Intervals::Recorded(cutter), Item::Last(took, ledger)) => cutter.finish(*took, ledger),
+            (Intervals::Recorded(cutter), Item::Last(took, covers, ledger)) => {
+                cutter.finish(*took, *covers, ledger);
+            }
             _ => {}
         }
         Ok(())
@@ -246,6 +260,10 @@ impl Consumer for Showing<'_> {
             ledger = &cutter.ledger;
         }
         say_ledger(ledger, self.options.session.is_verbose());
+        let stages = self.options.settings.stage_set;
+        if end.session.is_some() && matches!(stages, StageSet::Basic | StageSet::Fine) {
+            eprint_note(WAITS_UNMEASURED);
+        }
         Ok(Ok(()))
     }
 }
@@ -260,9 +278,11 @@ fn live(options: &TopOptions) -> Result<()> {
     let title = format!("nvme-deep top  every {:?}", options.interval);
     drive(input, &mut |start| {
         let session = start.session.context("a session")?;
-        let app = App::new(Top::new(options.settings.stage_set, options.settings.by()));
+        let stages = options.settings.stage_set;
+        let clock = RunClock { begin_ns: start.begin_ns, wall_ns: Some(wall_offset_ns()) };
+        let app = App::new(Top::new(stages, stages, options.settings.by()), clock);
         let mut display = open(options, app, title.clone(), &waker)?;
-        let meter = Meter::begin(session, system.clone(), start.begin_ns)?;
+        let meter = Meter::begin(session, system.clone())?;
         display.draw()?;
         Ok(Showing {
             options,
@@ -276,11 +296,7 @@ fn live(options: &TopOptions) -> Result<()> {
 
 /// Shows recordings: on the screen, or as pages.
 fn recorded(options: &TopOptions) -> Result<()> {
-    let mut settings = options.settings.clone();
-    if options.stages.is_none() {
-        settings.stage_set = StageSet::Total;
-    }
-    let replays = open_all(&options.from.files, &settings, &Replay::require_pairs)?;
+    let replays = open_all(&options.from.files, &options.settings, &Replay::require_pairs)?;
     let mut left = replays.len();
     let (waker, stop) = channel();
     // a user may end it; a pipe ends with its reader
@@ -301,20 +317,16 @@ fn recorded(options: &TopOptions) -> Result<()> {
     drive(Input::Recordings(recordings), &mut |start| {
         let replay = start.recording.context("a recording")?;
         replay.warn_partial();
-        // without --stages, what the recording has
-        let stage_set = match replay.info().stage_set {
-            StageSet::Total => StageSet::Total,
-            _ if options.stages.is_some() => options.settings.stage_set,
-            _ => StageSet::Basic,
-        };
+        let stages = replay.settings().stage_set;
         left -= 1;
         let file = Text::file_name(replay.file());
         let title = format!("nvme-deep top  {file}  every {:?}", options.interval);
         let by = options.settings.by();
-        let app = App::new(Top::new(stage_set, by));
-        let mut display = open(options, app, title, &waker)?;
+        let top = Top::new(stages, replay.info().stage_set, by);
+        let clock = RunClock { begin_ns: start.begin_ns, wall_ns: None };
+        let mut display = open(options, App::new(top, clock), title, &waker)?;
         display.draw()?;
-        let cutter = IntervalConsumer::new(options.interval, stage_set, by, start.begin_ns);
+        let cutter = IntervalConsumer::new(options.interval, stages, by, start.begin_ns);
         Ok(Showing {
             options,
             display,

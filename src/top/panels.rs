@@ -9,10 +9,12 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
 use super::app::App;
-use super::view::{BAR, Look, bar, bold, put};
+use super::view::{Look, PLACE, bold, place, put};
 
-/// Width of the columns before the bar of stages.
-const NUMBERS: u16 = 56;
+/// Width of the columns before that of a status or a thread.
+const NUMBERS: u16 = 73;
+/// Width of a time of day.
+const TIME: usize = 10;
 
 fn title(buffer: &mut Buffer, area: Rect, text: &str) {
     let style = Style::new().add_modifier(Modifier::UNDERLINED);
@@ -27,10 +29,11 @@ fn head(buffer: &mut Buffer, area: Rect, text: &str) {
 
 /// The slowest recent commands of the rows that are shown.
 pub fn slowest(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
-    title(buffer, area, "slowest recent commands");
+    let recent = if app.ended { "" } else { "recent " };
+    title(buffer, area, &format!("slowest {recent}commands"));
     let columns = format!(
-        "{:>7} {:<17} {:>3} {:>6} {:>11} {:>7} {:<BAR$} {}",
-        "ago", "disk opcode", "qid", "size", "LBA", "total", "stages", "how"
+        "{:<TIME$} {:<16} {:>3} {:>5} {:>11} {:>6} {:<PLACE$} {}",
+        "time", "disk opcode", "qid", "size", "LBA", "total", "where", "how"
     );
     head(buffer, area, &columns);
     // the filter is for names of groups, if there are any
@@ -59,27 +62,21 @@ pub fn slowest(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
 }
 
 fn one(app: &App, command: &SlowCommand, look: Look, line: u16, area: Rect, buffer: &mut Buffer) {
-    let SlowCommand { at, id, total_ns, .. } = command;
-    let ago = app.top.at.saturating_sub(*at).as_secs_f64();
+    let SlowCommand { at_ns, id, total_ns, .. } = command;
+    let time = app.clock.text(*at_ns);
+    // without the date
+    let time = time.get(time.len().saturating_sub(TIME)..).unwrap_or_default();
     let size =
         command.bytes.map_or_else(|| "-".into(), |n| size_text(n.into()).replace(" KiB", "K"));
     let slba = command.slba.map_or_else(|| "-".into(), |slba| slba.to_string());
     let numbers = format!(
-        "{ago:>6.1}s {:<17.17} {:>3} {size:>6.6} {slba:>11} {:>7}",
+        "{time:>TIME$} {:<16.16} {:>3} {size:>5.5} {slba:>11} {:>6} {}",
         app.name_of(id.ctrl, id.nsid, id.opcode),
         id.qid,
         nanos(*total_ns as f64),
+        command.places().first().map_or_else(|| "-".into(), place),
     );
     put(buffer, area, line, &numbers, Style::new());
-    let parts: Vec<_> =
-        command.stages.iter().map(|(name, ns)| (name.as_str(), u128::from(*ns))).collect();
-    let y = area.y + line;
-    let begin = area.x + NUMBERS + 1;
-    let right = area.x + area.width;
-    for (x, (letter, color)) in (begin..right).zip(bar(&parts, app.grouped)) {
-        let style = if look.color { Style::new().fg(color) } else { Style::new() };
-        buffer[(x, y)].set_char(letter).set_style(style);
-    }
     let failed = command.status.filter(|status| !status.is_success());
     let (how, style) = match failed {
         Some(status) => {
@@ -89,10 +86,8 @@ fn one(app: &App, command: &SlowCommand, look: Look, line: u16, area: Rect, buff
         }
         None => (command.comm.clone().unwrap_or_default(), Style::new()),
     };
-    let x = begin + u16::try_from(BAR).unwrap_or(0) + 1;
-    if x < right {
-        buffer.set_stringn(x, y, how, usize::from(right - x), style);
-    }
+    let rest = area.width.saturating_sub(NUMBERS);
+    put(buffer, Rect { x: area.right() - rest, width: rest, ..area }, line, &how, style);
 }
 
 /// Numbers as ranges: `0-3,7`.

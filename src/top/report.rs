@@ -6,6 +6,8 @@ pub mod slowest;
 pub mod view;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::iter::once;
+use std::mem::take;
 use std::time::Duration;
 
 use crate::model::group::{By, GroupNames};
@@ -13,7 +15,7 @@ use crate::model::histogram::{Histogram, bounds, index};
 use crate::model::ledger::Ledger;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::latency::RowReport;
-use crate::model::stage::StageSet;
+use crate::model::stage::{StageRun, StageSet};
 use crate::top::report::queues::QueueLine;
 use crate::top::report::slowest::{SlowCommand, Slowest};
 use crate::top::report::view::{TopKey, View, limit};
@@ -123,12 +125,16 @@ impl TopRow {
 }
 
 impl Top {
-    /// Without rows. `by`: what commands are grouped by.
+    /// Without rows. `observed`: the stage set whose points are observed. `by`: what commands are grouped
+    /// by.
     #[must_use]
-    pub fn new(stage_set: StageSet, by: &[By]) -> Self {
-        let mut stages = vec!["total"];
+    pub fn new(stage_set: StageSet, observed: StageSet, by: &[By]) -> Self {
+        let mut stages = vec![stage_set.whole()];
         if stage_set != StageSet::Total {
-            stages.extend(stage_set.stages().iter().map(|stage| stage.name));
+            let runs = (0..stage_set.stages().len()).map(|n| stage_set.run(n, n));
+            let seen =
+                runs.filter(|run| observed.has_point(run.from) && observed.has_point(run.to));
+            stages.extend(seen.filter_map(StageRun::single));
         }
         Self {
             stages,
@@ -157,7 +163,7 @@ impl Top {
         self.shown = (self.shown + 1) % self.views.len();
     }
 
-    /// The names of the stages: the total first.
+    /// The names of the stages: the whole first.
     #[must_use]
     pub fn stages(&self) -> &[&'static str] {
         &self.stages
@@ -179,29 +185,60 @@ impl Top {
     fn row(&self, key: &TopKey) -> Option<&TopRow> {
         self.views[self.shown].1.get(key)
     }
+
     /// Adds an interval. A row without commands in all intervals that are kept is removed.
-    pub fn push(&mut self, sample: Sample) {
-        let Sample { at, rows, ledger, in_flight, failed, slowest, queues, disks, names } = sample;
+    pub fn push(&mut self, mut sample: Sample) {
+        self.slowest.push(take(&mut sample.slowest));
+        self.intervals = (self.intervals + 1).min(HISTORY);
+        for ((_, kept), interval) in self.views.iter_mut().zip(take(&mut sample.rows)) {
+            add_interval(kept, interval, &self.stages, self.intervals);
+        }
+        self.show(sample);
+    }
+
+    /// Shows the whole run instead of its last interval. The history stays.
+    pub fn show_whole(&mut self, mut sample: Sample) {
+        self.slowest = Slowest::default();
+        self.slowest.push(take(&mut sample.slowest));
+        for ((_, kept), run) in self.views.iter_mut().zip(take(&mut sample.rows)) {
+            for report in run {
+                let row = row_of(kept, &report.key, self.intervals);
+                row.last = Some(report);
+            }
+        }
+        self.show(sample);
+    }
+
+    /// Shows what does not belong to a row.
+    fn show(&mut self, sample: Sample) {
+        let Sample { at, ledger, in_flight, failed, queues, disks, names, .. } = sample;
         (self.disks, self.names) = (disks, names);
         (self.at, self.ledger, self.in_flight) = (at, ledger, in_flight);
         (self.failed, self.queues) = (failed, queues);
-        self.slowest.push(slowest);
-        self.intervals = (self.intervals + 1).min(HISTORY);
-        for ((_, kept), interval) in self.views.iter_mut().zip(rows) {
-            add_interval(kept, interval, &self.stages, self.intervals);
-        }
     }
 }
 
 fn point(row: &RowReport<TopKey>, stages: &[&'static str]) -> Point {
-    let of_stage = |name: &&str| match *name {
-        "total" => heat(&row.total),
-        name => {
-            let stage = row.stages.iter().find(|stage| stage.name == name);
-            stage.map_or_else(Heat::new, |stage| heat(&stage.hist))
-        }
+    let of_stage = |name: &&str| {
+        let stage = row.stages.iter().find(|stage| stage.name == *name);
+        stage.map_or_else(Heat::new, |stage| heat(&stage.hist))
     };
-    Point { iops: row.iops, heat: stages.iter().map(of_stage).collect() }
+    let whole = heat(&row.total);
+    let each = stages.iter().skip(1).map(of_stage);
+    Point { iops: row.iops, heat: once(whole).chain(each).collect() }
+}
+
+/// The row with this key, new if there is none. `intervals`: how many are kept.
+fn row_of<'r>(
+    rows: &'r mut BTreeMap<TopKey, TopRow>,
+    key: &TopKey,
+    intervals: usize,
+) -> &'r mut TopRow {
+    rows.entry(key.clone()).or_insert_with(|| TopRow {
+        key: key.clone(),
+        last: None,
+        history: vec![Point::default(); intervals].into(),
+    })
 }
 
 /// Adds an interval to the rows of a view. `intervals`: how many are kept then.
@@ -216,11 +253,7 @@ fn add_interval(
         row.history.push_back(Point::default());
     }
     for report in interval {
-        let row = rows.entry(report.key.clone()).or_insert_with(|| TopRow {
-            key: report.key.clone(),
-            last: None,
-            history: vec![Point::default(); intervals].into(),
-        });
+        let row = row_of(rows, &report.key, intervals);
         if let Some(last) = row.history.back_mut() {
             *last = point(&report, stages);
         }
@@ -264,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_row_has_a_point_per_interval() {
-        let mut top = Top::new(StageSet::Basic, &[]);
+        let mut top = Top::new(StageSet::Basic, StageSet::Basic, &[]);
         assert_eq!(top.stages(), ["total", "queue", "submit", "device", "complete"]);
         top.push(sample(1, &[]));
         top.push(sample(2, &[&[10, 20, 300, 40], &[10, 20, 900, 40]]));
@@ -281,7 +314,7 @@ mod tests {
 
     #[test]
     fn the_depth_is_the_time_of_all_commands_in_a_second() {
-        let mut top = Top::new(StageSet::Basic, &[]);
+        let mut top = Top::new(StageSet::Basic, StageSet::Basic, &[]);
         let half: &[u64] = &[0, 0, 500_000_000, 0];
         top.push(sample(1, &[half; 6]));
         assert!((top.row(&TopKey::Row(READS)).unwrap().depth() - 3.0).abs() < 1e-6);
@@ -289,7 +322,7 @@ mod tests {
 
     #[test]
     fn the_history_has_an_end_and_idle_rows_go() {
-        let mut top = Top::new(StageSet::Basic, &[]);
+        let mut top = Top::new(StageSet::Basic, StageSet::Basic, &[]);
         top.push(sample(0, &[&[1, 2, 3, 4]]));
         for second in 1..HISTORY as u64 {
             top.push(sample(second, &[]));
@@ -302,7 +335,7 @@ mod tests {
     #[test]
     fn a_view_keeps_its_busiest_rows() {
         let (by, second) = ([By::Process], Duration::from_secs(1));
-        let mut top = Top::new(StageSet::Total, &by);
+        let mut top = Top::new(StageSet::Total, StageSet::Total, &by);
         let key = |pid| Group(vec![KeyPart::Process(pid)]);
         let mut push = |pids: std::ops::Range<u32>| {
             let mut snapshot = Snapshot::default();

@@ -6,9 +6,11 @@ use crate::model::group::{By, Group, GroupNames, KeyPart};
 use crate::model::histogram::Histogram;
 use crate::model::ids::{QueueId, RowKey};
 use crate::model::ledger::Ledger;
+use crate::model::point::{Pattern, Point};
 use crate::model::report::disk_names::DiskNames;
-use crate::model::report::latency::{RowReport, StageReport};
+use crate::model::report::latency::{RowReport, Share, StageReport};
 use crate::model::stage::StageSet;
+use crate::model::timeline::Timeline;
 use crate::top::report::queues::QueueLine;
 use crate::top::report::slowest::SlowCommand;
 use crate::top::report::view::TopKey;
@@ -22,6 +24,9 @@ use super::app::Order;
 use super::page::PAGE;
 use super::*;
 use crate::testing::EventBuilder;
+
+/// The points of basic stages.
+const BASIC: Pattern = 0b010_1001;
 
 const ASCII: Look = Look { color: false, unicode: false };
 
@@ -100,18 +105,28 @@ fn disks() -> DiskNames {
     disks
 }
 
+/// A fifth of the time in the queue, a tenth in `submit`, and the rest in the device.
+fn timeline(ns: u64) -> Timeline {
+    Timeline::from_fn(BASIC, |point| {
+        1 + match point {
+            Point::Start => 0,
+            Point::SetupOut => ns / 5,
+            Point::Doorbell => ns / 5 + ns / 10,
+            _ => ns,
+        }
+    })
+}
+
 /// The slowest command of a second; one of them has failed.
 fn slowest(second: u64) -> SlowCommand {
     let ns = 4_000_000 * (1 + second % 7);
     SlowCommand {
-        at: Duration::from_millis(second * 1000 - 300),
+        at_ns: second * 1_000_000_000 - 300_000_000,
         id: EventBuilder::read().cid(77).id,
         bytes: Some(4096),
         slba: Some(8 * second),
         total_ns: ns,
-        stages: [("queue", ns / 5), ("map", ns / 10), ("device+irq", ns / 10 * 7)]
-            .map(|(name, ns)| (name.to_owned(), ns))
-            .into(),
+        timeline: Some(timeline(ns)),
         status: Some(Status(if second == 13 { 0x281 } else { 0 })),
         comm: second.is_multiple_of(2).then(|| "fio".into()),
     }
@@ -129,7 +144,7 @@ fn queue(ctrl: u32, qid: u16, iops: u32) -> QueueLine {
 }
 
 fn app(seconds: u64) -> App {
-    let mut app = App::new(Top::new(StageSet::Basic, &[]));
+    let mut app = App::new(Top::new(StageSet::Basic, StageSet::Basic, &[]), RunClock::default());
     (1..=seconds).for_each(|second| app.push(sample(second)));
     app
 }
@@ -199,21 +214,32 @@ fn a_tall_screen_has_all_panels() {
 }
 
 #[test]
-fn fine_stages_can_be_grouped() {
-    let parts =
-        [("queue", 10), ("setup", 10), ("map", 20), ("device+irq", 40), ("submit+device", 20)];
-    let letters = |grouped| -> String {
-        let cells = view::bar(&parts, grouped);
-        cells.into_iter().map(|(letter, _)| letter).collect()
-    };
-    assert_eq!(letters(false), "qtmm++++++");
-    assert_eq!(letters(true), "qqssdddd++");
-    let mut fine = App::new(Top::new(StageSet::Fine, &[]));
-    press(&mut fine, "f");
-    assert!(fine.grouped);
-    let mut basic = app(1);
-    press(&mut basic, "f");
-    assert!(!basic.grouped, "nothing to group");
+fn a_place_fits_its_column_and_keeps_its_share() {
+    for (stage, share, text) in [
+        ("wbt", 0.714, "wbt 71%"),
+        ("device.run", 1.0, "device.run 100%"),
+        ("submit+device", 0.57, "submit+devi 57%"),
+        ("tag", 0.001, "tag 0%"),
+    ] {
+        let place = view::place(&Share { stage: stage.into(), ns: 1, share });
+        assert_eq!((place.trim_end(), place.len()), (text, view::PLACE));
+    }
+}
+
+#[test]
+fn at_its_end_a_recording_is_shown_as_a_whole() {
+    let mut app = app(20);
+    press(&mut app, " ");
+    app.push(Sample { rows: vec![vec![]], ..sample(21) });
+    let whole = Sample { rows: vec![vec![row(0, 1, 7000, 50_000_000)]], ..sample(21) };
+    app.end(whole);
+    let rows = app.rows();
+    let last = rows[0].last.as_ref().unwrap();
+    assert_eq!((app.name(&rows[0].key).as_str(), last.count), ("nvme0n1 write", 7000));
+    assert!(rows[1].last.is_none(), "a row without a command in the run");
+    assert_eq!(rows[0].history.len(), 21);
+    assert!(drawn(&app, 80, 24, ASCII).contains("END: WHOLE RUN"));
+    assert_eq!(app.top.slowest.iter().count(), 1);
 }
 
 #[test]
@@ -350,7 +376,8 @@ fn grouped(second: u64) -> Sample {
 
 #[test]
 fn groups_by_all_keys_and_by_each() {
-    let mut app = App::new(Top::new(StageSet::Basic, &[By::Cgroup, By::Opcode]));
+    let top = Top::new(StageSet::Basic, StageSet::Basic, &[By::Cgroup, By::Opcode]);
+    let mut app = App::new(top, RunClock::default());
     (1..=5).for_each(|second| app.push(grouped(second)));
     press(&mut app, "oo");
     assert_eq!(app.order, Order::Depth);

@@ -2,7 +2,7 @@
 //! Draws the screen of `top`.
 
 use crate::model::ledger::{Accuracy, Ledger};
-use crate::model::stage::StageSet;
+use crate::model::report::latency::Share;
 use crate::top::report::TopRow;
 use crate::units::{counted, nanos, rate};
 use ratatui::buffer::Buffer;
@@ -27,20 +27,21 @@ const LEAST_HEIGHT: u16 = 14;
 const ALL_PANELS: u16 = 34;
 /// Height of the panels below the heat map, if all are shown.
 const PANEL: u16 = 10;
-/// Width of the bar of stages.
-pub const BAR: usize = 10;
+/// Width of the name of a place with its share.
+pub const PLACE: usize = 15;
+/// Most places of a row.
+const MOST_PLACES: usize = 3;
 /// Width of the column of names, with the mark of the selected row.
 const NAME: usize = 18;
 /// Most characters of a wider one, for groups on wide screens.
 const MOST_NAME: usize = 40;
-/// Width of the columns between the name and the bar of stages.
-const NUMBERS: usize = 44;
+/// Width of the columns between the name and the places.
+const NUMBERS: usize = 39;
 
-const HELP: [&str; 20] = [
+const HELP: [&str; 19] = [
     "Up Down j k       select a row; PageUp PageDown Home End",
     "Tab v             heat map, slowest commands, queues (large screens show all)",
     "Left Right s      stage of the heat map",
-    "f                 with --stages=fine: bars of the fine or of the basic stages",
     "b                 with --by KEY,KEY: by all keys, then by each",
     "o F6              sort by IOPS, MB/s, in, p99, max, name",
     "/ F4              show only rows with a text in their name; Enter, Esc",
@@ -49,10 +50,10 @@ const HELP: [&str; 20] = [
     "q F10 Ctrl-C      end",
     "? h F1            these keys",
     "",
-    "in     mean number of commands in flight in the interval",
+    "in     mean number of commands that wait or are in flight",
     "p50    p99, max: total latency of the interval",
-    "stages each letter is a tenth of the time: q queue, t setup, m map, s submit,",
-    "       d device, i irq, c complete, e end, + joined, . not measured",
+    "where  the stages with most of the time: a group (before queue submit device",
+    "       complete end), or the part that makes up at least half of it",
     "trend  commands per second in the last intervals",
     "map    commands by latency (upwards) and time (to the right)",
     "queues in: in flight now (recordings: mean). CPUs: of the interrupts",
@@ -153,7 +154,7 @@ fn head(app: &App, title: &str, look: Look, area: Rect, buffer: &mut Buffer) {
     let top = &app.top;
     let state = match (app.paused, app.ended) {
         (true, _) => "  PAUSED",
-        (false, true) => "  END OF RECORDING",
+        (false, true) => "  END: WHOLE RUN",
         _ => "",
     };
     let flight = top.in_flight.map_or_else(String::new, |n| format!("  {n} in flight"));
@@ -205,6 +206,20 @@ fn name_width(app: &App, area: Rect) -> usize {
     (NAME + spare).min(MOST_NAME)
 }
 
+/// The number of places that a row has room for.
+fn places(app: &App, area: Rect) -> usize {
+    let width = usize::from(area.width) + NAME - name_width(app, area);
+    // the rest is for the trend
+    (1 + width.saturating_sub(80) / (2 * PLACE)).min(MOST_PLACES)
+}
+
+/// A place and its share, in its width: `wbt 71%`.
+pub fn place(place: &Share) -> String {
+    let share = format!(" {:.0}%", 100.0 * place.share);
+    let room = PLACE - share.len().min(PLACE);
+    format!("{:<PLACE$}", format!("{:.room$}{share}", place.stage))
+}
+
 /// A text of at most this many characters. A longer one keeps its beginning and its end.
 fn fit(text: &str, width: usize) -> String {
     let all: Vec<char> = text.chars().collect();
@@ -222,14 +237,14 @@ fn table(app: &App, rows: &[&TopRow], shown: usize, look: Look, area: Rect, buff
     let mark = |column: &str| {
         if column == app.order.name() { format!("{column}*") } else { column.to_owned() }
     };
-    let name = name_width(app, area);
+    let (name, wide) = (name_width(app, area), places(app, area) * (PLACE + 1));
     let keys: Vec<_> = app.top.keys().iter().map(|by| by.name()).collect();
     let keys = match keys.is_empty() {
         true => "disk opcode".into(),
         false => fit(&keys.join(","), name - 1),
     };
     let line = format!(
-        "{:<name$}{:>7}{:>7}{:>6}{:>8}{:>8}{:>7} {:<BAR$} {}",
+        "{:<name$}{:>6}{:>6}{:>6}{:>7}{:>7}{:>7} {:<wide$}{}",
         keys,
         mark("IOPS"),
         mark("MB/s"),
@@ -237,7 +252,7 @@ fn table(app: &App, rows: &[&TopRow], shown: usize, look: Look, area: Rect, buff
         "p50",
         mark("p99"),
         mark("max"),
-        "stages",
+        "where",
         "trend",
     );
     let width = usize::from(area.width);
@@ -264,96 +279,33 @@ fn row_line(app: &App, row: &TopRow, look: Look, line: u16, area: Rect, buffer: 
     let room = width - 1;
     let name = format!("{mark}{:<room$}", fit(&app.name(&row.key), room));
     let Some(last) = &row.last else {
-        put(buffer, area, line, &format!("{name}{:>7}", "-"), style);
+        put(buffer, area, line, &format!("{name}{:>6}", "-"), style);
         return;
     };
     let time = |ns: Option<u64>| ns.map_or_else(|| "-".into(), |ns| nanos(ns as f64));
+    let most = places(app, area);
+    let mut texts: Vec<String> = last.places().iter().take(most).map(place).collect();
+    if texts.is_empty() {
+        texts.push("-".into());
+    }
+    let wide = most * (PLACE + 1);
     let numbers = format!(
-        "{name}{:>7}{:>7}{:>6}{:>8}{:>8}{:>7}",
+        "{name}{:>6}{:>6}{:>6}{:>7}{:>7}{:>7} {:<wide$}",
         rate(last.iops),
         rate(last.mb_per_s),
         rate(row.depth()),
         time(last.total.percentile(50.0)),
         time(last.total.percentile(99.0)),
         time(last.total.max()),
+        texts.join(" "),
     );
     put(buffer, area, line, &numbers, style);
     let (y, right) = (area.y + line, area.x + area.width);
-    let begin = area.x + u16::try_from(width + NUMBERS).unwrap_or(0);
-    for (x, (letter, color)) in (begin..right).zip(bar(&parts_of(row), app.grouped)) {
-        let style = if look.color { Style::new().fg(color) } else { Style::new() };
-        buffer[(x, y)].set_char(letter).set_style(style);
-    }
-    let begin = begin + u16::try_from(BAR).unwrap_or(0) + 1;
+    let begin = area.x + u16::try_from(width + NUMBERS + 1 + wide).unwrap_or(u16::MAX);
     let room = usize::from(right.saturating_sub(begin));
     for (x, c) in (begin..right).zip(trend(row, room, look)) {
         buffer[(x, y)].set_char(c);
     }
-}
-
-/// The letter and the colour of a stage.
-fn letter(stage: &str) -> (char, Color) {
-    let letter = StageSet::Full.named(stage).map_or('+', |stage| stage.letter);
-    let color = match letter {
-        'q' => Color::Yellow,
-        't' => Color::Magenta,
-        'm' => Color::LightBlue,
-        's' => Color::Blue,
-        'd' => Color::Green,
-        'i' => Color::LightRed,
-        'c' => Color::Cyan,
-        'e' => Color::LightMagenta,
-        'T' => Color::Red,
-        'b' => Color::DarkGray,
-        'F' | 'Z' | 'C' | 'W' => Color::LightYellow,
-        'g' => Color::LightCyan,
-        '+' => Color::Gray,
-        _ => Color::White,
-    };
-    (letter, color)
-}
-
-/// The basic stage that a stage is a part of.
-fn group(stage: &str) -> &str {
-    let fine = StageSet::Fine.named(stage);
-    let basic = fine.and_then(|fine| StageSet::Basic.stage_at(fine.from));
-    basic.map_or(stage, |basic| basic.name)
-}
-
-/// The letter of a stage, or of the one basic stage that joined stages are parts of.
-fn letter_of(stage: &str, grouped: bool) -> (char, Color) {
-    if !grouped {
-        return letter(stage);
-    }
-    let mut groups = stage.split('+').map(group);
-    let first = groups.next().unwrap_or_default();
-    if groups.all(|other| other == first) { letter(first) } else { letter("+") }
-}
-
-/// The shares of stages in their sum, a character for each tenth. `grouped`: by basic stage.
-pub fn bar(parts: &[(&str, u128)], grouped: bool) -> Vec<(char, Color)> {
-    let all: u128 = parts.iter().map(|(_, ns)| ns).sum();
-    if all == 0 {
-        return vec![('.', Color::Gray); BAR];
-    }
-    let mut cells = Vec::with_capacity(BAR);
-    let mut so_far = 0;
-    for (stage, ns) in parts {
-        so_far += ns;
-        // rounded: the last one ends at the end
-        let end = (so_far * 2 * BAR as u128 / all).div_ceil(2);
-        let end = usize::try_from(end).unwrap_or(BAR).min(BAR);
-        while cells.len() < end {
-            cells.push(letter_of(stage, grouped));
-        }
-    }
-    cells
-}
-
-/// The stages of a row in the last interval.
-fn parts_of(row: &TopRow) -> Vec<(&str, u128)> {
-    let stages = row.last.iter().flat_map(|last| &last.stages);
-    stages.map(|s| (s.name.as_ref(), s.hist.sum())).collect()
 }
 
 /// Commands per second of the last intervals.

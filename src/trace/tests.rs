@@ -154,7 +154,7 @@ fn a_retry_after_its_command_was_written_has_a_line_of_its_own() {
 
 /// The most user instructions of a line of a command.
 const COSTS: [(&str, u64); 2] = [("--stages", 1800), ("--stages --json", 2300)];
-const TEST: &str = "commands::trace::tests::a_live_line_costs_at_most_1800_instructions";
+const TEST: &str = "trace::tests::a_live_line_costs_at_most_1800_instructions";
 
 /// Writes the lines of so many records of a ring, read as they come in 20 ms.
 fn lines(words: &str, records: u64) {

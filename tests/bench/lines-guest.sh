@@ -52,7 +52,7 @@ measure() {
 run_load warm
 run_load -
 run_load -
-for mode in latency 'latency --stages' 'latency --stages=fine' top 'trace --pair --stages' 'record -o recording --force'; do
+for mode in latency 'latency --stages' 'latency --stages=fine' top 'trace --stages' 'record -o recording --force'; do
     # shellcheck disable=SC2086 # words
     measure "$mode" /tmp/lines/nvme-deep $mode
 done

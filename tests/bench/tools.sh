@@ -21,17 +21,17 @@ tools() {
     ours latency --attach kprobe
     ours latency --attach tracepoint
     ours trace
-    ours trace --pair
-    ours trace --pair --stages
-    ours trace --pair --stages=fine
-    ours trace --pair --stages=fine --context
-    ours trace --pair --stages=full --context
-    ours trace --pair --stages --json
+    ours trace --stages=none
+    ours trace --stages
+    ours trace --stages=fine
+    ours trace --stages=fine --context
+    ours trace --stages=full --context
+    ours trace --stages --json
     ours latency --by submitter-process
-    ours trace --pair --stages --submitters
+    ours trace --stages --submitters
     ours record
     ours record --stages=basic
-    ours record --no-compress
+    ours record --stages=basic --no-compress
     ours stacks
     ours stacks --sample 1/64
     peer 'baseline, one latency' seen "$BUILT/least" "$BUILT/least.bpf.o" one

@@ -230,7 +230,7 @@ fn the_wake_of_a_cpu_with_a_timer_is_not_ruled_out() {
     let load = Load { depth: 1, ..Load::default() };
     let found = of(load.run(&[]));
     let text = why(&found, "idle-vcpu-wake");
-    assert!(text.contains("timers of --context"), "{text}");
+    assert!(text.contains("timers that find gaps"), "{text}");
     let is_open = |judged: &Judged| judged.rule == "idle-vcpu-wake";
     assert!(found.not_judged.iter().any(is_open));
     let mut run = load.run(&[]);

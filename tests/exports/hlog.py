@@ -30,7 +30,7 @@ def tag_of(event):
 def total(event, stage_set):
     """The total of a command. None if it was not measured."""
     if stage_set == "total":
-        return event.get("latency_ns") if event["type"] == "command" else None
+        return event.get("driver_ns") if event["type"] == "command" else None
     return event["total_ns"] if event["stages"] else None
 
 

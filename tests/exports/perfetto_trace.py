@@ -102,7 +102,7 @@ def span(event):
     at = event["time_ns"]
     if event["type"] == "unfinished":
         return at - event["age_ns"], None
-    length = event.get("latency_ns") if event["type"] == "command" else event["latency_max_ns"]
+    length = event.get("driver_ns") if event["type"] == "command" else event["driver_max_ns"]
     times = [at - (length or 0), at, *event.get("points_ns", {}).values()]
     return min(times), max(times)
 

@@ -40,7 +40,7 @@ class Truth:
         self.wall_ns = [line["wall_ns"] for line in ndjson if line["type"] == "clock"]
         stages = [] if self.run["stage_set"] == "total" else [f"--stages={self.run['stage_set']}"]
         kstack = [f"--kstack={self.run['stack']}"] if self.run["stack"] else []
-        trace = ["trace", "--json", "--pair", *stages, *kstack, "--from", path]
+        trace = ["trace", "--json", "--events", *stages, *kstack, "--from", path]
         self.trace = run(tool, *trace)
         self.latency = run(tool, "latency", "--json", *stages, "--from", path)
         events = lines(self.trace)
@@ -90,7 +90,7 @@ def row(truth, event, name):
     points = event.get("points_ns", {})
     want |= {f"point_{point}": points.get(point) for point in POINTS}
     same = """time_ns ctrl qid cid nsid queue opcode opcode_value flags metadata bytes pid tid comm cpu
-        complete_cpu result retries request_flags latency_ns latency_max_ns age_ns total_ns bios longest_wait_ns"""
+        complete_cpu result retries request_flags driver_ns driver_max_ns age_ns total_ns bios longest_wait_ns"""
     want |= {column: event.get(column) for column in same.split()}
     return want | dwords(event["opcode"], fields)
 

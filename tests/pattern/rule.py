@@ -36,7 +36,7 @@ def changes(lines):
         elif kind in ("complete", "requeue"):
             yield at, 0, number, event
         elif kind in ("command", "missed", "unfinished"):
-            lasted = event.get("latency_ns", event.get("latency_max_ns", event.get("age_ns")))
+            lasted = event.get("driver_ns", event.get("driver_max_ns", event.get("age_ns")))
             if lasted is None:
                 continue
             paired = "fields" in event

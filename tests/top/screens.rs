@@ -59,7 +59,7 @@ pub fn judge(dir: &Path) {
     assert!(begin.lines().count() <= 24, "{begin}");
     has(dir, "device", &["stage device", ">nvme0"]);
     has(dir, "help", &["select a row", "suspend"]);
-    has(dir, "slowest", &["slowest recent commands", "LBA", " nvme0n1 "]);
+    has(dir, "slowest", &["slowest ", " commands", "LBA", " nvme0n1 "]);
     has(dir, "queues", &["queues of nvme0", "cmds/irq"]);
     let filtered = has(dir, "filter", &["nvme0n1 write", "only rows with `write`"]);
     assert!(!filtered.contains("nvme0n1 read"), "{filtered}");

@@ -17,8 +17,8 @@ TEXT
 
 start_load
 status=0
-echo "\$ nvme-deep trace --pair --stages --kstack -n 2"
-"$binary" trace --pair --stages --kstack -n 2 || status=$?
+echo "\$ nvme-deep trace --kstack -n 2"
+"$binary" trace --kstack -n 2 || status=$?
 echo
 echo "\$ nvme-deep latency --stages 3 2"
 "$binary" latency --stages 3 2 || status=$?

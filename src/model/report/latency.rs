@@ -44,6 +44,15 @@ pub struct Share {
     pub share: f64,
 }
 
+/// The stages of a row or of a command, each with its time in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Spent<'a> {
+    /// In the order of a command's life.
+    pub stages: Vec<(StageRun, u128)>,
+    /// The time in parts of the stages, if it is known: see [`RowReport::parts`].
+    pub parts: &'a [u64],
+}
+
 /// All commands with a key: of one controller, namespace, opcode and size class, or of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowReport<K = RowKey> {
@@ -107,13 +116,30 @@ impl<K> RowReport<K> {
         }
     }
 
+    fn spent(&self) -> Spent<'_> {
+        let stages = self.stages.iter().map(|stage| (stage.run, stage.hist.sum()));
+        Spent { stages: stages.collect(), parts: &self.parts }
+    }
+
+    /// As [`Spent::main_part`].
+    pub fn main_part(&self, group: &str, ns: u128) -> Option<Share> {
+        self.spent().main_part(group, ns)
+    }
+
+    /// As [`Spent::places`].
+    pub fn places(&self) -> Vec<Share> {
+        self.spent().places()
+    }
+}
+
+impl Spent<'_> {
     /// The part that makes up at least half of a group of stages with this time.
     pub fn main_part(&self, group: &str, ns: u128) -> Option<Share> {
         let full = StageSet::Full.stages();
         let recounted = self.parts.iter().zip(full).map(|(ns, part)| (part, u128::from(*ns)));
-        let measured = self.stages.iter().filter_map(|stage| {
-            let part = StageSet::Full.named(stage.run.single()?)?;
-            Some((part, stage.hist.sum()))
+        let measured = self.stages.iter().filter_map(|(run, ns)| {
+            let part = StageSet::Full.named(run.single()?)?;
+            Some((part, *ns))
         });
         let parts = recounted.chain(measured).filter(|(part, _)| part.group == group);
         let (part, of_part) = parts.max_by_key(|(_, ns)| *ns)?;
@@ -122,18 +148,19 @@ impl<K> RowReport<K> {
     }
 
     fn share(&self, stage: String, ns: u128) -> Share {
-        Share { stage, ns, share: ns as f64 / (self.total.sum() as f64).max(1.0) }
+        let whole: u128 = self.stages.iter().map(|(_, ns)| ns).sum();
+        Share { stage, ns, share: ns as f64 / (whole as f64).max(1.0) }
     }
 
     /// Where the time was: the groups of stages, those with most time first. A group of which one part
     /// makes up at least half has the name and the time of that part. Empty without stages.
     pub fn places(&self) -> Vec<Share> {
         let mut groups: Vec<(String, u128)> = Vec::new();
-        for stage in self.stages.iter().filter(|s| s.run.stage_set != StageSet::Total) {
-            let name = stage.run.group().map_or_else(|| stage.name.clone(), str::to_owned);
+        for (run, ns) in &self.stages {
+            let name = run.group().map_or_else(|| run.name(), str::to_owned);
             match groups.iter_mut().find(|(group, _)| *group == name) {
-                Some((_, ns)) => *ns += stage.hist.sum(),
-                None => groups.push((name, stage.hist.sum())),
+                Some((_, sum)) => *sum += ns,
+                None => groups.push((name, *ns)),
             }
         }
         groups.sort_by_key(|(_, ns)| Reverse(*ns));

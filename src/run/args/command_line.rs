@@ -3,6 +3,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use clap::{Arg, Command};
 
 /// Options whose value is optional, and a word. Clap takes such a value after `=` only, because an
 /// INTERVAL may follow the option.
@@ -32,14 +36,91 @@ pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     all
 }
 
+/// Whether a word is a recording: a file that exists, or what is meant to be one.
+fn is_file(word: &OsStr) -> bool {
+    let path = Path::new(word);
+    let named = path.extension().is_some_and(|ending| ending == "nvd");
+    named || path.metadata().is_ok_and(|found| found.is_file() || found.file_type().is_fifo())
+}
+
+/// Whether the next word is the value of this option.
+fn takes_next(word: &[u8], command: &Command) -> bool {
+    let mut all = command.get_arguments();
+    let option = match word {
+        [b'-', b'-', name @ ..] => {
+            all.find(|arg| arg.get_long().is_some_and(|l| l.as_bytes() == name))
+        }
+        [b'-', short] => all.find(|arg| arg.get_short().is_some_and(|s| s == char::from(*short))),
+        _ => None,
+    };
+    let needs_value = |arg: &Arg| arg.get_action().takes_values() && !arg.is_require_equals_set();
+    option.is_some_and(needs_value)
+}
+
+/// Turns files among the arguments of a command that reads recordings into `--from=FILE`. `program`:
+/// the definition of all commands.
+pub fn with_files(words: Vec<OsString>, program: &Command) -> Vec<OsString> {
+    let mut command = program;
+    let mut all: Vec<OsString> = Vec::new();
+    let mut words = words.into_iter();
+    all.extend(words.next());
+    while let Some(word) = words.next() {
+        if word == "--" {
+            all.push(word);
+            break;
+        }
+        if word.as_bytes().first() == Some(&b'-') {
+            let has_value = takes_next(word.as_bytes(), command);
+            all.push(word);
+            all.extend(words.by_ref().take(usize::from(has_value)));
+        } else if let Some(found) = command.find_subcommand(&word) {
+            command = found;
+            all.push(word);
+        } else if command.get_arguments().any(|arg| arg.get_id() == "from") && is_file(&word) {
+            let mut option = OsString::from("--from=");
+            option.push(word);
+            all.push(option);
+        } else {
+            all.push(word);
+        }
+    }
+    all.extend(words);
+    all
+}
+
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     fn text(words: &str) -> String {
         let words = joined(words.split(' ').map(OsString::from));
         let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
         words.join(" ")
+    }
+
+    #[test]
+    fn files_are_arguments_in_any_order() {
+        let program = crate::cli::Args::command();
+        for (typed, read) in [
+            ("latency run.nvd 1 5", "latency --from=run.nvd 1 5"),
+            ("latency 1 run.nvd 5", "latency 1 --from=run.nvd 5"),
+            ("latency --from a.nvd b.nvd", "latency --from a.nvd --from=b.nvd"),
+            ("trace -n 5 run.nvd --json", "trace -n 5 --from=run.nvd --json"),
+            ("trace --tee run.nvd", "trace --tee run.nvd"),
+            ("latency --stages run.nvd", "latency --stages --from=run.nvd"),
+            ("host trace run.nvd", "host trace --from=run.nvd"),
+            ("latency Cargo.toml", "latency --from=Cargo.toml"),
+            ("latency --exec -- cat run.nvd", "latency --exec -- cat run.nvd"),
+            ("diff a.nvd b.nvd", "diff a.nvd b.nvd"),
+            ("record -o run.nvd", "record -o run.nvd"),
+        ] {
+            let typed = format!("nvme-deep {typed}");
+            let words = with_files(typed.split(' ').map(OsString::from).collect(), &program);
+            let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
+            assert_eq!(words[1..].join(" "), read);
+        }
     }
 
     #[test]

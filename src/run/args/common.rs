@@ -36,13 +36,13 @@ pub struct ExecArgs {
     pub program: Vec<OsString>,
 }
 
-/// Recordings to read.
+/// Recordings to read. A file among the arguments becomes `--from=FILE` (`super::command_line`).
 #[derive(Clone, Debug, clap::Args)]
 pub struct FromArgs {
-    /// Read recordings instead of tracing
+    /// Read this recording instead of tracing; FILE alone does the same
     ///
     /// Made by `record`. Needs no root. Several are read one after the other; a picture shows one.
-    #[arg(id = "from", long = "from", value_name = "FILE", num_args = 1.., conflicts_with = LIVE)]
+    #[arg(id = "from", long = "from", value_name = "FILE", conflicts_with = LIVE)]
     pub files: Vec<PathBuf>,
 }
 
@@ -56,22 +56,10 @@ impl FromArgs {
     pub(crate) fn refuse_several(&self, why: &str) -> Result<()> {
         if self.files.len() > 1 {
             return Err(usage(format!(
-                "{why} one recording: give one file to --from, and run it again for each"
+                "{why} one recording: give one file, and run it again for each"
             )));
         }
         Ok(())
-    }
-
-    /// Refuses a time after the files: it was meant as INTERVAL or COUNT.
-    pub(crate) fn refuse_times(&self) -> Result<()> {
-        let texts = self.files.iter().skip(1).filter_map(|path| path.to_str());
-        match texts.into_iter().find(|t| parse_duration(t).is_ok()) {
-            None => Ok(()),
-            Some(time) => Err(usage(format!(
-                "`{time}` after --from is a file, not a time: give INTERVAL and COUNT before --from, \
-                 or write `./{time}`"
-            ))),
-        }
     }
 }
 
@@ -150,8 +138,7 @@ pub struct GroupKeys {
     /// Instead of rows per disk and opcode. `process` and `comm` are those that call the driver: a
     /// kernel thread, if blk-mq dispatches the request later. `cgroup` and `container` are those that
     /// caused the I/O, also for writeback. `submitter-process`, `submitter-comm` and `submitter-cgroup` are
-    /// of the task that submitted the bio. Recordings have cgroups with `record --cgroups`, submitters with
-    /// `--submitters`, and no priority.
+    /// of the task that submitted the bio. Recordings have no priority.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub by: Vec<By>,
 }
@@ -278,7 +265,7 @@ impl SessionArgs {
     ) -> Result<Settings> {
         let filter = self.filter.filter(is_recorded)?;
         let attaching = self.attaching.clone();
-        let window = self.filter.window.clone();
+        let window = self.filter.part();
         let settings =
             Settings { stage_set, recorded_stages: false, filter, mode, window, attaching };
         let refuse = |what| usage(format!("{what} with --stages=full: use --stages=fine"));

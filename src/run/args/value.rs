@@ -37,6 +37,14 @@ pub fn count() -> ValueParser {
 /// An interval that is not shorter than this. `why`: what a shorter one is, and what to give.
 pub fn interval(least: Duration, why: &'static str) -> ValueParser {
     ValueParser::new(move |text: &str| {
+        if text.starts_with("/dev/") {
+            return Err(format!("a disk is an option: --disk {text}"));
+        }
+        if !text.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+            return Err("it is neither a file nor a time: give a recording, or an interval \
+                        as in `1` or `500ms`"
+                .to_owned());
+        }
         let interval = parse_duration(text).map_err(|error| error.to_string())?;
         match interval < least {
             true => Err(format!("an interval of {interval:?} {why}")),

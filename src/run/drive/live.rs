@@ -9,7 +9,6 @@ use crate::machine::clock::{monotonic_ns, wall_offset_ns};
 use crate::machine::watch::Modules;
 use crate::machine::{System, own_tgid};
 use crate::model::ledger::{EventClass, Shown};
-use crate::model::point::Point;
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::source::{EventStream, Read, RecordSink, Source};
@@ -24,7 +23,6 @@ use super::turns::Run;
 use super::{Consumer, End, Feed, Item, Make, Moment, Start, Turn};
 use crate::run::start::{Preflight, require_status};
 use crate::run::symbols::LiveStacks;
-use crate::run::{WAITS_UNMEASURED, eprint_note};
 
 /// Interval between drains of the ring. At a million commands per second, about 4 MB of events
 /// arrive in this time. A smaller ring is drained more often.
@@ -349,9 +347,6 @@ impl<'l> Live<'l> {
         closed?;
         feeder.drain_rest(&mut events, &session, end_ns)?;
         let own = feeder.finish(settings, took, &session)?;
-        if settings.outcome().slow.is_some() && !session.plan().has(Point::Bio) {
-            eprint_note(WAITS_UNMEASURED);
-        }
         health.verdict()?;
         program.end()?;
         own

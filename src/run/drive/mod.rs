@@ -100,8 +100,8 @@ pub enum Item<'i> {
     Readings(Vec<ClockReading>),
     /// The ledger at this time since the start: at the begin, and each second.
     Ledger(Duration, &'i Ledger),
-    /// The ledger of a whole recording, of which nothing more comes.
-    Last(Duration, &'i Ledger),
+    /// A recording is over: its length, the time that its events cover, and its ledger.
+    Last(Duration, Duration, &'i Ledger),
     /// An event of a target.
     Target(&'i HostEvent),
     /// The controllers of a target: of a recording at its begin, else when there are more.

@@ -153,6 +153,7 @@ impl<'r> Reading<'r> {
         {
             consumer.item(&Item::Ledger(at, ledger), &mut Feed { names, later })?;
         }
+        let has_window = settings.window.is_some();
         let mut done = Ok(());
         let read = replay.next(&mut |item| {
             if done.is_err() {
@@ -160,7 +161,7 @@ impl<'r> Reading<'r> {
             }
             let item = match item {
                 &Recorded::Event(event) => {
-                    if !window.contains(&event.at_ns) {
+                    if has_window && !window.contains(&event.at_ns) {
                         let command = EventClass::of(&event.what) == EventClass::Command;
                         later += u64::from(command);
                         *unselected += u64::from(command);
@@ -324,7 +325,8 @@ impl Recordings<'_> {
                 Err(error) => return Ok(Ended::Broken(error)),
             };
             let names = &mut reading.names;
-            consumer.item(&Item::Last(took, &ledger), &mut Feed { names, later: 0 })?;
+            let last = Item::Last(took, reading.replay.covers(), &ledger);
+            consumer.item(&last, &mut Feed { names, later: 0 })?;
             goes_on = goes_on && self.ticks(begin, &mut consumer)?;
         }
         let end = reading.end(&mut consumer, ledger, took);

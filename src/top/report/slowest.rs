@@ -2,13 +2,13 @@
 //! The slowest recent commands.
 
 use std::cmp::Reverse;
-use std::time::Duration;
 
 use crate::model::event::{CommandId, Event, EventKind, Submission};
 use crate::model::histogram::Bucket;
 use crate::model::ids::row_nsid;
-use crate::model::report::latency::RowReport;
+use crate::model::report::latency::{RowReport, Share, Spent};
 use crate::model::stage::StageSet;
+use crate::model::timeline::Timeline;
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::status::Status;
 
@@ -22,18 +22,18 @@ const ALL: usize = 64;
 /// A finished command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowCommand {
-    /// Its completion, since the start of the run.
-    pub at: Duration,
+    /// Its completion (CLOCK_MONOTONIC, nanoseconds).
+    pub at_ns: u64,
     /// What it was.
     pub id: CommandId,
     /// Bytes of data, if known.
     pub bytes: Option<u32>,
     /// The first logical block, if it names blocks.
     pub slba: Option<u64>,
-    /// From the first to the last observed point, in nanoseconds.
+    /// From the first to the last observed point, in nanoseconds; without stages, of the driver.
     pub total_ns: u64,
-    /// Its stages, in nanoseconds. Empty if they were not observed.
-    pub stages: Vec<(String, u64)>,
+    /// Its observed points; `None` without stages.
+    pub timeline: Option<Timeline>,
     /// How it ended, if known.
     pub status: Option<Status>,
     /// The name of the thread that submitted the bio, else of the one that called the driver, if known.
@@ -42,26 +42,31 @@ pub struct SlowCommand {
 
 impl SlowCommand {
     /// The finished command of an event; `None` for other events, and for commands without a latency.
-    /// `begin_ns` is the start of the run (CLOCK_MONOTONIC).
-    pub fn of(event: &Event, stage_set: StageSet, begin_ns: u64) -> Option<Self> {
+    pub fn of(event: &Event, stage_set: StageSet) -> Option<Self> {
         let EventKind::Command(id, submission, outcome) = &event.what else {
             return None;
         };
         let latency_ns = outcome.latency_ns?;
         let timeline = outcome.timeline.filter(|_| stage_set != StageSet::Total);
-        let stages = timeline.and_then(|t| t.segments(stage_set));
-        let total_ns = timeline.and_then(|t| t.total(stage_set));
+        let total_ns = timeline.and_then(|line| line.total(StageSet::Full));
         Some(Self {
-            at: Duration::from_nanos(event.at_ns.saturating_sub(begin_ns)),
+            at_ns: event.at_ns,
             // as in the row of the command
             id: CommandId { nsid: row_nsid(id.nsid), ..*id },
             bytes: submission.bytes,
             slba: blocks(id.opcode.queue, CommandSet::Nvm, &submission.sqe).map(|b| b.slba),
             total_ns: total_ns.unwrap_or(latency_ns),
-            stages: stages.into_iter().flatten().map(|s| (s.run.name(), s.ns)).collect(),
+            timeline,
             status: outcome.verdict.map(|v| v.status),
             comm: comm(submission),
         })
+    }
+
+    /// Where its time was, the longest first.
+    pub fn places(&self) -> Vec<Share> {
+        let stages = self.timeline.and_then(|line| line.segments(StageSet::Full));
+        let stages = stages.into_iter().flatten().map(|s| (s.run, u128::from(s.ns)));
+        Spent { stages: stages.collect(), parts: &[] }.places()
     }
 }
 
@@ -77,7 +82,7 @@ fn comm(submission: &Submission) -> Option<String> {
 
 /// Keeps the slowest of these commands.
 fn keep(commands: &mut Vec<SlowCommand>, most: usize) {
-    commands.sort_by_key(|c| (Reverse(c.total_ns), c.at));
+    commands.sort_by_key(|c| (Reverse(c.total_ns), c.at_ns));
     commands.truncate(most);
 }
 
@@ -117,7 +122,7 @@ impl Slowest {
         let now = self.interval;
         self.kept.retain(|(then, _)| now - then < RECENT);
         self.kept.extend(commands.into_iter().map(|c| (now, c)));
-        self.kept.sort_by_key(|(_, c)| (Reverse(c.total_ns), c.at));
+        self.kept.sort_by_key(|(_, c)| (Reverse(c.total_ns), c.at_ns));
         self.kept.truncate(ALL);
     }
 
@@ -144,6 +149,8 @@ pub fn bar<K>(rows: &[RowReport<K>]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::model::ids::RowKey;
     use crate::model::report::latency::rows;
@@ -151,14 +158,14 @@ mod tests {
     use crate::testing::EventBuilder;
     use crate::testing::snapshot::{READS, cell};
 
-    fn command(second: u64, total_ns: u64) -> SlowCommand {
+    fn command(at_ns: u64, total_ns: u64) -> SlowCommand {
         SlowCommand {
-            at: Duration::from_secs(second),
+            at_ns,
             id: EventBuilder::read().id,
             bytes: Some(4096),
             slba: None,
             total_ns,
-            stages: vec![],
+            timeline: None,
             status: None,
             comm: None,
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One JSON object per line: those of `trace --json --pair`, with the stages and stacks of the
+//! One JSON object per line: those of `trace --json --events`, with the stages and stacks of the
 //! recording, between a `run` and an `end`. Changes of the wall clock's offset are lines of type
 //! `clock`.
 

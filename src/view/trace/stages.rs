@@ -53,6 +53,8 @@ pub(super) struct Step {
     len: usize,
     /// The rest of a longer label.
     rest: Option<Box<([u8; WORD], usize)>>,
+    /// It is the stage before the request, undivided.
+    pub(super) is_before: bool,
 }
 
 /// The first bytes of a text, and how many there are.
@@ -66,7 +68,7 @@ impl Step {
     fn new(at: Point, text: &str) -> Self {
         let (label, len) = padded(text.as_bytes());
         let rest = text.as_bytes().get(LABEL..).filter(|rest| !rest.is_empty());
-        Self { at, label, len, rest: rest.map(|rest| Box::new(padded(rest))) }
+        Self { at, label, len, rest: rest.map(|rest| Box::new(padded(rest))), is_before: false }
     }
 
     /// Writes everything before the number.
@@ -110,7 +112,10 @@ impl Shape {
             Some(run) => run.from,
             None => stage_set.stages().first()?.from,
         };
-        let stages = runs.iter().map(|run| Step::new(run.to, &stage(&run.name())));
+        let stages = runs.iter().map(|run| Step {
+            is_before: run.single() == Some("before"),
+            ..Step::new(run.to, &stage(&run.name()))
+        });
         let points = Point::ALL.into_iter().filter(|p| p.seen_in(pattern));
         Some(Self {
             stages: stages.collect(),

@@ -5,7 +5,7 @@
  * commands on all CPUs share one set of histograms, without controllers, namespaces, opcodes or
  * filters. A command is found by its tag alone, which is right for one disk with one queue.
  * Requeues and retries are not handled, and there is no ledger. A trace has what a line of
- * `trace --pair --stages` shows, and no events other than pairs. `make bench` shows the baseline
+ * `trace --stages` shows, and no events other than pairs. `make bench` shows the baseline
  * for comparison; it is not a tool.
  */
 #include <linux/bpf.h>

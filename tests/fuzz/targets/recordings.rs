@@ -8,7 +8,7 @@ use super::{MEMORY, Target, put};
 use crate::blocks::recordings;
 
 /// Commands that read a recording of the driver; `diff` two.
-const READERS: [&str; 29] = [
+const READERS: [&str; 30] = [
     "latency --from A",
     "latency 1 --from A",
     "latency 10ms --delta --json --hist --from A",
@@ -16,8 +16,9 @@ const READERS: [&str; 29] = [
     "latency --stages=fine --json --from A",
     "trace --from A",
     "trace --json --from A",
-    "trace --pair --stages --time wall --color always --from A",
-    "trace --pair --json --stages=fine --from A",
+    "trace --stages --time wall --color always --from A",
+    "trace --json --stages=fine --from A",
+    "trace --slowest 3 --from A",
     "trace --sq --aen --errors --slow 1ms --from A",
     "stacks --from A",
     "stacks --json --by latency --from A",

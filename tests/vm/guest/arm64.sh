@@ -16,8 +16,8 @@ paths() {
 }
 
 begin trace
-tool trace trace --json --kstack --sq --ctrl nvme0 --no-admin
-tool pair trace --json --pair --stages=fine --ctrl nvme0 --no-admin
+tool trace trace --events --stages=none --json --kstack --sq --ctrl nvme0 --no-admin
+tool pair trace --json --stages=fine --ctrl nvme0 --no-admin
 tool stacks stacks --json --ctrl nvme0 --no-admin
 tool record record -o "$case_dir/file.nvd" --stages=fine --ctrl nvme0 --no-admin
 traced
@@ -46,7 +46,7 @@ refused kvm "$NVME_DEEP" host kvm --pid 1 --bar 0x10000000-0x10003fff
 
 # tests/recordings has these files of 6.12.
 begin golden
-tool trace trace --json --pair --stages=fine --kstack --tee "$case_dir/file.nvd" --ctrl nvme0 --no-admin
+tool trace trace --json --stages=fine --kstack --tee "$case_dir/file.nvd" --ctrl nvme0 --no-admin
 traced
 load pread --filename="/dev/$dev" --bs=4k --size=16m --number_ios=10 --rw=randrw --ioengine=psync
 load aio --filename="/dev/$dev" --bs=16k --size=16m --number_ios=6 --iodepth=6 --iodepth_batch_submit=6 --rw=randread \

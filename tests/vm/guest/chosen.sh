@@ -92,7 +92,7 @@ tool all latency --json --no-admin
 tool bio latency --json --no-admin --container c0ffee00
 tool task latency --json --no-admin --cgroup "$scope"
 tool plain latency --json --container "$plain"
-tool trace trace --pair --json --container "$id" --opcode read
+tool trace trace --stages=none --json --container "$id" --opcode read
 traced
 cat "$scope/io.stat" >"$case_dir/io.before" 2>/dev/null || true
 within "$scope/inner" dd if=/dev/zero of=/tmp/data/inside bs=64k count=64 status=none

@@ -10,7 +10,7 @@ transports=(tcp)
 for transport in "${transports[@]}"; do
     begin "$transport"
     tool total latency --json
-    tool trace trace --pair --json
+    tool trace trace --stages=none --json
     traced
     connect "$transport" --nr-io-queues=2
     dd if="/dev/$remote" of=/dev/null bs=4k count=20 iflag=direct 2>/dev/null

@@ -62,12 +62,12 @@ mode basic latency --stages
 mode fine latency --stages=fine
 mode full latency --stages=full
 mode serve serve --listen 127.0.0.1:9999
-mode pair trace --pair --stages
+mode pair trace --stages
 mode stacks stacks
 mode record record --force -o /tmp/large.nvd
 
 begin trace
-tool pair trace --json --pair --stages --no-admin
+tool pair trace --json --stages --no-admin
 traced
 all
 stop

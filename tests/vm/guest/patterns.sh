@@ -16,7 +16,7 @@ case_of() {
     shift
     begin "$name"
     tool live pattern --json "${only[@]}"
-    tool tee trace --json "${only[@]}" --tee "/tmp/rec/$name.tee"
+    tool tee trace --events --stages=none --json "${only[@]}" --tee "/tmp/rec/$name.tee"
     tool record record -o "/tmp/rec/$name.rec" --stages none "${only[@]}"
     traced
     if command -v biopattern >/dev/null; then
@@ -32,9 +32,9 @@ case_of() {
     stop
     rm "$case_dir/tee.out"
     refused tee-pattern "$NVME_DEEP" pattern --json --from "/tmp/rec/$name.tee"
-    refused tee-trace "$NVME_DEEP" trace --json --from "/tmp/rec/$name.tee"
+    refused tee-trace "$NVME_DEEP" trace --events --json --from "/tmp/rec/$name.tee"
     refused record-pattern "$NVME_DEEP" pattern --json --from "/tmp/rec/$name.rec"
-    refused record-trace "$NVME_DEEP" trace --json --pair --from "/tmp/rec/$name.rec"
+    refused record-trace "$NVME_DEEP" trace --json --events --from "/tmp/rec/$name.rec"
     refused text "$NVME_DEEP" pattern --from "/tmp/rec/$name.rec" --svg "$case_dir/pattern.svg"
 }
 

@@ -285,7 +285,7 @@ failover() {
     done
     wait $!
     stop
-    refused commands "$NVME_DEEP" trace --from "$case_dir/path-failover.nvd" --json --pair --stages=full
+    refused commands "$NVME_DEEP" trace --from "$case_dir/path-failover.nvd" --json --stages=full
     nvme disconnect --nqn=lab
 }
 

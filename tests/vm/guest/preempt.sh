@@ -41,7 +41,7 @@ start() {
             total) tool total latency --json ;;
             basic) tool basic latency --stages --json ;;
             fine) tool fine latency --stages=fine --json ;;
-            trace) tool trace trace --pair --stages --json ;;
+            trace) tool trace trace --events --stages --json ;;
             stacks) tool stacks stacks --json ;;
             # programs that ignore every 97th of their events: a build for tests has the options
             unrecovered) NVME_DEEP=$NVME_DEEP_FAULTY tool unrecovered latency --json --test-no-recovery --test-ignore complete_btf ;;

@@ -23,10 +23,9 @@ for set in basic fine none; do
     begin "load-$set"
     file=/tmp/rec/$set
     stages=(--stages=$set)
-    [[ $set != none ]] || stages=()
     tool record record -o "$file" --stages "$set" --ctrl nvme0 --no-admin
     tool plain record -o "$file.plain" --stages "$set" --no-compress --ctrl nvme0 --no-admin
-    tool trace trace --json --pair "${stages[@]}" --ctrl nvme0 --no-admin
+    tool trace trace --json "${stages[@]}" --ctrl nvme0 --no-admin
     traced
     stat_of before "$(disk nvme0)"
     load mixed --filename="$fast" --rw=randrw --bssplit=4k/70:32k/20:128k/10 --number_ios=3000 \
@@ -37,22 +36,22 @@ for set in basic fine none; do
     stat -c '%s' "$file.plain" >"$case_dir/stat.plain"
     chmod a+r "$file" "$file.plain"
     from latency latency --json --hist --split-size "${stages[@]}" --from "$file"
-    from all trace --json --pair "${stages[@]}" --from "$file"
+    from all trace --json "${stages[@]}" --from "$file"
     # one set suffices for the rest
     [[ $set == fine ]] || continue
     from latency-plain latency --json --hist --split-size "${stages[@]}" --from "$file.plain"
     from totals latency --json --stages=none --from "$file"
     from reads latency --json --opcode read --from "$file"
     from intervals latency --json 500ms --delta --from "$file"
-    from slow trace --json --pair --slow 1ms --from "$file"
-    from few trace --json --pair -n 10 --from "$file"
+    from slow trace --json --slow 1ms --from "$file"
+    from few trace --json -n 10 --from "$file"
 done
 
 # Two views, with errors, retries and a timeout: what --tee has recorded is printed again.
 begin tee
-tool json trace --json --pair --stages=fine --kstack --sq --aen --tee /tmp/rec/json
-tool text trace --stages --kstack=complete --time wall --tee /tmp/rec/text
-tool rel trace --time rel --tee /tmp/rec/rel
+tool json trace --json --stages=fine --kstack --sq --aen --tee /tmp/rec/json
+tool text trace --events --stages --kstack=complete --time wall --tee /tmp/rec/text
+tool rel trace --events --stages=none --time rel --tee /tmp/rec/rel
 tool failed trace --json --errors --tee /tmp/rec/failed
 traced
 load mixed --filename="$fast" --rw=randrw --bs=4k --number_ios=1000 --size=64m --ioengine=libaio \
@@ -65,9 +64,9 @@ for ((i = 0; i < 300; i++)); do
 done
 stop
 chmod a+r /tmp/rec/*
-from json-from trace --json --pair --stages=fine --kstack --sq --aen --from /tmp/rec/json
-from text-from trace --stages --kstack=complete --time wall --from /tmp/rec/text
-from rel-from trace --time rel --from /tmp/rec/rel
+from json-from trace --json --stages=fine --kstack --sq --aen --from /tmp/rec/json
+from text-from trace --events --stages --kstack=complete --time wall --from /tmp/rec/text
+from rel-from trace --events --time rel --from /tmp/rec/rel
 from failed-from trace --json --errors --from /tmp/rec/failed
 from failed-latency latency --json --from /tmp/rec/failed
 
@@ -101,7 +100,7 @@ done
 sleep 1.5
 stop
 chmod a+r /tmp/rec/*
-for name in timeout slow stopped; do from "$name-from" trace --json --pair --from "/tmp/rec/$name"; done
+for name in timeout slow stopped; do from "$name-from" trace --json --from "/tmp/rec/$name"; done
 from intervals latency --json 1s --from /tmp/rec/timeout
 
 # stdout is a block device on nvme0: the tool reads each block before it writes a part of it. -o refuses
@@ -109,7 +108,7 @@ from intervals latency --json 1s --from /tmp/rec/timeout
 begin own
 refused device "$NVME_DEEP" record -o "$fast" --force --duration 1s
 exec 9<"$fast"
-"$NVME_DEEP" trace --json --pair --stages --tee /tmp/rec/own --ctrl nvme0 1<>"$fast" 2>"$case_dir/record.err" &
+"$NVME_DEEP" trace --json --stages --tee /tmp/rec/own --ctrl nvme0 1<>"$fast" 2>"$case_dir/record.err" &
 tools+=("$!:record")
 tool_pid=$!
 echo "$tool_pid" >"$case_dir/pid"
@@ -120,7 +119,7 @@ sleep 1.5
 stop
 exec 9<&-
 chmod a+r /tmp/rec/own
-from all trace --json --pair --from /tmp/rec/own
+from all trace --json --from /tmp/rec/own
 from latency latency --from /tmp/rec/own
 
 begin killed
@@ -134,7 +133,7 @@ load second --filename="$fast" --rw=randread --bs=4k --number_ios=300 --size=64m
 stop KILL
 mv /tmp/rec/killed.partial /tmp/rec/killed
 chmod a+r /tmp/rec/killed
-from all trace --json --pair --from /tmp/rec/killed
+from all trace --json --from /tmp/rec/killed
 from latency latency --json --from /tmp/rec/killed
 
 begin damaged
@@ -155,14 +154,14 @@ head = open('/tmp/rec/newer', 'rb').read()[:12]
 open('/tmp/rec/newer', 'wb').write(head + struct.pack('<I', binascii.crc32(head)))
 P
 chmod a+r /tmp/rec/*
-for name in half flipped; do from "$name" trace --json --pair --from "/tmp/rec/$name"; done
-for format in --json --pair; do
+for name in half flipped; do from "$name" trace --json --from "/tmp/rec/$name"; done
+for format in --json --stages=none; do
     from "several$format" trace "$format" --from /tmp/rec/half /tmp/rec/basic /tmp/rec/none
 done
 from several-latency latency --json --from /tmp/rec/basic --from /tmp/rec/half /tmp/rec/none
 from same trace --from /tmp/rec/basic /tmp/../tmp/rec/basic
 from one-missing trace --from /tmp/rec/basic /tmp/rec/missing
-for name in stub newer; do from "$name" trace --json --pair --from "/tmp/rec/$name"; done
+for name in stub newer; do from "$name" trace --json --from "/tmp/rec/$name"; done
 from foreign latency --from "$NVME_DEEP"
 from missing latency --from /tmp/rec/missing
 from stages latency --stages=fine --from /tmp/rec/basic
@@ -183,5 +182,5 @@ load reads --filename="$fast" --rw=randread --bs=4k --number_ios=30000 --size=51
     --iodepth=16 --iodepth_batch_submit=8 || true
 finished
 chmod a+r /tmp/small/file
-from all trace --json --pair --from /tmp/small/file
+from all trace --json --from /tmp/small/file
 umount /tmp/small

@@ -17,17 +17,17 @@ on() {
 
 begin all
 count_events
-tool json trace --json --ctrl nvme0
+tool json trace --events --stages=none --json --ctrl nvme0
 tool record record -o /tmp/all.nvd --ctrl nvme0
 traced
 bpftool map show >"$case_dir/maps"
 on 0-15 16 8000 load
 events_counted
 stop
-refused from "$NVME_DEEP" trace --json --pair --from /tmp/all.nvd
+refused from "$NVME_DEEP" trace --json --from /tmp/all.nvd
 
 begin one
-tool json trace --json --ctrl nvme0 --no-admin
+tool json trace --events --stages=none --json --ctrl nvme0 --no-admin
 traced
 on 15 1 100 load
 # all of it is shown although the other ring stays empty
@@ -40,7 +40,7 @@ stop
 
 begin skew
 count_events
-tool json trace --json --pair --stages=fine --ctrl nvme0 --no-admin
+tool json trace --json --stages=fine --ctrl nvme0 --no-admin
 traced
 on 12 1 400 light &
 on 0-7 8 4000 load
@@ -50,7 +50,7 @@ stop
 
 begin stopped
 count_events
-tool json trace --json --buffer 128K --ctrl nvme0 --no-admin
+tool json trace --events --stages=none --json --buffer 128K --ctrl nvme0 --no-admin
 traced
 kill -STOP "$tool_pid"
 on 0-15 16 16000 load

@@ -18,10 +18,10 @@ settled
 begin known
 disks=("$(disk nvme0)" "$(disk nvme0 2)" "$(disk nvme1)" "$(disk nvme2)" "$(disk nvme3)")
 grep . /sys/block/nvme*/mq/*/cpu_list >"$case_dir/queues"
-tool events trace --json --sq --aen
-tool text trace --sq --aen
-tool pair trace --json --pair --stages=fine
-tool pairtext trace --pair --stages
+tool events trace --events --stages=none --json --sq --aen
+tool text trace --time mono --events --stages=none --sq --aen
+tool pair trace --json --stages=fine
+tool pairtext trace --time mono --stages
 traced
 recording
 mark begin

@@ -27,15 +27,15 @@ done
 begin signals
 module_users >"$case_dir/users.before"
 for signal in INT TERM HUP; do
-    tool "$signal" trace --json --kstack --stages --ctrl nvme0
+    tool "$signal" trace --events --json --kstack --stages --ctrl nvme0
     traced
     endless "$dev"
     busy "$dev" 200
     stop "$signal"
     no_load
 done
-tool count trace --json -n 1000 --ctrl nvme0 --no-admin
-tool pairs trace -n 1000 --pair --ctrl nvme0 --no-admin
+tool count trace --events --stages=none --json -n 1000 --ctrl nvme0 --no-admin
+tool pairs trace --stages=none -n 1000 --ctrl nvme0 --no-admin
 traced
 endless "$dev"
 finished

@@ -13,9 +13,9 @@ for n in 1 2; do echo 2 >"/sys/block/$(disk nvme$n)/queue/nomerges"; done
 echo none >"/sys/block/$(disk nvme1)/queue/scheduler"
 
 begin timeout
-tool events trace --json --aen --sq --ctrl nvme0
-tool text trace --ctrl nvme0
-tool pairs trace --json --pair --stages --ctrl nvme0
+tool events trace --events --stages=none --json --aen --sq --ctrl nvme0
+tool text trace --time mono --events --stages=none --ctrl nvme0
+tool pairs trace --json --stages --ctrl nvme0
 traced
 recording
 mark begin
@@ -43,8 +43,8 @@ slow=$(disk nvme1)
 for kind in alive dead; do
     begin "reset-$kind"
     count_events
-    tool events trace --json --ctrl nvme1
-    tool pairs trace --json --pair --stages=fine --ctrl nvme1
+    tool events trace --events --stages=none --json --ctrl nvme1
+    tool pairs trace --json --stages=fine --ctrl nvme1
     traced
     recording
     stat_of before "$slow"
@@ -66,9 +66,9 @@ done
 
 begin requeue
 count_events
-tool events trace --json --ctrl nvme2 --no-admin
-tool pairs trace --json --pair --stages=fine --ctrl nvme2 --no-admin
-tool text trace --ctrl nvme2 --no-admin
+tool events trace --events --stages=none --json --ctrl nvme2 --no-admin
+tool pairs trace --json --stages=fine --ctrl nvme2 --no-admin
+tool text trace --time mono --events --stages=none --ctrl nvme2 --no-admin
 traced
 recording
 stat_of before "$(disk nvme2)"

@@ -20,7 +20,7 @@ many() {
 
 begin full
 count_events
-tool json trace --json --ctrl nvme0
+tool json trace --events --stages=none --json --ctrl nvme0
 traced
 stat_of before "$dev"
 many load 8000
@@ -29,8 +29,8 @@ events_counted
 stop
 begin full-text
 count_events
-tool text trace --ctrl nvme0 --no-admin
-tool pairs trace --json --pair --stages=fine --ctrl nvme0 --no-admin
+tool text trace --time mono --events --stages=none --ctrl nvme0 --no-admin
+tool pairs trace --json --stages=fine --ctrl nvme0 --no-admin
 traced
 many load 4000
 events_counted
@@ -38,7 +38,7 @@ stop
 
 begin stopped
 count_events
-tool json trace --json --buffer 64K --ctrl nvme0 --sq
+tool json trace --events --stages=none --json --buffer 64K --ctrl nvme0 --sq
 traced
 kill -STOP "$tool_pid"
 many load 4000
@@ -47,7 +47,7 @@ kill -CONT "$tool_pid"
 stop
 begin stopped-pairs
 count_events
-tool json trace --json --pair --buffer 64K --ctrl nvme0
+tool json trace --stages=none --json --buffer 64K --ctrl nvme0
 traced
 kill -STOP "$tool_pid"
 many load 2000
@@ -61,7 +61,7 @@ count_events
 mkfifo /tmp/pipe
 { sleep 12; cat; } </tmp/pipe >"$case_dir/json.out" &
 reader=$!
-"$NVME_DEEP" trace --json --buffer 64K --ctrl nvme0 >/tmp/pipe 2>"$case_dir/json.err" &
+"$NVME_DEEP" trace --events --stages=none --json --buffer 64K --ctrl nvme0 >/tmp/pipe 2>"$case_dir/json.err" &
 tools=("$!:json")
 traced
 many load 4000

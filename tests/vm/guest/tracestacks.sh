@@ -39,7 +39,7 @@ sysctl -q vm.dirty_writeback_centisecs=20 vm.dirty_expire_centisecs=20
 for method in auto fentry rawtp kprobe tracepoint; do
     begin "method-$method"
     "$NVME_DEEP" doctor --json --attach "$method" >"$case_dir/doctor" || true
-    tool trace trace --json --kstack --sq --attach "$method" --ctrl nvme0 --no-admin
+    tool trace trace --events --stages=none --json --kstack --sq --attach "$method" --ctrl nvme0 --no-admin
     if ! traced >/dev/null; then
         finished
         continue
@@ -55,8 +55,8 @@ for method in auto fentry rawtp kprobe tracepoint; do
 done
 
 begin complete
-tool trace trace --json --kstack=complete --ctrl nvme0 --no-admin
-tool text trace --pair --kstack --ctrl nvme0 --no-admin
+tool trace trace --events --stages=none --json --kstack=complete --ctrl nvme0 --no-admin
+tool text trace --time mono --stages=none --kstack --ctrl nvme0 --no-admin
 tool stacks stacks --json --at complete --ctrl nvme0 --no-admin
 traced
 paths
@@ -70,7 +70,7 @@ tool by-latency stacks --folded --by latency --ctrl nvme0 --no-admin
 tool sample stacks --json --sample 1/8 --ctrl nvme0 --no-admin
 tool top stacks --json --top 1 --ctrl nvme0 --no-admin
 tool slow stacks --json --slow 10s --ctrl nvme0 --no-admin
-tool shares trace --json --kstack --sample 1/8 --ctrl nvme0 --no-admin
+tool shares trace --events --stages=none --json --kstack --sample 1/8 --ctrl nvme0 --no-admin
 traced
 load aio --filename="/dev/$dev" --rw=randread --bs=4k --size=1g --ioengine=libaio --iodepth=16 \
     --number_ios=3000

@@ -51,25 +51,25 @@ chosen=$!
 begin filters
 echo "$chosen" >"$case_dir/pid"
 grep . /sys/block/nvme0*/mq/*/cpu_list >"$case_dir/queues"
-tool all trace --json
-tool ctrl trace --json --ctrl nvme1
-tool nsid trace --json --nsid 2
-tool qid trace --json --qid 2 --ctrl 0
-tool qid0 trace --json --qid 0
-tool opcode trace --json --opcode write
-tool opcodes trace --json --opcode admin:get-log-page,io:0x01
-tool no-admin trace --json --no-admin --ctrl nvme0
-tool no-io trace --json --no-io
-tool pid trace --json --pid "$chosen"
-tool comm trace --json --comm dd
-tool cgroup trace --json --cgroup /sys/fs/cgroup/deep
-tool no-one trace --json --cgroup /sys/fs/cgroup/empty
-tool lba trace --json --lba 522-530 --ctrl nvme0 --nsid 1
+tool all trace --events --stages=none --json
+tool ctrl trace --events --stages=none --json --ctrl nvme1
+tool nsid trace --events --stages=none --json --nsid 2
+tool qid trace --events --stages=none --json --qid 2 --ctrl 0
+tool qid0 trace --events --stages=none --json --qid 0
+tool opcode trace --events --stages=none --json --opcode write
+tool opcodes trace --events --stages=none --json --opcode admin:get-log-page,io:0x01
+tool no-admin trace --events --stages=none --json --no-admin --ctrl nvme0
+tool no-io trace --events --stages=none --json --no-io
+tool pid trace --events --stages=none --json --pid "$chosen"
+tool comm trace --events --stages=none --json --comm dd
+tool cgroup trace --events --stages=none --json --cgroup /sys/fs/cgroup/deep
+tool no-one trace --events --stages=none --json --cgroup /sys/fs/cgroup/empty
+tool lba trace --events --stages=none --json --lba 522-530 --ctrl nvme0 --nsid 1
 tool slow trace --json --slow 3ms
 tool errors trace --json --errors --stages
-tool and trace --json --ctrl nvme0 --nsid 1 --opcode read --comm dd --pid "$chosen" --lba 0-600
-tool pairs trace --json --pair --stages=fine --ctrl nvme1 --no-admin
-tool basic trace --json --stages --ctrl nvme1 --no-admin
+tool and trace --events --stages=none --json --ctrl nvme0 --nsid 1 --opcode read --comm dd --pid "$chosen" --lba 0-600
+tool pairs trace --json --stages=fine --ctrl nvme1 --no-admin
+tool basic trace --events --json --stages --ctrl nvme1 --no-admin
 traced
 fio=(fio --ioengine=psync --direct=1 --thread=1 --output=/dev/null --name)
 "${fio[@]}" a --filename="$one" --rw=read --bs=4k --offset=256k --size=160k --cpus_allowed=0
@@ -90,11 +90,11 @@ stop
 begin clocks
 mark begin
 date +%s.%N >"$case_dir/date.begin"
-tool rel trace --time rel --ctrl nvme0
-tool wall trace --time wall --ctrl nvme0
-tool mono trace --ctrl nvme0
-tool rel-json trace --json --time rel --ctrl nvme0
-tool wall-json trace --json --time wall --ctrl nvme0
+tool rel trace --events --stages=none --time rel --ctrl nvme0
+tool wall trace --events --stages=none --time wall --ctrl nvme0
+tool mono trace --time mono --events --stages=none --ctrl nvme0
+tool rel-json trace --events --stages=none --json --time rel --ctrl nvme0
+tool wall-json trace --events --stages=none --json --time wall --ctrl nvme0
 traced
 date +%s.%N >"$case_dir/date.traced"
 mark load
@@ -104,18 +104,18 @@ date +%s.%N >"$case_dir/date.end"
 stop
 
 begin ends
-tool count trace --json -n 5 --ctrl nvme0 --no-admin
-tool duration trace --json --duration 2s --ctrl nvme0
-tool count-text trace -n 3 --pair --ctrl nvme0 --no-admin
+tool count trace --events --stages=none --json -n 5 --ctrl nvme0 --no-admin
+tool duration trace --events --stages=none --json --duration 2s --ctrl nvme0
+tool count-text trace --stages=none -n 3 --ctrl nvme0 --no-admin
 traced
 "${fio[@]}" a --filename="$one" --rw=read --bs=4k --size=40k
 finished
 
 # in flight at the end: eight reads that the device answers after five seconds
 begin unfinished
-tool events trace --json --ctrl nvme1 --ctrl nvme3
-tool pairs trace --json --pair --ctrl nvme1 --ctrl nvme3
-tool text trace --ctrl nvme1 --ctrl nvme3
+tool events trace --events --stages=none --json --ctrl nvme1 --ctrl nvme3
+tool pairs trace --stages=none --json --ctrl nvme1 --ctrl nvme3
+tool text trace --time mono --events --stages=none --ctrl nvme1 --ctrl nvme3
 traced
 "${fio[@]}" a --filename="$slow" --rw=read --bs=4k --size=16k
 mark asked

@@ -93,7 +93,7 @@ fn recordings_read_the_same_here(outcome: &Outcome) {
     assert_eq!(run.count("command"), COMMANDS);
     let live = TraceRun::read(outcome, "golden", "trace");
     assert_eq!(live.count("command"), 16);
-    let words = "trace --json --pair --stages=fine --kstack";
+    let words = "trace --json --stages=fine --kstack";
     let live = outcome.text("golden", "trace.out");
     assert_eq!(printed_here(outcome, "golden", words), live);
 }

@@ -99,7 +99,7 @@ fn of_rows(run: &ToolRun) -> Counts {
 
 fn of_events(run: &TraceRun) -> Counts {
     let mut counts = Counts::new();
-    for name in ["command", "missed"] {
+    for name in ["complete", "missed"] {
         for event in run.of(name).filter(|e| is_counted(e)) {
             *counts.entry(key(event)).or_default() += 1;
         }

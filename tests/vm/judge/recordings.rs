@@ -92,7 +92,7 @@ fn rows_are_those_of_the_events(outcome: &Outcome) {
         let case = format!("load-{set}");
         let events = TraceRun::read(outcome, &case, "all");
         let report = ToolRun::read(outcome, &case, "latency");
-        let field = if set == "none" { "latency_ns" } else { "total_ns" };
+        let field = if set == "none" { "driver_ns" } else { "total_ns" };
         assert_eq!(rows(&report), sums(&events, field), "{case}");
         // every stage adds up, by size class
         let classes: Vec<&str> = report.rows().iter().map(|r| text(r, "size_class")).collect();
@@ -112,7 +112,7 @@ fn parts_are_those_of_the_whole(outcome: &Outcome) {
     let events = TraceRun::read(outcome, case, "all");
     let report = ToolRun::read(outcome, case, "latency");
     let totals = ToolRun::read(outcome, case, "totals");
-    assert_eq!(rows(&totals), sums(&events, "latency_ns"), "{case}");
+    assert_eq!(rows(&totals), sums(&events, "driver_ns"), "{case}");
     let plain = ToolRun::read(outcome, case, "latency-plain");
     assert_eq!(plain.io_counts(), report.io_counts(), "{case}");
     let reads = ToolRun::read(outcome, case, "reads");
@@ -123,7 +123,7 @@ fn parts_are_those_of_the_whole(outcome: &Outcome) {
     assert!(parts.iter().map(count).sum::<u64>() <= count(last), "{case}");
     assert_eq!(count(last), 3000, "{case}");
     let slow = TraceRun::read(outcome, case, "slow");
-    let of_all = events.of("command").filter(|c| number(c, "latency_ns") >= 1_000_000);
+    let of_all = events.of("command").filter(|c| number(c, "total_ns") >= 1_000_000);
     assert_eq!(slow.of("command").count(), of_all.count(), "{case}");
     let few = TraceRun::read(outcome, case, "few");
     assert_eq!(few.of("command").count(), 10, "{case}");
@@ -211,7 +211,7 @@ fn several_files_are_shown(outcome: &Outcome) {
     let reports = objects("several-latency");
     let types: Vec<&str> = reports.iter().map(|o| text(o, "type")).collect();
     assert_eq!(types, ["recording", "report"].repeat(3));
-    let lines = outcome.text("damaged", "several--pair.out");
+    let lines = outcome.text("damaged", "several--stages=none.out");
     let heads = lines.lines().filter(|l| l.starts_with("==> "));
     assert_eq!(heads.count(), 3);
     outcome.assert_refused("damaged", "same", 2, &["is the same file as"]);

@@ -162,7 +162,7 @@ fn the_latency_table_follows_its_rule(outcome: &Outcome) {
         for command in run.commands.iter().filter(|c| {
             c["nsid"] == row["nsid"] && c["opcode"] == row["opcode"] && c["queue"] == row["queue"]
         }) {
-            counts[rule.index(number(command, "latency_ns") / 1000)] += 1;
+            counts[rule.index(number(command, "driver_ns") / 1000)] += 1;
         }
         let want: Vec<_> =
             rule.rows(&counts).iter().map(|r| (r.low_us, r.high_us, r.count)).collect();

@@ -60,7 +60,7 @@ fn assert_late(run: &TraceRun, pairs: &[(&Value, &Value)], want: &Value) {
         told += 1;
     }
     assert!(told > 0, "no timeout of {submit}");
-    assert!(number(complete, "latency_ns") > 2 * SECOND, "{complete}");
+    assert!(number(complete, "driver_ns") > 2 * SECOND, "{complete}");
 }
 
 /// The trace shows submit, timeout, abort or reset, and the end of each command.

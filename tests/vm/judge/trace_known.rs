@@ -272,7 +272,7 @@ fn assert_text_field((name, value): (&str, &str), decoded: bool, event: &Value, 
             return;
         }
         // times of two runs of the tool differ
-        "lat" | "age" | "total" => return,
+        "driver" | "age" | "total" => return,
         _ if value.ends_with('s') && event["points_ns"].is_object() => return,
         "meta" => &event["metadata"],
         "res" | "result" => &event["result"],
@@ -335,10 +335,15 @@ fn text_and_json_say_the_same(outcome: &Outcome) {
     let said = outcome.text("known", "text.err");
     assert!(said.contains("accuracy") && said.contains("exact"), "{said}");
     let pairs = TraceRun::read(outcome, "known", "pair");
-    assert_text_is_json(&lines(outcome, "known", "pairtext"), &pairs, &[("command", "Command")]);
+    let text_lines = lines(outcome, "known", "pairtext");
+    assert_text_is_json(&text_lines, &pairs, &[("command", "Command")]);
+    let is_failed = |line: &&Line| line.is_tried_again;
+    let again: Vec<&Line> = text_lines.iter().filter(is_failed).collect();
+    assert_eq!(again.len() as u64, pairs.count("retry"), "{again:?}");
+    assert!(again.iter().all(|line| line.get("status").is_some_and(|s| !s.starts_with("0x0 "))));
 }
 
-/// With --pair the trace has the same commands, each in one line, and their stages add up.
+/// Without --events the trace has the same commands, each in one line, and their stages add up.
 fn pairs_are_submit_and_complete(outcome: &Outcome) {
     let events = TraceRun::read(outcome, "known", "events");
     let run = TraceRun::read(outcome, "known", "pair");
@@ -383,7 +388,7 @@ pub fn assert_stages(command: &Value) {
     assert_eq!(sum, number(command, "total_ns"), "{command}");
     let points = &command["points_ns"];
     let between = number(points, "complete") - number(points, "setup_out");
-    assert_eq!(between, number(command, "latency_ns"), "{command}");
+    assert_eq!(between, number(command, "driver_ns"), "{command}");
 }
 
 super::on_kernels! {

@@ -174,7 +174,7 @@ impl TraceRun {
     }
 
     /// Submissions with their completions, in the order of submission. Each submission must have an
-    /// end, and each completion a submission before it with the same key; `latency_ns` is the time
+    /// end, and each completion a submission before it with the same key; `driver_ns` is the time
     /// between them.
     pub fn pairs(&self) -> Vec<(&Value, &Value)> {
         let (pairs, again) = self.pairs_and_repeats();
@@ -210,7 +210,7 @@ impl TraceRun {
                         assert_eq!(submit[field], event[field], "{}: {event}", self.what);
                     }
                     let took = at(event) - at(submit);
-                    assert_eq!(number(event, "latency_ns"), took, "{}: {event}", self.what);
+                    assert_eq!(number(event, "driver_ns"), took, "{}: {event}", self.what);
                 }
                 // the submission ends without a completion
                 "requeue" => {
@@ -245,6 +245,8 @@ pub struct Line {
     pub fields: Vec<(String, String)>,
     /// Frames, innermost first.
     pub stack: Vec<String>,
+    /// A second line says that the command will be tried again.
+    pub is_tried_again: bool,
 }
 
 impl Line {
@@ -255,12 +257,18 @@ impl Line {
     }
 
     fn parse(line: &str) -> Option<Self> {
-        let mut words = line.splitn(5, ' ');
+        let apart = line.strip_prefix("-- ");
+        let mut words = apart.unwrap_or(line).splitn(5, ' ');
         let [time, disk, event, ctrl] = [(); 4].map(|()| words.next());
         let (ctrl, rest) = (ctrl?.strip_suffix(':')?, words.next()?);
         let known = EVENTS.iter().any(|(_, name)| Some(*name) == event);
         let digits = ctrl.strip_prefix("nvme")?;
-        if !known || digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        let is_apart = ["State", "AsyncEvent", "Timeout", "Cancel"].contains(&event?);
+        if !known
+            || is_apart != apart.is_some()
+            || digits.is_empty()
+            || !digits.bytes().all(|b| b.is_ascii_digit())
+        {
             return None;
         }
         let disk = disk?;
@@ -279,6 +287,7 @@ impl Line {
                 None => return None,
             },
             stack: Vec::new(),
+            is_tried_again: false,
         })
     }
 }
@@ -333,6 +342,12 @@ pub fn lines(outcome: &Outcome, case: &str, name: &str) -> Vec<Line> {
             let below = lines.last_mut();
             let below = below.unwrap_or_else(|| panic!("{case} {name}: below what? {line}"));
             below.stack.push(frame.to_owned());
+            continue;
+        }
+        if line.starts_with("  will be tried again") {
+            let command = lines.last_mut().filter(|line| line.event == "Command");
+            let command = command.unwrap_or_else(|| panic!("{case} {name}: below what? {line}"));
+            command.is_tried_again = true;
             continue;
         }
         let parsed = Line::parse(line);

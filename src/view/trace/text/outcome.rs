@@ -3,6 +3,8 @@
 
 use crate::model::bios::Bios;
 use crate::model::event::{CompletionStatus, Outcome};
+use crate::model::point::Point;
+use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 use crate::nvme::opcode::Opcode;
 use crate::nvme::status::{Status, StatusType};
@@ -167,8 +169,28 @@ impl Ink<'_> {
             }
             step.label(self.line);
             self.line.nanos(to - from);
+            if step.is_before {
+                self.main_wait(timeline, to - from);
+            }
             from = to;
         }
         true
+    }
+
+    /// Names the wait that makes up at least half of the time before the request.
+    #[cold]
+    fn main_wait(&mut self, timeline: &Timeline, before_ns: u64) {
+        let stages = StageSet::Full.stages();
+        for (wait, next) in stages.iter().zip(&stages[1..]).take(StageSet::Full.before()) {
+            let ends = timeline.at(wait.from).zip(timeline.at(next.from));
+            let ns = ends.map_or(0, |(from, to)| to.saturating_sub(from));
+            // `block` is the time in which no wait was measured
+            if ns > 0 && ns >= before_ns / 2 && wait.from != Point::Bio {
+                self.line.str(" (");
+                self.line.str(wait.name);
+                self.line.byte(b')');
+                return;
+            }
+        }
     }
 }

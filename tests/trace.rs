@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `trace` of recordings: which commands are slow, the slowest, retries, and the time.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod binary;
+
+use serde_json::Value;
+
+use self::binary::run;
+
+const WBT: &str = "tests/recordings/diagnose/wbt.nvd";
+const SCHEDULER: &str = "tests/recordings/diagnose/scheduler.nvd";
+/// With stacks.
+const MIXED: &str = "tests/exports/mixed.nvd";
+/// With retries.
+const RETRIES: &str = "tests/recordings/6.12.nvd";
+
+fn shown(words: &str) -> String {
+    let ran = run(words);
+    assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
+    ran.out
+}
+
+/// The JSON objects of commands.
+fn commands(words: &str) -> Vec<Value> {
+    let out = shown(&format!("trace --json {words}"));
+    let objects = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    objects.filter(|object| object["type"] == "command").collect()
+}
+
+fn id(command: &Value) -> (u64, u64) {
+    (command["time_ns"].as_u64().unwrap(), command["cid"].as_u64().unwrap())
+}
+
+/// From the first to the last point.
+fn took(command: &Value) -> u64 {
+    let points = command["points_ns"].as_object().unwrap().values();
+    let points: Vec<u64> = points.map(|ns| ns.as_u64().unwrap()).collect();
+    points.iter().max().unwrap() - points.iter().min().unwrap()
+}
+
+#[test]
+fn slow_commands_are_slow_from_their_first_to_their_last_point() {
+    for (file, slow, millis) in [(WBT, 20_000_000, "20ms"), (SCHEDULER, 15_000_000, "15ms")] {
+        let all = commands(&format!("--from {file}"));
+        let want: Vec<_> = all.iter().filter(|c| took(c) >= slow).map(id).collect();
+        let by_driver = all.iter().filter(|c| c["driver_ns"].as_u64().unwrap() >= slow).count();
+        assert!(want.len() > 100 && by_driver < want.len() / 2, "{} {by_driver}", want.len());
+        // whatever is shown of them
+        for stages in ["", "--stages=none", "--stages=basic"] {
+            let found = commands(&format!("{stages} --slow {millis} --from {file}"));
+            assert_eq!(found.iter().map(id).collect::<Vec<_>>(), want, "{file} {stages}");
+        }
+        let csv = shown(&format!("export {file} --format csv --slow {millis} -o -"));
+        assert_eq!(csv.lines().count(), want.len() + 1, "{file}");
+    }
+}
+
+#[test]
+fn the_slowest_come_first_with_their_stages_and_their_callers() {
+    for file in [WBT, MIXED] {
+        let mut all = commands(&format!("--from {file}"));
+        all.sort_by_key(|command| std::cmp::Reverse(took(command)));
+        for n in [1, 7, 10_000] {
+            let slowest = commands(&format!("--slowest {n} --from {file}"));
+            let totals: Vec<u64> =
+                slowest.iter().map(|c| c["total_ns"].as_u64().unwrap()).collect();
+            let want: Vec<u64> = all.iter().map(took).take(n).collect();
+            assert_eq!(totals, want, "{file} {n}");
+        }
+    }
+    let reads = commands(&format!("--slowest 4 --opcode read --from {WBT}"));
+    assert_eq!(reads.len(), 4);
+    assert!(reads.iter().all(|read| read["opcode"] == "read"));
+
+    let text = shown(&format!("trace --slowest 5 --kstack --from {MIXED}"));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 10, "{text}");
+    for two in lines.chunks(2) {
+        assert!(two[0].contains(", total=") && two[0].contains(", end="), "{text}");
+        let callers = two[1].strip_prefix("    ").unwrap();
+        assert!(!callers.starts_with("nvme_") && callers.contains(" < "), "{text}");
+    }
+}
+
+#[test]
+fn the_ledger_counts_what_slowest_leaves_out() {
+    let out = shown(&format!("trace --json --slowest 7 --from {MIXED}"));
+    let end: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    let all = commands(&format!("--from {MIXED}")).len() as u64;
+    let number = |name: &str| end["ledger"][name].as_u64().unwrap();
+    assert_eq!((number("commands_shown"), number("events_shown")), (7, 0));
+    assert_eq!(number("not_shown"), all - 7);
+}
+
+#[test]
+fn the_wait_that_is_most_of_the_time_before_the_request_is_named() {
+    let slowest = shown(&format!("trace --slowest 20 --from {WBT}"));
+    let named = slowest.lines().filter(|line| line.contains("ms (wbt), queue="));
+    assert!(named.count() > 10, "{slowest}");
+    let none = shown(&format!("trace --slowest 20 --stages=full --from {WBT}"));
+    assert!(none.contains(", wbt=") && !none.contains("(wbt)"), "{none}");
+}
+
+#[test]
+fn a_retry_is_below_its_command_and_other_events_are_apart() {
+    let text = shown(&format!("trace --from {RETRIES}"));
+    let lines: Vec<&str> = text.lines().collect();
+    let retries: Vec<usize> = (0..lines.len()).filter(|&n| lines[n].starts_with("  ")).collect();
+    assert_eq!(retries.len(), 5, "{text}");
+    for (n, at) in (1..).zip(retries) {
+        assert_eq!(lines[at], format!("  will be tried again: retry {n}"));
+        assert!(lines[at - 1].contains("(Media/Unrecovered Read Error)"), "{text}");
+    }
+    let slow = shown(&format!("trace --slow 400us --errors --from {RETRIES}"));
+    let slow: Vec<&str> = slow.lines().collect();
+    assert!(
+        matches!(slow[..], [first, second] if first.contains("retries=0") && second.contains("retry 1")),
+        "{slow:?}"
+    );
+    let events = shown(&format!("trace --events --from {RETRIES}"));
+    assert_eq!(events.lines().filter(|line| line.contains(" Retry nvme1: ")).count(), 5);
+    let late = shown("trace --from tests/recordings/diagnose/errors-timeout.nvd");
+    let apart: Vec<&str> = late.lines().filter(|line| line.starts_with("-- ")).collect();
+    for event in ["State", "Timeout"] {
+        let all = late.lines().filter(|line| line.contains(&format!(" {event} nvme"))).count();
+        let those = apart.iter().filter(|line| line.contains(&format!(" {event} nvme")));
+        assert_eq!(those.count(), all, "{event}");
+    }
+    assert!(!apart.is_empty() && apart.iter().all(|line| !line.contains(" Command ")), "{apart:?}");
+}
+
+#[test]
+fn text_has_the_time_of_day_and_json_the_clock_of_the_kernel() {
+    let first = |words: &str| {
+        let out = shown(&format!("trace -n 1 {words} --from {RETRIES}"));
+        out.lines().next().unwrap().to_owned()
+    };
+    let json: Value = serde_json::from_str(&first("--json --time wall")).unwrap();
+    let rfc3339 = json["time"].as_str().unwrap();
+    let [default, wall] = ["", "--time wall"].map(first);
+    assert_eq!(default, wall);
+    assert_eq!(default.split(' ').next().unwrap(), &rfc3339[11..26]);
+    let mono = first("--time mono");
+    assert_eq!(mono.split(' ').next().unwrap(), json["time_ns"].to_string());
+    let json: Value = serde_json::from_str(&first("--json")).unwrap();
+    assert!(json["time"].is_null() && json["time_rel_ns"].is_null());
+}
