@@ -257,7 +257,7 @@ mod tests {
             let mut stages = STAGES;
             // every fourth is of fio, and takes three times as long
             let is_fio = n % 4 == 0;
-            stages[4] = if is_fio { 3_050_000 } else { 1_000_000 };
+            stages[4] = if is_fio { 3_200_000 } else { 1_000_000 };
             let mut event = EventBuilder::staged(2_000_000_000 + n * 10_000_000, stages).command();
             let by = (!is_fio).then_some((7, 8));
             *event.what.submission_mut().unwrap() = submission(51, 51, "fio", by);
