@@ -13,13 +13,13 @@ use crate::machine::System;
 use crate::model::event::{Event, EventKind};
 use crate::model::text::Text;
 use crate::model::timeline::total_ns;
-use crate::session::{CostSample, Session};
 use crate::units::size_text;
 use anyhow::{Context, Result};
 
 use crate::record::args::{RecordOptions, Trigger};
 use crate::run::drive::{
-    Consumer, End, Feed, Input, Item, Live, Moment, Reader, Turn, drive, say_own_share,
+    Consumer, CostSample, End, Feed, Input, Item, Live, Moment, Reader, Session, Turn, drive,
+    say_own_share,
 };
 use crate::run::recording::{FileSettings, RecordingFile};
 use crate::run::start::Preflight;
