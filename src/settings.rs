@@ -99,6 +99,10 @@ pub struct Window {
     /// As for --since.
     #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = When::parse)]
     pub until: Option<When>,
+
+    /// The disk, by its name in the recording; `None`: all.
+    #[arg(skip)]
+    pub disk: Option<String>,
 }
 
 /// Histograms, and what is counted or reported beside them.

@@ -147,7 +147,7 @@ fn filters_select_the_commands_that_trace_shows() {
     let dir = tempfile::tempdir().unwrap();
     for words in ["--opcode write", "--errors", "--slow 500us", "--no-io", "--comm dd --lba 8"] {
         let trace = Command::new(env!("CARGO_BIN_EXE_nvme-deep"))
-            .args(["trace", "--json", "--events", "--from"])
+            .args(["trace", "--json", "--from"])
             .arg(recording("6.12"))
             .args(words.split_whitespace())
             .output()
@@ -200,14 +200,12 @@ fn redacted_exports_have_no_names() {
 }
 
 #[test]
-fn the_help_has_no_filter_that_is_always_refused() {
-    let help = tool().arg("--help").output().unwrap();
-    let help = String::from_utf8(help.stdout).unwrap();
-    assert!(help.contains("--opcode"), "{help}");
-    let option = "--disk";
-    assert!(!help.contains(&format!("{option} <")), "{option}: {help}");
-    let mut command = tool();
-    command.arg(recording("6.12")).args([option, "/sys", "--format", "csv"]);
-    let output = command.args(["-o", "-"]).output().unwrap();
-    ended(&output, 2, option);
+fn a_disk_is_chosen_by_the_name_that_the_recording_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out.csv");
+    let exported = export(&[recording("6.12")], "csv", &out, "--disk /dev/nvme1n1");
+    ended(&exported, 0, "6 commands");
+    assert!(csv(&out).iter().all(|row| &row[7] == "nvme1n1"));
+    let missing = export(&[recording("6.12")], "csv", &out, "--force --disk nvme5n1");
+    ended(&missing, 6, "6.12.nvd has no disk nvme5n1: it has nvme0n1, nvme1n1");
 }

@@ -38,6 +38,10 @@ fn a_controller_or_namespace_that_the_recording_lacks_is_no_device() {
         let ran = run(&words("--nsid 9"));
         ran.refuses(6, "6.12.nvd has no namespace with id 9: it has 1 (nvme0n1, nvme1n1)");
     }
+    for words in READERS {
+        let ran = run(&format!("{words} {RECORDING} --disk nvme9n1"));
+        ran.refuses(6, "6.12.nvd has no disk nvme9n1: it has nvme0n1, nvme1n1");
+    }
     let heatmap = format!("heatmap --svg - --from {RECORDING}");
     run(&format!("{heatmap} --ctrl nvme9")).refuses(6, "has no controller nvme9");
     run(&format!("{heatmap} --nsid 9")).refuses(6, "has no namespace with id 9");
@@ -143,5 +147,5 @@ fn a_controller_that_the_guest_of_kvm_lacks_is_no_device() {
     run(&format!("{words} nvme9"))
         .refuses(6, "6.12.nvd has no controller nvme9: it has nvme0 (nvme0n1), nvme1 (nvme1n1)");
     // it has this one, but not the address
-    run(&format!("{words} nvme1")).refuses(2, "record the guest with `record --context`");
+    run(&format!("{words} nvme1")).refuses(2, "record the guest with `record`");
 }

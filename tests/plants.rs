@@ -73,6 +73,61 @@ fn joined_stages_give_bounds() {
     }
 }
 
+/// What a cause says of single commands, of waits and of a CPU has a referent: times since the start,
+/// because these recordings are redacted, blocks, ids.
+#[test]
+fn each_cause_says_when_which_and_who() {
+    for (name, advice, evidence) in [
+        ("held-by-device", "at 2.0-2.7 s, 4.2-4.9 s, 7.8-8.5 s and 2 more", ""),
+        (
+            "held-by-device",
+            "",
+            "commands: qid 1 cid 12608, qid 1 cid 61761, qid 2 cid 4544 and 2 more",
+        ),
+        ("errors-timeout", "restore the data of the blocks nvme3n1 64-71", "when: 1.6 s"),
+        ("lost-interrupt", "N is the queue id: here 1 ", "commands: qid 1 cid 64, qid 1 cid 65"),
+        ("path-failover", "", "blocks: nvme2c2n1 2616-2623"),
+        ("cgroup-throttle", "", "when: 2.2-8.2 s"),
+        ("wbt", "", "when: 1.7-10.0 s"),
+        ("queue-freeze", "", "when: 1.1-7.1 s"),
+    ] {
+        let found = diagnosis(name, &[]);
+        let cause = &found["causes"][0];
+        let says = cause["advice"].as_str().unwrap();
+        assert!(says.contains(advice), "{name}: {says}");
+        let all = cause["evidence"].as_array().unwrap().iter();
+        let text = |e: &Value| {
+            format!("{}: {}", e["name"].as_str().unwrap(), e["value"].as_str().unwrap())
+        };
+        let all: Vec<String> = all.map(text).collect();
+        assert!(evidence.is_empty() || all.contains(&evidence.to_owned()), "{name}: {all:?}");
+    }
+    let held = &diagnosis("held-by-device", &[])["causes"][0];
+    let at = &held["where"];
+    assert_eq!((at["count"].as_u64(), &at["queues"]), (Some(5), &serde_json::json!([1, 2])));
+    assert_eq!(at["times"].as_array().unwrap().len(), 5);
+    assert!(at["times"][0]["begin"].is_null(), "{at}");
+    let first = serde_json::json!({"disk": "nvme0n1", "first": 923_560, "last": 923_567});
+    assert_eq!(at["lbas"][0], first);
+}
+
+#[test]
+fn no_text_points_at_something_that_it_does_not_name() {
+    for name in recordings() {
+        let found = diagnosis(&name, &[]);
+        for cause in found["causes"].as_array().unwrap() {
+            let text = format!("{} {} {}", cause["sentence"], cause["advice"], cause["evidence"]);
+            assert!(!text.contains("these"), "{name}: {text}");
+            let who = cause["who"].as_array().unwrap();
+            assert!((1..=3).contains(&who.len()), "{name}: {cause}");
+            let shares: f64 = who.iter().map(|part| part["share"].as_f64().unwrap()).sum();
+            assert!(shares > 0.5 && shares < 1.0001, "{name}: {who:?}");
+            let by = who[0]["by"].as_str().unwrap();
+            assert!(["caller", "submitter"].contains(&by), "{name}: {by}");
+        }
+    }
+}
+
 /// A clean run of a device of 4 ms, from which 1 ms is expected.
 fn slow_device() -> Value {
     diagnosis("clean-6.12", &["--expect", "1ms"])

@@ -101,7 +101,7 @@ enum nd_hook {
 	ND_HOOK_CANCEL_KPROBE,	/* kprobe nvme_cancel_request */
 	ND_HOOK_STATE_FEXIT,	/* fexit nvme_change_ctrl_state */
 	ND_HOOK_STATE_KPROBE,	/* kprobe nvme_change_ctrl_state */
-	/* --context */
+	/* conditions */
 	ND_HOOK_BIO_BTF,    /* tp_btf block_bio_queue */
 	ND_HOOK_GETRQ_BTF,  /* tp_btf block_getrq */
 	ND_HOOK_SPLIT_BTF,  /* tp_btf block_split */

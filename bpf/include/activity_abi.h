@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The interface of the counters of --context: map values, limits. As in abi.h. */
+/* The interface of the counters besides the commands: map values, limits. As in abi.h. */
 #ifndef ND_ACTIVITY_ABI_H
 #define ND_ACTIVITY_ABI_H
 

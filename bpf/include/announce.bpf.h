@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How the driver announced commands (--context): by a write to the doorbell register, or by the
- * shadow doorbell only (NVMe base specification, "Doorbell Buffer Config"). tests/parity tests the
- * rule.
+ * How the driver announced commands, with conditions: by a write to the doorbell register, or by
+ * the shadow doorbell only (NVMe base specification, "Doorbell Buffer Config"). tests/parity tests
+ * the rule.
  *
  * The driver writes the register if the new tail has passed the event index
  * (nvme_dbbuf_need_event() in drivers/nvme/host/pci.c). The device may move the event index at any

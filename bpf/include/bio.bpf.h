@@ -311,8 +311,9 @@ static __always_inline void submitter_of_last(struct nd_sender *by, u64 bio)
 		by_this_task(by, bio, TYPED);
 }
 
-/* A request was allocated for a bio: keeps its waits, and its submitter, until the set-up. Requests of flushes, and of
- * passthrough commands, have no bio. The address of a bio may be that of an earlier one. */
+/* A request was allocated for a bio: keeps its waits, and its submitter, until the set-up. Requests
+ * of flushes, and of passthrough commands, have no bio. The address of a bio may be that of an
+ * earlier one. */
 static __always_inline void note_waits(struct nd_start *st, struct request *rq, int typed)
 {
 	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), typed), at;
@@ -448,7 +449,7 @@ static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, s
 #define forget_pause()
 #define note_waits(st, rq, typed)
 #define take_waits(s, st, rq, typed)
-#define start_of_bios(s, st, rq, typed)	 0
+#define start_of_bios(s, st, rq, typed) 0
 #define take_submitter(s, st, rq, start, typed)
 #endif
 

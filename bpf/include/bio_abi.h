@@ -21,8 +21,8 @@ struct nd_bio {
 	__u64 zone_ns;	 /* since when it waits for its zone; 0: it does not */
 	__u64 sector;	 /* the first, of the disk */
 	__u32 bytes;
-	__u16 released; /* blk-throttle looks at it again: it has waited there */
-	__u16 rest;	/* a piece was split off */
+	__u16 released;	     /* blk-throttle looks at it again: it has waited there */
+	__u16 rest;	     /* a piece was split off */
 	struct nd_sender by; /* only if submitters are observed */
 };
 

@@ -66,15 +66,18 @@ static __always_inline int is_entry_of(struct nd_bio *b, u64 bio)
 	return has_place(bio, b->sector, b->bytes);
 }
 
-/* Moves the bio of this task to the table. It has not waited. A later entry of its address stays. */
+/* Moves the bio of this task to the table. It has not waited. A later entry of its address stays.
+ */
 static __always_inline void move_bio(struct nd_last_bio *l)
 {
-	struct nd_bio b = {
-		.submit_ns = l->bio_ns,
-		.bio_ns = l->bio_ns,
-		.sector = l->sector,
-		.bytes = l->bytes,
-	}, *there;
+	struct nd_bio b =
+			      {
+				      .submit_ns = l->bio_ns,
+				      .bio_ns = l->bio_ns,
+				      .sector = l->sector,
+				      .bytes = l->bytes,
+			      },
+		      *there;
 	u64 bio = l->bio;
 
 	l->bio = 0;

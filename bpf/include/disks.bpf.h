@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What --context counts of each disk. */
+/* What is counted of each disk. */
 #ifndef ND_DISKS_H
 #define ND_DISKS_H
 

@@ -371,7 +371,8 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 		if (!typed && cfg_by_name && st && start)
 			st->ns = start;
 	}
-	if (cfg_mode != ND_MODE_TOTAL || cfg_trace != ND_TRACE_OFF || cfg_start_hook || cfg_start_field)
+	if (cfg_mode != ND_MODE_TOTAL || cfg_trace != ND_TRACE_OFF || cfg_start_hook ||
+	    cfg_start_field)
 		s->start_ns = start;
 	s->setup_out_ns = now;
 	take_waits(s, st, rq, typed);

@@ -210,8 +210,8 @@ static __always_inline int is_own_passthrough(struct request *rq, int typed)
 }
 
 /* The submitter of a command that the current task sets up. */
-static __always_inline void find_submitter(struct nd_sender *by, struct nd_slot *s, struct request *rq,
-					   int typed)
+static __always_inline void find_submitter(struct nd_sender *by, struct nd_slot *s,
+					   struct request *rq, int typed)
 {
 #ifdef ND_WAITS
 	*by = s->origin.by; /* take_submitter() */
@@ -274,8 +274,7 @@ static __always_inline void note_origin(struct nd_slot *s, struct request *rq, i
 	if (o->by.tid == (u32)bpf_get_current_pid_tgid() && o->by.tid)
 		o->io_cgroup = o->by.cgroup;
 	else
-		o->io_cgroup =
-			cgroup_id_of(cfg_who & ND_WHO_BIO ? cgroup_of(rq, typed) : 0, typed);
+		o->io_cgroup = cgroup_id_of(cfg_who & ND_WHO_BIO ? cgroup_of(rq, typed) : 0, typed);
 }
 #else
 #define wanted_submitter(s, rq, typed)	     WANTED

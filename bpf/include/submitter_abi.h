@@ -9,7 +9,7 @@ enum nd_submitter_limit {
 };
 
 /* nd_sender.tid of a task that is not within the cgroup of the filter. */
-#define ND_UNWANTED (~0u)
+enum nd_unwanted { ND_UNWANTED = 0xffffffff };
 
 /* The submission of a bio. */
 struct nd_submitter {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The timer of a CPU (--context). If it fires late, something kept the CPU from it. */
+/* The timer of a CPU. If it fires late, something kept the CPU from it. */
 #ifndef ND_TICK_H
 #define ND_TICK_H
 

@@ -11,9 +11,11 @@ use crate::model::event::Event;
 use crate::model::ids::NamespaceId;
 use crate::model::ledger::Accuracy;
 use crate::model::machine::{ControllerLogs, MachineInfo};
+use crate::model::origin::Cgroups;
 use crate::model::report::device_name::DeviceName;
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
+use crate::when::RunClock;
 
 use super::command::Commands;
 use super::expectation::Expectation;
@@ -50,6 +52,8 @@ pub struct Collector {
     readings: Option<(Activity, Activity)>,
     gaps: Vec<Gap>,
     timed: Timed,
+    clock: RunClock,
+    cgroups: Cgroups,
 }
 
 impl Collector {
@@ -89,6 +93,21 @@ impl Collector {
     /// Takes in options that left commands out of the run, as one text.
     pub fn selected_by(&mut self, options: &str) {
         self.selection.add(options);
+    }
+
+    /// Sets the start of the run, CLOCK_MONOTONIC nanoseconds.
+    pub const fn began(&mut self, begin_ns: u64) {
+        self.clock.begin_ns = begin_ns;
+    }
+
+    /// Sets the wall clock minus CLOCK_MONOTONIC. Later changes of the clock are not followed.
+    pub fn wall_clock(&mut self, wall_ns: i64) {
+        self.clock.wall_ns.get_or_insert(wall_ns);
+    }
+
+    /// Takes in the paths of cgroups.
+    pub fn cgroups(&mut self, known: &Cgroups) {
+        self.cgroups.clone_from(known);
     }
 
     /// Takes in the stages that were observed.
@@ -158,6 +177,8 @@ impl Collector {
             expectation,
             strata,
             clock,
+            clock_of_day: self.clock,
+            cgroups: self.cgroups,
             rates: self.rates,
             places,
         }

@@ -8,8 +8,10 @@ use crate::model::finished::Finished;
 use crate::model::point::Point;
 use crate::model::stage::{StageRun, StageSet};
 use crate::model::timeline::{Segment, Timeline};
+use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::QueueKind;
 
+use super::issuers::Issuers;
 use super::rates::Passage;
 use super::stages::Stages;
 
@@ -51,8 +53,12 @@ pub struct Command {
     pub cqe_ns: u64,
     /// Of its last observed point.
     pub end_ns: u64,
+    /// The number of who issued it; 0: not known.
+    pub issuer: u32,
     /// First block; only with blocks.
     pub slba: u64,
+    /// How many blocks.
+    pub blocks: u32,
     /// Bytes.
     pub bytes: u32,
     /// What was observed beside the points.
@@ -99,6 +105,7 @@ impl Command {
         let at = |point| line.and_then(|line| line.at(point)).unwrap_or(0);
         let end_ns = at(Point::End).max(event.at_ns);
         let submission = finished.submission;
+        let named = submission.and_then(|a| blocks(id.opcode.queue, CommandSet::Nvm, &a.sqe));
         let submitter = submission.filter(|a| a.knows_submitter);
         Some(Self {
             stratum: block_sizes.class(id, submission),
@@ -112,7 +119,9 @@ impl Command {
             setup_ns: at(Point::SetupOut),
             cqe_ns: at(Point::Cqe),
             end_ns,
+            issuer: 0,
             slba: submission.map_or(0, |a| a.sqe.pair(10)),
+            blocks: named.map_or(0, |blocks| blocks.nlb),
             bytes: block_sizes.size(id, submission),
             conditions: outcome.map(|o| o.conditions).unwrap_or_default(),
             ns,
@@ -241,6 +250,8 @@ pub struct Commands {
     pub seen: u64,
     /// Finished commands without points.
     pub without_points: u64,
+    /// Who issued them.
+    pub issuers: Issuers,
     classes: [Class; 2],
     most: usize,
 }
@@ -259,6 +270,7 @@ impl Commands {
             long: Vec::new(),
             seen: 0,
             without_points: 0,
+            issuers: Issuers::default(),
             classes: [Class::default(); 2],
             most: most.max(4 * BLOCK as usize),
         }
@@ -267,7 +279,7 @@ impl Commands {
     /// Takes in an event. Returns when a command began and ended, if it is an I/O command with points.
     pub fn add(&mut self, event: &Event, block_sizes: &BlockSizes) -> Option<Passage> {
         let command = Command::of(event, block_sizes);
-        let Some(command) = command.filter(Command::is_of_a_clock) else {
+        let Some(mut command) = command.filter(Command::is_of_a_clock) else {
             let is_io = |id: &CommandId| id.opcode.queue == QueueKind::Io;
             let finished = matches!(&event.what, EventKind::Command(id, ..) | EventKind::Missed { id, .. } if is_io(id));
             self.without_points += u64::from(finished);
@@ -279,6 +291,7 @@ impl Commands {
             end_ns: command.end_ns,
             bytes: command.bytes,
         };
+        command.issuer = self.issuers.number(event.what.submission());
         self.seen += 1;
         let class = &mut self.classes[command.class()];
         let keeps = class.keeps(class.seen);

@@ -9,10 +9,12 @@ use crate::model::command_class::CommandClass;
 use crate::model::ids::NamespaceId;
 use crate::model::ledger::Accuracy;
 use crate::model::machine::{ControllerLogs, MachineController, MachineDisk, MachineInfo};
+use crate::model::origin::Cgroups;
 use crate::model::report::device_name::DeviceName;
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::nvme::opcode::QueueKind;
+use crate::when::RunClock;
 
 use super::command::{Command, Commands};
 use super::expectation::Expectation;
@@ -77,6 +79,10 @@ pub struct Facts {
     pub strata: Vec<ClassFacts>,
     /// Slices of time.
     pub clock: TimeSlices,
+    /// How times become times of day.
+    pub clock_of_day: RunClock,
+    /// Paths of cgroups.
+    pub cgroups: Cgroups,
     /// Submissions and completions over time, by controller.
     pub rates: BTreeMap<u32, Rates>,
     /// Where the commands are in `commands.kept`, and the strata in `strata`.

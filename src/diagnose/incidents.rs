@@ -6,8 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::model::event::{CommandId, Event, EventKind};
 use crate::model::ids::FlightId;
+use crate::model::point::Point;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::status::{Status, StatusType};
+
+use super::affected::{Affected, MOST};
 
 /// A command that the driver finds completed within this time after its timeout was completed before
 /// it: the driver has only polled the completion queue.
@@ -15,6 +18,11 @@ const POLL_NS: u64 = 100_000_000;
 /// NVME_SC_HOST_ABORTED_CMD: the driver has cancelled the command, as in a reset. It has the type of
 /// path errors, and says nothing about a path.
 const HOST_ABORTED: u16 = 0x371;
+
+/// Whether the driver has cancelled a command with this status.
+pub fn is_host_abort(status: Status) -> bool {
+    status.code_and_type() == HOST_ABORTED
+}
 
 /// A timeout.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +35,8 @@ pub struct TimedOut {
     pub age_ns: u64,
     /// The driver's poll found its CQE; the command had succeeded.
     pub polled: bool,
+    /// What is known of the command.
+    pub affected: Affected,
 }
 
 /// What a controller went through.
@@ -44,6 +54,12 @@ pub struct Incidents {
     pub failures: BTreeMap<(u32, u16), u64>,
     /// I/O commands that failed with a path related status, by controller.
     pub path_errors: BTreeMap<u32, u64>,
+    /// When controllers were reset, in order, and as above at most some.
+    pub reset_times: BTreeMap<u32, Vec<u64>>,
+    /// The failed commands with their status, at most some.
+    pub failed: Vec<(Status, Affected)>,
+    /// The commands that were retried, likewise.
+    pub retried: Vec<Affected>,
     /// Commands in flight at the end: age in nanoseconds.
     pub unfinished: Vec<(CommandId, u64)>,
 }
@@ -64,22 +80,43 @@ impl Incidents {
                     at_ns: event.at_ns,
                     age_ns: *age_ns,
                     polled: false,
+                    affected: Affected::of_event(
+                        id,
+                        None,
+                        (event.at_ns.saturating_sub(*age_ns), event.at_ns),
+                    ),
                 });
             }
-            EventKind::Retry { .. } => count(|i| &mut i.retries),
+            EventKind::Retry { id, .. } => {
+                count(|i| &mut i.retries);
+                if self.retried.len() < MOST {
+                    self.retried.push(Affected::of_event(id, None, (event.at_ns, event.at_ns)));
+                }
+            }
             EventKind::State { state, .. } if state.name() == Some("resetting") => {
                 count(|i| &mut i.resets);
+                let times = self.reset_times.entry(ctrl).or_default();
+                if times.len() < MOST {
+                    times.push(event.at_ns);
+                }
             }
             EventKind::Unfinished { id, age_ns, .. } => self.unfinished.push((*id, *age_ns)),
-            EventKind::Command(id, _, end) if id.opcode.queue == QueueKind::Io => {
+            EventKind::Command(id, submission, end) if id.opcode.queue == QueueKind::Io => {
                 let status = end.verdict.map(|v| v.status);
+                let line = end.timeline.as_ref();
+                let begin_ns = line.and_then(|line| line.at(Point::SetupOut));
+                let span = (begin_ns.unwrap_or(event.at_ns), event.at_ns);
                 if !self.timeouts.is_empty() {
-                    self.resolve(id, event.at_ns, status);
+                    self.resolve(id, Affected::of_event(id, Some(submission), span), status);
                 }
                 if let Some(status) = status.filter(|s| !s.is_success()) {
                     let code = status.code_and_type();
+                    if self.failed.len() < MOST {
+                        let affected = Affected::of_event(id, Some(submission), span);
+                        self.failed.push((status, affected));
+                    }
                     *self.failures.entry((ctrl, code)).or_default() += 1;
-                    if status.kind() == StatusType::Path && code != HOST_ABORTED {
+                    if status.kind() == StatusType::Path && !is_host_abort(status) {
                         *self.path_errors.entry(ctrl).or_default() += 1;
                     }
                 }
@@ -89,13 +126,15 @@ impl Incidents {
     }
 
     /// The end of a command that may have timed out.
-    fn resolve(&mut self, id: &CommandId, at_ns: u64, status: Option<Status>) {
-        let is_near =
-            |t: &&mut TimedOut| at_ns >= t.at_ns && at_ns.saturating_sub(t.at_ns) < POLL_NS;
+    fn resolve(&mut self, id: &CommandId, command: Affected, status: Option<Status>) {
+        let at_ns = command.end_ns;
         let succeeded = status.is_none_or(|s| s.is_success());
         let last = self.last_timeout.get(&id.in_flight());
         let last = last.and_then(|at| self.timeouts.get_mut(&id.ctrl)?.get_mut(*at));
-        if let Some(found) = last.filter(is_near) {
+        let Some(found) = last else { return };
+        // a reset cancels it later
+        (found.affected.blocks, found.affected.issuer) = (command.blocks, command.issuer);
+        if at_ns >= found.at_ns && at_ns - found.at_ns < POLL_NS {
             found.polled = succeeded;
         }
     }
@@ -122,8 +161,8 @@ impl Incidents {
     }
 
     /// Timeouts of a controller that no poll of the driver ended.
-    pub fn unpolled(&self, ctrl: u32) -> u64 {
-        self.of_ctrl(ctrl).filter(|t| !t.polled).count() as u64
+    pub fn unpolled(&self, ctrl: u32) -> impl Iterator<Item = &TimedOut> {
+        self.of_ctrl(ctrl).filter(|t| !t.polled)
     }
 
     /// Controllers with a timeout.

@@ -75,11 +75,11 @@ impl Facts {
                 "{name} is the time of commands whose doorbell was not observed: its write, and the device"
             ),
             None if self.stage_set == StageSet::Basic => {
-                format!("{name}: recorded without --stages=fine, which separates these stages")
+                format!("{name} is one stage: recorded without --stages=fine, which separates it")
             }
-            None => format!(
-                "{name} is the time of commands for which these stages were not observed apart"
-            ),
+            None => {
+                format!("{name} is the time of commands whose points within it were not observed")
+            }
         })
     }
 

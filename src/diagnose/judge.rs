@@ -226,6 +226,9 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
         };
         (f.tier != Tier::Incident, std::cmp::Reverse((part * 1e9) as u64))
     });
+    for Found { subject, cause, .. } in &mut found {
+        cause.who = facts.who(*subject, cause);
+    }
     let mut diagnosis = Diagnosis {
         outcome: Outcome::Nothing,
         verdict: String::new(),

@@ -2,6 +2,7 @@
 //! The `diagnose` command: observes this machine for a while, or reads a recording, and applies the
 //! rules.
 
+pub(crate) mod affected;
 pub(crate) mod args;
 pub(crate) mod collect;
 pub(crate) mod command;
@@ -9,6 +10,7 @@ pub(crate) mod expectation;
 pub(crate) mod facts;
 pub(crate) mod gaps;
 pub(crate) mod incidents;
+pub(crate) mod issuers;
 pub(crate) mod joined;
 pub(crate) mod judge;
 pub(crate) mod measure;
@@ -34,6 +36,7 @@ use crate::diagnose::report::{
 use crate::diagnose::view::{DiagnosisView, Origin};
 use crate::error::Kind;
 use crate::machine::System;
+use crate::machine::clock::monotonic_ns;
 use crate::machine::inflight::report::AgeLimit;
 use crate::machine::overview::Identity;
 use crate::model::machine::ControllerLogs;
@@ -59,9 +62,14 @@ use crate::run::{eprint_note, say_ledger};
 struct DiagnoseConsumer(Collector);
 
 impl Consumer for DiagnoseConsumer {
-    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         match item {
-            Item::Event(event) => self.0.event(event),
+            Item::Event(event) => {
+                // one of this machine may be gone at the end
+                feed.names.learn_cgroups(event);
+                self.0.event(event);
+            }
+            Item::Clock(wall_ns) => self.0.wall_clock(*wall_ns),
             Item::Controllers(all) => self.0.controllers(all),
             Item::Activity(activity) => self.0.activity(activity.clone()),
             Item::Machine(machine) => self.0.machine((**machine).clone()),
@@ -80,11 +88,13 @@ impl DiagnoseConsumer {
             intake.0.selected_by(options);
         }
         intake.0.observed(info.stage_set);
+        intake.0.began(info.begin_ns);
         intake
     }
 
-    fn finish(self, end: &End<'_>, expectation: Expectation) -> Facts {
+    fn finish(mut self, end: &End<'_>, expectation: Expectation) -> Facts {
         let accuracy = Some(end.ledger.accuracy());
+        self.0.cgroups(end.names.cgroups());
         let mut facts = self.0.finish(end.covers, accuracy, expectation);
         facts.is_whole = end.is_whole;
         facts
@@ -96,7 +106,7 @@ fn require(replay: &Replay) -> Result<()> {
     replay.require_pairs()?;
     if replay.info().stage_set == StageSet::Total {
         let text = format!(
-            "{} has no stages, which a diagnosis needs: record with `record --stages=full --context`",
+            "{} has no stages, which a diagnosis needs: record with `record`",
             replay.path()
         );
         return Err(Failure::error(Kind::Usage, text));
@@ -170,7 +180,7 @@ fn stuck(settings: &Settings) -> Vec<Stuck> {
     let found =
         access.and_then(|mut access| access.look(&system.controllers(), scope, &mut || Ok(None)));
     match found {
-        Ok(found) => Stuck::of(&found),
+        Ok(found) => Stuck::of(&found, monotonic_ns()),
         Err(error) => {
             eprint_note(&format!("commands in flight were not looked at: {error}"));
             Vec::new()
@@ -290,7 +300,11 @@ fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
         Observed { identity: ready.system.identity(), logs: options.log.then(|| logs(settings)) };
     let mut consumer = Some(Diagnosing { options, expectation, intake, live: Some(live) });
     let input = Input::live(Live::new(ready, settings, Some(options.duration())));
-    drive(input, &mut |_| consumer.take().context("one run"))
+    drive(input, &mut |start| {
+        let mut consumer = consumer.take().context("one run")?;
+        consumer.intake.0.began(start.begin_ns);
+        Ok(consumer)
+    })
 }
 
 /// Runs the command to its end.

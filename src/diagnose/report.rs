@@ -2,12 +2,14 @@
 //! Why commands are slow: rules over the commands, the activity and the settings of a machine.
 //! docs/diagnose.md has the rules and their tests.
 
+pub use crate::diagnose::affected::Affected;
 pub use crate::diagnose::collect::Collector;
 pub use crate::diagnose::command::{Command, Commands};
 pub use crate::diagnose::expectation::{Expectation, Slow, Usual};
 pub use crate::diagnose::facts::{Facts, Span};
 pub use crate::diagnose::gaps::Gaps;
 pub use crate::diagnose::incidents::Incidents;
+pub use crate::diagnose::issuers::{Issuer, Who};
 pub use crate::diagnose::judge::{Diagnosis, Judged, diagnose};
 pub use crate::diagnose::measure::{Compared, Comparison};
 pub use crate::diagnose::portion::{Portion, Share};
@@ -36,6 +38,10 @@ pub struct Cause {
     pub explains: Option<f64>,
     /// Which commands this concerns.
     pub concerns: Concerns,
+    /// The single commands that it is about, if it is about some.
+    pub affected: Vec<Affected>,
+    /// Who issued the commands; set when all rules have answered.
+    pub who: Option<Who>,
 }
 
 /// Which commands of its subject a cause makes longer.
@@ -64,6 +70,8 @@ impl Cause {
             risk: None,
             explains: None,
             concerns: Concerns::All,
+            affected: Vec::new(),
+            who: None,
         }
     }
 

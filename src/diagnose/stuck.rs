@@ -7,7 +7,11 @@ use crate::machine::inflight::StuckState;
 use crate::machine::inflight::report::InFlight;
 use crate::units::nanos;
 
-use crate::diagnose::report::{Cause, Facts, Subject};
+use crate::diagnose::affected::blocks_from;
+use crate::diagnose::report::{Affected, Cause, Facts, Subject};
+use crate::model::ids::NamespaceId;
+use crate::nvme::decode::{CommandSet, blocks};
+use crate::nvme::opcode::QueueKind;
 
 /// Least age in nanoseconds: beyond what a busy device takes.
 pub const STUCK_NS: u64 = 1_000_000_000;
@@ -17,10 +21,18 @@ pub const OTHERS_NS: u64 = 10_000_000_000;
 const TIMES: u64 = 20;
 
 /// An I/O command in flight, of [`STUCK_NS`] and more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stuck {
     /// Controller instance.
     pub ctrl: u32,
+    /// Queue id.
+    pub qid: u16,
+    /// Command id, if its SQE was found.
+    pub cid: Option<u16>,
+    /// Its first and its last block, likewise.
+    pub blocks: Option<(u64, u64)>,
+    /// When it was looked at, CLOCK_MONOTONIC nanoseconds.
+    pub at_ns: u64,
     /// Namespace id and opcode, if its SQE was found.
     pub kind: Option<(u32, u8)>,
     /// The time since the driver started it.
@@ -31,15 +43,34 @@ pub struct Stuck {
 
 impl Stuck {
     /// The old commands of I/O queues. Admin queues have commands that wait for events.
-    pub fn of(found: &InFlight) -> Vec<Self> {
+    pub fn of(found: &InFlight, at_ns: u64) -> Vec<Self> {
         let lines = found.commands.iter().filter(|c| c.is_old && !c.queue.is_admin());
         let stuck = lines.map(|line| Self {
             ctrl: line.queue.ctrl,
+            qid: line.queue.qid,
+            cid: line.sqe.map(|sqe| sqe.cid()),
+            blocks: line.sqe.and_then(|sqe| {
+                let found = blocks(QueueKind::Io, CommandSet::Nvm, &sqe)?;
+                blocks_from(found.slba, found.nlb)
+            }),
+            at_ns,
             kind: line.sqe.map(|sqe| (sqe.nsid(), sqe.opcode())),
             age_ns: line.age.map_or(0, |age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)),
             verdict: line.verdict,
         });
         stuck.collect()
+    }
+
+    fn affected(&self) -> Affected {
+        Affected {
+            begin_ns: self.at_ns.saturating_sub(self.age_ns),
+            end_ns: self.at_ns,
+            disk: NamespaceId::new(self.ctrl, self.kind.map_or(0, |(nsid, _)| nsid)),
+            qid: self.qid,
+            cid: self.cid,
+            blocks: self.blocks,
+            issuer: None,
+        }
     }
 
     const fn least_ns(&self) -> u64 {
@@ -52,17 +83,19 @@ impl Stuck {
 }
 
 /// Stuck commands of a controller.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     /// How many.
     pub commands: u64,
     /// Age of the oldest in nanoseconds.
     pub oldest_ns: u64,
+    /// Which they are.
+    pub affected: Vec<Affected>,
 }
 
 impl Group {
     /// Adds it to the evidence.
-    pub fn shown_in(self, cause: Cause) -> Cause {
+    pub fn shown_in(&self, cause: Cause) -> Cause {
         if self.commands == 0 {
             return cause;
         }
@@ -88,6 +121,7 @@ impl Facts {
             if stuck.age_ns >= least_ns {
                 let group = groups.entry(stuck.ctrl).or_default();
                 group.commands += 1;
+                group.affected.push(stuck.affected());
                 group.oldest_ns = group.oldest_ns.max(stuck.age_ns);
             }
         }

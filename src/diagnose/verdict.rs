@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use crate::units::nanos;
 
 use super::judge::obstacle;
-use super::rules::FULL;
 use crate::diagnose::report::{Diagnosis, Facts, RULES, Stages, Subject};
 
 /// Most sentences of causes, or names of rules, in the first line.
@@ -60,23 +59,15 @@ fn open(diagnosis: &Diagnosis) -> Option<String> {
     (!shown.is_empty()).then(|| format!("{} could not be judged", list(&shown)))
 }
 
-/// How many rules need observations that the recording lacks.
+/// How many rules need observations that the recording lacks. `record` has all of them by default.
 fn not_looked_at(diagnosis: &Diagnosis) -> Option<String> {
-    let (mut rules, mut options) = (BTreeSet::new(), BTreeSet::new());
-    // recordings of earlier versions have no stages before the request: each would be named for that
-    let all = diagnosis.not_looked_at.iter();
-    for judged in all.filter(|judged| judged.why != FULL) {
-        if let Some(option) = judged.why.strip_prefix("record ") {
-            rules.insert(judged.rule);
-            options.insert(option);
-        }
-    }
-    let options: Vec<&str> = options.into_iter().collect();
-    let options = options.join(" ");
+    let lacking = diagnosis.not_looked_at.iter().filter(|j| j.why.starts_with("record "));
+    let rules: BTreeSet<&str> = lacking.map(|judged| judged.rule).collect();
+    let advice = "more than was recorded: use `record` without --stages";
     match rules.len() {
         0 => None,
-        1 => Some(format!("1 rule needs `record {options}`")),
-        n => Some(format!("{n} rules need `record {options}`")),
+        1 => Some(format!("1 rule needs {advice}")),
+        n => Some(format!("{n} rules need {advice}")),
     }
 }
 

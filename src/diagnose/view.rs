@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::io::Write;
 
-use crate::diagnose::report::{Cause, ClassFacts, Diagnosis, Facts, Outcome};
+use crate::diagnose::report::{Cause, ClassFacts, Diagnosis, Facts, Outcome, Who};
 use crate::model::machine::{MachineController, MachineInfo};
 use crate::model::report::finding::{Evidence, Finding};
 use crate::units::{counted, nanos};
@@ -89,9 +89,15 @@ impl DiagnosisView<'_> {
             }
         }
         shown_by(evidence, out)?;
-        for (label, text) in [("advice", Some(advice.as_str())), ("risk", cause.risk)] {
+        let who = cause.who.as_ref();
+        for (label, text) in [
+            ("who", who.map(Who::text)),
+            ("cgroup", who.and_then(Who::cgroups_text)),
+            ("advice", Some(advice.clone())),
+            ("risk", cause.risk.map(str::to_owned)),
+        ] {
             let Some(text) = text else { continue };
-            labelled(theme, label, text, out)?;
+            labelled(theme, label, &text, out)?;
         }
         Ok(())
     }

@@ -51,15 +51,14 @@ fn memory(system: &System) -> Result<Vec<MemoryLine>> {
     let stacks = EventStacks { kstack: Some(stack.at), sample: None };
     let detail = Detail { stacks, ..Detail::default() };
     let with_stacks = Events { detail, ..Events::default() };
-    let of = |mode: Mode| mode.with(StageSet::Total);
     let runs = [
         ("latency", Settings::of(StageSet::Total)),
         ("latency --stages", Settings::of(StageSet::Basic)),
         ("latency --stages=fine", Settings::of(StageSet::Fine)),
         ("latency --stages=full", Settings::of(StageSet::Full)),
-        ("trace", of(Mode::Events(Events::default()))),
-        ("trace --kstack", of(Mode::Events(with_stacks))),
-        ("stacks", of(Mode::Stacks(stack, Outcome::default()))),
+        ("trace", Mode::Events(Events::default()).with(StageSet::Basic)),
+        ("trace --kstack", Mode::Events(with_stacks).with(StageSet::Basic)),
+        ("stacks", Mode::Stacks(stack, Outcome::default()).with(StageSet::Total)),
     ];
     let line = |(command, settings): (&str, Settings)| MemoryLine {
         command: command.into(),

@@ -17,9 +17,9 @@ use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\
 Examples:
-  nvme-deep export run.nvd --format perfetto -o run.pftrace
+  nvme-deep export run.nvd -o run.pftrace
       A time line for ui.perfetto.dev
-  nvme-deep export a.nvd b.nvd --format parquet --redact -o runs.parquet
+  nvme-deep export a.nvd b.nvd --redact -o runs.parquet
       A row per command of two recordings, without names
   nvme-deep export run.nvd --format csv --slow 10ms -o -
       Slow commands as CSV, to stdout";
@@ -39,11 +39,8 @@ pub enum Format {
     Parquet,
 }
 
-/// `export`. Filters that recordings do not have are refused, and not in the help.
+/// `export`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(
-    mut_arg("disk", |arg| arg.hide(true))
-)]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ExportArgs {
@@ -51,9 +48,11 @@ pub struct ExportArgs {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// The format to write
+    /// The format to write [default: by the ending of OUT]
+    ///
+    /// .pftrace, .csv, .ndjson, .hlog, .parquet.
     #[arg(long, value_name = "FORMAT")]
-    pub format: Format,
+    pub format: Option<Format>,
 
     /// The file to write; `-` for stdout
     ///
@@ -90,13 +89,14 @@ pub type ExportOptions = Checked<ExportArgs>;
 
 impl SessionOptions for ExportArgs {
     fn settings(&self) -> Result<Settings> {
-        if cfg!(not(feature = "parquet")) && self.format == Format::Parquet {
+        let format = self.format()?;
+        if cfg!(not(feature = "parquet")) && format == Format::Parquet {
             return Err(usage(
                 "this nvme-deep was built without Parquet: give another format, or build with the \
                  feature `parquet`",
             ));
         }
-        let has_intervals = matches!(self.format, Format::Perfetto | Format::Hlog);
+        let has_intervals = matches!(format, Format::Perfetto | Format::Hlog);
         if has_intervals && self.files.len() > 1 {
             return Err(usage(
                 "the formats perfetto and hlog take one recording, because the clocks of several \
@@ -109,17 +109,38 @@ impl SessionOptions for ExportArgs {
         let events = Events { outcome: self.outcome, ..Events::default() };
         Ok(Settings {
             filter: self.filter.filter(true)?,
-            window: self.filter.window.clone(),
+            window: self.filter.part(),
             ..Mode::Events(events).with(StageSet::Total)
         })
     }
 }
 
 impl ExportArgs {
+    /// The format.
+    ///
+    /// # Errors
+    /// If neither --format nor the ending of OUT says which; one sentence.
+    pub fn format(&self) -> Result<Format> {
+        let ending = self.output.extension().and_then(|ending| ending.to_str());
+        let by_ending = match ending {
+            Some("pftrace" | "perfetto-trace") => Some(Format::Perfetto),
+            Some("csv") => Some(Format::Csv),
+            Some("ndjson" | "jsonl") => Some(Format::Ndjson),
+            Some("hlog") => Some(Format::Hlog),
+            Some("parquet") => Some(Format::Parquet),
+            _ => None,
+        };
+        self.format.or(by_ending).ok_or_else(|| {
+            usage(
+                "give --format, or a file that ends in .parquet, .csv, .ndjson, .hlog or .pftrace",
+            )
+        })
+    }
+
     /// Length of intervals.
     pub fn interval(&self) -> Duration {
-        self.interval.unwrap_or(match self.format {
-            Format::Perfetto => Duration::from_millis(100),
+        self.interval.unwrap_or(match self.format() {
+            Ok(Format::Perfetto) => Duration::from_millis(100),
             _ => Duration::from_secs(1),
         })
     }
@@ -145,13 +166,15 @@ mod tests {
         let of = |words: &str| options(words).map(|o| o.interval());
         let hlog = of("a --format hlog -o b").unwrap();
         assert_eq!(hlog, Duration::from_secs(1));
-        let perfetto = of("a --format perfetto -o b --interval 5ms").unwrap();
+        let perfetto = of("a -o b.pftrace --interval 5ms").unwrap();
         assert_eq!(perfetto, Duration::from_millis(5));
         for words in [
             "a --format csv -o b --interval 1s",
             "a --format hlog -o b --interval 10us",
             "a b --format hlog -o c",
             "a b --format perfetto -o c",
+            "a -o b.txt",
+            "a -o -",
         ] {
             assert!(options(words).is_err(), "{words}");
         }

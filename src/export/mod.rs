@@ -33,7 +33,7 @@ fn sink(
     output: &OutFile,
 ) -> Result<Box<dyn Sink>> {
     let out = BufWriter::with_capacity(1 << 16, out);
-    Ok(match options.format {
+    Ok(match options.format()? {
         Format::Csv => Box::new(Csv::new(out)),
         Format::Ndjson => Box::new(Ndjson::new(out)),
         Format::Hlog => Box::new(Hlog::new(out, options.interval())),
@@ -113,7 +113,7 @@ pub fn run(options: &ExportOptions) -> Result<()> {
     let rules = Rules {
         force: options.force,
         inputs: &options.files,
-        is_binary: matches!(options.format, Format::Perfetto | Format::Parquet),
+        is_binary: matches!(options.format()?, Format::Perfetto | Format::Parquet),
         ..Rules::default()
     };
     let (output, out) = OutFile::create(&options.output, &rules)?;

@@ -310,7 +310,7 @@ pub struct HostKvmArgs {
 
     /// A recording of the guest, which has this address
     ///
-    /// Made by `record --context`.
+    /// Made by `record`.
     #[arg(long, value_name = "FILE")]
     pub guest: Option<PathBuf>,
 

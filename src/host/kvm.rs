@@ -47,7 +47,7 @@ fn recorded(path: &Path, instance: Option<u32>) -> Result<((u64, u64), Option<u3
     let text = match found[..] {
         [(_, [first, last], queues)] => return Ok(((first, last), queues)),
         [] => format!(
-            "{shown} has no address of such a controller: record the guest with `record --context`, or \
+            "{shown} has no address of such a controller: record the guest with `record`, or \
              give --bar"
         ),
         _ => format!("{shown} has several controllers: choose one by --ctrl"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the machine did besides the commands, with `--context`: counters since the begin of the run,
+//! What the machine did besides the commands: counters since the begin of the run,
 //! and gaps. `None`: not observed.
 
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was observed beside the points of a command, with `--context`.
+//! What was observed beside the points of a command.
 
 /// Bits of [`Conditions::bits`]. They are part of the format of recordings, and the same as `ND_BESIDE_*`
 /// of bpf/include/abi.h.

@@ -98,7 +98,7 @@ pub struct Submission {
     pub cpu: u16,
     /// The stack at submission.
     pub stack: StackId,
-    /// Who caused the command; only with `--cgroups` and `--submitters`.
+    /// Who caused the command, if that is observed.
     pub origin: Origin,
 }
 
@@ -142,7 +142,7 @@ pub struct Outcome {
     pub timeline: Option<Timeline>,
     /// The CPU of the completion.
     pub cpu: u16,
-    /// What was observed beside the points; only with `--context`.
+    /// What was observed beside the points, if conditions are observed.
     pub conditions: Conditions,
     /// The bios that it served; only with `--stages=full`.
     pub bios: Bios,

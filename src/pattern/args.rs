@@ -49,7 +49,7 @@ pub struct PatternArgs {
     /// A row per submitter, not per process that calls the driver
     ///
     /// The submitter is the task that submitted the bio. With an I/O scheduler or device mapper, a kernel thread
-    /// often calls the driver for it. A recording needs `record --submitters`.
+    /// often calls the driver for it.
     #[arg(long)]
     pub submitters: bool,
 

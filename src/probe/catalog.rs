@@ -436,7 +436,7 @@ impl Role {
     pub const EVENTS: [Self; 5] =
         [Self::Timeout, Self::Cancel, Self::State, Self::SqHead, Self::AsyncEvent];
 
-    /// What `--context` observes besides the commands.
+    /// What is observed besides the commands, with conditions.
     pub const CONTEXT: [Self; 5] =
         [Self::TagWait, Self::Split, Self::Bounce, Self::IommuMap, Self::IommuUnmap];
 

@@ -66,7 +66,7 @@ fn the_points_before_the_request_are_those_that_can_be_told_apart() {
     let plan = auto(StageSet::Full, &everything());
     assert_eq!(before(&plan), BEFORE);
     assert_eq!(plan.span(), (Point::Submit, Point::End));
-    // which `--context` needs no other hooks for
+    // which needs no other hooks for conditions
     let with = |stage_set| {
         plan_with(stage_set, &Role::CONTEXT, &everything(), &Policy::default()).unwrap()
     };

@@ -2,7 +2,6 @@
 //! The `record` command: every command to a file.
 
 use std::io::{IsTerminal, Write, stderr};
-use std::mem;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,13 +13,13 @@ use crate::machine::System;
 use crate::model::event::{Event, EventKind};
 use crate::model::text::Text;
 use crate::model::timeline::total_ns;
-use crate::session::{CostSample, Session};
 use crate::units::size_text;
 use anyhow::{Context, Result};
 
 use crate::record::args::{RecordOptions, Trigger};
 use crate::run::drive::{
-    Consumer, End, Feed, Input, Item, Live, Moment, Reader, Turn, drive, say_own_share,
+    Consumer, CostSample, End, Feed, Input, Item, Live, Moment, Reader, Session, Turn, drive,
+    say_own_share,
 };
 use crate::run::recording::{FileSettings, RecordingFile};
 use crate::run::start::Preflight;
@@ -50,10 +49,10 @@ struct Cost {
 enum Sample {
     /// Not yet.
     Later,
-    /// Since the last turn of a second.
+    /// Begun.
     Now(CostSample),
-    /// Nanoseconds per command, if there was one.
-    Done(Option<f64>),
+    /// Nanoseconds per command.
+    Done(f64),
 }
 
 /// CPU time of this process, all threads.
@@ -64,13 +63,16 @@ fn cpu_time() -> Duration {
 }
 
 impl Cost {
-    /// Once a second: measures from the first turn to the second.
+    /// Once a second: measures from the first turn to the next one, and on until there are commands.
     fn second(&mut self, session: &Session) -> Result<()> {
-        self.sample = match mem::replace(&mut self.sample, Sample::Done(None)) {
-            Sample::Later => session.sample_cost()?.map_or(Sample::Done(None), Sample::Now),
-            Sample::Now(sample) => Sample::Done(session.ns_per_command(&sample)?),
-            done @ Sample::Done(_) => done,
+        let next = match &self.sample {
+            Sample::Later => session.sample_cost()?.map(Sample::Now),
+            Sample::Now(sample) => session.ns_per_command(sample)?.map(Sample::Done),
+            Sample::Done(_) => None,
         };
+        if let Some(next) = next {
+            self.sample = next;
+        }
         Ok(())
     }
 
@@ -82,9 +84,9 @@ impl Cost {
         if commands > 0 {
             text += &format!(", {:.1} bytes per command", bytes as f64 / commands as f64);
         }
-        if let Sample::Done(Some(ns)) = self.sample {
+        if let Sample::Done(ns) = self.sample {
             let us = ns / 1e3;
-            text += &format!("; BPF programs {us:.1} us per command (measured for 1 s)");
+            text += &format!("; BPF programs {us:.1} us per command (measured for a second)");
         }
         text
     }

@@ -9,6 +9,7 @@ use crate::StageSet;
 use crate::model::event::Event;
 use crate::model::ledger::Ledger;
 use crate::recording::{Item as Recorded, Playback};
+use crate::settings::OriginDetail;
 use crate::source::EventStream;
 use clap::Parser;
 use tempfile::TempDir;
@@ -30,6 +31,39 @@ fn options(words: &str, file: &Path) -> RecordOptions {
         panic!("not record");
     };
     args.checked().unwrap()
+}
+
+#[test]
+fn all_is_recorded_unless_stages_say_less() {
+    let dir = TempDir::new().unwrap();
+    for (words, all, timers) in [
+        ("", true, true),
+        ("--stages=full", true, true),
+        ("--ring 1m", true, false),
+        ("--stages=fine", false, false),
+        ("--stages=none --ring 1m", false, false),
+    ] {
+        let settings = options(words, &dir.path().join("file")).settings;
+        assert_eq!(settings.stage_set == StageSet::Full, all, "{words}");
+        assert_eq!((settings.context(), settings.has_timers()), (all, timers), "{words}");
+        let who = if all { OriginDetail::Submitters } else { OriginDetail::Nobody };
+        assert_eq!((settings.origin(), settings.leaves_out()), (who, all), "{words}");
+    }
+    // the filter needs them
+    let settings = options("--submitter-comm fio", &dir.path().join("file")).settings;
+    assert!(!settings.leaves_out());
+}
+
+#[test]
+fn a_file_without_a_name_has_the_host_and_the_time() {
+    for (host, name) in [
+        (Some("db-1.lan"), "nvme-db-1.lan-20261127-030405.nvd"),
+        (Some("../a b\u{1b}"), "nvme-..ab-20261127-030405.nvd"),
+        (Some("/"), "nvme-20261127-030405.nvd"),
+        (None, "nvme-20261127-030405.nvd"),
+    ] {
+        assert_eq!(default_name(host, "20261127-030405"), Path::new(name));
+    }
 }
 
 /// Records what is in a ring, each event decoded.

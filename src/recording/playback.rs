@@ -216,7 +216,11 @@ impl<R: Read> Playback<R> {
     /// # Errors
     /// If the file cannot be read.
     pub fn first_clock(&mut self) -> Result<Option<ClockOffset>, Error> {
-        let mut found = None;
+        // what an earlier call has found
+        let mut found = self.early.iter().find_map(|item| match item {
+            Item::Clock(offset) => Some(*offset),
+            _ => None,
+        });
         while self.held.is_none() && found.is_none() && self.early.len() < MOST_EARLY {
             let Some((head, payload)) = self.blocks.next()? else {
                 break;

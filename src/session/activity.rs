@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the machine does besides the commands (`--context`): the counters of the BPF side, and those
+//! What the machine does besides the commands, with conditions: the counters of the BPF side, and those
 //! of the kernel.
 
 use std::cell::RefCell;
@@ -142,7 +142,8 @@ impl ActivityReader {
             state: RefCell::new(state),
         };
         if pairing == Pairing::Tag {
-            watch.no_timer = has_timers.then(|| "the kernel has no BTF".into());
+            let is_told = has_timers && !config.settings.leaves_out();
+            watch.no_timer = is_told.then(|| "the kernel has no BTF".into());
             return Ok(watch);
         }
         watch.maps =

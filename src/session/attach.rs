@@ -145,12 +145,8 @@ fn left_out(settings: &Settings, session: &Session) -> Option<String> {
         (origin < OriginDetail::Cgroups && settings.leaves_out(), "cgroups"),
     ];
     let lacks: Vec<&str> = lacks.into_iter().filter_map(|(is, what)| is.then_some(what)).collect();
-    (settings.leaves_out() && !lacks.is_empty()).then(|| {
-        format!(
-            "this kernel does not show {}, and the run goes on without: `nvme-deep doctor` says why",
-            lacks.join(", ")
-        )
-    })
+    (settings.leaves_out() && !lacks.is_empty())
+        .then(|| format!("not observed here: {} (`nvme-deep doctor` says why)", lacks.join(", ")))
 }
 
 /// Attaches what the settings require, by the best methods of this kernel. The process must be

@@ -22,7 +22,7 @@ pub enum Need {
     SetupEvent,
     /// Single commands.
     Trace,
-    /// The programs of `--context` are not in the build.
+    /// The programs for conditions are not in the build.
     NoContext,
 }
 
@@ -35,7 +35,7 @@ impl Need {
             Self::KernelBtf => "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)",
             Self::SetupEvent => "set-ups are observed by a kprobe",
             Self::Trace => "it is not about single commands",
-            Self::NoContext => "--context is asked for",
+            Self::NoContext => "conditions are asked for",
         }
     }
 }

@@ -31,7 +31,7 @@ const CONFIG: &str = ".rodata.config";
 
 /// The map of submitters (bpf/include/submitter.bpf.h).
 const SUBMITTER_MAPS: [&str; 1] = ["submitters"];
-/// The maps of `--context` (bpf/include/activity.bpf.h).
+/// The maps for conditions (bpf/include/activity.bpf.h).
 const CONTEXT_MAPS: [&str; 3] = ["activities", "waits", "disks"];
 
 /// Maps that are not created if a build fixes a setting as 0: its programs do not use them.

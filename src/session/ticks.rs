@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The timer of a CPU (`--context`): a perf event of the CPU's clock, whose program finds gaps.
+//! The timer of a CPU: a perf event of the CPU's clock, whose program finds gaps.
 
 use std::fs::File;
 use std::io;

@@ -100,9 +100,15 @@ fn recorded(options: &TraceOptions) -> Result<()> {
         true => Ok(()),
         false => replay.require_pairs(),
     })?;
-    // one that cannot be read is reported in its turn
-    let clocks = replays.iter_mut().map(|replay| replay.clock().unwrap_or_default().wall_ns);
-    let clocks: Vec<Option<i64>> = clocks.collect();
+    let mut clocks = Vec::new();
+    for replay in &mut replays {
+        // one that cannot be read is reported in its turn
+        let wall_ns = replay.clock().map_or(Some(0), |clock| clock.wall_ns);
+        if options.time == Some(TimeArg::Wall) && wall_ns.is_none() {
+            return Err(replay.timeless("use --time rel"));
+        }
+        clocks.push(wall_ns);
+    }
     if options.clock() == TimeArg::Wall && clocks.contains(&None) {
         eprint_note(NO_WALL_CLOCK);
     }

@@ -79,6 +79,15 @@ struct Failed {
     end: Option<(usize, usize)>,
 }
 
+/// Whether it is a command that is known to have succeeded: nearly all events are.
+fn has_succeeded(what: &EventKind) -> bool {
+    let verdict = match what {
+        EventKind::Command(_, _, outcome) => outcome.verdict.as_ref(),
+        _ => None,
+    };
+    verdict.is_some_and(|verdict| verdict.status.is_success())
+}
+
 /// A retry follows its command within microseconds: few others fail in between.
 const MOST_FAILED: usize = 1024;
 
@@ -141,6 +150,19 @@ impl<'o> TraceWriter<'o> {
         if let Some(tee) = &mut self.tee {
             tee.event(event);
         }
+        if self.slowest.is_some() || !has_succeeded(&event.what) {
+            return self.unusual(event, names);
+        }
+        let (disk, set, cgroups) = names.of_event(event);
+        self.line(event, Context { disk, set, cgroups: Some(cgroups), ..Context::default() });
+        if self.sink.is_full() {
+            self.flush();
+        }
+    }
+
+    /// Shows an event that is not a command that has succeeded, or keeps it for `--slowest`.
+    #[inline(never)]
+    fn unusual(&mut self, event: &Event, names: &mut Names) {
         if let Some(slowest) = &mut self.slowest {
             slowest.add(event, names);
             // the ledger is made before they are written
@@ -151,8 +173,7 @@ impl<'o> TraceWriter<'o> {
             return;
         }
         let (disk, set, cgroups) = names.of_event(event);
-        let cx = Context { disk, set, cgroups: Some(cgroups), ..Context::default() };
-        self.line(event, cx);
+        self.line(event, Context { disk, set, cgroups: Some(cgroups), ..Context::default() });
         if !self.options.events.submits {
             self.note_failure(&event.what);
         }
@@ -205,8 +226,8 @@ impl<'o> TraceWriter<'o> {
 
     /// Keeps a command in mind that has failed, or of which that is not known.
     fn note_failure(&mut self, what: &EventKind) {
-        if let EventKind::Command(id, _, outcome) = what
-            && outcome.verdict.is_none_or(|verdict| !verdict.status.is_success())
+        if let EventKind::Command(id, ..) = what
+            && !has_succeeded(what)
         {
             if self.failed.len() >= MOST_FAILED {
                 self.failed.pop_front();
@@ -216,7 +237,8 @@ impl<'o> TraceWriter<'o> {
         }
     }
 
-    /// Renders an event.
+    /// Renders an event. Inlined: a call would copy the context.
+    #[inline(always)]
     fn line(&mut self, event: &Event, cx: Context<'_>) {
         let block = |id| self.stacks.get(&id).map_or("", String::as_str);
         let [kstack, kstack_complete] =

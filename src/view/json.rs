@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::ReportSink;
+use super::text::group_ns;
 use crate::model::histogram::{Bucket, Histogram};
 use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
@@ -167,14 +168,13 @@ fn sum_ns(ns: u128) -> u64 {
 pub(super) fn times<K>(row: &RowReport<K>, stage_set: StageSet, buckets: bool) -> Times<'_> {
     let has_stages = stage_set != StageSet::Total;
     let stages = row.stages.iter().filter(|_| has_stages).map(|s| {
-        let part = s.run.group().and_then(|group| row.main_part(group, s.hist.sum()));
+        let group = s.run.group().filter(|group| *group == s.name);
+        let part = group.and_then(|group| row.main_part(group, group_ns(row, Some(group))));
         StageLine {
             name: &s.name,
             from: s.run.from,
             to: s.run.to,
-            main_part: part
-                .filter(|part| part.stage != s.name)
-                .map(|part| MainPart { name: part.stage, sum_ns: sum_ns(part.ns) }),
+            main_part: part.map(|part| MainPart { name: part.stage, sum_ns: sum_ns(part.ns) }),
             dist: dist(&s.hist, buckets),
         }
     });

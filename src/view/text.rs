@@ -188,14 +188,21 @@ impl TextView {
     }
 }
 
+/// The time of a row in a group of stages, in nanoseconds.
+pub(super) fn group_ns<K>(row: &RowReport<K>, group: Option<&str>) -> u128 {
+    let stages = row.stages.iter().filter(|stage| stage.run.group() == group);
+    stages.map(|stage| stage.hist.sum()).sum()
+}
+
 /// The name of a stage with the part that makes up at least half of it: `before: wbt 97%`.
 fn name_of<K>(row: &RowReport<K>, stage: &StageReport) -> String {
-    let ns = stage.hist.sum();
     let group = stage.run.group().filter(|group| *group == stage.name);
-    match group.and_then(|group| row.main_part(group, ns)) {
-        Some(part) => {
+    let ns = group_ns(row, stage.run.group());
+    match group.and_then(|group| Some((group, row.main_part(group, ns)?))) {
+        Some((group, part)) => {
             let name = part.stage.rsplit('.').next().unwrap_or_default();
-            format!("{}: {name} {:.0}%", stage.name, 100.0 * part.ns as f64 / ns as f64)
+            let percent = 100.0 * part.ns as f64 / ns as f64;
+            format!("{group}: {name} {percent:.0}%")
         }
         None => short_name(&stage.name),
     }

@@ -20,7 +20,7 @@ tools() {
     ours serve --stages
     ours latency --attach kprobe
     ours latency --attach tracepoint
-    ours trace
+    ours trace --events --stages=none
     ours trace --stages=none
     ours trace --stages
     ours trace --stages=fine
@@ -31,7 +31,7 @@ tools() {
     ours trace --stages --submitters
     ours record
     ours record --stages=basic
-    ours record --no-compress
+    ours record --stages=basic --no-compress
     ours stacks
     ours stacks --sample 1/64
     peer 'baseline, one latency' seen "$BUILT/least" "$BUILT/least.bpf.o" one

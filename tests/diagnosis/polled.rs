@@ -60,10 +60,10 @@ fn without_the_settings_a_queue_without_interrupts_counts_as_polled() {
 fn a_command_that_waits_to_be_polled_is_not_held() {
     let mut facts = facts(&load(), &[]);
     facts.in_flight = vec![Stuck {
-        ctrl: 0,
         kind: Some((1, 2)),
         age_ns: 5_000_000_000,
         verdict: Some(StuckState::NotPolled),
+        ..Stuck::default()
     }];
     let found = diagnose(&facts);
     let mut open = found.not_judged.iter();

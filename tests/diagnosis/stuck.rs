@@ -12,8 +12,15 @@ const S: u64 = 1_000_000_000;
 const READ: u8 = 2;
 const DEALLOCATE: u8 = 9;
 
-const fn read(age_ns: u64, verdict: StuckState) -> Stuck {
-    Stuck { ctrl: 0, kind: Some((1, READ)), age_ns, verdict: Some(verdict) }
+fn read(age_ns: u64, verdict: StuckState) -> Stuck {
+    Stuck {
+        qid: 2,
+        cid: Some(7),
+        kind: Some((1, READ)),
+        age_ns,
+        verdict: Some(verdict),
+        ..Stuck::default()
+    }
 }
 
 /// The diagnosis of a healthy load with these commands in flight after it.
@@ -38,6 +45,9 @@ fn each_verdict_has_its_rule() {
         let evidence: Vec<_> = evidence.iter().map(|e| (&*e.name, &*e.value)).collect();
         let wanted = [("commands stuck now", "2"), ("age of the oldest", "4.00s")];
         assert_eq!(evidence[..2], wanted, "{verdict:?}");
+        assert!(evidence.contains(&("commands", "qid 2 cid 7")), "{evidence:?}");
+        let finding = &diagnosis.causes[0].finding;
+        assert!(rule != "lost-interrupt" || finding.advice.contains("here 2 "), "{finding:?}");
     }
 }
 

@@ -78,7 +78,7 @@ fn diagnosis(outcome: Outcome, verdict: &str, causes: &[Cause]) -> Diagnosis {
         ],
         not_judged: vec![judged("rate-cap", "needs another depth", false)],
         not_looked_at: ["tag-wait", "bounce", "vcpu-stolen"]
-            .map(|rule| judged(rule, "record --context", false))
+            .map(|rule| judged(rule, "record --stages=full", false))
             .to_vec(),
     }
 }

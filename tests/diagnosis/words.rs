@@ -82,7 +82,7 @@ fn the_mean_wait_is_that_of_those_that_waited() {
     (waits.waited, waits.sum_ns) = (600, 600 * 20_000_000);
     let requests = waits.requests;
     let found = of(run);
-    assert_eq!(evidence(first(&found), "mean wait of these"), "20.0ms");
+    assert_eq!(evidence(first(&found), "mean wait"), "20.0ms");
     assert_eq!(evidence(first(&found), "requests that waited"), format!("600 of {requests}"));
 }
 
@@ -230,7 +230,7 @@ fn the_wake_of_a_cpu_with_a_timer_is_not_ruled_out() {
     let load = Load { depth: 1, ..Load::default() };
     let found = of(load.run(&[]));
     let text = why(&found, "idle-vcpu-wake");
-    assert!(text.contains("timers of --context"), "{text}");
+    assert!(text.contains("timers that find gaps"), "{text}");
     let is_open = |judged: &Judged| judged.rule == "idle-vcpu-wake";
     assert!(found.not_judged.iter().any(is_open));
     let mut run = load.run(&[]);

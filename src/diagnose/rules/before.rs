@@ -3,6 +3,7 @@
 //! have in common.
 
 use super::waits::{PART, Waits};
+use crate::diagnose::affected::times_text;
 use crate::diagnose::portion::Reaches;
 use crate::diagnose::report::{Answer, Cause, Command, Facts, Portion, Stages, Subject};
 use crate::model::ids::NamespaceId;
@@ -28,6 +29,8 @@ pub struct Before {
     pub longest_ns: u64,
     commands: u64,
     sum_ns: f64,
+    /// When commands waited, as text.
+    when: String,
 }
 
 /// What is known of a wait.
@@ -43,6 +46,13 @@ pub enum Wait {
 /// Whether a part of a command's time may be in these stages.
 fn meets(command: &Command, stages: Stages) -> bool {
     command.runs().any(|(run, _)| run.meets(stages))
+}
+
+/// When commands waited for most of their time.
+fn when<'c>(facts: &Facts, commands: impl Iterator<Item = &'c Command>, stage: Stages) -> String {
+    let waited = commands.filter(|c| c.time_within(stage) * 2 > c.total());
+    let times = waited.map(|c| (c.end_ns.saturating_sub(c.total()), c.end_ns));
+    times_text(facts.clock_of_day, times)
 }
 
 impl Before {
@@ -87,6 +97,7 @@ impl Before {
                     longest_ns: own().map(|c| c.time_within(stage)).max().unwrap_or(0),
                     commands: count(&|_| true) as u64,
                     sum_ns: facts.sum(own(), |c| c.time_within(stage)),
+                    when: when(facts, own(), stage),
                 });
             }
             Reaches::No if portion.most.part <= 0.0 => {
@@ -103,15 +114,25 @@ impl Before {
         facts.disk(self.disk.ctrl, self.disk.nsid)
     }
 
+    /// The cgroup whose commands waited most, if one is known: its path, or its id.
+    pub fn cgroup(&self, facts: &Facts) -> Option<String> {
+        let stages = self.portion.stages;
+        let own = facts.of_disk(self.disk.ctrl, self.disk.nsid);
+        let who = facts.who_of(own, |c| c.time_within(stages) as f64)?;
+        let (id, path) = who.cgroups.into_iter().next()?.of;
+        Some(path.map_or_else(|| format!("with id {id}"), |path| path.to_string()))
+    }
+
     /// Adds what the rules show of a wait.
     pub fn shown_in(&self, cause: Cause) -> Cause {
-        let Self { portion, waited, longest_ns, commands, sum_ns, .. } = self;
+        let Self { portion, waited, longest_ns, commands, sum_ns, when, .. } = self;
         cause
             .explaining_stages(portion)
             .shown_by(&portion.stages.name(), portion.text())
             .shown_by("commands that waited", format!("{waited} of {commands}"))
-            .shown_by("mean wait of these", nanos(sum_ns / (*waited).max(1) as f64))
+            .shown_by("mean wait", nanos(sum_ns / (*waited).max(1) as f64))
             .shown_by("longest wait", nanos(*longest_ns as f64))
+            .shown_by("when", when)
     }
 }
 

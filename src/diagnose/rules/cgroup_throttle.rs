@@ -78,6 +78,9 @@ fn cause(facts: &Facts, subject: Subject, before: &Before) -> Answer {
         advice(facts, before, if is_whole { &likely } else { &[] }),
     );
     let mut cause = before.shown_in(cause).with_risk(RISK);
+    if let Some(cgroup) = before.cgroup(facts) {
+        cause = cause.shown_by("cgroup that waited most", cgroup);
+    }
     for direction in held {
         let first = of(direction).map(|c| c.end_ns).min().unwrap_or(0);
         let last = of(direction).map(|c| c.end_ns).max().unwrap_or(0);
@@ -113,9 +116,18 @@ fn cause(facts: &Facts, subject: Subject, before: &Before) -> Answer {
 fn advice(facts: &Facts, before: &Before, likely: &[&IoLimit]) -> String {
     let number = before.settings(facts).and_then(|disk| disk.number);
     let (&[limit], Some([major, minor])) = (likely, number) else {
-        return "raise the limit of the cgroup (io.max, or blkio.throttle of version 1; systemd: IOReadIOPSMax and the \
-                like of the unit), or take load off it: `--by cgroup` of `latency` shows whose commands these are"
-            .into();
+        let cgroup = before.cgroup(facts);
+        let find = match cgroup {
+            Some(_) => "",
+            None => {
+                ". `latency --by cgroup` shows which cgroup has the commands, if it was recorded"
+            }
+        };
+        let cgroup = cgroup.map_or("the cgroup".into(), |name| format!("the cgroup {name}"));
+        return format!(
+            "raise the limit of {cgroup} (io.max, or blkio.throttle of version 1; systemd: IOReadIOPSMax and the \
+             like of the unit), or take load off it{find}"
+        );
     };
     let file = cgroup_file(facts, &limit.cgroup, "io.max");
     let all = limit.all().into_iter();

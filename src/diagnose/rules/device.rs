@@ -15,7 +15,9 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     if let Expectation::Baseline(medians) = &facts.expectation
         && !(facts.strata_of(subject)).any(|s| medians.contains_key(&s.stratum))
     {
-        return Answer::Open("the baseline has no commands of these kinds".into());
+        let own = facts.strata_of(subject).map(|s| facts.stratum_name(&s.stratum));
+        let own: Vec<String> = own.take(2).collect();
+        return Answer::Open(format!("the baseline has no commands like {}", own.join(" or ")));
     }
     let slow = facts.slow_of(subject);
     if slow.is_empty() {

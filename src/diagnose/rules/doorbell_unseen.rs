@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::stray::{Queues, Stray};
-use crate::diagnose::report::{Answer, Cause, Facts, Gaps, Subject};
+use crate::diagnose::report::{Affected, Answer, Cause, Facts, Gaps, Subject};
 use crate::machine::inflight::StuckState;
 use crate::units::{counted, nanos};
 
@@ -52,7 +52,7 @@ struct Freed {
     longest_ns: u64,
     /// Whether one waited so long that it suffices, and timers show that its CPU ran.
     is_certain: bool,
-    qid: u16,
+    affected: Vec<Affected>,
     /// Others waited while their CPU did not run.
     resumed: u64,
 }
@@ -67,8 +67,8 @@ impl Freed {
                 Next::Resumed => freed.resumed += 1,
                 Next::Freed(next_ns) => {
                     freed.count += 1;
-                    freed.qid = stray.command.qid;
-                    freed.by.insert((freed.qid, next_ns));
+                    freed.affected.push(Affected::of_command(facts, stray.command));
+                    freed.by.insert((stray.command.qid, next_ns));
                     freed.longest_ns = freed.longest_ns.max(stray.time_ns());
                     let waited = (stray.command.setup_ns, next_ns);
                     let cpu = stray.command.submit_cpu.map(u32::from);
@@ -119,7 +119,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     // another command of the queue may have been completed meanwhile
     let is_freed = lacks.is_none() && freed.is_certain();
     let stuck = facts.stuck(|verdict| verdict == Some(StuckState::NotFetched));
-    let stuck = stuck.get(&ctrl).copied();
+    let stuck = stuck.get(&ctrl).cloned();
     if stuck.is_none() && !is_freed {
         return freed.answer(lacks);
     }
@@ -132,13 +132,16 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
          8.1 and later: `-device nvme,dbcs=off`)",
     )
     .with_risk("without shadow doorbells each doorbell is an exit");
-    let mut cause = stuck.unwrap_or_default().shown_in(cause);
+    let stuck = stuck.unwrap_or_default();
+    let mut affected = stuck.affected.clone();
+    let mut cause = stuck.shown_in(cause);
     if is_freed {
         cause = cause
             .shown_by("commands that the next submission freed", freed.count)
-            .shown_by("the longest waited", nanos(freed.longest_ns as f64))
-            .shown_by("queue id of the last", freed.qid);
+            .shown_by("the longest waited", nanos(freed.longest_ns as f64));
+        affected.extend(freed.affected);
     }
+    cause = cause.about(facts, affected);
     let shadow = facts.controller(ctrl).and_then(|c| c.shadow_doorbells);
     Answer::cause(match shadow {
         Some(shadow) => cause.shown_by("shadow doorbells", if shadow { "yes" } else { "no" }),

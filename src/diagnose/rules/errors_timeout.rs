@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands failed, were retried, or timed out.
 
-use crate::diagnose::report::{Answer, Cause, Facts, Subject};
+use crate::diagnose::affected::times_text;
+use crate::diagnose::report::{Affected, Answer, Cause, Facts, Subject};
 use crate::nvme::status::{Status, StatusType};
 
 /// Fewer failures or retries are a note.
@@ -51,12 +52,17 @@ impl Counts {
         format!("{name}: {}", parts.join(", "))
     }
 
-    fn advice(&self, name: &str) -> String {
+    /// `blocks`: those of the media errors.
+    fn advice(&self, name: &str, blocks: &str) -> String {
         let mut parts = vec![format!("read `dmesg | grep {name}`")];
         if self.media > 0 {
+            let blocks = match blocks {
+                "" => "the blocks that dmesg names".to_owned(),
+                blocks => format!("the blocks {blocks}"),
+            };
             parts.push(format!(
                 "the medium has errors: see `nvme smart-log /dev/{name}` and `nvme error-log /dev/{name}`, and \
-                 restore the data of these blocks"
+                 restore the data of {blocks}"
             ));
         }
         if self.timeouts > 0 {
@@ -96,7 +102,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         media: media.map(|(_, count)| count).sum(),
         // those of a failed path are the path's
         retries: of(&incidents.retries).saturating_sub(of(&incidents.path_errors)),
-        timeouts: incidents.unpolled(ctrl),
+        timeouts: incidents.unpolled(ctrl).count() as u64,
         unpolled: incidents.polled(ctrl).filter(|t| is_polled(t.id.qid)).count() as u64,
         resets: of(&incidents.resets),
     };
@@ -110,8 +116,13 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         });
     }
     let name = format!("nvme{ctrl}");
-    let mut cause =
-        Cause::new("errors-timeout", &name, counts.sentence(&name), counts.advice(&name));
+    let affected = |wanted: &dyn Fn(Status) -> bool| -> Vec<Affected> {
+        let own = incidents.failed.iter().filter(|(_, command)| command.disk.ctrl == ctrl);
+        own.filter(|(status, _)| wanted(*status)).map(|(_, command)| *command).collect()
+    };
+    let blocks = facts.blocks_of(&affected(&|status| status.kind() == StatusType::Media));
+    let advice = counts.advice(&name, &blocks);
+    let mut cause = Cause::new("errors-timeout", &name, counts.sentence(&name), advice);
     for (code, count) in &failed {
         cause = cause.shown_by(&format!("{}", Status(*code)), format!("{count} commands"));
     }
@@ -121,6 +132,20 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         if count > 0 {
             cause = cause.shown_by(what, count);
         }
+    }
+    if let Some(times) = incidents.reset_times.get(&ctrl) {
+        let times = times.iter().map(|at| (*at, *at));
+        cause = cause.shown_by("reset at", times_text(facts.clock_of_day, times));
+    }
+    let mut commands = affected(&|status| is_failure_of_device(status.code_and_type()));
+    let timed_out = incidents.unpolled(ctrl);
+    let unpolled = incidents.polled(ctrl).filter(|t| is_polled(t.id.qid));
+    commands.extend(timed_out.chain(unpolled).map(|t| t.affected));
+    if counts.retries > 0 {
+        commands.extend(incidents.retried.iter().filter(|command| command.disk.ctrl == ctrl));
+    }
+    if !commands.is_empty() {
+        cause = cause.about(facts, commands);
     }
     let is_incident = timeouts + counts.resets > 0 || counts.failed.max(counts.retries) >= SEVERAL;
     match is_incident {

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use super::before::FULL;
 use super::condition::Condition;
 use super::stray::Queues;
 use crate::diagnose::report::{Answer, Cause, Command, Facts, Stages, Subject};
@@ -48,7 +49,7 @@ fn shared(facts: &Facts, ctrl: u32) -> HashSet<(u16, u16, u64)> {
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Some(machine) = &facts.machine else {
-        return Answer::NotLooked("record --context".into());
+        return Answer::NotLooked(FULL.into());
     };
     let controller = subject.ctrl().and_then(|ctrl| facts.controller(ctrl));
     // those of the PCI driver

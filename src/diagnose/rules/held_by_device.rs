@@ -3,7 +3,7 @@
 //! or it holds them now.
 
 use super::stray::{Queues, Stray};
-use crate::diagnose::report::{Answer, Cause, Facts, Subject};
+use crate::diagnose::report::{Affected, Answer, Cause, Facts, Subject};
 use crate::machine::inflight::StuckState;
 use crate::units::nanos;
 
@@ -43,14 +43,16 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     };
     let queues = Queues::of(facts, ctrl);
     let (mut count, mut longest, mut median) = (0_u64, 0, 0);
+    let mut held = Vec::new();
     let strays = queues.strays(facts).filter(was_overtaken);
     for stray in strays.filter(|stray| stray.time_ns() >= SEVERAL_NS) {
         (count, longest) = (count + 1, stray.time_ns().max(longest));
         median = stray.median_ns;
+        held.push(Affected::of_command(facts, stray.command));
     }
     let is_held = count >= SEVERAL || longest >= CERTAIN_NS;
     let stuck = facts.stuck(|verdict| verdict == Some(StuckState::Held));
-    let stuck = stuck.get(&ctrl).copied();
+    let stuck = stuck.get(&ctrl).cloned();
     if stuck.is_none() && !is_held {
         return match unproved(facts, ctrl) {
             Some(oldest) => Answer::Open(format!(
@@ -64,19 +66,22 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         };
     }
     let name = format!("nvme{ctrl}");
-    let oldest = stuck.map_or(0, |group| group.oldest_ns).max(longest);
+    let stuck = stuck.unwrap_or_default();
+    let oldest = stuck.oldest_ns.max(longest);
+    let mut affected = stuck.affected.clone();
+    affected.extend(held.into_iter().filter(|_| is_held));
     let mut cause = Cause::new(
         "held-by-device",
         &name,
         format!("{name} delays single commands (up to {})", nanos(oldest as f64)),
-        format!("{}, at these times", facts.behind(ctrl)),
+        format!("{}, at {}", facts.behind(ctrl), facts.times_of(&affected)),
     );
-    cause = stuck.unwrap_or_default().shown_in(cause);
+    cause = stuck.shown_in(cause);
     if is_held {
         cause = cause
             .shown_by("commands that later ones overtook", count)
             .shown_by("the longest was held", nanos(longest as f64))
             .shown_by("median of its kind", nanos(median as f64));
     }
-    Answer::cause(cause)
+    Answer::cause(cause.about(facts, affected))
 }

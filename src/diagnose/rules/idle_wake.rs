@@ -38,7 +38,8 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         Ok(found) => found,
         Err(Answer::Out(text)) if is_disturbed(facts, subject) => {
             return Answer::Open(format!(
-                "{text}; but the timers of --context (1 kHz) kept these CPUs from deep idle states"
+                "{text}; but the timers that find gaps (1 kHz) kept the CPUs that complete the commands \
+                 from deep idle states"
             ));
         }
         Err(answer) => return answer,

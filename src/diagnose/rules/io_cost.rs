@@ -25,7 +25,8 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         format!("io.cost holds bios of {name} back for {} of the time", before.portion.range()),
         format!(
             "measure the device for io.cost.model (tools/cgroup/iocost_coef_gen.py of the kernel), widen min and max of \
-             io.cost.qos, give the cgroup more io.weight, or switch it off: `echo \"{number} enable=0\" > {file}`"
+             io.cost.qos, give {} more io.weight, or switch it off: `echo \"{number} enable=0\" > {file}`",
+            before.cgroup(facts).map_or("the cgroup".into(), |name| format!("the cgroup {name}"))
         ),
     );
     let cause = before.shown_in(cause).with_risk(RISK);

@@ -115,10 +115,10 @@ fn unseen(
     })
 }
 
-/// Why an observation of `--context` is missing.
+/// Why an observation of the machine is missing.
 fn not_observed(facts: &Facts, what: &str) -> Answer {
     match facts.activity {
         Some(_) => Answer::Open(format!("this kernel does not show {what}")),
-        None => Answer::NotLooked("record --context".into()),
+        None => Answer::NotLooked(FULL.into()),
     }
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! There are polled queues, and no command uses them. That costs nothing by itself: a note.
 
+use super::before::FULL;
 use crate::diagnose::report::{Answer, Cause, Facts, Subject};
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let polled = facts.machine.as_ref().map(|m| m.poll_queues);
     let polled = match polled {
-        None => return Answer::NotLooked("record --context".into()),
+        None => return Answer::NotLooked(FULL.into()),
         Some(None | Some(0)) => return Answer::Absent("there are no polled queues".into()),
         Some(Some(polled)) => polled,
     };

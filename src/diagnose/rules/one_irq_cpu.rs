@@ -52,8 +52,10 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         "one-irq-cpu",
         &name,
         format!("CPU {cpu} completes the commands that all CPUs submit to {name}"),
-        "give the controller more interrupt vectors (QEMU: `-device nvme,msix_qsize=N`), or move other \
-         work away from that CPU",
+        format!(
+            "give the controller more interrupt vectors (QEMU: `-device nvme,msix_qsize=N`), or move other \
+             work away from CPU {cpu}"
+        ),
     )
     .explaining_stages(&portion)
     .shown_by("completed there", percent(on_one))

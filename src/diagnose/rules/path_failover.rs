@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A path of a multipath namespace failed.
 
+use crate::diagnose::incidents::is_host_abort;
 use crate::diagnose::report::{Answer, Cause, Facts, Subject};
+use crate::nvme::status::StatusType;
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let count = subject.ctrl().and_then(|ctrl| facts.incidents.path_errors.get(&ctrl));
@@ -9,6 +11,12 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         return Answer::Absent("no command failed with a path related status".into());
     };
     let name = facts.subject_name(subject);
+    let failed = facts.incidents.failed.iter();
+    let failed = failed.filter(|(status, command)| {
+        let is_path = status.kind() == StatusType::Path && !is_host_abort(*status);
+        is_path && subject.ctrl() == Some(command.disk.ctrl)
+    });
+    let failed = failed.map(|(_, command)| *command).collect();
     Answer::cause(
         Cause::new(
             "path-failover",
@@ -22,6 +30,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
                  subsystem (/sys/class/nvme-subsystem/*/iopolicy)"
             ),
         )
-        .shown_by("commands with a path related status", count),
+        .shown_by("commands with a path related status", count)
+        .about(facts, failed),
     )
 }

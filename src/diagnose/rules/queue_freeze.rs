@@ -3,6 +3,7 @@
 //! are done, and new bios wait for that.
 
 use super::before::{Before, Wait, of_all_waits};
+use crate::diagnose::affected::times_text;
 use crate::diagnose::report::{Answer, Cause, Facts, Stages, Subject};
 
 /// Frozen queues have this part of the time. No load needs them.
@@ -30,6 +31,13 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
         ),
     );
     let resets = facts.incidents.resets.get(&before.disk.ctrl);
-    let cause = before.shown_in(cause);
-    Answer::cause(cause.shown_by("resets of the controller", resets.copied().unwrap_or(0)))
+    let mut cause = before.shown_in(cause);
+    cause = cause.shown_by("resets of the controller", resets.copied().unwrap_or(0));
+    Answer::cause(match facts.incidents.reset_times.get(&before.disk.ctrl) {
+        Some(times) => {
+            let times = times.iter().map(|at| (*at, *at));
+            cause.shown_by("reset at", times_text(facts.clock_of_day, times))
+        }
+        None => cause,
+    })
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The I/O scheduler holds requests back.
 
+use super::before::FULL;
 use super::crowd::Below;
 use crate::diagnose::portion::Reaches;
 use crate::diagnose::report::{Answer, Cause, Facts, Stages, Subject};
@@ -12,7 +13,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
     };
     let scheduler = facts.disk(ctrl, nsid).and_then(|d| d.scheduler.as_ref());
     let scheduler = match (scheduler, &facts.machine) {
-        (_, None) => return Answer::NotLooked("record --context".into()),
+        (_, None) => return Answer::NotLooked(FULL.into()),
         (None, _) => return Answer::Open("the scheduler of this disk is not known".into()),
         (Some(name), _) if *name == "none" => return Answer::Absent("it has no scheduler".into()),
         (Some(scheduler), _) => word(scheduler),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that are not aligned to physical blocks take longer.
 
+use super::before::FULL;
 use super::condition::Condition;
 use crate::diagnose::report::{Answer, Cause, Command, Facts, Stages, Subject};
 
@@ -9,7 +10,7 @@ const EXPLAINS: f64 = 0.1;
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     if facts.machine.is_none() {
-        return Answer::NotLooked("record --context".into());
+        return Answer::NotLooked(FULL.into());
     }
     let Subject::Disk(ctrl, nsid) = subject else {
         return Answer::Absent("no disk".into());

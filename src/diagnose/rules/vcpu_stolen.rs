@@ -2,6 +2,7 @@
 //! CPUs did not run: in a virtual machine the host ran something else, or the monitor stalled. From
 //! inside, these two look the same.
 
+use super::before::FULL;
 use super::percent;
 use crate::diagnose::report::{Answer, Cause, Compared, Facts, Stages, Subject};
 
@@ -38,7 +39,7 @@ fn words(facts: &Facts, away: f64) -> (String, &'static str) {
 
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let Some(span) = &facts.activity else {
-        return Answer::NotLooked("record --context".into());
+        return Answer::NotLooked(FULL.into());
     };
     let cpus = &span.counted.cpus;
     let all = (span.ns as f64 * cpus.len() as f64).max(1.0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time between a bio and its request as `--context` counts it: what is known of it. It contains the
+//! The time between a bio and its request as it is counted by disk: what is known of it. It contains the
 //! wait for a tag, and also rq_qos (wbt, io.cost, io.latency), zone write plugs and frozen queues.
 
 use super::crowd::Crowd;
@@ -68,7 +68,7 @@ impl Waits {
             .explaining(self.part)
             .shown_by("waits before the request", part)
             .shown_by("requests that waited", format!("{waited} of {requests}"))
-            .shown_by("mean wait of these", nanos(sum_ns as f64 / waited.max(1) as f64))
+            .shown_by("mean wait", nanos(sum_ns as f64 / waited.max(1) as f64))
     }
 
     /// Whether the queues of the disk were full.

@@ -138,8 +138,7 @@ pub struct GroupKeys {
     /// Instead of rows per disk and opcode. `process` and `comm` are those that call the driver: a
     /// kernel thread, if blk-mq dispatches the request later. `cgroup` and `container` are those that
     /// caused the I/O, also for writeback. `submitter-process`, `submitter-comm` and `submitter-cgroup` are
-    /// of the task that submitted the bio. Recordings have cgroups with `record --cgroups`, submitters with
-    /// `--submitters`, and no priority.
+    /// of the task that submitted the bio. Recordings have no priority.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub by: Vec<By>,
 }
@@ -266,7 +265,7 @@ impl SessionArgs {
     ) -> Result<Settings> {
         let filter = self.filter.filter(is_recorded)?;
         let attaching = self.attaching.clone();
-        let window = self.filter.window.clone();
+        let window = self.filter.part();
         let settings =
             Settings { stage_set, recorded_stages: false, filter, mode, window, attaching };
         let refuse = |what| usage(format!("{what} with --stages=full: use --stages=fine"));

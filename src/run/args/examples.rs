@@ -12,7 +12,7 @@ pub const PROGRAM: &str = "\
 Examples:
   nvme-deep latency --stages 1
       Latency of each namespace, opcode and stage, every second
-  nvme-deep record -o slow.nvd --stages=full --context --duration 60s
+  nvme-deep record -o slow.nvd --duration 60s
       Record what happens, to look at it later and elsewhere
   nvme-deep diagnose --from slow.nvd
       Why the commands of that recording are slow

@@ -24,7 +24,7 @@ const COMM_LEN: usize = 15;
 #[command(next_help_heading = "Filters (combined by AND)")]
 pub struct FilterArgs {
     /// Only this disk or partition: `nvme0n1`, `/dev/nvme0n1p1`, or the one that has this file or
-    /// directory (`/mnt/data`). All paths of a multipath disk. Only while tracing, not for recordings
+    /// directory (`/mnt/data`). All paths of a multipath disk. Of a recording: a whole disk by its name
     #[arg(long, hide_short_help = true, value_name = "DISK", conflicts_with_all = ["ctrl", "nsid", "lba"])]
     pub disk: Option<String>,
 
@@ -74,15 +74,13 @@ pub struct FilterArgs {
     #[arg(long, hide_short_help = true, value_name = "NAME", value_parser = thread_name)]
     pub comm: Option<String>,
 
-    /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`. Recordings
-    /// need `--cgroups`
+    /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`
     #[arg(long, short, hide_short_help = true, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
 
     /// Only commands of this container: at least 8 digits of its ID (docker, podman, containerd,
     /// CRI-O), the UID of a Kubernetes pod, or the path of its cgroup (v2). By the cgroup that caused
-    /// the I/O, also for writeback; for commands without one by the task that calls the driver.
-    /// Recordings need `--cgroups`
+    /// the I/O, also for writeback; for commands without one by the task that calls the driver
     #[arg(long, hide_short_help = true, value_name = "ID", conflicts_with = "cgroup")]
     pub container: Option<String>,
 
@@ -92,7 +90,7 @@ pub struct FilterArgs {
     pub lba: Option<(u64, u64)>,
 
     /// Only commands whose bios these processes submitted, whatever thread calls the driver (scheduler,
-    /// retries, dm). Recordings need `--submitters`
+    /// retries, dm)
     #[arg(long, hide_short_help = true, value_name = "PID", value_delimiter = ',', value_parser = number(0..=u32::MAX))]
     pub submitter_pid: Vec<u32>,
 
@@ -213,18 +211,17 @@ fn check(filter: &Filter) -> Result<()> {
 }
 
 impl FilterArgs {
+    /// The part of a recording that is read: the time, and the disk.
+    pub fn part(&self) -> Window {
+        let name = |disk: &String| disk.strip_prefix("/dev/").unwrap_or(disk).to_owned();
+        Window { disk: self.disk.as_ref().map(name), ..self.window.clone() }
+    }
+
     /// The filter of a run. `is_recorded`: it reads recordings, which may be of another machine.
     ///
     /// # Errors
-    /// If it leaves no command; if it asks for a disk or a container that this machine does not have, or
-    /// asks this machine about a recording.
+    /// If it leaves no command; if it asks for a disk or a container that this machine does not have.
     pub fn filter(&self, is_recorded: bool) -> Result<Filter> {
-        if is_recorded && self.disk.is_some() {
-            return Err(usage(
-                "--disk asks this machine, and a recording may be of another: use --ctrl, --nsid \
-                 and --lba",
-            ));
-        }
         if let Some((option, _)) = self.window.options().next().filter(|_| !is_recorded) {
             return Err(usage(format!(
                 "{option} is a time of a recording, and this command traces: give a recording to --from"
@@ -252,7 +249,8 @@ impl FilterArgs {
             submitter_cgroup: self.submitter_cgroup.clone(),
             within: Within::default(),
         };
-        if let Some(disk) = &self.disk {
+        // a recording knows its own disks: see FilterArgs::part
+        if let Some(disk) = self.disk.as_ref().filter(|_| !is_recorded) {
             let disk = disk_of(disk)?;
             filter.ctrls = disk.controllers.into_iter().collect();
             filter.nsids = BTreeSet::from([disk.nsid]);

@@ -62,6 +62,21 @@ impl Census {
         }))
     }
 
+    /// The controllers and the namespace ids of a disk, by its name.
+    pub fn places(&self, disk: &str) -> (BTreeSet<u32>, BTreeSet<u32>) {
+        let all = self.disks.iter().flat_map(|(ctrl, disks)| {
+            let named = disks.iter().filter(|(_, name)| name.as_str() == disk);
+            named.map(|(nsid, _)| (*ctrl, *nsid))
+        });
+        all.unzip()
+    }
+
+    /// The disks, for a filter that names another.
+    pub fn disks(&self) -> String {
+        let names = self.disks.values().flat_map(BTreeMap::values);
+        list(names.filter(|name| is_name(name)).map(ToString::to_string))
+    }
+
     /// The first controller or namespace of a filter that is not there, and those that are.
     pub fn lacks(&self, filter: &Filter) -> Option<String> {
         let missing = filter.ctrls.iter().find(|c| !self.disks.contains_key(c));

@@ -39,7 +39,7 @@ use crate::model::snapshot::Snapshot;
 use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
 use crate::recording::CgroupInfo;
-use crate::session::Session;
+pub use crate::session::{CostSample, Session};
 use anyhow::Result;
 
 pub use self::drops::Reader;

@@ -89,8 +89,13 @@ impl Names {
         self.cgroups.extend(all);
     }
 
+    /// The cgroups that are known so far.
+    pub fn cgroups(&self) -> &Cgroups {
+        self.paths.as_ref().map_or(&self.cgroups, CgroupPaths::known)
+    }
+
     /// Looks up the cgroups of an event.
-    fn learn_cgroups(&mut self, event: &Event) {
+    pub fn learn_cgroups(&mut self, event: &Event) {
         let origin = event.what.submission().map(|s| s.origin);
         if let Some((paths, origin)) = self.paths.as_mut().zip(origin) {
             for id in origin.cgroups() {
@@ -107,9 +112,7 @@ impl Names {
         }
         let is_io = self.learn_io(event.what.id());
         let (disk, set) = self.disk(is_io);
-        let recorded = &self.cgroups;
-        let cgroups = self.paths.as_ref().map_or(recorded, CgroupPaths::known);
-        (disk, set, cgroups)
+        (disk, set, self.cgroups())
     }
 
     /// The entry of no namespace: id 0 has no disk.

@@ -153,6 +153,7 @@ impl<'r> Reading<'r> {
         {
             consumer.item(&Item::Ledger(at, ledger), &mut Feed { names, later })?;
         }
+        let has_window = settings.window.is_some();
         let mut done = Ok(());
         let read = replay.next(&mut |item| {
             if done.is_err() {
@@ -160,7 +161,7 @@ impl<'r> Reading<'r> {
             }
             let item = match item {
                 &Recorded::Event(event) => {
-                    if !window.contains(&event.at_ns) {
+                    if has_window && !window.contains(&event.at_ns) {
                         let command = EventClass::of(&event.what) == EventClass::Command;
                         later += u64::from(command);
                         *unselected += u64::from(command);

@@ -155,14 +155,17 @@ impl Replay {
             replay.clock = replay.clock()?;
             replay.window = replay.find_window()?;
         }
-        if metadata.is_file() {
+        if let Some(disk) = &settings.window.disk {
+            input::require_file(path, "--disk")?;
+            replay.find_disk(path, disk)?;
+        } else if metadata.is_file() {
             replay.check_devices(path)?;
         }
         Ok(replay)
     }
 
     /// The error of an option that needs the time of day, where it is not known.
-    fn timeless(&self, advice: &str) -> anyhow::Error {
+    pub fn timeless(&self, advice: &str) -> anyhow::Error {
         let why = if self.info().redacted { " (it is redacted)" } else { "" };
         let text = format!("{} does not know the time of day{why}: {advice}", self.path);
         Failure::error(Kind::Usage, text)
@@ -214,6 +217,24 @@ impl Replay {
             let text = format!("{} has {what}", self.path);
             Err(Failure::error(Kind::NoDevice, text))
         })
+    }
+
+    /// Finds the controllers and the namespace of a disk, by a second look at the file.
+    fn find_disk(&mut self, path: &Path, disk: &str) -> Result<()> {
+        let (mut playback, _) = open_recording(path)?;
+        let (mut census, mut more) = (Census::default(), true);
+        while more && census.places(disk).0.is_empty() {
+            let read = playback.next_block(&mut |item| census.add(item));
+            more = read.map_err(|e| failure(&self.path, &e))?;
+        }
+        let filter = &mut self.settings.filter;
+        (filter.ctrls, filter.nsids) = census.places(disk);
+        if filter.ctrls.is_empty() {
+            let (path, all) = (&self.path, census.disks());
+            let text = format!("{path} has no disk {}: it has {all}", printable(Path::new(disk)));
+            return Err(Failure::error(Kind::NoDevice, text));
+        }
+        Ok(())
     }
 
     /// Refuses, by name, what the recording lacks.

@@ -8,7 +8,7 @@ use super::{MEMORY, Target, put};
 use crate::blocks::recordings;
 
 /// Commands that read a recording of the driver; `diff` two.
-const READERS: [&str; 29] = [
+const READERS: [&str; 30] = [
     "latency --from A",
     "latency 1 --from A",
     "latency 10ms --delta --json --hist --from A",

@@ -27,7 +27,7 @@ reads() {
 tools_by_container() {
     tool by latency --by container --json --no-admin
     tool text latency --by container --no-admin
-    tool file record --cgroups --stages=none --no-admin -o "/tmp/$1.nvd"
+    tool file record --no-admin -o "/tmp/$1.nvd"
     traced
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What record --context observes. nvme0 answers at once, nvme1 after 400 ms, nvme2 takes 8 KiB in a
+# What is observed with conditions. nvme0 answers at once, nvme1 after 400 ms, nvme2 takes 8 KiB in a
 # command. boot.sh writes each doorbell that QEMU sees to /mnt/qemu.log; the trace does not name the
 # controller, so each case loads only one.
 . "$(dirname "$0")/lib.sh"
@@ -16,14 +16,14 @@ rung() {
 
 # observe CTRL: starts to record, without filters but the controller
 observe() {
-    tool record record --context --stages fine -o "$case_dir/file" --ctrl "$1"
+    tool record trace --context --stages=fine --tee "$case_dir/file" --ctrl "$1"
     traced
     rung before
 }
 
 # also_full CTRL: the same with the waits before the request, whose table has the waits for tags
 also_full() {
-    tool full record --context --stages full -o "$case_dir/full" --ctrl "$1"
+    tool full record -o "$case_dir/full" --ctrl "$1"
     traced
 }
 

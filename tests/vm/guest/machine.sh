@@ -47,7 +47,7 @@ tool basic latency --stages --json --no-admin
 tool fine latency --stages=fine --json --commands --hist --no-admin
 tool full latency --stages=full --json --commands --hist --no-admin
 tool trace trace --stages --json --no-admin
-tool file record --stages=full --context --force --no-admin -o "$case_dir/file.nvd"
+tool file record --force --no-admin -o "$case_dir/file.nvd"
 tool diagnosis diagnose --json --duration 10m
 traced
 loads first

@@ -19,7 +19,7 @@ done
 cat /sys/devices/system/clocksource/clocksource0/current_clocksource /sys/class/ptp/*/clock_name >/mnt/clocks 2>&1 || true
 touch /mnt/ready
 while [[ ! -e /mnt/go ]]; do sleep 0.2; done
-$NVME_DEEP record -o /mnt/guest.nvd --context --exec -- \
+$NVME_DEEP record -o /mnt/guest.nvd --exec -- \
     dd if=/dev/nvme0n1 of=/dev/null bs=4k count=200 iflag=direct >/mnt/record.out 2>&1
 touch /mnt/done
 while [[ ! -e /mnt/end ]]; do sleep 0.2; done

@@ -41,7 +41,7 @@ within() {
 }
 
 begin plain
-tool file record --stages=full --no-admin --ctrl nvme0 -o "$case_dir/file.ndr"
+tool file record --no-admin --ctrl nvme0 -o "$case_dir/file.ndr"
 full nvme0
 stat_of before "$dev"
 load reads --filename="/dev/$dev" --rw=randread --bs=4k --size=1g --ioengine=psync --number_ios=300
@@ -55,7 +55,7 @@ refused recorded "$NVME_DEEP" latency --from "$case_dir/file.ndr" --stages=full 
 
 # 16 reads at a time, each behind the former one: blk-mq merges them
 begin merges
-tool file record --stages=full --no-admin --ctrl nvme0 -o "$case_dir/file.ndr"
+tool file record --no-admin --ctrl nvme0 -o "$case_dir/file.ndr"
 traced
 load reads --filename="/dev/$dev" --rw=read --bs=4k --size=4m --ioengine=libaio --iodepth=16 --iodepth_batch=16 \
     --iodepth_batch_complete_min=16 --number_ios=320

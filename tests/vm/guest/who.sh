@@ -34,7 +34,7 @@ tool processes latency --json --no-admin --by submitter-process --ctrl nvme1
 tool parts latency --json --no-admin --by submitter-comm,submitter-cgroup --stages --ctrl nvme1
 tool chosen latency --json --no-admin --submitter-cgroup $top/db --ctrl nvme1
 tool named latency --json --no-admin --submitter-comm renamed --ctrl nvme1
-tool file record --submitters --stages=none --no-admin --ctrl nvme1 -o "/tmp/file.nvd"
+tool file record --no-admin --ctrl nvme1 -o "/tmp/file.nvd"
 traced
 within $top/db fio --output-format=json --output="$case_dir/jobs.fio" --filename="/dev/$null" --direct=1 \
     --ioengine=libaio --bs=4k --iodepth=16 --norandommap=1 \
@@ -76,7 +76,7 @@ tool callers latency --json --no-admin --by process --ctrl nvme1
 tool processes latency --json --no-admin --by submitter-process,submitter-cgroup --ctrl nvme1
 tool lines trace --stages=none --json --submitters --no-admin --ctrl nvme1 --submitter-comm renamed
 tool pattern pattern --json --submitters --no-admin --ctrl nvme1
-tool file record --submitters --no-admin --ctrl nvme1 -o "/tmp/mapped.nvd"
+tool file record --no-admin --ctrl nvme1 -o "/tmp/mapped.nvd"
 traced
 within $top/db fio --output-format=json --output="$case_dir/jobs.fio" --filename=/dev/mapper/above --direct=1 \
     --ioengine=libaio --bs=4k --iodepth=4 --norandommap=1 \
@@ -106,8 +106,8 @@ mount -o noinit_itable "/dev/$file" /tmp/data
 sync
 settled
 tool live latency --json --no-admin --by submitter-cgroup,opcode --ctrl nvme0
-tool file record --cgroups --no-admin --ctrl nvme0 -o "/tmp/file.nvd"
-tool hidden record --cgroups --redact --no-compress --no-admin --ctrl nvme0 -o "/tmp/hidden.nvd"
+tool file record --no-admin --ctrl nvme0 -o "/tmp/file.nvd"
+tool hidden record --redact --no-compress --no-admin --ctrl nvme0 -o "/tmp/hidden.nvd"
 tool lines trace --stages=none --json --submitters --no-admin --ctrl nvme0
 traced
 # a limit: kernel threads submit what was written, and others pass it on when it has waited

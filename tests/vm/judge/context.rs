@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `record --context` observes: doorbells against QEMU's own trace, waits for tags against the
+//! What is observed with conditions: doorbells against QEMU's own trace, waits for tags against the
 //! number of tags, splits against the size of a transfer, bounce buffers against the number of pages.
 
 use std::collections::BTreeMap;
