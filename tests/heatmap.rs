@@ -92,7 +92,7 @@ fn commands(name: &str) -> (Vec<Value>, u64) {
         let values = lines.out.lines();
         values.map(|l| serde_json::from_str(l).unwrap()).collect()
     };
-    let mut all = lines(format!("trace --json --pair --from {path}"));
+    let mut all = lines(format!("trace --json --events --from {path}"));
     all.retain(|c| ["command", "unfinished", "missed"].contains(&c["type"].as_str().unwrap()));
     // the start is in the heading of the first of several
     let other = recording(if name == "none" { "mixed" } else { "none" });
@@ -102,7 +102,7 @@ fn commands(name: &str) -> (Vec<Value>, u64) {
 
 /// When a command was submitted.
 fn submitted(command: &Value) -> Option<u64> {
-    let lasted = ["latency_ns", "age_ns", "latency_max_ns"];
+    let lasted = ["driver_ns", "age_ns", "driver_max_ns"];
     let lasted = lasted.iter().find_map(|key| command[key].as_u64())?;
     Some(command["time_ns"].as_u64().unwrap() - lasted)
 }
@@ -178,11 +178,20 @@ fn the_depth_counts_the_commands_in_flight() {
 
 #[test]
 fn every_command_with_the_stage_is_in_the_picture_and_the_others_are_reported() {
-    for (recorded, stage, key) in
-        [("complete", "device", "device"), ("mixed", "total", ""), ("none", "total", "")]
-    {
-        let (ran, svg) = draw(&format!("--stage {stage}"), recorded);
+    let total = "Latency, total: first to last observed point";
+    let driver = "Latency, driver: setup_out to complete";
+    for (recorded, stage, key, title) in [
+        ("complete", "--stage device", "device", "Latency, device: doorbell to cqe"),
+        ("mixed", "--stage end", "end", "Latency, end: complete to end"),
+        ("mixed", "--stage queue", "queue", "Latency, queue: start to setup_out"),
+        ("mixed", "", "", total),
+        ("mixed", "--stage total", "", total),
+        ("mixed", "--stage driver", "", driver),
+        ("none", "", "", driver),
+    ] {
+        let (ran, svg) = draw(stage, recorded);
         assert_eq!(ran.code, Some(0), "{}", ran.err);
+        assert!(svg.contains(title), "{recorded} {stage}");
         let drawn: u64 = notes(&svg).iter().map(|[count, ..]| number(count)).sum();
         let left_out = ran.err.split_once(" commands; ").map(|(_, rest)| rest);
         let left_out = left_out.map_or(0, |rest| number(rest.split(' ').next().unwrap()));
@@ -241,6 +250,12 @@ fn what_cannot_be_drawn_leaves_no_file() {
             format!("--from {none} --stage device"),
             2,
             "has no stages: record with --stages=basic, or omit --stage\n",
+        ),
+        (format!("--from {none} --stage total"), 2, "has no stages"),
+        (
+            format!("--from {mixed} --stage before"),
+            2,
+            "has no waits before the request: record with --stages=full, or omit --stage\n",
         ),
         (format!("--from {mixed} {none}"), 2, "one recording"),
         (format!("--from {mixed} --stage disk"), 2, "is not a stage"),

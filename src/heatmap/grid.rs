@@ -289,8 +289,11 @@ impl Interval {
         };
         let inside = |stage: StageRun| run.first <= stage.first && stage.last <= run.last;
         let parts: Vec<_> = intervals.stages.iter().filter(|stage| inside(stage.run)).collect();
-        let (first, last) = (parts.first()?.run.first, parts.last()?.run.last);
-        ((first, last) == (run.first, run.last)).then(|| parts.iter().map(|part| part.ns).sum())
+        let (first, last) = (parts.first()?.run, parts.last()?.run);
+        let is_it = (first.first, last.last) == (run.first, run.last)
+            // reports call the queue of a command without a start queue.setup
+            && (first.from != Point::SetupIn || run.from == Point::SetupIn);
+        is_it.then(|| parts.iter().map(|part| part.ns).sum())
     }
 }
 

@@ -29,13 +29,14 @@ def tag_of(event):
 
 def total(event, stage_set):
     """The total of a command. None if it was not measured."""
-    if stage_set == "total":
+    if stage_set == "none":
         return event.get("driver_ns") if event["type"] == "command" else None
     return event["total_ns"] if event["stages"] else None
 
 
 def check_hlog(path, truth, _name, interval_ms=1000):
     stage_set = truth.run["stage_set"]
+    whole = "driver" if stage_set == "none" else "total"
     counts, highest, times = Counter(), Counter(), defaultdict(Counter)
     begin_ms = None
     for start_ms, tag, histogram in read(path):
@@ -46,8 +47,8 @@ def check_hlog(path, truth, _name, interval_ms=1000):
     want, longest = Counter(), {}
     (report,) = lines(truth.latency)
     for row in report["rows"]:
-        rows = [(s["name"], s) for s in row["stages"] if stage_set != "total"]
-        for stage, numbers in [*rows, ("total", row["total"])]:
+        rows = [(s["name"], s) for s in row["stages"]]
+        for stage, numbers in [*rows, (whole, row[whole])]:
             if numbers["count"]:
                 want[f"{tag_of(row)}/{stage}"] = numbers["count"]
                 longest[f"{tag_of(row)}/{stage}"] = numbers["max_ns"]
@@ -60,7 +61,7 @@ def check_hlog(path, truth, _name, interval_ms=1000):
     for event in truth.commands:
         if event["type"] != "unfinished" and total(event, stage_set) is not None:
             number = (event["time_ns"] - truth.run["begin_ns"]) // (interval_ms * 1_000_000)
-            when[tag_of(event) + "/total"][number] += 1
+            when[f"{tag_of(event)}/{whole}"][number] += 1
     for tag, intervals in when.items():
         got = {round((ms - wall_ns / 1e6) / interval_ms): n for ms, n in times[tag].items()}
         assert got == intervals, (tag, got, intervals)

@@ -33,7 +33,7 @@ def compare(rows, truth, name, what):
             want = {c: v or None if c in TEXT else v for c, v in want.items()}
         differs = t.row_differs(got, want)
         assert not differs, (what, event["time_ns"], differs)
-        single = [got[f"{s}_ns"] for s in t.STAGES] + [got["merged_ns"]]
+        single = [got[t.column(group)] for group in t.GROUPS] + [got["merged_ns"]]
         if got["total_ns"] is not None and any(s is not None for s in single):
             assert sum(s or 0 for s in single) == got["total_ns"], (what, got)
         values += len(want)

@@ -5,8 +5,18 @@ import json
 import subprocess
 from datetime import datetime
 
-STAGES = ["queue", "setup", "map", "submit", "device", "irq", "complete", "end"] + [
-    "throttle", "block", "freeze", "iocost", "wbt", "tag", "zone"]
+GROUPS = ["before", "queue", "submit", "device", "complete", "end"]
+WAITS = ["throttle", "block", "freeze", "iocost", "wbt", "tag", "zone"]
+PARTS = WAITS + [
+    "queue.wait", "queue.setup", "submit.map", "submit.ring", "device.run", "device.irq"]
+
+
+def column(stage):
+    """The column of a stage."""
+    return stage.replace(".", "_") + "_ns"
+
+
+STAGES = {column(stage) for stage in GROUPS + PARTS}
 POINTS = ["start", "setup_in", "setup_out", "issue", "doorbell", "irq", "cqe", "complete", "end"] + [
     "bio_submit", "bio_queue", "freeze", "iocost", "wbt", "tag", "zone"]
 # the rows of tables
@@ -38,29 +48,41 @@ class Truth:
         self.run = ndjson[0]
         # offsets of the wall clock, as they change
         self.wall_ns = [line["wall_ns"] for line in ndjson if line["type"] == "clock"]
-        stages = [] if self.run["stage_set"] == "total" else [f"--stages={self.run['stage_set']}"]
+        recorded = self.run["stage_set"]
         kstack = [f"--kstack={self.run['stack']}"] if self.run["stack"] else []
-        trace = ["trace", "--json", "--events", *stages, *kstack, "--from", path]
-        self.trace = run(tool, *trace)
-        self.latency = run(tool, "latency", "--json", *stages, "--from", path)
+
+        def trace(stages, *more):
+            return run(tool, "trace", "--json", "--events", f"--stages={stages}", *kstack, *more, "--from", path)
+
+        self.trace = trace(recorded)
+        self.latency = run(tool, "latency", "--json", f"--stages={recorded}", "--from", path)
         events = lines(self.trace)
         assert events[-1]["type"] == "end", path
         self.events = events[:-1]
-        for event, shown in zip(self.events, lines(run(tool, *trace, "--time", "wall"))):
-            event["wall_ns"] = unix_ns(shown["time"]) if self.wall_ns else None
+        for event, shown in zip(self.events, lines(trace("none" if recorded == "none" else "basic"))):
+            event["groups"] = shown.get("stages", []), shown.get("total_ns")
+        # redacted recordings have no wall clock
+        if self.wall_ns:
+            for event, shown in zip(self.events, lines(trace(recorded, "--time", "wall"))):
+                event["wall_ns"] = unix_ns(shown["time"])
         self.commands = [e for e in self.events if e["type"] in COMMANDS]
         self.others = [e for e in self.events if e["type"] not in COMMANDS]
 
 
-def stages(event):
+def divided(stages, by_group):
     """Durations of single stages, names and sum of merged ones."""
     single, merged, merged_ns = {}, [], None
-    for stage in event.get("stages", []):
-        if "+" in stage["name"]:
-            merged.append(stage["name"])
+    for stage in stages:
+        name = stage["name"]
+        groups = {"before" if part in WAITS else part.split(".")[0] for part in name.split("+")}
+        if by_group and len(groups) == 1:
+            # the group of a command that lacks its first point has the name of its parts
+            (name,) = groups
+        if "+" in name:
+            merged.append(name)
             merged_ns = (merged_ns or 0) + stage["ns"]
         else:
-            single[stage["name"]] = stage["ns"]
+            single[name] = stage["ns"]
     return single, " ".join(merged) or None, merged_ns
 
 
@@ -68,13 +90,15 @@ def row(truth, event, name):
     """The values of the columns of a command. Columns without an equal in the JSON are missing."""
     status = event.get("status") or {}
     fields = event.get("fields", {})
-    single, merged, merged_ns = stages(event)
+    stages, total_ns = event["groups"]
+    groups, merged, merged_ns = divided(stages, True)
+    parts, _, _ = divided(event.get("stages", []), False)
     want = {
         "recording": name,
         "host": truth.run["host"],
         "type": event["type"],
         "time_rel_ns": event["time_ns"] - truth.run["begin_ns"],
-        "wall_ns": event["wall_ns"],
+        "wall_ns": event.get("wall_ns"),
         "disk": event.get("disk"),
         "slba": fields.get("slba") if "nlb" in fields else None,
         "nlb": fields.get("nlb") if "slba" in fields else None,
@@ -83,14 +107,16 @@ def row(truth, event, name):
         "stage_set": truth.run["stage_set"],
         "merged_stages": merged,
         "merged_ns": merged_ns,
+        "total_ns": total_ns,
         "kstack": ";".join(event.get("kstack", [])) or None,
         "kstack_complete": ";".join(event.get("kstack_complete", [])) or None,
     }
-    want |= {f"{stage}_ns": single.get(stage) for stage in STAGES}
+    want |= {column(group): groups.get(group) for group in GROUPS}
+    want |= {column(part): parts.get(part) for part in PARTS}
     points = event.get("points_ns", {})
     want |= {f"point_{point}": points.get(point) for point in POINTS}
     same = """time_ns ctrl qid cid nsid queue opcode opcode_value flags metadata bytes pid tid comm cpu
-        complete_cpu result retries request_flags driver_ns driver_max_ns age_ns total_ns bios longest_wait_ns"""
+        complete_cpu result retries request_flags driver_ns driver_max_ns age_ns bios longest_wait_ns"""
     want |= {column: event.get(column) for column in same.split()}
     return want | dwords(event["opcode"], fields)
 

@@ -63,8 +63,8 @@ fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Erro
     io::Error::other(error)
 }
 
-/// The tag of a histogram. It has neither commas nor blanks.
-fn tag((row, stage): &Key) -> String {
+/// The tag of a histogram. It has neither commas nor blanks. `whole`: the name of the total.
+fn tag((row, stage): &Key, whole: &str) -> String {
     let RowKey { ctrl, nsid, opcode, .. } = row;
     let name = opcode.name_or_code();
     let queue = match opcode.queue {
@@ -73,7 +73,7 @@ fn tag((row, stage): &Key) -> String {
     };
     let stage = match stage {
         Stage::Run(run) => run.name(),
-        Stage::Total => "total".into(),
+        Stage::Total => whole.into(),
     };
     format!("nvme{ctrl}/{nsid}/{queue}{name}/{stage}")
 }
@@ -133,7 +133,7 @@ impl<W: Write> Hlog<W> {
             if histogram.is_empty() {
                 continue;
             }
-            let text = tag(key);
+            let text = tag(key, self.recount.stage_set.whole());
             let from = Duration::from_nanos(from);
             log.write_histogram(histogram, from, self.interval, Tag::new(&text)).map_err(
                 |error| match error {

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every view of a recording names the same culprit, the planted one, and has the same p99. Each view
+//! has only the options without which it does not run.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod binary;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use self::binary::run;
+
+/// A recording with a planted cause.
+struct Plant {
+    name: &'static str,
+    /// The opcode of the row that is affected.
+    opcode: &'static str,
+    /// The stage in which its commands wait, and its group.
+    part: &'static str,
+    group: &'static str,
+    /// The stage set of the recording.
+    parts: &'static str,
+}
+
+const fn plant(
+    name: &'static str,
+    opcode: &'static str,
+    part: &'static str,
+    group: &'static str,
+    parts: &'static str,
+) -> Plant {
+    Plant { name, opcode, part, group, parts }
+}
+
+/// The planted stage has most of the time of the row.
+const PLANTS: [Plant; 5] = [
+    plant("wbt", "write", "wbt", "before", "--stages=full"),
+    plant("tag-wait", "read", "tag", "before", "--stages=full"),
+    plant("cgroup-throttle", "read", "throttle", "before", "--stages=full"),
+    plant("io-cost", "read", "iocost", "before", "--stages=full"),
+    plant("scheduler", "read", "queue.wait", "queue", "--stages=fine"),
+];
+
+/// The planted stage has most of the time of the slowest commands only.
+const FREEZE: Plant = plant("queue-freeze", "read", "freeze", "before", "--stages=full");
+
+/// Time in nanoseconds by stage.
+type Times = BTreeMap<String, u64>;
+
+/// A command in one view.
+struct Command {
+    total_ns: u64,
+    times: Times,
+}
+
+impl Plant {
+    fn file(&self) -> String {
+        format!("tests/recordings/diagnose/{}.nvd", self.name)
+    }
+
+    fn run(&self, words: &str) -> String {
+        let ran = run(&format!("{words} --from {}", self.file()));
+        assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
+        ran.out
+    }
+
+    fn is_of_row(&self, opcode: Option<&str>) -> bool {
+        opcode == Some(self.opcode)
+    }
+
+    /// The row of `latency`.
+    fn row(&self) -> Value {
+        let report: Value = serde_json::from_str(&self.run("latency --json")).unwrap();
+        let rows = report["rows"].as_array().unwrap().iter();
+        let mut of = rows.filter(|row| self.is_of_row(row["opcode"].as_str()));
+        let row = of.next().unwrap();
+        assert!(of.next().is_none(), "{}: one row", self.name);
+        row.clone()
+    }
+
+    /// The words of the row on the last page of `top`: disk, opcode, IOPS, MB/s, in, p50, p99, max, the
+    /// stage and its share.
+    fn top(&self) -> Vec<String> {
+        let pages = self.run("top");
+        let (_, page) = pages.rsplit_once("nvme-deep top").unwrap();
+        assert!(page.contains("WHOLE RUN"), "{page}");
+        let name = format!("nvme0n1 {} ", self.opcode);
+        // the first character marks the selected row
+        let of_row = |line: &&str| line.get(1..).is_some_and(|line| line.starts_with(&name));
+        let line = page.lines().find(of_row).unwrap_or_else(|| panic!("{page}"));
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// The commands of the row in `trace`.
+    fn traced(&self, stages: &str) -> Vec<Command> {
+        let text = self.run(&format!("trace --json {stages}"));
+        let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let of = events
+            .filter(|e| e["type"] == "command" && self.is_of_row(e["opcode"].as_str()))
+            .map(|event| Command {
+                total_ns: event["total_ns"].as_u64().unwrap(),
+                times: {
+                    let stages = event["stages"].as_array().unwrap().iter();
+                    let stage = |s: &Value| (s["name"].as_str().unwrap().into(), number(&s["ns"]));
+                    stages.map(stage).collect()
+                },
+            });
+        of.collect()
+    }
+
+    /// The commands of the row in an export: the columns whose names are made of these stages.
+    fn exported(&self, stages: &[&str]) -> Vec<Command> {
+        let ran = run(&format!("export --format csv -o - {}", self.file()));
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        let mut lines = ran.out.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let head = lines.next().unwrap();
+        let at = |name: &str| head.iter().position(|column| *column == name).unwrap();
+        let (kind, opcode, total) = (at("type"), at("opcode"), at("total_ns"));
+        let column =
+            |stage: &&str| ((*stage).to_owned(), at(&format!("{}_ns", stage.replace('.', "_"))));
+        let columns: Vec<(String, usize)> = stages.iter().map(column).collect();
+        let of = lines.filter(|row| {
+            assert_eq!(row.len(), head.len(), "a text with a comma");
+            row[kind] == "command" && self.is_of_row(Some(row[opcode]))
+        });
+        let command = |row: Vec<&str>| Command {
+            total_ns: row[total].parse().unwrap(),
+            times: {
+                let time =
+                    |(stage, n): &(String, usize)| Some((stage.clone(), row[*n].parse().ok()?));
+                columns.iter().filter_map(time).collect()
+            },
+        };
+        of.map(command).collect()
+    }
+}
+
+const GROUPS: [&str; 6] = ["before", "queue", "submit", "device", "complete", "end"];
+const PARTS: [&str; 15] = [
+    "throttle",
+    "block",
+    "freeze",
+    "zone",
+    "iocost",
+    "wbt",
+    "tag",
+    "queue.wait",
+    "queue.setup",
+    "submit.map",
+    "submit.ring",
+    "device.run",
+    "device.irq",
+    "complete",
+    "end",
+];
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap()
+}
+
+/// The stage with most of the time of these commands.
+fn largest(commands: &[Command]) -> String {
+    let mut sums = Times::new();
+    for (stage, ns) in commands.iter().flat_map(|command| &command.times) {
+        *sums.entry(stage.clone()).or_default() += ns;
+    }
+    sums.into_iter().max_by_key(|(_, ns)| *ns).unwrap().0
+}
+
+/// The 99th percentile of the totals, by nearest rank.
+fn p99(commands: &[Command]) -> u64 {
+    let mut totals: Vec<u64> = commands.iter().map(|command| command.total_ns).collect();
+    totals.sort_unstable();
+    totals[(totals.len() * 99).div_ceil(100) - 1]
+}
+
+/// Nanoseconds of `50.6ms`, of which the last digit is rounded.
+fn time(text: &str) -> f64 {
+    let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+    let factor = match &text[unit..] {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        other => panic!("{other}"),
+    };
+    text[..unit].parse::<f64>().unwrap() * factor
+}
+
+/// Three digits are as exact as this.
+const ROUNDED: f64 = 0.005;
+
+/// The count of each cell of a picture, and the range of its values.
+fn cells(svg: &str) -> Vec<(u64, f64, f64)> {
+    let notes = svg.split("<title>").skip(1).map(|note| note.split("</title>").next().unwrap());
+    let cell = |note: &str| {
+        let [count, range, _]: [&str; 3] =
+            note.split("&#10;").collect::<Vec<_>>().try_into().ok()?;
+        let digits: String = count.chars().filter(char::is_ascii_digit).collect();
+        let (from, to) = range.split_once(" to ").unwrap();
+        Some((digits.parse().unwrap(), time(from), time(to)))
+    };
+    // the legend has other notes
+    notes.filter_map(cell).collect()
+}
+
+#[test]
+fn every_view_names_the_planted_stage() {
+    for plant in &PLANTS {
+        let Plant { name, opcode, part, group, parts } = plant;
+        let row = plant.row();
+        let place = &row["where"];
+        assert_eq!(place["stage"], *part, "{name}");
+        let share = format!("{:.0}%", 100.0 * place["share"].as_f64().unwrap());
+
+        let text = plant.run("latency");
+        let line =
+            text.lines().find(|line| line.starts_with(&format!("nvme0n1 {opcode} "))).unwrap();
+        assert!(line.ends_with(&format!(" {part} {share}")), "{name}: {line}");
+
+        let words = plant.top();
+        assert_eq!(words[8..10], [*part, &share], "{name}: {words:?}");
+
+        for (view, by_group, by_part) in [
+            ("trace", plant.traced(""), plant.traced(parts)),
+            ("export", plant.exported(&GROUPS), plant.exported(&PARTS)),
+        ] {
+            assert_eq!(by_group.len() as u64, number(&row["count"]), "{name} {view}");
+            assert_eq!(largest(&by_group), *group, "{name} {view}");
+            assert_eq!(largest(&by_part), *part, "{name} {view}");
+        }
+    }
+}
+
+#[test]
+fn every_view_has_the_same_p99() {
+    for plant in PLANTS.iter().chain([&FREEZE]) {
+        let Plant { name, opcode, .. } = plant;
+        let row = plant.row();
+        let want = number(&row["total"]["p99_ns"]);
+        assert_eq!(row["total"]["percentile_error"], 0.0, "{name}");
+        for (view, commands) in [("trace", plant.traced("")), ("export", plant.exported(&[]))] {
+            assert_eq!(p99(&commands), want, "{name} {view}");
+        }
+
+        let words = plant.top();
+        assert!((time(&words[6]) / want as f64 - 1.0).abs() < ROUNDED, "{name}: {words:?}");
+
+        let svg = plant.run(&format!("heatmap --opcode {opcode} --svg -"));
+        assert!(svg.contains("Latency, total: first to last observed point"), "{name}");
+        let mut cells = cells(&svg);
+        cells.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let count: u64 = cells.iter().map(|cell| cell.0).sum();
+        assert_eq!(count, number(&row["count"]), "{name}: every command is in the picture");
+        let (rank, mut below) = ((count * 99).div_ceil(100), 0);
+        let cell = cells.iter().find(|cell| {
+            below += cell.0;
+            below >= rank
+        });
+        let (_, from, to) = *cell.unwrap();
+        let range = from * (1.0 - ROUNDED)..to * (1.0 + ROUNDED);
+        assert!(range.contains(&(want as f64)), "{name}: {range:?} has no {want}");
+    }
+}
+
+#[test]
+fn the_slowest_commands_waited_for_the_frozen_queue() {
+    for (view, mut commands) in
+        [("trace", FREEZE.traced(FREEZE.parts)), ("export", FREEZE.exported(&PARTS))]
+    {
+        commands.sort_unstable_by_key(|command| command.total_ns);
+        let slowest = commands.split_off(commands.len() - commands.len().div_ceil(100));
+        assert!(!slowest.is_empty(), "{view}");
+        assert_eq!(largest(&slowest), FREEZE.part, "{view}");
+        // which the others did not
+        assert_eq!(largest(&commands), "device.run", "{view}");
+    }
+}
