@@ -94,7 +94,7 @@ fn each_file_is_checked_before_any_output() {
     symlink(&a, &link).unwrap();
     run(&format!("trace --from {a} {link}")).refuses(2, "is the same file as");
     run(&format!("trace --from {a} --from {a}")).refuses(2, "is given twice");
-    run(&format!("latency --from {a} /missing")).refuses(2, "/missing: there is no such file");
+    run(&format!("latency --from {a} /missing")).refuses(2, "/missing can't be read");
     run(&format!("stacks --at complete --from {a} {BINARY}")).refuses(
         2,
         "was recorded without kernel stacks at complete: record again with --kstack=complete, or use --at submit\n",
