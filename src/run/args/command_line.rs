@@ -39,8 +39,9 @@ pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
 /// Whether a word is a recording: a file that exists, or what is meant to be one.
 fn is_file(word: &OsStr) -> bool {
     let path = Path::new(word);
-    let named = path.extension().is_some_and(|ending| ending == "nvd");
-    named || path.metadata().is_ok_and(|found| found.is_file() || found.file_type().is_fifo())
+    let is_path = word.as_bytes().contains(&b'/') && !path.starts_with("/dev");
+    let is_meant = is_path || path.extension().is_some_and(|ending| ending == "nvd");
+    is_meant || path.metadata().is_ok_and(|found| found.is_file() || found.file_type().is_fifo())
 }
 
 /// Whether the next word is the value of this option.
@@ -112,6 +113,8 @@ mod tests {
             ("latency --stages run.nvd", "latency --stages --from=run.nvd"),
             ("host trace run.nvd", "host trace --from=run.nvd"),
             ("latency Cargo.toml", "latency --from=Cargo.toml"),
+            ("trace --from a /missing", "trace --from a --from=/missing"),
+            ("latency /dev/nvme0n1", "latency /dev/nvme0n1"),
             ("latency --exec -- cat run.nvd", "latency --exec -- cat run.nvd"),
             ("diff a.nvd b.nvd", "diff a.nvd b.nvd"),
             ("record -o run.nvd", "record -o run.nvd"),

@@ -189,7 +189,7 @@ fn the_textfile_is_written_and_removed(outcome: &Outcome) {
         "nvme_deep_commands_total{controller=\"nvme0\",nsid=\"1\",queue=\"io\",opcode=\"read\"}";
     let file = outcome.text("textfile", "text");
     assert_eq!(value(&file, row), Some(500));
-    assert!(file.contains("stage=\"setup\""), "{file}");
+    assert!(file.contains("stage=\"queue.setup\""), "{file}");
     assert!(!file.contains("controller=\"nvme1\""), "{file}");
 }
 
