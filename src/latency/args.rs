@@ -18,7 +18,7 @@ Examples:
   nvme-deep latency --stages 1
       A report every second, with stages
   nvme-deep latency --stages=fine --disk nvme0n1 --exec -- fio job.fio
-      All eight stages of one disk while a program runs
+      The parts of the stages of one disk while a program runs
   nvme-deep latency --from run.nvd --opcode read
       The reads of a recording";
 

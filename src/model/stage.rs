@@ -157,9 +157,10 @@ impl StageRun {
     pub fn name(self) -> String {
         let name = self.stage_set.name_of(self.stages());
         // a flush has no start: only a part of its queue is known
-        match (self.from, name.strip_prefix("queue")) {
-            (Point::SetupIn, Some(rest)) if self.stage_set == StageSet::Basic => {
-                format!("queue.setup{rest}")
+        let known = FINE.iter().find(|part| part.from == self.from);
+        match known.and_then(|part| Some((part.name, name.strip_prefix(part.group)?))) {
+            Some((part, rest)) if self.stage_set.point(self.first) != self.from => {
+                format!("{part}{rest}")
             }
             _ => name,
         }
@@ -241,12 +242,13 @@ impl StageSet {
 
     /// Whether a live run with this stage set observes the point.
     pub const fn has_point(self, point: Point) -> bool {
-        match (self, point) {
-            (Self::Full, _) | (_, Point::SetupOut | Point::Complete) => true,
-            (Self::Basic | Self::Fine, Point::Start | Point::Doorbell | Point::Cqe)
-            | (Self::Fine, Point::SetupIn | Point::Issue | Point::Irq | Point::End) => true,
-            _ => false,
-        }
+        matches!(
+            (self, point),
+            (Self::Full, _)
+                | (_, Point::SetupOut | Point::Complete)
+                | (Self::Basic | Self::Fine, Point::Start | Point::Doorbell | Point::Cqe)
+                | (Self::Fine, Point::SetupIn | Point::Issue | Point::Irq | Point::End)
+        )
     }
 
     /// The points that a live run with this stage set observes, as bits of a pattern.
@@ -320,11 +322,13 @@ impl StageSet {
     }
 
     /// Where the first group of a command begins if its first part was not observed: the limits of
-    /// cgroups, or the request of a flush.
+    /// cgroups, the request of a flush, or programs that the kernel skipped.
     const fn second(self, index: usize) -> Option<Point> {
         match (self, index) {
             (Self::Basic | Self::Fine, 0) => Some(Point::Bio),
             (Self::Basic, 1) => Some(Point::SetupIn),
+            (Self::Basic, 2) => Some(Point::Issue),
+            (Self::Basic, 3) => Some(Point::Irq),
             _ => None,
         }
     }
@@ -355,7 +359,8 @@ impl StageSet {
         (0..=self.stages().len()).filter_map(move |index| {
             let mut to = self.point(index);
             if !to.seen_in(pattern) {
-                to = self.second(index).filter(|p| p.seen_in(pattern))?;
+                let second = self.second(index).filter(|p| begin.is_none() && p.seen_in(pattern));
+                to = second?;
             }
             let (first, from) = begin.replace((index, to))?;
             Some(StageRun { stage_set: self, first, last: index - 1, from, to })

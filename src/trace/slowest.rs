@@ -46,7 +46,7 @@ impl Slowest {
 
     /// How many are kept, and how many are not.
     pub(super) fn shown_and_hidden(&self) -> (u64, u64) {
-        let shown = self.kept.len() as u64;
+        let shown = self.kept.number() as u64;
         (shown, self.commands - shown)
     }
 

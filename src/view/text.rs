@@ -6,6 +6,7 @@ use std::io::Write;
 
 use super::ReportSink;
 use super::ledger::ledger as write_ledger;
+use super::page::fill;
 use super::theme::Theme;
 use crate::model::histogram::{Bucket, Histogram, PERCENTILES};
 use crate::model::ledger::Ledger;
@@ -62,10 +63,11 @@ impl ReportSink for TextView {
             self.groups(groups, disks, *stage_set, out)?;
         }
         write_ledger(ledger, self.theme, self.detail, out)?;
-        match self.advice.filter(|_| *is_final && !is_empty) {
-            Some(advice) => writeln!(out, "{advice}\n"),
-            None => writeln!(out),
+        let advice = self.advice.filter(|_| *is_final && !is_empty);
+        for line in advice.map(|advice| fill(advice, 0)).unwrap_or_default() {
+            writeln!(out, "{line}")?;
         }
+        writeln!(out)
     }
 }
 

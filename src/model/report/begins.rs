@@ -97,7 +97,7 @@ impl<B> Longest<B> {
 impl<B> Longest<B> {
     /// Number of commands that are kept.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn number(&self) -> usize {
         self.kept.len()
     }
 
