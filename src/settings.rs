@@ -89,8 +89,8 @@ pub struct Outcome {
 pub struct Window {
     /// Of a recording: only commands that complete at this time or later
     ///
-    /// The time since the start of the recording (`7s`, `1m30s`), or of the clock: `14:03:07` for the first
-    /// such time since the start, `2026-11-26T04:05:46`, both local unless `Z` or `UTC` follows.
+    /// The time since the start of the recording (`7s`, `1m30s`), or of the clock: `14:03:07` for the one
+    /// nearest to the start, `2026-11-26T04:05:46`, both local unless `Z` or `UTC` follows.
     #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = When::parse)]
     pub since: Option<When>,
 

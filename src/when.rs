@@ -55,10 +55,12 @@ impl RunClock {
     /// From one moment to another: `04:05:49.2-04:05:50.4`, or one of them if they read the same.
     pub fn span(self, (from_ns, to_ns): (u64, u64)) -> String {
         let (from, to) = (self.text(from_ns), self.text(to_ns));
-        match from == to {
-            true => to,
-            false => format!("{}-{to}", from.trim_end_matches(" s")),
+        if from == to {
+            return to;
         }
+        // up, so that the end as --until includes the last command
+        let to = self.text(to_ns.saturating_add(99_999_999));
+        format!("{}-{to}", from.trim_end_matches(" s"))
     }
 
     /// A moment for programs: RFC 3339, if the wall clock is known.
@@ -171,8 +173,12 @@ impl When {
                 let zone = zone_of(zone);
                 let begin = Timestamp::from_nanosecond(begin_ns.into()).ok()?;
                 let day = begin.to_zoned(zone.clone()).date();
-                let on = |day: jiff::civil::Date| zone.to_timestamp(day.to_datetime(time)).ok();
-                on(day).filter(|at| *at >= begin).or_else(|| on(day.checked_add(1.day()).ok()?))
+                // the one nearest to the start: somebody may ask for a bit more than was recorded
+                let days =
+                    [day.checked_sub(1.day()).ok(), Some(day), day.checked_add(1.day()).ok()];
+                let times = days.into_iter().flatten();
+                let times = times.filter_map(|day| zone.to_timestamp(day.to_datetime(time)).ok());
+                times.min_by_key(|at| (at.as_nanosecond() - begin.as_nanosecond()).abs())
             }
         }?;
         let ns = instant.as_nanosecond() - i128::from(offset_ns);
@@ -218,8 +224,9 @@ mod tests {
             ("23:59:55 UTC", 5),
             ("00:59:55", 5),
             ("00:00:05Z", 15),
-            // it began later that day: the next one
-            ("00:59:45", 86_395),
+            // a bit before the start is not tomorrow
+            ("00:59:45", -5),
+            ("12:00:00", 39_610),
             ("2026-11-27T00:59:45", -5),
             ("2026-11-27 00:59:55", 5),
             ("2026-11-26T23:59:55Z", 5),

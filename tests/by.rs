@@ -126,7 +126,7 @@ fn a_text_has_a_line_per_group_and_says_how_many_it_leaves_out() {
 
 #[test]
 fn what_is_no_key_is_refused() {
-    run("latency --by pid").refuses(2, "`pid` is no key: give some of process,");
+    run("latency --by pid").refuses(2, "`pid` is not a key: give some of process,");
     run("latency --sort p99").refuses(2, "--by");
     run("latency --by cpu --split-size").refuses(2, "cannot be used with");
     run("latency --by disk,priority --from x.nvd").refuses(2, "only while tracing");

@@ -277,3 +277,33 @@ fn the_slowest_commands_waited_for_the_frozen_queue() {
         assert_eq!(largest(&commands), "device.run", "{view}");
     }
 }
+
+/// Places and totals of the rows of `latency`, with these stages.
+fn places(file: &str, stages: &str) -> Vec<(String, u64, u64)> {
+    let ran = run(&format!("latency --json {stages} --from {file}"));
+    assert_eq!(ran.code, Some(0), "{file} {stages}: {}", ran.err);
+    let last = ran.out.lines().last().unwrap();
+    let report: Value = serde_json::from_str(last).unwrap();
+    let rows = report["rows"].as_array().unwrap().iter();
+    let place = |row: &Value| {
+        let stage = row["where"]["stage"].as_str().unwrap_or_default().to_owned();
+        (stage, row["count"].as_u64().unwrap(), row["total"]["sum_ns"].as_u64().unwrap())
+    };
+    rows.map(place).collect()
+}
+
+/// The stages that are asked for change neither the total nor the place that is named.
+#[test]
+fn all_stage_sets_name_the_same_place_and_have_the_same_total() {
+    let planted = |plant: &Plant| (plant.file(), plant.parts);
+    let mut files: Vec<(String, &str)> = PLANTS.iter().map(planted).collect();
+    files.push(planted(&FREEZE));
+    files.push(("tests/recordings/6.12.nvd".into(), "--stages=fine"));
+    for (file, most) in files {
+        let want = places(&file, "");
+        assert!(!want.is_empty() && want.iter().all(|(stage, ..)| !stage.is_empty()), "{file}");
+        for stages in ["--stages=basic", "--stages=fine", most] {
+            assert_eq!(places(&file, stages), want, "{file} {stages}");
+        }
+    }
+}

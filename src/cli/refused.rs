@@ -128,7 +128,7 @@ fn unknown(refused: &ClapError, words: &[OsString]) -> Option<String> {
     };
     let what = match word.starts_with('-') || what == "command" {
         true => format!("there is no {what} `{word}`"),
-        false => format!("`{word}` is one argument too many"),
+        false => format!("unexpected argument `{word}`"),
     };
     let advice = similar.map(|name| format!(": did you mean `{name}`?")).unwrap_or_default();
     let program = Args::command();

@@ -52,7 +52,7 @@ pub struct Incidents {
     pub retries: BTreeMap<u32, u64>,
     /// I/O commands that failed, by controller and status.
     pub failures: BTreeMap<(u32, u16), u64>,
-    /// I/O commands that failed with a path related status, by controller.
+    /// I/O commands that failed with a path-related status, by controller.
     pub path_errors: BTreeMap<u32, u64>,
     /// When controllers were reset, in order, and as above at most some.
     pub reset_times: BTreeMap<u32, Vec<u64>>,

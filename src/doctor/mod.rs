@@ -34,11 +34,11 @@ pub(crate) const TRACING: &[Tracing] = &[
     ("latency", StageSet::Total),
     ("latency --stages", StageSet::Basic),
     ("latency --stages=fine", StageSet::Fine),
-    ("trace", StageSet::Total),
+    ("trace", StageSet::Basic),
     ("stacks", StageSet::Total),
     ("record", StageSet::Fine),
     ("diagnose", StageSet::Fine),
-    ("heatmap", StageSet::Total),
+    ("heatmap", StageSet::Basic),
     ("pattern", StageSet::Total),
     ("serve", StageSet::Total),
 ];

@@ -40,6 +40,8 @@ struct Found {
     /// Wall clock minus CLOCK_MONOTONIC at the begin.
     wall_ns: Option<i64>,
     last_ns: u64,
+    /// The length of the run, of a file that has its end.
+    length: Option<Duration>,
     ledger: Option<Ledger>,
 }
 
@@ -70,7 +72,11 @@ impl Found {
                 }
             }
             Item::Clock(offset) => self.wall_ns = self.wall_ns.or(Some(offset.wall_ns)),
-            Item::Ledger(found) | Item::End(found) => self.ledger.clone_from(&found.ledger),
+            Item::Ledger(found) => self.ledger.clone_from(&found.ledger),
+            Item::End(found) => {
+                self.ledger.clone_from(&found.ledger);
+                self.length = Some(Duration::from_nanos(found.at_ns));
+            }
             _ => {}
         }
     }
@@ -112,7 +118,8 @@ fn questions(info: &RunInfo, wall_ns: Option<i64>) -> Vec<Question> {
         (true, false) => (true, "latency --by submitter-process".to_owned()),
         (true, true) => (true, "latency --by submitter-process, by numbers: it is redacted".into()),
         (false, _) => {
-            (is_paired, "latency --by process, the callers of the driver only".to_owned())
+            let how = "latency --by process: only who called the driver, not who submitted";
+            (is_paired, how.to_owned())
         }
     };
     let when = match wall_ns {
@@ -218,7 +225,10 @@ impl<'i> Info<'i> {
             arch: &run.arch,
             machine: run.machine.as_ref(),
             begin_ns: wall_ns.map(|offset| begin.wrapping_add_signed(offset).cast_signed()),
-            seconds: Duration::from_nanos(of.last_ns.saturating_sub(begin)).as_secs_f64(),
+            seconds: of
+                .length
+                .unwrap_or_else(|| Duration::from_nanos(of.last_ns.saturating_sub(begin)))
+                .as_secs_f64(),
             target: target.map(|target| format!("{} ({})", target.kind.name(), target.by)),
             target_events: target.map(|_| of.target_events),
             disks: of.commands.iter().map(disk).collect(),

@@ -93,7 +93,7 @@ impl Display for By {
 
 /// A text names no property.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is no key: give some of {names}", names = KEYS.map(|(_, name)| name).join(", "))]
+#[error("`{0}` is not a key: give some of {names}", names = KEYS.map(|(_, name)| name).join(", "))]
 pub struct UnknownKey(String);
 
 impl FromStr for By {

@@ -6,7 +6,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, IsTerminal, stdout};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use tempfile::TempPath;
 
+use crate::run::eprint_note;
 use crate::run::exit::{Failure, cause, usage};
 use crate::run::stdout::cannot_write;
 
@@ -179,13 +180,26 @@ fn behind_sudo(user: Option<&OsStr>, group: Option<&OsStr>) -> Option<(u32, u32)
     number(user).zip(number(group))
 }
 
-/// A recording by root is for the user who ran sudo: reading it needs no root.
-fn give_to_user(file: &File) -> io::Result<()> {
+/// Whether the user may make files where this one is: the directory is theirs, or everybody's, like
+/// /tmp. A file of theirs elsewhere would let them write what only root may. The kernel says where it
+/// is: the user may change the links of a path.
+fn is_in_reach(file: &File, user: u32) -> bool {
+    let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let directory = fs::read_link(link).ok().and_then(|path| Some(path.parent()?.to_owned()));
+    let found = directory.and_then(|path| fs::symlink_metadata(path).ok());
+    found.is_some_and(|found| found.uid() == user || found.mode() & 0o1002 == 0o1002)
+}
+
+/// A recording by root is for the user who ran sudo: reading it needs no root. Some file systems have
+/// no owners: the file stays root's.
+fn give_to_user(file: &File, path: &Path) {
     let variables = ["SUDO_UID", "SUDO_GID"].map(env::var_os);
     let [user, group] = variables.each_ref().map(Option::as_deref);
-    match behind_sudo(user, group).filter(|_| geteuid().is_root()) {
-        Some((user, group)) => fchown(file, Some(user), Some(group)),
-        None => Ok(()),
+    let behind = behind_sudo(user, group).filter(|_| geteuid().is_root());
+    let Some((user, group)) = behind else { return };
+    let given = is_in_reach(file, user) && fchown(file, Some(user), Some(group)).is_ok();
+    if !given {
+        eprint_note(&format!("{} is root's: to read it, use sudo or chown it", printable(path)));
     }
 }
 
@@ -217,7 +231,7 @@ impl Partial {
         let file = file.map_err(failed)?;
         let temp = TempPath::try_from_path(partial).map_err(failed)?;
         if rules.is_recording {
-            give_to_user(&file).map_err(failed)?;
+            give_to_user(&file, path);
         }
         Ok(Self { temp, file, target, force: rules.force })
     }
@@ -307,6 +321,17 @@ mod tests {
             assert_eq!(out.keep().unwrap(), Some(0), "what was left is gone");
             fs::remove_file(&path).unwrap();
         }
+    }
+
+    #[test]
+    fn a_file_is_given_away_only_where_the_user_may_make_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("file")).unwrap();
+        let owner = fs::metadata(dir.path()).unwrap().uid();
+        assert!(is_in_reach(&file, owner) && !is_in_reach(&file, owner + 1));
+        // as /tmp
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        assert!(is_in_reach(&file, owner + 1));
     }
 
     #[test]

@@ -164,10 +164,17 @@ impl<'o> TraceWriter<'o> {
     #[inline(never)]
     fn unusual(&mut self, event: &Event, names: &mut Names) {
         if let Some(slowest) = &mut self.slowest {
-            slowest.add(event, names);
-            // the ledger is made before they are written
-            (self.shown.commands, self.shown.hidden) = slowest.shown_and_hidden();
-            return;
+            match event.what {
+                EventKind::Command(..) | EventKind::Missed { .. } => {
+                    slowest.add(event, names);
+                    // the ledger is made before they are written
+                    (self.shown.commands, self.shown.hidden) = slowest.shown_and_hidden();
+                    return;
+                }
+                EventKind::Retry { .. } | EventKind::Requeue(_) => return,
+                // those in flight may be the slowest; resets are never left out
+                _ => {}
+            }
         }
         if !self.options.events.submits && self.is_second(event, names) {
             return;

@@ -130,7 +130,7 @@ impl TextView {
         self.line(stage_set.whole(), &row.total, &row.total, out)?;
         for stage in shown.iter().filter(|stage| stage.name.contains('+')) {
             let points: Vec<_> = stage.run.unobserved().map(Point::name).collect();
-            let why = format!("  {}: not observed at {}", stage.name, points.join(", "));
+            let why = format!("  {}: {} not observed", stage.name, points.join(", "));
             writeln!(out, "{}", self.theme.dim(&why))?;
         }
         if self.hist {

@@ -175,7 +175,7 @@ const CASES: &[Case] = &[
     },
     Case {
         rule: "path-failover",
-        threshold: "1 command with a path related status",
+        threshold: "1 command with a path-related status",
         run: Effect::Made(|seed, times| failing(seed, times.floor(), 0x303)),
     },
     Case {

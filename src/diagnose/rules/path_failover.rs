@@ -8,7 +8,7 @@ use crate::nvme::status::StatusType;
 pub fn check(facts: &Facts, subject: Subject) -> Answer {
     let count = subject.ctrl().and_then(|ctrl| facts.incidents.path_errors.get(&ctrl));
     let Some(count) = count else {
-        return Answer::Absent("no command failed with a path related status".into());
+        return Answer::Absent("no command failed with a path-related status".into());
     };
     let name = facts.subject_name(subject);
     let failed = facts.incidents.failed.iter();
@@ -22,7 +22,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
             "path-failover",
             &name,
             format!(
-                "a path through {name} failed: {count} {} ended with a path related status",
+                "a path through {name} failed: {count} {} ended with a path-related status",
                 if *count == 1 { "command" } else { "commands" }
             ),
             format!(
@@ -30,7 +30,7 @@ pub fn check(facts: &Facts, subject: Subject) -> Answer {
                  subsystem (/sys/class/nvme-subsystem/*/iopolicy)"
             ),
         )
-        .shown_by("commands with a path related status", count)
+        .shown_by("commands with a path-related status", count)
         .about(facts, failed),
     )
 }

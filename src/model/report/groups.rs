@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::model::container::{owner, unit};
 use crate::model::group::{By, Group, GroupNames, KeyPart, Owner, comm_of, comm_text};
-use crate::model::point::Point;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::latency::{RowReport, Sum};
 use crate::model::snapshot::{Cells, Snapshot, add};
@@ -19,7 +18,7 @@ use crate::units::size_text;
 /// The order of groups. The first has the most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Sort {
-    /// Share of the device's time
+    /// Share of the time of all commands
     #[default]
     Share,
     /// 99th percentile
@@ -35,7 +34,7 @@ pub enum Sort {
 pub struct GroupReport {
     /// Its numbers.
     pub row: RowReport<Group>,
-    /// Its part of the time that all commands spent in the device, or, without stages, in flight.
+    /// Its part of the time of all commands.
     pub share: f64,
 }
 
@@ -48,17 +47,6 @@ pub struct Groups {
     pub groups: Vec<GroupReport>,
     /// Their names.
     pub names: GroupNames,
-}
-
-/// The time of these commands in the device, with stages that are merged with it; in flight, if stages
-/// are not measured.
-fn device_ns(row: &RowReport<Group>, stage_set: StageSet) -> u128 {
-    if stage_set == StageSet::Total {
-        return row.total.sum();
-    }
-    let stages = row.stages.iter();
-    let stages = stages.filter(|s| s.run.from < Point::Cqe && s.run.to > Point::Doorbell);
-    stages.map(|s| s.hist.sum()).sum()
 }
 
 fn compare(a: &GroupReport, b: &GroupReport, sort: Sort) -> Ordering {
@@ -252,7 +240,7 @@ impl Groups {
     ) -> Self {
         let mut rows = rows_of(&cells_of(snapshot, by), stage_set, covers);
         rows.retain(|row| row.count > 0);
-        let times = rows.iter().map(|row| device_ns(row, stage_set));
+        let times = rows.iter().map(|row| row.total.sum());
         let all: u128 = times.clone().sum();
         let shares: Vec<f64> = times.map(|ns| ns as f64 / (all as f64).max(1.0)).collect();
         let mut groups: Vec<_> =

@@ -122,7 +122,7 @@ impl Recount {
             cell.hists[stage.run.first].record(stage.ns);
         }
         cell.hists[self.stage_set.total_index()].record(total.ns);
-        if self.stage_set == StageSet::Basic {
+        if matches!(self.stage_set, StageSet::Basic | StageSet::Fine) {
             add_parts_of(command, &mut cell.parts);
         }
         // nvme_latency's table has only commands with both set-up and completion observed
@@ -135,7 +135,8 @@ impl Recount {
 /// Adds the times of the parts that were observed by themselves.
 fn add_parts_of(command: &Finished<'_>, parts: &mut Vec<u64>) {
     let line = command.timeline();
-    let is_fine = |line: &&Timeline| line.pattern() & !StageSet::Basic.pattern_bits() != 0;
+    // a recording with basic stages has none
+    let is_fine = |line: &&Timeline| line.pattern() & !StageSet::Basic.observed() != 0;
     for segment in line.filter(is_fine).into_iter().flat_map(|line| line.each(StageSet::Full)) {
         if segment.run.single().is_some() {
             parts.resize(StageSet::Full.stages().len(), 0);

@@ -8,6 +8,8 @@ use std::path::Path;
 
 use clap::{Arg, Command};
 
+use crate::units::parse_duration;
+
 /// Options whose value is optional, and a word. Clap takes such a value after `=` only, because an
 /// INTERVAL may follow the option.
 const OPTIONAL: [&str; 2] = ["--stages", "--kstack"];
@@ -22,8 +24,9 @@ pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
             all.push(word);
             break;
         }
-        let is_value =
-            |next: &OsString| next.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
+        let is_value = |next: &OsString| {
+            next.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && !is_meant_as_file(next)
+        };
         if OPTIONAL.iter().any(|option| word == *option)
             && let Some(value) = words.next_if(is_value)
         {
@@ -36,22 +39,38 @@ pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     all
 }
 
-/// Whether a word is a recording: a file that exists, or what is meant to be one.
-fn is_file(word: &OsStr) -> bool {
+/// Whether a word is a path, or has the ending of recordings.
+fn is_meant_as_file(word: &OsStr) -> bool {
     let path = Path::new(word);
     let is_path = word.as_bytes().contains(&b'/') && !path.starts_with("/dev");
-    let is_meant = is_path || path.extension().is_some_and(|ending| ending == "nvd");
-    is_meant || path.metadata().is_ok_and(|found| found.is_file() || found.file_type().is_fifo())
+    is_path || path.extension().is_some_and(|ending| ending == "nvd")
+}
+
+/// Whether a word is a recording: a file that exists, or what is meant to be one. A time is none.
+fn is_file(word: &OsStr) -> bool {
+    if is_meant_as_file(word) {
+        return true;
+    }
+    let is_time = word.to_str().is_some_and(|text| parse_duration(text).is_ok());
+    !is_time
+        && Path::new(word)
+            .metadata()
+            .is_ok_and(|found| found.is_file() || found.file_type().is_fifo())
 }
 
 /// Whether the next word is the value of this option.
 fn takes_next(word: &[u8], command: &Command) -> bool {
     let mut all = command.get_arguments();
+    let named = |arg: &&Arg, name: &[u8]| {
+        let aliases = arg.get_all_aliases().unwrap_or_default();
+        arg.get_long().into_iter().chain(aliases).any(|long| long.as_bytes() == name)
+    };
     let option = match word {
-        [b'-', b'-', name @ ..] => {
-            all.find(|arg| arg.get_long().is_some_and(|l| l.as_bytes() == name))
+        [b'-', b'-', name @ ..] => all.find(|arg| named(arg, name)),
+        // of several letters only the last can have a value of its own
+        [b'-', .., short] => {
+            all.find(|arg| arg.get_short().is_some_and(|s| s == char::from(*short)))
         }
-        [b'-', short] => all.find(|arg| arg.get_short().is_some_and(|s| s == char::from(*short))),
         _ => None,
     };
     let needs_value = |arg: &Arg| arg.get_action().takes_values() && !arg.is_require_equals_set();
@@ -111,6 +130,10 @@ mod tests {
             ("trace -n 5 run.nvd --json", "trace -n 5 --from=run.nvd --json"),
             ("trace --tee run.nvd", "trace --tee run.nvd"),
             ("latency --stages run.nvd", "latency --stages --from=run.nvd"),
+            ("trace --kstack a/b 5", "trace --kstack --from=a/b 5"),
+            ("latency --stages fine run.nvd 1", "latency --stages=fine --from=run.nvd 1"),
+            ("trace -vc /sys/fs/cgroup/a run.nvd", "trace -vc /sys/fs/cgroup/a --from=run.nvd"),
+            ("trace --min-lat 1ms run.nvd", "trace --min-lat 1ms --from=run.nvd"),
             ("host trace run.nvd", "host trace --from=run.nvd"),
             ("latency Cargo.toml", "latency --from=Cargo.toml"),
             ("trace --from a /missing", "trace --from a --from=/missing"),
@@ -120,7 +143,8 @@ mod tests {
             ("record -o run.nvd", "record -o run.nvd"),
         ] {
             let typed = format!("nvme-deep {typed}");
-            let words = with_files(typed.split(' ').map(OsString::from).collect(), &program);
+            let words = joined(typed.split(' ').map(OsString::from));
+            let words = with_files(words, &program);
             let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
             assert_eq!(words[1..].join(" "), read);
         }

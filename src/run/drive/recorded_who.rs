@@ -27,14 +27,14 @@ pub fn check_who(info: &RunInfo, path: &Text, settings: &Settings) -> Result<()>
     let by_cgroup = by.iter().any(|by| by.is_cgroup());
     if (by_cgroup || filter.selects_cgroups()) && !info.cgroups {
         return refuse(format!(
-            "{path} has no cgroups: record with `record --stages=full`, or omit the options with cgroups and \
+            "{path} has no cgroups: record again with plain `record`, or omit the options with cgroups and \
              containers"
         ));
     }
     let needs_submitters = settings.observed_origin() == OriginDetail::Submitters;
     if needs_submitters && !settings.leaves_out() && !info.submitters {
         return refuse(format!(
-            "{path} has no submitters: record with `record --stages=full`, or omit the options with \
+            "{path} has no submitters: record again with plain `record`, or omit the options with \
              submitters"
         ));
     }

@@ -8,7 +8,7 @@ use super::stacks::Stacks;
 use crate::model::conditions::Conditions;
 use crate::model::event::{CommandId, CompletionStatus, Event, EventKind, Outcome, Submission};
 use crate::model::origin::{Cgroups, Origin, Submitter};
-use crate::model::stage::StageSet;
+use crate::model::stage::{StageRun, StageSet};
 use crate::model::text::Text;
 use crate::model::timeline::Timeline;
 use crate::nvme::decode::{Blocks, blocks};
@@ -42,6 +42,11 @@ pub(super) struct StageTimes {
     pub(super) total_ns: Option<u64>,
 }
 
+/// Whether it is one stage, from its begin: of a flush, only a part of the queue is known.
+fn is_whole(run: &StageRun) -> bool {
+    run.single().is_some_and(|name| name == run.name())
+}
+
 impl StageTimes {
     fn new(recorded: StageSet, timeline: Option<&Timeline>) -> Self {
         let mut times = Self::default();
@@ -53,7 +58,7 @@ impl StageTimes {
         let groups = timeline.segments(StageSet::Basic).unwrap_or_default();
         let parts = timeline.segments(recorded.max(StageSet::Fine)).unwrap_or_default();
         for segment in &groups {
-            if segment.run.single().is_some() {
+            if is_whole(&segment.run) {
                 continue;
             }
             if !times.merged.is_empty() {
@@ -62,7 +67,7 @@ impl StageTimes {
             times.merged.push_str(&segment.run.name());
             times.merged_ns = Some(times.merged_ns.unwrap_or(0) + segment.ns);
         }
-        let all = groups.iter().chain(&parts);
+        let all = groups.iter().chain(&parts).filter(|segment| is_whole(&segment.run));
         times.single = all.filter_map(|s| Some((s.run.single()?, s.ns))).collect();
         times
     }
