@@ -95,7 +95,7 @@ fn pages_by_group() {
         assert!(ran.out.contains(row), "`{row}` is not in\n{}", ran.out);
     }
     run(&format!("top --by priority --from {made}")).refuses(2, "recordings do not have it");
-    run(&format!("top --by cgroup --from {made}")).refuses(2, "record with `record --stages=full`");
+    run(&format!("top --by cgroup --from {made}")).refuses(2, "record again with plain `record`");
     run("top --by disk --stages=full").refuses(2, "--stages=fine");
 }
 
