@@ -78,7 +78,7 @@ fn joined_stages_give_bounds() {
 #[test]
 fn each_cause_says_when_which_and_who() {
     for (name, advice, evidence) in [
-        ("held-by-device", "at 2.0-2.7 s, 4.2-4.9 s, 7.8-8.5 s and 2 more", ""),
+        ("held-by-device", "at 2.0-2.8 s, 4.2-5.0 s, 7.8-8.6 s and 2 more", ""),
         (
             "held-by-device",
             "",
@@ -87,9 +87,9 @@ fn each_cause_says_when_which_and_who() {
         ("errors-timeout", "restore the data of the blocks nvme3n1 64-71", "when: 1.6 s"),
         ("lost-interrupt", "N is the queue id: here 1 ", "commands: qid 1 cid 64, qid 1 cid 65"),
         ("path-failover", "", "blocks: nvme2c2n1 2616-2623"),
-        ("cgroup-throttle", "", "when: 2.2-8.2 s"),
-        ("wbt", "", "when: 1.7-10.0 s"),
-        ("queue-freeze", "", "when: 1.1-7.1 s"),
+        ("cgroup-throttle", "", "when: 2.2-8.3 s"),
+        ("wbt", "", "when: 1.7-10.1 s"),
+        ("queue-freeze", "", "when: 1.1-7.2 s"),
     ] {
         let found = diagnosis(name, &[]);
         let cause = &found["causes"][0];

@@ -78,8 +78,10 @@ fn the_slowest_come_first_with_their_stages_and_their_callers() {
     assert!(reads.iter().all(|read| read["opcode"] == "read"));
 
     let text = shown(&format!("trace --slowest 5 --kstack --from {MIXED}"));
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 10, "{text}");
+    // resets, and what is in flight at the end, are never left out
+    let (first, lines): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| line.starts_with("-- ") || line.contains(" Unfinished "));
+    assert_eq!((first.len(), lines.len()), (5, 10), "{text}");
     for two in lines.chunks(2) {
         assert!(two[0].contains(", total=") && two[0].contains(", end="), "{text}");
         let callers = two[1].strip_prefix("    ").unwrap();
@@ -98,7 +100,7 @@ fn the_ledger_counts_what_slowest_leaves_out() {
     let all = events.lines().filter(is_over).count() as u64;
     assert!(all > commands(&format!("--from {MIXED}")).len() as u64, "none was missed");
     let number = |name: &str| end["ledger"][name].as_u64().unwrap();
-    assert_eq!((number("commands_shown"), number("events_shown")), (7, 0));
+    assert_eq!((number("commands_shown"), number("events_shown")), (7, 5));
     assert_eq!(number("not_shown"), all - 7);
 }
 
