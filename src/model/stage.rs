@@ -359,8 +359,10 @@ impl StageSet {
         (0..=self.stages().len()).filter_map(move |index| {
             let mut to = self.point(index);
             if !to.seen_in(pattern) {
-                let second = self.second(index).filter(|p| begin.is_none() && p.seen_in(pattern));
-                to = second?;
+                if begin.is_some() {
+                    return None;
+                }
+                to = self.second(index).filter(|p| p.seen_in(pattern))?;
             }
             let (first, from) = begin.replace((index, to))?;
             Some(StageRun { stage_set: self, first, last: index - 1, from, to })

@@ -372,21 +372,22 @@ impl Replay {
         } = self;
         let chooses = !whole_choice(settings).is_empty();
         let read = playback.next_block(&mut |item| match item {
+            Item::Event(event) => {
+                let first = span_ns.map_or(event.at_ns, |(first, _)| first);
+                *span_ns = Some((first, event.at_ns));
+                *later += u64::from(event.what.is_finished());
+                if chooses && EventClass::of(&event.what) == EventClass::Command {
+                    *commands += 1;
+                    let is_selected = window.contains(&event.at_ns) && settings.selects(event);
+                    *selected += u64::from(is_selected);
+                }
+                to(item);
+            }
             Item::Ledger(found) | Item::End(found) => {
                 (*ledger, *later, *is_new) = (Some(found.clone()), 0, true);
             }
             other => {
                 learn_cgroups(&mut settings.filter, other);
-                if let Item::Event(event) = other {
-                    let first = span_ns.map_or(event.at_ns, |(first, _)| first);
-                    *span_ns = Some((first, event.at_ns));
-                    *later += u64::from(event.what.is_finished());
-                    if chooses && EventClass::of(&event.what) == EventClass::Command {
-                        *commands += 1;
-                        let is_selected = window.contains(&event.at_ns) && settings.selects(event);
-                        *selected += u64::from(is_selected);
-                    }
-                }
                 to(other);
             }
         });
