@@ -74,11 +74,8 @@ def divided(stages, by_group):
     single, merged, merged_ns = {}, [], None
     for stage in stages:
         name = stage["name"]
-        groups = {"before" if part in WAITS else part.split(".")[0] for part in name.split("+")}
-        if by_group and len(groups) == 1:
-            # the group of a command that lacks its first point has the name of its parts
-            (name,) = groups
-        if "+" in name:
+        # of a command that lacks the first point of its first group, only a part of that is known
+        if name not in GROUPS if by_group else "+" in name:
             merged.append(name)
             merged_ns = (merged_ns or 0) + stage["ns"]
         else:
