@@ -66,6 +66,8 @@ pub(super) struct TraceWriter<'o> {
     failed: VecDeque<Failed>,
     /// `--slowest`.
     slowest: Option<Slowest>,
+    /// Without `-n`, `--tee` and `--slowest`: a command that has succeeded is a line, and no more.
+    is_plain: bool,
     /// This process, if the events are of this machine.
     own: Option<u32>,
     /// Whether the submitters of bios are observed.
@@ -105,6 +107,7 @@ impl<'o> TraceWriter<'o> {
             commands: 0,
             failed: VecDeque::new(),
             slowest: options.slowest.map(Slowest::new),
+            is_plain: options.count.is_none() && options.slowest.is_none(),
             own: None,
             has_submitters: options.settings.observed_origin() == OriginDetail::Submitters,
         }
@@ -117,7 +120,8 @@ impl<'o> TraceWriter<'o> {
 
     /// Counts the commands of this process, and also records what is shown.
     pub fn of_this_machine(self, tee: Option<RecordingFile>) -> Self {
-        Self { tee, own: own_tgid(), ..self }
+        let is_plain = self.is_plain && tee.is_none();
+        Self { tee, own: own_tgid(), is_plain, ..self }
     }
 
     /// Adds a stack, before the first event with it.
@@ -142,15 +146,7 @@ impl<'o> TraceWriter<'o> {
 
     /// Shows an event.
     fn event(&mut self, event: &Event, names: &mut Names) {
-        if self.is_done() {
-            let is_over = !matches!(event.what, EventKind::Unfinished { .. });
-            self.shown.past_count += u64::from(is_over);
-            return;
-        }
-        if let Some(tee) = &mut self.tee {
-            tee.event(event);
-        }
-        if self.slowest.is_some() || !has_succeeded(&event.what) {
+        if !self.is_plain || !has_succeeded(&event.what) {
             return self.unusual(event, names);
         }
         let (disk, set, cgroups) = names.of_event(event);
@@ -160,9 +156,17 @@ impl<'o> TraceWriter<'o> {
         }
     }
 
-    /// Shows an event that is not a command that has succeeded, or keeps it for `--slowest`.
+    /// Shows any event, or keeps it for `--slowest`.
     #[inline(never)]
     fn unusual(&mut self, event: &Event, names: &mut Names) {
+        if self.is_done() {
+            let is_over = !matches!(event.what, EventKind::Unfinished { .. });
+            self.shown.past_count += u64::from(is_over);
+            return;
+        }
+        if let Some(tee) = &mut self.tee {
+            tee.event(event);
+        }
         if let Some(slowest) = &mut self.slowest {
             match event.what {
                 EventKind::Command(..) | EventKind::Missed { .. } => {
