@@ -3,12 +3,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod binary;
+mod testing;
 
 use std::fs;
+use std::fs::File;
 
+use nvme_deep::recording::{Content, Recorder, RunInfo};
 use tempfile::TempDir;
 
 use self::binary::run;
+use self::testing::recording::{SECOND, info, ledger};
 
 #[test]
 fn a_recording_says_what_is_in_it_and_what_it_answers() {
@@ -53,4 +57,20 @@ fn a_file_that_is_cut_off_is_shown_as_far_as_it_is_whole() {
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.out.contains("is damaged: it is truncated"), "{}", ran.out);
     run("info README.md").refuses(2, "README.md: it is not a recording of nvme-deep");
+}
+
+#[test]
+fn two_events_per_command_answer_no_question() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("events.nvd");
+    let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
+    recorder.block(Content::Run, SECOND, &RunInfo { pairs: false, ..info() });
+    recorder.block(Content::End, 4 * SECOND, &ledger(SECOND, 0, 0));
+    assert!(recorder.finish().error.is_none());
+    let ran = run(&format!("info {}", path.display()));
+    for question in ["why", "where", "who", "when", "which"] {
+        let line = format!("{question:<9} no: two events per command: read it by `trace --events`");
+        assert!(ran.out.contains(&line), "{question}: {}{}", ran.out, ran.err);
+    }
+    run(&format!("heatmap --svg - {}", path.display())).refuses(2, "two events per command");
 }

@@ -94,16 +94,13 @@ struct Question {
 
 /// The questions that a recording of the driver can answer.
 fn questions(info: &RunInfo, wall_ns: Option<i64>) -> Vec<Question> {
-    let all = |is: bool, how: &str, lacks: &str| match is {
-        true => (true, how.to_owned()),
-        false => (false, lacks.to_owned()),
-    };
-    let is_paired = info.pairs;
+    if !info.pairs {
+        let how = "two events per command: read it by `trace --events` or `pattern`";
+        return ["why", "where", "who", "when", "which"]
+            .map(|question| Question { question, answered: false, how: how.to_owned() })
+            .into();
+    }
     let (why, where_is) = match info.stage_set {
-        _ if !is_paired => {
-            let lacks = "it has two events per command: only `trace --events` reads it";
-            ((false, lacks.to_owned()), (false, lacks.to_owned()))
-        }
         StageSet::Total => {
             let lacks = "no stages were recorded";
             ((false, lacks.to_owned()), (false, lacks.to_owned()))
@@ -119,7 +116,7 @@ fn questions(info: &RunInfo, wall_ns: Option<i64>) -> Vec<Question> {
         (true, true) => (true, "latency --by submitter-process, by numbers: it is redacted".into()),
         (false, _) => {
             let how = "latency --by process: only who called the driver, not who submitted";
-            (is_paired, how.to_owned())
+            (true, how.to_owned())
         }
     };
     let when = match wall_ns {
@@ -131,7 +128,7 @@ fn questions(info: &RunInfo, wall_ns: Option<i64>) -> Vec<Question> {
         Some(_) => "trace --slowest 20 --kstack",
         None => "trace --slowest 20, without stacks",
     };
-    let which = all(is_paired, which, "two events per command: trace --events");
+    let which = (true, which.to_owned());
     [("why", why), ("where", where_is), ("who", who), ("when", when), ("which", which)]
         .into_iter()
         .map(|(question, (answered, how))| Question { question, answered, how })

@@ -86,7 +86,7 @@ impl Cost {
         }
         if let Sample::Done(ns) = self.sample {
             let us = ns / 1e3;
-            text += &format!("; BPF programs {us:.1} us per command (measured for a second)");
+            text += &format!("; BPF programs {us:.1} us per command (measured on a sample)");
         }
         text
     }
