@@ -16,7 +16,7 @@ use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::{Ledger, TraceLedger};
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::{Content, LedgerInfo, Recorder, RunInfo};
+use nvme_deep::recording::{Content, LedgerInfo, RunInfo, Writer};
 use tempfile::TempDir;
 
 use self::binary::{BINARY, run};
@@ -30,7 +30,7 @@ fn recording(name: &str) -> String {
 fn reads_and_writes(dir: &Path) -> String {
     const EACH: u64 = 1_000_000;
     let path = dir.join("made.nvd");
-    let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
+    let mut recorder = Writer::create(File::create(&path).unwrap(), None).unwrap();
     let info = RunInfo { stage_set: StageSet::Basic, ..info() };
     let begin = info.begin_ns;
     let ledger = |at_ns, commands| LedgerInfo {

@@ -119,12 +119,6 @@ pub struct RecordArgs {
           requires = "trigger")]
     pub after: Duration,
 
-    /// Do not compress
-    ///
-    /// Takes less CPU time, and about twice the space.
-    #[arg(long)]
-    pub no_compress: bool,
-
     /// Do not record names of the machine and of processes
     ///
     /// Nor those of its controllers.

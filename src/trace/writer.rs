@@ -22,7 +22,7 @@ use anyhow::Result;
 use crate::run::drive::{Consumer, End, Feed, Item, Moment, Names, Turn, say_own_share};
 use crate::run::exit::Failure;
 use crate::run::output::Output;
-use crate::run::recording::RecordingFile;
+use crate::run::recording::RunWriter;
 use crate::run::stdout::cannot_write;
 use crate::run::{WAITS_UNMEASURED, eprint_note, exit, say_ledger};
 use crate::trace::args::{TimeArg, TraceOptions};
@@ -54,7 +54,7 @@ pub(super) struct TraceWriter<'o> {
     out: Output,
     shown: Shown,
     /// `--tee`.
-    tee: Option<RecordingFile>,
+    tee: Option<RunWriter>,
     sink: Box<dyn EventSink>,
     /// The rendered stacks, which are written below events.
     stacks: HashMap<StackId, String>,
@@ -119,7 +119,7 @@ impl<'o> TraceWriter<'o> {
     }
 
     /// Counts the commands of this process, and also records what is shown.
-    pub fn of_this_machine(self, tee: Option<RecordingFile>) -> Self {
+    pub fn of_this_machine(self, tee: Option<RunWriter>) -> Self {
         let is_plain = self.is_plain && tee.is_none();
         Self { tee, own: own_tgid(), is_plain, ..self }
     }

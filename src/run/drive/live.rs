@@ -4,14 +4,13 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::abi::PairRecord;
 use crate::machine::clock::{monotonic_ns, wall_offset_ns};
 use crate::machine::watch::Modules;
 use crate::machine::{System, own_tgid};
 use crate::model::ledger::{EventClass, Shown};
 use crate::session::Session;
 use crate::settings::Settings;
-use crate::source::{EventStream, Read, RecordSink, Source};
+use crate::source::{EventStream, Read, Source};
 use anyhow::Result;
 
 use super::drops::{Drops, Reader};
@@ -77,34 +76,6 @@ pub struct Feeder<C> {
     own: Option<u32>,
 }
 
-/// A feeder that reads. After an error it takes nothing more.
-struct Reading<'f, C> {
-    feeder: &'f mut Feeder<C>,
-    source: &'f dyn Source,
-    done: Result<()>,
-}
-
-impl<C: Consumer> RecordSink for Reading<'_, C> {
-    fn record(&mut self, bytes: &[u8]) -> bool {
-        if self.done.is_err() {
-            return true;
-        }
-        let Some(record) = PairRecord::of(bytes) else {
-            return false;
-        };
-        self.feeder.finished(&record).unwrap_or_else(|error| {
-            self.done = Err(error);
-            true
-        })
-    }
-
-    fn event(&mut self, read: Read<'_>) {
-        if self.done.is_ok() {
-            self.done = self.feeder.read(read, self.source);
-        }
-    }
-}
-
 impl<C: Consumer> Feeder<C> {
     /// Feeds this consumer.
     pub fn new(consumer: C, names: Names, stacks: Option<LiveStacks>) -> Self {
@@ -131,7 +102,7 @@ impl<C: Consumer> Feeder<C> {
         Ok(())
     }
 
-    // out of line: finished() runs for each command, and the controllers rarely change
+    // out of line: the controllers rarely change
     #[inline(never)]
     fn controllers(&mut self) -> Result<()> {
         let all = self.names.controllers().to_vec();
@@ -192,20 +163,6 @@ impl<C: Consumer> Feeder<C> {
         Ok(())
     }
 
-    /// A finished command that is not decoded. Returns false if its event is needed.
-    fn finished(&mut self, record: &PairRecord<'_>) -> Result<bool> {
-        if let Some(namespace) = record.namespace() {
-            self.names.learn(namespace);
-            self.changes()?;
-        }
-        let taken = self.consumer.finished(record);
-        if taken && C::SHOWS {
-            self.shown.add(EventClass::Command);
-            self.shown.add_own_pid(record.pid(), self.own);
-        }
-        Ok(taken)
-    }
-
     /// Passes on the events that are complete. Returns true if there may be more.
     ///
     /// # Errors
@@ -220,13 +177,13 @@ impl<C: Consumer> Feeder<C> {
         events: &mut dyn EventStream,
         source: &dyn Source,
     ) -> Result<bool> {
-        let by_record = C::TAKES_RECORDS && self.stacks.is_none();
-        let mut reading = Reading { feeder: self, source, done: Ok(()) };
-        let more = match by_record {
-            true => events.take_records(all, &mut reading)?,
-            false => events.take(all, &mut |read| reading.event(read))?,
-        };
-        reading.done?;
+        let mut done = Ok(());
+        let more = events.take(all, &mut |read| {
+            if done.is_ok() {
+                done = self.read(read, source);
+            }
+        })?;
+        done?;
         Ok(more)
     }
 

@@ -27,7 +27,6 @@ pub mod turns;
 
 use std::time::Duration;
 
-use crate::abi::PairRecord;
 use crate::model::activity::Activity;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::{Event, StackId};
@@ -212,21 +211,12 @@ pub trait Consumer: Sized {
     /// Whether it shows events, which the ledger then counts. Otherwise it sums them up by itself.
     const SHOWS: bool = true;
 
-    /// Whether it takes commands that are not decoded.
-    const TAKES_RECORDS: bool = false;
-
     /// Takes an item. Items come in the order of time.
     ///
     /// # Errors
     /// Any error ends the run.
     fn item(&mut self, _item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         Ok(())
-    }
-
-    /// Takes a finished command that is not decoded, instead of its event. Returns false if it needs the
-    /// event. Called if [`Consumer::TAKES_RECORDS`].
-    fn finished(&mut self, _record: &PairRecord<'_>) -> bool {
-        false
     }
 
     /// Called after items, and when it asked for it. Returns when to call it again.

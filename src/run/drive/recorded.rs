@@ -131,6 +131,7 @@ fn item_of<'i>(recorded: &Recorded<'_>, names: &mut Names) -> Option<Item<'i>> {
         Recorded::Machine(machine) => Item::Machine(machine.clone()),
         Recorded::Readings(readings) => Item::Readings(readings.clone()),
         Recorded::Event(_)
+        | Recorded::Skipped(_)
         | Recorded::Stacks(_)
         | Recorded::Ledger(_)
         | Recorded::End(_)
@@ -185,6 +186,11 @@ impl<'r> Reading<'r> {
                     } else if C::SHOWS && consumer.shown().is_none() {
                         shown.add(class);
                     }
+                    return;
+                }
+                Recorded::Skipped(block) => {
+                    later += u64::from(block.commands);
+                    *unselected += u64::from(block.commands);
                     return;
                 }
                 Recorded::Stacks(stacks) => {
