@@ -48,6 +48,7 @@ fn opcode(event: &RawEvent) -> Opcode {
     }
 }
 
+#[inline(always)]
 pub(super) fn id(event: &RawEvent) -> CommandId {
     CommandId {
         ctrl: event.ctrl.into(),
@@ -58,6 +59,7 @@ pub(super) fn id(event: &RawEvent) -> CommandId {
     }
 }
 
+#[inline(always)]
 pub(super) fn submission(id: &CommandId, a: &RawSubmission, origin: Origin) -> Submission {
     Submission {
         sqe: Parts {
@@ -80,6 +82,7 @@ pub(super) fn submission(id: &CommandId, a: &RawSubmission, origin: Origin) -> S
     }
 }
 
+#[inline(always)]
 pub(super) fn outcome(end: &RawEnd, times: Option<&Times>) -> Outcome {
     let RawEnd { event, outcome: o, setup_out_ns } = end;
     Outcome {

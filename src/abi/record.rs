@@ -33,6 +33,23 @@ pub struct Record {
 
 /// Bit of `parts`: the points were recorded.
 const HAS_TIMES: u8 = 1 << 7;
+/// The points before the request of each value of `parts`.
+const BEFORE_OF: [Pattern; HAS_TIMES as usize] = {
+    let (mut of, mut parts) = ([0; HAS_TIMES as usize], 0);
+    while parts < of.len() {
+        let mut n = 0;
+        while n < BEFORE.len() {
+            if let Some(bit) = BEFORE[n].pattern_bit()
+                && parts & 1 << n != 0
+            {
+                of[parts] |= bit;
+            }
+            n += 1;
+        }
+        parts += 1;
+    }
+    of
+};
 /// The points that the pattern of a record has.
 const OF_RECORDS: Pattern = (1 << IN_RECORDS.len()) - 1;
 
@@ -179,43 +196,75 @@ impl Record {
         }
     }
 
-    /// The event.
+    /// Passes on its event.
     ///
     /// # Errors
     /// If its kind is unknown.
-    pub fn event(&self) -> Result<Event, DecodeError> {
-        let Self { pair: RawPair { end, submission: submitted }, times, early, origin } = self;
-        let (e, id) = (&end.event, id(&end.event));
-        let times = (e.parts & HAS_TIMES != 0).then_some(times);
-        let submission = || submission(&id, submitted, origin.origin());
-        let is_missed = e.pattern & NO_COMPLETE as u16 != 0;
+    #[inline]
+    pub fn pass(&self, to: &mut dyn FnMut(&Event)) -> Result<(), DecodeError> {
+        let e = &self.pair.end.event;
+        if u32::from(e.kind) != kind::PAIR || e.pattern & NO_COMPLETE as u16 != 0 {
+            to(&self.other_event()?);
+            return Ok(());
+        }
+        // nearly all are such: made in place and lent, because an event is large
+        let id = id(e);
         let mut event = Event {
             at_ns: e.ns,
-            what: match u32::from(e.kind) {
-                kind::PAIR if !is_missed => {
-                    EventKind::Command(id, submission(), outcome(end, times))
-                }
-                kind::COMPLETE if !is_missed => EventKind::Complete(id, outcome(end, times)),
-                kind::PAIR | kind::COMPLETE => EventKind::Missed {
-                    id,
-                    submission: (u32::from(e.kind) == kind::PAIR).then(submission),
-                    latency_max_ns: event_latency(e, end.setup_out_ns),
-                    timeline: timeline(e, end.setup_out_ns, times),
-                },
-                kind::SUBMIT => EventKind::Submit(id, submission()),
-                kind::UNFINISHED => EventKind::Unfinished {
-                    id,
-                    submission: submission(),
-                    age_ns: e.ns.saturating_sub(end.outcome.result),
-                },
-                _ => small(e, end.outcome.result)?,
-            },
+            what: EventKind::Command(
+                id,
+                self.submitted(&id),
+                outcome(&self.pair.end, self.times()),
+            ),
         };
-        if e.parts & !HAS_TIMES != 0 || early[BIOS] != 0 {
-            let waits = BEFORE.iter().zip(0..).filter(|(_, bit)| e.parts & (1 << bit) != 0);
-            let before = waits.filter_map(|(point, _)| point.pattern_bit()).sum();
-            add_early(&mut event, early, before);
+        self.add_waits(&mut event);
+        to(&event);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn submitted(&self, id: &CommandId) -> Submission {
+        submission(id, &self.pair.submission, self.origin.origin())
+    }
+
+    #[inline(always)]
+    fn times(&self) -> Option<&Times> {
+        (self.pair.end.event.parts & HAS_TIMES != 0).then_some(&self.times)
+    }
+
+    #[inline(always)]
+    fn add_waits(&self, event: &mut Event) {
+        let waits = self.pair.end.event.parts & !HAS_TIMES;
+        if waits != 0 || self.early[BIOS] != 0 {
+            add_early(event, &self.early, BEFORE_OF[usize::from(waits)]);
         }
+    }
+
+    #[inline(never)]
+    fn other_event(&self) -> Result<Event, DecodeError> {
+        let RawEnd { event: e, outcome: of_end, setup_out_ns } = &self.pair.end;
+        let id = id(e);
+        let is_missed = e.pattern & NO_COMPLETE as u16 != 0;
+        let what = match u32::from(e.kind) {
+            kind::COMPLETE if !is_missed => {
+                EventKind::Complete(id, outcome(&self.pair.end, self.times()))
+            }
+            kind::PAIR | kind::COMPLETE => EventKind::Missed {
+                id,
+                submission: (u32::from(e.kind) == kind::PAIR).then(|| self.submitted(&id)),
+                latency_max_ns: event_latency(e, *setup_out_ns),
+                timeline: timeline(e, *setup_out_ns, self.times()),
+            },
+            kind::SUBMIT => EventKind::Submit(id, self.submitted(&id)),
+            kind::UNFINISHED => EventKind::Unfinished {
+                id,
+                submission: self.submitted(&id),
+                age_ns: e.ns.saturating_sub(of_end.result),
+            },
+            _ => small(e, of_end.result)?,
+        };
+        let mut event = Event { at_ns: e.ns, what };
+        self.add_waits(&mut event);
         Ok(event)
     }
 

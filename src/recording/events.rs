@@ -114,11 +114,8 @@ impl Unpacked {
     ) -> Result<(), Damage> {
         check(count)?;
         unpack(payload, count, &TIMES_OF_RECORD, &mut self.records)?;
-        for words in &self.records {
-            // by reference: an event is large, and would be copied
-            to(Record::of_words(words).event().as_ref().map_err(|_| UNKNOWN)?);
-        }
-        Ok(())
+        let mut records = self.records.iter();
+        records.try_for_each(|words| Record::of_words(words).pass(to).map_err(|_| UNKNOWN))
     }
 
     /// The same in a recording of a target.

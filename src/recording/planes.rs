@@ -3,12 +3,10 @@
 //! on. Compression finds more in planes than in whole words. A byte that is the same in all records has no
 //! plane.
 
-use std::iter::repeat_n;
-
 use super::bytes::Cursor;
 use super::error::Damage;
 
-/// The word of a record that is its time.
+/// The word of a record that is its time. Other times come after it.
 const AT: usize = 1;
 
 /// A signed number as a small unsigned one, if it is near zero.
@@ -84,9 +82,13 @@ pub fn unpack<const N: usize>(
     }
     let planes: [u8; N] = cursor.array()?;
     records.clear();
-    records.extend(repeat_n(base, count));
-    let mut column = Vec::new();
-    for (n, planes) in planes.into_iter().enumerate().filter(|(_, planes)| *planes != 0) {
+    records.resize(count, base);
+    let (mut column, mut at) = (Vec::new(), Vec::new());
+    for (n, planes) in planes.into_iter().enumerate() {
+        let is_time = base[n] != 0 && times.contains(&n);
+        if planes == 0 && n != AT && !is_time {
+            continue;
+        }
         let constant = shifts(planes).fold(base[n], |word, shift| word & !(0xff << shift));
         column.clear();
         column.resize(count, constant);
@@ -96,21 +98,24 @@ pub fn unpack<const N: usize>(
                 *word |= u64::from(*byte) << shift;
             }
         }
+        if n == AT {
+            for since in &mut column {
+                at_ns = at_ns.wrapping_add(unzigzag(*since));
+                *since = at_ns;
+            }
+            at.clone_from(&column);
+        } else if times.contains(&n) {
+            for (distance, at_ns) in column.iter_mut().zip(&at) {
+                let time = at_ns.wrapping_sub(unzigzag(distance.wrapping_sub(1)));
+                *distance = if *distance == 0 { 0 } else { time };
+            }
+        }
         for (record, word) in records.iter_mut().zip(&column) {
             record[n] = *word;
         }
     }
     if !cursor.is_at_end() {
         return Err(Damage::Content("a block of events has bytes after its records"));
-    }
-    for record in records {
-        at_ns = at_ns.wrapping_add(unzigzag(record[AT]));
-        record[AT] = at_ns;
-        for word in times {
-            let distance = record[*word];
-            let time = at_ns.wrapping_sub(unzigzag(distance.wrapping_sub(1)));
-            record[*word] = if distance == 0 { 0 } else { time };
-        }
     }
     Ok(())
 }
