@@ -18,7 +18,7 @@ use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::Parts;
 use crate::nvme::status::Status;
-use bytemuck::AnyBitPattern;
+use bytemuck::{AnyBitPattern, try_from_bytes};
 use std::mem::size_of;
 
 const END: usize = size_of::<RawEnd>();
@@ -163,6 +163,19 @@ pub(super) fn part<T: AnyBitPattern>(bytes: &[u8], begin: usize) -> Result<T, De
     read(bytes.get(begin..).ok_or(DecodeError)?)
 }
 
+/// The part that begins there, without a copy if it is aligned, as in a ring.
+#[inline(always)]
+fn lent<'b, T: AnyBitPattern>(
+    bytes: &'b [u8],
+    copy: &'b mut Option<T>,
+) -> Result<&'b T, DecodeError> {
+    let bytes = bytes.get(..size_of::<T>()).ok_or(DecodeError)?;
+    match try_from_bytes(bytes) {
+        Ok(aligned) => Ok(aligned),
+        Err(_) => Ok(copy.insert(read(bytes)?)),
+    }
+}
+
 #[inline(never)]
 fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
     let record: RawSubmit = read(bytes)?;
@@ -195,19 +208,19 @@ fn complete(bytes: &[u8], before: Pattern) -> Result<Event, DecodeError> {
 
 #[inline(never)]
 fn pair(bytes: &[u8], before: Pattern) -> Result<Event, DecodeError> {
-    let a: RawSubmission = part(bytes, END)?;
-    let (bytes, origin) = split(bytes, &a);
-    let end: RawEnd = read(bytes)?;
+    let (mut copy, mut copied_times) = (None::<RawPair>, None);
+    let RawPair { end, submission: a } = lent(bytes, &mut copy)?;
+    let (bytes, origin) = split(bytes, a);
     let early = bytes.get(PAIR_END..).ok_or(DecodeError)?;
-    let times = read::<Times>(early).ok();
+    let times = lent::<Times>(early, &mut copied_times).ok();
     let id = id(&end.event);
     if end.event.pattern & NO_COMPLETE as u16 != 0 {
-        let submission = Some(submission(&id, &a, origin));
-        return Ok(missed(&end, submission, times.as_ref(), early, before));
+        let submission = Some(submission(&id, a, origin));
+        return Ok(missed(end, submission, times, early, before));
     }
     let mut event = Event {
         at_ns: end.event.ns,
-        what: EventKind::Command(id, submission(&id, &a, origin), outcome(&end, times.as_ref())),
+        what: EventKind::Command(id, submission(&id, a, origin), outcome(end, times)),
     };
     if end.event.pattern & BIO != 0
         && let Ok(early) = part(early, EARLY)

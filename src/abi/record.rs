@@ -3,7 +3,7 @@
 
 use std::mem::{offset_of, size_of};
 
-use bytemuck::{Pod, Zeroable, must_cast, must_cast_ref};
+use bytemuck::{Pod, Zeroable, must_cast, must_cast_mut, must_cast_ref};
 
 use super::DecodeError;
 use super::events::{
@@ -69,9 +69,10 @@ pub const TIMES_OF_RECORD: [usize; 1 + IN_RECORDS.len() + BIOS] = {
 };
 
 impl Record {
-    /// The record of an event. A controller has 16 bits.
-    pub fn new(event: &Event) -> Self {
-        let mut record = Self::zeroed();
+    /// Makes the record of an event of these words, which are zero. The number of a controller has 16 bits.
+    #[inline]
+    pub fn fill(words: &mut [u64; WORDS_OF_RECORD], event: &Event) {
+        let record: &mut Self = must_cast_mut(words);
         record.pair.end.event.ns = event.at_ns;
         match &event.what {
             EventKind::Submit(id, submission) => {
@@ -116,7 +117,6 @@ impl Record {
                 record.small(kind::STATE, *ctrl, value);
             }
         }
-        record
     }
 
     fn small(&mut self, kind: u32, ctrl: u32, value: u64) {
@@ -266,11 +266,6 @@ impl Record {
         let mut event = Event { at_ns: e.ns, what };
         self.add_waits(&mut event);
         Ok(event)
-    }
-
-    /// Its words.
-    pub const fn words(&self) -> &[u64; WORDS_OF_RECORD] {
-        must_cast_ref(self)
     }
 
     /// The record with these words.

@@ -4,7 +4,7 @@
 use super::error::Damage;
 use super::frame::{Content, Summary};
 use super::planes::{pack, unpack};
-use super::target::{TARGET_WORDS, target_event};
+use super::target::{TARGET_WORDS, target_event, words};
 use crate::abi::{Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
 use crate::model::event::Event;
 use crate::model::host::HostEvent;
@@ -16,6 +16,7 @@ pub const BLOCK_EVENTS: usize = 1 << 12;
 /// The records of a block that is not complete, of the driver (`N` is [`WORDS_OF_RECORD`]) or of a target.
 #[derive(Clone)]
 pub struct Batch<const N: usize> {
+    /// Room for all of them; `summary.events` are in use.
     records: Vec<[u64; N]>,
     summary: Summary,
 }
@@ -29,7 +30,7 @@ impl<const N: usize> Batch<N> {
 
     /// Whether it has no room.
     pub const fn is_full(&self) -> bool {
-        self.records.len() >= BLOCK_EVENTS
+        self.summary.events as usize >= BLOCK_EVENTS
     }
 
     /// Its summary.
@@ -37,22 +38,28 @@ impl<const N: usize> Batch<N> {
         self.summary
     }
 
+    /// Adds a record of zeroes. Lent, because a record is large.
     #[inline]
-    fn add(&mut self, at_ns: u64, is_command: bool, record: [u64; N]) {
+    fn add(&mut self, at_ns: u64, is_command: bool) -> Option<&mut [u64; N]> {
         if self.records.is_empty() {
-            self.records.reserve_exact(BLOCK_EVENTS);
+            self.records = vec![[0; N]; BLOCK_EVENTS];
         }
         let summary = &mut self.summary;
+        let record = self.records.get_mut(usize::from(summary.events))?;
         summary.events += 1;
         summary.commands += u16::from(is_command);
         summary.from_ns = summary.from_ns.min(at_ns);
         summary.to_ns = summary.to_ns.max(at_ns);
-        self.records.push(record);
+        *record = [0; N];
+        Some(record)
+    }
+
+    fn records(&self) -> &[[u64; N]] {
+        self.records.get(..self.summary.events.into()).unwrap_or_default()
     }
 
     /// Empties it.
     pub fn clear(&mut self) {
-        self.records.clear();
         self.summary = Self::new(self.summary.content).summary;
     }
 }
@@ -62,28 +69,28 @@ impl Batch<WORDS_OF_RECORD> {
     #[inline]
     pub fn push(&mut self, event: &Event) {
         let is_command = EventClass::of(&event.what) == EventClass::Command;
-        self.add(event.at_ns, is_command, *Record::new(event).words());
+        if let Some(words) = self.add(event.at_ns, is_command) {
+            Record::fill(words, event);
+        }
     }
 
-    /// The payload. The records are of no use afterwards.
-    pub fn pack(&mut self) -> Vec<u8> {
-        let mut payload = Vec::new();
-        pack(&mut self.records, &TIMES_OF_RECORD, &mut payload);
-        payload
+    /// The payload.
+    pub fn pack(&self) -> Vec<u8> {
+        pack(self.records(), &TIMES_OF_RECORD)
     }
 }
 
 impl Batch<TARGET_WORDS> {
     /// Adds an event of a target, if there is room.
     pub fn push_target(&mut self, event: &HostEvent) {
-        self.add(event.at_ns(), false, super::target::words(event));
+        if let Some(to) = self.add(event.at_ns(), false) {
+            *to = words(event);
+        }
     }
 
-    /// The payload. The records are of no use afterwards.
-    pub fn pack_target(&mut self) -> Vec<u8> {
-        let mut payload = Vec::new();
-        pack(&mut self.records, &[], &mut payload);
-        payload
+    /// The payload.
+    pub fn pack_target(&self) -> Vec<u8> {
+        pack(self.records(), &[])
     }
 }
 

@@ -18,39 +18,47 @@ const fn unzigzag(n: u64) -> u64 {
     n >> 1 ^ (n & 1).wrapping_neg()
 }
 
-/// Appends records to `out`, and changes them: a time becomes its distance from the record before, and
-/// the words `times` become distances from the time of their record. Zero stays zero.
-pub fn pack<const N: usize>(records: &mut [[u64; N]], times: &[usize], out: &mut Vec<u8>) {
-    let begin_ns = records.first().map_or(0, |record| record[AT]);
-    let mut last_ns = begin_ns;
-    for record in &mut *records {
-        let at_ns = record[AT];
-        for word in times {
-            let time = record[*word];
-            let distance = zigzag(at_ns.wrapping_sub(time)).wrapping_add(1);
-            record[*word] = if time == 0 { 0 } else { distance };
-        }
-        record[AT] = zigzag(at_ns.wrapping_sub(last_ns));
-        last_ns = at_ns;
-    }
-    let base = records.first().copied().unwrap_or([0; N]);
+/// The planes of these records. A time is stored as its distance from the record before, and the words
+/// `times` as distances from the time of their record. Zero stays zero.
+pub fn pack<const N: usize>(records: &[[u64; N]], times: &[usize]) -> Vec<u8> {
+    let first = records.first().copied().unwrap_or([0; N]);
     let mut varying = [0; N];
-    for record in &*records {
+    for record in records {
         for n in 0..N {
-            varying[n] |= record[n] ^ base[n];
+            varying[n] |= record[n] ^ first[n];
         }
     }
-    out.extend(begin_ns.to_le_bytes());
-    base.iter().for_each(|word| out.extend(word.to_le_bytes()));
-    varying.iter().for_each(|bits| out.push(planes_of(*bits)));
+    let (mut base, mut masks) = (first, [0; N]);
+    let mut out = vec![0; 8 + 9 * N];
     let mut column = Vec::with_capacity(records.len());
-    for (n, bits) in varying.into_iter().enumerate().filter(|(_, bits)| *bits != 0) {
+    for n in 0..N {
+        let is_time = first[n] | varying[n] != 0 && times.contains(&n);
+        if varying[n] == 0 && n != AT && !is_time {
+            continue;
+        }
         column.clear();
         column.extend(records.iter().map(|record| record[n]));
-        for shift in shifts(planes_of(bits)) {
+        if n == AT {
+            let mut last_ns = first[AT];
+            for at_ns in &mut column {
+                let since = zigzag(at_ns.wrapping_sub(last_ns));
+                (last_ns, *at_ns) = (*at_ns, since);
+            }
+        } else if is_time {
+            for (time, record) in column.iter_mut().zip(records) {
+                let distance = zigzag(record[AT].wrapping_sub(*time)).wrapping_add(1);
+                *time = if *time == 0 { 0 } else { distance };
+            }
+        }
+        base[n] = column.first().copied().unwrap_or(0);
+        masks[n] = planes_of(column.iter().fold(0, |varying, word| varying | (word ^ base[n])));
+        for shift in shifts(masks[n]) {
             out.extend(column.iter().map(|word| (word >> shift) as u8));
         }
     }
+    let words = [first[AT]].into_iter().chain(base).flat_map(u64::to_le_bytes);
+    out.iter_mut().zip(words.chain(masks)).for_each(|(to, byte)| *to = byte);
+    out
 }
 
 /// The bytes of a word of which any bit is set, as bits.
@@ -130,8 +138,7 @@ mod tests {
         #[test]
         fn records_come_back(records in vec(any::<[u64; 4]>(), 0..50), few in vec(0_u64..3, 4)) {
             for records in [records.clone(), records.iter().map(|r| [r[0], r[1], few[2], r[3] & 0xff00]).collect()] {
-                let mut out = vec![];
-                pack(&mut records.clone(), &[2], &mut out);
+                let out = pack(&records, &[2]);
                 let mut got = vec![];
                 prop_assert_eq!(unpack(&out, records.len(), &[2], &mut got), Ok(()));
                 prop_assert_eq!(&got, &records);
@@ -147,10 +154,8 @@ mod tests {
 
     #[test]
     fn bytes_that_do_not_vary_take_no_room() {
-        let mut records: Vec<[u64; 4]> = (0..100).map(|n| [7, 1000 + n, 990 + n, n << 8]).collect();
-        let mut out = vec![];
-        pack(&mut records, &[2], &mut out);
-        // the time before, a record, a mask for each word; the distances of the times but the first; a byte
-        assert_eq!(out.len(), 8 + 32 + 4 + 100 + 100);
+        let records: Vec<[u64; 4]> = (0..100).map(|n| [7, 1000 + n, 990 + n, n << 8]).collect();
+        // the time of the first, a record, a mask for each word; the distances of times; the byte that varies
+        assert_eq!(pack(&records, &[2]).len(), 8 + 32 + 4 + 100 + 100);
     }
 }

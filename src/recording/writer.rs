@@ -108,7 +108,7 @@ impl Writer {
                         // a full channel keeps enough of them
                         let _ = give_back.try_send(batch);
                     }
-                    Job::TargetEvents(mut batch) => {
+                    Job::TargetEvents(batch) => {
                         worker.write(batch.summary(), &batch.pack_target());
                     }
                     Job::Block(summary, payload) => worker.write(summary, &payload),

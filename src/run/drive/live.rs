@@ -2,6 +2,7 @@
 //! A session of this machine as the input of a run.
 
 use std::ffi::OsString;
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use crate::machine::clock::{monotonic_ns, wall_offset_ns};
@@ -155,7 +156,8 @@ impl<C: Consumer> Feeder<C> {
         // a lookup of an unknown disk reads the names again
         self.names.of_command(event.what.id());
         self.changes()?;
-        self.item(&Item::Event(event))?;
+        // it owns nothing, so there is nothing to drop
+        self.item(&ManuallyDrop::new(Item::Event(event)))?;
         if C::SHOWS && self.consumer.shown().is_none() {
             self.shown.add(EventClass::of(&event.what));
             self.shown.add_own(&event.what, self.own);
