@@ -39,6 +39,7 @@ use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
 use crate::recording::CgroupInfo;
 pub use crate::session::{CostSample, Session};
+use crate::view::header::Header;
 use anyhow::Result;
 
 pub use self::drops::Reader;
@@ -127,6 +128,9 @@ pub struct Start<'s> {
     pub recording: Option<&'s Replay>,
     /// The target; `None`: the driver.
     pub target: Option<&'s TargetInfo>,
+    /// What is known of the header of the report.
+    #[allow(dead_code, reason = "views begin to use it one by one")]
+    pub header: Header,
 }
 
 /// A moment of a run, between two items.
@@ -165,6 +169,8 @@ pub struct End<'e> {
     pub covers: Duration,
     /// What was shown.
     pub shown: Shown,
+    /// The header of the report, complete. Empty for a target.
+    pub header: Header,
     /// Commands of a recording that the settings do not select.
     pub unselected: u64,
     /// The names of the disks at the end.
@@ -190,6 +196,7 @@ impl End<'_> {
             took,
             covers: took,
             shown: Shown::default(),
+            header: Header::default(),
             unselected: 0,
             names,
             unmatched: None,
@@ -210,6 +217,9 @@ impl End<'_> {
 pub trait Consumer: Sized {
     /// Whether it shows events, which the ledger then counts. Otherwise it sums them up by itself.
     const SHOWS: bool = true;
+
+    /// Whether its text begins with the header. Otherwise each of several recordings gets one.
+    const HEADS: bool = false;
 
     /// Takes an item. Items come in the order of time.
     ///
