@@ -83,6 +83,7 @@ fn header_of(replay: &Replay, clock: RunClock) -> Header {
         host: info.host.clone(),
         kernel: info.kernel.clone(),
         begin_ns: clock.real_ns(first_ns),
+        from: replay.begins_at(),
         ..Header::default()
     }
 }
