@@ -47,7 +47,7 @@ pub use self::ledger::{ledger_of, say_own_share};
 pub use self::live::Live;
 pub use self::names::Names;
 pub use self::order::submissions_of;
-pub use self::recorded::{Form, Recordings, again, open_all, read, scan};
+pub use self::recorded::{Form, Recordings, again, header_of, open_all, read, scan};
 use self::replay::Replay;
 pub use self::target::{LiveTarget, TargetEnd, TargetRecording, check_target_end};
 pub use self::turns::Turn;

@@ -75,7 +75,7 @@ pub fn again(replay: &Replay, settings: &Settings, option: &str) -> Result<Repla
 }
 
 /// The header of a recording before it is read.
-fn header_of(replay: &Replay, clock: RunClock) -> Header {
+pub fn header_of(replay: &Replay, clock: RunClock) -> Header {
     let info = replay.info();
     let first_ns = replay.window().start.max(info.begin_ns);
     Header {

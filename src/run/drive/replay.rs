@@ -489,7 +489,9 @@ impl Replay {
             eprint_note(&format!("{path}: {text}"));
         }
         let Some(mut ledger) = self.ledger() else {
-            bail!("{path} ends before its first ledger, so no report is possible: record again");
+            bail!(
+                "{path} is cut off at its start, before any counts: no report is possible, record again"
+            );
         };
         if self.reader.ending() != Some(Ending::Complete) {
             // what it counted already is among the later ones
