@@ -16,8 +16,8 @@ use crate::diff::view::{DiffText, Subject, class_name};
 use crate::error::Kind;
 use crate::model::controller::ControllerInfo;
 use crate::model::stage::StageSet;
+use crate::run::stdout::output_width;
 use crate::settings::Settings;
-use crate::view::page::output_width;
 use crate::view::theme::Theme;
 use anyhow::Result;
 

@@ -270,6 +270,7 @@ fn header(origin: &Origin) -> Header {
         length: Some(origin.covers),
         commands: Some(origin.commands),
         accuracy: Some(origin.accuracy.clone()),
+        ..Header::default()
     }
 }
 

@@ -18,8 +18,8 @@ use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::probe::plan::Policy;
 use crate::run::start::{Layout, cpus_of, kernel_facts, prepare};
+use crate::run::stdout::output_width;
 use crate::settings::{Detail, EventStacks, Events, Mode, Outcome, Settings, StackSample};
-use crate::view::page::output_width;
 use crate::view::theme::Theme;
 use anyhow::Result;
 

@@ -20,7 +20,7 @@ use crate::model::stack::Frame;
 use crate::model::text::Text;
 use crate::nvme::decode::CommandSet;
 use crate::run::start::prepare;
-use crate::view::page::output_width;
+use crate::run::stdout::output_width;
 use crate::view::theme::Theme;
 use anyhow::Result;
 
