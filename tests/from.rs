@@ -360,7 +360,7 @@ fn every_view_reads_the_same_part() {
         ("diagnose --from", format!("{count} I/O commands in 1.0 s")),
         ("latency --from", "=== final, 1.0 s".into()),
         ("pattern --from", "=== final, 1.0 s up to 3.0 s".into()),
-        ("top --from", "every 1s  3.0 s".into()),
+        ("top --from", "  3.0 s  END: WHOLE RUN".into()),
         ("diff", format!("A  {path}  1.0 s  {count} commands")),
     ] {
         let other = if words == "diff" { path.as_str() } else { "" };
