@@ -8,7 +8,7 @@ use ratatui::style::{Color, Modifier};
 use super::app::App;
 use super::view;
 use super::view::Look;
-use crate::view::page::output_width;
+use crate::run::stdout::output_width;
 
 /// Lines of a page, and one of keys.
 const HEIGHT: u16 = 24;

@@ -358,6 +358,7 @@ mod tests {
     use super::*;
     use crate::model::counters::Counters;
     use crate::model::point::ALL_POINTS;
+    use crate::model::report::disk_names::DiskNames;
     use crate::model::report::latency::rows;
     use crate::model::run::Scan;
     use crate::model::snapshot::Snapshot;
