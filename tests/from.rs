@@ -369,7 +369,7 @@ fn every_view_reads_the_same_part() {
         ("diagnose --from", format!("{count} I/O commands in 1.0 s")),
         ("latency --from", format!(" 1.0 s {count} commands exact")),
         ("pattern --from", format!(" 1.0 s {count} commands exact")),
-        ("top --from", "every 1s 3.0 s".into()),
+        ("top --from", " 3.0 s END: WHOLE RUN".into()),
         ("diff", format!("1.0 s {count} commands")),
     ] {
         let other = if words == "diff" { path.as_str() } else { "" };

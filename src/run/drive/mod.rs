@@ -205,11 +205,6 @@ impl End<'_> {
             target: None,
         }
     }
-
-    /// The time before the first event that is not known, because a ring dropped older events.
-    pub const fn dropped(&self) -> Duration {
-        self.took.saturating_sub(self.covers)
-    }
 }
 
 /// What a command does with the items of a run.
