@@ -68,6 +68,17 @@ pub struct StackSample {
     pub period: u32,
 }
 
+/// The time of `--slow`. Other tools mean milliseconds by a bare number, and our intervals seconds.
+fn least_time(text: &str) -> Result<Duration, String> {
+    if text.parse::<f64>().is_ok_and(|number| number > 0.0) {
+        return Err(format!("give a unit, as in `{text}ms` or `{text}s`"));
+    }
+    if let Some(time) = text.strip_prefix('-').filter(|time| parse_duration(time).is_ok()) {
+        return Err(format!("a command cannot take less than no time: give {time}"));
+    }
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
 /// A choice of commands by their outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct Outcome {
@@ -76,7 +87,8 @@ pub struct Outcome {
     /// From the first to the last observed point: waits before the request (cgroup limits, wbt, tags)
     /// count where they are observed, as in a recording with full stages. Also commands whose time is
     /// not known.
-    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = least_time,
+          allow_hyphen_values = true)]
     pub slow: Option<Duration>,
 
     /// Only commands with a status other than success

@@ -26,7 +26,7 @@ use crate::view::ReportSink;
 use crate::view::json::JsonView;
 use crate::view::text::TextView;
 use crate::view::theme::Theme;
-use crate::view::trace::{Clock, Context, EventSink, TraceJson};
+use crate::view::trace::{Clock, Context, TraceLines};
 use anyhow::{Result, bail};
 
 use crate::latency::args::LatencyOptions;
@@ -218,7 +218,7 @@ struct Counting<'o> {
     out: BufWriter<Stdout>,
     /// `--commands`: each finished command as an object of its own, beside the reports. The events and
     /// their JSON are those of `trace`.
-    single: Option<TraceJson>,
+    single: Option<TraceLines>,
     /// `None`: a session, which counts by itself.
     recorded: Option<Recorded>,
 }
@@ -265,7 +265,7 @@ impl<'o> Counting<'o> {
         Self {
             reports,
             out: BufWriter::new(stdout()),
-            single: commands.then(|| TraceJson::new(Clock::Mono, stages)),
+            single: commands.then(|| TraceLines::json(Clock::Mono, stages)),
             recorded: start.recording.map(|replay| {
                 replay.warn_partial();
                 Recorded::new(replay, settings)

@@ -94,6 +94,11 @@ pub(crate) fn dot() -> &'static str {
     choose("·", "-")
 }
 
+/// In the place of what was cut out.
+pub(crate) fn ellipsis() -> &'static str {
+    choose("…", "~")
+}
+
 /// A cell of a bar.
 pub(crate) fn block() -> &'static str {
     choose("█", "#")
