@@ -250,7 +250,7 @@ fn options_that_a_recording_cannot_serve_are_refused() {
         run(&format!("{words} --from {file}")).refuses(2, says);
     }
     // the options with which it was recorded
-    let ran = run(&format!("trace --kstack --sample 1/4 --from {file}"));
+    let ran = run(&format!("trace --long --kstack --sample 1/4 --from {file}"));
     assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 10));
 }
 
@@ -362,7 +362,7 @@ fn every_view_reads_the_same_part() {
     assert_eq!(covers, 1.0);
     let lines = |words: &str| run(&format!("{words} {part}")).out.lines().count() as u64;
     assert_eq!(lines(&format!("export {path} --format csv -o -")) - 1, count);
-    assert_eq!(lines(&format!("trace --from {path}")), count);
+    assert_eq!(lines(&format!("trace --long --from {path}")), count);
     let svg = run(&format!("heatmap --from {path} --svg - {part}")).out;
     assert!(svg.contains(&format!("{count} commands")), "{svg}");
     for (words, says) in [

@@ -26,7 +26,7 @@ use crate::view::header::Header;
 use crate::view::json;
 use crate::view::text::{TextView, span};
 use crate::view::theme::Theme;
-use crate::view::trace::{Clock, Context, EventSink, TraceJson};
+use crate::view::trace::{Clock, Context, TraceLines};
 use anyhow::{Result, bail};
 
 use crate::latency::args::LatencyOptions;
@@ -239,7 +239,7 @@ struct Counting<'o> {
     out: BufWriter<Stdout>,
     /// `--commands`: each finished command as an object of its own, beside the reports. The events and
     /// their JSON are those of `trace`.
-    single: Option<TraceJson>,
+    single: Option<TraceLines>,
     /// `None`: a session, which counts by itself.
     recorded: Option<Recorded>,
 }
@@ -287,7 +287,7 @@ impl<'o> Counting<'o> {
         Self {
             reports,
             out: BufWriter::new(stdout()),
-            single: commands.then(|| TraceJson::new(Clock::Mono, stages)),
+            single: commands.then(|| TraceLines::json(Clock::Mono, stages)),
             recorded: start.recording.map(|replay| {
                 replay.warn_partial();
                 Recorded::new(replay, settings)

@@ -87,7 +87,7 @@ fn live(options: &TraceOptions) -> Result<()> {
         let begin_ns = file.as_ref().map_or(start.begin_ns, RunWriter::begin_ns);
         let clock = clock(options, begin_ns, Some(0));
         let writer = TraceWriter::new(options, out, clock, settings.stage_set);
-        Ok(writer.of_this_machine(file.take()))
+        Ok(writer.with_header(&start.header).of_this_machine(file.take()))
     })
 }
 
@@ -121,6 +121,7 @@ fn recorded(options: &TraceOptions) -> Result<()> {
         let clock = clock(options, start.begin_ns, clocks.next().flatten());
         let stage_set = start.recording.map_or(settings, Replay::settings).stage_set;
         let writer = TraceWriter::new(options, output()?, clock, stage_set);
+        let writer = writer.with_header(&start.header);
         Ok(writer.of_recording(start.recording.is_some_and(|replay| replay.info().submitters)))
     })
 }

@@ -55,7 +55,7 @@ from recorded latency --json --by submitter-process --from "$nvd"
 from recorded_cgroup latency --json --by cgroup --from "$nvd"
 from recorded_chosen latency --json --submitter-cgroup $top/db --from "$nvd"
 from recorded_trace trace --json --from "$nvd" --submitter-comm renamed
-from text trace --from "$nvd" --submitter-comm renamed
+from text trace --long --from "$nvd" --submitter-comm renamed
 from csv export "$nvd" --format csv -o /tmp/file.csv
 cp /tmp/file.csv "$case_dir"
 
