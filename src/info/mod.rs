@@ -112,8 +112,8 @@ fn questions(info: &RunInfo, wall_ns: Option<i64>) -> Vec<Question> {
         StageSet::Full => ((true, "diagnose".to_owned()), (true, "latency".to_owned())),
     };
     let who = match (info.submitters, info.redacted) {
-        (true, false) => (true, "latency --by submitter-process".to_owned()),
-        (true, true) => (true, "latency --by submitter-process, by numbers: it is redacted".into()),
+        (true, false) => (true, "latency --by process".to_owned()),
+        (true, true) => (true, "latency --by process, by numbers: it is redacted".into()),
         (false, _) => {
             let how = "latency --by process: only who called the driver, not who submitted";
             (true, how.to_owned())

@@ -12,6 +12,7 @@ use crate::model::command_class::BlockSizes;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
 use crate::model::ledger::Ledger;
+use crate::model::origin::Who;
 use crate::model::point::Point;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::Groups;
@@ -56,6 +57,8 @@ struct Reports<'o> {
     options: &'o LatencyOptions,
     /// The stages that are shown.
     stage_set: StageSet,
+    /// Whose process and cgroup the groups or the filter go by, if they do.
+    who: Option<Who>,
     sink: Box<dyn ReportSink>,
     /// Begin of the first interval, since the start of the run.
     begin: Duration,
@@ -68,7 +71,7 @@ struct Reports<'o> {
 }
 
 impl<'o> Reports<'o> {
-    fn new(options: &'o LatencyOptions, settings: &Settings) -> Self {
+    fn new(options: &'o LatencyOptions, settings: &Settings, who: Who) -> Self {
         let sink: Box<dyn ReportSink> = if options.json {
             Box::new(JsonView { buckets: options.hist })
         } else {
@@ -83,6 +86,7 @@ impl<'o> Reports<'o> {
         Self {
             options,
             stage_set: settings.stage_set,
+            who: settings.asks_who().then_some(who),
             sink,
             begin: Duration::ZERO,
             last: <_>::default(),
@@ -153,6 +157,7 @@ impl<'o> Reports<'o> {
         let settings = &self.options.settings;
         let report = Report {
             stage_set: self.stage_set,
+            who: self.who,
             is_final,
             at,
             covers,
@@ -245,6 +250,7 @@ impl Recorded {
                 split_size: settings.split_size(),
                 block_sizes: BlockSizes::default(),
                 by: settings.by().to_vec(),
+                who: settings.filter.who,
             },
             now: Snapshot::default(),
             ledger: None,
@@ -258,7 +264,8 @@ impl<'o> Counting<'o> {
         let settings = start.recording.map_or(&options.settings, Replay::settings);
         let stages = (settings.stage_set != StageSet::Total).then_some(settings.stage_set);
         let commands = settings.has_events() && start.session.is_some();
-        let mut reports = Reports::new(options, settings);
+        let who = start.session.map_or(settings.filter.who, |session| session.origin().who());
+        let mut reports = Reports::new(options, settings, who);
         // also those that are gone at the end
         reports.disks = reports.disks();
         reports.begin_at(start.from);
@@ -454,7 +461,7 @@ mod tests {
         let options = args.checked().unwrap();
         let mut source = VecSource::new(StageSet::Total);
         source.snapshots = [3, 5, 9].map(snapshot).into();
-        let (mut reports, mut out) = (Reports::new(&options, &options.settings), vec![]);
+        let (mut reports, mut out) = (Reports::new(&options, &options.settings, Who::Caller), vec![]);
         let second = Duration::from_secs(1);
         assert_eq!(reports.next(), Some(second));
         interim_of(&mut reports, &source, second, &mut out).unwrap();

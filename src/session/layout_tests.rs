@@ -314,7 +314,7 @@ fn tables_have_an_entry_for_each_number_of_a_cpu() {
 fn maps_that_forget_grow_with_the_cpus() {
     let bytes = |cpus, selects: bool| {
         let mut settings = settings(StageSet::Total, false);
-        settings.filter.submitter_pids = selects.then_some(1).into_iter().collect();
+        settings.filter.pids = selects.then_some(1).into_iter().collect();
         Layout::new(&settings, all_online(cpus), &[]).bytes
     };
     let of_submitters = |cpus| bytes(cpus, true) - bytes(cpus, false);

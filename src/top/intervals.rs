@@ -14,6 +14,7 @@ use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::idle::{Idle, times};
+use crate::model::origin::Who;
 use crate::model::report::recount::Recount;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
@@ -82,7 +83,12 @@ pub struct IntervalConsumer {
 
 impl IntervalConsumer {
     /// Cuts a recording that began at `begin_ns`. `by`: what commands are grouped by.
-    pub fn new(step: Duration, stage_set: StageSet, by: &[By], begin_ns: u64) -> Self {
+    pub fn new(
+        step: Duration,
+        stage_set: StageSet,
+        (by, who): (&[By], Who),
+        begin_ns: u64,
+    ) -> Self {
         Self {
             recount: Recount {
                 stage_set,
@@ -90,6 +96,7 @@ impl IntervalConsumer {
                 split_size: false,
                 block_sizes: BlockSizes::default(),
                 by: by.to_vec(),
+                who,
             },
             step,
             now: Counts::default(),

@@ -326,7 +326,8 @@ fn recorded(options: &TopOptions) -> Result<()> {
         let clock = RunClock { begin_ns: start.begin_ns, wall_ns: None };
         let mut display = open(options, App::new(top, clock), title, &waker)?;
         display.draw()?;
-        let cutter = IntervalConsumer::new(options.interval, stages, by, start.begin_ns);
+        let who = replay.settings().filter.who;
+        let cutter = IntervalConsumer::new(options.interval, stages, (by, who), start.begin_ns);
         Ok(Showing {
             options,
             display,

@@ -108,14 +108,6 @@ struct Key {
     #[serde(skip_serializing_if = "Option::is_none")]
     cgroup_id: Option<Option<u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    submitter_pid: Option<Option<u32>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    submitter_comm: Option<Option<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    submitter_cgroup: Option<Option<Text>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    submitter_cgroup_id: Option<Option<u64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     container: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pod: Option<Option<String>>,
@@ -146,25 +138,7 @@ struct Key {
 }
 
 impl Key {
-    /// The submitter, in keys of its own.
-    fn add_submitter(&mut self, by: By, part: &KeyPart, groups: &Groups) {
-        let mut plain = Self::default();
-        let of_caller = match by {
-            By::SubmitterProcess => By::Process,
-            By::SubmitterComm => By::Comm,
-            _ => By::Cgroup,
-        };
-        plain.add(of_caller, part, groups, &DiskNames::default());
-        self.submitter_pid = self.submitter_pid.or(plain.pid);
-        self.submitter_comm = self.submitter_comm.take().or(plain.comm);
-        self.submitter_cgroup = self.submitter_cgroup.take().or(plain.cgroup);
-        self.submitter_cgroup_id = self.submitter_cgroup_id.or(plain.cgroup_id);
-    }
-
     fn add(&mut self, by: By, part: &KeyPart, groups: &Groups, disks: &DiskNames) {
-        if by.is_submitter() {
-            return self.add_submitter(by, part, groups);
-        }
         match part {
             KeyPart::Unknown => match by {
                 By::Process => self.pid = Some(None),

@@ -13,6 +13,7 @@ use super::ReportSink;
 use super::text::group_ns;
 use crate::model::histogram::{Bucket, Histogram};
 use crate::model::ids::RowKey;
+use crate::model::origin::Who;
 use crate::model::ledger::Ledger;
 use crate::model::point::Point;
 use crate::model::report::latency::{Report, RowReport};
@@ -31,6 +32,8 @@ struct ReportLine<'a> {
     stage_set: StageSet,
     at_s: f64,
     covers_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    who: Option<Who>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<Vec<RowLine<'a>>>,
     #[serde(flatten)]
@@ -246,7 +249,7 @@ pub struct JsonView {
 
 impl ReportSink for JsonView {
     fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        let Report { stage_set, is_final, at, covers, rows, groups, ledger, disks } = report;
+        let Report { stage_set, who, is_final, at, covers, rows, groups, ledger, disks } = report;
         let rows = || rows.iter().map(|r| row(r, *stage_set, self.buckets)).collect();
         line(
             &ReportLine {
@@ -256,6 +259,7 @@ impl ReportSink for JsonView {
                 stage_set: *stage_set,
                 at_s: at.as_secs_f64(),
                 covers_s: covers.as_secs_f64(),
+                who: *who,
                 rows: groups.is_none().then(rows),
                 groups: groups.as_ref().map(|g| lines(g, disks, *stage_set, self.buckets)),
                 ledger,
@@ -313,6 +317,7 @@ mod tests {
         let plan = plan(StageSet::Basic, &facts, &Policy::default()).unwrap();
         let sample = Report {
             stage_set: StageSet::Basic,
+            who: None,
             is_final: false,
             at: Duration::from_secs(1),
             covers: Duration::from_secs(1),
