@@ -74,8 +74,8 @@ static __always_inline u8 size_of_group(u32 bytes)
 	return 1 + exponent + bytes;
 }
 
-/* Process, thread and cgroup: of the submitter, if the run observes it, else of the current task. `comm`:
- * the name of the submitter. */
+/* Process, thread and cgroup: of the submitter, if the run observes it, else of the current task.
+ * `comm`: the name of the submitter. */
 static __always_inline void add_who(struct nd_group *g, struct request *rq, u64 comm[2], int here,
 				    int typed)
 {
@@ -101,8 +101,8 @@ static __always_inline void add_who(struct nd_group *g, struct request *rq, u64 
 		if (cfg_by & ND_BY_COMM)
 			name_caller(by.comm, typed);
 		if (cfg_by & ND_BY_CGROUP)
-			by.cgroup = cgroup_id_of(cfg_by & ND_BY_BIO ? cgroup_of(rq, typed) : 0,
-						 typed);
+			by.cgroup =
+				cgroup_id_of(cfg_by & ND_BY_BIO ? cgroup_of(rq, typed) : 0, typed);
 	}
 	if (cfg_by & ND_BY_PROCESS)
 		g->tgid = by.tgid;

@@ -8,8 +8,7 @@ use super::facts::Facts;
 use super::subject::Subject;
 
 /// Options that leave out some I/O commands of a controller.
-const SOME: [&str; 6] =
-    ["--nsid", "--qid", "--opcode", "--process", "--cgroup", "--lba"];
+const SOME: [&str; 6] = ["--nsid", "--qid", "--opcode", "--process", "--cgroup", "--lba"];
 /// Options that keep or leave out whole controllers, no I/O command, or the end of a run.
 const WHOLE: [&str; 3] = ["--ctrl", "--no-admin", "-n"];
 /// Options that keep commands by how they ended.

@@ -461,7 +461,8 @@ mod tests {
         let options = args.checked().unwrap();
         let mut source = VecSource::new(StageSet::Total);
         source.snapshots = [3, 5, 9].map(snapshot).into();
-        let (mut reports, mut out) = (Reports::new(&options, &options.settings, Who::Caller), vec![]);
+        let (mut reports, mut out) =
+            (Reports::new(&options, &options.settings, Who::Caller), vec![]);
         let second = Duration::from_secs(1);
         assert_eq!(reports.next(), Some(second));
         interim_of(&mut reports, &source, second, &mut out).unwrap();

@@ -507,7 +507,7 @@ mod tests {
         let (_root, system) =
             machine(&[format!("docker/{}", id("aaaa1111")), format!("docker/{}", id("aaaa1111b"))]);
         let error = |text: &str| system.container(text).unwrap_err();
-        assert!(error("web").contains("not the ID"), "{}", error("web"));
+        assert!(error("web").contains("is no cgroup"), "{}", error("web"));
         assert!(error("aaaa111").contains("at least 8"));
         assert!(error("deadbeef").contains("aaaa11110000, aaaa1111b000"));
         assert!(error("aaaa1111").contains("more digits"));

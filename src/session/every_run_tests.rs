@@ -29,8 +29,7 @@ use crate::probe::catalog::{CATALOG, MECHANISMS, Method, Role};
 use crate::probe::facts::{KernelFacts, Lockdown, Preemption, TypeSource};
 use crate::probe::plan::{AttachPlan, Policy, StartSource, plan_with};
 use crate::settings::{
-    Attaching, Detail, Events, ExtraEvents, Histograms, Mode, Outcome, Settings,
-    StackSample,
+    Attaching, Detail, Events, ExtraEvents, Histograms, Mode, Outcome, Settings, StackSample,
 };
 
 /// The facts of recorded kernels.

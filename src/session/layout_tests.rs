@@ -117,7 +117,8 @@ fn most_bytes(settings: &Settings) -> usize {
         StageSet::Full => 52_000_000,
         StageSet::Total | StageSet::Basic | StageSet::Fine => 0,
     };
-    waits + if settings.is_trace() { 96_000_000 } else { 64_000_000 }
+    let submitters = if settings.asks_who() { 10_000_000 } else { 0 };
+    waits + submitters + if settings.is_trace() { 96_000_000 } else { 64_000_000 }
 }
 
 fn with_namespace(queues: u32, depth: u32) -> Controller {

@@ -169,7 +169,14 @@ mod tests {
     fn counted(stage_set: StageSet, events: &[Event]) -> Snapshot {
         let mut block_sizes = BlockSizes::default();
         block_sizes.extend([(NamespaceId::new(0, 1), 512)]);
-        let recount = Recount { stage_set, lat: None, split_size: true, block_sizes, by: vec![], who: Who::Caller };
+        let recount = Recount {
+            stage_set,
+            lat: None,
+            split_size: true,
+            block_sizes,
+            by: vec![],
+            who: Who::Caller,
+        };
         let mut snapshot = Snapshot::default();
         let mut add = |event| recount.add(event, &mut snapshot);
         events.iter().for_each(|event| add(event).unwrap());

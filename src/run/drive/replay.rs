@@ -128,7 +128,8 @@ impl Replay {
     /// As before.
     pub fn open_by(path: &Path, settings: &Settings, stages: &str) -> Result<Self> {
         let (playback, metadata) = open_recording(path)?;
-        let settings = &settings.for_recording(playback.info().stage_set, playback.info().submitters);
+        let settings =
+            &settings.for_recording(playback.info().stage_set, playback.info().submitters);
         let shown = printable(path);
         // a terminal that gets the output has no room for another line
         let has_room = !stdout().is_terminal();
