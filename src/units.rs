@@ -38,13 +38,25 @@ pub fn counted(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// A size in bytes as text, in KiB, MiB or GiB.
+/// A size in bytes: `512B`, `4K`, `1.5M`, `2G`. A decimal only where there is a fraction.
 pub fn size_text(bytes: u64) -> String {
-    let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = units.into_iter().find(|(unit, _)| bytes >= *unit);
-    match unit {
-        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
-        None => counted(bytes, "byte"),
+    let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    // 1023.96K is 1M
+    let unit = units.into_iter().find(|(unit, _)| bytes >= unit - unit / 2048);
+    let Some((unit, name)) = unit else {
+        return format!("{bytes}B");
+    };
+    let text = format!("{:.1}", bytes as f64 / unit as f64);
+    format!("{}{name}", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+/// A share of 0 to 1: `53%`, `4.3%`.
+pub fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent == 0.0 || percent >= 9.95 {
+        format!("{percent:.0}%")
+    } else {
+        format!("{percent:.1}%")
     }
 }
 
@@ -170,6 +182,28 @@ mod tests {
         let want =
             ["0ns", "7ns", "999ns", "1.00us", "12.3us", "1.00ms", "1.05ms", "2.10s", "65.0s"];
         assert_eq!(texts, want);
+    }
+
+    #[test]
+    fn sizes_and_shares_are_short() {
+        for (bytes, text) in [
+            (0, "0B"),
+            (512, "512B"),
+            (1023, "1023B"),
+            (4096, "4K"),
+            (131_072, "128K"),
+            (1_572_864, "1.5M"),
+            ((1 << 20) - 1, "1M"),
+            (2 << 30, "2G"),
+            (15 << 38, "3.8T"),
+        ] {
+            assert_eq!(size_text(bytes), text);
+        }
+        for (share, text) in
+            [(0.0, "0%"), (0.0432, "4.3%"), (0.0996, "10%"), (0.533, "53%"), (1.0, "100%")]
+        {
+            assert_eq!(percent(share), text);
+        }
     }
 
     #[test]

@@ -365,7 +365,7 @@ fn the_verdict_comes_first_in_text_and_in_json() {
     let objects: Vec<Value> =
         json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let verdict = objects[0]["verdict"].as_str().unwrap();
-    assert!(verdict.starts_with("read 4k nvme0n1: p"), "{verdict}");
+    assert!(verdict.starts_with("read 4K nvme0n1: p"), "{verdict}");
     assert_eq!(objects[0]["changed_rows"], diff.changed_rows());
     let device = objects.iter().find(|o| o["stage"] == "device").unwrap();
     assert_eq!((&device["type"], &device["changed"]), (&"diff_row".into(), &true.into()));

@@ -21,8 +21,9 @@ fn a_recording_says_what_is_in_it_and_what_it_answers() {
         (
             "tests/recordings/6.12.nvd",
             &[
-                "KiB, whole\n",
-                "machine   host guest, Linux 6.12.107",
+                "tests/recordings/6.12.nvd  guest  Linux 6.12.107+deb13-amd64\n",
+                "  12 commands  exact\nfile      ",
+                "K, whole\n",
                 "disk      nvme1n1 (QEMU NVMe Ctrl): 6 commands: read 6\n",
                 "recorded  fine stages, stacks at submit\n",
                 "where     yes: latency, without the waits before the request\n",

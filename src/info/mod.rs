@@ -21,12 +21,16 @@ use crate::run::exit::Failure;
 use crate::run::input;
 use crate::run::stdout::stdout;
 use crate::units::{counted, size_text};
+use crate::view::header::Header;
 use crate::view::json::typed_line;
 use crate::view::ledger::ledger as write_ledger;
+use crate::view::page::{fill, output_width};
 use crate::view::theme::Theme;
-use crate::when::local_time;
 use anyhow::Result;
 use serde::Serialize;
+
+/// Column of the texts.
+const COLUMN: usize = 10;
 
 /// What was read of a file.
 #[derive(Default)]
@@ -115,13 +119,13 @@ fn questions(info: &RunInfo, wall_ns: Option<i64>) -> Vec<Question> {
         (true, false) => (true, "latency --by process".to_owned()),
         (true, true) => (true, "latency --by process, by numbers: it is redacted".into()),
         (false, _) => {
-            let how = "latency --by process: only who called the driver, not who submitted";
+            let how = "latency --by process: the caller, not the submitter";
             (true, how.to_owned())
         }
     };
     let when = match wall_ns {
         Some(_) => "heatmap, latency 1 --delta, --since and --until",
-        None => "heatmap, latency 1 --delta, --since and --until, by time since the start",
+        None => "heatmap, latency 1 --delta, --since, --until: no times of day",
     };
     let when = (true, when.to_owned());
     let which = match info.stack {
@@ -236,24 +240,37 @@ impl<'i> Info<'i> {
         }
     }
 
+    fn header(&self) -> Header {
+        let is_driver = self.target.is_none();
+        Header {
+            file: Some(self.file.as_str().into()),
+            host: self.host.cloned(),
+            kernel: self.kernel.cloned(),
+            begin_ns: self.begin_ns,
+            // an import has the clock of another machine
+            length: is_driver.then(|| Duration::from_secs_f64(self.seconds)),
+            commands: is_driver.then(|| self.disks.iter().map(|d| d.commands).sum()),
+            accuracy: self.ledger.map(Ledger::accuracy),
+        }
+    }
+
     fn text(&self, theme: Theme, out: &mut dyn Write) -> std::io::Result<()> {
-        let mut line = |name: &str, text: &str| writeln!(out, "{:<10}{text}", theme.head(name));
-        let state = self.flaw.as_deref().map_or_else(|| "whole".to_owned(), str::to_owned);
-        line("file", &format!("{}, {}, {state}", self.file, size_text(self.bytes)))?;
-        let names = [
-            self.host.map(|host| format!("host {host}")),
-            self.kernel.map(|kernel| format!("Linux {kernel}")),
-            Some(self.arch.to_string()).filter(|arch| !arch.is_empty()),
-            self.machine.map(ToString::to_string),
-        ];
-        let names: Vec<String> = names.into_iter().flatten().collect();
-        line("machine", &names.join(", "))?;
-        let length = format!("{:.1} s", self.seconds);
-        let time = match self.begin_ns {
-            Some(ns) => format!("{}, {length}", local_time(ns, "%Y-%m-%d %H:%M:%S %:z")),
-            None => format!("{length}, without times of day"),
+        write!(out, "{}", self.header().text(theme, output_width()))?;
+        let mut line = |name: &str, text: &str| {
+            let mut label = theme.head(&format!("{name:<COLUMN$}"));
+            for line in fill(text, COLUMN) {
+                writeln!(out, "{label}{line}")?;
+                label = " ".repeat(COLUMN);
+            }
+            Ok::<_, std::io::Error>(())
         };
-        line("time", &time)?;
+        let state = self.flaw.as_deref().unwrap_or("whole");
+        line("file", &format!("{}, {state}", size_text(self.bytes)))?;
+        let machine = [Some(self.arch), self.machine].into_iter().flatten();
+        let machine: Vec<&str> = machine.map(|text| &**text).filter(|t| !t.is_empty()).collect();
+        if !machine.is_empty() {
+            line("machine", &machine.join(", "))?;
+        }
         if let (Some(target), Some(events)) = (&self.target, self.target_events) {
             line("target", &format!("{target}, {}", counted(events, "event")))?;
             return line("read it", "with `host trace`, `host latency` or `join`");

@@ -72,26 +72,18 @@ impl HistogramKind {
         }
     }
 
-    /// A bucket's first value: `4KiB`, `0`, `16`, `64us`.
+    /// A bucket's first value: `4K`, `0`, `16`, `64us`.
     pub(crate) fn label(self, first: u64, lba_bytes: Option<u32>) -> String {
         match (self, lba_bytes) {
             (Self::Size | Self::Seek, _) if first == 0 => "0".into(),
             (Self::Size | Self::Seek, Some(bytes)) => {
                 let bytes = first.saturating_mul(bytes.into());
-                bytes_label(bytes)
+                size_text(bytes)
             }
             (Self::Size | Self::Seek, None) => format!("{first} LB"),
             (Self::Depth, _) => first.to_string(),
             (Self::Gap, _) => nanos(first as f64),
         }
-    }
-}
-
-/// A power of two as a size: `512`, `4KiB`.
-pub(crate) fn bytes_label(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes}B"),
-        _ => size_text(bytes).replace(".0 ", "").replace(' ', ""),
     }
 }
 
@@ -224,7 +216,7 @@ fn alignment(row: &PatternRow) -> String {
     let (blocks, size) = match row.disk.lba_bytes {
         Some(bytes) => {
             let blocks = (PAGE_BYTES / u64::from(bytes.max(1))).max(1);
-            (blocks, bytes_label(blocks.saturating_mul(bytes.into())))
+            (blocks, size_text(blocks.saturating_mul(bytes.into())))
         }
         None => (8, "8 LB".into()),
     };

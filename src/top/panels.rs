@@ -66,8 +66,7 @@ fn one(app: &App, command: &SlowCommand, look: Look, line: u16, area: Rect, buff
     let time = app.clock.text(*at_ns);
     // without the date
     let time = time.get(time.len().saturating_sub(TIME)..).unwrap_or_default();
-    let size =
-        command.bytes.map_or_else(|| "-".into(), |n| size_text(n.into()).replace(" KiB", "K"));
+    let size = command.bytes.map_or_else(|| "-".into(), |n| size_text(n.into()));
     let slba = command.slba.map_or_else(|| "-".into(), |slba| slba.to_string());
     let numbers = format!(
         "{time:>TIME$} {:<16.16} {:>3} {size:>5.5} {slba:>11} {:>6} {}",

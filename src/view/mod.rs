@@ -3,11 +3,11 @@
 
 pub mod export;
 mod groups;
+pub mod header;
 pub mod json;
 pub mod ledger;
 pub(crate) mod page;
 pub mod picture;
-pub mod recording;
 pub mod text;
 pub mod theme;
 pub mod trace;

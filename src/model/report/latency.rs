@@ -184,9 +184,9 @@ impl RowReport {
     /// The size class as text, if sizes are split.
     pub const fn class(&self) -> Option<&'static str> {
         match self.key.class {
-            1 => Some("<=16KiB"),
-            2 => Some("(16KiB,64KiB]"),
-            3 => Some(">64KiB"),
+            1 => Some("<=16K"),
+            2 => Some("<=64K"),
+            3 => Some(">64K"),
             _ => None,
         }
     }

@@ -209,7 +209,7 @@ mod tests {
             ]
         );
         assert_eq!(rows[0].total.sum(), 80 + 80 + 10);
-        assert_eq!((rows[0].bytes, rows[0].class()), (96 << 10, Some("(16KiB,64KiB]")));
+        assert_eq!((rows[0].bytes, rows[0].class()), (96 << 10, Some("<=64K")));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::model::ledger::{EventClass, Shown};
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::source::{EventStream, Read, RecordSink, Source};
+use crate::view::header::Header;
 use anyhow::Result;
 
 use super::drops::{Drops, Reader};
@@ -70,6 +71,7 @@ fn begin<C>(
 pub struct Feeder<C> {
     /// What takes them.
     pub consumer: C,
+    header: Header,
     names: Names,
     stacks: Option<LiveStacks>,
     shown: Shown,
@@ -108,7 +110,8 @@ impl<C: Consumer> RecordSink for Reading<'_, C> {
 impl<C: Consumer> Feeder<C> {
     /// Feeds this consumer.
     pub fn new(consumer: C, names: Names, stacks: Option<LiveStacks>) -> Self {
-        Self { consumer, names, stacks, shown: Shown::default(), own: own_tgid() }
+        let header = Header::default();
+        Self { consumer, header, names, stacks, shown: Shown::default(), own: own_tgid() }
     }
 
     fn item(&mut self, item: &Item<'_>) -> Result<()> {
@@ -275,6 +278,8 @@ impl<C: Consumer> Feeder<C> {
             end.ledger = ledger_of_trace(session, &shown, scan)?;
             end.shown = shown;
         }
+        end.header = self.header;
+        end.header.end(took, end.ledger.matched, &end.ledger);
         self.consumer.finish(end)
     }
 }
@@ -307,6 +312,9 @@ impl<'l> Live<'l> {
             true => drain_pause(session.rings().bytes),
             false => Duration::MAX,
         };
+        let (host, kernel) = ready.system.host_and_kernel();
+        let begin_ns = Some(wall_offset_ns().saturating_add_unsigned(monotonic_ns()));
+        let header = Header { host, kernel, begin_ns, ..Header::default() };
         let consumer = begin(settings, session.can_read_status(), &mut || {
             make(&Start {
                 begin_ns: monotonic_ns(),
@@ -314,11 +322,14 @@ impl<'l> Live<'l> {
                 session: Some(&session),
                 recording: None,
                 target: None,
+                header: header.clone(),
             })
         })?;
         let drops = with_events.then(|| Drops::watch(&session, settings, self.reader));
         let drops = drops.transpose()?;
-        let mut feeder = Feeder::new(consumer, Names::of(ready.system.clone()), self.stacks);
+        let names = Names::of(ready.system.clone());
+        let mut feeder = Feeder::new(consumer, names, self.stacks);
+        feeder.header = header;
         feeder.begin(settings, &ready.system, &session)?;
         let program = Program::start(self.exec, &ready.waker)?;
         let run = Run::begin(&ready.stop, self.duration);

@@ -40,6 +40,7 @@ use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
 use crate::recording::CgroupInfo;
 pub use crate::session::{CostSample, Session};
+use crate::view::header::Header;
 use anyhow::Result;
 
 pub use self::drops::Reader;
@@ -128,6 +129,9 @@ pub struct Start<'s> {
     pub recording: Option<&'s Replay>,
     /// The target; `None`: the driver.
     pub target: Option<&'s TargetInfo>,
+    /// What is known of the header of the report.
+    #[allow(dead_code, reason = "views begin to use it one by one")]
+    pub header: Header,
 }
 
 /// A moment of a run, between two items.
@@ -166,6 +170,8 @@ pub struct End<'e> {
     pub covers: Duration,
     /// What was shown.
     pub shown: Shown,
+    /// The header of the report, complete. Empty for a target.
+    pub header: Header,
     /// Commands of a recording that the settings do not select.
     pub unselected: u64,
     /// The names of the disks at the end.
@@ -191,6 +197,7 @@ impl End<'_> {
             took,
             covers: took,
             shown: Shown::default(),
+            header: Header::default(),
             unselected: 0,
             names,
             unmatched: None,
@@ -211,6 +218,9 @@ impl End<'_> {
 pub trait Consumer: Sized {
     /// Whether it shows events, which the ledger then counts. Otherwise it sums them up by itself.
     const SHOWS: bool = true;
+
+    /// Whether its text begins with the header. Otherwise each of several recordings gets one.
+    const HEADS: bool = false;
 
     /// Whether it takes commands that are not decoded.
     const TAKES_RECORDS: bool = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ticks of axes: round numbers, and where they are.
 
-use crate::units::nanos;
+use crate::units::{nanos, size_text};
 
 /// A tick.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,15 +71,6 @@ fn short(ns: u64) -> String {
     }
 }
 
-/// A size: `512`, `4k`, `1M`.
-fn bytes(value: u64) -> String {
-    match value {
-        0..1024 => format!("{value} B"),
-        1024..0x10_0000 => format!("{} KiB", value >> 10),
-        _ => format!("{} MiB", value >> 20),
-    }
-}
-
 impl Axis {
     /// The ticks in this range, both ends included: at most about `most`.
     #[must_use]
@@ -99,7 +90,7 @@ impl Axis {
                 let tick = |value: u64| Tick {
                     value,
                     label: if (value.ilog2() as usize).is_multiple_of(every) {
-                        bytes(value)
+                        size_text(value)
                     } else {
                         String::new()
                     },
@@ -146,7 +137,7 @@ mod tests {
         );
         assert_eq!(labels(Axis::Durations, 90_000, 3_000_000), "100us 200us 500us 1ms 2ms");
         assert_eq!(labels(Axis::Durations, 900, 30_000_000), "1us 10us 100us 1ms 10ms");
-        assert_eq!(labels(Axis::Bytes, 500, 9000), "512 B 1 KiB 2 KiB 4 KiB 8 KiB");
+        assert_eq!(labels(Axis::Bytes, 500, 9000), "512B 1K 2K 4K 8K");
         assert_eq!(labels(Axis::Numbers, 5, 5), "5");
         assert_eq!(labels(Axis::Numbers, u64::MAX, u64::MAX).len(), 20);
     }

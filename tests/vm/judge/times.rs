@@ -138,13 +138,13 @@ fn filters_and_classes_match_fio(outcome: &Outcome) {
     assert_eq!(counts("qid1"), [row(1, "write", "", 80), row(1, "read", "", 60)]);
     assert_eq!(counts("and"), [row(1, "read", "", 70)]);
     assert_eq!(counts("other"), []);
-    let small = "<=16KiB";
+    let small = "<=16K";
     assert_eq!(
         counts("sizes"),
         [
-            row(1, "write", ">64KiB", 80),
+            row(1, "write", ">64K", 80),
             row(1, "read", small, 60),
-            row(1, "read", "(16KiB,64KiB]", 70),
+            row(1, "read", "<=64K", 70),
             row(2, "read", small, 50),
         ]
     );
