@@ -251,6 +251,7 @@ impl<'i> Info<'i> {
             length: is_driver.then(|| Duration::from_secs_f64(self.seconds)),
             commands: is_driver.then(|| self.disks.iter().map(|d| d.commands).sum()),
             accuracy: self.ledger.map(Ledger::accuracy),
+            who: None,
         }
     }
 

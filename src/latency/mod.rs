@@ -71,7 +71,7 @@ struct Reports<'o> {
 }
 
 impl<'o> Reports<'o> {
-    fn new(options: &'o LatencyOptions, settings: &Settings, who: Who) -> Self {
+    fn new(options: &'o LatencyOptions, settings: &Settings, who: Option<Who>) -> Self {
         let sink: Box<dyn ReportSink> = if options.json {
             Box::new(JsonView { buckets: options.hist })
         } else {
@@ -86,7 +86,7 @@ impl<'o> Reports<'o> {
         Self {
             options,
             stage_set: settings.stage_set,
-            who: settings.asks_who().then_some(who),
+            who,
             sink,
             begin: Duration::ZERO,
             last: <_>::default(),
@@ -264,8 +264,7 @@ impl<'o> Counting<'o> {
         let settings = start.recording.map_or(&options.settings, Replay::settings);
         let stages = (settings.stage_set != StageSet::Total).then_some(settings.stage_set);
         let commands = settings.has_events() && start.session.is_some();
-        let who = start.session.map_or(settings.filter.who, |session| session.origin().who());
-        let mut reports = Reports::new(options, settings, who);
+        let mut reports = Reports::new(options, settings, start.header.who);
         // also those that are gone at the end
         reports.disks = reports.disks();
         reports.begin_at(start.from);
@@ -462,7 +461,7 @@ mod tests {
         let mut source = VecSource::new(StageSet::Total);
         source.snapshots = [3, 5, 9].map(snapshot).into();
         let (mut reports, mut out) =
-            (Reports::new(&options, &options.settings, Who::Caller), vec![]);
+            (Reports::new(&options, &options.settings, None), vec![]);
         let second = Duration::from_secs(1);
         assert_eq!(reports.next(), Some(second));
         interim_of(&mut reports, &source, second, &mut out).unwrap();

@@ -39,7 +39,7 @@ pub struct TextView {
 
 impl ReportSink for TextView {
     fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        let Report { stage_set, who, is_final, at, covers, rows, groups, ledger, disks } = report;
+        let Report { stage_set, who: _, is_final, at, covers, rows, groups, ledger, disks } = report;
         let span = if *is_final {
             format!("final, {:.1} s", covers.as_secs_f64())
         } else if covers == at {
@@ -52,9 +52,6 @@ impl ReportSink for TextView {
         let title = format!("=== {span} {} {whole} is {} to {} ", dot(), from.name(), to.name());
         let rule = "=".repeat(78_usize.saturating_sub(title.chars().count()));
         writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;
-        if let Some(who) = who {
-            writeln!(out, "{}", self.theme.dim(who.text()))?;
-        }
         let is_empty = groups.as_ref().map_or(rows.is_empty(), Groups::is_empty);
         if is_empty {
             writeln!(out, "no command has completed{}", self.hint(ledger))?;
