@@ -12,7 +12,6 @@ use crate::model::command_class::BlockSizes;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
 use crate::model::ledger::Ledger;
-use crate::model::origin::Who;
 use crate::model::point::Point;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::Groups;
@@ -23,11 +22,12 @@ use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::settings::Settings;
 use crate::source::Source;
-use crate::view::ReportSink;
-use crate::view::json::JsonView;
-use crate::view::text::TextView;
+use crate::view::header::Header;
+use crate::view::json;
+use crate::view::text::{TextView, span};
 use crate::view::theme::Theme;
 use crate::view::trace::{Clock, Context, EventSink, TraceJson};
+use crate::when::utc;
 use anyhow::{Result, bail};
 
 use crate::latency::args::LatencyOptions;
@@ -37,7 +37,7 @@ use crate::run::drive::{
     open_all,
 };
 use crate::run::start::Preflight;
-use crate::run::stdout::{Stdout, stdout};
+use crate::run::stdout::{Stdout, output_width, stdout};
 use crate::run::{WAITS_UNMEASURED, eprint_note};
 
 /// What a live run did not measure.
@@ -57,9 +57,12 @@ struct Reports<'o> {
     options: &'o LatencyOptions,
     /// The stages that are shown.
     stage_set: StageSet,
-    /// Whose process and cgroup the groups or the filter go by, if they do.
-    who: Option<Who>,
-    sink: Box<dyn ReportSink>,
+    /// `None`: JSON.
+    text: Option<TextView>,
+    /// What is known of the header.
+    header: Header,
+    /// The start of the run, in nanoseconds since 1970.
+    start_ns: Option<i64>,
     /// Begin of the first interval, since the start of the run.
     begin: Duration,
     /// Time and snapshot of the last report.
@@ -71,29 +74,56 @@ struct Reports<'o> {
 }
 
 impl<'o> Reports<'o> {
-    fn new(options: &'o LatencyOptions, settings: &Settings, who: Option<Who>) -> Self {
-        let sink: Box<dyn ReportSink> = if options.json {
-            Box::new(JsonView { buckets: options.hist })
-        } else {
-            Box::new(TextView {
-                theme: Theme { color: options.session.color.on_stdout(options.json) },
-                hist: options.hist,
-                detail: options.session.is_verbose(),
-                top: usize::try_from(options.group.top).unwrap_or(usize::MAX),
-                advice: advice(options),
-            })
+    fn new(options: &'o LatencyOptions, settings: &Settings) -> Self {
+        let text = TextView {
+            theme: Theme { color: options.session.color.on_stdout(options.json) },
+            width: output_width(),
+            hist: options.hist,
+            detail: options.session.is_verbose(),
+            top: usize::try_from(options.group.top).unwrap_or(usize::MAX),
+            advice: advice(options),
         };
         Self {
             options,
             stage_set: settings.stage_set,
-            who,
-            sink,
+            text: (!options.json).then_some(text),
+            header: Header::default(),
+            start_ns: None,
             begin: Duration::ZERO,
             last: <_>::default(),
             shown: 0,
             idle: Idle::default(),
             disks: DiskNames::default(),
         }
+    }
+
+    /// What the run is known by at its start.
+    fn begins(&mut self, start: &Start<'_>) {
+        self.header = start.header.clone();
+        let since = i64::try_from(start.from.as_nanos()).unwrap_or(i64::MAX);
+        self.start_ns = self.header.begin_ns.map(|ns| ns.saturating_sub(since));
+        self.begin_at(start.from);
+    }
+
+    /// What stands above a report: the header above the first and the last, the time above the others.
+    fn heading(&self, report: &Report, view: &TextView) -> String {
+        let TextView { theme, width, .. } = *view;
+        let mut text = String::new();
+        if report.is_final || self.shown == 0 {
+            let span = span(report.stage_set, &report.ledger);
+            text = format!("{}{}\n\n", self.header.text(theme, width), theme.dim(&span));
+        }
+        if !report.is_final {
+            let at = i64::try_from(report.at.as_nanos()).unwrap_or(i64::MAX);
+            let day = self.start_ns.map(|ns| utc(ns.saturating_add(at), "%H:%M:%S UTC  "));
+            let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
+            let last = (report.covers != report.at)
+                .then(|| format!(", the last {}", seconds(report.covers)));
+            let at = seconds(report.at);
+            let line = format!("{}{at}{}", day.unwrap_or_default(), last.unwrap_or_default());
+            text += &format!("{}\n", theme.head(&line));
+        }
+        text
     }
 
     /// The names of the disks. Those of this machine are read again: a disk may be new.
@@ -157,7 +187,7 @@ impl<'o> Reports<'o> {
         let settings = &self.options.settings;
         let report = Report {
             stage_set: self.stage_set,
-            who: self.who,
+            who: self.header.who,
             is_final,
             at,
             covers,
@@ -166,7 +196,13 @@ impl<'o> Reports<'o> {
             ledger,
             disks: self.disks(),
         };
-        self.sink.report(&report, out)?;
+        match &self.text {
+            Some(view) => {
+                out.write_all(self.heading(&report, view).as_bytes())?;
+                view.report(&report, out)?;
+            }
+            None => json::report(&report, self.options.hist, out)?,
+        }
         out.flush()?;
         Ok(())
     }
@@ -264,10 +300,10 @@ impl<'o> Counting<'o> {
         let settings = start.recording.map_or(&options.settings, Replay::settings);
         let stages = (settings.stage_set != StageSet::Total).then_some(settings.stage_set);
         let commands = settings.has_events() && start.session.is_some();
-        let mut reports = Reports::new(options, settings, start.header.who);
+        let mut reports = Reports::new(options, settings);
         // also those that are gone at the end
         reports.disks = reports.disks();
-        reports.begin_at(start.from);
+        reports.begins(start);
         Self {
             reports,
             out: BufWriter::new(stdout()),
@@ -333,6 +369,7 @@ impl<'o> Counting<'o> {
 
 impl Consumer for Counting<'_> {
     const SHOWS: bool = false;
+    const HEADS: bool = true;
 
     fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         match item {
@@ -383,6 +420,7 @@ impl Consumer for Counting<'_> {
 
     fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
         self.flush_commands()?;
+        self.reports.header = end.header;
         let (reports, out) = (&self.reports, &mut self.out);
         let Some(recorded) = &self.recorded else {
             reports.last((end.took, end.took), &end.sums, end.ledger, out)?;
@@ -460,8 +498,7 @@ mod tests {
         let options = args.checked().unwrap();
         let mut source = VecSource::new(StageSet::Total);
         source.snapshots = [3, 5, 9].map(snapshot).into();
-        let (mut reports, mut out) =
-            (Reports::new(&options, &options.settings, None), vec![]);
+        let (mut reports, mut out) = (Reports::new(&options, &options.settings), vec![]);
         let second = Duration::from_secs(1);
         assert_eq!(reports.next(), Some(second));
         interim_of(&mut reports, &source, second, &mut out).unwrap();

@@ -1,22 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A page of labels and texts, for reports that are not tables.
 
-use std::env;
 use std::io;
-use std::io::{IsTerminal, Write, stdout};
-
-use ratatui::crossterm::terminal;
+use std::io::Write;
 
 use super::theme::Theme;
-
-/// Columns of the output: those of the terminal on stdout, else $COLUMNS, else 80. At least 80, at most
-/// 120: longer lines are hard to read.
-pub(crate) fn output_width() -> usize {
-    let of_terminal = || stdout().is_terminal().then(terminal::size)?.ok();
-    let given = || env::var("COLUMNS").ok()?.parse().ok();
-    let columns = of_terminal().map(|(columns, _)| columns.into()).or_else(given);
-    columns.unwrap_or(WIDTH).clamp(WIDTH, 120)
-}
 
 /// Maximum width of a line. Only a single long word may exceed it.
 const WIDTH: usize = 80;

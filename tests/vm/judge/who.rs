@@ -204,7 +204,8 @@ fn patterns_of_submitters_are_those_of_fio(outcome: &Outcome) {
 fn hidden_submitters_are_remarked_on(outcome: &Outcome) {
     let said = outcome.text("mapped", "processes.err");
     let remark = "device mapper (below) may hide submitters: its kernel threads count as the submitters of \
-                  what they submit (this needs Linux 5.18)\n";
+                  what they submit (the BTF in use does not describe dm_mod, or as it was before \
+                  Linux 5.18)\n";
     assert!(said.contains(remark), "{said}");
     assert!(!outcome.text("mapped", "callers.err").contains(remark));
     assert!(!outcome.text("scheduler", "processes.err").contains(remark));
