@@ -168,7 +168,7 @@ const WRONG: &[(&str, &str)] = &[
     ("join tests/recordings/6.12.nvd tests/host/qemu.nvd --ctrl nvme0=qemu:7", "it has qemu:0"),
     ("pattern 1ms", "at least 10ms"),
     ("pattern --delta", "<INTERVAL"),
-    ("pattern --force", "--svg"),
+    ("pattern --force", "--output"),
     ("pattern --from x --duration 1s", "--duration"),
     ("top 10ms", "at least 100ms"),
     ("top --stages=coarse", "fine"),

@@ -247,6 +247,7 @@ impl<'i> Info<'i> {
             host: self.host.cloned(),
             kernel: self.kernel.cloned(),
             begin_ns: self.begin_ns,
+            from: Duration::ZERO,
             // an import has the clock of another machine
             length: is_driver.then(|| Duration::from_secs_f64(self.seconds)),
             commands: is_driver.then(|| self.disks.iter().map(|d| d.commands).sum()),

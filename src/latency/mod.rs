@@ -27,7 +27,6 @@ use crate::view::json;
 use crate::view::text::{TextView, span};
 use crate::view::theme::Theme;
 use crate::view::trace::{Clock, Context, EventSink, TraceJson};
-use crate::when::utc;
 use anyhow::{Result, bail};
 
 use crate::latency::args::LatencyOptions;
@@ -61,8 +60,6 @@ struct Reports<'o> {
     text: Option<TextView>,
     /// What is known of the header.
     header: Header,
-    /// The start of the run, in nanoseconds since 1970.
-    start_ns: Option<i64>,
     /// Begin of the first interval, since the start of the run.
     begin: Duration,
     /// Time and snapshot of the last report.
@@ -88,21 +85,12 @@ impl<'o> Reports<'o> {
             stage_set: settings.stage_set,
             text: (!options.json).then_some(text),
             header: Header::default(),
-            start_ns: None,
             begin: Duration::ZERO,
             last: <_>::default(),
             shown: 0,
             idle: Idle::default(),
             disks: DiskNames::default(),
         }
-    }
-
-    /// What the run is known by at its start.
-    fn begins(&mut self, start: &Start<'_>) {
-        self.header = start.header.clone();
-        let since = i64::try_from(start.from.as_nanos()).unwrap_or(i64::MAX);
-        self.start_ns = self.header.begin_ns.map(|ns| ns.saturating_sub(since));
-        self.begin_at(start.from);
     }
 
     /// What stands above a report: the header above the first and the last, the time above the others.
@@ -114,14 +102,7 @@ impl<'o> Reports<'o> {
             text = format!("{}{}\n\n", self.header.text(theme, width), theme.dim(&span));
         }
         if !report.is_final {
-            let at = i64::try_from(report.at.as_nanos()).unwrap_or(i64::MAX);
-            let day = self.start_ns.map(|ns| utc(ns.saturating_add(at), "%H:%M:%S UTC  "));
-            let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
-            let last = (report.covers != report.at)
-                .then(|| format!(", the last {}", seconds(report.covers)));
-            let at = seconds(report.at);
-            let line = format!("{}{at}{}", day.unwrap_or_default(), last.unwrap_or_default());
-            text += &format!("{}\n", theme.head(&line));
+            text += &self.header.interval(report.at, report.covers, theme);
         }
         text
     }
@@ -303,7 +284,8 @@ impl<'o> Counting<'o> {
         let mut reports = Reports::new(options, settings);
         // also those that are gone at the end
         reports.disks = reports.disks();
-        reports.begins(start);
+        reports.header = start.header.clone();
+        reports.begin_at(start.from);
         Self {
             reports,
             out: BufWriter::new(stdout()),

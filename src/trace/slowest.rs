@@ -76,19 +76,6 @@ const INNERMOST: [&str; 10] = [
     "blk_complete_reqs",
 ];
 
-/// The entries to the kernel.
-const ENTRIES: [&str; 9] = [
-    "asm_",
-    "do_el0_svc",
-    "do_syscall_64",
-    "el0",
-    "entry_SYSCALL_64",
-    "invoke_syscall",
-    "kthread",
-    "ret_from_fork",
-    "x64_sys_call",
-];
-
 /// A stack in one line of at most `width` columns: the callers, innermost first, without what most stacks
 /// have in common.
 pub(super) fn one_line(frames: &[Frame], width: Option<usize>) -> String {
@@ -99,7 +86,7 @@ pub(super) fn one_line(frames: &[Frame], width: Option<usize>) -> String {
     let names: Vec<String> = names.collect();
     let is_one_of = |name: &String, all: &[&str]| all.iter().any(|begin| name.starts_with(begin));
     let inner = names.iter().take_while(|name| is_one_of(name, &INNERMOST)).count();
-    let outer = names.iter().rev().take_while(|name| is_one_of(name, &ENTRIES)).count();
+    let outer = frames.iter().rev().take_while(|frame| frame.is_entry()).count();
     let callers = names.get(inner..names.len() - outer).filter(|callers| !callers.is_empty());
     let mut line = format!("    {}", callers.unwrap_or(&names).join(" < "));
     if let Some(width) = width.filter(|width| line.chars().count() > *width) {

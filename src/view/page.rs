@@ -15,10 +15,15 @@ pub(crate) const TIE: char = '\u{a0}';
 
 /// Wraps a text into lines between `indent` and the edge. An empty text gives one empty line.
 pub(crate) fn fill(text: &str, indent: usize) -> Vec<String> {
+    fill_to(WIDTH, text, indent)
+}
+
+/// The same for another width.
+pub(crate) fn fill_to(width: usize, text: &str, indent: usize) -> Vec<String> {
     let mut lines = vec![];
     let mut line = String::new();
     for word in text.split(' ').filter(|w| !w.is_empty()) {
-        let wide = indent + line.chars().count() + 1 + word.chars().count() > WIDTH;
+        let wide = indent + line.chars().count() + 1 + word.chars().count() > width;
         if wide && !line.is_empty() {
             lines.push(line);
             line = String::new();

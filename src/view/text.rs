@@ -44,7 +44,7 @@ pub struct TextView {
 
 /// A row or group that is shown: its names, the part of a group of all time, its numbers.
 struct Shown<'r, K> {
-    names: Vec<Cell>,
+    names: Vec<Cell<'r>>,
     share: Option<f64>,
     row: &'r RowReport<K>,
 }
@@ -60,7 +60,7 @@ fn time(ns: Option<f64>) -> String {
 }
 
 /// Mean, percentiles and maximum. `p99.9` is left out of a narrow table.
-fn times(h: &Histogram, p90: bool, p999: bool) -> impl Iterator<Item = Cell> {
+fn times(h: &Histogram, p90: bool, p999: bool) -> impl Iterator<Item = Cell<'static>> {
     let percentile = |p| time(h.percentile(p).map(|ns| ns as f64));
     let mark = if h.max_exact() { "" } else { "~" };
     [
@@ -88,14 +88,15 @@ impl TextView {
         let mut is_empty = rows.is_empty();
         if let Some(groups) = groups {
             let by = groups.by.iter().map(|by| by.name()).collect::<Vec<_>>().join(",");
+            let head = format!("<{}", by.to_uppercase());
             let (shown, rest) = groups.first(self.top);
             is_empty = shown.is_empty();
             let shown = shown.into_iter().map(|group| Shown {
-                names: vec![("<NAME", groups.name(&group.row.key, disks))],
+                names: vec![(&head, groups.name(&group.row.key, disks))],
                 share: Some(group.share),
                 row: &group.row,
             });
-            self.rows(&shown.collect::<Vec<_>>(), Some(&by.to_uppercase()), *stage_set, out)?;
+            self.rows(&shown.collect::<Vec<_>>(), *stage_set, out)?;
             if let Some(rest) = rest {
                 let (commands, share) = (counted(rest.commands, "command"), percent(rest.share));
                 let groups = counted(rest.groups as u64, "more group");
@@ -110,7 +111,7 @@ impl TextView {
                     [Some(op), row.class()].into_iter().flatten().collect::<Vec<_>>().join(" ");
                 Shown { names: vec![("<DISK", disk.into()), ("<OP", op)], share: None, row }
             });
-            self.rows(&shown.collect::<Vec<_>>(), None, *stage_set, out)?;
+            self.rows(&shown.collect::<Vec<_>>(), *stage_set, out)?;
         }
         if is_empty {
             writeln!(out, "no command has completed{}", hint(ledger))?;
@@ -123,11 +124,10 @@ impl TextView {
         writeln!(out)
     }
 
-    /// Writes the table of rows, and what is known of each. `name`: the head of the names.
+    /// Writes the table of rows, and what is known of each.
     fn rows<K>(
         &self,
         rows: &[Shown<'_, K>],
-        name: Option<&str>,
         stage_set: StageSet,
         out: &mut dyn Write,
     ) -> io::Result<()> {
@@ -140,7 +140,6 @@ impl TextView {
             cells.extend(self.numbers(shown));
             table.row(cells);
         }
-        name.into_iter().for_each(|name| table.name(name));
         table.write(self.theme, self.width, out)?;
         let unmeasured = rows.iter().filter(|shown| shown.row.unmeasured > 0);
         let unmeasured: Vec<String> =
@@ -166,7 +165,7 @@ impl TextView {
         rows.iter().try_for_each(|shown| self.lat(shown, out))
     }
 
-    fn numbers<K>(&self, Shown { share, row, .. }: &Shown<'_, K>) -> Vec<Cell> {
+    fn numbers<K>(&self, Shown { share, row, .. }: &Shown<'_, K>) -> Vec<Cell<'static>> {
         let wide = self.width >= WIDE;
         let mut cells = vec![
             ("CMDS", short_count(row.count)),
@@ -194,15 +193,11 @@ impl TextView {
         &self,
         row: &'r RowReport<K>,
     ) -> (Vec<&'r StageReport>, Vec<&'r StageReport>) {
-        let had = row.stages.iter().filter(|stage| !stage.is_idle_wait());
-        let (shown, small): (Vec<_>, Vec<_>) =
-            had.partition(|stage| self.detail || share(&stage.hist, row) >= SMALL);
+        let had = || row.stages.iter().filter(|stage| !stage.is_idle_wait());
+        let is_small = |stage: &&StageReport| share(&stage.hist, row) < SMALL;
         // a line for one stage can be its own
-        if small.len() == 1 {
-            (row.stages.iter().filter(|s| !s.is_idle_wait()).collect(), vec![])
-        } else {
-            (shown, small)
-        }
+        let all = self.detail || had().filter(is_small).count() < 2;
+        had().partition(|stage| all || !is_small(stage))
     }
 
     /// Writes the stages of all rows.
@@ -239,7 +234,7 @@ impl TextView {
         writeln!(out)
     }
 
-    fn stage<K>(&self, name: &str, h: &Histogram, row: &RowReport<K>) -> Vec<Cell> {
+    fn stage<K>(&self, name: &str, h: &Histogram, row: &RowReport<K>) -> Vec<Cell<'static>> {
         let mut cells = vec![("<STAGE", format!("  {name}")), ("SHARE", percent(share(h, row)))];
         cells.extend(self.detail.then(|| ("N", short_count(h.count()))));
         cells.extend(times(h, true, self.detail || self.width >= WIDE));
@@ -358,6 +353,7 @@ mod tests {
     use super::*;
     use crate::model::counters::Counters;
     use crate::model::point::ALL_POINTS;
+    use crate::model::report::disk_names::DiskNames;
     use crate::model::report::latency::rows;
     use crate::model::run::Scan;
     use crate::model::snapshot::Snapshot;

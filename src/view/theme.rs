@@ -89,11 +89,6 @@ fn choose(unicode: &'static str, ascii: &'static str) -> &'static str {
     if ASCII.load(Ordering::Relaxed) { ascii } else { unicode }
 }
 
-/// Between the parts of a heading.
-pub(crate) fn dot() -> &'static str {
-    choose("·", "-")
-}
-
 /// A cell of a bar.
 pub(crate) fn block() -> &'static str {
     choose("█", "#")

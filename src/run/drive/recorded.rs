@@ -84,6 +84,7 @@ fn header_of(replay: &Replay, clock: RunClock) -> Header {
         kernel: info.kernel.clone(),
         begin_ns: clock.real_ns(first_ns),
         who: replay.settings().asks_who().then_some(replay.settings().filter.who),
+        from: replay.begins_at(),
         ..Header::default()
     }
 }

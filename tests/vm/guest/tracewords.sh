@@ -35,7 +35,7 @@ refused buffer-large "$NVME_DEEP" trace --buffer 1T
 refused nothing "$NVME_DEEP" trace --no-admin --no-io
 refused cgroup "$NVME_DEEP" trace --cgroup /sys/fs/cgroup/missing
 refused comm "$NVME_DEEP" trace --process a-name-that-no-thread-can-have
-refused svg "$NVME_DEEP" stacks --duration 100ms --svg /missing/directory/x.svg
+refused svg "$NVME_DEEP" stacks --duration 100ms -o /missing/directory/x.svg
 # clap refuses these
 refused clap-count "$NVME_DEEP" trace -n 0
 refused clap-slow "$NVME_DEEP" trace --slow soon
@@ -51,7 +51,7 @@ chosen=$!
 begin filters
 echo "$chosen" >"$case_dir/pid"
 grep . /sys/block/nvme0*/mq/*/cpu_list >"$case_dir/queues"
-tool all trace --events --stages=none --json
+tool all trace --events --stages=none --json --submitters
 tool ctrl trace --events --stages=none --json --ctrl nvme1
 tool nsid trace --events --stages=none --json --nsid 2
 tool qid trace --events --stages=none --json --qid 2 --ctrl 0
