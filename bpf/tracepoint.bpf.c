@@ -123,8 +123,8 @@ int setup_out_tp(void *ctx)
 	if (s->state == ND_OPEN)
 		count(ND_OVERWRITTEN);
 	s->cid = cid;
-	if (!wanted(instance, qid, nsid, opcode, admin) || (targ_any && !wanted_task()) ||
-	    (targ_container && !in_container_by_task()) ||
+	if (!wanted(instance, qid, nsid, opcode, admin) ||
+	    (targ_any && (!wanted_caller() || !in_cgroup_by_task())) ||
 	    (targ_by_lba && !wanted_lba(ctx, admin, opcode))) {
 		count(ND_FILTERED);
 		s->state = ND_SKIPPED;

@@ -9,6 +9,7 @@ use crate::model::event::{Event, EventKind};
 use crate::model::filter::Filter;
 use crate::model::group::By;
 use crate::model::nvme_latency::LatBuckets;
+use crate::model::origin::Who;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::model::timeline::total_ns;
@@ -347,6 +348,13 @@ impl Detail {
     }
 }
 
+impl OriginDetail {
+    /// Whose process and cgroup groups and filters go by.
+    pub fn who(self) -> Who {
+        Who::of(self == Self::Submitters)
+    }
+}
+
 impl Mode {
     /// A run with this stage set, and nothing else chosen.
     pub fn with(self, stage_set: StageSet) -> Settings {
@@ -373,13 +381,14 @@ impl Settings {
         Self { recorded_stages: is_on, ..self }
     }
 
-    /// The settings for a recording of this stage set.
+    /// The settings for a recording of this stage set, with or without submitters.
     #[must_use]
-    pub fn for_recording(&self, recorded: StageSet) -> Self {
+    pub fn for_recording(&self, recorded: StageSet, submitters: bool) -> Self {
         let mut settings = self.clone();
         if self.recorded_stages {
             settings.stage_set = recorded.min(StageSet::Basic);
         }
+        settings.filter.who = Who::of(submitters);
         settings
     }
 
@@ -484,11 +493,14 @@ impl Settings {
         self.events().is_some_and(|events| events.detail.context && !events.detail.without_timers)
     }
 
-    /// Whether what this kernel does not show of conditions and submitters is left out. A filter needs the
-    /// submitters.
+    /// Whether what this kernel does not show of conditions and submitters is left out.
     pub fn leaves_out(&self) -> bool {
-        let if_possible = self.events().is_some_and(|events| events.detail.if_possible);
-        if_possible && !self.filter.selects_submitters()
+        self.events().is_some_and(|events| events.detail.if_possible)
+    }
+
+    /// Whether the run asks who asked for commands: its groups or its filter do.
+    pub fn asks_who(&self) -> bool {
+        self.filter.selects_who() || self.by().iter().any(|by| by.is_who())
     }
 
     /// Whether the bios that are followed for their waits have their submitters.
@@ -501,13 +513,23 @@ impl Settings {
         self.events().map_or(OriginDetail::Nobody, |events| events.detail.origin())
     }
 
-    /// What is observed of who caused commands, for events, groups or filters.
+    /// What is observed of who caused commands, for events, groups or filters, if this kernel shows it.
     pub fn observed_origin(&self) -> OriginDetail {
-        let by_submitter = self.by().iter().any(|by| by.is_submitter());
-        if by_submitter || self.reports_submitters() || self.filter.selects_submitters() {
+        // histograms of the waits before the request have no room for submitters
+        let has_room = self.stage_set != StageSet::Full || self.events().is_some();
+        if self.reports_submitters() || self.asks_who() && has_room {
             OriginDetail::Submitters
         } else {
             self.origin()
+        }
+    }
+
+    /// The same, as far as a run fails without it. Groups and filters then go by the callers.
+    pub fn required_origin(&self) -> OriginDetail {
+        match (self.reports_submitters(), self.leaves_out()) {
+            (true, _) => OriginDetail::Submitters,
+            (false, true) => OriginDetail::Nobody,
+            (false, false) => self.origin(),
         }
     }
 

@@ -231,7 +231,7 @@ fn a_value_that_is_wrong_is_named_with_its_option() {
         ("latency --ctrl nvme0n1", "--ctrl "),
         ("latency --opcode raed", "--opcode "),
         ("latency --lba 9-1", "--lba "),
-        ("latency --comm a-name-of-16-byte", "--comm "),
+        ("latency --process a-name-of-16-byte", "--process "),
         ("trace --kstack --sample 64", "--sample "),
         ("trace --buffer 2G", "--buffer "),
         ("record -o x --max-size 10K", "--max-size "),

@@ -309,12 +309,12 @@ fn with_a_filter_no_rule_that_needs_all_commands_names_a_cause() {
         let all = said("");
         let named = names(&all, "causes").len() + names(&all, "notes").len();
         assert_eq!(named, 1, "{rule}: {all}");
-        let some = said("--pid 7");
+        let some = said("--process 7");
         assert_eq!(some["commands"], all["commands"]);
         let open = names(&some, "not_judged");
         assert_eq!(open.len(), 1, "{rule}: {some}");
         let why = open[0]["why"].as_str().unwrap();
-        assert!(why.ends_with("needs all commands, and --pid left some out"), "{why}");
+        assert!(why.ends_with("needs all commands, and --process left some out"), "{why}");
     }
 }
 

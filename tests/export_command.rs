@@ -145,7 +145,7 @@ fn a_truncated_recording_is_exported_up_to_there() {
 #[test]
 fn filters_select_the_commands_that_trace_shows() {
     let dir = tempfile::tempdir().unwrap();
-    for words in ["--opcode write", "--errors", "--slow 500us", "--no-io", "--comm dd --lba 8"] {
+    for words in ["--opcode write", "--errors", "--slow 500us", "--no-io", "--process dd --lba 8"] {
         let trace = Command::new(env!("CARGO_BIN_EXE_nvme-deep"))
             .args(["trace", "--json", "--from"])
             .arg(recording("6.12"))

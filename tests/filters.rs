@@ -55,8 +55,8 @@ fn a_controller_or_namespace_that_the_recording_lacks_is_no_device() {
 fn other_filters_that_select_nothing_are_named_with_the_number_of_commands() {
     for (filter, text) in [
         ("--opcode flush", "--opcode io:flush"),
-        ("--pid 4000000", "--pid 4000000"),
-        ("--comm nothing", "--comm nothing"),
+        ("--pid 4000000", "--process 4000000"),
+        ("--process nothing,4000000", "--process 4000000,nothing"),
         ("--qid 77", "--qid 77"),
         ("--lba 99999999", "--lba 99999999-99999999"),
     ] {
@@ -76,8 +76,6 @@ fn other_filters_that_select_nothing_are_named_with_the_number_of_commands() {
 #[test]
 fn a_number_that_is_none_is_named_with_its_option_and_what_is_expected() {
     for (words, option, range) in [
-        ("latency --pid abc", "--pid <PID>", "0 to 4294967295"),
-        ("trace --pid 1,x", "--pid <PID>", "0 to 4294967295"),
         ("latency --qid 65536", "--qid <QID>", "0 to 65535"),
         ("inflight --qid x", "--qid <QID>", "0 to 65535"),
         ("latency --lat-min-us x", "--lat-min-us <US>", "0 to 18446744073709551615"),

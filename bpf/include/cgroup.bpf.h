@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The filter by container. A bio has the cgroup that caused it: for writeback, the one that wrote
+ * The filter by cgroup. A bio has the cgroup that caused it: for writeback, the one that wrote
  * the pages, whatever thread submits it. Commands without such a bio (passthrough, flushes by the
  * flush machinery, kernels without CONFIG_BLK_CGROUP) are selected by the current task.
  */
@@ -88,18 +88,12 @@ static __always_inline int is_within(u64 cgroup, u64 id, int typed)
 	return 0;
 }
 
-/* Whether the command is of the container, if the run has this filter. The current task submits
- * it. */
-static __always_inline int wanted_container(struct request *rq, int typed)
+/* Whether the command is of the cgroup of the filter. The current task submits it. */
+static __always_inline int wanted_cgroup(struct request *rq, int typed)
 {
-	u64 cgroup;
+	u64 cgroup = targ_by_cgroup == ND_CGROUP_BIO ? cgroup_of(rq, typed) : 0;
 
-	if (!targ_container)
-		return 1;
-	cgroup = targ_container == ND_CONTAINER_BIO ? cgroup_of(rq, typed) : 0;
-	if (cgroup)
-		return is_within(cgroup, targ_cgroup_id, typed);
-	return in_container_by_task();
+	return cgroup ? is_within(cgroup, targ_cgroup_id, typed) : in_cgroup_by_task();
 }
 
 #endif

@@ -81,13 +81,11 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 	if (!wanted((w->key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1), qid, nsid, opcode, admin) ||
 	    (targ_by_lba && !wanted_lba(cmd, admin, opcode, typed)))
 		return FILTERED;
-	if (targ_any && here && (!wanted_task() || !wanted_container(rq, typed)))
-		return FILTERED;
-	found = targ_any && here ? wanted_submitter(s, rq, typed) : WANTED;
-	if (found != WANTED)
-		return found;
-	if (targ_any && !here && by_submission())
-		return UNATTRIBUTED;
+	if (targ_any) {
+		found = here ? wanted_who(s, rq, typed) : by_submission() ? UNATTRIBUTED : WANTED;
+		if (found != WANTED)
+			return found;
+	}
 	/* The low bits of an opcode are the direction: 01 to the device, 10 from it. For a discard,
 	 * the length in blk-mq is the discarded size, not the transferred size. */
 	if (opcode & 3 && (opcode != 0x09 || admin))

@@ -16,12 +16,10 @@ struct nd_config {
 	__u64 targ_ctrls[ND_MAX_CTRLS / 64];
 	/* Bitmaps of opcodes: I/O, admin. */
 	__u64 targ_opcodes[2][4];
-	__u64 targ_comm[2];
-	/* The id of the container's cgroup, with ND_CONTAINER_BIO. */
+	/* Processes and names of threads: one of them must match. */
+	__u64 targ_comms[ND_MAX_LIST][2];
+	/* The id of the cgroup, with ND_CGROUP_BIO. */
 	__u64 targ_cgroup_id;
-	/* By the submitter: targ_by_submitter has those that are set. */
-	__u64 targ_submitter_comm[2];
-	__u64 targ_submitter_cgroup_id;
 	__u64 targ_lba_first;
 	__u64 targ_lba_last;
 	/* ND_MODE_* */
@@ -36,8 +34,7 @@ struct nd_config {
 	__u32 targ_qids[ND_MAX_LIST];
 	__u32 targ_pid_count;
 	__u32 targ_pids[ND_MAX_LIST];
-	__u32 targ_submitter_pid_count;
-	__u32 targ_submitter_pids[ND_MAX_LIST];
+	__u32 targ_comm_count;
 	/* Offsets of fields in classic tracepoints (format files of tracefs). */
 	__u32 tp_setup_ctrl;
 	__u32 tp_setup_qid;
@@ -103,8 +100,10 @@ struct nd_config {
 	__u8 targ_no_io;
 	__u8 targ_by_ctrl;
 	__u8 targ_by_opcode;
-	__u8 targ_by_comm;
+	/* ND_CGROUP_*: how commands of the cgroup are selected; 0: no such filter. */
 	__u8 targ_by_cgroup;
+	/* Processes, threads and the cgroup are those of the submitter. */
+	__u8 targ_submitter;
 	__u8 targ_by_lba;
 	/* Any filter is set. */
 	__u8 targ_any;
@@ -116,8 +115,8 @@ struct nd_config {
 	__u8 softirq;
 	/* Without a trace: count failed commands by controller and status type. */
 	__u8 count_status;
-	/* ND_CONTAINER_*: how commands of the container are selected; 0: no such filter. */
-	__u8 targ_container;
+	/* A typed program may interrupt itself on its CPU (before 6.1). */
+	__u8 nests;
 	/* Without a trace: count the commands of each queue, and report the slowest. */
 	__u8 details;
 	/* A CPU has cells of the rows that it uses, while there are free ones (rows.bpf.h). */
@@ -137,11 +136,7 @@ struct nd_config {
 	__u8 start_bio;
 	/* ND_WHO_* */
 	__u8 who;
-	/* ND_TARG_*: filters by the submitter. */
-	__u8 targ_by_submitter;
-	/* A typed program may interrupt itself on its CPU (before 6.1). */
-	__u8 nests;
-	__u8 unused[2];
+	__u8 unused[4];
 };
 
 /* Who caused a command. */
@@ -151,17 +146,11 @@ enum nd_who {
 	ND_WHO_BIO = 1 << 2,	   /* bios have the cgroup that caused them */
 };
 
-enum nd_targ {
-	ND_TARG_PID = 1 << 0,
-	ND_TARG_COMM = 1 << 1,
-	ND_TARG_CGROUP = 1 << 2,
+enum nd_by_cgroup {
+	ND_CGROUP_BIO = 1,  /* by the bio's cgroup, else by the task's */
+	ND_CGROUP_TASK = 2, /* by the task's cgroup */
 };
 
-enum nd_container {
-	ND_CONTAINER_BIO = 1,  /* by the bio's cgroup, else by the task's */
-	ND_CONTAINER_TASK = 2, /* by the task's cgroup */
-};
-
-_Static_assert(sizeof(struct nd_config) == 616 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
+_Static_assert(sizeof(struct nd_config) == 768 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
 
 #endif

@@ -8,10 +8,10 @@
 #define WANTED	     1
 #define UNATTRIBUTED 2 /* a filter needs the submitter, which is unknown */
 
-/* The cgroups of --cgroup or --container, and of --submitter-cgroup. */
+/* The cgroup of the filter. */
 struct {
 	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, 2);
+	__uint(max_entries, 1);
 	__uint(key_size, sizeof(u32));
 	__uint(value_size, sizeof(u32));
 } cgroups SEC(".maps");
@@ -35,33 +35,44 @@ static __always_inline int wanted_ctrl(u32 ctrl)
 /* Whether a filter needs the submission of the command. */
 static __always_inline int by_submission(void)
 {
-	return targ_pid_count || targ_by_comm || targ_by_cgroup || targ_container ||
-	       targ_by_submitter;
+	return targ_pid_count || targ_comm_count || targ_by_cgroup;
 }
 
-/* Whether the current task is in the container, and counts the command as selected by it. */
-static __always_inline int in_container_by_task(void)
+/* Whether the current task is in the cgroup, and counts the command as selected by it. */
+static __always_inline int in_cgroup_by_task(void)
 {
+	if (!targ_by_cgroup)
+		return 1;
 	if (bpf_current_task_under_cgroup(&cgroups, 0) != 1)
 		return 0;
 	count(ND_BY_TASK);
 	return 1;
 }
 
-/* Filters by the submitting task, which is the current task. */
-static __always_inline int wanted_task(void)
+/* Whether a filter asks for this process or for a thread of this name. */
+static __always_inline int wanted_process(u32 tgid, u64 comm[2])
+{
+	if (!targ_pid_count && !targ_comm_count)
+		return 1;
+	if (in_list(targ_pids, targ_pid_count, tgid))
+		return 1;
+	for (u32 i = 0; i < ND_MAX_LIST; i++) {
+		if (i >= targ_comm_count)
+			return 0;
+		if (comm[0] == targ_comms[i][0] && comm[1] == targ_comms[i][1])
+			return 1;
+	}
+	return 0;
+}
+
+/* The same for the current task. */
+static __always_inline int wanted_caller(void)
 {
 	u64 comm[2] = {};
 
-	if (targ_pid_count &&
-	    !in_list(targ_pids, targ_pid_count, (u32)(bpf_get_current_pid_tgid() >> 32)))
-		return 0;
-	if (targ_by_comm) {
+	if (targ_comm_count)
 		bpf_get_current_comm(comm, sizeof(comm));
-		if (comm[0] != targ_comm[0] || comm[1] != targ_comm[1])
-			return 0;
-	}
-	return !targ_by_cgroup || bpf_current_task_under_cgroup(&cgroups, 0) == 1;
+	return wanted_process(bpf_get_current_pid_tgid() >> 32, comm);
 }
 
 /* All filters except by task and by LBA. */

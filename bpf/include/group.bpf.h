@@ -38,10 +38,10 @@ static __noinline u32 group_slow(struct nd_group *g, int here, u64 comm_low, u64
 			bpf_map_update_elem(&candidates, g, &one, BPF_NOEXIST);
 		return ND_GROUP_OTHER;
 	}
+	row.comm[0] = comm_low;
+	row.comm[1] = comm_high;
 	if (here)
 		bpf_get_current_comm(row.comm, sizeof(row.comm));
-	row.submitter_comm[0] = comm_low;
-	row.submitter_comm[1] = comm_high;
 	if (bpf_map_update_elem(&groups, g, &row, BPF_NOEXIST) == 0)
 		return row.number;
 	/* Another CPU was first. */
@@ -74,51 +74,44 @@ static __always_inline u8 size_of_group(u32 bytes)
 	return 1 + exponent + bytes;
 }
 
-/* The caller: the current task, if `here`. */
-static __always_inline void add_caller(struct nd_group *g, struct request *rq, int here, int typed)
+/* Process, thread and cgroup: of the submitter, if the run observes it, else of the current task.
+ * `comm`: the name of the submitter. */
+static __always_inline void add_who(struct nd_group *g, struct request *rq, u64 comm[2], int here,
+				    int typed)
 {
-	if (!(cfg_by & (ND_BY_PROCESS | ND_BY_COMM | ND_BY_CGROUP | ND_BY_CPU)))
-		return;
-	if (!here) {
-		g->unseen = 1;
-		return;
-	}
-	if (cfg_by & ND_BY_PROCESS)
-		g->tgid = bpf_get_current_pid_tgid() >> 32;
-	if (cfg_by & ND_BY_COMM)
-		name_caller(g->comm, typed);
-	if (cfg_by & ND_BY_CGROUP)
-		g->cgroup = cgroup_id_of(cfg_by & ND_BY_BIO ? cgroup_of(rq, typed) : 0, typed);
-	if (cfg_by & ND_BY_CPU)
-		g->cpu = bpf_get_smp_processor_id();
-}
-
-/* The submitter, whom only some builds look for. */
-static __always_inline void add_submitter(struct nd_group *g, struct request *rq, u64 comm[2],
-					  int here, int typed)
-{
-#ifdef ND_WHO
 	struct nd_sender by = {};
 
-	if (!(cfg_by & ND_BY_SUBMITTER))
+	if (!here) {
+		g->unknown = 1;
 		return;
-	if (here)
+	}
+#ifdef ND_WHO
+	if (cfg_who & ND_WHO_SUBMITTER) {
 		find_submitter(&by, 0, rq, typed);
-	if (!by.tid) {
-		g->no_submitter = 1;
-		return;
-	}
-	comm[0] = by.comm[0];
-	comm[1] = by.comm[1];
-	if (cfg_by & ND_BY_SUBMITTER_PROCESS)
-		g->submitter_tgid = by.tgid;
-	if (cfg_by & ND_BY_SUBMITTER_COMM) {
-		g->submitter_comm[0] = by.comm[0];
-		g->submitter_comm[1] = by.comm[1];
-	}
-	if (cfg_by & ND_BY_SUBMITTER_CGROUP)
-		g->submitter_cgroup = by.cgroup;
+		if (!by.tid) {
+			g->unknown = 1;
+			return;
+		}
+		comm[0] = by.comm[0];
+		comm[1] = by.comm[1];
+	} else
 #endif
+	{
+		by.tgid = bpf_get_current_pid_tgid() >> 32;
+		if (cfg_by & ND_BY_COMM)
+			name_caller(by.comm, typed);
+		if (cfg_by & ND_BY_CGROUP)
+			by.cgroup =
+				cgroup_id_of(cfg_by & ND_BY_BIO ? cgroup_of(rq, typed) : 0, typed);
+	}
+	if (cfg_by & ND_BY_PROCESS)
+		g->tgid = by.tgid;
+	if (cfg_by & ND_BY_COMM) {
+		g->comm[0] = by.comm[0];
+		g->comm[1] = by.comm[1];
+	}
+	if (cfg_by & ND_BY_CGROUP)
+		g->cgroup = by.cgroup;
 }
 
 /* The row key of a command: its group's number, where others have the namespace. */
@@ -143,9 +136,14 @@ static __always_inline u64 key_of_group(struct request *rq, struct nd_where *w, 
 		g.size = size_of_group(bytes);
 	if (cfg_by & ND_BY_PRIORITY)
 		g.priority = priority_of(rq, typed);
-	add_caller(&g, rq, here, typed);
-	add_submitter(&g, rq, comm, here, typed);
+	if (cfg_by & ND_BY_CPU) {
+		g.unseen = !here;
+		g.cpu = here ? bpf_get_smp_processor_id() : 0;
+	}
+	if (cfg_by & ND_BY_WHO)
+		add_who(&g, rq, comm, here, typed);
 	row = bpf_map_lookup_elem(&groups, &g);
+	here = here && !(cfg_who & ND_WHO_SUBMITTER);
 	number = row ? row->number : group_slow(&g, here, comm[0], comm[1]);
 	return ND_KEY_VALID | number << ND_KEY_NSID_SHIFT;
 }

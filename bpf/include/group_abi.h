@@ -7,9 +7,6 @@
 struct nd_group {
 	__u64 cgroup; /* id */
 	__u64 comm[2];
-	__u64 submitter_cgroup; /* 0: not known */
-	__u64 submitter_comm[2];
-	__u32 submitter_tgid;
 	__u32 tgid;
 	__u32 nsid;
 	__u16 cpu;
@@ -19,14 +16,13 @@ struct nd_group {
 	__u8 admin;
 	__u8 opcode;
 	__u8 size;   /* 1 + exponent of the power of two that the bytes do not exceed; 0: no data */
-	__u8 unseen; /* the set-up was not observed: the caller is not known */
-	__u8 no_submitter; /* it is not known */
+	__u8 unseen; /* the set-up was not observed: the CPU is not known */
+	__u8 unknown; /* process, thread and cgroup are not known */
 };
 
 /* The value of a group. */
 struct nd_group_row {
 	__u64 comm[2]; /* the thread of its first command; zero: not observed */
-	__u64 submitter_comm[2];
 	__u32 number;
 	__u32 _pad;
 };
@@ -43,10 +39,7 @@ enum nd_by {
 	ND_BY_DISK = 1 << 7,
 	ND_BY_OPCODE = 1 << 8,
 	ND_BY_BIO = 1 << 9, /* with ND_BY_CGROUP: that of the bio, if it has one */
-	ND_BY_SUBMITTER_PROCESS = 1 << 10,
-	ND_BY_SUBMITTER_COMM = 1 << 11,
-	ND_BY_SUBMITTER_CGROUP = 1 << 12,
-	ND_BY_SUBMITTER = ND_BY_SUBMITTER_PROCESS | ND_BY_SUBMITTER_COMM | ND_BY_SUBMITTER_CGROUP,
+	ND_BY_WHO = ND_BY_PROCESS | ND_BY_COMM | ND_BY_CGROUP,
 };
 
 enum nd_group_limit {
@@ -55,7 +48,7 @@ enum nd_group_limit {
 	ND_MAX_CANDIDATES = 4096,
 };
 
-_Static_assert(sizeof(struct nd_group) == 72, "no padding");
-_Static_assert(sizeof(struct nd_group_row) == 40, "no padding");
+_Static_assert(sizeof(struct nd_group) == 48, "no padding");
+_Static_assert(sizeof(struct nd_group_row) == 24, "no padding");
 
 #endif

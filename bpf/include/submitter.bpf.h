@@ -31,11 +31,11 @@ struct {
 /* Whether a bio that this task submits is of the cgroup of the filter, or below it. */
 static __always_inline int within_wanted(u64 cgroup)
 {
-	if (!(targ_by_submitter & ND_TARG_CGROUP))
+	if (!targ_submitter || !targ_by_cgroup)
 		return 1;
 	if (cgroup && cgroup != charged_cgroup(TYPED))
-		return is_within(cgroup, targ_submitter_cgroup_id, TYPED);
-	return bpf_current_task_under_cgroup(&cgroups, 1) == 1;
+		return is_within(cgroup, targ_cgroup_id, TYPED);
+	return bpf_current_task_under_cgroup(&cgroups, 0) == 1;
 }
 
 /* Whether the entry is of this bio, as it is now, not of an earlier one with its address. */
@@ -203,13 +203,8 @@ static __always_inline struct nd_submitter *submitter_of(struct request *rq, int
 	return by;
 }
 
-/* Whether the current task submits a passthrough command, and not a kernel thread for another. */
-static __always_inline int is_own_passthrough(struct request *rq, int typed)
-{
-	return is_passthrough(rq, typed) && !is_kernel_thread(typed);
-}
-
-/* The submitter of a command that the current task sets up. */
+/* The submitter of a command that the current task sets up: of one without a bio that was submitted
+ * (passthrough, a flush of the block layer, a command of the driver) the current task. */
 static __always_inline void find_submitter(struct nd_sender *by, struct nd_slot *s,
 					   struct request *rq, int typed)
 {
@@ -220,7 +215,7 @@ static __always_inline void find_submitter(struct nd_sender *by, struct nd_slot 
 
 	*by = found ? found->by : (struct nd_sender){};
 #endif
-	if (!by->tid && is_own_passthrough(rq, typed))
+	if (!by->tid && (!GET(typed, rq, bio) || is_passthrough(rq, typed)))
 		by_this_task(by, 0, typed);
 }
 
@@ -234,27 +229,17 @@ static __always_inline void put_submitter(struct nd_origin *o, struct request *r
 		o->by = by->by;
 }
 
-/* The filters by submitter. A command without a bio that a kernel thread sends (a flush of the
- * block layer, a command of the driver) matches none. Of one with a bio, the submission may have
- * been missed. */
+/* The filters by who, if that is the submitter. The submission of a bio may have been missed. */
 static __always_inline int wanted_submitter(struct nd_slot *s, struct request *rq, int typed)
 {
 	struct nd_sender by;
 
-	if (!targ_by_submitter)
+	if (!by_submission())
 		return WANTED;
 	find_submitter(&by, s, rq, typed);
-	if (!by.tid && GET(typed, rq, bio) && !is_passthrough(rq, typed))
+	if (!by.tid)
 		return UNATTRIBUTED;
-	if (!by.tid || by.tid == ND_UNWANTED)
-		return FILTERED;
-	if (targ_by_submitter & ND_TARG_PID &&
-	    !in_list(targ_submitter_pids, targ_submitter_pid_count, by.tgid))
-		return FILTERED;
-	if (targ_by_submitter & ND_TARG_COMM &&
-	    (by.comm[0] != targ_submitter_comm[0] || by.comm[1] != targ_submitter_comm[1]))
-		return FILTERED;
-	return WANTED;
+	return by.tid != ND_UNWANTED && wanted_process(by.tgid, by.comm) ? WANTED : FILTERED;
 }
 
 /* Records who caused a command. `here`: the current task sets it up. */
@@ -277,7 +262,6 @@ static __always_inline void note_origin(struct nd_slot *s, struct request *rq, i
 		o->io_cgroup = cgroup_id_of(cfg_who & ND_WHO_BIO ? cgroup_of(rq, typed) : 0, typed);
 }
 #else
-#define wanted_submitter(s, rq, typed)	     WANTED
 #define put_submitter(o, rq, typed)	     ((void)(o))
 #define by_this_task(by, bio, typed)	     ((void)(by))
 #define who_submits(by, bio)		     ((void)(by))
@@ -286,6 +270,17 @@ static __always_inline void note_origin(struct nd_slot *s, struct request *rq, i
 #define on_submitted_split(bio, hook)	     0
 #define on_submitted_done(bio, hook)	     0
 #endif
+
+/* Whether a command that the current task sets up is one of those that the run asks for: WANTED,
+ * FILTERED or UNATTRIBUTED. */
+static __always_inline int wanted_who(struct nd_slot *s, struct request *rq, int typed)
+{
+#ifdef ND_WHO
+	if (targ_submitter)
+		return wanted_submitter(s, rq, typed);
+#endif
+	return wanted_caller() && wanted_cgroup(rq, typed) ? WANTED : FILTERED;
+}
 
 /* Whether bios are followed with their submitters. */
 #define FOLLOWS_SUBMITTERS (cfg_waits && cfg_who & ND_WHO_SUBMITTER)

@@ -38,8 +38,6 @@ pub struct GroupRow {
     pub number: u32,
     /// The thread of its first command, padded with zeroes.
     pub comm: [u8; 16],
-    /// The thread that submitted its bio.
-    pub submitter_comm: [u8; 16],
 }
 
 const fn bit(by: By) -> u32 {
@@ -53,9 +51,6 @@ const fn bit(by: By) -> u32 {
         By::Priority => nd_by::ND_BY_PRIORITY.0,
         By::Disk => nd_by::ND_BY_DISK.0,
         By::Opcode => nd_by::ND_BY_OPCODE.0,
-        By::SubmitterProcess => nd_by::ND_BY_SUBMITTER_PROCESS.0,
-        By::SubmitterComm => nd_by::ND_BY_SUBMITTER_COMM.0,
-        By::SubmitterCgroup => nd_by::ND_BY_SUBMITTER_CGROUP.0,
     }
 }
 
@@ -70,29 +65,22 @@ pub fn by_bits(by: &[By]) -> u32 {
 /// If the key is too short.
 pub fn group_of(bytes: &[u8], by: &[By]) -> Result<Vec<KeyPart>, DecodeError> {
     let g: nd_group = read(bytes)?;
-    let caller = |part| {
-        if g.unseen == 0 { part } else { KeyPart::Unknown }
-    };
-    let submitter = |part| {
-        if g.no_submitter == 0 { part } else { KeyPart::Unknown }
-    };
+    let known = |unknown: u8, part| if unknown == 0 { part } else { KeyPart::Unknown };
+    let who = |part| known(g.unknown, part);
     let queue = match g.admin {
         0 => QueueKind::Io,
         _ => QueueKind::Admin,
     };
     let part = |by: &By| match by {
-        By::Process => caller(KeyPart::Process(g.tgid)),
-        By::Comm => caller(KeyPart::Comm(name_of(g.comm))),
-        By::Cgroup | By::Container => caller(KeyPart::Cgroup(g.cgroup)),
-        By::Cpu => caller(KeyPart::Cpu(g.cpu)),
+        By::Process => who(KeyPart::Process(g.tgid)),
+        By::Comm => who(KeyPart::Comm(name_of(g.comm))),
+        By::Cgroup | By::Container => who(KeyPart::Cgroup(g.cgroup)),
+        By::Cpu => known(g.unseen, KeyPart::Cpu(g.cpu)),
         By::Queue => KeyPart::Queue(g.ctrl.into(), g.qid),
         By::Size => KeyPart::Size(g.size.checked_sub(1)),
         By::Priority => KeyPart::Priority(g.priority),
         By::Disk => KeyPart::Disk(g.ctrl.into(), row_nsid(g.nsid)),
         By::Opcode => KeyPart::Opcode(Opcode { queue, code: g.opcode }),
-        By::SubmitterProcess => submitter(KeyPart::Process(g.submitter_tgid)),
-        By::SubmitterComm => submitter(KeyPart::Comm(name_of(g.submitter_comm))),
-        By::SubmitterCgroup => submitter(KeyPart::Cgroup(g.submitter_cgroup)),
     };
     Ok(by.iter().map(part).collect())
 }
@@ -103,11 +91,7 @@ pub fn group_of(bytes: &[u8], by: &[By]) -> Result<Vec<KeyPart>, DecodeError> {
 /// If the value is too short.
 pub fn group_row(bytes: &[u8]) -> Result<GroupRow, DecodeError> {
     let row: nd_group_row = read(bytes)?;
-    Ok(GroupRow {
-        number: row.number,
-        comm: name_of(row.comm),
-        submitter_comm: name_of(row.submitter_comm),
-    })
+    Ok(GroupRow { number: row.number, comm: name_of(row.comm) })
 }
 
 /// The value of a group that gets this number.
@@ -143,7 +127,7 @@ mod tests {
         let rest = [KeyPart::Size(Some(12)), KeyPart::Opcode(read)];
         assert_eq!(of(&bytes).unwrap()[0], KeyPart::Process(7));
         assert_eq!(of(&bytes).unwrap()[1..], rest);
-        bytes[offset_of!(nd_group, unseen)] = 1;
+        bytes[offset_of!(nd_group, unknown)] = 1;
         assert_eq!(of(&bytes).unwrap()[0], KeyPart::Unknown);
         assert_eq!(of(&bytes).unwrap()[1..], rest);
         assert!(of(&bytes[1..]).is_err());

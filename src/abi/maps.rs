@@ -47,9 +47,9 @@ pub(super) use skel::types::{
     nd_stack_sum, nd_start, nd_state, nd_submitter, nd_submitter_limit,
 };
 pub use skel::types::{
-    nd_by, nd_config, nd_container, nd_control, nd_end_of_recovery, nd_host_count, nd_host_flag,
-    nd_host_limit, nd_memory_limit, nd_mode, nd_spdk_call, nd_stack_at, nd_targ, nd_trace,
-    nd_usdt_cookie, nd_usdt_count, nd_usdt_limit, nd_who,
+    nd_by, nd_by_cgroup, nd_config, nd_control, nd_end_of_recovery, nd_host_count, nd_host_flag,
+    nd_host_limit, nd_memory_limit, nd_mode, nd_spdk_call, nd_stack_at, nd_trace, nd_usdt_cookie,
+    nd_usdt_count, nd_usdt_limit, nd_who,
 };
 
 /// Bytes of a cell before its histograms.

@@ -8,8 +8,7 @@ use super::facts::Facts;
 use super::subject::Subject;
 
 /// Options that leave out some I/O commands of a controller.
-const SOME: [&str; 8] =
-    ["--nsid", "--qid", "--opcode", "--pid", "--comm", "--cgroup", "--container", "--lba"];
+const SOME: [&str; 6] = ["--nsid", "--qid", "--opcode", "--process", "--cgroup", "--lba"];
 /// Options that keep or leave out whole controllers, no I/O command, or the end of a run.
 const WHOLE: [&str; 3] = ["--ctrl", "--no-admin", "-n"];
 /// Options that keep commands by how they ended.
@@ -116,8 +115,8 @@ mod tests {
 
     #[test]
     fn other_filters_leave_commands_out() {
-        let selection = of("--opcode io:read --comm 'x --errors2'");
-        let all = Some("--comm, --opcode".to_owned());
+        let selection = of("--opcode io:read --process 'x --errors2'");
+        let all = Some("--opcode, --process".to_owned());
         assert_eq!(selection.of(Subject::Disk(0, 1)), all);
         assert_eq!(selection.bias(), None);
         let redacted = of("redacted").text().unwrap();

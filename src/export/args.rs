@@ -31,7 +31,7 @@ pub enum Format {
     Perfetto,
     /// A line per command
     Csv,
-    /// The lines of `trace --json --events`
+    /// A JSON object per command
     Ndjson,
     /// Histograms per interval, as an HdrHistogram log
     Hlog,

@@ -116,8 +116,8 @@ fn questions(info: &RunInfo, wall_ns: Option<i64>) -> Vec<Question> {
         StageSet::Full => ((true, "diagnose".to_owned()), (true, "latency".to_owned())),
     };
     let who = match (info.submitters, info.redacted) {
-        (true, false) => (true, "latency --by submitter-process".to_owned()),
-        (true, true) => (true, "latency --by submitter-process, by numbers: it is redacted".into()),
+        (true, false) => (true, "latency --by process".to_owned()),
+        (true, true) => (true, "latency --by process, by numbers: it is redacted".into()),
         (false, _) => {
             let how = "latency --by process: the caller, not the submitter";
             (true, how.to_owned())
@@ -252,6 +252,7 @@ impl<'i> Info<'i> {
             length: is_driver.then(|| Duration::from_secs_f64(self.seconds)),
             commands: is_driver.then(|| self.disks.iter().map(|d| d.commands).sum()),
             accuracy: self.ledger.map(Ledger::accuracy),
+            who: None,
         }
     }
 

@@ -168,6 +168,7 @@ impl<'o> Reports<'o> {
         let settings = &self.options.settings;
         let report = Report {
             stage_set: self.stage_set,
+            who: self.header.who,
             is_final,
             at,
             covers,
@@ -266,6 +267,7 @@ impl Recorded {
                 split_size: settings.split_size(),
                 block_sizes: BlockSizes::default(),
                 by: settings.by().to_vec(),
+                who: settings.filter.who,
             },
             now: Snapshot::default(),
             ledger: None,

@@ -174,13 +174,12 @@ impl System {
         let digits = digits_of(id);
         if digits.len() < MIN_DIGITS || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(format!(
-                "`{text}` is not the ID of a container: give at least {MIN_DIGITS} hexadecimal digits \
-                 of it (`docker inspect -f '{{{{.Id}}}}' NAME`), the UID of a pod, or the path of a \
-                 cgroup"
+                "`{text}` is no cgroup: give its path, or of a container at least {MIN_DIGITS} hexadecimal digits \
+                 of its ID (`docker inspect -f '{{{{.Id}}}}' NAME`), or the UID of a pod"
             ));
         }
         let top = hierarchy
-            .ok_or("--container needs cgroups of version 2, which this machine has not mounted")?;
+            .ok_or("--cgroup needs cgroups of version 2, which this machine has not mounted")?;
         let (mut found, mut all) = (Vec::new(), Vec::new());
         search(&top, &digits, 0, &mut found, &mut all);
         match found.as_slice() {
@@ -316,26 +315,15 @@ fn is_below(path: &Text, option: &Path) -> bool {
 
 /// Adds a cgroup of a recording to those that the filter selects, if it does.
 pub fn add(filter: &mut Filter, id: u64, path: &Text) {
-    let selects = |option: &Option<PathBuf>| {
-        let option = option.as_ref();
-        option.is_some_and(|option| is_below(path, option))
-    };
-    if selects(&filter.cgroup) {
-        filter.within.cgroup.insert(id);
-    }
-    if selects(&filter.submitter_cgroup) {
-        filter.within.submitter.insert(id);
-    }
-    let container = filter.container.as_ref().map(Text::from_os);
-    let is_of = container.is_some_and(|text| {
-        let id = text.split_once("://").map_or(&*text, |(_, id)| id);
-        match id.contains('/') {
-            true => is_below(path, Path::new(id)),
-            false => is_of_container(path, id),
+    let is_of = filter.cgroup.as_ref().map(Text::from_os).is_some_and(|text| {
+        let text = text.split_once("://").map_or(&*text, |(_, id)| id);
+        match text.contains('/') {
+            true => is_below(path, Path::new(text)),
+            false => is_of_container(path, text),
         }
     });
     if is_of {
-        filter.within.container.insert(id);
+        filter.within.insert(id);
     }
 }
 
@@ -519,7 +507,7 @@ mod tests {
         let (_root, system) =
             machine(&[format!("docker/{}", id("aaaa1111")), format!("docker/{}", id("aaaa1111b"))]);
         let error = |text: &str| system.container(text).unwrap_err();
-        assert!(error("web").contains("not the ID"), "{}", error("web"));
+        assert!(error("web").contains("is no cgroup"), "{}", error("web"));
         assert!(error("aaaa111").contains("at least 8"));
         assert!(error("deadbeef").contains("aaaa11110000, aaaa1111b000"));
         assert!(error("aaaa1111").contains("more digits"));
@@ -616,35 +604,28 @@ mod cgroup_filter_tests {
             // a container in a container
             (5, format!("/docker/{:e<64}/docker/{:f<64}", "ee", "ff")),
         ];
-        let of = |change: &dyn Fn(&mut Filter)| {
-            let mut filter = Filter::default();
-            change(&mut filter);
+        let of = |text: &str| {
+            let mut filter = Filter { cgroup: Some(text.into()), ..Filter::default() };
             for (id, path) in &paths {
                 add(&mut filter, *id, &path.as_str().into());
             }
-            filter.within
+            filter.within.into_iter().collect::<Vec<_>>()
         };
-        for top in ["/a", "/sys/fs/cgroup/a", "/sys/fs/cgroup/unified/a/"] {
-            let within = of(&|f| f.cgroup = Some(top.into()));
-            assert_eq!(within.cgroup, [1].into(), "{top}");
-            assert!(within.submitter.is_empty() && within.container.is_empty());
-            let within = of(&|f| f.submitter_cgroup = Some(top.into()));
-            assert_eq!(within.submitter, [1].into(), "{top}");
-        }
-        assert_eq!(of(&|f| f.cgroup = Some("/".into())).cgroup.len(), 5);
-        let containers = [
+        assert_eq!(of("/"), [1, 2, 3, 4, 5]);
+        for (text, want) in [
+            ("/a", 1),
+            ("/sys/fs/cgroup/a", 1),
+            ("/sys/fs/cgroup/unified/a/", 1),
             ("eeeeeeee", 5),
             ("ffffffff", 5),
             ("abcd1234", 3),
             ("containerd://abcd1234", 3),
             ("/system.slice", 3),
             ("0b6d2f9e-1c3a-4d5e-8f70-112233445566", 4),
-        ];
-        for (text, want) in containers {
-            let within = of(&|f| f.container = Some(text.into()));
-            assert_eq!(within.container, [want].into(), "{text}");
+        ] {
+            assert_eq!(of(text), [want], "{text}");
         }
-        assert!(of(&|f| f.container = Some("abce".into())).container.is_empty());
+        assert!(of("abce").is_empty());
     }
 }
 

@@ -8,12 +8,12 @@ use crate::model::bios::Bios;
 use crate::model::conditions::Conditions;
 use crate::model::group::comm_text;
 use crate::model::ids::RowKey;
-use crate::model::origin::Origin;
+use crate::model::origin::{Origin, Who};
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
-use crate::nvme::opcode::Opcode;
+use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::{Parts, Sqe};
 use crate::nvme::status::Status;
 use crate::nvme::subject::FABRICS;
@@ -102,10 +102,39 @@ pub struct Submission {
     pub origin: Origin,
 }
 
+/// The task and the cgroup that a command counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Process id.
+    pub pid: u32,
+    /// The thread's name, padded with zeroes.
+    pub comm: [u8; 16],
+    /// The id of the cgroup; 0: not known.
+    pub cgroup: u64,
+}
+
 impl Submission {
     /// The thread's name, escaped.
     pub fn comm(&self) -> Cow<'_, str> {
         comm_text(&self.comm)
+    }
+
+    /// The task that the command counts for; `None`: it was not observed.
+    pub fn task(&self, opcode: Opcode, who: Who) -> Option<Task> {
+        let by = self.origin.submitter;
+        // flushes and admin commands have no bio, and count for their caller
+        let has_bio = opcode.queue == QueueKind::Io && opcode.code != 0;
+        match who {
+            Who::Submitter if by.is_known() => {
+                Some(Task { pid: by.pid, comm: by.comm, cgroup: by.cgroup })
+            }
+            Who::Submitter if has_bio => None,
+            Who::Submitter | Who::Caller => self.knows_submitter.then_some(Task {
+                pid: self.pid,
+                comm: self.comm,
+                cgroup: self.origin.io_cgroup,
+            }),
+        }
     }
 }
 

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::event::Event;
+use super::event::{Event, Submission, Task};
 use super::group::comm_of;
-use super::origin::Origin;
+use super::origin::Who;
 use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::{Opcode, QueueKind};
@@ -31,35 +31,18 @@ pub struct Filter {
     pub no_admin: bool,
     /// Exclude all other queues.
     pub no_io: bool,
-    /// Processes that call the driver.
+    /// Processes. One of these or of `comms` must match.
     pub pids: BTreeSet<u32>,
-    /// The name of the thread that calls the driver.
-    pub comm: Option<String>,
-    /// The directory of a cgroup, for the task that calls the driver.
+    /// Names of threads.
+    pub comms: BTreeSet<String>,
+    /// A cgroup: its directory, or of a recording as it was given.
     pub cgroup: Option<PathBuf>,
-    /// The directory of the cgroup of a container, for the bio of the command.
-    pub container: Option<PathBuf>,
     /// The first and the last logical block of a range that a command must touch.
     pub lba: Option<(u64, u64)>,
-    /// Processes that submit the bio.
-    pub submitter_pids: BTreeSet<u32>,
-    /// The name of the thread that submits the bio.
-    pub submitter_comm: Option<String>,
-    /// The directory of the cgroup of the submission.
-    pub submitter_cgroup: Option<PathBuf>,
-    /// Of a recording: the ids of the cgroups that these filters select.
-    pub within: Within,
-}
-
-/// The ids of cgroups that filters select.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Within {
-    /// Of the caller.
-    pub cgroup: BTreeSet<u64>,
-    /// Of the I/O.
-    pub container: BTreeSet<u64>,
-    /// Of the submission.
-    pub submitter: BTreeSet<u64>,
+    /// Of a recording: the ids of the cgroups that are the one of the filter, or below it.
+    pub within: BTreeSet<u64>,
+    /// Of a recording: whose process and cgroup these are.
+    pub who: Who,
 }
 
 /// An option with values, unless there is none.
@@ -98,19 +81,16 @@ impl Filter {
             no_admin,
             no_io,
             pids,
-            comm,
+            comms,
             cgroup,
-            container,
             lba,
-            submitter_pids,
-            submitter_comm,
-            submitter_cgroup,
             within: _,
+            who: _,
         } = self;
         let opcode = |op: &Opcode| format!("{}:{}", op.queue, op.name_or_code());
         let flag = |set: bool, name: &str| if set { vec![name.to_owned()] } else { vec![] };
-        let path =
-            |of: &Option<PathBuf>| of.iter().map(|path| path.display().to_string()).collect();
+        let path = cgroup.iter().map(|path| path.display().to_string());
+        let processes = numbers(pids).into_iter().chain(comms.iter().cloned());
         let range = lba.iter().map(|(first, last)| format!("{first}-{last}"));
         [
             option("--ctrl", ctrls.iter().map(|n| format!("nvme{n}")).collect()),
@@ -119,14 +99,9 @@ impl Filter {
             option("--opcode", opcodes.iter().map(opcode).collect()),
             flag(*no_admin, "--no-admin"),
             flag(*no_io, "--no-io"),
-            option("--pid", numbers(pids)),
-            option("--comm", comm.iter().cloned().collect()),
-            option("--cgroup", path(cgroup)),
-            option("--container", path(container)),
+            option("--process", processes.collect()),
+            option("--cgroup", path.collect()),
             option("--lba", range.collect()),
-            option("--submitter-pid", numbers(submitter_pids)),
-            option("--submitter-comm", submitter_comm.iter().cloned().collect()),
-            option("--submitter-cgroup", path(submitter_cgroup)),
         ]
         .concat()
     }
@@ -144,43 +119,30 @@ impl Filter {
 
     /// Whether it selects by what only the submission of a command has.
     pub fn needs_submission(&self) -> bool {
-        !self.pids.is_empty()
-            || self.comm.is_some()
-            || self.lba.is_some()
-            || self.selects_cgroups()
-            || self.selects_submitters()
+        self.lba.is_some() || self.selects_who()
     }
 
-    /// Whether it selects by a cgroup.
-    pub const fn selects_cgroups(&self) -> bool {
-        self.cgroup.is_some() || self.container.is_some() || self.submitter_cgroup.is_some()
+    /// Whether it selects by who asked for the command.
+    pub fn selects_who(&self) -> bool {
+        !self.pids.is_empty() || !self.comms.is_empty() || self.cgroup.is_some()
     }
 
-    /// Whether it selects by the submitter of the bio.
-    pub fn selects_submitters(&self) -> bool {
-        !self.submitter_pids.is_empty()
-            || self.submitter_comm.is_some()
-            || self.submitter_cgroup.is_some()
-    }
-
-    /// Whether who caused a command matches.
-    fn matches_origin(&self, origin: &Origin) -> bool {
-        let any = |set: bool, found: bool| !set || found;
-        let (within, by) = (&self.within, &origin.submitter);
-        any(self.cgroup.is_some(), within.cgroup.contains(&origin.task_cgroup))
-            && any(self.container.is_some(), within.container.contains(&origin.io_cgroup))
-            && any(self.submitter_cgroup.is_some(), within.submitter.contains(&by.cgroup))
-            && any(
-                !self.submitter_pids.is_empty(),
-                by.is_known() && self.submitter_pids.contains(&by.pid),
-            )
-            && self.submitter_comm.as_ref().is_none_or(|name| comm_of(&by.comm) == name.as_bytes())
+    /// Whether who asked for a command matches.
+    fn matches_who(&self, opcode: Opcode, submission: &Submission) -> bool {
+        let Self { pids, comms, within, who, .. } = self;
+        let matches = |task: Task| {
+            let is_named = || comms.iter().any(|name| comm_of(&task.comm) == name.as_bytes());
+            let any_process = pids.is_empty() && comms.is_empty();
+            (any_process || pids.contains(&task.pid) || is_named())
+                && (self.cgroup.is_none() || within.contains(&task.cgroup))
+        };
+        !self.selects_who() || submission.task(opcode, *who).is_some_and(matches)
     }
 
     /// Whether an event of a recording matches. Events that are not of a command match if their
     /// controller does.
     pub fn matches(&self, event: &Event) -> bool {
-        let Self { ctrls: _, nsids, opcodes, qids, no_admin, no_io, pids, comm, lba, .. } = self;
+        let Self { ctrls: _, nsids, opcodes, qids, no_admin, no_io, lba, .. } = self;
         let any = |set: bool, found: bool| !set || found;
         if !self.has_ctrl(event.what.ctrl()) {
             return false;
@@ -202,10 +164,7 @@ impl Filter {
         let touches = |(first, last): (u64, u64)| {
             blocks().is_some_and(|b| b.slba <= last && b.slba.saturating_add(b.nlb.into()) > first)
         };
-        any(!pids.is_empty(), pids.contains(&submission.pid))
-            && comm.as_ref().is_none_or(|name| comm_of(&submission.comm) == name.as_bytes())
-            && lba.is_none_or(touches)
-            && self.matches_origin(&submission.origin)
+        lba.is_none_or(touches) && self.matches_who(id.opcode, submission)
     }
 }
 
@@ -234,8 +193,9 @@ mod tests {
         assert!(matches(|f| f.qids = [2].into()) && !matches(|f| f.qids = [1].into()));
         assert!(matches(|f| f.pids = [7].into()) && !matches(|f| f.pids = [8].into()));
         assert!(matches(|f| f.no_admin = true) && !matches(|f| f.no_io = true));
-        assert!(matches(|f| f.comm = Some("fio".into())));
-        assert!(!matches(|f| f.comm = Some("fi".into())));
+        let comms = |f: &mut Filter, name: &str| f.comms = [name.to_owned()].into();
+        assert!(matches(|f| comms(f, "fio")) && !matches(|f| comms(f, "fi")));
+        assert!(matches(|f| (comms(f, "dd"), f.pids = [7].into()).1), "one of them");
         for (range, hit) in
             [((107, 200), true), ((0, 100), true), ((108, 200), false), ((0, 99), false)]
         {
@@ -244,43 +204,49 @@ mod tests {
     }
 
     #[test]
-    fn who_caused_it_selects() {
-        let caused = |filter: &Filter| {
+    fn who_asked_for_it_selects() {
+        let with = |who, known: bool, change: &dyn Fn(&mut Filter)| {
             let mut event = read();
             if let Some(submission) = event.what.submission_mut() {
                 let origin = &mut submission.origin;
-                (origin.task_cgroup, origin.io_cgroup) = (1, 2);
+                origin.io_cgroup = 2;
                 origin.submitter.cgroup = 3;
-                (origin.submitter.pid, origin.submitter.tid) = (70, 71);
+                (origin.submitter.pid, origin.submitter.tid) = (70, if known { 71 } else { 0 });
                 origin.submitter.comm[..2].copy_from_slice(b"db");
             }
+            let mut filter = Filter { who, ..Filter::default() };
+            change(&mut filter);
             filter.matches(&event)
         };
-        let with = |change: &dyn Fn(&mut Filter)| {
-            let mut filter = Filter::default();
-            change(&mut filter);
-            caused(&filter)
-        };
-        for id in 0..4 {
-            let (ids, path) = (BTreeSet::from([id]), Some(PathBuf::from("/x")));
-            assert_eq!(
-                with(&|f| (f.cgroup, f.within.cgroup) = (path.clone(), ids.clone())),
-                id == 1
-            );
-            assert_eq!(
-                with(&|f| (f.container, f.within.container) = (path.clone(), ids.clone())),
-                id == 2
-            );
-            assert_eq!(
-                with(&|f| (f.submitter_cgroup, f.within.submitter) = (path.clone(), ids.clone())),
-                id == 3
-            );
+        for (who, known, pid, name, cgroup) in [
+            (Who::Submitter, true, 70, "db", 3),
+            (Who::Caller, true, 7, "fio", 2),
+            (Who::Submitter, false, 0, "", 0),
+        ] {
+            for id in 0..4 {
+                let of_cgroup = |f: &mut Filter| {
+                    (f.cgroup, f.within) = (Some("/x".into()), [id].into());
+                };
+                assert_eq!(with(who, known, &of_cgroup), id == cgroup && id > 0, "{who:?} {id}");
+            }
+            for id in [7, 70] {
+                assert_eq!(with(who, known, &|f| f.pids = [id].into()), id == pid, "{who:?} {id}");
+            }
+            for comm in ["db", "fio"] {
+                let named = |f: &mut Filter| f.comms = [comm.to_owned()].into();
+                assert_eq!(with(who, known, &named), comm == name, "{who:?} {comm}");
+            }
+            assert!(with(who, known, &|_| ()));
         }
-        assert!(with(&|f| f.submitter_pids = [70].into()));
-        assert!(!with(&|f| f.submitter_pids = [7].into()));
-        assert!(with(&|f| f.submitter_comm = Some("db".into())));
-        assert!(!with(&|f| f.submitter_comm = Some("fio".into())));
-        assert!(!matches(|f| f.submitter_pids = [0].into()), "not known");
+    }
+
+    #[test]
+    fn a_command_without_a_bio_counts_for_its_caller() {
+        let filter = Filter { pids: [7].into(), who: Who::Submitter, ..Filter::default() };
+        let flush = Opcode { queue: QueueKind::Io, code: 0 };
+        let submission = *read().what.submission().unwrap();
+        assert!(filter.matches_who(flush, &submission));
+        assert!(!filter.matches_who(Opcode { code: 1, ..flush }, &submission));
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::fmt;
 use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 
-use super::event::Submission;
+use super::event::Task;
 use super::finished::Finished;
-use super::origin::Cgroups;
+use super::origin::{Cgroups, Who};
 use super::text::{Text, escape};
 use crate::model::ids::row_nsid;
 use crate::nvme::opcode::Opcode;
@@ -17,11 +17,11 @@ use crate::nvme::opcode::Opcode;
 /// A property by which commands are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum By {
-    /// The process that calls the driver.
+    /// The process, as [`Who`] says.
     Process,
-    /// The name of the thread that calls the driver.
+    /// The name of the thread.
     Comm,
-    /// The cgroup that caused the I/O.
+    /// The cgroup.
     Cgroup,
     /// The container of that cgroup, or the pod.
     Container,
@@ -37,16 +37,10 @@ pub enum By {
     Disk,
     /// The opcode.
     Opcode,
-    /// The process that submitted the bio.
-    SubmitterProcess,
-    /// The name of the thread that submitted the bio.
-    SubmitterComm,
-    /// The cgroup of the submission.
-    SubmitterCgroup,
 }
 
 /// All properties, with their names.
-pub const KEYS: [(By, &str); 13] = [
+pub const KEYS: [(By, &str); 10] = [
     (By::Process, "process"),
     (By::Comm, "comm"),
     (By::Cgroup, "cgroup"),
@@ -57,9 +51,6 @@ pub const KEYS: [(By, &str); 13] = [
     (By::Priority, "priority"),
     (By::Disk, "disk"),
     (By::Opcode, "opcode"),
-    (By::SubmitterProcess, "submitter-process"),
-    (By::SubmitterComm, "submitter-comm"),
-    (By::SubmitterCgroup, "submitter-cgroup"),
 ];
 
 impl By {
@@ -76,12 +67,12 @@ impl By {
 
     /// Whether it is a cgroup, or the container of one.
     pub const fn is_cgroup(self) -> bool {
-        matches!(self, Self::Cgroup | Self::Container | Self::SubmitterCgroup)
+        matches!(self, Self::Cgroup | Self::Container)
     }
 
-    /// Whether it is the submitter, who is not the caller of the driver.
-    pub const fn is_submitter(self) -> bool {
-        matches!(self, Self::SubmitterProcess | Self::SubmitterComm | Self::SubmitterCgroup)
+    /// Whether it is who asked for the command.
+    pub const fn is_who(self) -> bool {
+        matches!(self, Self::Process | Self::Comm) || self.is_cgroup()
     }
 }
 
@@ -156,8 +147,8 @@ impl Group {
     }
 
     /// The group of a finished command of a recording.
-    pub fn of(command: &Finished<'_>, by: &[By]) -> Self {
-        Self(by.iter().map(|by| part(command, *by)).collect())
+    pub fn of(command: &Finished<'_>, by: &[By], who: Who) -> Self {
+        Self(by.iter().map(|by| part(command, *by, who)).collect())
     }
 }
 
@@ -169,35 +160,28 @@ pub const fn size_exponent(bytes: u32) -> Option<u8> {
     }
 }
 
-fn part(command: &Finished<'_>, by: By) -> KeyPart {
+fn part(command: &Finished<'_>, by: By, who: Who) -> KeyPart {
     let Finished { id, submission, .. } = command;
-    let caller = |of: fn(&Submission) -> KeyPart| {
-        submission.filter(|s| s.knows_submitter).map_or(KeyPart::Unknown, of)
-    };
-    let cgroup = |id| match id {
-        0 => KeyPart::Unknown,
-        id => KeyPart::Cgroup(id),
-    };
-    let origin = submission.map(|s| s.origin).unwrap_or_default();
-    let submitter = |part| match origin.submitter.is_known() {
-        true => part,
-        false => KeyPart::Unknown,
+    let of_task = |of: fn(Task) -> KeyPart| {
+        submission.and_then(|s| s.task(id.opcode, who)).map_or(KeyPart::Unknown, of)
     };
     match by {
-        By::Process => caller(|s| KeyPart::Process(s.pid)),
-        By::Comm => caller(|s| KeyPart::Comm(s.comm)),
-        By::Cpu => caller(|s| KeyPart::Cpu(s.cpu)),
+        By::Process => of_task(|task| KeyPart::Process(task.pid)),
+        By::Comm => of_task(|task| KeyPart::Comm(task.comm)),
+        By::Cgroup | By::Container => of_task(|task| match task.cgroup {
+            0 => KeyPart::Unknown,
+            id => KeyPart::Cgroup(id),
+        }),
+        By::Cpu => submission
+            .filter(|s| s.knows_submitter)
+            .map_or(KeyPart::Unknown, |s| KeyPart::Cpu(s.cpu)),
         By::Queue => KeyPart::Queue(id.ctrl, id.qid),
         By::Size => submission
             .and_then(|s| s.bytes)
             .map_or(KeyPart::Unknown, |bytes| KeyPart::Size(size_exponent(bytes))),
         By::Disk => KeyPart::Disk(id.ctrl, row_nsid(id.nsid)),
         By::Opcode => KeyPart::Opcode(id.opcode),
-        By::Cgroup | By::Container => cgroup(origin.io_cgroup),
         By::Priority => KeyPart::Unknown,
-        By::SubmitterProcess => submitter(KeyPart::Process(origin.submitter.pid)),
-        By::SubmitterComm => submitter(KeyPart::Comm(origin.submitter.comm)),
-        By::SubmitterCgroup => submitter(KeyPart::Cgroup(origin.submitter.cgroup)),
     }
 }
 

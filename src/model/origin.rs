@@ -35,6 +35,32 @@ impl Submitter {
     }
 }
 
+/// Whose process and cgroup count as those of a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Who {
+    /// The task that submitted its bio. A command without a bio has the task that calls the driver.
+    Submitter,
+    /// The task that calls the driver, and the cgroup of the bio if that can be read.
+    #[default]
+    Caller,
+}
+
+impl Who {
+    /// Of a run that observes the submitters of bios, or not.
+    pub const fn of(submitters: bool) -> Self {
+        if submitters { Self::Submitter } else { Self::Caller }
+    }
+
+    /// What a report says about it.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Submitter => "process = submitter",
+            Self::Caller => "process = caller of the driver",
+        }
+    }
+}
+
 /// Who caused a command. Ids of cgroups that are zero are not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {

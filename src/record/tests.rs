@@ -49,9 +49,8 @@ fn all_is_recorded_unless_stages_say_less() {
         let who = if all { OriginDetail::Submitters } else { OriginDetail::Nobody };
         assert_eq!((settings.origin(), settings.leaves_out()), (who, all), "{words}");
     }
-    // the filter needs them
-    let settings = options("--submitter-comm fio", &dir.path().join("file")).settings;
-    assert!(!settings.leaves_out());
+    let settings = options("--process fio", &dir.path().join("file")).settings;
+    assert_eq!(settings.required_origin(), OriginDetail::Nobody, "else by the caller");
 }
 
 #[test]

@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::machine::clock::is_slow;
 use crate::machine::kernel::Look;
 use crate::machine::sysfs::Controller;
-use crate::machine::{System, cgroups as container, may_read_module_btf};
+use crate::machine::{System, cgroups, may_read_module_btf};
+use crate::model::origin::Who;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;
@@ -90,26 +91,34 @@ fn slow_clock(system: &System) -> Option<String> {
     ))
 }
 
-/// A remark if the commands of a container are selected by their task.
+/// A remark if the commands of a cgroup are selected by their task.
 fn by_task(config: &Config<'_>, plan: &AttachPlan) -> Option<&'static str> {
-    let path = config.settings.filter.container.as_ref()?;
+    let path = config.settings.filter.cgroup.as_ref()?;
     if plan.pairing == Pairing::Tag {
         return Some(
-            "--container selects by the task that calls the driver, which for writeback is a kernel \
+            "--cgroup selects by the task that calls the driver, which for writeback is a kernel \
              thread: classic tracepoints do not show the cgroup of the I/O",
         );
     }
-    (!container::attributes_io(path)).then_some(
-        "--container selects by the task that calls the driver, which for writeback is a kernel \
-         thread: the io controller is not enabled for this cgroup (`echo +io` to \
-         cgroup.subtree_control of its parents)",
+    (!cgroups::attributes_io(path)).then_some(
+        "--cgroup selects writeback by the task that submits it, which is a kernel thread: the io \
+         controller is not enabled for this cgroup (`echo +io` to cgroup.subtree_control of its \
+         parents)",
+    )
+}
+
+/// A remark if groups and filters go by the callers.
+fn callers(settings: &Settings, session: &Session) -> Option<&'static str> {
+    (settings.asks_who() && session.origin().who() == Who::Caller).then_some(
+        "processes and cgroups are those of the task that calls the driver, which may be a kernel thread: \
+         the submitters of bios are not observed here",
     )
 }
 
 /// A remark if cgroups are those of tasks.
 fn cgroups_by_task(config: &Config<'_>, origin: OriginDetail) -> Option<&'static str> {
     let by_cgroup = config.settings.by().iter().any(|by| by.is_cgroup());
-    let of_cgroups = by_cgroup || origin != OriginDetail::Nobody;
+    let of_cgroups = by_cgroup || origin != OriginDetail::Nobody && !config.settings.asks_who();
     let has_io = config.system.cgroups_have_io();
     (of_cgroups && has_io == Some(false)).then_some(
         "cgroups are those of the task that calls the driver, which for writeback is a kernel thread: \
@@ -194,6 +203,7 @@ pub fn attach(
                 let remarks = [
                     slow_clock(system),
                     short_stacks(&policy, &facts, session.plan()),
+                    callers(options, &session).map(str::to_owned),
                     by_task(&config, session.plan()).map(str::to_owned),
                     left_out(options, &session),
                     cgroups_by_task(&config, session.origin()).map(str::to_owned),

@@ -70,7 +70,7 @@ const USUAL: &[Fixed] = &[
     ("test_ignore_every", "0"),
     ("targ_any", "0"),
     ("targ_by_lba", "0"),
-    ("targ_container", "0"),
+    ("targ_by_cgroup", "0"),
 ];
 
 /// No single commands.

@@ -377,7 +377,7 @@ pub(super) mod tests {
             |c| c.test_ignore_every = 97,
             |c| c.targ_any = 1,
             |c| c.targ_by_lba = 1,
-            |c| c.targ_container = 2,
+            |c| c.targ_by_cgroup = 2,
         ];
         for (case, change) in rare.into_iter().enumerate() {
             assert_eq!(with(change, &[Need::Trace]), "nvme_deep", "case {case}");

@@ -6,11 +6,11 @@ use super::{Config, Layout};
 use crate::abi::{
     BEGUN_BYTES, BIO_BYTES, BIOS, LINE, PAUSE_BYTES, SLOT_BASIC, SLOT_FINE, SLOT_FULL, SLOT_ORIGIN,
     SLOT_TRACE, START_BY_BYTES, START_BYTES, START_FULL_BYTES, SUBMITTER_BYTES, SUBMITTERS,
-    by_bits, cell_bytes, nd_by, nd_config, nd_container, nd_mode, nd_stack_at, nd_targ, nd_trace,
-    nd_who, wait_bits,
+    by_bits, cell_bytes, nd_by, nd_by_cgroup, nd_config, nd_mode, nd_stack_at, nd_trace, nd_who,
+    wait_bits,
 };
 use crate::error::{Error, Result};
-use crate::machine::cgroups as container;
+use crate::machine::cgroups;
 use crate::model::filter::Filter;
 use crate::model::point::{Pattern, Point};
 use crate::model::run::Pairing;
@@ -93,8 +93,7 @@ fn add_trace(c: &mut nd_config, kind: nd_trace, plan: &AttachPlan, config: &Conf
 }
 
 fn add_filter(c: &mut nd_config, filter: &Filter) {
-    let Filter { ctrls, nsids, opcodes, qids, no_admin, no_io, pids, comm, cgroup, lba, .. } =
-        filter;
+    let Filter { ctrls, nsids, opcodes, qids, no_admin, no_io, pids, comms, lba, .. } = filter;
     c.targ_any = u8::from(*filter != Filter::default());
     c.targ_no_admin = u8::from(*no_admin);
     c.targ_no_io = u8::from(*no_io);
@@ -102,11 +101,10 @@ fn add_filter(c: &mut nd_config, filter: &Filter) {
     for (to, &pid) in c.targ_pids.iter_mut().zip(pids) {
         *to = pid;
     }
-    if let Some(name) = comm {
-        c.targ_by_comm = 1;
-        c.targ_comm = words_of(name);
+    c.targ_comm_count = comms.len() as u32;
+    for (to, name) in c.targ_comms.iter_mut().zip(comms) {
+        *to = words_of(name);
     }
-    c.targ_by_cgroup = u8::from(cgroup.is_some());
     if let Some((first, last)) = *lba {
         c.targ_by_lba = 1;
         c.targ_lba_first = first;
@@ -209,14 +207,15 @@ fn add_fields(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Resu
     Ok(())
 }
 
-/// The id of a container's cgroup, if bios can be attributed to it: the io controller is enabled there,
-/// and requests can be read.
-fn container_id(path: &Path, plan: &AttachPlan) -> Result<Option<u64>> {
-    if plan.pairing == Pairing::Tag || !container::attributes_io(path) {
-        return Ok(None);
-    }
-    let found = container::cgroup_id(path);
-    Ok(Some(found.map_err(|error| Error::unreadable_cgroup(path, &error))?))
+/// Adds the cgroup of the filter. Bios can be attributed to it if the io controller is enabled there, and
+/// requests can be read.
+fn add_cgroup(c: &mut nd_config, path: &Path, plan: &AttachPlan) -> Result<()> {
+    let by_bio = plan.pairing == Pairing::Request && cgroups::attributes_io(path);
+    let by = if by_bio { nd_by_cgroup::ND_CGROUP_BIO } else { nd_by_cgroup::ND_CGROUP_TASK };
+    c.targ_by_cgroup = by.0 as u8;
+    let id = cgroups::cgroup_id(path);
+    c.targ_cgroup_id = id.map_err(|error| Error::unreadable_cgroup(path, &error))?;
+    Ok(())
 }
 
 /// The points before the request that commands have.
@@ -258,13 +257,8 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         c.lat_shift = lat.shift;
     }
     add_filter(&mut c, &settings.filter);
-    if let Some(path) = &settings.filter.container {
-        let id = container_id(path, plan)?;
-        let by = match id {
-            Some(_) => nd_container::ND_CONTAINER_BIO,
-            None => nd_container::ND_CONTAINER_TASK,
-        };
-        (c.targ_container, c.targ_cgroup_id) = (by.0 as u8, id.unwrap_or(0));
+    if let Some(path) = &settings.filter.cgroup {
+        add_cgroup(&mut c, path, plan)?;
     }
     c.by = groups(plan, config)?;
     add_origin(&mut c, plan, config)?;
@@ -298,29 +292,6 @@ pub(crate) fn groups(plan: &AttachPlan, config: &Config<'_>) -> Result<u16> {
     Ok(bits as u16)
 }
 
-/// Adds the filters by submitter.
-fn add_submitter_filter(c: &mut nd_config, config: &Config<'_>) -> Result<()> {
-    let filter = &config.settings.filter;
-    let mut bits = 0;
-    if !filter.submitter_pids.is_empty() {
-        bits |= nd_targ::ND_TARG_PID.0;
-        c.targ_submitter_pid_count = filter.submitter_pids.len() as u32;
-        let pids = c.targ_submitter_pids.iter_mut();
-        pids.zip(&filter.submitter_pids).for_each(|(to, pid)| *to = *pid);
-    }
-    if let Some(name) = &filter.submitter_comm {
-        bits |= nd_targ::ND_TARG_COMM.0;
-        c.targ_submitter_comm = words_of(name);
-    }
-    if let Some(path) = &filter.submitter_cgroup {
-        bits |= nd_targ::ND_TARG_CGROUP.0;
-        let id = container::cgroup_id(path);
-        c.targ_submitter_cgroup_id = id.map_err(|error| Error::unreadable_cgroup(path, &error))?;
-    }
-    c.targ_by_submitter = bits as u8;
-    Ok(())
-}
-
 /// What the run observes of who caused commands, and why not all that it asks for.
 pub(crate) fn shown_origin(
     plan: &AttachPlan,
@@ -342,10 +313,9 @@ pub(crate) fn shown_origin(
         }
         OriginDetail::Submitters if plan.sees_submitters() => (asked, None),
         OriginDetail::Submitters => {
-            let why = "the submissions of bios cannot be observed here (tp_btf block_bio_queue): \
-                       leave the options for submitters out";
-            let less = if has_cgroups { OriginDetail::Cgroups } else { OriginDetail::Nobody };
-            (less, Some(why))
+            let why = "the submissions of bios cannot be observed here (tp_btf block_bio_queue)";
+            let most = if has_cgroups { OriginDetail::Cgroups } else { OriginDetail::Nobody };
+            (settings.origin().min(most), Some(why))
         }
         OriginDetail::Cgroups if has_cgroups => (asked, None),
         OriginDetail::Cgroups => (OriginDetail::Nobody, Some(NO_HIERARCHY)),
@@ -356,7 +326,7 @@ pub(crate) fn shown_origin(
 pub(crate) fn add_origin(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
     let settings = config.settings;
     let (who, lacks) = shown_origin(plan, config);
-    if let Some(why) = lacks.filter(|_| !settings.leaves_out()) {
+    if let Some(why) = lacks.filter(|_| who < settings.required_origin()) {
         return Err(Error::Unsupported(why.into()));
     }
     if who == OriginDetail::Nobody {
@@ -374,7 +344,9 @@ pub(crate) fn add_origin(c: &mut nd_config, plan: &AttachPlan, config: &Config<'
         bits |= nd_who::ND_WHO_BIO.0;
     }
     c.who = bits as u8;
-    add_submitter_filter(c, config)
+    let filters = settings.filter.selects_who() && who == OriginDetail::Submitters;
+    c.targ_submitter = u8::from(filters);
+    Ok(())
 }
 
 /// Memory that a hash map of the kernel needs per entry, besides key and value.

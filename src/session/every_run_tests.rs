@@ -29,8 +29,7 @@ use crate::probe::catalog::{CATALOG, MECHANISMS, Method, Role};
 use crate::probe::facts::{KernelFacts, Lockdown, Preemption, TypeSource};
 use crate::probe::plan::{AttachPlan, Policy, StartSource, plan_with};
 use crate::settings::{
-    Attaching, Detail, Events, ExtraEvents, Histograms, Mode, OriginDetail, Outcome, Settings,
-    StackSample,
+    Attaching, Detail, Events, ExtraEvents, Histograms, Mode, Outcome, Settings, StackSample,
 };
 
 /// The facts of recorded kernels.
@@ -149,8 +148,8 @@ fn modes() -> Vec<Mode> {
         histograms(|h| h.extra = ExtraEvents::Commands),
         histograms(|h| h.lat = Some(lat)),
         histograms(|h| h.split_size = true),
-        histograms(|h| h.by = vec![By::Process]),
-        histograms(|h| h.by = vec![By::SubmitterComm, By::Disk]),
+        histograms(|h| h.by = vec![By::Cpu]),
+        histograms(|h| h.by = vec![By::Comm, By::Disk]),
         traced(|_| ()),
         traced(|e| e.submits = true),
         traced(|e| (e.sq, e.aen, e.detail.stacks.kstack) = (true, true, Some(StackAt::Submit))),
@@ -180,7 +179,7 @@ fn runs() -> impl Strategy<Value = Settings> {
         Filter::default(),
         Filter { no_admin: true, ..Filter::default() },
         Filter { lba: Some((0, 9)), ..Filter::default() },
-        Filter { submitter_comm: Some("fio".into()), ..Filter::default() },
+        Filter { comms: ["fio".into()].into(), ..Filter::default() },
     ];
     let run = (select(sets), select(modes()), select(only), select(filters));
     let run = run.prop_map(|(stage_set, mode, only, filter)| Settings {
@@ -192,7 +191,7 @@ fn runs() -> impl Strategy<Value = Settings> {
     run.prop_filter("not with --stages=full", |settings| {
         settings.stage_set != StageSet::Full
             || settings.events().is_some()
-            || settings.observed_origin() == OriginDetail::Nobody && settings.by().is_empty()
+            || !settings.reports_submitters() && settings.by().is_empty()
     })
 }
 

@@ -350,13 +350,14 @@ impl Layout {
             StageSet::Full => FULL_BUDGET,
             StageSet::Total | StageSet::Basic | StageSet::Fine => 0,
         };
-        let budget = waits + if settings.is_trace() { TRACE_BUDGET } else { BUDGET };
+        let submitters = submitter_bytes(settings.observed_origin(), cpus);
+        let budget = waits + submitters + if settings.is_trace() { TRACE_BUDGET } else { BUDGET };
         let numbers = cpus as usize * NUMBERS_BYTES;
         let least_cells = if counts { MIN_CELLS + numbers } else { 0 };
         let usual_cells = if counts { USUAL_CELLS + numbers } else { 0 };
         let fixed = FIXED
             + bio_bytes(settings.stage_set)
-            + submitter_bytes(settings.observed_origin(), cpus)
+            + submitters
             + GROUPS * usize::from(!settings.by().is_empty());
         let mut bytes = fixed + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
         let least_rings = rings(settings, machine, budget, budget).total();

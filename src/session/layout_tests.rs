@@ -117,7 +117,8 @@ fn most_bytes(settings: &Settings) -> usize {
         StageSet::Full => 52_000_000,
         StageSet::Total | StageSet::Basic | StageSet::Fine => 0,
     };
-    waits + if settings.is_trace() { 96_000_000 } else { 64_000_000 }
+    let submitters = if settings.asks_who() { 10_000_000 } else { 0 };
+    waits + submitters + if settings.is_trace() { 96_000_000 } else { 64_000_000 }
 }
 
 fn with_namespace(queues: u32, depth: u32) -> Controller {
@@ -314,7 +315,7 @@ fn tables_have_an_entry_for_each_number_of_a_cpu() {
 fn maps_that_forget_grow_with_the_cpus() {
     let bytes = |cpus, selects: bool| {
         let mut settings = settings(StageSet::Total, false);
-        settings.filter.submitter_pids = selects.then_some(1).into_iter().collect();
+        settings.filter.pids = selects.then_some(1).into_iter().collect();
         Layout::new(&settings, all_online(cpus), &[]).bytes
     };
     let of_submitters = |cpus| bytes(cpus, true) - bytes(cpus, false);

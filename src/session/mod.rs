@@ -232,14 +232,8 @@ impl Session {
             session.place(controller)?;
         }
         session.reserve()?;
-        let filter = &config.settings.filter;
-        let cgroups = [
-            filter.cgroup.as_ref().or(filter.container.as_ref()),
-            filter.submitter_cgroup.as_ref(),
-        ];
-        for (at, path) in (0..).zip(cgroups) {
-            path.map_or(Ok(()), |path| session.only_cgroup(at, path))?;
-        }
+        let cgroup = config.settings.filter.cgroup.as_ref();
+        cgroup.map_or(Ok(()), |path| session.only_cgroup(path))?;
         if config.settings.attaching.verbose > 0 {
             session.measure();
         }
@@ -252,11 +246,11 @@ impl Session {
         Ok(session)
     }
 
-    /// Sets a cgroup of the filter.
-    fn only_cgroup(&self, at: u32, path: &Path) -> Result<()> {
+    /// Sets the cgroup of the filter.
+    fn only_cgroup(&self, path: &Path) -> Result<()> {
         let dir = File::open(path).map_err(|error| Error::unreadable_cgroup(path, &error))?;
         let cgroups = self.loaded.map("cgroups")?;
-        cgroups.update(&at.to_ne_bytes(), &dir.as_raw_fd().to_ne_bytes(), MapFlags::ANY).map_err(
+        cgroups.update(&0_u32.to_ne_bytes(), &dir.as_raw_fd().to_ne_bytes(), MapFlags::ANY).map_err(
             |_| Error::Cgroup { path: path.to_owned(), why: "is not a cgroup of version 2".into() },
         )
     }

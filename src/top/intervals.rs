@@ -9,6 +9,7 @@ use crate::model::command_class::BlockSizes;
 use crate::model::event::Event;
 use crate::model::group::By;
 use crate::model::ledger::Ledger;
+use crate::model::origin::Who;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::idle::{Idle, times};
 use crate::model::report::recount::Recount;
@@ -76,7 +77,7 @@ impl IntervalConsumer {
     pub fn new(
         step: Duration,
         stage_set: StageSet,
-        by: &[By],
+        (by, who): (&[By], Who),
         stages: Vec<&'static str>,
         begin_ns: u64,
     ) -> Self {
@@ -87,6 +88,7 @@ impl IntervalConsumer {
                 split_size: false,
                 block_sizes: BlockSizes::default(),
                 by: by.to_vec(),
+                who,
             },
             stages,
             step,

@@ -323,8 +323,13 @@ fn recorded(options: &TopOptions) -> Result<()> {
         let by = options.settings.by();
         let stages = stages(set, replay.info().stage_set);
         let clock = RunClock { begin_ns: start.begin_ns, wall_ns: None };
-        let cutter =
-            IntervalConsumer::new(options.interval, set, by, stages.clone(), start.begin_ns);
+        let cutter = IntervalConsumer::new(
+            options.interval,
+            set,
+            (by, replay.settings().filter.who),
+            stages.clone(),
+            start.begin_ns,
+        );
         let name = Text::file_name(replay.file());
         let app = App::new(&name, options.interval, stages, by, clock);
         let display = open(options, app, &waker)?;

@@ -186,7 +186,7 @@ mod tests {
         ] {
             assert_eq!(settings(words).unwrap().stage_set, live, "{words}");
             let reading = settings(&format!("{words} --from file")).unwrap();
-            let of = |recorded| reading.for_recording(recorded).stage_set;
+            let of = |recorded| reading.for_recording(recorded, true).stage_set;
             assert_eq!([of(StageSet::Full), of(StageSet::Total)], [of_full, of_none], "{words}");
         }
     }

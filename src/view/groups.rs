@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 /// What the commands of a group have in common. What is not known is null.
-struct Key(Vec<(String, Value)>);
+struct Key(Vec<(&'static str, Value)>);
 
 impl Serialize for Key {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -24,9 +24,9 @@ impl Serialize for Key {
 /// The keys of a part that is not known.
 const fn keys(by: By) -> &'static [&'static str] {
     match by {
-        By::Process | By::SubmitterProcess => &["pid"],
-        By::Comm | By::SubmitterComm => &["comm"],
-        By::Cgroup | By::SubmitterCgroup => &["cgroup", "cgroup_id"],
+        By::Process => &["pid"],
+        By::Comm => &["comm"],
+        By::Cgroup => &["cgroup", "cgroup_id"],
         By::Container => &["container", "pod"],
         By::Cpu => &["cpu"],
         By::Size => &["max_bytes"],
@@ -80,11 +80,9 @@ fn fields(
 
 impl Key {
     fn of(group: &Group, groups: &Groups, disks: &DiskNames) -> Self {
-        let mut all: Vec<(String, Value)> = Vec::new();
+        let mut all: Vec<(&'static str, Value)> = Vec::new();
         for (part, by) in group.0.iter().zip(&groups.by) {
-            let prefix = if by.is_submitter() { "submitter_" } else { "" };
             for (name, value) in fields(*by, part, groups, disks) {
-                let name = format!("{prefix}{name}");
                 all.retain(|(other, _)| *other != name);
                 all.push((name, value));
             }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::json::{SCHEMA_VERSION, line};
 use super::theme::Theme;
 use crate::model::ledger::{Accuracy, Ledger};
+use crate::model::origin::Who;
 use crate::model::text::Text;
 use crate::recording::RunInfo;
 use crate::units::counted;
@@ -37,6 +38,8 @@ pub struct Header {
     pub commands: Option<u64>,
     /// Whether the counts are exact.
     pub accuracy: Option<Accuracy>,
+    /// Whose process and cgroup the groups or the filter go by, if they do.
+    pub who: Option<Who>,
 }
 
 impl Header {
@@ -62,6 +65,7 @@ impl Header {
             self.length.map(|length| format!("{:.1} s", length.as_secs_f64())),
             self.commands.map(|n| counted(n, "command")),
             accuracy.map(str::to_owned),
+            self.who.map(|who| who.text().to_owned()),
         ];
         parts.into_iter().flatten()
     }
@@ -161,6 +165,8 @@ mod tests {
         assert_eq!(text(&header(), 120), whole);
         assert_eq!(text(&header(), 80), whole.replace("  exact", "\nexact"));
         assert_eq!(text(&Header::default(), 80), "");
+        let who = Header { who: Some(Who::Submitter), ..header() };
+        assert!(text(&who, 120).ends_with("exact\nprocess = submitter\n"));
         let mut lossy = header();
         lossy.end(Duration::ZERO, 2, &Ledger { no_row: 1, ..Ledger::default() });
         assert!(text(&lossy, 120).ends_with("  0.0 s  2 commands  DEGRADED\n"));

@@ -13,6 +13,7 @@ use super::text::group_ns;
 use crate::model::histogram::{Bucket, Histogram};
 use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
+use crate::model::origin::Who;
 use crate::model::point::Point;
 use crate::model::report::latency::{Report, RowReport};
 use crate::model::stage::StageSet;
@@ -30,6 +31,8 @@ struct ReportLine<'a> {
     stage_set: StageSet,
     at_s: f64,
     covers_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    who: Option<Who>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<Vec<RowLine<'a>>>,
     #[serde(flatten)]
@@ -241,7 +244,7 @@ pub(crate) fn typed_line(
 /// # Errors
 /// Errors of the writer.
 pub fn report(report: &Report, buckets: bool, out: &mut dyn Write) -> io::Result<()> {
-    let Report { stage_set, is_final, at, covers, rows, groups, ledger, disks } = report;
+    let Report { stage_set, who, is_final, at, covers, rows, groups, ledger, disks } = report;
     let rows = || rows.iter().map(|r| row(r, *stage_set, buckets)).collect();
     let object = ReportLine {
         r#type: "report",
@@ -250,6 +253,7 @@ pub fn report(report: &Report, buckets: bool, out: &mut dyn Write) -> io::Result
         stage_set: *stage_set,
         at_s: at.as_secs_f64(),
         covers_s: covers.as_secs_f64(),
+        who: *who,
         rows: groups.is_none().then(rows),
         groups: groups.as_ref().map(|g| lines(g, disks, *stage_set, buckets)),
         ledger,
@@ -305,6 +309,7 @@ mod tests {
         let plan = plan(StageSet::Basic, &facts, &Policy::default()).unwrap();
         let sample = Report {
             stage_set: StageSet::Basic,
+            who: None,
             is_final: false,
             at: Duration::from_secs(1),
             covers: Duration::from_secs(1),

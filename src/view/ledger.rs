@@ -47,7 +47,7 @@ pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io
     if l.by_task > 0 {
         writeln!(
             out,
-            "  container    {} commands selected by the task that submitted them",
+            "  cgroup       {} commands selected by the task that submitted them",
             l.by_task
         )?;
     }

@@ -383,6 +383,7 @@ mod tests {
         let scan = Some(Scan::default());
         Report {
             stage_set,
+            who: None,
             is_final: true,
             at: Duration::from_secs(2),
             covers: Duration::from_secs(2),

@@ -27,7 +27,7 @@ tools() {
     ours trace --stages=fine --context
     ours trace --stages=full --context
     ours trace --stages --json
-    ours latency --by submitter-process
+    ours latency --by process
     ours trace --stages --submitters
     ours record
     ours record --stages=basic

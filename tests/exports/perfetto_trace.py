@@ -113,7 +113,7 @@ def check_slice(found, event, truth):
     want = t.row(truth, event, "")
     for key, value in want.items():
         shown = key not in NOT_SHOWN and "point_" not in key and not key.startswith("time")
-        if not shown or key in ("wall_ns",) or key in t.STAGES:
+        if not shown or key in t.STAGES:
             continue
         if value is not None and "kstack" in key:
             value = value.replace(";", "\n")

@@ -2,8 +2,10 @@
 """What exports must contain, from the JSON of `trace --from` and `latency --from`."""
 
 import json
+import re
 import subprocess
 from datetime import datetime
+from pathlib import Path
 
 GROUPS = ["before", "queue", "submit", "device", "complete", "end"]
 WAITS = ["throttle", "block", "freeze", "iocost", "wbt", "tag", "zone"]
@@ -34,8 +36,15 @@ def lines(data):
     return [json.loads(line) for line in data.splitlines()]
 
 
+def columns():
+    """Names and types of the columns, as docs/export.md lists them."""
+    docs = Path(__file__).resolve().parents[2] / "docs/export.md"
+    table = docs.read_text(encoding="utf-8").partition("## Columns")[2].partition("### ")[0]
+    return dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", table, re.M))
+
+
 def unix_ns(text):
-    """2026-11-23T00:16:39.123456789+00:00 as nanoseconds since 1970."""
+    """2026-11-23T00:16:39.123456789Z (or +00:00) as nanoseconds since 1970."""
     second = datetime.fromisoformat(text[:19] + text[29:])
     return int(second.timestamp()) * 1_000_000_000 + int(text[20:29])
 
@@ -95,7 +104,7 @@ def row(truth, event, name):
         "host": truth.run["host"],
         "type": event["type"],
         "time_rel_ns": event["time_ns"] - truth.run["begin_ns"],
-        "wall_ns": event.get("wall_ns"),
+        "time": event.get("wall_ns"),
         "disk": event.get("disk"),
         "slba": fields.get("slba") if "nlb" in fields else None,
         "nlb": fields.get("nlb") if "slba" in fields else None,

@@ -223,10 +223,10 @@ static void start_request(u32 i)
 		lost++;
 		entry_at((u64)bio)->is_used = 0;
 	}
-	verdict = wanted_submitter(&s, &rq, TYPED);
+	verdict = wanted_who(&s, &rq, TYPED);
 	unknown += verdict == UNATTRIBUTED;
 	wrong += verdict != UNATTRIBUTED &&
-		 (verdict == WANTED) != (lives[i].submitter == targ_submitter_pids[0]);
+		 (verdict == WANTED) != (lives[i].submitter == targ_pids[0]);
 	end(i);
 }
 
@@ -267,8 +267,7 @@ int main(int argc, char **argv)
 	seed = strtoull(argv[1], 0, 10);
 	old = atoi(argv[3]);
 	cfg_who = ND_WHO_ORIGIN | ND_WHO_SUBMITTER;
-	targ_by_submitter = ND_TARG_PID;
-	targ_submitter_pid_count = targ_submitter_pids[0] = 1;
+	targ_submitter = targ_pid_count = targ_pids[0] = 1;
 	while (steps--)
 		step();
 	printf("%llu %llu %llu %llu %llu %llu %llu\n", requests, waited, pieces, of_above, wrong,

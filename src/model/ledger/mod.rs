@@ -100,7 +100,7 @@ pub struct Ledger {
     pub filtered: u64,
     /// Their completions.
     pub filtered_completions: u64,
-    /// With a filter by container: commands that were selected by the task that submitted them, because
+    /// With a filter by cgroup: commands that were selected by the task that submitted them, because
     /// their cgroup is not known.
     #[serde(skip_serializing_if = "is_zero")]
     pub by_task: u64,

@@ -9,6 +9,7 @@ use crate::model::histogram::Histogram;
 use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
 use crate::model::nvme_latency::{LatBuckets, LatRow, SLOTS};
+use crate::model::origin::Who;
 use crate::model::point::{Pattern, Point};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::Groups;
@@ -83,6 +84,8 @@ pub struct RowReport<K = RowKey> {
 pub struct Report {
     /// The stages that commands are divided into.
     pub stage_set: StageSet,
+    /// Whose process and cgroup the groups or the filter go by, if they do.
+    pub who: Option<Who>,
     /// Whether it is the last report of the run.
     pub is_final: bool,
     /// Time since the start of the run.

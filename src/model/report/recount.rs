@@ -7,9 +7,10 @@ use std::collections::btree_map::Entry;
 use crate::model::command_class::{BlockSizes, SizeClass};
 use crate::model::event::Event;
 use crate::model::finished::{Finished, Intervals};
-use crate::model::group::{By, Group, KeyPart};
+use crate::model::group::{By, Group};
 use crate::model::ids::{RowKey, row_nsid};
 use crate::model::nvme_latency::LatBuckets;
+use crate::model::origin::Who;
 use crate::model::point::{NO_COMPLETE, NO_SETUP, Pattern};
 use crate::model::snapshot::{Cell, Snapshot, fold_groups};
 use crate::model::stage::StageSet;
@@ -28,6 +29,8 @@ pub struct Recount {
     pub block_sizes: BlockSizes,
     /// The properties by which commands are grouped, instead of rows.
     pub by: Vec<By>,
+    /// Whose process and cgroup count.
+    pub who: Who,
 }
 
 /// Most histograms of a recording. A file may have more kinds of commands than any machine.
@@ -91,20 +94,13 @@ impl Recount {
         most: usize,
         to: &'s mut Snapshot,
     ) -> &'s mut Cell {
-        let key = (Group::of(command, &self.by), pattern);
+        let key = (Group::of(command, &self.by, self.who), pattern);
         if to.groups.len() >= most && !to.groups.contains_key(&key) {
             fold_groups(&mut to.groups, most / 2);
         }
-        let of_process = key.0.0.iter().any(|part| matches!(part, KeyPart::Process(_)));
-        if let Some(submission) = command.submission.filter(|_| of_process) {
-            let processes = &mut to.names.processes;
-            let by = submission.origin.submitter;
-            if self.by.contains(&By::SubmitterProcess) && by.is_known() {
-                processes.insert(by.pid, by.comm);
-            }
-            if self.by.contains(&By::Process) {
-                processes.insert(submission.pid, submission.comm);
-            }
+        let task = command.submission.and_then(|s| s.task(command.id.opcode, self.who));
+        if let Some(task) = task.filter(|_| self.by.contains(&By::Process)) {
+            to.names.processes.insert(task.pid, task.comm);
         }
         let empty = || Cell::empty(self.stage_set);
         to.groups.entry(key).or_insert_with(empty)
@@ -173,7 +169,14 @@ mod tests {
     fn counted(stage_set: StageSet, events: &[Event]) -> Snapshot {
         let mut block_sizes = BlockSizes::default();
         block_sizes.extend([(NamespaceId::new(0, 1), 512)]);
-        let recount = Recount { stage_set, lat: None, split_size: true, block_sizes, by: vec![] };
+        let recount = Recount {
+            stage_set,
+            lat: None,
+            split_size: true,
+            block_sizes,
+            by: vec![],
+            who: Who::Caller,
+        };
         let mut snapshot = Snapshot::default();
         let mut add = |event| recount.add(event, &mut snapshot);
         events.iter().for_each(|event| add(event).unwrap());

@@ -18,7 +18,7 @@ use crate::model::report::groups::Sort;
 use crate::model::report::idle::times;
 use crate::model::stage::StageSet;
 use crate::run::exit::usage;
-use crate::settings::{Attaching, LIVE, Mode, OriginDetail, Settings};
+use crate::settings::{Attaching, LIVE, Mode, Settings};
 use crate::units::parse_duration;
 use crate::view::picture::Scheme;
 
@@ -135,10 +135,10 @@ pub struct GroupKeys {
     /// Group commands by KEY[,KEY]: process, comm, cgroup, container, cpu, queue, size, priority,
     /// disk, opcode
     ///
-    /// Instead of rows per disk and opcode. `process` and `comm` are those that call the driver: a
-    /// kernel thread, if blk-mq dispatches the request later. `cgroup` and `container` are those that
-    /// caused the I/O, also for writeback. `submitter-process`, `submitter-comm` and `submitter-cgroup` are
-    /// of the task that submitted the bio. Recordings have no priority.
+    /// Instead of rows per disk and opcode. `process`, `comm` (the name of the thread), `cgroup` and
+    /// `container` are of the task that submitted the bio, where that can be observed, else of the one that
+    /// calls the driver, which may be a kernel thread; the report says which. For writeback the cgroup is
+    /// the one that wrote. Recordings have no priority.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub by: Vec<By>,
 }
@@ -272,8 +272,7 @@ impl SessionArgs {
         if stage_set == StageSet::Full && !is_recorded && !settings.by().is_empty() {
             return Err(refuse("while tracing, --by does not work"));
         }
-        let asks_who = settings.observed_origin() != OriginDetail::Nobody;
-        if stage_set == StageSet::Full && asks_who && settings.events().is_none() {
+        if stage_set == StageSet::Full && settings.reports_submitters() {
             return Err(refuse("submitters are not observed"));
         }
         Ok(settings)

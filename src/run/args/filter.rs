@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::error::Kind;
 use crate::machine::System;
 use crate::machine::disk::Disk;
-use crate::model::filter::{Filter, MAX_CTRLS, MAX_LIST, Within};
+use crate::model::filter::{Filter, MAX_CTRLS, MAX_LIST};
 use crate::nvme::opcode::{Opcode, QueueKind, UnknownOpcode, parse as parse_opcode};
 use crate::nvme::subject::parse_nsid;
 use anyhow::Result;
@@ -65,42 +65,27 @@ pub struct FilterArgs {
     #[arg(long, hide_short_help = true)]
     pub no_io: bool,
 
-    /// Only commands that these processes submit to the driver. Requests that blk-mq dispatches
-    /// later (scheduler, writeback, retries) are submitted by kernel threads, and do not match
-    #[arg(long, short, hide_short_help = true, value_name = "PID", value_delimiter = ',', value_parser = number(0..=u32::MAX))]
-    pub pid: Vec<u32>,
+    /// Only commands of these processes: process ids, or names of threads (`fio,1234`)
+    ///
+    /// The process that submitted the bio, where that can be observed, else the one that calls the driver,
+    /// which may be a kernel thread; the report says which. A command without a bio (passthrough, flush,
+    /// admin) counts for its caller.
+    #[arg(long, aliases = ["pid", "comm"], short_alias = 'p', hide_short_help = true,
+          value_name = "PID|NAME", value_delimiter = ',', value_parser = process)]
+    pub process: Vec<Process>,
 
-    /// Only commands from threads of this name
-    #[arg(long, hide_short_help = true, value_name = "NAME", value_parser = thread_name)]
-    pub comm: Option<String>,
-
-    /// Only commands from processes in this cgroup (v2) or below it: `/sys/fs/cgroup/...`
-    #[arg(long, short, hide_short_help = true, value_name = "PATH")]
-    pub cgroup: Option<PathBuf>,
-
-    /// Only commands of this container: at least 8 digits of its ID (docker, podman, containerd,
-    /// CRI-O), the UID of a Kubernetes pod, or the path of its cgroup (v2). By the cgroup that caused
-    /// the I/O, also for writeback; for commands without one by the task that calls the driver
-    #[arg(long, hide_short_help = true, value_name = "ID", conflicts_with = "cgroup")]
-    pub container: Option<String>,
+    /// Only commands of this cgroup (v2) or those below it
+    ///
+    /// A path (`/sys/fs/cgroup/...`, `/system.slice`), a container (at least 8 digits of its id), or the
+    /// UID of a Kubernetes pod. The cgroup of the bio: for writeback, the one that wrote. Commands
+    /// without a bio count for their caller.
+    #[arg(long, short, alias = "container", hide_short_help = true, value_name = "PATH|ID")]
+    pub cgroup: Option<String>,
 
     /// Only commands that touch a logical block in this range: `FIRST-LAST` or one number. Commands
     /// without a start LBA are excluded
     #[arg(long, hide_short_help = true, value_name = "RANGE", value_parser = lba_range)]
     pub lba: Option<(u64, u64)>,
-
-    /// Only commands whose bios these processes submitted, whatever thread calls the driver (scheduler,
-    /// retries, dm)
-    #[arg(long, hide_short_help = true, value_name = "PID", value_delimiter = ',', value_parser = number(0..=u32::MAX))]
-    pub submitter_pid: Vec<u32>,
-
-    /// Only commands whose bios were submitted by threads of this name
-    #[arg(long, hide_short_help = true, value_name = "NAME", value_parser = thread_name)]
-    pub submitter_comm: Option<String>,
-
-    /// Only commands whose bios are of this cgroup (v2) or below it: for writeback, of the one that wrote
-    #[arg(long, hide_short_help = true, value_name = "PATH")]
-    pub submitter_cgroup: Option<PathBuf>,
 
     #[command(flatten)]
     pub window: Window,
@@ -150,18 +135,30 @@ fn lba_range(text: &str) -> Result<(u64, u64), String> {
     Ok((first, last))
 }
 
-fn thread_name(name: &str) -> Result<String, String> {
-    if name.is_empty() || name.len() > COMM_LEN {
+/// A process that a filter asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Process {
+    Pid(u32),
+    /// The name of a thread.
+    Named(String),
+}
+
+fn process(text: &str) -> Result<Process, String> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        let number = text.parse().map(Process::Pid);
+        return number.map_err(|_| format!("expected a process id up to {}", u32::MAX));
+    }
+    if text.is_empty() || text.len() > COMM_LEN {
         return Err(format!(
-            "`{name}` can't match: the kernel keeps {COMM_LEN} bytes of a thread's name, as \
+            "`{text}` can't match: the kernel keeps {COMM_LEN} bytes of a thread's name, as \
              /proc/PID/comm shows it"
         ));
     }
-    Ok(name.into())
+    Ok(Process::Named(text.into()))
 }
 
-fn at_most<T: Ord + Copy>(values: &[T], flag: &str) -> Result<BTreeSet<T>> {
-    let set: BTreeSet<T> = values.iter().copied().collect();
+fn at_most<T: Ord>(values: impl IntoIterator<Item = T>, flag: &str) -> Result<BTreeSet<T>> {
+    let set: BTreeSet<T> = values.into_iter().collect();
     if set.len() > MAX_LIST {
         return Err(usage(format!("{flag} takes at most {MAX_LIST} values, not {}", set.len())));
     }
@@ -174,14 +171,6 @@ fn at_most<T: Ord + Copy>(values: &[T], flag: &str) -> Result<BTreeSet<T>> {
 /// If it is not one NVMe disk or a partition of one.
 pub(crate) fn disk_of(text: &str) -> Result<Disk> {
     System::at("/").disk(text).map_err(|error| Failure::error(Kind::NoDevice, error))
-}
-
-/// The cgroup of `--container`.
-///
-/// # Errors
-/// If it is not one container.
-fn container_of(text: &str) -> Result<PathBuf> {
-    System::at("/").container(text).map_err(usage)
 }
 
 fn check(filter: &Filter) -> Result<()> {
@@ -220,34 +209,37 @@ impl FilterArgs {
     /// The filter of a run. `is_recorded`: it reads recordings, which may be of another machine.
     ///
     /// # Errors
-    /// If it leaves no command; if it asks for a disk or a container that this machine does not have.
+    /// If it leaves no command; if it asks for a disk or a cgroup that this machine does not have.
     pub fn filter(&self, is_recorded: bool) -> Result<Filter> {
         if let Some((option, _)) = self.window.options().next().filter(|_| !is_recorded) {
             return Err(usage(format!(
                 "{option} is a time of a recording, and this command traces: give a recording to --from"
             )));
         }
-        let container = self.container.as_deref().map(|text| match is_recorded {
+        let cgroup = self.cgroup.as_deref().map(|text| match is_recorded {
             true => Ok(PathBuf::from(text)),
-            false => container_of(text),
+            false => System::at("/").container(text).map_err(usage),
         });
-        let container = container.transpose()?;
+        let pids = self.process.iter().filter_map(|process| match process {
+            Process::Pid(pid) => Some(*pid),
+            Process::Named(_) => None,
+        });
+        let comms = self.process.iter().filter_map(|process| match process {
+            Process::Pid(_) => None,
+            Process::Named(name) => Some(name.clone()),
+        });
         let mut filter = Filter {
             ctrls: self.ctrl.iter().copied().collect(),
-            nsids: at_most(&self.nsid, "--nsid")?,
+            nsids: at_most(self.nsid.iter().copied(), "--nsid")?,
             opcodes: self.opcode.iter().flatten().copied().collect(),
-            qids: at_most(&self.qid, "--qid")?,
+            qids: at_most(self.qid.iter().copied(), "--qid")?,
             no_admin: self.no_admin,
             no_io: self.no_io,
-            pids: at_most(&self.pid, "--pid")?,
-            comm: self.comm.clone(),
-            cgroup: self.cgroup.clone(),
-            container,
+            pids: at_most(pids, "--process")?,
+            comms: at_most(comms, "--process")?,
+            cgroup: cgroup.transpose()?,
             lba: self.lba,
-            submitter_pids: at_most(&self.submitter_pid, "--submitter-pid")?,
-            submitter_comm: self.submitter_comm.clone(),
-            submitter_cgroup: self.submitter_cgroup.clone(),
-            within: Within::default(),
+            ..Filter::default()
         };
         // a recording knows its own disks: see FilterArgs::part
         if let Some(disk) = self.disk.as_ref().filter(|_| !is_recorded) {
@@ -288,18 +280,12 @@ mod tests {
         let rest = (
             any::<bool>(),
             any::<bool>(),
-            option::of("[-a-zA-Z0-9 '\"$\\\\,/:]{1,15}"),
+            btree_set("[-a-zA-Z '\"$\\\\/:][-a-zA-Z0-9 '\"$\\\\/:]{0,14}", 0..4),
             option::of("(/[-a-z '$*]{1,9}){1,3}"),
-            any::<bool>(),
             option::of((any::<u32>(), any::<u32>())),
-            btree_set(any::<u32>(), 0..4),
-            option::of("[-a-z ']{1,15}"),
-            option::of("(/[-a-z '$*]{1,9}){1,3}"),
         );
         (sets, rest).prop_map(|((ctrls, nsids, opcodes, qids, pids), rest)| {
-            let (no_admin, no_io, comm, path, is_container, lba, by, by_comm, by_path) = rest;
-            let path = path.map(PathBuf::from);
-            let (cgroup, container) = if is_container { (None, path) } else { (path, None) };
+            let (no_admin, no_io, comms, path, lba) = rest;
             Filter {
                 ctrls,
                 nsids,
@@ -308,14 +294,10 @@ mod tests {
                 no_admin,
                 no_io,
                 pids,
-                comm,
-                cgroup,
-                container,
+                comms,
+                cgroup: path.map(PathBuf::from),
                 lba: lba.map(|(first, n)| (first.into(), u64::from(first) + u64::from(n))),
-                submitter_pids: by,
-                submitter_comm: by_comm,
-                submitter_cgroup: by_path.map(PathBuf::from),
-                within: Within::default(),
+                ..Filter::default()
             }
         })
     }
@@ -361,8 +343,8 @@ mod tests {
         };
         for words in [
             "--ctrl nvme0,nvme3 --nsid 1 --qid 1,2 --opcode admin:identify,io:read --no-admin",
-            "--opcode io:0x9d --pid 7 --comm=-bash --cgroup /sys/fs/cgroup/a --lba 5-9",
-            "--container /sys/fs/cgroup/a",
+            "--opcode io:0x9d --process 7,fio --cgroup /sys/fs/cgroup/a --lba 5-9",
+            "--process=-bash,fio",
         ] {
             assert_eq!(text(words), words);
         }
@@ -370,7 +352,8 @@ mod tests {
             text("--ctrl 1 --opcode 0x02 --lba 0x10"),
             "--ctrl nvme1 --opcode admin:get-log-page,io:read --lba 16-16"
         );
-        assert_eq!(text("--comm a*b"), "--comm 'a*b'");
+        assert_eq!(text("--process a*b"), "--process 'a*b'");
+        assert_eq!(text("-p 7 --pid 8 --comm dd --container /x"), "--process 7,8,dd --cgroup /x");
     }
 
     #[test]
@@ -399,7 +382,7 @@ mod tests {
             ("--no-io --qid 1", "leaves only queue 0"),
             ("--no-io --opcode read", "no command with these opcodes"),
             ("--no-io --lba 1", "--lba is about I/O"),
-            ("--comm a-name-of-16-byte", "15 bytes"),
+            ("--process a-name-of-16-byte", "15 bytes"),
         ] {
             let text = refused(words).unwrap();
             assert!(text.contains(says), "{words}: {text}");

@@ -273,7 +273,8 @@ impl<'l> Live<'l> {
         };
         let (host, kernel) = ready.system.host_and_kernel();
         let begin_ns = Some(wall_offset_ns().saturating_add_unsigned(monotonic_ns()));
-        let header = Header { host, kernel, begin_ns, ..Header::default() };
+        let who = settings.asks_who().then(|| session.origin().who());
+        let header = Header { host, kernel, begin_ns, who, ..Header::default() };
         let consumer = begin(settings, session.can_read_status(), &mut || {
             make(&Start {
                 begin_ns: monotonic_ns(),

@@ -83,6 +83,7 @@ pub fn header_of(replay: &Replay, clock: RunClock) -> Header {
         host: info.host.clone(),
         kernel: info.kernel.clone(),
         begin_ns: clock.real_ns(first_ns),
+        who: replay.settings().asks_who().then_some(replay.settings().filter.who),
         from: replay.begins_at(),
         ..Header::default()
     }

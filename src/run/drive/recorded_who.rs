@@ -25,20 +25,17 @@ pub fn check_who(info: &RunInfo, path: &Text, settings: &Settings) -> Result<()>
     let (filter, by) = (&settings.filter, settings.by());
     let refuse = |text| Err(Failure::error(Kind::Usage, text));
     let by_cgroup = by.iter().any(|by| by.is_cgroup());
-    if (by_cgroup || filter.selects_cgroups()) && !info.cgroups {
+    if (by_cgroup || filter.cgroup.is_some()) && !info.cgroups {
         return refuse(format!(
-            "{path} has no cgroups: record again with plain `record`, or omit the options with cgroups and \
-             containers"
+            "{path} has no cgroups: record again with plain `record`, or omit the options with cgroups"
         ));
     }
-    let needs_submitters = settings.observed_origin() == OriginDetail::Submitters;
-    if needs_submitters && !settings.leaves_out() && !info.submitters {
+    if settings.required_origin() == OriginDetail::Submitters && !info.submitters {
         return refuse(format!(
-            "{path} has no submitters: record again with plain `record`, or omit the options with \
-             submitters"
+            "{path} has no submitters: record again with plain `record`, or omit --submitters"
         ));
     }
-    if info.redacted && (filter.selects_cgroups() || filter.submitter_comm.is_some()) {
+    if info.redacted && (filter.cgroup.is_some() || !filter.comms.is_empty()) {
         return refuse(format!(
             "{path} has no names of cgroups and processes (it is redacted): record without \
              --redact, or choose in another way"

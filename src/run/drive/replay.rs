@@ -128,7 +128,8 @@ impl Replay {
     /// As before.
     pub fn open_by(path: &Path, settings: &Settings, stages: &str) -> Result<Self> {
         let (reader, metadata) = open_recording(path)?;
-        let settings = &settings.for_recording(reader.info().stage_set);
+        let info = reader.info();
+        let settings = &settings.for_recording(info.stage_set, info.submitters);
         let shown = printable(path);
         // a terminal that gets the output has no room for another line
         let has_room = !stdout().is_terminal();
@@ -260,10 +261,6 @@ impl Replay {
             StageSet::Basic | StageSet::Fine | StageSet::Full => {}
         }
         check_who(info, path, settings)?;
-        if settings.filter.comm.is_some() && info.redacted {
-            let what = "names of processes (it is redacted)";
-            return lacks(what, "without --redact", "--comm");
-        }
         if let Some(events) = settings.events() {
             if events.sq && info.sq == Some(false) {
                 return lacks("SQ heads and tails", "with `trace --sq --tee`", "--sq");
@@ -420,7 +417,7 @@ impl Replay {
         Err(Failure::error(
             Kind::Usage,
             format!(
-                "{} has two events per command: `trace --events` shows it, without --pid, --comm and \
+                "{} has two events per command: `trace --events` shows it, without --process and \
                  --lba. Record with `record`, or with `trace --tee` without --events",
                 self.path
             ),

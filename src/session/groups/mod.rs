@@ -43,8 +43,8 @@ pub(super) struct Grouping {
     gone: BTreeSet<u64>,
 }
 
-/// The groups that have numbers, with the names of the caller and of the submitter.
-type Rows = BTreeMap<u32, (Key, Group, [[u8; 16]; 2])>;
+/// The groups that have numbers, with the name of the thread of their first command.
+type Rows = BTreeMap<u32, (Key, Group, [u8; 16])>;
 
 impl Grouping {
     /// The groups of a run that has any.
@@ -79,8 +79,7 @@ impl Grouping {
             let row = group_row(&value).map_err(wrong)?;
             let group = Group(group_of(&key, &self.by).map_err(wrong)?);
             let key = key.try_into().map_err(|_| wrong(DecodeError))?;
-            let names = [row.comm, row.submitter_comm];
-            all.insert(row.number, (key, group, names));
+            all.insert(row.number, (key, group, row.comm));
         }
         Ok(all)
     }
@@ -105,14 +104,13 @@ impl Grouping {
     /// The names of these groups, as they are now. Those that are gone keep the last one.
     fn with_names(&self, names: &mut GroupNames, rows: &Rows) -> BTreeSet<u64> {
         let mut unknown = BTreeSet::new();
-        for (_, group, [comm, submitter]) in rows.values() {
-            for (part, by) in group.0.iter().zip(&self.by) {
+        for (_, group, comm) in rows.values() {
+            for part in &group.0 {
                 match part {
                     KeyPart::Process(pid) => {
                         let now = self.system.process_name(*pid);
                         let was = names.processes.get(pid).copied();
-                        let first = if by.is_submitter() { submitter } else { comm };
-                        let name = now.or(was).unwrap_or(*first);
+                        let name = now.or(was).unwrap_or(*comm);
                         names.processes.insert(*pid, name);
                     }
                     KeyPart::Cgroup(id) if !names.cgroups.contains_key(id) => {

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The columns of a command, for every format with rows. docs/export.md lists them; a test compares.
+//! The columns of a command: the fields of CSV and NDJSON, the columns of Parquet, the details of a
+//! slice in Perfetto. A new column is a line here, and in docs/export.md; a test compares the two.
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 
 use super::row::Row;
 use crate::model::point::Point;
@@ -10,28 +14,44 @@ use crate::model::text::Text as Name;
 pub enum Cell<'a> {
     /// Not known, not measured, or not applicable.
     Empty,
-    /// True or false.
     Flag(bool),
-    /// A signed number.
     Int(i64),
-    /// An unsigned number.
     Unsigned(u64),
-    /// Text.
     Text(&'a str),
+    /// Nanoseconds since 1970.
+    Time(i64),
 }
 
-/// The type of a column.
+/// A time as text: RFC 3339, UTC, with nanoseconds.
+pub(super) fn rfc3339(ns: i64) -> String {
+    let at = Timestamp::from_nanosecond(ns.into()).unwrap_or_default();
+    format!("{at:.9}")
+}
+
+impl Serialize for Cell<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Empty => to.serialize_none(),
+            Self::Flag(flag) => to.serialize_bool(flag),
+            Self::Int(n) => to.serialize_i64(n),
+            Self::Unsigned(n) => to.serialize_u64(n),
+            Self::Text(text) => to.serialize_str(text),
+            Self::Time(ns) => to.serialize_str(&rfc3339(ns)),
+        }
+    }
+}
+
+/// The type of a column. Each may be empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// True or false.
     Bool,
-    /// 64 bits, signed. Larger unsigned values become the largest signed one; no valid recording
-    /// has such values.
+    /// 64 bits, signed.
     Int64,
     /// 64 bits, unsigned.
     Uint64,
-    /// UTF-8.
     Text,
+    /// A time of the wall clock, to the nanosecond, UTC.
+    Timestamp,
 }
 
 impl Type {
@@ -43,6 +63,7 @@ impl Type {
             Self::Int64 => "int64",
             Self::Uint64 => "uint64",
             Self::Text => "text",
+            Self::Timestamp => "timestamp",
         }
     }
 }
@@ -52,8 +73,10 @@ impl Type {
 pub enum Group {
     /// The recording.
     Run,
-    /// Time, latency and stages.
+    /// Times and stages.
     Time,
+    /// How long the whole command took.
+    Latency,
     /// The command, its submitter and its outcome.
     Command,
     /// Kernel stacks.
@@ -92,11 +115,16 @@ const fn column(
     Column { name, kind, group, meaning, get }
 }
 
+/// A number that fits 63 bits: only a corrupt recording has a larger one.
 fn number<'r>(n: Option<impl Into<u64>>) -> Cell<'r> {
-    n.map_or(Cell::Empty, |n| Cell::Unsigned(n.into()))
+    n.map_or(Cell::Empty, |n| Cell::Int(i64::try_from(n.into()).unwrap_or(i64::MAX)))
 }
 
-/// Text, of which the empty one means that there is none.
+fn unsigned<'r>(n: Option<u64>) -> Cell<'r> {
+    n.map_or(Cell::Empty, Cell::Unsigned)
+}
+
+/// Text; an empty one means that there is none.
 const fn some(text: &str) -> Cell<'_> {
     if text.is_empty() { Cell::Empty } else { Cell::Text(text) }
 }
@@ -124,7 +152,7 @@ fn point<'r>(row: &Row<'_>, at: Point) -> Cell<'r> {
 fn age<'r>(row: &Row<'_>) -> Cell<'r> {
     use crate::model::event::EventKind::Unfinished;
     match row.event.what {
-        Unfinished { age_ns, .. } => Cell::Unsigned(age_ns),
+        Unfinished { age_ns, .. } => number(Some(age_ns)),
         _ => Cell::Empty,
     }
 }
@@ -139,7 +167,7 @@ fn latency_max<'r>(row: &Row<'_>) -> Cell<'r> {
 
 fn wall<'r>(row: &Row<'_>) -> Cell<'r> {
     let wall = |offset: i64| row.event.at_ns.wrapping_add_signed(offset).cast_signed();
-    row.run.wall_ns.map_or(Cell::Empty, |offset| Cell::Int(wall(offset)))
+    row.run.wall_ns.map_or(Cell::Empty, |offset| Cell::Time(wall(offset)))
 }
 
 fn since_begin<'r>(row: &Row<'_>) -> Cell<'r> {
@@ -152,8 +180,8 @@ fn status_name<'r>(row: &'r Row<'_>) -> Cell<'r> {
     maybe(status.and_then(|s| s.name_for(row.id.opcode)))
 }
 
-use Group::{Command, Run, Stack, Time};
-use Type::{Bool, Int64, Text, Uint64};
+use Group::{Command, Latency, Run, Stack, Time};
+use Type::{Bool, Int64, Text, Timestamp as Instant, Uint64};
 
 /// All columns, in their order. New ones are added at the end.
 #[rustfmt::skip]
@@ -161,9 +189,9 @@ pub const COLUMNS: &[Column] = &[
     column(Run, "recording", Text, "file name of the recording; with `--redact` its number, from 1", |r| Cell::Text(&r.run.name)),
     column(Run, "host", Text, "name of the machine", |r| name(r.run.info.host.as_ref())),
     column(Run, "type", Text, "`command`, `missed` or `unfinished`", |r| Cell::Text(r.event.what.name())),
-    column(Time, "time_ns", Int64, "time of the completion, CLOCK_MONOTONIC, ns; of `missed` the latest possible, of `unfinished` the end of the run", |r| Cell::Unsigned(r.event.at_ns)),
+    column(Time, "time_ns", Int64, "time of the completion, CLOCK_MONOTONIC, ns; of `missed` the latest possible, of `unfinished` the end of the run", |r| number(Some(r.event.at_ns))),
     column(Time, "time_rel_ns", Int64, "the same since the start of the run, ns", since_begin),
-    column(Time, "wall_ns", Int64, "the same since 1970-01-01 UTC, ns", wall),
+    column(Time, "time", Instant, "the same by the wall clock, UTC, with nanoseconds; empty if that was not recorded", wall),
     column(Command, "ctrl", Text, "controller", |r| Cell::Text(&r.ctrl)),
     column(Command, "disk", Text, "block device of the namespace", |r| some(r.disk)),
     column(Command, "qid", Int64, "queue id; 0: the admin queue", |r| number(Some(r.id.qid))),
@@ -174,7 +202,7 @@ pub const COLUMNS: &[Column] = &[
     column(Command, "opcode_value", Int64, "number of the opcode", |r| number(Some(r.id.opcode.code))),
     column(Command, "flags", Int64, "CDW0 bits 15:8", |r| number(r.submission().map(|a| a.sqe.flags()))),
     column(Command, "metadata", Bool, "the request has metadata", |r| r.submission().map_or(Cell::Empty, |a| Cell::Flag(a.sqe.metadata()))),
-    column(Command, "slba", Uint64, "first logical block; empty if the command names none", |r| number(r.blocks.map(|b| b.slba))),
+    column(Command, "slba", Uint64, "first logical block; empty if the command names none", |r| unsigned(r.blocks.map(|b| b.slba))),
     column(Command, "nlb", Int64, "number of logical blocks, from 1", |r| number(r.blocks.map(|b| b.nlb))),
     column(Command, "bytes", Int64, "bytes to transfer", |r| number(r.submission().and_then(|a| a.bytes))),
     column(Command, "cdw10", Int64, "command dword 10", |r| cdw(r, 10)),
@@ -188,14 +216,14 @@ pub const COLUMNS: &[Column] = &[
     column(Command, "comm", Text, "name of the thread; with `--redact` an empty text", |r| r.submitter().map_or(Cell::Empty, |_| Cell::Text(&r.comm))),
     column(Command, "cpu", Int64, "CPU of the submission", |r| number(r.submitter().map(|a| a.cpu))),
     column(Command, "complete_cpu", Int64, "CPU of the completion", |r| number(r.outcome().map(|o| o.cpu))),
-    column(Command, "result", Uint64, "dwords 0 and 1 of the CQE", |r| number(r.verdict().map(|v| v.result))),
+    column(Command, "result", Uint64, "dwords 0 and 1 of the CQE", |r| unsigned(r.verdict().map(|v| v.result))),
     column(Command, "status", Int64, "status without the phase bit; 0: success", |r| number(r.verdict().map(|v| v.status.0))),
     column(Command, "status_name", Text, "its name", status_name),
     column(Command, "retries", Int64, "number of retries before this attempt", |r| number(r.verdict().map(|v| v.retries))),
     column(Command, "request_flags", Int64, "flags of the driver's request: 1 cancelled, 2 by user, 4 multipath statistics, 8 counted as active on its path", |r| number(r.verdict().map(|v| v.flags))),
-    column(Time, "driver_ns", Int64, "from `setup_out` to `complete`, ns", |r| number(r.outcome().and_then(|o| o.latency_ns))),
-    column(Time, "driver_max_ns", Int64, "of `missed`: upper bound of the latency, ns", latency_max),
-    column(Time, "age_ns", Int64, "of `unfinished`: time since its set-up, ns", age),
+    column(Latency, "driver_ns", Int64, "from `setup_out` to `complete`, ns", |r| number(r.outcome().and_then(|o| o.latency_ns))),
+    column(Latency, "driver_max_ns", Int64, "of `missed`: upper bound of the latency, ns", latency_max),
+    column(Latency, "age_ns", Int64, "of `unfinished`: time since its set-up, ns", age),
     column(Run, "stage_set", Text, "the stages that were recorded: `none`, `basic`, `fine` or `full`", |r| Cell::Text(r.run.info.stage_set.name())),
     column(Time, "before_ns", Int64, "stage `before`, ns", |r| number(r.stages.of("before"))),
     column(Time, "queue_ns", Int64, "stage `queue`, ns", |r| number(r.stages.of("queue"))),
@@ -211,7 +239,7 @@ pub const COLUMNS: &[Column] = &[
     column(Time, "device_irq_ns", Int64, "with `fine` and `full`: stage `device.irq`, ns", |r| number(r.stages.of("device.irq"))),
     column(Time, "merged_stages", Text, "stages without a boundary between them, as in `submit+device`; several are separated by blanks", |r| some(&r.stages.merged)),
     column(Time, "merged_ns", Int64, "their sum, ns", |r| number(r.stages.merged_ns)),
-    column(Time, "total_ns", Int64, "from the first to the last observed point, ns", |r| number(r.stages.total_ns)),
+    column(Latency, "total_ns", Int64, "from the first to the last observed point, ns", |r| number(r.stages.total_ns)),
     column(Time, "point_start", Int64, "time of point `start`, CLOCK_MONOTONIC, ns", |r| point(r, Point::Start)),
     column(Time, "point_setup_in", Int64, "of `setup_in`", |r| point(r, Point::SetupIn)),
     column(Time, "point_setup_out", Int64, "of `setup_out`", |r| point(r, Point::SetupOut)),

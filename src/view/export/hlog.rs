@@ -21,6 +21,7 @@ use crate::model::event::StackId;
 use crate::model::finished::{Finished, Intervals};
 use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
+use crate::model::origin::Who;
 use crate::model::report::recount::Recount;
 use crate::model::stack::Frame;
 use crate::model::stage::{StageRun, StageSet};
@@ -92,6 +93,7 @@ impl<W: Write> Hlog<W> {
                 split_size: false,
                 block_sizes: BlockSizes::default(),
                 by: vec![],
+                who: Who::Caller,
             },
             info: RunInfo::default(),
             wall_ns: None,

@@ -2,8 +2,8 @@
 //! Exports: the events of recordings in the formats of other programs. Each format is a [`Sink`]
 //! that writes to a [`Write`](std::io::Write). Memory does not grow with the number of events.
 //!
-//! [`csv`] and [`parquet`] have a row per command, with the columns of [`columns`]. [`ndjson`] has
-//! the lines of `trace --json`, [`hlog`] histograms per interval, [`perfetto`] a timeline.
+//! [`csv`], [`ndjson`] and [`parquet`] have a row per command, with the columns of [`columns`].
+//! [`perfetto`] is a timeline, with these columns as details. [`hlog`] has histograms per interval.
 
 pub mod columns;
 pub mod csv;
@@ -13,6 +13,7 @@ pub mod ndjson;
 pub mod parquet;
 pub mod perfetto;
 mod row;
+mod rows;
 mod stacks;
 
 use std::io;
@@ -27,6 +28,7 @@ use crate::nvme::decode::CommandSet;
 use crate::recording::RunInfo;
 
 pub use self::row::Row;
+pub use self::rows::{RowFormat, Rows};
 
 /// An event, and the names that belong to it.
 #[derive(Clone, Copy, Debug)]

@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One JSON object per line: those of `trace --json --events`, with the stages and stacks of the
-//! recording, between a `run` and an `end`. Changes of the wall clock's offset are lines of type
-//! `clock`.
+//! One JSON object per command, with the columns that have a value, between a `run` and an `end` for
+//! each recording. Changes of the wall clock's offset are lines of type `clock`.
 
 use std::io;
 use std::io::Write;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer as _};
+use serde_json::Serializer;
 
-use super::stacks::Stacks;
-use super::{Entry, Sink};
-use crate::model::event::StackId;
+use super::columns::{COLUMNS, Cell};
+use super::row::Row;
+use super::rows::{RowFormat, Rows};
 use crate::model::ledger::Ledger;
-use crate::model::stack::Frame;
-use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::recording::RunInfo;
 use crate::view::json;
 use crate::view::json::SCHEMA_VERSION;
-use crate::view::trace::{Clock, Context, TraceLines};
 
-#[derive(Serialize)]
+#[derive(serde::Serialize)]
 struct RunLine<'a> {
     r#type: &'static str,
     schema_version: u32,
@@ -30,88 +27,43 @@ struct RunLine<'a> {
     info: &'a RunInfo,
 }
 
-#[derive(Serialize)]
-struct ClockLine {
-    r#type: &'static str,
-    schema_version: u32,
-    wall_ns: i64,
-}
-
-/// Writes events as JSON.
-pub struct Ndjson<W: Write> {
-    out: W,
-    lines: TraceLines,
-    stacks: Stacks,
-    has_submitters: bool,
-}
+/// Writes commands as JSON.
+pub struct Ndjson<W>(W);
 
 impl<W: Write> Ndjson<W> {
-    /// A writer.
     #[must_use]
-    pub fn new(out: W) -> Self {
-        Self {
-            out,
-            lines: TraceLines::json(Clock::Mono, None),
-            stacks: Stacks::default(),
-            has_submitters: false,
-        }
-    }
-
-    fn drain(&mut self) -> io::Result<()> {
-        let out = &mut self.out;
-        self.lines.take(|lines| out.write_all(lines))
-    }
-
-    fn line(&mut self, line: &impl Serialize) -> io::Result<()> {
-        self.drain()?;
-        json::line(line, &mut self.out)
+    pub fn new(out: W) -> Rows<Self> {
+        Rows::new(Self(out))
     }
 }
 
-impl<W: Write> Sink for Ndjson<W> {
-    fn begin(&mut self, name: &Text, info: &RunInfo) -> io::Result<()> {
-        self.drain()?;
-        let stages = (info.stage_set != StageSet::Total).then_some(info.stage_set);
-        self.lines = TraceLines::json(Clock::Mono, stages);
-        self.stacks = Stacks::default();
-        self.has_submitters = info.submitters;
-        self.line(&RunLine { r#type: "run", schema_version: SCHEMA_VERSION, recording: name, info })
+impl<W: Write> RowFormat for Ndjson<W> {
+    fn begin(&mut self, recording: &Text, info: &RunInfo) -> io::Result<()> {
+        let run = RunLine { r#type: "run", schema_version: SCHEMA_VERSION, recording, info };
+        json::line(&run, &mut self.0)
     }
 
     fn clock(&mut self, wall_ns: i64) -> io::Result<()> {
-        self.line(&ClockLine { r#type: "clock", schema_version: SCHEMA_VERSION, wall_ns })
+        let begin = format!(r#"{{"type":"clock","schema_version":{SCHEMA_VERSION}"#);
+        writeln!(self.0, r#"{begin},"wall_ns":{wall_ns}}}"#)
     }
 
-    fn stack(&mut self, id: StackId, frames: &[Frame]) -> io::Result<()> {
-        self.stacks.set(id, self.lines.stack(frames));
-        Ok(())
-    }
-
-    fn event(&mut self, entry: &Entry<'_>) -> io::Result<bool> {
-        let [kstack, kstack_complete] = entry.event.what.stacks().map(|id| self.stacks.get(id));
-        let cx = Context {
-            disk: entry.disk,
-            set: entry.set,
-            kstack,
-            kstack_complete,
-            cgroups: Some(entry.cgroups),
-            has_submitters: self.has_submitters,
-            is_second_line: false,
-        };
-        self.lines.event(entry.event, &cx);
-        if self.lines.is_full() {
-            self.drain()?;
+    fn row(&mut self, row: &Row<'_>) -> io::Result<()> {
+        let mut to = Serializer::new(&mut self.0);
+        let mut object = to.serialize_map(None)?;
+        let cells = COLUMNS.iter().map(|column| (column.name, column.get(row)));
+        for (name, cell) in cells.filter(|(_, cell)| *cell != Cell::Empty) {
+            object.serialize_entry(name, &cell)?;
         }
-        Ok(true)
+        SerializeMap::end(object)?;
+        self.0.write_all(b"\n")
     }
 
     fn end(&mut self, ledger: Option<&Ledger>, at: Duration) -> io::Result<()> {
-        self.drain()?;
-        ledger.map_or(Ok(()), |ledger| json::end(ledger, at, &mut self.out))
+        ledger.map_or(Ok(()), |ledger| json::end(ledger, at, &mut self.0))
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.drain()?;
-        self.out.flush()
+        self.0.flush()
     }
 }

@@ -9,7 +9,9 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use parquet::basic::{
+    Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
+};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
@@ -20,11 +22,9 @@ use parquet::schema::types::{ColumnPath, Type as SchemaType};
 use serde_json::{Value, json, to_value};
 
 use super::columns::{COLUMNS, Cell, Column, Group, Type};
-use super::row::{Row, Run};
-use super::{Entry, Sink};
-use crate::model::event::StackId;
+use super::row::Row;
+use super::rows::{RowFormat, Rows};
 use crate::model::ledger::{Accuracy, Ledger};
-use crate::model::stack::Frame;
 use crate::model::text::Text;
 use crate::recording::RunInfo;
 
@@ -42,57 +42,34 @@ struct Buffer {
     /// 1 for each row with a value, 0 for each without.
     levels: Vec<i16>,
     values: Values,
-    /// Texts of the row group: most repeat.
+    /// Texts of the row group: most repeat, and are stored once.
     texts: HashMap<String, ByteArray>,
-}
-
-/// A text that is stored once.
-fn intern(texts: &mut HashMap<String, ByteArray>, text: &str) -> ByteArray {
-    let known = texts.get(text).cloned();
-    known.unwrap_or_else(|| {
-        let bytes = ByteArray::from(text);
-        texts.insert(text.to_owned(), bytes.clone());
-        bytes
-    })
 }
 
 impl Buffer {
     fn new(column: &Column) -> Self {
-        Self {
-            levels: vec![],
-            values: match column.kind {
-                Type::Bool => Values::Bool(vec![]),
-                Type::Int64 | Type::Uint64 => Values::Int64(vec![]),
-                Type::Text => Values::Text(vec![]),
-            },
-            texts: HashMap::new(),
-        }
+        let values = match column.kind {
+            Type::Bool => Values::Bool(vec![]),
+            Type::Int64 | Type::Uint64 | Type::Timestamp => Values::Int64(vec![]),
+            Type::Text => Values::Text(vec![]),
+        };
+        Self { levels: vec![], values, texts: HashMap::new() }
     }
 
-    fn push(&mut self, kind: Type, cell: Cell<'_>) {
-        let known = match (&mut self.values, cell) {
-            (Values::Bool(all), Cell::Flag(flag)) => {
-                all.push(flag);
-                true
-            }
-            (Values::Int64(all), Cell::Int(n)) => {
-                all.push(n);
-                true
-            }
-            (Values::Int64(all), Cell::Unsigned(n)) => {
-                all.push(match kind {
-                    Type::Uint64 => n.cast_signed(),
-                    _ => i64::try_from(n).unwrap_or(i64::MAX),
-                });
-                true
-            }
+    fn push(&mut self, cell: Cell<'_>) {
+        self.levels.push(i16::from(cell != Cell::Empty));
+        match (&mut self.values, cell) {
+            (Values::Bool(all), Cell::Flag(flag)) => all.push(flag),
+            (Values::Int64(all), Cell::Int(n) | Cell::Time(n)) => all.push(n),
+            (Values::Int64(all), Cell::Unsigned(n)) => all.push(n.cast_signed()),
             (Values::Text(all), Cell::Text(text)) => {
-                all.push(intern(&mut self.texts, text));
-                true
+                if !self.texts.contains_key(text) {
+                    self.texts.insert(text.to_owned(), text.into());
+                }
+                all.extend(self.texts.get(text).cloned());
             }
-            _ => false,
-        };
-        self.levels.push(i16::from(known));
+            (_, cell) => debug_assert_eq!(cell, Cell::Empty, "a column has values of its type"),
+        }
     }
 
     fn write(&self, to: &mut ColumnWriter<'_>) -> Result<(), ParquetError> {
@@ -126,7 +103,8 @@ impl Buffer {
 /// Writes commands as Parquet.
 pub struct Parquet<W: Write + Send> {
     out: SerializedFileWriter<W>,
-    run: Run,
+    /// The recording that is read.
+    run: Value,
     buffers: Vec<Buffer>,
     rows: usize,
     recordings: Vec<Value>,
@@ -150,6 +128,9 @@ fn schema() -> Result<SchemaType, ParquetError> {
             Type::Int64 => (Physical::INT64, None),
             Type::Uint64 => (Physical::INT64, Some(LogicalType::integer(64, false))),
             Type::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            Type::Timestamp => {
+                (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS)))
+            }
         };
         SchemaType::primitive_type_builder(column.name, physical)
             .with_repetition(Repetition::OPTIONAL)
@@ -168,7 +149,10 @@ fn properties() -> WriterProperties {
         .set_created_by(format!("nvme-deep {}", env!("CARGO_PKG_VERSION")))
         .set_max_row_group_row_count(Some(GROUP_ROWS));
     // times grow from row to row, and durations have few digits: no two need be equal
-    let times = |c: &&Column| c.group == Group::Time && c.kind == Type::Int64;
+    let times = |c: &&Column| {
+        matches!(c.group, Group::Time | Group::Latency)
+            && matches!(c.kind, Type::Int64 | Type::Timestamp)
+    };
     for column in COLUMNS.iter().filter(times) {
         let path = ColumnPath::from(column.name);
         builder = builder
@@ -183,16 +167,16 @@ impl<W: Write + Send> Parquet<W> {
     ///
     /// # Errors
     /// Errors of `out`.
-    pub fn new(out: W) -> io::Result<Self> {
+    pub fn new(out: W) -> io::Result<Rows<Self>> {
         let schema = schema().map_err(io_error)?;
         let out = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties()));
-        Ok(Self {
+        Ok(Rows::new(Self {
             out: out.map_err(io_error)?,
-            run: Run::default(),
+            run: Value::Null,
             buffers: COLUMNS.iter().map(Buffer::new).collect(),
             rows: 0,
             recordings: vec![],
-        })
+        }))
     }
 
     /// Writes the row group.
@@ -215,45 +199,30 @@ impl<W: Write + Send> Parquet<W> {
     }
 }
 
-impl<W: Write + Send> Sink for Parquet<W> {
+impl<W: Write + Send> RowFormat for Parquet<W> {
     fn begin(&mut self, name: &Text, info: &RunInfo) -> io::Result<()> {
-        self.run = Run::new(name, info);
+        self.run = json!({"recording": name, "run": to_value(info)?});
         Ok(())
     }
 
-    fn clock(&mut self, wall_ns: i64) -> io::Result<()> {
-        self.run.wall_ns = Some(wall_ns);
-        Ok(())
-    }
-
-    fn stack(&mut self, id: StackId, frames: &[Frame]) -> io::Result<()> {
-        self.run.stacks.join(id, frames, ";");
-        Ok(())
-    }
-
-    fn event(&mut self, entry: &Entry<'_>) -> io::Result<bool> {
-        let Some(row) = Row::new(entry, &self.run) else {
-            return Ok(false);
-        };
+    fn row(&mut self, row: &Row<'_>) -> io::Result<()> {
         for (column, buffer) in COLUMNS.iter().zip(&mut self.buffers) {
-            buffer.push(column.kind, column.get(&row));
+            buffer.push(column.get(row));
         }
         self.rows += 1;
         if self.rows == GROUP_ROWS {
             self.flush().map_err(io_error)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     fn end(&mut self, ledger: Option<&Ledger>, at: Duration) -> io::Result<()> {
-        self.recordings.push(json!({
-            "recording": self.run.name,
-            "run": to_value(&self.run.info)?,
-            "at_s": at.as_secs_f64(),
-            "exact": ledger.is_some_and(|l| l.accuracy() == Accuracy::Exact),
-            "degraded": ledger.map(Ledger::degraded),
-            "ledger": to_value(ledger)?,
-        }));
+        let mut run = take(&mut self.run);
+        run["at_s"] = json!(at.as_secs_f64());
+        run["exact"] = json!(ledger.is_some_and(|l| l.accuracy() == Accuracy::Exact));
+        run["degraded"] = json!(ledger.map(Ledger::degraded));
+        run["ledger"] = to_value(ledger)?;
+        self.recordings.push(run);
         Ok(())
     }
 

@@ -16,12 +16,7 @@ impl Stacks {
     /// Adds a stack: its frames, innermost first, with this text between them.
     pub(super) fn join(&mut self, id: StackId, frames: &[Frame], between: &str) {
         let frames: Vec<String> = frames.iter().map(ToString::to_string).collect();
-        self.set(id, frames.join(between));
-    }
-
-    /// Adds the text of a stack.
-    pub(super) fn set(&mut self, id: StackId, text: String) {
-        self.texts.insert(id, text);
+        self.texts.insert(id, frames.join(between));
     }
 
     /// The text of a stack; empty if there is none.

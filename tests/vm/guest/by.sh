@@ -13,7 +13,6 @@ umount -R $top 2>/dev/null || true
 begin refused
 refused hierarchy "$NVME_DEEP" latency --by cgroup --duration 1s
 refused recorded "$NVME_DEEP" trace --cgroups --duration 1s
-refused submitter "$NVME_DEEP" latency --by submitter-process --attach tracepoint --duration 1s
 refused tracepoint "$NVME_DEEP" latency --by process --attach tracepoint --duration 1s
 
 # moves of tasks between cgroups then need no grace period

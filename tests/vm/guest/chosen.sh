@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Commands that are selected by disk, partition, mount point and container; a program that runs while
+# Commands that are selected by disk, partition, mount point and cgroup; a program that runs while
 # the tool traces. nvme0 keeps what is written, nvme1 answers at once.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
@@ -55,8 +55,8 @@ refused null "$NVME_DEEP" latency --disk nullb0
 refused character "$NVME_DEEP" latency --disk /dev/nvme0
 refused memory "$NVME_DEEP" latency --disk /tmp
 refused missing "$NVME_DEEP" latency --disk nvme9n1
-refused word "$NVME_DEEP" latency --container web
-refused container "$NVME_DEEP" latency --container deadbeef
+refused word "$NVME_DEEP" latency --cgroup web
+refused container "$NVME_DEEP" latency --cgroup deadbeef
 refused program "$NVME_DEEP" latency --exec -- /no/such/program
 DM_DISABLE_UDEV=1 dmsetup remove linear
 
@@ -89,10 +89,10 @@ within() {
     bash -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$@"
 }
 tool all latency --json --no-admin
-tool bio latency --json --no-admin --container c0ffee00
-tool task latency --json --no-admin --cgroup "$scope"
-tool plain latency --json --container "$plain"
-tool trace trace --stages=none --json --container "$id" --opcode read
+tool submitter latency --json --no-admin --cgroup c0ffee00
+tool caller latency --json --no-admin --attach rawtp --cgroup "$scope"
+tool plain latency --json --cgroup "$plain"
+tool trace trace --stages=none --json --cgroup "$id" --opcode read
 traced
 cat "$scope/io.stat" >"$case_dir/io.before" 2>/dev/null || true
 within "$scope/inner" dd if=/dev/zero of=/tmp/data/inside bs=64k count=64 status=none

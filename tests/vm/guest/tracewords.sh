@@ -34,7 +34,7 @@ refused buffer-small "$NVME_DEEP" trace --buffer 1K
 refused buffer-large "$NVME_DEEP" trace --buffer 1T
 refused nothing "$NVME_DEEP" trace --no-admin --no-io
 refused cgroup "$NVME_DEEP" trace --cgroup /sys/fs/cgroup/missing
-refused comm "$NVME_DEEP" trace --comm a-name-that-no-thread-can-have
+refused comm "$NVME_DEEP" trace --process a-name-that-no-thread-can-have
 refused svg "$NVME_DEEP" stacks --duration 100ms -o /missing/directory/x.svg
 # clap refuses these
 refused clap-count "$NVME_DEEP" trace -n 0
@@ -51,7 +51,7 @@ chosen=$!
 begin filters
 echo "$chosen" >"$case_dir/pid"
 grep . /sys/block/nvme0*/mq/*/cpu_list >"$case_dir/queues"
-tool all trace --events --stages=none --json
+tool all trace --events --stages=none --json --submitters
 tool ctrl trace --events --stages=none --json --ctrl nvme1
 tool nsid trace --events --stages=none --json --nsid 2
 tool qid trace --events --stages=none --json --qid 2 --ctrl 0
@@ -60,14 +60,14 @@ tool opcode trace --events --stages=none --json --opcode write
 tool opcodes trace --events --stages=none --json --opcode admin:get-log-page,io:0x01
 tool no-admin trace --events --stages=none --json --no-admin --ctrl nvme0
 tool no-io trace --events --stages=none --json --no-io
-tool pid trace --events --stages=none --json --pid "$chosen"
-tool comm trace --events --stages=none --json --comm dd
+tool pid trace --events --stages=none --json --process "$chosen"
+tool comm trace --events --stages=none --json --process dd
 tool cgroup trace --events --stages=none --json --cgroup /sys/fs/cgroup/deep
 tool no-one trace --events --stages=none --json --cgroup /sys/fs/cgroup/empty
 tool lba trace --events --stages=none --json --lba 522-530 --ctrl nvme0 --nsid 1
 tool slow trace --json --slow 3ms
 tool errors trace --json --errors --stages
-tool and trace --events --stages=none --json --ctrl nvme0 --nsid 1 --opcode read --comm dd --pid "$chosen" --lba 0-600
+tool and trace --events --stages=none --json --ctrl nvme0 --nsid 1 --opcode read --process "$chosen" --lba 0-600
 tool pairs trace --json --stages=fine --ctrl nvme1 --no-admin
 tool basic trace --events --json --stages --ctrl nvme1 --no-admin
 traced

@@ -29,11 +29,11 @@ echo 8 >"/sys/block/$null/queue/nr_requests"
 echo "$(<"/sys/block/$null/dev") riops=60" >$top/backup/io.max
 cat "/sys/block/$null/queue/scheduler" >"$case_dir/scheduler"
 tool all latency --json --no-admin --ctrl nvme1
-tool callers latency --json --no-admin --by process --ctrl nvme1
-tool processes latency --json --no-admin --by submitter-process --ctrl nvme1
-tool parts latency --json --no-admin --by submitter-comm,submitter-cgroup --stages --ctrl nvme1
-tool chosen latency --json --no-admin --submitter-cgroup $top/db --ctrl nvme1
-tool named latency --json --no-admin --submitter-comm renamed --ctrl nvme1
+tool callers latency --json --no-admin --by process --attach rawtp --ctrl nvme1
+tool processes latency --json --no-admin --by process --ctrl nvme1
+tool parts latency --json --no-admin --by comm,cgroup --stages --ctrl nvme1
+tool chosen latency --json --no-admin --cgroup $top/db --ctrl nvme1
+tool named latency --json --no-admin --process renamed --ctrl nvme1
 tool file record --no-admin --ctrl nvme1 -o "/tmp/file.nvd"
 traced
 within $top/db fio --output-format=json --output="$case_dir/jobs.fio" --filename="/dev/$null" --direct=1 \
@@ -51,11 +51,11 @@ from() {
     refused "$name" "$NVME_DEEP" "$@"
 }
 nvd=/tmp/file.nvd
-from recorded latency --json --by submitter-process --from "$nvd"
+from recorded latency --json --by process --from "$nvd"
 from recorded_cgroup latency --json --by cgroup --from "$nvd"
-from recorded_chosen latency --json --submitter-cgroup $top/db --from "$nvd"
-from recorded_trace trace --json --from "$nvd" --submitter-comm renamed
-from text trace --long --from "$nvd" --submitter-comm renamed
+from recorded_chosen latency --json --cgroup $top/db --from "$nvd"
+from recorded_trace trace --json --from "$nvd" --process renamed
+from text trace --long --from "$nvd" --process renamed
 from csv export "$nvd" --format csv -o /tmp/file.csv
 cp /tmp/file.csv "$case_dir"
 
@@ -72,9 +72,9 @@ map below "linear /dev/$null 0"
 map crypt "crypt aes-xts-plain64 $(printf '%064d' 7) 0 /dev/mapper/below 0"
 map above "linear /dev/mapper/crypt 0"
 tool all latency --json --no-admin --ctrl nvme1
-tool callers latency --json --no-admin --by process --ctrl nvme1
-tool processes latency --json --no-admin --by submitter-process,submitter-cgroup --ctrl nvme1
-tool lines trace --stages=none --json --submitters --no-admin --ctrl nvme1 --submitter-comm renamed
+tool callers latency --json --no-admin --by process --attach rawtp --ctrl nvme1
+tool processes latency --json --no-admin --by process,cgroup --ctrl nvme1
+tool lines trace --stages=none --json --submitters --no-admin --ctrl nvme1 --process renamed
 tool pattern pattern --json --submitters --no-admin --ctrl nvme1
 tool file record --no-admin --ctrl nvme1 -o "/tmp/mapped.nvd"
 traced
@@ -91,7 +91,7 @@ for name in above crypt below; do DM_DISABLE_UDEV=1 dmsetup remove "$name"; done
 
 begin loop
 loop=$(losetup --find --show --direct-io=on "/dev/$null")
-tool groups latency --json --no-admin --by submitter-process,submitter-cgroup --ctrl nvme1
+tool groups latency --json --no-admin --by process,cgroup --ctrl nvme1
 traced
 within $top/db dd if="$loop" of=/dev/null bs=4k count=70 iflag=direct status=none
 within $top/backup dd if="$loop" of=/dev/null bs=4k count=30 iflag=direct status=none
@@ -105,7 +105,7 @@ mkdir -p /tmp/data
 mount -o noinit_itable "/dev/$file" /tmp/data
 sync
 settled
-tool live latency --json --no-admin --by submitter-cgroup,opcode --ctrl nvme0
+tool live latency --json --no-admin --by cgroup,opcode --ctrl nvme0
 tool file record --no-admin --ctrl nvme0 -o "/tmp/file.nvd"
 tool hidden record --redact --no-admin --ctrl nvme0 -o "/tmp/hidden.nvd"
 tool lines trace --stages=none --json --submitters --no-admin --ctrl nvme0
@@ -121,7 +121,7 @@ stop
 nvd=/tmp/file.nvd
 from recorded latency --json --by cgroup,opcode --from "$nvd"
 from recorded_all latency --json --from "$nvd"
-from container latency --json --container /db --from "$nvd"
+from container latency --json --cgroup /db --from "$nvd"
 from redacted latency --json --by cgroup,opcode --from "/tmp/hidden.nvd"
 from refused latency --json --cgroup $top/db --from "/tmp/hidden.nvd"
 cp /tmp/hidden.nvd "$case_dir/"

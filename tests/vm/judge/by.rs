@@ -231,7 +231,6 @@ fn what_does_not_work_is_said_in_a_sentence(outcome: &Outcome) {
     for (name, says) in [
         ("hierarchy", "cgroups of version 2"),
         ("recorded", "cgroups of version 2"),
-        ("submitter", "classic tracepoints"),
         ("tracepoint", "classic tracepoints"),
     ] {
         let said = outcome.text("refused", &format!("{name}.err"));

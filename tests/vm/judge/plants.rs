@@ -267,9 +267,9 @@ fn a_plain_recording_answers_five_questions(outcome: &Outcome) {
         let row = of_opcode(&report["rows"], opcode);
         assert_eq!(row["where"]["stage"], **stage, "{name}: {row}");
         // who: the load, not the kernel threads that call the driver for it
-        let by = ask(&path, "latency --json --by submitter-process,opcode").pop().unwrap();
+        let by = ask(&path, "latency --json --by process,opcode").pop().unwrap();
         let group = of_opcode(&by["groups"], opcode);
-        assert_eq!(group["submitter_comm"], "fio", "{name}: {group}");
+        assert_eq!(group["comm"], "fio", "{name}: {group}");
         // which: the slowest commands of all
         let all = ask(&path, &format!("trace --json --opcode {opcode}"));
         let commands = || all.iter().filter(|line| text(line, "type") == "command");

@@ -80,7 +80,8 @@ fn filters_hold_exactly(outcome: &Outcome) {
     let pid: u64 = outcome.text("filters", "pid").trim().parse().unwrap();
     let on = |e: &Value, ctrl: &str| text(e, "ctrl") == ctrl;
     let io = |e: &Value| text(e, "queue") == "io";
-    let dd = |e: &Value| text(e, "comm") == "dd";
+    // a kernel thread calls the driver again for a read that failed
+    let dd = |e: &Value| e["submitter_comm"] == "dd";
     let first = |e: &Value| on(e, "nvme0") && io(e) && e["nsid"] == 1;
     type Holds<'f> = &'f dyn Fn(&Value) -> bool;
     let filters: [(&str, Option<usize>, Holds<'_>); 14] = [
@@ -93,7 +94,7 @@ fn filters_hold_exactly(outcome: &Outcome) {
         ("opcodes", Some(35), &|e| ["admin:0x02", "io:0x01"].contains(&opcode(e).as_str())),
         ("no-admin", Some(92), &|e| on(e, "nvme0") && io(e)),
         ("no-io", Some(5), &|e| !io(e)),
-        ("pid", Some(15), &|e| e["pid"] == pid),
+        ("pid", Some(15), &|e| e["submitter_pid"] == pid),
         ("comm", None, &dd),
         ("cgroup", Some(7), &|e| first(e) && dd(e) && slba(e) < Some(56)),
         ("no-one", Some(0), &|_| false),
@@ -102,7 +103,7 @@ fn filters_hold_exactly(outcome: &Outcome) {
             first(e) && range.is_some_and(|r| *r.start() <= 530 && *r.end() >= 522)
         }),
         ("and", Some(12), &|e| {
-            first(e) && opcode(e) == "io:0x02" && e["pid"] == pid && slba(e) <= Some(600)
+            first(e) && opcode(e) == "io:0x02" && e["submitter_pid"] == pid && slba(e) <= Some(600)
         }),
     ];
     for (name, count, holds) in filters {

@@ -88,8 +88,7 @@ fn lane_track(lane: usize, of: Place) -> (String, Option<Place>, u32) {
 
 /// Details of a command from the columns: those that the track and the slices do not show.
 fn details<'r>(row: &'r Row<'_>) -> Vec<Detail<'r>> {
-    let shown = ["driver_ns", "driver_max_ns", "age_ns", "total_ns"];
-    let columns = COLUMNS.iter().filter(|c| c.group == Group::Command || shown.contains(&c.name));
+    let columns = COLUMNS.iter().filter(|c| matches!(c.group, Group::Command | Group::Latency));
     columns
         .map(|column| (column.name, column.get(row)))
         .filter(|(_, cell)| *cell != Cell::Empty)

@@ -231,7 +231,7 @@ fn value(note: &mut Message, detail: &Detail<'_>) {
         Detail::Value(_, Cell::Empty) => {}
         Detail::Value(_, Cell::Flag(flag)) => note.number(2, *flag),
         Detail::Value(_, Cell::Unsigned(n)) => note.number(3, *n),
-        Detail::Value(_, Cell::Int(n)) => note.signed(4, *n),
+        Detail::Value(_, Cell::Int(n) | Cell::Time(n)) => note.signed(4, *n),
         Detail::Value(_, Cell::Text(text)) => note.text(6, text),
         Detail::Text(_, iid) => note.number(17, *iid),
     }
