@@ -64,7 +64,6 @@ SHARE(enum, nd_inside);
 SHARE(enum, nd_key);
 SHARE(enum, nd_kind);
 SHARE(enum, nd_known);
-SHARE(enum, nd_lat_rule);
 SHARE(enum, nd_limit);
 SHARE(enum, nd_memory_limit);
 SHARE(enum, nd_mode);

@@ -133,12 +133,12 @@ int setup_out_tp(void *ctx)
 	key = key_of(instance, nsid, opcode, admin);
 	if (says_blocks(admin, opcode)) {
 		bytes = bytes_of(ctx, instance, nsid, opcode);
-		if (cfg_split_size)
+		if (cfg_trace == ND_TRACE_FLIGHT)
 			key |= class_of(bytes) << ND_KEY_CLASS_SHIFT;
 		/* The command names blocks, but does not transfer them. */
 		if (!(opcode & 3))
 			bytes = 0;
-	} else if (cfg_split_size) {
+	} else if (cfg_trace == ND_TRACE_FLIGHT) {
 		key |= ND_CLASS_SMALL << ND_KEY_CLASS_SHIFT;
 	}
 	keep_key(s, key);

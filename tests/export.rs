@@ -14,7 +14,6 @@ use csv::{Reader, StringRecord};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
-use nvme_deep::model::command_class::BlockSizes;
 use nvme_deep::model::origin::Cgroups;
 use nvme_deep::model::report::recount::Recount;
 use nvme_deep::model::timeline::Span;
@@ -131,7 +130,7 @@ proptest! {
         let mut out = vec![];
         let interval = Duration::from_millis(700);
         feed(&mut Hlog::new(&mut out, interval), stage_set, &events);
-        let recount = Recount { stage_set, lat: None, split_size: false, block_sizes: BlockSizes::default(), by: vec![] };
+        let recount = Recount { stage_set, lat: None, by: vec![] };
         let mut snapshot = Snapshot::default();
         events.iter().for_each(|e| recount.add(e, &mut snapshot).unwrap());
         let want: u64 = snapshot.cells.values().flat_map(|c| &c.hists).map(|h| h.count()).sum();

@@ -24,14 +24,6 @@ enum nd_hist_rule {
 	ND_HIST_BUCKETS = ((ND_HIST_MAX_EXP - ND_HIST_SUB_BITS + 2) << ND_HIST_SUB_BITS),
 };
 
-/* Bucket rule of nvme_latency (src/model/nvme_latency.rs): 27 slots, one below, one above. */
-enum nd_lat_rule {
-	ND_LAT_IN = 27,
-	ND_LAT_BELOW = 27,
-	ND_LAT_ABOVE = 28,
-	ND_LAT_SLOTS = 29,
-};
-
 enum nd_limit {
 	ND_MAX_CTRLS = 256,	 /* instances that fit the eight bits of the row key */
 	ND_MAX_QUEUE_IDS = 4096, /* cached request_queue ids (from an ida: small numbers) */
@@ -243,7 +235,6 @@ struct nd_cell {
 	__u64 row; /* with cfg_sparse: 1 + its row; 0: unused */
 	__u64 bytes;
 	__u64 unmeasured; /* commands without an observed interval; in no histogram */
-	__u64 lat[ND_LAT_SLOTS];
 	struct nd_hist hist[ND_STAGES_FULL];
 };
 
@@ -293,7 +284,7 @@ struct nd_slot {
 
 /* Sizes in bytes. */
 enum nd_size {
-	ND_CELL_HEAD = 24 + 8 * ND_LAT_SLOTS, /* a cell before its histograms */
+	ND_CELL_HEAD = 24, /* a cell before its histograms */
 	ND_SLOT_BASIC = 64,
 	ND_SLOT_FINE = 96,
 	ND_SLOT_TRACE = 192,

@@ -93,7 +93,7 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 	if (opcode & 3 && (opcode != 0x09 || admin))
 		bytes = GET(typed, rq, __data_len);
 	key = w->key | key_of_command(nsid, opcode);
-	if (cfg_split_size)
+	if (cfg_trace == ND_TRACE_FLIGHT)
 		key |= size_class(rq, cmd, admin, opcode, bytes, typed) << ND_KEY_CLASS_SHIFT;
 #ifdef ND_BY
 	key = key_of_group(rq, w, nsid, opcode, bytes, here, typed);

@@ -10,7 +10,6 @@ struct nd_config {
 	__u64 irq_end;
 	/* Trace only commands that took at least this long. */
 	__u64 slow_ns;
-	__u64 lat_min_us;
 	/* Tests only: programs (bits by hook number) that ignore every n-th event. */
 	__u64 test_ignore[(ND_HOOK_MAX + 63) / 64];
 	__u64 targ_ctrls[ND_MAX_CTRLS / 64];
@@ -28,7 +27,6 @@ struct nd_config {
 	__u32 mode;
 	/* Take a stack if a random number is below this. 0: take every stack. */
 	__u32 sample_below;
-	__u32 lat_shift;
 	__u32 test_ignore_every;
 	__u32 targ_nsid_count;
 	__u32 targ_nsids[ND_MAX_LIST];
@@ -89,7 +87,6 @@ struct nd_config {
 	__u8 cmd_arg;
 	/* Fine stage set: a command is finished when blk-mq ends it, not at its completion. */
 	__u8 end;
-	__u8 split_size;
 	/* Single commands: ND_TRACE_*, ND_STACK_*. */
 	__u8 trace;
 	__u8 stack;
@@ -98,7 +95,6 @@ struct nd_config {
 	/* The driver's status and result can be read. */
 	__u8 verdict;
 	__u8 errors;
-	__u8 lat;
 	__u8 targ_no_admin;
 	__u8 targ_no_io;
 	__u8 targ_by_ctrl;
@@ -141,7 +137,9 @@ struct nd_config {
 	__u8 targ_by_submitter;
 	/* A typed program may interrupt itself on its CPU (before 6.1). */
 	__u8 nests;
-	__u8 unused[2];
+	/* The size class of a group, by 1 + the exponent of its bytes, rounded up; of no data: 0.
+	 */
+	__u8 by_size[64];
 };
 
 /* Who caused a command. */
@@ -162,6 +160,6 @@ enum nd_container {
 	ND_CONTAINER_TASK = 2, /* by the task's cgroup */
 };
 
-_Static_assert(sizeof(struct nd_config) == 616 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
+_Static_assert(sizeof(struct nd_config) == 664 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
 
 #endif

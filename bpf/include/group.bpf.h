@@ -63,7 +63,7 @@ static __always_inline u8 size_of_group(u32 bytes)
 	u32 exponent = 0;
 
 	if (!bytes)
-		return 0;
+		return cfg_by_size[0];
 	bytes--;
 	for (u32 step = 16; step; step >>= 1) {
 		if (bytes >> step) {
@@ -71,7 +71,7 @@ static __always_inline u8 size_of_group(u32 bytes)
 			exponent += step;
 		}
 	}
-	return 1 + exponent + bytes;
+	return cfg_by_size[(1 + exponent + bytes) & 63];
 }
 
 /* The caller: the current task, if `here`. */

@@ -8,9 +8,6 @@ static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u
 {
 	hist_add(&c->hist[at], total, atomic);
 	add(&c->bytes, bytes, atomic);
-	if (cfg_lat) {
-		add(&c->lat[lat_index(total)], 1, atomic);
-	}
 }
 
 /*
@@ -228,8 +225,7 @@ static __always_inline void partial_point(u32 row, u64 ns, u32 stage, u32 *befor
 
 /* The stages of a command of which a program was skipped: each interval between two observed
  * points. Returns 0 if there is none. */
-static __always_inline int partial_stages(struct nd_slot *s, struct nd_cell *c, u64 complete,
-					  u64 end)
+static __always_inline int partial_stages(struct nd_slot *s, u64 complete, u64 end)
 {
 	u32 row = s->key & (ND_MAX_ROWS - 1);
 	int fine = cfg_mode == ND_MODE_FINE;
@@ -270,8 +266,6 @@ static __always_inline int partial_stages(struct nd_slot *s, struct nd_cell *c, 
 	if (fine)
 		first = partial_before(row, s, first);
 	add_interval(row, fine ? ND_STAGES_FINE - 1 : ND_STAGES_BASIC - 1, from - first);
-	if (cfg_lat && complete && s->setup_out_ns)
-		add(&c->lat[lat_index(from - first)], 1, 1);
 	return 1;
 }
 
@@ -319,7 +313,7 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 		count_rowless(kept_key(s), s->bytes);
 		return;
 	}
-	if (cfg_mode == ND_MODE_TOTAL || !partial_stages(s, c, complete, end))
+	if (cfg_mode == ND_MODE_TOTAL || !partial_stages(s, complete, end))
 		__sync_fetch_and_add(&c->unmeasured, 1);
 	__sync_fetch_and_add(&c->bytes, s->bytes);
 }

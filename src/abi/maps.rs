@@ -132,12 +132,11 @@ pub fn add_cell(
 ) -> Result<(), DecodeError> {
     let words = words(bytes);
     let (head, hists) = words.split_at_checked(CELL_HEAD / 8).ok_or(DecodeError)?;
-    let [_row, bytes, unmeasured, lat @ ..] = head else {
+    let [_row, bytes, unmeasured] = head else {
         return Err(DecodeError);
     };
     sum.bytes += bytes;
     sum.unmeasured += unmeasured;
-    sum.lat.iter_mut().zip(lat).for_each(|(sum, n)| *sum += n);
     let hists = hists.chunks_exact(2 + BUCKETS);
     if hists.len() < stage_set.measured() || sum.hists.len() < stage_set.histograms() {
         return Err(DecodeError);

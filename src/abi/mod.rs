@@ -33,7 +33,7 @@ pub use self::events::{event, event_time};
 pub use self::finished::PairRecord;
 #[cfg(feature = "live")]
 pub use self::groups::{
-    GROUP_BYTES, GroupRow, MAX_CANDIDATES, MAX_GROUPS, by_bits, group_of, group_row,
+    GROUP_BYTES, GroupRow, MAX_CANDIDATES, MAX_GROUPS, by_bits, by_size, group_of, group_row,
     group_row_bytes, slot_group,
 };
 #[cfg(feature = "live")]

@@ -64,8 +64,6 @@ const USUAL: &[Fixed] = &[
     ("check_fit", "0"),
     ("rq_second", "0"),
     ("cmd_arg", "0"),
-    ("split_size", "0"),
-    ("lat", "0"),
     ("stack_at_entry", "0"),
     ("test_ignore_every", "0"),
     ("targ_any", "0"),

@@ -365,14 +365,12 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_fixed_in_a_build_is_not_lost() {
-        let rare: [fn(&mut nd_config); 12] = [
+        let rare: [fn(&mut nd_config); 10] = [
             |c| c.lossy = 1,
             |c| c.by_name = 1,
             |c| c.check_fit = 1,
             |c| c.rq_second = 1,
             |c| c.cmd_arg = 1,
-            |c| c.split_size = 1,
-            |c| c.lat = 1,
             |c| c.stack_at_entry = 1,
             |c| c.test_ignore_every = 97,
             |c| c.targ_any = 1,

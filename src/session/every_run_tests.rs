@@ -148,7 +148,6 @@ fn modes() -> Vec<Mode> {
         histograms(|h| (h.extra, h.submitters) = (ExtraEvents::TopCounters, true)),
         histograms(|h| h.extra = ExtraEvents::Commands),
         histograms(|h| h.lat = Some(lat)),
-        histograms(|h| h.split_size = true),
         histograms(|h| h.by = vec![By::Process]),
         histograms(|h| h.by = vec![By::SubmitterComm, By::Disk]),
         traced(|_| ()),

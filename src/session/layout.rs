@@ -30,7 +30,7 @@ use crate::model::stage::StageSet;
 use crate::session::configure::{
     HASH_ENTRY, bio_bytes, cell_stride, slot_bytes, start_bytes, submitter_bytes,
 };
-use crate::settings::{ExtraEvents, OriginDetail, Settings};
+use crate::settings::{ExtraEvents, Mode, OriginDetail, Settings};
 
 /// Limit of all maps together.
 pub const BUDGET: usize = 60 << 20;
@@ -357,7 +357,7 @@ impl Layout {
         let fixed = FIXED
             + bio_bytes(settings.stage_set)
             + submitter_bytes(settings.observed_origin(), cpus)
-            + GROUPS * usize::from(!settings.by().is_empty());
+            + GROUPS * usize::from(!settings.kernel_groups().is_empty());
         let mut bytes = fixed + cpus as usize * CPU_BYTES + stack_bytes(settings, cpus);
         let least_rings = rings(settings, machine, budget, budget).total();
         let sizes: Vec<_> = controllers.iter().map(|c| size_of(c, cpus)).collect();
@@ -437,9 +437,9 @@ fn size_of(controller: &Controller, cpus: u32) -> Size {
 /// Rows for the commands of these controllers. A trace needs none.
 fn rows_of(settings: &Settings, controllers: &[Controller]) -> u32 {
     // per namespace and admin queue: some opcodes, each with some patterns of points
-    let each = match (settings.by(), settings.split_size()) {
-        ([], false) => 16,
-        ([], true) => 48,
+    let each = match (settings.kernel_groups(), &settings.mode) {
+        ([], Mode::Flight(_)) => 48,
+        ([], _) => 16,
         _ => MAX_ROWS as usize,
     };
     let things: usize = controllers.iter().map(|c| 1 + c.namespaces.len()).sum();

@@ -33,9 +33,8 @@ fn controller(queues: u32, depth: u32) -> Controller {
     }
 }
 
-fn settings(stage_set: StageSet, split_size: bool) -> Settings {
-    let histograms = Histograms { split_size, ..Histograms::default() };
-    Mode::Histograms(histograms).with(stage_set)
+fn settings(stage_set: StageSet) -> Settings {
+    Settings::of(stage_set)
 }
 
 const AT_SUBMIT: StackSample = StackSample::every(StackAt::Submit);
@@ -52,7 +51,7 @@ fn with_stack_sums() -> Settings {
 #[test]
 fn every_controller_has_room_and_one_more_may_come() {
     let all = [controller(3, 1024), controller(65, 256)];
-    let mut layout = Layout::new(&settings(StageSet::Basic, false), all_online(64), &all);
+    let mut layout = Layout::new(&settings(StageSet::Basic), all_online(64), &all);
     let mut end = 0;
     for c in &all {
         let size = layout.size_of(c);
@@ -67,7 +66,7 @@ fn every_controller_has_room_and_one_more_may_come() {
 
 #[test]
 fn the_stride_is_a_power_of_two_and_holds_the_admin_queue() {
-    let layout = Layout::new(&settings(StageSet::Basic, false), all_online(4), &[]);
+    let layout = Layout::new(&settings(StageSet::Basic), all_online(4), &[]);
     assert_eq!(layout.size_of(&controller(3, 8)).stride, 64);
     assert_eq!(layout.size_of(&controller(3, 1000)).stride, 1024);
 }
@@ -88,7 +87,7 @@ const MACHINES: [(u32, u32, u32, u32); 8] = [
 fn runs() -> Vec<Settings> {
     let mut all = vec![];
     for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
-        all.extend([false, true].map(|split| settings(stage_set, split)));
+        all.push(settings(stage_set));
     }
     for stage_set in [StageSet::Total, StageSet::Fine] {
         let histograms = Histograms { by: vec![By::Cgroup], ..Histograms::default() };
@@ -105,7 +104,7 @@ fn runs() -> Vec<Settings> {
         all.push(Mode::Events(events).with(StageSet::Fine));
         all.push(Mode::Flight(stack).with(StageSet::Fine));
     }
-    all.push(settings(StageSet::Full, false));
+    all.push(settings(StageSet::Full));
     all.push(Mode::Events(Events::default()).with(StageSet::Full));
     all.push(with_stack_sums());
     all
@@ -211,9 +210,7 @@ fn usual_machines_have_a_slot_per_tag_and_cells_per_cpu() {
     for settings in runs() {
         let layout = Layout::new(&settings, all_online(16), &all);
         assert_eq!(layout.windows, None, "{settings:?}");
-        let many_rows = settings.split_size()
-            || !settings.by().is_empty()
-            || settings.stage_set == StageSet::Full;
+        let many_rows = !settings.by().is_empty() || settings.stage_set == StageSet::Full;
         if !settings.is_trace() && !many_rows {
             assert_eq!(layout.cells.sparse, None, "{settings:?}");
         }
@@ -224,7 +221,7 @@ fn usual_machines_have_a_slot_per_tag_and_cells_per_cpu() {
 #[test]
 fn queues_have_numbers_where_they_have_windows() {
     let all = vec![controller(129, 1024); 24];
-    let mut layout = Layout::new(&settings(StageSet::Fine, false), all_online(128), &all);
+    let mut layout = Layout::new(&settings(StageSet::Fine), all_online(128), &all);
     let windows = layout.windows.unwrap();
     assert_eq!((windows.tags, windows.count), (8, 4096));
     let size = layout.size_of(&all[0]);
@@ -242,7 +239,7 @@ fn queues_have_numbers_where_they_have_windows() {
 #[test]
 fn commands_that_are_identified_by_tag_need_the_whole_queue() {
     let all = vec![controller(129, 1024); 24];
-    let layout = Layout::new(&settings(StageSet::Basic, false), all_online(128), &all);
+    let layout = Layout::new(&settings(StageSet::Basic), all_online(128), &all);
     let mut layout = layout.by_tag();
     let size = layout.size_of(&all[0]);
     assert_eq!(size.stride, 1024);
@@ -254,15 +251,14 @@ fn commands_that_are_identified_by_tag_need_the_whole_queue() {
 fn cells_are_shared_by_few_groups_if_many_rows_need_them() {
     let all = vec![with_namespace(65, 256); 8];
     let mut cpus = all_online(64);
-    let groups = |cpus, split| {
-        let layout = Layout::new(&settings(StageSet::Fine, split), cpus, &all);
+    let groups = |cpus| {
+        let layout = Layout::new(&settings(StageSet::Fine), cpus, &all);
         let cells = layout.cells;
         (cells.rows, cells.sparse.unwrap().groups)
     };
-    assert_eq!(groups(cpus, false), (256, 3));
-    assert_eq!(groups(cpus, true), (768, 1));
+    assert_eq!(groups(cpus), (256, 3));
     cpus.caches = 1;
-    assert_eq!(groups(cpus, false), (256, 1));
+    assert_eq!(groups(cpus), (256, 1));
 }
 
 #[test]
@@ -313,7 +309,7 @@ fn tables_have_an_entry_for_each_number_of_a_cpu() {
 #[test]
 fn maps_that_forget_grow_with_the_cpus() {
     let bytes = |cpus, selects: bool| {
-        let mut settings = settings(StageSet::Total, false);
+        let mut settings = settings(StageSet::Total);
         settings.filter.submitter_pids = selects.then_some(1).into_iter().collect();
         Layout::new(&settings, all_online(cpus), &[]).bytes
     };

@@ -258,7 +258,7 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
     let object = open.load().map_err(|error| load_trouble(error, plan))?;
     let loaded = Loaded(object);
     fill(&loaded, "free_rows", 0..layout.cells.rows)?;
-    if !config.settings.by().is_empty() {
+    if !config.settings.kernel_groups().is_empty() {
         fill(&loaded, "free_groups", groups::numbers(layout))?;
     }
     assign_cells(&loaded, layout, config)?;

@@ -6,7 +6,6 @@ use std::mem::take;
 use std::time::Duration;
 
 use crate::error::Kind;
-use crate::model::command_class::BlockSizes;
 use crate::model::event::Event;
 use crate::model::finished::Finished;
 use crate::model::group::By;
@@ -84,13 +83,7 @@ impl IntervalConsumer {
     /// Cuts a recording that began at `begin_ns`. `by`: what commands are grouped by.
     pub fn new(step: Duration, stage_set: StageSet, by: &[By], begin_ns: u64) -> Self {
         Self {
-            recount: Recount {
-                stage_set,
-                lat: None,
-                split_size: false,
-                block_sizes: BlockSizes::default(),
-                by: by.to_vec(),
-            },
+            recount: Recount { stage_set, lat: None, by: by.to_vec() },
             step,
             now: Counts::default(),
             run: Some(Counts::default()),

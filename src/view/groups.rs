@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The groups of a report as text: a line each, and with stages a table of each.
 
-use super::json::{Times, times};
+use super::json::{LatLine, Times, lat_lines, times};
 use super::text::{TextView, short_count};
 use crate::model::group::{By, Group, KeyPart, comm_text};
 use crate::model::report::disk_names::DiskNames;
@@ -83,12 +83,14 @@ impl TextView {
             )?;
         }
         writeln!(out)?;
-        if stage_set == StageSet::Total && !self.hist {
+        if stage_set == StageSet::Total && !self.hist && shown.iter().all(|g| g.row.lat.is_empty())
+        {
             return Ok(());
         }
         for group in &shown {
             writeln!(out, "{}", self.theme.head(&groups.name(&group.row.key, disks)))?;
             self.stages(&group.row, stage_set, out)?;
+            self.lat(&group.row, out)?;
             writeln!(out)?;
         }
         Ok(())
@@ -136,6 +138,8 @@ struct Key {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_bytes: Option<Option<u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    above_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<String>,
@@ -170,7 +174,7 @@ impl Key {
                 By::Process => self.pid = Some(None),
                 By::Comm => self.comm = Some(None),
                 By::Cpu => self.cpu = Some(None),
-                By::Size => self.max_bytes = Some(None),
+                By::Size(_) => self.max_bytes = Some(None),
                 By::Cgroup => (self.cgroup, self.cgroup_id) = (Some(None), Some(None)),
                 By::Container => (self.container, self.pod) = (Some(None), Some(None)),
                 By::Priority => self.priority = Some(None),
@@ -203,6 +207,7 @@ impl Key {
             KeyPart::Size(exponent) => {
                 self.max_bytes = Some(Some(exponent.map_or(0, |n| 1 << n)));
             }
+            KeyPart::SizeAbove(exponent) => self.above_bytes = Some(1 << exponent),
             KeyPart::Disk(ctrl, nsid) => {
                 (self.ctrl, self.nsid) = (Some(format!("nvme{ctrl}")), Some(*nsid));
                 self.disk = Some(disks.disk(*ctrl, *nsid));
@@ -238,6 +243,8 @@ struct GroupLine<'a> {
     time_share: f64,
     #[serde(flatten)]
     times: Times<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lat_buckets: Vec<LatLine>,
 }
 
 const fn is_false(is: &bool) -> bool {
@@ -262,6 +269,7 @@ fn group_line<'a>(
         mb_per_s: row.mb_per_s,
         time_share: group.share,
         times: times(row, stage_set, buckets),
+        lat_buckets: lat_lines(row),
     }
 }
 

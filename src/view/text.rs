@@ -88,10 +88,7 @@ impl TextView {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let key = &row.key;
-        let mut name = disks.subject(key.ctrl, key.nsid, key.opcode);
-        if let Some(class) = row.class() {
-            name = format!("{name} {class}");
-        }
+        let name = disks.subject(key.ctrl, key.nsid, key.opcode);
         let mut rates = format!(
             "{}  {} IOPS  {:.1} MB/s",
             counted(row.count, "cmd"),
@@ -176,7 +173,7 @@ impl TextView {
     }
 
     /// Writes the table of nvme_latency, in the format of that tool.
-    fn lat(&self, row: &RowReport, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn lat<K>(&self, row: &RowReport<K>, out: &mut dyn Write) -> io::Result<()> {
         if row.lat.is_empty() {
             return Ok(());
         }

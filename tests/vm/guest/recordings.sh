@@ -35,11 +35,12 @@ for set in basic fine none; do
     stat -c '%a %s' "$file" >"$case_dir/stat.file"
     stat -c '%s' "$file.plain" >"$case_dir/stat.plain"
     chmod a+r "$file" "$file.plain"
-    from latency latency --json --hist --split-size "${stages[@]}" --from "$file"
+    from latency latency --json --hist "${stages[@]}" --from "$file"
+    from sizes latency --json --by opcode,size=16K,64K "${stages[@]}" --from "$file"
     from all trace --json "${stages[@]}" --from "$file"
     # one set suffices for the rest
     [[ $set == fine ]] || continue
-    from latency-plain latency --json --hist --split-size "${stages[@]}" --from "$file.plain"
+    from latency-plain latency --json --hist "${stages[@]}" --from "$file.plain"
     from totals latency --json --stages=none --from "$file"
     from reads latency --json --opcode read --from "$file"
     from intervals latency --json 500ms --delta --from "$file"
