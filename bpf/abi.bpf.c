@@ -28,7 +28,6 @@ SHARE(struct, nd_failures);
 SHARE(struct, nd_group);
 SHARE(struct, nd_group_row);
 SHARE(struct, nd_host);
-SHARE(struct, nd_numbers);
 SHARE(struct, nd_origin);
 SHARE(struct, nd_other);
 SHARE(struct, nd_pair);

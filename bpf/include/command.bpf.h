@@ -105,7 +105,7 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 		s->beside = 0;
 		s->outcome.beside = 0;
 	}
-	if (cfg_trace || cfg_details || cfg_windows)
+	if (cfg_trace || cfg_details)
 		s->qid = qid;
 	if (cfg_trace)
 		note_submission(&s->submission, rq, cmd, nsid, bytes, here, typed);

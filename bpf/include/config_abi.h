@@ -58,8 +58,6 @@ struct nd_config {
 	__u32 tp_sq_tail;
 	__u32 tp_async_ctrl;
 	__u32 tp_async_result;
-	/* Several CPUs may add to a cell. */
-	__u8 atomic;
 	/* start_hook: block_io_start is attached. start_field: read start_time_ns instead. */
 	__u8 start_hook;
 	__u8 start_field;
@@ -116,19 +114,13 @@ struct nd_config {
 	__u8 targ_container;
 	/* Without a trace: count the commands of each queue, and report the slowest. */
 	__u8 details;
-	/* A CPU has cells of the rows that it uses, while there are free ones (rows.bpf.h). */
-	__u8 sparse;
 	__u16 rows;
-	/* With `sparse`: the cells for single CPUs. The others are for groups of CPUs. */
-	__u16 own_cells;
-	/* Queues have slots when they are first used, fewer than tags (slots.bpf.h). */
-	__u8 windows;
-	/* Observe the waits before the request (bio.bpf.h). `wait_points`: ND_WAIT_* of the points
-	 * before it that this run observes. */
-	__u8 waits;
+	/* ND_WAIT_*: the points before the request that this run observes. */
 	__u16 wait_points;
 	/* ND_BY_*: the properties by which commands are grouped. */
 	__u16 by;
+	/* Observe the waits before the request (bio.bpf.h). */
+	__u8 waits;
 	/* block_getrq shows when a bio gets its request (on_bio_start()). */
 	__u8 start_bio;
 	/* ND_WHO_* */
@@ -140,6 +132,7 @@ struct nd_config {
 	/* The size class of a group, by 1 + the exponent of its bytes, rounded up; of no data: 0.
 	 */
 	__u8 by_size[64];
+	__u8 unused[5];
 };
 
 /* Who caused a command. */

@@ -15,7 +15,7 @@ struct {
 	__uint(value_size, sizeof(struct nd_group_row));
 } groups SEC(".maps");
 
-FREE_MAP(free_groups, QUEUE);
+FREE_MAP(free_groups);
 
 /* Commands of groups without a number. The busiest stay. */
 struct {

@@ -337,23 +337,39 @@ static __always_inline void count_status(struct nd_slot *s, u32 status, u32 retr
 		count_failure(s, ND_FAIL_RETRIED);
 }
 
-/* Frees the slot, so that a second event of its command does not count twice. With cfg_windows,
- * free_slot() frees it after its last use. */
+/* Frees the slot, so that a second event of its command does not count twice. */
 static __always_inline void end_slot(struct nd_slot *s)
 {
-	s->state = cfg_windows ? ND_CLOSING : ND_FREE;
+	s->state = ND_FREE;
 	if (cfg_trace && !cfg_end)
 		s->complete_ns = s->rq;
 	s->rq = 0;
 }
 
+static __always_inline void add_stages(struct nd_cell *c, struct nd_slot *s, u64 complete, u64 end,
+				       u32 saw, int atomic)
+{
+	if (cfg_mode == ND_MODE_FINE)
+		stages_fine(c, s, complete, end, saw, atomic);
+	else if (cfg_mode == ND_MODE_BASIC)
+		stages_basic(c, s, complete, saw, atomic);
+	else
+		finish_total(c, 0, complete - s->setup_out_ns, s->bytes, atomic);
+}
+
+/* The same for cells that several CPUs add to, or programs that interrupt each other. */
+static __noinline int add_stages_atomically(struct nd_cell *c, struct nd_slot *s, u64 complete,
+					    u64 end, u32 saw)
+{
+	add_stages(c, s, complete, end, saw, 1);
+	return 0;
+}
+
 /* Finishes a command. `end` is 0 if blk-mq's end was not observed. */
-static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end,
-				   int shared)
+static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
 	/* Read once: each use of a constant is a load. */
 	u32 mode = cfg_mode;
-	int atomic = cfg_atomic || shared;
 	struct nd_cell *c;
 	u32 saw;
 
@@ -392,12 +408,10 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 		count_rowless(kept_key(s), s->bytes);
 		return;
 	}
-	if (mode == ND_MODE_FINE)
-		stages_fine(c, s, complete, end, saw, atomic);
-	else if (mode == ND_MODE_BASIC)
-		stages_basic(c, s, complete, saw, atomic);
+	if (cpu->shares)
+		add_stages_atomically(c, s, complete, end, saw);
 	else
-		finish_total(c, 0, complete - s->setup_out_ns, s->bytes, atomic);
+		add_stages(c, s, complete, end, saw, 0);
 }
 
 #endif

@@ -40,9 +40,7 @@ pub use self::groups::{
 pub use self::maps::*;
 pub(crate) use self::records::{RawOutcome, RawPair, RawSubmission};
 #[cfg(feature = "live")]
-pub use self::slots::{
-    SlotState, open_command, slot_is_idle, slot_owner, slot_queue, slot_state, unfinished,
-};
+pub use self::slots::{SlotState, open_command, slot_is_idle, slot_owner, slot_state, unfinished};
 #[cfg(feature = "live")]
 pub use self::stacks::{MAX_STACKS, STACK_BYTES, STACK_SUM_BYTES, STACK_UNSEEN, stack_frames};
 

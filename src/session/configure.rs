@@ -238,13 +238,7 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         StageSet::Fine | StageSet::Full => nd_mode::ND_MODE_FINE,
     };
     c.mode = mode.0;
-    c.atomic = u8::from(layout.cells.atomic() || plan.needs_atomics());
     c.rows = layout.cells.rows as u16;
-    if let Some(sparse) = layout.cells.sparse {
-        c.sparse = 1;
-        c.own_cells = sparse.own as u16;
-    }
-    c.windows = u8::from(layout.windows.is_some());
     c.waits = u8::from(plan.has(Point::Bio));
     c.wait_points = wait_bits(waits_of(plan));
     let settings = config.settings;
@@ -393,12 +387,13 @@ pub const fn lru_entries(entries: u32, cpus: u32) -> u32 {
 
 /// Slot size of a stage set, or of a trace. `origin`: it observes who caused each command.
 pub const fn slot_bytes(stage_set: StageSet, trace: bool, origin: bool) -> usize {
-    match stage_set {
+    match (stage_set, trace) {
         _ if origin => SLOT_ORIGIN,
-        StageSet::Full => SLOT_FULL,
-        _ if trace => SLOT_TRACE,
-        StageSet::Total | StageSet::Basic => SLOT_BASIC,
-        StageSet::Fine => SLOT_FINE,
+        (StageSet::Full, true) => SLOT_FULL,
+        // the waits are in place of the submission
+        (_, true) | (StageSet::Full, false) => SLOT_TRACE,
+        (StageSet::Total | StageSet::Basic, false) => SLOT_BASIC,
+        (StageSet::Fine, false) => SLOT_FINE,
     }
 }
 

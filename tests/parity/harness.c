@@ -268,7 +268,7 @@ static void answer_finish(void)
 
 	cfg_recover = 1;
 	if (complete && !back) {
-		finish(&s, &the_cpu, complete, end, 0);
+		finish(&s, &the_cpu, complete, end);
 	} else {
 		end_slot(&s);
 		finish_partial(&s, &the_cpu, complete, end);
