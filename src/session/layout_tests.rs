@@ -66,7 +66,7 @@ fn runs() -> Vec<Settings> {
         let stacks = EventStacks { kstack: stack.map(|stack| stack.at), sample: None };
         let events = Events { detail: Detail { stacks, ..Detail::all() }, ..Events::default() };
         all.push(Mode::Events(events).with(StageSet::Full));
-        all.push(Mode::Flight(stack).with(StageSet::Fine));
+        all.push(Mode::Flight(stack).with(StageSet::Total));
     }
     all.push(Mode::Stacks(AT_SUBMIT, Outcome::default()).with(StageSet::Fine));
     all
