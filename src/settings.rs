@@ -13,7 +13,7 @@ use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::model::timeline::total_ns;
 use crate::probe::catalog::Method;
-use crate::units::{parse_duration, parse_share, parse_size};
+use crate::units::{parse_latency, parse_share, parse_size};
 use crate::when::When;
 
 /// How to attach, and how verbose to be.
@@ -76,7 +76,7 @@ pub struct Outcome {
     /// From the first to the last observed point: waits before the request (cgroup limits, wbt, tags)
     /// count where they are observed, as in a recording with full stages. Also commands whose time is
     /// not known.
-    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_latency)]
     pub slow: Option<Duration>,
 
     /// Only commands with a status other than success

@@ -20,8 +20,14 @@ pub enum DurationError {
         text: String,
     },
     /// The duration is zero.
-    #[error("`{text}` is no time at all: give a duration above zero")]
+    #[error("`{text}` is too short: a duration must be above zero")]
     Zero {
+        /// The text.
+        text: String,
+    },
+    /// A latency without a unit: users of other tools mean milliseconds, and get seconds.
+    #[error("`{text}` has no unit: give `{text}ms` or `{text}s`")]
+    NoUnit {
         /// The text.
         text: String,
     },
@@ -38,13 +44,25 @@ pub fn counted(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// A size in bytes as text, in KiB, MiB or GiB.
+/// A size in bytes: `512B`, `4K`, `1.5M`, `2G`. A decimal only where there is a fraction.
 pub fn size_text(bytes: u64) -> String {
-    let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = units.into_iter().find(|(unit, _)| bytes >= *unit);
-    match unit {
-        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
-        None => counted(bytes, "byte"),
+    let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    // 1023.96K is 1M
+    let unit = units.into_iter().find(|(unit, _)| bytes >= unit - unit / 2048);
+    let Some((unit, name)) = unit else {
+        return format!("{bytes}B");
+    };
+    let text = format!("{:.1}", bytes as f64 / unit as f64);
+    format!("{}{name}", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+/// A share of 0 to 1: `53%`, `4.3%`.
+pub fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent == 0.0 || percent >= 9.95 {
+        format!("{percent:.0}%")
+    } else {
+        format!("{percent:.1}%")
     }
 }
 
@@ -76,6 +94,18 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         return Err(DurationError::TooLong { text: owned() });
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Parses a latency. It needs a unit.
+///
+/// # Errors
+/// As [`parse_duration`]; a number without a unit.
+pub fn parse_latency(text: &str) -> Result<Duration, DurationError> {
+    let duration = parse_duration(text)?;
+    match text.ends_with(|last: char| last.is_ascii_digit() || last == '.') {
+        true => Err(DurationError::NoUnit { text: text.to_owned() }),
+        false => Ok(duration),
+    }
 }
 
 /// Parses `16M` and the like.
@@ -162,6 +192,14 @@ mod tests {
     }
 
     #[test]
+    fn a_latency_needs_a_unit() {
+        assert_eq!(parse_latency("5ms"), parse_duration("5ms"));
+        for wrong in ["1", "0.5", "5.", "0", "x"] {
+            assert!(parse_latency(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn nanoseconds_keep_three_digits_and_never_a_fourth() {
         let texts: Vec<_> = [0.0, 7.0, 999.4, 999.6, 12_345.0, 999_600.0, 1.05e6, 2.1e9, 65e9]
             .into_iter()
@@ -170,6 +208,28 @@ mod tests {
         let want =
             ["0ns", "7ns", "999ns", "1.00us", "12.3us", "1.00ms", "1.05ms", "2.10s", "65.0s"];
         assert_eq!(texts, want);
+    }
+
+    #[test]
+    fn sizes_and_shares_are_short() {
+        for (bytes, text) in [
+            (0, "0B"),
+            (512, "512B"),
+            (1023, "1023B"),
+            (4096, "4K"),
+            (131_072, "128K"),
+            (1_572_864, "1.5M"),
+            ((1 << 20) - 1, "1M"),
+            (2 << 30, "2G"),
+            (15 << 38, "3.8T"),
+        ] {
+            assert_eq!(size_text(bytes), text);
+        }
+        for (share, text) in
+            [(0.0, "0%"), (0.0432, "4.3%"), (0.0996, "10%"), (0.533, "53%"), (1.0, "100%")]
+        {
+            assert_eq!(percent(share), text);
+        }
     }
 
     #[test]

@@ -28,15 +28,28 @@ pub fn local_time(real_ns: i64, format: &str) -> String {
     local(real_ns).strftime(format).to_string()
 }
 
+/// The same in UTC.
+pub fn utc(real_ns: i64, format: &str) -> String {
+    instant(real_ns).strftime(format).to_string()
+}
+
+fn instant(real_ns: i64) -> Timestamp {
+    Timestamp::from_nanosecond(real_ns.into()).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
 fn local(real_ns: i64) -> Zoned {
-    let at = Timestamp::from_nanosecond(real_ns.into()).unwrap_or(Timestamp::UNIX_EPOCH);
-    at.to_zoned(TimeZone::system())
+    instant(real_ns).to_zoned(TimeZone::system())
 }
 
 impl RunClock {
     /// Nanoseconds since 1970, if the wall clock is known.
-    fn real_ns(self, at_ns: u64) -> Option<i64> {
+    pub fn real_ns(self, at_ns: u64) -> Option<i64> {
         self.wall_ns.map(|offset| at_ns.wrapping_add_signed(offset).cast_signed())
+    }
+
+    /// A moment in UTC in this format of strftime, if the wall clock is known.
+    pub fn utc(self, at_ns: u64, format: &str) -> Option<String> {
+        self.real_ns(at_ns).map(|ns| utc(ns, format))
     }
 
     /// A moment for people: the local time of day (`04:05:49.2`, with the date if the run began on

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use nvme_deep::StageSet;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::point::Point;
-use nvme_deep::recording::{ClockOffset, Content, LedgerInfo, Recorder, RunInfo};
+use nvme_deep::recording::{ClockOffset, Content, LedgerInfo, RunInfo, Writer};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -114,7 +114,7 @@ impl Files {
             },
             ..info
         };
-        let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
+        let mut recorder = Writer::create(File::create(&path).unwrap(), None).unwrap();
         recorder.block(Content::Run, BEGIN, &info);
         recorder.block(Content::Clock, BEGIN, &ClockOffset { wall_ns: 0 });
         recorder.block(Content::Controllers, BEGIN, &Run::controllers());
@@ -238,7 +238,7 @@ fn what_is_slow_depends_on_what_was_expected() {
         ends(&run(&format!("diagnose {expect} --from {slow}")), 0, first);
     }
     let ran = run(&format!("diagnose --baseline {large} --from {slow}"));
-    let says = "the baseline has no commands like read 4k nvme0n1";
+    let says = "the baseline has no commands like read 4K nvme0n1";
     assert!(ran.out.contains(says), "{}", ran.out);
 }
 
@@ -250,7 +250,7 @@ fn a_filter_leaves_out_commands() {
     assert_eq!(none.code, Some(6), "{}", none.out);
     assert!(none.err.contains("no controller nvme7"), "{}", none.err);
     let reads = run(&format!("diagnose --opcode read --from {file}"));
-    assert!(!reads.out.contains("write 4k"), "{}", reads.out);
+    assert!(!reads.out.contains("write 4K"), "{}", reads.out);
 }
 
 /// A load whose bios are not observed: waits before the request are counted together.

@@ -19,7 +19,7 @@ use std::{env, fs};
 
 use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::{Content, Recorder};
+use nvme_deep::recording::{Content, Writer};
 use tempfile::TempDir;
 
 use self::testing::recording::{Run, SECOND, info, ledger, read_at, record};
@@ -87,7 +87,7 @@ fn a_line_costs_at_most_2600_instructions() {
 
 /// A recording of commands at these times.
 fn at_times(path: &Path, times: &[u64]) {
-    let mut recorder = Recorder::create(File::create(path).unwrap(), true, None).unwrap();
+    let mut recorder = Writer::create(File::create(path).unwrap(), None).unwrap();
     recorder.block(Content::Run, SECOND, &info());
     recorder.block(Content::Ledger, SECOND, &ledger(0, 0, 0));
     times.iter().for_each(|at_ns| recorder.push(&read_at(*at_ns)));
@@ -118,7 +118,7 @@ const MOST_KINDS: u64 = 1200;
 /// Commands that timed out, at ever longer distances: of many controllers, and of many disks of one
 /// controller, in all sizes, and of ever new queues.
 fn of_many_kinds(path: &Path, commands: u64) {
-    let mut recorder = Recorder::create(File::create(path).unwrap(), true, None).unwrap();
+    let mut recorder = Writer::create(File::create(path).unwrap(), None).unwrap();
     let mut run = info();
     run.stage_set = StageSet::Fine;
     recorder.block(Content::Run, SECOND, &run);

@@ -92,7 +92,7 @@ fn objects(words: &str) -> Vec<Value> {
 
 #[test]
 fn the_id_of_all_namespaces_is_all_in_text_and_a_number_in_json() {
-    for words in ["latency", "latency --stages", "trace"] {
+    for words in ["latency", "latency --stages", "trace --long"] {
         let text = shown(&format!("{words} --from {RECORDING}"));
         assert!(text.contains("ns all get-features") || text.contains("nsid=all"), "{text}");
         for number in ["8388607", "4294967295"] {
@@ -107,10 +107,10 @@ fn the_id_of_all_namespaces_is_all_in_text_and_a_number_in_json() {
 
 #[test]
 fn filters_take_ids_in_hexadecimal_and_all() {
-    let want = shown(&format!("trace --from {RECORDING} --nsid 4294967295"));
+    let want = shown(&format!("trace --long --from {RECORDING} --nsid 4294967295"));
     assert_eq!(want.lines().count(), 1, "{want}");
     for nsid in ["0xffffffff", "all", "0xFFFFFFFF"] {
-        let words = format!("trace --from {RECORDING} --nsid {nsid}");
+        let words = format!("trace --long --from {RECORDING} --nsid {nsid}");
         assert_eq!(shown(&words), want, "{nsid}");
     }
     let several = shown(&format!("latency --from {RECORDING} --nsid 0x1,all"));
@@ -145,7 +145,7 @@ fn a_fabrics_command_has_its_type_and_no_namespace() {
         once.dedup_by_key(|line| line.split("  ").next().unwrap_or_default());
         assert_eq!(once.len(), heads.len(), "a heading occurs twice: {heads:?}");
     }
-    let trace = shown(&format!("trace --from {GUEST}"));
+    let trace = shown(&format!("trace --long --from {GUEST}"));
     let fabrics: Vec<&str> = trace.lines().filter(|l| l.contains("(fabrics-")).collect();
     assert_eq!(fabrics.len(), 9, "{trace}");
     assert!(fabrics.iter().all(|l| !l.contains("nsid=")), "{fabrics:?}");

@@ -16,17 +16,21 @@ use crate::model::report::disk_names::DiskNames;
 use crate::model::stage::StageSet;
 use crate::model::text::{Text, printable};
 use crate::nvme::opcode::QueueKind;
-use crate::recording::{Item, Playback, RunInfo};
+use crate::recording::{Item, Reader, RunInfo};
 use crate::run::exit::Failure;
 use crate::run::input;
-use crate::run::stdout::stdout;
+use crate::run::stdout::{output_width, stdout};
 use crate::units::{counted, size_text};
+use crate::view::header::Header;
 use crate::view::json::typed_line;
 use crate::view::ledger::ledger as write_ledger;
+use crate::view::page::fill;
 use crate::view::theme::Theme;
-use crate::when::local_time;
 use anyhow::Result;
 use serde::Serialize;
+
+/// Column of the texts.
+const COLUMN: usize = 10;
 
 /// What was read of a file.
 #[derive(Default)]
@@ -115,13 +119,13 @@ fn questions(info: &RunInfo, wall_ns: Option<i64>) -> Vec<Question> {
         (true, false) => (true, "latency --by submitter-process".to_owned()),
         (true, true) => (true, "latency --by submitter-process, by numbers: it is redacted".into()),
         (false, _) => {
-            let how = "latency --by process: only who called the driver, not who submitted";
+            let how = "latency --by process: the caller, not the submitter";
             (true, how.to_owned())
         }
     };
     let when = match wall_ns {
         Some(_) => "heatmap, latency 1 --delta, --since and --until",
-        None => "heatmap, latency 1 --delta, --since and --until, by time since the start",
+        None => "heatmap, latency 1 --delta, --since, --until: no times of day",
     };
     let when = (true, when.to_owned());
     let which = match info.stack {
@@ -236,24 +240,38 @@ impl<'i> Info<'i> {
         }
     }
 
+    fn header(&self) -> Header {
+        let is_driver = self.target.is_none();
+        Header {
+            file: Some(self.file.as_str().into()),
+            host: self.host.cloned(),
+            kernel: self.kernel.cloned(),
+            begin_ns: self.begin_ns,
+            from: Duration::ZERO,
+            // an import has the clock of another machine
+            length: is_driver.then(|| Duration::from_secs_f64(self.seconds)),
+            commands: is_driver.then(|| self.disks.iter().map(|d| d.commands).sum()),
+            accuracy: self.ledger.map(Ledger::accuracy),
+        }
+    }
+
     fn text(&self, theme: Theme, out: &mut dyn Write) -> std::io::Result<()> {
-        let mut line = |name: &str, text: &str| writeln!(out, "{:<10}{text}", theme.head(name));
-        let state = self.flaw.as_deref().map_or_else(|| "whole".to_owned(), str::to_owned);
-        line("file", &format!("{}, {}, {state}", self.file, size_text(self.bytes)))?;
-        let names = [
-            self.host.map(|host| format!("host {host}")),
-            self.kernel.map(|kernel| format!("Linux {kernel}")),
-            Some(self.arch.to_string()).filter(|arch| !arch.is_empty()),
-            self.machine.map(ToString::to_string),
-        ];
-        let names: Vec<String> = names.into_iter().flatten().collect();
-        line("machine", &names.join(", "))?;
-        let length = format!("{:.1} s", self.seconds);
-        let time = match self.begin_ns {
-            Some(ns) => format!("{}, {length}", local_time(ns, "%Y-%m-%d %H:%M:%S %:z")),
-            None => format!("{length}, without times of day"),
+        write!(out, "{}", self.header().text(theme, output_width()))?;
+        let mut line = |name: &str, text: &str| {
+            let mut label = theme.head(&format!("{name:<COLUMN$}"));
+            for line in fill(text, COLUMN) {
+                writeln!(out, "{label}{line}")?;
+                label = " ".repeat(COLUMN);
+            }
+            Ok::<_, std::io::Error>(())
         };
-        line("time", &time)?;
+        let state = self.flaw.as_deref().unwrap_or("whole");
+        line("file", &format!("{}, {state}", size_text(self.bytes)))?;
+        let machine = [Some(self.arch), self.machine].into_iter().flatten();
+        let machine: Vec<&str> = machine.map(|text| &**text).filter(|t| !t.is_empty()).collect();
+        if !machine.is_empty() {
+            line("machine", &machine.join(", "))?;
+        }
         if let (Some(target), Some(events)) = (&self.target, self.target_events) {
             line("target", &format!("{target}, {}", counted(events, "event")))?;
             return line("read it", "with `host trace`, `host latency` or `join`");
@@ -292,11 +310,11 @@ pub fn run(args: &InfoArgs) -> Result<()> {
     let shown = printable(&args.file).to_string();
     let (file, metadata) = input::open(&args.file)?;
     let failure = |error| Failure::error(Kind::Usage, format!("{shown}: {error}"));
-    let mut playback = Playback::open(BufReader::new(file)).map_err(failure)?;
+    let mut reader = Reader::open(BufReader::new(file)).map_err(failure)?;
     let mut found = Found::default();
-    while playback.next_block(&mut |item| found.add(item)).map_err(failure)? {}
-    let flaw = playback.ending().and_then(|ending| ending.flaw());
-    let info = Info::new(shown.clone(), metadata.len(), flaw, playback.info(), &found);
+    while reader.next_block(&mut |item| found.add(item)).map_err(failure)? {}
+    let flaw = reader.ending().and_then(|ending| ending.flaw());
+    let info = Info::new(shown.clone(), metadata.len(), flaw, reader.info(), &found);
     let mut out = BufWriter::new(stdout());
     if args.json {
         typed_line("info", &info, &mut out)?;

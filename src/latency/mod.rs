@@ -20,11 +20,11 @@ use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::settings::Settings;
 use crate::source::Source;
-use crate::view::ReportSink;
-use crate::view::json::JsonView;
-use crate::view::text::TextView;
+use crate::view::header::Header;
+use crate::view::json;
+use crate::view::text::{TextView, span};
 use crate::view::theme::Theme;
-use crate::view::trace::{Clock, Context, EventSink, TraceJson};
+use crate::view::trace::{Clock, Context, TraceLines};
 use anyhow::{Result, bail};
 
 use crate::latency::args::LatencyOptions;
@@ -34,7 +34,7 @@ use crate::run::drive::{
     open_all,
 };
 use crate::run::start::Preflight;
-use crate::run::stdout::{Stdout, stdout};
+use crate::run::stdout::{Stdout, output_width, stdout};
 use crate::run::{WAITS_UNMEASURED, eprint_note};
 
 /// What a live run did not measure.
@@ -54,7 +54,10 @@ struct Reports<'o> {
     options: &'o LatencyOptions,
     /// The stages that are shown.
     stage_set: StageSet,
-    sink: Box<dyn ReportSink>,
+    /// `None`: JSON.
+    text: Option<TextView>,
+    /// What is known of the header.
+    header: Header,
     /// Begin of the first interval, since the start of the run.
     begin: Duration,
     /// Time and snapshot of the last report.
@@ -67,27 +70,39 @@ struct Reports<'o> {
 
 impl<'o> Reports<'o> {
     fn new(options: &'o LatencyOptions, settings: &Settings) -> Self {
-        let sink: Box<dyn ReportSink> = if options.json {
-            Box::new(JsonView { buckets: options.hist })
-        } else {
-            Box::new(TextView {
-                theme: Theme { color: options.session.color.on_stdout(options.json) },
-                hist: options.hist,
-                detail: options.session.is_verbose(),
-                top: usize::try_from(options.group.top).unwrap_or(usize::MAX),
-                advice: advice(options),
-            })
+        let text = TextView {
+            theme: Theme { color: options.session.color.on_stdout(options.json) },
+            width: output_width(),
+            hist: options.hist,
+            detail: options.session.is_verbose(),
+            top: usize::try_from(options.group.top).unwrap_or(usize::MAX),
+            advice: advice(options),
         };
         Self {
             options,
             stage_set: settings.stage_set,
-            sink,
+            text: (!options.json).then_some(text),
+            header: Header::default(),
             begin: Duration::ZERO,
             last: <_>::default(),
             shown: 0,
             idle: Idle::default(),
             disks: DiskNames::default(),
         }
+    }
+
+    /// What stands above a report: the header above the first and the last, the time above the others.
+    fn heading(&self, report: &Report, view: &TextView) -> String {
+        let TextView { theme, width, .. } = *view;
+        let mut text = String::new();
+        if report.is_final || self.shown == 0 {
+            let span = span(report.stage_set, &report.ledger);
+            text = format!("{}{}\n\n", self.header.text(theme, width), theme.dim(&span));
+        }
+        if !report.is_final {
+            text += &self.header.interval(report.at, report.covers, theme);
+        }
+        text
     }
 
     /// The names of the disks. Those of this machine are read again: a disk may be new.
@@ -160,7 +175,13 @@ impl<'o> Reports<'o> {
             ledger,
             disks: self.disks(),
         };
-        self.sink.report(&report, out)?;
+        match &self.text {
+            Some(view) => {
+                out.write_all(self.heading(&report, view).as_bytes())?;
+                view.report(&report, out)?;
+            }
+            None => json::report(&report, self.options.hist, out)?,
+        }
         out.flush()?;
         Ok(())
     }
@@ -217,7 +238,7 @@ struct Counting<'o> {
     out: BufWriter<Stdout>,
     /// `--commands`: each finished command as an object of its own, beside the reports. The events and
     /// their JSON are those of `trace`.
-    single: Option<TraceJson>,
+    single: Option<TraceLines>,
     /// `None`: a session, which counts by itself.
     counted: Option<Counted>,
     recorded: Option<Recorded>,
@@ -267,11 +288,12 @@ impl<'o> Counting<'o> {
         let mut reports = Reports::new(options, settings);
         // also those that are gone at the end
         reports.disks = reports.disks();
+        reports.header = start.header.clone();
         reports.begin_at(start.from);
         Self {
             reports,
             out: BufWriter::new(stdout()),
-            single: (options.commands && is_live).then(|| TraceJson::new(Clock::Mono, stages)),
+            single: (options.commands && is_live).then(|| TraceLines::json(Clock::Mono, stages)),
             counted: (!is_live || !settings.counts()).then(|| Counted::new(settings)),
             recorded: start.recording.map(|replay| {
                 replay.warn_partial();
@@ -343,6 +365,7 @@ impl<'o> Counting<'o> {
 
 impl Consumer for Counting<'_> {
     const SHOWS: bool = false;
+    const HEADS: bool = true;
 
     fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         match item {
@@ -401,6 +424,7 @@ impl Consumer for Counting<'_> {
 
     fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
         self.flush_commands()?;
+        self.reports.header = end.header;
         let (reports, out) = (&self.reports, &mut self.out);
         let Some(recorded) = &self.recorded else {
             let now = self.counted.as_mut().map_or(&end.sums, Counted::with_cgroups);

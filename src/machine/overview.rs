@@ -164,16 +164,24 @@ impl System {
         })
     }
 
+    fn kernel_text(&self, name: &str) -> Option<Text> {
+        self.device_text(&format!("proc/sys/kernel/{name}")).known().cloned()
+    }
+
+    /// Reads the name of the machine and `uname -r`.
+    pub fn host_and_kernel(&self) -> (Option<Text>, Option<Text>) {
+        (self.kernel_text("hostname"), self.kernel_text("osrelease"))
+    }
+
     /// Reads what identifies the machine.
     pub fn identity(&self) -> Identity {
-        let text =
-            |name: &str| self.device_text(&format!("proc/sys/kernel/{name}")).known().cloned();
+        let (host, kernel) = self.host_and_kernel();
         Identity {
-            host: text("hostname"),
-            kernel: text("osrelease"),
+            host,
+            kernel,
             arch: ARCH.into(),
             hypervisor: self.hypervisor().name.into(),
-            boot_id: text("random/boot_id"),
+            boot_id: self.kernel_text("random/boot_id"),
         }
     }
 

@@ -10,6 +10,7 @@ use super::ids::NamespaceId;
 use crate::nvme::decode;
 use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::Opcode;
+use crate::units::size_text;
 
 /// The size of a command, rounded up to a power of two. Commands without data have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,11 +37,7 @@ impl SizeClass {
 
 impl Display for SizeClass {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self.bytes() {
-            bytes if bytes >= 1 << 20 => write!(f, "{}m", bytes >> 20),
-            bytes if bytes >= 1 << 10 => write!(f, "{}k", bytes >> 10),
-            bytes => write!(f, "{bytes}"),
-        }
+        f.write_str(&size_text(self.bytes()))
     }
 }
 
@@ -99,14 +96,14 @@ mod tests {
     #[test]
     fn sizes_are_rounded_up_to_a_power_of_two() {
         for (bytes, text) in [
-            (0, "0"),
-            (512, "512"),
-            (513, "1k"),
-            (4096, "4k"),
-            (4097, "8k"),
-            (131_072, "128k"),
-            (1 << 20, "1m"),
-            (u32::MAX, "4096m"),
+            (0, "0B"),
+            (512, "512B"),
+            (513, "1K"),
+            (4096, "4K"),
+            (4097, "8K"),
+            (131_072, "128K"),
+            (1 << 20, "1M"),
+            (u32::MAX, "4G"),
         ] {
             let class = SizeClass::of(bytes);
             assert_eq!(class.to_string(), text, "{bytes}");

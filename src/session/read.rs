@@ -19,7 +19,7 @@ use crate::model::run::{RunTimes, Runs, Scan, StackSum};
 use crate::model::snapshot::{Cell, Snapshot};
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
-use crate::source::{EventStream, Read, RecordSink, Source};
+use crate::source::{EventStream, Read, Source};
 use libbpf_rs::query::{LinkTypeInfo, PerfEventType};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
 use libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats, bpf_prog_get_info_by_fd, bpf_prog_info};
@@ -453,15 +453,6 @@ impl EventStream for LiveEvents {
         let before = self.before;
         let to = |bytes: &[u8]| to(event(bytes, before).as_ref().ok());
         self.rings.take(all, event_time, to)
-    }
-
-    fn take_records(&mut self, all: bool, to: &mut dyn RecordSink) -> Result<bool> {
-        let before = self.before;
-        self.rings.take(all, event_time, |bytes| {
-            if !to.record(bytes) {
-                to.event(event(bytes, before).as_ref().ok());
-            }
-        })
     }
 
     fn last_ns(&self) -> u64 {

@@ -20,11 +20,12 @@ impl Ran {
     pub fn from(command: &mut Command) -> Self {
         let words = format!("{command:?}");
         // independent of the width of the terminal that runs the tests, and of its locale
-        let is_set = |name: &str| command.get_envs().any(|(set, _)| set == name);
-        if !is_set("LC_ALL") {
-            command.env("LC_ALL", "C.UTF-8");
+        for (name, value) in [("LC_ALL", "C.UTF-8"), ("COLUMNS", "80")] {
+            if !command.get_envs().any(|(set, _)| set == name) {
+                command.env(name, value);
+            }
         }
-        let output = command.env("COLUMNS", "100").output().unwrap();
+        let output = command.output().unwrap();
         let [out, err] = [output.stdout, output.stderr].map(|b| String::from_utf8(b).unwrap());
         assert!(!err.contains("panicked"), "{words}: {err}");
         assert!(output.status.code().is_some(), "{words}: {}", output.status);

@@ -29,7 +29,7 @@ fn flush() -> Cause {
     .explaining(0.61)
     .shown_by("flushes", "61 % [55, 66] of the time")
     .shown_by(
-        "write 128k nvme0n1, flush in flight / none",
+        "write 128K nvme0n1, flush in flight / none",
         "1.61x [1.48, 1.74]",
     )
 }

@@ -81,8 +81,8 @@ fn part_text(part: &KeyPart, by: By, names: &GroupNames, disks: &DiskNames) -> S
         KeyPart::Cpu(cpu) => format!("cpu {cpu}"),
         KeyPart::Queue(ctrl, qid) => format!("nvme{ctrl} q{qid}"),
         KeyPart::Size(None) => "no data".into(),
-        KeyPart::Size(Some(exponent)) => format!("<={}", size_of(1 << exponent)),
-        KeyPart::SizeAbove(exponent) => format!(">{}", size_of(1 << exponent)),
+        KeyPart::Size(Some(exponent)) => format!("<={}", size_text(1 << exponent)),
+        KeyPart::SizeAbove(exponent) => format!(">{}", size_text(1 << exponent)),
         KeyPart::Disk(ctrl, nsid) => disks.disk(*ctrl, *nsid),
         KeyPart::Opcode(opcode) => match opcode.queue {
             QueueKind::Io => opcode.name_or_code(),
@@ -195,11 +195,6 @@ pub fn labels(group: &Group, names: &GroupNames) -> [Text; 4] {
         Some(KeyPart::Container(owner)) => owner_labels(Text::default(), owner),
         Some(_) => ["unknown", "", "", ""].map(Text::from),
     }
-}
-
-/// A size that is a power of two.
-fn size_of(bytes: u64) -> String {
-    if bytes < 1024 { format!("{bytes}B") } else { size_text(bytes).replace(' ', "") }
 }
 
 /// The groups that a text leaves out.

@@ -2,16 +2,17 @@
 //! A session of this machine as the input of a run.
 
 use std::ffi::OsString;
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
-use crate::abi::PairRecord;
 use crate::machine::clock::{monotonic_ns, wall_offset_ns};
 use crate::machine::watch::Modules;
 use crate::machine::{System, own_tgid};
 use crate::model::ledger::{EventClass, Shown};
 use crate::session::Session;
 use crate::settings::Settings;
-use crate::source::{EventStream, Read, RecordSink, Source};
+use crate::source::{EventStream, Read, Source};
+use crate::view::header::Header;
 use anyhow::Result;
 
 use super::drops::{Drops, Reader};
@@ -70,6 +71,7 @@ fn begin<C>(
 pub struct Feeder<C> {
     /// What takes them.
     pub consumer: C,
+    header: Header,
     names: Names,
     stacks: Option<LiveStacks>,
     shown: Shown,
@@ -77,38 +79,11 @@ pub struct Feeder<C> {
     own: Option<u32>,
 }
 
-/// A feeder that reads. After an error it takes nothing more.
-struct Reading<'f, C> {
-    feeder: &'f mut Feeder<C>,
-    source: &'f dyn Source,
-    done: Result<()>,
-}
-
-impl<C: Consumer> RecordSink for Reading<'_, C> {
-    fn record(&mut self, bytes: &[u8]) -> bool {
-        if self.done.is_err() {
-            return true;
-        }
-        let Some(record) = PairRecord::of(bytes) else {
-            return false;
-        };
-        self.feeder.finished(&record).unwrap_or_else(|error| {
-            self.done = Err(error);
-            true
-        })
-    }
-
-    fn event(&mut self, read: Read<'_>) {
-        if self.done.is_ok() {
-            self.done = self.feeder.read(read, self.source);
-        }
-    }
-}
-
 impl<C: Consumer> Feeder<C> {
     /// Feeds this consumer.
     pub fn new(consumer: C, names: Names, stacks: Option<LiveStacks>) -> Self {
-        Self { consumer, names, stacks, shown: Shown::default(), own: own_tgid() }
+        let header = Header::default();
+        Self { consumer, header, names, stacks, shown: Shown::default(), own: own_tgid() }
     }
 
     fn item(&mut self, item: &Item<'_>) -> Result<()> {
@@ -131,7 +106,7 @@ impl<C: Consumer> Feeder<C> {
         Ok(())
     }
 
-    // out of line: finished() runs for each command, and the controllers rarely change
+    // out of line: the controllers rarely change
     #[inline(never)]
     fn controllers(&mut self) -> Result<()> {
         let all = self.names.controllers().to_vec();
@@ -184,26 +159,13 @@ impl<C: Consumer> Feeder<C> {
         // a lookup of an unknown disk reads the names again
         self.names.of_command(event.what.id());
         self.changes()?;
-        self.item(&Item::Event(event))?;
+        // it owns nothing, so there is nothing to drop
+        self.item(&ManuallyDrop::new(Item::Event(event)))?;
         if C::SHOWS && self.consumer.shown().is_none() {
             self.shown.add(EventClass::of(&event.what));
             self.shown.add_own(&event.what, self.own);
         }
         Ok(())
-    }
-
-    /// A finished command that is not decoded. Returns false if its event is needed.
-    fn finished(&mut self, record: &PairRecord<'_>) -> Result<bool> {
-        if let Some(namespace) = record.namespace() {
-            self.names.learn(namespace);
-            self.changes()?;
-        }
-        let taken = self.consumer.finished(record);
-        if taken && C::SHOWS {
-            self.shown.add(EventClass::Command);
-            self.shown.add_own_pid(record.pid(), self.own);
-        }
-        Ok(taken)
     }
 
     /// Passes on the events that are complete. Returns true if there may be more.
@@ -220,13 +182,13 @@ impl<C: Consumer> Feeder<C> {
         events: &mut dyn EventStream,
         source: &dyn Source,
     ) -> Result<bool> {
-        let by_record = C::TAKES_RECORDS && self.stacks.is_none();
-        let mut reading = Reading { feeder: self, source, done: Ok(()) };
-        let more = match by_record {
-            true => events.take_records(all, &mut reading)?,
-            false => events.take(all, &mut |read| reading.event(read))?,
-        };
-        reading.done?;
+        let mut done = Ok(());
+        let more = events.take(all, &mut |read| {
+            if done.is_ok() {
+                done = self.read(read, source);
+            }
+        })?;
+        done?;
         Ok(more)
     }
 
@@ -275,6 +237,8 @@ impl<C: Consumer> Feeder<C> {
             end.ledger = ledger_of_trace(session, &shown, scan)?;
             end.shown = shown;
         }
+        end.header = self.header;
+        end.header.end(took, end.ledger.matched, &end.ledger);
         self.consumer.finish(end)
     }
 }
@@ -307,6 +271,9 @@ impl<'l> Live<'l> {
             true => drain_pause(session.rings().bytes),
             false => Duration::MAX,
         };
+        let (host, kernel) = ready.system.host_and_kernel();
+        let begin_ns = Some(wall_offset_ns().saturating_add_unsigned(monotonic_ns()));
+        let header = Header { host, kernel, begin_ns, ..Header::default() };
         let consumer = begin(settings, session.can_read_status(), &mut || {
             make(&Start {
                 begin_ns: monotonic_ns(),
@@ -314,11 +281,14 @@ impl<'l> Live<'l> {
                 session: Some(&session),
                 recording: None,
                 target: None,
+                header: header.clone(),
             })
         })?;
         let drops = with_events.then(|| Drops::watch(&session, settings, self.reader));
         let drops = drops.transpose()?;
-        let mut feeder = Feeder::new(consumer, Names::of(ready.system.clone()), self.stacks);
+        let names = Names::of(ready.system.clone());
+        let mut feeder = Feeder::new(consumer, names, self.stacks);
+        feeder.header = header;
         feeder.begin(settings, &ready.system, &session)?;
         let program = Program::start(self.exec, &ready.waker)?;
         let run = Run::begin(&ready.stop, self.duration);

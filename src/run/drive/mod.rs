@@ -27,7 +27,6 @@ pub mod turns;
 
 use std::time::Duration;
 
-use crate::abi::PairRecord;
 use crate::model::activity::Activity;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::{Event, StackId};
@@ -40,6 +39,7 @@ use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
 use crate::recording::CgroupInfo;
 pub use crate::session::{CostSample, Session};
+use crate::view::header::Header;
 use anyhow::Result;
 
 pub use self::drops::Reader;
@@ -47,7 +47,7 @@ pub use self::ledger::{ledger_of, say_own_share};
 pub use self::live::Live;
 pub use self::names::Names;
 pub use self::order::submissions_of;
-pub use self::recorded::{Form, Recordings, again, open_all, read, scan};
+pub use self::recorded::{Form, Recordings, again, header_of, open_all, read, scan};
 use self::replay::Replay;
 pub use self::target::{LiveTarget, TargetEnd, TargetRecording, check_target_end};
 pub use self::turns::Turn;
@@ -128,6 +128,8 @@ pub struct Start<'s> {
     pub recording: Option<&'s Replay>,
     /// The target; `None`: the driver.
     pub target: Option<&'s TargetInfo>,
+    /// What is known of the header of the report.
+    pub header: Header,
 }
 
 /// A moment of a run, between two items.
@@ -166,6 +168,8 @@ pub struct End<'e> {
     pub covers: Duration,
     /// What was shown.
     pub shown: Shown,
+    /// The header of the report, complete. Empty for a target.
+    pub header: Header,
     /// Commands of a recording that the settings do not select.
     pub unselected: u64,
     /// The names of the disks at the end.
@@ -191,6 +195,7 @@ impl End<'_> {
             took,
             covers: took,
             shown: Shown::default(),
+            header: Header::default(),
             unselected: 0,
             names,
             unmatched: None,
@@ -200,11 +205,6 @@ impl End<'_> {
             target: None,
         }
     }
-
-    /// The time before the first event that is not known, because a ring dropped older events.
-    pub const fn dropped(&self) -> Duration {
-        self.took.saturating_sub(self.covers)
-    }
 }
 
 /// What a command does with the items of a run.
@@ -212,8 +212,8 @@ pub trait Consumer: Sized {
     /// Whether it shows events, which the ledger then counts. Otherwise it sums them up by itself.
     const SHOWS: bool = true;
 
-    /// Whether it takes commands that are not decoded.
-    const TAKES_RECORDS: bool = false;
+    /// Whether its text begins with the header. Otherwise each of several recordings gets one.
+    const HEADS: bool = false;
 
     /// Takes an item. Items come in the order of time.
     ///
@@ -221,12 +221,6 @@ pub trait Consumer: Sized {
     /// Any error ends the run.
     fn item(&mut self, _item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         Ok(())
-    }
-
-    /// Takes a finished command that is not decoded, instead of its event. Returns false if it needs the
-    /// event. Called if [`Consumer::TAKES_RECORDS`].
-    fn finished(&mut self, _record: &PairRecord<'_>) -> bool {
-        false
     }
 
     /// Called after items, and when it asked for it. Returns when to call it again.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings as the input of a run: opened and checked before any output, read one after the other.
 
-use std::io::{IsTerminal, stdout};
+use std::io::{IsTerminal, Write, stdout};
 use std::mem::{ManuallyDrop, take};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -13,8 +13,10 @@ use crate::model::event::StackId;
 use crate::model::ledger::{EventClass, Ledger, Shown};
 use crate::recording::Item as Recorded;
 use crate::settings::Settings;
-use crate::view::recording::Heading;
+use crate::view::header;
+use crate::view::header::Header;
 use crate::view::theme::Theme;
+use crate::when::RunClock;
 use anyhow::Result;
 
 use super::names::Names;
@@ -72,22 +74,34 @@ pub fn again(replay: &Replay, settings: &Settings, option: &str) -> Result<Repla
     Replay::open(replay.file(), settings)
 }
 
-fn head(replay: &mut Replay, form: &Form) -> Result<Result<()>> {
-    let clock = match replay.clock() {
-        Ok(clock) => clock,
-        Err(error) => return Ok(Err(error)),
-    };
-    let heading = Heading { file: replay.path(), info: replay.info(), wall_ns: clock.wall_ns };
+/// The header of a recording before it is read.
+pub fn header_of(replay: &Replay, clock: RunClock) -> Header {
+    let info = replay.info();
+    let first_ns = replay.window().start.max(info.begin_ns);
+    Header {
+        file: Some(replay.path().clone()),
+        host: info.host.clone(),
+        kernel: info.kernel.clone(),
+        begin_ns: clock.real_ns(first_ns),
+        from: replay.begins_at(),
+        ..Header::default()
+    }
+}
+
+/// Says which of several recordings is shown.
+fn head<C: Consumer>(replay: &Replay, clock: RunClock, header: &Header, form: &Form) -> Result<()> {
     let mut out = stdout::stdout();
     if form.json {
-        heading.json(&mut out)?;
+        header::json(replay.path(), replay.info(), clock, &mut out)?;
     } else {
-        heading.text(Theme { color: form.color }, &mut out)?;
+        if !C::HEADS {
+            write!(out, "{}", header.text(Theme { color: form.color }, stdout::output_width()))?;
+        }
         if form.ledger_apart && !stdout().is_terminal() {
             eprint_note(&format!("{}:", replay.path()));
         }
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 /// Recordings that are read, each with a consumer of its own.
@@ -108,7 +122,10 @@ struct Reading<'r> {
     /// The settings select every command.
     all: bool,
     names: Names,
+    header: Header,
     shown: Shown,
+    /// Commands that the settings select, and those that they do not.
+    selected: u64,
     unselected: u64,
     /// The part of the file to pass on.
     window: Range<u64>,
@@ -131,6 +148,7 @@ fn item_of<'i>(recorded: &Recorded<'_>, names: &mut Names) -> Option<Item<'i>> {
         Recorded::Machine(machine) => Item::Machine(machine.clone()),
         Recorded::Readings(readings) => Item::Readings(readings.clone()),
         Recorded::Event(_)
+        | Recorded::Skipped(_)
         | Recorded::Stacks(_)
         | Recorded::Ledger(_)
         | Recorded::End(_)
@@ -144,7 +162,7 @@ impl<'r> Reading<'r> {
     /// Passes on the items of the next block. Returns false at the end. The inner error is one of the
     /// file.
     fn next<C: Consumer>(&mut self, consumer: &mut C) -> Result<Result<bool>> {
-        let Self { settings, all, names, shown, unselected, window, replay } = self;
+        let Self { settings, all, names, shown, selected, unselected, window, replay, .. } = self;
         // older ones have the clock
         let is_redacted = replay.info().redacted;
         let mut later = replay.later();
@@ -182,9 +200,17 @@ impl<'r> Reading<'r> {
                     later += is_command;
                     if !is_selected {
                         *unselected += is_command;
-                    } else if C::SHOWS && consumer.shown().is_none() {
+                        return;
+                    }
+                    *selected += is_command;
+                    if C::SHOWS && consumer.shown().is_none() {
                         shown.add(class);
                     }
+                    return;
+                }
+                Recorded::Skipped(block) => {
+                    later += u64::from(block.commands);
+                    *unselected += u64::from(block.commands);
                     return;
                 }
                 Recorded::Stacks(stacks) => {
@@ -219,6 +245,8 @@ impl<'r> Reading<'r> {
         }
         let mut end = End::at(took, self.names);
         end.shown = shown;
+        end.header = self.header;
+        end.header.end(self.replay.covers(), self.selected, &ledger);
         end.ledger = ledger;
         end.covers = self.replay.covers();
         end.unselected = self.unselected;
@@ -230,12 +258,14 @@ impl<'r> Reading<'r> {
 }
 
 /// Begins to read a recording.
-fn reading(replay: &mut Replay) -> Reading<'_> {
+fn reading(header: Header, replay: &mut Replay) -> Reading<'_> {
     Reading {
         settings: replay.settings().clone(),
         all: replay.selects_all(),
         names: Names::recorded(),
+        header,
         shown: Shown::default(),
+        selected: 0,
         unselected: 0,
         window: replay.window(),
         replay,
@@ -247,7 +277,7 @@ fn reading(replay: &mut Replay) -> Reading<'_> {
 /// # Errors
 /// If it cannot be read; those of the consumer.
 pub fn scan<C: Consumer>(replay: &mut Replay, consumer: &mut C) -> Result<()> {
-    let mut reading = reading(replay);
+    let mut reading = reading(Header::default(), replay);
     while reading.next(consumer)?? {}
     Ok(())
 }
@@ -257,7 +287,9 @@ pub fn scan<C: Consumer>(replay: &mut Replay, consumer: &mut C) -> Result<()> {
 /// # Errors
 /// If it cannot be read, or has no ledger; those of the consumer.
 pub fn read<'r, C: Consumer>(replay: &'r mut Replay, consumer: &mut C) -> Result<End<'r>> {
-    let mut reading = reading(replay);
+    let clock = replay.clock()?;
+    let header = header_of(replay, clock);
+    let mut reading = reading(header, replay);
     while reading.next(consumer)?? {}
     let (ledger, took) = reading.replay.end()?;
     Ok(reading.end(consumer, ledger, took))
@@ -297,19 +329,33 @@ impl Recordings<'_> {
         }
     }
 
-    /// Reads one recording.
-    fn one<C: Consumer>(&self, replay: &mut Replay, make: &mut Make<'_, C>) -> Result<Ended> {
+    /// Reads one recording. `several`: it is one of several.
+    fn one<C: Consumer>(
+        &self,
+        replay: &mut Replay,
+        several: bool,
+        make: &mut Make<'_, C>,
+    ) -> Result<Ended> {
+        let clock = match replay.clock() {
+            Ok(clock) => clock,
+            Err(error) => return Ok(Ended::Broken(error)),
+        };
+        let header = header_of(replay, clock);
+        if several {
+            head::<C>(replay, clock, &header, &self.form)?;
+        }
         let mut consumer = make(&Start {
             begin_ns: replay.info().begin_ns,
             from: replay.begins_at(),
             session: None,
             recording: Some(replay),
             target: None,
+            header: header.clone(),
         })?;
         if self.is_silent {
             replay.show_progress();
         }
-        let (begin, mut reading) = (Instant::now(), reading(replay));
+        let (begin, mut reading) = (Instant::now(), reading(header, replay));
         let (mut more, mut goes_on) = (true, true);
         while more && goes_on {
             more = match reading.next(&mut consumer)? {
@@ -337,18 +383,13 @@ impl Recordings<'_> {
         })
     }
 
-    /// Reads all, with a heading for each if there are several. Then what is wrong with one is reported
-    /// at its end, and the others are read.
+    /// Reads all. If there are several, what is wrong with one is reported at its end, and the others
+    /// are read.
     pub(super) fn drive<C: Consumer>(mut self, make: &mut Make<'_, C>) -> Result<()> {
         let replays = take(&mut self.replays);
         let (all, mut incomplete, mut own) = (replays.len(), 0, Vec::new());
         for mut replay in replays {
-            let begun = if all > 1 { head(&mut replay, &self.form)? } else { Ok(()) };
-            let ended = match begun {
-                Ok(()) => self.one(&mut replay, make)?,
-                Err(error) => Ended::Broken(error),
-            };
-            match ended {
+            match self.one(&mut replay, all > 1, make)? {
                 Ended::Read(true, Ok(())) => {}
                 Ended::Read(false, Ok(())) => return Ok(()),
                 Ended::Broken(error) | Ended::Read(_, Err(error)) if all == 1 => {

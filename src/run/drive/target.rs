@@ -13,6 +13,7 @@ use crate::model::target::{HostController, TargetInfo};
 use crate::model::text::printable;
 use crate::recording::HostRecording;
 use crate::source::HostSource;
+use crate::view::header::Header;
 use anyhow::Result;
 
 use super::names::Names;
@@ -55,6 +56,7 @@ impl<'s> Start<'s> {
             session: None,
             recording: None,
             target: Some(target),
+            header: Header::default(),
         }
     }
 }

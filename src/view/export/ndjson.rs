@@ -19,7 +19,7 @@ use crate::model::text::Text;
 use crate::recording::RunInfo;
 use crate::view::json;
 use crate::view::json::SCHEMA_VERSION;
-use crate::view::trace::{Clock, Context, EventSink, TraceJson};
+use crate::view::trace::{Clock, Context, TraceLines};
 
 #[derive(Serialize)]
 struct RunLine<'a> {
@@ -40,7 +40,7 @@ struct ClockLine {
 /// Writes events as JSON.
 pub struct Ndjson<W: Write> {
     out: W,
-    lines: TraceJson,
+    lines: TraceLines,
     stacks: Stacks,
     has_submitters: bool,
 }
@@ -51,7 +51,7 @@ impl<W: Write> Ndjson<W> {
     pub fn new(out: W) -> Self {
         Self {
             out,
-            lines: TraceJson::new(Clock::Mono, None),
+            lines: TraceLines::json(Clock::Mono, None),
             stacks: Stacks::default(),
             has_submitters: false,
         }
@@ -72,7 +72,7 @@ impl<W: Write> Sink for Ndjson<W> {
     fn begin(&mut self, name: &Text, info: &RunInfo) -> io::Result<()> {
         self.drain()?;
         let stages = (info.stage_set != StageSet::Total).then_some(info.stage_set);
-        self.lines = TraceJson::new(Clock::Mono, stages);
+        self.lines = TraceLines::json(Clock::Mono, stages);
         self.stacks = Stacks::default();
         self.has_submitters = info.submitters;
         self.line(&RunLine { r#type: "run", schema_version: SCHEMA_VERSION, recording: name, info })

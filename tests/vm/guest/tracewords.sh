@@ -35,7 +35,7 @@ refused buffer-large "$NVME_DEEP" trace --buffer 1T
 refused nothing "$NVME_DEEP" trace --no-admin --no-io
 refused cgroup "$NVME_DEEP" trace --cgroup /sys/fs/cgroup/missing
 refused comm "$NVME_DEEP" trace --comm a-name-that-no-thread-can-have
-refused svg "$NVME_DEEP" stacks --duration 100ms --svg /missing/directory/x.svg
+refused svg "$NVME_DEEP" stacks --duration 100ms -o /missing/directory/x.svg
 # clap refuses these
 refused clap-count "$NVME_DEEP" trace -n 0
 refused clap-slow "$NVME_DEEP" trace --slow soon
@@ -106,7 +106,7 @@ stop
 begin ends
 tool count trace --events --stages=none --json -n 5 --ctrl nvme0 --no-admin
 tool duration trace --events --stages=none --json --duration 2s --ctrl nvme0
-tool count-text trace --stages=none -n 3 --ctrl nvme0 --no-admin
+tool count-text trace --long --stages=none -n 3 --ctrl nvme0 --no-admin
 traced
 "${fio[@]}" a --filename="$one" --rw=read --bs=4k --size=40k
 finished

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The header of a report: which file, machine and time it shows, and how far to trust it.
+
+use std::io;
+use std::io::Write;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::json::{SCHEMA_VERSION, line};
+use super::theme::Theme;
+use crate::model::ledger::{Accuracy, Ledger};
+use crate::model::text::Text;
+use crate::recording::RunInfo;
+use crate::units::counted;
+use crate::when::{RunClock, utc};
+
+/// Separates the parts of a header.
+const GAP: &str = "  ";
+
+/// What a header shows. It leaves out what is not known.
+#[derive(Clone, Debug, Default)]
+pub struct Header {
+    /// `None`: this machine is traced.
+    pub file: Option<Text>,
+    /// The name of the machine.
+    pub host: Option<Text>,
+    /// `uname -r`
+    pub kernel: Option<Text>,
+    /// Where the part that is shown begins, in nanoseconds since 1970.
+    pub begin_ns: Option<i64>,
+    /// The same since the start of the run.
+    pub from: Duration,
+    /// The time that is covered.
+    pub length: Option<Duration>,
+    /// Commands that are shown.
+    pub commands: Option<u64>,
+    /// Whether the counts are exact.
+    pub accuracy: Option<Accuracy>,
+}
+
+impl Header {
+    /// Adds what is known at the end of a run.
+    pub fn end(&mut self, length: Duration, commands: u64, ledger: &Ledger) {
+        self.length = Some(length);
+        self.commands = Some(commands);
+        self.accuracy = Some(ledger.accuracy());
+    }
+
+    /// The parts as they are written without colour.
+    fn parts(&self) -> impl Iterator<Item = String> {
+        let accuracy = self.accuracy.as_ref().map(|accuracy| match accuracy {
+            Accuracy::Exact => "exact",
+            Accuracy::Unknown => "accuracy NOT KNOWN",
+            Accuracy::Degraded(_) => "DEGRADED",
+        });
+        let parts = [
+            self.file.as_ref().map(ToString::to_string),
+            self.host.as_ref().map(ToString::to_string),
+            self.kernel.as_ref().map(|kernel| format!("Linux {kernel}")),
+            self.begin_ns.map(|ns| utc(ns, "%Y-%m-%d %H:%M:%S UTC")),
+            self.length.map(|length| format!("{:.1} s", length.as_secs_f64())),
+            self.commands.map(|n| counted(n, "command")),
+            accuracy.map(str::to_owned),
+        ];
+        parts.into_iter().flatten()
+    }
+
+    /// One line, or as many as the width takes. Each ends with a newline.
+    pub fn text(&self, theme: Theme, width: usize) -> String {
+        let (mut text, mut column) = (String::new(), 0);
+        for part in self.parts() {
+            let size = part.chars().count();
+            if column > 0 {
+                let fits = column + GAP.len() + size <= width;
+                text.push_str(if fits { GAP } else { "\n" });
+                column = if fits { column + GAP.len() } else { 0 };
+            }
+            column += size;
+            let doubtful = part == "DEGRADED" || part == "accuracy NOT KNOWN";
+            text += &if doubtful { theme.warn(&part) } else { theme.head(&part) };
+        }
+        if column > 0 {
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl Header {
+    /// Above a report during a run: the time of day, the time since the start, and what is covered.
+    pub fn interval(&self, at: Duration, covers: Duration, theme: Theme) -> String {
+        let since = at.saturating_sub(self.from).as_nanos();
+        let since = i64::try_from(since).unwrap_or(i64::MAX);
+        let day = self.begin_ns.map(|ns| utc(ns.saturating_add(since), "%H:%M:%S UTC  "));
+        let mut text = format!("{}{:.1} s", day.unwrap_or_default(), at.as_secs_f64());
+        if covers != at {
+            text += &format!(", the last {:.1} s", covers.as_secs_f64());
+        }
+        theme.head(&text) + "\n"
+    }
+}
+
+#[derive(Serialize)]
+struct RecordingLine<'a> {
+    r#type: &'static str,
+    schema_version: u32,
+    file: &'a Text,
+    host: Option<&'a Text>,
+    kernel: Option<&'a Text>,
+    arch: &'a Text,
+    boot_id: Option<&'a Text>,
+    begin_ns: u64,
+    begin: Option<String>,
+}
+
+/// The same for programs that read several recordings: an object of type `recording`.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn json(file: &Text, info: &RunInfo, clock: RunClock, out: &mut dyn Write) -> io::Result<()> {
+    let object = RecordingLine {
+        r#type: "recording",
+        schema_version: SCHEMA_VERSION,
+        file,
+        host: info.host.as_ref(),
+        kernel: info.kernel.as_ref(),
+        arch: &info.arch,
+        boot_id: info.boot_id.as_ref(),
+        begin_ns: info.begin_ns,
+        begin: clock.rfc3339(info.begin_ns),
+    };
+    line(&object, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        let mut header = Header {
+            file: Some("a.nvd".into()),
+            host: Some("db\u{1b}[1m1".into()),
+            kernel: Some("6.12.9".into()),
+            begin_ns: Some(1_700_000_000_000_000_000),
+            ..Header::default()
+        };
+        let ledger = Ledger { misses_known: true, ..Ledger::default() };
+        header.end(Duration::from_millis(10_120), 1, &ledger);
+        header
+    }
+
+    fn text(header: &Header, width: usize) -> String {
+        header.text(Theme { color: false }, width)
+    }
+
+    #[test]
+    fn a_header_has_what_is_known_and_breaks_between_its_parts() {
+        let whole = "a.nvd  db\\u{1b}[1m1  Linux 6.12.9  2023-11-14 22:13:20 UTC  10.1 s  1 command  \
+                     exact\n";
+        assert_eq!(text(&header(), 120), whole);
+        assert_eq!(text(&header(), 80), whole.replace("  exact", "\nexact"));
+        assert_eq!(text(&Header::default(), 80), "");
+        let mut lossy = header();
+        lossy.end(Duration::ZERO, 2, &Ledger { no_row: 1, ..Ledger::default() });
+        assert!(text(&lossy, 120).ends_with("  0.0 s  2 commands  DEGRADED\n"));
+    }
+
+    #[test]
+    fn reports_of_intervals_have_the_time() {
+        let theme = Theme { color: false };
+        let mut header = Header { from: Duration::from_secs(7), ..header() };
+        let [at, covers] = [9, 1].map(Duration::from_secs);
+        assert_eq!(header.interval(at, at, theme), "22:13:22 UTC  9.0 s\n");
+        header.begin_ns = None;
+        assert_eq!(header.interval(at, covers, theme), "9.0 s, the last 1.0 s\n");
+    }
+
+    #[test]
+    fn the_object_has_null_for_what_is_not_known() {
+        let info = RunInfo {
+            host: Some("db\u{1b}[1m1".into()),
+            begin_ns: 5_000_000_000,
+            ..RunInfo::default()
+        };
+        let object = |wall_ns: Option<i64>| -> serde_json::Value {
+            let (mut out, clock) = (vec![], RunClock { begin_ns: info.begin_ns, wall_ns });
+            json(&"a.nvd".into(), &info, clock, &mut out).unwrap();
+            serde_json::from_slice(&out).unwrap()
+        };
+        let unknown = object(None);
+        assert_eq!(
+            (&unknown["type"], &unknown["host"]),
+            (&"recording".into(), &r"db\u{1b}[1m1".into())
+        );
+        assert!(unknown["begin"].is_null() && unknown["boot_id"].is_null());
+        assert!(object(Some(0))["begin"].as_str().unwrap().contains(":05.000000000"));
+    }
+}
