@@ -31,16 +31,14 @@ pub use self::activity::{
 pub use self::events::{event, event_time, wait_bits};
 #[cfg(feature = "live")]
 pub use self::groups::{
-    GROUP_BYTES, GroupRow, MAX_CANDIDATES, MAX_GROUPS, by_bits, group_of, group_row,
+    GROUP_BYTES, GroupRow, MAX_CANDIDATES, MAX_GROUPS, by_bits, by_size, group_of, group_row,
     group_row_bytes, slot_group,
 };
 #[cfg(feature = "live")]
 pub use self::maps::*;
 pub use self::record::{Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
 #[cfg(feature = "live")]
-pub use self::slots::{
-    SlotState, open_command, slot_is_idle, slot_owner, slot_queue, slot_state, unfinished,
-};
+pub use self::slots::{SlotState, open_command, slot_is_idle, slot_owner, slot_state, unfinished};
 #[cfg(feature = "live")]
 pub use self::stacks::{MAX_STACKS, STACK_BYTES, STACK_SUM_BYTES, STACK_UNSEEN, stack_frames};
 

@@ -17,7 +17,7 @@ use crate::model::report::finding::{Finding, Severity};
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::probe::plan::Policy;
-use crate::run::start::{Layout, cpus_of, kernel_facts, prepare};
+use crate::run::start::{Capacity, Layout, kernel_facts, prepare};
 use crate::run::stdout::output_width;
 use crate::settings::{Detail, EventStacks, Events, Mode, Outcome, Settings, StackSample};
 use crate::view::theme::Theme;
@@ -48,7 +48,7 @@ pub(crate) const TRACING: &[Tracing] = &[
 /// Memory that the maps of each command would take on this machine.
 fn memory(system: &System) -> Result<Vec<MemoryLine>> {
     let controllers = system.controllers();
-    let cpus = cpus_of(system)?;
+    let capacity = Capacity::of(system)?;
     let stack = StackSample::every(StackAt::Submit);
     let stacks = EventStacks { kstack: Some(stack.at), sample: None };
     let detail = Detail { stacks, ..Detail::default() };
@@ -69,7 +69,7 @@ fn memory(system: &System) -> Result<Vec<MemoryLine>> {
     ];
     let line = |(command, settings): (&str, Settings)| MemoryLine {
         command: command.into(),
-        map_bytes: Layout::new(&settings, cpus, &controllers).bytes,
+        map_bytes: Layout::new(&settings, &capacity, &controllers).bytes,
     };
     Ok(runs.into_iter().map(line).collect())
 }

@@ -74,14 +74,14 @@ impl Session {
         (row, pattern_of(bits, self.before))
     }
 
-    /// Whether several programs may add to this cell, of this pattern, at the same time: on different CPUs,
+    /// Whether several programs may add to a cell of this group and pattern at the same time: on different CPUs,
     /// or those that find commands that were missed.
-    pub(super) fn is_shared(&self, cell: usize, pattern: Pattern) -> bool {
+    pub(super) fn is_shared(&self, group: u32, pattern: Pattern) -> bool {
         let complete = Point::ALL.iter().filter(|m| m.pattern_bit().is_none());
         let mut missed = complete.filter(|m| !m.seen_in(pattern));
         let without_end =
             self.plan.recovers && self.plan.stage_set.is_fine() && !Point::End.seen_in(pattern);
-        self.layout.cells.is_shared(cell)
+        self.layout.cells.is_shared(group)
             || self.plan.needs_atomics()
             || missed.next().is_some()
             || without_end

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::mem::take;
 use std::time::Duration;
 
-use crate::model::command_class::BlockSizes;
 use crate::model::event::Event;
 use crate::model::group::By;
 use crate::model::ledger::Ledger;
@@ -82,14 +81,7 @@ impl IntervalConsumer {
         begin_ns: u64,
     ) -> Self {
         Self {
-            recount: Recount {
-                stage_set,
-                lat: None,
-                split_size: false,
-                block_sizes: BlockSizes::default(),
-                by: by.to_vec(),
-                who,
-            },
+            recount: Recount { stage_set, lat: None, by: by.to_vec(), who },
             stages,
             step,
             now: Counts::default(),

@@ -41,14 +41,14 @@ pub enum Reader {
 fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String> {
     let filter = &settings.filter;
     let records = reader == Reader::File;
-    // `latency --commands` has no option for its ring, or for less of each command
-    let counts = settings.counts();
-    let lines = reader == Reader::Stdout && !counts;
+    // `latency` has no option for its ring, or for less of each command
+    let has_options = settings.events().is_some();
+    let lines = reader == Reader::Stdout && has_options;
     let submits = settings.events().is_some_and(|events| events.submits);
     let asked = settings.ring_bytes().unwrap_or(ring_bytes);
     let larger = asked.saturating_mul(4).clamp(1 << 20, MAX_RING);
     [
-        (asked < MAX_RING && !counts, format!("--buffer {}M", larger >> 20)),
+        (asked < MAX_RING && has_options, format!("--buffer {}M", larger >> 20)),
         (settings.stack().is_some_and(|stack| stack.period == 1), "--sample 1/64".into()),
         ((records || lines) && settings.stage_set != StageSet::Total, "--stages=none".into()),
         (lines && !submits && settings.outcome().slow.is_none(), "--slow 1ms".into()),

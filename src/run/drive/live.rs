@@ -358,7 +358,11 @@ mod tests {
 
     #[test]
     fn each_run_with_events_is_watched_for_lost_ones() {
-        for (words, want) in [("latency", false), ("latency --json --commands", true)] {
+        for (words, want) in [
+            ("latency", false),
+            ("latency --json --commands", true),
+            ("latency --lat-shift 2", true),
+        ] {
             let Command::Latency(args) = command(words) else {
                 panic!("not latency");
             };

@@ -81,7 +81,7 @@ pub fn rows_by_view(
         for ((group, pattern), cell) in &cells {
             add(&mut some, (view.group(group), *pattern), cell.clone());
         }
-        let rows = rows_of(&some, stage_set, covers).into_iter();
+        let rows = rows_of(&some, stage_set, None, covers).into_iter();
         let rows = rows.filter(|row| row.count > 0);
         rows.map(|row| row.map_key(TopKey::Group)).collect()
     };

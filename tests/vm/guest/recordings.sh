@@ -33,7 +33,8 @@ for set in basic fine none; do
     stop
     stat -c '%a %s' "$file" >"$case_dir/stat.file"
     chmod a+r "$file"
-    from latency latency --json --hist --split-size "${stages[@]}" --from "$file"
+    from latency latency --json --hist "${stages[@]}" --from "$file"
+    from sizes latency --json --by opcode,size=16K,64K "${stages[@]}" --from "$file"
     from all trace --json "${stages[@]}" --from "$file"
     # one set suffices for the rest
     [[ $set == fine ]] || continue

@@ -92,9 +92,14 @@ fn rows_are_those_of_the_events(outcome: &Outcome) {
         let field = if set == "none" { "driver_ns" } else { "total_ns" };
         assert_eq!(rows(&report), sums(&events, field), "{case}");
         // every stage adds up, by size class
-        let classes: Vec<&str> = report.rows().iter().map(|r| text(r, "size_class")).collect();
-        assert!(classes.contains(&">64K") && classes.contains(&"<=16K"), "{case}");
-        for row in report.rows() {
+        let sizes = ToolRun::read(outcome, &case, "sizes");
+        let groups = list(&sizes.last, "groups");
+        let has = |key: &str, bytes: u64| groups.iter().any(|g| g[key] == bytes);
+        assert!(has("max_bytes", 16 << 10) && has("above_bytes", 64 << 10), "{case}: {groups:?}");
+        let of_groups: u64 = groups.iter().map(|g| number(g, "count")).sum();
+        let of_rows: u64 = report.rows().iter().map(|r| number(r, "count")).sum();
+        assert_eq!(of_groups, of_rows, "{case}");
+        for row in report.rows().iter().chain(groups) {
             let stages = list(row, "stages").iter();
             let sum: u64 = stages.map(|s| number(s, "sum_ns")).sum();
             let total = number(whole(row), "sum_ns");
