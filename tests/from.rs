@@ -283,7 +283,7 @@ fn a_file_that_ends_before_its_first_ledger_is_refused() {
     let bytes = fs::read("tests/recordings/6.12.nvd").unwrap();
     let path = dir.path().join("cut.nvd").display().to_string();
     fs::write(&path, &bytes[..900]).unwrap();
-    for words in ["latency", "pattern", "trace"] {
+    for words in ["latency", "pattern", "trace --long"] {
         let ran = run(&format!("{words} --from {path}"));
         let says =
             "is cut off at its start, before any counts: no report is possible, record again\n";

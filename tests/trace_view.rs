@@ -155,7 +155,7 @@ fn a_pair_is_one_line() {
         text(EventKind::Command(read(), asked_read(), outcome(0))),
         "nvme0n1 Command nvme0: qid=3, cid=4544, nsid=1, opcode=2 (read), flags=0x0, meta=0x0, \
          slba=2048, len=7, nlb=8, ctrl=0x0, dsmgmt=0, reftag=0, bytes=4096, pid=1234, comm=fio, \
-         res=0x0, retries=0, rqflags=0x0, status=0x0 (Success), driver=85.2us"
+         res=0x0, status=0x0 (Success), retries=0, rqflags=0x0, driver=85.2us"
     );
 }
 

@@ -150,7 +150,7 @@ fn colour_adds_nothing_but_colour() {
         }
         assert_eq!(plain, shown(false, what));
     }
-    let red = Theme { color: true }.warn("status=0x281 (Media/Unrecovered Read Error)");
+    let red = Theme { color: true }.warn("0x281 (Media/Unrecovered Read Error)");
     assert!(shown(true, &failed).contains(&red));
 }
 

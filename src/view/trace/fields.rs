@@ -336,7 +336,7 @@ pub(super) const FIELDS: &[Group] = &[
                 (Some(_), None) => Value::Unknown,
                 (None, None) => Value::None,
             })
-            .left("STATUS", 10),
+            .left("STATUS", 24),
             field!("retries", "retries", |r| Value::num(r.verdict().map(|v| v.retries)))
                 .column("RETRIES", 7),
             field!("request_flags", "rqflags", |r| Value::hex(r.verdict().map(|v| v.flags))),

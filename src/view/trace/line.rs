@@ -69,8 +69,10 @@ impl LineWriter {
 
     /// Inserts blanks before what was written since a position.
     pub(super) fn indent(&mut self, begin: usize, n: usize) {
+        let end = self.bytes.len();
         self.blanks(n);
-        self.bytes[begin..].rotate_right(n);
+        self.bytes.copy_within(begin..end, begin + n);
+        self.bytes[begin..begin + n].fill(b' ');
     }
 
     #[inline]
@@ -89,12 +91,15 @@ impl LineWriter {
         self.str(if is { "true" } else { "false" });
     }
 
-    /// Writes `width` digits, with leading zeroes.
+    /// Writes the last `width` digits, with leading zeroes; at most 20.
     pub(super) fn digits(&mut self, n: u64, width: usize) {
-        let mut buffer = Buffer::new();
-        let text = buffer.format(n);
-        self.bytes.resize(self.bytes.len() + width.saturating_sub(text.len()), b'0');
-        self.str(text);
+        let mut digits = [b'0'; 20];
+        let mut rest = n;
+        for digit in digits[..width].iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        self.bytes.extend_from_slice(&digits[..width]);
     }
 
     /// Writes `0x1f`.
@@ -110,27 +115,36 @@ impl LineWriter {
     /// Writes three significant digits and the unit, as [`crate::units::nanos`] does in floating point.
     /// Exact halves go up.
     pub(super) fn nanos(&mut self, ns: u64) {
-        let (unit, name): (u64, _) = match ns {
-            0..1_000 => (1, "ns"),
-            1_000..999_500 => (1_000, "us"),
-            999_500..999_500_000 => (1_000_000, "ms"),
-            _ => (1_000_000_000, "s"),
-        };
-        let decimals = match ns / unit.div_ceil(1000) {
-            _ if unit == 1 => 0,
-            0..9_995 => 2,
-            9_995..99_950 => 1,
-            _ => 0,
-        };
-        let scale = 10_u64.pow(decimals as u32);
-        let step = unit / scale;
-        let n = ns / step + u64::from(ns % step >= step.div_ceil(2) && step > 1);
-        self.dec(n / scale);
-        if decimals > 0 {
-            self.byte(b'.');
-            self.digits(n % scale, decimals);
+        match ns {
+            0..1_000 => self.dec(ns),
+            1_000..999_500 => self.three(ns, 1_000),
+            999_500..999_500_000 => self.three(ns, 1_000_000),
+            _ => self.three(ns, 1_000_000_000),
         }
-        self.str(name);
+        self.str(match ns {
+            0..1_000 => "ns",
+            1_000..999_500 => "us",
+            999_500..999_500_000 => "ms",
+            _ => "s",
+        });
+    }
+
+    /// Writes three significant digits in this unit. Inlined: the divisions are by constants.
+    #[inline(always)]
+    fn three(&mut self, ns: u64, unit: u64) {
+        let round = |step: u64| ns / step + u64::from(ns % step >= step / 2);
+        let digits = |n: u64| [n / 100, n / 10 % 10, n % 10].map(|digit| b'0' + digit as u8);
+        match ns / (unit / 1000) {
+            0..9_995 => {
+                let [a, b, c] = digits(round(unit / 100));
+                self.bytes.extend_from_slice(&[a, b'.', b, c]);
+            }
+            9_995..99_950 => {
+                let [a, b, c] = digits(round(unit / 10));
+                self.bytes.extend_from_slice(&[a, b, b'.', c]);
+            }
+            _ => self.dec(round(unit)),
+        }
     }
 
     /// Writes a name. One that is ambiguous in a line of `key=value` is quoted.

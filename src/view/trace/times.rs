@@ -7,18 +7,31 @@ use crate::model::report::latency::Spent;
 use crate::model::stage::StageRun;
 use crate::units::percent;
 
-/// The group of stages in whose column a run is. Stages that were merged are the device's if it is one of
-/// them, otherwise the last one's.
-fn group_of(run: StageRun) -> &'static str {
-    let groups = || run.stages().iter().map(|stage| stage.group);
-    groups().find(|group| *group == "device").or_else(|| groups().last()).unwrap_or_default()
+/// The group of stages in whose column a run is, and whether it was merged with another group. Then it is the
+/// device's if that is one of them, otherwise the last one's.
+fn group_of(run: StageRun) -> (&'static str, bool) {
+    match run.stages() {
+        [only] => (only.group, false),
+        stages => {
+            let mut groups = stages.iter().rev().map(|stage| stage.group);
+            let last = stages.last().map_or("", |stage| stage.group);
+            let group = groups.find(|group| *group == "device").unwrap_or(last);
+            (group, run.group().is_none())
+        }
+    }
 }
 
 /// The time in groups of stages.
 pub(super) fn part<'a>(row: &Row<'a>, groups: &[&str]) -> Value<'a> {
-    let of_part = row.segments.iter().filter(|segment| groups.contains(&group_of(segment.run)));
-    let all = of_part.map(|segment| (segment.ns, segment.run.group().is_none()));
-    match all.reduce(|(sum, merged), (ns, is_merged)| (sum + ns, merged || is_merged)) {
+    let mut found = None;
+    for segment in row.segments {
+        let (group, is_merged) = group_of(segment.run);
+        if groups.contains(&group) {
+            let (sum, merged) = found.unwrap_or_default();
+            found = Some((sum + segment.ns, merged || is_merged));
+        }
+    }
+    match found {
         Some((ns, merged)) => Value::Part(ns, merged),
         None if row.outcome.is_some() && row.segments.is_empty() => Value::Unknown,
         None => Value::None,
@@ -44,7 +57,7 @@ pub(super) fn mostly(row: &Row<'_>, line: &mut LineWriter) {
     let run = row.segments.iter().map(|segment| segment.run).find(|run| run.name() == place.stage);
     match run.filter(|run| run.group().is_none()) {
         Some(run) => {
-            line.str(group_of(run));
+            line.str(group_of(run).0);
             line.byte(b'+');
         }
         None => line.str(&place.stage),
