@@ -67,7 +67,9 @@ fn without_utf_8_a_text_is_ascii() {
             let mut command = Command::new(BINARY);
             let command = command.args(words.split(' ')).env("LC_ALL", locale);
             let ran = Ran::from(command);
-            assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
+            // doctor ends as the commands that trace would here
+            let is_doctor = words.starts_with("doctor") && matches!(ran.code, Some(4..=6));
+            assert!(ran.code == Some(0) || is_doctor, "{words}: {}", ran.err);
             format!("{}{}", ran.out, ran.err)
         };
         let text = in_locale("C");

@@ -26,7 +26,7 @@ Examples:
 const MIN_SIZE: u64 = 1 << 20;
 
 /// The time that `--trigger` keeps without `--ring`.
-const RING_TIME: Duration = Duration::from_mins(15);
+const RING_TIME: Duration = Duration::from_secs(15 * 60);
 
 /// Default size of a ring in memory.
 const RING_BYTES: u64 = 64 << 20;
