@@ -4,7 +4,7 @@
 
 /// The end of `-h` of commands that trace the driver.
 pub const WITH_FILTERS: &str =
-    "Filters (--disk, --ctrl, --opcode, --process, ...), more options, examples: --help.";
+    "Filters (--disk, --opcode, --process, ...), more options, examples: --help.";
 /// The end of `-h` of other commands.
 pub const ONLY_EXAMPLES: &str = "More options and examples: --help.";
 
