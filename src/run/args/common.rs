@@ -176,7 +176,7 @@ pub struct GroupArgs {
     pub sort: Sort,
 
     /// Groups that a text shows
-    #[arg(long, hide_short_help = true, value_name = "N", default_value = "20", requires = "by",
+    #[arg(long, short = 'n', hide_short_help = true, value_name = "N", default_value = "20", requires = "by",
           value_parser = count())]
     pub top: u64,
 }
