@@ -133,7 +133,7 @@ const WRONG: &[(&str, &str)] = &[
     ("diff x y --ctrl nvme0=nvme1,nvme1=nvme1", "one other only"),
     (
         "diff tests/recordings/6.12.nvd tests/recordings/6.12.nvd --ctrl nvme0=nvme1",
-        "A has write 64k nvme0n1, B has read 512 nvme0n1",
+        "A has write 64K nvme0n1, B has read 512B nvme0n1",
     ),
     ("heatmap", "<--svg <OUT>|--png <OUT>>"),
     ("heatmap --svg a --png b", "--png"),
@@ -173,7 +173,7 @@ const WRONG: &[(&str, &str)] = &[
     ("join tests/recordings/6.12.nvd tests/host/qemu.nvd --ctrl nvme0=qemu:7", "it has qemu:0"),
     ("pattern 1ms", "at least 10ms"),
     ("pattern --delta", "<INTERVAL"),
-    ("pattern --force", "--svg"),
+    ("pattern --force", "--output"),
     ("pattern --from x --duration 1s", "--duration"),
     ("top 10ms", "at least 100ms"),
     ("top --stages=coarse", "fine"),

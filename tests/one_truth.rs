@@ -215,9 +215,10 @@ fn every_view_names_the_planted_stage() {
         let share = format!("{:.0}%", 100.0 * place["share"].as_f64().unwrap());
 
         let text = plant.run("latency");
-        let line =
-            text.lines().find(|line| line.starts_with(&format!("nvme0n1 {opcode} "))).unwrap();
-        assert!(line.ends_with(&format!(" {part} {share}")), "{name}: {line}");
+        let words = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let mut lines = words.filter(|words| words.starts_with(&["nvme0n1", *opcode]));
+        let line = lines.next().unwrap();
+        assert_eq!(line[line.len() - 2..], [*part, &share], "{name}: {line:?}");
 
         let words = plant.top();
         assert_eq!(words[8..10], [*part, &share], "{name}: {words:?}");

@@ -98,7 +98,7 @@ fn the_picture_replaces_no_file_unless_it_must() {
     pattern(&format!("{words} --force"));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     let other = format!("{}/tests/exports/none.nvd", root());
-    run(&format!("pattern {words} --force --from {other}")).refuses(2, "--svg shows one recording");
+    run(&format!("pattern {words} --force --from {other}")).refuses(2, "-o shows one recording");
 }
 
 /// Submissions without an end, as in a file that was made so: their number is bounded, and those that are

@@ -19,12 +19,12 @@ use crate::nvme::opcode::QueueKind;
 use crate::recording::{Item, Playback, RunInfo};
 use crate::run::exit::Failure;
 use crate::run::input;
-use crate::run::stdout::stdout;
+use crate::run::stdout::{output_width, stdout};
 use crate::units::{counted, size_text};
 use crate::view::header::Header;
 use crate::view::json::typed_line;
 use crate::view::ledger::ledger as write_ledger;
-use crate::view::page::{fill, output_width};
+use crate::view::page::fill;
 use crate::view::theme::Theme;
 use anyhow::Result;
 use serde::Serialize;
@@ -247,6 +247,7 @@ impl<'i> Info<'i> {
             host: self.host.cloned(),
             kernel: self.kernel.cloned(),
             begin_ns: self.begin_ns,
+            from: Duration::ZERO,
             // an import has the clock of another machine
             length: is_driver.then(|| Duration::from_secs_f64(self.seconds)),
             commands: is_driver.then(|| self.disks.iter().map(|d| d.commands).sum()),

@@ -22,9 +22,9 @@ use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::settings::Settings;
 use crate::source::Source;
-use crate::view::ReportSink;
-use crate::view::json::JsonView;
-use crate::view::text::TextView;
+use crate::view::header::Header;
+use crate::view::json;
+use crate::view::text::{TextView, span};
 use crate::view::theme::Theme;
 use crate::view::trace::{Clock, Context, TraceLines};
 use anyhow::{Result, bail};
@@ -36,7 +36,7 @@ use crate::run::drive::{
     open_all,
 };
 use crate::run::start::Preflight;
-use crate::run::stdout::{Stdout, stdout};
+use crate::run::stdout::{Stdout, output_width, stdout};
 use crate::run::{WAITS_UNMEASURED, eprint_note};
 
 /// What a live run did not measure.
@@ -56,7 +56,10 @@ struct Reports<'o> {
     options: &'o LatencyOptions,
     /// The stages that are shown.
     stage_set: StageSet,
-    sink: Box<dyn ReportSink>,
+    /// `None`: JSON.
+    text: Option<TextView>,
+    /// What is known of the header.
+    header: Header,
     /// Begin of the first interval, since the start of the run.
     begin: Duration,
     /// Time and snapshot of the last report.
@@ -69,27 +72,39 @@ struct Reports<'o> {
 
 impl<'o> Reports<'o> {
     fn new(options: &'o LatencyOptions, settings: &Settings) -> Self {
-        let sink: Box<dyn ReportSink> = if options.json {
-            Box::new(JsonView { buckets: options.hist })
-        } else {
-            Box::new(TextView {
-                theme: Theme { color: options.session.color.on_stdout(options.json) },
-                hist: options.hist,
-                detail: options.session.is_verbose(),
-                top: usize::try_from(options.group.top).unwrap_or(usize::MAX),
-                advice: advice(options),
-            })
+        let text = TextView {
+            theme: Theme { color: options.session.color.on_stdout(options.json) },
+            width: output_width(),
+            hist: options.hist,
+            detail: options.session.is_verbose(),
+            top: usize::try_from(options.group.top).unwrap_or(usize::MAX),
+            advice: advice(options),
         };
         Self {
             options,
             stage_set: settings.stage_set,
-            sink,
+            text: (!options.json).then_some(text),
+            header: Header::default(),
             begin: Duration::ZERO,
             last: <_>::default(),
             shown: 0,
             idle: Idle::default(),
             disks: DiskNames::default(),
         }
+    }
+
+    /// What stands above a report: the header above the first and the last, the time above the others.
+    fn heading(&self, report: &Report, view: &TextView) -> String {
+        let TextView { theme, width, .. } = *view;
+        let mut text = String::new();
+        if report.is_final || self.shown == 0 {
+            let span = span(report.stage_set, &report.ledger);
+            text = format!("{}{}\n\n", self.header.text(theme, width), theme.dim(&span));
+        }
+        if !report.is_final {
+            text += &self.header.interval(report.at, report.covers, theme);
+        }
+        text
     }
 
     /// The names of the disks. Those of this machine are read again: a disk may be new.
@@ -161,7 +176,13 @@ impl<'o> Reports<'o> {
             ledger,
             disks: self.disks(),
         };
-        self.sink.report(&report, out)?;
+        match &self.text {
+            Some(view) => {
+                out.write_all(self.heading(&report, view).as_bytes())?;
+                view.report(&report, out)?;
+            }
+            None => json::report(&report, self.options.hist, out)?,
+        }
         out.flush()?;
         Ok(())
     }
@@ -261,6 +282,7 @@ impl<'o> Counting<'o> {
         let mut reports = Reports::new(options, settings);
         // also those that are gone at the end
         reports.disks = reports.disks();
+        reports.header = start.header.clone();
         reports.begin_at(start.from);
         Self {
             reports,
@@ -327,6 +349,7 @@ impl<'o> Counting<'o> {
 
 impl Consumer for Counting<'_> {
     const SHOWS: bool = false;
+    const HEADS: bool = true;
 
     fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         match item {
@@ -377,6 +400,7 @@ impl Consumer for Counting<'_> {
 
     fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
         self.flush_commands()?;
+        self.reports.header = end.header;
         let (reports, out) = (&self.reports, &mut self.out);
         let Some(recorded) = &self.recorded else {
             reports.last((end.took, end.took), &end.sums, end.ledger, out)?;

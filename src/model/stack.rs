@@ -27,6 +27,27 @@ pub struct Frame {
     pub symbol: Option<Symbol>,
 }
 
+/// The entries to the kernel, by how their names begin.
+const ENTRIES: [&str; 9] = [
+    "asm_",
+    "do_el0_svc",
+    "do_syscall_64",
+    "el0",
+    "entry_SYSCALL_64",
+    "invoke_syscall",
+    "kthread",
+    "ret_from_fork",
+    "x64_sys_call",
+];
+
+impl Frame {
+    /// Whether it is an entry to the kernel: outermost, and the same for most callers.
+    pub fn is_entry(&self) -> bool {
+        let name = self.symbol.as_ref().map(|symbol| &symbol.name);
+        name.is_some_and(|name| ENTRIES.iter().any(|begin| name.starts_with(begin)))
+    }
+}
+
 /// A function of the kernel, and an offset in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Symbol {

@@ -21,7 +21,7 @@ Examples:
       One report of 10 s
   nvme-deep pattern 1 --delta
       Each second by itself
-  nvme-deep pattern --from run.nvd --svg pattern.svg
+  nvme-deep pattern run.nvd -o pattern.svg
       A recording, also as a picture";
 
 /// `pattern`.
@@ -39,10 +39,10 @@ pub struct PatternArgs {
     /// Also write the final report as a picture (SVG)
     ///
     /// `-`: only the picture, to stdout.
-    #[arg(long, value_name = "OUT")]
+    #[arg(long = "output", short = 'o', alias = "svg", value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
-    /// Replace OUT if it exists
+    /// Replace the file of -o if it exists
     #[arg(long, requires = "svg")]
     pub force: bool,
 
@@ -74,7 +74,7 @@ impl SessionOptions for PatternArgs {
         let lines = self.json || self.hist || self.schedule.interval.is_some();
         refuse_two_on_stdout(self.svg.as_deref(), lines)?;
         if self.svg.is_some() {
-            self.from.refuse_several("--svg shows")?;
+            self.from.refuse_several("-o shows")?;
         }
         let events = Events {
             // submissions come in the order of time; a recording may have one event per command

@@ -14,7 +14,8 @@ use crate::model::ledger::Ledger;
 use crate::model::report::idle::{Idle, times};
 use crate::model::report::submissions::Submissions;
 use crate::pattern::report::{Disk, Past, Patterns};
-use crate::pattern::view::{PatternReport, draw, json, size, text};
+use crate::pattern::view::{PatternReport, PatternText, draw, json, size};
+use crate::view::header::Header;
 use crate::view::theme::Theme;
 use anyhow::Result;
 
@@ -27,7 +28,7 @@ use crate::run::drive::{
 use crate::run::exit::Failure;
 use crate::run::picture::Picture;
 use crate::run::start::Preflight;
-use crate::run::stdout::stdout;
+use crate::run::stdout::{output_width, stdout};
 use crate::run::{eprint_note, say_ledger};
 
 /// Sums the submissions of a run up, and writes reports.
@@ -44,6 +45,8 @@ struct Reporter<'o> {
     past: (Duration, Past),
     reports: u64,
     idle: Idle,
+    /// What is known of the header.
+    header: Header,
     /// For reports on a recording.
     ledger: Option<Ledger>,
     picture: Option<Picture>,
@@ -70,6 +73,7 @@ impl<'o> Reporter<'o> {
             past: (start.from, <_>::default()),
             reports: 0,
             idle: Idle::default(),
+            header: start.header.clone(),
             ledger: None,
             picture,
         }
@@ -127,11 +131,34 @@ impl<'o> Reporter<'o> {
     fn interim(&mut self, at: Duration, ledger: Ledger) -> Result<()> {
         let begin = if self.options.schedule.delta { self.past.0 } else { self.from };
         let report = self.summary(at, at.saturating_sub(begin), &self.past.1, ledger);
+        self.write(&report)?;
         self.reports += 1;
         if self.options.schedule.delta {
             self.past = (at, self.patterns.now());
         }
-        write(self.options, &report)
+        Ok(())
+    }
+
+    /// Writes a report: the first and the last below the header, the others below their time.
+    fn write(&self, report: &PatternReport) -> Result<()> {
+        let mut out = BufWriter::new(stdout());
+        let options = self.options;
+        if options.json {
+            json(report, &mut out)?;
+        } else {
+            let theme = Theme { color: options.session.color.on_stdout(false) };
+            let (width, detail) = (output_width(), options.session.is_verbose());
+            if report.is_final || self.reports == 0 {
+                writeln!(out, "{}", self.header.text(theme, width))?;
+            }
+            if !report.is_final {
+                write!(out, "{}", self.header.interval(report.at, report.covers, theme))?;
+            }
+            let text = PatternText { theme, width, hist: options.hist, detail };
+            text.report(report, &mut out)?;
+        }
+        out.flush()?;
+        Ok(())
     }
 
     /// When the next report is due.
@@ -141,20 +168,9 @@ impl<'o> Reporter<'o> {
     }
 }
 
-fn write(options: &PatternOptions, report: &PatternReport) -> Result<()> {
-    let mut out = BufWriter::new(stdout());
-    if options.json {
-        json(report, &mut out)?;
-    } else {
-        let theme = Theme { color: options.session.color.on_stdout(options.json) };
-        let detail = options.session.is_verbose();
-        text(report, theme, (options.hist, detail), &mut out)?;
-    }
-    out.flush()?;
-    Ok(())
-}
-
 impl Consumer for Reporter<'_> {
+    const HEADS: bool = true;
+
     fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         match item {
             Item::Event(event) => {
@@ -193,19 +209,22 @@ impl Consumer for Reporter<'_> {
                         --nsid or --opcode";
             return Err(Failure::error(Kind::Usage, text));
         }
+        self.header = end.header;
         let mut report = self.summary(end.took, end.covers, &Past::new(), end.ledger);
         report.is_final = true;
         if self.picture.as_ref().is_some_and(Picture::is_stdout) {
             say_ledger(&report.ledger, self.options.session.is_verbose());
         } else {
-            write(self.options, &report)?;
+            self.write(&report)?;
         }
         let left_out = self.idle.text();
         left_out.iter().for_each(|text| eprint_note(text));
         if let Some(picture) = self.picture {
             let what = format!("{} rows", report.rows.len());
             let name = "Access patterns at submission";
-            picture.write(size(&report), name, &what, |canvas| draw(&report, canvas))?;
+            picture.write(size(&report), name, &what, |canvas| {
+                draw(&report, &self.header, canvas);
+            })?;
         }
         Ok(Ok(()))
     }

@@ -7,10 +7,13 @@ use crate::model::ledger::Ledger;
 use crate::model::report::disk_names::namespace_name;
 use crate::model::report::submissions::{TaskKind, forgotten};
 use crate::pattern::report::{Counts, PatternRow};
+use crate::units;
 use crate::units::{counted, nanos, rate, size_text};
+use crate::view::header::Header;
 use crate::view::json::{SCHEMA_VERSION, line};
 use crate::view::ledger::ledger;
 use crate::view::picture::{Anchor, Area, Canvas, Paint, TextStyle};
+use crate::view::table::{Cell, Table, WIDE};
 use crate::view::theme::Theme;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -57,7 +60,7 @@ impl HistogramKind {
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Size => "size",
-            Self::Seek => "distance",
+            Self::Seek => "jump",
             Self::Depth => "depth",
             Self::Gap => "interval",
         }
@@ -118,95 +121,114 @@ pub(crate) fn rates(row: &PatternRow, covers: Duration) -> (f64, Option<f64>) {
     (row.counts.commands() as f64 / seconds, row.disk.lba_bytes.map(megabytes))
 }
 
-/// Width of the lines.
+/// Width of the lines of histograms.
 const WIDTH: usize = 80;
 /// Length of the longest bar.
 const BAR: usize = 40;
 /// Alignments that matter: a flash page, or the block of a drive that emulates smaller ones.
 const PAGE_BYTES: u64 = 4096;
 
-/// Writes a report. `hist`: all buckets, with bars; `detail`: the whole ledger.
-///
-/// # Errors
-/// Errors of the writer.
-pub fn text(
-    report: &PatternReport,
-    theme: Theme,
-    (hist, detail): (bool, bool),
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let kind = if report.is_final { "final, " } else { "" };
-    let (covers, at) = (report.covers.as_secs_f64(), report.at.as_secs_f64());
-    let title = if report.covers == report.at {
-        format!("=== {kind}{at:.1} s ")
-    } else {
-        format!("=== {kind}{covers:.1} s up to {at:.1} s ")
-    };
-    let rule = "=".repeat((WIDTH - 2).saturating_sub(title.chars().count()));
-    writeln!(out, "{}", theme.head(&format!("{title}{rule}")))?;
-    if report.rows.is_empty() {
-        writeln!(out, "no command with logical blocks")?;
-    }
-    for row in &report.rows {
-        row_text(row, report, theme, hist, out)?;
-        writeln!(out)?;
-    }
-    let left_out = [
-        (report.without_blocks, "without logical blocks"),
-        (report.unknown, "with an unknown set-up"),
-    ];
-    for (count, why) in left_out.into_iter().filter(|l| l.0 > 0) {
-        let text = format!("in no row: {} {why}", counted(count, "command"));
-        writeln!(out, "{}", theme.dim(&text))?;
-    }
-    if report.forgotten > 0 {
-        let text = forgotten(report.forgotten);
-        writeln!(out, "{}", theme.dim(&text))?;
-    }
-    ledger(&report.ledger, theme, detail, out)
+/// How a report is written as text.
+#[derive(Clone, Copy, Debug)]
+pub struct PatternText {
+    /// Colours.
+    pub theme: Theme,
+    /// Columns of the output.
+    pub width: usize,
+    /// All buckets, with bars.
+    pub hist: bool,
+    /// The largest buckets, and the whole ledger.
+    pub detail: bool,
 }
 
-fn row_text(
-    row: &PatternRow,
-    report: &PatternReport,
-    theme: Theme,
-    hist: bool,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let counts = &row.counts;
-    let (iops, megabytes) = rates(row, report.covers);
-    let name = format!(
-        "{} {}  {}",
-        disk(row),
-        row.key.opcode.name_or_code(),
-        process(row, report.task_kind)
-    );
-    let megabytes = megabytes.map_or_else(String::new, |mb| format!("  {} MB/s", rate(mb)));
-    let all = counts.commands();
-    let numbers = format!("  {}  {} IOPS{megabytes}", counted(all, "cmd"), rate(iops));
-    writeln!(out, "{}{numbers}", theme.head(&name))?;
-    let share = |count| percent(count, all);
-    let streams = match counts.streams {
-        0 => String::new(),
-        1 => "  1 stream".into(),
-        n => format!("  {n} streams"),
-    };
-    writeln!(
-        out,
-        "  sequential {:5.1}%  random {:5.1}%{streams}{}",
-        share(counts.sequential),
-        share(counts.random),
-        alignment(row),
-    )?;
-    for kind in HistogramKind::ALL {
-        let hist_of = kind.of(counts);
-        if hist {
-            bars(kind, hist_of, row.disk.lba_bytes, theme, out)?;
-        } else {
-            hist_line(kind, hist_of, row.disk.lba_bytes, out)?;
-        }
+/// The order of the commands of a row in a word. The first command of a stream belongs to it.
+fn verdict(counts: &Counts) -> &'static str {
+    match percent(counts.sequential + counts.streams, counts.commands()) {
+        90.0.. => "sequential",
+        10.0.. => "mixed",
+        _ => "random",
     }
-    Ok(())
+}
+
+/// The sizes of the commands of a row: `4K`, `4K-128K`. Rare ones are left out.
+fn sizes(row: &PatternRow) -> String {
+    let hist = &row.counts.size;
+    let usual = hist.iter().filter(|b| percent(b.count, hist.count()) >= 5.0);
+    let usual: Vec<u64> = usual.map(|b| b.first).collect();
+    let label = |first: &u64| HistogramKind::Size.label(*first, row.disk.lba_bytes);
+    match usual.as_slice() {
+        [] => "-".into(),
+        [one] => label(one),
+        [first, .., last] => format!("{}-{}", label(first), label(last)),
+    }
+}
+
+impl PatternText {
+    /// Writes a report below its heading.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub fn report(&self, report: &PatternReport, out: &mut dyn Write) -> io::Result<()> {
+        let mut table = Table::default();
+        report.rows.iter().for_each(|row| table.row(self.cells(row, report)));
+        table.write(self.theme, self.width, out)?;
+        if report.rows.is_empty() {
+            writeln!(out, "no command with logical blocks")?;
+        }
+        for row in report.rows.iter().filter(|_| self.hist || self.detail) {
+            writeln!(out)?;
+            self.row(row, report, out)?;
+        }
+        writeln!(out)?;
+        let left_out = [
+            (report.without_blocks, "without logical blocks"),
+            (report.unknown, "with an unknown set-up"),
+        ];
+        for (count, why) in left_out.into_iter().filter(|l| l.0 > 0) {
+            let text = format!("in no row: {} {why}", counted(count, "command"));
+            writeln!(out, "{}", self.theme.dim(&text))?;
+        }
+        if report.forgotten > 0 {
+            writeln!(out, "{}", self.theme.dim(&forgotten(report.forgotten)))?;
+        }
+        ledger(&report.ledger, self.theme, self.detail, out)
+    }
+
+    fn cells(&self, row: &PatternRow, report: &PatternReport) -> Vec<Cell<'static>> {
+        let (counts, (iops, megabytes)) = (&row.counts, rates(row, report.covers));
+        let all = counts.commands() as f64;
+        let depth = counts.depth.mean().unwrap_or(0.0);
+        let wide = self.width >= WIDE;
+        let mut cells = vec![
+            ("<DISK", disk(row)),
+            ("<OP", row.key.opcode.name_or_code()),
+            ("<PROCESS", process(row, report.task_kind)),
+            ("CMDS", counts.commands().to_string()),
+            ("IOPS", rate(iops)),
+        ];
+        cells.extend(wide.then(|| ("MB/s", megabytes.map_or_else(|| "-".into(), rate))));
+        cells.push(("SEQ", units::percent(counts.sequential as f64 / all.max(1.0))));
+        cells.extend(wide.then(|| ("STREAMS", counts.streams.to_string())));
+        cells.push(("DEPTH", format!("{}/{}", rate(depth), counts.depth.max().unwrap_or(0))));
+        cells.push(("<VERDICT", format!("{} {}", verdict(counts), sizes(row))));
+        cells
+    }
+
+    /// Writes what the buckets of a row have.
+    fn row(&self, row: &PatternRow, report: &PatternReport, out: &mut dyn Write) -> io::Result<()> {
+        let (disk, op) = (disk(row), row.key.opcode.name_or_code());
+        let name = format!("{disk} {op} {}", process(row, report.task_kind));
+        let streams = counted(row.counts.streams, "stream");
+        writeln!(out, "{}  {streams}, {}", self.theme.head(&name), alignment(row))?;
+        for kind in HistogramKind::ALL {
+            let hist = kind.of(&row.counts);
+            match self.hist {
+                true => bars(kind, hist, row.disk.lba_bytes, self.theme, out)?,
+                false => hist_line(kind, hist, row.disk.lba_bytes, out)?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// How many commands are aligned to 4 KiB.
@@ -220,8 +242,8 @@ fn alignment(row: &PatternRow) -> String {
         }
         None => (8, "8 LB".into()),
     };
-    let share = percent(counts.aligned_to(blocks), all);
-    format!("  aligned to {size} {share:.1}%")
+    let share = counts.aligned_to(blocks) as f64 / (all as f64).max(1.0);
+    format!("{} aligned to {size}", units::percent(share))
 }
 
 /// The buckets with most commands, in the order of their values, in one line.
@@ -311,6 +333,7 @@ struct RowLine<'a> {
     mb_per_s: Option<f64>,
     sequential: u64,
     random: u64,
+    verdict: &'static str,
     streams: u64,
     sequential_blocks: u64,
     random_blocks: u64,
@@ -364,6 +387,7 @@ fn row_line<'a>(row: &'a PatternRow, report: &PatternReport) -> RowLine<'a> {
         mb_per_s,
         sequential: *sequential,
         random: *random,
+        verdict: verdict(&row.counts),
         streams: *streams,
         sequential_blocks: *sequential_blocks,
         random_blocks: *random_blocks,
@@ -417,23 +441,22 @@ fn area(x: f64, y: f64, width: f64, height: f64) -> Area {
     Area { x, y, width, height }
 }
 
-/// Draws a report.
-pub fn draw(report: &PatternReport, canvas: &mut dyn Canvas) {
+/// Draws a report below its header.
+pub fn draw(report: &PatternReport, header: &Header, canvas: &mut dyn Canvas) {
     let (width, height) = size(report);
     let page = area(0.0, 0.0, width.into(), height.into());
     canvas.area(page, Paint::Page, None);
     let title = "Access patterns at submission";
     canvas.text((LEFT, 30.0), Anchor::Start, TextStyle::Title, title);
-    let all: u64 = report.rows.iter().map(|r| r.counts.commands()).sum();
-    let mut text = format!("{} in {:.1} s", counted(all, "command"), report.covers.as_secs_f64());
+    let mut text = header.text(Theme { color: false }, usize::MAX).trim_end().to_owned();
     if report.rows.len() > ROWS {
-        text += &format!("; {ROWS} of {} rows are drawn", report.rows.len());
+        text += &format!("  {ROWS} of {} rows are drawn", report.rows.len());
     }
     canvas.text((LEFT, 50.0), Anchor::Start, TextStyle::Dim, &text);
-    for (x, paint, name) in [(740.0, Paint::Bar, "sequential"), (852.0, Paint::OtherBar, "random")]
+    for (x, paint, name) in [(804.0, Paint::Bar, "sequential"), (904.0, Paint::OtherBar, "random")]
     {
-        canvas.area(area(x, 41.0, 10.0, 10.0), paint, None);
-        canvas.text((x + 16.0, 50.0), Anchor::Start, TextStyle::Label, name);
+        canvas.area(area(x, 21.0, 10.0, 10.0), paint, None);
+        canvas.text((x + 16.0, 30.0), Anchor::Start, TextStyle::Label, name);
     }
     for (n, row) in report.rows.iter().take(ROWS).enumerate() {
         draw_row(row, report, HEAD + ROW * n as f64, canvas);
@@ -453,7 +476,7 @@ fn draw_row(row: &PatternRow, report: &PatternReport, top: f64, canvas: &mut dyn
         process(row, report.task_kind)
     );
     canvas.text((LEFT, top + 14.0), Anchor::Start, TextStyle::Label, &name);
-    let numbers = format!("{}, {} a second", counted(all, "command"), rate(iops));
+    let numbers = format!("{}, {} IOPS, {}", counted(all, "command"), rate(iops), verdict(counts));
     let at = (SVG_WIDTH - LEFT, top + 14.0);
     canvas.text(at, Anchor::End, TextStyle::Dim, &numbers);
     shares(row, top + 26.0, canvas);
@@ -482,12 +505,9 @@ fn shares(row: &PatternRow, top: f64, canvas: &mut dyn Canvas) {
             canvas.area(area(x, top, width, 22.0), paint, Some(&note));
         }
     }
-    let text = format!("{sequential:.1}% sequential");
+    let text = format!("{} sequential", units::percent(sequential / 100.0));
     canvas.text((LEFT, top + 40.0), Anchor::Start, TextStyle::Label, &text);
-    let streams = match counts.streams {
-        1 => "1 stream".into(),
-        n => format!("{n} streams"),
-    };
+    let streams = counted(counts.streams, "stream");
     canvas.text((LEFT, top + 57.0), Anchor::Start, TextStyle::Dim, &streams);
 }
 
@@ -501,7 +521,7 @@ fn histogram(
     canvas.area(plot, Paint::Plot, None);
     let bottom = plot.y + plot.height;
     let title = match kind {
-        HistogramKind::Seek => "distance from the end before",
+        HistogramKind::Seek => "jump from the previous command",
         HistogramKind::Gap => "time between submissions",
         HistogramKind::Size => "size",
         HistogramKind::Depth => "commands in flight",
@@ -526,7 +546,7 @@ fn histogram(
         let label = |value| kind.label(value, lba_bytes);
         let range = if from == to { label(*from) } else { format!("from {}", label(*from)) };
         let note = format!("{range}\n{}", counted(*count, "command"));
-        canvas.area(bar, Paint::Bar, Some(&note));
+        canvas.area(bar, Paint::Dim, Some(&note));
     }
     let at = (plot.x, bottom + 15.0);
     let text = kind.label(first, lba_bytes);

@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! stdout and its locale. An error of stdout is one sentence, which names it.
+//! stdout, its width and its locale. An error of stdout is one sentence, which names it.
 
-use std::io::{StdoutLock, Write};
+use std::io::{IsTerminal, StdoutLock, Write};
 use std::{env, io};
+
+use ratatui::crossterm::terminal;
+
+/// Columns of the output: those of the terminal on stdout, else $COLUMNS, else 80. At least 80, at most
+/// 120: longer lines are hard to read.
+pub fn output_width() -> usize {
+    let of_terminal = || io::stdout().is_terminal().then(terminal::size)?.ok();
+    let given = || env::var("COLUMNS").ok()?.parse().ok();
+    let columns = of_terminal().map(|(columns, _)| columns.into()).or_else(given);
+    columns.unwrap_or(80).clamp(80, 120)
+}
 
 /// Whether the locale has characters other than ASCII.
 pub fn has_unicode() -> bool {

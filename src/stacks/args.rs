@@ -14,15 +14,23 @@ use crate::run::args::common::{
 };
 use crate::run::args::examples;
 use crate::run::args::value::number;
+use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\
 Examples:
   nvme-deep stacks --duration 10s
       The kernel stacks that submit commands, by number of commands
-  nvme-deep stacks --by latency --svg out.svg
+  nvme-deep stacks --weight latency -o out.svg
       A flame graph, by sum of latencies
   nvme-deep stacks --at complete
       How completions are found: interrupt, poll, cancellation";
+
+/// What the stacks of a recording can be told apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum StackBy {
+    /// The process that called the driver, at the root of each path
+    Process,
+}
 
 /// `stacks`.
 #[derive(Clone, Debug, clap::Args)]
@@ -32,31 +40,39 @@ pub struct StacksArgs {
     #[command(flatten)]
     pub stack: StackSample,
 
-    /// Order of the list, and weight in --folded and --svg
+    /// Order, and weight in flame graphs
     #[arg(long, value_name = "WHAT", default_value = "count")]
-    pub by: Weight,
+    pub weight: Weight,
+
+    /// Tell recorded stacks apart
+    #[arg(long, value_name = "KEY")]
+    pub by: Option<StackBy>,
 
     #[command(flatten)]
     pub outcome: Outcome,
 
     /// Show the first COUNT stacks only
-    #[arg(long, value_name = "COUNT", value_parser = number(1..=usize::MAX))]
+    #[arg(long, short = 'n', value_name = "COUNT", value_parser = number(1..=usize::MAX))]
     pub top: Option<usize>,
 
     /// One line per stack, for flame graph tools
     ///
     /// Frames from the outermost to the driver's, separated by semicolons, and the weight.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json", hide_short_help = true)]
     pub folded: bool,
 
-    /// Write a flame graph (SVG) to this file
-    ///
-    /// `-`: to stdout, instead of the list.
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
+    /// A line for each frame, with the place of its call
+    #[arg(long, conflicts_with_all = ["json", "folded"])]
+    pub full: bool,
 
-    /// Replace the file of --svg if it exists
-    #[arg(long, requires = "svg", hide_short_help = true)]
+    /// Also write a flame graph (SVG), or lines to X.folded
+    ///
+    /// A name that ends in `.folded` gets the lines of --folded. `-`: the flame graph goes to stdout, instead of the list.
+    #[arg(long, short, alias = "svg", value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Replace the file of -o if it exists
+    #[arg(long, requires = "output", hide_short_help = true)]
     pub force: bool,
 
     #[command(flatten)]
@@ -80,11 +96,16 @@ pub type StacksOptions = Checked<StacksArgs>;
 
 impl SessionOptions for StacksArgs {
     fn settings(&self) -> Result<Settings> {
-        refuse_two_on_stdout(self.svg.as_deref(), self.has_lines())?;
-        if self.folded || self.svg.is_some() {
-            self.from.refuse_several("--folded and --svg show")?;
+        refuse_two_on_stdout(self.output.as_deref(), self.has_lines())?;
+        if self.folded || self.output.is_some() {
+            self.from.refuse_several("--folded and -o show")?;
         }
         let is_recorded = !self.from.is_empty();
+        if self.by.is_some() && !is_recorded {
+            return Err(usage(
+                "--by takes a recording: use `record --kstack`, then `stacks FILE --by process`",
+            ));
+        }
         // a command can be slow because it waits in a queue
         let stage_set = match self.outcome.slow {
             Some(_) if !is_recorded => StageSet::Basic,

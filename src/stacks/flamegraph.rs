@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stacks as a flame graph. The width is the weight of a stack; the driver is on top.
+//! Stacks as a flame graph. The width is the weight of a stack; the process is at the root, the driver
+//! on top.
 
 use std::io;
 use std::io::{ErrorKind, Write};
@@ -7,7 +8,7 @@ use std::io::{ErrorKind, Write};
 use inferno::flamegraph::{Options, from_lines};
 
 use crate::stacks::report::{StackRow, Weight};
-use crate::stacks::view::folded;
+use crate::stacks::view::{common, folded};
 
 /// Writes a flame graph as SVG.
 ///
@@ -20,7 +21,7 @@ pub fn svg(rows: &[StackRow], by: Weight, title: &str, out: &mut dyn Write) -> i
             "there is nothing to draw: no command has completed",
         ));
     }
-    let folded = folded(rows, by);
+    let folded = folded(rows, by, common(rows).0);
     let lines: Vec<String> = folded.iter().map(|(s, n)| format!("{s} {n}")).collect();
     let mut options = Options::default();
     options.title = title.to_owned();

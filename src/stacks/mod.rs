@@ -9,6 +9,7 @@ pub(crate) mod view;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Kind;
@@ -16,10 +17,11 @@ use crate::model::event::{EventKind, StackId};
 use crate::model::histogram::Histogram;
 use crate::model::run::StackSum;
 use crate::model::stack::{Frame, Stack, StackAt};
+use crate::model::text::word;
 use crate::source::Source;
 use crate::stacks::flamegraph::svg;
 use crate::stacks::report::{StackRow, StackSums, Weight};
-use crate::stacks::view::StacksView;
+use crate::stacks::view::{StacksView, title};
 use crate::symbols::Symbolizer;
 use crate::view::json;
 use crate::view::theme::Theme;
@@ -32,7 +34,7 @@ use crate::run::drive::{
 use crate::run::exit::Failure;
 use crate::run::outfile::{OutFile, Rules};
 use crate::run::start::{Preflight, symbolizer};
-use crate::run::stdout::stdout;
+use crate::run::stdout::{output_width, stdout};
 use crate::run::{eprint_note, say_ledger};
 use crate::stacks::args::StacksOptions;
 
@@ -50,18 +52,8 @@ type Drawing = (OutFile, File);
 /// because the file can't be written.
 fn create(options: &StacksOptions) -> Result<Option<Drawing>> {
     let rules = Rules { force: options.force, inputs: &options.from.files, ..Rules::default() };
-    let path = options.svg.as_deref();
+    let path = options.output.as_deref();
     path.map(|path| OutFile::create(path, &rules)).transpose()
-}
-
-/// Draws the flame graph.
-fn draw((out, file): Drawing, rows: &[StackRow], by: Weight, took: Duration) -> Result<()> {
-    let title = format!("NVMe commands, {:.1} s", took.as_secs_f64());
-    let mut file = BufWriter::new(file);
-    let drawn = svg(rows, by, &title, &mut file).and_then(|()| file.flush());
-    drawn.map_err(|error| out.failed(error))?;
-    out.keep()?;
-    Ok(())
 }
 
 /// The stack of a finished command, and its latency. The outer `None`: not a finished command, or
@@ -103,7 +95,10 @@ struct ByStack<'o> {
     symbolizer: Option<Symbolizer>,
     /// Of a recording.
     frames: HashMap<StackId, Vec<Frame>>,
-    sums: HashMap<Option<StackId>, (Histogram, u64)>,
+    /// By process, if it is shown.
+    sums: HashMap<(Option<u32>, Option<StackId>), (Histogram, u64)>,
+    /// The processes of a recording.
+    processes: HashMap<u32, String>,
 }
 
 impl ByStack<'_> {
@@ -119,7 +114,8 @@ impl ByStack<'_> {
         if self.sums.len() > MOST_STACKS {
             return Err(too_many());
         }
-        let (hist, unmeasured) = self.sums.entry(id).or_default();
+        let process = self.process(what);
+        let (hist, unmeasured) = self.sums.entry((process, id)).or_default();
         match latency {
             Some(ns) => hist.record(ns),
             None => *unmeasured += 1,
@@ -127,12 +123,28 @@ impl ByStack<'_> {
         Ok(())
     }
 
+    /// The process that called the driver, if the output shows it.
+    fn process(&mut self, what: &EventKind) -> Option<u32> {
+        if self.options.by.is_none() && self.drawing.is_none() {
+            return None;
+        }
+        let submission = match what {
+            EventKind::Command(_, submission, _) => Some(submission),
+            EventKind::Missed { submission, .. } => submission.as_ref(),
+            _ => None,
+        }?;
+        let pid = submission.knows_submitter.then_some(submission.pid)?;
+        self.processes.insert(pid, format!("{} ({pid})", word(&submission.comm())));
+        Some(pid)
+    }
+
     /// The sums of a recording.
     fn recorded(&self) -> StackSums {
         let mut all = StackSums::default();
-        for (id, (hist, unmeasured)) in &self.sums {
+        for ((process, id), (hist, unmeasured)) in &self.sums {
             let taken = |id| Stack::Taken(self.frames.get(&id).cloned().unwrap_or_default());
             all.add(StackRow {
+                process: process.and_then(|pid| self.processes.get(&pid).cloned()),
                 stack: id.map_or(Stack::NotObserved, taken),
                 hist: hist.clone(),
                 unmeasured: *unmeasured,
@@ -145,6 +157,7 @@ impl ByStack<'_> {
     fn counted(&mut self, source: &dyn Source) -> Result<StackSums> {
         let (at, symbolizer) = (self.at, self.symbolizer.get_or_insert_with(symbolizer));
         let row = |sum: StackSum| StackRow {
+            process: None,
             stack: sum.addresses.map_or(Stack::NotObserved, |addresses| {
                 Stack::Taken(symbolizer.stack(&addresses, at))
             }),
@@ -157,6 +170,7 @@ impl ByStack<'_> {
 
 impl Consumer for ByStack<'_> {
     const SHOWS: bool = false;
+    const HEADS: bool = true;
 
     fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         match item {
@@ -181,12 +195,12 @@ impl Consumer for ByStack<'_> {
             Some(session) => self.counted(session)?,
             None => self.recorded(),
         };
-        let rows = sums.rows(self.options.by);
         if let Some(trace) = &mut end.ledger.trace {
+            let rows = sums.clone().rows(Weight::Count);
             trace.commands_shown = rows.iter().map(StackRow::commands).sum();
         }
         let is_live_by_time = end.session.is_some() && self.options.outcome.slow.is_some();
-        self.write(&rows, &end)?;
+        self.write(sums, &end)?;
         if is_live_by_time {
             eprint_note(WAITS_UNMEASURED);
         }
@@ -195,31 +209,67 @@ impl Consumer for ByStack<'_> {
 }
 
 impl ByStack<'_> {
-    /// Writes the output.
-    fn write(self, rows: &[StackRow], end: &End<'_>) -> Result<()> {
-        let Self { options, at, drawing, .. } = self;
-        let by = options.by;
-        let detail = options.session.is_verbose();
-        let has_stdout = drawing.as_ref().is_some_and(|(out, _)| out.is_stdout());
-        match drawing {
-            Some(_) if rows.is_empty() => eprint_note("no stack was seen: no flame graph is drawn"),
-            Some(drawing) => draw(drawing, rows, by, end.took)?,
-            None => {}
-        }
-        if has_stdout {
-            say_ledger(&end.ledger, detail);
+    /// Writes the flame graph, or what flame graph tools read.
+    fn draw(&self, (out, file): Drawing, sums: StackSums, end: &End<'_>) -> Result<()> {
+        let rows = sums.rows(self.options.weight);
+        if rows.is_empty() {
+            eprint_note("no stack was seen: no flame graph is drawn");
             return Ok(());
         }
+        let mut file = BufWriter::new(file);
+        let path = self.options.output.as_deref();
+        let drawn = match path.and_then(Path::extension).is_some_and(|e| e == "folded") {
+            true => self.view().folded(&rows, &mut file),
+            false => {
+                let title = title(&rows, self.options.weight, self.at, end.header.file.as_ref());
+                svg(&rows, self.options.weight, &title, &mut file)
+            }
+        };
+        drawn.and_then(|()| file.flush()).map_err(|error| out.failed(error))?;
+        out.keep()?;
+        Ok(())
+    }
+
+    fn view(&self) -> StacksView {
+        let options = self.options;
+        StacksView {
+            theme: Theme { color: options.session.color.on_stdout(options.has_lines()) },
+            width: output_width(),
+            detail: options.session.is_verbose(),
+            full: options.full,
+            at: self.at,
+            by: options.weight,
+            top: options.top,
+        }
+    }
+
+    /// Writes the output.
+    fn write(mut self, mut sums: StackSums, end: &End<'_>) -> Result<()> {
+        let (options, detail) = (self.options, self.options.session.is_verbose());
+        if let Some(drawing) = self.drawing.take() {
+            let has_stdout = drawing.0.is_stdout();
+            self.draw(drawing, sums.clone(), end)?;
+            if has_stdout {
+                say_ledger(&end.ledger, detail);
+                return Ok(());
+            }
+        }
+        if options.by.is_none() {
+            sums = sums.of_all_processes();
+        }
         let mut out = BufWriter::new(stdout());
-        let theme = Theme { color: options.session.color.on_stdout(options.has_lines()) };
-        let view = StacksView { theme, at, by, top: options.top };
+        let view = self.view();
         if options.json {
-            view.json(rows, &mut out)?;
+            view.json(&sums.rows(options.weight), &mut out)?;
             json::end(&end.ledger, end.took, &mut out)?;
         } else if options.folded {
-            view.folded(rows, &mut out)?;
+            view.folded(&sums.rows(options.weight), &mut out)?;
         } else {
-            view.text(rows, &mut out)?;
+            if !options.full && !detail {
+                sums = sums.by_function();
+            }
+            write!(out, "{}", end.header.text(view.theme, view.width))?;
+            view.text(&sums.rows(options.weight), &mut out)?;
         }
         out.flush()?;
         if !options.json {
@@ -268,6 +318,7 @@ pub fn run(options: &StacksOptions) -> Result<()> {
             symbolizer: early.take(),
             frames: HashMap::new(),
             sums: HashMap::new(),
+            processes: HashMap::new(),
         })
     })
 }

@@ -30,6 +30,8 @@ impl Weight {
 /// The commands of one stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackRow {
+    /// Their process, if it is told apart.
+    pub process: Option<String>,
     /// The stack.
     pub stack: Stack,
     /// Their latencies.
@@ -46,32 +48,63 @@ impl StackRow {
     }
 }
 
-/// Commands by stack. Stacks that differ in the kernel may be equal here, because frames were
-/// trimmed.
+/// Commands by process and stack. Stacks that differ in the kernel may be equal here, because frames
+/// were trimmed.
 #[derive(Clone, Debug, Default)]
-pub struct StackSums(HashMap<Stack, (Histogram, u64)>);
+pub struct StackSums(HashMap<(Option<String>, Stack), (Histogram, u64)>);
 
 impl StackSums {
     /// Adds the commands of a trimmed stack.
     pub fn add(&mut self, row: StackRow) {
-        let (hist, unmeasured) = self.0.entry(row.stack).or_default();
+        let (hist, unmeasured) = self.0.entry((row.process, row.stack)).or_default();
         hist.merge(&row.hist);
         *unmeasured += row.unmeasured;
+    }
+
+    fn into_rows(self) -> impl Iterator<Item = StackRow> {
+        let rows = self.0.into_iter();
+        rows.map(|((process, stack), (hist, unmeasured))| StackRow {
+            process,
+            stack,
+            hist,
+            unmeasured,
+        })
+    }
+
+    /// The same, not told apart by process.
+    #[must_use]
+    pub fn of_all_processes(self) -> Self {
+        self.into_rows().map(|row| StackRow { process: None, ..row }).collect()
+    }
+
+    /// The same, not told apart by the place of a call in a function.
+    #[must_use]
+    pub fn by_function(self) -> Self {
+        let rows = self.into_rows().map(|mut row| {
+            if let Stack::Taken(frames) = &mut row.stack {
+                for frame in frames {
+                    if let Some(symbol) = &mut frame.symbol {
+                        (frame.address, symbol.offset) = (0, 0);
+                    }
+                }
+            }
+            row
+        });
+        rows.collect()
     }
 
     /// The stacks with commands, heaviest first. Stacks of equal weight are sorted by address, so
     /// that the order does not change from run to run.
     #[must_use]
     pub fn rows(self, by: Weight) -> Vec<StackRow> {
-        let row = |(stack, (hist, unmeasured))| StackRow { stack, hist, unmeasured };
-        let mut rows: Vec<StackRow> = self.0.into_iter().map(row).collect();
+        let mut rows: Vec<StackRow> = self.into_rows().collect();
         rows.retain(|row| row.commands() > 0);
         rows.sort_by_cached_key(|row| {
             let addresses: Vec<u64> = row.stack.frames().iter().map(|f| f.address).collect();
             let taken = matches!(row.stack, Stack::Taken(_));
             // stacks of a recording have no addresses
             let names: Vec<String> = row.stack.frames().iter().map(Frame::to_string).collect();
-            (Reverse(by.of(row)), addresses, taken, names)
+            (Reverse(by.of(row)), addresses, taken, names, row.process.clone())
         });
         rows
     }
@@ -109,7 +142,8 @@ mod tests {
     }
 
     fn row(addresses: &[u64], samples: &[u64], unmeasured: u64) -> StackRow {
-        StackRow { stack: Stack::Taken(stack(addresses)), hist: hist(samples), unmeasured }
+        let stack = Stack::Taken(stack(addresses));
+        StackRow { process: None, stack, hist: hist(samples), unmeasured }
     }
 
     #[test]
@@ -134,7 +168,12 @@ mod tests {
 
     #[test]
     fn a_stack_that_was_not_observed_is_no_stack_that_could_not_be_taken() {
-        let unseen = StackRow { stack: Stack::NotObserved, hist: Histogram::new(), unmeasured: 3 };
+        let unseen = StackRow {
+            process: None,
+            stack: Stack::NotObserved,
+            hist: Histogram::new(),
+            unmeasured: 3,
+        };
         let sums: StackSums = [row(&[], &[7], 0), unseen.clone()].into_iter().collect();
         let rows = sums.rows(Weight::Count);
         assert_eq!(rows, [unseen, row(&[], &[7], 0)]);

@@ -7,13 +7,13 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::model::histogram::Histogram;
 use crate::model::stack::{Frame, Stack, StackAt};
-use crate::model::text::word;
+use crate::model::text::{Text, word};
 use crate::stacks::report::{StackRow, Weight};
-use crate::units::{counted, nanos};
+use crate::units::{counted, nanos, percent};
 use crate::view::json::{Dist, SCHEMA_VERSION, dist, line};
-use crate::view::theme::{Theme, dot};
+use crate::view::page::{TIE, fill_to};
+use crate::view::theme::Theme;
 
 /// Stands for a stack that the kernel could not take.
 const NO_STACK: &str = "[no_stack]";
@@ -25,6 +25,12 @@ const NOT_OBSERVED: &str = "[not observed]";
 pub struct StacksView {
     /// Colours.
     pub theme: Theme,
+    /// Columns of the output.
+    pub width: usize,
+    /// Frames with the places of their calls.
+    pub detail: bool,
+    /// A line for each frame.
+    pub full: bool,
     /// Where the stacks were taken.
     pub at: StackAt,
     /// Order of the list.
@@ -44,6 +50,8 @@ struct StackLine {
     share: f64,
     latency_share: f64,
     latency: Dist,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    process: Option<String>,
     kstack: Vec<String>,
 }
 
@@ -72,6 +80,24 @@ fn commands(n: u64) -> String {
     counted(n, "command")
 }
 
+const fn at_words(at: StackAt) -> &'static str {
+    match at {
+        StackAt::Submit => "submission",
+        StackAt::Complete => "completion",
+    }
+}
+
+/// The title of a flame graph, which says what its widths sum.
+pub(super) fn title(rows: &[StackRow], by: Weight, at: StackAt, file: Option<&Text>) -> String {
+    let sums = match by {
+        Weight::Count => "number of commands",
+        Weight::Latency => "sum of latency",
+    };
+    let file = file.map(|file| format!(", {file}")).unwrap_or_default();
+    let commands = commands(All::of(rows).count);
+    format!("{sums} by kernel stack at {}, {commands}{file}", at_words(at))
+}
+
 const fn at_name(at: StackAt) -> &'static str {
     match at {
         StackAt::Submit => "submit",
@@ -85,7 +111,7 @@ impl StacksView {
         rows.split_at(self.top.unwrap_or(usize::MAX).min(rows.len()))
     }
 
-    /// Writes rows as text. The name of a function may be wider than the screen.
+    /// Writes rows as text below the header. The name of a function may be wider than the screen.
     ///
     /// # Errors
     /// Errors of the writer.
@@ -94,60 +120,81 @@ impl StacksView {
             return writeln!(out, "no command has completed");
         }
         let all = All::of(rows);
-        let by = match self.by {
-            Weight::Count => "most commands",
-            Weight::Latency => "most latency",
+        let (order, at) = match self.by {
+            Weight::Count => ("most commands", self.at),
+            Weight::Latency => ("largest sum of latency", self.at),
         };
-        let title = format!(
-            "=== {} through {} at {} {} {by} first ",
-            commands(all.count),
-            counted(rows.len() as u64, "stack"),
-            at_name(self.at),
-            dot(),
-        );
-        let rule = "=".repeat(78_usize.saturating_sub(title.chars().count()));
-        writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;
+        let at = at_words(at);
+        let stacks = counted(rows.len() as u64, "stack");
+        writeln!(out, "{} through {stacks} at {at}, {order} first\n", commands(all.count))?;
+        let head =
+            format!("{:>7} {:>4} {:>5} {:>7} {:>7}  PATH", "CMDS", "%", "LAT%", "MEAN", "P99");
+        writeln!(out, "{}", self.theme.dim(&head))?;
         let (shown, rest) = self.split_top(rows);
-        for (n, row) in shown.iter().enumerate() {
-            let (count, latency) = all.shares(row.commands(), row.hist.sum());
-            let head = format!("#{}  {}", n + 1, commands(row.commands()));
-            writeln!(
-                out,
-                "{} ({:.1}% of all), {:.1}% of all latency",
-                self.theme.head(&head),
-                100.0 * count,
-                100.0 * latency
-            )?;
-            let mut latency = latencies(&row.hist);
-            if row.unmeasured > 0 {
-                latency.push_str(&format!("  unmeasured {}", row.unmeasured));
-            }
-            writeln!(out, "    {}", self.theme.dim(&latency))?;
-            match &row.stack {
-                Stack::NotObserved => writeln!(out, "        {NOT_OBSERVED}")?,
-                Stack::Taken(frames) if frames.is_empty() => {
-                    writeln!(out, "        the kernel could not take this stack")?;
-                }
-                Stack::Taken(frames) => {
-                    for frame in frames {
-                        writeln!(out, "        {frame}")?;
-                    }
-                }
-            }
-            writeln!(out)?;
+        for row in shown {
+            self.row(row, &all, common(rows), out)?;
         }
         if !rest.is_empty() {
             let more = All::of(rest);
             let (count, latency) = all.shares(more.count, more.sum);
             writeln!(
                 out,
-                "{} more stack{}: {} ({:.1}% of all), {:.1}% of all latency\n",
-                rest.len(),
-                if rest.len() == 1 { "" } else { "s" },
+                "{}: {} ({}), {} of the latency; -n shows more",
+                counted(rest.len() as u64, "more stack"),
                 commands(more.count),
-                100.0 * count,
-                100.0 * latency
+                percent(count),
+                percent(latency)
             )?;
+        }
+        let unmeasured: u64 = rows.iter().map(|row| row.unmeasured).sum();
+        if unmeasured > 0 {
+            writeln!(out, "{} without a latency", commands(unmeasured))?;
+        }
+        Ok(())
+    }
+
+    fn row(
+        &self,
+        row: &StackRow,
+        all: &All,
+        common: (usize, usize),
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let (count, latency) = all.shares(row.commands(), row.hist.sum());
+        let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), nanos);
+        let numbers = format!(
+            "{:>7} {:>4} {:>5} {:>7} {:>7}  ",
+            row.commands(),
+            percent(count),
+            percent(latency),
+            time(row.hist.mean()),
+            time(row.hist.percentile(99.0).map(|ns| ns as f64))
+        );
+        let frames = row.stack.frames();
+        let what = match &row.stack {
+            Stack::NotObserved => Some(NOT_OBSERVED),
+            Stack::Taken(frames) if frames.is_empty() => Some(NO_STACK),
+            Stack::Taken(_) => None,
+        };
+        if self.full {
+            let process = row.process.as_deref().into_iter().chain(what);
+            let line = format!("{numbers}{}", process.collect::<Vec<_>>().join(" "));
+            writeln!(out, "{}", line.trim_end())?;
+            return frames.iter().try_for_each(|frame| writeln!(out, "        {frame}"));
+        }
+        let text = |frame: &Frame| if self.detail { frame.to_string() } else { name(frame) };
+        let entries = frames.iter().rev().take_while(|frame| frame.is_entry()).count();
+        let (inner, outer) = common;
+        let own = frames.get(inner..frames.len().saturating_sub(outer.max(entries)));
+        let own = own.filter(|own| !own.is_empty()).unwrap_or(frames);
+        let path = row.process.clone().into_iter().chain(own.iter().rev().map(text));
+        let path = path.chain(what.map(str::to_owned)).collect::<Vec<_>>();
+        let path = path.iter().map(|part| part.replace(' ', &TIE.to_string()));
+        let path = path.collect::<Vec<_>>().join(&format!(" >{TIE}"));
+        let mut start = numbers;
+        for line in fill_to(self.width, &path, start.len()) {
+            writeln!(out, "{start}{line}")?;
+            start = " ".repeat(start.len());
         }
         Ok(())
     }
@@ -170,6 +217,7 @@ impl StacksView {
                 share,
                 latency_share,
                 latency: dist(&row.hist, false),
+                process: row.process.clone(),
                 kstack: row.stack.frames().iter().map(ToString::to_string).collect(),
             };
             line(&object, out)?;
@@ -182,24 +230,30 @@ impl StacksView {
     /// # Errors
     /// Errors of the writer.
     pub fn folded(&self, rows: &[StackRow], out: &mut dyn Write) -> io::Result<()> {
-        for (stack, weight) in folded(self.split_top(rows).0, self.by) {
+        for (stack, weight) in folded(self.split_top(rows).0, self.by, 0) {
             writeln!(out, "{stack} {weight}")?;
         }
         Ok(())
     }
 }
 
-fn latencies(hist: &Histogram) -> String {
-    let at = |p| hist.percentile(p).map_or_else(|| "-".into(), |ns| nanos(ns as f64));
-    let mean = hist.mean().map_or_else(|| "-".into(), nanos);
-    let max = hist.max().map_or_else(|| "-".into(), |ns| nanos(ns as f64));
-    format!(
-        "mean {mean}  p50 {}  p90 {}  p99 {}  max {}{max}",
-        at(50.0),
-        at(90.0),
-        at(99.0),
-        if hist.max_exact() { "" } else { "~" },
-    )
+/// How many innermost and outermost functions all stacks have in common: they tell nothing. Each stack
+/// keeps one function. Zero for a single stack.
+pub(super) fn common(rows: &[StackRow]) -> (usize, usize) {
+    let taken = rows.iter().map(|row| row.stack.frames()).filter(|frames| !frames.is_empty());
+    let all: Vec<Vec<String>> = taken.map(|frames| frames.iter().map(name).collect()).collect();
+    let Some((first, others)) = all.split_first() else {
+        return (0, 0);
+    };
+    let is_same = |other: &Vec<String>| other == first;
+    let shortest = all.iter().map(Vec::len).min().unwrap_or(0).saturating_sub(1);
+    if others.iter().all(is_same) {
+        return (0, 0);
+    }
+    let inner = (0..shortest).take_while(|n| others.iter().all(|o| o[*n] == first[*n])).count();
+    let outer = (1..=shortest - inner)
+        .take_while(|n| others.iter().all(|o| o[o.len() - n] == first[first.len() - n]));
+    (inner, outer.count())
 }
 
 /// The name of a frame in a flame graph: the function only. An offset would split one function into
@@ -213,19 +267,23 @@ fn name(frame: &Frame) -> String {
     word(&symbol.name).into_owned()
 }
 
-/// Stacks from the outermost frame to the driver's, joined by semicolons, each with its weight.
+/// Stacks from the process and the outermost frame to the driver's, joined by semicolons, each with its
+/// weight, without the `inner` innermost frames.
 /// They are sorted by text, as flame graph tools require. Stacks that differ only in call sites
 /// within a function are one stack. The weight is the number of commands, or the latency in
 /// microseconds, at least one, because tools drop a zero.
-pub(super) fn folded(rows: &[StackRow], by: Weight) -> BTreeMap<String, u128> {
+pub(super) fn folded(rows: &[StackRow], by: Weight, inner: usize) -> BTreeMap<String, u128> {
     let mut sums: BTreeMap<String, u128> = BTreeMap::new();
     for row in rows {
-        let names: Vec<_> = row.stack.frames().iter().rev().map(name).collect();
-        let stack = match &row.stack {
-            Stack::NotObserved => NOT_OBSERVED.into(),
-            Stack::Taken(_) if names.is_empty() => NO_STACK.into(),
-            Stack::Taken(_) => names.join(";"),
-        };
+        let mut names: Vec<String> =
+            row.stack.frames().iter().skip(inner).rev().map(name).collect();
+        match &row.stack {
+            Stack::NotObserved => names.push(NOT_OBSERVED.into()),
+            Stack::Taken(_) if names.is_empty() => names.push(NO_STACK.into()),
+            Stack::Taken(_) => {}
+        }
+        names.splice(0..0, row.process.as_ref().map(|process| process.replace(';', ":")));
+        let stack = names.join(";");
         *sums.entry(stack).or_default() += by.of(row);
     }
     if by == Weight::Latency {
@@ -239,7 +297,9 @@ pub(super) fn folded(rows: &[StackRow], by: Weight) -> BTreeMap<String, u128> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::model::histogram::Histogram;
     use crate::model::stack::Symbol;
+    use crate::stacks::report::StackSums;
     use proptest::collection::vec;
     use proptest::{prop_assert, prop_assert_eq, proptest};
 
@@ -260,6 +320,7 @@ pub(super) mod tests {
         let mut hist = Histogram::new();
         samples.iter().for_each(|&ns| hist.record(ns));
         StackRow {
+            process: None,
             stack: Stack::Taken(frames.iter().map(|f| frame(f)).collect()),
             hist,
             unmeasured: 0,
@@ -300,7 +361,15 @@ pub(super) mod tests {
     }
 
     fn view(by: Weight, top: Option<usize>) -> StacksView {
-        StacksView { theme: Theme { color: false }, at: StackAt::Submit, by, top }
+        StacksView {
+            theme: Theme { color: false },
+            width: 80,
+            detail: false,
+            full: false,
+            at: StackAt::Submit,
+            by,
+            top,
+        }
     }
 
     fn written(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
@@ -309,19 +378,47 @@ pub(super) mod tests {
         String::from_utf8(out).unwrap()
     }
 
+    fn text(rows: &[StackRow], view: StacksView) -> String {
+        written(|out| view.text(rows, out))
+    }
+
     #[test]
     fn stacks_read_from_the_heaviest_down() {
-        let text = written(|out| view(Weight::Count, None).text(&rows(), out));
-        insta::assert_snapshot!(text);
+        let sums: StackSums = rows().into_iter().collect();
+        let rows = sums.by_function().rows(Weight::Count);
+        let view = view(Weight::Count, None);
+        insta::assert_snapshot!("80_columns", text(&rows, view));
+        insta::assert_snapshot!("120_columns", text(&rows, StacksView { width: 120, ..view }));
+    }
+
+    #[test]
+    fn all_frames_with_the_places_of_their_calls() {
+        let mut rows = rows();
+        rows[0].process = Some("fio (366)".into());
+        let view = StacksView { full: true, ..view(Weight::Count, None) };
+        insta::assert_snapshot!(text(&rows, view));
     }
 
     #[test]
     fn the_rest_of_a_list_is_summed_up() {
-        let text = written(|out| view(Weight::Latency, Some(1)).text(&rows(), out));
-        let last = text.lines().rev().find(|l| !l.is_empty()).unwrap();
-        assert_eq!(last, "3 more stacks: 90 commands (9.0% of all), 75.6% of all latency");
+        let text = text(&rows(), view(Weight::Latency, Some(1)));
+        let last = text.lines().last().unwrap();
+        assert_eq!(last, "3 more stacks: 90 commands (9.0%), 76% of the latency; -n shows more");
         let none = written(|out| view(Weight::Count, None).text(&[], out));
         assert_eq!(none, "no command has completed\n");
+    }
+
+    #[test]
+    fn what_all_stacks_have_in_common_is_found_at_both_ends() {
+        let stacks = |all: &[&[&str]]| all.iter().map(|one| row(one, &[1])).collect::<Vec<_>>();
+        for (all, want) in [
+            (stacks(&[&["a+0x1", "b+0x1", "z+0x1"]]), (0, 0)),
+            (stacks(&[&["a+0x1", "b+0x1", "z+0x1"], &["a+0x2", "c+0x1", "z+0x1"], &[]]), (1, 1)),
+            (stacks(&[&["a+0x1"], &["a+0x1", "b+0x1"]]), (0, 0)),
+            (stacks(&[&["a+0x1", "b+0x1"], &["c+0x1", "b+0x1"]]), (0, 1)),
+        ] {
+            assert_eq!(common(&all), want, "{all:?}");
+        }
     }
 
     #[test]
@@ -341,7 +438,7 @@ pub(super) mod tests {
         entry_SYSCALL_64_after_hwframe;__x64_sys_io_submit;0xffffffffc0de0000;blk_mq_flush_plug_list;nvme_queue_rqs;nvme_setup_cmd 910
         worker_thread;process_one_work;blk_mq_run_work_fn;blk_mq_dispatch_rq_list;nvme_queue_rq;nvme_setup_cmd 89
         ");
-        let weights: Vec<u128> = folded(&rows(), Weight::Latency).into_values().collect();
+        let weights: Vec<u128> = folded(&rows(), Weight::Latency, 0).into_values().collect();
         assert_eq!(weights, [1, 106_000, 328_990]);
     }
 
@@ -354,7 +451,7 @@ pub(super) mod tests {
             let text = written(|out| view(Weight::Latency, None).text(&[one], out));
             prop_assert!(text.lines().all(|l| l.chars().count() <= 80), "{}", text);
             prop_assert!(commands(n).len() <= 20);
-            prop_assert_eq!(text.matches("100.0%").count(), 2);
+            prop_assert_eq!(text.matches(" 100% ").count(), 2);
         }
     }
 }

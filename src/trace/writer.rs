@@ -17,7 +17,6 @@ use crate::settings::OriginDetail;
 use crate::units::counted;
 use crate::view::header::Header;
 use crate::view::json;
-use crate::view::page::output_width;
 use crate::view::theme::Theme;
 use crate::view::trace::{Clock, Context, TraceLines};
 use anyhow::Result;
@@ -27,7 +26,7 @@ use crate::run::drive::{Consumer, End, Feed, Item, Moment, Names, Turn, say_own_
 use crate::run::exit::Failure;
 use crate::run::output::Output;
 use crate::run::recording::RecordingFile;
-use crate::run::stdout::cannot_write;
+use crate::run::stdout::{cannot_write, output_width};
 use crate::run::{WAITS_UNMEASURED, eprint_note, exit, say_ledger};
 use crate::trace::args::{TimeArg, TraceOptions};
 use crate::trace::slowest::Slowest;

@@ -1,226 +1,95 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The groups of a report as text: a line each, and with stages a table of each.
+//! The groups of a report as JSON.
 
 use super::json::{Times, times};
-use super::text::{TextView, short_count};
 use crate::model::group::{By, Group, KeyPart, comm_text};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::{GroupReport, Groups, priority};
 use crate::model::stage::StageSet;
-use crate::model::text::Text;
-use crate::units::{nanos, rate};
-use serde::Serialize;
-use std::borrow::Cow;
-use std::io;
-use std::io::Write;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
-/// Width of the column of names.
-const NAME: usize = 23;
+/// What the commands of a group have in common. What is not known is null.
+struct Key(Vec<(String, Value)>);
 
-fn time(ns: Option<f64>) -> String {
-    ns.map_or_else(|| "-".into(), nanos)
-}
-
-/// The columns of numbers, 57 wide.
-fn columns(texts: [&str; 8]) -> String {
-    let [n, iops, mb, share, mean, p50, p99, max] = texts;
-    format!("{n:>7}{iops:>7}{mb:>8}{share:>7}{mean:>7}{p50:>7}{p99:>7}{max:>7}")
-}
-
-fn numbers(group: &GroupReport) -> String {
-    let (row, h) = (&group.row, &group.row.total);
-    let percentile = |p| time(h.percentile(p).map(|ns| ns as f64));
-    let mark = if h.max_exact() { "" } else { "~" };
-    let max = h.max().map(|ns| format!("{mark}{}", nanos(ns as f64)));
-    columns([
-        &short_count(row.count),
-        &rate(row.iops),
-        &format!("{:.1}", row.mb_per_s),
-        &format!("{:.1}%", 100.0 * group.share),
-        &time(h.mean()),
-        &percentile(50.0),
-        &percentile(99.0),
-        &max.unwrap_or_else(|| "-".into()),
-    ])
-}
-
-/// Writes a name and its numbers: in a line, if the name fits its column.
-fn line(name: &str, numbers: &str, out: &mut dyn Write) -> io::Result<()> {
-    if name.chars().count() < NAME {
-        return writeln!(out, "{name:<NAME$}{numbers}");
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(self.0.len()))?;
+        self.0.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
+        map.end()
     }
-    writeln!(out, "{name}\n{:NAME$}{numbers}", "")
 }
 
-impl TextView {
-    /// Writes the first groups, and a line about those that are left out.
-    pub(super) fn groups(
-        &self,
-        groups: &Groups,
-        disks: &DiskNames,
-        stage_set: StageSet,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let keys: Vec<_> = groups.by.iter().map(|by| by.name()).collect();
-        let head = columns(["cmds", "IOPS", "MB/s", "share", "mean", "p50", "p99", "max"]);
-        let name = format!("by {}", keys.join(","));
-        writeln!(out, "{}", self.theme.dim(&format!("{name:<NAME$}{head}")))?;
-        let (shown, rest) = groups.first(self.top);
-        for group in &shown {
-            let name = groups.name(&group.row.key, disks);
-            line(&name, &numbers(group), out)?;
-            if group.row.unmeasured > 0 {
-                writeln!(out, "  unmeasured {}", group.row.unmeasured)?;
+/// The keys of a part that is not known.
+const fn keys(by: By) -> &'static [&'static str] {
+    match by {
+        By::Process | By::SubmitterProcess => &["pid"],
+        By::Comm | By::SubmitterComm => &["comm"],
+        By::Cgroup | By::SubmitterCgroup => &["cgroup", "cgroup_id"],
+        By::Container => &["container", "pod"],
+        By::Cpu => &["cpu"],
+        By::Size => &["max_bytes"],
+        By::Priority => &["priority"],
+        By::Queue | By::Disk | By::Opcode => &[],
+    }
+}
+
+fn fields(
+    by: By,
+    part: &KeyPart,
+    groups: &Groups,
+    disks: &DiskNames,
+) -> Vec<(&'static str, Value)> {
+    let names = &groups.names;
+    match part {
+        KeyPart::Unknown => keys(by).iter().map(|key| (*key, Value::Null)).collect(),
+        KeyPart::Process(pid) => vec![("pid", json!(pid)), ("comm", json!(names.comm(*pid)))],
+        KeyPart::Comm(comm) => vec![("comm", json!(comm_text(comm)))],
+        KeyPart::Cgroup(id) => {
+            vec![("cgroup", json!(names.cgroups.get(id))), ("cgroup_id", json!(id))]
+        }
+        KeyPart::Container(owner) => {
+            let mut fields = vec![("container", json!(owner.id)), ("pod", json!(owner.pod))];
+            for (key, id) in [("container_name", &owner.id), ("pod_name", &owner.pod)] {
+                let name = id.as_ref().and_then(|id| names.containers.get(id));
+                fields.extend(name.map(|name| (key, json!(name))));
             }
+            fields
         }
-        if let Some(rest) = rest {
-            writeln!(
-                out,
-                "{} more groups: {} commands, {:.1} % of the time; --top shows more",
-                rest.groups,
-                rest.commands,
-                100.0 * rest.share
-            )?;
+        KeyPart::Priority(number) => vec![("priority", json!(priority(*number)))],
+        KeyPart::Cpu(cpu) => vec![("cpu", json!(cpu))],
+        KeyPart::Queue(ctrl, qid) => {
+            vec![("ctrl", json!(format!("nvme{ctrl}"))), ("qid", json!(qid))]
         }
-        writeln!(out)?;
-        if stage_set == StageSet::Total && !self.hist {
-            return Ok(());
+        KeyPart::Size(exponent) => {
+            vec![("max_bytes", json!(exponent.map_or(0_u64, |n| 1 << n)))]
         }
-        for group in &shown {
-            writeln!(out, "{}", self.theme.head(&groups.name(&group.row.key, disks)))?;
-            self.stages(&group.row, stage_set, out)?;
-            writeln!(out)?;
-        }
-        Ok(())
+        KeyPart::Disk(ctrl, nsid) => vec![
+            ("ctrl", json!(format!("nvme{ctrl}"))),
+            ("nsid", json!(nsid)),
+            ("disk", json!(disks.disk(*ctrl, *nsid))),
+        ],
+        KeyPart::Opcode(opcode) => vec![
+            ("queue", json!(opcode.queue.to_string())),
+            ("opcode", json!(opcode.name_or_code())),
+            ("opcode_value", json!(opcode.code)),
+        ],
     }
-}
-
-/// What the commands of a group have in common. What was not asked for is left out; what is not known
-/// is null.
-#[derive(Default, Serialize)]
-struct Key {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pid: Option<Option<u32>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    comm: Option<Option<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cgroup: Option<Option<Text>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cgroup_id: Option<Option<u64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    submitter_pid: Option<Option<u32>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    submitter_comm: Option<Option<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    submitter_cgroup: Option<Option<Text>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    submitter_cgroup_id: Option<Option<u64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    container: Option<Option<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pod: Option<Option<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    container_name: Option<Text>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pod_name: Option<Text>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu: Option<Option<u16>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ctrl: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    qid: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nsid: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    disk: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_bytes: Option<Option<u64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<Option<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    queue: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    opcode: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    opcode_value: Option<u8>,
 }
 
 impl Key {
-    /// The submitter, in keys of its own.
-    fn add_submitter(&mut self, by: By, part: &KeyPart, groups: &Groups) {
-        let mut plain = Self::default();
-        let of_caller = match by {
-            By::SubmitterProcess => By::Process,
-            By::SubmitterComm => By::Comm,
-            _ => By::Cgroup,
-        };
-        plain.add(of_caller, part, groups, &DiskNames::default());
-        self.submitter_pid = self.submitter_pid.or(plain.pid);
-        self.submitter_comm = self.submitter_comm.take().or(plain.comm);
-        self.submitter_cgroup = self.submitter_cgroup.take().or(plain.cgroup);
-        self.submitter_cgroup_id = self.submitter_cgroup_id.or(plain.cgroup_id);
-    }
-
-    fn add(&mut self, by: By, part: &KeyPart, groups: &Groups, disks: &DiskNames) {
-        if by.is_submitter() {
-            return self.add_submitter(by, part, groups);
-        }
-        match part {
-            KeyPart::Unknown => match by {
-                By::Process => self.pid = Some(None),
-                By::Comm => self.comm = Some(None),
-                By::Cpu => self.cpu = Some(None),
-                By::Size => self.max_bytes = Some(None),
-                By::Cgroup => (self.cgroup, self.cgroup_id) = (Some(None), Some(None)),
-                By::Container => (self.container, self.pod) = (Some(None), Some(None)),
-                By::Priority => self.priority = Some(None),
-                _ => {}
-            },
-            KeyPart::Process(pid) => {
-                let comm = groups.names.comm(*pid);
-                self.pid = Some(Some(*pid));
-                self.comm = Some(comm.map(Cow::into_owned));
-            }
-            KeyPart::Comm(comm) => self.comm = Some(Some(comm_text(comm).into_owned())),
-            KeyPart::Cgroup(id) => {
-                self.cgroup = Some(groups.names.cgroups.get(id).cloned());
-                self.cgroup_id = Some(Some(*id));
-            }
-            KeyPart::Container(owner) => {
-                self.container = Some(owner.id.clone());
-                self.pod = Some(owner.pod.clone());
-                let name = |id: &Option<String>| {
-                    let name = id.as_ref().and_then(|id| groups.names.containers.get(id));
-                    name.cloned()
-                };
-                (self.container_name, self.pod_name) = (name(&owner.id), name(&owner.pod));
-            }
-            KeyPart::Priority(number) => self.priority = Some(Some(priority(*number))),
-            KeyPart::Cpu(cpu) => self.cpu = Some(Some(*cpu)),
-            KeyPart::Queue(ctrl, qid) => {
-                (self.ctrl, self.qid) = (Some(format!("nvme{ctrl}")), Some(*qid));
-            }
-            KeyPart::Size(exponent) => {
-                self.max_bytes = Some(Some(exponent.map_or(0, |n| 1 << n)));
-            }
-            KeyPart::Disk(ctrl, nsid) => {
-                (self.ctrl, self.nsid) = (Some(format!("nvme{ctrl}")), Some(*nsid));
-                self.disk = Some(disks.disk(*ctrl, *nsid));
-            }
-            KeyPart::Opcode(opcode) => {
-                self.queue = Some(opcode.queue.to_string());
-                self.opcode = Some(opcode.name_or_code());
-                self.opcode_value = Some(opcode.code);
-            }
-        }
-    }
-
     fn of(group: &Group, groups: &Groups, disks: &DiskNames) -> Self {
-        let mut key = Self::default();
+        let mut all: Vec<(String, Value)> = Vec::new();
         for (part, by) in group.0.iter().zip(&groups.by) {
-            key.add(*by, part, groups, disks);
+            let prefix = if by.is_submitter() { "submitter_" } else { "" };
+            for (name, value) in fields(*by, part, groups, disks) {
+                let name = format!("{prefix}{name}");
+                all.retain(|(other, _)| *other != name);
+                all.push((name, value));
+            }
         }
-        key
+        Self(all)
     }
 }
 

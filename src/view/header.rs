@@ -29,6 +29,8 @@ pub struct Header {
     pub kernel: Option<Text>,
     /// Where the part that is shown begins, in nanoseconds since 1970.
     pub begin_ns: Option<i64>,
+    /// The same since the start of the run.
+    pub from: Duration,
     /// The time that is covered.
     pub length: Option<Duration>,
     /// Commands that are shown.
@@ -82,6 +84,20 @@ impl Header {
             text.push('\n');
         }
         text
+    }
+}
+
+impl Header {
+    /// Above a report during a run: the time of day, the time since the start, and what is covered.
+    pub fn interval(&self, at: Duration, covers: Duration, theme: Theme) -> String {
+        let since = at.saturating_sub(self.from).as_nanos();
+        let since = i64::try_from(since).unwrap_or(i64::MAX);
+        let day = self.begin_ns.map(|ns| utc(ns.saturating_add(since), "%H:%M:%S UTC  "));
+        let mut text = format!("{}{:.1} s", day.unwrap_or_default(), at.as_secs_f64());
+        if covers != at {
+            text += &format!(", the last {:.1} s", covers.as_secs_f64());
+        }
+        theme.head(&text) + "\n"
     }
 }
 
@@ -143,11 +159,21 @@ mod tests {
         let whole = "a.nvd  db\\u{1b}[1m1  Linux 6.12.9  2023-11-14 22:13:20 UTC  10.1 s  1 command  \
                      exact\n";
         assert_eq!(text(&header(), 120), whole);
-        assert_eq!(text(&header(), 80), whole.replace("  1 command", "\n1 command"));
+        assert_eq!(text(&header(), 80), whole.replace("  exact", "\nexact"));
         assert_eq!(text(&Header::default(), 80), "");
         let mut lossy = header();
         lossy.end(Duration::ZERO, 2, &Ledger { no_row: 1, ..Ledger::default() });
         assert!(text(&lossy, 120).ends_with("  0.0 s  2 commands  DEGRADED\n"));
+    }
+
+    #[test]
+    fn reports_of_intervals_have_the_time() {
+        let theme = Theme { color: false };
+        let mut header = Header { from: Duration::from_secs(7), ..header() };
+        let [at, covers] = [9, 1].map(Duration::from_secs);
+        assert_eq!(header.interval(at, at, theme), "22:13:22 UTC  9.0 s\n");
+        header.begin_ns = None;
+        assert_eq!(header.interval(at, covers, theme), "9.0 s, the last 1.0 s\n");
     }
 
     #[test]

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::ReportSink;
 use super::text::group_ns;
 use crate::model::histogram::{Bucket, Histogram};
 use crate::model::ids::RowKey;
@@ -237,32 +236,25 @@ pub(crate) fn typed_line(
     line(&object, out)
 }
 
-/// Writes reports as JSON lines.
-#[derive(Clone, Copy, Debug)]
-pub struct JsonView {
-    /// Include the buckets of each histogram.
-    pub buckets: bool,
-}
-
-impl ReportSink for JsonView {
-    fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        let Report { stage_set, is_final, at, covers, rows, groups, ledger, disks } = report;
-        let rows = || rows.iter().map(|r| row(r, *stage_set, self.buckets)).collect();
-        line(
-            &ReportLine {
-                r#type: "report",
-                schema_version: SCHEMA_VERSION,
-                r#final: *is_final,
-                stage_set: *stage_set,
-                at_s: at.as_secs_f64(),
-                covers_s: covers.as_secs_f64(),
-                rows: groups.is_none().then(rows),
-                groups: groups.as_ref().map(|g| lines(g, disks, *stage_set, self.buckets)),
-                ledger,
-            },
-            out,
-        )
-    }
+/// Writes a report as one line. `buckets`: with the buckets of each histogram.
+///
+/// # Errors
+/// Errors of the writer.
+pub fn report(report: &Report, buckets: bool, out: &mut dyn Write) -> io::Result<()> {
+    let Report { stage_set, is_final, at, covers, rows, groups, ledger, disks } = report;
+    let rows = || rows.iter().map(|r| row(r, *stage_set, buckets)).collect();
+    let object = ReportLine {
+        r#type: "report",
+        schema_version: SCHEMA_VERSION,
+        r#final: *is_final,
+        stage_set: *stage_set,
+        at_s: at.as_secs_f64(),
+        covers_s: covers.as_secs_f64(),
+        rows: groups.is_none().then(rows),
+        groups: groups.as_ref().map(|g| lines(g, disks, *stage_set, buckets)),
+        ledger,
+    };
+    line(&object, out)
 }
 
 #[derive(Serialize)]
@@ -322,8 +314,7 @@ mod tests {
             disks: DiskNames::default(),
         };
         let mut out = Vec::new();
-        let view = JsonView { buckets: false };
-        view.report(&sample, &mut out).unwrap();
+        report(&sample, false, &mut out).unwrap();
         insta::assert_snapshot!(pretty(&out));
     }
 }

@@ -8,20 +8,7 @@ pub mod json;
 pub mod ledger;
 pub(crate) mod page;
 pub mod picture;
+pub(crate) mod table;
 pub mod text;
 pub mod theme;
 pub mod trace;
-
-use std::io;
-use std::io::Write;
-
-use crate::model::report::latency::Report;
-
-/// Writes the reports of `latency`.
-pub trait ReportSink {
-    /// Writes one report.
-    ///
-    /// # Errors
-    /// Errors of the writer.
-    fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()>;
-}

@@ -1,22 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A page of labels and texts, for reports that are not tables.
 
-use std::env;
 use std::io;
-use std::io::{IsTerminal, Write, stdout};
-
-use ratatui::crossterm::terminal;
+use std::io::Write;
 
 use super::theme::Theme;
-
-/// Columns of the output: those of the terminal on stdout, else $COLUMNS, else 80. At least 80, at most
-/// 120: longer lines are hard to read.
-pub(crate) fn output_width() -> usize {
-    let of_terminal = || stdout().is_terminal().then(terminal::size)?.ok();
-    let given = || env::var("COLUMNS").ok()?.parse().ok();
-    let columns = of_terminal().map(|(columns, _)| columns.into()).or_else(given);
-    columns.unwrap_or(WIDTH).clamp(WIDTH, 120)
-}
 
 /// Maximum width of a line. Only a single long word may exceed it.
 const WIDTH: usize = 80;
@@ -27,10 +15,15 @@ pub(crate) const TIE: char = '\u{a0}';
 
 /// Wraps a text into lines between `indent` and the edge. An empty text gives one empty line.
 pub(crate) fn fill(text: &str, indent: usize) -> Vec<String> {
+    fill_to(WIDTH, text, indent)
+}
+
+/// The same for another width.
+pub(crate) fn fill_to(width: usize, text: &str, indent: usize) -> Vec<String> {
     let mut lines = vec![];
     let mut line = String::new();
     for word in text.split(' ').filter(|w| !w.is_empty()) {
-        let wide = indent + line.chars().count() + 1 + word.chars().count() > WIDTH;
+        let wide = indent + line.chars().count() + 1 + word.chars().count() > width;
         if wide && !line.is_empty() {
             lines.push(line);
             line = String::new();

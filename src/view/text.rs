@@ -1,35 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports as text. Every line fits 80 columns. Only a theme with colour adds escape sequences.
+//! Reports as text: a table of rows or groups, then the stages of each.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 
-use super::ReportSink;
 use super::ledger::ledger as write_ledger;
 use super::page::fill;
+use super::table::{Cell, Table, WIDE};
 use super::theme::Theme;
-use crate::model::histogram::{Bucket, Histogram, PERCENTILES};
+use crate::model::histogram::Histogram;
 use crate::model::ledger::Ledger;
 use crate::model::point::Point;
-use crate::model::report::disk_names::DiskNames;
-use crate::model::report::groups::Groups;
 use crate::model::report::latency::{Report, RowReport, StageReport};
 use crate::model::stage::StageSet;
-use crate::units::{counted, nanos, rate};
-use crate::view::theme::dot;
+use crate::units::{counted, nanos, percent, rate};
 
+/// Longest bar.
 const BAR: usize = 40;
-/// Width of the column of stage names.
+/// Longest name of joined stages.
 const NAME: usize = 22;
+/// A stage with less than this share is not shown by itself.
+const SMALL: f64 = 0.02;
+/// Most lines of a histogram.
+const LINES: usize = 20;
 
 /// Writes reports as text.
 #[derive(Clone, Copy, Debug)]
 pub struct TextView {
     /// Colours.
     pub theme: Theme,
+    /// Columns of the output.
+    pub width: usize,
     /// Show a histogram of each stage.
     pub hist: bool,
-    /// Show the whole ledger, even if it is exact.
+    /// Show all stages, and the whole ledger, even if it is exact.
     pub detail: bool,
     /// The number of groups that are shown.
     pub top: usize,
@@ -37,30 +42,79 @@ pub struct TextView {
     pub advice: Option<&'static str>,
 }
 
-impl ReportSink for TextView {
-    fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        let Report { stage_set, is_final, at, covers, rows, groups, ledger, disks } = report;
-        let span = if *is_final {
-            format!("final, {:.1} s", covers.as_secs_f64())
-        } else if covers == at {
-            format!("{:.1} s so far", at.as_secs_f64())
+/// A row or group that is shown: its names, the part of a group of all time, its numbers.
+struct Shown<'r, K> {
+    names: Vec<Cell<'r>>,
+    share: Option<f64>,
+    row: &'r RowReport<K>,
+}
+
+impl<K> Shown<'_, K> {
+    fn name(&self) -> String {
+        self.names.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn time(ns: Option<f64>) -> String {
+    ns.map_or_else(|| "-".into(), nanos)
+}
+
+/// Mean, percentiles and maximum. `p99.9` is left out of a narrow table.
+fn times(h: &Histogram, p90: bool, p999: bool) -> impl Iterator<Item = Cell<'static>> {
+    let percentile = |p| time(h.percentile(p).map(|ns| ns as f64));
+    let mark = if h.max_exact() { "" } else { "~" };
+    [
+        Some(("MEAN", time(h.mean()))),
+        Some(("P50", percentile(50.0))),
+        p90.then(|| ("P90", percentile(90.0))),
+        Some(("P99", percentile(99.0))),
+        p999.then(|| ("P99.9", percentile(99.9))),
+        Some((
+            "MAX",
+            format!("{}{}", h.max().map_or("", |_| mark), time(h.max().map(|ns| ns as f64))),
+        )),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+impl TextView {
+    /// Writes a report below its heading.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub fn report(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        let Report { stage_set, is_final, rows, groups, ledger, disks, .. } = report;
+        let mut is_empty = rows.is_empty();
+        if let Some(groups) = groups {
+            let by = groups.by.iter().map(|by| by.name()).collect::<Vec<_>>().join(",");
+            let head = format!("<{}", by.to_uppercase());
+            let (shown, rest) = groups.first(self.top);
+            is_empty = shown.is_empty();
+            let shown = shown.into_iter().map(|group| Shown {
+                names: vec![(&head, groups.name(&group.row.key, disks))],
+                share: Some(group.share),
+                row: &group.row,
+            });
+            self.rows(&shown.collect::<Vec<_>>(), *stage_set, out)?;
+            if let Some(rest) = rest {
+                let (commands, share) = (counted(rest.commands, "command"), percent(rest.share));
+                let groups = counted(rest.groups as u64, "more group");
+                writeln!(out, "{groups}: {commands}, {share} of the time; --top shows more\n")?;
+            }
         } else {
-            format!("{:.1} s, the last {:.1} s", at.as_secs_f64(), covers.as_secs_f64())
-        };
-        let (from, to) = ledger.span;
-        let whole = stage_set.whole();
-        let title = format!("=== {span} {} {whole} is {} to {} ", dot(), from.name(), to.name());
-        let rule = "=".repeat(78_usize.saturating_sub(title.chars().count()));
-        writeln!(out, "{}", self.theme.head(&format!("{title}{rule}")))?;
-        let is_empty = groups.as_ref().map_or(rows.is_empty(), Groups::is_empty);
+            let shown = rows.iter().map(|row| {
+                let key = &row.key;
+                let subject = disks.subject(key.ctrl, key.nsid, key.opcode);
+                let (disk, op) = subject.rsplit_once(' ').unwrap_or((&subject, ""));
+                let op =
+                    [Some(op), row.class()].into_iter().flatten().collect::<Vec<_>>().join(" ");
+                Shown { names: vec![("<DISK", disk.into()), ("<OP", op)], share: None, row }
+            });
+            self.rows(&shown.collect::<Vec<_>>(), *stage_set, out)?;
+        }
         if is_empty {
-            writeln!(out, "no command has completed{}", self.hint(ledger))?;
-        }
-        for row in rows {
-            self.row(row, disks, *stage_set, out)?;
-        }
-        if let Some(groups) = groups.as_ref().filter(|_| !is_empty) {
-            self.groups(groups, disks, *stage_set, out)?;
+            writeln!(out, "no command has completed{}", hint(ledger))?;
         }
         write_ledger(ledger, self.theme, self.detail, out)?;
         let advice = self.advice.filter(|_| *is_final && !is_empty);
@@ -69,124 +123,192 @@ impl ReportSink for TextView {
         }
         writeln!(out)
     }
-}
 
-impl TextView {
-    fn hint(&self, ledger: &Ledger) -> String {
-        match (ledger.filtered, ledger.in_flight) {
-            (0, 0) => String::new(),
-            (0, n) => format!("; {n} in flight"),
-            (n, _) => format!("; {n} filtered out"),
-        }
-    }
-
-    fn row(
+    /// Writes the table of rows, and what is known of each.
+    fn rows<K>(
         &self,
-        row: &RowReport,
-        disks: &DiskNames,
+        rows: &[Shown<'_, K>],
         stage_set: StageSet,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let key = &row.key;
-        let mut name = disks.subject(key.ctrl, key.nsid, key.opcode);
-        if let Some(class) = row.class() {
-            name = format!("{name} {class}");
+        if rows.is_empty() {
+            return Ok(());
         }
-        let mut rates = format!(
-            "{}  {} IOPS  {:.1} MB/s",
-            counted(row.count, "cmd"),
-            rate(row.iops),
-            row.mb_per_s
-        );
-        if row.unmeasured > 0 {
-            rates.push_str(&format!("  unmeasured {}", row.unmeasured));
+        let mut table = Table::default();
+        for shown in rows {
+            let mut cells = shown.names.clone();
+            cells.extend(self.numbers(shown));
+            table.row(cells);
         }
-        if let Some(place) = row.places().first() {
-            rates.push_str(&format!("  {} {:.0}%", place.stage, 100.0 * place.share));
+        table.write(self.theme, self.width, out)?;
+        let unmeasured = rows.iter().filter(|shown| shown.row.unmeasured > 0);
+        let unmeasured: Vec<String> =
+            unmeasured.map(|shown| format!("{} {}", shown.name(), shown.row.unmeasured)).collect();
+        if !unmeasured.is_empty() {
+            let text = format!("unmeasured: {}", unmeasured.join(", "));
+            fill(&text, 0).iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
-        writeln!(out, "{}  {rates}", self.theme.head(&name))?;
-        self.stages(row, stage_set, out)?;
-        self.lat(row, out)?;
+        writeln!(out)?;
+        if stage_set != StageSet::Total {
+            self.stages(rows, out)?;
+        }
+        for shown in rows.iter().filter(|_| self.hist) {
+            writeln!(out, "{}", self.theme.head(&shown.name()))?;
+            for stage in
+                self.shown_stages(shown.row).0.iter().filter(|_| stage_set != StageSet::Total)
+            {
+                self.histogram(&stage.name, &stage.hist, out)?;
+            }
+            self.histogram(stage_set.whole(), &shown.row.total, out)?;
+            writeln!(out)?;
+        }
+        rows.iter().try_for_each(|shown| self.lat(shown, out))
+    }
+
+    fn numbers<K>(&self, Shown { share, row, .. }: &Shown<'_, K>) -> Vec<Cell<'static>> {
+        let wide = self.width >= WIDE;
+        let mut cells = vec![
+            ("CMDS", short_count(row.count)),
+            ("IOPS", rate(row.iops)),
+            ("MB/s", rate(row.mb_per_s)),
+        ];
+        cells.extend(share.map(|share| ("SHARE", percent(share))));
+        // Little's law
+        let depth = || row.iops * row.total.mean().unwrap_or(0.0) / 1e9;
+        cells.extend(wide.then(|| ("DEPTH", rate(depth()))));
+        cells.extend(times(&row.total, wide, wide));
+        let places = row.places();
+        let places = places.iter().take(if wide { 3 } else { 1 });
+        let places = places.filter(|place| place.share >= 0.01);
+        let places: Vec<String> =
+            places.map(|place| format!("{} {}", place.stage, percent(place.share))).collect();
+        if !row.stages.is_empty() {
+            cells.push(("<WHERE", places.join("  ")));
+        }
+        cells
+    }
+
+    /// The stages of a row that are shown by themselves, and the others.
+    fn shown_stages<'r, K>(
+        &self,
+        row: &'r RowReport<K>,
+    ) -> (Vec<&'r StageReport>, Vec<&'r StageReport>) {
+        let had = || row.stages.iter().filter(|stage| !stage.is_idle_wait());
+        let is_small = |stage: &&StageReport| share(&stage.hist, row) < SMALL;
+        // a line for one stage can be its own
+        let all = self.detail || had().filter(is_small).count() < 2;
+        had().partition(|stage| all || !is_small(stage))
+    }
+
+    /// Writes the stages of all rows.
+    fn stages<K>(&self, rows: &[Shown<'_, K>], out: &mut dyn Write) -> io::Result<()> {
+        let (mut table, mut merged) = (Table::default(), BTreeMap::<String, (u64, String)>::new());
+        for shown in rows {
+            let row = shown.row;
+            table.title(shown.name());
+            let (stages, small) = self.shown_stages(row);
+            for stage in stages {
+                table.row(self.stage(&name_of(row, stage), &stage.hist, row));
+                if stage.name.contains('+') {
+                    let points: Vec<_> = stage.run.unobserved().map(Point::name).collect();
+                    merged.entry(stage.name.clone()).or_insert((0, points.join(", "))).0 +=
+                        stage.hist.count();
+                }
+            }
+            if !small.is_empty() {
+                let name = format!("other ({} stages)", small.len());
+                let mut cells = self.stage(&name, &Histogram::new(), row);
+                cells.iter_mut().skip(2).for_each(|cell| cell.1.clear());
+                cells[1].1 = percent(small.iter().map(|stage| share(&stage.hist, row)).sum());
+                table.row(cells);
+            }
+            if self.detail {
+                table.row(self.stage("total", &row.total, row));
+            }
+        }
+        table.write(self.theme, self.width, out)?;
+        for (name, (n, points)) in merged {
+            let text = format!("{name}: {points} not observed for {}", counted(n, "command"));
+            writeln!(out, "{}", self.theme.dim(&text))?;
+        }
         writeln!(out)
     }
 
-    /// Writes the stages and the total, with their histograms if they are asked for.
-    pub(super) fn stages<K>(
-        &self,
-        row: &RowReport<K>,
-        stage_set: StageSet,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let columns = format!(
-            "  {:<NAME$}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}{:>7}",
-            "stage", "n", "share", "mean", "p50", "p90", "p99", "p99.9", "max"
-        );
-        writeln!(out, "{}", self.theme.dim(&columns))?;
-        let shown = row.stages.iter().filter(|stage| !stage.is_idle_wait());
-        let shown: Vec<_> = shown.filter(|_| stage_set != StageSet::Total).collect();
-        for stage in &shown {
-            self.line(&name_of(row, stage), &stage.hist, &row.total, out)?;
-        }
-        self.line(stage_set.whole(), &row.total, &row.total, out)?;
-        for stage in shown.iter().filter(|stage| stage.name.contains('+')) {
-            let points: Vec<_> = stage.run.unobserved().map(Point::name).collect();
-            let why = format!("  {}: {} not observed", stage.name, points.join(", "));
-            writeln!(out, "{}", self.theme.dim(&why))?;
-        }
-        if self.hist {
-            for stage in shown {
-                self.histogram(&stage.name, &stage.hist, out)?;
-            }
-            self.histogram(stage_set.whole(), &row.total, out)?;
-        }
-        Ok(())
+    fn stage<K>(&self, name: &str, h: &Histogram, row: &RowReport<K>) -> Vec<Cell<'static>> {
+        let mut cells = vec![("<STAGE", format!("  {name}")), ("SHARE", percent(share(h, row)))];
+        cells.extend(self.detail.then(|| ("N", short_count(h.count()))));
+        cells.extend(times(h, true, self.detail || self.width >= WIDE));
+        cells
     }
 
-    fn line(
-        &self,
-        name: &str,
-        h: &Histogram,
-        total: &Histogram,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let share = 100.0 * h.sum() as f64 / (total.sum() as f64).max(1.0);
-        write!(out, "  {name:<NAME$}{:>7}{share:>6.1}%", short_count(h.count()))?;
-        write!(out, "{:>7}", h.mean().map_or_else(|| "-".into(), nanos))?;
-        for p in PERCENTILES {
-            write!(
-                out,
-                "{:>7}",
-                h.percentile(p).map_or_else(|| "-".into(), |ns| nanos(ns as f64))
-            )?;
-        }
-        let mark = if h.max_exact() { "" } else { "~" };
-        let max = h.max().map_or_else(|| "-".into(), |ns| format!("{mark}{}", nanos(ns as f64)));
-        writeln!(out, "{max:>7}")
-    }
-
+    /// Writes a histogram by powers of two, or of four if there are many.
     fn histogram(&self, name: &str, h: &Histogram, out: &mut dyn Write) -> io::Result<()> {
-        let most = h.iter().map(|bucket| bucket.count).max().unwrap_or(1);
-        writeln!(out, "    {}", self.theme.dim(name))?;
-        for Bucket { first, last, count: n } in h.iter() {
-            let filled = (n as u128 * BAR as u128).div_ceil(most.into()) as usize;
-            let range = format!("[{}, {})", nanos(first as f64), nanos(last as f64 + 1.0));
-            writeln!(out, "    {range:>20}{n:>9} {}", self.theme.bar(&"#".repeat(filled)))?;
+        let power = |ns: u64| u64::from(ns.max(1).ilog2());
+        let (Some(first), Some(last)) =
+            (h.iter().map(|b| b.first).next(), h.iter().map(|b| b.last).last())
+        else {
+            return Ok(());
+        };
+        let step = (power(last) - power(first)) / LINES as u64 + 1;
+        let mut bars: BTreeMap<u64, u64> =
+            (power(first) / step..=power(last) / step).map(|n| (n, 0)).collect();
+        h.iter().for_each(|b| *bars.entry(power(b.first) / step).or_default() += b.count);
+        let most = bars.values().copied().max().unwrap_or(1);
+        writeln!(out, "  {}", self.theme.dim(name))?;
+        for (n, count) in bars {
+            let edge = |n: u64| nanos(((n * step) as f64).exp2());
+            let filled = (u128::from(count) * BAR as u128).div_ceil(most.into()) as usize;
+            let bar = self.theme.bar(&"#".repeat(filled));
+            let line = format!("  {:>7} to {:<7}{count:>9} {bar}", edge(n), edge(n + 1));
+            writeln!(out, "{}", line.trim_end())?;
         }
         Ok(())
     }
 
     /// Writes the table of nvme_latency, in the format of that tool.
-    fn lat(&self, row: &RowReport, out: &mut dyn Write) -> io::Result<()> {
-        if row.lat.is_empty() {
+    fn lat<K>(&self, shown: &Shown<'_, K>, out: &mut dyn Write) -> io::Result<()> {
+        if shown.row.lat.is_empty() {
             return Ok(());
         }
+        writeln!(out, "{}", self.theme.head(&shown.name()))?;
         writeln!(out, "    {}", self.theme.dim("Latency Range       Count  Cumulative Percent"))?;
-        for lat in &row.lat {
+        for lat in &shown.row.lat {
             let high = lat.high_us.map_or_else(|| "inf".into(), |us| format!("{us}us"));
             let range = format!("[{}us - {high}):", lat.low_us);
             writeln!(out, "    {range:<20}{:<7}{:>7.1}", lat.count, lat.cumulative_percent)?;
         }
-        Ok(())
+        writeln!(out)
+    }
+}
+
+/// The part of a stage in the time of its row.
+fn share<K>(h: &Histogram, row: &RowReport<K>) -> f64 {
+    h.sum() as f64 / (row.total.sum() as f64).max(1.0)
+}
+
+/// Why there may be no command.
+fn hint(ledger: &Ledger) -> String {
+    match (ledger.filtered, ledger.in_flight) {
+        (0, 0) => String::new(),
+        (0, n) => format!("; {n} in flight"),
+        (n, _) => format!("; {n} filtered out"),
+    }
+}
+
+/// What the times of a report are, in words.
+pub fn span(stage_set: StageSet, ledger: &Ledger) -> String {
+    let (from, to) = ledger.span;
+    format!("{} = from {} to {}", stage_set.whole(), words(from), words(to))
+}
+
+const fn words(point: Point) -> &'static str {
+    match point {
+        Point::Submit => "the submission of the bio",
+        Point::Start => "the allocation of the request",
+        Point::SetupOut => "the set-up of the command",
+        Point::Complete => "its completion by the driver",
+        Point::End => "the end of the request",
+        other => other.name(),
     }
 }
 
@@ -203,8 +325,7 @@ fn name_of<K>(row: &RowReport<K>, stage: &StageReport) -> String {
     match group.and_then(|group| Some((group, row.main_part(group, ns)?))) {
         Some((group, part)) => {
             let name = part.stage.rsplit('.').next().unwrap_or_default();
-            let percent = 100.0 * part.ns as f64 / ns as f64;
-            format!("{group}: {name} {percent:.0}%")
+            format!("{group}: {name} {}", percent(part.ns as f64 / ns as f64))
         }
         None => short_name(&stage.name),
     }
@@ -223,7 +344,7 @@ fn short_name(name: &str) -> String {
 }
 
 /// A count that fits its column with a blank before it.
-pub(super) fn short_count(n: u64) -> String {
+fn short_count(n: u64) -> String {
     if n < 1_000_000 { n.to_string() } else { rate(n as f64) }
 }
 
@@ -232,6 +353,7 @@ mod tests {
     use super::*;
     use crate::model::counters::Counters;
     use crate::model::point::ALL_POINTS;
+    use crate::model::report::disk_names::DiskNames;
     use crate::model::report::latency::rows;
     use crate::model::run::Scan;
     use crate::model::snapshot::Snapshot;
@@ -271,17 +393,35 @@ mod tests {
         }
     }
 
-    fn text(report: &Report, hist: bool) -> String {
+    const VIEW: TextView = TextView {
+        theme: Theme { color: false },
+        width: 80,
+        hist: false,
+        detail: false,
+        top: 20,
+        advice: None,
+    };
+
+    fn text(report: &Report, view: TextView) -> String {
         let mut out = Vec::new();
-        TextView { theme: Theme { color: false }, hist, detail: true, top: 20, advice: None }
-            .report(report, &mut out)
-            .unwrap();
-        String::from_utf8(out).unwrap()
+        view.report(report, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let fits = |l: &str| l.chars().count() <= view.width;
+        assert!(text.lines().all(fits), "{text}");
+        text
     }
 
     #[test]
-    fn a_report_reads_from_the_row_to_the_ledger() {
-        insta::assert_snapshot!(text(&report(StageSet::Basic), false));
+    fn a_report_fits_80_and_120_columns() {
+        let report = report(StageSet::Basic);
+        insta::assert_snapshot!("80_columns", text(&report, VIEW));
+        insta::assert_snapshot!("120_columns", text(&report, TextView { width: 120, ..VIEW }));
+    }
+
+    #[test]
+    fn all_stages_come_with_their_counts_and_the_whole_ledger() {
+        let view = TextView { detail: true, ..VIEW };
+        insta::assert_snapshot!(text(&report(StageSet::Basic), view));
     }
 
     #[test]
@@ -290,9 +430,8 @@ mod tests {
         let plan = plan(StageSet::Fine, &everything(), &policy).unwrap();
         let mut report = report(StageSet::Fine);
         report.ledger = Ledger::new(&plan, &Counters::default(), &[], 0, None);
-        let text = text(&report, false);
+        let text = text(&report, TextView { detail: true, ..VIEW });
         assert!(text.contains("blk_mq_requeue_request"), "{text}");
-        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
     }
 
     #[test]
@@ -313,31 +452,26 @@ mod tests {
     fn if_all_is_well_the_ledger_is_a_line() {
         let mut report = report(StageSet::Basic);
         report.ledger.missing_hooks.clear();
-        let mut out = Vec::new();
-        let view = TextView {
-            theme: Theme { color: false },
-            hist: false,
-            detail: false,
-            top: 20,
-            advice: None,
-        };
-        view.report(&report, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(text.ends_with("\n\naccuracy  exact: 1000 commands, 0 lost\n\n"), "{text}");
+        let exact = text(&report, VIEW);
+        assert!(exact.ends_with("\n\naccuracy  exact: 1000 commands, 0 lost\n\n"), "{exact}");
         report.ledger.no_row = 1;
-        let mut out = Vec::new();
-        view.report(&report, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(text.contains("accuracy  DEGRADED") && text.contains("  commands  "), "{text}");
+        let lossy = text(&report, VIEW);
+        assert!(lossy.contains("accuracy  DEGRADED") && lossy.contains("  commands  "), "{lossy}");
     }
 
     #[test]
-    fn histograms_stand_below_their_row() {
-        insta::assert_snapshot!(text(&report(StageSet::Basic), true));
+    fn histograms_are_short_and_count_all() {
+        let mut report = report(StageSet::Basic);
+        (0..30).for_each(|n| report.rows[0].total.record(1 << (n + 5)));
+        let text = text(&report, TextView { hist: true, ..VIEW });
+        let (_, total) = text.split_once("\n  total\n").unwrap();
+        let lines: Vec<&str> = total.lines().take_while(|l| l.contains(" to ")).collect();
+        assert!((10..=20).contains(&lines.len()), "{text}");
+        let count = |l: &&str| l.split_whitespace().nth(3).unwrap().parse::<u64>().unwrap();
+        assert_eq!(lines.iter().map(count).sum::<u64>(), 1030);
     }
-
     #[test]
     fn an_empty_report_says_so() {
-        insta::assert_snapshot!(text(&report(StageSet::Total), false));
+        insta::assert_snapshot!(text(&report(StageSet::Total), VIEW));
     }
 }

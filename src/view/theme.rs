@@ -89,11 +89,6 @@ fn choose(unicode: &'static str, ascii: &'static str) -> &'static str {
     if ASCII.load(Ordering::Relaxed) { ascii } else { unicode }
 }
 
-/// Between the parts of a heading.
-pub(crate) fn dot() -> &'static str {
-    choose("·", "-")
-}
-
 /// In the place of what was cut out.
 pub(crate) fn ellipsis() -> &'static str {
     choose("…", "~")

@@ -15,7 +15,7 @@ set -e
 . "$here/demo-load.sh"
 start_load
 "$binary" latency --stages --ctrl nvme1 --color always --duration 4s >/mnt/report 2>/dev/null
-"$binary" stacks --by latency --svg /mnt/stacks.svg --duration 4s >/dev/null
+"$binary" stacks --weight latency -o /mnt/stacks.svg --duration 4s >/dev/null
 "$binary" record -o /mnt/run.nvd --duration 8s 2>/dev/null
 RUN
 ONE_CPU=1 SMP=1 TIMEOUT=120 "$here/boot.sh" 6.12 "$share" "${controllers[@]}" >/dev/null
@@ -23,7 +23,7 @@ mkdir -p "$root/docs/pictures"
 "$here/ansi-svg.py" '$ nvme-deep latency --stages --ctrl nvme1' <"$share/report" >"$root/docs/pictures/report.svg"
 cp "$share/stacks.svg" "$root/docs/pictures/stacks.svg"
 "$binary" heatmap --from "$share/run.nvd" --stage device --png "$root/docs/pictures/heatmap.png" --force
-"$binary" pattern --from "$share/run.nvd" --svg "$root/docs/pictures/pattern.svg" --force >/dev/null
+"$binary" pattern --from "$share/run.nvd" -o "$root/docs/pictures/pattern.svg" --force >/dev/null
 # the last page
 LC_ALL=C.UTF-8 "$binary" top 500ms --from "$share/run.nvd" --color always 2>/dev/null |
     awk '/nvme-deep top/ { page = "" } { page = page $0 "\n" } END { printf "%s", page }' >"$share/top"

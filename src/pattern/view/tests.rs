@@ -3,7 +3,7 @@ use super::*;
 use crate::model::report::submissions::{Depth, Submitted};
 use crate::nvme::decode::Blocks;
 use crate::pattern::report::{Disk, Past, Patterns};
-use crate::pattern::view::{json, text};
+use crate::pattern::view::json;
 use crate::testing::EventBuilder;
 use crate::view::picture::{Scheme, Svg};
 use crate::view::theme::Theme;
@@ -41,13 +41,11 @@ fn a_row_without_a_task_says_what_it_has() {
     let mut report = report();
     report.rows[0].key.pid = None;
     for (task_kind, says, has) in [
-        (TaskKind::Caller, "other processes  30 cmds", false),
-        (TaskKind::Submitter, "other or unknown submitters  30 cmds", true),
+        (TaskKind::Caller, "other processes", false),
+        (TaskKind::Submitter, "other or unknown submitters", true),
     ] {
         report.task_kind = task_kind;
-        let (mut screen, mut lines) = (vec![], vec![]);
-        text(&report, Theme { color: false }, (false, false), &mut screen).unwrap();
-        let screen = String::from_utf8(screen).unwrap();
+        let (screen, mut lines) = (written(&report, TEXT), vec![]);
         assert!(screen.contains(says), "{screen}");
         json(&report, &mut lines).unwrap();
         let object: serde_json::Value = serde_json::from_slice(&lines).unwrap();
@@ -56,31 +54,39 @@ fn a_row_without_a_task_says_what_it_has() {
     }
 }
 
-fn written(hist: bool) -> String {
+const TEXT: PatternText =
+    PatternText { theme: Theme { color: false }, width: 80, hist: false, detail: false };
+
+fn written(report: &PatternReport, text: PatternText) -> String {
     let mut out = vec![];
-    let theme = Theme { color: false };
-    text(&report(), theme, (hist, false), &mut out).unwrap();
+    text.report(report, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 #[test]
 fn a_row_fits_the_screen_and_has_no_control_characters() {
-    for hist in [false, true] {
-        let text = written(hist);
-        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+    for (width, hist) in [(80, false), (80, true), (120, false)] {
+        let text = written(&report(), PatternText { width, hist, detail: true, ..TEXT });
+        assert!(text.lines().all(|l| l.chars().count() <= width), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
     }
-    let text = written(false);
-    for line in [
-        r"nvme0n1 read  a\xffb\u{1b}[31m (100)  30 cmds  15.0 IOPS  0.1 MB/s",
-        "  sequential  96.7%  random   3.3%  1 stream  aligned to 4KiB 100.0%",
-        "  size        4KiB 100%",
-        "  distance    0 100%",
-        "in no row: 3 commands without logical blocks",
-    ] {
-        assert!(text.lines().any(|l| l == line), "`{line}` is not in\n{text}");
+    insta::assert_snapshot!("80_columns", written(&report(), TEXT));
+    insta::assert_snapshot!(
+        "120_columns_with_details",
+        written(&report(), PatternText { width: 120, detail: true, ..TEXT })
+    );
+    let hist = written(&report(), PatternText { hist: true, ..TEXT });
+    assert!(hist.contains("    from 4K                  30  ####"), "{hist}");
+}
+
+#[test]
+fn the_verdict_is_by_the_part_that_is_sequential() {
+    for (sequential, random, verdict) in
+        [(90, 10, "sequential"), (89, 11, "mixed"), (10, 90, "mixed"), (9, 91, "random")]
+    {
+        let counts = Counts { sequential, random, ..Counts::default() };
+        assert_eq!(super::verdict(&counts), verdict, "{sequential}");
     }
-    assert!(written(true).contains("    from 4KiB                30  ####"));
 }
 
 #[test]
@@ -99,8 +105,8 @@ fn json_has_the_same_numbers() {
 fn a_picture_has_the_counts_in_its_notes() {
     let report = report();
     let mut svg = Box::new(Svg::new(size(&report), "patterns", Scheme::Auto));
-    draw(&report, &mut *svg);
+    draw(&report, &Header::default(), &mut *svg);
     let text = String::from_utf8(svg.finish().unwrap()).unwrap();
     assert!(text.contains("<title>29 sequential commands</title>"), "{text}");
-    assert!(text.contains("<title>from 4KiB&#10;30 commands</title>"), "{text}");
+    assert!(text.contains("<title>from 4K&#10;30 commands</title>"), "{text}");
 }

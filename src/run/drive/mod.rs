@@ -130,7 +130,6 @@ pub struct Start<'s> {
     /// The target; `None`: the driver.
     pub target: Option<&'s TargetInfo>,
     /// What is known of the header of the report.
-    #[allow(dead_code, reason = "views begin to use it one by one")]
     pub header: Header,
 }
 

@@ -15,7 +15,6 @@ use crate::recording::Item as Recorded;
 use crate::settings::Settings;
 use crate::view::header;
 use crate::view::header::Header;
-use crate::view::page::output_width;
 use crate::view::theme::Theme;
 use crate::when::RunClock;
 use anyhow::Result;
@@ -84,6 +83,7 @@ fn header_of(replay: &Replay, clock: RunClock) -> Header {
         host: info.host.clone(),
         kernel: info.kernel.clone(),
         begin_ns: clock.real_ns(first_ns),
+        from: replay.begins_at(),
         ..Header::default()
     }
 }
@@ -95,7 +95,7 @@ fn head<C: Consumer>(replay: &Replay, clock: RunClock, header: &Header, form: &F
         header::json(replay.path(), replay.info(), clock, &mut out)?;
     } else {
         if !C::HEADS {
-            write!(out, "{}", header.text(Theme { color: form.color }, output_width()))?;
+            write!(out, "{}", header.text(Theme { color: form.color }, stdout::output_width()))?;
         }
         if form.ledger_apart && !stdout().is_terminal() {
             eprint_note(&format!("{}:", replay.path()));

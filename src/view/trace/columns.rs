@@ -283,19 +283,6 @@ const INNERMOST: [&str; 10] = [
     "blk_complete_reqs",
 ];
 
-/// The entries to the kernel.
-const ENTRIES: [&str; 9] = [
-    "asm_",
-    "do_el0_svc",
-    "do_syscall_64",
-    "el0",
-    "entry_SYSCALL_64",
-    "invoke_syscall",
-    "kthread",
-    "ret_from_fork",
-    "x64_sys_call",
-];
-
 /// A stack in one line: the functions on the way to the driver, outermost first, without those that most
 /// stacks have. If they are too many, the outer ones are left out.
 pub(super) fn path(frames: &[Frame], width: usize) -> String {
@@ -304,9 +291,9 @@ pub(super) fn path(frames: &[Frame], width: usize) -> String {
         None => frame.to_string(),
     });
     let names: Vec<String> = names.collect();
-    let is_one_of = |name: &String, all: &[&str]| all.iter().any(|begin| name.starts_with(begin));
-    let inner = names.iter().take_while(|name| is_one_of(name, &INNERMOST)).count();
-    let outer = names.iter().rev().take_while(|name| is_one_of(name, &ENTRIES)).count();
+    let is_inner = |name: &&String| INNERMOST.iter().any(|begin| name.starts_with(begin));
+    let inner = names.iter().take_while(is_inner).count();
+    let outer = frames.iter().rev().take_while(|frame| frame.is_entry()).count();
     let callers = names.get(inner..names.len() - outer).filter(|callers| !callers.is_empty());
     let path: Vec<&str> = callers.unwrap_or(&names).iter().rev().map(String::as_str).collect();
     let (mut text, mut skipped) = (path.join(" > "), 0);

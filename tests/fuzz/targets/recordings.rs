@@ -21,7 +21,7 @@ const READERS: [&str; 30] = [
     "trace --slowest 3 --from A",
     "trace --sq --aen --errors --slow 1ms --from A",
     "stacks --from A",
-    "stacks --json --by latency --from A",
+    "stacks --json --weight latency --from A",
     "stacks --folded --from A",
     "pattern --hist -v --from A",
     "pattern 1 --json --delta --from A",

@@ -64,11 +64,11 @@ stop
 
 begin many
 tool json stacks --json --ctrl nvme0 --no-admin
-tool text stacks --by latency --ctrl nvme0 --no-admin --svg "$case_dir/flame.svg"
+tool text stacks --weight latency --ctrl nvme0 --no-admin --svg "$case_dir/flame.svg"
 tool folded stacks --folded --ctrl nvme0 --no-admin
-tool by-latency stacks --folded --by latency --ctrl nvme0 --no-admin
+tool by-latency stacks --folded --weight latency --ctrl nvme0 --no-admin
 tool sample stacks --json --sample 1/8 --ctrl nvme0 --no-admin
-tool top stacks --json --top 1 --ctrl nvme0 --no-admin
+tool top stacks --json -n 1 --ctrl nvme0 --no-admin
 tool slow stacks --json --slow 10s --ctrl nvme0 --no-admin
 tool shares trace --events --stages=none --json --kstack --sample 1/8 --ctrl nvme0 --no-admin
 traced

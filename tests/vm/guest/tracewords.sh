@@ -35,7 +35,7 @@ refused buffer-large "$NVME_DEEP" trace --buffer 1T
 refused nothing "$NVME_DEEP" trace --no-admin --no-io
 refused cgroup "$NVME_DEEP" trace --cgroup /sys/fs/cgroup/missing
 refused comm "$NVME_DEEP" trace --comm a-name-that-no-thread-can-have
-refused svg "$NVME_DEEP" stacks --duration 100ms --svg /missing/directory/x.svg
+refused svg "$NVME_DEEP" stacks --duration 100ms -o /missing/directory/x.svg
 # clap refuses these
 refused clap-count "$NVME_DEEP" trace -n 0
 refused clap-slow "$NVME_DEEP" trace --slow soon

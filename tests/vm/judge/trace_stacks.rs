@@ -305,7 +305,7 @@ fn flame_graphs_have_all_of_it(outcome: &Outcome) {
     let svg = outcome.text("many", "flame.svg");
     assert!(svg.starts_with("<?xml") || svg.starts_with("<svg"), "{svg:.60}");
     assert!(svg.trim_end().ends_with("</svg>"));
-    assert!(svg.contains("nvme_setup_cmd") && svg.contains("io_submit"));
+    assert!(svg.contains("sum of latency by kernel stack") && svg.contains("io_submit"));
 }
 
 super::on_kernels! {

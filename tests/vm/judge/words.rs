@@ -46,9 +46,10 @@ fn every_end_is_a_final_report_and_nothing_stays_attached(outcome: &Outcome) {
 fn intervals_and_counts_are_kept(outcome: &Outcome) {
     assert_eq!(outcome.code("signals", "count"), 0);
     let text = outcome.text("signals", "count.out");
-    assert_eq!(text.matches("=== ").count(), 3, "{text}");
-    assert_eq!(text.matches("so far").count(), 2, "{text}");
-    assert_eq!(text.matches("=== final").count(), 1, "{text}");
+    assert_eq!(text.matches("accuracy  ").count(), 3, "{text}");
+    let is_interval = |l: &&str| l.contains(" UTC  ") && l.ends_with(" s") && !l.contains("Linux");
+    assert_eq!(text.lines().filter(is_interval).count(), 2, "{text}");
+    assert_eq!(text.matches("  Linux ").count(), 2, "headers of the first and the last: {text}");
     assert!(!text.contains('\x1b'), "no colour but on a terminal");
     let run = ToolRun::read(outcome, "signals", "delta");
     assert_eq!(run.reports.len(), 4, "three intervals and the whole run");
