@@ -17,7 +17,7 @@ use nvme_deep::nvme::decode::{CommandSet, describe};
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::sqe::Sqe;
 use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
+use nvme_deep::view::trace::{Clock, Context, TraceLines};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();
@@ -87,9 +87,9 @@ fn len(lines: &[u8]) -> usize {
 }
 
 #[divan::bench(args = KINDS)]
-fn text(bencher: Bencher<'_, '_>, kind: &str) {
+fn long(bencher: Bencher<'_, '_>, kind: &str) {
     let theme = Theme { color: false };
-    let mut view = TraceText::new(theme, false, Clock::Mono, Some(StageSet::Basic));
+    let mut view = TraceLines::long(theme, Clock::Mono, Some(StageSet::Basic));
     show(bencher, kind, |event| {
         view.event(event, &CONTEXT);
         view.take(len)
@@ -97,10 +97,10 @@ fn text(bencher: Bencher<'_, '_>, kind: &str) {
 }
 
 #[divan::bench(args = KINDS)]
-fn text_on_a_terminal(bencher: Bencher<'_, '_>, kind: &str) {
+fn columns(bencher: Bencher<'_, '_>, kind: &str) {
     let theme = Theme { color: true };
     let clock = Clock::wall(1_795_284_600_000_000_000);
-    let mut view = TraceText::new(theme, true, clock, Some(StageSet::Basic));
+    let mut view = TraceLines::columns(theme, clock, Some(StageSet::Basic), None, 80);
     show(bencher, kind, |event| {
         view.event(event, &CONTEXT);
         view.take(len)
@@ -109,7 +109,7 @@ fn text_on_a_terminal(bencher: Bencher<'_, '_>, kind: &str) {
 
 #[divan::bench(args = KINDS)]
 fn json(bencher: Bencher<'_, '_>, kind: &str) {
-    let mut view = TraceJson::new(Clock::Mono, Some(StageSet::Basic));
+    let mut view = TraceLines::json(Clock::Mono, Some(StageSet::Basic));
     show(bencher, kind, |event| {
         view.event(event, &CONTEXT);
         view.take(len)

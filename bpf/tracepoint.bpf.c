@@ -59,6 +59,14 @@ static __always_inline struct nd_slot *slot_by_cid(u32 instance, u32 qid, u32 ci
 	return slot_at(first_slot(ctrl->base, ctrl->stride, qid) + tag);
 }
 
+/* Counts a command without a slot: the filter leaves its controller out, or not. */
+static __always_inline void count_without_slot(u32 instance, u32 left_out, u32 untracked)
+{
+	struct nd_ctrl *ctrl = bpf_map_lookup_elem(&ctrls, &instance);
+
+	count(ctrl && is_left_out(ctrl->base) ? left_out : untracked);
+}
+
 static __always_inline u32 bytes_of(void *ctx, u32 instance, u32 nsid, u32 opcode)
 {
 	u64 key = (u64)instance << 32 | nsid;
@@ -112,7 +120,7 @@ int setup_out_tp(void *ctx)
 	if (!cpu)
 		return count_no_cpu();
 	if (!s) {
-		count(ND_UNTRACKED);
+		count_without_slot(instance, ND_FILTERED, ND_UNTRACKED);
 		return 0;
 	}
 	/*
@@ -133,12 +141,12 @@ int setup_out_tp(void *ctx)
 	key = key_of(instance, nsid, opcode, admin);
 	if (says_blocks(admin, opcode)) {
 		bytes = bytes_of(ctx, instance, nsid, opcode);
-		if (cfg_split_size)
+		if (cfg_trace == ND_TRACE_FLIGHT)
 			key |= class_of(bytes) << ND_KEY_CLASS_SHIFT;
 		/* The command names blocks, but does not transfer them. */
 		if (!(opcode & 3))
 			bytes = 0;
-	} else if (cfg_split_size) {
+	} else if (cfg_trace == ND_TRACE_FLIGHT) {
 		key |= ND_CLASS_SMALL << ND_KEY_CLASS_SHIFT;
 	}
 	keep_key(s, key);
@@ -168,7 +176,7 @@ int complete_tp(void *ctx)
 	if (!cpu)
 		return count_no_cpu();
 	if (!s) {
-		count(ND_UNTRACKED_DONE);
+		count_without_slot(instance, ND_FILTERED_DONE, ND_UNTRACKED_DONE);
 		return 0;
 	}
 	if (s->state != ND_OPEN && s->state != ND_SKIPPED) {
@@ -193,7 +201,7 @@ int complete_tp(void *ctx)
 		if (cfg_count_status)
 			count_status(s, FIELD(ctx, tp_done_status, u16),
 				     FIELD(ctx, tp_done_retries, u8));
-		finish(s, cpu, now, 0, 1);
+		finish(s, cpu, now, 0);
 	}
 	return 0;
 }

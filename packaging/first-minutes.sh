@@ -45,7 +45,7 @@ inside nvme-deep record -o /tmp/file.nvd --duration 3s >"$out/record" 2>&1
 inside nvme-deep latency --stages --from /tmp/file.nvd >"$out/from" 2>&1
 inside nvme-deep diagnose --duration 10s >"$out/diagnose" 2>&1
 kill "$load"
-shows doctor 'ready: all commands that trace'
+shows doctor 'READY: all stages'
 shows top 'IOPS'
 shows latency 'accuracy  exact'
 shows trace 'accuracy  exact'

@@ -14,7 +14,7 @@ use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::model::timeline::total_ns;
 use crate::probe::catalog::Method;
-use crate::units::{parse_duration, parse_share, parse_size};
+use crate::units::{parse_latency, parse_share, parse_size};
 use crate::when::When;
 
 /// How to attach, and how verbose to be.
@@ -77,7 +77,7 @@ pub struct Outcome {
     /// From the first to the last observed point: waits before the request (cgroup limits, wbt, tags)
     /// count where they are observed, as in a recording with full stages. Also commands whose time is
     /// not known.
-    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, alias = "min-lat", value_name = "TIME", value_parser = parse_latency)]
     pub slow: Option<Duration>,
 
     /// Only commands with a status other than success
@@ -109,10 +109,8 @@ pub struct Window {
 /// Histograms, and what is counted or reported beside them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histograms {
-    /// nvme_latency's buckets.
+    /// nvme_latency's buckets. They are made of single commands, which the kernel then does not count.
     pub lat: Option<LatBuckets>,
-    /// A row per size class.
-    pub split_size: bool,
     /// A row per group with these properties, instead of rows per controller, namespace and opcode.
     pub by: Vec<By>,
     /// What else.
@@ -419,19 +417,21 @@ impl Settings {
         }
     }
 
-    /// Whether the run has histograms.
+    /// Whether the kernel counts the commands.
     pub const fn counts(&self) -> bool {
-        matches!(self.mode, Mode::Histograms(_) | Mode::Flight(_))
+        matches!(self.mode, Mode::Histograms(_) | Mode::Flight(_)) && self.lat().is_none()
     }
 
     /// Whether each command has an event.
     pub const fn has_events(&self) -> bool {
-        matches!(self.mode, Mode::Events(_)) || matches!(self.extra(), ExtraEvents::Commands)
+        matches!(self.mode, Mode::Events(_))
+            || matches!(self.extra(), ExtraEvents::Commands)
+            || self.lat().is_some()
     }
 
     /// Whether commands are looked at singly, with or instead of histograms.
     pub const fn is_trace(&self) -> bool {
-        !matches!(self.mode, Mode::Histograms(_)) || matches!(self.extra(), ExtraEvents::Commands)
+        !matches!(self.mode, Mode::Histograms(_)) || self.has_events()
     }
 
     /// Whether commands are counted by stack.
@@ -447,21 +447,17 @@ impl Settings {
         }
     }
 
-    /// Whether there is a row per size class.
-    pub const fn split_size(&self) -> bool {
-        match &self.mode {
-            Mode::Histograms(histograms) => histograms.split_size,
-            Mode::Flight(_) => true,
-            _ => false,
-        }
-    }
-
     /// The properties by which commands are grouped, if they are.
     pub fn by(&self) -> &[By] {
         match &self.mode {
             Mode::Histograms(histograms) => &histograms.by,
             _ => &[],
         }
+    }
+
+    /// The same, if the kernel groups them.
+    pub fn kernel_groups(&self) -> &[By] {
+        if self.counts() { self.by() } else { &[] }
     }
 
     /// The stacks that are taken.
@@ -510,13 +506,18 @@ impl Settings {
 
     /// Who caused each command: what its event has.
     pub fn origin(&self) -> OriginDetail {
-        self.events().map_or(OriginDetail::Nobody, |events| events.detail.origin())
+        match &self.mode {
+            Mode::Events(events) => events.detail.origin(),
+            _ if self.counts() => OriginDetail::Nobody,
+            _ if self.by().iter().any(|by| by.is_who()) => OriginDetail::Submitters,
+            _ => OriginDetail::Nobody,
+        }
     }
 
     /// What is observed of who caused commands, for events, groups or filters, if this kernel shows it.
     pub fn observed_origin(&self) -> OriginDetail {
         // histograms of the waits before the request have no room for submitters
-        let has_room = self.stage_set != StageSet::Full || self.events().is_some();
+        let has_room = self.stage_set != StageSet::Full || !self.counts();
         if self.reports_submitters() || self.asks_who() && has_room {
             OriginDetail::Submitters
         } else {
@@ -529,7 +530,9 @@ impl Settings {
         match (self.reports_submitters(), self.leaves_out()) {
             (true, _) => OriginDetail::Submitters,
             (false, true) => OriginDetail::Nobody,
-            (false, false) => self.origin(),
+            (false, false) => {
+                self.events().map_or(OriginDetail::Nobody, |events| events.detail.origin())
+            }
         }
     }
 

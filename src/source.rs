@@ -87,15 +87,6 @@ pub trait Source {
 /// An event; `None` for a record that cannot be decoded.
 pub type Read<'a> = Option<&'a Event>;
 
-/// Takes the records of a stream, or their events.
-pub trait RecordSink {
-    /// A record of the BPF side. Returns true if it was taken; otherwise its event comes next.
-    fn record(&mut self, bytes: &[u8]) -> bool;
-
-    /// An event.
-    fn event(&mut self, read: Read<'_>);
-}
-
 /// Events in time order.
 pub trait EventStream {
     /// Reads new events, and passes on those before which none can come any more. With `all`, every
@@ -104,14 +95,6 @@ pub trait EventStream {
     /// # Errors
     /// If they cannot be read.
     fn take(&mut self, all: bool, to: &mut dyn FnMut(Read<'_>)) -> Result<bool>;
-
-    /// The same, but offers each record before it is decoded. A stream without records decodes all.
-    ///
-    /// # Errors
-    /// If they cannot be read.
-    fn take_records(&mut self, all: bool, to: &mut dyn RecordSink) -> Result<bool> {
-        self.take(all, &mut |read| to.event(read))
-    }
 
     /// The time of the latest event that was passed on.
     fn last_ns(&self) -> u64;

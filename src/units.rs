@@ -20,8 +20,14 @@ pub enum DurationError {
         text: String,
     },
     /// The duration is zero.
-    #[error("`{text}` is no time at all: give a duration above zero")]
+    #[error("`{text}` is too short: a duration must be above zero")]
     Zero {
+        /// The text.
+        text: String,
+    },
+    /// A latency without a unit: users of other tools mean milliseconds, and get seconds.
+    #[error("`{text}` has no unit: give `{text}ms` or `{text}s`")]
+    NoUnit {
         /// The text.
         text: String,
     },
@@ -88,6 +94,18 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         return Err(DurationError::TooLong { text: owned() });
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Parses a latency. It needs a unit.
+///
+/// # Errors
+/// As [`parse_duration`]; a number without a unit.
+pub fn parse_latency(text: &str) -> Result<Duration, DurationError> {
+    let duration = parse_duration(text)?;
+    match text.ends_with(|last: char| last.is_ascii_digit() || last == '.') {
+        true => Err(DurationError::NoUnit { text: text.to_owned() }),
+        false => Ok(duration),
+    }
 }
 
 /// Parses `16M` and the like.
@@ -170,6 +188,14 @@ mod tests {
         assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
         for wrong in ["", "0", "0s", "-1", "5 s", "5d", "s", "1.2.3", "99999h", "nan", "inf"] {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_latency_needs_a_unit() {
+        assert_eq!(parse_latency("5ms"), parse_duration("5ms"));
+        for wrong in ["1", "0.5", "5.", "0", "x"] {
+            assert!(parse_latency(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -47,6 +47,11 @@ impl RunClock {
         self.wall_ns.map(|offset| at_ns.wrapping_add_signed(offset).cast_signed())
     }
 
+    /// A moment in UTC in this format of strftime, if the wall clock is known.
+    pub fn utc(self, at_ns: u64, format: &str) -> Option<String> {
+        self.real_ns(at_ns).map(|ns| utc(ns, format))
+    }
+
     /// A moment for people: the local time of day (`04:05:49.2`, with the date if the run began on
     /// another day), or the time since the start (`7.2 s`) if the wall clock is not known.
     pub fn text(self, at_ns: u64) -> String {

@@ -128,7 +128,9 @@ fn a_text_has_a_line_per_group_and_says_how_many_it_leaves_out() {
 fn what_is_no_key_is_refused() {
     run("latency --by pid").refuses(2, "`pid` is not a key: give some of process,");
     run("latency --sort p99").refuses(2, "--by");
-    run("latency --by cpu --split-size").refuses(2, "cannot be used with");
+    run("latency --by size=12K").refuses(2, "power of two");
+    run("latency --by cpu,64K").refuses(2, "`--by size=16K,64K`");
+    run("latency --by priority --lat-shift 2").refuses(2, "single commands do not have it");
     run("latency --by disk,priority --from x.nvd").refuses(2, "only while tracing");
     for by in ["cgroup", "disk,container"] {
         let command = format!("latency --by {by} --from tests/recordings/6.12.nvd");

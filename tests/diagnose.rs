@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use nvme_deep::StageSet;
 use nvme_deep::model::event::Event;
 use nvme_deep::model::point::Point;
-use nvme_deep::recording::{ClockOffset, Content, LedgerInfo, Recorder, RunInfo};
+use nvme_deep::recording::{ClockOffset, Content, LedgerInfo, RunInfo, Writer};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -114,7 +114,7 @@ impl Files {
             },
             ..info
         };
-        let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
+        let mut recorder = Writer::create(File::create(&path).unwrap(), None).unwrap();
         recorder.block(Content::Run, BEGIN, &info);
         recorder.block(Content::Clock, BEGIN, &ClockOffset { wall_ns: 0 });
         recorder.block(Content::Controllers, BEGIN, &Run::controllers());

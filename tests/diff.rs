@@ -17,8 +17,10 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use nvme_deep::diff::compare::compare;
-use nvme_deep::diff::report::{Both, Counted, Diff, Interval, LoadChange, Origin, Scope, Side};
-use nvme_deep::diff::view::{DiffJson, DiffText, Subject};
+use nvme_deep::diff::report::{
+    Both, Counted, Diff, Finding, Interval, LoadChange, Origin, Scope, Side,
+};
+use nvme_deep::diff::view::{DiffText, Subject};
 use nvme_deep::model::activity::TagWaits;
 use nvme_deep::model::command_class::{CommandClass, SizeClass};
 use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
@@ -191,11 +193,13 @@ fn rates_of_alarms_and_of_findings() {
 fn the_main_claim_is_the_stage_that_changed() {
     let slower = Model { device_ns: 300e3, ..DEFAULT };
     let diff = diff(&side(&DEFAULT, [1]), &side(&slower, [2]));
-    let claim = diff.main_claim().unwrap();
+    let claims = diff.claims();
+    let claim = claims[0];
     assert_eq!(
-        (claim.row.name.as_str(), claim.group.scope),
-        ("device", Scope::CommandClass(stratum(2)))
+        (claim.stage.unwrap().name.as_str(), claim.row.name.as_str(), claim.group.scope),
+        ("device", "total", Scope::CommandClass(stratum(2)))
     );
+    assert!(claim.is_slower());
     let ratio = claim.compared.ratio;
     assert!(ratio.low < 1.5 && 1.5 < ratio.high, "{ratio:?}");
     assert!(!finds(&diff, "queue") && finds(&diff, "total"));
@@ -288,13 +292,43 @@ fn a_stage_that_was_observed_for_other_commands_makes_no_claim() {
     let observed = row.unwrap().observed.unwrap();
     assert!(observed.a > 0.99 && observed.b < 0.6, "{observed:?}");
     assert!(!finds(&diff, "device"));
+    assert!(row.unwrap().compared.iter().flatten().any(|c| c.finding == Finding::Unsure));
 }
 
-/// A comparison as text and as JSON.
-fn shown(diff: &Diff) -> [String; 2] {
+/// With many comparisons an interval can exclude 1 by chance: what differs, but is not proven.
+#[test]
+fn a_difference_that_only_its_own_interval_shows_is_unsure_and_no_change() {
+    let diffs = (0..40).map(|n| {
+        let slower = Model { device_ns: 204e3, seconds: 15.0, ..DEFAULT };
+        diff(&side(&Model { seconds: 15.0, ..DEFAULT }, [n]), &side(&slower, [100 + n]))
+    });
+    let mut unsure = 0;
+    for diff in diffs {
+        for compared in diff.groups.iter().flat_map(|g| &g.rows).flat_map(|r| r.compared).flatten()
+        {
+            let excludes_1 = compared.ratio.p <= 0.05;
+            match compared.finding {
+                Finding::Changed => assert!(compared.adjusted_p <= 0.05, "{compared:?}"),
+                Finding::Unsure => {
+                    assert!(excludes_1 && compared.adjusted_p > 0.05, "{compared:?}");
+                    unsure += 1;
+                }
+                Finding::Same => {
+                    let far = (compared.ratio.ratio - 1.0).abs() >= 0.1;
+                    assert!(!excludes_1 || !far, "{compared:?}");
+                }
+            }
+        }
+    }
+    assert!(unsure > 0);
+}
+
+/// A comparison as text of two widths, and as JSON.
+fn shown(diff: &Diff) -> [String; 3] {
     // A's disk was gone before its name was read
     let origin = |path: &str, accuracy, disk: &str| Origin {
         path: path.into(),
+        begin_ns: Some(1_780_000_000_000_000_000),
         info: RunInfo { stage_set: StageSet::Basic, ..RunInfo::default() },
         controllers: vec![ControllerInfo {
             disks: vec![DiskInfo { name: disk.into(), nsid: 1, ..DiskInfo::default() }],
@@ -311,14 +345,12 @@ fn shown(diff: &Diff) -> [String; 2] {
     let subject =
         Subject { stage_set: StageSet::Basic, origins: Both { a: &a, b: &b }, least: LEAST };
     let theme = Theme { color: false };
-    let (mut text, mut json) = (vec![], vec![]);
-    for detail in [true, false] {
-        text.clear();
-        let view = DiffText { subject, theme, detail };
-        view.write(diff, &mut text).unwrap();
+    let (mut narrow, mut wide, mut json) = (vec![], vec![], vec![]);
+    for (width, out) in [(80, &mut narrow), (120, &mut wide)] {
+        DiffText { subject, theme, detail: false, width }.write(diff, out).unwrap();
     }
-    DiffJson { subject }.write(diff, &mut json).unwrap();
-    [text, json].map(|bytes| String::from_utf8(bytes).unwrap())
+    subject.json(diff, &mut json).unwrap();
+    [narrow, wide, json].map(|bytes| String::from_utf8(bytes).unwrap())
 }
 
 #[test]
@@ -338,9 +370,9 @@ fn rates_and_waits_for_a_tag_are_compared() {
     let found = diff(&a, &b);
     let iops = found.groups[0].iops.unwrap();
     assert!(iops.low <= 1.0 && iops.high >= 1.0, "{iops:?}");
-    let [text, json] = shown(&found);
-    let waits = "  nvme0n1: 6 of 60000 -> 3000 of 60000, 100ns -> 50.0us\n";
-    assert!(text.contains(waits), "{text}");
+    let [_, wide, json] = shown(&found);
+    let waits = "above 20us: 6 of 60000 -> 3000 of 60000, mean 100ns -> 50.0us\n";
+    assert!(wide.contains(waits), "{wide}");
     let objects: Vec<Value> =
         json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let found = &objects[0]["tag_waits"][0];
@@ -355,18 +387,22 @@ fn rates_and_waits_for_a_tag_are_compared() {
 fn the_verdict_comes_first_in_text_and_in_json() {
     let slower = Model { device_ns: 300e3, writes: 0.3, ..DEFAULT };
     let diff = diff(&side(&DEFAULT, [1]), &side(&slower, [2]));
-    let [text, json] = shown(&diff);
-    insta::assert_snapshot!(text);
+    let [narrow, wide, json] = shown(&diff);
+    insta::assert_snapshot!("diff_80", narrow);
+    insta::assert_snapshot!("diff_120", wide);
     let path = "a/long/path".repeat(8);
-    let lines = text.lines().filter(|l| !l.contains(&path));
-    for line in lines {
-        assert!(line.chars().count() <= 80, "{line}");
+    for (width, text) in [(80, narrow), (120, wide)] {
+        for line in text.lines().filter(|l| !l.contains(&path)) {
+            assert!(line.chars().count() <= width, "{line}");
+        }
     }
     let objects: Vec<Value> =
         json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let verdict = objects[0]["verdict"].as_str().unwrap();
-    assert!(verdict.starts_with("read 4K nvme0n1: p"), "{verdict}");
+    assert_eq!(objects[0]["verdict"], "slower");
+    let summary = objects[0]["summary"].as_str().unwrap();
+    assert!(summary.starts_with("read ") && summary.contains(" nvme0n1: mean "), "{summary}");
     assert_eq!(objects[0]["changed_rows"], diff.changed_rows());
     let device = objects.iter().find(|o| o["stage"] == "device").unwrap();
     assert_eq!((&device["type"], &device["changed"]), (&"diff_row".into(), &true.into()));
+    assert_eq!(device["mean"]["finding"], "changed");
 }

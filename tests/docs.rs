@@ -127,8 +127,10 @@ fn help(command: &str, hidden: bool) -> String {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    // hidden: options for tests (docs/testing.md), and an alias of --slow (docs/trace.md)
-    text + if hidden { " --test-ignore --test-no-recovery --test-shift --min-lat" } else { "" }
+    // hidden: options for tests (docs/testing.md), an alias of --slow (docs/trace.md), and one of -o of
+    // `heatmap` (CHANGELOG.md)
+    let others = " --test-ignore --test-no-recovery --test-shift --min-lat --png";
+    text + if hidden { others } else { "" }
 }
 
 #[test]

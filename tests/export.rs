@@ -15,7 +15,6 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 use jiff::Timestamp;
-use nvme_deep::model::command_class::BlockSizes;
 use nvme_deep::model::origin::{Cgroups, Who};
 use nvme_deep::model::report::recount::Recount;
 use nvme_deep::model::timeline::Span;
@@ -152,7 +151,7 @@ proptest! {
         let mut out = vec![];
         let interval = Duration::from_millis(700);
         feed(&mut Hlog::new(&mut out, interval), stage_set, &events);
-        let recount = Recount { stage_set, lat: None, split_size: false, block_sizes: BlockSizes::default(), by: vec![], who: Who::Caller };
+        let recount = Recount { stage_set, lat: None, by: vec![], who: Who::Caller };
         let mut snapshot = Snapshot::default();
         events.iter().for_each(|e| recount.add(e, &mut snapshot).unwrap());
         let want: u64 = snapshot.cells.values().flat_map(|c| &c.hists).map(|h| h.count()).sum();

@@ -333,7 +333,7 @@ fn a_recording_in_a_pipe_is_read_as_a_file_is() {
             assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
             // a heat map names its file
             let name = |path: &str| path.rsplit('/').next().unwrap().to_owned();
-            let out = ran.out.replace(&format!("of {}", name(pipe)), &format!("of {}", name(file)));
+            let out = ran.out.replace(&format!(">{}  ", name(pipe)), &format!(">{}  ", name(file)));
             assert!(out == of_file.out, "{words} {pipe}: {out}");
         }
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use nvme_deep::recording::{Item, Keep, Playback};
+use nvme_deep::recording::{Item, Keep, Reader};
 use tempfile::TempDir;
 
 use self::testing::recording::{Run, info, record};
@@ -89,9 +89,9 @@ fn read(path: &Path) -> (usize, u64) {
     let file = BufReader::new(File::open(path).unwrap());
     peak();
     let before = IN_USE.load(Relaxed);
-    let mut playback = Playback::open(file).unwrap();
+    let mut reader = Reader::open(file).unwrap();
     let mut events = 0;
-    while playback
+    while reader
         .next_block(&mut |item| events += u64::from(matches!(item, Item::Event(_))))
         .unwrap()
     {}

@@ -140,10 +140,13 @@ fn each_block_is_in_the_cell_of_its_time() {
 fn the_blocks_of_several_disks_are_in_no_picture() {
     let both = "tests/recordings/6.12.nvd";
     let ran = run(&format!("heatmap --y lba --svg - --from {both}"));
-    ran.refuses(2, "these commands are of nvme0n1, nvme1n1: choose one by --ctrl");
-    let one = run(&format!("heatmap --y lba --svg - --ctrl nvme1 --from {both}"));
+    let says = "--y lba needs one disk; this recording has nvme0n1, nvme1n1: add --disk nvme0n1";
+    ran.refuses(2, says);
+    let one = run(&format!("heatmap --y lba --svg - --disk nvme1n1 --from {both}"));
     assert_eq!(one.code, Some(0), "{}", one.err);
-    assert!(one.out.contains(">6 commands of 6.12.nvd with"), "{}", one.out);
+    for text in [">nvme1n1: place on the disk", ">6.12.nvd  ", "  6 commands", ">--disk nvme1n1<"] {
+        assert!(one.out.contains(text), "{text}: {}", one.out);
+    }
 }
 
 #[test]
@@ -178,12 +181,11 @@ fn the_depth_counts_the_commands_in_flight() {
 
 #[test]
 fn every_command_with_the_stage_is_in_the_picture_and_the_others_are_reported() {
-    let total = "Latency, total: first to last observed point";
-    let driver = "Latency, driver: setup_out to complete";
+    let (total, driver) = (": total latency", ": driver latency");
     for (recorded, stage, key, title) in [
-        ("complete", "--stage device", "device", "Latency, device: doorbell to cqe"),
-        ("mixed", "--stage end", "end", "Latency, end: complete to end"),
-        ("mixed", "--stage queue", "queue", "Latency, queue: start to setup_out"),
+        ("complete", "--stage device", "device", ": latency, stage device"),
+        ("mixed", "--stage end", "end", ": latency, stage end"),
+        ("mixed", "--stage queue", "queue", ": latency, stage queue"),
         ("mixed", "", "", total),
         ("mixed", "--stage total", "", total),
         ("mixed", "--stage driver", "", driver),
@@ -235,6 +237,39 @@ fn a_picture_replaces_no_file_unless_it_must() {
 }
 
 #[test]
+fn the_ending_of_a_file_chooses_the_format() {
+    let dir = TempDir::new().unwrap();
+    let [png, svg, other] = ["a.png", "a.svg", "a"].map(|name| dir.path().join(name));
+    let from = recording("mixed");
+    let ran = heatmap(&format!("{from} -o {} -o {}", png.display(), svg.display()));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(fs::read(png).unwrap().starts_with(b"\x89PNG\r\n"));
+    assert!(read_to_string(svg).unwrap().ends_with("</svg>\n"));
+    let ran = run(&format!("heatmap {from} -o -"));
+    assert!(ran.out.ends_with("</svg>\n"), "{}", ran.err);
+    heatmap(&format!("{from} -o {}", other.display())).refuses(2, "ends in .svg or .png");
+    heatmap(&format!("{from} -o - --png -")).refuses(2, "stdout can't have two pictures");
+}
+
+#[test]
+fn a_picture_says_what_it_shows_and_when() {
+    let svg = run("heatmap tests/recordings/6.12.nvd --ctrl nvme1 -o -").out;
+    for text in [
+        ">6.12.nvd  ",
+        " UTC  ",
+        ">--ctrl nvme1<",
+        ">p50<",
+        ">p99<",
+        "(logarithmic)",
+        ">UTC; a column",
+    ] {
+        assert!(svg.contains(text), "{text}: {svg}");
+    }
+    let redacted = run("heatmap tests/recordings/diagnose/wbt.nvd -o -").out;
+    assert!(redacted.contains(">since the start of the run; a column"), "{redacted}");
+}
+
+#[test]
 fn what_cannot_be_drawn_leaves_no_file() {
     let dir = TempDir::new().unwrap();
     let out = dir.path().join("out");
@@ -266,7 +301,7 @@ fn what_cannot_be_drawn_leaves_no_file() {
         heatmap(&format!("{words} --svg {}", out.display())).refuses(code, says);
         assert!(fs::read_dir(dir.path()).unwrap().next().is_none(), "{words}");
     }
-    heatmap(&format!("--from {mixed}")).refuses(2, "--svg");
+    heatmap(&format!("--from {mixed}")).refuses(2, "--output <OUT>");
     heatmap(&format!("--from {mixed} --svg /dev/full")).refuses(1, "can't be written");
     assert!(Path::new("/dev/full").exists());
 }

@@ -109,6 +109,7 @@ fn text_has_no_forged_line() {
     let (hostile, harmless) = (Files::hostile(), Files::with("x", "x"));
     for words in [
         "trace --stages --kstack --from A",
+        "trace --long --kstack --from A",
         "trace --color=always --from A",
         "latency -v --stages --by process,comm,disk --from A",
         "latency -v --color=always --from A",
@@ -134,7 +135,7 @@ fn text_has_no_forged_line() {
 #[test]
 fn a_name_cannot_forge_the_words_of_a_trace() {
     let disk = "nvme0n1 Command nvme9: x";
-    let text = Files::with(disk, "").tame("trace --from A");
+    let text = Files::with(disk, "").tame("trace --long --from A");
     let words: Vec<&str> = text.split(' ').take(4).collect();
     assert_eq!(words[1..], [&word(disk), "Command", "nvme0:"], "{text}");
 }

@@ -8,7 +8,7 @@ mod testing;
 use std::fs;
 use std::fs::File;
 
-use nvme_deep::recording::{Content, Recorder, RunInfo};
+use nvme_deep::recording::{Content, RunInfo, Writer};
 use tempfile::TempDir;
 
 use self::binary::run;
@@ -64,7 +64,7 @@ fn a_file_that_is_cut_off_is_shown_as_far_as_it_is_whole() {
 fn two_events_per_command_answer_no_question() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("events.nvd");
-    let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
+    let mut recorder = Writer::create(File::create(&path).unwrap(), None).unwrap();
     recorder.block(Content::Run, SECOND, &RunInfo { pairs: false, ..info() });
     recorder.block(Content::End, 4 * SECOND, &ledger(SECOND, 0, 0));
     assert!(recorder.finish().error.is_none());

@@ -13,7 +13,7 @@ use std::fs;
 use std::fs::File;
 
 use nvme_deep::model::event::EventKind;
-use nvme_deep::recording::{Content, Recorder};
+use nvme_deep::recording::{Content, Writer};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -264,7 +264,7 @@ fn a_guest_without_its_end_is_named_first() {
 fn a_guest_with_more_commands_than_its_size_can_hold_is_refused() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("small.nvd");
-    let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
+    let mut recorder = Writer::create(File::create(&path).unwrap(), None).unwrap();
     recorder.block(Content::Run, SECOND, &info());
     let mut event = read_at(2 * SECOND);
     for _ in 0..450_000 {

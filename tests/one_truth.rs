@@ -79,7 +79,7 @@ impl Plant {
         row.clone()
     }
 
-    /// The words of the row on the last page of `top`: disk, opcode, IOPS, MB/s, in, p50, p99, max, the
+    /// The words of the row on the last page of `top`: disk, opcode, IOPS, MB/s, DEPTH, P50, P99, MAX, the
     /// stage and its share.
     fn top(&self) -> Vec<String> {
         let pages = self.run("top");
@@ -249,7 +249,7 @@ fn every_view_has_the_same_p99() {
         assert!((time(&words[6]) / want as f64 - 1.0).abs() < ROUNDED, "{name}: {words:?}");
 
         let svg = plant.run(&format!("heatmap --opcode {opcode} --svg -"));
-        assert!(svg.contains("Latency, total: first to last observed point"), "{name}");
+        assert!(svg.contains("nvme0n1: total latency"), "{name}");
         let mut cells = cells(&svg);
         cells.sort_by(|a, b| a.1.total_cmp(&b.1));
         let count: u64 = cells.iter().map(|cell| cell.0).sum();

@@ -19,9 +19,8 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::thread;
 
+use nvme_deep::model::histogram;
 use nvme_deep::model::ids::RowKey;
-use nvme_deep::model::nvme_latency::LatBuckets;
-use nvme_deep::model::{histogram, nvme_latency};
 use nvme_deep::nvme::opcode::{Opcode, QueueKind};
 
 /// The harness, built once per process.
@@ -95,28 +94,6 @@ fn both_sides_find_the_same_histogram_bucket_for_every_value() {
     let questions: Vec<String> = values.iter().map(|v| format!("hist {v}")).collect();
     for (value, answer) in values.iter().zip(ask(&questions)) {
         assert_eq!(answer, histogram::index(*value).to_string(), "{value} ns");
-    }
-}
-
-#[test]
-fn both_sides_find_the_same_slot_of_the_latency_table_for_every_value() {
-    let mut random = Random(2);
-    let mut cases = vec![];
-    for min_us in [0, 1, 20, 1000, 3_600_000_000_u32] {
-        for shift in [0, 1, 4, 20] {
-            let table = LatBuckets { min_us, shift };
-            assert_eq!(table.validate(), Ok(()));
-            let ends = (0..nvme_latency::DOUBLING).flat_map(|s| [table.low(s), table.high(s)]);
-            let ends = edges(ends.map(|us| us.saturating_mul(1000)));
-            cases.extend(ends.map(|ns| (table, ns)));
-            cases.extend((0..1000).map(|_| (table, random.any_size())));
-        }
-    }
-    let questions: Vec<String> =
-        cases.iter().map(|(t, ns)| format!("lat {} {} {ns}", t.min_us, t.shift)).collect();
-    for ((table, ns), answer) in cases.iter().zip(ask(&questions)) {
-        let want = table.index(ns / 1000).to_string();
-        assert_eq!(answer, want, "{ns} ns in {table:?}");
     }
 }
 

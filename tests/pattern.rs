@@ -12,7 +12,7 @@ use std::fs;
 use std::fs::{File, read_to_string};
 
 use nvme_deep::model::event::{Event, EventKind};
-use nvme_deep::recording::{Content, Recorder, RunInfo};
+use nvme_deep::recording::{Content, RunInfo, Writer};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -107,7 +107,7 @@ fn the_picture_replaces_no_file_unless_it_must() {
 fn commands_that_are_forgotten_are_counted() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("open.nvd");
-    let mut recorder = Recorder::create(File::create(&path).unwrap(), true, None).unwrap();
+    let mut recorder = Writer::create(File::create(&path).unwrap(), None).unwrap();
     let run_info = RunInfo { pairs: false, ..info() };
     recorder.block(Content::Run, SECOND, &run_info);
     let most = 1_u64 << 19;

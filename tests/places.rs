@@ -11,10 +11,7 @@
 //! tests/places/former.c: a program is preempted while it looks at the former slot of a request. The
 //! slot may have another command by then, which must stay in it. Also flushes of which programs are skipped.
 //!
-//! tests/places/windows.c: fewer slots than tags, and fewer cells than CPUs. Each command must be
-//! counted once, in a cell or as one without a slot.
-//!
-//! tests/places/shortage.c: single cases of the same, and an unknown CPU.
+//! tests/places/chosen.c: a controller that the filter leaves out, an unknown CPU, and CPUs that share cells.
 //!
 //! tests/places/submitters.c: bios wait, are split, and reuse memory. Each request must have the task
 //! that submitted its bio.
@@ -44,8 +41,7 @@ const FORMER: &str = "places/former.c";
 const NESTED: &str = "places/nested.c";
 const ROWS: &str = "places/rows.c";
 const SUBMITTERS: &str = "places/submitters.c";
-const WINDOWS: &str = "places/windows.c";
-const SHORTAGE: &str = "places/shortage.c";
+const CHOSEN: &str = "places/chosen.c";
 const TICKS: &str = "places/ticks.c";
 
 /// The programs, by their names in src/probe/catalog.rs.
@@ -259,88 +255,27 @@ fn usual_patterns_have_reserved_rows() {
     }
 }
 
-/// The results of the model with fewer slots than tags.
-struct Shared {
-    commands: u64,
-    counted: u64,
-    untracked: u64,
-    untracked_done: u64,
-    unseen: u64,
-    wrong: u64,
-    own_cells: u64,
-    shared_cells: u64,
-}
-
-/// Runs the model with this number of extra slots.
-fn shared(harness: &Path, [seed, extra, mode, scheduler]: [u64; 4]) -> Shared {
-    let [commands, counted, untracked, untracked_done, unseen, wrong, own_cells, shared_cells] =
-        numbers(harness, &[seed, 20_000, extra, 4, mode, scheduler]);
-    Shared { commands, counted, untracked, untracked_done, unseen, wrong, own_cells, shared_cells }
-}
-
-/// Checks the model for each stage set, with and without a scheduler.
-fn each_shared(extra: u64, check: impl Fn(&Shared, &str)) {
-    let harness = build::harness(WINDOWS, "windows", &[]);
-    for seed in 0..8 {
-        for (mode, scheduler) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
-            let all = shared(&harness, [seed, extra, mode, scheduler]);
-            let context = format!("seed {seed}, mode {mode}, scheduler {scheduler}");
-            assert_eq!(all.wrong, 0, "{context}");
-            check(&all, &context);
-        }
-    }
-}
-
-#[test]
-fn commands_are_exact_with_fewer_slots_than_tags() {
-    each_shared(300, |all, context| {
-        assert_eq!((all.counted, all.untracked), (all.commands, 0), "{context}");
-        assert!(all.unseen > 0, "{context}: no completion was skipped");
-        // CPUs have their own cells first
-        let cells = (all.own_cells, all.shared_cells);
-        assert!(cells.0 == 4 && cells.1 > 0, "{context}: {cells:?}");
-    });
-}
-
-#[test]
-fn commands_without_a_slot_are_counted() {
-    each_shared(20, |all, context| {
-        assert!(all.untracked > 1000, "{context}: {}", all.untracked);
-        assert_eq!(all.untracked_done, all.untracked, "{context}");
-        assert_eq!(all.counted + all.untracked, all.commands, "{context}");
-    });
-}
-
-/// Runs a case of shortage.c, which ends with 0 if it holds.
+/// Whether a case of tests/places/chosen.c holds.
 fn holds(case: u32) -> bool {
-    let harness = build::harness(SHORTAGE, "shortage", &[]);
-    let status = Command::new(harness).arg(case.to_string()).status();
-    status.unwrap().success()
+    let harness = build::harness(CHOSEN, "chosen", &[]);
+    Command::new(harness).arg(case.to_string()).status().unwrap().success()
 }
 
 #[test]
-fn skipped_setups_are_recovered_after_a_shortage_of_slots() {
+fn commands_of_a_controller_that_the_filter_leaves_out_are_filtered() {
     assert!(holds(1));
 }
 
 #[test]
-fn a_retry_of_a_command_in_an_extra_slot_is_an_event() {
+fn a_command_on_an_unknown_cpu_is_counted() {
     assert!(holds(2));
 }
 
 #[test]
-fn a_command_on_an_unknown_cpu_is_counted() {
+fn shared_cells_have_the_same_numbers() {
     assert!(holds(3));
 }
 
-#[test]
-fn without_extra_slots_commands_would_be_wrong() {
-    let harness = build::harness(WINDOWS, "windows-without", &["-DNO_EXTRA"]);
-    let all = shared(&harness, [1, 300, 1, 0]);
-    assert!(all.counted < all.commands / 2, "{} of {}", all.counted, all.commands);
-}
-
-/// Where neither the CQE nor the completion was observed, a doorbell may be a late return.
 #[test]
 fn a_missed_command_has_no_doorbell_after_its_end() {
     let harness = build::harness(FAULTS, "faults-late", &[]);

@@ -8,85 +8,65 @@ mod testing;
 use self::testing::EventBuilder;
 use self::testing::random::what;
 use nvme_deep::model::event::{Event, EventKind};
-use nvme_deep::model::point::{ALL_POINTS, Pattern, Point};
+use nvme_deep::model::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::recording::{
-    Block, BlockWriter, Blocks, Builder, Content, Damage, Decoder, Ending, Error,
+    Batch, Block, BlockWriter, Blocks, Content, Damage, Ending, Error, Item, Reader, RunInfo,
+    Summary, Unpacked,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Makes latency and points consistent, as those of real events are: the timeline begins and ends
-/// with the same times as the latency. `further`: bits of points that this version does not have.
+/// Makes latency and points consistent, as the BPF side reports them: the timeline has the times of the
+/// set-up and of the completion, too.
 fn consistent(
     at_ns: u64,
+    is_complete: bool,
     latency: &mut Option<u64>,
     timeline: &mut Option<Timeline>,
-    further: Pattern,
 ) {
+    *latency = latency.map(|ns| ns.min(at_ns));
     let Some(line) = timeline else {
-        *latency = latency.map(|ns| ns.min(at_ns));
         return;
     };
-    let mut pattern = line.pattern() | further;
-    // recordings without `zone` are from before there was that point
-    if [Point::Freeze, Point::Iocost].map(|p| p.seen_in(pattern)) == [true, true] {
-        pattern |= Point::Zone.pattern_bit().unwrap();
-    }
-    let seen = Point::SetupOut.seen_in(pattern);
-    *latency = seen.then(|| latency.unwrap_or(1000).min(at_ns));
-    *line = Timeline::from_fn(pattern, |point| match point {
-        Point::SetupOut => at_ns - latency.unwrap_or(0),
-        Point::Complete => at_ns,
-        _ => line.ns(point),
-    });
+    let bit = |is: bool, bit: Pattern| if is { bit } else { 0 };
+    let observed = line.pattern() & !NO_SETUP & !NO_COMPLETE;
+    let pattern = observed | bit(latency.is_none(), NO_SETUP) | bit(!is_complete, NO_COMPLETE);
+    *line = Timeline::from_fn(pattern, |point| line.ns(point));
+    line.set(Point::SetupOut, latency.map_or(0, |ns| at_ns - ns));
+    line.set(Point::Complete, at_ns);
 }
 
 fn event() -> impl Strategy<Value = Event> {
     // nearly in order, as the reorder window leaves them, with large gaps
     let at_ns = prop_oneof![5 => 1_u64 << 40..(1 << 40) + 100_000, 1 => any::<u64>()];
-    let further =
-        prop_oneof![3 => Just(0), 1 => any::<Pattern>().prop_map(|bits| bits & !ALL_POINTS)];
-    (at_ns, what(), further).prop_map(|(at_ns, mut what, further)| {
+    (at_ns, what()).prop_map(|(at_ns, mut what)| {
         match &mut what {
             EventKind::Complete(_, outcome) | EventKind::Command(_, _, outcome) => {
-                consistent(at_ns, &mut outcome.latency_ns, &mut outcome.timeline, further);
+                consistent(at_ns, true, &mut outcome.latency_ns, &mut outcome.timeline);
             }
             EventKind::Missed { latency_max_ns, timeline, .. } => {
-                consistent(at_ns, latency_max_ns, timeline, further)
+                consistent(at_ns, false, latency_max_ns, timeline);
             }
+            EventKind::Unfinished { age_ns, .. }
+            | EventKind::Timeout { age_ns, .. }
+            | EventKind::Cancel { age_ns, .. } => *age_ns = at_ns.min(*age_ns),
             _ => {}
         }
-        let mut event = Event { at_ns, what };
-        forget_unknown(&mut event);
-        event
+        Event { at_ns, what }
     })
 }
 
-/// What is not known of a submitter is zero, as the BPF side leaves it.
-fn forget_unknown(event: &mut Event) {
-    if let EventKind::Submit(_, submission)
-    | EventKind::Command(_, submission, _)
-    | EventKind::Unfinished { submission, .. }
-    | EventKind::Missed { submission: Some(submission), .. } = &mut event.what
-        && !submission.knows_submitter
-    {
-        (submission.pid, submission.tid, submission.comm, submission.cpu) = (0, 0, [0; 16], 0);
-    }
-}
-
-fn file(blocks: &[Vec<Event>], compress: bool) -> Vec<u8> {
+fn file(blocks: &[Vec<Event>]) -> Vec<u8> {
     let mut bytes = vec![];
-    let mut writer = BlockWriter::create(&mut bytes, compress).unwrap();
-    let mut builder = Builder::new();
+    let mut writer = BlockWriter::create(&mut bytes).unwrap();
+    let mut batch = Batch::new(Content::Events);
     for events in blocks {
-        events.iter().for_each(|e| builder.push(e));
-        let (rows, at_ns) = (builder.rows() as u32, builder.last_ns());
-        let mut payload = vec![];
-        let content = builder.take(&mut payload);
-        writer.write(&Block { content, payload: &payload, events: rows, at_ns }).unwrap();
+        events.iter().for_each(|event| batch.push(event));
+        writer.write(&Block::new(batch.summary(), &batch.pack()).unwrap()).unwrap();
+        batch.clear();
     }
-    let end = Block { content: Content::End, payload: b"{}", events: 0, at_ns: 0 };
+    let end = Block::new(Summary::at(Content::End, 0), b"{}").unwrap();
     writer.write(&end).unwrap();
     bytes
 }
@@ -94,12 +74,13 @@ fn file(blocks: &[Vec<Event>], compress: bool) -> Vec<u8> {
 /// The events of the whole blocks, and how the file ends.
 fn read(bytes: &[u8]) -> Result<(Vec<Event>, Ending), Error> {
     let mut blocks = Blocks::open(bytes)?;
-    let (mut decoder, mut all) = (Decoder::default(), vec![]);
-    while let Some((head, payload)) = blocks.next()? {
-        if head.content.is_events() {
-            let before = all.len();
-            decoder.events(payload, head.events, &mut |e| all.push(*e)).unwrap();
-            assert_eq!(all.len() - before, head.events as usize);
+    let (mut unpacked, mut all) = (Unpacked::default(), vec![]);
+    while let Some(head) = blocks.next()? {
+        if head.summary.content == Content::Events {
+            let (before, count) = (all.len(), head.summary.events.into());
+            let payload = blocks.payload(&head).unwrap();
+            unpacked.events(payload, count, &mut |e| all.push(*e)).unwrap();
+            assert_eq!(all.len() - before, count);
         }
     }
     Ok((all, blocks.ending().unwrap()))
@@ -108,18 +89,18 @@ fn read(bytes: &[u8]) -> Result<(Vec<Event>, Ending), Error> {
 proptest! {
     #[test]
     fn events_come_back_as_they_were(
-        blocks in vec(vec(event(), 1..40), 0..4), compress: bool,
+        blocks in vec(vec(event(), 1..40), 0..4),
     ) {
-        let (all, ending) = read(&file(&blocks, compress)).unwrap();
+        let (all, ending) = read(&file(&blocks)).unwrap();
         prop_assert_eq!(ending, Ending::Complete);
         prop_assert_eq!(all, blocks.concat());
     }
 
     #[test]
     fn a_truncated_file_is_read_up_to_the_last_whole_block(
-        blocks in vec(vec(event(), 1..10), 1..4), compress: bool, cut in any::<prop::sample::Index>(),
+        blocks in vec(vec(event(), 1..10), 1..4), cut in any::<prop::sample::Index>(),
     ) {
-        let whole = file(&blocks, compress);
+        let whole = file(&blocks);
         let cut = cut.index(whole.len());
         match read(&whole[..cut]) {
             Err(error) => prop_assert!(matches!(error, Error::Foreign) && cut < 16),
@@ -133,10 +114,10 @@ proptest! {
 
     #[test]
     fn a_changed_byte_never_yields_wrong_events(
-        blocks in vec(vec(event(), 1..10), 1..4), compress: bool,
+        blocks in vec(vec(event(), 1..10), 1..4),
         at in any::<prop::sample::Index>(), by in 1_u8..,
     ) {
-        let mut bytes = file(&blocks, compress);
+        let mut bytes = file(&blocks);
         let at = at.index(bytes.len());
         bytes[at] ^= by;
         match read(&bytes) {
@@ -146,32 +127,6 @@ proptest! {
                 prop_assert!(matches!(ending, Ending::Damaged(_)), "{ending:?}");
             }
         }
-    }
-
-    #[test]
-    fn any_payload_decodes_or_is_refused(payload in vec(any::<u8>(), 0..300)) {
-        let _ = Decoder::default().events(&payload, 1, &mut |_| {});
-    }
-}
-
-/// Bits of points that have no columns.
-fn further(event: &Event) -> Pattern {
-    let timeline = match &event.what {
-        EventKind::Complete(_, end) => end.timeline.as_ref(),
-        what => what.timeline(),
-    };
-    timeline.map_or(0, Timeline::pattern) & !0x1ff
-}
-
-proptest! {
-    // versions without such points refuse a flag that they do not have
-    #[test]
-    fn a_block_has_a_flag_only_if_an_event_has_further_points(events in vec(event(), 1..4)) {
-        let has_origin = |e: &Event| e.what.submission().is_some_and(|s| s.origin.is_some());
-        let has_parts = events.iter().any(|e| further(e) != 0 || has_origin(e));
-        let flag = if has_parts { 2 } else { 0 };
-        // the flags of the head of the first block
-        prop_assert_eq!(file(&[events], false)[16 + 5], flag);
     }
 }
 
@@ -185,9 +140,39 @@ fn an_empty_file_and_another_one_are_foreign() {
 #[test]
 fn a_missing_block_is_a_gap() {
     let one = vec![EventBuilder::read().requeue()];
-    let all = file(&[one.clone(), one.clone(), one], false);
-    let block = (all.len() - 16 - 42) / 3;
-    let without = [&all[..16 + block], &all[16 + 2 * block..]].concat();
+    let lengths = [0, 1, 3].map(|n| file(&vec![one.clone(); n]).len());
+    let (header, block) = (16, lengths[1] - lengths[0]);
+    let all = file(&vec![one; 3]);
+    assert_eq!(all.len(), lengths[0] + 3 * block);
+    let without = [&all[..header + block], &all[header + 2 * block..]].concat();
     let (events, ending) = read(&without).unwrap();
     assert_eq!((events.len(), ending), (1, Ending::Damaged(Damage::Gap)));
+}
+
+#[test]
+fn blocks_before_a_time_are_skipped_and_counted() {
+    let event = |ns| EventBuilder::read().at(ns).latency(5).command();
+    let mut bytes = vec![];
+    let mut writer = BlockWriter::create(&mut bytes).unwrap();
+    let info = serde_json::to_vec(&RunInfo::default()).unwrap();
+    writer.write(&Block::new(Summary::at(Content::Run, 0), &info).unwrap()).unwrap();
+    for times in [[30, 10], [20, 40], [50, 45]] {
+        let mut batch = Batch::new(Content::Events);
+        times.iter().for_each(|ns| batch.push(&event(*ns)));
+        writer.write(&Block::new(batch.summary(), &batch.pack()).unwrap()).unwrap();
+    }
+    for (since, skipped, read) in [(0, 0, 6), (30, 0, 6), (31, 2, 4), (41, 4, 2), (51, 6, 0)] {
+        let mut reader = Reader::open(bytes.as_slice()).unwrap();
+        reader.skip_to(since);
+        let (mut events, mut commands) = (0, 0);
+        while reader
+            .next_block(&mut |item| match item {
+                Item::Event(_) => events += 1,
+                Item::Skipped(block) => commands += block.commands,
+                other => panic!("{other:?}"),
+            })
+            .unwrap()
+        {}
+        assert_eq!((commands, events, reader.events()), (skipped, read, 6), "{since}");
+    }
 }

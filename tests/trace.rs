@@ -78,14 +78,71 @@ fn the_slowest_come_first_with_their_stages_and_their_callers() {
     assert!(reads.iter().all(|read| read["opcode"] == "read"));
 
     let text = shown(&format!("trace --slowest 5 --kstack --from {MIXED}"));
+    let (before, table) = text.split_once(" commands, by total\n").unwrap();
     // resets, and what is in flight at the end, are never left out
-    let (first, lines): (Vec<&str>, Vec<&str>) =
-        text.lines().partition(|line| line.starts_with("-- ") || line.contains(" Unfinished "));
-    assert_eq!((first.len(), lines.len()), (5, 10), "{text}");
-    for two in lines.chunks(2) {
-        assert!(two[0].contains(", total=") && two[0].contains(", end="), "{text}");
-        let callers = two[1].strip_prefix("    ").unwrap();
-        assert!(!callers.starts_with("nvme_") && callers.contains(" < "), "{text}");
+    let count = |what: &str| before.lines().filter(|line| line.contains(what)).count();
+    assert_eq!([count(" -- "), count("! unfinished")], [3, 2], "{text}");
+    let lines: Vec<&str> = table.lines().skip(1).collect();
+    assert_eq!(lines.len(), 15, "{text}");
+    let totals: Vec<u64> = lines.chunks(3).map(|three| time(column(three[0], 8))).collect();
+    let largest: Vec<u64> = lines.chunks(3).map(|three| time(column(three[1], 1))).collect();
+    assert!(totals.is_sorted_by(|a, b| a >= b), "{text}");
+    for (three, (total, largest)) in lines.chunks(3).zip(totals.iter().zip(&largest)) {
+        assert!(largest <= total && *largest > total / 8, "{three:?}");
+        let path = three[2].strip_prefix("    ").unwrap();
+        assert!(!path.ends_with("nvme_setup_cmd") && path.contains(" > "), "{path}");
+    }
+}
+
+/// A word of a line.
+fn column(line: &str, n: usize) -> &str {
+    line.split_whitespace().nth(n).unwrap().trim_end_matches([',', '+'])
+}
+
+/// Nanoseconds of `1.05ms`.
+fn time(text: &str) -> u64 {
+    let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+    let factor = match &text[unit..] {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        other => panic!("{other}: {text}"),
+    };
+    (text[..unit].parse::<f64>().unwrap() * factor) as u64
+}
+
+/// What text has of each command is what JSON has, and HOST and DEVICE make up TOTAL.
+#[test]
+fn columns_say_what_json_says() {
+    for file in [WBT, SCHEDULER, MIXED] {
+        let all = commands(&format!("--from {file}"));
+        let names = "disk,op,qid,cid,lba,process,host,device,total";
+        let text = shown(&format!("trace --columns {names} --from {file}"));
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .filter(|words| words.len() == 9 && words[2].parse::<u16>().is_ok())
+            .filter(|words| words[8] != "-")
+            .collect();
+        assert_eq!(rows.len(), all.len(), "{file}");
+        for (row, command) in rows.iter().zip(&all) {
+            let disk = command["disk"].as_str().or(command["ctrl"].as_str()).unwrap();
+            let comm = command["comm"].as_str().filter(|comm| !comm.is_empty());
+            let who = format!("{}:{}", comm.unwrap_or("redacted"), command["pid"]);
+            let lba = command["fields"]["slba"].as_u64().map_or("-".into(), |lba| lba.to_string());
+            assert_eq!(row[..2], [disk, command["opcode"].as_str().unwrap()], "{command}");
+            assert_eq!(row[2..4].join(" "), format!("{} {}", command["qid"], command["cid"]));
+            assert_eq!(row[4], lba, "{command}");
+            if !command["pid"].is_null() && row[5] != "?" && comm.is_none_or(|c| !c.contains(' ')) {
+                assert!(row[5] == who || row[5].contains('…'), "{row:?} {command}");
+            }
+            let total = command["total_ns"].as_u64().unwrap();
+            assert!(time(row[8]).abs_diff(total) <= total / 199, "{row:?} {total}");
+            if row[6] != "?" {
+                let sum = time(row[6]) + time(row[7].trim_end_matches('+'));
+                assert!(sum.abs_diff(total) <= total / 99, "{row:?} {total}");
+            }
+        }
     }
 }
 
@@ -106,24 +163,31 @@ fn the_ledger_counts_what_slowest_leaves_out() {
 
 #[test]
 fn the_wait_that_is_most_of_the_time_before_the_request_is_named() {
-    let slowest = shown(&format!("trace --slowest 20 --from {WBT}"));
+    let slowest = shown(&format!("trace --long --slowest 20 --from {WBT}"));
     let named = slowest.lines().filter(|line| line.contains("ms (wbt), queue="));
     assert!(named.count() > 10, "{slowest}");
-    let none = shown(&format!("trace --slowest 20 --stages=full --from {WBT}"));
+    let none = shown(&format!("trace --long --slowest 20 --stages=full --from {WBT}"));
     assert!(none.contains(", wbt=") && !none.contains("(wbt)"), "{none}");
+    let columns = shown(&format!("trace --columns total,mostly --slowest 20 --from {WBT}"));
+    let of_rows = columns.lines().filter(|line| line.contains(" wbt ") && line.ends_with('%'));
+    assert!(of_rows.count() > 10, "{columns}");
 }
 
 #[test]
 fn a_retry_is_below_its_command_and_other_events_are_apart() {
-    let text = shown(&format!("trace --from {RETRIES}"));
-    let lines: Vec<&str> = text.lines().collect();
-    let retries: Vec<usize> = (0..lines.len()).filter(|&n| lines[n].starts_with("  ")).collect();
-    assert_eq!(retries.len(), 5, "{text}");
-    for (n, at) in (1..).zip(retries) {
-        assert_eq!(lines[at], format!("  will be tried again: retry {n}"));
-        assert!(lines[at - 1].contains("(Media/Unrecovered Read Error)"), "{text}");
+    let is_below = |line: &&str| line.ends_with("will be tried again") || line.contains(": retry ");
+    for form in ["", "--long"] {
+        let text = shown(&format!("trace {form} --from {RETRIES}"));
+        let lines: Vec<&str> = text.lines().collect();
+        let retries: Vec<usize> = (0..lines.len()).filter(|&n| is_below(&lines[n])).collect();
+        assert_eq!(retries.len(), 5, "{text}");
+        for (n, at) in (1..).zip(retries) {
+            assert_eq!(lines[at].trim_start(), format!("will be tried again: retry {n}"));
+            assert!(lines[at - 1].contains("(Media/Unrecovered Read Error)"), "{text}");
+            assert!(form == "--long" || lines[at - 1].ends_with(&format!(", attempt {n}")));
+        }
     }
-    let slow = shown(&format!("trace --slow 400us --errors --from {RETRIES}"));
+    let slow = shown(&format!("trace --long --slow 400us --errors --from {RETRIES}"));
     let slow: Vec<&str> = slow.lines().collect();
     assert!(
         matches!(slow[..], [first, second] if first.contains("retries=0") && second.contains("retry 1")),
@@ -131,7 +195,7 @@ fn a_retry_is_below_its_command_and_other_events_are_apart() {
     );
     let events = shown(&format!("trace --events --from {RETRIES}"));
     assert_eq!(events.lines().filter(|line| line.contains(" Retry nvme1: ")).count(), 5);
-    let late = shown(&format!("trace --from {MIXED}"));
+    let late = shown(&format!("trace --long --from {MIXED}"));
     let apart: Vec<&str> = late.lines().filter(|line| line.starts_with("-- ")).collect();
     for event in ["State", "Timeout"] {
         let all = late.lines().filter(|line| line.contains(&format!(" {event} nvme"))).count();
@@ -139,12 +203,14 @@ fn a_retry_is_below_its_command_and_other_events_are_apart() {
         assert_eq!(those.count(), all, "{event}");
     }
     assert!(!apart.is_empty() && apart.iter().all(|line| !line.contains(" Command ")), "{apart:?}");
+    let columns = shown(&format!("trace --from {MIXED}"));
+    assert_eq!(columns.lines().filter(|line| line.contains(" -- ")).count(), apart.len());
 }
 
 #[test]
 fn text_has_the_time_of_day_and_json_the_clock_of_the_kernel() {
     let first = |words: &str| {
-        let out = shown(&format!("trace -n 1 {words} --from {RETRIES}"));
+        let out = shown(&format!("trace --long -n 1 {words} --from {RETRIES}"));
         out.lines().next().unwrap().to_owned()
     };
     let json: Value = serde_json::from_str(&first("--json --time wall")).unwrap();
@@ -158,7 +224,7 @@ fn text_has_the_time_of_day_and_json_the_clock_of_the_kernel() {
     assert!(json["time"].is_null() && json["time_rel_ns"].is_null());
     // a redacted recording has no wall clock
     for (words, said) in [("", 1), ("--time rel", 0), ("--time mono", 0)] {
-        let ran = run(&format!("trace -n 3 {words} --from {WBT}"));
+        let ran = run(&format!("trace --long -n 3 {words} --from {WBT}"));
         assert_eq!(ran.err.matches("has no wall clock").count(), said, "{words}: {}", ran.err);
         let time = ran.out.split(' ').next().unwrap();
         let is_short = time.parse::<f64>().unwrap() < 1000.0;

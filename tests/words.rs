@@ -67,7 +67,9 @@ fn without_utf_8_a_text_is_ascii() {
             let mut command = Command::new(BINARY);
             let command = command.args(words.split(' ')).env("LC_ALL", locale);
             let ran = Ran::from(command);
-            assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
+            // doctor ends as the commands that trace would here
+            let is_doctor = words.starts_with("doctor") && matches!(ran.code, Some(4..=6));
+            assert!(ran.code == Some(0) || is_doctor, "{words}: {}", ran.err);
             format!("{}{}", ran.out, ran.err)
         };
         let text = in_locale("C");
@@ -75,7 +77,7 @@ fn without_utf_8_a_text_is_ascii() {
         assert_eq!(other, None, "{words}: {text}");
         others += usize::from(!in_locale("C.UTF-8").is_ascii());
     }
-    assert!(others >= 3, "{others}");
+    assert!(others >= 2, "{others}");
 }
 
 fn shown(words: &str) -> String {
@@ -92,7 +94,7 @@ fn objects(words: &str) -> Vec<Value> {
 
 #[test]
 fn the_id_of_all_namespaces_is_all_in_text_and_a_number_in_json() {
-    for words in ["latency", "latency --stages", "trace"] {
+    for words in ["latency", "latency --stages", "trace --long"] {
         let text = shown(&format!("{words} --from {RECORDING}"));
         assert!(text.contains("ns all get-features") || text.contains("nsid=all"), "{text}");
         for number in ["8388607", "4294967295"] {
@@ -107,10 +109,10 @@ fn the_id_of_all_namespaces_is_all_in_text_and_a_number_in_json() {
 
 #[test]
 fn filters_take_ids_in_hexadecimal_and_all() {
-    let want = shown(&format!("trace --from {RECORDING} --nsid 4294967295"));
+    let want = shown(&format!("trace --long --from {RECORDING} --nsid 4294967295"));
     assert_eq!(want.lines().count(), 1, "{want}");
     for nsid in ["0xffffffff", "all", "0xFFFFFFFF"] {
-        let words = format!("trace --from {RECORDING} --nsid {nsid}");
+        let words = format!("trace --long --from {RECORDING} --nsid {nsid}");
         assert_eq!(shown(&words), want, "{nsid}");
     }
     let several = shown(&format!("latency --from {RECORDING} --nsid 0x1,all"));
@@ -132,12 +134,15 @@ fn filters_take_ids_in_hexadecimal_and_all() {
 #[test]
 fn a_fabrics_command_has_its_type_and_no_namespace() {
     let latency = shown(&format!("latency --from {GUEST}"));
+    // the titles of the stages
+    let latency = latency.split_once("\nSTAGE").unwrap().1.to_owned();
     let host = shown(&format!("host latency --from {HOST}"));
     let join = shown(&format!("join {GUEST} {HOST}"));
     for (text, ctrl) in [(latency, "nvme2"), (host, "nvmet:1"), (join, "nvme2")] {
         for name in ["admin fabrics-connect", "fabrics-connect", "admin fabrics-property-get"] {
-            let line = format!("{ctrl} {name}  ");
-            assert!(text.contains(&line), "no `{line}`: {text}");
+            let name = format!("{ctrl} {name}");
+            let is_it = |line: &str| line.split("  ").next() == Some(&name);
+            assert!(text.lines().any(is_it), "no `{name}`: {text}");
         }
         let heads: Vec<&str> = text.lines().filter(|l| l.starts_with(ctrl)).collect();
         let mut once = heads.clone();
@@ -145,7 +150,7 @@ fn a_fabrics_command_has_its_type_and_no_namespace() {
         once.dedup_by_key(|line| line.split("  ").next().unwrap_or_default());
         assert_eq!(once.len(), heads.len(), "a heading occurs twice: {heads:?}");
     }
-    let trace = shown(&format!("trace --from {GUEST}"));
+    let trace = shown(&format!("trace --long --from {GUEST}"));
     let fabrics: Vec<&str> = trace.lines().filter(|l| l.contains("(fabrics-")).collect();
     assert_eq!(fabrics.len(), 9, "{trace}");
     assert!(fabrics.iter().all(|l| !l.contains("nsid=")), "{fabrics:?}");

@@ -24,14 +24,6 @@ enum nd_hist_rule {
 	ND_HIST_BUCKETS = ((ND_HIST_MAX_EXP - ND_HIST_SUB_BITS + 2) << ND_HIST_SUB_BITS),
 };
 
-/* Bucket rule of nvme_latency (src/model/nvme_latency.rs): 27 slots, one below, one above. */
-enum nd_lat_rule {
-	ND_LAT_IN = 27,
-	ND_LAT_BELOW = 27,
-	ND_LAT_ABOVE = 28,
-	ND_LAT_SLOTS = 29,
-};
-
 enum nd_limit {
 	ND_MAX_CTRLS = 256,	 /* instances that fit the eight bits of the row key */
 	ND_MAX_QUEUE_IDS = 4096, /* cached request_queue ids (from an ida: small numbers) */
@@ -43,8 +35,7 @@ enum nd_limit {
 	ND_MAX_NAMESPACES = 4096,
 	ND_SCRATCHES = 2, /* buffers of a CPU in which programs build stacks: submit, complete */
 	ND_RING_CPUS = 8, /* CPUs that share a ring of events */
-	ND_EXTRA_STEP = 4096,
-	ND_LINE = 64,	      /* bytes of a cache line */
+	ND_LINE = 64,	  /* bytes of a cache line */
 	ND_NO_SLOT = 1 << 30, /* not the number of a slot, whatever tag is added */
 	ND_TAG_MASK = 0xfff,  /* the tag in a command id */
 };
@@ -240,10 +231,8 @@ struct nd_hist {
 /* One row of one CPU, or of several. The map value holds only as many histograms as the stage set
  * has, up to the end of a cache line. */
 struct nd_cell {
-	__u64 row; /* with cfg_sparse: 1 + its row; 0: unused */
 	__u64 bytes;
 	__u64 unmeasured; /* commands without an observed interval; in no histogram */
-	__u64 lat[ND_LAT_SLOTS];
 	struct nd_hist hist[ND_STAGES_FULL];
 };
 
@@ -253,7 +242,6 @@ enum nd_state {
 	ND_SKIPPED,	  /* set up, rejected by a filter */
 	ND_COMPLETED,	  /* fine stage set: completed, not yet ended by blk-mq */
 	ND_REQUEUED_SLOT, /* set up, rejected by the driver; back in blk-mq */
-	ND_CLOSING,	  /* with cfg_windows: over, but still in use by the program that ends it */
 };
 
 /* A command in flight, by (controller, queue, tag). The total and basic stage sets use only the
@@ -284,7 +272,7 @@ struct nd_slot {
 	/* Traces only. */
 	struct nd_submission submission;
 	struct nd_outcome outcome;
-	/* --stages=full only. */
+	/* --stages=full only; see waits_in(). */
 	struct nd_waits waits;
 	/* Only if cgroups or submitters are observed. */
 	struct nd_origin origin;
@@ -293,7 +281,7 @@ struct nd_slot {
 
 /* Sizes in bytes. */
 enum nd_size {
-	ND_CELL_HEAD = 24 + 8 * ND_LAT_SLOTS, /* a cell before its histograms */
+	ND_CELL_HEAD = 16, /* a cell before its histograms */
 	ND_SLOT_BASIC = 64,
 	ND_SLOT_FINE = 96,
 	ND_SLOT_TRACE = 192,
@@ -319,7 +307,7 @@ struct nd_start {
 
 /* A controller's slots. User space fills in the table. Stride 0: unknown controller. */
 struct nd_ctrl {
-	__u32 base;   /* its first slot; with cfg_windows the number of its first queue */
+	__u32 base;   /* its first slot; ND_NO_SLOT: the filter leaves the controller out */
 	__u32 stride; /* slots per queue, a power of two */
 	__u32 queues; /* including the admin queue */
 	__u32 points; /* ND_SAW_*: the points that its transport has */
@@ -374,10 +362,9 @@ enum nd_inside {
 struct nd_place {
 	__u64 hctx; /* struct blk_mq_hw_ctx *; 0: empty */
 	__u32 first;
-	__u32 tags;	  /* a power of two */
-	__u32 age;	  /* valid while equal to places_age */
-	__u16 spread;	  /* see start_entry() */
-	__u16 own_window; /* with cfg_windows: whether set-ups here may take slots of the window */
+	__u32 tags;   /* a power of two */
+	__u32 age;    /* valid while equal to places_age */
+	__u32 spread; /* see start_entry() */
 };
 
 /* A place as the set-up caches it. */
@@ -401,9 +388,9 @@ enum nd_at {
 	ND_AT_MAX = 6,
 };
 
-/* What fills struct nd_cpu up to a cache line, in words of 32 bits; at least 17. */
+/* What fills struct nd_cpu up to a cache line, in words of 32 bits; at least 16. */
 #define ND_CPU_PAD(tail)                                                                           \
-	(17 + (64 - ((2 * ND_HOOK_MAX + ND_COUNT_MAX + 4) * 8 + 64 + (tail)) % 64) % 64 / 4)
+	(16 + (64 - ((2 * ND_HOOK_MAX + ND_COUNT_MAX + 4) * 8 + 64 + (tail)) % 64) % 64 / 4)
 
 struct nd_cpu {
 	__u64 hits[ND_HOOK_MAX];
@@ -412,19 +399,15 @@ struct nd_cpu {
 	__u64 irq_nvmeq;	    /* struct nvme_queue * that the interrupt serves */
 	__u64 irq_id;		    /* see this_interrupt() */
 	__u64 offered[ND_HOOK_MAX]; /* tests only, see ignored() */
-	/* Its first cell; with cfg_sparse: the number of its group in `numbers`. User space sets it
-	 * before the attach. */
+	/* The first cell of its group, and whether programs add to these cells at the same time.
+	 * User space sets both before the attach. */
 	__u32 first_cell;
+	__u32 shares;
 	__u32 _pad[ND_CPU_PAD(sizeof(struct nd_where) * (1 + (1 << ND_PLACE_BITS)) +
 			      sizeof(struct nd_place) * (ND_AT_MAX << ND_PLACE_BITS))];
 	struct nd_where admin; /* admin queue of the current set-up */
 	struct nd_where where[1 << ND_PLACE_BITS];
 	struct nd_place place[ND_AT_MAX][1 << ND_PLACE_BITS];
-};
-
-/* The cells of a CPU, or of a group of CPUs, with cfg_sparse: 1 + number, by row; 0: none yet. */
-struct nd_numbers {
-	__u16 of_row[ND_MAX_ROWS];
 };
 
 /* A distinct stack, innermost frame first. */
@@ -441,12 +424,11 @@ struct nd_stack_sum {
 
 /* Requests to the program `control`, which user space runs by BPF_PROG_TEST_RUN. */
 enum nd_control {
-	ND_CONTROL_BEGIN = 0,	   /* begin the run */
-	ND_CONTROL_COMPLETED = 1,  /* whether the driver has completed a slot's open command */
-	ND_CONTROL_CLOSE = 2,	   /* count a command whose completion or end was not observed */
-	ND_CONTROL_END = 3,	   /* limit recovery of skipped set-ups (ND_END_*) */
-	ND_CONTROL_FORGET = 4,	   /* the slots of a controller have moved */
-	ND_CONTROL_FREE_EXTRA = 5, /* the ND_EXTRA_STEP extra slots from this one on are free */
+	ND_CONTROL_BEGIN = 0,	  /* begin the run */
+	ND_CONTROL_COMPLETED = 1, /* whether the driver has completed a slot's open command */
+	ND_CONTROL_CLOSE = 2,	  /* count a command whose completion or end was not observed */
+	ND_CONTROL_END = 3,	  /* limit recovery of skipped set-ups (ND_END_*) */
+	ND_CONTROL_FORGET = 4,	  /* the slots of a controller have moved */
 };
 
 enum nd_end_of_recovery {
@@ -475,7 +457,6 @@ _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_BASIC,
 _Static_assert(sizeof(struct nd_place) == 24, "no padding");
 _Static_assert(sizeof(struct nd_where) == 56, "no padding");
 _Static_assert(sizeof(struct nd_cpu) % ND_LINE == 0, "no cache line of two CPUs");
-_Static_assert(sizeof(struct nd_numbers) % ND_LINE == 0, "no cache line of two CPUs");
 _Static_assert(ND_SLOT_BASIC % ND_LINE == 0, "a slot is one cache line");
 
 #endif

@@ -405,9 +405,9 @@ static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st,
 	u64 pdu = pdu_of(rq), start;
 
 	start = take_begun(typed ? drop_trust(rq) : rq, s);
-	s->waits.also = 0;
+	waits_in(s)->also = 0;
 	if (start && st) {
-		st->waits = s->waits;
+		st->waits = *waits_in(s);
 		if (FOLLOWS_SUBMITTERS) {
 			st->by = s->origin.by;
 			st->mark = mark_of(rq, typed);
@@ -442,7 +442,7 @@ static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, s
 				       int typed)
 {
 	if (st && s->start_ns && st->waits.start_ns == s->start_ns)
-		s->waits = st->waits;
+		*waits_in(s) = st->waits;
 	note_bios(s, st, rq, typed);
 }
 #else

@@ -91,7 +91,7 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 	if (opcode & 3 && (opcode != 0x09 || admin))
 		bytes = GET(typed, rq, __data_len);
 	key = w->key | key_of_command(nsid, opcode);
-	if (cfg_split_size)
+	if (cfg_trace == ND_TRACE_FLIGHT)
 		key |= size_class(rq, cmd, admin, opcode, bytes, typed) << ND_KEY_CLASS_SHIFT;
 #ifdef ND_BY
 	key = key_of_group(rq, w, nsid, opcode, bytes, here, typed);
@@ -103,7 +103,7 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 		s->beside = 0;
 		s->outcome.beside = 0;
 	}
-	if (cfg_trace || cfg_details || cfg_windows)
+	if (cfg_trace || cfg_details)
 		s->qid = qid;
 	if (cfg_trace)
 		note_submission(&s->submission, rq, cmd, nsid, bytes, here, typed);

@@ -10,7 +10,6 @@ struct nd_config {
 	__u64 irq_end;
 	/* Trace only commands that took at least this long. */
 	__u64 slow_ns;
-	__u64 lat_min_us;
 	/* Tests only: programs (bits by hook number) that ignore every n-th event. */
 	__u64 test_ignore[(ND_HOOK_MAX + 63) / 64];
 	__u64 targ_ctrls[ND_MAX_CTRLS / 64];
@@ -26,7 +25,6 @@ struct nd_config {
 	__u32 mode;
 	/* Take a stack if a random number is below this. 0: take every stack. */
 	__u32 sample_below;
-	__u32 lat_shift;
 	__u32 test_ignore_every;
 	__u32 targ_nsid_count;
 	__u32 targ_nsids[ND_MAX_LIST];
@@ -57,8 +55,6 @@ struct nd_config {
 	__u32 tp_sq_tail;
 	__u32 tp_async_ctrl;
 	__u32 tp_async_result;
-	/* Several CPUs may add to a cell. */
-	__u8 atomic;
 	/* start_hook: block_io_start is attached. start_field: read start_time_ns instead. */
 	__u8 start_hook;
 	__u8 start_field;
@@ -86,7 +82,6 @@ struct nd_config {
 	__u8 cmd_arg;
 	/* Fine stage set: a command is finished when blk-mq ends it, not at its completion. */
 	__u8 end;
-	__u8 split_size;
 	/* Single commands: ND_TRACE_*, ND_STACK_*. */
 	__u8 trace;
 	__u8 stack;
@@ -95,7 +90,6 @@ struct nd_config {
 	/* The driver's status and result can be read. */
 	__u8 verdict;
 	__u8 errors;
-	__u8 lat;
 	__u8 targ_no_admin;
 	__u8 targ_no_io;
 	__u8 targ_by_ctrl;
@@ -119,23 +113,20 @@ struct nd_config {
 	__u8 nests;
 	/* Without a trace: count the commands of each queue, and report the slowest. */
 	__u8 details;
-	/* A CPU has cells of the rows that it uses, while there are free ones (rows.bpf.h). */
-	__u8 sparse;
 	__u16 rows;
-	/* With `sparse`: the cells for single CPUs. The others are for groups of CPUs. */
-	__u16 own_cells;
-	/* Queues have slots when they are first used, fewer than tags (slots.bpf.h). */
-	__u8 windows;
-	/* Observe the waits before the request (bio.bpf.h). `wait_points`: ND_WAIT_* of the points
-	 * before it that this run observes. */
-	__u8 waits;
+	/* ND_WAIT_*: the points before the request that this run observes. */
 	__u16 wait_points;
 	/* ND_BY_*: the properties by which commands are grouped. */
 	__u16 by;
+	/* Observe the waits before the request (bio.bpf.h). */
+	__u8 waits;
 	/* block_getrq shows when a bio gets its request (on_bio_start()). */
 	__u8 start_bio;
 	/* ND_WHO_* */
 	__u8 who;
+	/* The size class of a group, by 1 + the exponent of its bytes, rounded up; of no data: 0.
+	 */
+	__u8 by_size[64];
 	__u8 unused[4];
 };
 
@@ -151,6 +142,6 @@ enum nd_by_cgroup {
 	ND_CGROUP_TASK = 2, /* by the task's cgroup */
 };
 
-_Static_assert(sizeof(struct nd_config) == 768 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
+_Static_assert(sizeof(struct nd_config) == 816 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
 
 #endif

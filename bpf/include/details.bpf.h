@@ -11,7 +11,7 @@
 #define ND_DETAILS_H
 
 /* The least number of tags per queue (MIN_STRIDE of src/session/layout.rs): the first slot of a
- * queue, divided by it, is the number of the queue's counter. With windows it is the queue's. */
+ * queue, divided by it, is the number of the queue's counter. */
 #define ND_MIN_TAGS 64
 
 /* What the command asks for, as far as the request still has it. */
@@ -118,7 +118,7 @@ static __always_inline void note_details(struct nd_slot *s, struct request *rq, 
 	if (!c)
 		return;
 	bar = bpf_map_lookup_elem(&slow_bar, &at);
-	at = cfg_windows ? c->base + s->qid : first_slot(c->base, c->stride, s->qid) / ND_MIN_TAGS;
+	at = first_slot(c->base, c->stride, s->qid) / ND_MIN_TAGS;
 	commands = bpf_map_lookup_elem(&queue_counts, &at);
 	if (commands)
 		__sync_fetch_and_add(commands, 1);
@@ -127,7 +127,7 @@ static __always_inline void note_details(struct nd_slot *s, struct request *rq, 
 		return;
 	from = s->saw & ND_SAW_START ? s->start_ns : s->setup_out_ns;
 	if (cfg_waits && s->saw & ND_SAW_BIO)
-		from = s->waits.submit_ns;
+		from = waits_in(s)->submit_ns;
 	ns = (end >= complete ? end : complete) - from;
 	if ((s64)ns <= 0 || ns <= *bar)
 		return;

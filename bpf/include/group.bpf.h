@@ -15,7 +15,7 @@ struct {
 	__uint(value_size, sizeof(struct nd_group_row));
 } groups SEC(".maps");
 
-FREE_MAP(free_groups, QUEUE);
+FREE_MAP(free_groups);
 
 /* Commands of groups without a number. The busiest stay. */
 struct {
@@ -63,7 +63,7 @@ static __always_inline u8 size_of_group(u32 bytes)
 	u32 exponent = 0;
 
 	if (!bytes)
-		return 0;
+		return cfg_by_size[0];
 	bytes--;
 	for (u32 step = 16; step; step >>= 1) {
 		if (bytes >> step) {
@@ -71,7 +71,7 @@ static __always_inline u8 size_of_group(u32 bytes)
 			exponent += step;
 		}
 	}
-	return 1 + exponent + bytes;
+	return cfg_by_size[(1 + exponent + bytes) & 63];
 }
 
 /* Process, thread and cgroup: of the submitter, if the run observes it, else of the current task.

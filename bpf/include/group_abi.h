@@ -15,8 +15,8 @@ struct nd_group {
 	__u8 ctrl;
 	__u8 admin;
 	__u8 opcode;
-	__u8 size;   /* 1 + exponent of the power of two that the bytes do not exceed; 0: no data */
-	__u8 unseen; /* the set-up was not observed: the CPU is not known */
+	__u8 size;    /* cfg_by_size */
+	__u8 unseen;  /* the set-up was not observed: the CPU is not known */
 	__u8 unknown; /* process, thread and cgroup are not known */
 };
 

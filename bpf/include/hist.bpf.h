@@ -1,27 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Bucket rules. hist_index() is the rule of src/model/histogram.rs, lat_index() that of
- * src/model/nvme_latency.rs. */
+/* The buckets of histograms. src/model/histogram.rs has the same rule. */
 #ifndef ND_HIST_H
 #define ND_HIST_H
-
-/* floor(log2(v)), v > 0. BPF has no count-leading-zeros: halve the width five times. */
-static __always_inline u32 log2_u32(u32 v)
-{
-	u32 r, s;
-
-	r = (v > 0xffff) << 4;
-	v >>= r;
-	s = (v > 0xff) << 3;
-	v >>= s;
-	r |= s;
-	s = (v > 0xf) << 2;
-	v >>= s;
-	r |= s;
-	s = (v > 3) << 1;
-	v >>= s;
-	r |= s;
-	return r | v >> 1;
-}
 
 /* Limits an index to `limit` - 1, in assembly. Clang moves and folds a check that it can see, and
  * the verifier of 6.1 then loses the bound. */
@@ -101,23 +81,6 @@ static __always_inline u64 hist_index(u64 v)
 		i = bucket_of[(v >> 32) & 0xf] + 32 * 8;
 	}
 	return i;
-}
-
-static __always_inline u64 lat_index(u64 ns)
-{
-	u64 us = ns / 1000, d, s;
-
-	if (us < cfg_lat_min_us)
-		return ND_LAT_BELOW;
-	d = (us - cfg_lat_min_us) >> (cfg_lat_shift & 63);
-	if (d >> 32)
-		s = ND_LAT_ABOVE;
-	else
-		s = d ? log2_u32(d) + 1 : 0;
-	if (s >= ND_LAT_IN)
-		s = ND_LAT_ABOVE;
-	BELOW(s, ND_LAT_SLOTS);
-	return s;
 }
 
 /* Adds to a counter of a cell. If each CPU has its own cells, only the usual program on this CPU

@@ -4,10 +4,10 @@
 #ifndef ND_MAPS_H
 #define ND_MAPS_H
 
-/* Free numbers: a queue, or a stack, which gives the last one first, as its line is the warmest. */
-#define FREE_MAP(name, kind)                                                                       \
+/* Free numbers. */
+#define FREE_MAP(name)                                                                             \
 	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_##kind);                                                 \
+		__uint(type, BPF_MAP_TYPE_QUEUE);                                                  \
 		__uint(max_entries, 1);                                                            \
 		__uint(value_size, sizeof(u32));                                                   \
 	} name SEC(".maps")
@@ -35,8 +35,6 @@ PAGED_MAP(slots, struct nd_slot);
 PAGED_MAP(starts, struct nd_start);
 PAGED_MAP(cells, struct nd_cell);
 PAGED_MAP(cpus, struct nd_cpu);
-/* With cfg_sparse: by CPU; behind them by group of CPUs. */
-PAGED_MAP(numbers, struct nd_numbers);
 ARRAY_MAP(ctrls, struct nd_ctrl, ND_MAX_CTRLS);
 ARRAY_MAP(queues, struct nd_queue, ND_MAX_QUEUE_IDS);
 ARRAY_MAP(row_cache, u64, ND_ROW_CACHE);
@@ -70,26 +68,7 @@ struct {
 	__uint(value_size, sizeof(u32));
 } rows SEC(".maps");
 
-FREE_MAP(free_rows, QUEUE);
-FREE_MAP(free_cells, QUEUE); /* with cfg_sparse */
-
-/* With cfg_windows, see slots.bpf.h. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(u32));
-	__uint(value_size, sizeof(u64));
-} windows SEC(".maps"); /* of a queue, by its number: CPU << 32 | first slot */
-FREE_MAP(free_windows, QUEUE);
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(u32));
-} extra SEC(".maps"); /* the slot of a request that is not in the window of its queue */
-
-FREE_MAP(free_extra, STACK);
+FREE_MAP(free_rows);
 
 /* Commands without a row, by row key with ND_NO_ANY. */
 struct {

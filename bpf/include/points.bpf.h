@@ -88,12 +88,12 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 {
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
-	int outdated, by_irq;
+	int outdated, by_irq, followed;
 	u64 flags;
 
 	if (!cpu || ignored(hook))
 		return 0;
-	s = slot_of(rq, cpu, typed == SECOND ? ND_AT_CQE_SECOND : ND_AT_CQE, typed);
+	s = slot_near(rq, cpu, typed == SECOND ? ND_AT_CQE_SECOND : ND_AT_CQE, &followed, typed);
 	if (anyone) {
 		if (!s)
 			return 0;
@@ -105,7 +105,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 	if (!s || s->state != ND_OPEN || outdated) {
 		if (typed == SECOND && s && !outdated)
 			return 0; /* the first instance has handled it */
-		if (cfg_setup_skips && cfg_recover && !anyone &&
+		if (cfg_setup_skips && cfg_recover && !anyone && followed != ND_LEFT_OUT &&
 		    (!s || s->state == ND_FREE || s->state == ND_REQUEUED_SLOT || outdated))
 			s = recover_setup(rq, 0);
 		if (typed != SECOND || s)
@@ -173,16 +173,6 @@ static __always_inline void note_failure(struct nd_slot *s, struct request *rq, 
 	count_status(s, status, (u8)word);
 }
 
-#define ND_STATUS_DNR 0x4000 /* do not retry */
-
-/* Whether a traced command has failed, and may be tried again: it keeps an extra slot, by which
- * on_requeue() finds it. If it is not, the next command of its request has this slot. */
-static __always_inline int may_come_back(struct nd_slot *s)
-{
-	return cfg_windows && cfg_trace != ND_TRACE_OFF && (s->outcome.status & 0x7ff) &&
-	       !(s->outcome.status & ND_STATUS_DNR);
-}
-
 static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, int typed)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -199,16 +189,19 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 	if (!s || s->state != ND_OPEN || is_outdated(s, rq, typed)) {
 		if (s && s->state == ND_SKIPPED && !is_outdated(s, rq, typed)) {
 			count(ND_FILTERED_DONE);
-			s->state = cfg_windows ? ND_CLOSING : ND_FREE;
+			s->state = ND_FREE;
 			s->rq = 0;
-			free_slot(s, (u64)rq);
+			return 0;
+		}
+		if (followed == ND_LEFT_OUT) {
+			count(ND_FILTERED_DONE);
 			return 0;
 		}
 		if (!cfg_recover) {
-			if (followed && !is_short_of_slots())
+			if (followed)
 				count(ND_ORPHAN_DONE);
 			else
-				count_without_slot();
+				count_without_slot(rq, typed);
 			return 0;
 		}
 		s = recover_setup(rq, 1);
@@ -229,13 +222,9 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 		s->complete_ns = now;
 		s->state = ND_COMPLETED;
 	} else {
-		finish(s, cpu, now, 0, 0);
+		finish(s, cpu, now, 0);
 		if (cfg_details)
 			note_details(s, rq, now, 0, typed);
-		if (may_come_back(s))
-			free_but_keep(s);
-		else
-			free_slot(s, (u64)rq);
 	}
 	return 0;
 }
@@ -255,7 +244,7 @@ static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 	if (s->state == ND_COMPLETED) {
 		tally(cpu, hook, typed);
 		now = bpf_ktime_get_ns();
-		finish(s, cpu, s->complete_ns, now, 0);
+		finish(s, cpu, s->complete_ns, now);
 		if (cfg_details)
 			note_details(s, rq, s->complete_ns, now, typed);
 	} else if (has_completed(s) && !is_outdated(s, rq, typed)) {
@@ -265,7 +254,6 @@ static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 		end_slot(s);
 		finish_partial(s, cpu, 0, now);
 	}
-	free_slot(s, (u64)rq);
 	return 0;
 }
 
@@ -311,12 +299,9 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	internal = GET(typed, rq, internal_tag);
 	tag = GET(typed, rq, tag);
 	st = start_entry(internal, tag, first, e->stride, spread_of(q, typed));
-	index = extra_of((u64)rq);
-	if (index == ND_NO_SLOT && !st)
+	if (!st)
 		return 0;
-	if (index != ND_NO_SLOT)
-		internal = 0;
-	else if (internal < 0)
+	if (internal < 0)
 		index = first + (tag & (e->stride - 1));
 	else if (st->setup_rq == (u64)rq)
 		index = st->setup_slot;
@@ -330,7 +315,6 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	if (cfg_end && s->state == ND_COMPLETED && s->rq == (u64)rq) {
 		finish_without_end(index);
 		emit_retry(s, rq, typed);
-		free_slot(s, (u64)rq);
 		return 0;
 	}
 	if (cfg_trace && !cfg_end && s->state == ND_FREE && s->complete_ns == (u64)rq) {
@@ -346,7 +330,6 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	if (completed) {
 		close_unseen(index);
 		emit_retry(s, rq, typed);
-		free_slot(s, (u64)rq);
 		return 0;
 	}
 	if (s->state == ND_OPEN) {
@@ -355,7 +338,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	}
 	if (traces_events() && s->state == ND_REQUEUED_SLOT)
 		emit_event(ND_KIND_REQUEUE, s, 0);
-	if (cfg_start_hook && st && s->state == ND_REQUEUED_SLOT && s->start_ns) {
+	if (cfg_start_hook && s->state == ND_REQUEUED_SLOT && s->start_ns) {
 		st->rq = (u64)rq;
 		st->ns = s->start_ns;
 		if (HAS_MARKS)

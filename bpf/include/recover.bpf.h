@@ -21,22 +21,13 @@ u64 began = 0;
 /* Commands issued after this jiffy are not recovered; 0: no limit. */
 u64 ended = 0;
 
-/* Commands that were set up while no slot was free, and have not completed. Their completions
- * cannot be told from those of commands whose set-up was skipped: while there are any, none is
- * recovered. One that is rejected, or whose completion is skipped, stays in the number. */
-static s32 without_slot;
-
-static __always_inline int is_short_of_slots(void)
+/* A command without a slot has completed. `rq` is of a queue that the programs may not know. */
+static __always_inline void count_without_slot(struct request *rq, int typed)
 {
-	return cfg_windows && *(volatile s32 *)&without_slot > 0;
-}
+	struct request_queue *q = GET(typed, rq, q);
+	struct nd_queue *e = q ? queue_entry(q, typed) : 0;
 
-/* A command without a slot has completed. */
-static __always_inline void count_without_slot(void)
-{
-	count(ND_UNTRACKED_DONE);
-	if (is_short_of_slots())
-		__sync_fetch_and_add(&without_slot, -1);
+	count(e && e->q == (u64)q && is_left_out(e->base) ? ND_FILTERED_DONE : ND_UNTRACKED_DONE);
 }
 
 /* Whether the request was issued before the run began or after it ended. A reset of the request's
@@ -212,13 +203,13 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 	}
 	w = where_by_queue(rq, &here, &here, typed);
 	tag = GET(typed, rq, tag);
-	if (w && !is_short_of_slots()) {
+	if (w) {
 		index = tag_slot(w->place.first, w->place.tags, tag);
-		s = slot_for(rq, &index, command_id_of(rq, typed), 0, typed);
+		s = slot_at(index);
 	}
 	if (!s) {
 		if (at_end)
-			count_without_slot();
+			count_without_slot(rq, typed);
 		return 0;
 	}
 	/* The slot's command had the same tag, and is over. */
@@ -247,7 +238,6 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 	if (at_end) {
 		count(ND_FILTERED_DONE);
 		end_slot(s);
-		free_slot(s, (u64)rq);
 	}
 	return 0;
 }
@@ -268,15 +258,12 @@ static __always_inline int is_outdated(struct nd_slot *s, struct request *rq, in
 
 /*
  * The same at the CQE, with one read instead of two. The driver changes the generation after its
- * tracepoint, so it is that of the command; it has found the request by it. The slot is that of the
- * tag, unless tags share slots.
+ * tracepoint, so it is that of the command; it has found the request by it.
  */
 static __always_inline int is_outdated_at_cqe(struct nd_slot *s, struct request *rq, int typed)
 {
 	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, genctr);
 
-	if (cfg_windows)
-		return is_outdated(s, rq, typed);
 	return cfg_setup_skips && (peek(at, typed) & 0xf) != s->cid >> 12;
 }
 
@@ -291,9 +278,6 @@ static __always_inline int on_control(u64 what, u32 index)
 		ended = index == ND_END_RESUME ? 0 : index == ND_END_NOW ? bpf_jiffies64() : began;
 	} else if (what == ND_CONTROL_FORGET) {
 		forget_places();
-	} else if (what == ND_CONTROL_FREE_EXTRA && cfg_windows) {
-		for (u32 i = 0; i < ND_EXTRA_STEP; i++, index++)
-			bpf_map_push_elem(&free_extra, &index, BPF_ANY);
 	} else if (what == ND_CONTROL_COMPLETED) {
 		return s && s->state == ND_OPEN && has_completed(s);
 	} else if (what == ND_CONTROL_CLOSE && s) {

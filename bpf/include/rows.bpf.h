@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* From a row key to its cell: by a word of the slot, then by a direct-mapped cache, and by a hash
- * only for new keys. With cfg_sparse a table of the CPU leads from the row to the cell. */
+ * only for new keys. Each group of CPUs, usually of one, has a cell for each row. */
 #ifndef ND_ROWS_H
 #define ND_ROWS_H
 
@@ -135,56 +135,11 @@ __noinline int count_rowless(u64 key, u32 bytes)
 	return 0;
 }
 
-/*
- * The first use of a row by this CPU: takes a cell for this CPU alone, or, if only the last ones
- * are left, one for its group of CPUs. The cell has the number of its row, by which user space
- * finds it: a cell that two programs take at the same time for the same CPU or group is used by one
- * of them for a moment, and counts. 0: none is left.
- */
-static __noinline u32 new_cell(struct nd_cpu *cpu, u32 row)
-{
-	u32 number = bpf_get_smp_processor_id(), group = cpu->first_cell, n;
-	struct nd_numbers *own = bpf_map_lookup_elem(&numbers, &number);
-	struct nd_numbers *shared = bpf_map_lookup_elem(&numbers, &group);
-	struct nd_cell *c;
-
-	row &= ND_MAX_ROWS - 1;
-	if (!own || !shared)
-		return 0;
-	if (bpf_map_peek_elem(&free_cells, &n))
-		n = cfg_own_cells;
-	if (n >= cfg_own_cells && shared->of_row[row])
-		return own->of_row[row] = shared->of_row[row];
-	if (bpf_map_pop_elem(&free_cells, &n))
-		return 0;
-	if (n >= cfg_own_cells && shared->of_row[row]) {
-		/* Another CPU was first. */
-		bpf_map_push_elem(&free_cells, &n, BPF_ANY);
-		return own->of_row[row] = shared->of_row[row];
-	}
-	c = bpf_map_lookup_elem(&cells, &n);
-	if (!c)
-		return 0;
-	c->row = row + 1;
-	if (n >= cfg_own_cells)
-		shared->of_row[row] = n + 1;
-	return own->of_row[row] = n + 1;
-}
-
 /* The cell of a row for this CPU. */
 static __always_inline struct nd_cell *cell_of_row(struct nd_cpu *cpu, u32 row)
 {
-	u32 index = cpu->first_cell + row, number;
-	struct nd_numbers *own;
+	u32 index = cpu->first_cell + row;
 
-	if (cfg_sparse) {
-		number = bpf_get_smp_processor_id();
-		own = bpf_map_lookup_elem(&numbers, &number);
-		index = own ? own->of_row[row & (ND_MAX_ROWS - 1)] : 0;
-		if (!index)
-			index = new_cell(cpu, row);
-		index--; /* none: beyond the end of the map */
-	}
 	return bpf_map_lookup_elem(&cells, &index);
 }
 

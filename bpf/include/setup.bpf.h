@@ -340,15 +340,18 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	w = typed ? where(rq, cpu, typed) : where_by_queue(rq, &here, &here, typed);
 	if (w) {
 		index = tag_slot(w->place.first, w->place.tags, GET(typed, rq, tag));
-		s = slot_for(rq, &index, cid, w->place.own_window, typed);
+		s = slot_at(index);
+	}
+	if (w && is_left_out(w->place.first)) {
+		count(ND_FILTERED);
+		await_rejected(rq, w, typed);
+		return 0;
 	}
 	if (!s) {
-		if (cfg_windows && w)
-			__sync_fetch_and_add(&without_slot, 1);
 		count(ND_UNTRACKED);
 		return 0;
 	}
-	if (s->state != ND_FREE && s->state != ND_CLOSING)
+	if (s->state != ND_FREE)
 		start = close_slot(s, index, rq, cid, has_completed(s));
 	st = take_start(rq, index, cid, &w->place, &start, &last, typed);
 	if (cfg_waits && cfg_start_bio && !start)

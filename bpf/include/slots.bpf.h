@@ -6,11 +6,7 @@
  * its owner's tag, but the owner is not at the device then. The request pointer in the slot
  * identifies the owner, which on_setup_out() changes, or recover_setup() if the set-up was skipped.
  *
- * A machine may have too many tags for that (cfg_windows). Then a queue has a window of some slots
- * from its first command on, while there are free ones, and several tags share a slot. If it is in
- * use, or the queue has no window, the command has another slot, by its request: an extra slot.
- * Only set-ups on the CPU of the queue's first command take slots of the window, so that two CPUs
- * never take the same. A slot is free after the last use by the program that ends its command.
+ * Controllers that the filter leaves out have no slots: theirs begin at ND_NO_SLOT.
  */
 #ifndef ND_SLOTS_H
 #define ND_SLOTS_H
@@ -46,139 +42,28 @@ static __always_inline int is_of(struct nd_place *p, u64 hctx)
 	return p->hctx == hctx && p->age == places_age;
 }
 
-/* The window of a queue that may have one. ND_NO_SLOT: it has none. */
-static __always_inline u64 known_window(u32 queue)
-{
-	u64 *found = bpf_map_lookup_elem(&windows, &queue);
-
-	return found ? *found : ND_NO_SLOT;
-}
-
-/* The window of a queue: CPU << 32 | first slot. ND_NO_SLOT: all windows are in use. */
-static __noinline u64 window_of(u32 queue)
-{
-	u64 window = known_window(queue);
-	u32 first;
-
-	if (window != ND_NO_SLOT)
-		return window;
-	if (bpf_map_pop_elem(&free_windows, &first))
-		return ND_NO_SLOT;
-	window = (u64)bpf_get_smp_processor_id() << 32 | first;
-	if (bpf_map_update_elem(&windows, &queue, &window, BPF_NOEXIST) == 0)
-		return window;
-	/* Another CPU was first. */
-	bpf_map_push_elem(&free_windows, &first, BPF_ANY);
-	return known_window(queue);
-}
-
 static __always_inline u32 first_slot(u32 base, u32 stride, u32 qid)
 {
-	if (cfg_windows)
-		return window_of(base + qid);
 	return base + qid * stride;
-}
-
-/* Whether set-ups on this CPU may take slots of the queue's window. */
-static __always_inline u32 is_own_window(u32 base, u32 qid)
-{
-	return window_of(base + qid) >> 32 == bpf_get_smp_processor_id();
 }
 
 /* The slot of a tag; ND_NO_SLOT: there is no such tag. */
 static __always_inline u32 tag_slot(u32 first, u32 stride, u32 tag)
 {
-	if (cfg_windows)
-		return first + (tag & (stride - 1));
 	return tag < stride ? first + tag : ND_NO_SLOT;
 }
+
+/* Whether slots from here on are those of a controller that the filter leaves out. */
+static __always_inline u32 is_left_out(u32 first)
+{
+	return first >= ND_NO_SLOT;
+}
+
+#define ND_LEFT_OUT 2
 
 static __always_inline struct nd_slot *slot_at(u32 index)
 {
 	return bpf_map_lookup_elem(&slots, &index);
-}
-
-/* Whether any command has had an extra slot. */
-static u32 has_extra;
-
-/* The number of a request's extra slot. ND_NO_SLOT: it has none. */
-static __always_inline u32 extra_of(u64 rq)
-{
-	u32 *found = 0;
-
-	if (cfg_windows && *(volatile u32 *)&has_extra)
-		found = bpf_map_lookup_elem(&extra, &rq);
-	return found ? *found : ND_NO_SLOT;
-}
-
-static __noinline u32 take_extra(u64 rq)
-{
-	u32 index;
-
-	if (bpf_map_pop_elem(&free_extra, &index))
-		return ND_NO_SLOT;
-	if (bpf_map_update_elem(&extra, &rq, &index, BPF_NOEXIST)) {
-		bpf_map_push_elem(&free_extra, &index, BPF_ANY);
-		return ND_NO_SLOT;
-	}
-	has_extra = 1;
-	return index;
-}
-
-static __noinline int give_back(u64 rq)
-{
-	u32 index = extra_of(rq);
-
-	if (index != ND_NO_SLOT && bpf_map_delete_elem(&extra, &rq) == 0)
-		bpf_map_push_elem(&free_extra, &index, BPF_ANY);
-	return 0;
-}
-
-/* The program that has ended the command of a slot uses it no more. An extra slot remains that of
- * the request. */
-static __always_inline int free_but_keep(struct nd_slot *s)
-{
-	if (!cfg_windows || s->state != ND_CLOSING)
-		return 0;
-	fence();
-	*(volatile u8 *)&s->state = ND_FREE;
-	asm volatile("" ::: "memory");
-	return 1;
-}
-
-/* The same, and an extra slot is free. The request must still be that of the command, and not be
- * free: it may have another extra slot later. */
-static __always_inline void free_slot(struct nd_slot *s, u64 rq)
-{
-	if (free_but_keep(s) && has_extra)
-		give_back(rq);
-}
-
-/*
- * The slot for a request that is set up now, and its number: `index` is that of its tag. The
- * request keeps a slot that it has. `take`: it may take that of its tag, if it has no command, or
- * the previous one with the same tag, which is over. A request of a scheduler may come back with
- * another tag, and always has an extra slot. NULL: none is free.
- */
-static __always_inline struct nd_slot *slot_for(struct request *rq, u32 *index, u32 cid, int take,
-						int typed)
-{
-	struct nd_slot *s = slot_at(*index);
-	u32 own;
-
-	if (!cfg_windows)
-		return s;
-	if (s && s->rq == (u64)rq)
-		return s;
-	own = extra_of((u64)rq);
-	if (own == ND_NO_SLOT) {
-		if (s && take && (s32)GET(typed, rq, internal_tag) < 0 &&
-		    (s->state == ND_FREE || !((s->cid ^ cid) & ND_TAG_MASK)))
-			return s;
-		own = take_extra((u64)rq);
-	}
-	*index = own;
-	return slot_at(own);
 }
 
 static __always_inline struct nd_queue *queue_entry(struct request_queue *q, int typed)
@@ -266,8 +151,7 @@ static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, stru
 
 	if ((s && s->rq == (u64)rq) || qid >= e->former_queues)
 		return index;
-	first = cfg_windows ? (u32)known_window(e->former_base + qid)
-			    : first_slot(e->former_base, e->former_stride, qid);
+	first = first_slot(e->former_base, e->former_stride, qid);
 	former = tag_slot(first, e->former_stride, tag);
 	s = slot_at(former);
 	return s && s->rq == (u64)rq ? former : index;
@@ -280,8 +164,7 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 {
 	struct request_queue *q = GET(typed, rq, q);
 	struct nd_queue *e;
-	u32 qid, tag = GET(typed, rq, tag), age = places_age, first, index, own;
-	struct nd_slot *s;
+	u32 qid, tag = GET(typed, rq, tag), age = places_age, first, index;
 
 	if (!q)
 		return 0;
@@ -298,13 +181,7 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 	index = tag_slot(first, e->stride, tag);
 	if (e->former_queues)
 		index = index_before_move(index, e, rq, qid, tag);
-	s = slot_at(index);
-	if (cfg_windows && (!s || s->rq != (u64)rq)) {
-		own = extra_of((u64)rq);
-		if (own != ND_NO_SLOT)
-			s = slot_at(own);
-	}
-	return s;
+	return slot_at(index);
 }
 
 static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_place *p)
@@ -321,7 +198,8 @@ static __always_inline struct nd_slot *slot_checked(struct request *rq, int type
 }
 
 /* Like slot_checked(), for the other hooks: usually from the cache. The queue is read if the cached
- * place leads to the slot of another request. `followed`: whether the tag has a slot. */
+ * place leads to the slot of another request. `followed`: whether the tag has a slot; ND_LEFT_OUT:
+ * the filter leaves the controller out. */
 static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_cpu *cpu, u32 at,
 						 int *followed, int typed)
 {
@@ -335,10 +213,13 @@ static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_c
 		p = place_of(cpu, at, hctx);
 		ONE_REGISTER(p);
 		if (is_of(p, hctx)) {
-			s = slot_at(cfg_windows ? tag_slot(p->first, p->tags, rq->tag)
-						: p->first + rq->tag);
+			s = slot_at(p->first + rq->tag);
 			if (s && s->rq == (u64)rq)
 				return s;
+			if (is_left_out(p->first)) {
+				*followed = ND_LEFT_OUT;
+				return 0;
+			}
 		}
 	}
 	s = typed ? slot_slowly(rq, p) : slot_by_queue(rq, 0, typed);

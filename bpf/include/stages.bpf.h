@@ -8,9 +8,6 @@ static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u
 {
 	hist_add(&c->hist[at], total, atomic);
 	add(&c->bytes, bytes, atomic);
-	if (cfg_lat) {
-		add(&c->lat[lat_index(total)], 1, atomic);
-	}
 }
 
 /*
@@ -228,8 +225,7 @@ static __always_inline void partial_point(u32 row, u64 ns, u32 stage, u32 *befor
 
 /* The stages of a command of which a program was skipped: each interval between two observed
  * points. Returns 0 if there is none. */
-static __always_inline int partial_stages(struct nd_slot *s, struct nd_cell *c, u64 complete,
-					  u64 end)
+static __always_inline int partial_stages(struct nd_slot *s, u64 complete, u64 end)
 {
 	u32 row = s->key & (ND_MAX_ROWS - 1);
 	int fine = cfg_mode == ND_MODE_FINE;
@@ -270,8 +266,6 @@ static __always_inline int partial_stages(struct nd_slot *s, struct nd_cell *c, 
 	if (fine)
 		first = partial_before(row, s, first);
 	add_interval(row, fine ? ND_STAGES_FINE - 1 : ND_STAGES_BASIC - 1, from - first);
-	if (cfg_lat && complete && s->setup_out_ns)
-		add(&c->lat[lat_index(from - first)], 1, 1);
 	return 1;
 }
 
@@ -319,7 +313,7 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 		count_rowless(kept_key(s), s->bytes);
 		return;
 	}
-	if (cfg_mode == ND_MODE_TOTAL || !partial_stages(s, c, complete, end))
+	if (cfg_mode == ND_MODE_TOTAL || !partial_stages(s, complete, end))
 		__sync_fetch_and_add(&c->unmeasured, 1);
 	__sync_fetch_and_add(&c->bytes, s->bytes);
 }
@@ -343,23 +337,39 @@ static __always_inline void count_status(struct nd_slot *s, u32 status, u32 retr
 		count_failure(s, ND_FAIL_RETRIED);
 }
 
-/* Frees the slot, so that a second event of its command does not count twice. With cfg_windows,
- * free_slot() frees it after its last use. */
+/* Frees the slot, so that a second event of its command does not count twice. */
 static __always_inline void end_slot(struct nd_slot *s)
 {
-	s->state = cfg_windows ? ND_CLOSING : ND_FREE;
+	s->state = ND_FREE;
 	if (cfg_trace && !cfg_end)
 		s->complete_ns = s->rq;
 	s->rq = 0;
 }
 
+static __always_inline void add_stages(struct nd_cell *c, struct nd_slot *s, u64 complete, u64 end,
+				       u32 saw, int atomic)
+{
+	if (cfg_mode == ND_MODE_FINE)
+		stages_fine(c, s, complete, end, saw, atomic);
+	else if (cfg_mode == ND_MODE_BASIC)
+		stages_basic(c, s, complete, saw, atomic);
+	else
+		finish_total(c, 0, complete - s->setup_out_ns, s->bytes, atomic);
+}
+
+/* The same for cells that several CPUs add to, or programs that interrupt each other. */
+static __noinline int add_stages_atomically(struct nd_cell *c, struct nd_slot *s, u64 complete,
+					    u64 end, u32 saw)
+{
+	add_stages(c, s, complete, end, saw, 1);
+	return 0;
+}
+
 /* Finishes a command. `end` is 0 if blk-mq's end was not observed. */
-static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end,
-				   int shared)
+static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
 	/* Read once: each use of a constant is a load. */
 	u32 mode = cfg_mode;
-	int atomic = cfg_atomic || shared;
 	struct nd_cell *c;
 	u32 saw;
 
@@ -398,12 +408,10 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 		count_rowless(kept_key(s), s->bytes);
 		return;
 	}
-	if (mode == ND_MODE_FINE)
-		stages_fine(c, s, complete, end, saw, atomic);
-	else if (mode == ND_MODE_BASIC)
-		stages_basic(c, s, complete, saw, atomic);
+	if (cpu->shares)
+		add_stages_atomically(c, s, complete, end, saw);
 	else
-		finish_total(c, 0, complete - s->setup_out_ns, s->bytes, atomic);
+		add_stages(c, s, complete, end, saw, 0);
 }
 
 #endif

@@ -23,10 +23,16 @@ enum nd_before {
 	BEFORE_TAG,
 };
 
+/* The waits of a slot's command. Without single commands they are where these would be. */
+static __always_inline struct nd_waits *waits_in(struct nd_slot *s)
+{
+	return cfg_trace ? &s->waits : (struct nd_waits *)&s->submission;
+}
+
 /* If the command has the points before the request: sets ND_SAW_BIO in the slot, and returns it. */
 static __always_inline u32 seen_before(struct nd_slot *s, u32 saw)
 {
-	if (!cfg_waits || !(saw & ND_SAW_START) || s->waits.start_ns != s->start_ns)
+	if (!cfg_waits || !(saw & ND_SAW_START) || waits_in(s)->start_ns != s->start_ns)
 		return 0;
 	s->saw |= ND_SAW_BIO;
 	return ND_SAW_BIO;
@@ -57,7 +63,7 @@ static __always_inline void wait_add(struct nd_hist *h, u64 ns, int atomic)
 static __always_inline u64 stages_before(struct nd_cell *c, struct nd_slot *s, u64 first, u32 saw,
 					 int atomic)
 {
-	struct nd_waits *w = &s->waits;
+	struct nd_waits *w = waits_in(s);
 	u64 rest;
 
 	if (!cfg_waits || !(saw & ND_SAW_BIO))
@@ -81,7 +87,7 @@ static __always_inline void partial_wait(u32 row, u32 stage, u64 ns)
 /* The same for a command that was observed in part: an attempt that is retried has no end. */
 static __always_inline u64 partial_before(u32 row, struct nd_slot *s, u64 first)
 {
-	struct nd_waits *w = &s->waits;
+	struct nd_waits *w = waits_in(s);
 	u64 rest;
 
 	if (!cfg_waits || !(*(volatile u16 *)&s->saw & ND_SAW_BIO))
@@ -98,7 +104,7 @@ static __always_inline u64 partial_before(u32 row, struct nd_slot *s, u64 first)
 
 static __always_inline void early_times_of(struct nd_early_times *t, struct nd_slot *s)
 {
-	struct nd_waits *w = &s->waits;
+	struct nd_waits *w = waits_in(s);
 
 	t->submit_ns = w->submit_ns;
 	t->bio_ns = w->bio_ns;

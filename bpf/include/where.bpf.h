@@ -39,8 +39,6 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 		forget_places();
 	remember(&w->place, rq, q, first_slot(ctrl->base, ctrl->stride, qid), ctrl->stride, age,
 		 typed);
-	if (cfg_windows)
-		w->place.own_window = is_own_window(ctrl->base, qid);
 	w->ctrl = address;
 	if (cfg_exit_skips || cfg_context)
 		w->nvmeq = nvmeq_of(rq, typed);

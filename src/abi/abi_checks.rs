@@ -6,8 +6,8 @@ use std::mem::offset_of;
 
 use super::maps::skel::types::{
     nd_bio_limit, nd_complete, nd_count, nd_early_times, nd_end, nd_event, nd_hist_rule, nd_hook,
-    nd_host_point, nd_kind, nd_known, nd_lat_rule, nd_origin, nd_other, nd_outcome, nd_pair,
-    nd_saw, nd_sender, nd_stages, nd_submission, nd_submit, nd_times, nd_wait_point,
+    nd_host_point, nd_kind, nd_known, nd_origin, nd_other, nd_outcome, nd_pair, nd_saw, nd_sender,
+    nd_stages, nd_submission, nd_submit, nd_times, nd_wait_point,
 };
 use super::maps::{
     CELL_HEAD, SLOT_BASIC, SLOT_FINE, SLOT_FULL, SLOT_ORIGIN, SLOT_TRACE, START_BY_BYTES,
@@ -25,7 +25,7 @@ use crate::model::host::{HOST_POINTS, HostPoint};
 use crate::model::ids::{CTRL, NSID_MASK, PATTERN_BITS};
 use crate::model::point::{IN_RECORDS, NO_COMPLETE, NO_SETUP, Point};
 use crate::model::stage::StageSet;
-use crate::model::{bios, histogram, nvme_latency};
+use crate::model::{bios, histogram};
 use crate::probe::catalog::CATALOG;
 use crate::target::spdk::probes::ARGS;
 
@@ -67,11 +67,7 @@ same! {
     histogram::SUB_BITS => nd_hist_rule::ND_HIST_SUB_BITS;
     histogram::MAX_EXP => nd_hist_rule::ND_HIST_MAX_EXP;
     histogram::BUCKETS => nd_hist_rule::ND_HIST_BUCKETS;
-    nvme_latency::DOUBLING => nd_lat_rule::ND_LAT_IN;
-    nvme_latency::BELOW => nd_lat_rule::ND_LAT_BELOW;
-    nvme_latency::ABOVE => nd_lat_rule::ND_LAT_ABOVE;
     bios::SHIFT => nd_bio_limit::ND_BIOS_SHIFT;
-    nvme_latency::SLOTS => nd_lat_rule::ND_LAT_SLOTS;
     HostPoint::Fetch => nd_host_point::ND_HOST_FETCH;
     HostPoint::BackendSubmit => nd_host_point::ND_HOST_BACKEND_SUBMIT;
     HostPoint::BackendDone => nd_host_point::ND_HOST_BACKEND_DONE;

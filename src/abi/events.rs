@@ -18,7 +18,7 @@ use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::Parts;
 use crate::nvme::status::Status;
-use bytemuck::AnyBitPattern;
+use bytemuck::{AnyBitPattern, try_from_bytes};
 use std::mem::size_of;
 
 const END: usize = size_of::<RawEnd>();
@@ -28,12 +28,12 @@ const BIO: u16 = HAS_BEFORE as u16;
 
 impl RawSubmission {
     /// Whether the number of bytes is known.
-    pub(crate) const fn knows_bytes(&self) -> bool {
+    const fn knows_bytes(&self) -> bool {
         self.known & known::BYTES != 0
     }
 
     /// Whether the submitter is known.
-    pub(crate) const fn knows_submitter(&self) -> bool {
+    const fn knows_submitter(&self) -> bool {
         self.known & known::SUBMITTER != 0
     }
 }
@@ -48,7 +48,8 @@ fn opcode(event: &RawEvent) -> Opcode {
     }
 }
 
-fn id(event: &RawEvent) -> CommandId {
+#[inline(always)]
+pub(super) fn id(event: &RawEvent) -> CommandId {
     CommandId {
         ctrl: event.ctrl.into(),
         qid: event.qid,
@@ -58,6 +59,7 @@ fn id(event: &RawEvent) -> CommandId {
     }
 }
 
+#[inline(always)]
 pub(super) fn submission(id: &CommandId, a: &RawSubmission, origin: Origin) -> Submission {
     Submission {
         sqe: Parts {
@@ -80,7 +82,8 @@ pub(super) fn submission(id: &CommandId, a: &RawSubmission, origin: Origin) -> S
     }
 }
 
-fn outcome(end: &RawEnd, times: Option<&Times>) -> Outcome {
+#[inline(always)]
+pub(super) fn outcome(end: &RawEnd, times: Option<&Times>) -> Outcome {
     let RawEnd { event, outcome: o, setup_out_ns } = end;
     Outcome {
         verdict: (o.known != 0).then_some(CompletionStatus {
@@ -124,8 +127,10 @@ fn missed(
             timeline: timeline(event, end.setup_out_ns, times),
         },
     };
-    if event.pattern & BIO != 0 {
-        add_early(&mut found, early, before);
+    if event.pattern & BIO != 0
+        && let Ok(early) = part(early, EARLY)
+    {
+        add_early(&mut found, &early, before);
     }
     found
 }
@@ -158,6 +163,19 @@ pub(super) fn part<T: AnyBitPattern>(bytes: &[u8], begin: usize) -> Result<T, De
     read(bytes.get(begin..).ok_or(DecodeError)?)
 }
 
+/// The part that begins there, without a copy if it is aligned, as in a ring.
+#[inline(always)]
+fn lent<'b, T: AnyBitPattern>(
+    bytes: &'b [u8],
+    copy: &'b mut Option<T>,
+) -> Result<&'b T, DecodeError> {
+    let bytes = bytes.get(..size_of::<T>()).ok_or(DecodeError)?;
+    match try_from_bytes(bytes) {
+        Ok(aligned) => Ok(aligned),
+        Err(_) => Ok(copy.insert(read(bytes)?)),
+    }
+}
+
 #[inline(never)]
 fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
     let record: RawSubmit = read(bytes)?;
@@ -180,30 +198,34 @@ fn complete(bytes: &[u8], before: Pattern) -> Result<Event, DecodeError> {
         at_ns: end.event.ns,
         what: EventKind::Complete(id(&end.event), outcome(&end, times.as_ref())),
     };
-    if end.event.pattern & BIO != 0 {
-        add_early(&mut event, &bytes[END..], before);
+    if end.event.pattern & BIO != 0
+        && let Ok(early) = part(bytes, END + EARLY)
+    {
+        add_early(&mut event, &early, before);
     }
     Ok(event)
 }
 
 #[inline(never)]
 fn pair(bytes: &[u8], before: Pattern) -> Result<Event, DecodeError> {
-    let a: RawSubmission = part(bytes, END)?;
-    let (bytes, origin) = split(bytes, &a);
-    let end: RawEnd = read(bytes)?;
+    let (mut copy, mut copied_times) = (None::<RawPair>, None);
+    let RawPair { end, submission: a } = lent(bytes, &mut copy)?;
+    let (bytes, origin) = split(bytes, a);
     let early = bytes.get(PAIR_END..).ok_or(DecodeError)?;
-    let times = read::<Times>(early).ok();
+    let times = lent::<Times>(early, &mut copied_times).ok();
     let id = id(&end.event);
     if end.event.pattern & NO_COMPLETE as u16 != 0 {
-        let submission = Some(submission(&id, &a, origin));
-        return Ok(missed(&end, submission, times.as_ref(), early, before));
+        let submission = Some(submission(&id, a, origin));
+        return Ok(missed(end, submission, times, early, before));
     }
     let mut event = Event {
         at_ns: end.event.ns,
-        what: EventKind::Command(id, submission(&id, &a, origin), outcome(&end, times.as_ref())),
+        what: EventKind::Command(id, submission(&id, a, origin), outcome(end, times)),
     };
-    if end.event.pattern & BIO != 0 {
-        add_early(&mut event, early, before);
+    if end.event.pattern & BIO != 0
+        && let Ok(early) = part(early, EARLY)
+    {
+        add_early(&mut event, &early, before);
     }
     Ok(event)
 }
@@ -211,51 +233,47 @@ fn pair(bytes: &[u8], before: Pattern) -> Result<Event, DecodeError> {
 /// Decodes the small records.
 #[inline(never)]
 fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
-    let e: RawEvent = read(bytes)?;
-    let id = id(&e);
-    let value = || -> Result<u64, DecodeError> { Ok(read::<RawOther>(bytes)?.value) };
-    let age = || -> Result<u64, DecodeError> { Ok(e.ns.saturating_sub(value()?)) };
-    let what = match u32::from(e.kind) {
-        kind::SQ => {
-            let value = value()?;
-            EventKind::Sq {
-                ctrl: id.ctrl,
-                qid: id.qid,
-                // a classic tracepoint does not report the command
-                id: (value >> 32 == 0).then_some(id),
-                head: value as u16,
-                tail: (value >> 16) as u16,
-            }
-        }
-        kind::TIMEOUT => EventKind::Timeout { id, age_ns: age()? },
-        kind::CANCEL => EventKind::Cancel { id, age_ns: age()? },
-        kind::REQUEUE => {
-            value()?;
-            EventKind::Requeue(id)
-        }
-        kind::RETRY => EventKind::Retry { id, retries: u8::try_from(value()?).ok() },
-        kind::ASYNC => EventKind::AsyncEvent { ctrl: id.ctrl, event: AsyncEvent(value()? as u32) },
+    let RawOther { event, value } = read(bytes)?;
+    Ok(Event { at_ns: event.ns, what: small(&event, value)? })
+}
+
+/// What a small record says.
+pub(super) fn small(e: &RawEvent, value: u64) -> Result<EventKind, DecodeError> {
+    let id = id(e);
+    let age_ns = e.ns.saturating_sub(value);
+    Ok(match u32::from(e.kind) {
+        kind::SQ => EventKind::Sq {
+            ctrl: id.ctrl,
+            qid: id.qid,
+            // a classic tracepoint does not report the command
+            id: (value >> 32 == 0).then_some(id),
+            head: value as u16,
+            tail: (value >> 16) as u16,
+        },
+        kind::TIMEOUT => EventKind::Timeout { id, age_ns },
+        kind::CANCEL => EventKind::Cancel { id, age_ns },
+        kind::REQUEUE => EventKind::Requeue(id),
+        kind::RETRY => EventKind::Retry { id, retries: u8::try_from(value).ok() },
+        kind::ASYNC => EventKind::AsyncEvent { ctrl: id.ctrl, event: AsyncEvent(value as u32) },
         kind::STATE => EventKind::State {
             ctrl: id.ctrl,
-            state: CtrlState(value()? as u32),
-            requested: value()? >> 32 != 0,
+            state: CtrlState(value as u32),
+            requested: value >> 32 != 0,
         },
         _ => return Err(DecodeError),
-    };
-    Ok(Event { at_ns: e.ns, what })
+    })
 }
 
 /// `nd_early_times`: the times of [`BEFORE`], and the bios.
-pub(crate) type EarlyTimes = [u64; EARLY_TIMES];
+pub(super) type EarlyTimes = [u64; EARLY_TIMES];
 /// The place of the bios.
-const BIOS: usize = EARLY_TIMES - 1;
+pub(super) const BIOS: usize = EARLY_TIMES - 1;
 
 /// The points before the request, in the order of their times, and of their bits in `enum nd_wait_point`.
-const BEFORE: [Point; BIOS] =
+pub(super) const BEFORE: [Point; BIOS] =
     [Point::Bio, Point::Submit, Point::Freeze, Point::Iocost, Point::Wbt, Point::Tag, Point::Zone];
 
 /// The bits of `enum nd_wait_point` for the points of a pattern that are before the request.
-#[cfg(feature = "live")]
 pub const fn wait_bits(pattern: Pattern) -> u16 {
     let (mut bits, mut n) = (0, 0);
     while n < BEFORE.len() {
@@ -267,13 +285,9 @@ pub const fn wait_bits(pattern: Pattern) -> u16 {
     bits
 }
 
-/// Adds the points before the request and the bios, if the record has them.
-#[cold]
+/// Adds the points before the request, and the bios.
 #[inline(never)]
-pub(crate) fn add_early(event: &mut Event, times: &[u8], before: Pattern) {
-    let Ok(times) = part::<EarlyTimes>(times, EARLY) else {
-        return;
-    };
+pub(super) fn add_early(event: &mut Event, times: &EarlyTimes, before: Pattern) {
     let line = match &mut event.what {
         EventKind::Command(_, _, end) | EventKind::Complete(_, end) => {
             end.bios = Bios::of_word(times[BIOS]);
@@ -285,19 +299,19 @@ pub(crate) fn add_early(event: &mut Event, times: &[u8], before: Pattern) {
     if let Some(line) = line {
         *line = line.with_pattern(line.pattern() | before);
         for (point, ns) in BEFORE.into_iter().zip(times) {
-            line.set(point, ns);
+            line.set(point, *ns);
         }
     }
 }
 
 /// `nd_times`: tests/parity compares the order.
-pub(crate) type Times = [u64; TIMES];
+pub(super) type Times = [u64; TIMES];
 /// Bytes of these times; the ones before the request follow.
-pub(crate) const EARLY: usize = size_of::<Times>();
+const EARLY: usize = size_of::<Times>();
 
 /// The timeline of an event, without the points before the request.
 #[inline(always)]
-pub(crate) fn timeline(
+pub(super) fn timeline(
     event: &RawEvent,
     setup_out_ns: u64,
     times: Option<&Times>,
@@ -317,7 +331,7 @@ pub(crate) fn name_of([low, high]: [u64; 2]) -> [u8; 16] {
 impl RawSubmission {
     /// Whether the record ends with who caused the command.
     #[inline]
-    pub(crate) const fn has_origin(&self) -> bool {
+    const fn has_origin(&self) -> bool {
         self.known & known::ORIGIN != 0
     }
 }
@@ -339,7 +353,7 @@ impl RawOrigin {
 }
 
 /// Splits a record with this submission into what other runs have, and who caused the command.
-pub(crate) fn split<'b>(bytes: &'b [u8], submission: &RawSubmission) -> (&'b [u8], Origin) {
+fn split<'b>(bytes: &'b [u8], submission: &RawSubmission) -> (&'b [u8], Origin) {
     let none = (bytes, Origin::default());
     if !submission.has_origin() {
         return none;

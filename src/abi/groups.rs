@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Groups of the BPF side (bpf/include/group_abi.h).
 
+use std::array;
 use std::mem::offset_of;
 
 use bytemuck::{AnyBitPattern, Zeroable};
@@ -8,7 +9,7 @@ use bytemuck::{AnyBitPattern, Zeroable};
 use super::skel::types::{nd_group, nd_group_limit, nd_group_row};
 use super::{DecodeError, ROW_BITS, nd_by, nd_slot, read, words};
 use crate::abi::events::name_of;
-use crate::model::group::{By, KeyPart};
+use crate::model::group::{By, KeyPart, SizeLimits};
 use crate::model::ids::{RowKey, row_nsid};
 use crate::nvme::opcode::{Opcode, QueueKind};
 
@@ -47,11 +48,33 @@ const fn bit(by: By) -> u32 {
         By::Cgroup | By::Container => nd_by::ND_BY_CGROUP.0,
         By::Cpu => nd_by::ND_BY_CPU.0,
         By::Queue => nd_by::ND_BY_QUEUE.0,
-        By::Size => nd_by::ND_BY_SIZE.0,
+        By::Size(_) => nd_by::ND_BY_SIZE.0,
         By::Priority => nd_by::ND_BY_PRIORITY.0,
         By::Disk => nd_by::ND_BY_DISK.0,
         By::Opcode => nd_by::ND_BY_OPCODE.0,
     }
+}
+
+/// Set in the size of a group if it is above the limit.
+const ABOVE: u8 = 0x80;
+
+const fn size_of_byte(byte: u8) -> KeyPart {
+    match (byte & ABOVE, (byte & !ABOVE).checked_sub(1)) {
+        (ABOVE, Some(exponent)) => KeyPart::SizeAbove(exponent),
+        (_, exponent) => KeyPart::Size(exponent),
+    }
+}
+
+/// The setting `by_size`.
+pub fn by_size(limits: SizeLimits) -> [u8; 64] {
+    array::from_fn(|at| {
+        let largest = at.checked_sub(1).map_or(0, |exponent| 1_u64 << exponent);
+        match limits.class(u32::try_from(largest).unwrap_or(u32::MAX)) {
+            KeyPart::Size(Some(exponent)) => 1 + exponent,
+            KeyPart::SizeAbove(exponent) => ABOVE | (1 + exponent),
+            _ => 0,
+        }
+    })
 }
 
 /// The bits of the setting `by`.
@@ -77,7 +100,7 @@ pub fn group_of(bytes: &[u8], by: &[By]) -> Result<Vec<KeyPart>, DecodeError> {
         By::Cgroup | By::Container => who(KeyPart::Cgroup(g.cgroup)),
         By::Cpu => known(g.unseen, KeyPart::Cpu(g.cpu)),
         By::Queue => KeyPart::Queue(g.ctrl.into(), g.qid),
-        By::Size => KeyPart::Size(g.size.checked_sub(1)),
+        By::Size(_) => size_of_byte(g.size),
         By::Priority => KeyPart::Priority(g.priority),
         By::Disk => KeyPart::Disk(g.ctrl.into(), row_nsid(g.nsid)),
         By::Opcode => KeyPart::Opcode(Opcode { queue, code: g.opcode }),
@@ -115,6 +138,26 @@ pub fn slot_group(bytes: &[u8]) -> Result<u32, DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::group::{ByWord, size_exponent};
+
+    const SIZE: By = By::Size(SizeLimits::EACH);
+
+    #[test]
+    fn the_programs_find_the_class_of_a_size_in_a_table() {
+        let words = ["size", "size=512,64K"].map(|text| text.split(',').map(str::parse));
+        for words in words {
+            let words: Result<Vec<ByWord>, String> = words.collect();
+            let keys = ByWord::keys(&words.unwrap()).unwrap();
+            let [By::Size(limits)] = keys[..] else {
+                panic!("{keys:?}");
+            };
+            let table = by_size(limits);
+            for bytes in [0, 1, 512, 513, 65_536, 65_537, 1 << 31, u32::MAX] {
+                let at = size_exponent(bytes).map_or(0, |exponent| 1 + usize::from(exponent));
+                assert_eq!(size_of_byte(table[at]), limits.class(bytes), "{bytes} {limits:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_key_has_the_parts_that_were_asked_for() {
@@ -122,7 +165,7 @@ mod tests {
         bytes[offset_of!(nd_group, tgid)] = 7;
         bytes[offset_of!(nd_group, size)] = 13;
         bytes[offset_of!(nd_group, opcode)] = 2;
-        let of = |bytes: &[u8]| group_of(bytes, &[By::Process, By::Size, By::Opcode]);
+        let of = |bytes: &[u8]| group_of(bytes, &[By::Process, SIZE, By::Opcode]);
         let read = Opcode { queue: QueueKind::Io, code: 2 };
         let rest = [KeyPart::Size(Some(12)), KeyPart::Opcode(read)];
         assert_eq!(of(&bytes).unwrap()[0], KeyPart::Process(7));

@@ -43,7 +43,7 @@ skeleton!(skel, "/abi.skel.rs");
 pub(crate) use skel::types::nd_host;
 pub(super) use skel::types::{
     nd_begun, nd_bio, nd_bio_limit, nd_cell, nd_cpu, nd_ctrl, nd_failure, nd_failures, nd_hist,
-    nd_key, nd_last_bio, nd_limit, nd_numbers, nd_pause, nd_rowless, nd_scratch, nd_size, nd_slot,
+    nd_key, nd_last_bio, nd_limit, nd_pause, nd_rowless, nd_scratch, nd_size, nd_slot,
     nd_stack_sum, nd_start, nd_state, nd_submitter, nd_submitter_limit,
 };
 pub use skel::types::{
@@ -60,7 +60,7 @@ pub const SLOT_BASIC: usize = nd_size::ND_SLOT_BASIC.0 as usize;
 pub const SLOT_FINE: usize = nd_size::ND_SLOT_FINE.0 as usize;
 /// Bytes of a slot in a trace, which also contains the submission and the outcome.
 pub const SLOT_TRACE: usize = nd_size::ND_SLOT_TRACE.0 as usize;
-/// Bytes of a slot with the full stage set, traced or not: the waits before the request are the last.
+/// Bytes of a slot in a trace with the full stage set: the waits before the request are the last.
 pub const SLOT_FULL: usize = nd_size::ND_SLOT_FULL.0 as usize;
 /// Bytes of a slot of a trace that observes who caused each command.
 pub const SLOT_ORIGIN: usize = nd_size::ND_SLOT_ORIGIN.0 as usize;
@@ -71,14 +71,12 @@ pub const SUBMITTERS: u32 = nd_submitter_limit::ND_SUBMITTERS.0;
 
 /// The word of a slot that contains its state.
 pub const SLOT_STATE: usize = offset_of!(nd_slot, state) / 8;
-/// The word of a cell that contains its row.
-pub const CELL_ROW: usize = offset_of!(nd_cell, row) / 8;
 /// Bytes of a cache line.
 pub const LINE: usize = nd_limit::ND_LINE.0 as usize;
-/// Bytes of the numbers of a CPU's cells.
-pub const NUMBERS_BYTES: usize = size_of::<nd_numbers>();
-/// Number of extra slots that one call of the program `control` frees.
-pub const EXTRA_STEP: u32 = nd_limit::ND_EXTRA_STEP.0;
+/// The first slot of a controller that the filter leaves out.
+pub const NO_SLOT: u32 = nd_limit::ND_NO_SLOT.0;
+/// More queues than any controller has.
+pub const ALL_QUEUES: u32 = 1 << 16;
 /// Bytes of a scratch entry, in which a program builds a stack.
 pub const SCRATCH_BYTES: usize = size_of::<nd_scratch>();
 /// Number of scratch entries per CPU.
@@ -132,12 +130,11 @@ pub fn add_cell(
 ) -> Result<(), DecodeError> {
     let words = words(bytes);
     let (head, hists) = words.split_at_checked(CELL_HEAD / 8).ok_or(DecodeError)?;
-    let [_row, bytes, unmeasured, lat @ ..] = head else {
+    let [bytes, unmeasured] = head else {
         return Err(DecodeError);
     };
     sum.bytes += bytes;
     sum.unmeasured += unmeasured;
-    sum.lat.iter_mut().zip(lat).for_each(|(sum, n)| *sum += n);
     let hists = hists.chunks_exact(2 + BUCKETS);
     if hists.len() < stage_set.measured() || sum.hists.len() < stage_set.histograms() {
         return Err(DecodeError);
@@ -220,12 +217,23 @@ pub fn ctrl_value(base: u32, stride: u32, queues: u32, transport: Transport) -> 
     [base, stride, queues, transport.points()].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// The initial value of the `cpus` map: the first cell of the CPU, or its group in `numbers`.
-pub fn fresh_cpu(first_cell: u32) -> Vec<u8> {
+/// The initial value of the `cpus` map: the first cell of the CPU's group, and whether programs add to
+/// these cells at the same time.
+pub fn fresh_cpu(first_cell: u32, shares: bool) -> Vec<u8> {
     let mut value = vec![0; CPU_BYTES];
-    let at = offset_of!(nd_cpu, first_cell);
-    value[at..at + size_of::<u32>()].copy_from_slice(&first_cell.to_ne_bytes());
+    let mut put = |at: usize, n: u32| value[at..at + 4].copy_from_slice(&n.to_ne_bytes());
+    put(offset_of!(nd_cpu, first_cell), first_cell);
+    put(offset_of!(nd_cpu, shares), shares.into());
     value
+}
+
+/// Words of a cell that are all zero if it has no command: bytes, unmeasured commands, and of the total
+/// the sum and the bucket of the shortest.
+pub fn unused_words(stage_set: StageSet) -> [usize; 4] {
+    let mut places = 0..stage_set.measured();
+    let total = places.find(|n| stage_set.place(*n) == stage_set.total_index()).unwrap_or(0);
+    let total = CELL_HEAD / 8 + total * (2 + BUCKETS);
+    [0, 1, total, total + 2]
 }
 
 /// Key and value of the `namespaces` map. The value is the number of bytes per block.

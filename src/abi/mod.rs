@@ -8,11 +8,11 @@ mod abi_checks;
 #[cfg(feature = "live")]
 mod activity;
 mod events;
-mod finished;
 #[cfg(feature = "live")]
 mod groups;
 #[cfg(feature = "live")]
 mod maps;
+mod record;
 mod records;
 #[cfg(feature = "live")]
 mod slots;
@@ -28,21 +28,17 @@ pub use self::activity::{
     ACTIVITY_BYTES, GAP_NS, GAPS, GapSum, TICK_NS, Volumes, add_activity, add_disk, disk_name,
 };
 #[cfg(feature = "live")]
-pub use self::events::wait_bits;
-pub use self::events::{event, event_time};
-pub use self::finished::PairRecord;
+pub use self::events::{event, event_time, wait_bits};
 #[cfg(feature = "live")]
 pub use self::groups::{
-    GROUP_BYTES, GroupRow, MAX_CANDIDATES, MAX_GROUPS, by_bits, group_of, group_row,
+    GROUP_BYTES, GroupRow, MAX_CANDIDATES, MAX_GROUPS, by_bits, by_size, group_of, group_row,
     group_row_bytes, slot_group,
 };
 #[cfg(feature = "live")]
 pub use self::maps::*;
-pub(crate) use self::records::{RawOutcome, RawPair, RawSubmission};
+pub use self::record::{Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
 #[cfg(feature = "live")]
-pub use self::slots::{
-    SlotState, open_command, slot_is_idle, slot_owner, slot_queue, slot_state, unfinished,
-};
+pub use self::slots::{SlotState, open_command, slot_is_idle, slot_owner, slot_state, unfinished};
 #[cfg(feature = "live")]
 pub use self::stacks::{MAX_STACKS, STACK_BYTES, STACK_SUM_BYTES, STACK_UNSEEN, stack_frames};
 

@@ -12,7 +12,8 @@ pub(crate) struct RawEvent {
     pub kind: u8,
     pub admin: u8,
     pub opcode: u8,
-    pub unused: u8,
+    /// Zero in the ring. In a recording: see [`Record`](super::record::Record).
+    pub parts: u8,
     pub qid: u16,
     pub cid: u16,
     /// CLOCK_MONOTONIC nanoseconds.
@@ -134,6 +135,8 @@ pub(crate) mod kind {
     pub(crate) const ASYNC: u32 = 10;
     /// value: the new state; 1 << 32: requested, and the outcome is unknown.
     pub(crate) const STATE: u32 = 11;
+    /// In flight at the end; value: time of the set-up. Only in recordings.
+    pub(crate) const UNFINISHED: u32 = 255;
 }
 
 /// What is known of a submission (`enum nd_known`).

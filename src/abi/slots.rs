@@ -4,14 +4,11 @@
 use std::mem::offset_of;
 
 use super::events::submission;
-use super::maps::{
-    MAX_CTRLS, ROW_BITS, SLOT_ORIGIN, SLOT_TRACE, STATE_COMPLETED, STATE_OPEN, nd_key, nd_slot,
-    words,
-};
+use super::maps::{ROW_BITS, SLOT_ORIGIN, SLOT_TRACE, STATE_COMPLETED, STATE_OPEN, nd_slot};
 use super::records::{RawOrigin, RawSubmission};
 use super::{DecodeError, read};
 use crate::model::event::{CommandId, Event, EventKind, OpenCommand};
-use crate::model::ids::{QueueId, RowKey};
+use crate::model::ids::RowKey;
 use crate::nvme::subject::ALL_NAMESPACES;
 
 /// The state of a slot, as found by the final scan.
@@ -50,16 +47,6 @@ const fn state_of(state: u8) -> SlotState {
         STATE_COMPLETED => SlotState::Ending,
         _ => SlotState::Idle,
     }
-}
-
-/// The queue of a slot's command. Runs without windows do not set it.
-pub fn slot_queue(bytes: &[u8]) -> Result<QueueId, DecodeError> {
-    let words = words(bytes);
-    let key = words.get(offset_of!(nd_slot, key) / 8).ok_or(DecodeError)? >> ROW_BITS;
-    let at = offset_of!(nd_slot, qid);
-    let qid = bytes.get(at..at + 2).and_then(|b| b.try_into().ok());
-    let ctrl = (key >> nd_key::ND_KEY_CTRL_SHIFT.0) as u32 & (MAX_CTRLS - 1);
-    Ok(QueueId::new(ctrl, qid.map(u16::from_ne_bytes).ok_or(DecodeError)?))
 }
 
 /// Reads the state of a slot of any size.

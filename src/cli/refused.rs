@@ -88,7 +88,10 @@ fn conflict(refused: &ClapError, words: &[OsString]) -> Option<String> {
     others.retain(|other| typed.clone().any(|word| word == *other));
     let option = flag(texts(ContextKind::InvalidArg).first()?);
     let is_typed = typed.any(|word| word == option) && !others.is_empty();
-    is_typed.then(|| format!("{option} cannot be used with {}", others.join(", ")))
+    let all = [[option].as_slice(), &others].concat();
+    let part = all.contains(&"--from") && all.contains(&"--duration");
+    let advice = if part { ": --since and --until read a part of a recording" } else { "" };
+    is_typed.then(|| format!("{option} cannot be used with {}{advice}", others.join(", ")))
 }
 
 /// What is missing, as one sentence with the whole command line.
@@ -121,6 +124,13 @@ fn unknown(refused: &ClapError, words: &[OsString]) -> Option<String> {
     let Some(ContextValue::String(word)) = refused.get(word) else {
         return None;
     };
+    let is_negative = |typed: &&str| {
+        let digits = typed.strip_prefix('-').filter(|_| typed.starts_with(word.as_str()));
+        digits.is_some_and(|digits| digits.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    if let Some(typed) = words.iter().filter_map(|typed| typed.to_str()).find(is_negative) {
+        return Some(format!("`{typed}` is negative: times and numbers must be above zero"));
+    }
     let similar = match refused.get(similar) {
         Some(ContextValue::String(one)) => Some(one),
         Some(ContextValue::Strings(all)) => all.iter().find(|name| *name != "dist"),

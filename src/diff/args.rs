@@ -12,9 +12,8 @@ use anyhow::Result;
 
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG};
 use crate::run::args::examples;
-use crate::run::args::filter::ctrl_instance;
+use crate::run::args::filter::{FilterArgs, ctrl_instance};
 use crate::run::exit::usage;
-use crate::settings::Window;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,7 +21,7 @@ Examples:
       What became slower or faster, by stage
   nvme-deep diff a1.nvd,a2.nvd,a3.nvd b1.nvd,b2.nvd,b3.nvd --check
       Several recordings a side; exit code 3 if something changed
-  nvme-deep diff one.nvd one.nvd --ctrl nvme0=nvme1
+  nvme-deep diff one.nvd one.nvd --map nvme0=nvme1
       Two controllers of one recording";
 
 /// Smallest change that can be claimed: more than twice the width of a bucket.
@@ -30,7 +29,7 @@ const LEAST: f64 = 0.02;
 
 /// `diff`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct DiffArgs {
     /// The recording before the change (see `record`)
@@ -44,16 +43,14 @@ pub struct DiffArgs {
     #[arg(value_name = "B")]
     pub b: OsString,
 
-    /// Compare these controllers only
-    ///
-    /// `nvme0=nvme1` compares nvme0 of A with nvme1 of B.
-    #[arg(long, value_name = "CTRL[=CTRL]", value_delimiter = ',', value_parser = pair)]
-    pub ctrl: Vec<(u32, u32)>,
+    /// Compare nvme0 of A with nvme1 of B (`nvme0=nvme1`), and no other controllers
+    #[arg(long, value_name = "CTRL=CTRL", value_delimiter = ',', value_parser = pair, conflicts_with_all = ["ctrl", "disk"])]
+    pub map: Vec<(u32, u32)>,
 
     /// Report no change smaller than this
     ///
-    /// A part of the row and of the total. Less than 2 % is refused: the intervals come from
-    /// histograms with buckets of 0.8 %.
+    /// A share of the row and of the total. The minimum is 2 %: the intervals come from histograms with
+    /// buckets of 0.8 %.
     #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = least)]
     pub min_change: f64,
 
@@ -63,21 +60,19 @@ pub struct DiffArgs {
     #[arg(long)]
     pub check: bool,
 
-    #[command(flatten)]
-    pub window: Window,
-
     #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
 
-    /// Show all rows
-    ///
-    /// Also those within noise, and those with too few commands.
+    /// Show all rows, also those that are the same or have too few commands
     #[arg(long, short)]
     pub verbose: bool,
 
     /// When to use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: ColorArg,
+
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 /// Parses a change: 0.02 is 2 %.
@@ -92,9 +87,10 @@ fn least(text: &str) -> Result<f64, String> {
     })
 }
 
-/// Parses `nvme0` and `nvme0=nvme1`.
+/// Parses `nvme0=nvme1`.
 fn pair(text: &str) -> Result<(u32, u32), String> {
-    let (a, b) = text.split_once('=').unwrap_or((text, text));
+    let both = text.split_once('=');
+    let (a, b) = both.ok_or("give a controller of A and one of B, as in `--map nvme0=nvme1`")?;
     Ok((ctrl_instance(a)?, ctrl_instance(b)?))
 }
 
@@ -138,16 +134,16 @@ impl DiffArgs {
         Ok([paths(&self.a)?, paths(&self.b)?])
     }
 
-    /// Controllers of A and of B to compare; empty: all, by name.
+    /// Controllers of A, each with the one of B to compare it with; empty: all, by name.
     ///
     /// # Errors
     /// If one is to be compared with several.
-    pub fn ctrls(&self) -> Result<BTreeMap<u32, u32>> {
+    pub fn map(&self) -> Result<BTreeMap<u32, u32>> {
         let (mut pairs, mut taken) = (BTreeMap::new(), BTreeSet::new());
-        for &(a, b) in &self.ctrl {
+        for &(a, b) in &self.map {
             if pairs.insert(a, b).is_some() || !taken.insert(b) {
                 return Err(usage(format!(
-                    "`--ctrl nvme{a}=nvme{b}`: each controller can be compared with one other only"
+                    "--map nvme{a}=nvme{b}: each controller can be compared with one other only"
                 )));
             }
         }

@@ -4,7 +4,7 @@
 use crate::diff::report::Rows;
 use crate::diff::report::{
     Both, Compared, Counted, Diff, DiffRow, FALSE_ALARM, Finding, Group, Interval, Load,
-    LoadChange, SAME_MIX, Scope, Side, Summary, WaitChange,
+    LoadChange, MEAN, SAME_MIX, Scope, Side, Summary, WaitChange,
 };
 use crate::model::command_class::CommandClass;
 use crate::model::histogram::Histogram;
@@ -185,7 +185,7 @@ impl Comparer<'_> {
             }
             let parts = spreads.iter().flat_map(|s| s.variances(n));
             let ratio = Ratio::new(sides.a.values[n], sides.b.values[n], parts.chain(rounding(n)));
-            Some(Compared { ratio, adjusted_p: ratio.p, finding: Finding::Noise })
+            Some(Compared { ratio, adjusted_p: ratio.p, finding: Finding::Same })
         });
         let observed = Both {
             a: sides.a.count as f64 / members.load.a.commands.max(1) as f64,
@@ -238,42 +238,35 @@ fn sample(side: &Side, classes: &[CommandClass], interval: Interval) -> Sample {
     Sample::new(&borrowed)
 }
 
-/// The statistics of the total of most commands, on the first side; zeroes without a total.
-fn totals(group: &Group) -> Values {
-    let totals = group.rows.iter().filter(|row| row.is_total);
-    let most = totals.max_by_key(|row| row.sides.a.count);
-    most.map_or_else(Values::default, |row| row.sides.a.values)
-}
-
 /// Adjusts the probabilities for the number of comparisons, and decides what to claim. A change must
 /// have this part at least of the row, and of the total: the few microseconds that a busy machine adds
 /// to a stage differ from run to run, and do not matter to a command of milliseconds.
 fn judge(diff: &mut Diff, least: f64) {
     let rows = diff.groups.iter_mut().flat_map(|group| {
-        let totals = totals(group);
-        let rows = group.rows.iter_mut().filter(|row| row.observed.is_none());
-        rows.flat_map(move |row| {
-            let Both { a, b } = row.sides.map(|side| side.values);
+        let total = group.total().map_or_else(Values::default, |row| row.sides.a.values);
+        group.rows.iter_mut().flat_map(move |row| {
+            let (Both { a, b }, is_same) = (row.sides.map(|s| s.values), row.observed.is_none());
             let matters: [bool; STATISTICS.len()] =
-                from_fn(|n| (b[n] - a[n]).abs() >= least * totals[n]);
+                from_fn(|n| (b[n] - a[n]).abs() >= least * total[n].max(a[n]));
             let compared = row.compared.iter_mut().zip(matters);
-            compared.filter_map(|(compared, matters)| Some((compared.as_mut()?, matters)))
+            compared.filter_map(move |(c, matters)| Some((c.as_mut()?, matters, is_same)))
         })
     });
-    let mut all: Vec<(&mut Compared, bool)> = rows.collect();
-    let probabilities: Vec<f64> = all.iter().map(|(c, _)| c.ratio.p).collect();
-    for ((compared, matters), p) in all.iter_mut().zip(adjust(&probabilities)) {
+    let (mut all, others): (Vec<_>, Vec<_>) = rows.partition(|(_, _, is_same)| *is_same);
+    for (compared, matters, _) in others {
+        compared.finding = if matters { Finding::Unsure } else { Finding::Same };
+    }
+    let probabilities: Vec<f64> = all.iter().map(|(c, ..)| c.ratio.p).collect();
+    for ((compared, matters, _), p) in all.iter_mut().zip(adjust(&probabilities)) {
         compared.adjusted_p = p;
-        let ratio = compared.ratio.ratio;
-        if p <= FALSE_ALARM && (ratio - 1.0).abs() >= least && *matters {
-            compared.finding = Finding::Changed;
-        }
+        compared.finding = match *matters {
+            true if p <= FALSE_ALARM => Finding::Changed,
+            true if compared.ratio.p <= FALSE_ALARM => Finding::Unsure,
+            _ => Finding::Same,
+        };
     }
     diff.comparisons = probabilities.len();
 }
-
-/// The mean is the last statistic.
-const MEAN: usize = STATISTICS.len() - 1;
 
 /// Rates are in thousandths of a command per second: slices have integers.
 const MILLI: u128 = 1000;

@@ -6,35 +6,38 @@ pub mod compare;
 pub mod report;
 pub mod view;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use crate::diff::compare::compare;
 use crate::diff::report::{Both, Counted, Counter, Diff, Origin, Side};
-use crate::diff::view::{DiffJson, DiffText, Subject};
+use crate::diff::view::{DiffText, Subject, class_name};
 use crate::error::Kind;
 use crate::model::controller::ControllerInfo;
 use crate::model::stage::StageSet;
-use crate::settings::{Settings, Window};
+use crate::run::stdout::output_width;
+use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::Result;
 
 use crate::diff::args::DiffArgs;
 use crate::run::drive::replay::Replay;
-use crate::run::drive::{Consumer, Feed, Item, open_all, read};
+use crate::run::drive::{Consumer, Feed, Item, header_of, open_all, read};
 use crate::run::eprint_note;
-use crate::run::exit::Failure;
+use crate::run::exit::{Failure, usage};
 use crate::run::stdout::stdout;
 
-/// Controllers of a side, with the numbers to count them under; `None`: all, under their own.
-type Ctrls = Option<BTreeMap<u32, u32>>;
-
-/// Opens the recordings of a side. Each must have these controllers.
-fn open(paths: &[PathBuf], ctrls: BTreeSet<u32>, window: &Window) -> Result<Vec<Replay>> {
+/// Opens the recordings of a side. `ctrls`: its controllers of `--map`.
+fn open(
+    paths: &[PathBuf],
+    options: &DiffArgs,
+    ctrls: impl Iterator<Item = u32>,
+) -> Result<Vec<Replay>> {
     let mut settings = Settings::of(StageSet::Total);
-    settings.filter.ctrls = ctrls;
-    settings.window.clone_from(window);
+    settings.filter = options.filter.filter(true)?;
+    settings.filter.ctrls.extend(ctrls);
+    settings.window = options.filter.part();
     open_all(paths, &settings, &Replay::require_pairs)
 }
 
@@ -59,8 +62,9 @@ impl Consumer for Counting {
 
     fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         match item {
-            Item::Event(event) | Item::Unselected(event) => {
-                self.commands += u64::from(self.counter.add(event));
+            Item::Event(event) => self.commands += u64::from(self.counter.add(event, true)),
+            Item::Unselected(event) => {
+                self.counter.add(event, false);
             }
             Item::Controllers(all) => {
                 let sizes = all.iter().flat_map(ControllerInfo::block_sizes);
@@ -77,34 +81,37 @@ impl Consumer for Counting {
     }
 }
 
-/// Reads a recording to its end.
-fn count(replay: &mut Replay, stages: StageSet, ctrls: &Ctrls) -> Result<(Counted, Origin)> {
-    let mut counting = Counting {
-        counter: Counter::new(stages, ctrls.clone()),
-        controllers: Vec::new(),
-        commands: 0,
-    };
+/// Reads a recording to its end. `renamed`: controllers to count under another number.
+fn count(
+    replay: &mut Replay,
+    stages: StageSet,
+    renamed: &BTreeMap<u32, u32>,
+) -> Result<(Counted, Origin)> {
+    let counter = Counter::new(stages, renamed.clone());
+    let mut counting = Counting { counter, controllers: Vec::new(), commands: 0 };
+    let clock = replay.clock()?;
+    let begin_ns = header_of(replay, clock).begin_ns;
     replay.show_progress();
     let end = read(replay, &mut counting)?;
     let (covers, accuracy) = (end.covers, end.ledger.accuracy());
     let Counting { counter, mut controllers, commands } = counting;
-    if counter.is_crowded() {
-        let text = format!(
-            "{} has too many kinds of commands (controller, namespace, opcode, size): choose \
-             controllers by --ctrl",
+    if counter.is_crowded {
+        return Err(usage(format!(
+            "{} has too many kinds of commands (controller, namespace, opcode, size): choose a \
+             disk with --disk",
             replay.path()
-        );
-        return Err(Failure::error(Kind::Usage, text));
+        )));
     }
-    if let Some(ctrls) = ctrls {
+    if !renamed.is_empty() {
         controllers.retain_mut(|c| {
-            let number = ctrls.get(&c.instance);
+            let number = renamed.get(&c.instance);
             c.instance = number.copied().unwrap_or_default();
             number.is_some()
         });
     }
     let origin = Origin {
         path: replay.path().to_owned(),
+        begin_ns,
         info: replay.info().clone(),
         controllers,
         commands,
@@ -118,9 +125,9 @@ fn count(replay: &mut Replay, stages: StageSet, ctrls: &Ctrls) -> Result<(Counte
 fn read_side(
     replays: &mut [Replay],
     stages: StageSet,
-    ctrls: &Ctrls,
+    renamed: &BTreeMap<u32, u32>,
 ) -> Result<(Side, Vec<Origin>)> {
-    let read = replays.iter_mut().map(|replay| count(replay, stages, ctrls));
+    let read = replays.iter_mut().map(|replay| count(replay, stages, renamed));
     let read: Vec<(Counted, Origin)> = read.collect::<Result<_>>()?;
     let (recordings, origins) = read.into_iter().unzip();
     Ok((Side { recordings }, origins))
@@ -128,7 +135,7 @@ fn read_side(
 
 /// Refuses sides without a common class.
 fn check_common(diff: &Diff, origins: Both<&[Origin]>) -> Result<()> {
-    if !diff.is_empty() {
+    if !diff.groups.is_empty() {
         return Ok(());
     }
     let commands = origins.map(|side| side.iter().map(|o| o.commands).sum::<u64>());
@@ -137,7 +144,7 @@ fn check_common(diff: &Diff, origins: Both<&[Origin]>) -> Result<()> {
         (0, _) => "A has no command".into(),
         (_, 0) => "B has no command".into(),
         _ => {
-            let name = |(class, _): &(_, u64)| Subject::class(origins, class);
+            let name = |(class, _): &(_, u64)| class_name(origins, class);
             let first = |of: &[_]| of.first().map_or_else(String::new, name);
             format!(
                 "no controller, namespace, opcode and size is in both: A has {}, B has {}",
@@ -146,13 +153,10 @@ fn check_common(diff: &Diff, origins: Both<&[Origin]>) -> Result<()> {
             )
         }
     };
-    Err(Failure::error(
-        Kind::Usage,
-        format!(
-            "{why}. Give recordings of the same load; --ctrl nvme0=nvme1 compares controllers with \
-             different names"
-        ),
-    ))
+    Err(usage(format!(
+        "{why}: give recordings of the same load, or compare controllers with different names \
+         (--map nvme0=nvme1)"
+    )))
 }
 
 /// Runs the command to its end.
@@ -160,15 +164,14 @@ fn check_common(diff: &Diff, origins: Both<&[Origin]>) -> Result<()> {
 /// # Errors
 /// One sentence each, with the exit code of its kind.
 pub fn run(options: &DiffArgs) -> Result<()> {
-    let ([a, b], ctrls) = (options.sides()?, options.ctrls()?);
-    let mut a = open(&a, ctrls.keys().copied().collect(), &options.window)?;
-    let mut b = open(&b, ctrls.values().copied().collect(), &options.window)?;
+    let ([a, b], map) = (options.sides()?, options.map()?);
+    let mut a = open(&a, options, map.keys().copied())?;
+    let mut b = open(&b, options, map.values().copied())?;
     let files = |side: &[Replay]| side.iter().map(Replay::file_id).collect::<Vec<_>>();
     let is_paired = files(&a) == files(&b);
     let stages = common_stages(Both { a: &a, b: &b });
-    let chosen = Some(&ctrls).filter(|ctrls| !ctrls.is_empty());
-    let own = chosen.map(|ctrls| ctrls.keys().map(|&a| (a, a)).collect());
-    let other = chosen.map(|ctrls| ctrls.iter().map(|(&a, &b)| (b, a)).collect());
+    let own = map.keys().map(|&a| (a, a)).collect();
+    let other = map.iter().map(|(&a, &b)| (b, a)).collect();
     let (side_a, origins_a) = read_side(&mut a, stages, &own)?;
     let (side_b, origins_b) = read_side(&mut b, stages, &other)?;
     let diff = compare(&side_a, &side_b, options.min_change, is_paired);
@@ -177,12 +180,11 @@ pub fn run(options: &DiffArgs) -> Result<()> {
     let subject = Subject { stage_set: stages, origins, least: options.min_change };
     let mut out = BufWriter::new(stdout());
     if options.json {
-        DiffJson { subject }.write(&diff, &mut out)?;
+        subject.json(&diff, &mut out)?;
     } else {
-        let theme = Theme { color: options.color.on_stdout(options.json) };
-        let detail = options.verbose;
-        let text = DiffText { subject, theme, detail };
-        text.write(&diff, &mut out)?;
+        let theme = Theme { color: options.color.on_stdout(false) };
+        let (detail, width) = (options.verbose, output_width());
+        DiffText { subject, theme, detail, width }.write(&diff, &mut out)?;
     }
     out.flush()?;
     ended(&a, &b)?;

@@ -17,7 +17,8 @@ use crate::model::text::Text;
 use crate::recording::RunInfo;
 use crate::stats::intervals::Ratio;
 use crate::stats::sample::{STATISTICS, Slices, Values};
-use std::collections::{BTreeMap, BTreeSet};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Probability of any false claim in a comparison.
@@ -28,46 +29,46 @@ const SAME_LOAD: f64 = 1.25;
 /// Part of the commands that may be in other classes.
 pub(crate) const SAME_MIX: f64 = 0.05;
 
+/// The mean is the last statistic.
+pub const MEAN: usize = STATISTICS.len() - 1;
+
 /// One number of each side.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Both<T> {
-    /// Of the first side.
     pub a: T,
-    /// Of the second side.
     pub b: T,
 }
 
 impl<T> Both<T> {
-    /// The same of each side.
     pub fn map<U>(self, f: impl Fn(T) -> U) -> Both<U> {
         Both { a: f(self.a), b: f(self.b) }
     }
 }
 
-/// Whether, and how, a statistic differs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Whether a statistic differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Finding {
-    /// It differs.
+    /// Proven, over all comparisons together.
     Changed,
-    /// The difference is within noise, or too small to be claimed.
-    Noise,
+    /// It may differ: its own interval excludes 1, or the two sides observed different commands.
+    Unsure,
+    Same,
 }
 
 /// The comparison of a statistic.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// The ratio.
+    #[serde(flatten)]
     pub ratio: Ratio,
     /// Its probability, adjusted for the number of comparisons.
     pub adjusted_p: f64,
-    /// What can be claimed.
     pub finding: Finding,
 }
 
 /// The values of a row on one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// Commands with this interval.
     pub count: u64,
     /// The statistics, in nanoseconds.
     pub values: Values,
@@ -78,13 +79,9 @@ pub struct Summary {
 pub struct DiffRow {
     /// `device`, `submit+device`, `total`; a total that lacks an end is `total of` its stages.
     pub name: String,
-    /// The point at which it begins.
     pub from: Point,
-    /// The point at which it ends.
     pub to: Point,
-    /// Whether it is a total.
     pub is_total: bool,
-    /// The values.
     pub sides: Both<Summary>,
     /// By statistic. `None`: too few commands.
     pub compared: [Option<Compared>; STATISTICS.len()],
@@ -105,9 +102,7 @@ pub enum Scope {
 /// The rows of a class, or of all I/O commands of a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// What it is about.
     pub scope: Scope,
-    /// Its load.
     pub load: Both<Load>,
     /// The ratio of the rates of commands; `None`: too few slices of time.
     pub iops: Option<Ratio>,
@@ -120,26 +115,18 @@ pub struct Group {
 pub enum LoadChange {
     /// The classes have other shares of the commands.
     Mix {
-        /// The controller.
         ctrl: u32,
         /// The class whose share differs most.
         class: CommandClass,
-        /// Its shares.
         share: Both<f64>,
     },
     /// Both the rate and the number of commands in flight differ.
-    Depth {
-        /// The controller.
-        ctrl: u32,
-        /// The loads.
-        load: Both<Load>,
-    },
+    Depth { ctrl: u32, load: Both<Load> },
 }
 
 /// Waits before the request of a disk, on both sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WaitChange {
-    /// The controller.
     pub ctrl: u32,
     /// The namespace; 0: any.
     pub nsid: u32,
@@ -147,14 +134,12 @@ pub struct WaitChange {
     pub waits: Both<TagWaits>,
 }
 
-/// A comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diff {
     /// Classes that both sides have, then controllers.
     pub groups: Vec<Group>,
     /// Classes that only one side has, with their commands.
     pub only: Both<Vec<(CommandClass, u64)>>,
-    /// What differs in the load.
     pub load_changes: Vec<LoadChange>,
     /// Waits before the request, if both sides observed them.
     pub waits: Vec<WaitChange>,
@@ -162,17 +147,23 @@ pub struct Diff {
     pub comparisons: usize,
 }
 
-/// A claim: a row, and one of its statistics.
+/// The change of a group in one number.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'d> {
-    /// The class or controller.
     pub group: &'d Group,
-    /// The stage.
+    /// The total; if that is not proven to have changed, the stage that changed most.
     pub row: &'d DiffRow,
-    /// Index of the statistic.
+    /// Index of the statistic: the mean, if it changed.
     pub statistic: usize,
-    /// The comparison.
     pub compared: Compared,
+    /// The stage that explains most of a change of the total.
+    pub stage: Option<&'d DiffRow>,
+}
+
+impl Claim<'_> {
+    pub fn is_slower(&self) -> bool {
+        self.compared.ratio.ratio > 1.0
+    }
 }
 
 impl Load {
@@ -185,39 +176,61 @@ impl Load {
 }
 
 impl DiffRow {
-    /// The statistics that differ.
+    /// The statistics that changed.
     pub fn changed(&self) -> impl Iterator<Item = (usize, Compared)> {
         let all = self.compared.into_iter().enumerate();
         let all = all.filter_map(|(n, compared)| Some((n, compared?)));
         all.filter(|(_, compared)| compared.finding == Finding::Changed)
     }
+
+    /// By how much the mean grew.
+    fn growth(&self) -> f64 {
+        self.sides.b.values[MEAN] - self.sides.a.values[MEAN]
+    }
+}
+
+impl Group {
+    /// The total of most commands.
+    pub fn total(&self) -> Option<&DiffRow> {
+        let totals = self.rows.iter().filter(|row| row.is_total);
+        totals.max_by_key(|row| row.sides.a.count)
+    }
+
+    /// What changed, if anything did.
+    pub fn claim(&self) -> Option<Claim<'_>> {
+        let has_changed = |row: &&DiffRow| row.changed().next().is_some();
+        let largest = |growth: &dyn Fn(&DiffRow) -> f64| {
+            let stages = self.rows.iter().filter(|row| !row.is_total && has_changed(row));
+            stages.max_by(|x, y| growth(x).total_cmp(&growth(y)))
+        };
+        let total = self.total().filter(has_changed);
+        let any = || self.rows.iter().find(has_changed);
+        let row = total.or_else(|| largest(&|row| row.growth().abs())).or_else(any)?;
+        let sure = |(statistic, compared): &(usize, Compared)| {
+            let Ratio { low, high, .. } = compared.ratio;
+            if *statistic == MEAN { f64::INFINITY } else { low.ln().abs().min(high.ln().abs()) }
+        };
+        let (statistic, compared) = row.changed().max_by(|x, y| sure(x).total_cmp(&sure(y)))?;
+        let sign = if compared.ratio.ratio > 1.0 { 1.0 } else { -1.0 };
+        let stage = total.and_then(|_| largest(&|row| sign * row.growth()));
+        let stage = stage.filter(|stage| sign * stage.growth() > 0.0);
+        Some(Claim { group: self, row, statistic, compared, stage })
+    }
 }
 
 impl Diff {
-    /// The change that explains most: of the changed stages that with the largest difference of
-    /// means, over all its commands; of its statistics that with the largest sure change.
-    pub fn main_claim(&self) -> Option<Claim<'_>> {
-        let rows = self.groups.iter().flat_map(|group| {
-            let rows = group.rows.iter().filter(|row| row.changed().next().is_some());
-            rows.map(move |row| (group, row))
-        });
-        let weight = |(group, row): &(&Group, &DiffRow)| {
-            let Both { a, b } = row.sides.map(|side| side.values[3]);
-            let is_class = matches!(group.scope, Scope::CommandClass(_));
-            let size = (b - a).abs() * row.sides.a.count as f64;
-            (is_class, !row.is_total, size)
+    /// What changed, by group: first the class with most time added or saved, over all its commands.
+    pub fn claims(&self) -> Vec<Claim<'_>> {
+        let mut claims: Vec<Claim<'_>> = self.groups.iter().filter_map(Group::claim).collect();
+        let weight = |claim: &Claim<'_>| {
+            let is_pooled = matches!(claim.group.scope, Scope::Controller(_));
+            (is_pooled, -claim.row.growth().abs() * claim.row.sides.a.count as f64)
         };
-        let (group, row) = rows.max_by(|x, y| {
+        claims.sort_by(|x, y| {
             let (x, y) = (weight(x), weight(y));
-            (x.0, x.1).cmp(&(y.0, y.1)).then(x.2.total_cmp(&y.2))
-        })?;
-        let sure = |compared: &Compared| {
-            let Ratio { low, high, .. } = compared.ratio;
-            low.ln().abs().min(high.ln().abs())
-        };
-        let (statistic, compared) =
-            row.changed().max_by(|(_, x), (_, y)| sure(x).total_cmp(&sure(y)))?;
-        Some(Claim { group, row, statistic, compared })
+            x.0.cmp(&y.0).then(x.1.total_cmp(&y.1))
+        });
+        claims
     }
 
     /// Number of rows with a change.
@@ -225,115 +238,23 @@ impl Diff {
         let rows = self.groups.iter().flat_map(|g| &g.rows);
         rows.filter(|row| row.changed().next().is_some()).count()
     }
-
-    /// Whether the sides have no class in common.
-    pub fn is_empty(&self) -> bool {
-        self.groups.is_empty()
-    }
 }
 
 /// A recording that was read.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// Its path.
     pub path: Text,
-    /// What was recorded, where and when.
+    /// The start of the part that is compared, in nanoseconds since 1970.
+    pub begin_ns: Option<i64>,
     pub info: RunInfo,
     /// The controllers, under the numbers of the comparison.
     pub controllers: Vec<ControllerInfo>,
-    /// Commands that were read.
     pub commands: u64,
     /// The time that they cover.
     pub covers: Duration,
-    /// Accuracy by its ledger.
     pub accuracy: Accuracy,
     /// Whether the file is read to its end. If not, it is damaged, or was interrupted.
     pub is_whole: bool,
-}
-
-/// The distinct values of a side, as text: `6.1.0` or `6.1.0, 6.12.1`.
-fn distinct<'o>(side: &'o [Origin], of: impl Fn(&'o Origin) -> Option<&'o Text>) -> Option<String> {
-    let all: BTreeSet<String> = side.iter().filter_map(of).map(ToString::to_string).collect();
-    (!all.is_empty()).then(|| all.into_iter().collect::<Vec<_>>().join(", "))
-}
-
-fn model(origin: &Origin, instance: u32) -> Option<&Text> {
-    let mut all = origin.controllers.iter();
-    let found = all.find(|c| c.instance == instance)?;
-    Some(&found.model).filter(|model| !model.trim().is_empty())
-}
-
-const fn stages(set: StageSet) -> &'static str {
-    match set {
-        StageSet::Total => "no",
-        StageSet::Basic => "basic",
-        StageSet::Fine => "fine",
-        StageSet::Full => "full",
-    }
-}
-
-/// One sentence for each circumstance that limits what the comparison shows. `used` is the stage set
-/// of the comparison.
-pub fn remarks(sides: Both<&[Origin]>, used: StageSet) -> Vec<String> {
-    let mut remarks = Vec::new();
-    let mut differs = |what: &str, a: Option<String>, b: Option<String>| {
-        if let (Some(a), Some(b)) = (a, b)
-            && a != b
-        {
-            remarks.push(format!("{what}: {a} in A, {b} in B"));
-        }
-    };
-    let of_both = |of: fn(&Origin) -> Option<&Text>| sides.map(|side| distinct(side, of));
-    let kernels = of_both(|o| o.info.kernel.as_ref());
-    differs("the kernels differ", kernels.a, kernels.b);
-    let machines = of_both(|o| o.info.machine.as_ref());
-    differs("the hypervisors differ", machines.a, machines.b);
-    let instances: BTreeSet<u32> =
-        (sides.a.iter().flat_map(|o| &o.controllers)).map(|c| c.instance).collect();
-    for instance in instances {
-        let models = sides.map(|side| distinct(side, |o| model(o, instance)));
-        let what = format!("nvme{instance} is another model");
-        differs(&what, models.a, models.b);
-    }
-    let filters = of_both(|o| Some(&o.info.filter));
-    if filters.a != filters.b {
-        remarks.push("the recordings were made with different filters".into());
-    }
-    for (name, side) in [("A", sides.a), ("B", sides.b)] {
-        if let Some(more) = side.iter().find(|o| o.info.stage_set != used) {
-            remarks.push(format!(
-                "{name} has {} stages, and the other side {}: compared by {}",
-                stages(more.info.stage_set),
-                stages(used),
-                match used {
-                    StageSet::Total => "latency only",
-                    _ => "the basic ones",
-                }
-            ));
-        }
-        remarks.extend(side.iter().flat_map(accuracy));
-    }
-    remarks
-}
-
-/// What limits the numbers of a recording.
-fn accuracy(origin: &Origin) -> Vec<String> {
-    let path = &origin.path;
-    let mut remarks = Vec::new();
-    match &origin.accuracy {
-        Accuracy::Exact => {}
-        Accuracy::Unknown => remarks.push(format!(
-            "the accuracy of {path} is not known: its kernel does not count what it missed"
-        )),
-        Accuracy::Degraded(why) => {
-            remarks.push(format!("{path} is DEGRADED: {}", why.join(", ")));
-        }
-    }
-    if !origin.is_whole {
-        let seconds = origin.covers.as_secs_f64();
-        remarks.push(format!("{path} is incomplete: its first {seconds:.1} s are compared"));
-    }
-    remarks
 }
 
 /// A measured interval of commands: a stage, merged stages, or the total.
@@ -354,7 +275,6 @@ pub(crate) type Rows = Slices<(CommandClass, Interval)>;
 /// The load that a class had.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
-    /// Commands.
     pub commands: u64,
     /// Sum of the latencies that were measured, in nanoseconds.
     pub latency_ns: u128,
@@ -363,7 +283,6 @@ pub struct Load {
 }
 
 impl Load {
-    /// Commands per second.
     pub fn iops(&self) -> f64 {
         self.commands as f64 * 1e9 / self.covers_ns.max(1) as f64
     }
@@ -381,7 +300,6 @@ impl Load {
     }
 }
 
-/// A recording, counted.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     /// Values by row and slice.
@@ -395,7 +313,6 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Counts a command.
     pub fn command(&mut self, class: CommandClass, latency_ns: u64) {
         let (commands, sum_ns) = self.loads.entry(class).or_default();
         *commands += 1;
@@ -408,7 +325,6 @@ impl Counted {
         self.values.entry((class, interval)).or_default().record(ns);
     }
 
-    /// All values of a row.
     pub fn values(&self, class: CommandClass, interval: Interval) -> Option<&Histogram> {
         self.values.get(&(class, interval))
     }
@@ -421,34 +337,24 @@ impl Counted {
 }
 
 /// Counts the events of a recording.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Counter {
     stage_set: StageSet,
     block_sizes: BlockSizes,
-    /// The controllers to count, with the numbers to count them under; `None`: all, under their own.
-    ctrls: Option<BTreeMap<u32, u32>>,
+    /// Controllers that are counted under another number: that of the other side.
+    renamed: BTreeMap<u32, u32>,
     counted: Counted,
     /// The first reading of the activity, and the last.
     readings: Option<(Activity, Activity)>,
-    /// There are more classes than are counted.
-    crowded: bool,
+    /// Whether there are more classes than are counted.
+    pub is_crowded: bool,
 }
 
 impl Counter {
-    /// A counter for these stages. `ctrls` has the controllers to count, and the number to count each
-    /// under: that of the other side. Without it, all are counted under their own.
-    pub fn new(stage_set: StageSet, ctrls: Option<BTreeMap<u32, u32>>) -> Self {
-        Self {
-            stage_set,
-            block_sizes: BlockSizes::default(),
-            ctrls,
-            counted: Counted::default(),
-            readings: None,
-            crowded: false,
-        }
+    pub fn new(stage_set: StageSet, renamed: BTreeMap<u32, u32>) -> Self {
+        Self { stage_set, renamed, ..Self::default() }
     }
 
-    /// Takes in a reading of the activity.
     pub fn activity(&mut self, activity: Activity) {
         match &mut self.readings {
             Some((_, last)) => *last = activity,
@@ -456,13 +362,13 @@ impl Counter {
         }
     }
 
-    /// The waits between the first reading and the last, under the numbers of the controllers.
+    /// The waits between the first reading and the last.
     fn waits(&self) -> Option<Vec<TagWaits>> {
         let (first, last) = self.readings.as_ref()?;
         let mut all = last.since(first).waits?;
-        if let Some(ctrls) = &self.ctrls {
+        if !self.renamed.is_empty() {
             all.retain_mut(|waits| {
-                let number = ctrls.get(&waits.ctrl);
+                let number = self.renamed.get(&waits.ctrl);
                 waits.ctrl = number.copied().unwrap_or_default();
                 number.is_some()
             });
@@ -470,33 +376,25 @@ impl Counter {
         Some(all)
     }
 
-    /// Takes in sizes of logical blocks.
     pub fn block_sizes(&mut self, sizes: impl IntoIterator<Item = (NamespaceId, u32)>) {
         self.block_sizes.extend(sizes);
     }
 
-    /// Whether it has more kinds of commands than can be compared. Those were not counted.
-    pub const fn is_crowded(&self) -> bool {
-        self.crowded
-    }
-
-    /// Counts an event, if it is a finished command of these controllers. Returns whether it is.
-    pub fn add(&mut self, event: &Event) -> bool {
+    /// Counts an event if it is a finished command. Returns whether it is. The slices of time cover
+    /// unselected commands, too: two controllers of one recording have the same slices.
+    pub fn add(&mut self, event: &Event, is_selected: bool) -> bool {
         let Some(command) = Finished::of(event) else {
             return false;
         };
-        // the slices do not depend on the controllers
         self.counted.slices.reach(event.at_ns);
-        let mut class = self.block_sizes.class(command.id, command.submission);
-        if let Some(ctrls) = &self.ctrls {
-            let Some(number) = ctrls.get(&class.ctrl) else {
-                return false;
-            };
-            class.ctrl = *number;
+        if !is_selected {
+            return false;
         }
+        let mut class = self.block_sizes.class(command.id, command.submission);
+        class.ctrl = self.renamed.get(&class.ctrl).copied().unwrap_or(class.ctrl);
         let loads = &self.counted.loads;
         if loads.len() >= MOST_CLASSES && !loads.contains_key(&class) {
-            self.crowded = true;
+            self.is_crowded = true;
             return false;
         }
         let latency = command.latency_ns.unwrap_or(0);
@@ -505,10 +403,8 @@ impl Counter {
             command.observed_by(self.stage_set).intervals(self.stage_set);
         for (is_total, segments) in [(false, stages.as_slice()), (true, total.as_slice())] {
             for segment in segments {
-                let run = segment.run;
-                let interval = Interval { is_total, run };
-                let at_ns = event.at_ns;
-                self.counted.interval(class, interval, at_ns, segment.ns);
+                let interval = Interval { is_total, run: segment.run };
+                self.counted.interval(class, interval, event.at_ns, segment.ns);
             }
         }
         true
@@ -524,7 +420,6 @@ impl Counter {
 /// The recordings of a side.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// At least one.
     pub recordings: Vec<Counted>,
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Comparisons of recordings as text and as JSON. The first line is the verdict.
+//! Comparisons of recordings as text and as JSON: the verdict, what limits it, a table for each group.
 
 use crate::diff::report::{
-    Both, Claim, Compared, Diff, DiffRow, Finding, Group, Load, LoadChange, Origin, Scope, Summary,
-    WaitChange, remarks,
+    Both, Claim, Compared, Diff, DiffRow, Finding, Group, Load, LoadChange, MEAN, Origin, Scope,
+    Summary, WaitChange,
 };
-use crate::model::activity::TagWaits;
 use crate::model::command_class::CommandClass;
 use crate::model::ledger::Accuracy;
 use crate::model::point::Point;
@@ -16,13 +15,20 @@ use crate::nvme::opcode::QueueKind;
 use crate::nvme::subject::command_name;
 use crate::stats::intervals::Ratio;
 use crate::stats::sample::STATISTICS;
-use crate::units::{counted, nanos, rate};
+use crate::units::{counted, nanos, percent, rate};
+use crate::view::header::Header;
 use crate::view::json::{SCHEMA_VERSION, line as json_line};
-use crate::view::page::{TIE, fill};
+use crate::view::page::{TIE, hang};
 use crate::view::theme::Theme;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::io;
 use std::io::Write;
+
+/// The columns of a table, by index of the statistic.
+const COLUMNS: [usize; STATISTICS.len()] = [MEAN, 0, 1, 2];
+/// Width of the names of stages in a table.
+const NAME: usize = 15;
 
 /// What was compared.
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +37,18 @@ pub struct Subject<'o> {
     pub stage_set: StageSet,
     /// The recordings of both sides.
     pub origins: Both<&'o [Origin]>,
-    /// Smallest change that is claimed: 0.02 is 2 %.
+    /// The smallest change that is claimed: 0.02 is 2 %.
     pub least: f64,
 }
 
+/// The result in a word, and in sentences.
+struct Verdict {
+    word: &'static str,
+    text: String,
+}
+
 /// A ratio with three digits, in at most four characters.
-pub(crate) fn ratio(value: f64) -> String {
+fn ratio(value: f64) -> String {
     if value >= 999.5 {
         ">999".into()
     } else if value < 9.995 {
@@ -48,14 +60,33 @@ pub(crate) fn ratio(value: f64) -> String {
     }
 }
 
-/// `1.42x [1.31, 1.55]`
-pub(crate) fn with_interval(found: Ratio) -> String {
+/// ` (1.42x [1.31, 1.55])`, unless a side is too close to 0 for a ratio.
+fn with_interval(found: Ratio, sides: Both<f64>) -> String {
     let Ratio { ratio: middle, low, high, .. } = found;
-    format!("{}x [{}, {}]", ratio(middle), ratio(low), ratio(high))
+    if !has_ratio(found, sides) {
+        return String::new();
+    }
+    format!("{TIE}({}x{TIE}[{},{TIE}{}])", ratio(middle), ratio(low), ratio(high))
 }
 
-/// The name of a disk, as one of the recordings has it.
+fn has_ratio(found: Ratio, Both { a, b }: Both<f64>) -> bool {
+    a >= 0.5 && b >= 0.5 && (0.001..999.5).contains(&found.ratio)
+}
+
+/// `4.65ms -> 9.78ms`, with the ratio.
+fn change(row: &DiffRow, statistic: usize, with_ratio: bool) -> String {
+    let sides = row.sides.map(|side| side.values[statistic]);
+    let compared = row.compared[statistic].filter(|_| with_ratio);
+    let interval = compared.map_or_else(String::new, |c| with_interval(c.ratio, sides));
+    let Both { a, b } = sides.map(nanos);
+    format!("{}{TIE}{a}{TIE}->{TIE}{b}{interval}", STATISTICS[statistic])
+}
+
+/// The name of a disk, as one of the recordings has it; without a namespace that of the controller.
 fn disk_of(origins: Both<&[Origin]>, ctrl: u32, nsid: u32) -> String {
+    if nsid == 0 {
+        return format!("nvme{ctrl}");
+    }
     let recordings = origins.a.iter().chain(origins.b);
     let controllers = recordings.flat_map(|o| &o.controllers);
     let of_ctrl = controllers.filter(|c| c.instance == ctrl);
@@ -63,83 +94,88 @@ fn disk_of(origins: Both<&[Origin]>, ctrl: u32, nsid: u32) -> String {
     namespace_name(disks.next().map(|d| &*d.name), ctrl, nsid)
 }
 
+/// The name of a class: `read 4K nvme0n1`.
+pub(crate) fn class_name(origins: Both<&[Origin]>, class: &CommandClass) -> String {
+    let CommandClass { ctrl, nsid, opcode, size } = class;
+    let disk = match opcode.queue {
+        QueueKind::Admin => disk_of(origins, *ctrl, 0),
+        QueueKind::Io => disk_of(origins, *ctrl, *nsid),
+    };
+    let name = command_name(*opcode, *nsid);
+    let name = name.map_or_else(|| opcode.to_string(), str::to_owned);
+    let size = if size.bytes() == 0 { String::new() } else { format!(" {size}") };
+    format!("{name}{size} {disk}")
+}
+
+/// The first items of a list.
+fn some(items: &[String]) -> String {
+    const SHOWN: usize = 6;
+    let more = items.len().saturating_sub(SHOWN);
+    let first = items[..items.len() - more].join(", ");
+    if more == 0 { first } else { format!("{first} and {more} more") }
+}
+
+/// Whether any statistic of a row was compared.
+fn was_compared(row: &DiffRow) -> bool {
+    row.compared.iter().any(Option::is_some)
+}
+
 impl Subject<'_> {
-    /// The name of a class: `read 4k nvme0n1`.
-    pub fn class(origins: Both<&[Origin]>, class: &CommandClass) -> String {
-        let CommandClass { ctrl, nsid, opcode, size } = class;
-        let disk = match opcode.queue {
-            QueueKind::Admin => format!("nvme{ctrl}"),
-            QueueKind::Io => disk_of(origins, *ctrl, *nsid),
-        };
-        let name = command_name(*opcode, *nsid);
-        let name = name.map_or_else(|| opcode.to_string(), str::to_owned);
-        let size = match size.bytes() {
-            0 => String::new(),
-            _ => format!(" {size}"),
-        };
-        format!("{name}{size} {disk}")
-    }
-
-    /// What rows without a change are.
-    fn noise(&self) -> String {
-        format!("within noise or below {:.0} % of the total", 100.0 * self.least)
-    }
-
-    /// The name of a disk, or of all that a controller has.
-    pub(crate) fn disk(&self, ctrl: u32, nsid: u32) -> String {
-        match nsid {
-            0 => format!("nvme{ctrl}"),
-            _ => disk_of(self.origins, ctrl, nsid),
-        }
-    }
-
-    pub(crate) fn scope(&self, scope: Scope) -> String {
+    fn scope(&self, scope: Scope) -> String {
         match scope {
-            Scope::CommandClass(class) => Self::class(self.origins, &class),
+            Scope::CommandClass(class) => class_name(self.origins, &class),
             Scope::Controller(ctrl) => format!("all I/O nvme{ctrl}"),
         }
     }
 
-    /// The result in a sentence.
-    pub(crate) fn verdict(&self, diff: &Diff) -> String {
+    fn verdict(&self, diff: &Diff) -> Verdict {
         if diff.comparisons == 0 {
-            return "too few commands to compare anything: record longer".into();
+            let text = "too few commands to compare anything: record longer".into();
+            return Verdict { word: "UNKNOWN", text };
         }
-        let Some(claim) = diff.main_claim() else {
-            return format!("no change: all {}", self.noise());
+        let claims = diff.claims();
+        let Some((first, others)) = claims.split_first() else {
+            let text = format!(
+                "no change of {} or more is proven ({})",
+                percent(self.least),
+                counted(diff.comparisons as u64, "comparison")
+            );
+            return Verdict { word: "SAME", text };
         };
-        let Claim { group, row, statistic, compared } = claim;
-        let mut text = format!(
-            "{}: {} {} {}",
-            self.scope(group.scope),
-            STATISTICS[statistic],
-            row.name,
-            with_interval(compared.ratio)
-        );
-        let mut others = diff.changed_rows() - 1;
-        let total =
-            group.rows.iter().find(|r| r.is_total && !row.is_total && !r.name.contains(' '));
-        let of_total = total.and_then(|r| r.changed().find(|(n, _)| *n == statistic));
-        if let Some((_, total)) = of_total {
-            text.push_str(&format!(", total {}x", ratio(total.ratio.ratio)));
-            others -= 1;
+        let word = |claim: &Claim<'_>| if claim.is_slower() { "SLOWER" } else { "FASTER" };
+        let Claim { group, row, statistic, stage, .. } = *first;
+        let stage_name = if row.is_total { String::new() } else { format!(" `{}`", row.name) };
+        let what = change(row, statistic, true);
+        let mut text = format!("{}{stage_name}: {what}.", self.scope(group.scope));
+        match stage {
+            Some(stage) => {
+                let time = if first.is_slower() { "added time" } else { "time saved" };
+                let times = change(stage, statistic, false);
+                text.push_str(&format!(" The {time} is in `{}` ({times}).", stage.name));
+            }
+            None if !row.is_total => text.push_str(" The total is not proven to have changed."),
+            None => {}
         }
-        text + &match others {
-            0 => format!("; all else {}", self.noise()),
-            1 => "; 1 more row changed".into(),
-            n => format!("; {n} more rows changed"),
+        let others = others.iter().map(|claim| {
+            format!("{} ({})", self.scope(claim.group.scope), word(claim).to_lowercase())
+        });
+        let others: Vec<String> = others.collect();
+        if !others.is_empty() {
+            text.push_str(&format!(" Also changed: {}.", some(&others)));
         }
+        Verdict { word: word(first), text }
     }
 
     /// What limits the comparison, a sentence each.
-    pub(crate) fn remarks(&self, diff: &Diff) -> Vec<String> {
+    fn remarks(&self, diff: &Diff) -> Vec<String> {
         let mut all: Vec<String> = diff.load_changes.iter().map(|c| self.load(c)).collect();
+        all.extend(self.differences());
         for (name, classes) in [("A", &diff.only.a), ("B", &diff.only.b)] {
-            if !classes.is_empty() {
-                let names = classes.iter().map(|(class, commands)| {
-                    format!("{} ({commands})", Self::class(self.origins, class))
-                });
-                let names: Vec<String> = names.collect();
+            let names = classes.iter().map(|(class, commands)| {
+                format!("{} ({commands})", class_name(self.origins, class))
+            });
+            let names: Vec<String> = names.collect();
+            if !names.is_empty() {
                 all.push(format!("only in {name}: {}", some(&names)));
             }
         }
@@ -147,70 +183,122 @@ impl Subject<'_> {
             let odd = group.rows.iter().filter_map(|row| Some((row, row.observed?)));
             all.extend(odd.map(|(row, Both { a, b })| {
                 format!(
-                    "{} {}: observed for {:.0} % of the commands in A, {:.0} % in B, so nothing is \
-                     claimed of it",
-                    self.scope(group.scope),
+                    "`{}` of {} was observed for {} of the commands in A and {} in B: nothing is \
+                     proven about it",
                     row.name,
-                    100.0 * a,
-                    100.0 * b
+                    self.scope(group.scope),
+                    percent(a),
+                    percent(b)
                 )
             }));
         }
-        all.extend(remarks(self.origins, self.stage_set));
+        let Both { a, b } = self.origins;
+        if a.len().min(b.len()) == 1 && a[0].path != b[0].path && diff.changed_rows() > 0 {
+            all.push(
+                "one recording per side: what differs between any two runs is a change".into(),
+            );
+        }
         all
     }
 
     fn load(&self, change: &LoadChange) -> String {
         match change {
             LoadChange::Mix { ctrl, class, share } => format!(
-                "the mix of nvme{ctrl} differs ({}: {:.0} % of the commands in A, {:.0} % in B): \
-                 its commands are not compared as a whole",
-                Self::class(self.origins, class),
-                100.0 * share.a,
-                100.0 * share.b
+                "the mix of nvme{ctrl} differs: {} has {} of the commands in A and {} in B",
+                class_name(self.origins, class),
+                percent(share.a),
+                percent(share.b)
             ),
-            LoadChange::Depth { ctrl, load } => format!(
-                "the load of nvme{ctrl} differs ({} IOPS with {:.1} in flight in A, {} with {:.1} \
-                 in B): latencies may differ because of that",
-                rate(load.a.iops()),
-                load.a.in_flight(),
-                rate(load.b.iops()),
-                load.b.in_flight()
-            ),
+            LoadChange::Depth { ctrl, load } => {
+                let Both { a, b } =
+                    load.map(|l| format!("{} IOPS at depth {:.1}", rate(l.iops()), l.in_flight()));
+                format!("the load of nvme{ctrl} differs: {a}, then {b}")
+            }
         }
     }
-}
 
-/// The first items of a list.
-pub(crate) fn some(items: &[String]) -> String {
-    const SHOWN: usize = 6;
-    let more = items.len().saturating_sub(SHOWN);
-    let first = &items[..items.len() - more];
-    match more {
-        0 => first.join(", "),
-        n => format!("{} and {n} more", first.join(", ")),
+    /// How the recordings differ, and what limits the numbers of each.
+    fn differences(&self) -> Vec<String> {
+        let sides = self.origins;
+        let distinct = |of: &dyn Fn(&Origin) -> Option<String>| {
+            sides.map(|side| {
+                let all: BTreeSet<String> = side.iter().filter_map(of).collect();
+                all.into_iter().collect::<Vec<_>>().join(", ")
+            })
+        };
+        let text = |text: Option<&Text>| text.map(ToString::to_string);
+        let mut differences = vec![
+            ("the kernels differ".to_owned(), distinct(&|o| text(o.info.kernel.as_ref()))),
+            ("the hypervisors differ".to_owned(), distinct(&|o| text(o.info.machine.as_ref()))),
+        ];
+        let controllers = sides.a.iter().flat_map(|o| &o.controllers);
+        for ctrl in controllers.map(|c| c.instance).collect::<BTreeSet<u32>>() {
+            let models = distinct(&|o| {
+                let found = o.controllers.iter().find(|c| c.instance == ctrl)?;
+                Some(found.model.trim().to_owned())
+            });
+            differences.push((format!("nvme{ctrl} is another model"), models));
+        }
+        differences.retain(|(_, Both { a, b })| a != b && !a.is_empty() && !b.is_empty());
+        let all =
+            differences.into_iter().map(|(what, Both { a, b })| format!("{what}: {a}, then {b}"));
+        let mut all: Vec<String> = all.collect();
+        let filters = distinct(&|o| Some(o.info.filter.to_string()));
+        if filters.a != filters.b {
+            all.push("the recordings were made with different filters".into());
+        }
+        for (name, side) in [("A", sides.a), ("B", sides.b)] {
+            if let Some(more) = side.iter().find(|o| o.info.stage_set != self.stage_set) {
+                all.push(format!(
+                    "{name} has {} stages, and the other side {}: only the common ones are compared",
+                    more.info.stage_set.name(),
+                    self.stage_set.name()
+                ));
+            }
+            all.extend(side.iter().flat_map(accuracy));
+        }
+        all
     }
 }
 
-/// Whether any statistic of a group was compared.
-pub(crate) fn was_compared(group: &Group) -> bool {
-    group.rows.iter().any(|r| r.compared.iter().any(Option::is_some))
+fn header(origin: &Origin) -> Header {
+    Header {
+        file: Some(origin.path.clone()),
+        host: origin.info.host.clone(),
+        kernel: origin.info.kernel.clone(),
+        begin_ns: origin.begin_ns,
+        length: Some(origin.covers),
+        commands: Some(origin.commands),
+        accuracy: Some(origin.accuracy.clone()),
+        ..Header::default()
+    }
 }
 
-/// Width of the column of stage names.
-const NAME: usize = 17;
-/// Width of the column of a statistic.
-const CELL: usize = 15;
+/// What limits the numbers of a recording.
+fn accuracy(origin: &Origin) -> Vec<String> {
+    let path = &origin.path;
+    let accuracy = match &origin.accuracy {
+        Accuracy::Exact => None,
+        Accuracy::Unknown => Some(format!(
+            "the accuracy of {path} is not known: its kernel does not count what it missed"
+        )),
+        Accuracy::Degraded(why) => Some(format!("{path} is DEGRADED: {}", why.join(", "))),
+    };
+    let seconds = origin.covers.as_secs_f64();
+    let cut = (!origin.is_whole)
+        .then(|| format!("{path} is incomplete: its first {seconds:.1} s are compared"));
+    accuracy.into_iter().chain(cut).collect()
+}
 
 /// Writes a comparison as text.
 #[derive(Clone, Copy, Debug)]
 pub struct DiffText<'o> {
-    /// What was compared.
     pub subject: Subject<'o>,
-    /// Colours.
     pub theme: Theme,
-    /// Show all values.
+    /// Show all rows.
     pub detail: bool,
+    /// Columns of the output. From 120 on, the intervals are beside the values.
+    pub width: usize,
 }
 
 impl DiffText<'_> {
@@ -219,200 +307,167 @@ impl DiffText<'_> {
     /// # Errors
     /// Errors of the writer.
     pub fn write(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
-        let changed = diff.changed_rows() > 0;
-        for line in fill(&self.subject.verdict(diff), 0) {
-            let line = match changed || diff.comparisons == 0 {
-                true => self.theme.warn(&line),
-                false => self.theme.good(&line),
-            };
-            writeln!(out, "{line}")?;
-        }
+        let Verdict { word, text } = self.subject.verdict(diff);
+        let paint = if word == "SAME" { Theme::good } else { Theme::warn };
+        self.hang(&format!("{word:<8}"), &text, paint, out)?;
+        let mut label = "\ncareful: ";
         for remark in self.subject.remarks(diff) {
-            for (n, line) in fill(&remark, 6).iter().enumerate() {
-                let label = if n == 0 { "note: " } else { "      " };
-                writeln!(out, "{label}{line}")?;
-            }
+            self.hang(label, &remark, |_, line| line.to_owned(), out)?;
+            label = "         ";
         }
-        writeln!(out)?;
-        let Both { a, b } = self.subject.origins;
-        for (name, side) in [("A", a), ("B", b)] {
-            for origin in side {
-                self.origin(name, origin, out)?;
-            }
-        }
-        for group in diff.groups.iter().filter(|g| was_compared(g) || self.detail) {
+        let is_shown = |g: &&Group| self.detail || g.rows.iter().any(was_compared);
+        let (shown, left_out): (Vec<_>, Vec<_>) = diff.groups.iter().partition(is_shown);
+        for group in shown {
             self.group(group, out)?;
         }
+        let few = left_out.iter().map(|group| {
+            let Both { a, b } = group.load.map(|load| load.commands);
+            format!("{} ({a}, {b})", self.subject.scope(group.scope))
+        });
+        let few: Vec<String> = few.collect();
+        if !few.is_empty() {
+            self.hang("\ntoo few commands: ", &some(&few), Theme::dim, out)?;
+        }
         self.waits(diff, out)?;
-        self.left_out(diff, out)?;
-        self.legend(diff, out)
+        writeln!(out)?;
+        if diff.comparisons > 0 {
+            let unclaimed = |row: &DiffRow| was_compared(row) && row.compared.contains(&None);
+            let few = diff.groups.iter().flat_map(|g| &g.rows).any(unclaimed);
+            let mut keys = vec![
+                format!("* changed (95% sure over all {} comparisons)", diff.comparisons),
+                "? may differ, not proven".into(),
+            ];
+            keys.extend(few.then(|| "- too few commands".into()));
+            keys.extend(self.is_wide().then(|| "B/A: 95% interval".into()));
+            let keys = keys.join("\n").replace(' ', &TIE.to_string());
+            let keys = keys.replace('\n', &format!("{TIE}{TIE} "));
+            self.hang("", &keys, Theme::dim, out)?;
+        }
+        let Both { a, b } = self.subject.origins;
+        for (name, origin) in a.iter().map(|o| ("A", o)).chain(b.iter().map(|o| ("B", o))) {
+            let header = header(origin).text(self.theme, self.width - 3);
+            for (n, line) in header.lines().enumerate() {
+                writeln!(out, "{}  {line}", if n == 0 { name } else { " " })?;
+            }
+        }
+        Ok(())
     }
 
-    fn origin(&self, name: &str, origin: &Origin, out: &mut dyn Write) -> io::Result<()> {
-        let text = format!(
-            "{:.1} s  {}",
-            origin.covers.as_secs_f64(),
-            counted(origin.commands, "command")
-        );
-        let name = self.theme.head(name);
-        // a long path has its own line
-        if origin.path.chars().count() + text.len() > 73 {
-            return writeln!(out, "{name}  {}\n   {text}", origin.path);
-        }
-        writeln!(out, "{name}  {}  {text}", origin.path)
+    const fn is_wide(&self) -> bool {
+        self.width >= 120
+    }
+
+    /// Writes a text after a label.
+    fn hang(
+        &self,
+        label: &str,
+        text: &str,
+        paint: impl Fn(Theme, &str) -> String,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        hang(self.width, label, text, |line| paint(self.theme, line), out)
     }
 
     fn group(&self, group: &Group, out: &mut dyn Write) -> io::Result<()> {
         let Both { a, b } = group.load;
-        let name = self.theme.head(&self.subject.scope(group.scope));
-        writeln!(out, "\n{name}")?;
-        let iops = group.iops.map(with_interval);
-        let iops =
-            iops.map_or_else(String::new, |ratio| format!(" ({ratio} from the first command on)"));
-        let load = format!(
-            "{} -> {} commands, {} -> {} IOPS{iops}, {:.2}{TIE}->{TIE}{:.2}{TIE}in{TIE}flight",
-            a.commands,
-            b.commands,
-            rate(a.iops()),
-            rate(b.iops()),
-            a.in_flight(),
-            b.in_flight()
-        );
-        for line in fill(&load, 2) {
-            writeln!(out, "  {line}")?;
+        let name = self.subject.scope(group.scope);
+        let rates = group.load.map(|load| load.iops());
+        let iops = group.iops.map_or_else(String::new, |found| with_interval(found, rates));
+        let load = [
+            format!("{} -> {} commands,", a.commands, b.commands),
+            format!("{} -> {} IOPS{iops},", rate(rates.a), rate(rates.b)),
+            format!("depth {:.1} -> {:.1}", a.in_flight(), b.in_flight()),
+        ];
+        let load = load.map(|part| part.replace(' ', &TIE.to_string())).join(" ");
+        writeln!(out, "\n{}", self.theme.head(&name))?;
+        self.hang("  ", &load, |_, line| line.to_owned(), out)?;
+        let mut heads = [" ".repeat(NAME), " ".repeat(NAME)];
+        for column in COLUMNS {
+            let interval = if self.is_wide() { " B/A      " } else { "" };
+            let sides = format!("  {:>6} {:>6} {interval}", "A", "B");
+            let over = STATISTICS[column].to_uppercase();
+            heads[0].push_str(&format!("{over:^width$}", width = sides.len()));
+            heads[1].push_str(&sides);
         }
-        let mut head = format!("  {:<NAME$}", "stage");
-        STATISTICS.iter().for_each(|name| head.push_str(&format!("{name:<CELL$}")));
-        writeln!(out, "{}", self.theme.dim(head.trim_end()))?;
-        for row in &group.rows {
+        for head in heads {
+            writeln!(out, "{}", self.theme.dim(head.trim_end()))?;
+        }
+        let total = group.total();
+        let is_main = |row: &DiffRow| total.is_some_and(|total| std::ptr::eq(total, row));
+        let differs = |row: &DiffRow| {
+            row.compared.iter().flatten().any(|compared| compared.finding != Finding::Same)
+        };
+        let mut rows: Vec<&DiffRow> = group.rows.iter().collect();
+        rows.sort_by_key(|row| !is_main(row)); // stable: the main total, then the others in order
+        let is_shown = |row: &&DiffRow| self.detail || is_main(row) || differs(row);
+        let (shown, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_shown);
+        for row in shown {
             self.row(row, out)?;
+        }
+        let (same, few): (Vec<_>, Vec<_>) = others.into_iter().partition(|row| was_compared(row));
+        for (label, rows) in [("same: ", same), ("too few commands: ", few)] {
+            let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+            if !names.is_empty() {
+                self.hang(label, &names.join(", "), Theme::dim, out)?;
+            }
         }
         Ok(())
     }
 
     fn row(&self, row: &DiffRow, out: &mut dyn Write) -> io::Result<()> {
-        if row.compared.iter().all(Option::is_none) {
-            let Both { a, b } = row.sides.map(|side| side.count);
-            return writeln!(out, "  {}  too few commands ({a}, {b})", row.name);
+        let name = format!("{}{}", if row.is_total { "" } else { "  " }, row.name);
+        if name.chars().count() > NAME {
+            write!(out, "{name}\n{:NAME$}", "")?;
+        } else {
+            write!(out, "{name:<NAME$}")?;
         }
-        let mut name = row.name.as_str();
-        if name.len() >= NAME {
-            writeln!(out, "  {name}")?;
-            name = "";
+        let cells = COLUMNS.map(|column| self.cell(row, column));
+        let last = cells.iter().rposition(|(text, _)| !text.trim().is_empty()).unwrap_or(0);
+        for (n, (text, is_change)) in cells.iter().enumerate().take(last + 1) {
+            let text = if n == last { text.trim_end() } else { text };
+            let text = if *is_change { self.theme.warn(text) } else { text.to_owned() };
+            write!(out, "{text}")?;
         }
-        write!(out, "  {name:<NAME$}")?;
-        let last = STATISTICS.len() - 1;
-        for (n, compared) in row.compared.iter().enumerate() {
-            let text = self.cell(*compared, row.observed.is_none());
-            let width = if n == last { 0 } else { CELL };
-            let padded = format!("{text:<width$}");
-            let is_change = compared.is_some_and(|c| c.finding == Finding::Changed);
-            let painted = if is_change { self.theme.warn(&padded) } else { padded };
-            write!(out, "{painted}")?;
-        }
-        writeln!(out)?;
-        if row.changed().next().is_some() || self.detail {
-            self.values(row, out)?;
-        }
-        Ok(())
+        writeln!(out)
     }
 
-    /// `1.42 1.31-1.55`, `~ 0.97-1.04`, or why there is none.
-    fn cell(&self, compared: Option<Compared>, is_same: bool) -> String {
-        match compared {
-            None => "too few".into(),
-            Some(_) if !is_same => "other commands".into(),
-            Some(compared) => {
-                let mark = match compared.finding {
-                    Finding::Changed => ratio(compared.ratio.ratio),
-                    Finding::Noise => "~".into(),
+    /// Both values with their mark, and if there is room the interval; whether the change is proven.
+    fn cell(&self, row: &DiffRow, column: usize) -> (String, bool) {
+        let values = row.sides.map(|side| side.values[column]);
+        let Both { a, b } = values.map(nanos);
+        let (mark, ratios) = match row.compared[column] {
+            None => ('-', None),
+            Some(Compared { finding, ratio, .. }) => {
+                let mark = match finding {
+                    Finding::Changed => '*',
+                    Finding::Unsure => '?',
+                    Finding::Same => ' ',
                 };
-                let (low, high) = (compared.ratio.low, compared.ratio.high);
-                format!("{mark} {}-{}", ratio(low), ratio(high))
+                (mark, Some(ratio).filter(|ratio| has_ratio(*ratio, values)))
             }
+        };
+        let ratios = ratios.map(|r| format!("{}-{}", ratio(r.low), ratio(r.high)));
+        let mut text = format!("  {a:>6} {b:>6}{mark}");
+        if self.is_wide() {
+            text.push_str(&format!(" {:<9}", ratios.unwrap_or_default()));
         }
+        (text, mark == '*')
     }
 
-    /// The values of both sides, below the ratios.
-    fn values(&self, row: &DiffRow, out: &mut dyn Write) -> io::Result<()> {
-        let mut line = format!("  {:<NAME$}", "");
-        for n in 0..STATISTICS.len() {
-            let Both { a, b } = row.sides.map(|side| nanos(side.values[n]));
-            let both = format!("{a} {b}");
-            line.push_str(&format!("{both:<CELL$}"));
-        }
-        writeln!(out, "{}", self.theme.dim(line.trim_end()))
-    }
-
-    /// Waits before the request.
+    /// Waits before the request, if the stages do not have them.
     fn waits(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
-        if diff.waits.is_empty() {
-            return Ok(());
-        }
-        let head = "waits before the request: those above 20us of all, mean of all";
-        writeln!(out, "\n{}", self.theme.head(head))?;
-        for WaitChange { ctrl, nsid, waits } in &diff.waits {
+        let all = diff.waits.iter().filter(|_| self.subject.stage_set != StageSet::Full);
+        for (n, WaitChange { ctrl, nsid, waits }) in all.enumerate() {
             let Both { a, b } = waits.map(|w| {
                 let mean = w.sum_ns as f64 / w.requests.max(1) as f64;
                 (format!("{} of {}", w.waited, w.requests), nanos(mean))
             });
+            let disk = disk_of(self.subject.origins, *ctrl, *nsid);
             let text = format!(
-                "{}: {} -> {}, {} -> {}",
-                self.subject.disk(*ctrl, *nsid),
-                a.0,
-                b.0,
-                a.1,
-                b.1
+                "{disk} waits before the request above 20us: {} -> {}, mean {} -> {}",
+                a.0, b.0, a.1, b.1
             );
-            for line in fill(&text, 2) {
-                writeln!(out, "  {line}")?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Classes with too few commands.
-    fn left_out(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
-        let groups = diff.groups.iter().filter(|g| !was_compared(g));
-        let names = groups.map(|g| {
-            let Both { a, b } = g.load.map(|load| load.commands);
-            format!("{} ({a}, {b})", self.subject.scope(g.scope))
-        });
-        let names: Vec<String> = names.collect();
-        if names.is_empty() || self.detail {
-            return Ok(());
-        }
-        writeln!(out)?;
-        for line in fill(&format!("too few commands: {}", some(&names)), 0) {
-            writeln!(out, "{line}")?;
-        }
-        Ok(())
-    }
-
-    fn legend(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
-        if diff.comparisons == 0 {
-            return Ok(());
-        }
-        let total = match self.subject.stage_set {
-            StageSet::Total => "driver is setup_out to complete. ",
-            _ => "",
-        };
-        let Both { a, b } = self.subject.origins;
-        let is_single = a.len().min(b.len()) == 1 && a[0].path != b[0].path;
-        let single = if is_single && diff.changed_rows() > 0 {
-            ". One recording a side: what differs from run to run anyway is taken for a change"
-        } else {
-            ""
-        };
-        let text = format!(
-            "B/A with its 95 % interval; below it the times of A and B. {total}~ is within noise, or \
-             less than {:.0} % of the row or of the total: {} comparisons, at most 5 % risk of any false alarm{single}",
-            100.0 * self.subject.least,
-            diff.comparisons
-        );
-        writeln!(out)?;
-        for line in fill(&text, 0) {
-            writeln!(out, "{}", self.theme.dim(&line))?;
+            self.hang(if n == 0 { "\n" } else { "" }, &text, |_, line| line.to_owned(), out)?;
         }
         Ok(())
     }
@@ -423,13 +478,13 @@ struct VerdictLine<'a> {
     r#type: &'static str,
     schema_version: u32,
     verdict: String,
-    changed: bool,
+    summary: String,
     changed_rows: usize,
     comparisons: usize,
     min_change: f64,
     stage_set: StageSet,
-    a: Vec<OriginLine<'a>>,
-    b: Vec<OriginLine<'a>>,
+    #[serde(flatten)]
+    origins: Both<Vec<OriginLine<'a>>>,
     remarks: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tag_waits: Vec<WaitsLine>,
@@ -440,8 +495,8 @@ struct VerdictLine<'a> {
 struct WaitsLine {
     ctrl: String,
     nsid: u32,
-    a: WaitsOfSide,
-    b: WaitsOfSide,
+    #[serde(flatten)]
+    sides: Both<WaitsOfSide>,
 }
 
 #[derive(Serialize)]
@@ -479,17 +534,15 @@ struct RowLine<'a> {
     to: Point,
     changed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    observed_a: Option<f64>,
+    observed: Option<Both<f64>>,
+    #[serde(flatten)]
+    sides: Both<SideLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    observed_b: Option<f64>,
-    a: SideLine,
-    b: SideLine,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    iops: Option<IopsLine>,
-    p50: Option<RatioLine>,
-    p90: Option<RatioLine>,
-    p99: Option<RatioLine>,
-    mean: Option<RatioLine>,
+    iops: Option<Ratio>,
+    p50: Option<Compared>,
+    p90: Option<Compared>,
+    p99: Option<Compared>,
+    mean: Option<Compared>,
 }
 
 #[derive(Serialize)]
@@ -501,32 +554,6 @@ struct SideLine {
     p90_ns: f64,
     p99_ns: f64,
     mean_ns: f64,
-}
-
-/// The ratio of the rates of the group.
-#[derive(Serialize)]
-struct IopsLine {
-    ratio: f64,
-    low: f64,
-    high: f64,
-    p: f64,
-}
-
-#[derive(Serialize)]
-struct RatioLine {
-    ratio: f64,
-    low: f64,
-    high: f64,
-    p: f64,
-    adjusted_p: f64,
-    changed: bool,
-}
-
-/// Writes a comparison as JSON lines.
-#[derive(Clone, Copy, Debug)]
-pub struct DiffJson<'o> {
-    /// What was compared.
-    pub subject: Subject<'o>,
 }
 
 fn origin(origin: &Origin) -> OriginLine<'_> {
@@ -546,51 +573,17 @@ fn origin(origin: &Origin) -> OriginLine<'_> {
 
 fn side(load: Load, summary: Summary) -> SideLine {
     let [p50_ns, p90_ns, p99_ns, mean_ns] = summary.values;
-    SideLine {
-        count: summary.count,
-        iops: load.iops(),
-        in_flight: load.in_flight(),
-        p50_ns,
-        p90_ns,
-        p99_ns,
-        mean_ns,
-    }
+    let (count, iops, in_flight) = (summary.count, load.iops(), load.in_flight());
+    SideLine { count, iops, in_flight, p50_ns, p90_ns, p99_ns, mean_ns }
 }
 
-fn waits(change: &WaitChange) -> WaitsLine {
-    let side = |waits: TagWaits| WaitsOfSide {
-        requests: waits.requests,
-        waited: waits.waited,
-        sum_ns: waits.sum_ns,
-    };
-    let Both { a, b } = change.waits.map(side);
-    WaitsLine { ctrl: format!("nvme{}", change.ctrl), nsid: change.nsid, a, b }
-}
-
-fn iops(found: Ratio) -> IopsLine {
-    let Ratio { ratio, low, high, p } = found;
-    IopsLine { ratio, low, high, p }
-}
-
-fn ratio_line(compared: Compared) -> RatioLine {
-    let Compared { ratio, adjusted_p, finding } = compared;
-    RatioLine {
-        ratio: ratio.ratio,
-        low: ratio.low,
-        high: ratio.high,
-        p: ratio.p,
-        adjusted_p,
-        changed: finding == Finding::Changed,
-    }
-}
-
-fn row<'a>(group: &Group, row: &'a DiffRow) -> RowLine<'a> {
+fn row_line<'a>(group: &Group, row: &'a DiffRow) -> RowLine<'a> {
     let (ctrl, class) = match group.scope {
         Scope::CommandClass(class) => (class.ctrl, Some(class)),
         Scope::Controller(ctrl) => (ctrl, None),
     };
-    let [p50, p90, p99, mean] = row.compared.map(|compared| compared.map(ratio_line));
-    let Both { a, b } = row.sides;
+    let [p50, p90, p99, mean] = row.compared;
+    let sides = Both { a: side(group.load.a, row.sides.a), b: side(group.load.b, row.sides.b) };
     RowLine {
         r#type: "diff_row",
         schema_version: SCHEMA_VERSION,
@@ -603,11 +596,9 @@ fn row<'a>(group: &Group, row: &'a DiffRow) -> RowLine<'a> {
         from: row.from,
         to: row.to,
         changed: row.changed().next().is_some(),
-        observed_a: row.observed.map(|o| o.a),
-        observed_b: row.observed.map(|o| o.b),
-        a: side(group.load.a, a),
-        b: side(group.load.b, b),
-        iops: group.iops.map(iops),
+        observed: row.observed,
+        sides,
+        iops: group.iops,
         p50,
         p90,
         p99,
@@ -615,31 +606,39 @@ fn row<'a>(group: &Group, row: &'a DiffRow) -> RowLine<'a> {
     }
 }
 
-impl DiffJson<'_> {
-    /// Writes the comparison.
+impl Subject<'_> {
+    /// Writes the comparison as JSON lines.
     ///
     /// # Errors
     /// Errors of the writer.
-    pub fn write(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
-        let changed_rows = diff.changed_rows();
+    pub fn json(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
+        let Verdict { word, text } = self.verdict(diff);
+        let waits = diff.waits.iter().map(|WaitChange { ctrl, nsid, waits }| WaitsLine {
+            ctrl: format!("nvme{ctrl}"),
+            nsid: *nsid,
+            sides: waits.map(|w| WaitsOfSide {
+                requests: w.requests,
+                waited: w.waited,
+                sum_ns: w.sum_ns,
+            }),
+        });
         let verdict = VerdictLine {
             r#type: "diff",
             schema_version: SCHEMA_VERSION,
-            verdict: self.subject.verdict(diff),
-            changed: changed_rows > 0,
-            changed_rows,
+            verdict: word.to_lowercase(),
+            summary: text.replace(TIE, " "),
+            changed_rows: diff.changed_rows(),
             comparisons: diff.comparisons,
-            min_change: self.subject.least,
-            stage_set: self.subject.stage_set,
-            a: self.subject.origins.a.iter().map(origin).collect(),
-            b: self.subject.origins.b.iter().map(origin).collect(),
-            remarks: self.subject.remarks(diff),
-            tag_waits: diff.waits.iter().map(waits).collect(),
+            min_change: self.least,
+            stage_set: self.stage_set,
+            origins: self.origins.map(|side| side.iter().map(origin).collect()),
+            remarks: self.remarks(diff),
+            tag_waits: waits.collect(),
         };
         json_line(&verdict, out)?;
         for group in &diff.groups {
-            for line in &group.rows {
-                json_line(&row(group, line), out)?;
+            for row in &group.rows {
+                json_line(&row_line(group, row), out)?;
             }
         }
         Ok(())
@@ -655,5 +654,18 @@ mod tests {
         let texts = [0.0, 0.994, 9.994, 9.996, 99.96, 999.4, 1e3, f64::INFINITY].map(ratio);
         let want = ["0.00", "0.99", "9.99", "10.0", "100", "999", ">999", ">999"];
         assert_eq!(texts, want);
+    }
+
+    #[test]
+    fn a_ratio_needs_two_times_above_zero() {
+        let found = |ratio| Ratio { ratio, low: ratio, high: ratio, p: 0.0 };
+        for (ratio, a, b, text) in [
+            (2.0, 10.0, 20.0, " (2.00x [2.00, 2.00])"),
+            (1.86e7, 0.0, 1.86e7, ""),
+            (1e-7, 1e7, 0.0, ""),
+            (2000.0, 10.0, 2e4, ""),
+        ] {
+            assert_eq!(with_interval(found(ratio), Both { a, b }).replace(TIE, " "), text);
+        }
     }
 }

@@ -17,13 +17,15 @@ use crate::model::report::finding::{Finding, Severity};
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::probe::plan::Policy;
-use crate::run::start::{Layout, cpus_of, kernel_facts, prepare};
+use crate::run::start::{Capacity, Layout, kernel_facts, prepare};
+use crate::run::stdout::output_width;
 use crate::settings::{Detail, EventStacks, Events, Mode, Outcome, Settings, StackSample};
 use crate::view::theme::Theme;
 use anyhow::Result;
 
 use crate::doctor::args::DoctorArgs;
 use crate::doctor::report::Tracing;
+use crate::run::exit::Exited;
 use crate::run::inflight::Access;
 use crate::run::stdout::stdout;
 
@@ -46,7 +48,7 @@ pub(crate) const TRACING: &[Tracing] = &[
 /// Memory that the maps of each command would take on this machine.
 fn memory(system: &System) -> Result<Vec<MemoryLine>> {
     let controllers = system.controllers();
-    let cpus = cpus_of(system)?;
+    let capacity = Capacity::of(system)?;
     let stack = StackSample::every(StackAt::Submit);
     let stacks = EventStacks { kstack: Some(stack.at), sample: None };
     let detail = Detail { stacks, ..Detail::default() };
@@ -59,10 +61,15 @@ fn memory(system: &System) -> Result<Vec<MemoryLine>> {
         ("trace", Mode::Events(Events::default()).with(StageSet::Basic)),
         ("trace --kstack", Mode::Events(with_stacks).with(StageSet::Basic)),
         ("stacks", Mode::Stacks(stack, Outcome::default()).with(StageSet::Total)),
+        (
+            "record",
+            Mode::Events(Events { detail: Detail::all(), ..Events::default() })
+                .with(StageSet::Full),
+        ),
     ];
     let line = |(command, settings): (&str, Settings)| MemoryLine {
         command: command.into(),
-        map_bytes: Layout::new(&settings, cpus, &controllers).bytes,
+        map_bytes: Layout::new(&settings, &capacity, &controllers).bytes,
     };
     Ok(runs.into_iter().map(line).collect())
 }
@@ -70,7 +77,8 @@ fn memory(system: &System) -> Result<Vec<MemoryLine>> {
 /// Runs the command.
 ///
 /// # Errors
-/// If a BTF file can't be used, or the writer fails.
+/// If a BTF file can't be used, or the writer fails. With the exit code of the commands that trace, if
+/// these could not.
 pub fn run(args: &DoctorArgs) -> Result<()> {
     let DoctorArgs { json, identify, attach, btf, color: when, verbose } = args;
     prepare(None)?;
@@ -93,8 +101,11 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
         doctor::json(&report, &mut out)?;
     } else {
         let theme = Theme { color: when.on_stdout(false) };
-        doctor::text(&report, *verbose, theme, &mut out)?;
+        doctor::text(&report, *verbose, theme, output_width(), &mut out)?;
     }
     out.flush()?;
-    Ok(())
+    match report.verdict.exit_code() {
+        0 => Ok(()),
+        code => Err(Exited(code).into()),
+    }
 }

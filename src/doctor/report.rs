@@ -7,6 +7,7 @@
 //!
 //! [`Fact`]: crate::machine::fact::Fact
 
+use crate::error::Kind;
 use crate::machine::System;
 use crate::machine::fact::Fact;
 use crate::machine::nvme::{NvmeDetail, NvmeParameters};
@@ -19,6 +20,7 @@ use crate::probe::facts::{KernelFacts, PreemptionSource, TypeSource};
 use crate::probe::plan::{
     AttachPlan, NoPlan, PointPlan, Policy, Rejection, StartSource, plan, plan_with,
 };
+use crate::run::exit::number;
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -88,9 +90,8 @@ pub struct DoctorReport {
 }
 
 impl DoctorReport {
-    /// Inspects the machine and adds the findings that depend on it alone. Leaves `btf` and
-    /// `points` empty (see [`Self::plan`]). With `identify`, sends one Identify command to each
-    /// live PCI controller.
+    /// Inspects the machine. Leaves out what depends on the plan (see [`Self::plan`]). With `identify`,
+    /// sends one Identify command to each live PCI controller.
     pub fn of(system: &System, identify: bool) -> Self {
         let machine = system.machine();
         let controllers = system.nvme_details(&machine.hypervisor, identify);
@@ -127,7 +128,10 @@ impl DoctorReport {
         self.btf = btf(&facts);
         self.points = waits(&plan_with(StageSet::Full, &[], &facts, policy));
         self.points.extend(points(&plan));
-        self.findings.extend(finding(&plan, &facts));
+        // without a controller, loading the driver is what the verdict says
+        let loads_driver = |found: &Finding| found.rule == "driver-types-unknown";
+        let found = finding(&plan, &facts);
+        self.findings.extend(found.filter(|found| has_controller || !loads_driver(found)));
         self.findings.extend(preemption(&facts));
         self.findings.sort_by_key(|f| Reverse(f.severity)); // stable: notes come last
         self.facts = Some(facts);
@@ -296,9 +300,7 @@ pub type Tracing = (&'static str, StageSet);
 pub struct Readiness {
     /// As in `latency --stages`.
     pub command: &'static str,
-    /// It can run.
-    pub ready: bool,
-    /// What is missing, and what to do; `None` if it is ready.
+    /// What is missing; `None` if it can run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
     /// Points that it would not observe. The stages at such a point are merged.
@@ -306,19 +308,32 @@ pub struct Readiness {
     pub unobserved: Vec<&'static str>,
 }
 
-impl Readiness {
-    fn of(command: &'static str, missing: Option<String>, unobserved: Vec<&'static str>) -> Self {
-        Self { command, ready: missing.is_none(), missing, unobserved }
-    }
+/// Why no command can trace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Blocker {
+    /// With what the commands that trace end.
+    #[serde(skip)]
+    pub kind: Kind,
+    pub what: String,
+    /// What to do.
+    pub advice: String,
 }
 
-/// The verdict.
+/// Whether this machine can be traced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Every command can run, and observes all of its points.
-    pub ready: bool,
-    /// The commands that trace the driver.
+    /// `None`: it can.
+    pub blocked: Option<Blocker>,
+    /// The method that observes completions.
+    pub method: Option<&'static str>,
     pub commands: Vec<Readiness>,
+}
+
+impl Verdict {
+    /// The exit code of `doctor`, and of the commands that trace.
+    pub fn exit_code(&self) -> u8 {
+        self.blocked.as_ref().map_or(0, |blocked| number(blocked.kind))
+    }
 }
 
 /// The verdict on a machine. `tracing`: the commands that trace. `inflight`: what that command lacks,
@@ -331,23 +346,46 @@ pub(crate) fn verdict(
     policy: &Policy,
     inflight: Option<String>,
 ) -> Verdict {
-    let lacks = facts.unsupported();
-    let lacks = lacks.or_else(|| missing(machine, has_controller));
-    let traces = tracing.iter().map(|&(command, stages)| {
+    let old = || {
+        let advice = "boot a newer kernel".into();
+        Some(Blocker { kind: Kind::Kernel, what: facts.unsupported()?, advice })
+    };
+    let mut blocked = lacks(machine, has_controller).or_else(old);
+    let mut method = None;
+    let mut commands = Vec::new();
+    for &(command, stages) in tracing {
         let planned = plan(stages, facts, policy);
-        let unobserved = planned.as_ref().map_or(vec![], unobserved);
-        let missing = lacks.clone().or_else(|| planned.err().map(no_method));
-        Readiness::of(command, missing, unobserved)
-    });
-    let mut commands: Vec<Readiness> = traces.collect();
-    commands.push(Readiness::of("inflight", lacks.or(inflight), vec![]));
-    Verdict { ready: commands.iter().all(|c| c.ready && c.unobserved.is_empty()), commands }
+        let (missing, unobserved) = match planned {
+            Ok(plan) => {
+                method = method.or(plan.method_of(Point::Complete).map(Method::name));
+                (None, unobserved(&plan))
+            }
+            Err(none) => (Some(no_method(none)), vec![]),
+        };
+        commands.push(Readiness { command, missing, unobserved });
+    }
+    if commands.iter().all(|command| command.missing.is_some()) {
+        let what = commands.first().and_then(|command| command.missing.clone());
+        let advice =
+            "boot a kernel with BTF (CONFIG_DEBUG_INFO_BTF), or see -v for what each method lacks";
+        let none = |what| Blocker { kind: Kind::Kernel, what, advice: advice.into() };
+        blocked = blocked.or(what.map(none));
+    }
+    commands.push(Readiness { command: "inflight", missing: inflight, unobserved: vec![] });
+    Verdict { blocked, method, commands }
 }
 
-/// What every command lacks.
-fn missing(machine: &Machine, has_controller: bool) -> Option<String> {
+/// What every command lacks, in the order in which the commands check it.
+fn lacks(machine: &Machine, has_controller: bool) -> Option<Blocker> {
+    let blocker = |kind, what: &str, advice: &str| {
+        Some(Blocker { kind, what: what.into(), advice: advice.into() })
+    };
     if machine.user_namespace.is(&true) {
-        return Some("this is a user namespace: run in the machine itself".into());
+        return blocker(
+            Kind::Privilege,
+            "this is a user namespace, whose capabilities do not reach the kernel",
+            "run in the machine itself, not in a container",
+        );
     }
     if let Fact::Known(privileges) = &machine.privileges
         && !privileges.has("CAP_SYS_ADMIN")
@@ -355,10 +393,18 @@ fn missing(machine: &Machine, has_controller: bool) -> Option<String> {
         let needed = ["CAP_BPF", "CAP_PERFMON"];
         let lacks: Vec<_> = needed.into_iter().filter(|c| !privileges.has(c)).collect();
         if !lacks.is_empty() {
-            return Some(format!("no {}: run as root", lacks.join(" and no ")));
+            let what = format!("this process lacks {}", lacks.join(" and "));
+            return blocker(Kind::Privilege, &what, "run as root (sudo)");
         }
     }
-    (!has_controller).then(|| "there is no NVMe controller".into())
+    if has_controller {
+        return None;
+    }
+    blocker(
+        Kind::NoDevice,
+        "this machine has no NVMe controller",
+        "modprobe nvme (`lspci | grep -i nvme` shows whether there is a device)",
+    )
 }
 
 /// Points of a command's life without a method.
@@ -420,61 +466,47 @@ mod verdict_tests {
         machine
     }
 
-    fn lacks(verdict: &Verdict) -> Vec<&str> {
-        let missing = verdict.commands.iter().map(|c| c.missing.as_deref());
-        missing.map(Option::unwrap_or_default).collect()
+    fn blocked(verdict: &Verdict) -> (u8, &str) {
+        let what = verdict.blocked.as_ref().map_or("", |blocked| &blocked.what);
+        (verdict.exit_code(), what)
     }
 
+    /// The machine, whether it has a controller, the facts, the exit code, and words of the reason.
     #[test]
-    fn a_machine_with_everything_is_ready() {
-        let root = machine(&["CAP_SYS_ADMIN"]);
-        let found = verdict(&TRACING, &root, true, &everything(), &Policy::default(), None);
-        assert!(found.ready, "{found:#?}");
-        let some = machine(&["CAP_BPF", "CAP_PERFMON"]);
-        let found = verdict(&TRACING, &some, true, &everything(), &Policy::default(), None);
-        assert!(found.commands.iter().all(|c| c.ready), "{found:#?}");
-    }
-
-    #[test]
-    fn what_every_command_lacks_is_said_of_each() {
-        let policy = Policy::default();
-        let user = machine(&["CAP_BPF"]);
-        let found = verdict(&TRACING, &user, false, &everything(), &policy, Some("BTF".into()));
-        assert!(!found.ready);
-        assert_eq!(lacks(&found), ["no CAP_PERFMON: run as root"; 4]);
-        let root = machine(&["CAP_SYS_ADMIN"]);
-        let found = verdict(&TRACING, &root, false, &everything(), &policy, None);
-        assert_eq!(lacks(&found), ["there is no NVMe controller"; 4]);
-    }
-
-    #[test]
-    fn a_kernel_that_is_too_old_is_named() {
-        let mut facts = everything();
-        facts.release = "4.18.0-553.el8_10.x86_64".into();
-        let root = machine(&["CAP_SYS_ADMIN"]);
-        let found = verdict(&TRACING, &root, true, &facts, &Policy::default(), None);
-        let all = lacks(&found);
-        assert!(all.iter().all(|why| why.contains("4.18.0-553")), "{all:?}");
-    }
-
-    #[test]
-    fn a_kernel_without_a_method_is_not_ready_and_a_missing_point_is_named() {
-        let root = machine(&["CAP_SYS_ADMIN"]);
-        let policy = Policy::default();
+    fn the_exit_code_is_that_of_the_commands_that_trace() {
+        let [root, some, user] =
+            [&["CAP_SYS_ADMIN"][..], &["CAP_BPF", "CAP_PERFMON"], &["CAP_BPF"]].map(machine);
+        let mut old = everything();
+        old.release = "4.18.0-553.el8_10.x86_64".into();
         let nothing = KernelFacts::default();
-        let found = verdict(&TRACING, &root, true, &nothing, &policy, Some("no types".into()));
-        let of_trace = found.commands[0].missing.as_deref().unwrap();
-        assert!(of_trace.starts_with("no method for setup_out"), "{of_trace}");
-        assert_eq!(found.commands[3].missing.as_deref(), Some("no types"));
+        for (machine, has_controller, facts, code, words) in [
+            (&root, true, &everything(), 0, ""),
+            (&some, true, &everything(), 0, ""),
+            (&user, false, &old, 4, "lacks CAP_PERFMON"),
+            (&root, false, &old, 6, "no NVMe controller"),
+            (&root, true, &old, 5, "4.18.0-553"),
+            (&root, true, &nothing, 5, "no method for setup_out"),
+        ] {
+            let policy = Policy::default();
+            let found = verdict(&TRACING, machine, has_controller, facts, &policy, None);
+            let (is_code, what) = blocked(&found);
+            assert_eq!(is_code, code, "{words}: {what}");
+            assert!(what.contains(words), "{words}: {what}");
+        }
+    }
 
+    #[test]
+    fn what_one_command_lacks_does_not_block_the_others() {
+        let root = machine(&["CAP_SYS_ADMIN"]);
+        let policy = Policy::default();
         let mut facts = everything();
         facts.nvme_pci_types = TypeSource::None;
         facts.functions.retain(|f| f == "nvme_setup_cmd");
         facts.symbols = Some(["nvme_setup_cmd".to_owned()].into());
-        let found = verdict(&TRACING, &root, true, &facts, &policy, None);
-        let latency = |n: usize| &found.commands[n];
-        assert!(latency(1).ready && latency(1).unobserved.is_empty());
-        assert_eq!(latency(2).unobserved, ["doorbell"]);
-        assert!(!found.ready);
+        let found = verdict(&TRACING, &root, true, &facts, &policy, Some("no types".into()));
+        assert_eq!(blocked(&found), (0, ""));
+        let unobserved: Vec<_> = found.commands.iter().map(|c| c.unobserved.clone()).collect();
+        assert_eq!(unobserved[1..3], [vec![], vec!["doorbell"]]);
+        assert_eq!(found.commands[3].missing.as_deref(), Some("no types"));
     }
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report of `doctor`, as text and as JSON.
+//! The report of `doctor` as text: the verdict, the controllers, the findings, and with `-v` all facts.
+//! JSON is the report itself.
 
-use crate::doctor::report::{DoctorReport, MemoryLine, PointLine, Readiness, Verdict};
+use crate::doctor::report::{DoctorReport, Readiness, Verdict};
 use crate::machine::fact::Fact;
-use crate::machine::nvme::{NamespaceDetail, NvmeDetail, NvmeParameters};
+use crate::machine::nvme::{NamespaceDetail, NvmeDetail};
 use crate::machine::overview::Machine;
 use crate::model::report::finding::Severity;
-use crate::units::counted;
+use crate::units::size_text;
 use crate::view::json::{SCHEMA_VERSION, line};
-use crate::view::page::{Page, TIE, fill};
+use crate::view::page::{Page, TIE, hang};
 use crate::view::theme::Theme;
 use serde::Serialize;
 use std::fmt::Display;
@@ -19,6 +20,7 @@ use std::io::Write;
 struct DoctorLine<'a> {
     r#type: &'static str,
     schema_version: u32,
+    exit_code: u8,
     #[serde(flatten)]
     report: &'a DoctorReport,
 }
@@ -28,10 +30,11 @@ struct DoctorLine<'a> {
 /// # Errors
 /// Errors of the writer.
 pub fn json(report: &DoctorReport, out: &mut dyn Write) -> io::Result<()> {
-    line(&DoctorLine { r#type: "doctor", schema_version: SCHEMA_VERSION, report }, out)
+    let exit_code = report.verdict.exit_code();
+    line(&DoctorLine { r#type: "doctor", schema_version: SCHEMA_VERSION, exit_code, report }, out)
 }
 
-/// Writes the report as text: the verdict and the advice, and with `verbose` all that it is based on.
+/// Writes the report as text. With `verbose`, also all that it is based on.
 ///
 /// # Errors
 /// Errors of the writer.
@@ -39,17 +42,151 @@ pub fn text(
     report: &DoctorReport,
     verbose: bool,
     theme: Theme,
+    width: usize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut page = Page { theme, out };
-    page.verdict(&report.verdict)?;
-    page.list("what you could change", report.advice(Severity::Warning))?;
-    page.list("what to keep in mind", report.advice(Severity::Note))?;
-    if verbose {
-        return page.details(report);
+    verdict(report, theme, width, out)?;
+    controllers(&report.controllers, theme, width, out)?;
+    for note in report.advice(Severity::Note) {
+        hang(width, "  note    ", note, str::to_owned, out)?;
     }
-    let more = "-v: kernel, privileges, controllers, the hook of each point, memory";
-    writeln!(page.out, "{}", theme.dim(more))
+    if !verbose {
+        let more = "-v: kernel, privileges, controllers, the hook of each point, memory";
+        return writeln!(out, "{}", theme.dim(more));
+    }
+    let mut page = Page { theme, out };
+    for (title, entries) in sections(report) {
+        page.head(&title)?;
+        for (label, text) in entries {
+            page.entry(&label, &text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether commands can trace, and what to do.
+fn verdict(
+    report: &DoctorReport,
+    theme: Theme,
+    width: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let Verdict { blocked, method, commands } = &report.verdict;
+    let mut steps = Vec::new();
+    if let Some(blocked) = blocked {
+        hang(width, "NOT READY: ", &format!("{}.", blocked.what), |l| theme.warn(l), out)?;
+        steps.push(blocked.advice.as_str());
+    } else {
+        let is_whole = |c: &Readiness| c.missing.is_none() && c.unobserved.is_empty();
+        let what = if commands.iter().all(is_whole) { "all stages" } else { "tracing" };
+        let text = format!("{what}, by {}. {}.", method.unwrap_or("-"), summary(&report.machine));
+        hang(width, "READY: ", &text, |l| theme.good(l), out)?;
+        for (state, commands) in limits(commands) {
+            let text = format!("{}: {state}", commands.join(", "));
+            hang(width, "  but     ", &text, |l| theme.warn(l), out)?;
+        }
+    }
+    steps.extend(report.advice(Severity::Warning));
+    for (n, step) in steps.iter().enumerate() {
+        hang(width, if n == 0 { "  do      " } else { "  then    " }, step, str::to_owned, out)?;
+    }
+    if blocked.is_some() {
+        writeln!(out, "Reading recordings works.")?;
+    }
+    Ok(())
+}
+
+/// What some commands lack, each with these commands.
+fn limits(commands: &[Readiness]) -> Vec<(String, Vec<&str>)> {
+    let mut limits: Vec<(String, Vec<&str>)> = vec![];
+    for Readiness { command, missing, unobserved } in commands {
+        let limit = match missing {
+            Some(missing) => format!("not ready ({missing})"),
+            None if unobserved.is_empty() => continue,
+            None => format!("without {}", unobserved.join(", ")),
+        };
+        match limits.iter_mut().find(|(other, _)| *other == limit) {
+            Some((_, commands)) => commands.push(command),
+            None => limits.push((limit, vec![command])),
+        }
+    }
+    limits
+}
+
+/// `Linux 6.12.117, QEMU, 4 CPUs, root`
+fn summary(machine: &Machine) -> String {
+    let user = match machine.privileges.known().map(|privileges| privileges.uid) {
+        Some(0) => "root".into(),
+        Some(uid) => format!("uid {uid}"),
+        None => "unknown user".into(),
+    };
+    let Machine { release, cpus_online, hypervisor, .. } = machine;
+    format!("Linux {release}, {}, {cpus_online} CPUs, {user}", hypervisor.name)
+}
+
+/// A line for each disk.
+fn controllers(
+    all: &[NvmeDetail],
+    theme: Theme,
+    width: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut rows = Vec::new();
+    for NvmeDetail { name, model, class, queue_count, queue_depth, namespaces, .. } in all {
+        let io_queues =
+            queue_count.known().map_or_else(|| "?".into(), |n| (n - 1.min(*n)).to_string());
+        let depth = queue_depth.known().map_or_else(|| "?".into(), ToString::to_string);
+        let of_disk = |disk: [String; 3]| {
+            let [disk, scheduler, limits] = disk;
+            let kind = class.name().to_owned();
+            let (name, model) = (name.to_string(), model.to_string());
+            [name, model, kind, format!("{io_queues}x{depth}"), disk, scheduler, limits]
+        };
+        if namespaces.is_empty() {
+            rows.push(of_disk(["-", "-", "-"].map(str::to_owned)));
+        }
+        rows.extend(namespaces.iter().map(|ns| {
+            let scheduler = ns.scheduler.known().map_or("?", |name| name.as_str());
+            of_disk([ns.name.to_string(), scheduler.to_owned(), limits_of(ns)])
+        }));
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let head = ["CTRL", "MODEL", "KIND", "QUEUES", "DISK", "SCHEDULER", "LIMITS"];
+    rows.insert(0, head.map(str::to_owned));
+    let size =
+        |n: usize| rows.iter().map(|row: &[String; 7]| row[n].chars().count()).max().unwrap_or(0);
+    let mut widths: [usize; 6] = std::array::from_fn(size);
+    // a long model gives room to the limits
+    let others: usize = widths.iter().sum::<usize>() - widths[1] + 2 * 7 + size(6).min(12);
+    widths[1] = widths[1].min(width.saturating_sub(others).max(5));
+    for (n, row) in rows.iter().enumerate() {
+        let mut before = String::from("  ");
+        for (text, width) in row.iter().zip(widths) {
+            before.push_str(&format!("{text:<width$.width$}  "));
+        }
+        if n == 0 {
+            writeln!(out, "{}", theme.dim(&format!("{before}{}", row[6])))?;
+        } else {
+            hang(width, &before, &row[6], str::to_owned, out)?;
+        }
+    }
+    Ok(())
+}
+
+/// What could make a bio wait for its request, besides tags and the scheduler.
+fn limits_of(ns: &NamespaceDetail) -> String {
+    let NamespaceDetail { limits, io_cost, wbt_lat_us, zoned, .. } = ns;
+    let cgroups = limits.known().map_or(0, |limits| limits.cgroups.len());
+    let limits = [
+        (cgroups > 0).then(|| format!("io.max{TIE}({cgroups})")),
+        io_cost.known().is_some_and(|cost| cost.enabled).then(|| "io.cost".into()),
+        wbt_lat_us.known().filter(|us| **us > 0).map(|us| format!("wbt{TIE}{us}us")),
+        zoned.known().filter(|zoned| *zoned != "none").map(|_| "zones".into()),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    if limits.is_empty() { "-".into() } else { limits.join(" ") }
 }
 
 /// A fact as `name value`, on one line.
@@ -61,367 +198,179 @@ fn setting<T: Display>(name: &str, fact: &Fact<T>) -> String {
 }
 
 fn yes_no(fact: &Fact<bool>, yes: &str, no: &str) -> String {
-    match fact {
-        Fact::Known(true) => yes.into(),
-        Fact::Known(false) => no.into(),
-        Fact::Unknown { unknown } => format!("unknown ({unknown})"),
-    }
+    fact.clone().map(|is_so| if is_so { yes } else { no }).to_string()
 }
 
-impl Page<'_> {
-    /// What the verdict and the advice are based on.
-    fn details(&mut self, report: &DoctorReport) -> io::Result<()> {
-        let DoctorReport {
-            verdict: _,
-            machine,
-            parameters,
-            controllers,
-            btf,
-            points,
-            memory,
-            facts,
-            findings: _,
-        } = report;
-        self.machine(machine)?;
-        if let Some(facts) = facts {
-            self.entry("preemption", &facts.preemption_text())?;
-        }
-        self.privileges(machine)?;
-        self.driver(parameters)?;
-        for controller in controllers {
-            self.controller(controller)?;
-        }
-        if controllers.is_empty() {
-            self.entry("controllers", "none")?;
-        }
-        if !btf.is_empty() {
-            self.head("btf")?;
-        }
-        for btf in btf {
-            self.entry(&btf.what, &btf.source)?;
-        }
-        if !points.is_empty() {
-            self.head("points")?;
-        }
-        for point in points {
-            self.point(point)?;
-        }
-        if !memory.is_empty() {
-            self.head("kernel memory of a run")?;
-        }
-        for MemoryLine { command, map_bytes } in memory {
-            let mib = *map_bytes as f64 / f64::from(1 << 20);
-            self.entry(command, &format!("{mib:.1} MiB"))?;
-        }
-        Ok(())
-    }
+/// A heading, with labels and texts.
+type Section = (String, Vec<(String, String)>);
 
-    fn machine(&mut self, machine: &Machine) -> io::Result<()> {
-        let Machine {
-            release,
-            version,
-            arch,
-            cpus_online,
-            cpus_possible,
-            hypervisor,
-            clock_source,
-            lockdown,
-            sysctls,
-            tracefs,
-            tracefs_mounted: _,
-            debugfs,
-            kprobes_enabled,
-            kprobe_pmu,
-            user_namespace: _,
-            privileges: _,
-        } = machine;
-        self.head("machine")?;
-        self.entry("kernel", &format!("{release} {arch}"))?;
-        self.entry("version", &version.to_string())?;
-        let cpus = format!("{cpus_online} online, {cpus_possible} possible");
-        self.entry("processors", &cpus)?;
-        let on = format!("{} ({})", hypervisor.name, hypervisor.evidence);
-        self.entry("hypervisor", &on)?;
-        self.entry("clock", &clock_source.to_string())?;
-        self.entry("lockdown", &lockdown.to_string())?;
-        self.entry("tracefs", &tracefs.to_string())?;
-        self.entry("debugfs", &yes_no(debugfs, "mounted", "not mounted"))?;
-        let kprobes = format!(
-            "{}; through perf: {}",
-            yes_no(kprobes_enabled, "on", "switched off"),
-            yes_no(kprobe_pmu, "yes", "no")
-        );
-        self.entry("kprobes", &kprobes)?;
-        let settings = [
-            setting("kptr_restrict", &sysctls.kptr_restrict),
-            setting("perf_event_paranoid", &sysctls.perf_event_paranoid),
-            setting("unprivileged_bpf_disabled", &sysctls.unprivileged_bpf_disabled),
-            setting("bpf_jit_enable", &sysctls.bpf_jit_enable),
-            setting("ftrace_enabled", &sysctls.ftrace_enabled),
-        ];
-        self.entry("sysctls", &settings.join(", "))
-    }
-
-    fn privileges(&mut self, machine: &Machine) -> io::Result<()> {
-        self.head("privileges")?;
-        let privileges = match &machine.privileges {
-            Fact::Known(privileges) => privileges,
-            Fact::Unknown { unknown } => {
-                return self.entry("user", &format!("unknown ({unknown})"));
-            }
-        };
-        let user = match privileges.uid {
-            0 => "root".into(),
-            uid => format!("uid {uid}"),
-        };
-        let place = match machine.user_namespace {
-            Fact::Known(true) => ", in a user namespace",
-            _ => "",
-        };
-        self.entry("user", &format!("{user}{place}"))?;
-        let held = privileges.capabilities.iter().filter(|c| c.held);
-        let held: Vec<_> = held.map(|c| c.name).collect();
-        for (label, names) in [("holds", held), ("lacks", privileges.missing())] {
-            if !names.is_empty() {
-                self.entry(label, &names.join(", "))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn driver(&mut self, parameters: &NvmeParameters) -> io::Result<()> {
-        let NvmeParameters {
-            poll_queues,
-            write_queues,
-            io_queue_depth,
-            use_threaded_interrupts,
-            io_timeout_s,
-            admin_timeout_s,
-            multipath,
-        } = parameters;
-        self.head("driver")?;
-        let pci = [
-            setting("poll_queues", poll_queues),
-            setting("write_queues", write_queues),
-            setting("io_queue_depth", io_queue_depth),
-            setting("use_threaded_interrupts", use_threaded_interrupts),
-        ];
-        self.entry("nvme", &pci.join(", "))?;
-        let core = [
-            setting("io_timeout", &io_timeout_s.clone().map(|s| format!("{s} s"))),
-            setting("admin_timeout", &admin_timeout_s.clone().map(|s| format!("{s} s"))),
-            setting("multipath", multipath),
-        ];
-        self.entry("nvme_core", &core.join(", "))
-    }
-
-    fn controller(&mut self, controller: &NvmeDetail) -> io::Result<()> {
-        let NvmeDetail {
-            name,
-            instance: _,
-            model,
-            firmware,
-            transport,
-            address,
-            state,
-            pci_id: _,
-            pci_subsystem_id: _,
-            numa_node: _,
-            class,
-            class_reason,
-            queue_count: _,
-            queue_depth: _,
-            interrupt_vectors: _,
-            shadow_doorbells: _,
-            iommu_group: _,
-            namespaces,
-        } = controller;
-        self.head(&format!("{name}  {model}"))?;
-        self.entry("kind", &format!("{} ({class_reason})", class.name()))?;
-        let at = format!("{transport} {address}, {}", setting("firmware", firmware));
-        self.entry("at", &at)?;
-        match state.known() {
-            Some(live) if live == "live" => self.painted("state", live, Theme::good)?,
-            _ => self.painted("state", &state.to_string(), Theme::warn)?,
-        }
-        self.queues(controller)?;
-        for namespace in namespaces {
-            self.namespace(namespace)?;
-        }
-        if namespaces.is_empty() {
-            self.entry("namespaces", "none")?;
-        }
-        Ok(())
-    }
-
-    fn queues(&mut self, controller: &NvmeDetail) -> io::Result<()> {
-        let NvmeDetail {
-            pci_id,
-            pci_subsystem_id,
-            numa_node,
-            queue_count,
-            queue_depth,
-            interrupt_vectors,
-            shadow_doorbells,
-            ..
-        } = controller;
-        let on_pci = pci_id.known().is_some();
-        if on_pci {
-            let node = match numa_node.known() {
-                Some(-1) => "no NUMA node".into(),
-                _ => setting("NUMA node", numa_node),
-            };
-            let pci = format!("{pci_id}, subsystem {pci_subsystem_id}, {node}");
-            self.entry("pci", &pci)?;
-        }
-        let of = match queue_count.known() {
-            Some(n @ 1..) => format!(" (admin and {} I/O)", n - 1),
-            _ => String::new(),
-        };
-        let queues = format!("{queue_count}{of}, entries {queue_depth}");
-        if on_pci {
-            let queues = format!("{queues}, interrupt vectors {interrupt_vectors}");
-            self.entry("queues", &queues)?;
-            let doorbells =
-                yes_no(shadow_doorbells, "shadow doorbells offered", "no shadow doorbells");
-            self.entry("doorbells", &doorbells)?;
-        } else {
-            self.entry("queues", &queues)?;
-        }
-        Ok(())
-    }
-
-    fn namespace(&mut self, namespace: &NamespaceDetail) -> io::Result<()> {
-        let NamespaceDetail {
-            name,
-            hidden,
-            nsid,
-            size_bytes,
-            lba_bytes,
-            scheduler: _,
-            nr_requests: _,
-            iostats,
-            nomerges,
-            wbt_lat_us: _,
-            number: _,
-            limits: _,
-            io_cost: _,
-            zoned: _,
-            rq_affinity,
-            io_poll,
-            write_cache: _,
-            max_hw_sectors_kb: _,
-            max_sectors_kb: _,
-            physical_block_size: _,
-            io_timeout_ms,
-        } = namespace;
-        let size = size_bytes.clone().map(capacity);
-        let items = [
-            setting("nsid", nsid),
-            format!("{size} in blocks of {lba_bytes} B"),
-            setting(
-                "io_timeout",
-                &io_timeout_ms.clone().map(|ms| format!("{} s", f64::from(ms) / 1e3)),
-            ),
-            setting("iostats", iostats),
-            setting("nomerges", nomerges),
-            setting("rq_affinity", rq_affinity),
-            setting("io_poll", io_poll),
-        ];
-        let path = if *hidden { "a path of a multipath namespace, " } else { "" };
-        self.entry(name, &format!("{path}{}", items.join(", ")))?;
-        self.waits(namespace)
-    }
-
-    fn point(&mut self, point: &PointLine) -> io::Result<()> {
-        let PointLine { point, got, rejected } = point;
-        match got {
-            Some(method) => self.entry(point, method)?,
-            None => self.painted(point, "not available", Theme::warn)?,
-        }
-        for rejected in rejected {
-            self.entry("", &format!("not {}: {}", rejected.method, rejected.why))?;
-        }
-        Ok(())
-    }
+/// All that the verdict and the findings are based on.
+fn sections(report: &DoctorReport) -> Vec<Section> {
+    let mut sections = vec![machine(report), privileges(&report.machine), driver(report)];
+    sections.extend(report.controllers.iter().map(controller));
+    let btf = report.btf.iter().map(|btf| (btf.what.clone(), btf.source.clone()));
+    sections.push(("btf".into(), btf.collect()));
+    let points = report.points.iter().flat_map(|point| {
+        let got = point.got.clone().unwrap_or_else(|| "not available".into());
+        let rejected = point.rejected.iter().map(|r| format!("not {}: {}", r.method, r.why));
+        let further = rejected.map(|text| (String::new(), text));
+        [(point.point.clone(), got)].into_iter().chain(further)
+    });
+    sections.push(("points".into(), points.collect()));
+    let memory = report.memory.iter();
+    let memory = memory.map(|m| (m.command.clone(), size_text(m.map_bytes as u64)));
+    sections.push(("kernel memory of a run".into(), memory.collect()));
+    sections.retain(|(_, entries)| !entries.is_empty());
+    sections
 }
 
-/// Indentation of the further lines of an item.
-const INDENT: usize = 4;
-
-/// What a command can do, as the begin of a sentence about it.
-fn state(command: &Readiness) -> String {
-    match &command.missing {
-        Some(missing) => format!("not ready ({missing})"),
-        None if command.unobserved.is_empty() => "ready".into(),
-        None => format!("ready without {}", command.unobserved.join(", ")),
-    }
+fn section<const N: usize>(title: &str, entries: [(&str, String); N]) -> Section {
+    (title.into(), entries.map(|(label, text)| (label.to_owned(), text)).into())
 }
 
-/// The states, each with its commands, in the order of the commands.
-fn states(verdict: &Verdict) -> Vec<(String, Vec<&str>)> {
-    let mut states: Vec<(String, Vec<&str>)> = vec![];
-    for command in &verdict.commands {
-        let state = state(command);
-        match states.iter_mut().find(|(other, _)| *other == state) {
-            Some((_, commands)) => commands.push(command.command),
-            None => states.push((state, vec![command.command])),
+fn machine(report: &DoctorReport) -> Section {
+    let m = &report.machine;
+    let kprobes = [
+        yes_no(&m.kprobes_enabled, "on", "switched off"),
+        format!("through perf: {}", yes_no(&m.kprobe_pmu, "yes", "no")),
+    ];
+    let sysctls = [
+        setting("kptr_restrict", &m.sysctls.kptr_restrict),
+        setting("perf_event_paranoid", &m.sysctls.perf_event_paranoid),
+        setting("unprivileged_bpf_disabled", &m.sysctls.unprivileged_bpf_disabled),
+        setting("bpf_jit_enable", &m.sysctls.bpf_jit_enable),
+        setting("ftrace_enabled", &m.sysctls.ftrace_enabled),
+    ];
+    let mut machine = section(
+        "machine",
+        [
+            ("kernel", format!("{} {}", m.release, m.arch)),
+            ("version", m.version.to_string()),
+            ("processors", format!("{} online, {} possible", m.cpus_online, m.cpus_possible)),
+            ("hypervisor", format!("{} ({})", m.hypervisor.name, m.hypervisor.evidence)),
+            ("clock", m.clock_source.to_string()),
+            ("lockdown", m.lockdown.to_string()),
+            ("tracefs", m.tracefs.to_string()),
+            ("debugfs", yes_no(&m.debugfs, "mounted", "not mounted")),
+            ("kprobes", kprobes.join("; ")),
+            ("sysctls", sysctls.join(", ")),
+        ],
+    );
+    let preemption = report.facts.iter().map(|facts| facts.preemption_text());
+    machine.1.extend(preemption.map(|text| ("preemption".into(), text)));
+    machine
+}
+
+fn privileges(machine: &Machine) -> Section {
+    let privileges = match &machine.privileges {
+        Fact::Known(privileges) => privileges,
+        Fact::Unknown { unknown } => {
+            return section("privileges", [("user", format!("unknown ({unknown})"))]);
         }
-    }
-    states
+    };
+    let user = if privileges.uid == 0 { "root".into() } else { format!("uid {}", privileges.uid) };
+    let place = if machine.user_namespace.is(&true) { ", in a user namespace" } else { "" };
+    let held = privileges.capabilities.iter().filter(|c| c.held);
+    let held: Vec<_> = held.map(|c| c.name).collect();
+    let (held, lacks) = (held.join(", "), privileges.missing().join(", "));
+    let (title, mut entries) = section(
+        "privileges",
+        [("user", format!("{user}{place}")), ("holds", held), ("lacks", lacks)],
+    );
+    entries.retain(|(_, text)| !text.is_empty());
+    (title, entries)
 }
 
-impl Page<'_> {
-    /// Writes the verdict. Its first word is `ready`, or `not` if nothing can be traced.
-    pub(crate) fn verdict(&mut self, verdict: &Verdict) -> io::Result<()> {
-        let states = states(verdict);
-        let all = states.len() == 1;
-        for (state, commands) in states {
-            let commands = if all { "all commands that trace".into() } else { commands.join(", ") };
-            let text = format!("{state}: {commands}");
-            for (n, line) in fill(&text, INDENT).into_iter().enumerate() {
-                let line = if n == 0 { line } else { format!("{:INDENT$}{line}", "") };
-                let line =
-                    if state == "ready" { self.theme.good(&line) } else { self.theme.warn(&line) };
-                writeln!(self.out, "{line}")?;
-            }
-        }
-        Ok(())
-    }
+fn driver(report: &DoctorReport) -> Section {
+    let p = &report.parameters;
+    let seconds = |name, fact: &Fact<_>| setting(name, &fact.clone().map(|s| format!("{s} s")));
+    let pci = [
+        setting("poll_queues", &p.poll_queues),
+        setting("write_queues", &p.write_queues),
+        setting("io_queue_depth", &p.io_queue_depth),
+        setting("use_threaded_interrupts", &p.use_threaded_interrupts),
+    ];
+    let core = [
+        seconds("io_timeout", &p.io_timeout_s),
+        seconds("admin_timeout", &p.admin_timeout_s),
+        setting("multipath", &p.multipath),
+    ];
+    section("driver", [("nvme", pci.join(", ")), ("nvme_core", core.join(", "))])
 }
 
-impl Page<'_> {
-    /// What could make a bio of this disk wait.
-    pub(crate) fn waits(&mut self, namespace: &NamespaceDetail) -> io::Result<()> {
-        let NamespaceDetail { scheduler, nr_requests, wbt_lat_us, limits, io_cost, zoned, .. } =
-            namespace;
-        let wbt = wbt_lat_us.clone().map(|us| match us {
-            0 => "off".to_owned(),
-            us => format!("{us} us"),
-        });
-        let found = limits.clone().map(|limits| match limits.cgroups.len() {
-            0 => "none".to_owned(),
-            n => counted(n as u64, "cgroup"),
-        });
-        let items = [
-            setting("scheduler", scheduler),
-            setting("nr_requests", nr_requests),
-            setting("wbt_lat", &wbt),
-            setting("io.cost", io_cost),
-            setting("zones", zoned),
-            setting("io.max", &found),
-        ];
-        self.entry("may wait", &items.join(", "))?;
-        let Fact::Known(limits) = limits else {
-            return Ok(());
+fn controller(c: &NvmeDetail) -> Section {
+    let (title, mut entries) = section(
+        &format!("{}  {}", c.name, c.model),
+        [
+            ("kind", format!("{} ({})", c.class.name(), c.class_reason)),
+            ("at", format!("{} {}, {}", c.transport, c.address, setting("firmware", &c.firmware))),
+            ("state", c.state.to_string()),
+        ],
+    );
+    let mut add = |label: &str, text: String| entries.push((label.into(), text));
+    let of = match c.queue_count.known() {
+        Some(n @ 1..) => format!(" (admin and {} I/O)", n - 1),
+        _ => String::new(),
+    };
+    let queues = format!("{}{of}, entries {}", c.queue_count, c.queue_depth);
+    if c.pci_id.known().is_some() {
+        let node = match c.numa_node.known() {
+            Some(-1) => "no NUMA node".into(),
+            _ => setting("NUMA node", &c.numa_node),
         };
+        add("pci", format!("{}, subsystem {}, {node}", c.pci_id, c.pci_subsystem_id));
+        add("queues", format!("{queues}, interrupt vectors {}", c.interrupt_vectors));
+        let offered = "shadow doorbells offered";
+        add("doorbells", yes_no(&c.shadow_doorbells, offered, "no shadow doorbells"));
+    } else {
+        add("queues", queues);
+    }
+    if c.namespaces.is_empty() {
+        add("namespaces", "none".into());
+    }
+    for ns in &c.namespaces {
+        namespace(ns, &mut add);
+    }
+    (title, entries)
+}
+
+/// A disk, and what could make its bios wait.
+fn namespace(ns: &NamespaceDetail, add: &mut dyn FnMut(&str, String)) {
+    let size = ns.size_bytes.clone().map(capacity);
+    let timeout = ns.io_timeout_ms.clone().map(|ms| format!("{} s", f64::from(ms) / 1e3));
+    let path = if ns.hidden { "a path of a multipath namespace, " } else { "" };
+    let disk = [
+        setting("nsid", &ns.nsid),
+        format!("{size} in blocks of {} B", ns.lba_bytes),
+        setting("io_timeout", &timeout),
+        setting("iostats", &ns.iostats),
+        setting("nomerges", &ns.nomerges),
+        setting("rq_affinity", &ns.rq_affinity),
+        setting("io_poll", &ns.io_poll),
+    ];
+    add(&ns.name.to_string(), format!("{path}{}", disk.join(", ")));
+    let wbt =
+        ns.wbt_lat_us.clone().map(|us| if us == 0 { "off".into() } else { format!("{us} us") });
+    let limits = ns.limits.clone().map(|limits| match limits.cgroups.len() {
+        0 => "none".to_owned(),
+        n => format!("{n} cgroups"),
+    });
+    let waits = [
+        setting("scheduler", &ns.scheduler),
+        setting("nr_requests", &ns.nr_requests),
+        setting("wbt_lat", &wbt),
+        setting("io.cost", &ns.io_cost),
+        setting("zones", &ns.zoned),
+        setting("io.max", &limits),
+    ];
+    add("may wait", waits.join(", "));
+    if let Some(limits) = ns.limits.known() {
         for limit in &limits.cgroups {
-            self.entry("io.max", &format!("{limit}: {}", limit.cgroup))?;
+            add("io.max", format!("{limit}: {}", limit.cgroup));
         }
         if limits.more {
-            self.entry("", "there may be more limits")?;
+            add("", "there may be more limits".into());
         }
-        Ok(())
     }
 }
 
@@ -445,17 +394,20 @@ pub(crate) fn capacity(bytes: u64) -> String {
 mod tests {
     use super::*;
     use crate::doctor::report::fixture::guest;
-    use crate::doctor::report::{BtfLine, Readiness, RejectedMethod};
+    use crate::doctor::report::{Blocker, BtfLine, PointLine, Readiness, RejectedMethod};
+    use crate::error::Kind;
     use crate::machine::System;
+    use crate::probe::facts::KernelFacts;
+    use crate::probe::plan::Policy;
 
     fn report() -> DoctorReport {
         let mut report = guest();
         let state = |command, missing: Option<&str>| Readiness {
             command,
-            ready: missing.is_none(),
             missing: missing.map(Into::into),
             unobserved: vec!["doorbell"],
         };
+        report.verdict.method = Some("rawtp");
         report.verdict.commands =
             vec![state("latency --stages", None), state("inflight", Some("no types"))];
         report.btf =
@@ -481,15 +433,29 @@ mod tests {
 
     fn written(report: &DoctorReport, color: bool) -> String {
         let mut out = Vec::new();
-        text(report, true, Theme { color }, &mut out).unwrap();
+        text(report, true, Theme { color }, 80, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
-    fn without_verbose_there_are_the_verdict_and_the_advice_only() {
-        let (report, mut out) = (report(), Vec::new());
-        text(&report, false, Theme { color: false }, &mut out).unwrap();
-        insta::assert_snapshot!(String::from_utf8(out).unwrap());
+    fn the_verdict_the_controllers_and_what_to_do_fit_both_widths() {
+        let ready = report();
+        let mut blocked = report();
+        blocked.verdict.blocked = Some(Blocker {
+            kind: Kind::NoDevice,
+            what: "this machine has no NVMe controller".into(),
+            advice: "modprobe nvme".into(),
+        });
+        blocked.controllers.clear();
+        for (name, report, width) in
+            [("ready_80", &ready, 80), ("ready_120", &ready, 120), ("not_ready_80", &blocked, 80)]
+        {
+            let mut out = Vec::new();
+            text(report, false, Theme { color: false }, width, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.lines().all(|l| l.chars().count() <= width), "{text}");
+            insta::assert_snapshot!(name, text);
+        }
     }
 
     #[test]
@@ -517,6 +483,8 @@ mod tests {
         let mut report = DoctorReport::of(&System::at("/nonexistent"), true);
         report.machine.privileges = Fact::unknown("no /proc/self");
         report.machine.arch = "x86_64".into();
+        report.plan(KernelFacts::default(), &Policy::default(), &[], None);
+        report.facts = None;
         insta::assert_snapshot!(written(&report, false));
     }
 
@@ -527,57 +495,6 @@ mod tests {
         assert_eq!(out.iter().filter(|&&b| b == b'\n').count(), 1);
         let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
         insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
-    }
-}
-
-#[cfg(test)]
-mod verdict_tests {
-    use super::*;
-    use crate::view::theme::Theme;
-
-    fn command(command: &'static str, missing: Option<&str>, points: &[&'static str]) -> Readiness {
-        Readiness {
-            command,
-            ready: missing.is_none(),
-            missing: missing.map(Into::into),
-            unobserved: points.to_vec(),
-        }
-    }
-
-    fn written(commands: Vec<Readiness>) -> String {
-        let (mut out, theme) = (Vec::new(), Theme { color: false });
-        let mut page = Page { theme, out: &mut out };
-        let ready = commands.iter().all(|c| c.ready);
-        page.verdict(&Verdict { ready, commands }).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn one_sentence_if_all_commands_are_in_one_state() {
-        let ready = ["top", "latency"].map(|name| command(name, None, &[]));
-        assert_eq!(written(ready.into()), "ready: all commands that trace\n");
-        let lacks =
-            ["top", "latency"].map(|name| command(name, Some("no CAP_BPF: run as root"), &[]));
-        assert_eq!(
-            written(lacks.into()),
-            "not ready (no CAP_BPF: run as root): all commands that trace\n"
-        );
-    }
-
-    #[test]
-    fn commands_that_lack_the_same_are_together() {
-        let commands = vec![
-            command("top", None, &["doorbell"]),
-            command("latency", None, &[]),
-            command("latency --stages", None, &["doorbell"]),
-            command("trace", None, &[]),
-            command("inflight", Some("no types"), &[]),
-        ];
-        assert_eq!(
-            written(commands),
-            "ready without doorbell: top, latency --stages\nready: latency, trace\n\
-             not ready (no types): inflight\n"
-        );
     }
 }
 

@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `heatmap`, and the files of pictures.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use crate::heatmap::grid::{Interval, Quantity};
 use crate::model::stage::StageSet;
+use crate::model::text::printable;
 use crate::settings::{Events, Mode, Outcome, RingSize, Settings};
 use crate::view::picture::Scheme;
 use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::run::args::common::{
-    Checked, FromArgs, PictureFile, PictureFormat, RunTime, SessionArgs, SessionOptions,
+    Checked, FromArgs, PictureFile, PictureFormat, RunTime, SessionArgs, SessionOptions, is_stdout,
 };
 use crate::run::args::examples;
 use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\
 Examples:
-  nvme-deep heatmap --from run.nvd --stage device --svg device.svg
+  nvme-deep heatmap run.nvd -o total.png -o total.svg
+      The total latency over time
+  nvme-deep heatmap run.nvd --stage device -o device.svg
       The device stage over time
-  nvme-deep heatmap --from run.nvd --y lba --ctrl nvme0 --nsid 1 --png lba.png
+  nvme-deep heatmap run.nvd --y lba --disk nvme0n1 -o lba.png
       Where on the disk the commands are
-  nvme-deep heatmap --y depth --duration 10s --svg depth.svg
+  nvme-deep heatmap --y depth --duration 10s -o depth.svg
       Commands in flight, live";
 
 /// What the vertical axis shows.
@@ -38,18 +42,21 @@ pub enum QuantityArg {
     Depth,
 }
 
-/// The file of the picture.
+/// The files of the picture.
 #[derive(Clone, Debug, clap::Args)]
-#[group(required = true, multiple = false)]
 pub struct PictureArgs {
-    /// Write an SVG file; `-`: to stdout
+    /// Write the picture to OUT: .svg or .png; can be given twice. `-`: SVG to stdout
     ///
-    /// A pointer on a cell shows its numbers.
-    #[arg(long, value_name = "OUT")]
+    /// In SVG, a pointer on a cell shows its numbers.
+    #[arg(long, short, value_name = "OUT", required_unless_present_any = ["svg", "png"])]
+    pub output: Vec<PathBuf>,
+
+    /// Write an SVG file, whatever its ending
+    #[arg(long, value_name = "OUT", hide = true)]
     pub svg: Option<PathBuf>,
 
-    /// Write a PNG file; `-`: to stdout
-    #[arg(long, value_name = "OUT")]
+    /// Write a PNG file, whatever its ending
+    #[arg(long, value_name = "OUT", hide = true)]
     pub png: Option<PathBuf>,
 }
 
@@ -144,15 +151,29 @@ impl HeatmapArgs {
         }
     }
 
-    /// The file of the picture; clap asks for one of the two.
+    /// The files of the picture.
     ///
     /// # Errors
-    /// If there is none.
-    pub fn picture_file(&self) -> Result<PictureFile> {
-        let PictureArgs { svg, png } = self.picture.clone();
-        let svg = svg.map(|path| (path, PictureFormat::Svg));
-        let file = svg.or(png.map(|path| (path, PictureFormat::Png)));
-        let (path, format) = file.ok_or_else(|| usage("give a file: --svg OUT or --png OUT"))?;
-        Ok(PictureFile { path, format, force: self.force, scheme: self.theme })
+    /// If the format of one is not known, or two are stdout; one sentence.
+    pub fn picture_files(&self) -> Result<Vec<PictureFile>> {
+        let by_ending = |path: &PathBuf| match path.extension().and_then(OsStr::to_str) {
+            Some("png") => Ok((path.clone(), PictureFormat::Png)),
+            Some("svg") => Ok((path.clone(), PictureFormat::Svg)),
+            _ if is_stdout(path) => Ok((path.clone(), PictureFormat::Svg)),
+            _ => {
+                let path = printable(path);
+                Err(usage(format!("-o {path}: give a name that ends in .svg or .png")))
+            }
+        };
+        let PictureArgs { output, svg, png } = &self.picture;
+        let mut all = output.iter().map(by_ending).collect::<Result<Vec<_>>>()?;
+        all.extend(svg.clone().map(|path| (path, PictureFormat::Svg)));
+        all.extend(png.clone().map(|path| (path, PictureFormat::Png)));
+        if all.iter().filter(|(path, _)| is_stdout(path)).count() > 1 {
+            return Err(usage("stdout can't have two pictures: give one of them a file"));
+        }
+        let (force, scheme) = (self.force, self.theme);
+        let file = |(path, format)| PictureFile { path, format, force, scheme };
+        Ok(all.into_iter().map(file).collect())
     }
 }

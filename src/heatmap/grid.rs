@@ -28,6 +28,8 @@ const ROWS: u64 = 96;
 const MOST: u64 = 1 << 62;
 /// Width of a column at first, in nanoseconds.
 const COLUMN_NS: u64 = 10_000;
+/// The row of zeros on a logarithmic scale: the decades between it and the others are left out.
+const ZERO: u64 = u64::MAX;
 
 /// Bins of equal width.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,14 +134,18 @@ impl Grid {
 
     /// Counts a value. `at_ns` is the time since the start of the run, in nanoseconds.
     pub fn add(&mut self, at_ns: u64, value: u64) {
-        let value = match self.scale {
-            Scale::Log => histogram::index(value) as u64,
-            Scale::Linear => value,
+        self.cover(at_ns);
+        let row = match self.scale {
+            Scale::Log if value == 0 => ZERO,
+            Scale::Log => self.row(histogram::index(value) as u64),
+            Scale::Linear => self.row(value),
         };
-        let factors = (self.columns.include(at_ns), self.rows.include(value));
-        self.widen(factors.0, factors.1);
-        let cell = (self.columns.bin(at_ns), self.rows.bin(value));
-        *self.cells.entry(cell).or_default() += 1;
+        *self.cells.entry((self.columns.bin(at_ns), row)).or_default() += 1;
+    }
+
+    fn row(&mut self, value: u64) -> u64 {
+        self.include(value);
+        self.rows.bin(value)
     }
 
     /// Merges cells, after bins became wider.
@@ -148,7 +154,7 @@ impl Grid {
             return;
         }
         for ((column, row), count) in take(&mut self.cells) {
-            let cell = (column / columns, row / rows);
+            let cell = (column / columns, if row == ZERO { ZERO } else { row / rows });
             *self.cells.entry(cell).or_default() += count;
         }
     }
@@ -167,7 +173,8 @@ impl Grid {
         }
     }
 
-    /// First and last row that are shown: not only the one row of commands of equal size.
+    /// First and last row that are shown: not only the one row of commands of equal size, and an empty one
+    /// above the largest value.
     fn padded(&self, factor: u64) -> (u64, u64) {
         let (first, last) = self.rows.wider(factor);
         let (least, end) = match self.scale {
@@ -175,7 +182,7 @@ impl Grid {
             Scale::Linear => (8, u64::MAX),
         };
         let more = u64::saturating_sub(least, last - first + 1);
-        (first.saturating_sub(more / 2), last.saturating_add(more.div_ceil(2)).min(end))
+        (first.saturating_sub(more / 2), last.saturating_add(more.div_ceil(2).max(1)).min(end))
     }
 
     /// The picture: at most 250 columns and 96 rows.
@@ -183,28 +190,32 @@ impl Grid {
     pub fn finish(mut self) -> HeatMap {
         // 2500 columns that begin within a wider one make 251 of ten
         let across = self.columns.factor(&[1, 2, 5, 10, 20], COLUMNS);
-        let up = self.rows.factor(&[1, 2, 4, 8], ROWS);
+        let up = self.rows.factor(&[1, 2, 4, 8], ROWS - 2);
         self.widen(across, up);
         let (first_column, last_column) = self.columns.wider(across);
-        let (first_row, last_row) = self.padded(up);
+        let (mut first_row, last_row) = self.padded(up);
+        let zeros = self.cells.keys().any(|(_, row)| *row == ZERO);
+        if zeros && up == 1 {
+            first_row = first_row.max(1);
+        }
         let mut cells: Vec<Cell> = self
             .cells
             .iter()
             .map(|(&(column, row), &count)| Cell {
                 column: column - first_column,
-                row: row - first_row,
+                row: if row == ZERO { 0 } else { row - first_row + u64::from(zeros) },
                 count,
             })
             .collect();
         cells.sort_unstable_by_key(|cell| (cell.column, cell.row));
         let column_ns = self.columns.width * across;
-        let rows = first_row..=last_row;
+        let above_zero = |(low, high): (u64, u64)| (low.max(u64::from(zeros)), high);
+        let rows = (first_row..=last_row).map(|row| above_zero(self.range(row, up)));
         HeatMap {
             begin_ns: first_column * column_ns,
             column_ns,
             columns: last_column - first_column + 1,
-            rows: rows.map(|row| self.range(row, up)).collect(),
-            scale: self.scale,
+            rows: zeros.then_some((0, 1)).into_iter().chain(rows).collect(),
             cells,
         }
     }
@@ -233,7 +244,7 @@ pub struct UnknownStage {
 impl Interval {
     /// From the first to the last observed point.
     pub const TOTAL: Self = Self { stage_set: StageSet::Basic, run: None };
-    /// From the end of the set-up to the completion.
+    /// From the end of the setup to the completion.
     pub const DRIVER: Self = Self { stage_set: StageSet::Total, run: None };
 
     /// By name: `total`, `driver`, a stage, or neighbouring stages joined by `+`.
@@ -352,9 +363,9 @@ impl Quantity {
                 None => "without a known latency".into(),
                 Some(run) => format!("whose {} stage was not observed by itself", run.name()),
             },
-            Self::Lba => "without a start LBA, or with an unknown set-up".into(),
-            Self::Size => "without data, or with an unknown set-up".into(),
-            Self::Depth => "with an unknown set-up".into(),
+            Self::Lba => "without a start LBA, or with an unknown setup".into(),
+            Self::Size => "without data, or with an unknown setup".into(),
+            Self::Depth => "with an unknown setup".into(),
         }
     }
 }
@@ -381,8 +392,6 @@ pub struct HeatMap {
     pub columns: u64,
     /// The range of each row, lowest first: lower end inclusive, upper end exclusive.
     pub rows: Vec<(u64, u64)>,
-    /// The scale of the rows.
-    pub scale: Scale,
     /// The cells with commands, by column and row.
     pub cells: Vec<Cell>,
 }
@@ -392,6 +401,19 @@ impl HeatMap {
     #[must_use]
     pub fn commands(&self) -> u64 {
         self.cells.iter().map(|cell| cell.count).sum()
+    }
+
+    /// In each column with commands, the row of this percentile.
+    pub fn percentile(&self, percent: u64) -> impl Iterator<Item = (u64, usize)> {
+        self.cells.chunk_by(|a, b| a.column == b.column).map(move |cells| {
+            let all: u64 = cells.iter().map(|cell| cell.count).sum();
+            let (rank, mut seen) = ((all * percent).div_ceil(100), 0);
+            let found = cells.iter().find(|cell| {
+                seen += cell.count;
+                seen >= rank
+            });
+            (cells[0].column, found.map_or(0, |cell| cell.row as usize))
+        })
     }
 
     /// The largest count of a cell.
@@ -408,14 +430,15 @@ pub struct Plot {
     /// Start of the run, CLOCK_MONOTONIC nanoseconds.
     begin_ns: u64,
     grid: Grid,
-    left_out: u64,
-    /// For LBAs: the disks of the commands in the picture.
-    disks: Disks,
+    /// Commands that are not in the picture, because their value is not known.
+    pub left_out: u64,
+    /// The disks of the commands in the picture.
+    pub disks: Disks,
 }
 
 /// Names of disks, each once.
 #[derive(Debug, Default)]
-struct Disks {
+pub struct Disks {
     names: Vec<String>,
     /// The namespace of the last command.
     last: Option<(u32, u32)>,
@@ -423,8 +446,8 @@ struct Disks {
 
 impl Disks {
     /// Notes the disk of a command. Paths of one disk have the same LBAs.
-    fn note(&mut self, id: Option<&CommandId>, disk: &str) {
-        let key = id.map(|id| (id.ctrl, id.nsid));
+    pub fn note(&mut self, id: Option<&CommandId>, disk: &str) {
+        let key = id.map(|id| (id.ctrl, id.nsid)).filter(|_| !disk.is_empty());
         let Some((ctrl, nsid)) = key.filter(|_| self.last != key) else {
             return;
         };
@@ -433,6 +456,12 @@ impl Disks {
         if !self.names.contains(&name) {
             self.names.push(name);
         }
+    }
+
+    /// Their names.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 }
 
@@ -445,11 +474,6 @@ impl Plot {
             grid.include(0);
         }
         Self { quantity, begin_ns, grid, left_out: 0, disks: Disks::default() }
-    }
-
-    /// Sets the start of the run, before the first event.
-    pub const fn begin(&mut self, begin_ns: u64) {
-        self.begin_ns = begin_ns;
     }
 
     /// Makes a time part of the picture (CLOCK_MONOTONIC nanoseconds).
@@ -469,9 +493,7 @@ impl Plot {
         match self.quantity.of(event, &command, set) {
             Some((at_ns, value)) => {
                 self.put(at_ns, value);
-                if self.quantity == Quantity::Lba {
-                    self.disks.note(event.what.id(), disk);
-                }
+                self.disks.note(event.what.id(), disk);
             }
             None => self.left_out += 1,
         }
@@ -480,19 +502,6 @@ impl Plot {
     /// Adds a submission. For [`Quantity::Depth`].
     pub fn submission(&mut self, submitted: &Submitted, depth: Depth) {
         self.put(submitted.at_ns, depth.of_all);
-    }
-
-    /// For [`Quantity::Lba`]: the disks of the commands in the picture. An LBA is one of a disk: with
-    /// several, the picture means nothing.
-    #[must_use]
-    pub fn disks(&self) -> &[String] {
-        &self.disks.names
-    }
-
-    /// Commands that are not in the picture, because their value is not known.
-    #[must_use]
-    pub const fn left_out(&self) -> u64 {
-        self.left_out
     }
 
     /// The picture.
@@ -536,7 +545,7 @@ mod tests {
     fn a_small_part_of_a_large_disk_fills_the_picture() {
         let far = 1 << 40;
         let map = of(Scale::Linear, &[(0, far), (1, far + 40), (2, far + 60)]);
-        assert_eq!(map.rows.len(), 61);
+        assert_eq!(map.rows.len(), 62, "an empty row above");
         assert_eq!(map.rows[0], (far, far + 1));
         assert_eq!(map.cells.len(), 3);
     }
@@ -550,6 +559,29 @@ mod tests {
     }
 
     #[test]
+    fn zeros_have_a_row_of_their_own_below_the_other_values() {
+        let map = of(Scale::Log, &[(0, 0), (0, 0), (0, 100_000)]);
+        assert_eq!((map.rows[0], map.rows.len()), ((0, 1), 25));
+        assert!(map.rows[1].0 > 10_000, "no decades between them: {:?}", map.rows[1]);
+        assert_eq!(
+            map.cells.iter().map(|c| (c.row, c.count)).collect::<Vec<_>>(),
+            [(0, 2), (12, 1)]
+        );
+    }
+
+    #[test]
+    fn percentiles_are_of_each_column() {
+        let values: Vec<_> = (1..=100).map(|n| (0, 8 * n)).chain([(1 << 40, 9)]).collect();
+        let map = of(Scale::Linear, &values);
+        let value = |(column, row): (u64, usize)| (column, map.rows[row].0..map.rows[row].1);
+        for (percent, of_first) in [(50, 400), (99, 792)] {
+            let found: Vec<_> = map.percentile(percent).map(value).collect();
+            assert_eq!((found.len(), found[0].0), (2, 0));
+            assert!(found[0].1.contains(&of_first) && found[1].1.contains(&9), "{found:?}");
+        }
+    }
+
+    #[test]
     fn an_empty_picture_has_no_cells() {
         assert_eq!(Grid::new(Scale::Log).finish().cells, []);
     }
@@ -557,13 +589,15 @@ mod tests {
     proptest! {
         #[test]
         fn every_value_is_in_the_cell_that_covers_it(
-            values in vec((0_u64..1 << 42, 0_u64..1 << 37), 1..300), linear: bool,
+            values in vec((0_u64..1 << 42, prop_oneof![0_u64..10, 0_u64..1 << 37]), 1..300),
+            linear: bool,
         ) {
             let scale = if linear { Scale::Linear } else { Scale::Log };
             let map = of(scale, &values);
             prop_assert!(map.columns <= COLUMNS && map.rows.len() as u64 <= ROWS);
             prop_assert!(map.rows.is_sorted());
-            prop_assert!(map.rows.windows(2).all(|pair| pair[0].1 == pair[1].0));
+            let zeros = usize::from(!linear && values.iter().any(|(_, value)| *value == 0));
+            prop_assert!(map.rows[zeros..].windows(2).all(|pair| pair[0].1 == pair[1].0));
             let mut left = map.clone();
             for (at, value) in values {
                 let column = (at - map.begin_ns) / map.column_ns;

@@ -5,17 +5,21 @@ pub(crate) mod args;
 pub(crate) mod grid;
 pub(crate) mod view;
 
-use std::mem::replace;
+use std::mem::{replace, take};
 use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Kind;
 use crate::heatmap::grid::{HeatMap, Interval, Plot, Quantity};
-use crate::heatmap::view::{Caption, SIZE, draw, title};
+use crate::heatmap::view::{Caption, SIZE, draw};
 use crate::model::report::submissions::{Submissions, TaskKind, forgotten};
 use crate::model::text::Text;
+use crate::settings::Settings;
+use crate::units::{counted, nanos};
 use crate::view::picture::Canvas;
-use anyhow::{Context, Result};
+use crate::view::theme::Theme;
+use crate::when::RunClock;
+use anyhow::Result;
 
 use crate::heatmap::args::{HeatmapOptions, QuantityArg};
 use crate::run::drive::replay::Replay;
@@ -30,10 +34,12 @@ struct HeatmapConsumer<'o> {
     options: &'o HeatmapOptions,
     quantity: Quantity,
     plot: Plot,
-    begin_ns: u64,
+    clock: RunClock,
+    /// Bytes of a block of the last disk, if they are known.
+    block: Option<u32>,
     /// For the depth.
     submissions: Option<Submissions>,
-    picture: Picture,
+    pictures: Vec<Picture>,
 }
 
 impl HeatmapConsumer<'_> {
@@ -49,21 +55,16 @@ impl HeatmapConsumer<'_> {
     /// The map of this run, and the number of commands that are not in it.
     fn map(&mut self, end: &End<'_>) -> (HeatMap, u64) {
         self.submit(u64::MAX);
-        let after = |time: Duration| {
-            let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-            self.begin_ns.saturating_add(ns)
-        };
-        // also the time without commands
+        // also the time without commands at the end
         let last = end.took.saturating_sub(Duration::from_nanos(1));
-        let ends = (after(end.dropped()), after(last));
-        self.plot.cover(ends.0);
-        self.plot.cover(ends.1);
+        let last = u64::try_from(last.as_nanos()).unwrap_or(u64::MAX);
+        self.plot.cover(self.clock.begin_ns.saturating_add(last));
         let submissions = self.submissions.as_ref();
         let (unknown, lost) = submissions.map_or((0, 0), |s| (s.unknown(), s.forgotten()));
         if lost > 0 {
             eprint_note(&forgotten(lost));
         }
-        let left_out = self.plot.left_out() + unknown;
+        let left_out = self.plot.left_out + unknown;
         let plot = replace(&mut self.plot, Plot::new(self.quantity, 0));
         (plot.finish(), left_out)
     }
@@ -71,35 +72,60 @@ impl HeatmapConsumer<'_> {
 
 impl Consumer for HeatmapConsumer<'_> {
     fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        let Item::Event(event) = item else {
-            return Ok(());
+        let event = match item {
+            Item::Event(event) => event,
+            Item::Clock(wall_ns) => {
+                self.clock.wall_ns.get_or_insert(*wall_ns);
+                return Ok(());
+            }
+            _ => return Ok(()),
         };
-        let (disk, set) = feed.names.of_command(event.what.id());
+        let id = event.what.id();
+        let (disk, set) = feed.names.of_command(id);
         match &mut self.submissions {
             Some(submissions) => {
                 submissions.add(event, set);
+                self.plot.disks.note(id, disk);
                 self.submit(event.at_ns);
             }
             None => self.plot.event(event, disk, set),
         }
+        self.block = id.and_then(|id| feed.names.lba_bytes(id)).or(self.block);
         Ok(())
     }
 
-    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
+    fn finish(mut self, mut end: End<'_>) -> Result<Result<()>> {
         let (options, quantity) = (self.options, self.quantity);
-        check_disks(options, self.plot.disks())?;
+        let disks = self.plot.disks.names().to_vec();
+        if quantity == Quantity::Lba {
+            check_disks(options, &disks)?;
+        }
         let (map, left_out) = self.map(&end);
         if map.cells.is_empty() {
             return Ok(Err(nothing(quantity, left_out, end.unmatched)));
         }
-        let caption = Caption { subject: subject(options), quantity, left_out };
-        let name = title(&quantity);
+        end.header.file = options.from.files.first().map(|path| Text::file_name(path));
+        let caption = Caption {
+            disks: if disks.len() > 3 {
+                counted(disks.len() as u64, "disk")
+            } else {
+                disks.join(", ")
+            },
+            run: end.header.text(Theme { color: false }, usize::MAX).trim_end().into(),
+            filter: choice(&options.settings),
+            quantity,
+            block: self.block,
+            clock: self.clock,
+            left_out,
+        };
         let mut what = format!("{} commands", map.commands());
         if left_out > 0 {
             what += &format!("; {left_out} {}, left out", quantity.missing());
         }
-        let draw = |canvas: &mut dyn Canvas| draw(&map, &caption, canvas);
-        self.picture.write(SIZE, &name, &what, draw)?;
+        for picture in self.pictures {
+            let draw = |canvas: &mut dyn Canvas| draw(&map, &caption, canvas);
+            picture.write(SIZE, &caption.title(), &what, draw)?;
+        }
         say_ledger(&end.ledger, options.session.is_verbose());
         if end.session.is_some() && quantity == Quantity::Latency(Interval::TOTAL) {
             eprint_note(WAITS_UNMEASURED);
@@ -137,7 +163,9 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
         }
     };
     // what cannot be read or traced is reported first
-    let mut picture = Some(Picture::create(&options.picture_file()?, inputs)?);
+    let files = options.picture_files()?;
+    let mut pictures: Vec<Picture> =
+        files.iter().map(|file| Picture::create(file, inputs)).collect::<Result<_>>()?;
     drive(input, &mut |start| {
         let stages = start.recording.map_or(settings, Replay::settings).stage_set;
         let quantity = options.quantity(stages);
@@ -146,15 +174,14 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
             submissions = Some(submissions_of(start, settings, TaskKind::Caller, "--y depth")?);
         }
         start.recording.into_iter().for_each(Replay::warn_partial);
-        let mut plot = Plot::new(quantity, 0);
-        plot.begin(start.begin_ns);
         Ok(HeatmapConsumer {
             options,
             quantity,
-            plot,
-            begin_ns: start.begin_ns,
+            plot: Plot::new(quantity, start.begin_ns),
+            clock: RunClock { begin_ns: start.begin_ns, wall_ns: None },
+            block: None,
             submissions,
-            picture: picture.take().context("one picture shows one run")?,
+            pictures: take(&mut pictures),
         })
     })
 }
@@ -167,24 +194,24 @@ fn check_disks(options: &HeatmapOptions, disks: &[String]) -> Result<()> {
     }
     let which = disks.join(", ");
     if options.from.is_empty() {
-        eprint_note(&format!("the picture mixes the LBAs of {which}: choose one by --disk"));
+        eprint_note(&format!("the picture mixes the LBAs of {which}: choose one with --disk"));
         return Ok(());
     }
-    let text = format!(
-        "an LBA is one of a disk, and these commands are of {which}: choose one by --ctrl and --nsid"
-    );
+    let text =
+        format!("--y lba needs one disk; this recording has {which}: add --disk {}", disks[0]);
     Err(Failure::error(Kind::Usage, text))
 }
 
-/// The filters, and the name of the recording.
-fn subject(options: &HeatmapOptions) -> String {
-    let file = options.from.files.first();
-    let file = file.map(|path| format!("of {}", Text::file_name(path)));
-    let filter = Text::from(options.settings.filter.text());
-    let filter = Some(filter).filter(|text| !text.is_empty());
-    let filter = filter.map(|text| format!("with {text}"));
-    let parts: Vec<String> = file.into_iter().chain(filter).collect();
-    parts.join(" ")
+/// The options that select commands, as typed.
+fn choice(settings: &Settings) -> String {
+    let disk = settings.window.disk.iter().map(|disk| format!("--disk {disk}"));
+    let times = settings.window.options().map(|(option, time)| format!("{option} {time}"));
+    let filter = Some(settings.filter.text()).filter(|text| !text.is_empty());
+    let outcome = settings.outcome();
+    let slow = outcome.slow.map(|time| format!("--slow {}", nanos(time.as_nanos() as f64)));
+    let errors = outcome.errors.then(|| "--errors".to_owned());
+    let all = disk.chain(times).chain(filter).chain(slow).chain(errors);
+    Text::from(all.collect::<Vec<_>>().join(" ")).to_string()
 }
 
 /// The error of a picture without commands.

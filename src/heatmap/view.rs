@@ -2,10 +2,11 @@
 //! Heat maps as pictures: time to the right, the value upwards, the number of commands as colour.
 
 use crate::heatmap::grid::{HeatMap, Quantity};
-use crate::units::nanos;
+use crate::units::{counted, nanos};
 use crate::view::picture::{
-    Anchor, Area, Axis, Canvas, LEVELS, Paint, TextStyle, level, level_counts, time_unit,
+    Anchor, Area, Axis, Canvas, LEVELS, Paint, TextStyle, Tick, level, level_counts, short, times,
 };
+use crate::when::RunClock;
 
 /// Width and height of a picture.
 pub const SIZE: (u32, u32) = (1000, 560);
@@ -15,53 +16,45 @@ const PLOT: Area = Area { x: 84.0, y: 84.0, width: 892.0, height: 420.0 };
 /// The texts of a picture.
 #[derive(Clone, Debug)]
 pub struct Caption {
-    /// Which commands: filters, the recording.
-    pub subject: String,
+    /// The disks.
+    pub disks: String,
+    /// The recording, the machine, the time.
+    pub run: String,
+    /// The options that select commands.
+    pub filter: String,
     /// What the vertical axis shows.
     pub quantity: Quantity,
+    /// Bytes of a block of the disk, if they are known.
+    pub block: Option<u32>,
+    /// How times of the run become times of day.
+    pub clock: RunClock,
     /// Commands that are not in the picture.
     pub left_out: u64,
 }
 
-/// The title of a picture.
-#[must_use]
-pub fn title(quantity: &Quantity) -> String {
-    match quantity {
-        Quantity::Latency(interval) => {
-            let points = match interval.points() {
-                Some((from, to)) => format!("{} to {}", from.name(), to.name()),
-                None => "first to last observed point".into(),
-            };
-            format!("Latency, {}: {points}", interval.name())
-        }
-        Quantity::Lba => "First logical block (LBA) at submission".into(),
-        Quantity::Size => "Bytes of a command at submission".into(),
-        Quantity::Depth => "Commands in flight at submission".into(),
+impl Caption {
+    /// The title: `nvme0n1: total latency`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let what = match &self.quantity {
+            Quantity::Latency(interval) => match interval.run {
+                None => format!("{} latency", interval.name()),
+                Some(run) => format!("latency, stage {}", run.name()),
+            },
+            Quantity::Lba => "place on the disk at submission".into(),
+            Quantity::Size => "size of a command at submission".into(),
+            Quantity::Depth => "commands in flight at submission".into(),
+        };
+        if self.disks.is_empty() { what } else { format!("{}: {what}", self.disks) }
     }
-}
 
-/// A number with separators: `1,234,567`.
-fn commands(n: u64) -> String {
-    format!("{} command{}", grouped(n), if n == 1 { "" } else { "s" })
-}
-
-fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
+    const fn axis(&self) -> Axis {
+        match (&self.quantity, self.block) {
+            (Quantity::Latency(_), _) => Axis::Durations,
+            (Quantity::Size, _) => Axis::Bytes,
+            (Quantity::Lba, Some(bytes)) => Axis::Blocks(bytes as u64),
+            _ => Axis::Numbers,
         }
-        text.push(digit);
-    }
-    text
-}
-
-const fn axis(quantity: &Quantity) -> Axis {
-    match quantity {
-        Quantity::Latency(_) => Axis::Durations,
-        Quantity::Size => Axis::Bytes,
-        Quantity::Lba | Quantity::Depth => Axis::Numbers,
     }
 }
 
@@ -70,7 +63,7 @@ fn range(quantity: &Quantity, (low, high): (u64, u64)) -> String {
     match quantity {
         Quantity::Latency(_) if high == u64::MAX => format!("{} and more", nanos(low as f64)),
         Quantity::Latency(_) => format!("{} to {}", nanos(low as f64), nanos(high as f64)),
-        Quantity::Size => format!("{} to {} bytes", grouped(low), grouped(high.saturating_sub(1))),
+        Quantity::Size => format!("{low} to {} bytes", high.saturating_sub(1)),
         Quantity::Lba if high - low == 1 => format!("LBA {low}"),
         Quantity::Lba => format!("LBA {low} to {}", high - 1),
         Quantity::Depth if high - low == 1 => format!("{low} in flight"),
@@ -81,7 +74,7 @@ fn range(quantity: &Quantity, (low, high): (u64, u64)) -> String {
 /// A drawing in progress.
 struct Drawing<'a> {
     map: &'a HeatMap,
-    quantity: Quantity,
+    caption: &'a Caption,
     canvas: &'a mut dyn Canvas,
     /// Size of a cell.
     cell: (f64, f64),
@@ -95,33 +88,38 @@ pub fn draw(map: &HeatMap, caption: &Caption, canvas: &mut dyn Canvas) {
     canvas.area(PLOT, Paint::Plot, None);
     let mut drawing = Drawing {
         map,
-        quantity: caption.quantity,
+        caption,
         cell: (PLOT.width / map.columns.max(1) as f64, PLOT.height / map.rows.len().max(1) as f64),
         canvas,
     };
-    drawing.head(caption);
+    drawing.head();
     drawing.values();
     drawing.times();
     drawing.cells();
+    if matches!(caption.quantity, Quantity::Latency(_)) {
+        drawing.percentile(0, "p50", 50, Paint::OtherLine);
+        drawing.percentile(1, "p99", 99, Paint::Line);
+    }
     drawing.legend();
 }
 
 impl Drawing<'_> {
-    fn head(&mut self, caption: &Caption) {
-        let title = title(&self.quantity);
-        let at = (24.0, 30.0);
-        self.canvas.text(at, Anchor::Start, TextStyle::Title, &title);
-        let mut text = commands(self.map.commands());
-        if !caption.subject.is_empty() {
-            text += &format!(" {}", caption.subject);
-        }
-        let at = (24.0, 50.0);
-        self.canvas.text(at, Anchor::Start, TextStyle::Dim, &text);
-        if caption.left_out > 0 {
-            let (count, why) = (commands(caption.left_out), self.quantity.missing());
-            let text = format!("not in the picture: {count} {why}");
-            let at = (24.0, 66.0);
-            self.canvas.text(at, Anchor::Start, TextStyle::Dim, &text);
+    fn head(&mut self) {
+        let Caption { run, filter, quantity, left_out, .. } = self.caption;
+        let missing = || {
+            format!("not in the picture: {} {}", counted(*left_out, "command"), quantity.missing())
+        };
+        let missing = if *left_out > 0 { missing() } else { String::new() };
+        let choice = [filter.clone(), missing].into_iter().filter(|text| !text.is_empty());
+        let choice = choice.collect::<Vec<_>>().join("; ");
+        let title = self.caption.title();
+        let texts = [
+            (30.0, TextStyle::Title, &title),
+            (50.0, TextStyle::Dim, run),
+            (66.0, TextStyle::Dim, &choice),
+        ];
+        for (y, style, text) in texts {
+            self.canvas.text((24.0, y), Anchor::Start, style, text);
         }
     }
 
@@ -133,7 +131,7 @@ impl Drawing<'_> {
             Some(row) => {
                 let (low, high) = rows[row];
                 // most values of these rows are equal to the lower end
-                let middle = high - low == 1 || self.quantity == Quantity::Size;
+                let middle = high - low == 1 || self.caption.quantity == Quantity::Size;
                 let part = (value - low) as f64 / (high - low) as f64;
                 row as f64 + if middle { 0.5 } else { part }
             }
@@ -148,7 +146,12 @@ impl Drawing<'_> {
         let Some((low, high)) = self.map.rows.first().zip(self.map.rows.last()) else {
             return;
         };
-        for tick in axis(&self.quantity).ticks(low.0, high.1, 12) {
+        let axis = self.caption.axis();
+        let mut ticks = axis.ticks(low.0, high.1, 12);
+        if axis == Axis::Durations && low.0 == 0 {
+            ticks.push(Tick { value: 0, label: "0".into() });
+        }
+        for tick in ticks {
             let Some(y) = self.height(tick.value) else {
                 continue;
             };
@@ -163,36 +166,49 @@ impl Drawing<'_> {
 
     /// Lines and labels of the time.
     fn times(&mut self) {
-        let map = self.map;
+        let (map, clock) = (self.map, self.caption.clock);
         let end_ns = map.begin_ns + map.columns * map.column_ns;
-        let (unit_ns, unit) = time_unit(end_ns - map.begin_ns);
-        let (first, last) = (map.begin_ns.div_ceil(unit_ns), end_ns / unit_ns);
         let bottom = PLOT.y + PLOT.height;
-        for tick in Axis::Numbers.ticks(first, last, 12) {
-            let since = (tick.value * unit_ns - map.begin_ns) as f64;
+        for tick in times(clock, map.begin_ns, end_ns, 8) {
+            let since = (tick.value - map.begin_ns) as f64;
             let x = PLOT.x + since / map.column_ns as f64 * self.cell.0;
             let line = Area { x: x - 0.5, width: 1.0, ..PLOT };
             self.canvas.area(line, Paint::Grid, None);
-            let at = (x, bottom + 18.0);
-            let label = tick.value.to_string();
-            self.canvas.text(at, Anchor::Middle, TextStyle::Label, &label);
+            self.canvas.text((x, bottom + 18.0), Anchor::Middle, TextStyle::Label, &tick.label);
         }
-        let text = format!(
-            "time since the start of the run ({unit}); a column is {}",
-            column_width(map.column_ns)
-        );
+        let zone = if clock.wall_ns.is_some() { "UTC" } else { "since the start of the run" };
+        let text = format!("{zone}; a column is {}", short(map.column_ns));
         let at = (PLOT.x + PLOT.width, bottom + 40.0);
         self.canvas.text(at, Anchor::End, TextStyle::Dim, &text);
+    }
+
+    /// A line through this percentile of each column, and its entry in the legend.
+    fn percentile(&mut self, number: u32, name: &str, percent: u64, paint: Paint) {
+        const WIDTH: f64 = 2.0;
+        let (width, height) = self.cell;
+        let mut last: Option<(u64, f64)> = None;
+        for (column, row) in self.map.percentile(percent) {
+            let x = PLOT.x + column as f64 * width;
+            let y = PLOT.y + PLOT.height - (row as f64 + 0.5) * height - WIDTH / 2.0;
+            self.canvas.area(Area { x, y, width, height: WIDTH }, paint, None);
+            if let Some((_, from)) = last.filter(|(before, _)| before + 1 == column) {
+                let (top, height) = (from.min(y), (from - y).abs() + WIDTH);
+                self.canvas.area(Area { x, y: top, width: 1.5, height }, paint, None);
+            }
+            last = Some((column, y));
+        }
+        let (x, y) = (PLOT.x + 60.0 * f64::from(number), PLOT.y + PLOT.height + 40.0);
+        self.canvas.area(Area { x, y: y - 5.0, width: 16.0, height: WIDTH }, paint, None);
+        self.canvas.text((x + 20.0, y), Anchor::Start, TextStyle::Dim, name);
     }
 
     fn cells(&mut self) {
         let map = self.map;
         let most = map.most();
         let (width, height) = self.cell;
-        let (unit_ns, unit) = time_unit(map.columns * map.column_ns);
         // as many digits as the width of a column needs
-        let digits = (unit_ns / map.column_ns).checked_ilog10().map_or(0, |n| n + 1);
-        let time = |column: u64| (map.begin_ns + column * map.column_ns) as f64 / unit_ns as f64;
+        let digits = 9_u32.saturating_sub(map.column_ns.ilog10()) as usize;
+        let time = |column: u64| (map.begin_ns + column * map.column_ns) as f64 / 1e9;
         for cell in &map.cells {
             let Some(row) = map.rows.get(cell.row as usize) else {
                 continue;
@@ -205,11 +221,9 @@ impl Drawing<'_> {
             };
             let (from, to) = (time(cell.column), time(cell.column + 1));
             let note = format!(
-                "{}\n{}\n{from:.*} to {to:.*} {unit}",
-                commands(cell.count),
-                range(&self.quantity, *row),
-                digits as usize,
-                digits as usize,
+                "{}\n{}\n{from:.digits$} to {to:.digits$} s",
+                counted(cell.count, "command"),
+                range(&self.caption.quantity, *row),
             );
             let paint = Paint::Level(level(cell.count, most));
             self.canvas.area(area, paint, Some(&note));
@@ -227,12 +241,12 @@ impl Drawing<'_> {
             let area = Area { x: left + WIDTH * f64::from(n), y: 40.0, width: WIDTH, height: 10.0 };
             let note = match () {
                 () if first > last => "no count".into(),
-                () if first == last => grouped(first),
-                () => format!("{} to {}", grouped(first), grouped(last)),
+                () if first == last => first.to_string(),
+                () => format!("{first} to {last}"),
             };
             self.canvas.area(area, Paint::Level(n), Some(&note));
         }
-        let title = "commands in a cell";
+        let title = "commands in a cell (logarithmic)";
         let at = (right, 32.0);
         self.canvas.text(at, Anchor::End, TextStyle::Dim, title);
         let middle = (most as f64).sqrt().round() as u64;
@@ -242,14 +256,7 @@ impl Drawing<'_> {
         }
         for (x, anchor, count) in marks {
             let at = (x, 66.0);
-            self.canvas.text(at, anchor, TextStyle::Label, &grouped(count));
+            self.canvas.text(at, anchor, TextStyle::Label, &count.to_string());
         }
     }
-}
-
-/// The width of a column: one digit and a unit.
-fn column_width(ns: u64) -> String {
-    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    let (unit, name) = units.into_iter().find(|u| ns >= u.0).unwrap_or((1, "ns"));
-    format!("{} {name}", grouped(ns / unit))
 }

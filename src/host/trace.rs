@@ -14,7 +14,7 @@ use super::{input, write_ledger};
 use crate::host::args::HostTraceArgs;
 use crate::run::drive::{Consumer, End, Feed, Input, Item, Moment, Start, Turn, drive};
 use crate::run::eprint_note;
-use crate::run::recording::{FileSettings, RecordingFile};
+use crate::run::recording::{FileSettings, RunWriter};
 use crate::run::stdout::{Stdout, stdout};
 
 /// Writes a line for each event.
@@ -100,7 +100,7 @@ pub struct Output<'o> {
 
 /// Puts each event into a file.
 struct Writer {
-    file: RecordingFile,
+    file: RunWriter,
     detail: bool,
 }
 
@@ -145,7 +145,6 @@ pub fn record(input: Input<'_>, output: Output<'_>) -> Result<()> {
         path: output.path,
         force: output.force,
         inputs: output.inputs,
-        compress: true,
         redact: false,
         count: None,
         keep: None,
@@ -154,7 +153,7 @@ pub fn record(input: Input<'_>, output: Output<'_>) -> Result<()> {
     drive(input, &mut |start| {
         let target = start.target.context("only a target is recorded here")?;
         Ok(Writer {
-            file: RecordingFile::of_target(&settings, target.clone(), system.as_ref())?,
+            file: RunWriter::of_target(&settings, target.clone(), system.as_ref())?,
             detail: output.detail,
         })
     })

@@ -82,6 +82,10 @@ pub struct InflightArgs {
     #[arg(long, short = 'j')]
     pub json: bool,
 
+    /// Also show the fields of each command, its p99 if traced, and the queues
+    #[arg(long, short)]
+    pub verbose: bool,
+
     /// BTF of the kernel with its modules, if it has none (5.10)
     #[arg(long, value_name = "FILE")]
     pub btf: Option<PathBuf>,
@@ -99,7 +103,7 @@ impl InflightArgs {
     pub fn filter(&self) -> Result<Filter> {
         if let (AgeLimit::TimesP99(times), None) = (self.age, self.interval) {
             return Err(usage(format!(
-                "--age {times}x needs an INTERVAL, because p99 is that of commands traced meanwhile: \
+                "--age {times}x needs an INTERVAL, in which commands are traced to learn their p99: \
                  `nvme-deep inflight 1 --age {times}x`"
             )));
         }

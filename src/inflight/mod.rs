@@ -9,7 +9,7 @@ use std::io::{BufWriter, Write};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::inflight::view::{Lookup, json, text};
+use crate::inflight::view::{Look, Lookup, json, text};
 use crate::machine::System;
 use crate::machine::clock::monotonic_ns;
 use crate::machine::inflight::report::{InFlight, Observed};
@@ -20,6 +20,7 @@ use crate::model::stack::Frame;
 use crate::model::text::Text;
 use crate::nvme::decode::CommandSet;
 use crate::run::start::prepare;
+use crate::run::stdout::output_width;
 use crate::view::theme::Theme;
 use anyhow::Result;
 
@@ -93,7 +94,13 @@ impl Looks<'_> {
             if self.shown > 0 {
                 writeln!(out)?;
             }
-            text(found, lookup, Theme { color }, &mut out)?;
+            let look = Look {
+                theme: Theme { color },
+                width: output_width(),
+                limit: self.options.age,
+                detail: self.options.verbose,
+            };
+            text(found, lookup, look, &mut out)?;
         }
         out.flush()?;
         Ok(())

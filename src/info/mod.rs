@@ -16,7 +16,7 @@ use crate::model::report::disk_names::DiskNames;
 use crate::model::stage::StageSet;
 use crate::model::text::{Text, printable};
 use crate::nvme::opcode::QueueKind;
-use crate::recording::{Item, Playback, RunInfo};
+use crate::recording::{Item, Reader, RunInfo};
 use crate::run::exit::Failure;
 use crate::run::input;
 use crate::run::stdout::{output_width, stdout};
@@ -311,11 +311,11 @@ pub fn run(args: &InfoArgs) -> Result<()> {
     let shown = printable(&args.file).to_string();
     let (file, metadata) = input::open(&args.file)?;
     let failure = |error| Failure::error(Kind::Usage, format!("{shown}: {error}"));
-    let mut playback = Playback::open(BufReader::new(file)).map_err(failure)?;
+    let mut reader = Reader::open(BufReader::new(file)).map_err(failure)?;
     let mut found = Found::default();
-    while playback.next_block(&mut |item| found.add(item)).map_err(failure)? {}
-    let flaw = playback.ending().and_then(|ending| ending.flaw());
-    let info = Info::new(shown.clone(), metadata.len(), flaw, playback.info(), &found);
+    while reader.next_block(&mut |item| found.add(item)).map_err(failure)? {}
+    let flaw = reader.ending().and_then(|ending| ending.flaw());
+    let info = Info::new(shown.clone(), metadata.len(), flaw, reader.info(), &found);
     let mut out = BufWriter::new(stdout());
     if args.json {
         typed_line("info", &info, &mut out)?;

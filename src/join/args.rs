@@ -64,7 +64,7 @@ pub struct JoinArgs {
     pub force: bool,
 
     /// Show this many of the slowest commands singly
-    #[arg(long, value_name = "COUNT", default_value = "3", value_parser = number(0..=usize::MAX))]
+    #[arg(long, short = 'n', value_name = "COUNT", default_value = "3", value_parser = number(0..=usize::MAX))]
     pub slowest: usize,
 
     #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]

@@ -44,18 +44,16 @@ pub struct LatencyArgs {
 
     /// Add a table of the totals: one bucket below this many microseconds, then buckets that double
     /// in width [default with --lat-shift: 20]
-    #[arg(long, hide_short_help = true, alias = "lat_min_us", value_name = "US", conflicts_with = "by",
+    ///
+    /// The kernel reports each command by itself for this table, which costs as much as `trace`.
+    #[arg(long, hide_short_help = true, alias = "lat_min_us", value_name = "US",
           value_parser = number(0..=u64::MAX))]
     pub lat_min_us: Option<u64>,
 
     /// Width of the first bucket of that table, 2^SHIFT microseconds [default with --lat-min-us: 0]
-    #[arg(long, hide_short_help = true, alias = "lat_shift", value_name = "SHIFT", conflicts_with = "by",
+    #[arg(long, hide_short_help = true, alias = "lat_shift", value_name = "SHIFT",
           value_parser = number(0..=u32::MAX))]
     pub lat_shift: Option<u32>,
-
-    /// Separate rows for up to 16 KiB, up to 64 KiB, and above
-    #[arg(long, alias = "split_size", conflicts_with = "by")]
-    pub split_size: bool,
 
     #[command(flatten)]
     pub group: GroupArgs,
@@ -84,10 +82,10 @@ pub type LatencyOptions = Checked<LatencyArgs>;
 impl SessionOptions for LatencyArgs {
     fn settings(&self) -> Result<Settings> {
         let is_recorded = !self.from.is_empty();
+        let lat = self.lat_buckets()?;
         let histograms = Histograms {
-            lat: self.lat_buckets()?,
-            split_size: self.split_size,
-            by: self.group.keys.each(is_recorded)?,
+            by: self.group.keys.each(is_recorded || lat.is_some())?,
+            lat,
             submitters: false,
             extra: match self.commands {
                 true => ExtraEvents::Commands,

@@ -8,10 +8,9 @@ use std::mem::take;
 use std::time::Duration;
 
 use crate::machine::System;
-use crate::model::command_class::BlockSizes;
-use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
-use crate::model::ledger::Ledger;
+use crate::model::ledger::{EventClass, Ledger, Shown};
+use crate::model::origin::Who;
 use crate::model::point::Point;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::Groups;
@@ -26,7 +25,7 @@ use crate::view::header::Header;
 use crate::view::json;
 use crate::view::text::{TextView, span};
 use crate::view::theme::Theme;
-use crate::view::trace::{Clock, Context, EventSink, TraceJson};
+use crate::view::trace::{Clock, Context, TraceLines};
 use anyhow::{Result, bail};
 
 use crate::latency::args::LatencyOptions;
@@ -154,7 +153,8 @@ impl<'o> Reports<'o> {
         let by = self.options.settings.by();
         let stage_set = self.stage_set;
         let sort = self.options.group.sort;
-        (!by.is_empty()).then(|| Groups::of(shown, by, stage_set, covers, sort))
+        let lat = self.options.settings.lat();
+        (!by.is_empty()).then(|| Groups::of(shown, by, stage_set, lat.as_ref(), covers, sort))
     }
 
     fn write(
@@ -240,39 +240,45 @@ struct Counting<'o> {
     out: BufWriter<Stdout>,
     /// `--commands`: each finished command as an object of its own, beside the reports. The events and
     /// their JSON are those of `trace`.
-    single: Option<TraceJson>,
+    single: Option<TraceLines>,
     /// `None`: a session, which counts by itself.
+    counted: Option<Counted>,
     recorded: Option<Recorded>,
 }
 
-/// What was counted of a recording.
+/// Commands that are counted here.
+struct Counted {
+    recount: Recount,
+    now: Snapshot,
+    shown: Shown,
+}
+
+/// A recording.
 struct Recorded {
     path: String,
     begin_ns: u64,
-    recount: Recount,
-    now: Snapshot,
     /// The last one. A recording begins with one, and has a new one every second.
     ledger: Option<Ledger>,
     is_first: bool,
 }
 
-impl Recorded {
-    fn new(replay: &Replay, settings: &Settings) -> Self {
+impl Counted {
+    fn new(settings: &Settings, who: Who) -> Self {
+        let by = settings.by().to_vec();
         Self {
-            path: replay.path().to_string(),
-            begin_ns: replay.info().begin_ns,
-            recount: Recount {
-                stage_set: settings.stage_set,
-                lat: settings.lat(),
-                split_size: settings.split_size(),
-                block_sizes: BlockSizes::default(),
-                by: settings.by().to_vec(),
-                who: settings.filter.who,
-            },
+            recount: Recount { stage_set: settings.stage_set, lat: settings.lat(), by, who },
             now: Snapshot::default(),
-            ledger: None,
-            is_first: true,
+            shown: Shown::default(),
         }
+    }
+
+    /// The snapshot with the paths of the cgroups of this machine.
+    fn with_cgroups(&mut self) -> &Snapshot {
+        if self.recount.by.iter().any(|by| by.is_cgroup()) {
+            let paths = System::at("/").cgroup_paths().unwrap_or_default();
+            self.now.names.cgroups.extend(paths);
+        }
+        &self.now
     }
 }
 
@@ -280,7 +286,8 @@ impl<'o> Counting<'o> {
     fn new(options: &'o LatencyOptions, start: &Start<'_>) -> Self {
         let settings = start.recording.map_or(&options.settings, Replay::settings);
         let stages = (settings.stage_set != StageSet::Total).then_some(settings.stage_set);
-        let commands = settings.has_events() && start.session.is_some();
+        let is_live = start.session.is_some();
+        let who = start.session.map_or(settings.filter.who, |session| session.origin().who());
         let mut reports = Reports::new(options, settings);
         // also those that are gone at the end
         reports.disks = reports.disks();
@@ -289,10 +296,16 @@ impl<'o> Counting<'o> {
         Self {
             reports,
             out: BufWriter::new(stdout()),
-            single: commands.then(|| TraceJson::new(Clock::Mono, stages)),
+            single: (options.commands && is_live).then(|| TraceLines::json(Clock::Mono, stages)),
+            counted: (!is_live || !settings.counts()).then(|| Counted::new(settings, who)),
             recorded: start.recording.map(|replay| {
                 replay.warn_partial();
-                Recorded::new(replay, settings)
+                Recorded {
+                    path: replay.path().to_string(),
+                    begin_ns: replay.info().begin_ns,
+                    ledger: None,
+                    is_first: true,
+                }
             }),
         }
     }
@@ -320,12 +333,16 @@ impl<'o> Counting<'o> {
             return Ok(());
         }
         let ledger = ledger.clone().when_shown(later);
-        self.reports.up_to(at, &recorded.now, &ledger, &mut self.out)
+        match &self.counted {
+            Some(counted) => self.reports.up_to(at, &counted.now, &ledger, &mut self.out),
+            None => Ok(()),
+        }
     }
 
     fn command(&mut self, event: &Event, feed: &mut Feed<'_>) -> Result<()> {
-        if let Some(recorded) = &mut self.recorded {
-            return count(&recorded.recount, event, &mut recorded.now);
+        if let Some(counted) = &mut self.counted {
+            counted.shown.add(EventClass::of(&event.what));
+            count(&counted.recount, event, &mut counted.now)?;
         }
         let Some(sink) = &mut self.single else {
             return Ok(());
@@ -362,16 +379,14 @@ impl Consumer for Counting<'_> {
             Item::Unselected(event) => self.before(event, feed.later)?,
             Item::Undecodable => bail!("the ring has a record that can't be decoded"),
             Item::Controllers(all) => {
-                if let Some(recorded) = &mut self.recorded {
-                    let sizes = all.iter().flat_map(ControllerInfo::block_sizes);
-                    recorded.recount.block_sizes.extend(sizes);
+                if self.recorded.is_some() {
                     self.reports.disks.recorded(all);
                 }
             }
             Item::Cgroups(all) => {
-                if let Some(recorded) = &mut self.recorded {
+                if let Some(counted) = &mut self.counted {
                     let all = all.iter().map(|one| (one.id, one.path.clone()));
-                    recorded.now.names.cgroups.extend(all);
+                    counted.now.names.cgroups.extend(all);
                 }
             }
             Item::Ledger(_, ledger) => {
@@ -389,13 +404,23 @@ impl Consumer for Counting<'_> {
         self.recorded.is_some() && self.reports.next().is_some()
     }
 
+    fn shown(&mut self) -> Option<&mut Shown> {
+        self.counted.as_mut().filter(|_| self.recorded.is_none()).map(|counted| &mut counted.shown)
+    }
+
     fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
         self.flush_commands()?;
         let Some(session) = moment.session else {
             return Ok(Turn::Items);
         };
         if self.reports.next().is_some_and(|due| moment.now >= due) {
-            interim_of(&mut self.reports, session, moment.now, &mut self.out)?;
+            match (&mut self.counted, moment.ledger()?) {
+                (Some(counted), Some(ledger)) => {
+                    let now = counted.with_cgroups();
+                    self.reports.interim(moment.now, now, ledger, &mut self.out)?;
+                }
+                _ => interim_of(&mut self.reports, session, moment.now, &mut self.out)?,
+            }
         }
         Ok(self.reports.next().map_or(Turn::Items, Turn::Until))
     }
@@ -405,11 +430,13 @@ impl Consumer for Counting<'_> {
         self.reports.header = end.header;
         let (reports, out) = (&self.reports, &mut self.out);
         let Some(recorded) = &self.recorded else {
-            reports.last((end.took, end.took), &end.sums, end.ledger, out)?;
+            let now = self.counted.as_mut().map_or(&end.sums, Counted::with_cgroups);
+            reports.last((end.took, end.took), now, end.ledger, out)?;
             return Ok(Ok(()));
         };
         let ledger = with_span(end.ledger, reports.stage_set);
-        reports.last((end.took, end.covers), &recorded.now, ledger, out)?;
+        let now = self.counted.as_ref().map_or(&end.sums, |counted| &counted.now);
+        reports.last((end.took, end.covers), now, ledger, out)?;
         let left_out = reports.idle.text();
         left_out.iter().for_each(|text| eprint_note(&format!("{}: {text}", recorded.path)));
         Ok(Ok(()))
@@ -435,7 +462,7 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
         Input::live(Live {
             exec: &options.exec.program,
             until: "; Ctrl-C for the final report",
-            reader: Reader::Stdout,
+            reader: if options.commands { Reader::Stdout } else { Reader::Sums },
             ..Live::new(ready, settings, options.schedule.end())
         })
     } else {

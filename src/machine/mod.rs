@@ -5,7 +5,6 @@
 pub mod activity;
 mod admin;
 pub mod btf;
-mod caches;
 pub mod cgroups;
 pub mod clock;
 pub mod disk;
@@ -19,6 +18,7 @@ pub mod io_control;
 pub mod kallsyms;
 pub mod kernel;
 pub mod kvm;
+pub mod memory;
 mod names;
 pub mod nvme;
 pub mod nvme_class;

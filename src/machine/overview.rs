@@ -146,6 +146,12 @@ impl System {
         self.last_cpu("online")
     }
 
+    /// The CPUs that are present, in order. `None`: not known.
+    pub fn present_cpus(&self) -> Option<Vec<u32>> {
+        let list = self.text("sys/devices/system/cpu/present");
+        Some(list_ranges(list.known()?)?.into_iter().flatten().collect())
+    }
+
     /// The highest number that a CPU can ever have.
     pub fn last_possible_cpu(&self) -> Fact<u32> {
         self.last_cpu("possible")

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use super::System;
 use super::process_files::read_some;
 use crate::model::text::{Text, printable};
+use rustix::process::geteuid;
 
 /// Bytes behind a controller's address in which its identity is looked for.
 const CONTROLLER: usize = 64 << 10;
@@ -26,6 +27,15 @@ const MOST_ARGS: usize = 1 << 14;
 /// longer.
 const MAX_ARGS: u64 = 8 << 20;
 
+/// What to do if the kernel does not let this process look at another.
+fn permission() -> &'static str {
+    if geteuid().is_root() {
+        "this root lacks CAP_SYS_PTRACE (a container?), or a security module forbids it"
+    } else {
+        "run as root (sudo)"
+    }
+}
+
 /// Why a target cannot be traced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -40,10 +50,12 @@ pub enum TargetError {
         pid: u32,
     },
     /// This process may not trace the other.
-    #[error("process {pid} may not be traced by this user: run it as root (sudo)")]
+    #[error("process {pid} can't be looked at ({error}): {}", permission())]
     NotPermitted {
         /// Its id.
         pid: u32,
+        /// Of the kernel.
+        error: String,
     },
     /// The executable cannot be read.
     #[error("{} can't be read as an executable ({error})", printable(.path))]
@@ -147,7 +159,7 @@ impl Process {
         let exe = system.path(&format!("proc/{pid}/exe"));
         let name = fs::read_link(&exe).map_err(|error| match error.kind() {
             ErrorKind::NotFound => TargetError::NoProcess { pid },
-            _ => TargetError::NotPermitted { pid },
+            _ => TargetError::NotPermitted { pid, error: error.to_string() },
         })?;
         let mut process =
             Self { pid, exe, name: Text::from_os(&name), args: Vec::new(), version: None };
@@ -230,7 +242,7 @@ impl Memory {
         let file = File::open(system.path(&format!("proc/{pid}/mem")));
         let file = file.map_err(|error| match error.kind() {
             ErrorKind::NotFound => TargetError::NoProcess { pid },
-            _ => TargetError::NotPermitted { pid },
+            _ => TargetError::NotPermitted { pid, error: error.to_string() },
         })?;
         let stat = system.path(&format!("proc/{pid}/stat"));
         let started = start_of(&stat);

@@ -20,6 +20,11 @@ impl Bios {
         Self(word)
     }
 
+    /// The inverse of [`Bios::of_word`].
+    pub const fn word(self) -> u64 {
+        self.0
+    }
+
     /// This number of bios, of which one waited this long, in nanoseconds: at most three days.
     pub const fn new(count: u16, longest_wait_ns: u64) -> Self {
         Self::of_word((count as u64) << SHIFT | (longest_wait_ns & ((1 << SHIFT) - 1)))

@@ -33,16 +33,6 @@ impl SizeClass {
             n => 1 << (n - 1),
         }
     }
-
-    /// The class in the key of a row: up to 16 KiB, up to 64 KiB, above (`class_of()` of
-    /// bpf/include/rows.bpf.h).
-    pub const fn of_row(self) -> u8 {
-        match self.bytes() {
-            0..=0x4000 => 1,
-            0x4001..=0x1_0000 => 2,
-            _ => 3,
-        }
-    }
 }
 
 impl Display for SizeClass {
@@ -120,14 +110,5 @@ mod tests {
             assert!(class.bytes() >= u64::from(bytes));
         }
         assert!(SizeClass::of(512) < SizeClass::of(4096));
-    }
-
-    #[test]
-    fn rows_have_three_classes() {
-        for (bytes, class) in
-            [(0, 1), (0x4000, 1), (0x4001, 2), (0x1_0000, 2), (0x1_0001, 3), (u32::MAX, 3)]
-        {
-            assert_eq!(SizeClass::of(bytes).of_row(), class, "{bytes}");
-        }
     }
 }

@@ -13,6 +13,7 @@ use super::origin::{Cgroups, Who};
 use super::text::{Text, escape};
 use crate::model::ids::row_nsid;
 use crate::nvme::opcode::Opcode;
+use crate::units::parse_size;
 
 /// A property by which commands are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,8 +30,8 @@ pub enum By {
     Cpu,
     /// The queue.
     Queue,
-    /// The bytes transferred, up to a power of two.
-    Size,
+    /// The bytes transferred, in classes.
+    Size(SizeLimits),
     /// The I/O priority.
     Priority,
     /// The controller and namespace.
@@ -47,7 +48,7 @@ pub const KEYS: [(By, &str); 10] = [
     (By::Container, "container"),
     (By::Cpu, "cpu"),
     (By::Queue, "queue"),
-    (By::Size, "size"),
+    (By::Size(SizeLimits::EACH), "size"),
     (By::Priority, "priority"),
     (By::Disk, "disk"),
     (By::Opcode, "opcode"),
@@ -56,7 +57,8 @@ pub const KEYS: [(By, &str); 10] = [
 impl By {
     /// Its name.
     pub fn name(self) -> &'static str {
-        let found = KEYS.iter().find(|(by, _)| *by == self);
+        let key = if let Self::Size(_) = self { Self::Size(SizeLimits::EACH) } else { self };
+        let found = KEYS.iter().find(|(by, _)| *by == key);
         found.map_or("", |(_, name)| name)
     }
 
@@ -79,6 +81,83 @@ impl By {
 impl Display for By {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// The upper limits of size classes: bit N is 2^N bytes. None: each power of two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SizeLimits(u64);
+
+impl SizeLimits {
+    /// A class for each power of two.
+    pub const EACH: Self = Self(0);
+
+    /// The class of this many bytes.
+    pub const fn class(self, bytes: u32) -> KeyPart {
+        let Some(exponent) = size_exponent(bytes) else {
+            return KeyPart::Size(None);
+        };
+        match (self.0, self.0 >> exponent) {
+            (0, _) => KeyPart::Size(Some(exponent)),
+            (limits, 0) => KeyPart::SizeAbove(limits.ilog2() as u8),
+            (_, above) => KeyPart::Size(Some(exponent + above.trailing_zeros() as u8)),
+        }
+    }
+}
+
+/// A word of `--by`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByWord {
+    /// A key, with its first limit.
+    Key(By),
+    /// Another limit of the key before it.
+    Limit(SizeLimits),
+}
+
+impl FromStr for ByWord {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(by) = text.parse() {
+            return Ok(Self::Key(by));
+        }
+        let limit = text.strip_prefix("size=");
+        let bytes = match parse_size(limit.unwrap_or(text)) {
+            Err(error) if limit.is_some() => return Err(error),
+            Err(_) => return text.parse().map(Self::Key).map_err(|e: UnknownKey| e.to_string()),
+            Ok(bytes) => bytes,
+        };
+        if !bytes.is_power_of_two() || bytes > 1 << 31 {
+            return Err(format!("`{text}` is no limit of a size: give a power of two (`16K`)"));
+        }
+        let limits = SizeLimits(bytes);
+        Ok(limit.map_or(Self::Limit(limits), |_| Self::Key(By::Size(limits))))
+    }
+}
+
+impl ByWord {
+    /// The properties that these words name, each once.
+    ///
+    /// # Errors
+    /// If a limit does not follow `size=`; one sentence.
+    pub fn keys(words: &[Self]) -> Result<Vec<By>, String> {
+        let mut keys: Vec<By> = Vec::new();
+        let mut is_open = false;
+        for word in words {
+            match (*word, keys.last_mut()) {
+                (Self::Limit(more), Some(By::Size(limits))) if is_open => limits.0 |= more.0,
+                (Self::Limit(_), _) => {
+                    return Err("--by: sizes follow `size=`: `--by size=16K,64K`".into());
+                }
+                (Self::Key(by), _) => {
+                    is_open = matches!(by, By::Size(SizeLimits(limits)) if limits > 0);
+                    if keys.iter().all(|key| key.name() != by.name()) {
+                        keys.push(by);
+                    }
+                }
+            }
+        }
+        Ok(keys)
     }
 }
 
@@ -115,6 +194,8 @@ pub enum KeyPart {
     Queue(u32, u16),
     /// Exponent of two: the size is at most this power, and above the next smaller one. `None`: no data.
     Size(Option<u8>),
+    /// Exponent of two: the size is above this power.
+    SizeAbove(u8),
     /// The kernel's number: class and level.
     Priority(u16),
     /// Controller instance and namespace id.
@@ -176,9 +257,9 @@ fn part(command: &Finished<'_>, by: By, who: Who) -> KeyPart {
             .filter(|s| s.knows_submitter)
             .map_or(KeyPart::Unknown, |s| KeyPart::Cpu(s.cpu)),
         By::Queue => KeyPart::Queue(id.ctrl, id.qid),
-        By::Size => submission
-            .and_then(|s| s.bytes)
-            .map_or(KeyPart::Unknown, |bytes| KeyPart::Size(size_exponent(bytes))),
+        By::Size(limits) => {
+            submission.and_then(|s| s.bytes).map_or(KeyPart::Unknown, |bytes| limits.class(bytes))
+        }
         By::Disk => KeyPart::Disk(id.ctrl, row_nsid(id.nsid)),
         By::Opcode => KeyPart::Opcode(id.opcode),
         By::Priority => KeyPart::Unknown,
@@ -230,9 +311,41 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_classes_of_powers_of_two() {
-        let of = |bytes| size_exponent(bytes);
-        assert_eq!(of(0), None);
-        assert_eq!([1, 2, 512, 513, 4096, u32::MAX].map(of), [0, 1, 9, 10, 12, 32].map(Some));
+    fn sizes_are_classes() {
+        let size = |n| KeyPart::Size(Some(n));
+        let sizes = [0, 1, 2, 513, 4096, 16_384, 16_385, 65_536, 65_537, u32::MAX];
+        let each = [KeyPart::Size(None), size(0), size(1), size(10), size(12), size(14), size(15)];
+        let each = each.into_iter().chain([size(16), size(17), size(32)]);
+        assert!(each.eq(sizes.map(|bytes| SizeLimits::EACH.class(bytes))));
+        let limits = SizeLimits(16 << 10 | 64 << 10);
+        let few = [KeyPart::Size(None), size(14), size(14), size(14), size(14), size(14), size(16)];
+        let few = few.into_iter().chain([size(16), KeyPart::SizeAbove(16), KeyPart::SizeAbove(16)]);
+        assert!(few.eq(sizes.map(|bytes| limits.class(bytes))));
+    }
+
+    #[test]
+    fn limits_of_sizes_follow_their_key() {
+        let keys = |text: &str| {
+            let words: Result<Vec<ByWord>, _> = text.split(',').map(str::parse).collect();
+            ByWord::keys(&words?)
+        };
+        let size = |limits| By::Size(SizeLimits(limits));
+        for (text, want) in [
+            ("disk,size", vec![By::Disk, size(0)]),
+            ("size=16K,64K,disk,disk", vec![size(16 << 10 | 64 << 10), By::Disk]),
+            ("opcode,size=512", vec![By::Opcode, size(512)]),
+        ] {
+            assert_eq!(keys(text), Ok(want), "{text}");
+        }
+        for (text, why) in [
+            ("64K", "follow"),
+            ("size,64K", "follow"),
+            ("size=16K,disk,64K", "follow"),
+            ("size=", "size"),
+            ("size=12K", "power of two"),
+            ("siez=16K", "not a key"),
+        ] {
+            assert!(keys(text).unwrap_err().contains(why), "{text}");
+        }
     }
 }

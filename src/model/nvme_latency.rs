@@ -5,11 +5,10 @@
 //! drops latencies below the first slot and above the last. Here two additional slots count them,
 //! so that the table adds up to the number of commands.
 //!
-//! The BPF program counts the slots apart from the histogram. Their bounds are not bounds of its buckets: a
-//! table made from these would have up to two thirds of the commands of our recordings in the wrong slot.
+//! The table is made of single commands. Its bounds are not bounds of the histogram's buckets: a table made
+//! from these would have up to two thirds of the commands of our recordings in the wrong slot.
 //!
-//! Pure: no I/O, no BPF. All values are microseconds. [`LatBuckets::index`] must agree with the BPF
-//! program, which fills the array of [`SLOTS`] counts that [`LatBuckets::rows`] reads.
+//! Pure: no I/O, no BPF. All values are microseconds.
 
 /// Number of slots that double in width, from the minimum up.
 pub const DOUBLING: usize = 27;

@@ -133,7 +133,8 @@ impl StageRun {
         Self { last: end.last, to: end.to, ..self }
     }
 
-    fn stages(self) -> &'static [Stage] {
+    /// Its stages.
+    pub fn stages(self) -> &'static [Stage] {
         self.stage_set.stages().get(self.first..=self.last).unwrap_or_default()
     }
 
@@ -143,6 +144,12 @@ impl StageRun {
             [only] => Some(only.name),
             _ => None,
         }
+    }
+
+    /// The name, if it is a single stage that was observed from its beginning, as most are.
+    pub fn whole_stage(self) -> Option<&'static str> {
+        let is_whole = self.first == self.last && self.stage_set.point(self.first) == self.from;
+        self.stages().first().filter(|_| is_whole).map(|stage| stage.name)
     }
 
     /// The group that has all of its stages; `None` if they are of several groups.

@@ -97,13 +97,31 @@ impl Timeline {
         (ns != 0 && point.seen_in(self.pattern)).then_some(ns)
     }
 
+    /// The observed points, in order, each with its time.
+    pub fn points(&self) -> impl Iterator<Item = (Point, u64)> {
+        // most are not observed, which zero says faster than the pattern
+        let seen = Point::ALL.into_iter().filter(|point| self.ns(*point) != 0);
+        seen.filter_map(|point| Some((point, self.at(point)?)))
+    }
+
     /// The stages of the command in this stage set. `None` if two points are out of order.
     pub fn segments(&self, stage_set: StageSet) -> Option<Vec<Segment>> {
         let mut segments = Vec::with_capacity(stage_set.stages().len());
+        self.add_segments(stage_set, &mut segments).then_some(segments)
+    }
+
+    /// Adds the stages of the command. Returns false if two points are out of order.
+    #[must_use]
+    pub fn add_segments(&self, stage_set: StageSet, segments: &mut Vec<Segment>) -> bool {
         for run in stage_set.each_run(self.pattern) {
-            segments.push(self.segment(run)?);
+            // the pattern has both points
+            let (from, to) = (self.ns(run.from), self.ns(run.to));
+            if from == 0 || to < from {
+                return false;
+            }
+            segments.push(Segment { run, ns: to - from });
         }
-        Some(segments)
+        true
     }
 
     /// The same without memory, and without those whose points are out of order.

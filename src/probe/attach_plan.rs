@@ -81,6 +81,8 @@ pub struct AttachPlan {
     pub recovers: bool,
     /// A program may interrupt itself on its CPU ([`super::facts::KernelFacts::programs_nest`]).
     pub nests: bool,
+    /// CPUs share histograms: they would take too much memory.
+    pub shares_cells: bool,
 }
 
 /// Why there is no plan: no method is left for an essential point.

@@ -293,6 +293,7 @@ pub fn plan_with(
             misses_counted: facts.misses_counted,
             recovers: pairing == Pairing::Request && facts.recovers,
             nests: facts.programs_nest(),
+            shares_cells: false,
         };
         join_waits(&mut plan);
         if plan.has(Point::Bio) {

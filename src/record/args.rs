@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::model::stage::StageSet;
 use crate::recording::Keep;
 use crate::settings::{Detail, EventStacks, Events, Mode, RingSize, Settings};
-use crate::units::{parse_duration, parse_size};
+use crate::units::{parse_duration, parse_latency, parse_size};
 use anyhow::Result;
 
 use crate::run::args::common::{Checked, ExecArgs, RunTime, SessionArgs, SessionOptions};
@@ -24,6 +24,9 @@ Examples:
 
 /// Smallest useful file.
 const MIN_SIZE: u64 = 1 << 20;
+
+/// The time that `--trigger` keeps without `--ring`.
+const RING_TIME: Duration = Duration::from_secs(15 * 60);
 
 /// Default size of a ring in memory.
 const RING_BYTES: u64 = 64 << 20;
@@ -45,7 +48,7 @@ impl Trigger {
     fn parse(text: &str) -> Result<Self, String> {
         Ok(match text.split_once('=') {
             Some(("slow", time)) => {
-                Self::Slow(parse_duration(time).map_err(|e| format!("`{text}`: {e}"))?)
+                Self::Slow(parse_latency(time).map_err(|e| format!("`{text}`: {e}"))?)
             }
             None if text == "timeout" => Self::Timeout,
             None if text == "reset" => Self::Reset,
@@ -87,7 +90,8 @@ pub struct RecordArgs {
     ///
     /// full: all points, waits before the request, conditions, submitters and cgroups. What this kernel
     /// does not show is left out. The others record their points only, and cost less.
-    #[arg(long, value_name = "SET", default_value = "full")]
+    #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true, default_value = "full",
+          default_missing_value = "full")]
     pub stages: StageSet,
 
     #[command(flatten)]
@@ -107,23 +111,17 @@ pub struct RecordArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub ring: Option<Duration>,
 
-    /// Events that write the ring to the file
+    /// Events that write the ring to the file [default with --trigger: --ring 15m]
     ///
     /// `slow=50ms` (a command that took at least this long), `timeout`, `reset` (of a controller),
     /// `error` (a status other than success).
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', requires = "ring", value_parser = Trigger::parse)]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Trigger::parse)]
     pub trigger: Vec<Trigger>,
 
     /// After a trigger, record this long, then end
     #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = parse_duration, default_value = "10s",
           requires = "trigger")]
     pub after: Duration,
-
-    /// Do not compress
-    ///
-    /// Takes less CPU time, and about twice the space.
-    #[arg(long)]
-    pub no_compress: bool,
 
     /// Do not record names of the machine and of processes
     ///
@@ -150,20 +148,21 @@ impl SessionOptions for RecordArgs {
             StageSet::Full => Detail::all(),
             StageSet::Total | StageSet::Basic | StageSet::Fine => Detail::default(),
         };
-        let detail = Detail { stacks: self.stacks, without_timers: self.ring.is_some(), ..all };
+        let detail = Detail { stacks: self.stacks, without_timers: self.keep().is_some(), ..all };
         let events = Events { detail, ring_size: self.ring_size, ..Events::default() };
         self.session.settings(false, Mode::Events(events), self.stages)
     }
 }
 
 impl RecordArgs {
-    /// The part of the run that is kept in memory, with `--ring`.
+    /// The part of the run that is kept in memory, with `--ring` or `--trigger`.
     pub fn keep(&self) -> Option<Keep> {
-        self.ring.map(|time| Keep { time, bytes: self.max_size.unwrap_or(RING_BYTES) })
+        let time = self.ring.or((!self.trigger.is_empty()).then_some(RING_TIME))?;
+        Some(Keep { time, bytes: self.max_size.unwrap_or(RING_BYTES) })
     }
 
     /// Whether a file of this size ends the run.
     pub fn is_full(&self, bytes: u64) -> bool {
-        self.ring.is_none() && self.max_size.is_some_and(|most| bytes >= most)
+        self.keep().is_none() && self.max_size.is_some_and(|most| bytes >= most)
     }
 }

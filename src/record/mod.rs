@@ -8,7 +8,6 @@ use std::time::Duration;
 use jiff::Zoned;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::abi::PairRecord;
 use crate::machine::System;
 use crate::model::event::{Event, EventKind};
 use crate::model::text::Text;
@@ -21,15 +20,15 @@ use crate::run::drive::{
     Consumer, CostSample, End, Feed, Input, Item, Live, Moment, Reader, Session, Turn, drive,
     say_own_share,
 };
-use crate::run::recording::{FileSettings, RecordingFile};
+use crate::run::recording::{FileSettings, RunWriter};
 use crate::run::start::Preflight;
 use crate::run::symbols::LiveStacks;
 use crate::run::{eprint_note, say_ledger};
 
 /// Puts the items of a run into the file.
-struct Writer<'o> {
+struct Recorder<'o> {
     options: &'o RecordOptions,
-    file: RecordingFile,
+    file: RunWriter,
     /// What a trigger has found; empty at first.
     fired: String,
     /// When the run ends, after a trigger.
@@ -115,21 +114,8 @@ fn fires(trigger: Trigger, event: &Event) -> Option<String> {
     }
 }
 
-/// Whether the event of this command can fire one of these triggers. Out of line: finished() runs for each command,
-/// and most runs have no trigger.
-#[inline(never)]
-fn may_fire(triggers: &[Trigger], record: &PairRecord<'_>) -> bool {
-    triggers.iter().any(|trigger| match *trigger {
-        Trigger::Slow(least) => {
-            record.total_ns().is_some_and(|ns| Duration::from_nanos(ns) >= least)
-        }
-        Trigger::Error => record.status().is_some_and(|status| status != 0),
-        Trigger::Timeout | Trigger::Reset => false,
-    })
-}
-
-impl<'o> Writer<'o> {
-    fn begin(options: &'o RecordOptions, mut file: RecordingFile) -> Self {
+impl<'o> Recorder<'o> {
+    fn begin(options: &'o RecordOptions, mut file: RunWriter) -> Self {
         file.begin();
         Self {
             options,
@@ -159,9 +145,7 @@ impl<'o> Writer<'o> {
     }
 }
 
-impl Consumer for Writer<'_> {
-    const TAKES_RECORDS: bool = true;
-
+impl Consumer for Recorder<'_> {
     fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         self.file.item(item);
         if let Item::Event(event) = item
@@ -173,12 +157,6 @@ impl Consumer for Writer<'_> {
             self.fired = found.next().unwrap_or_default();
         }
         Ok(())
-    }
-
-    fn finished(&mut self, record: &PairRecord<'_>) -> bool {
-        let watched = self.fired.is_empty() && !self.options.trigger.is_empty();
-        let may_fire = watched && may_fire(&self.options.trigger, record);
-        !may_fire && self.file.finished(record)
     }
 
     fn wants_ledgers(&self) -> bool {
@@ -266,7 +244,7 @@ fn default_name(host: Option<&str>, time: &str) -> PathBuf {
     format!("{}.nvd", parts.collect::<Vec<_>>().join("-")).into()
 }
 
-fn create(options: &RecordOptions, system: &System) -> Result<RecordingFile> {
+fn create(options: &RecordOptions, system: &System) -> Result<RunWriter> {
     let path = options.output.clone().unwrap_or_else(|| {
         let host = system.identity().host.filter(|_| !options.redact);
         let time = Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
@@ -276,12 +254,11 @@ fn create(options: &RecordOptions, system: &System) -> Result<RecordingFile> {
         path: &path,
         force: options.force,
         inputs: &[],
-        compress: !options.no_compress,
         redact: options.redact,
         count: None,
         keep: options.keep(),
     };
-    RecordingFile::create(&file, &options.settings, system)
+    RunWriter::create(&file, &options.settings, system)
 }
 
 /// Runs the command to its end.
@@ -295,14 +272,14 @@ pub fn run(options: &RecordOptions) -> Result<()> {
     let mut file = Some(create(options, &ready.system)?);
     let input = Input::live(Live {
         exec: &options.exec.program,
-        reader: Reader::File { compress: !options.no_compress },
+        reader: Reader::File,
         stacks,
         ..Live::new(ready, settings, options.run.duration)
     });
     drive(input, &mut |start| {
         let mut file = file.take().context("the file has been begun")?;
         start.session.into_iter().for_each(|session| file.shows(session.origin()));
-        Ok(Writer::begin(options, file))
+        Ok(Recorder::begin(options, file))
     })
 }
 

@@ -5,6 +5,8 @@ use std::error::Error as StdError;
 use std::fmt::{Display, Formatter};
 use std::{fmt, io};
 
+use super::frame::VERSION;
+
 /// Why a block cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
@@ -45,11 +47,8 @@ impl StdError for Damage {}
 pub enum Error {
     /// The file begins with other bytes.
     Foreign,
-    /// The format is newer than this program.
-    Newer {
-        /// Version of the file.
-        version: u16,
-    },
+    /// The format has this version, which is not the one of this program.
+    Version(u16),
     /// It is a recording of the driver, where one of the host side is needed.
     GuestSide,
     /// It cannot be used at all.
@@ -62,12 +61,14 @@ impl Display for Error {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Foreign => f.write_str("it is not a recording of nvme-deep"),
-            Self::Newer { version } => write!(
-                f,
-                "its format has version {version}, and this nvme-deep reads up to {}: use a newer \
-                 nvme-deep",
-                super::frame::VERSION
-            ),
+            Self::Version(found) => {
+                let age = if *found > VERSION { "a newer" } else { "an older" };
+                write!(
+                    f,
+                    "its format has version {found}, and this nvme-deep reads version {VERSION}: use \
+                     {age} nvme-deep"
+                )
+            }
             Self::GuestSide => f.write_str(
                 "it is a recording of the driver: give one that `host trace -o` or `host import` \
                  has written",
@@ -83,7 +84,7 @@ impl StdError for Error {
         match self {
             Self::Damaged(damage) => Some(damage),
             Self::Io(error) => Some(error),
-            Self::Foreign | Self::GuestSide | Self::Newer { .. } => None,
+            Self::Foreign | Self::GuestSide | Self::Version(_) => None,
         }
     }
 }

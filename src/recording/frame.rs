@@ -10,20 +10,16 @@ use super::error::{Damage, Error};
 /// The first bytes of a file. The first is not ASCII, and the last are those that a text conversion
 /// changes.
 pub const MAGIC: [u8; 8] = *b"\x89nvmedp\n";
-/// Version of the format. A reader refuses a later one.
-pub const VERSION: u16 = 1;
+/// Version of the format, and of the records in it. A reader refuses any other.
+pub const VERSION: u16 = 2;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 16;
 /// The first bytes of a block.
 const BLOCK: [u8; 4] = *b"NDB\x1a";
 /// Bytes of the head of a block.
-pub const HEAD_BYTES: usize = 40;
-/// Maximum number of bytes of a payload, compressed or not.
+pub const HEAD_BYTES: usize = 48;
+/// Maximum number of bytes of a payload, before and after compression.
 pub const MAX_PAYLOAD: usize = 16 << 20;
-/// Bit of a head: the payload is a zstd frame.
-const ZSTD: u8 = 1;
-/// Bit of a head: the events have further parts. A reader that lacks them refuses the block by this.
-const PARTS: u8 = 1 << 1;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +28,6 @@ pub enum Content {
     Run,
     /// Events.
     Events,
-    /// Events with parts that few runs have: see `parts`.
-    EventsWithParts,
     /// Stacks that later events refer to.
     Stacks,
     /// The offset between CLOCK_MONOTONIC and the wall clock, from here on.
@@ -61,16 +55,10 @@ pub enum Content {
 }
 
 impl Content {
-    /// Whether the block has events.
-    #[must_use]
-    pub const fn is_events(self) -> bool {
-        matches!(self, Self::Events | Self::EventsWithParts)
-    }
-
     const fn code(self) -> u8 {
         match self {
             Self::Run => 1,
-            Self::Events | Self::EventsWithParts => 2,
+            Self::Events => 2,
             Self::Stacks => 3,
             Self::Clock => 4,
             Self::Controllers => 5,
@@ -106,23 +94,39 @@ impl Content {
     }
 }
 
+/// What the head of a block says of its content. Blocks before a time can be skipped by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// What it holds.
+    pub content: Content,
+    /// Number of events.
+    pub events: u16,
+    /// How many of them are the last one of a command.
+    pub commands: u16,
+    /// CLOCK_MONOTONIC nanoseconds of the earliest event, or of the block.
+    pub from_ns: u64,
+    /// CLOCK_MONOTONIC nanoseconds of the latest event, or of the block.
+    pub to_ns: u64,
+}
+
+impl Summary {
+    /// A block without events.
+    pub const fn at(content: Content, at_ns: u64) -> Self {
+        Self { content, events: 0, commands: 0, from_ns: at_ns, to_ns: at_ns }
+    }
+}
+
 /// The head of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What it holds.
-    pub content: Content,
-    /// Whether the payload is compressed.
-    pub compressed: bool,
+    /// Its content.
+    pub summary: Summary,
     /// Number of the block in its file, from 0.
     pub number: u32,
-    /// Bytes of the payload in the file.
+    /// Bytes of the payload in the file, which is a zstd frame.
     pub payload_bytes: u32,
     /// Bytes of the payload when it is decompressed.
     pub raw_bytes: u32,
-    /// Number of events.
-    pub events: u32,
-    /// CLOCK_MONOTONIC nanoseconds of the last event, or of the block.
-    pub at_ns: u64,
     /// CRC-32 of the payload in the file.
     pub payload_crc: u32,
 }
@@ -140,7 +144,7 @@ pub fn header() -> [u8; HEADER_BYTES] {
 /// Checks the header of a file.
 ///
 /// # Errors
-/// If the file is of another kind or of a later version, or the header is damaged.
+/// If the file is of another kind or of another version, or the header is damaged.
 pub fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<(), Error> {
     let mut cursor = Cursor::new(bytes);
     if cursor.array()? != MAGIC {
@@ -150,11 +154,8 @@ pub fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<(), Error> {
     if cursor.u32()? != crc32fast::hash(&bytes[..12]) {
         return Err(Damage::Head.into());
     }
-    if version == 0 {
-        return Err(Error::Foreign);
-    }
-    if version > VERSION {
-        return Err(Error::Newer { version });
+    if version != VERSION {
+        return Err(Error::Version(version));
     }
     Ok(())
 }
@@ -162,21 +163,20 @@ pub fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<(), Error> {
 impl Head {
     /// The bytes of the head.
     pub fn to_bytes(self) -> [u8; HEAD_BYTES] {
+        let Summary { content, events, commands, from_ns, to_ns } = self.summary;
         let mut bytes = [0; HEAD_BYTES];
         bytes[..4].copy_from_slice(&BLOCK);
-        bytes[4] = self.content.code();
-        bytes[5] = if self.compressed { ZSTD } else { 0 };
-        if self.content == Content::EventsWithParts {
-            bytes[5] |= PARTS;
-        }
-        let words = [self.number, self.payload_bytes, self.raw_bytes, self.events];
-        for (to, word) in bytes[8..24].chunks_exact_mut(4).zip(words) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes[24..32].copy_from_slice(&self.at_ns.to_le_bytes());
-        bytes[32..36].copy_from_slice(&self.payload_crc.to_le_bytes());
-        let crc = crc32fast::hash(&bytes[..36]);
-        bytes[36..].copy_from_slice(&crc.to_le_bytes());
+        bytes[4] = content.code();
+        bytes[6..8].copy_from_slice(&events.to_le_bytes());
+        bytes[8..10].copy_from_slice(&commands.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.number.to_le_bytes());
+        bytes[16..24].copy_from_slice(&from_ns.to_le_bytes());
+        bytes[24..32].copy_from_slice(&to_ns.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.raw_bytes.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.payload_crc.to_le_bytes());
+        let crc = crc32fast::hash(&bytes[..44]);
+        bytes[44..].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
@@ -186,29 +186,22 @@ impl Head {
     /// If its checksum does not match, or a length is beyond the limit.
     pub fn from_bytes(bytes: &[u8; HEAD_BYTES]) -> Result<Self, Damage> {
         let mut cursor = Cursor::new(bytes);
-        let (magic, code, flags) = (cursor.array()?, cursor.u8()?, cursor.u8()?);
-        let _reserved = cursor.u16()?;
-        let has_parts = flags & PARTS != 0 && code == Content::Events.code();
-        let content = if has_parts { Content::EventsWithParts } else { Content::of(code) };
+        let (magic, code, _reserved) = (cursor.array()?, cursor.u8()?, cursor.u8()?);
+        let (events, commands) = (cursor.u16()?, cursor.u16()?);
+        let (_reserved, number) = (cursor.u16()?, cursor.u32()?);
+        let (from_ns, to_ns) = (cursor.u64()?, cursor.u64()?);
         let head = Self {
-            content,
-            compressed: flags & ZSTD != 0,
-            number: cursor.u32()?,
+            summary: Summary { content: Content::of(code), events, commands, from_ns, to_ns },
+            number,
             payload_bytes: cursor.u32()?,
             raw_bytes: cursor.u32()?,
-            events: cursor.u32()?,
-            at_ns: cursor.u64()?,
             payload_crc: cursor.u32()?,
         };
-        if magic != BLOCK || cursor.u32()? != crc32fast::hash(&bytes[..36]) {
+        if magic != BLOCK || cursor.u32()? != crc32fast::hash(&bytes[..44]) {
             return Err(Damage::Head);
         }
-        let most = head.payload_bytes.max(head.raw_bytes);
-        if most as usize > MAX_PAYLOAD {
+        if head.payload_bytes.max(head.raw_bytes) as usize > MAX_PAYLOAD {
             return Err(Damage::Length);
-        }
-        if flags & !ZSTD & !(if has_parts { PARTS } else { 0 }) != 0 {
-            return Err(Damage::Content("a block has a flag that this version does not have"));
         }
         Ok(head)
     }
@@ -220,14 +213,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn head() -> Head {
+        let content = Content::Events;
         Head {
-            content: Content::Events,
-            compressed: true,
+            summary: Summary { content, events: 33, commands: 9, from_ns: 1 << 39, to_ns: 1 << 40 },
             number: 7,
             payload_bytes: 1000,
             raw_bytes: 2000,
-            events: 33,
-            at_ns: 1 << 40,
             payload_crc: 0xdead_beef,
         }
     }
@@ -263,13 +254,15 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_and_another_file_are_told_apart() {
+    fn another_version_and_another_file_are_told_apart() {
         check_header(&header()).unwrap();
-        let mut later = header();
-        later[8] = 2;
-        let crc = crc32fast::hash(&later[..12]);
-        later[12..].copy_from_slice(&crc.to_le_bytes());
-        assert!(matches!(check_header(&later), Err(Error::Newer { version: 2 })));
+        for version in [1, VERSION + 1] {
+            let mut other = header();
+            other[8] = version as u8;
+            let crc = crc32fast::hash(&other[..12]);
+            other[12..].copy_from_slice(&crc.to_le_bytes());
+            assert!(matches!(check_header(&other), Err(Error::Version(found)) if found == version));
+        }
         let gzip = *b"\x1f\x8b\x08\0\0\0\0\0\0\x03abcdef";
         assert!(matches!(check_header(&gzip), Err(Error::Foreign)));
     }

@@ -1,162 +1,255 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the blocks of a recording, from front to back. Memory does not depend on the size of the
-//! file. Reading stops at the first block that is damaged: what comes before it is whole.
+//! A recording, item by item, in the order in which it was written.
 
-use std::io;
-use std::io::{ErrorKind, Read};
+use std::collections::VecDeque;
+use std::io::Read;
+use std::mem::ManuallyDrop;
 
+use super::blocks::{Blocks, Ending};
 use super::error::{Damage, Error};
-use super::frame::{Content, HEAD_BYTES, HEADER_BYTES, Head, check_header};
+use super::events::Unpacked;
+use super::frame::{Content, Head, Summary};
+use super::json::{ledger, parse};
+use super::meta::{CgroupInfo, ClockOffset, LedgerInfo, RunInfo, StackInfo};
+use crate::model::activity::Activity;
+use crate::model::controller::ControllerInfo;
+use crate::model::event::Event;
+use crate::model::host::HostEvent;
+use crate::model::ledger::HostLedger;
+use crate::model::machine::MachineInfo;
+use crate::model::run::ClockReading;
+use crate::model::target::HostController;
 
-/// How the blocks of a file end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// With the block that every finished recording has.
-    Complete,
-    /// After a whole block, without that last one: the recording was killed, or the file was cut.
-    Cut,
-    /// In a block that is damaged or not whole.
-    Damaged(Damage),
+/// A part of a recording. Each applies to the events after it.
+#[derive(Debug)]
+pub enum Item<'a> {
+    /// An event.
+    Event(&'a Event),
+    /// A block of events that are all before the time of [`Reader::skip_to`].
+    Skipped(Summary),
+    /// Stacks that events refer to.
+    Stacks(Vec<StackInfo>),
+    /// Cgroups that events refer to.
+    Cgroups(Vec<CgroupInfo>),
+    /// The offset of the wall clock.
+    Clock(ClockOffset),
+    /// The controllers.
+    Controllers(Vec<ControllerInfo>),
+    /// What the machine did besides the commands, up to here.
+    Activity(Activity),
+    /// Settings of the machine and its controllers.
+    Machine(Box<MachineInfo>),
+    /// Readings of clocks that two machines can share.
+    Readings(Vec<ClockReading>),
+    /// The ledger up to here.
+    Ledger(Box<LedgerInfo>),
+    /// The ledger of the whole run.
+    End(Box<LedgerInfo>),
+    /// An event of a target.
+    Target(&'a HostEvent),
+    /// The controllers of a target, of the whole recording.
+    TargetControllers(Vec<HostController>),
+    /// The ledger of the whole run of a target.
+    TargetEnd(Box<LedgerInfo<HostLedger>>),
 }
 
-impl Ending {
-    /// How the file is not whole: `is damaged: ...`. `None`: it is.
-    pub fn flaw(self) -> Option<String> {
-        match self {
-            Self::Complete => None,
-            Self::Damaged(damage) => Some(format!("is damaged: {damage}")),
-            Self::Cut => Some("has no end: the recording was interrupted".into()),
-        }
-    }
+/// Most readings of clocks of a recording: those of three clocks a second in three days.
+const MOST_READINGS: usize = 3 << 18;
+/// Most bytes of all stacks and cgroups of a recording, as JSON: a reader keeps them.
+const MOST_STACKS: usize = 32 << 20;
+
+/// Most items that are read ahead, for the offset of the clock, which is among the first.
+const MOST_EARLY: usize = 64;
+
+/// A recording that is being read.
+pub struct Reader<R> {
+    blocks: Blocks<R>,
+    unpacked: Unpacked,
+    /// Blocks of earlier events are skipped.
+    since_ns: u64,
+    info: RunInfo,
+    events: u64,
+    /// Readings of clocks so far.
+    readings: usize,
+    /// Bytes of the stacks and cgroups so far.
+    stacks: usize,
+    /// Items that were read ahead.
+    early: VecDeque<Item<'static>>,
+    /// A block that was read ahead, and is not decoded.
+    held: Option<Head>,
 }
 
-/// A file of blocks.
-pub struct Blocks<R> {
-    file: R,
-    number: u32,
-    payload: Vec<u8>,
-    raw: Vec<u8>,
-    /// Bytes of the header and of all whole blocks so far.
-    whole_bytes: u64,
-    ending: Option<Ending>,
-    seen_end: bool,
+/// The item of a block without events; `None` if it has none.
+fn item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damage> {
+    Ok(Some(match content {
+        Content::Stacks => Item::Stacks(parse(payload)?),
+        Content::Cgroups => Item::Cgroups(parse(payload)?),
+        Content::Clock => Item::Clock(parse(payload)?),
+        Content::Controllers => Item::Controllers(parse(payload)?),
+        Content::Ledger => Item::Ledger(Box::new(ledger(payload)?)),
+        Content::Activity => Item::Activity(parse(payload)?),
+        Content::Machine => Item::Machine(parse(payload)?),
+        Content::Readings => Item::Readings(parse(payload)?),
+        Content::End => Item::End(Box::new(ledger(payload)?)),
+        Content::Events
+        | Content::Run
+        | Content::HostEvents
+        | Content::HostControllers
+        | Content::Unknown(_) => return Ok(None),
+    }))
 }
 
-/// Fills `to`. Returns the number of bytes that were there: fewer only at the end of the file.
-fn fill(file: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
-    let mut at = 0;
-    while at < to.len() {
-        match file.read(&mut to[at..]) {
-            Ok(0) => break,
-            Ok(n) => at += n,
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(at)
+/// The same in a recording of a target.
+fn target_item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damage> {
+    Ok(Some(match content {
+        Content::HostControllers => Item::TargetControllers(parse(payload)?),
+        Content::Readings => Item::Readings(parse(payload)?),
+        Content::End => Item::TargetEnd(Box::new(ledger(payload)?)),
+        _ => return Ok(None),
+    }))
 }
 
-impl<R: Read> Blocks<R> {
-    /// Checks the header.
+impl<R: Read> Reader<R> {
+    /// Opens a recording.
     ///
     /// # Errors
-    /// If the file cannot be read, is no recording, or is of a later version.
-    pub fn open(mut file: R) -> Result<Self, Error> {
-        let mut header = [0; HEADER_BYTES];
-        if fill(&mut file, &mut header)? < HEADER_BYTES {
-            return Err(Error::Foreign);
-        }
-        check_header(&header)?;
+    /// If the file cannot be read, is no recording, is of a later version, or does not begin with
+    /// a whole description of the run.
+    pub fn open(file: R) -> Result<Self, Error> {
+        let mut blocks = Blocks::open(file)?;
+        let info = match blocks.next()? {
+            Some(head) if head.summary.content == Content::Run => parse(blocks.payload(&head)?)?,
+            Some(_) => return Err(Damage::Content("it does not begin with a run").into()),
+            None => match blocks.ending() {
+                Some(Ending::Damaged(damage)) => return Err(damage.into()),
+                _ => return Err(Damage::Short.into()),
+            },
+        };
         Ok(Self {
-            file,
-            number: 0,
-            payload: Vec::new(),
-            raw: Vec::new(),
-            whole_bytes: HEADER_BYTES as u64,
-            ending: None,
-            seen_end: false,
+            blocks,
+            unpacked: Unpacked::default(),
+            since_ns: 0,
+            info,
+            events: 0,
+            readings: 0,
+            stacks: 0,
+            early: VecDeque::new(),
+            held: None,
         })
     }
 
-    /// How the file ends; `None` before [`Blocks::next`] has returned `None`.
+    /// What was recorded, where and when.
+    pub const fn info(&self) -> &RunInfo {
+        &self.info
+    }
+
+    /// Events read so far.
+    pub const fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// How the file ends; `None` before its end is reached.
     pub const fn ending(&self) -> Option<Ending> {
-        self.ending
+        self.blocks.ending()
     }
 
-    /// Bytes of the header and of the blocks that were read and are whole.
+    /// Bytes that are whole.
     pub const fn whole_bytes(&self) -> u64 {
-        self.whole_bytes
+        self.blocks.whole_bytes()
     }
 
-    /// The next block: its head and its payload. `None` at the end, see [`Blocks::ending`].
+    /// Passes on the items of the next block. Returns false at the end of the file, or where it is
+    /// damaged: see [`Reader::ending`].
     ///
     /// # Errors
-    /// If the file cannot be read. Damage is not an error, but an ending.
-    #[allow(clippy::should_implement_trait, reason = "it lends the payload")]
-    pub fn next(&mut self) -> Result<Option<(Head, &[u8])>, Error> {
-        if self.ending.is_some() {
-            return Ok(None);
+    /// If the file cannot be read.
+    pub fn next_block(&mut self, to: &mut dyn FnMut(&Item<'_>)) -> Result<bool, Error> {
+        if let Some(early) = self.early.pop_front() {
+            to(&early);
+            return Ok(true);
         }
-        match self.read()? {
-            Ok(Some(head)) => {
-                self.number = self.number.wrapping_add(1);
-                self.whole_bytes += HEAD_BYTES as u64 + u64::from(head.payload_bytes);
-                self.seen_end = head.content == Content::End;
-                Ok(Some((head, self.payload(&head))))
-            }
-            Ok(None) => {
-                let end = [Ending::Cut, Ending::Complete];
-                self.ending = Some(end[usize::from(self.seen_end)]);
-                Ok(None)
-            }
-            Err(damage) => {
-                self.ending = Some(Ending::Damaged(damage));
-                Ok(None)
-            }
-        }
-    }
-
-    /// The payload of the last block, which has this head.
-    pub(super) fn payload(&self, head: &Head) -> &[u8] {
-        if head.compressed { &self.raw } else { &self.payload }
-    }
-
-    /// Ends the reading, because the content of the last block is not valid.
-    pub const fn reject(&mut self, damage: Damage) {
-        self.ending = Some(Ending::Damaged(damage));
-    }
-
-    fn read(&mut self) -> io::Result<Result<Option<Head>, Damage>> {
-        let mut head = [0; HEAD_BYTES];
-        match fill(&mut self.file, &mut head)? {
-            0 => return Ok(Ok(None)),
-            HEAD_BYTES => {}
-            _ => return Ok(Err(Damage::Short)),
-        }
-        let head = match Head::from_bytes(&head) {
-            Ok(head) => head,
-            Err(damage) => return Ok(Err(damage)),
+        let Some(head) = self.held.take().map_or_else(|| self.blocks.next(), |h| Ok(Some(h)))?
+        else {
+            return Ok(false);
         };
-        if head.number != self.number {
-            return Ok(Err(Damage::Gap));
+        if let Err(damage) = self.pass(&head, to) {
+            self.blocks.reject(damage);
+            return Ok(false);
         }
-        self.payload.resize(head.payload_bytes as usize, 0);
-        if fill(&mut self.file, &mut self.payload)? < self.payload.len() {
-            return Ok(Err(Damage::Short));
-        }
-        if crc32fast::hash(&self.payload) != head.payload_crc {
-            return Ok(Err(Damage::Payload));
-        }
-        if head.compressed && !self.decompress(head.raw_bytes as usize) {
-            return Ok(Err(Damage::Compression));
-        }
-        Ok(Ok(Some(head)))
+        Ok(true)
     }
 
-    /// Decompresses the payload, which must have this size.
-    fn decompress(&mut self, bytes: usize) -> bool {
-        self.raw.resize(bytes, 0);
-        let done = zstd::bulk::decompress_to_buffer(&self.payload, &mut self.raw);
-        done.is_ok_and(|n| n == bytes)
+    /// Passes on the items of a block.
+    fn pass(&mut self, head: &Head, to: &mut dyn FnMut(&Item<'_>)) -> Result<(), Damage> {
+        let is_target = self.info.target.is_some();
+        let summary = head.summary;
+        let (content, count) = (summary.content, usize::from(summary.events));
+        if content == Content::Events && !is_target {
+            self.events += u64::from(summary.events);
+            if summary.to_ns < self.since_ns {
+                to(&Item::Skipped(summary));
+                return Ok(());
+            }
+            // an item owns nothing: a test whether to drop it would cost twenty instructions
+            let mut event = |event: &Event| to(&ManuallyDrop::new(Item::Event(event)));
+            return self.unpacked.events(self.blocks.payload(head)?, count, &mut event);
+        }
+        if content == Content::HostEvents && is_target {
+            self.events += u64::from(summary.events);
+            let mut event = |event: &HostEvent| to(&ManuallyDrop::new(Item::Target(event)));
+            return self.unpacked.target_events(self.blocks.payload(head)?, count, &mut event);
+        }
+        let payload = self.blocks.payload(head)?;
+        if matches!(content, Content::Stacks | Content::Cgroups) {
+            self.stacks += payload.len();
+        }
+        let item = match is_target {
+            true => target_item(content, payload)?,
+            false => item(content, payload)?,
+        };
+        if let Some(Item::Readings(all)) = &item {
+            self.readings += all.len();
+        }
+        if self.stacks > MOST_STACKS || self.readings > MOST_READINGS {
+            return Err(Damage::Length);
+        }
+        item.iter().for_each(to);
+        Ok(())
+    }
+
+    /// From here on, blocks of events that are all before this time are skipped.
+    pub const fn skip_to(&mut self, since_ns: u64) {
+        self.since_ns = since_ns;
+    }
+
+    /// The offset of the wall clock at the first event. Reads ahead; [`Reader::next_block`] passes
+    /// on what this reads. `None`: the recording has no offset before its first event.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn first_clock(&mut self) -> Result<Option<ClockOffset>, Error> {
+        // what an earlier call has found
+        let mut found = self.early.iter().find_map(|item| match item {
+            Item::Clock(offset) => Some(*offset),
+            _ => None,
+        });
+        while self.held.is_none() && found.is_none() && self.early.len() < MOST_EARLY {
+            let Some(head) = self.blocks.next()? else {
+                break;
+            };
+            if head.summary.content == Content::Events {
+                self.held = Some(head);
+                break;
+            }
+            match self.blocks.payload(&head).and_then(|p| item(head.summary.content, p)) {
+                Ok(Some(Item::Clock(offset))) => {
+                    found = Some(offset);
+                    self.early.push_back(Item::Clock(offset));
+                }
+                Ok(other) => self.early.extend(other),
+                Err(damage) => self.blocks.reject(damage),
+            }
+        }
+        Ok(found)
     }
 }

@@ -7,8 +7,8 @@ use std::io::Write;
 use std::mem::take;
 use std::time::Duration;
 
+use super::block_writer::{Block, BlockWriter};
 use super::frame::Content;
-use super::writer::{BlockWriter, Prepared};
 
 /// How much to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +23,13 @@ pub struct Keep {
 #[derive(Debug)]
 pub struct Ring {
     keep: Keep,
-    blocks: VecDeque<Prepared>,
+    blocks: VecDeque<Block>,
     bytes: u64,
     /// What applies to the first of `blocks`: the run, and the last dropped block of the kinds that
     /// replace each other.
-    before: Vec<Prepared>,
+    before: Vec<Block>,
     /// Stacks and cgroups are never dropped: later events may refer to them. Their number is bounded.
-    stacks: Vec<Prepared>,
+    stacks: Vec<Block>,
     evicted: u64,
 }
 
@@ -58,23 +58,23 @@ impl Ring {
 
     /// Number of events in it.
     pub fn events(&self) -> u64 {
-        self.blocks.iter().map(|b| u64::from(b.events)).sum()
+        self.blocks.iter().map(|b| u64::from(b.summary.events)).sum()
     }
 
     /// Adds a block, and drops old ones.
-    pub fn push(&mut self, mut block: Prepared) {
+    pub fn push(&mut self, mut block: Block) {
         // the compressor reserves for the worst case
         block.payload.shrink_to_fit();
-        match block.content {
+        match block.summary.content {
             Content::Run => return self.replace(block),
             Content::Stacks | Content::Cgroups => return self.stacks.push(block),
             _ => {}
         }
-        let oldest = block.at_ns.saturating_sub(nanos(self.keep.time));
+        let oldest = block.summary.to_ns.saturating_sub(nanos(self.keep.time));
         self.bytes += block.bytes();
         self.blocks.push_back(block);
         while let Some(first) = self.blocks.front() {
-            let fits = self.bytes <= self.keep.bytes && first.at_ns >= oldest;
+            let fits = self.bytes <= self.keep.bytes && first.summary.to_ns >= oldest;
             if fits || self.blocks.len() == 1 {
                 break;
             }
@@ -82,16 +82,16 @@ impl Ring {
                 break;
             };
             self.bytes -= first.bytes();
-            if first.events > 0 {
-                self.evicted += u64::from(first.events);
+            if first.summary.events > 0 {
+                self.evicted += u64::from(first.summary.events);
             } else {
                 self.replace(first);
             }
         }
     }
 
-    fn replace(&mut self, block: Prepared) {
-        self.before.retain(|b| b.content != block.content);
+    fn replace(&mut self, block: Block) {
+        self.before.retain(|b| b.summary.content != block.summary.content);
         self.before.push(block);
     }
 
@@ -99,14 +99,14 @@ impl Ring {
     /// error of the write that failed.
     pub fn dump<W: Write>(mut self, writer: &mut BlockWriter<W>) -> (u64, io::Result<()>) {
         // a file begins with its run
-        self.before.sort_by_key(|b| b.content != Content::Run);
+        self.before.sort_by_key(|b| b.summary.content != Content::Run);
         let mut events = 0;
         let all = take(&mut self.before).into_iter().chain(take(&mut self.stacks));
         for block in all.chain(take(&mut self.blocks)) {
-            if let Err(error) = writer.write_prepared(&block) {
+            if let Err(error) = writer.write(&block) {
                 return (events, Err(error));
             }
-            events += u64::from(block.events);
+            events += u64::from(block.summary.events);
         }
         (events, Ok(()))
     }
@@ -118,15 +118,14 @@ fn nanos(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame::Summary;
     use super::*;
 
-    fn block(content: Content, at_s: u64, bytes: usize) -> Prepared {
-        Prepared {
-            content,
-            compressed: false,
+    fn block(content: Content, at_s: u64, bytes: usize) -> Block {
+        let events = u16::from(content == Content::Events);
+        Block {
+            summary: Summary { events, ..Summary::at(content, at_s * 1_000_000_000) },
             raw_bytes: bytes as u32,
-            events: u32::from(content == Content::Events),
-            at_ns: at_s * 1_000_000_000,
             payload: vec![at_s as u8; bytes],
         }
     }
@@ -138,12 +137,12 @@ mod tests {
     /// The contents and times of a dump.
     fn dumped(ring: Ring) -> Vec<(Content, u64)> {
         let mut file = vec![];
-        let mut writer = BlockWriter::create(&mut file, false).unwrap();
+        let mut writer = BlockWriter::create(&mut file).unwrap();
         ring.dump(&mut writer).1.unwrap();
         let mut blocks = super::super::Blocks::open(file.as_slice()).unwrap();
         let mut all = vec![];
-        while let Some((head, _)) = blocks.next().unwrap() {
-            all.push((head.content, head.at_ns / 1_000_000_000));
+        while let Some(head) = blocks.next().unwrap() {
+            all.push((head.summary.content, head.summary.to_ns / 1_000_000_000));
         }
         all
     }

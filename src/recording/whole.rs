@@ -3,10 +3,10 @@
 
 use std::io::Read;
 
+use super::blocks::Ending;
 use super::error::{Damage, Error};
 use super::meta::RunInfo;
-use super::playback::{Item, Playback};
-use super::reader::Ending;
+use super::reader::{Item, Reader};
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::run::ClockReading;
@@ -43,19 +43,19 @@ impl HostRecording {
     /// # Errors
     /// If the file cannot be read, is no recording, is of a later version, or is not one of a target.
     pub fn read(file: impl Read) -> Result<Self, Error> {
-        let mut playback = Playback::open(file)?;
-        let info = playback.info().clone();
+        let mut reader = Reader::open(file)?;
+        let info = reader.info().clone();
         let Some(target) = info.target.clone() else {
             return Err(Error::GuestSide);
         };
         let mut read = Self { info, target, ..Self::default() };
-        while playback.next_block(&mut |item| read.add(item))? {
-            if read.events.len() as u64 > MOST_EVENTS + playback.whole_bytes() / 2 {
+        while reader.next_block(&mut |item| read.add(item))? {
+            if read.events.len() as u64 > MOST_EVENTS + reader.whole_bytes() / 2 {
                 read.damage = Some(Damage::Length);
                 return Ok(read);
             }
         }
-        if let Some(Ending::Damaged(damage)) = playback.ending() {
+        if let Some(Ending::Damaged(damage)) = reader.ending() {
             read.damage = Some(damage);
         }
         Ok(read)

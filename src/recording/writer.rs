@@ -1,165 +1,287 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes the blocks of a recording: heads, checksums, compression. A block is one write, so that a
-//! killed process leaves at most one incomplete block behind.
+//! Records events into a file. A thread of its own packs, compresses and writes them: the thread that
+//! reads the ring only makes a record of each event.
 
-use std::io;
-use std::io::{ErrorKind, IoSlice, Write};
+use std::fs::File;
+use std::io::Seek;
+use std::mem::replace;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::{io, thread};
 
-use super::frame::{Content, HEAD_BYTES, HEADER_BYTES, Head, header};
+use rustix::fs::{OFlags, fcntl_getfl};
+use serde::Serialize;
 
-/// Level of zstd. A command costs 270 instructions with it, and 470 with level 1, whose files are 6 to 8 %
-/// smaller. Higher levels cost more than they save on columns of times.
-const LEVEL: i32 = -5;
+use super::block_writer::{Block, BlockWriter};
+use super::events::Batch;
+use super::frame::{Content, Summary};
+use super::ring::{Keep, Ring};
+use super::target::TARGET_WORDS;
+use crate::abi::WORDS_OF_RECORD;
+use crate::model::event::Event;
+use crate::model::host::HostEvent;
 
-/// A file of blocks that is being written.
-pub struct BlockWriter<W> {
-    file: W,
-    number: u32,
-    /// `None`: blocks are not compressed.
-    compressor: Option<zstd::bulk::Compressor<'static>>,
-    bytes: u64,
+/// Batches that may wait for the thread, each of up to 1.2 MB. If more arrive, the sender waits, and
+/// events stay in the ring of the BPF side.
+const WAITING: usize = 4;
+
+/// What the thread has to do.
+enum Job {
+    Events(Batch<WORDS_OF_RECORD>),
+    TargetEvents(Batch<TARGET_WORDS>),
+    Block(Summary, Vec<u8>),
+    /// Writes the ring to the file, and answers with the number of events that it had dropped.
+    Dump(SyncSender<u64>),
 }
 
-/// A block that is compressed and not written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prepared {
-    /// What it holds.
-    pub content: Content,
-    /// Whether it is compressed.
-    pub compressed: bool,
-    /// Bytes before the compression.
-    pub raw_bytes: u32,
-    /// Number of events.
-    pub events: u32,
-    /// CLOCK_MONOTONIC nanoseconds of the last event, or of the block.
-    pub at_ns: u64,
-    /// The payload as it will be in the file.
-    pub payload: Vec<u8>,
+/// What the thread has done.
+#[derive(Debug, Default)]
+struct Progress {
+    bytes: AtomicU64,
+    events: AtomicU64,
+    failed: AtomicBool,
 }
 
-impl Prepared {
-    /// Bytes in the file.
-    pub const fn bytes(&self) -> u64 {
-        (HEAD_BYTES + self.payload.len()) as u64
+/// Where a recording that is written to this file begins. `None`: it is a pipe or a device, or writes
+/// go to its end (stdout after `>>`).
+fn begin_of(mut file: &File) -> Option<u64> {
+    let flags = fcntl_getfl(file).ok()?;
+    let is_file = file.metadata().is_ok_and(|m| m.is_file());
+    if !is_file || flags.contains(OFlags::APPEND) {
+        return None;
     }
+    file.stream_position().ok()
 }
 
-/// A block to be written.
-#[derive(Clone, Copy, Debug)]
-pub struct Block<'a> {
-    /// What it holds.
-    pub content: Content,
-    /// Not compressed; at most [`MAX_PAYLOAD`](super::frame::MAX_PAYLOAD) bytes.
-    pub payload: &'a [u8],
-    /// Number of events.
-    pub events: u32,
-    /// CLOCK_MONOTONIC nanoseconds of the last event, or of the block.
-    pub at_ns: u64,
+/// What was written.
+#[derive(Debug)]
+pub struct Written {
+    /// Bytes of the file, in whole blocks.
+    pub bytes: u64,
+    /// Events in whole blocks.
+    pub events: u64,
+    /// Events that could not be written.
+    pub lost: u64,
+    /// Why the file could not be written to its end.
+    pub error: Option<io::Error>,
 }
 
-impl<W: Write> BlockWriter<W> {
-    /// Writes the header.
+/// A recording that is being written.
+pub struct Writer {
+    batch: Batch<WORDS_OF_RECORD>,
+    of_target: Batch<TARGET_WORDS>,
+    jobs: SyncSender<Job>,
+    /// Emptied batches, to be used again.
+    empty: Receiver<Batch<WORDS_OF_RECORD>>,
+    progress: Arc<Progress>,
+    thread: JoinHandle<Written>,
+}
+
+impl Writer {
+    /// Begins a recording in an empty file. With `keep`, blocks stay in memory until
+    /// [`Writer::dump`].
     ///
     /// # Errors
-    /// If the file cannot be written, or zstd lacks memory.
-    pub fn create(mut file: W, compress: bool) -> io::Result<Self> {
-        file.write_all(&header())?;
-        Ok(Self {
-            file,
-            number: 0,
-            compressor: compress.then(|| zstd::bulk::Compressor::new(LEVEL)).transpose()?,
-            bytes: HEADER_BYTES as u64,
-        })
-    }
-
-    /// Bytes written, in whole blocks.
-    pub const fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Passes on what the file buffers.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-
-    /// The file.
-    pub const fn file(&self) -> &W {
-        &self.file
-    }
-
-    /// Compresses a block.
-    ///
-    /// # Errors
-    /// If zstd fails.
-    pub fn prepare(&mut self, block: &Block<'_>) -> io::Result<Prepared> {
-        let payload = match &mut self.compressor {
-            Some(compressor) => compressor.compress(block.payload)?,
-            None => block.payload.to_vec(),
+    /// If the header cannot be written.
+    pub fn create(file: File, keep: Option<Keep>) -> io::Result<Self> {
+        let progress = Arc::new(Progress::default());
+        let (jobs, received) = sync_channel(WAITING);
+        let (give_back, empty) = sync_channel(WAITING + 2);
+        let mut worker = Worker {
+            begin: begin_of(&file),
+            file: BlockWriter::create(file)?,
+            progress: Arc::clone(&progress),
+            ring: keep.map(Ring::new),
+            events: 0,
+            lost: 0,
+            evicted: 0,
+            error: None,
         };
-        Ok(Prepared {
-            content: block.content,
-            compressed: self.compressor.is_some(),
-            raw_bytes: block.payload.len() as u32,
-            events: block.events,
-            at_ns: block.at_ns,
-            payload,
-        })
+        let thread = thread::Builder::new().name("record".into()).spawn(move || {
+            for job in received {
+                match job {
+                    Job::Events(mut batch) => {
+                        worker.write(batch.summary(), &batch.pack());
+                        batch.clear();
+                        // a full channel keeps enough of them
+                        let _ = give_back.try_send(batch);
+                    }
+                    Job::TargetEvents(batch) => {
+                        worker.write(batch.summary(), &batch.pack_target());
+                    }
+                    Job::Block(summary, payload) => worker.write(summary, &payload),
+                    Job::Dump(answer) => {
+                        worker.dump();
+                        let _ = answer.send(worker.evicted);
+                    }
+                }
+            }
+            worker.finish()
+        })?;
+        let (batch, of_target) = (Batch::new(Content::Events), Batch::new(Content::HostEvents));
+        Ok(Self { batch, of_target, jobs, empty, progress, thread })
     }
 
-    /// Compresses and writes a block.
-    ///
-    /// # Errors
-    /// As [`BlockWriter::write_prepared`].
-    pub fn write(&mut self, block: &Block<'_>) -> io::Result<()> {
-        if self.compressor.is_some() {
-            let prepared = self.prepare(block)?;
-            return self.write_prepared(&prepared);
+    /// Adds an event. Waits if the thread cannot keep up.
+    #[inline]
+    pub fn push(&mut self, event: &Event) {
+        self.batch.push(event);
+        if self.batch.is_full() {
+            self.flush();
         }
-        self.put(block, block.payload.len() as u32, false)
     }
 
-    /// Writes a block.
-    ///
-    /// # Errors
-    /// If the file cannot be written. It may then end in an incomplete block.
-    pub fn write_prepared(&mut self, prepared: &Prepared) -> io::Result<()> {
-        let block = Block {
-            content: prepared.content,
-            payload: &prepared.payload,
-            events: prepared.events,
-            at_ns: prepared.at_ns,
-        };
-        self.put(&block, prepared.raw_bytes, prepared.compressed)
+    /// Adds an event of a target: `info.target` of the run is set.
+    pub fn push_target(&mut self, event: &HostEvent) {
+        self.of_target.push_target(event);
+        if self.of_target.is_full() {
+            self.flush();
+        }
     }
 
-    /// Writes the head and the payload as it is, in one write if the file takes all at once.
-    fn put(&mut self, block: &Block<'_>, raw_bytes: u32, compressed: bool) -> io::Result<()> {
-        let head = Head {
-            content: block.content,
-            compressed,
-            number: self.number,
-            payload_bytes: block.payload.len() as u32,
-            raw_bytes,
-            events: block.events,
-            at_ns: block.at_ns,
-            payload_crc: crc32fast::hash(block.payload),
+    /// Ends the current block, so that its events are in the file soon.
+    #[inline(never)]
+    pub fn flush(&mut self) {
+        if self.batch.summary().events > 0 {
+            let next = self.empty.try_recv();
+            let next = next.unwrap_or_else(|_| Batch::new(Content::Events));
+            let batch = replace(&mut self.batch, next);
+            self.job(Job::Events(batch));
+        }
+        if self.of_target.summary().events > 0 {
+            let batch = replace(&mut self.of_target, Batch::new(Content::HostEvents));
+            self.job(Job::TargetEvents(batch));
+        }
+    }
+
+    fn job(&self, job: Job) {
+        // the thread ends only when the sender is gone, or by a panic, which `finish` reports
+        if self.jobs.send(job).is_err() {
+            self.progress.failed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds a block of another kind, which applies to the events after it.
+    pub fn block(&mut self, content: Content, at_ns: u64, data: &impl Serialize) {
+        // strings, numbers and lists of them: this cannot fail
+        let payload = serde_json::to_vec(data).unwrap_or_default();
+        self.flush();
+        self.job(Job::Block(Summary::at(content, at_ns), payload));
+    }
+
+    /// Writes the ring to the file. What comes later goes there directly. Returns the number of
+    /// events that the ring had dropped.
+    pub fn dump(&mut self) -> u64 {
+        self.flush();
+        let (answer, answered) = sync_channel(1);
+        self.job(Job::Dump(answer));
+        answered.recv().unwrap_or(0)
+    }
+
+    /// Bytes in the file, or in the ring.
+    pub fn bytes(&self) -> u64 {
+        self.progress.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the file could not be written. What comes later is lost, and counted.
+    pub fn has_failed(&self) -> bool {
+        self.progress.failed.load(Ordering::Relaxed)
+    }
+
+    /// Writes what is left, and ends the thread.
+    pub fn finish(mut self) -> Written {
+        self.flush();
+        drop(self.jobs);
+        self.thread.join().unwrap_or_else(|_| Written {
+            bytes: self.progress.bytes.load(Ordering::Relaxed),
+            events: self.progress.events.load(Ordering::Relaxed),
+            lost: 0,
+            error: Some(io::Error::other("the thread that writes the file has failed")),
+        })
+    }
+}
+
+/// The thread's part.
+struct Worker {
+    file: BlockWriter<File>,
+    /// Where the recording begins in the file; `None`: it can't be shortened.
+    begin: Option<u64>,
+    progress: Arc<Progress>,
+    /// `None`: blocks go to the file.
+    ring: Option<Ring>,
+    events: u64,
+    lost: u64,
+    evicted: u64,
+    error: Option<io::Error>,
+}
+
+impl Worker {
+    fn write(&mut self, summary: Summary, payload: &[u8]) {
+        let events = u64::from(summary.events);
+        let block = match &self.error {
+            None => Block::new(summary, payload),
+            Some(_) => {
+                self.lost += events;
+                return;
+            }
         };
-        let head = head.to_bytes();
-        let mut parts = [IoSlice::new(&head), IoSlice::new(block.payload)];
-        let mut left = &mut parts[..];
-        while left.iter().any(|part| !part.is_empty()) {
-            match self.file.write_vectored(left) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(written) => IoSlice::advance_slices(&mut left, written),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+        let done = match (block, &mut self.ring) {
+            (Ok(block), Some(ring)) => {
+                ring.push(block);
+                self.note();
+                return;
+            }
+            (Ok(block), None) => self.file.write(&block),
+            (Err(error), _) => Err(error),
+        };
+        match done {
+            Ok(()) => self.events += events,
+            Err(error) => {
+                self.fail(error);
+                self.lost += events;
             }
         }
-        self.number = self.number.wrapping_add(1);
-        self.bytes += (HEAD_BYTES + block.payload.len()) as u64;
-        Ok(())
+        self.note();
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        // leave whole blocks behind; the reader copes if this fails, too
+        if let Some(begin) = self.begin {
+            let _ = self.file.file().set_len(begin + self.file.bytes());
+        }
+        self.error = Some(error);
+        self.progress.failed.store(true, Ordering::Relaxed);
+    }
+
+    fn note(&self) {
+        let bytes = self.ring.as_ref().map_or_else(|| self.file.bytes(), Ring::bytes);
+        self.progress.bytes.store(bytes, Ordering::Relaxed);
+        self.progress.events.store(self.events, Ordering::Relaxed);
+    }
+
+    fn dump(&mut self) {
+        if let Some(ring) = self.ring.take() {
+            self.evicted = ring.evicted();
+            let kept = ring.events();
+            let (events, done) = ring.dump(&mut self.file);
+            self.events += events;
+            self.lost += kept - events;
+            if let Err(error) = done {
+                self.fail(error);
+            }
+        }
+        self.note();
+    }
+
+    fn finish(mut self) -> Written {
+        self.dump();
+        Written {
+            bytes: self.file.bytes(),
+            events: self.events,
+            lost: self.lost,
+            error: self.error,
+        }
     }
 }

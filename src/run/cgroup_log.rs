@@ -3,10 +3,12 @@
 //! event with it.
 
 use std::collections::HashSet;
+use std::mem::replace;
 
 use crate::machine::System;
 use crate::machine::cgroups::{CgroupPaths, Pseudonyms};
 use crate::model::event::Event;
+use crate::model::origin::Origin;
 use crate::recording::CgroupInfo;
 
 /// Cgroups of a block. A reader takes more.
@@ -23,6 +25,8 @@ pub struct CgroupLog {
     /// Those that were looked up.
     seen: HashSet<u64>,
     bytes: usize,
+    /// Those of the last command that has any.
+    last: [u64; 3],
 }
 
 impl CgroupLog {
@@ -33,6 +37,7 @@ impl CgroupLog {
             pseudonyms: redact.then(Pseudonyms::default),
             seen: HashSet::new(),
             bytes: 0,
+            last: [0; 3],
         }
     }
 
@@ -58,11 +63,16 @@ impl CgroupLog {
 
     /// The cgroups of an event that the file does not have.
     pub fn new_ones(&mut self, event: &Event) -> Vec<CgroupInfo> {
-        let Some(submission) = event.what.submission() else {
+        let submission = event.what.submission();
+        let Some(origin) = submission.map(|of| of.origin).filter(Origin::is_some) else {
             return Vec::new();
         };
-        let ids = submission.origin.cgroups();
-        ids.filter_map(|id| self.info(id)).collect()
+        // most commands are of the cgroups of the command before
+        let cgroups = [origin.task_cgroup, origin.io_cgroup, origin.submitter.cgroup];
+        if replace(&mut self.last, cgroups) == cgroups {
+            return Vec::new();
+        }
+        origin.cgroups().filter_map(|id| self.info(id)).collect()
     }
 }
 

@@ -14,14 +14,19 @@ use serde_json::Error as JsonError;
 
 /// The exit code of a kind of error. A run that finished, or was stopped, exits with 0.
 pub fn code(kind: Kind) -> ExitCode {
-    ExitCode::from(match kind {
+    ExitCode::from(number(kind))
+}
+
+/// [`code`] as a number.
+pub const fn number(kind: Kind) -> u8 {
+    match kind {
         Kind::Run => 1,
         Kind::Usage => 2,
         Kind::Check => 3,
         Kind::Privilege => 4,
         Kind::Kernel => 5,
         Kind::NoDevice => 6,
-    })
+    }
 }
 
 /// An error message of one sentence (what happened, why, what to do), and its kind.
@@ -40,13 +45,12 @@ impl Failure {
     }
 }
 
-/// The program of `--exec` ended with this code, which is not 0. Not a message: the program has
-/// printed its own.
+/// Ends with this code, without a message: the program of `--exec`, or `doctor`, has printed its own.
 #[derive(Debug, thiserror::Error)]
 #[error("the command ended with exit code {0}")]
 pub struct Exited(pub u8);
 
-/// The exit code of the program of `--exec`, if that is what the error says.
+/// The exit code of [`Exited`], if the error is one.
 pub fn code_of_program(error: &Error) -> Option<ExitCode> {
     error.downcast_ref().map(|Exited(code)| ExitCode::from(*code))
 }

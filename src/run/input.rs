@@ -3,8 +3,9 @@
 
 use std::fs;
 use std::fs::{File, Metadata};
-use std::io::{BufReader, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::io;
+use std::io::{BufReader, ErrorKind, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use crate::error::Kind;
@@ -17,6 +18,21 @@ use crate::run::exit::Failure;
 /// Largest text that is read: a whole one is in memory.
 const MAX_TEXT: u64 = 1 << 30;
 
+/// What an error of opening a file means. A file of another user says whose it is: `sudo` may have
+/// made it.
+fn explained(path: &Path, error: &io::Error) -> String {
+    let owner = fs::metadata(path).map(|found| found.uid());
+    match owner {
+        Ok(0) if error.kind() == ErrorKind::PermissionDenied => {
+            "it belongs to root: sudo chown $USER the file".into()
+        }
+        Ok(uid) if error.kind() == ErrorKind::PermissionDenied => {
+            format!("its permissions forbid it, and it belongs to the user with id {uid}")
+        }
+        _ => error.to_string(),
+    }
+}
+
 fn unreadable(path: &Path, why: &str) -> Error {
     let text = format!("{} can't be read ({why})", printable(path));
     Failure::error(Kind::Usage, text)
@@ -28,7 +44,7 @@ fn unreadable(path: &Path, why: &str) -> Error {
 /// If it cannot be read, or is a directory; one sentence.
 pub fn open(path: &Path) -> Result<(File, Metadata)> {
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
-    let (metadata, file) = opened.map_err(|error| unreadable(path, &error.to_string()))?;
+    let (metadata, file) = opened.map_err(|error| unreadable(path, &explained(path, &error)))?;
     if metadata.is_dir() {
         return Err(unreadable(path, "it is a directory: give a file"));
     }

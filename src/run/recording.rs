@@ -6,7 +6,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::abi::PairRecord;
 use crate::error::Kind;
 use crate::machine::System;
 use crate::machine::clock::{SharedClocks, monotonic_ns};
@@ -19,7 +18,7 @@ use crate::model::run::ClockReading;
 use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
 use crate::model::text::Text;
-use crate::recording::{ClockOffset, Content, Keep, LedgerInfo, Recorder, RunInfo, StackInfo};
+use crate::recording::{ClockOffset, Content, Keep, LedgerInfo, RunInfo, StackInfo, Writer};
 use crate::settings::{OriginDetail, Settings};
 use anyhow::Result;
 use serde::Serialize;
@@ -39,8 +38,6 @@ pub struct FileSettings<'a> {
     pub force: bool,
     /// Files that are read: it is none of them.
     pub inputs: &'a [PathBuf],
-    /// Compress its blocks.
-    pub compress: bool,
     /// Leave out names.
     pub redact: bool,
     /// Record this many commands only.
@@ -60,9 +57,9 @@ pub struct Finished {
 }
 
 /// A recording in a file.
-pub struct RecordingFile {
+pub struct RunWriter {
     file: OutFile,
-    recorder: Recorder,
+    writer: Writer,
     info: RunInfo,
     offset: Option<i64>,
     /// `None`: the events are not of this machine.
@@ -119,7 +116,7 @@ fn info(
     info
 }
 
-impl RecordingFile {
+impl RunWriter {
     /// Creates the file. To be called before anything is attached, so that a run does not fail at its
     /// end because of the path.
     ///
@@ -173,11 +170,11 @@ impl RecordingFile {
                 out.name()
             ));
         }
-        let recorder = Recorder::create(created, file.compress, file.keep);
-        let recorder = recorder.map_err(|error| out.failed(error))?;
+        let writer = Writer::create(created, file.keep);
+        let writer = writer.map_err(|error| out.failed(error))?;
         Ok(Self {
             file: out,
-            recorder,
+            writer,
             info,
             offset: None,
             clocks,
@@ -198,11 +195,11 @@ impl RecordingFile {
     /// file is removed.
     pub fn begin(&mut self) {
         self.info.begin_ns = self.clocks.as_ref().map_or(0, |_| monotonic_ns());
-        self.recorder.block(Content::Run, self.info.begin_ns, &self.info);
+        self.writer.block(Content::Run, self.info.begin_ns, &self.info);
         self.clock_readings();
         let all = self.cgroups.as_mut().map(CgroupLog::all);
         for some in all.unwrap_or_default().chunks(CGROUPS_OF_BLOCK) {
-            self.recorder.block(Content::Cgroups, self.info.begin_ns, &some);
+            self.writer.block(Content::Cgroups, self.info.begin_ns, &some);
         }
     }
 
@@ -226,7 +223,7 @@ impl RecordingFile {
             Item::Activity(activity) => self.activity(activity),
             Item::Machine(machine) => self.machine(machine),
             Item::Ledger(at, ledger) => self.ledger(*at, ledger),
-            Item::Target(event) => self.recorder.push_target(event),
+            Item::Target(event) => self.writer.push_target(event),
             // a target is asked for them at the end
             Item::TargetControllers(_) => {}
             // of recordings, or none of a file
@@ -245,31 +242,21 @@ impl RecordingFile {
         if let Some(log) = &mut self.cgroups {
             let new = log.new_ones(event);
             if !new.is_empty() {
-                self.recorder.block(Content::Cgroups, event.at_ns, &new);
+                self.writer.block(Content::Cgroups, event.at_ns, &new);
             }
         }
         if !redact && self.info.stack.is_none() {
-            self.recorder.push(event);
+            self.writer.push(event);
             return;
         }
         let mut event = if redact { event.redacted() } else { *event };
         event.renumber_stacks(|id| self.stacks.get(&id).copied().unwrap_or_default());
-        self.recorder.push(&event);
-    }
-
-    /// Adds a finished command that is not decoded. Returns false if its event is needed: to change it.
-    #[inline]
-    pub fn finished(&mut self, record: &PairRecord<'_>) -> bool {
-        if self.info.redacted || self.info.stack.is_some() {
-            return false;
-        }
-        self.recorder.push_finished(record);
-        true
+        self.writer.push(&event);
     }
 
     /// Sets the controllers of a target, of the whole recording.
     pub fn target_controllers(&mut self, controllers: &[HostController]) {
-        self.recorder.block(Content::HostControllers, monotonic_ns(), &controllers);
+        self.writer.block(Content::HostControllers, monotonic_ns(), &controllers);
     }
 
     /// Adds a stack, before the first event with it.
@@ -277,7 +264,7 @@ impl RecordingFile {
         let number = StackId(self.stacks.len() as u64 + 1);
         self.stacks.insert(id, number);
         let stacks = [StackInfo::new(number, frames)];
-        self.recorder.block(Content::Stacks, monotonic_ns(), &stacks);
+        self.writer.block(Content::Stacks, monotonic_ns(), &stacks);
     }
 
     /// Adds the controllers, as they are from here on.
@@ -289,7 +276,7 @@ impl RecordingFile {
                 controller.nqn = None;
             }
         }
-        self.recorder.block(Content::Controllers, monotonic_ns(), &all);
+        self.writer.block(Content::Controllers, monotonic_ns(), &all);
     }
 
     /// Sets the offset of the wall clock from here on. It would tie recordings of one boot together, so
@@ -298,13 +285,13 @@ impl RecordingFile {
         if !self.info.redacted && self.offset != Some(wall_ns) {
             self.offset = Some(wall_ns);
             let offset = ClockOffset { wall_ns };
-            self.recorder.block(Content::Clock, monotonic_ns(), &offset);
+            self.writer.block(Content::Clock, monotonic_ns(), &offset);
         }
     }
 
     /// Adds what the machine did besides the commands up to here.
     pub fn activity(&mut self, activity: &Activity) {
-        self.recorder.block(Content::Activity, activity.at_ns, activity);
+        self.writer.block(Content::Activity, activity.at_ns, activity);
     }
 
     /// Adds the settings of the machine and its controllers.
@@ -313,7 +300,7 @@ impl RecordingFile {
         if self.info.redacted {
             machine.redact();
         }
-        self.recorder.block(Content::Machine, monotonic_ns(), &machine);
+        self.writer.block(Content::Machine, monotonic_ns(), &machine);
     }
 
     /// Adds readings of the clocks, once a second.
@@ -327,7 +314,7 @@ impl RecordingFile {
             // they would tie recordings of one boot together
             return;
         }
-        self.recorder.block(Content::Readings, monotonic_ns(), &readings);
+        self.writer.block(Content::Readings, monotonic_ns(), &readings);
     }
 
     /// Adds the ledger up to here, and writes what waits. What is recorded here can't be had again: from now
@@ -335,7 +322,7 @@ impl RecordingFile {
     pub fn ledger(&mut self, at: Duration, ledger: &Ledger) {
         self.clock_readings();
         self.put_ledger(Content::Ledger, at, ledger);
-        self.recorder.flush();
+        self.writer.flush();
         if self.clocks.is_some() {
             self.file.outlives_failure();
         }
@@ -347,22 +334,22 @@ impl RecordingFile {
             evicted: self.evicted,
             ledger: Some(ledger),
         };
-        self.recorder.block(content, monotonic_ns(), &info);
+        self.writer.block(content, monotonic_ns(), &info);
     }
 
     /// Writes what was kept in memory. What comes later goes to the file.
     pub fn dump(&mut self) {
-        self.evicted = self.recorder.dump();
+        self.evicted = self.writer.dump();
     }
 
     /// Bytes in the file, or kept in memory.
     pub fn bytes(&self) -> u64 {
-        self.recorder.bytes()
+        self.writer.bytes()
     }
 
     /// Whether the file could not be written.
     pub fn has_failed(&self) -> bool {
-        self.recorder.has_failed()
+        self.writer.has_failed()
     }
 
     /// Ends the file. One that could not be written to its end is kept as far as it was written.
@@ -375,7 +362,7 @@ impl RecordingFile {
             self.readings(&readings);
         }
         self.put_ledger(Content::End, at, ledger);
-        let written = self.recorder.finish();
+        let written = self.writer.finish();
         let Some(error) = written.error else {
             self.file.keep()?;
             return Ok(Finished {

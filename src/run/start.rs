@@ -14,7 +14,7 @@ use crate::probe::catalog::CATALOG;
 use crate::probe::plan::{AttachPlan, PointPlan};
 use crate::session::attach;
 pub use crate::session::{
-    HostSession, Layout, Messages, QemuUsdt, Session, StateChanges, cpus_of, kernel_facts, prepare,
+    Capacity, HostSession, Layout, Messages, QemuUsdt, Session, StateChanges, kernel_facts, prepare,
 };
 use crate::settings::Settings;
 use crate::symbols::Symbolizer;
@@ -159,7 +159,10 @@ impl Preflight {
         let system = System::at("/");
         let controllers = system.controllers();
         check_devices(&settings.filter, &controllers)?;
-        let layout = Layout::new(settings, cpus_of(&system)?, &controllers);
+        let layout = Layout::new(settings, &Capacity::of(&system)?, &controllers);
+        if let Some(text) = layout.remark()? {
+            eprint_note(&text);
+        }
         let (waker, stop) = channel();
         stop_signals(waker.clone())?;
         Ok(Self { stop, waker, system, controllers, layout })

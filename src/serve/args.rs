@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `serve`.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,11 +25,15 @@ Examples:
 /// Without `--listen`.
 const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9998);
 
+/// Parses an address or a host name with a port, or a port of this machine.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        format!(
-            "`{text}` is not an address and a port: give them as in {DEFAULT_ADDRESS} or [::1]:9998"
-        )
+    if let Ok(port) = text.parse() {
+        return Ok(SocketAddr::new(DEFAULT_ADDRESS.ip(), port));
+    }
+    let found: Vec<SocketAddr> = text.to_socket_addrs().into_iter().flatten().collect();
+    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    first.copied().ok_or_else(|| {
+        format!("`{text}` is not an address and a port: give them as in {DEFAULT_ADDRESS}, [::1]:9998 or 9998")
     })
 }
 
@@ -48,8 +52,8 @@ fn textfile(path: PathBuf) -> Result<PathBuf, &'static str> {
 pub struct ServeArgs {
     /// Serve http://ADDRESS/metrics [default: 127.0.0.1:9998]
     ///
-    /// Without encryption and passwords: an address other than a loopback address is open to the
-    /// network.
+    /// A host name is fine, and a port alone is a port of 127.0.0.1. There is no encryption and no password:
+    /// an address other than a loopback address is open to the network.
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "textfile",
           value_parser = address)]
     pub listen: Option<SocketAddr>,

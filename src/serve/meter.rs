@@ -100,7 +100,7 @@ impl Meter {
             false => {
                 let cells = cells_of(&now, by);
                 let series = self.groups.update(self.began.elapsed(), cells);
-                rows_of(&series, stage_set, Duration::ZERO)
+                rows_of(&series, stage_set, None, Duration::ZERO)
             }
         };
         let families = collect(&Reading {

@@ -64,8 +64,6 @@ const USUAL: &[Fixed] = &[
     ("check_fit", "0"),
     ("rq_second", "0"),
     ("cmd_arg", "0"),
-    ("split_size", "0"),
-    ("lat", "0"),
     ("stack_at_entry", "0"),
     ("test_ignore_every", "0"),
     ("targ_any", "0"),
@@ -75,11 +73,6 @@ const USUAL: &[Fixed] = &[
 
 /// No single commands.
 const HISTOGRAMS: &[Fixed] = &[("trace", "0"), ("stack", "0"), ("verdict", "0"), ("context", "0")];
-
-/// Each tag has a slot, and each CPU its cells; CPUs share cells; tags share slots.
-const ROOMY: &[Fixed] = &[("windows", "0"), ("sparse", "0")];
-const SPARSE: &[Fixed] = &[("windows", "0"), ("sparse", "1")];
-const WINDOWS: &[Fixed] = &[("windows", "1")];
 
 const NO_DETAILS: &[Fixed] = &[("details", "0")];
 const STATUS: &[Fixed] = &[("count_status", "1")];
@@ -106,8 +99,8 @@ const TOTAL: &[Fixed] = &[
 const BASIC: &[Fixed] = &[("mode", "ND_MODE_BASIC"), ("end", "0")];
 const FINE: &[Fixed] = &[("mode", "ND_MODE_FINE")];
 
-/// What recent kernels have: command ids with a generation, and cells of one CPU each.
-const RECENT: &[Fixed] = &[("recover", "1"), ("atomic", "0")];
+/// What recent kernels have: command ids with a generation.
+const RECENT: &[Fixed] = &[("recover", "1")];
 /// The kernel skips no programs (before 7.0, not preemptible), or those at tracepoints and at returns.
 const NO_SKIPS: &[Fixed] = &[("setup_skips", "0"), ("exit_skips", "0")];
 const SKIPS: &[Fixed] = &[("setup_skips", "1"), ("exit_skips", "1")];
@@ -129,39 +122,27 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
 }
 
 /// All builds. A run uses the first that it may.
-pub const BUILDS: [Entry; 23] = [
+pub const BUILDS: [Entry; 21] = [
     // what `latency` uses on recent kernels; the others cost some 20 instructions per command more
-    latencies(
-        "nvme_deep_total_6",
-        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, TOTAL, NO_SKIPS],
-    ),
-    latencies(
-        "nvme_deep_total_7",
-        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, TOTAL, TOTAL_SKIPS],
-    ),
+    latencies("nvme_deep_total_6", &[USUAL, ROWS, HISTOGRAMS, PLAIN, RECENT, TOTAL, NO_SKIPS]),
+    latencies("nvme_deep_total_7", &[USUAL, ROWS, HISTOGRAMS, PLAIN, RECENT, TOTAL, TOTAL_SKIPS]),
     latencies(
         "nvme_deep_basic_6",
-        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, NO_SKIPS],
+        &[USUAL, ROWS, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, NO_SKIPS],
     ),
-    latencies(
-        "nvme_deep_basic_7",
-        &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, SKIPS],
-    ),
-    latencies("nvme_deep_total", &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, TOTAL]),
-    latencies("nvme_deep_basic", &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, BASIC]),
-    latencies("nvme_deep_fine", &[USUAL, ROWS, ROOMY, HISTOGRAMS, PLAIN, FINE]),
+    latencies("nvme_deep_basic_7", &[USUAL, ROWS, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, SKIPS]),
+    latencies("nvme_deep_total", &[USUAL, ROWS, HISTOGRAMS, PLAIN, TOTAL]),
+    latencies("nvme_deep_basic", &[USUAL, ROWS, HISTOGRAMS, PLAIN, BASIC]),
+    latencies("nvme_deep_fine", &[USUAL, ROWS, HISTOGRAMS, PLAIN, FINE]),
     // also for failed commands, and with details
-    latencies("nvme_deep_total_status", &[USUAL, ROWS, ROOMY, HISTOGRAMS, STATUS, TOTAL]),
-    latencies("nvme_deep_basic_status", &[USUAL, ROWS, ROOMY, HISTOGRAMS, STATUS, BASIC]),
-    latencies("nvme_deep_fine_status", &[USUAL, ROWS, ROOMY, HISTOGRAMS, STATUS, FINE]),
-    // of machines with many CPUs, and with many tags
-    latencies("nvme_deep_sparse", &[USUAL, ROWS, SPARSE, HISTOGRAMS]),
-    latencies("nvme_deep_large", &[USUAL, ROWS, WINDOWS, HISTOGRAMS]),
+    latencies("nvme_deep_total_status", &[USUAL, ROWS, HISTOGRAMS, STATUS, TOTAL]),
+    latencies("nvme_deep_basic_status", &[USUAL, ROWS, HISTOGRAMS, STATUS, BASIC]),
+    latencies("nvme_deep_fine_status", &[USUAL, ROWS, HISTOGRAMS, STATUS, FINE]),
     Entry {
         name: "nvme_deep_trace",
         source: "nvme_deep",
         macros: &["ND_LOOP"],
-        fixed: &[USUAL, ROWS, ROOMY, NO_DETAILS],
+        fixed: &[USUAL, ROWS, NO_DETAILS],
         needs: &[Need::Requests, Need::KernelBtf, Need::SetupEvent, Need::Trace],
     },
     Entry {
@@ -176,7 +157,7 @@ pub const BUILDS: [Entry; 23] = [
         name: "nvme_deep_full",
         source: "nvme_deep",
         macros: &["ND_LOOP", "ND_NO_CONTEXT", "ND_WAITS"],
-        fixed: &[USUAL, WAITS, CALLERS, ROOMY, HISTOGRAMS, PLAIN, FINE],
+        fixed: &[USUAL, WAITS, CALLERS, HISTOGRAMS, PLAIN, FINE],
         needs: &[Need::Requests, Need::KernelBtf, Need::SetupEvent, Need::NoContext],
     },
     // what `record` and `diagnose` use
@@ -184,7 +165,7 @@ pub const BUILDS: [Entry; 23] = [
         name: "nvme_deep_record",
         source: "nvme_deep",
         macros: &["ND_LOOP", "ND_WAITS", "ND_WHO"],
-        fixed: &[USUAL, WAITS, ROOMY, PLAIN, FINE, EVENTS],
+        fixed: &[USUAL, WAITS, PLAIN, FINE, EVENTS],
         needs: &[Need::Requests, Need::KernelBtf, Need::SetupEvent, Need::Trace],
     },
     Entry {

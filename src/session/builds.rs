@@ -132,9 +132,8 @@ pub(super) mod tests {
             (with(skips, &[Trace]), "nvme_deep_total_7"),
             (with(hooks, &[Trace]), "nvme_deep_basic_6"),
             (with(skipped, &[Trace]), "nvme_deep_basic_7"),
-            // preemptible, before 7.0; shared cells
+            // preemptible, before 7.0
             (with(|c| (hooks(c), c.exit_skips = 1).0, &[Trace]), "nvme_deep_basic"),
-            (with(|c| (c.recover, c.atomic) = (1, 1), &[Trace]), "nvme_deep_total"),
         ]
     }
 
@@ -152,8 +151,6 @@ pub(super) mod tests {
             (with(status, &[Trace]), "nvme_deep_total_status"),
             (with(|c| (basic(c), status(c)).0, &[Trace]), "nvme_deep_basic_status"),
             (with(|c| (fine(c), status(c), c.details = 1).0, &[Trace]), "nvme_deep_fine_status"),
-            (with(|c| (fine(c), c.windows = 1).0, &[Trace]), "nvme_deep_large"),
-            (with(|c| (basic(c), c.sparse = 1).0, &[Trace]), "nvme_deep_sparse"),
             (with(traced, &[]), "nvme_deep_trace"),
             (with(traced, &[NoContext]), "nvme_deep_trace"),
             (with(|c| (fine(c), c.waits = 1).0, &[Trace]), "nvme_deep_full"),
@@ -365,14 +362,12 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_fixed_in_a_build_is_not_lost() {
-        let rare: [fn(&mut nd_config); 12] = [
+        let rare: [fn(&mut nd_config); 10] = [
             |c| c.lossy = 1,
             |c| c.by_name = 1,
             |c| c.check_fit = 1,
             |c| c.rq_second = 1,
             |c| c.cmd_arg = 1,
-            |c| c.split_size = 1,
-            |c| c.lat = 1,
             |c| c.stack_at_entry = 1,
             |c| c.test_ignore_every = 97,
             |c| c.targ_any = 1,

@@ -7,7 +7,7 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use super::Session;
 use super::mapping::Values;
-use crate::abi::{CELL_ROW, DecodeError, add_cell, add_zero_waits, words};
+use crate::abi::{DecodeError, add_cell, add_zero_waits, unused_words, words};
 use crate::error::{Error, Result};
 use crate::model::point::Point;
 use crate::model::snapshot::{Cell, Snapshot};
@@ -29,32 +29,26 @@ impl Session {
         Ok(all)
     }
 
-    /// The cells that may have commands: number and row.
-    fn used_cells(&self, values: &Values) -> Vec<(usize, u32)> {
-        let cells = &self.layout.cells;
-        let own_row = |at: usize| u32::try_from(values.word(at, CELL_ROW)).ok()?.checked_sub(1);
-        match cells.sparse {
-            Some(_) => (0..values.len()).filter_map(|at| Some((at, own_row(at)?))).collect(),
-            None => (0..cells.count).map(|at| (at as usize, at % cells.rows)).collect(),
-        }
-    }
-
     /// Adds the histograms of all rows.
     pub(super) fn add_cells(&self, snapshot: &mut Snapshot) -> Result<()> {
         let rows = self.rows()?;
         let values = Values::of(&self.maps.cells)?;
         let mut value = Vec::new();
-        for (at, row) in self.used_cells(&values) {
-            let Some(key) = rows.get(&row) else {
+        let cells = &self.layout.cells;
+        let places = (0..cells.groups).flat_map(|group| rows.iter().map(move |row| (group, row)));
+        for (group, (row, key)) in places {
+            let at = (group * cells.rows + row) as usize;
+            let unused = unused_words(self.plan.stage_set);
+            if unused.into_iter().all(|word| values.word(at, word) == 0) {
                 continue;
-            };
+            }
             let (row_key, pattern) = self.unpack(*key);
             let cell = snapshot
                 .cells
                 .entry((row_key, pattern))
                 .or_insert_with(|| Cell::empty(self.plan.stage_set));
             values.copy(at, &mut value);
-            add_cell(cell, self.plan.stage_set, &value, self.is_shared(at, pattern))
+            add_cell(cell, self.plan.stage_set, &value, self.is_shared(group, pattern))
                 .map_err(|DecodeError| Error::Mismatch("a cell of the wrong size".into()))?;
         }
         for ((_, pattern), cell) in &mut snapshot.cells {

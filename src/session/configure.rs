@@ -6,12 +6,13 @@ use super::{Config, Layout};
 use crate::abi::{
     BEGUN_BYTES, BIO_BYTES, BIOS, LINE, PAUSE_BYTES, SLOT_BASIC, SLOT_FINE, SLOT_FULL, SLOT_ORIGIN,
     SLOT_TRACE, START_BY_BYTES, START_BYTES, START_FULL_BYTES, SUBMITTER_BYTES, SUBMITTERS,
-    by_bits, cell_bytes, nd_by, nd_by_cgroup, nd_config, nd_mode, nd_stack_at, nd_trace, nd_who,
-    wait_bits,
+    by_bits, by_size, cell_bytes, nd_by, nd_by_cgroup, nd_config, nd_mode, nd_stack_at, nd_trace,
+    nd_who, wait_bits,
 };
 use crate::error::{Error, Result};
 use crate::machine::cgroups;
 use crate::model::filter::Filter;
+use crate::model::group::By;
 use crate::model::point::{Pattern, Point};
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;
@@ -59,6 +60,7 @@ pub fn has_top_counters(plan: &AttachPlan, config: &Config<'_>) -> bool {
 const fn kind(settings: &Settings) -> Option<nd_trace> {
     Some(match &settings.mode {
         Mode::Histograms(histograms) => match histograms.extra {
+            _ if histograms.lat.is_some() => nd_trace::ND_TRACE_PAIRS,
             ExtraEvents::Commands => nd_trace::ND_TRACE_COMMANDS,
             ExtraEvents::Nothing | ExtraEvents::CountErrors | ExtraEvents::TopCounters => {
                 return None;
@@ -235,32 +237,25 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
         StageSet::Fine | StageSet::Full => nd_mode::ND_MODE_FINE,
     };
     c.mode = mode.0;
-    c.atomic = u8::from(layout.cells.atomic() || plan.needs_atomics());
     c.rows = layout.cells.rows as u16;
-    if let Some(sparse) = layout.cells.sparse {
-        c.sparse = 1;
-        c.own_cells = sparse.own as u16;
-    }
-    c.windows = u8::from(layout.windows.is_some());
     c.waits = u8::from(plan.has(Point::Bio));
     c.wait_points = wait_bits(waits_of(plan));
     let settings = config.settings;
-    c.split_size = u8::from(settings.split_size());
     if let Some(kind) = kind(settings) {
         add_trace(&mut c, kind, plan, config);
     }
     c.count_status = u8::from(counts_status(plan, config));
     c.details = u8::from(has_top_counters(plan, config));
-    if let Some(lat) = settings.lat() {
-        c.lat = 1;
-        c.lat_min_us = lat.min_us.into();
-        c.lat_shift = lat.shift;
-    }
     add_filter(&mut c, &settings.filter);
     if let Some(path) = &settings.filter.cgroup {
         add_cgroup(&mut c, path, plan)?;
     }
     c.by = groups(plan, config)?;
+    for by in settings.kernel_groups() {
+        if let By::Size(limits) = by {
+            c.by_size = by_size(*limits);
+        }
+    }
     add_origin(&mut c, plan, config)?;
     match plan.pairing {
         Pairing::Request => add_request(&mut c, plan, config)?,
@@ -275,7 +270,7 @@ const NO_HIERARCHY: &str = "cgroups and containers of commands need cgroups of v
 
 /// The properties by which commands are grouped.
 pub(crate) fn groups(plan: &AttachPlan, config: &Config<'_>) -> Result<u16> {
-    let by = config.settings.by();
+    let by = config.settings.kernel_groups();
     if !by.is_empty() && plan.pairing == Pairing::Tag {
         return Err(Error::Unsupported(
             "--by does not work with classic tracepoints, which do not show the request: use another \
@@ -364,12 +359,13 @@ pub const fn lru_entries(entries: u32, cpus: u32) -> u32 {
 
 /// Slot size of a stage set, or of a trace. `origin`: it observes who caused each command.
 pub const fn slot_bytes(stage_set: StageSet, trace: bool, origin: bool) -> usize {
-    match stage_set {
+    match (stage_set, trace) {
         _ if origin => SLOT_ORIGIN,
-        StageSet::Full => SLOT_FULL,
-        _ if trace => SLOT_TRACE,
-        StageSet::Total | StageSet::Basic => SLOT_BASIC,
-        StageSet::Fine => SLOT_FINE,
+        (StageSet::Full, true) => SLOT_FULL,
+        // the waits are in place of the submission
+        (_, true) | (StageSet::Full, false) => SLOT_TRACE,
+        (StageSet::Total | StageSet::Basic, false) => SLOT_BASIC,
+        (StageSet::Fine, false) => SLOT_FINE,
     }
 }
 

@@ -15,10 +15,11 @@ use proptest::test_runner::TestRunner;
 use super::Config;
 use super::attach::events;
 use super::builds::tests::objects;
-use super::layout::{Cpus, Layout};
+use super::layout::{Capacity, Layout};
 use super::load::prepare;
 use crate::error::Error;
 use crate::machine::System;
+use crate::machine::memory::MapMemory;
 use crate::model::filter::Filter;
 use crate::model::group::By;
 use crate::model::nvme_latency::LatBuckets;
@@ -147,7 +148,6 @@ fn modes() -> Vec<Mode> {
         histograms(|h| (h.extra, h.submitters) = (ExtraEvents::TopCounters, true)),
         histograms(|h| h.extra = ExtraEvents::Commands),
         histograms(|h| h.lat = Some(lat)),
-        histograms(|h| h.split_size = true),
         histograms(|h| h.by = vec![By::Cpu]),
         histograms(|h| h.by = vec![By::Comm, By::Disk]),
         traced(|_| ()),
@@ -244,8 +244,9 @@ fn loaded(facts: &KernelFacts, settings: &Settings) -> Result<Option<&'static st
         facts,
         custom_btf: None,
     };
-    let cpus = Cpus { possible: 4, online: 4, caches: 1 };
-    let layout = Layout::new(settings, cpus, &[]);
+    let memory = MapMemory::of(1 << 32, None);
+    let cpus = Capacity { possible: 4, online: 4, present: (0..4).collect(), memory };
+    let layout = Layout::new(settings, &cpus, &[]);
     let build = match prepare(&plan, &layout, &config) {
         Ok((_, build)) => build,
         // each of these has a text for the user

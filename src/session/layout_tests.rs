@@ -11,281 +11,242 @@ use crate::machine::System;
 use crate::machine::sysfs::Namespace;
 use crate::model::group::By;
 use crate::model::stack::StackAt;
+use crate::model::stage::StageSet;
 use crate::nvme::decode::CommandSet;
-use crate::settings::{
-    Detail, EventStacks, Events, Histograms, Mode, Outcome, RingSize, StackSample,
-};
+use crate::settings::{Detail, EventStacks, Events, Histograms, Outcome, RingSize, StackSample};
 
-const fn all_online(cpus: u32) -> Cpus {
-    Cpus { possible: cpus, online: cpus, caches: cpus.div_ceil(8) }
+/// A machine whose CPUs are all online, with this much memory.
+fn capacity(cpus: u32, gib: u64) -> Capacity {
+    let memory = MapMemory::of(gib << 30, None);
+    Capacity { possible: cpus, online: cpus, present: (0..cpus).collect(), memory }
 }
 
-fn controller(queues: u32, depth: u32) -> Controller {
-    Controller {
-        instance: 0,
+/// As many controllers with one namespace each.
+fn controllers(count: u32, queues: u32, depth: u32) -> Vec<Controller> {
+    let one = |instance| Controller {
+        instance,
         model: "".into(),
         transport: "pcie".into(),
         cntlid: None,
         nqn: None,
         queues: Some(queues),
         depth: Some(depth),
-        namespaces: vec![],
-    }
-}
-
-fn settings(stage_set: StageSet, split_size: bool) -> Settings {
-    let histograms = Histograms { split_size, ..Histograms::default() };
-    Mode::Histograms(histograms).with(stage_set)
+        namespaces: vec![Namespace {
+            name: format!("nvme{instance}n1").into(),
+            nsid: 1,
+            lba_bytes: 512,
+            set: CommandSet::Nvm,
+        }],
+    };
+    (0..count).map(one).collect()
 }
 
 const AT_SUBMIT: StackSample = StackSample::every(StackAt::Submit);
+
+fn by(keys: &[By], stage_set: StageSet) -> Settings {
+    Mode::Histograms(Histograms { by: keys.to_vec(), ..Histograms::default() }).with(stage_set)
+}
 
 fn with_rings(ring_bytes: Option<u32>) -> Settings {
     let events = Events { ring_size: RingSize { bytes: ring_bytes }, ..Events::default() };
     Mode::Events(events).with(StageSet::Fine)
 }
 
-fn with_stack_sums() -> Settings {
-    Mode::Stacks(AT_SUBMIT, Outcome::default()).with(StageSet::Fine)
-}
-
-#[test]
-fn every_controller_has_room_and_one_more_may_come() {
-    let all = [controller(3, 1024), controller(65, 256)];
-    let mut layout = Layout::new(&settings(StageSet::Basic, false), all_online(64), &all);
-    let mut end = 0;
-    for c in &all {
-        let size = layout.size_of(c);
-        let place = layout.take(&size).unwrap();
-        assert_eq!(place.base, end);
-        end = place.base + size.queues * size.stride;
-    }
-    let size = layout.size_of(&all[1]);
-    assert!(layout.take(&size).is_some());
-    assert!(layout.take(&size).is_none());
-}
-
-#[test]
-fn the_stride_is_a_power_of_two_and_holds_the_admin_queue() {
-    let layout = Layout::new(&settings(StageSet::Basic, false), all_online(4), &[]);
-    assert_eq!(layout.size_of(&controller(3, 8)).stride, 64);
-    assert_eq!(layout.size_of(&controller(3, 1000)).stride, 1024);
-}
-
-/// Machines: CPUs, controllers, queues of each, tags of each queue.
-const MACHINES: [(u32, u32, u32, u32); 8] = [
-    (1, 1, 2, 1024),
-    (4, 1, 5, 1024),
-    (64, 4, 65, 1024),
-    (64, 8, 65, 1024),
-    (128, 24, 129, 1024),
-    (256, 1, 257, 1024),
-    (384, 8, 129, 1024),
-    (384, 128, 129, 1024),
-];
-
 /// Each kind of run.
 fn runs() -> Vec<Settings> {
-    let mut all = vec![];
-    for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
-        all.extend([false, true].map(|split| settings(stage_set, split)));
-    }
-    for stage_set in [StageSet::Total, StageSet::Fine] {
-        let histograms = Histograms { by: vec![By::Cgroup], ..Histograms::default() };
-        all.push(Mode::Histograms(histograms).with(stage_set));
-    }
+    let mut all = [StageSet::Total, StageSet::Basic, StageSet::Fine, StageSet::Full]
+        .map(Settings::of)
+        .to_vec();
+    all.extend([StageSet::Total, StageSet::Fine].map(|set| by(&[By::Cgroup], set)));
     for extra in [ExtraEvents::TopCounters, ExtraEvents::Commands] {
         let histograms = Histograms { extra, ..Histograms::default() };
         all.push(Mode::Histograms(histograms).with(StageSet::Fine));
     }
     for stack in [None, Some(AT_SUBMIT)] {
         let stacks = EventStacks { kstack: stack.map(|stack| stack.at), sample: None };
-        let detail = Detail { stacks, ..Detail::default() };
-        let events = Events { detail, ..Events::default() };
-        all.push(Mode::Events(events).with(StageSet::Fine));
-        all.push(Mode::Flight(stack).with(StageSet::Fine));
+        let events = Events { detail: Detail { stacks, ..Detail::all() }, ..Events::default() };
+        all.push(Mode::Events(events).with(StageSet::Full));
+        all.push(Mode::Flight(stack).with(StageSet::Total));
     }
-    all.push(settings(StageSet::Full, false));
-    all.push(Mode::Events(Events::default()).with(StageSet::Full));
-    all.push(with_stack_sums());
+    all.push(Mode::Stacks(AT_SUBMIT, Outcome::default()).with(StageSet::Fine));
     all
 }
 
-/// The most that the maps of a run may take.
-fn most_bytes(settings: &Settings) -> usize {
-    let waits = match settings.stage_set {
-        StageSet::Full => 52_000_000,
-        StageSet::Total | StageSet::Basic | StageSet::Fine => 0,
-    };
-    let submitters = if settings.asks_who() { 10_000_000 } else { 0 };
-    waits + submitters + if settings.is_trace() { 96_000_000 } else { 64_000_000 }
-}
-
-fn with_namespace(queues: u32, depth: u32) -> Controller {
-    Controller {
-        namespaces: vec![Namespace {
-            name: "nvme0n1".into(),
-            nsid: 1,
-            lba_bytes: 512,
-            set: CommandSet::Nvm,
-        }],
-        ..controller(queues, depth)
+#[test]
+fn every_tag_has_a_slot_and_one_more_controller_may_come() {
+    let mut all = controllers(1, 3, 1024);
+    all.extend(controllers(1, 65, 256));
+    for settings in runs() {
+        let mut layout = Layout::new(&settings, &capacity(64, 64), &all);
+        assert_eq!(layout.slot_bytes % LINE, 0);
+        let mut end = 0;
+        for c in &all {
+            let size = layout.size_of(c);
+            let place = layout.take(&size).unwrap();
+            assert_eq!(place.base, end);
+            end = place.base + size.queues * size.stride;
+            assert_eq!(place.queue_of_slot(end - 1), Some(size.queues - 1));
+            assert_eq!(place.queue_of_slot(end), None);
+        }
+        let size = layout.size_of(&all[1]);
+        assert!(layout.take(&size).is_some());
+        assert!(layout.take(&size).is_none());
     }
 }
 
 #[test]
-fn every_machine_stays_within_the_limits() {
-    for (cpus, controllers, queues, depth) in MACHINES {
-        let all = vec![with_namespace(queues, depth); controllers as usize];
+fn the_stride_is_a_power_of_two_and_holds_the_admin_queue() {
+    let layout = Layout::new(&Settings::of(StageSet::Basic), &capacity(4, 4), &[]);
+    let stride = |depth| layout.size_of(&controllers(1, 3, depth)[0]).stride;
+    assert_eq!([8, 1000].map(stride), [64, 1024]);
+}
+
+#[test]
+fn only_selected_controllers_have_slots() {
+    let all = controllers(8, 129, 1024);
+    let mut settings = Settings::of(StageSet::Basic);
+    let whole = Layout::new(&settings, &capacity(128, 64), &all);
+    settings.filter.ctrls.insert(3);
+    let one = Layout::new(&settings, &capacity(128, 64), &all);
+    assert_eq!((whole.slots, one.slots), (9 * 129 * 1024, 2 * 129 * 1024));
+    assert!(one.leaves_out(2) && !one.leaves_out(3) && !whole.leaves_out(2));
+}
+
+/// Machines: CPUs, memory in GiB, controllers, queues of each.
+const MACHINES: [(u32, u64, u32, u32); 7] = [
+    (1, 1, 1, 2),
+    (4, 4, 1, 5),
+    (16, 16, 4, 17),
+    (64, 128, 8, 65),
+    (128, 256, 8, 129),
+    (128, 512, 24, 129),
+    (384, 1024, 24, 129),
+];
+
+#[test]
+fn maps_stay_within_the_memory_or_have_their_least_size() {
+    for (cpus, gib, count, queues) in MACHINES {
+        let all = controllers(count, queues, 1024);
         for settings in runs() {
-            let layout = Layout::new(&settings, all_online(cpus), &all);
-            let limit = most_bytes(&settings);
-            let what = format!("{cpus} CPUs, {controllers} x {queues}: {settings:?}");
-            assert!(layout.bytes <= limit, "{}: {what}", layout.bytes);
-            let need = controllers as usize * queues as usize * depth as usize;
-            let (slots, tags) = (layout.slots as usize, need + 3 * 1024);
-            match layout.windows {
-                Some(windows) => assert_eq!(slots, (windows.slots() + EXTRA) as usize, "{what}"),
-                None => assert!(slots >= tags, "{what}"),
-            }
-            let Cells { rows, count, sparse } = layout.cells;
-            match sparse {
-                // a cell for each row and group, and as many for single CPUs
-                Some(Sparse { own, groups }) => {
-                    assert!(own >= count / 2 && own + rows * groups == count, "{what}");
-                    assert!(!settings.counts() || rows >= controllers.min(120), "{rows}: {what}");
-                }
-                None if settings.counts() => assert_eq!(count, rows * cpus, "{what}"),
-                None => {}
+            let capacity = capacity(cpus, gib);
+            let layout = Layout::new(&settings, &capacity, &all);
+            let what = format!("{cpus} CPUs, {count} x {queues}: {settings:?}");
+            assert!(layout.remark().is_ok(), "{what}");
+            let cells = &layout.cells;
+            let of_cells = cells.count() as usize * cell_stride(settings.stage_set);
+            let usual = capacity.memory.usual;
+            let is_small = of_cells <= usual / 2 || cells.groups == 2;
+            assert!(layout.bytes <= usual || is_small, "{of_cells} of {}: {what}", layout.bytes);
+            assert!(cells.rows >= MIN_ROWS || !settings.counts(), "{what}");
+            // what people use does not share
+            if settings.stage_set <= StageSet::Fine && settings.by().is_empty() {
+                assert!(!cells.are_shared(), "{what}: {} of {}", cells.groups, cells.rows);
             }
         }
     }
 }
 
-/// A server with 24 drives, in a faked sysfs.
-fn server(root: &TempDir, queues: u32) -> Vec<Controller> {
-    for n in 0..24 {
-        let put = |name: &str, text: String| {
-            let path = root.path().join(format!("sys/class/nvme/nvme{n}")).join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        put("transport", "pcie\n".into());
-        put("queue_count", format!("{queues}\n"));
-        put("sqsize", "1023\n".into());
-        put(&format!("nvme{n}n1/nsid"), "1\n".into());
-    }
-    System::at(root.path()).controllers()
+#[test]
+fn groups_of_16_cpus_with_16_gib_have_their_own_cells() {
+    let all = controllers(2, 17, 1024);
+    let layout = Layout::new(&by(&[By::Process], StageSet::Basic), &capacity(16, 16), &all);
+    let Cells { rows, groups, .. } = layout.cells;
+    assert!(groups == 17 && rows >= 256, "{groups} x {rows}");
+    assert_eq!(layout.remark().unwrap(), None);
+}
+
+#[test]
+fn full_stages_of_128_cpus_with_256_gib_have_their_own_cells() {
+    let all = controllers(8, 129, 1024);
+    let layout = Layout::new(&Settings::of(StageSet::Full), &capacity(128, 256), &all);
+    let Cells { rows, groups, .. } = layout.cells;
+    assert!(groups == 129 && rows >= 64, "{groups} x {rows}: {}", layout.of_slots);
+    assert_eq!(layout.remark().unwrap(), None);
+}
+
+/// Virtual machines report many CPUs, of which few are there.
+#[test]
+fn cpus_that_are_not_present_share_one_group() {
+    let capacity = Capacity { present: vec![0, 1, 2, 5], ..capacity(128, 4) };
+    let all = controllers(4, 5, 1024);
+    let Layout { cells, .. } = Layout::new(&Settings::of(StageSet::Fine), &capacity, &all);
+    assert_eq!(cells.groups, 5);
+    assert_eq!([0, 1, 2, 5, 3, 4, 127].map(|cpu| cells.group_of(cpu)), [0, 1, 2, 3, 4, 4, 4]);
+    assert_eq!([0, 3, 4].map(|group| cells.is_shared(group)), [false, false, true]);
+    assert!(!cells.are_shared());
+}
+
+#[test]
+fn with_little_memory_neighbours_share_cells() {
+    let cells = Cells::new(64, 1000, 64 * 1000 * 5, &(0..8).collect::<Vec<_>>());
+    assert_eq!((cells.rows, cells.groups), (64, 5));
+    let groups: Vec<u32> = (0..10).map(|cpu| cells.group_of(cpu)).collect();
+    assert_eq!(groups, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
+    assert!(cells.are_shared() && cells.is_shared(0));
+    // first there are fewer rows
+    let cells = Cells::new(256, 1000, 100 * 1000 * 9, &(0..8).collect::<Vec<_>>());
+    assert_eq!((cells.rows, cells.groups), (100, 9));
+}
+
+#[test]
+fn slots_that_need_much_memory_are_said_and_too_many_are_refused() {
+    let all = controllers(24, 129, 1024);
+    let said = |gib| Layout::new(&Settings::of(StageSet::Fine), &capacity(128, gib), &all).remark();
+    assert_eq!(said(512).unwrap(), None);
+    let text = said(64).unwrap().unwrap();
+    assert!(text.ends_with("choose controllers by --ctrl or --disk"), "{text}");
+    assert!(said(4).is_err());
 }
 
 /// A limit of memory in a file of contrib: `MemoryMax=256M`, `memory: 256Mi`.
-fn limit_in(file: &str, before: &str) -> usize {
+fn limit_in(file: &str, before: &str) -> u64 {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib").join(file);
     let text = fs::read_to_string(path).unwrap();
     let (_, rest) = text.split_once(before).unwrap();
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap();
     assert!(rest[digits..].starts_with('M'));
-    rest[..digits].parse::<usize>().unwrap() << 20
+    rest[..digits].parse::<u64>().unwrap() << 20
 }
 
+/// `serve` on a server with 24 drives.
 #[test]
-fn the_maps_of_a_server_fit_the_limits_of_the_unit_and_the_daemonset() {
-    let root = TempDir::new().unwrap();
-    let all = server(&root, 129);
-    assert_eq!((all.len(), all[23].namespaces.len()), (24, 1));
-    for settings in runs() {
-        let layout = Layout::new(&settings, all_online(128), &all);
-        // the process and the loaded programs need the rest
-        for limit in [
-            limit_in("nvme-deep.service", "MemoryMax="),
-            limit_in("daemonset.yaml", "limits: { memory: "),
-        ] {
-            let bytes = layout.bytes;
-            assert!(bytes + (96 << 20) <= limit, "{bytes} of {limit}: {settings:?}");
+fn the_unit_and_the_daemonset_have_room_for_a_server() {
+    let all = controllers(24, 129, 1024);
+    for limit in [
+        limit_in("nvme-deep.service", "MemoryMax="),
+        limit_in("daemonset.yaml", "limits: { memory: "),
+    ] {
+        let memory = MapMemory::of(512 << 30, Some(limit));
+        let capacity = Capacity { memory, ..capacity(128, 512) };
+        let histograms = Histograms { extra: ExtraEvents::CountErrors, ..Histograms::default() };
+        for stage_set in [StageSet::Total, StageSet::Basic, StageSet::Fine] {
+            let settings = Mode::Histograms(histograms.clone()).with(stage_set);
+            let layout = Layout::new(&settings, &capacity, &all);
+            assert_eq!(layout.remark().unwrap(), None, "{stage_set:?} in {limit}");
+            assert!(layout.bytes as u64 + (96 << 20) <= limit, "{}", layout.bytes);
         }
     }
-}
-
-#[test]
-fn usual_machines_have_a_slot_per_tag_and_cells_per_cpu() {
-    let all = [with_namespace(17, 1024), with_namespace(17, 1024)];
-    for settings in runs() {
-        let layout = Layout::new(&settings, all_online(16), &all);
-        assert_eq!(layout.windows, None, "{settings:?}");
-        let many_rows = settings.split_size()
-            || !settings.by().is_empty()
-            || settings.stage_set == StageSet::Full;
-        if !settings.is_trace() && !many_rows {
-            assert_eq!(layout.cells.sparse, None, "{settings:?}");
-        }
-        assert_eq!(layout.slot_bytes % LINE, 0);
-    }
-}
-
-#[test]
-fn queues_have_numbers_where_they_have_windows() {
-    let all = vec![controller(129, 1024); 24];
-    let mut layout = Layout::new(&settings(StageSet::Fine, false), all_online(128), &all);
-    let windows = layout.windows.unwrap();
-    assert_eq!((windows.tags, windows.count), (8, 4096));
-    let size = layout.size_of(&all[0]);
-    assert_eq!((size.stride, size.queues), (8, 129));
-    let places: Vec<_> = all.iter().map(|_| layout.take(&size).unwrap()).collect();
-    assert_eq!((places[0].base, places[23].base), (0, 23 * 129));
-    assert_eq!(places[1].queue_of_number(128), None);
-    assert_eq!(places[1].queue_of_number(130), Some(1));
-    assert_eq!(places[0].queue_of_number(129), None);
-    // others may come
-    assert!((0..16).all(|_| layout.take(&size).is_some()));
-    assert!(layout.take(&size).is_none());
-}
-
-#[test]
-fn commands_that_are_identified_by_tag_need_the_whole_queue() {
-    let all = vec![controller(129, 1024); 24];
-    let layout = Layout::new(&settings(StageSet::Basic, false), all_online(128), &all);
-    let mut layout = layout.by_tag();
-    let size = layout.size_of(&all[0]);
-    assert_eq!(size.stride, 1024);
-    let room = (0..24).filter(|_| layout.take(&size).is_some()).count();
-    assert_eq!(room as u32, layout.slots / (129 * 1024));
-}
-
-#[test]
-fn cells_are_shared_by_few_groups_if_many_rows_need_them() {
-    let all = vec![with_namespace(65, 256); 8];
-    let mut cpus = all_online(64);
-    let groups = |cpus, split| {
-        let layout = Layout::new(&settings(StageSet::Fine, split), cpus, &all);
-        let cells = layout.cells;
-        (cells.rows, cells.sparse.unwrap().groups)
-    };
-    assert_eq!(groups(cpus, false), (256, 3));
-    assert_eq!(groups(cpus, true), (768, 1));
-    cpus.caches = 1;
-    assert_eq!(groups(cpus, false), (256, 1));
 }
 
 #[test]
 fn rings_give_way_to_many_tags_but_not_if_their_size_was_asked_for() {
     let rings = |queues, asked| {
-        let all = [controller(queues, 1024)];
-        Layout::new(&with_rings(asked), all_online(64), &all).rings.total()
+        let all = controllers(1, queues, 1024);
+        Layout::new(&with_rings(asked), &capacity(64, 16), &all).rings.total()
     };
     assert_eq!(rings(3, None), 16 << 20);
-    assert_eq!(rings(129, None), 16 << 20);
-    assert_eq!(rings(1025, None), 8 << 20);
+    assert_eq!(rings(1025, None), 4 << 20);
     assert_eq!(rings(1025, Some(1 << 20)), 1 << 20);
     assert_eq!(rings(1025, Some(1 << 30)), 1 << 30);
-    let layout = Layout::new(&with_stack_sums(), all_online(256), &[]);
-    assert_eq!(layout.rings, Rings::NONE);
+    let stacks = Mode::Stacks(AT_SUBMIT, Outcome::default()).with(StageSet::Fine);
+    assert_eq!(Layout::new(&stacks, &capacity(256, 16), &[]).rings, Rings::NONE);
 }
 
 #[test]
 fn each_group_of_online_cpus_has_a_ring() {
     let rings = |online, asked| {
-        let cpus = Cpus { possible: 256, online, caches: 32 };
-        let rings = Layout::new(&with_rings(asked), cpus, &[controller(9, 256)]).rings;
+        let capacity = Capacity { online, ..capacity(256, 64) };
+        let rings = Layout::new(&with_rings(asked), &capacity, &controllers(1, 9, 256)).rings;
         (rings.count, rings.bytes)
     };
     assert_eq!(rings(1, None), (1, 16 << 20));
@@ -304,19 +265,21 @@ fn tables_have_an_entry_for_each_number_of_a_cpu() {
     let root = TempDir::new().unwrap();
     let dir = root.path().join("sys/devices/system/cpu");
     fs::create_dir_all(&dir).unwrap();
-    fs::write(dir.join("possible"), "0-3,8-11\n").unwrap();
-    fs::write(dir.join("online"), "0-3,8-9\n").unwrap();
-    let cpus = super::super::cpus_of(&System::at(root.path())).unwrap();
-    assert_eq!((cpus.possible, cpus.online), (12, 10));
+    for (name, list) in [("possible", "0-3,8-11\n"), ("present", "0-3,8\n"), ("online", "0-2\n")] {
+        fs::write(dir.join(name), list).unwrap();
+    }
+    let found = Capacity::of(&System::at(root.path())).unwrap();
+    assert_eq!((found.possible, found.online), (12, 3));
+    assert_eq!(found.present, [0, 1, 2, 3, 8]);
 }
 
 /// Each CPU keeps up to 128 entries of an LRU map to itself.
 #[test]
 fn maps_that_forget_grow_with_the_cpus() {
     let bytes = |cpus, selects: bool| {
-        let mut settings = settings(StageSet::Total, false);
+        let mut settings = Settings::of(StageSet::Total);
         settings.filter.pids = selects.then_some(1).into_iter().collect();
-        Layout::new(&settings, all_online(cpus), &[]).bytes
+        Layout::new(&settings, &capacity(cpus, 1024), &[]).bytes
     };
     let of_submitters = |cpus| bytes(cpus, true) - bytes(cpus, false);
     assert!(of_submitters(2) > 0 && of_submitters(256) > 2 * of_submitters(2));

@@ -3,11 +3,10 @@
 
 use super::builds::Build;
 use super::configure::{configure, counts_status, has_top_counters};
-use super::layout::{EXTRA, Windows};
 use super::{Config, Layout, Rings, groups, libbpf_log, ticks};
 use crate::abi::{
-    BIOS, EXTRA_STEP, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SCRATCHES,
-    SUBMITTERS, fresh_cpu, nd_config, nd_control,
+    BIOS, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SCRATCHES, SUBMITTERS,
+    fresh_cpu, nd_config,
 };
 use crate::error::{Error, Result, failed, in_brackets};
 use crate::machine::elf::section;
@@ -35,12 +34,8 @@ const SUBMITTER_MAPS: [&str; 1] = ["submitters"];
 const CONTEXT_MAPS: [&str; 3] = ["activities", "waits", "disks"];
 
 /// Maps that are not created if a build fixes a setting as 0: its programs do not use them.
-const MAPS_OF: [(&str, &[&str]); 4] = [
-    ("windows", &["windows", "free_windows", "extra", "free_extra"]),
-    ("sparse", &["numbers", "free_cells"]),
-    ("count_status", &["failures"]),
-    ("details", &["queue_counts", "slow_bar"]),
-];
+const MAPS_OF: [(&str, &[&str]); 2] =
+    [("count_status", &["failures"]), ("details", &["queue_counts", "slow_bar"])];
 
 /// The program that user space runs (bpf/include/recover.bpf.h).
 pub const CONTROL: &str = "control";
@@ -134,17 +129,6 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) -> Re
     Ok(())
 }
 
-/// The entries of the maps for CPUs that share cells, and for tags that share slots.
-fn sparse_entries(layout: &Layout, name: &str) -> Option<u32> {
-    match (name, layout.cells.sparse, layout.windows) {
-        ("numbers", Some(sparse), _) => Some(layout.cpus + sparse.groups),
-        ("free_cells", Some(_), _) => Some(layout.cells.count),
-        ("windows" | "free_windows", _, Some(windows)) => Some(windows.count),
-        ("extra" | "free_extra", _, Some(_)) => Some(EXTRA),
-        _ => None,
-    }
-}
-
 /// Leaves out the maps that no program of the run uses.
 fn leave_out(object: &mut OpenObject, build: Build, config: &Config<'_>) -> libbpf_rs::Result<()> {
     let unused: Vec<&str> = MAPS_OF
@@ -184,11 +168,11 @@ fn size_maps(
             }
             Some("starts") if plan.pairing == Pairing::Request => {
                 map.set_value_size(start_bytes(config.settings) as u32)?;
-                layout.starts()
+                layout.slots
             }
             Some("cells") => {
                 map.set_value_size(cell_stride(plan.stage_set) as u32)?;
-                layout.cells.count
+                layout.cells.count()
             }
             Some("cpus" | "activities") => layout.cpus,
             Some("rows" | "free_rows") => layout.cells.rows,
@@ -202,11 +186,7 @@ fn size_maps(
             Some("scratches") if stacks => layout.cpus * SCRATCHES,
             Some("stacks") if stacks => MAX_STACKS,
             Some("stack_sums") if sums => MAX_STACKS,
-            Some(name) => match sparse_entries(layout, name) {
-                Some(entries) => entries,
-                None => continue,
-            },
-            None => continue,
+            _ => continue,
         };
         map.set_max_entries(entries)?;
     }
@@ -258,13 +238,10 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
     let object = open.load().map_err(|error| load_trouble(error, plan))?;
     let loaded = Loaded(object);
     fill(&loaded, "free_rows", 0..layout.cells.rows)?;
-    if !config.settings.by().is_empty() {
+    if !config.settings.kernel_groups().is_empty() {
         fill(&loaded, "free_groups", groups::numbers(layout))?;
     }
-    assign_cells(&loaded, layout, config)?;
-    if let Some(windows) = layout.windows {
-        free_slots(&loaded, windows)?;
-    }
+    assign_cells(&loaded, layout, plan)?;
     Ok(loaded)
 }
 
@@ -278,33 +255,14 @@ fn fill(loaded: &Loaded, map: &'static str, numbers: impl Iterator<Item = u32>) 
     Ok(())
 }
 
-/// Frees all windows, and all extra slots.
-fn free_slots(loaded: &Loaded, windows: Windows) -> Result<()> {
-    let firsts = (0..windows.count).map(|window| window * windows.tags);
-    fill(loaded, "free_windows", firsts)?;
-    // 262144 system calls would take a second
-    let step = nd_control::ND_CONTROL_FREE_EXTRA.0;
-    for first in (0..EXTRA).step_by(EXTRA_STEP as usize) {
-        let first = windows.slots() + first;
-        loaded.run(CONTROL, [step.into(), first.into()])?;
-    }
-    Ok(())
-}
-
-/// Gives each CPU its cells, or its group and free cells.
-fn assign_cells(loaded: &Loaded, layout: &Layout, config: &Config<'_>) -> Result<()> {
+/// Gives each CPU the cells of its group.
+fn assign_cells(loaded: &Loaded, layout: &Layout, plan: &AttachPlan) -> Result<()> {
     let cells = &layout.cells;
-    let first: Vec<u32> = match cells.sparse {
-        Some(sparse) => {
-            fill(loaded, "free_cells", 0..cells.count)?;
-            let groups = config.system.cache_groups(layout.cpus).into_iter();
-            groups.map(|group| layout.cpus + group % sparse.groups).collect()
-        }
-        None => (0..layout.cpus).map(|cpu| cpu * cells.rows).collect(),
-    };
     let cpus = loaded.map("cpus")?;
-    for (cpu, first) in (0..layout.cpus).zip(first) {
-        cpus.update(&cpu.to_ne_bytes(), &fresh_cpu(first), MapFlags::ANY)
+    for cpu in 0..layout.cpus {
+        let group = cells.group_of(cpu);
+        let shares = cells.is_shared(group) || plan.needs_atomics();
+        cpus.update(&cpu.to_ne_bytes(), &fresh_cpu(group * cells.rows, shares), MapFlags::ANY)
             .map_err(failed("assign histogram cells to CPUs"))?;
     }
     Ok(())

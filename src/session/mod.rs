@@ -40,13 +40,14 @@ pub use self::facts::kernel_facts;
 use self::groups::Grouping;
 pub use self::host::{HostSession, Messages, QemuUsdt, StateChanges};
 pub use self::kernel_memory::KernelMemory;
-pub use self::layout::{Cpus, Layout, Rings};
+use self::layout::MIN_STRIDE;
+pub use self::layout::{Capacity, Layout, Rings};
 use self::load::create_rings;
 pub use self::load::{Refusal, StartError};
 pub use self::read::{CostSample, CounterReader};
 pub use self::reorder::Reorder;
 use self::sorted::SortedRings;
-use crate::abi::{MAX_CTRLS, ctrl_value, namespace_entry, nd_control};
+use crate::abi::{ALL_QUEUES, MAX_CTRLS, NO_SLOT, ctrl_value, namespace_entry, nd_control};
 use crate::error::{Error, Result, failed};
 use crate::machine::System;
 use crate::machine::sysfs::Controller;
@@ -75,26 +76,6 @@ impl From<libbpf_rs::Error> for Error {
 pub fn prepare(copy_to: Option<fn(&str)>) -> Result<()> {
     libbpf_log::install(copy_to);
     Ok(())
-}
-
-/// The CPUs of this machine.
-///
-/// # Errors
-/// If the kernel does not report how many it can ever have.
-pub fn cpus_of(system: &System) -> Result<Cpus> {
-    let last = system.last_possible_cpu();
-    let possible = match last.known() {
-        // not how many there are: the numbers may have holes
-        Some(last) => last + 1,
-        None => {
-            let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))?;
-            u32::try_from(cpus).map_err(failed("count the CPUs"))?
-        }
-    };
-    let last = system.last_online_cpu();
-    let online = last.known().map_or(possible, |last| last + 1);
-    let groups = system.cache_groups(possible);
-    Ok(Cpus { possible, online, caches: groups.iter().max().map_or(1, |last| last + 1) })
 }
 
 /// The configuration of the BPF side.
@@ -126,8 +107,8 @@ struct Maps {
     namespaces: Option<MapHandle>,
     /// Only if the run counts failed commands.
     failures: Option<MapHandle>,
-    /// Only if the run counts the commands of each queue: by the number of the queue with windows, else
-    /// by its first slot, divided by the least number of slots.
+    /// Only if the run counts the commands of each queue: by its first slot, divided by the least number of
+    /// slots.
     queue_counts: Option<MapHandle>,
 }
 
@@ -197,15 +178,12 @@ impl Session {
     /// # Errors
     /// If the kernel refuses a program, or for a reason that no other plan avoids.
     pub fn start(
-        plan: AttachPlan,
+        mut plan: AttachPlan,
         layout: Layout,
         config: &Config<'_>,
         controllers: &[Controller],
     ) -> Result<Self, StartError> {
-        let layout = match plan.pairing {
-            Pairing::Request => layout,
-            Pairing::Tag => layout.by_tag(),
-        };
+        plan.shares_cells = layout.cells.are_shared();
         let loaded = load::load(&plan, &layout, config)?;
         let maps = Maps::of(&loaded, &plan, &layout, config)?;
         let grouping = Grouping::of(&loaded, config)?;
@@ -278,7 +256,8 @@ impl Session {
     /// Gives slots to the number that the next controller will have, if there is room: its first
     /// commands come before user space can react.
     fn reserve(&mut self) -> Result<()> {
-        let Some(next) = (0..MAX_CTRLS).find(|n| !self.placed.contains_key(n)) else {
+        let is_free = |n: &u32| !self.placed.contains_key(n) && !self.layout.leaves_out(*n);
+        let Some(next) = (0..MAX_CTRLS).find(is_free) else {
             return Ok(());
         };
         let unknown = Controller {
@@ -307,8 +286,13 @@ impl Session {
                 let _ = namespaces.update(&key, &value, MapFlags::ANY);
             }
         }
-        let size = self.layout.size_of(controller);
         let transport = Transport::named(controller.transport.as_str());
+        if self.layout.leaves_out(controller.instance) {
+            // its commands are counted as filtered
+            let value = ctrl_value(NO_SLOT, MIN_STRIDE, ALL_QUEUES, transport);
+            return self.assign(controller, &value).map(|()| true);
+        }
+        let size = self.layout.size_of(controller);
         let known = self.placed.get(&controller.instance).copied();
         let held = known.filter(|(place, _)| place.holds(&size));
         let new = match held {
@@ -324,10 +308,7 @@ impl Session {
             return Ok(fits);
         }
         let value = ctrl_value(place.base, place.size.stride, place.size.queues, transport);
-        self.maps
-            .ctrls
-            .update(&controller.instance.to_ne_bytes(), &value, MapFlags::ANY)
-            .map_err(failed(format!("assign slots to {}", controller.name())))?;
+        self.assign(controller, &value)?;
         if !self.links.is_empty() && self.plan.pairing == Pairing::Request {
             self.control(nd_control::ND_CONTROL_FORGET, 0)?;
         }
@@ -335,6 +316,13 @@ impl Session {
         let moved = before.filter(|(before, _)| before.base != place.base);
         self.former.extend(moved.map(|(before, _)| (controller.instance, before)));
         Ok(fits)
+    }
+
+    fn assign(&self, controller: &Controller, value: &[u8]) -> Result<()> {
+        let ctrls = &self.maps.ctrls;
+        ctrls
+            .update(&controller.instance.to_ne_bytes(), value, MapFlags::ANY)
+            .map_err(failed(format!("assign slots to {}", controller.name())))
     }
 
     /// Attaches the programs in this order. The hook at the set-up comes last, so that every

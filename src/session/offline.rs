@@ -35,9 +35,8 @@ pub struct Rings {
     pub bytes: u32,
 }
 
-/// The CPUs of this machine.
-#[derive(Clone, Copy)]
-pub struct Cpus;
+/// The CPUs and the memory of this machine.
+pub enum Capacity {}
 
 /// The sizes of the maps.
 pub struct Layout {
@@ -77,10 +76,6 @@ pub fn prepare(_copy_to: Option<fn(&str)>) -> Result<()> {
     Err(Error::NotLive)
 }
 
-pub const fn cpus_of(_system: &System) -> Result<Cpus> {
-    Err(Error::NotLive)
-}
-
 pub fn kernel_facts(
     system: &System,
     file: Option<&Path>,
@@ -107,9 +102,23 @@ impl Rings {
     }
 }
 
+impl Capacity {
+    pub const fn of(_system: &System) -> Result<Self> {
+        Err(Error::NotLive)
+    }
+}
+
 impl Layout {
-    pub const fn new(_settings: &Settings, _cpus: Cpus, _controllers: &[Controller]) -> Self {
+    pub const fn new(
+        _settings: &Settings,
+        _capacity: &Capacity,
+        _controllers: &[Controller],
+    ) -> Self {
         Self { bytes: 0 }
+    }
+
+    pub const fn remark(&self) -> Result<Option<String>> {
+        Err(Error::NotLive)
     }
 }
 

@@ -8,7 +8,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use super::Session;
 use super::layout::{MIN_STRIDE, SlotRange};
 use super::mapping::Values;
-use crate::abi::{DecodeError, SLOT_STATE, SlotState, slot_is_idle, slot_queue, slot_state};
+use crate::abi::{DecodeError, SLOT_STATE, SlotState, slot_is_idle, slot_state};
 use crate::error::{Error, Result, failed};
 use crate::model::ids::QueueId;
 
@@ -61,11 +61,8 @@ impl Session {
     /// If the map cannot be read.
     pub fn in_flight_by_queue(&self) -> Result<BTreeMap<QueueId, u64>> {
         let mut all = BTreeMap::new();
-        self.each_held(|slot, state, value| {
-            let queue = match self.layout.windows {
-                Some(_) => Some(slot_queue(value)?),
-                None => self.queue_at(|place| place.queue_of_slot(slot)),
-            };
+        self.each_held(|slot, state, _| {
+            let queue = self.queue_at(|place| place.queue_of_slot(slot));
             if state == SlotState::InFlight
                 && let Some(queue) = queue
             {
@@ -102,12 +99,8 @@ impl Session {
             let count = value.try_into().ok().map(u64::from_ne_bytes);
             let count = count.ok_or(Error::Mismatch("a queue's count of the wrong size".into()))?;
             let at = number(key, "a queue's number")?;
-            let queue = |place: &SlotRange| match self.layout.windows {
-                Some(_) => place.queue_of_number(at),
-                None => place.queue_of_slot(at * MIN_STRIDE),
-            };
             if count > 0
-                && let Some(queue) = self.queue_at(queue)
+                && let Some(queue) = self.queue_at(|place| place.queue_of_slot(at * MIN_STRIDE))
             {
                 *all.entry(queue).or_default() += count;
             }

@@ -19,7 +19,7 @@ use crate::model::run::{RunTimes, Runs, Scan, StackSum};
 use crate::model::snapshot::{Cell, Snapshot};
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::AttachPlan;
-use crate::source::{EventStream, Read, RecordSink, Source};
+use crate::source::{EventStream, Read, Source};
 use libbpf_rs::query::{LinkTypeInfo, PerfEventType};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
 use libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats, bpf_prog_get_info_by_fd, bpf_prog_info};
@@ -74,14 +74,14 @@ impl Session {
         (row, pattern_of(bits, self.before))
     }
 
-    /// Whether several programs may add to this cell, of this pattern, at the same time: on different CPUs,
+    /// Whether several programs may add to a cell of this group and pattern at the same time: on different CPUs,
     /// or those that find commands that were missed.
-    pub(super) fn is_shared(&self, cell: usize, pattern: Pattern) -> bool {
+    pub(super) fn is_shared(&self, group: u32, pattern: Pattern) -> bool {
         let complete = Point::ALL.iter().filter(|m| m.pattern_bit().is_none());
         let mut missed = complete.filter(|m| !m.seen_in(pattern));
         let without_end =
             self.plan.recovers && self.plan.stage_set.is_fine() && !Point::End.seen_in(pattern);
-        self.layout.cells.is_shared(cell)
+        self.layout.cells.is_shared(group)
             || self.plan.needs_atomics()
             || missed.next().is_some()
             || without_end
@@ -453,15 +453,6 @@ impl EventStream for LiveEvents {
         let before = self.before;
         let to = |bytes: &[u8]| to(event(bytes, before).as_ref().ok());
         self.rings.take(all, event_time, to)
-    }
-
-    fn take_records(&mut self, all: bool, to: &mut dyn RecordSink) -> Result<bool> {
-        let before = self.before;
-        self.rings.take(all, event_time, |bytes| {
-            if !to.record(bytes) {
-                to.event(event(bytes, before).as_ref().ok());
-            }
-        })
     }
 
     fn last_ns(&self) -> u64 {

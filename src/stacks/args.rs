@@ -40,11 +40,11 @@ pub struct StacksArgs {
     #[command(flatten)]
     pub stack: StackSample,
 
-    /// Order of the list, and weight in --folded and in flame graphs
+    /// Order, and weight in flame graphs
     #[arg(long, value_name = "WHAT", default_value = "count")]
     pub weight: Weight,
 
-    /// Tell the stacks of a recording apart by who submits
+    /// Tell recorded stacks apart
     #[arg(long, value_name = "KEY")]
     pub by: Option<StackBy>,
 
@@ -58,16 +58,16 @@ pub struct StacksArgs {
     /// One line per stack, for flame graph tools
     ///
     /// Frames from the outermost to the driver's, separated by semicolons, and the weight.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json", hide_short_help = true)]
     pub folded: bool,
 
     /// A line for each frame, with the place of its call
     #[arg(long, conflicts_with_all = ["json", "folded"])]
     pub full: bool,
 
-    /// Also write a flame graph (SVG) to this file, or lines for flame graph tools to FILE.folded
+    /// Also write a flame graph (SVG), or lines to X.folded
     ///
-    /// `-`: the flame graph goes to stdout, instead of the list.
+    /// A name that ends in `.folded` gets the lines of --folded. `-`: the flame graph goes to stdout, instead of the list.
     #[arg(long, short, alias = "svg", value_name = "FILE")]
     pub output: Option<PathBuf>,
 

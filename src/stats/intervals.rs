@@ -3,13 +3,14 @@
 
 use crate::stats::sample::Variance;
 use fastrand::Rng;
+use serde::Serialize;
 use std::f64::consts::FRAC_2_PI;
 
 /// Probability that an interval does not contain the true ratio.
 const OUTSIDE: f64 = 0.05;
 
 /// A ratio.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratio {
     /// B / A.
     pub ratio: f64,

@@ -21,8 +21,8 @@ Examples:
       Twice a second, one controller, with the parts of stages
   nvme-deep top --by container,opcode
       A row per container and opcode; the key b: per container, per opcode
-  nvme-deep top --from run.nvd
-      A recording, at the speed at which it was made";
+  nvme-deep top run.nvd
+      Plays a recording; the key ? shows how to step through it";
 
 /// `top`.
 #[derive(Clone, Debug, clap::Args)]

@@ -10,10 +10,10 @@ use crate::model::report::disk_names::DiskNames;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::run::start::Session;
-use crate::top::report::Sample;
 use crate::top::report::queues::{QueueCounts, Queues};
 use crate::top::report::slowest::{Collector, SlowCommand, bar};
 use crate::top::report::view::rows_by_view;
+use crate::top::report::{Row, Sample, State};
 use anyhow::Result;
 
 use crate::run::drive::ledger_of;
@@ -72,7 +72,7 @@ impl Meter {
         self.disks.clone()
     }
 
-    /// The interval that ends now, `at` after the start.
+    /// The interval that ends now, `at` after the start, with the latencies of these stages.
     ///
     /// # Errors
     /// If a map cannot be read.
@@ -80,6 +80,7 @@ impl Meter {
         &mut self,
         options: &TopOptions,
         session: &Session,
+        stages: &[&str],
         at: Duration,
     ) -> Result<Sample> {
         let stage_set = options.settings.stage_set;
@@ -104,12 +105,12 @@ impl Meter {
         self.queues = queues;
         let names = interval.names;
         self.last = (at, now);
+        let row = |row| Row::new(row, stages);
         Ok(Sample {
             at,
-            rows,
-            ledger,
+            rows: rows.into_iter().map(|view| view.into_iter().map(row).collect()).collect(),
+            state: State::new(&ledger, failed),
             in_flight: Some(flying),
-            failed,
             slowest: self.collector.take(),
             queues: lines,
             disks: self.disks(),

@@ -23,7 +23,7 @@ use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::run::args::common::ColorArg;
 use crate::run::start::Session;
-use crate::top::report::{Sample, Top};
+use crate::top::report::stages;
 use anyhow::{Context, Result};
 
 use self::app::{Action, App};
@@ -61,7 +61,6 @@ fn has_screen() -> bool {
 struct Display {
     app: App,
     out: Out,
-    title: String,
     look: Look,
     /// The user has ended the run.
     done: bool,
@@ -70,45 +69,20 @@ struct Display {
 }
 
 impl Display {
-    fn of_pages(options: &TopOptions, app: App, title: String) -> Self {
-        Self {
-            app,
-            out: Out::Pages,
-            title,
-            // a dumb terminal has no colour
-            look: Look {
-                color: options.session.color == ColorArg::Always,
-                unicode: stdout::has_unicode(),
-            },
-            done: false,
-            panics: options.test_panic,
-        }
-    }
-
-    fn draw(&mut self) -> Result<()> {
-        match &mut self.out {
-            Out::Screen(screen, _) => screen.draw(&self.app, &self.title, self.look),
-            Out::Pages => Ok(()),
-        }
-    }
-
-    /// Adds an interval, and shows it.
-    fn push(&mut self, sample: Sample) -> Result<()> {
-        self.app.push(sample);
-        self.show()?;
-        assert!(!self.panics, "asked for by --test-panic");
-        Ok(())
-    }
-
     /// Draws, or writes a page.
     fn show(&mut self) -> Result<()> {
-        if matches!(self.out, Out::Pages) {
-            let page = page(&self.app, &self.title, self.look);
-            let mut out = stdout::stdout();
-            out.write_all(page.as_bytes())?;
-            out.flush()?;
+        match &mut self.out {
+            Out::Screen(screen, _) => screen.draw(&self.app, self.look)?,
+            Out::Pages => {
+                let page = page(&self.app, self.look);
+                let mut out = stdout::stdout();
+                out.write_all(page.as_bytes())?;
+                out.flush()?;
+            }
         }
-        self.draw()
+        let is_empty = self.app.now().is_none();
+        assert!(!self.panics || is_empty, "asked for by --test-panic");
+        Ok(())
     }
 
     /// Does what the user asks for.
@@ -131,18 +105,27 @@ impl Display {
                 Action::Quit => self.done = true,
             }
         }
-        if any { self.draw() } else { Ok(()) }
+        if any { self.show() } else { Ok(()) }
     }
 }
 
 /// Opens the screen, or the pages.
-fn open(options: &TopOptions, app: App, title: String, waker: &Sender<Wake>) -> Result<Display> {
-    let mut display = Display::of_pages(options, app, title);
+fn open(options: &TopOptions, app: App, waker: &Sender<Wake>) -> Result<Display> {
+    let color = options.session.color;
+    let mut display = Display {
+        app,
+        out: Out::Pages,
+        // a dumb terminal has no colour
+        look: Look { color: color == ColorArg::Always, unicode: stdout::has_unicode() },
+        done: false,
+        panics: options.test_panic,
+    };
     if has_screen() {
         let (sender, inputs) = channel();
         let screen = Screen::take_over(sender, waker.clone())?;
         (display.look.color, display.out) =
-            (options.session.color.on_stdout(false), Out::Screen(Box::new(screen), inputs));
+            (color.on_stdout(false), Out::Screen(Box::new(screen), inputs));
+        display.show()?;
     }
     Ok(display)
 }
@@ -175,9 +158,19 @@ impl Showing<'_> {
         let Intervals::Live(meter) = &mut self.intervals else {
             return Ok(Turn::Done);
         };
+        let app = &mut self.display.app;
         if now >= self.due {
-            self.display.push(meter.sample(self.options, session, now)?)?;
+            app.push(meter.sample(self.options, session, &app.stages, now)?);
             self.due = after(self.due, now, self.options.interval);
+        }
+        let mut is_new = false;
+        while (!app.paused || app.goal.is_some()) && app.next() {
+            is_new = true;
+        }
+        // what comes next is not known yet
+        app.goal = None;
+        if is_new {
+            self.display.show()?;
         }
         Ok(Turn::Until(self.due))
     }
@@ -187,30 +180,39 @@ impl Showing<'_> {
             return Ok(Turn::Done);
         };
         let paces = matches!(self.display.out, Out::Screen(..));
-        if paces && now < self.due {
-            return Ok(Turn::Until(self.due));
-        }
-        while let Some(sample) = cutter.next()? {
-            self.display.push(sample)?;
-            if paces {
-                self.due = after(self.due, now, self.options.interval);
-                return Ok(Turn::Until(self.due));
+        loop {
+            let app = &mut self.display.app;
+            if paces && app.goal.is_none() {
+                if app.paused || app.is_over() {
+                    return Ok(Turn::Until(Duration::MAX));
+                }
+                if now < self.due {
+                    return Ok(Turn::Until(self.due));
+                }
+            }
+            if let Some(sample) = cutter.ended.pop_front() {
+                app.push(sample);
+            }
+            if !app.next() {
+                // a screen stays until a key
+                let is_done = if paces { self.has_next } else { app.is_over() };
+                if !cutter.is_last || is_done {
+                    return Ok(Turn::Items);
+                }
+                app.finish(cutter.whole.take());
+            }
+            if app.goal.is_none() {
+                let step = self.options.interval.mul_f64(0.5_f64.powi(app.speed));
+                self.due = after(self.due, now, step);
+                self.display.show()?;
             }
         }
-        if !cutter.is_last || self.has_next && paces {
-            return Ok(Turn::Items);
-        }
-        if let Some(whole) = cutter.whole.take() {
-            self.display.app.end(whole);
-            self.display.show()?;
-        }
-        // it stays until a key
-        Ok(if paces { Turn::Until(Duration::MAX) } else { Turn::Items })
     }
 }
 
 impl Consumer for Showing<'_> {
     const SHOWS: bool = false;
+    const HEADS: bool = true;
 
     fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         match (&mut self.intervals, item) {
@@ -222,8 +224,8 @@ impl Consumer for Showing<'_> {
             }
             (Intervals::Recorded(cutter), Item::Controllers(all)) => cutter.disks.recorded(all),
             (Intervals::Recorded(cutter), Item::Cgroups(all)) => cutter.cgroups(all),
-            (Intervals::Recorded(cutter), Item::Event(event)) => cutter.push(event, true),
-            (Intervals::Recorded(cutter), Item::Unselected(event)) => cutter.push(event, false),
+            (Intervals::Recorded(cutter), Item::Event(event)) => cutter.add(event, true)?,
+            (Intervals::Recorded(cutter), Item::Unselected(event)) => cutter.add(event, false)?,
             (Intervals::Recorded(cutter), Item::Ledger(_, ledger)) => {
                 cutter.ledger.clone_from(ledger);
             }
@@ -275,15 +277,14 @@ fn live(options: &TopOptions) -> Result<()> {
         until: "",
         ..Live::new(ready, &options.settings, options.run.duration)
     });
-    let title = format!("nvme-deep top  every {:?}", options.interval);
     drive(input, &mut |start| {
         let session = start.session.context("a session")?;
-        let stages = options.settings.stage_set;
+        let set = options.settings.stage_set;
         let clock = RunClock { begin_ns: start.begin_ns, wall_ns: Some(wall_offset_ns()) };
-        let app = App::new(Top::new(stages, stages, options.settings.by()), clock);
-        let mut display = open(options, app, title.clone(), &waker)?;
+        let host = start.header.host.clone().unwrap_or_default();
+        let app = App::new(&host, options.interval, stages(set, set), options.settings.by(), clock);
+        let display = open(options, app, &waker)?;
         let meter = Meter::begin(session, system.clone())?;
-        display.draw()?;
         Ok(Showing {
             options,
             display,
@@ -317,17 +318,21 @@ fn recorded(options: &TopOptions) -> Result<()> {
     drive(Input::Recordings(recordings), &mut |start| {
         let replay = start.recording.context("a recording")?;
         replay.warn_partial();
-        let stages = replay.settings().stage_set;
+        let set = replay.settings().stage_set;
         left -= 1;
-        let file = Text::file_name(replay.file());
-        let title = format!("nvme-deep top  {file}  every {:?}", options.interval);
         let by = options.settings.by();
-        let top = Top::new(stages, replay.info().stage_set, by);
+        let stages = stages(set, replay.info().stage_set);
         let clock = RunClock { begin_ns: start.begin_ns, wall_ns: None };
-        let mut display = open(options, App::new(top, clock), title, &waker)?;
-        display.draw()?;
-        let who = replay.settings().filter.who;
-        let cutter = IntervalConsumer::new(options.interval, stages, (by, who), start.begin_ns);
+        let cutter = IntervalConsumer::new(
+            options.interval,
+            set,
+            (by, replay.settings().filter.who),
+            stages.clone(),
+            start.begin_ns,
+        );
+        let name = Text::file_name(replay.file());
+        let app = App::new(&name, options.interval, stages, by, clock);
+        let display = open(options, app, &waker)?;
         Ok(Showing {
             options,
             display,

@@ -8,9 +8,10 @@ use ratatui::style::{Color, Modifier};
 use super::app::App;
 use super::view;
 use super::view::Look;
+use crate::run::stdout::output_width;
 
-/// The size of a page.
-pub const PAGE: Rect = Rect { x: 0, y: 0, width: 80, height: 24 };
+/// Lines of a page, and one of keys.
+const HEIGHT: u16 = 24;
 
 /// The SGR parameter of a colour, for text or background (ECMA-48, and xterm's 256 colours).
 fn color_code(color: Color, is_background: bool) -> Option<String> {
@@ -50,7 +51,7 @@ fn style(cell: &Cell) -> String {
 /// A line, without spaces at its end.
 fn line(buffer: &Buffer, y: u16, color: bool) -> String {
     let (mut text, mut last) = (String::new(), String::new());
-    let cells: Vec<&Cell> = (0..PAGE.width).map(|x| &buffer[(x, y)]).collect();
+    let cells: Vec<&Cell> = (0..buffer.area.width).map(|x| &buffer[(x, y)]).collect();
     let is_blank = |cell: &&&Cell| cell.symbol() == " " && (!color || style(cell).is_empty());
     let blank = cells.iter().rev().take_while(is_blank).count();
     for cell in &cells[..cells.len() - blank] {
@@ -70,10 +71,11 @@ fn line(buffer: &Buffer, y: u16, color: bool) -> String {
     text
 }
 
-/// The screen as text of 80 columns, without the line of keys, which have no use there.
-pub fn page(app: &App, title: &str, look: Look) -> String {
-    let mut buffer = Buffer::empty(PAGE);
-    view::draw(app, title, look, PAGE, &mut buffer);
-    let lines: Vec<String> = (0..PAGE.height - 1).map(|y| line(&buffer, y, look.color)).collect();
+/// The screen as text, without the line of keys, which have no use there.
+pub fn page(app: &App, look: Look) -> String {
+    let width = u16::try_from(output_width()).unwrap_or(80);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, HEIGHT));
+    view::draw(app, look, buffer.area, &mut buffer);
+    let lines: Vec<String> = (0..HEIGHT - 1).map(|y| line(&buffer, y, look.color)).collect();
     format!("{}\n\n", lines.join("\n").trim_end())
 }

@@ -107,10 +107,10 @@ impl Screen {
     ///
     /// # Errors
     /// If the terminal cannot be written.
-    pub fn draw(&mut self, app: &App, title: &str, look: Look) -> Result<()> {
+    pub fn draw(&mut self, app: &App, look: Look) -> Result<()> {
         let drawn = self.terminal.draw(|frame| {
             let area = frame.area();
-            view::draw(app, title, look, area, frame.buffer_mut());
+            view::draw(app, look, area, frame.buffer_mut());
         });
         drawn.map(drop).context("failed to write to the terminal")
     }

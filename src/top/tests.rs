@@ -14,14 +14,15 @@ use crate::model::timeline::Timeline;
 use crate::top::report::queues::QueueLine;
 use crate::top::report::slowest::SlowCommand;
 use crate::top::report::view::TopKey;
+use crate::top::report::{Row, Sample, State, stages};
 use crate::{Opcode, QueueKind, Status};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::Rect;
 
 use super::app::Order;
-use super::page::PAGE;
 use super::*;
 use crate::testing::EventBuilder;
 
@@ -42,14 +43,14 @@ fn spread(ns: u64, commands: u64) -> Vec<u64> {
     (0..commands).map(|n| ns + longer(n)).collect()
 }
 
-fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport<TopKey> {
+fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> Row {
     let parts = [("queue", 10_000), ("submit", 50_000), ("device", device_ns), ("complete", 5_000)];
-    let stages = parts.map(|(name, ns)| StageReport {
+    let parts = parts.map(|(name, ns)| StageReport {
         name: name.into(),
         run: StageSet::Basic.run_named(name).unwrap(),
         hist: hist(&spread(ns, commands)),
     });
-    RowReport {
+    let report = RowReport {
         key: TopKey::Row(RowKey {
             ctrl,
             nsid: 1,
@@ -61,11 +62,12 @@ fn row(ctrl: u32, code: u8, commands: u64, device_ns: u64) -> RowReport<TopKey> 
         iops: commands as f64,
         bytes: commands * 4096,
         mb_per_s: commands as f64 * 4096.0 / 1e6,
-        stages: stages.into(),
+        stages: parts.into(),
         parts: vec![],
         total: hist(&spread(device_ns + 65_000, commands)),
         lat: vec![],
-    }
+    };
+    Row::new(report, &stages(StageSet::Basic, StageSet::Basic))
 }
 
 fn sample(second: u64) -> Sample {
@@ -79,9 +81,8 @@ fn sample(second: u64) -> Sample {
             row(0, 2, 300, 4_500_000),
             row(1, 2, 800 - second, 1_000_000 + second * 30_000),
         ]],
-        ledger,
+        state: State::new(&ledger, Some(second / 15)),
         in_flight: Some(7),
-        failed: Some(second / 15),
         slowest: vec![slowest(second)],
         queues: Some(vec![queue(0, 1, 500), queue(1, 1, 100), queue(1, 2, 700)]),
         disks: disks(),
@@ -143,9 +144,23 @@ fn queue(ctrl: u32, qid: u16, iops: u32) -> QueueLine {
     }
 }
 
+/// 2026-11-26T04:05:46Z.
+const CLOCK: RunClock = RunClock { begin_ns: 0, wall_ns: Some(1_795_665_946_000_000_000) };
+
+fn empty(by: &[By]) -> App {
+    let stages = stages(StageSet::Basic, StageSet::Basic);
+    App::new("run.nvd", Duration::from_secs(1), stages, by, CLOCK)
+}
+
+/// Adds an interval, and shows it if a live screen would.
+fn push(app: &mut App, sample: Sample) {
+    app.push(sample);
+    while !app.paused && app.next() {}
+}
+
 fn app(seconds: u64) -> App {
-    let mut app = App::new(Top::new(StageSet::Basic, StageSet::Basic, &[]), RunClock::default());
-    (1..=seconds).for_each(|second| app.push(sample(second)));
+    let mut app = empty(&[]);
+    (1..=seconds).for_each(|second| push(&mut app, sample(second)));
     app
 }
 
@@ -167,7 +182,7 @@ fn drawn(app: &App, width: u16, height: u16, look: Look) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let draw = terminal.draw(|frame| {
         let area = frame.area();
-        view::draw(app, "nvme-deep top", look, area, frame.buffer_mut());
+        view::draw(app, look, area, frame.buffer_mut());
     });
     draw.unwrap();
     let buffer = terminal.backend().buffer();
@@ -214,41 +229,127 @@ fn a_tall_screen_has_all_panels() {
 }
 
 #[test]
+fn a_wide_screen_has_the_heat_map_beside_the_slowest_commands() {
+    let mut app = app(20);
+    insta::assert_snapshot!(drawn(&app, 120, 24, ASCII));
+    press(&mut app, "\t\t");
+    assert!(drawn(&app, 120, 24, ASCII).contains("queues of nvme1"));
+}
+
+#[test]
 fn a_place_fits_its_column_and_keeps_its_share() {
     for (stage, share, text) in [
         ("wbt", 0.714, "wbt 71%"),
         ("device.run", 1.0, "device.run 100%"),
         ("submit+device", 0.57, "submit+devi 57%"),
-        ("tag", 0.001, "tag 0%"),
+        ("tag", 0.001, "tag 0.1%"),
     ] {
-        let place = view::place(&Share { stage: stage.into(), ns: 1, share });
-        assert_eq!((place.trim_end(), place.len()), (text, view::PLACE));
+        let share = Share { stage: stage.into(), ns: 1, share };
+        assert_eq!(view::place(Some(&share), 15), text);
+    }
+}
+
+/// The seconds of the interval that is shown.
+fn at(app: &App) -> u64 {
+    app.now().unwrap().at.as_secs()
+}
+
+#[test]
+fn a_recording_can_be_stepped_through_and_is_shown_as_a_whole_at_its_end() {
+    let mut app = app(20);
+    for (keys, second) in [("<", 19), ("{", 9), ("{{", 1), ("<", 1), (">", 2), ("}", 12)] {
+        press(&mut app, keys);
+        while app.goal.is_some() && app.next() {}
+        assert_eq!((at(&app), app.paused), (second, true), "{keys}");
+    }
+    // the device of the writes takes nine times as long in the seconds 3, 10 and 17
+    press(&mut app, "{k");
+    app.filter = "nvme0n1 write".into();
+    press(&mut app, "j\u{1b}");
+    for second in [3, 10, 17] {
+        press(&mut app, "n");
+        while app.goal.is_some() && app.next() {}
+        assert_eq!(at(&app), second);
+    }
+    press(&mut app, "0");
+    while app.goal.is_some() && app.next() {}
+    let whole = Sample { rows: vec![vec![row(0, 1, 7000, 50_000_000)]], ..sample(21) };
+    app.finish(Some(whole));
+    assert!(app.is_over());
+    let rows = app.rows();
+    assert_eq!((rows.len(), rows[0].1.unwrap().iops), (1, 7000.0));
+    let text = drawn(&app, 80, 24, ASCII);
+    assert!(text.contains("04:06:07 UTC  21.0 s  END: WHOLE RUN"), "{text}");
+    assert_eq!(app.columns(rows[0].0, 10).len(), 10);
+    press(&mut app, "<");
+    assert_eq!(at(&app), 20);
+    assert!(drawn(&app, 80, 24, ASCII).contains("20.0 of 21.0 s  every 1s  PAUSED"));
+}
+
+#[test]
+fn the_speed_is_a_power_of_two() {
+    for (keys, says) in
+        [("", "every 1s  7 in flight"), ("++", "4x"), ("+++++++++-", "32x"), ("---", "1/8x")]
+    {
+        let mut app = app(3);
+        press(&mut app, keys);
+        let text = drawn(&app, 80, 24, ASCII);
+        assert!(text.contains(&format!("{says}  ")), "{keys}: {text}");
     }
 }
 
 #[test]
-fn at_its_end_a_recording_is_shown_as_a_whole() {
-    let mut app = app(20);
-    press(&mut app, " ");
-    app.push(Sample { rows: vec![vec![]], ..sample(21) });
-    let whole = Sample { rows: vec![vec![row(0, 1, 7000, 50_000_000)]], ..sample(21) };
-    app.end(whole);
-    let rows = app.rows();
-    let last = rows[0].last.as_ref().unwrap();
-    assert_eq!((app.name(&rows[0].key).as_str(), last.count), ("nvme0n1 write", 7000));
-    assert!(rows[1].last.is_none(), "a row without a command in the run");
-    assert_eq!(rows[0].history.len(), 21);
-    assert!(drawn(&app, 80, 24, ASCII).contains("END: WHOLE RUN"));
-    assert_eq!(app.top.slowest.iter().count(), 1);
+fn few_intervals_fill_the_heat_map() {
+    let app = app(2);
+    let key = app.selected().unwrap();
+    let columns = app.columns(key, 7);
+    let iops: Vec<f64> = columns.iter().map(|rows| rows[0].iops).collect();
+    assert_eq!(iops, [799.0, 799.0, 799.0, 799.0, 798.0, 798.0, 798.0]);
 }
 
 #[test]
-fn trouble_is_shown_before_the_accuracy() {
-    let mut app = app(31);
-    app.top.ledger.requeue_events = 12;
-    let text = drawn(&app, 60, 24, ASCII);
-    assert!(text.contains("failed 2  requeues 12"), "{text}");
-    assert!(drawn(&app, 120, 24, ASCII).contains("DEGRADED: 1 commands without a row"));
+fn the_first_selected_row_stays_selected() {
+    let mut app = app(1);
+    let selected = app.selected().cloned();
+    let busy =
+        Sample { rows: vec![vec![row(0, 1, 9000, 1_000_000), row(1, 2, 1, 1)]], ..sample(2) };
+    push(&mut app, busy);
+    assert_eq!(first(&app), "nvme0n1 write");
+    assert_eq!(app.selected().cloned(), selected);
+}
+
+#[test]
+fn rows_without_a_command_stay_for_some_time() {
+    let mut app = app(1);
+    let idle = |second| Sample { rows: vec![vec![]], ..sample(second) };
+    (2..=240).for_each(|second| push(&mut app, idle(second)));
+    assert_eq!(app.rows().len(), 3);
+    assert!(app.rows().iter().all(|(_, row)| row.is_none()));
+    push(&mut app, idle(241));
+    assert_eq!(app.rows().len(), 0);
+}
+
+#[test]
+fn memory_for_intervals_is_bounded() {
+    let mut app = empty(&[]);
+    let mut large = sample(1);
+    large.rows[0][0].heat = vec![vec![(0, 1); 1 << 20]];
+    (0..20).for_each(|_| push(&mut app, large.clone()));
+    assert_eq!(app.past(usize::MAX).len(), 7);
+}
+
+#[test]
+fn trouble_is_shown_before_the_accuracy_and_only_if_there_is_any() {
+    assert!(!drawn(&app(14), 80, 24, ASCII).contains("failed"));
+    let text = drawn(&app(31), 80, 24, ASCII);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].ends_with("  DEGRADED"), "{text}");
+    assert!(lines[1].starts_with("failed 2  1 commands without a row"), "{text}");
+    let narrow = drawn(&app(14), 60, 24, ASCII);
+    let row = narrow.lines().find(|line| line.starts_with(">nvme1n1 read ")).unwrap();
+    assert!(row.ends_with("ms"), "columns that do not fit are left out: {narrow}");
+    let ledger = Ledger { requeue_events: 12, ..Ledger::default() };
+    assert_eq!(State::new(&ledger, None).alarms[0], "requeues 12");
 }
 
 #[test]
@@ -276,10 +377,10 @@ fn every_size_can_be_drawn() {
 #[test]
 fn a_page_has_colours_if_they_are_asked_for() {
     let app = app(20);
-    let plain = page(&app, "nvme-deep top", ASCII);
+    let plain = page(&app, ASCII);
     assert!(!plain.contains('\u{1b}') && plain.lines().all(|l| l.len() <= 80));
     let look = Look { color: true, unicode: false };
-    let colored = page(&app, "nvme-deep top", look);
+    let colored = page(&app, look);
     let mut parser = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 0);
     parser.process(colored.trim_end().replace('\n', "\r\n").as_bytes());
     let screen = parser.screen();
@@ -292,8 +393,8 @@ fn a_page_has_colours_if_they_are_asked_for() {
 #[test]
 fn without_colour_no_cell_has_one() {
     let app = app(20);
-    let mut buffer = Buffer::empty(PAGE);
-    view::draw(&app, "", ASCII, PAGE, &mut buffer);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
+    view::draw(&app, ASCII, buffer.area, &mut buffer);
     let plain = |cell: &ratatui::buffer::Cell| {
         let reset = ratatui::style::Color::Reset;
         (cell.fg, cell.bg) == (reset, reset)
@@ -302,7 +403,7 @@ fn without_colour_no_cell_has_one() {
 }
 
 fn first(app: &App) -> String {
-    app.name(&app.rows()[0].key)
+    app.name_of_row(app.rows()[0].0)
 }
 
 #[test]
@@ -313,9 +414,9 @@ fn keys_sort_select_filter_and_pause() {
     assert_eq!(app.order, Order::P99);
     assert_eq!(first(&app), "nvme0n1 read");
     press(&mut app, "j");
-    let selected = app.selected().unwrap().key.clone();
+    let selected = app.selected().cloned();
     press(&mut app, "o");
-    assert_eq!(app.selected().unwrap().key, selected, "the row, not its place");
+    assert_eq!(app.selected().cloned(), selected, "the row, not its place");
     press(&mut app, "/write\n");
     assert_eq!((app.rows().len(), first(&app).as_str()), (1, "nvme0n1 write"));
     press(&mut app, "/q");
@@ -323,10 +424,11 @@ fn keys_sort_select_filter_and_pause() {
     press(&mut app, "\u{1b}");
     assert_eq!(app.rows().len(), 3);
     press(&mut app, " ");
-    app.push(sample(21));
-    assert_eq!(app.top.at, Duration::from_secs(20));
+    push(&mut app, sample(21));
+    assert_eq!(at(&app), 20);
     press(&mut app, " ");
-    assert_eq!(app.top.at, Duration::from_secs(21));
+    push(&mut app, sample(22));
+    assert_eq!(at(&app), 22);
     assert_eq!(press(&mut app, "q"), Action::Quit);
     let control = |c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL);
     assert_eq!(app.key(control('z')), Action::Suspend);
@@ -335,8 +437,9 @@ fn keys_sort_select_filter_and_pause() {
 
 /// An interval of two containers and a cgroup that read and write.
 fn grouped(second: u64) -> Sample {
-    let of = |parts: Vec<KeyPart>, commands, ns| {
-        row(0, 2, commands, ns).map_key(|_| TopKey::Group(Group(parts)))
+    let of = |parts: Vec<KeyPart>, commands, ns| Row {
+        key: TopKey::Group(Group(parts)),
+        ..row(0, 2, commands, ns)
     };
     let opcode = |code| KeyPart::Opcode(Opcode { queue: QueueKind::Io, code });
     let cgroup = KeyPart::Cgroup;
@@ -369,16 +472,14 @@ fn grouped(second: u64) -> Sample {
         names,
         queues: None,
         slowest: vec![],
-        failed: None,
         ..sample(second)
     }
 }
 
 #[test]
 fn groups_by_all_keys_and_by_each() {
-    let top = Top::new(StageSet::Basic, StageSet::Basic, &[By::Cgroup, By::Opcode]);
-    let mut app = App::new(top, RunClock::default());
-    (1..=5).for_each(|second| app.push(grouped(second)));
+    let mut app = empty(&[By::Cgroup, By::Opcode]);
+    (1..=5).for_each(|second| push(&mut app, grouped(second)));
     press(&mut app, "oo");
     assert_eq!(app.order, Order::Depth);
     insta::assert_snapshot!(drawn(&app, 80, 24, ASCII));

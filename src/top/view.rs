@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Draws the screen of `top`.
 
-use crate::model::ledger::{Accuracy, Ledger};
 use crate::model::report::latency::Share;
-use crate::top::report::TopRow;
-use crate::units::{counted, nanos, rate};
+use crate::top::report::view::TopKey;
+use crate::top::report::{DEGRADED, Row, Sample};
+use crate::units::{nanos, percent, rate};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::bar;
+use ratatui::text::Line;
+use ratatui::widgets::{
+    HighlightSpacing, Paragraph, Row as Cells, Sparkline, StatefulWidget, Table, TableState, Widget,
+};
 
-use super::app::{App, Panel};
+use super::app::{App, Order, Panel};
 use super::{heat, panels};
 
 /// How to draw.
@@ -27,44 +32,41 @@ const LEAST_HEIGHT: u16 = 14;
 const ALL_PANELS: u16 = 34;
 /// Height of the panels below the heat map, if all are shown.
 const PANEL: u16 = 10;
+/// Width from which the heat map and the slowest commands are side by side.
+const WIDE: u16 = 120;
+/// Width of the slowest commands then.
+const SLOWEST: u16 = 74;
 /// Width of the name of a place with its share.
-pub const PLACE: usize = 15;
+const PLACE: u16 = 14;
 /// Most places of a row.
-const MOST_PLACES: usize = 3;
-/// Width of the column of names, with the mark of the selected row.
-const NAME: usize = 18;
-/// Most characters of a wider one, for groups on wide screens.
-const MOST_NAME: usize = 40;
-/// Width of the columns between the name and the places.
-const NUMBERS: usize = 39;
+const MOST_PLACES: u16 = 3;
 
-const HELP: [&str; 19] = [
-    "Up Down j k       select a row; PageUp PageDown Home End",
-    "Tab v             heat map, slowest commands, queues (large screens show all)",
-    "Left Right s      stage of the heat map",
-    "b                 with --by KEY,KEY: by all keys, then by each",
-    "o F6              sort by IOPS, MB/s, in, p99, max, name",
-    "/ F4              show only rows with a text in their name; Enter, Esc",
-    "Space p           pause: the intervals are shown later",
-    "Ctrl-L, Ctrl-Z    draw the screen again; suspend",
-    "q F10 Ctrl-C      end",
-    "? h F1            these keys",
-    "",
-    "in     mean number of commands that wait or are in flight",
-    "p50    p99, max: total latency of the interval",
-    "where  the stages with most of the time: a group (before queue submit device",
-    "       complete end), or the part that makes up at least half of it",
-    "trend  commands per second in the last intervals",
-    "map    commands by latency (upwards) and time (to the right)",
-    "queues in: in flight now (recordings: mean). CPUs: of the interrupts",
-    "       (recordings: of the completions)",
-];
+const HELP: &str = "\
+Up Down j k       select a row; PageUp PageDown Home End
+Tab v             heat map, slowest commands, queues (large screens show all)
+Left Right s      stage of the heat map
+o F6              sort by IOPS, MB/s, DEPTH, P99, MAX, name
+/ F4              show only rows with a text in their name; Enter, Esc
+b                 with --by KEY,KEY: by all keys, then by each
+Space p           pause, go on
+< > { }           one interval back or forward; ten
+n                 the next interval in which P99 of the selected row is at least
+                  twice its median so far
+0  + -            recordings: the whole run; play faster, slower
+Ctrl-L Ctrl-Z     draw the screen again; suspend
+? h F1 q F10      these keys; end (also Ctrl-C)
+
+DEPTH   mean number of commands that wait or are in flight
+P50 P99 MAX  total latency of the commands of the interval
+MOSTLY  the stage with most of the time: before queue submit device complete
+        end, or a part of it if that makes up at least half of its time
+TREND   commands per second; the latest interval is at the right
+heat map  commands by latency (upwards) and time; few . : - = + * # @ many";
 
 /// Writes a line, cut at the right end of the area.
 pub fn put(buffer: &mut Buffer, area: Rect, line: u16, text: &str, style: Style) {
     if line < area.height {
-        let (x, y) = (area.x, area.y + line);
-        buffer.set_stringn(x, y, text, usize::from(area.width), style);
+        buffer.set_stringn(area.x, area.y + line, text, usize::from(area.width), style);
     }
 }
 
@@ -73,257 +75,254 @@ pub fn bold(look: Look, color: Color) -> Style {
     if look.color { style.fg(color) } else { style }
 }
 
-/// The state of the counts, in one line.
-fn accuracy(ledger: &Ledger) -> (String, bool) {
-    match ledger.accuracy() {
-        Accuracy::Exact => (format!("exact: {}, 0 lost", counted(ledger.matched, "command")), true),
-        Accuracy::Unknown => {
-            (format!("{} commands; losses are not counted here", ledger.matched), true)
-        }
-        Accuracy::Degraded(reasons) => {
-            let more = reasons.len().saturating_sub(1);
-            let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-            let first = reasons.first().cloned().unwrap_or_default();
-            (format!("DEGRADED: {first}{more}"), false)
-        }
-    }
+/// The title of a panel. Returns the area below it.
+pub fn titled(buffer: &mut Buffer, area: Rect, title: &str) -> Rect {
+    put(buffer, area, 0, title, Style::new().add_modifier(Modifier::UNDERLINED));
+    Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area }
 }
 
-/// Events that are trouble, by their hooks. Those without a hook are not known.
-fn trouble(failed: Option<u64>, ledger: &Ledger) -> Vec<(&'static str, u64)> {
-    let hits = |targets: &[&str]| {
-        let hooks = ledger.hooks.iter();
-        let of = hooks.filter(|hook| targets.contains(&hook.target.as_str()));
-        of.map(|hook| hook.hits).reduce(|a, b| a + b)
+/// The width of a column that takes what the others leave.
+pub const REST: u16 = u16::MAX;
+
+/// A column: its heading, its width (0: it is left out), and where its texts are.
+pub type Column<'c> = (&'c str, u16, Alignment);
+
+/// A table of this width. A row has a text for each column. Columns that do not fit are left out.
+pub fn table<'t>(columns: &[Column<'_>], rows: Vec<(Vec<String>, Style)>, room: u16) -> Table<'t> {
+    let (mut columns, mut left) = (columns.to_vec(), room);
+    for (_, width, _) in &mut columns {
+        let taken = if *width == REST { 0 } else { *width };
+        *width = if taken <= left { *width } else { 0 };
+        left = left.saturating_sub(taken + 1);
+    }
+    let cells = |texts: Vec<String>| {
+        let shown = texts.into_iter().zip(&columns).filter(|(_, column)| column.1 > 0);
+        let aligned = shown.map(|(text, column)| Line::from(text).alignment(column.2));
+        Cells::new(aligned.collect::<Vec<Line<'t>>>())
     };
-    let known = [
-        ("failed", failed),
-        ("timeouts", hits(&["nvme_timeout"])),
-        ("cancels", hits(&["nvme_cancel_request"])),
-        ("requeues", Some(ledger.requeue_events)),
-    ];
-    known.into_iter().filter_map(|(name, n)| n.map(|n| (name, n))).collect()
-}
-
-/// Draws all of it.
-pub fn draw(app: &App, title: &str, look: Look, area: Rect, buffer: &mut Buffer) {
-    buffer.reset();
-    if area.width < 20 || area.height < 4 {
-        put(buffer, area, 0, "too small", Style::new());
-        return;
-    }
-    head(app, title, look, area, buffer);
-    if app.help {
-        for (line, text) in (3..).zip(HELP) {
-            put(buffer, area, line, text, Style::new());
-        }
-    } else {
-        let rows = app.rows();
-        let least = if area.height < LEAST_HEIGHT { 0 } else { 8 };
-        let room = usize::from(area.height.saturating_sub(4 + least));
-        let shown = rows.len().clamp(1, room.max(1));
-        table(app, &rows, shown, look, area, buffer);
-        let top = 3 + u16::try_from(shown).unwrap_or(u16::MAX);
-        let below = Rect { y: area.y + top, height: area.height.saturating_sub(top + 1), ..area };
-        lower(app, look, below, buffer);
-    }
-    foot(app, look, area, buffer);
-}
-
-/// Draws what is below the rows.
-fn lower(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
-    let part = |y: u16, height: u16| Rect { y: area.y + y, height, ..area };
-    if area.height >= ALL_PANELS {
-        let map = area.height - 2 * PANEL;
-        heat::draw(app, look, part(0, map - 1), buffer);
-        panels::slowest(app, look, part(map, PANEL - 1), buffer);
-        panels::queues(app, part(map + PANEL, PANEL), buffer);
-        return;
-    }
-    if area.height < 5 {
-        return;
-    }
-    match app.panel {
-        Panel::Map => heat::draw(app, look, area, buffer),
-        Panel::Slowest => panels::slowest(app, look, area, buffer),
-        Panel::Queues => panels::queues(app, area, buffer),
-    }
-}
-
-fn head(app: &App, title: &str, look: Look, area: Rect, buffer: &mut Buffer) {
-    let top = &app.top;
-    let state = match (app.paused, app.ended) {
-        (true, _) => "  PAUSED",
-        (false, true) => "  END: WHOLE RUN",
-        _ => "",
+    let width = |column: &Column<'_>| match column.1 {
+        REST => Constraint::Fill(1),
+        width => Constraint::Length(width),
     };
-    let flight = top.in_flight.map_or_else(String::new, |n| format!("  {n} in flight"));
-    let line = format!("{title}  {:.1} s{flight}{state}", top.at.as_secs_f64());
-    put(buffer, area, 0, &line, bold(look, Color::Cyan));
-    let (text, good) = accuracy(&top.ledger);
-    let style = if good { Style::new() } else { bold(look, Color::Red) };
-    put(buffer, area, 1, &text, style);
-    let trouble = trouble(top.failed, &top.ledger);
-    let is_trouble = trouble.iter().any(|(_, n)| *n > 0);
-    let all: Vec<String> = trouble.iter().map(|(name, n)| format!("{name} {n}")).collect();
-    let some = trouble.iter().filter(|(_, n)| *n > 0);
-    let some: Vec<String> = some.map(|(name, n)| format!("{name} {n}")).collect();
-    let style = if is_trouble { bold(look, Color::Red) } else { Style::new() };
-    // at the right end; trouble goes before the accuracy if there is no room for both
-    let room = usize::from(area.width);
-    let fits = |text: &String| text.len() + 2 + accuracy_width(&top.ledger) <= room;
-    let text = Some(all.join("  ")).filter(fits);
-    let text = text.unwrap_or_else(|| some.join("  "));
-    if let Some(left) = room.checked_sub(text.len()) {
-        let left = u16::try_from(left).unwrap_or(0);
-        let place = Rect { x: area.x + left, width: area.width - left, ..area };
-        put(buffer, place, 1, &text, style);
-    }
+    let widths = columns.iter().filter(|column| column.1 > 0).map(width);
+    let heading = cells(columns.iter().map(|column| column.0.to_owned()).collect());
+    let rows: Vec<_> = rows.into_iter().map(|(texts, style)| cells(texts).style(style)).collect();
+    Table::new(rows, widths).header(heading.style(Style::new().add_modifier(Modifier::REVERSED)))
 }
 
-fn accuracy_width(ledger: &Ledger) -> usize {
-    accuracy(ledger).0.chars().count()
+/// A place and its share: `wbt 71%`. A long name is cut.
+pub fn place(place: Option<&Share>, width: u16) -> String {
+    let Some(Share { stage, share, .. }) = place else { return "-".into() };
+    let share = percent(*share);
+    let room = usize::from(width).saturating_sub(share.len() + 1);
+    format!("{stage:.room$} {share}")
 }
 
-fn foot(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
-    let text = if app.editing {
-        format!("show rows with: {}_   (Enter, Esc)", app.filter)
-    } else if app.filter.is_empty() {
-        "q quit  ? help  Tab panel  / filter  o sort  s stage  Space pause".into()
-    } else {
-        format!("only rows with `{}`; Esc shows all", app.filter)
-    };
-    let style = if app.editing { bold(look, Color::Yellow) } else { Style::new() };
-    put(buffer, area, area.height - 1, &text, style);
-}
-
-/// The width of the column of names: for groups, what a wide screen has to spare.
-fn name_width(app: &App, area: Rect) -> usize {
-    if app.top.keys().is_empty() {
-        return NAME;
-    }
-    let spare = usize::from(area.width).saturating_sub(80);
-    (NAME + spare).min(MOST_NAME)
-}
-
-/// The number of places that a row has room for.
-fn places(app: &App, area: Rect) -> usize {
-    let width = usize::from(area.width) + NAME - name_width(app, area);
-    // the rest is for the trend
-    (1 + width.saturating_sub(80) / (2 * PLACE)).min(MOST_PLACES)
-}
-
-/// A place and its share, in its width: `wbt 71%`.
-pub fn place(place: &Share) -> String {
-    let share = format!(" {:.0}%", 100.0 * place.share);
-    let room = PLACE - share.len().min(PLACE);
-    format!("{:<PLACE$}", format!("{:.room$}{share}", place.stage))
+pub fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".into())
 }
 
 /// A text of at most this many characters. A longer one keeps its beginning and its end.
-fn fit(text: &str, width: usize) -> String {
+pub fn fit(text: &str, width: usize) -> String {
     let all: Vec<char> = text.chars().collect();
     if all.len() <= width {
         return text.to_owned();
     }
     let left = width.saturating_sub(2);
-    let end = left / 2;
-    let begin = all.iter().take(left - end);
-    let end = all.iter().skip(all.len() - end);
-    begin.chain(['.', '.'].iter()).chain(end).collect()
+    let end = all.len() - left / 2;
+    all[..left - left / 2].iter().chain(&['.', '.']).chain(&all[end..]).collect()
 }
 
-fn table(app: &App, rows: &[&TopRow], shown: usize, look: Look, area: Rect, buffer: &mut Buffer) {
-    let mark = |column: &str| {
-        if column == app.order.name() { format!("{column}*") } else { column.to_owned() }
+/// Draws all of it.
+pub fn draw(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
+    buffer.reset();
+    if area.width < 20 || area.height < 4 {
+        put(buffer, area, 0, "too small", Style::new());
+        return;
+    }
+    let none = Sample::default();
+    let now = app.now().unwrap_or(&none);
+    let alarms = &now.state.alarms;
+    let rows = app.rows();
+    let least = if area.height < LEAST_HEIGHT { 0 } else { 8 };
+    let room = area.height.saturating_sub(3 + least).max(1);
+    let lines = u16::try_from(rows.len()).map_or(room, |n| n.clamp(1, room));
+    let heights = [1, u16::from(!alarms.is_empty()), lines + 1].map(Constraint::Length);
+    let [head, alarm, top, below, foot] =
+        Layout::vertical(heights.into_iter().chain([Constraint::Fill(1), Constraint::Length(1)]))
+            .areas(area);
+    let title = title(app, now, usize::from(area.width));
+    let is_good = now.state.accuracy != DEGRADED;
+    put(buffer, head, 0, &title, bold(look, if is_good { Color::Cyan } else { Color::Red }));
+    put(buffer, alarm, 0, &alarms.join("  "), bold(look, Color::Red));
+    if app.help {
+        Paragraph::new(HELP).render(top.union(below), buffer);
+    } else {
+        all_rows(app, &rows, look, top, buffer);
+        lower(app, look, below, buffer);
+    }
+    let (keys, style) = if app.editing {
+        let text = format!("show rows with: {}_   (Enter, Esc)", app.filter);
+        (text, bold(look, Color::Yellow))
+    } else if app.filter.is_empty() {
+        let keys = "q quit  ? help  Tab panel  / filter  o sort  s stage  Space pause  < > step";
+        (keys.into(), Style::new())
+    } else {
+        (format!("only rows with `{}`; Esc shows all", app.filter), Style::new())
     };
-    let (name, wide) = (name_width(app, area), places(app, area) * (PLACE + 1));
-    let keys: Vec<_> = app.top.keys().iter().map(|by| by.name()).collect();
-    let keys = match keys.is_empty() {
-        true => "disk opcode".into(),
-        false => fit(&keys.join(","), name - 1),
+    put(buffer, foot, 0, &keys, style);
+}
+
+/// The first line: what is shown, when, and how exact it is.
+fn title(app: &App, now: &Sample, width: usize) -> String {
+    let end_ns = app.clock.begin_ns.saturating_add(now.at.as_nanos() as u64);
+    let seconds = now.at.as_secs_f64();
+    let parts = [
+        app.clock.utc(end_ns, "%H:%M:%S UTC"),
+        Some(match app.length().filter(|_| !app.is_whole) {
+            Some(length) => format!("{seconds:.1} of {:.1} s", length.as_secs_f64()),
+            None => format!("{seconds:.1} s"),
+        }),
+        app.is_whole.then(|| "END: WHOLE RUN".into()),
+        (!app.is_whole).then(|| format!("every {:?}", app.interval)),
+        (app.speed > 0).then(|| format!("{}x", 1 << app.speed)),
+        (app.speed < 0).then(|| format!("1/{}x", 1 << -app.speed)),
+        app.paused.then(|| "PAUSED".into()),
+        now.in_flight.map(|n| format!("{n} in flight")),
+        Some(now.state.accuracy.to_owned()),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    let rest = parts.join("  ");
+    let name = fit(&app.name, width.saturating_sub(17 + rest.len()).max(8));
+    format!("nvme-deep top  {name}  {rest}").replace("top    ", "top  ")
+}
+
+/// Draws what is below the rows.
+fn lower(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
+    let is_wide = area.width >= WIDE;
+    let is_tall = area.height >= if is_wide { 2 * PANEL + 2 } else { ALL_PANELS };
+    let tall = if is_tall { PANEL } else { 0 };
+    if area.height < 5 {
+        return;
+    }
+    let [main, queues] =
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(tall)]).areas(area);
+    if is_tall {
+        panels::queues(app, queues, buffer);
+    }
+    match app.panel {
+        Panel::Queues if !is_tall => panels::queues(app, area, buffer),
+        _ if is_wide => {
+            let widths = [Constraint::Fill(1), Constraint::Length(SLOWEST)];
+            let [map, slowest] = Layout::horizontal(widths).spacing(1).areas(main);
+            heat::draw(app, look, map, buffer);
+            panels::slowest(app, look, slowest, buffer);
+        }
+        _ if is_tall => {
+            let heights = [Constraint::Fill(1), Constraint::Length(PANEL)];
+            let [map, slowest] = Layout::vertical(heights).areas(main);
+            heat::draw(app, look, map, buffer);
+            panels::slowest(app, look, slowest, buffer);
+        }
+        Panel::Slowest => panels::slowest(app, look, main, buffer),
+        _ => heat::draw(app, look, main, buffer),
+    }
+}
+
+/// Draws the rows, and the trend of each at the right.
+fn all_rows(
+    app: &App,
+    rows: &[(&TopKey, Option<&Row>)],
+    look: Look,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let more = area.width.saturating_sub(80);
+    let keys = app.keys().iter().map(|by| by.name().to_uppercase()).collect::<Vec<_>>().join(",");
+    // groups have long names, and need no trend
+    let (name, head) =
+        if keys.is_empty() { (17, "DISK OP".into()) } else { (23 + more.min(17), keys) };
+    let places = (1 + more.saturating_sub(name - 17) / (2 * PLACE)).min(MOST_PLACES);
+    let mostly = places * (PLACE + 1) - 1;
+    let mark = |column: Order| match column == app.order {
+        true => format!("{}*", column.name()),
+        false => column.name().to_owned(),
     };
-    let line = format!(
-        "{:<name$}{:>6}{:>6}{:>6}{:>7}{:>7}{:>7} {:<wide$}{}",
-        keys,
-        mark("IOPS"),
-        mark("MB/s"),
-        mark("in"),
-        "p50",
-        mark("p99"),
-        mark("max"),
-        "where",
-        "trend",
-    );
-    let width = usize::from(area.width);
-    let style = Style::new().add_modifier(Modifier::REVERSED);
-    put(buffer, area, 2, &format!("{line:<width$}"), style);
+    let (left, right) = (Alignment::Left, Alignment::Right);
+    let [iops, bytes, depth, p99, max] =
+        [Order::Iops, Order::Bytes, Order::Depth, Order::P99, Order::Max].map(mark);
+    // these columns, the mark of the selected row, and a space after each
+    let before = 1 + name + 1 + 5 + 1 + 5 + 4 * (1 + 6) + 1 + mostly + 1;
+    let trend_width = area.width.saturating_sub(before);
+    let columns = [
+        (head.as_str(), name, left),
+        (&iops, 5, right),
+        (&bytes, 5, right),
+        (&depth, 6, right),
+        ("P50", 6, right),
+        (&p99, 6, right),
+        (&max, 6, right),
+        ("MOSTLY", mostly, left),
+        ("TREND", trend_width, left),
+    ];
+    let texts = |(key, row): &(&TopKey, Option<&Row>)| {
+        let name = fit(&app.name_of_row(key), usize::from(name));
+        let Some(row) = row else { return vec![name, "-".into()] };
+        let time = |ns: Option<u64>| or_dash(ns.map(|ns| nanos(ns as f64)));
+        let all: Vec<_> = row
+            .places
+            .iter()
+            .map(|share| format!("{:<1$}", place(Some(share), PLACE), usize::from(PLACE)))
+            .take(places.into())
+            .collect();
+        vec![
+            name,
+            rate(row.iops),
+            rate(row.mb_per_s),
+            rate(row.depth),
+            time(row.p50),
+            time(row.p99),
+            time(row.max),
+            if all.is_empty() { "-".into() } else { all.join(" ") },
+        ]
+    };
+    let lines = rows.iter().map(|row| (texts(row), Style::new())).collect();
+    let selected = app.selected();
+    let mut state = TableState::new();
+    state.select(rows.iter().position(|(key, _)| Some(*key) == selected));
+    let table = table(&columns, lines, area.width - 1)
+        .row_highlight_style(bold(look, Color::Yellow))
+        .highlight_symbol(">")
+        .highlight_spacing(HighlightSpacing::Always);
+    StatefulWidget::render(table, area, buffer, &mut state);
     if rows.is_empty() {
         let text = if app.filter.is_empty() { "no command yet" } else { "no row has this text" };
-        put(buffer, area, 3, text, Style::new());
-        return;
+        put(buffer, area, 1, text, Style::new());
     }
-    let selected = app.selected().map(|row| &row.key);
-    let place = rows.iter().position(|row| Some(&row.key) == selected);
-    let first = (place.unwrap_or(0) + 1).saturating_sub(shown);
-    for (line, row) in (3..).zip(rows.iter().skip(first).take(shown)) {
-        row_line(app, row, look, line, area, buffer);
-    }
-}
-
-fn row_line(app: &App, row: &TopRow, look: Look, line: u16, area: Rect, buffer: &mut Buffer) {
-    let selected = app.selected().is_some_and(|chosen| chosen.key == row.key);
-    let style = if selected { bold(look, Color::Yellow) } else { Style::new() };
-    let mark = if selected { '>' } else { ' ' };
-    let width = name_width(app, area);
-    let room = width - 1;
-    let name = format!("{mark}{:<room$}", fit(&app.name(&row.key), room));
-    let Some(last) = &row.last else {
-        put(buffer, area, line, &format!("{name}{:>6}", "-"), style);
-        return;
-    };
-    let time = |ns: Option<u64>| ns.map_or_else(|| "-".into(), |ns| nanos(ns as f64));
-    let most = places(app, area);
-    let mut texts: Vec<String> = last.places().iter().take(most).map(place).collect();
-    if texts.is_empty() {
-        texts.push("-".into());
-    }
-    let wide = most * (PLACE + 1);
-    let numbers = format!(
-        "{name}{:>6}{:>6}{:>6}{:>7}{:>7}{:>7} {:<wide$}",
-        rate(last.iops),
-        rate(last.mb_per_s),
-        rate(row.depth()),
-        time(last.total.percentile(50.0)),
-        time(last.total.percentile(99.0)),
-        time(last.total.max()),
-        texts.join(" "),
-    );
-    put(buffer, area, line, &numbers, style);
-    let (y, right) = (area.y + line, area.x + area.width);
-    let begin = area.x + u16::try_from(width + NUMBERS + 1 + wide).unwrap_or(u16::MAX);
-    let room = usize::from(right.saturating_sub(begin));
-    for (x, c) in (begin..right).zip(trend(row, room, look)) {
-        buffer[(x, y)].set_char(c);
+    for (y, (key, _)) in (area.y + 1..area.bottom()).zip(rows.iter().skip(state.offset())) {
+        trend(app, key, look, Rect::new(area.x + before, y, trend_width, 1), buffer);
     }
 }
 
 /// Commands per second of the last intervals.
-fn trend(row: &TopRow, room: usize, look: Look) -> Vec<char> {
-    let glyphs: Vec<char> = if look.unicode {
-        "▁▂▃▄▅▆▇█".chars().collect()
-    } else {
-        "_.-=+*#@".chars().collect()
+fn trend(app: &App, key: &TopKey, look: Look, area: Rect, buffer: &mut Buffer) {
+    const ASCII: bar::Set<'_> = bar::Set {
+        full: "@",
+        seven_eighths: "#",
+        three_quarters: "*",
+        five_eighths: "+",
+        half: "=",
+        three_eighths: "-",
+        one_quarter: ".",
+        one_eighth: "_",
+        empty: " ",
     };
-    let skip = row.history.len().saturating_sub(room);
-    let last: Vec<f64> = row.history.iter().skip(skip).map(|p| p.iops).collect();
-    let most = last.iter().copied().fold(0.0, f64::max);
-    let glyph = |iops: &f64| {
-        if *iops <= 0.0 || most <= 0.0 {
-            return ' ';
-        }
-        let level = (iops / most * 8.0).ceil() as usize;
-        glyphs[level.clamp(1, 8) - 1]
-    };
-    last.iter().map(glyph).collect()
+    let columns = app.columns(key, area.width.into());
+    let columns = columns.iter().map(|rows| rows.iter().map(|row| row.iops).fold(0.0, f64::max));
+    let columns: Vec<f64> = columns.collect();
+    let most = columns.iter().copied().fold(0.0, f64::max);
+    // up: few commands can be seen beside many
+    let eighths = columns.iter().map(|iops| (8.0 * iops / most.max(1e-9)).ceil() as u64);
+    let set = if look.unicode { bar::NINE_LEVELS } else { ASCII };
+    Sparkline::default().data(eighths.collect::<Vec<_>>()).max(8).bar_set(set).render(area, buffer);
 }

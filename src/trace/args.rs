@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::model::stage::StageSet;
 use crate::settings::{Events, LIVE, Mode, Settings};
+use crate::view::trace::Columns;
 use anyhow::Result;
 use clap::ValueEnum;
 
@@ -18,13 +19,15 @@ use crate::run::exit::usage;
 const EXAMPLES: &str = "\
 Examples:
   nvme-deep trace
-      A line per command, with its stages
+      A line per command
   nvme-deep trace --slow 1ms --kstack
       Commands of at least 1 ms, and the kernel stacks that submitted them
   nvme-deep trace --errors --tee errors.nvd
       Commands that fail, on the screen and to a file
-  nvme-deep trace --from run.nvd --slowest 20
-      The 20 slowest commands of a recording";
+  nvme-deep trace run.nvd --slowest 20
+      The 20 slowest commands of a recording
+  nvme-deep trace run.nvd --long
+      Every field of each command";
 
 /// Most commands of --slowest: they are kept in memory.
 const MOST_SLOWEST: usize = 10_000;
@@ -55,16 +58,28 @@ pub struct TraceArgs {
     #[command(flatten)]
     pub events: Events,
 
+    /// All fields of each command, as key=value
+    ///
+    /// With --kstack, a line for each function of the stack.
+    #[arg(long, short = 'l')]
+    pub long: bool,
+
+    /// Show these columns (`time,disk,op,total`)
+    ///
+    /// The error for a name that does not exist lists all.
+    #[arg(long, value_name = "COLUMNS", value_parser = Columns::parse,
+          conflicts_with_all = ["long", "json", "submits"])]
+    pub columns: Option<Columns>,
+
     /// At the end, show the N slowest commands only
     ///
-    /// From the first to the last observed point, slowest first; at most 10000. With --kstack, text has
-    /// the callers of each in one line.
+    /// By the time from the first to the last observed point, slowest first; at most 10000.
     #[arg(long, value_name = "N", value_parser = number(1..=MOST_SLOWEST),
           conflicts_with_all = ["submits", "count", "tee"])]
     pub slowest: Option<usize>,
 
-    /// Stop after COUNT completed commands
-    #[arg(long, short = 'n', value_name = "COUNT", value_parser = count())]
+    /// Stop after N completed commands
+    #[arg(long, short = 'n', value_name = "N", value_parser = count())]
     pub count: Option<u64>,
 
     #[command(flatten)]
@@ -73,7 +88,7 @@ pub struct TraceArgs {
     /// How to write time [default: wall; in JSON mono]
     ///
     /// JSON has mono besides.
-    #[arg(long, value_name = "CLOCK")]
+    #[arg(long, hide_short_help = true, value_name = "CLOCK")]
     pub time: Option<TimeArg>,
 
     /// Also record what is shown, to this file
@@ -118,6 +133,11 @@ impl SessionOptions for TraceArgs {
 }
 
 impl TraceArgs {
+    /// Long lines: asked for, or two events per command, which columns cannot show.
+    pub const fn is_long(&self) -> bool {
+        self.long || self.events.submits
+    }
+
     /// How to write time.
     pub fn clock(&self) -> TimeArg {
         self.time.unwrap_or(if self.json { TimeArg::Mono } else { TimeArg::Wall })
@@ -150,7 +170,7 @@ mod tests {
         assert!(!events("").submits);
         assert!(events("--events").submits);
         // what is known at the end only cannot choose submissions
-        for words in ["--slow 1ms", "--min-lat 1ms", "--errors", "--slowest 5"] {
+        for words in ["--slow 1ms", "--min-lat 1ms", "--errors", "--slowest 5", "--columns op"] {
             assert!(!events(words).submits, "{words}");
             assert!(settings(&format!("--events {words}")).is_err(), "{words}");
         }
@@ -205,6 +225,9 @@ mod tests {
             "--slowest 10001",
             "--slowest 5 -n 5",
             "--slowest 5 --tee file",
+            "--slow 1",
+            "--slow -1ms",
+            "--columns op,latency",
         ] {
             assert!(settings(words).is_err(), "{words}");
         }

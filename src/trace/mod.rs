@@ -20,7 +20,7 @@ use self::writer::{TraceWriter, clock};
 use crate::run::drive::replay::Replay;
 use crate::run::drive::{Form, Input, Live, Reader, drive, open_all};
 use crate::run::eprint_note;
-use crate::run::recording::{FileSettings, RecordingFile};
+use crate::run::recording::{FileSettings, RunWriter};
 use crate::run::start::Preflight;
 use crate::run::symbols::LiveStacks;
 use crate::trace::args::{TimeArg, TraceOptions};
@@ -43,7 +43,7 @@ fn warn_own_disk(system: &System, out: &File) {
 }
 
 /// Creates the file of `--tee`.
-fn tee(options: &TraceOptions, system: &System) -> Result<Option<RecordingFile>> {
+fn tee(options: &TraceOptions, system: &System) -> Result<Option<RunWriter>> {
     let Some(path) = options.tee.as_deref() else {
         return Ok(None);
     };
@@ -51,12 +51,11 @@ fn tee(options: &TraceOptions, system: &System) -> Result<Option<RecordingFile>>
         path,
         force: options.force,
         inputs: &[],
-        compress: true,
         redact: false,
         count: options.count,
         keep: None,
     };
-    RecordingFile::create(&file, &options.settings, system).map(Some)
+    RunWriter::create(&file, &options.settings, system).map(Some)
 }
 
 /// Runs the command to its end.
@@ -84,11 +83,11 @@ fn live(options: &TraceOptions) -> Result<()> {
     drive(input, &mut |start| {
         let out = output()?;
         warn_own_disk(&system, &out);
-        file.iter_mut().for_each(RecordingFile::begin);
-        let begin_ns = file.as_ref().map_or(start.begin_ns, RecordingFile::begin_ns);
+        file.iter_mut().for_each(RunWriter::begin);
+        let begin_ns = file.as_ref().map_or(start.begin_ns, RunWriter::begin_ns);
         let clock = clock(options, begin_ns, Some(0));
         let writer = TraceWriter::new(options, out, clock, settings.stage_set);
-        Ok(writer.of_this_machine(file.take()))
+        Ok(writer.with_header(&start.header).of_this_machine(file.take()))
     })
 }
 
@@ -122,6 +121,7 @@ fn recorded(options: &TraceOptions) -> Result<()> {
         let clock = clock(options, start.begin_ns, clocks.next().flatten());
         let stage_set = start.recording.map_or(settings, Replay::settings).stage_set;
         let writer = TraceWriter::new(options, output()?, clock, stage_set);
+        let writer = writer.with_header(&start.header);
         Ok(writer.of_recording(start.recording.is_some_and(|replay| replay.info().submitters)))
     })
 }

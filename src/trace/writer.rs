@@ -14,19 +14,23 @@ use crate::model::point::Point;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
 use crate::settings::OriginDetail;
+use crate::units::counted;
+use crate::view::header::Header;
 use crate::view::json;
+
 use crate::view::theme::Theme;
-use crate::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
+use crate::view::trace::{Clock, Context, TraceLines};
 use anyhow::Result;
+use ratatui::crossterm::terminal;
 
 use crate::run::drive::{Consumer, End, Feed, Item, Moment, Names, Turn, say_own_share};
 use crate::run::exit::Failure;
 use crate::run::output::Output;
-use crate::run::recording::RecordingFile;
-use crate::run::stdout::cannot_write;
+use crate::run::recording::RunWriter;
+use crate::run::stdout::{cannot_write, output_width};
 use crate::run::{WAITS_UNMEASURED, eprint_note, exit, say_ledger};
 use crate::trace::args::{TimeArg, TraceOptions};
-use crate::trace::slowest::{Slowest, one_line, width_of_terminal};
+use crate::trace::slowest::Slowest;
 
 /// The clock of a run that began at `begin_ns`. `wall_ns`: the wall clock minus CLOCK_MONOTONIC, if it is
 /// known.
@@ -38,14 +42,28 @@ pub(super) fn clock(options: &TraceOptions, begin_ns: u64, wall_ns: Option<i64>)
     }
 }
 
+/// Lines of a terminal for events, between two headings.
+fn lines_of_screen() -> Option<usize> {
+    let size = stdout().is_terminal().then(terminal::size)?;
+    size.ok().map(|(_, rows)| usize::from(rows).saturating_sub(1).max(2))
+}
+
 /// The renderer of the events.
-fn sink(options: &TraceOptions, clock: Clock, stage_set: StageSet) -> Box<dyn EventSink> {
+fn renderer(options: &TraceOptions, clock: Clock, stage_set: StageSet) -> TraceLines {
     let stages = (stage_set != StageSet::Total).then_some(stage_set);
     if options.json {
-        return Box::new(TraceJson::new(clock, stages));
+        return TraceLines::json(clock, stages);
     }
     let theme = Theme { color: options.session.color.on_stdout(options.json) };
-    Box::new(TraceText::new(theme, stdout().is_terminal(), clock, stages))
+    if options.is_long() {
+        return TraceLines::long(theme, clock, stages);
+    }
+    let chosen = options.columns.as_ref();
+    let lines = TraceLines::columns(theme, clock, stages, chosen, output_width());
+    match options.slowest {
+        Some(_) => lines.with_largest_stages(),
+        None => lines.with_pages(lines_of_screen()),
+    }
 }
 
 /// Turns events into lines and writes them.
@@ -54,12 +72,12 @@ pub(super) struct TraceWriter<'o> {
     out: Output,
     shown: Shown,
     /// `--tee`.
-    tee: Option<RecordingFile>,
-    sink: Box<dyn EventSink>,
+    tee: Option<RunWriter>,
+    lines: TraceLines,
     /// The rendered stacks, which are written below events.
     stacks: HashMap<StackId, String>,
-    /// Events that are rendered and not written, in order.
-    pending: Vec<EventClass>,
+    /// Events that are rendered and not written, in order, and where the lines of each end.
+    pending: Vec<(EventClass, usize)>,
     /// Commands shown, written or pending.
     commands: u64,
     /// The last commands shown that have failed: they may be tried again.
@@ -77,8 +95,8 @@ pub(super) struct TraceWriter<'o> {
 /// A command that has failed.
 struct Failed {
     id: FlightId,
-    /// Until they are written: the end of its lines, and how many events they and those before them have.
-    end: Option<(usize, usize)>,
+    /// Its place among the pending events, until it is written.
+    pending: Option<usize>,
 }
 
 /// Whether it is a command that is known to have succeeded: nearly all events are.
@@ -98,7 +116,7 @@ impl<'o> TraceWriter<'o> {
     pub fn new(options: &'o TraceOptions, out: File, clock: Clock, stage_set: StageSet) -> Self {
         Self {
             options,
-            sink: sink(options, clock, stage_set),
+            lines: renderer(options, clock, stage_set),
             tee: None,
             stacks: HashMap::new(),
             out: Output::to(out),
@@ -119,9 +137,19 @@ impl<'o> TraceWriter<'o> {
     }
 
     /// Counts the commands of this process, and also records what is shown.
-    pub fn of_this_machine(self, tee: Option<RecordingFile>) -> Self {
+    pub fn of_this_machine(self, tee: Option<RunWriter>) -> Self {
         let is_plain = self.is_plain && tee.is_none();
         Self { tee, own: own_tgid(), is_plain, ..self }
+    }
+
+    /// Begins with a header. Long lines are for programs: they have one only if they are of several files.
+    pub fn with_header(mut self, header: &Header) -> Self {
+        let options = self.options;
+        if !options.json && (!options.is_long() || options.from.files.len() > 1) {
+            let theme = Theme { color: options.session.color.on_stdout(false) };
+            self.lines.text(&header.text(theme, output_width()));
+        }
+        self
     }
 
     /// Adds a stack, before the first event with it.
@@ -132,11 +160,7 @@ impl<'o> TraceWriter<'o> {
             unnamed.for_each(|f| f.address = 0);
             tee.stack(id, frames);
         }
-        let stack = match self.slowest.is_some() && !self.options.json {
-            true => one_line(frames, width_of_terminal()),
-            false => self.sink.stack(frames),
-        };
-        self.stacks.insert(id, stack);
+        self.stacks.insert(id, self.lines.stack(frames));
     }
 
     /// Whether the COUNT of `-n` is reached.
@@ -151,7 +175,7 @@ impl<'o> TraceWriter<'o> {
         }
         let (disk, set, cgroups) = names.of_event(event);
         self.line(event, Context { disk, set, cgroups: Some(cgroups), ..Context::default() });
-        if self.sink.is_full() {
+        if self.lines.is_full() {
             self.flush();
         }
     }
@@ -188,7 +212,7 @@ impl<'o> TraceWriter<'o> {
         if !self.options.events.submits {
             self.note_failure(&event.what);
         }
-        if self.sink.is_full() {
+        if self.lines.is_full() {
             self.flush();
         }
     }
@@ -209,30 +233,29 @@ impl<'o> TraceWriter<'o> {
                     // its command is not shown
                     return has_slow;
                 };
-                let Some((to, number)) = failed.end.filter(|_| !self.options.json) else {
+                let Some(number) = failed.pending.filter(|_| !self.options.json) else {
                     return false;
                 };
-                self.second_line(event, names, to, number);
+                self.second_line(event, names, number);
             }
             _ => return false,
         }
         true
     }
 
-    /// Puts a line below that of a command, of which the lines end at `to`, with `number` events.
-    fn second_line(&mut self, event: &Event, names: &mut Names, to: usize, number: usize) {
-        let from = self.sink.bytes();
+    /// Puts a line below those of the pending event with this number.
+    fn second_line(&mut self, event: &Event, names: &mut Names, number: usize) {
+        let (from, to) = (self.lines.bytes(), self.pending[number].1);
         let (disk, set, _) = names.of_event(event);
         self.line(event, Context { disk, set, is_second_line: true, ..Context::default() });
-        let added = self.sink.bytes() - from;
-        self.sink.move_up(from, to);
-        self.pending[number..].rotate_right(1);
-        for (end, events) in self.failed.iter_mut().filter_map(|f| f.end.as_mut()) {
-            if *end >= to {
-                *end += added;
-                *events += 1;
-            }
-        }
+        let added = self.lines.bytes() - from;
+        self.lines.move_up(from, to);
+        let below = &mut self.pending[number + 1..];
+        below.rotate_right(1);
+        below[0].1 = to + added;
+        below[1..].iter_mut().for_each(|(_, end)| *end += added);
+        let moved = self.failed.iter_mut().filter_map(|failed| failed.pending.as_mut());
+        moved.for_each(|place| *place += usize::from(*place >= number));
     }
 
     /// Keeps a command in mind that has failed, or of which that is not known.
@@ -243,8 +266,8 @@ impl<'o> TraceWriter<'o> {
             if self.failed.len() >= MOST_FAILED {
                 self.failed.pop_front();
             }
-            let end = Some((self.sink.bytes(), self.pending.len()));
-            self.failed.push_back(Failed { id: id.in_flight(), end });
+            let pending = self.pending.len().checked_sub(1);
+            self.failed.push_back(Failed { id: id.in_flight(), pending });
         }
     }
 
@@ -255,11 +278,11 @@ impl<'o> TraceWriter<'o> {
         let [kstack, kstack_complete] =
             if self.stacks.is_empty() { [""; 2] } else { event.what.stacks().map(block) };
         let has_submitters = self.has_submitters;
-        self.sink.event(event, &Context { kstack, kstack_complete, has_submitters, ..cx });
+        self.lines.event(event, &Context { kstack, kstack_complete, has_submitters, ..cx });
         self.shown.add_own(&event.what, self.own);
         let class = EventClass::of(&event.what);
         self.commands += u64::from(matches!(class, EventClass::Command));
-        self.pending.push(class);
+        self.pending.push((class, self.lines.bytes()));
     }
 
     /// Writes the commands of `--slowest`, and corrects the ledger if that fails.
@@ -268,11 +291,16 @@ impl<'o> TraceWriter<'o> {
             return;
         };
         self.shown = Shown::default();
+        let (shown, hidden) = slowest.shown_and_hidden();
+        if !self.options.json && !self.options.is_long() {
+            let all = counted(shown + hidden, "command");
+            self.lines.text(&format!("slowest {shown} of {all}, by total\n"));
+        }
         for (event, disk, set) in slowest.slowest_first() {
             let (_, _, cgroups) = end.names.of_event(&event);
             let cx = Context { disk: &disk, set, cgroups: Some(cgroups), ..Context::default() };
             self.line(&event, cx);
-            if self.sink.is_full() {
+            if self.lines.is_full() {
                 self.flush();
             }
         }
@@ -296,6 +324,8 @@ impl<'o> TraceWriter<'o> {
 }
 
 impl Consumer for TraceWriter<'_> {
+    const HEADS: bool = true;
+
     fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
         match item {
             Item::Event(event) => self.event(event, feed.names),
@@ -306,7 +336,7 @@ impl Consumer for TraceWriter<'_> {
             }
             other => {
                 if let Item::Clock(wall_ns) = other {
-                    self.sink.clock().set_offset(*wall_ns);
+                    self.lines.clock().set_offset(*wall_ns);
                 }
                 self.tee.iter_mut().for_each(|tee| tee.item(other));
             }
@@ -316,16 +346,14 @@ impl Consumer for TraceWriter<'_> {
 
     /// Writes the lines that are rendered.
     fn flush(&mut self) {
-        let (mut lost, out) = (0, &mut self.out);
-        self.sink.drain(&mut |lines| lost = out.write(lines));
-        // the lines that were not written are the last ones
-        let written = self.pending.len().saturating_sub(lost as usize);
-        for class in &self.pending[..written] {
-            self.shown.add(*class);
+        let written = self.lines.take(|lines| self.out.write(lines));
+        for (class, end) in self.pending.drain(..) {
+            match end <= written {
+                true => self.shown.add(class),
+                false => self.shown.not_written += 1,
+            }
         }
-        self.shown.not_written += lost;
-        self.pending.clear();
-        self.failed.iter_mut().for_each(|failed| failed.end = None);
+        self.failed.iter_mut().for_each(|failed| failed.pending = None);
     }
 
     fn wants_ledgers(&self) -> bool {

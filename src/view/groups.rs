@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The groups of a report as JSON.
 
-use super::json::{Times, times};
+use super::json::{LatLine, Times, lat_lines, times};
 use crate::model::group::{By, Group, KeyPart, comm_text};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::{GroupReport, Groups, priority};
@@ -29,7 +29,7 @@ const fn keys(by: By) -> &'static [&'static str] {
         By::Cgroup => &["cgroup", "cgroup_id"],
         By::Container => &["container", "pod"],
         By::Cpu => &["cpu"],
-        By::Size => &["max_bytes"],
+        By::Size(_) => &["max_bytes"],
         By::Priority => &["priority"],
         By::Queue | By::Disk | By::Opcode => &[],
     }
@@ -65,6 +65,7 @@ fn fields(
         KeyPart::Size(exponent) => {
             vec![("max_bytes", json!(exponent.map_or(0_u64, |n| 1 << n)))]
         }
+        KeyPart::SizeAbove(exponent) => vec![("above_bytes", json!(1_u64 << exponent))],
         KeyPart::Disk(ctrl, nsid) => vec![
             ("ctrl", json!(format!("nvme{ctrl}"))),
             ("nsid", json!(nsid)),
@@ -105,6 +106,8 @@ struct GroupLine<'a> {
     time_share: f64,
     #[serde(flatten)]
     times: Times<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lat_buckets: Vec<LatLine>,
 }
 
 const fn is_false(is: &bool) -> bool {
@@ -129,6 +132,7 @@ fn group_line<'a>(
         mb_per_s: row.mb_per_s,
         time_share: group.share,
         times: times(row, stage_set, buckets),
+        lat_buckets: lat_lines(row),
     }
 }
 

@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(text(&header(), 80), whole.replace("  exact", "\nexact"));
         assert_eq!(text(&Header::default(), 80), "");
         let who = Header { who: Some(Who::Submitter), ..header() };
-        assert!(text(&who, 120).ends_with("  exact  process = submitter\n"));
+        assert!(text(&who, 120).ends_with("exact  process = submitter\n"));
         let mut lossy = header();
         lossy.end(Duration::ZERO, 2, &Ledger { no_row: 1, ..Ledger::default() });
         assert!(text(&lossy, 120).ends_with("  0.0 s  2 commands  DEGRADED\n"));

@@ -13,6 +13,7 @@ use super::text::group_ns;
 use crate::model::histogram::{Bucket, Histogram};
 use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
+use crate::model::nvme_latency::LatRow;
 use crate::model::origin::Who;
 use crate::model::point::Point;
 use crate::model::report::latency::{Report, RowReport};
@@ -49,8 +50,6 @@ struct RowLine<'a> {
     opcode_value: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     fctype: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    size_class: Option<&'static str>,
     count: u64,
     unmeasured: u64,
     iops: f64,
@@ -126,7 +125,7 @@ struct BucketLine {
 }
 
 #[derive(Serialize)]
-struct LatLine {
+pub(super) struct LatLine {
     from_us: u64,
     to_us: Option<u64>,
     count: u64,
@@ -199,19 +198,20 @@ fn row(row: &RowReport, stage_set: StageSet, buckets: bool) -> RowLine<'_> {
         opcode,
         opcode_value,
         fctype: fctype(row.key.opcode, row.key.nsid),
-        size_class: row.class(),
         count: row.count,
         unmeasured: row.unmeasured,
         iops: row.iops,
         bytes: row.bytes,
         mb_per_s: row.mb_per_s,
         times: times(row, stage_set, buckets),
-        lat_buckets: row
-            .lat
-            .iter()
-            .map(|l| LatLine { from_us: l.low_us, to_us: l.high_us, count: l.count })
-            .collect(),
+        lat_buckets: lat_lines(row),
     }
+}
+
+/// The table of nvme_latency.
+pub(super) fn lat_lines<K>(row: &RowReport<K>) -> Vec<LatLine> {
+    let line = |l: &LatRow| LatLine { from_us: l.low_us, to_us: l.high_us, count: l.count };
+    row.lat.iter().map(line).collect()
 }
 
 /// Writes an object as one line.

@@ -105,6 +105,9 @@ fn exact(l: &Ledger) -> String {
     if l.recursion_misses > 0 {
         text.push_str(&format!(", at most {} boundaries not observed", l.recursion_misses));
     }
+    if l.shares_cells {
+        text.push_str("; CPUs share histograms to save memory, so each command costs more");
+    }
     text
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn fill(text: &str, indent: usize) -> Vec<String> {
     fill_to(WIDTH, text, indent)
 }
 
-/// The same for another width.
+/// [`fill`] for lines of this width.
 pub(crate) fn fill_to(width: usize, text: &str, indent: usize) -> Vec<String> {
     let mut lines = vec![];
     let mut line = String::new();
@@ -35,6 +35,22 @@ pub(crate) fn fill_to(width: usize, text: &str, indent: usize) -> Vec<String> {
     }
     lines.push(line);
     lines.iter().map(|line| line.replace(TIE, " ")).collect()
+}
+
+/// Writes a text after a label. Further lines begin below the text.
+pub(crate) fn hang(
+    width: usize,
+    label: &str,
+    text: &str,
+    paint: impl Fn(&str) -> String,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let indent = label.trim_start_matches('\n').chars().count();
+    for (n, line) in fill_to(width, text, indent).iter().enumerate() {
+        let before = if n == 0 { label.to_owned() } else { " ".repeat(indent) };
+        writeln!(out, "{before}{}", paint(line.trim_end()))?;
+    }
+    Ok(())
 }
 
 /// Writes a label and its text, which begins at a column, over as many lines as needed.
@@ -86,25 +102,6 @@ impl Page<'_> {
         for text in fill(text, INDENT) {
             writeln!(self.out, "{first}{}", paint(self.theme, &text))?;
             first = " ".repeat(INDENT);
-        }
-        Ok(())
-    }
-
-    /// Writes a heading and its items. Writes nothing without items.
-    pub(crate) fn list<'t>(
-        &mut self,
-        head: &str,
-        items: impl Iterator<Item = &'t str>,
-    ) -> io::Result<()> {
-        let mut items = items.peekable();
-        if items.peek().is_none() {
-            return Ok(());
-        }
-        self.head(head)?;
-        for item in items {
-            for (n, text) in fill(item, 4).iter().enumerate() {
-                writeln!(self.out, "  {} {text}", if n == 0 { '*' } else { ' ' })?;
-            }
         }
         Ok(())
     }

@@ -107,9 +107,8 @@ impl TextView {
                 let key = &row.key;
                 let subject = disks.subject(key.ctrl, key.nsid, key.opcode);
                 let (disk, op) = subject.rsplit_once(' ').unwrap_or((&subject, ""));
-                let op =
-                    [Some(op), row.class()].into_iter().flatten().collect::<Vec<_>>().join(" ");
-                Shown { names: vec![("<DISK", disk.into()), ("<OP", op)], share: None, row }
+                let names = vec![("<DISK", disk.into()), ("<OP", op.into())];
+                Shown { names, share: None, row }
             });
             self.rows(&shown.collect::<Vec<_>>(), *stage_set, out)?;
         }

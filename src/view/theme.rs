@@ -89,6 +89,11 @@ fn choose(unicode: &'static str, ascii: &'static str) -> &'static str {
     if ASCII.load(Ordering::Relaxed) { ascii } else { unicode }
 }
 
+/// In the place of what was cut out.
+pub(crate) fn ellipsis() -> &'static str {
+    choose("…", "~")
+}
+
 /// A cell of a bar.
 pub(crate) fn block() -> &'static str {
     choose("█", "#")

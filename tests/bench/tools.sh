@@ -31,7 +31,6 @@ tools() {
     ours trace --stages --submitters
     ours record
     ours record --stages=basic
-    ours record --stages=basic --no-compress
     ours stacks
     ours stacks --sample 1/64
     peer 'baseline, one latency' seen "$BUILT/least" "$BUILT/least.bpf.o" one

@@ -2,19 +2,17 @@
 //! Inputs for readers of recordings: parts, of which a recording with right checksums is made.
 //!
 //! A part is its kind, flags, number of events (4 bytes), time (8), length of its payload (4), and the
-//! payload, which is not compressed. So a changed byte reaches the decoders, and not only the checks.
+//! payload before compression. So a changed byte reaches the decoders, and not only the checks.
 
 use arbitrary::Unstructured;
-use nvme_deep::recording::{Blocks, Builder, Content, Head, MAX_PAYLOAD, RunInfo};
+use nvme_deep::recording::{
+    Batch, Block as Compressed, BlockWriter, Blocks, Content, MAX_PAYLOAD, RunInfo, Summary,
+};
 
 use crate::events::events;
 
 /// The head of a part.
 const HEAD: usize = 18;
-/// Flag: the block is compressed.
-pub const COMPRESS: u8 = 1;
-/// Flag: the number of events is as given, and not that of the payload.
-const AS_GIVEN: u8 = 2;
 /// Kind: events made of the payload.
 pub const MADE: u8 = 0xe0;
 /// Kind of block, byte, length (4 bytes): a payload of equal bytes.
@@ -72,95 +70,50 @@ pub fn of_recording(file: &[u8]) -> Vec<Part> {
     let Ok(mut blocks) = Blocks::open(file) else {
         return all;
     };
-    while let Ok(Some((head, payload))) = blocks.next() {
+    while let Ok(Some(head)) = blocks.next() {
+        let Ok(payload) = blocks.payload(&head) else {
+            return all;
+        };
         all.push(Part {
             kind: head.to_bytes()[4],
-            flags: if head.compressed { COMPRESS } else { 0 },
-            events: head.events,
-            at_ns: head.at_ns,
+            flags: 0,
+            events: head.summary.events.into(),
+            at_ns: head.summary.to_ns,
             payload: payload.to_vec(),
         });
     }
     all
 }
 
-/// A block under construction.
-struct Block {
-    kind: u8,
-    events: u32,
-    payload: Vec<u8>,
-}
-
-fn block(part: &Part, left: &mut usize) -> Block {
-    let mut kind = part.kind;
-    let mut payload = part.payload.clone();
+/// The block of a part.
+fn block(part: &Part, left: &mut usize) -> (Summary, Vec<u8>) {
+    let summary = |kind: u8, events: u32| Summary {
+        events: events as u16,
+        commands: events as u16,
+        ..Summary::at(Content::Unknown(kind), part.at_ns)
+    };
     match part.kind {
         MADE => {
-            let mut builder = Builder::new();
+            let mut batch = Batch::new(Content::Events);
             let mut source = Unstructured::new(&part.payload);
-            events(&mut source, part.at_ns, &mut |event| builder.push(event));
-            payload.clear();
-            builder.take(&mut payload);
-            kind = 2;
+            events(&mut source, part.at_ns, &mut |event| {
+                if !batch.is_full() {
+                    batch.push(event);
+                }
+            });
+            (batch.summary(), batch.pack())
         }
         EQUAL => {
             let mut bytes = part.payload.iter().copied().chain([0; 6]);
             let mut next = || bytes.next().unwrap_or(0);
-            kind = next();
-            let byte = next();
+            let (kind, byte) = (next(), next());
             let length = u32::from_le_bytes([next(), next(), next(), next()]) as usize;
             let length = (length % (MAX_PAYLOAD + 1)).min(*left);
             *left -= length;
-            payload = vec![byte; length];
+            (summary(kind, part.events), vec![byte; length])
         }
-        _ => {}
+        kind => (summary(kind, part.events), part.payload.clone()),
     }
-    let rows = payload.first_chunk().map_or(0, |n| u32::from_le_bytes(*n));
-    let has_events = matches!(kind, 2 | 32);
-    Block {
-        kind,
-        events: if part.flags & AS_GIVEN != 0 {
-            part.events
-        } else if has_events {
-            rows
-        } else {
-            0
-        },
-        payload,
-    }
-}
-
-/// A header with the right checksum.
-fn header() -> Vec<u8> {
-    let mut bytes = b"\x89nvmedp\n\x01\0\0\0".to_vec();
-    let crc = crc32fast::hash(&bytes);
-    bytes.extend(crc.to_le_bytes());
-    bytes
-}
-
-/// A block of a recording, with right checksums.
-fn append(block: &Block, part: &Part, number: u32, file: &mut Vec<u8>) {
-    let raw_bytes = block.payload.len() as u32;
-    let compressed = part.flags & COMPRESS != 0;
-    let payload = match zstd::bulk::compress(&block.payload, 1) {
-        Ok(small) if compressed => small,
-        _ => block.payload.clone(),
-    };
-    let mut head = Head {
-        content: Content::Unknown(block.kind),
-        compressed,
-        number,
-        payload_bytes: payload.len() as u32,
-        raw_bytes,
-        events: block.events,
-        at_ns: part.at_ns,
-        payload_crc: crc32fast::hash(&payload),
-    };
-    if !compressed {
-        head.raw_bytes = head.payload_bytes;
-    }
-    file.extend(head.to_bytes());
-    file.extend(payload);
 }
 
 /// The block that a recording begins with, if the input has another one.
@@ -176,11 +129,12 @@ pub fn recordings(input: &[u8]) -> Vec<(Vec<u8>, usize)> {
         .split(|part| part.kind == NEXT)
         .map(|parts| {
             let first = (parts.first().map(|p| p.kind) != Some(1)).then(run);
-            let (mut file, mut bytes) = (header(), 0);
-            for (number, part) in (0..).zip(first.iter().chain(parts)) {
-                let block = block(part, &mut left);
-                bytes += block.payload.len();
-                append(&block, part, number, &mut file);
+            let (mut file, mut bytes) = (vec![], 0);
+            let mut writer = BlockWriter::create(&mut file).unwrap();
+            for part in first.iter().chain(parts) {
+                let (summary, payload) = block(part, &mut left);
+                bytes += payload.len();
+                writer.write(&Compressed::new(summary, &payload).unwrap()).unwrap();
             }
             (file, bytes)
         })

@@ -9,9 +9,9 @@ use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::target::TargetInfo;
 use nvme_deep::model::timeline::Timeline;
-use nvme_deep::recording::{Builder, LedgerInfo, RunInfo};
+use nvme_deep::recording::{Batch, Content, LedgerInfo, RunInfo};
 
-use crate::blocks::{COMPRESS, EQUAL, NEXT, Part, input_of};
+use crate::blocks::{EQUAL, NEXT, Part, input_of};
 use crate::targets::ALL;
 use crate::testing::EventBuilder;
 
@@ -41,7 +41,7 @@ fn json(kind: u8, data: &impl serde::Serialize) -> Part {
 }
 
 fn text(kind: u8, payload: Vec<u8>) -> Part {
-    Part { kind, flags: COMPRESS, payload, ..Part::default() }
+    Part { kind, payload, ..Part::default() }
 }
 
 /// A list of this many texts.
@@ -70,11 +70,10 @@ fn ledger(kind: u8) -> Part {
 
 /// A block of events.
 fn block(events: impl Iterator<Item = Event>) -> Part {
-    let mut builder = Builder::new();
-    events.for_each(|event| builder.push(&event));
-    let mut payload = vec![];
-    builder.take(&mut payload);
-    text(2, payload)
+    let mut batch = Batch::new(Content::Events);
+    events.for_each(|event| batch.push(&event));
+    let events = batch.summary().events.into();
+    Part { events, ..text(2, batch.pack()) }
 }
 
 /// A recording with these parts between its begin and its end.
@@ -92,11 +91,13 @@ fn equal(kind: u8, byte: u8, count: u32) -> Part {
     text(EQUAL, payload)
 }
 
-/// Events of which nothing is stored: all columns are zero.
-fn nothing(kind: u8, rows: u32, head: usize, columns: usize) -> Part {
-    let mut payload = rows.to_le_bytes().to_vec();
-    payload.resize(head + columns, 0);
-    text(kind, payload)
+/// Records of `words` words that are all the same, and have no planes.
+fn nothing(kind: u8, count: u32, words: usize) -> Part {
+    // the time before, a record, a byte for each word
+    let mut payload = vec![0; 8 + 9 * words];
+    // the kind of the event
+    payload[8] = if kind == 2 { 8 } else { 3 };
+    Part { events: count, ..text(kind, payload) }
 }
 
 fn of_driver() -> Vec<(&'static str, Vec<Part>)> {
@@ -119,7 +120,8 @@ fn of_driver() -> Vec<(&'static str, Vec<Part>)> {
         ("texts", recording([text(9, br#"{"controllers":[{"disks":[{},{},{}]}]}"#.to_vec())])),
         ("open", recording([equal(6, b'[', 1 << 20)])),
         ("values", recording([equal(6, b',', 1 << 20)])),
-        ("no columns", recording([nothing(2, 65_536, 24, 20)])),
+        ("no planes", recording([nothing(2, 4096, 37)])),
+        ("too many events", recording([nothing(2, 65_535, 37)])),
         ("zeroes", recording([equal(2, 0, 1 << 20)])),
     ]
 }
@@ -133,19 +135,18 @@ fn of_both() -> Vec<(&'static str, Vec<Part>)> {
         all.extend(parts);
         all
     };
-    let many = vec![nothing(32, 29, 12, 17); 3000];
-    // the time of the first event follows the number of rows
-    let mut late = nothing(32, 29, 12, 17);
-    late.payload[4..12].fill(0xff);
-    let mut ids = nothing(32, 29, 12, 17);
-    // commands with ids, status, and all points, at times from 0 to 2^63
-    ids.payload.splice(
-        12..14,
-        [vec![2], [vec![1; 29], vec![0x0c; 29]].concat(), vec![8], vec![0x7f; 232]].concat(),
-    );
+    let many = vec![nothing(32, 29, 17); 3000];
+    // the time of the first event comes first
+    let mut late = nothing(32, 29, 17);
+    late.payload[..8].fill(0xff);
+    // a command with an id and a status, and all its points at distances of up to 2^63
+    let mut ids = nothing(32, 29, 17);
+    ids.payload[8..16].copy_from_slice(&0xc01_u64.to_le_bytes());
+    ids.payload[8 + 10 * 8] = 0x1f;
+    ids.payload[8 + 12 * 8..8 + 17 * 8].fill(0x7f);
     vec![
-        ("no columns", with(vec![nothing(32, 4096, 12, 17)])),
-        ("few columns", with(many)),
+        ("no planes", with(vec![nothing(32, 4096, 17)])),
+        ("few planes", with(many)),
         ("late", with(vec![list(33, "{}", 1), late, ids])),
         ("readings", with(vec![list(10, "{}", 30_000)])),
         ("controllers", with(vec![list(33, "{}", 30_000)])),

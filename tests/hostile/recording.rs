@@ -17,7 +17,7 @@ use nvme_deep::model::stack::StackAt;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::recording::{
-    ClockOffset, Content, FrameInfo, HostRecording, LedgerInfo, Recorder, RunInfo, StackInfo,
+    ClockOffset, Content, FrameInfo, HostRecording, LedgerInfo, RunInfo, StackInfo, Writer,
 };
 
 use serde::Serialize;
@@ -157,7 +157,7 @@ pub fn guest(path: &Path, disk: &str, filter: &str) {
         context: true,
         ..RunInfo::default()
     };
-    let mut file = Recorder::create(File::create(path).unwrap(), true, None).unwrap();
+    let mut file = Writer::create(File::create(path).unwrap(), None).unwrap();
     file.block(Content::Run, SECOND, &hostile(&info, disk));
     file.block(Content::Clock, SECOND, &hostile(&ClockOffset { wall_ns: 0 }, disk));
     let controllers = [ControllerInfo {
@@ -191,7 +191,7 @@ pub fn host(from: &Path, to: &Path) {
         controller.name = EVIL_HERE.into();
         controller.serial = evil();
     }
-    let mut file = Recorder::create(File::create(to).unwrap(), true, None).unwrap();
+    let mut file = Writer::create(File::create(to).unwrap(), None).unwrap();
     file.block(Content::Run, info.begin_ns, &hostile(&info, ""));
     read.events.iter().for_each(|event| file.push_target(event));
     file.block(Content::Readings, 0, &hostile(&read.readings, ""));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands as questions to the harness.
 
-use nvme_deep::model::nvme_latency::LatBuckets;
 use nvme_deep::model::point::Point;
 use nvme_deep::model::point::Point::*;
 use nvme_deep::model::stage::StageSet;
@@ -46,7 +45,6 @@ pub struct Case {
     pub way: Way,
     pub points: Points,
     pub bytes: u32,
-    pub table: LatBuckets,
 }
 
 impl Case {
@@ -76,10 +74,8 @@ impl Case {
         // and has room for one of both waits
         let one = if random.below(2) == 0 { Freeze } else { Iocost };
         points[Zone as usize] = points[one as usize];
-        let table =
-            LatBuckets { min_us: random.below(1000) as u32, shift: random.below(21) as u32 };
         let bytes = random.next() as u32;
-        Self { stage_set, way, points, bytes, table }
+        Self { stage_set, way, points, bytes }
     }
 
     pub fn at(&self, point: Point) -> u64 {
@@ -102,7 +98,6 @@ impl Case {
         let mut words = vec![mode, u64::from(self.way == Way::Requeued)];
         words.extend(p);
         words.extend([kept, *complete, *end, KEY, self.bytes.into()]);
-        words.extend([self.table.min_us, self.table.shift].map(u64::from));
         words.extend(before);
         numbers("finish", &words)
     }

@@ -56,18 +56,6 @@ fn check_record(case: &Case, (record, longest_slow): (&str, u64), line: &Timelin
     assert_eq!((id.ctrl, id.opcode), (row.ctrl, row.opcode));
 }
 
-/// The table of nvme_latency has only commands with both set-up and completion observed.
-fn check_table(case: &Case, pattern: Pattern, total: Option<u64>, table: (u64, u64)) {
-    let whole = SetupOut.seen_in(pattern) && Complete.seen_in(pattern);
-    match total.filter(|_| whole) {
-        Some(total) => {
-            let slot = case.table.index(total / 1000) as u64;
-            assert_eq!(table, (1, slot), "{case:?}");
-        }
-        None => assert_eq!(table.0, 0, "{case:?}"),
-    }
-}
-
 /// The histograms must be those of the command's stages and of its total. Returns the total.
 fn check_hists(case: &Case, line: &Timeline, hists: &[[u64; 4]]) -> Option<u64> {
     // the rows of a run have the points that it observes
@@ -116,7 +104,6 @@ fn read(case: &Case, line: &str) -> Answer {
     let words: Vec<u64> = words.iter().map(|w| w.parse::<i128>().unwrap() as u64).collect();
     let ([key, calls, state, rq, bytes, unmeasured], rest) = words.split_first_chunk().unwrap();
     let (counts, rest) = rest.split_at(COUNTS.len());
-    let (&[lats, lat], rest) = rest.split_first_chunk().unwrap();
     let all = 4 * StageSet::Full.measured();
     let hists: Vec<[u64; 4]> = rest[..all].chunks(4).map(|h| h.try_into().unwrap()).collect();
     let in_key = (1 << PATTERN_BITS) - 1;
@@ -136,7 +123,6 @@ fn read(case: &Case, line: &str) -> Answer {
     let line = Timeline::from_fn(pattern, |point| case.at(point));
     let total = check_hists(case, &line, &hists);
     assert_eq!(*unmeasured, u64::from(total.is_none()), "{case:?}");
-    check_table(case, pattern, total, (lats, lat));
 
     assert_eq!(rest[all], 1, "one record a command");
     check_record(case, (record, rest[all + 1]), &line);
@@ -377,7 +363,7 @@ fn a_completion_before_the_setup_is_counted_negative_and_no_latency_of_centuries
         let line = &ask(&[case.question()])[0];
         let words: Vec<&str> = line.split(' ').collect();
         assert_eq!(words[6 + Count::Negative as usize], "1", "{case:?}");
-        let (hists, _) = words[8 + COUNTS.len()..].as_chunks::<4>();
+        let (hists, _) = words[6 + COUNTS.len()..].as_chunks::<4>();
         for hist in &hists[..9] {
             assert!(hist[3].parse::<u64>().unwrap() <= 5000, "{case:?}: {hist:?}");
         }

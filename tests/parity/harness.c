@@ -223,20 +223,19 @@ static u64 longest_slow(struct nd_slot *s, u32 saw, u64 complete, u64 end)
 
 /*
  * finish MODE BACK START SETUP_IN SETUP_OUT ISSUE DOORBELL IRQ CQE COMPLETE_SLOT COMPLETE END KEY
- * BYTES LAT_MIN LAT_SHIFT SUBMIT BIO FREEZE ZONE IOCOST WBT TAG: closes a command in a slot with
- * these points. COMPLETE_SLOT is the field of the slot, COMPLETE and END are the arguments. BACK:
- * blk-mq takes the request back. Without COMPLETE the completion was not observed, without
- * SETUP_OUT the set-up. Answer: key, calls of cell_of, state, rq, bytes, unmeasured commands, the
- * counters; samples in the latency table, its last slot in use; samples, last bucket in use, sum
- * and maximum of every histogram; the number of records, the longest --slow that shows the command,
- * and the record.
+ * BYTES SUBMIT BIO FREEZE ZONE IOCOST WBT TAG: closes a command in a slot with these points.
+ * COMPLETE_SLOT is the field of the slot, COMPLETE and END are the arguments. BACK: blk-mq takes the
+ * request back. Without COMPLETE the completion was not observed, without SETUP_OUT the set-up.
+ * Answer: key, calls of cell_of, state, rq, bytes, unmeasured commands, the counters; samples, last
+ * bucket in use, sum and maximum of every histogram; the number of records, the longest --slow that
+ * shows the command, and the record.
  */
 static void answer_finish(void)
 {
 	struct nd_slot s;
-	u64 complete, end, lats = 0;
+	u64 complete, end;
 	u32 asked = number(), mode = asked == 3 ? ND_MODE_FINE : asked;
-	int back = number(), lat = -1;
+	int back = number();
 
 	memset(&the_cell, 0, sizeof(the_cell));
 	memset(&the_cpu, 0, sizeof(the_cpu));
@@ -245,7 +244,6 @@ static void answer_finish(void)
 	cell_key = 0;
 	cfg_mode = mode;
 	cfg_trace = ND_TRACE_COMMANDS;
-	cfg_lat = 1;
 
 	memset(&s, 0xa5, sizeof(s)); /* old content must not matter */
 	s.rq = 0xffff888000000000;
@@ -263,8 +261,6 @@ static void answer_finish(void)
 	end = number();
 	s.key = number() << ND_ROW_BITS;
 	s.bytes = number();
-	cfg_lat_min_us = number();
-	cfg_lat_shift = number();
 	s.submission.known = 0; /* the set-up sets it */
 	waits_of(&s, asked);
 	if (mode != ND_MODE_FINE) /* the slot has no fine part then */
@@ -272,7 +268,7 @@ static void answer_finish(void)
 
 	cfg_recover = 1;
 	if (complete && !back) {
-		finish(&s, &the_cpu, complete, end, 0);
+		finish(&s, &the_cpu, complete, end);
 	} else {
 		end_slot(&s);
 		finish_partial(&s, &the_cpu, complete, end);
@@ -282,12 +278,6 @@ static void answer_finish(void)
 	       the_cell.unmeasured);
 	for (int i = 0; i < ND_COUNT_MAX; i++)
 		printf(" %llu", the_cpu.count[i]);
-	for (int i = 0; i < ND_LAT_SLOTS; i++) {
-		lats += the_cell.lat[i];
-		if (the_cell.lat[i])
-			lat = i;
-	}
-	printf(" %llu %d", lats, lat);
 	for (int i = 0; i < ND_STAGES_FULL; i++)
 		histogram(&the_cell.hist[i]);
 	if (complete && complete < s.setup_out_ns)
@@ -327,10 +317,6 @@ int main(void)
 			return 2;
 		if (!strcmp(what, "hist")) {
 			printf("%u\n", hist_index(number()));
-		} else if (!strcmp(what, "lat")) {
-			cfg_lat_min_us = number();
-			cfg_lat_shift = number();
-			printf("%u\n", lat_index(number()));
 		} else if (!strcmp(what, "finish")) {
 			answer_finish();
 		} else if (!strcmp(what, "pack")) {

@@ -288,12 +288,12 @@ static void set_up_and_end(u32 i)
 
 	if (by_bio) {
 		s.start_ns = take_begun(&requests_of[i], &s);
-		s.waits.also = 0;
+		waits_in(&s)->also = 0;
 		take_submitter(&s, 0, &requests_of[i], s.start_ns, TYPED);
 	} else {
 		take_submitter(&s, &starts_of[i], &requests_of[i], starts_of[i].ns, TYPED);
-		s.waits = starts_of[i].waits;
-		s.start_ns = s.waits.start_ns;
+		*waits_in(&s) = starts_of[i].waits;
+		s.start_ns = waits_in(&s)->start_ns;
 	}
 	run_as(DISPATCHER);
 	find_submitter(&by, &s, &requests_of[i], TYPED);
@@ -302,12 +302,12 @@ static void set_up_and_end(u32 i)
 	bios = l->count << ND_BIOS_SHIFT | (s.setup_out_ns - l->oldest_ns);
 	requests++;
 	merged += l->count - 1;
-	if (!s.waits.start_ns)
+	if (!waits_in(&s)->start_ns)
 		lost++;
 	else if (by.tid != l->submitter || s.start_ns != l->start_ns ||
-		 s.waits.bio_ns != l->bio_ns || s.waits.iocost_ns != l->iocost_ns ||
-		 s.waits.submit_ns != l->submit_ns || s.waits.freeze_ns != l->freeze_ns ||
-		 (s.waits.also ^ bios) & mask)
+		 waits_in(&s)->bio_ns != l->bio_ns || waits_in(&s)->iocost_ns != l->iocost_ns ||
+		 waits_in(&s)->submit_ns != l->submit_ns || waits_in(&s)->freeze_ns != l->freeze_ns ||
+		 (waits_in(&s)->also ^ bios) & mask)
 		wrong++;
 	for (u32 n = 0; n < BIOS; n++) {
 		if (n != i && (lives[n].state != MERGED || lives[n].request != i))

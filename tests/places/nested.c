@@ -304,7 +304,7 @@ int main(int argc, char **argv)
 	seed = strtoull(argv[1], 0, 0);
 	steps = strtol(argv[2], 0, 0);
 	cfg_mode = strtoul(argv[3], 0, 0);
-	cfg_nests = cfg_atomic = strtoul(argv[4], 0, 0);
+	cfg_nests = cpu_map[0].shares = cpu_map[1].shares = strtoul(argv[4], 0, 0);
 	cfg_rows = ROWS;
 	cfg_recover = cfg_doorbell = cfg_start_hook = 1;
 	cfg_end = cfg_mode == ND_MODE_FINE;

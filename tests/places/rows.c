@@ -109,7 +109,7 @@ static u64 passed(u64 *now, u32 one_in)
 /* The waits of a command with a start; some have none. */
 static void wait_before(struct nd_slot *s)
 {
-	struct nd_waits *w = &s->waits;
+	struct nd_waits *w = waits_in(s);
 
 	*w = (struct nd_waits){};
 	if (!cfg_waits || !s->start_ns || !random_below(4 * rarity))
@@ -142,7 +142,7 @@ static void command(struct nd_slot *s, struct kind *kind)
 	kind->commands++;
 	kind->bytes += s->bytes;
 	if (complete && (!fine || end))
-		finish(s, &cpu_map[0], complete, end, 0);
+		finish(s, &cpu_map[0], complete, end);
 	else
 		finish_partial(s, &cpu_map[0], complete, end);
 }

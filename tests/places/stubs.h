@@ -49,7 +49,6 @@ enum {
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_QUEUE = 22,
-	BPF_MAP_TYPE_STACK = 23,
 	BPF_MAP_TYPE_RINGBUF = 27
 };
 enum { BPF_ANY, BPF_NOEXIST, BPF_EXIST };
@@ -76,7 +75,7 @@ static long bpf_map_delete_elem(void *map, const void *key);
 #define bpf_map_peek_elem(map, value) (*(value) = 0)
 #define bpf_map_pop_elem(map, value)  (*(value) = 0)
 #endif
-#if !defined(OWN_SLOTS) && !defined(OWN_BIOS) /* else it has this, and slots not of a tag */
+#ifndef OWN_BIOS /* else it has this */
 #define bpf_map_delete_elem(...) 0
 #endif
 #ifndef RECORDS
@@ -115,9 +114,6 @@ static struct task_struct current_task;
 #include "trace.bpf.h"
 #include "slots.bpf.h"
 #include "stages.bpf.h"
-#ifdef NO_EXTRA
-#define slot_for(rq, index, cid, take, typed) slot_at(*(index))
-#endif
 #ifdef NEVER_FORGET
 #define forget_places() ((void)0)
 #endif
@@ -144,7 +140,6 @@ static struct nd_start start_map[WORLD_SLOTS];
 static struct nd_ctrl ctrl_map[ND_MAX_CTRLS];
 static struct nd_queue queue_map[ND_MAX_QUEUE_IDS];
 static u64 cache_map[ND_ROW_CACHE];
-static struct nd_numbers numbers_map[WORLD_CPUS + 1];
 static struct nd_cell the_cell;
 static int cells_asked;
 
@@ -176,13 +171,6 @@ static void *bpf_map_lookup_elem(void *m, const void *key)
 #ifdef OWN_BIOS
 	if (is_bio_map(m))
 		return bio_entry(m, *(const u64 *)key);
-#endif
-#ifdef OWN_SLOTS
-	ARRAY(numbers, numbers_map);
-	if (m == (void *)&windows)
-		return window_at(i);
-	if (m == (void *)&extra)
-		return extra_at(*(const u64 *)key);
 #endif
 	if (m == (void *)&cells) {
 		cells_asked++;

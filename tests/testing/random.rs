@@ -23,8 +23,11 @@ fn opcode() -> impl Strategy<Value = Opcode> {
 
 /// The identity of a command.
 pub fn id() -> impl Strategy<Value = CommandId> {
-    let parts = (any::<u32>(), any::<u16>(), any::<u16>(), any::<u32>(), opcode());
-    parts.prop_map(|(ctrl, qid, cid, nsid, opcode)| CommandId { ctrl, qid, cid, nsid, opcode })
+    let parts = (any::<u16>(), any::<u16>(), any::<u16>(), any::<u32>(), opcode());
+    parts.prop_map(|(ctrl, qid, cid, nsid, opcode)| {
+        let ctrl = ctrl.into();
+        CommandId { ctrl, qid, cid, nsid, opcode }
+    })
 }
 
 /// Few distinct values, so that commands repeat.
@@ -146,11 +149,13 @@ fn command() -> impl Strategy<Value = EventKind> {
 
 /// Events of all kinds. Times and points are independent of each other.
 pub fn what() -> impl Strategy<Value = EventKind> {
-    let event = any::<(u32, u32)>()
-        .prop_map(|(ctrl, result)| EventKind::AsyncEvent { ctrl, event: AsyncEvent(result) });
-    let state = (any::<u32>(), 0..9_u32, any::<bool>());
+    let event = any::<(u16, u32)>().prop_map(|(ctrl, result)| EventKind::AsyncEvent {
+        ctrl: ctrl.into(),
+        event: AsyncEvent(result),
+    });
+    let state = (any::<u16>(), 0..9_u32, any::<bool>());
     let state = state.prop_map(|(ctrl, state, requested)| EventKind::State {
-        ctrl,
+        ctrl: ctrl.into(),
         state: CtrlState(state),
         requested,
     });

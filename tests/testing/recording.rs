@@ -8,7 +8,7 @@ use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::event::Event;
 use nvme_deep::model::ledger::{Ledger, TraceLedger};
 use nvme_deep::model::point::Point;
-use nvme_deep::recording::{ClockOffset, Content, Keep, LedgerInfo, Recorder, RunInfo, Written};
+use nvme_deep::recording::{ClockOffset, Content, Keep, LedgerInfo, RunInfo, Writer, Written};
 
 use super::EventBuilder;
 
@@ -62,7 +62,7 @@ pub fn ledger(at_ns: u64, evicted: u64, commands: u64) -> LedgerInfo {
 
 /// Records into a new file. `each_second` is called after each second of the run.
 pub fn record(path: &Path, run: &Run, each_second: &mut dyn FnMut(u64)) -> Written {
-    let mut recorder = Recorder::create(File::create(path).unwrap(), true, run.keep).unwrap();
+    let mut recorder = Writer::create(File::create(path).unwrap(), run.keep).unwrap();
     let begin = run.info.begin_ns;
     recorder.block(Content::Run, begin, &run.info);
     recorder.block(Content::Clock, begin, &ClockOffset { wall_ns: 0 });

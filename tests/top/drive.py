@@ -112,6 +112,13 @@ def keys(directory, command, facts):
     t.size(30, 100)
     t.quiet()
     step("large")
+    t.size(30, 120)
+    t.quiet()
+    step("wide")
+    t.size(30, 100)
+    t.press(b"<{")
+    step("back")
+    t.press(b"> ")
     for name, stop in [
         ("key", lambda: os.write(t.master, b"\x1a")),
         ("signal", lambda: os.kill(t.pid, signal.SIGTSTP)),

@@ -16,7 +16,7 @@ fn size(n: u16) -> NonZero<u16> {
 fn screen(dir: &Path, step: &str) -> Screen {
     let bytes = fs::read(dir.join(step)).unwrap_or_else(|e| panic!("{step}: {e}"));
     // as large as the largest: cells outside are never written
-    let mut parser = Parser::new(size(30), size(100), 0);
+    let mut parser = Parser::new(size(30), size(120), 0);
     parser.process(&bytes);
     parser.screen().clone()
 }
@@ -54,17 +54,20 @@ pub fn judge(dir: &Path) {
         };
         assert!(good, "{fact}: {facts}");
     }
-    let begin = has(dir, "begin", &["disk opcode", "IOPS*", "exact: ", "stage total", "q quit"]);
+    let begin =
+        has(dir, "begin", &["DISK OP", "IOPS*", "  every ", "  exact", "stage total", "q quit"]);
     assert!(begin.lines().all(|l| l.chars().count() <= 80), "{begin}");
     assert!(begin.lines().count() <= 24, "{begin}");
     has(dir, "device", &["stage device", ">nvme0"]);
     has(dir, "help", &["select a row", "suspend"]);
     has(dir, "slowest", &["slowest ", " commands", "LBA", " nvme0n1 "]);
-    has(dir, "queues", &["queues of nvme0", "cmds/irq"]);
+    has(dir, "queues", &["queues of nvme0", "CMDS/IRQ"]);
     let filtered = has(dir, "filter", &["nvme0n1 write", "only rows with `write`"]);
     assert!(!filtered.contains("nvme0n1 read"), "{filtered}");
     has(dir, "all", &["nvme0n1 read", "nvme0n1 write", "MB/s*"]);
     has(dir, "large", &["nvme0n1 read"]);
+    has(dir, "back", &["PAUSED"]);
+    has(dir, "wide", &["latency over time: ", "slowest ", " PROCESS"]);
     for name in ["key", "signal"] {
         let stopped = screen(dir, &format!("{name}_stopped"));
         assert!(!stopped.alternate_screen() && !stopped.hide_cursor(), "{name}");
@@ -83,7 +86,7 @@ pub fn judge(dir: &Path) {
     assert!(text("begin").contains("[48;5;") || text("begin").contains(";48;5;"));
     assert!(!text("no_color").contains("48;5;") && !text("no_color").contains("38;5;"));
     let dumb = text("dumb");
-    assert!(!dumb.contains('\u{1b}') && dumb.contains("disk opcode"), "{dumb}");
+    assert!(!dumb.contains('\u{1b}') && dumb.contains("DISK OP"), "{dumb}");
     // a note on stderr is one line
     let mut screen = dumb.lines().filter(|line| !line.starts_with("nvme-deep: "));
     assert!(screen.all(|line| line.chars().count() <= 80), "{dumb}");

@@ -2,22 +2,20 @@
 //! Random events: each makes one line of text, and one JSON object with the same values.
 
 use std::collections::BTreeMap;
-use std::{array, fmt};
+use std::fmt;
 
-use nvme_deep::model::event::{CommandId, Event, EventKind, Outcome, StackId, Submission};
+use nvme_deep::model::event::{CommandId, Event, EventKind, Outcome, Submission};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::decode::{CommandSet, Field, fields};
-use nvme_deep::nvme::opcode::Opcode;
-use nvme_deep::nvme::sqe::{Parts, Sqe};
 use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
+use nvme_deep::view::trace::{Clock, Context, TraceLines};
 use proptest::prelude::*;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use crate::testing::random::{id, outcome, submission, what};
+use crate::testing::random::what;
 
 const SETS: [CommandSet; 3] = [CommandSet::Nvm, CommandSet::KeyValue, CommandSet::Zoned];
 
@@ -73,92 +71,34 @@ fn all_fields(set: CommandSet, id: &CommandId, submission: &Submission) -> Vec<F
     fields(id.opcode.queue, set, &submission.sqe).collect()
 }
 
-/// A view of each kind. Boxed: they are large, and test threads have small stacks.
-struct Views(Box<TraceText>, Box<TraceJson>);
-
-impl Views {
-    #[inline(never)]
-    fn new() -> Self {
-        let text = TraceText::new(Theme { color: false }, false, Clock::Mono, Some(StageSet::Fine));
-        let json = TraceJson::new(Clock::Mono, Some(StageSet::Fine));
-        Self(Box::new(text), Box::new(json))
-    }
-
-    fn show(&mut self, event: &Event, cx: &Context<'_>) -> String {
-        self.0.event(event, cx);
-        self.1.event(event, cx);
-        let [text, json] = [self.0.take(<[u8]>::to_vec), self.1.take(<[u8]>::to_vec)];
-        String::from_utf8([text, json].concat()).unwrap()
-    }
-}
-
-type Parted = (CommandId, Submission, Outcome);
-
-/// Boxed: its value tree would be large otherwise.
-fn parted() -> BoxedStrategy<Parted> {
-    id().prop_flat_map(|id| (Just(id), submission(id), outcome())).boxed()
-}
-
-/// A command with each part taken from one of two commands, by the bits of `mixture`.
-fn mixed(two: &[Parted; 2], mixture: u16) -> EventKind {
-    let of = |n: u32| &two[usize::from(mixture >> n & 1)];
-    let (code, queue) = (of(0).0.opcode.code, of(1).0.opcode.queue);
-    let id = CommandId {
-        ctrl: of(2).0.ctrl,
-        qid: of(3).0.qid,
-        cid: of(4).0.cid,
-        nsid: of(5).0.nsid,
-        opcode: Opcode { queue, code },
-    };
-    let parts = Parts {
-        opcode: code,
-        flags: of(6).1.sqe.flags(),
-        cid: id.cid,
-        nsid: id.nsid,
-        metadata: of(7).1.sqe.metadata(),
-        cdw: array::from_fn(|n| of(if n < 2 { 8 } else { 9 }).1.sqe.cdw(10 + n)),
-    };
-    let submission = Submission {
-        sqe: Sqe::from(parts),
-        bytes: of(10).1.bytes,
-        knows_submitter: of(10).1.knows_submitter,
-        pid: of(11).1.pid,
-        tid: of(12).1.tid,
-        comm: of(13).1.comm,
-        cpu: of(14).1.cpu,
-        stack: StackId::default(),
-        origin: of(10).1.origin,
-    };
-    match of(15).2.cpu % 3 {
-        0 => EventKind::Submit(id, submission),
-        1 => EventKind::Complete(id, of(15).2),
-        _ => EventKind::Command(id, submission, of(15).2),
-    }
+/// Whether a word is a time of at least 100,000 seconds.
+fn is_days(word: &str) -> bool {
+    let seconds = word.trim_end_matches('+').strip_suffix('s');
+    seconds.is_some_and(|digits| digits.len() > 5 && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
 const CUTS: [StageSet; 3] = [StageSet::Total, StageSet::Basic, StageSet::Fine];
 
 proptest! {
     #[test]
-    fn one_event_is_one_line_of_text(
+    fn one_event_is_one_long_line(
         events in prop::collection::vec((any::<u64>(), what()), 1..8),
         set in 0..3_usize,
         stage_set in 0..3_usize,
-        align in any::<bool>(),
     ) {
-        let cx = Context { disk: "nvme0n1", set: SETS[set], kstack: "", kstack_complete: "", ..Context::default() };
-        let clock = Clock::wall(0);
-        let mut view = TraceText::new(Theme { color: false }, align, clock, Some(CUTS[stage_set]));
+        let cx = Context { disk: "nvme0n1", set: SETS[set], ..Context::default() };
+        let theme = Theme { color: false };
+        let mut view = TraceLines::long(theme, Clock::wall(0), Some(CUTS[stage_set]));
         for (at_ns, what) in events {
             view.event(&Event { at_ns, what }, &cx);
             let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
             let line = text.strip_suffix('\n').unwrap();
             prop_assert!(!line.contains(char::is_control), "{:?}", line);
-            prop_assert!(align || !line.split('"').next().unwrap().contains("  "), "{}", line);
+            prop_assert!(!line.split('"').next().unwrap().contains("  "), "{}", line);
             if let Some((id, submission)) = asked_of(&what) {
                 for Field { key, value, .. } in all_fields(cx.set, id, submission).iter().filter(|f| f.shown()) {
                     let shown = format!(", {key}={value}, ");
-                    prop_assert!(line.contains(&shown), "no {} in {}", shown, line);
+                    prop_assert!(format!("{line}, ").contains(&shown), "no {} in {}", shown, line);
                 }
             }
             let timeline = timeline_of(&what);
@@ -169,18 +109,28 @@ proptest! {
         }
     }
 
-    /// A view reuses text of earlier events of the same kind. That must not change the output. Each
-    /// event here takes each of its parts from one of two random commands.
+    /// Whatever the names and numbers are: the first line of an event is not wider than the screen.
     #[test]
-    fn what_was_shown_before_changes_no_line(
-        two in prop::array::uniform2(parted()),
-        mixtures in prop::collection::vec((any::<u16>(), 0..3_usize), 2..12),
+    fn columns_fit_the_screen(
+        events in prop::collection::vec((0..1_u64 << 50, what()), 1..8),
+        wide in any::<bool>(),
+        disk in "\\PC{0,40}",
+        has_submitters in any::<bool>(),
     ) {
-        let mut used = Views::new();
-        for (mixture, set) in mixtures {
-            let cx = Context { disk: "nvme0n1", set: SETS[set], kstack: "", kstack_complete: "", ..Context::default() };
-            let event = Event { at_ns: 1, what: mixed(&two, mixture) };
-            prop_assert_eq!(used.show(&event, &cx), Views::new().show(&event, &cx));
+        let cx = Context { disk: &disk, has_submitters, ..Context::default() };
+        let width = if wide { 120 } else { 80 };
+        let theme = Theme { color: false };
+        let mut view = TraceLines::columns(theme, Clock::wall(0), Some(StageSet::Full), None, width);
+        for (at_ns, what) in events {
+            view.event(&Event { at_ns, what }, &cx);
+            let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
+            for line in text.lines().filter(|line| !line.contains(" -- ")) {
+                // no column is as wide as a time of days
+                if !line.split(' ').any(|word| is_days(word)) {
+                    prop_assert!(line.chars().count() <= width, "{}", line);
+                }
+                prop_assert!(!line.contains(char::is_control), "{:?}", line);
+            }
         }
     }
 
@@ -190,9 +140,9 @@ proptest! {
         set in 0..3_usize,
         stage_set in 0..3_usize,
     ) {
-        let cx = Context { disk: "", set: SETS[set], kstack: "", kstack_complete: "[\"a\"]", ..Context::default() };
+        let cx = Context { set: SETS[set], kstack_complete: "[\"a\"]", ..Context::default() };
         let stage_set = CUTS[stage_set];
-        let mut view = TraceJson::new(Clock::Rel { begin_ns: 1 << 40 }, Some(stage_set));
+        let mut view = TraceLines::json(Clock::Rel { begin_ns: 1 << 40 }, Some(stage_set));
         for (at_ns, what) in events {
             view.event(&Event { at_ns, what }, &cx);
             let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();

@@ -2,14 +2,17 @@
 //! Stacks, columns, colour, and outcomes other than plain success.
 
 use super::sample::{
-    DISK, NONE, asked_read, event, json, json_in, outcome, read, text, with_stages,
+    DISK, NONE, asked_read, event, id, json, json_in, outcome, read, submission, text, with_stages,
 };
-use nvme_deep::model::event::{CompletionStatus, CtrlState, Event, EventKind, Outcome};
+use nvme_deep::model::event::{CompletionStatus, CtrlState, EventKind, Outcome};
 use nvme_deep::model::stack::{Frame, Symbol};
 use nvme_deep::model::stage::StageSet;
+use nvme_deep::model::timeline::Timeline;
+use nvme_deep::nvme::aen::AsyncEvent;
+use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::status::Status;
 use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
+use nvme_deep::view::trace::{Clock, Columns, Context, TraceLines};
 
 fn frames() -> [Frame; 2] {
     [
@@ -28,60 +31,102 @@ fn frames() -> [Frame; 2] {
 #[test]
 fn stacks_stand_below() {
     let theme = Theme { color: false };
-    let mut view = TraceText::new(theme, false, Clock::Mono, None);
+    let mut view = TraceLines::long(theme, Clock::Mono, None);
     let kstack = view.stack(&frames());
     assert_eq!(kstack, "    nvme_setup_cmd+0x1b2 [nvme_core]\n    0xffffffff81000000\n");
-    let cx = Context { kstack: &kstack, kstack_complete: "    irq\n", ..DISK };
-    let mut shown = |what| {
-        view.event(&event(what), &cx);
+    let mut shown = |what, [kstack, kstack_complete]: [&str; 2]| {
+        view.event(&event(what), &Context { kstack, kstack_complete, ..DISK });
         let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
         text.split_once('\n').unwrap().1.to_owned()
     };
-    assert_eq!(shown(EventKind::Submit(read(), asked_read())), kstack);
-    assert_eq!(shown(EventKind::Complete(read(), outcome(0))), "    irq\n");
-    let both = shown(EventKind::Command(read(), asked_read(), outcome(0)));
+    assert_eq!(shown(EventKind::Submit(read(), asked_read()), [&kstack, ""]), kstack);
+    assert_eq!(shown(EventKind::Complete(read(), outcome(0)), ["", "    irq\n"]), "    irq\n");
+    let command = EventKind::Command(read(), asked_read(), outcome(0));
+    let both = shown(command, [&kstack, "    irq\n"]);
     assert_eq!(both, format!("{kstack}    -- completed by\n    irq\n"));
-    assert_eq!(shown(EventKind::Requeue(read())), "");
 }
 
 #[test]
 fn stacks_are_arrays() {
-    let view = TraceJson::new(Clock::Mono, None);
+    let view = TraceLines::json(Clock::Mono, None);
     let kstack = view.stack(&frames());
     let cx = Context { kstack: &kstack, kstack_complete: &kstack, ..DISK };
     let array = r#"["nvme_setup_cmd+0x1b2 [nvme_core]","0xffffffff81000000"]"#;
     let line = json_in(EventKind::Submit(read(), asked_read()), &cx);
     assert!(line.ends_with(&format!(r#","cpu":1,"kstack":{array}"#)), "{line}");
     let line = json_in(EventKind::Complete(read(), outcome(0)), &cx);
-    assert!(line.ends_with(&format!(r#","cpu":0,"kstack":{array}"#)), "{line}");
+    assert!(line.contains(&format!(r#","cpu":0,"kstack":{array},"result""#)), "{line}");
     let line = json_in(EventKind::Command(read(), asked_read(), outcome(0)), &cx);
     assert!(line.contains(&format!(r#","cpu":1,"kstack":{array},"result""#)), "{line}");
     let end = format!(r#","complete_cpu":0,"kstack_complete":{array}"#);
     assert!(line.ends_with(&end), "{line}");
 }
 
-#[test]
-fn on_a_terminal_columns_stand_below_each_other() {
-    let clock = Clock::Rel { begin_ns: 0 };
-    let mut view = TraceText::new(Theme { color: false }, true, clock, None);
-    let state = EventKind::State { ctrl: 0, state: CtrlState(1), requested: false };
-    for (at_ns, what, cx) in
-        [(12_000_000_001, EventKind::Requeue(read()), &DISK), (9_000_000_002, state, &NONE)]
-    {
-        view.event(&Event { at_ns, what }, cx);
+/// Events of all kinds that columns show.
+fn shown_in_columns(width: usize, chosen: Option<&Columns>, has_submitters: bool) -> String {
+    let theme = Theme { color: false };
+    let clock = Clock::Rel { begin_ns: 12_345_000_000_000 };
+    let mut view = TraceLines::columns(theme, clock, Some(StageSet::Fine), chosen, width)
+        .with_largest_stages()
+        .with_pages(Some(15));
+    let path = view.stack(&frames());
+    let long = Context { disk: "nvme123c456n789", kstack: &path, has_submitters, ..DISK };
+    let who = |pid, comm: &[u8]| {
+        let mut submission = asked_read();
+        (submission.pid, submission.comm) = (pid, [0; 16]);
+        submission.comm[..comm.len()].copy_from_slice(comm);
+        submission
+    };
+    let (id, log) = (read(), id(QueueKind::Admin, 2));
+    // the doorbell was not observed
+    let points = [0, 0, 100_000, 0, 0, 0, 183_200, 185_200, 0];
+    let merged = Outcome { timeline: Some(Timeline::new(points, 0b010_0000)), ..outcome(0) };
+    let state = |state| EventKind::State { ctrl: 0, state: CtrlState(state), requested: true };
+    let of_log = submission(&log, [0x03ff_0002, 0, 0, 0, 0, 0], Some(4096));
+    let age_ns = 2_170_000_000;
+    for (what, cx) in [
+        (EventKind::Command(id, asked_read(), with_stages()), &DISK),
+        (EventKind::Command(id, who(7, b""), merged), &DISK),
+        (EventKind::Command(id, who(4_194_303, b"kworker/u256:31"), with_stages()), &long),
+        (EventKind::Command(log, of_log, outcome(0)), &NONE),
+        (EventKind::Command(id, asked_read(), outcome(0x281)), &DISK),
+        (EventKind::Retry { id, retries: Some(1) }, &Context { is_second_line: true, ..DISK }),
+        (EventKind::Retry { id, retries: None }, &DISK),
+        (EventKind::Unfinished { id, submission: asked_read(), age_ns }, &DISK),
+        (EventKind::Timeout { id, age_ns }, &DISK),
+        (EventKind::Cancel { id, age_ns }, &DISK),
+        (EventKind::Sq { ctrl: 0, qid: 3, id: Some(id), head: 12, tail: 14 }, &DISK),
+        (EventKind::AsyncEvent { ctrl: 0, event: AsyncEvent(0x000c_0302) }, &NONE),
+        (state(2), &NONE),
+        (state(7), &NONE),
+    ] {
+        view.event(&event(what), cx);
     }
-    assert_eq!(
-        String::from_utf8(view.take(<[u8]>::to_vec)).unwrap(),
-        "12.000000001 nvme0n1 Requeue    nvme0: qid=3, cid=4544, nsid=1, opcode=2 (read)\n\
-         --  9.000000002 -       State      nvme0: live\n"
-    );
+    String::from_utf8(view.take(<[u8]>::to_vec)).unwrap()
+}
+
+#[test]
+fn columns_fit_80_and_120() {
+    for (width, has_submitters) in [(80, false), (120, true)] {
+        let text = shown_in_columns(width, None, has_submitters);
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        insta::assert_snapshot!(format!("columns_{width}"), text);
+    }
+}
+
+#[test]
+fn columns_can_be_chosen() {
+    let chosen = Columns::parse("total, OP,mostly,status,retries,ctrl").unwrap();
+    insta::assert_snapshot!(shown_in_columns(80, Some(&chosen), false));
+    let error = Columns::parse("time,latency").unwrap_err();
+    assert!(error.starts_with("`latency` is not a column: choose from time, event, "), "{error}");
 }
 
 #[test]
 fn a_retry_can_be_the_second_line_of_its_command() {
     let cx = Context { is_second_line: true, ..DISK };
     for (retries, want) in [(Some(2), ": retry 2"), (None, "")] {
-        let mut view = TraceText::new(Theme { color: false }, true, Clock::Mono, None);
+        let mut view = TraceLines::long(Theme { color: false }, Clock::Mono, None);
         view.event(&event(EventKind::Retry { id: read(), retries }), &cx);
         let line = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
         assert_eq!(line, format!("  will be tried again{want}\n"));
@@ -91,7 +136,7 @@ fn a_retry_can_be_the_second_line_of_its_command() {
 #[test]
 fn colour_adds_nothing_but_colour() {
     let shown = |color, what: &EventKind| {
-        let mut view = TraceText::new(Theme { color }, false, Clock::Mono, Some(StageSet::Basic));
+        let mut view = TraceLines::long(Theme { color }, Clock::Mono, Some(StageSet::Basic));
         view.event(&event(*what), &DISK);
         String::from_utf8(view.take(<[u8]>::to_vec)).unwrap()
     };
@@ -105,7 +150,7 @@ fn colour_adds_nothing_but_colour() {
         }
         assert_eq!(plain, shown(false, what));
     }
-    let red = Theme { color: true }.warn("status=0x281 (Media/Unrecovered Read Error)");
+    let red = Theme { color: true }.warn("0x281 (Media/Unrecovered Read Error)");
     assert!(shown(true, &failed).contains(&red));
 }
 
@@ -121,13 +166,10 @@ fn an_outcome_is_plain_only_if_all_its_parts_are() {
     for (result, retries, flags) in [(0, 0, 0), (7, 0, 0), (0, 1, 0), (0, 0, 2)] {
         let [complete, command, json] =
             shown(CompletionStatus { result, retries, flags, status: Status(0) });
-        let text = |key: &str| {
-            format!(
-                ", res={result:#x}, retries={retries}, {key}={flags:#x}, status=0x0 (Success), driver="
-            )
-        };
-        assert!(complete.contains(&text("flags")), "{complete}");
-        assert!(command.contains(&text("rqflags")), "{command}");
+        let text = format!(
+            ", res={result:#x}, status=0x0 (Success), retries={retries}, rqflags={flags:#x}, driver="
+        );
+        assert!(complete.contains(&text) && command.contains(&text), "{complete} {command}");
         let want = format!(
             r#""result":{result},{success},"retries":{retries},"request_flags":{flags},"driver_ns":"#
         );

@@ -8,7 +8,7 @@ use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
+use nvme_deep::view::trace::{Clock, Context, TraceLines};
 
 const NAME: &str = "nvme0n1";
 const NO_NAME: &str = "";
@@ -82,8 +82,8 @@ pub fn event(what: EventKind) -> Event {
 
 /// The text of an event, without the fixed time and the newline.
 pub fn text_in(what: EventKind, cx: &Context<'_>) -> String {
-    let mut view =
-        TraceText::new(Theme { color: false }, false, Clock::Mono, Some(StageSet::Basic));
+    let theme = Theme { color: false };
+    let mut view = TraceLines::long(theme, Clock::Mono, Some(StageSet::Basic));
     view.event(&event(what), cx);
     let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
     let line = text.replacen("12345678901234 ", "", 1);
@@ -97,7 +97,7 @@ pub fn text(what: EventKind) -> String {
 
 /// The JSON of an event: its type, and what follows the fields that are always the same.
 pub fn json_in(what: EventKind, cx: &Context<'_>) -> String {
-    let mut view = TraceJson::new(Clock::Mono, Some(StageSet::Basic));
+    let mut view = TraceLines::json(Clock::Mono, Some(StageSet::Basic));
     view.event(&event(what), cx);
     let text = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
     let _: serde_json::Value = serde_json::from_str(&text).unwrap();

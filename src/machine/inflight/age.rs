@@ -15,6 +15,14 @@ pub struct Ticks {
     pub hz: u32,
 }
 
+/// When the driver gives up on a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeout {
+    /// Since the driver started it.
+    pub after: Duration,
+    pub left: Duration,
+}
+
 /// `jiffies_64` at boot: five minutes before its lower half wraps around (INITIAL_JIFFIES).
 fn initial(hz: u32) -> u64 {
     (1 << 32) - 300 * u64::from(hz)
@@ -47,7 +55,18 @@ impl Ticks {
             None if since - self.now <= u64::from(self.hz) => 0,
             None => return None,
         };
-        (deadline != 0).then(|| Duration::from_secs_f64(age as f64 / f64::from(self.hz)))
+        (deadline != 0).then(|| self.duration(age))
+    }
+
+    /// The timeout of a request, and how long until it.
+    pub fn timeout(self, deadline: u64, timeout: u32) -> Option<Timeout> {
+        self.age(deadline, timeout)?;
+        let left = deadline.saturating_sub(self.now);
+        Some(Timeout { after: self.duration(timeout.into()), left: self.duration(left) })
+    }
+
+    fn duration(self, ticks: u64) -> Duration {
+        Duration::from_secs_f64(ticks as f64 / f64::from(self.hz))
     }
 }
 
@@ -63,6 +82,13 @@ mod tests {
         assert_eq!(now.age(0, 7500), None);
         assert_eq!(now.age(17_600, 7500), Some(Duration::ZERO), "a moment later");
         assert_eq!(now.age(20_000, 7500), None, "in the future");
+        let timeout = |after, left| {
+            let [after, left] = [after, left].map(Duration::from_secs);
+            Some(Timeout { after, left })
+        };
+        assert_eq!(now.timeout(17_000, 7500), timeout(30, 28));
+        assert_eq!(now.timeout(9_000, 7500), timeout(30, 0), "it is due");
+        assert_eq!(now.timeout(0, 7500), None);
     }
 
     proptest! {

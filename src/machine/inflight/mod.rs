@@ -16,7 +16,7 @@ mod stuck_state;
 mod types;
 mod walk;
 
-pub use self::age::Ticks;
+pub use self::age::{Ticks, Timeout};
 pub use self::memory::Memory;
 pub use self::queue::QueueReading;
 pub use self::stuck_state::{StuckAt, StuckState, judge};

@@ -7,6 +7,8 @@ mod hooks;
 mod target;
 mod trace;
 
+use std::ops::Not;
+
 use serde::{Deserialize, Serialize};
 
 pub use self::cost::{OwnCost, ProgramCost};
@@ -162,6 +164,9 @@ pub struct Ledger {
     /// them is not known.
     #[serde(skip_serializing_if = "is_zero")]
     pub uncovered: u64,
+    /// CPUs share histograms, because they would take too much memory: each command costs more.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub shares_cells: bool,
     /// Whether commands with a skipped program are recovered, and counted in their row.
     pub recovers: bool,
     /// Whether completions can be missed: then a command in flight at the end may have completed.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::model::container::{owner, unit};
 use crate::model::group::{By, Group, GroupNames, KeyPart, Owner, comm_of, comm_text};
+use crate::model::nvme_latency::LatBuckets;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::latency::{RowReport, Sum};
 use crate::model::snapshot::{Cells, Snapshot, add};
@@ -81,6 +82,7 @@ fn part_text(part: &KeyPart, by: By, names: &GroupNames, disks: &DiskNames) -> S
         KeyPart::Queue(ctrl, qid) => format!("nvme{ctrl} q{qid}"),
         KeyPart::Size(None) => "no data".into(),
         KeyPart::Size(Some(exponent)) => format!("<={}", size_text(1 << exponent)),
+        KeyPart::SizeAbove(exponent) => format!(">{}", size_text(1 << exponent)),
         KeyPart::Disk(ctrl, nsid) => disks.disk(*ctrl, *nsid),
         KeyPart::Opcode(opcode) => match opcode.queue {
             QueueKind::Io => opcode.name_or_code(),
@@ -154,6 +156,7 @@ pub fn cells_of(snapshot: &Snapshot, by: &[By]) -> Cells<Group> {
 pub fn rows_of(
     cells: &Cells<Group>,
     stage_set: StageSet,
+    lat: Option<&LatBuckets>,
     covers: Duration,
 ) -> Vec<RowReport<Group>> {
     let mut sums: BTreeMap<&Group, Sum> = BTreeMap::new();
@@ -161,7 +164,7 @@ pub fn rows_of(
         sums.entry(group).or_insert_with(Sum::new).add(stage_set, *pattern, cell);
     }
     let rows = sums.into_iter();
-    rows.map(|(group, sum)| sum.finish(group.clone(), None, covers)).collect()
+    rows.map(|(group, sum)| sum.finish(group.clone(), lat, covers)).collect()
 }
 
 /// The name of a group as text.
@@ -230,10 +233,11 @@ impl Groups {
         snapshot: &Snapshot,
         by: &[By],
         stage_set: StageSet,
+        lat: Option<&LatBuckets>,
         covers: Duration,
         sort: Sort,
     ) -> Self {
-        let mut rows = rows_of(&cells_of(snapshot, by), stage_set, covers);
+        let mut rows = rows_of(&cells_of(snapshot, by), stage_set, lat, covers);
         rows.retain(|row| row.count > 0);
         let times = rows.iter().map(|row| row.total.sum());
         let all: u128 = times.clone().sum();

@@ -180,16 +180,6 @@ impl RowReport {
     pub fn ctrl(&self) -> String {
         format!("nvme{}", self.key.ctrl)
     }
-
-    /// The size class as text, if sizes are split.
-    pub const fn class(&self) -> Option<&'static str> {
-        match self.key.class {
-            1 => Some("<=16K"),
-            2 => Some("<=64K"),
-            3 => Some(">64K"),
-            _ => None,
-        }
-    }
 }
 
 /// Sums of one row over its patterns.

@@ -4,7 +4,6 @@
 
 use std::collections::btree_map::Entry;
 
-use crate::model::command_class::{BlockSizes, SizeClass};
 use crate::model::event::Event;
 use crate::model::finished::{Finished, Intervals};
 use crate::model::group::{By, Group};
@@ -23,10 +22,6 @@ pub struct Recount {
     pub stage_set: StageSet,
     /// nvme_latency's buckets.
     pub lat: Option<LatBuckets>,
-    /// A row per size class.
-    pub split_size: bool,
-    /// Sizes of logical blocks.
-    pub block_sizes: BlockSizes,
     /// The properties by which commands are grouped, instead of rows.
     pub by: Vec<By>,
     /// Whose process and cgroup count.
@@ -49,17 +44,8 @@ pub struct TooManyRows {
 impl Recount {
     /// The row of a command.
     pub fn row(&self, command: &Finished<'_>) -> RowKey {
-        let Finished { id, submission, .. } = command;
-        RowKey {
-            ctrl: id.ctrl,
-            nsid: row_nsid(id.nsid),
-            opcode: id.opcode,
-            class: if self.split_size {
-                SizeClass::of(self.block_sizes.size(id, *submission)).of_row()
-            } else {
-                0
-            },
-        }
+        let id = command.id;
+        RowKey { ctrl: id.ctrl, nsid: row_nsid(id.nsid), opcode: id.opcode, class: 0 }
     }
 
     /// Adds a finished command to the counts. Other events are ignored.
@@ -145,7 +131,6 @@ fn add_parts_of(command: &Finished<'_>, parts: &mut Vec<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ids::NamespaceId;
     use crate::model::point::Point;
     use crate::model::report::latency::rows;
     use crate::testing::EventBuilder;
@@ -167,16 +152,7 @@ mod tests {
     }
 
     fn counted(stage_set: StageSet, events: &[Event]) -> Snapshot {
-        let mut block_sizes = BlockSizes::default();
-        block_sizes.extend([(NamespaceId::new(0, 1), 512)]);
-        let recount = Recount {
-            stage_set,
-            lat: None,
-            split_size: true,
-            block_sizes,
-            by: vec![],
-            who: Who::Caller,
-        };
+        let recount = Recount { stage_set, lat: None, by: vec![], who: Who::Caller };
         let mut snapshot = Snapshot::default();
         let mut add = |event| recount.add(event, &mut snapshot);
         events.iter().for_each(|event| add(event).unwrap());
@@ -209,7 +185,7 @@ mod tests {
             ]
         );
         assert_eq!(rows[0].total.sum(), 80 + 80 + 10);
-        assert_eq!((rows[0].bytes, rows[0].class()), (96 << 10, Some("<=64K")));
+        assert_eq!(rows[0].bytes, 96 << 10);
     }
 
     #[test]

@@ -101,6 +101,17 @@ pub fn fields(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> impl Iterator<Ite
     first.iter().chain(then).map(|spec| spec.read(sqe))
 }
 
+/// The same without details that are zero ([`Field::shown`]).
+pub fn shown_fields(
+    queue: QueueKind,
+    set: CommandSet,
+    sqe: &Sqe,
+) -> impl Iterator<Item = Field> + '_ {
+    let (first, then) = layout(queue, set, sqe);
+    let shown = first.iter().chain(then).filter(|spec| !spec.is_hidden(sqe));
+    shown.map(|spec| spec.read(sqe))
+}
+
 /// Writes the fields of a command as `key=value`, separated by blanks, without details that are
 /// zero ([`Field::shown`]). No value contains a blank or a `=`. Writes nothing for a command
 /// without fields, such as Flush.
@@ -115,7 +126,7 @@ pub fn describe(
     out: &mut impl fmt::Write,
 ) -> fmt::Result {
     let mut blank = "";
-    for Field { key, value, .. } in fields(queue, set, sqe).filter(Field::shown) {
+    for Field { key, value, .. } in shown_fields(queue, set, sqe) {
         write!(out, "{blank}{key}={value}")?;
         blank = " ";
     }

@@ -235,12 +235,25 @@ impl Spec {
         self
     }
 
-    /// Reads the field from this entry.
-    pub(super) fn read(&self, sqe: &Sqe) -> Field {
-        let n = match self.place {
+    /// The number in this entry.
+    #[inline]
+    fn number(&self, sqe: &Sqe) -> u64 {
+        match self.place {
             FieldSource::Bits { cdw, low, mask } => sqe.pair(cdw) >> low & mask,
             FieldSource::Of(of) => of(sqe),
-        };
+        }
+    }
+
+    /// Whether it is a detail that is zero. As [`Field::shown`], without a name for the value.
+    #[inline]
+    pub(super) fn is_hidden(&self, sqe: &Sqe) -> bool {
+        self.detail && self.number(sqe) == 0 && !matches!(self.show, Show::Count | Show::Bytes)
+    }
+
+    /// Reads the field from this entry.
+    #[inline(always)]
+    pub(super) fn read(&self, sqe: &Sqe) -> Field {
+        let n = self.number(sqe);
         let value = match self.show {
             Show::Num => Value::Num(n),
             Show::Hex => Value::Hex(n),

@@ -103,6 +103,7 @@ impl Ledger {
                 .all(|&h| misses_known(plan, h)),
             span: plan.span(),
             pairing: plan.pairing,
+            shares_cells: plan.shares_cells,
             balance: scan.map(|_| Balance {
                 commands_residual,
                 completions_residual,

@@ -13,7 +13,7 @@ use clap::{ArgGroup, ValueEnum};
 
 use super::filter::FilterArgs;
 use super::value::{count, interval};
-use crate::model::group::By;
+use crate::model::group::{By, ByWord};
 use crate::model::report::groups::Sort;
 use crate::model::report::idle::times;
 use crate::model::stage::StageSet;
@@ -138,26 +138,22 @@ pub struct GroupKeys {
     /// Instead of rows per disk and opcode. `process`, `comm` (the name of the thread), `cgroup` and
     /// `container` are of the task that submitted the bio, where that can be observed, else of the one that
     /// calls the driver, which may be a kernel thread; the report says which. For writeback the cgroup is
-    /// the one that wrote. Recordings have no priority.
+    /// the one that wrote. `size=16K,64K` makes three classes: up to 16K, up to 64K, and above.
+    /// Recordings have no priority.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
-    pub by: Vec<By>,
+    pub by: Vec<ByWord>,
 }
 
 impl GroupKeys {
-    /// The properties, each once.
+    /// The properties, each once. `of_events`: the groups are made of single commands.
     ///
     /// # Errors
-    /// If recordings do not have one, and one is read.
-    pub fn each(&self, is_recorded: bool) -> Result<Vec<By>> {
-        let mut keys = Vec::new();
-        for by in &self.by {
-            if is_recorded && !by.is_recorded() {
-                let why = "works only while tracing: recordings do not have it";
-                return Err(usage(format!("--by {by} {why}")));
-            }
-            if !keys.contains(by) {
-                keys.push(*by);
-            }
+    /// If single commands do not have one; one sentence.
+    pub fn each(&self, of_events: bool) -> Result<Vec<By>> {
+        let keys = ByWord::keys(&self.by).map_err(usage)?;
+        if let Some(by) = keys.iter().find(|by| of_events && !by.is_recorded()) {
+            let why = "works only while tracing, without --lat-min-us and --lat-shift";
+            return Err(usage(format!("--by {by} {why}: single commands do not have it")));
         }
         Ok(keys)
     }
@@ -180,7 +176,7 @@ pub struct GroupArgs {
     pub sort: Sort,
 
     /// Groups that a text shows
-    #[arg(long, hide_short_help = true, value_name = "N", default_value = "20", requires = "by",
+    #[arg(long, short = 'n', hide_short_help = true, value_name = "N", default_value = "20", requires = "by",
           value_parser = count())]
     pub top: u64,
 }
@@ -269,7 +265,7 @@ impl SessionArgs {
         let settings =
             Settings { stage_set, recorded_stages: false, filter, mode, window, attaching };
         let refuse = |what| usage(format!("{what} with --stages=full: use --stages=fine"));
-        if stage_set == StageSet::Full && !is_recorded && !settings.by().is_empty() {
+        if stage_set == StageSet::Full && !is_recorded && !settings.kernel_groups().is_empty() {
             return Err(refuse("while tracing, --by does not work"));
         }
         if stage_set == StageSet::Full && settings.reports_submitters() {

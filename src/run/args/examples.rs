@@ -30,7 +30,9 @@ mod tests {
 
     use super::*;
     use crate::cli::Args;
+    use crate::run::args::command_line::with_files;
     use crate::run::exit::tests::MEANINGS;
+    use std::ffi::OsString;
     use std::iter::from_fn;
 
     /// The command lines of the examples, and what each does.
@@ -51,7 +53,8 @@ mod tests {
         for (line, what) in found {
             assert!(line.starts_with(name), "{name}: {line}");
             assert!(!what.is_empty(), "{line}");
-            if let Err(refused) = Args::try_parse_from(line.split(' ')) {
+            let words = line.split(' ').map(OsString::from).collect();
+            if let Err(refused) = Args::try_parse_from(with_files(words, &Args::command())) {
                 panic!("{line}: {refused}");
             }
         }

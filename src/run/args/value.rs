@@ -31,7 +31,10 @@ where
 
 /// A number of things to wait for or to show: at least one.
 pub fn count() -> ValueParser {
-    number(1..=u64::MAX)
+    ValueParser::new(|text: &str| {
+        let number = text.parse().ok().filter(|n: &u64| *n > 0);
+        number.ok_or("expected a whole number of at least 1")
+    })
 }
 
 /// An interval that is not shorter than this. `why`: what a shorter one is, and what to give.

@@ -34,26 +34,22 @@ pub enum Reader {
     /// The thread that sums the events up.
     Sums,
     /// The thread that writes a recording.
-    File {
-        /// It also compresses.
-        compress: bool,
-    },
+    File,
 }
 
 /// Options, not in use yet, that make the ring larger or its content smaller.
 fn remedies(settings: &Settings, ring_bytes: u32, reader: Reader) -> Vec<String> {
     let filter = &settings.filter;
-    let records = matches!(reader, Reader::File { .. });
-    // `latency --commands` has no option for its ring, or for less of each command
-    let counts = settings.counts();
-    let lines = reader == Reader::Stdout && !counts;
+    let records = reader == Reader::File;
+    // `latency` has no option for its ring, or for less of each command
+    let has_options = settings.events().is_some();
+    let lines = reader == Reader::Stdout && has_options;
     let submits = settings.events().is_some_and(|events| events.submits);
     let asked = settings.ring_bytes().unwrap_or(ring_bytes);
     let larger = asked.saturating_mul(4).clamp(1 << 20, MAX_RING);
     [
-        (asked < MAX_RING && !counts, format!("--buffer {}M", larger >> 20)),
+        (asked < MAX_RING && has_options, format!("--buffer {}M", larger >> 20)),
         (settings.stack().is_some_and(|stack| stack.period == 1), "--sample 1/64".into()),
-        (reader == Reader::File { compress: true }, "--no-compress".into()),
         ((records || lines) && settings.stage_set != StageSet::Total, "--stages=none".into()),
         (lines && !submits && settings.outcome().slow.is_none(), "--slow 1ms".into()),
         (filter.ctrls.is_empty(), "--ctrl".into()),
@@ -69,7 +65,7 @@ fn message(n: u64, settings: &Settings, ring_bytes: u32, reader: Reader) -> Stri
     let why = match reader {
         Reader::Stdout => "stdout is not read fast enough",
         Reader::Sums => "the events are not counted fast enough",
-        Reader::File { .. } => "the file is not written fast enough",
+        Reader::File => "the file is not written fast enough",
     };
     let options = remedies(settings, ring_bytes, reader).join(", ");
     let help = match options.as_str() {
@@ -157,11 +153,11 @@ mod tests {
         let detail = Detail { stacks, ..Detail::default() };
         let events = Events { detail, ..Events::default() };
         settings = Mode::Events(events).with(StageSet::Basic);
-        let help = remedies(&settings, 512 << 20, Reader::File { compress: true });
-        let sizes = ["--buffer 1024M", "--sample 1/64", "--no-compress", "--stages=none"];
-        assert_eq!(help[..4], sizes);
+        let help = remedies(&settings, 512 << 20, Reader::File);
+        let sizes = ["--buffer 1024M", "--sample 1/64", "--stages=none"];
+        assert_eq!(help[..3], sizes);
         settings.stage_set = StageSet::Total;
-        let help = remedies(&settings, 1 << 20, Reader::File { compress: false });
+        let help = remedies(&settings, 1 << 20, Reader::File);
         assert_eq!(help, ["--buffer 4M", "--sample 1/64", "--ctrl", "--opcode"]);
     }
 }

@@ -2,16 +2,16 @@
 //! A session of this machine as the input of a run.
 
 use std::ffi::OsString;
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
-use crate::abi::PairRecord;
 use crate::machine::clock::{monotonic_ns, wall_offset_ns};
 use crate::machine::watch::Modules;
 use crate::machine::{System, own_tgid};
 use crate::model::ledger::{EventClass, Shown};
 use crate::session::Session;
 use crate::settings::Settings;
-use crate::source::{EventStream, Read, RecordSink, Source};
+use crate::source::{EventStream, Read, Source};
 use crate::view::header::Header;
 use anyhow::Result;
 
@@ -79,34 +79,6 @@ pub struct Feeder<C> {
     own: Option<u32>,
 }
 
-/// A feeder that reads. After an error it takes nothing more.
-struct Reading<'f, C> {
-    feeder: &'f mut Feeder<C>,
-    source: &'f dyn Source,
-    done: Result<()>,
-}
-
-impl<C: Consumer> RecordSink for Reading<'_, C> {
-    fn record(&mut self, bytes: &[u8]) -> bool {
-        if self.done.is_err() {
-            return true;
-        }
-        let Some(record) = PairRecord::of(bytes) else {
-            return false;
-        };
-        self.feeder.finished(&record).unwrap_or_else(|error| {
-            self.done = Err(error);
-            true
-        })
-    }
-
-    fn event(&mut self, read: Read<'_>) {
-        if self.done.is_ok() {
-            self.done = self.feeder.read(read, self.source);
-        }
-    }
-}
-
 impl<C: Consumer> Feeder<C> {
     /// Feeds this consumer.
     pub fn new(consumer: C, names: Names, stacks: Option<LiveStacks>) -> Self {
@@ -134,7 +106,7 @@ impl<C: Consumer> Feeder<C> {
         Ok(())
     }
 
-    // out of line: finished() runs for each command, and the controllers rarely change
+    // out of line: the controllers rarely change
     #[inline(never)]
     fn controllers(&mut self) -> Result<()> {
         let all = self.names.controllers().to_vec();
@@ -187,26 +159,13 @@ impl<C: Consumer> Feeder<C> {
         // a lookup of an unknown disk reads the names again
         self.names.of_command(event.what.id());
         self.changes()?;
-        self.item(&Item::Event(event))?;
+        // it owns nothing, so there is nothing to drop
+        self.item(&ManuallyDrop::new(Item::Event(event)))?;
         if C::SHOWS && self.consumer.shown().is_none() {
             self.shown.add(EventClass::of(&event.what));
             self.shown.add_own(&event.what, self.own);
         }
         Ok(())
-    }
-
-    /// A finished command that is not decoded. Returns false if its event is needed.
-    fn finished(&mut self, record: &PairRecord<'_>) -> Result<bool> {
-        if let Some(namespace) = record.namespace() {
-            self.names.learn(namespace);
-            self.changes()?;
-        }
-        let taken = self.consumer.finished(record);
-        if taken && C::SHOWS {
-            self.shown.add(EventClass::Command);
-            self.shown.add_own_pid(record.pid(), self.own);
-        }
-        Ok(taken)
     }
 
     /// Passes on the events that are complete. Returns true if there may be more.
@@ -223,13 +182,13 @@ impl<C: Consumer> Feeder<C> {
         events: &mut dyn EventStream,
         source: &dyn Source,
     ) -> Result<bool> {
-        let by_record = C::TAKES_RECORDS && self.stacks.is_none();
-        let mut reading = Reading { feeder: self, source, done: Ok(()) };
-        let more = match by_record {
-            true => events.take_records(all, &mut reading)?,
-            false => events.take(all, &mut |read| reading.event(read))?,
-        };
-        reading.done?;
+        let mut done = Ok(());
+        let more = events.take(all, &mut |read| {
+            if done.is_ok() {
+                done = self.read(read, source);
+            }
+        })?;
+        done?;
         Ok(more)
     }
 
@@ -399,7 +358,11 @@ mod tests {
 
     #[test]
     fn each_run_with_events_is_watched_for_lost_ones() {
-        for (words, want) in [("latency", false), ("latency --json --commands", true)] {
+        for (words, want) in [
+            ("latency", false),
+            ("latency --json --commands", true),
+            ("latency --lat-shift 2", true),
+        ] {
             let Command::Latency(args) = command(words) else {
                 panic!("not latency");
             };

@@ -27,7 +27,6 @@ pub mod turns;
 
 use std::time::Duration;
 
-use crate::abi::PairRecord;
 use crate::model::activity::Activity;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::{Event, StackId};
@@ -48,7 +47,7 @@ pub use self::ledger::{ledger_of, say_own_share};
 pub use self::live::Live;
 pub use self::names::Names;
 pub use self::order::submissions_of;
-pub use self::recorded::{Form, Recordings, again, open_all, read, scan};
+pub use self::recorded::{Form, Recordings, again, header_of, open_all, read, scan};
 use self::replay::Replay;
 pub use self::target::{LiveTarget, TargetEnd, TargetRecording, check_target_end};
 pub use self::turns::Turn;
@@ -206,11 +205,6 @@ impl End<'_> {
             target: None,
         }
     }
-
-    /// The time before the first event that is not known, because a ring dropped older events.
-    pub const fn dropped(&self) -> Duration {
-        self.took.saturating_sub(self.covers)
-    }
 }
 
 /// What a command does with the items of a run.
@@ -221,21 +215,12 @@ pub trait Consumer: Sized {
     /// Whether its text begins with the header. Otherwise each of several recordings gets one.
     const HEADS: bool = false;
 
-    /// Whether it takes commands that are not decoded.
-    const TAKES_RECORDS: bool = false;
-
     /// Takes an item. Items come in the order of time.
     ///
     /// # Errors
     /// Any error ends the run.
     fn item(&mut self, _item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         Ok(())
-    }
-
-    /// Takes a finished command that is not decoded, instead of its event. Returns false if it needs the
-    /// event. Called if [`Consumer::TAKES_RECORDS`].
-    fn finished(&mut self, _record: &PairRecord<'_>) -> bool {
-        false
     }
 
     /// Called after items, and when it asked for it. Returns when to call it again.

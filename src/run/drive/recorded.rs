@@ -75,7 +75,7 @@ pub fn again(replay: &Replay, settings: &Settings, option: &str) -> Result<Repla
 }
 
 /// The header of a recording before it is read.
-fn header_of(replay: &Replay, clock: RunClock) -> Header {
+pub fn header_of(replay: &Replay, clock: RunClock) -> Header {
     let info = replay.info();
     let first_ns = replay.window().start.max(info.begin_ns);
     Header {
@@ -149,6 +149,7 @@ fn item_of<'i>(recorded: &Recorded<'_>, names: &mut Names) -> Option<Item<'i>> {
         Recorded::Machine(machine) => Item::Machine(machine.clone()),
         Recorded::Readings(readings) => Item::Readings(readings.clone()),
         Recorded::Event(_)
+        | Recorded::Skipped(_)
         | Recorded::Stacks(_)
         | Recorded::Ledger(_)
         | Recorded::End(_)
@@ -206,6 +207,11 @@ impl<'r> Reading<'r> {
                     if C::SHOWS && consumer.shown().is_none() {
                         shown.add(class);
                     }
+                    return;
+                }
+                Recorded::Skipped(block) => {
+                    later += u64::from(block.commands);
+                    *unselected += u64::from(block.commands);
                     return;
                 }
                 Recorded::Stacks(stacks) => {

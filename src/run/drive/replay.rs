@@ -19,7 +19,7 @@ use crate::model::snapshot::Snapshot;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::model::text::{Text, printable};
-use crate::recording::{Ending, Error as RecordingError, Item, LedgerInfo, Playback};
+use crate::recording::{Ending, Error as RecordingError, Item, LedgerInfo, Reader};
 use crate::settings::{Outcome, Settings};
 use crate::when::RunClock;
 use anyhow::{Result, bail};
@@ -32,7 +32,7 @@ use crate::run::{eprint_note, input};
 
 /// A recording that is being read, and the last ledger that it had.
 pub struct Replay {
-    playback: Playback<BufReader<File>>,
+    reader: Reader<BufReader<File>>,
     path: Text,
     file: PathBuf,
     /// Device and inode.
@@ -98,19 +98,19 @@ fn failure(path: &impl Display, error: &RecordingError) -> anyhow::Error {
 ///
 /// # Errors
 /// If it cannot be read, or is none; one sentence.
-fn open_recording(path: &Path) -> Result<(Playback<BufReader<File>>, Metadata)> {
+fn open_recording(path: &Path) -> Result<(Reader<BufReader<File>>, Metadata)> {
     let shown = printable(path);
     let (file, metadata) = input::open(path)?;
     let reader = BufReader::with_capacity(1 << 16, file);
-    let playback = Playback::open(reader).map_err(|e| failure(&shown, &e))?;
-    if playback.info().target.is_some() {
+    let reader = Reader::open(reader).map_err(|e| failure(&shown, &e))?;
+    if reader.info().target.is_some() {
         let text = format!(
             "{shown} is a recording of the host side: read it with `host trace --from`, `host \
              latency --from` or `join`"
         );
         return Err(Failure::error(Kind::Usage, text));
     }
-    Ok((playback, metadata))
+    Ok((reader, metadata))
 }
 
 impl Replay {
@@ -127,15 +127,15 @@ impl Replay {
     /// # Errors
     /// As before.
     pub fn open_by(path: &Path, settings: &Settings, stages: &str) -> Result<Self> {
-        let (playback, metadata) = open_recording(path)?;
-        let settings =
-            &settings.for_recording(playback.info().stage_set, playback.info().submitters);
+        let (reader, metadata) = open_recording(path)?;
+        let info = reader.info();
+        let settings = &settings.for_recording(info.stage_set, info.submitters);
         let shown = printable(path);
         // a terminal that gets the output has no room for another line
         let has_room = !stdout().is_terminal();
         let mut replay = Self {
             progress: has_room.then(|| Progress::reading(&shown)).flatten(),
-            playback,
+            reader,
             path: Text::from_os(path),
             file: path.to_owned(),
             file_id: (metadata.dev(), metadata.ino()),
@@ -155,6 +155,7 @@ impl Replay {
         if settings.window.is_some() {
             replay.clock = replay.clock()?;
             replay.window = replay.find_window()?;
+            replay.reader.skip_to(replay.window.start);
         }
         if let Some(disk) = &settings.window.disk {
             input::require_file(path, "--disk")?;
@@ -207,10 +208,10 @@ impl Replay {
         if filter.ctrls.is_empty() && filter.nsids.is_empty() {
             return Ok(());
         }
-        let (mut playback, _) = open_recording(path)?;
+        let (mut reader, _) = open_recording(path)?;
         let (mut census, mut more) = (Census::default(), true);
         while more && census.lacks(filter).is_some() {
-            let read = playback.next_block(&mut |item| census.add(item));
+            let read = reader.next_block(&mut |item| census.add(item));
             more = read.map_err(|e| failure(&self.path, &e))?;
         }
         let lacks = census.lacks(filter);
@@ -222,10 +223,10 @@ impl Replay {
 
     /// Finds the controllers and the namespace of a disk, by a second look at the file.
     fn find_disk(&mut self, path: &Path, disk: &str) -> Result<()> {
-        let (mut playback, _) = open_recording(path)?;
+        let (mut reader, _) = open_recording(path)?;
         let (mut census, mut more) = (Census::default(), true);
         while more && census.places(disk).0.is_empty() {
-            let read = playback.next_block(&mut |item| census.add(item));
+            let read = reader.next_block(&mut |item| census.add(item));
             more = read.map_err(|e| failure(&self.path, &e))?;
         }
         let filter = &mut self.settings.filter;
@@ -240,7 +241,7 @@ impl Replay {
 
     /// Refuses, by name, what the recording lacks.
     fn check(&self, settings: &Settings, stages: &str) -> Result<()> {
-        let info = self.playback.info();
+        let info = self.reader.info();
         let refuse = |text| Err(Failure::error(Kind::Usage, text));
         let path = &self.path;
         let lacks = |what: &str, how: &str, option: &str| {
@@ -330,7 +331,7 @@ impl Replay {
     /// # Errors
     /// If the file cannot be read.
     pub fn clock(&mut self) -> Result<RunClock> {
-        let clock = self.playback.first_clock();
+        let clock = self.reader.first_clock();
         let clock = clock.map_err(|e| failure(&self.path, &e))?;
         let known = clock.filter(|_| !self.info().redacted);
         let wall_ns = known.map(|offset| offset.wall_ns);
@@ -339,7 +340,7 @@ impl Replay {
 
     /// What was recorded, where and when.
     pub const fn info(&self) -> &crate::recording::RunInfo {
-        self.playback.info()
+        self.reader.info()
     }
 
     /// Shows the progress also beside the output on a terminal: the command writes nothing before the
@@ -356,7 +357,7 @@ impl Replay {
     /// If the file cannot be read.
     pub fn next(&mut self, to: &mut dyn FnMut(&Item<'_>)) -> Result<bool> {
         let Self {
-            playback,
+            reader,
             ledger,
             is_new,
             later,
@@ -368,7 +369,7 @@ impl Replay {
             ..
         } = self;
         let chooses = !whole_choice(settings).is_empty();
-        let read = playback.next_block(&mut |item| match item {
+        let read = reader.next_block(&mut |item| match item {
             Item::Event(event) => {
                 let first = span_ns.map_or(event.at_ns, |(first, _)| first);
                 *span_ns = Some((first, event.at_ns));
@@ -378,6 +379,13 @@ impl Replay {
                     let is_selected = window.contains(&event.at_ns) && settings.selects(event);
                     *selected += u64::from(is_selected);
                 }
+                to(item);
+            }
+            Item::Skipped(block) => {
+                let first = span_ns.map_or(block.from_ns, |(first, _)| first);
+                *span_ns = Some((first, block.to_ns));
+                *later += u64::from(block.commands);
+                *commands += if chooses { u64::from(block.commands) } else { 0 };
                 to(item);
             }
             Item::Ledger(found) | Item::End(found) => {
@@ -390,7 +398,7 @@ impl Replay {
         });
         let more = read.map_err(|e| failure(&self.path, &e))?;
         if let Some(progress) = &mut self.progress {
-            progress.step(self.playback.whole_bytes(), self.size);
+            progress.step(self.reader.whole_bytes(), self.size);
         }
         if !more {
             self.progress = None;
@@ -467,7 +475,7 @@ impl Replay {
     /// # Errors
     /// If there is no ledger that can be read.
     pub fn end(&self) -> Result<(Ledger, Duration)> {
-        let (path, events) = (&self.path, self.playback.events());
+        let (path, events) = (&self.path, self.reader.events());
         let evicted = self.ledger.as_ref().map_or(0, |l| l.evicted);
         if evicted > 0 {
             eprint_note(&format!(
@@ -478,9 +486,11 @@ impl Replay {
             eprint_note(&format!("{path}: {text}"));
         }
         let Some(mut ledger) = self.ledger() else {
-            bail!("{path} ends before its first ledger, so no report is possible: record again");
+            bail!(
+                "{path} is cut off at its start, before any counts: no report is possible, record again"
+            );
         };
-        if self.playback.ending() != Some(Ending::Complete) {
+        if self.reader.ending() != Some(Ending::Complete) {
             // what it counted already is among the later ones
             ledger = ledger.when_shown(0);
             ledger.uncovered = self.later;
@@ -524,7 +534,7 @@ impl Replay {
 
     /// The time since the start at which the recording ends.
     fn end_at(&self) -> Duration {
-        if self.playback.ending() == Some(Ending::Complete) {
+        if self.reader.ending() == Some(Ending::Complete) {
             return self.ledger_at();
         }
         let last = self.span_ns.map_or(0, |(_, last)| last);
@@ -556,12 +566,12 @@ impl Replay {
 
     /// Whether the file was read to its end.
     pub fn is_whole(&self) -> bool {
-        self.playback.ending() == Some(Ending::Complete)
+        self.reader.ending() == Some(Ending::Complete)
     }
 
     /// How the file is not whole: `is damaged: ...`. `None`: it is, or the output has ended first.
     pub fn incomplete(&self) -> Option<String> {
-        self.playback.ending()?.flaw()
+        self.reader.ending()?.flaw()
     }
 
     /// An error if the file is damaged or has no end. To be called after the last output.
@@ -578,8 +588,8 @@ impl Replay {
             format!(
                 "{path} {how}. Its first {} bytes are whole, with {} events, which are shown; the \
                  accuracy line covers the first {:.1} s only",
-                self.playback.whole_bytes(),
-                self.playback.events(),
+                self.reader.whole_bytes(),
+                self.reader.events(),
                 self.ledger_at().as_secs_f64()
             ),
         ))

@@ -49,7 +49,7 @@ type Rows = BTreeMap<u32, (Key, Group, [u8; 16])>;
 impl Grouping {
     /// The groups of a run that has any.
     pub(super) fn of(loaded: &Loaded, config: &Config<'_>) -> Result<Option<Self>> {
-        let by = config.settings.by();
+        let by = config.settings.kernel_groups();
         if by.is_empty() {
             return Ok(None);
         }

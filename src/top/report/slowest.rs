@@ -16,7 +16,7 @@ use crate::nvme::status::Status;
 pub const RECENT: usize = 60;
 /// Commands of an interval that are kept.
 const EACH: usize = 16;
-/// Commands that are kept in all.
+/// Commands that are shown at most.
 const ALL: usize = 64;
 
 /// A finished command.
@@ -107,29 +107,12 @@ impl Collector {
     }
 }
 
-/// The slowest commands of the last [`RECENT`] intervals.
-#[derive(Clone, Debug, Default)]
-pub struct Slowest {
-    /// With the number of their interval, slowest first.
-    kept: Vec<(usize, SlowCommand)>,
-    interval: usize,
-}
-
-impl Slowest {
-    /// Adds the slowest commands of an interval.
-    pub fn push(&mut self, commands: Vec<SlowCommand>) {
-        self.interval += 1;
-        let now = self.interval;
-        self.kept.retain(|(then, _)| now - then < RECENT);
-        self.kept.extend(commands.into_iter().map(|c| (now, c)));
-        self.kept.sort_by_key(|(_, c)| (Reverse(c.total_ns), c.at_ns));
-        self.kept.truncate(ALL);
-    }
-
-    /// The commands, slowest first.
-    pub fn iter(&self) -> impl Iterator<Item = &SlowCommand> {
-        self.kept.iter().map(|(_, command)| command)
-    }
+/// The slowest of these commands, slowest first.
+pub fn slowest<'c>(commands: impl Iterator<Item = &'c SlowCommand>) -> Vec<&'c SlowCommand> {
+    let mut all: Vec<_> = commands.collect();
+    all.sort_by_key(|c| (Reverse(c.total_ns), c.at_ns));
+    all.truncate(ALL);
+    all
 }
 
 /// The latency in nanoseconds that at most 16 commands of an interval exceed.
@@ -169,19 +152,6 @@ mod tests {
             status: None,
             comm: None,
         }
-    }
-
-    #[test]
-    fn the_slowest_come_first_and_old_ones_go() {
-        let mut slowest = Slowest::default();
-        slowest.push(vec![command(1, 50), command(1, 900)]);
-        slowest.push(vec![command(2, 100)]);
-        let ns = |slowest: &Slowest| slowest.iter().map(|c| c.total_ns).collect::<Vec<_>>();
-        assert_eq!(ns(&slowest), [900, 100, 50]);
-        (2..RECENT).for_each(|_| slowest.push(vec![]));
-        assert_eq!(ns(&slowest), [900, 100, 50]);
-        slowest.push(vec![]);
-        assert_eq!(ns(&slowest), [100]);
     }
 
     #[test]

@@ -2,11 +2,9 @@
 //! What the rows of `top` have in common: a disk and an opcode, or a group. The groups of a run with
 //! several keys can be shown by all of them, and by each.
 
-use std::collections::BTreeMap;
 use std::iter::once;
 use std::time::Duration;
 
-use super::TopRow;
 use crate::model::group::{By, Group, KeyPart};
 use crate::model::ids::RowKey;
 use crate::model::report::groups::{cells_of, rows_of};
@@ -83,27 +81,11 @@ pub fn rows_by_view(
         for ((group, pattern), cell) in &cells {
             add(&mut some, (view.group(group), *pattern), cell.clone());
         }
-        let rows = rows_of(&some, stage_set, covers).into_iter();
+        let rows = rows_of(&some, stage_set, None, covers).into_iter();
         let rows = rows.filter(|row| row.count > 0);
         rows.map(|row| row.map_key(TopKey::Group)).collect()
     };
     View::all(by).into_iter().map(of_view).collect()
-}
-
-/// Removes rows without a command in the last interval until `most` are left: those with the fewest commands
-/// in the intervals that are kept go first.
-pub(super) fn limit(rows: &mut BTreeMap<TopKey, TopRow>, most: usize) {
-    let more = rows.len().saturating_sub(most);
-    if more == 0 {
-        return;
-    }
-    let used = |row: &TopRow| row.history.iter().map(|point| point.iops).sum::<f64>();
-    let idle = rows.values().filter(|row| row.last.is_none());
-    let mut idle: Vec<_> = idle.map(|row| (used(row), row.key.clone())).collect();
-    idle.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-    for (_, key) in idle.into_iter().take(more) {
-        rows.remove(&key);
-    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ use hdrhistogram::serialization::interval_log::{
 };
 
 use super::{Entry, Sink};
-use crate::model::command_class::BlockSizes;
 use crate::model::event::StackId;
 use crate::model::finished::{Finished, Intervals};
 use crate::model::ids::RowKey;
@@ -90,8 +89,6 @@ impl<W: Write> Hlog<W> {
             recount: Recount {
                 stage_set: StageSet::Total,
                 lat: None,
-                split_size: false,
-                block_sizes: BlockSizes::default(),
                 by: vec![],
                 who: Who::Caller,
             },

@@ -2,6 +2,7 @@
 //! Ticks of axes: round numbers, and where they are.
 
 use crate::units::{nanos, size_text};
+use crate::when::RunClock;
 
 /// A tick.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,20 +20,10 @@ pub enum Axis {
     Durations,
     /// Bytes, on a logarithmic scale.
     Bytes,
+    /// Numbers of blocks of this many bytes, on a linear scale: labelled as bytes.
+    Blocks(u64),
     /// Numbers, on a linear scale.
     Numbers,
-}
-
-/// The unit for times up to this one: nanoseconds in it, and its name.
-pub fn time_unit(span_ns: u64) -> (u64, &'static str) {
-    let units = [
-        (3_600_000_000_000, "h"),
-        (60_000_000_000, "min"),
-        (1_000_000_000, "s"),
-        (1_000_000, "ms"),
-    ];
-    let fits = |unit: &&(u64, &str)| span_ns / unit.0 >= 3;
-    units.iter().find(fits).copied().unwrap_or((1_000, "us"))
 }
 
 /// 1, 2 or 5 times a power of ten: the smallest that divides the span into at most `most` parts.
@@ -49,17 +40,8 @@ fn step(span: u64, most: u64) -> u64 {
     }
 }
 
-/// A number with the unit of its step: `40k`, `1.5M` never, `1500k` instead.
-fn scaled(value: u64, step: u64) -> String {
-    let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
-    match units.into_iter().find(|(unit, _)| step.is_multiple_of(*unit) && value > 0) {
-        Some((unit, name)) => format!("{}{name}", value / unit),
-        None => value.to_string(),
-    }
-}
-
 /// A duration of one digit: `200us`, `1ms`.
-fn short(ns: u64) -> String {
+pub fn short(ns: u64) -> String {
     let text = nanos(ns as f64);
     let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -79,7 +61,21 @@ impl Axis {
             Self::Numbers => {
                 let step = step(last.saturating_sub(first), most);
                 let values = (first.div_ceil(step)..=last / step).map(|n| n * step);
-                let tick = |value| Tick { value, label: scaled(value, step) };
+                let tick = |value| Tick { value, label: value.to_string() };
+                values.map(tick).collect()
+            }
+            Self::Blocks(bytes) => {
+                let (first, last) = (first.saturating_mul(bytes), last.saturating_mul(bytes));
+                let step = (last - first).div_ceil(most).max(bytes).checked_next_power_of_two();
+                let step = step.unwrap_or(1 << 63);
+                let values = (first.div_ceil(step)..=last / step).map(|n| n * step);
+                // a small part of a large disk needs all digits
+                let units = [(30, "G"), (20, "M"), (10, "K"), (0, "B")];
+                let (shift, unit) = *units.iter().find(|(n, _)| step >> n > 0).unwrap_or(&units[3]);
+                let all = |at: u64| format!("{}{unit}", at >> shift);
+                let is_short = size_text(last) != size_text(last.saturating_sub(step));
+                let label = |at| if is_short { size_text(at) } else { all(at) };
+                let tick = |at| Tick { value: at / bytes, label: label(at) };
                 values.map(tick).collect()
             }
             Self::Durations => durations(first, last, most),
@@ -99,6 +95,33 @@ impl Axis {
             }
         }
     }
+}
+
+/// Ticks of a time axis: round times of day, or since the start if the clock is not known. The values and
+/// the ends are nanoseconds since the start.
+pub fn times(clock: RunClock, begin_ns: u64, end_ns: u64, most: u64) -> Vec<Tick> {
+    const S: u64 = 1_000_000_000;
+    let round = [
+        2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
+    ];
+    let (span, least) = (end_ns - begin_ns, step(end_ns - begin_ns, most));
+    let mut round = round.map(|n| n * S).into_iter().filter(|step| *step >= span.div_ceil(most));
+    let step = if least <= S { least } else { round.next().unwrap_or(least) };
+    // the time of day of the start
+    let day = clock.real_ns(clock.begin_ns).map_or(0, |ns| ns.cast_unsigned() % (86_400 * S));
+    let digits = if step < S { 9 - step.ilog10() as usize } else { 0 };
+    let format = match step {
+        0..S => format!("%H:%M:%S%.{digits}f"),
+        step if step % (60 * S) > 0 => "%H:%M:%S".into(),
+        _ => "%H:%M".into(),
+    };
+    let label = |at: u64| {
+        let known = clock.utc(clock.begin_ns.saturating_add(at), &format);
+        known.unwrap_or_else(|| format!("{:.digits$} s", at as f64 / S as f64))
+    };
+    let first = (day + begin_ns).div_ceil(step);
+    let values = (first..=(day + end_ns) / step).map(|n| n * step - day);
+    values.map(|value| Tick { value, label: label(value) }).collect()
 }
 
 /// Powers of ten, and 2 and 5 times them if there is room.
@@ -130,7 +153,7 @@ mod tests {
     #[test]
     fn ticks_are_round() {
         assert_eq!(labels(Axis::Numbers, 0, 32), "0 5 10 15 20 25 30");
-        assert_eq!(labels(Axis::Numbers, 0, 1_000_000), "0 200k 400k 600k 800k 1000k");
+        assert_eq!(labels(Axis::Numbers, 0, 1_000_000), "0 200000 400000 600000 800000 1000000");
         assert_eq!(
             labels(Axis::Numbers, 2_000_100, 2_000_161),
             "2000100 2000110 2000120 2000130 2000140 2000150 2000160"
@@ -138,21 +161,32 @@ mod tests {
         assert_eq!(labels(Axis::Durations, 90_000, 3_000_000), "100us 200us 500us 1ms 2ms");
         assert_eq!(labels(Axis::Durations, 900, 30_000_000), "1us 10us 100us 1ms 10ms");
         assert_eq!(labels(Axis::Bytes, 500, 9000), "512B 1K 2K 4K 8K");
+        assert_eq!(
+            labels(Axis::Blocks(512), 0, 1 << 21),
+            "0B 128M 256M 384M 512M 640M 768M 896M 1G"
+        );
+        assert_eq!(labels(Axis::Blocks(4096), 1000, 1010), "4000K 4008K 4016K 4024K 4032K 4040K");
         assert_eq!(labels(Axis::Numbers, 5, 5), "5");
         assert_eq!(labels(Axis::Numbers, u64::MAX, u64::MAX).len(), 20);
     }
 
     #[test]
-    fn the_unit_of_time_fits_the_length_of_the_run() {
-        for (ns, unit) in [
-            (10_000, "us"),
-            (2_999_999, "us"),
-            (3_000_000, "ms"),
-            (3_000_000_000, "s"),
-            (600_000_000_000, "min"),
-            (90_000_000_000_000, "h"),
+    fn times_are_round_on_the_clock() {
+        const S: u64 = 1_000_000_000;
+        // 2026-11-26T23:59:50Z
+        let known = RunClock { begin_ns: 7, wall_ns: Some(1_795_737_590_000_000_000 - 7) };
+        let unknown = RunClock::default();
+        for (clock, begin, end, want) in [
+            (known, 0, 25 * S, "23:59:50 23:59:55 00:00:00 00:00:05 00:00:10 00:00:15"),
+            (known, S + 1, 100 * S, "00:00:00 00:00:30 00:01:00 00:01:30"),
+            (known, S, 2 * S, "23:59:51.0 23:59:51.2 23:59:51.4 23:59:51.6 23:59:51.8 23:59:52.0"),
+            (known, 0, 7200 * S, "00:00 00:30 01:00 01:30"),
+            (unknown, S + 1, 4 * S, "1.5 s 2.0 s 2.5 s 3.0 s 3.5 s 4.0 s"),
+            (unknown, 0, S / 1000, "0.0000 s 0.0002 s 0.0004 s 0.0006 s 0.0008 s 0.0010 s"),
         ] {
-            assert_eq!(time_unit(ns).1, unit, "{ns}");
+            let labels: Vec<_> = times(clock, begin, end, 6).into_iter().map(|t| t.label).collect();
+            assert_eq!(labels.join(" "), want);
         }
+        assert_eq!(times(known, 0, 25 * S, 6)[2].value, 10 * S);
     }
 }

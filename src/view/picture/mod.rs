@@ -7,7 +7,7 @@ mod paint;
 mod png;
 mod svg;
 
-pub use self::axis::{Axis, Tick, time_unit};
+pub use self::axis::{Axis, Tick, short, times};
 pub use self::paint::{LEVELS, Paint, level, level_counts, level_rgb};
 pub use self::png::Png;
 pub use self::svg::Svg;

@@ -25,6 +25,10 @@ pub enum Paint {
     Bar,
     /// Bars of a second kind.
     OtherBar,
+    /// A line over cells.
+    Line,
+    /// A second line over cells.
+    OtherLine,
     /// A level, 0 to [`LEVELS`] - 1.
     Level(u8),
 }
@@ -32,9 +36,9 @@ pub enum Paint {
 impl Paint {
     /// All colours; the index of each is [`Paint::index`].
     pub(super) fn all() -> impl Iterator<Item = Self> {
-        let fixed =
-            [Self::Page, Self::Plot, Self::Grid, Self::Ink, Self::Dim, Self::Bar, Self::OtherBar];
-        fixed.into_iter().chain((0..LEVELS).map(Self::Level))
+        let fixed = [Self::Page, Self::Plot, Self::Grid, Self::Ink, Self::Dim];
+        let marks = [Self::Bar, Self::OtherBar, Self::Line, Self::OtherLine];
+        fixed.into_iter().chain(marks).chain((0..LEVELS).map(Self::Level))
     }
 
     pub(super) const fn index(self) -> u8 {
@@ -46,7 +50,9 @@ impl Paint {
             Self::Dim => 4,
             Self::Bar => 5,
             Self::OtherBar => 6,
-            Self::Level(n) => 7 + n,
+            Self::Line => 7,
+            Self::OtherLine => 8,
+            Self::Level(n) => 9 + n,
         }
     }
 
@@ -61,6 +67,8 @@ impl Paint {
             Self::Dim => either([89, 99, 110], [145, 152, 161]),
             Self::Bar => either([49, 104, 142], [53, 183, 121]),
             Self::OtherBar => either([191, 135, 0], [253, 231, 37]),
+            Self::Line => either([227, 26, 28], [251, 106, 74]),
+            Self::OtherLine => either([255, 127, 0], [255, 255, 255]),
             Self::Level(n) => {
                 let part = 0.75 * f64::from(n) / f64::from(LEVELS - 1);
                 let at = if dark { 0.25 + part } else { 0.75 - part };
@@ -117,7 +125,9 @@ mod tests {
             for text in [Paint::Ink, Paint::Dim] {
                 assert!(contrast(text, Paint::Page, dark) > 4.5, "{text:?} {dark}");
             }
-            for mark in [Paint::Level(0), Paint::Bar, Paint::OtherBar] {
+            for mark in
+                [Paint::Level(0), Paint::Bar, Paint::OtherBar, Paint::Line, Paint::OtherLine]
+            {
                 let c = contrast(mark, Paint::Plot, dark);
                 assert!(c > 1.9, "{mark:?} {dark}: {c:.2}");
             }

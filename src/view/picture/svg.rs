@@ -61,6 +61,9 @@ impl Svg {
             rules(true, &mut text);
             text.push('}');
         }
+        // the notes below lines can be read
+        let lines = [Paint::Line, Paint::OtherLine].map(|line| line.index());
+        let _ = write!(text, "\n.p{},.p{}{{pointer-events:none}}", lines[0], lines[1]);
         text.push_str("\n</style>\n");
         Self { text }
     }
@@ -129,7 +132,7 @@ mod tests {
     fn texts_are_escaped_and_numbers_short() {
         let text = draw(Scheme::Auto);
         assert!(text.contains("aria-label=\"a &quot;b&quot;\""), "{text}");
-        let rect = "<rect class=\"p10\" x=\"1\" y=\"2.5\" width=\"3.25\" height=\"4\">\
+        let rect = "<rect class=\"p12\" x=\"1\" y=\"2.5\" width=\"3.25\" height=\"4\">\
                     <title>a &lt; b &amp; c</title></rect>";
         assert!(text.contains(rect), "{text}");
         assert!(text.contains(">x &gt; y</text>"), "{text}");

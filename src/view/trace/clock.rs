@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::line::Line;
+use super::line::LineWriter;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -38,27 +38,46 @@ impl Clock {
         }
     }
 
-    /// Writes the time in text.
-    #[inline]
-    pub(super) fn text(&mut self, at_ns: u64, line: &mut Line) {
+    /// Writes the time in text, to the nanosecond where the clock has no date.
+    pub(super) fn text(&mut self, at_ns: u64, line: &mut LineWriter) {
         match self {
-            Self::Mono => line.stamp(at_ns),
-            Self::Rel { begin_ns } => {
-                let since = at_ns.abs_diff(*begin_ns);
-                if at_ns < *begin_ns {
-                    line.byte(b'-');
-                }
-                line.dec(since / SECOND);
-                line.byte(b'.');
-                line.nine(since % SECOND);
-            }
+            Self::Mono => line.dec(at_ns),
+            Self::Rel { .. } => self.since(at_ns, 9, line),
             Self::Wall(wall) => wall.time_of_day(at_ns, line),
         }
     }
 
+    /// Writes the time in a column: to the microsecond, but as a whole number for [`Clock::Mono`].
+    pub(super) fn column(&mut self, at_ns: u64, line: &mut LineWriter) {
+        match self {
+            Self::Rel { .. } => self.since(at_ns, 6, line),
+            Self::Mono | Self::Wall(_) => self.text(at_ns, line),
+        }
+    }
+
+    /// The width of that column.
+    pub(super) const fn width(&self) -> usize {
+        match self {
+            Self::Rel { .. } => 10,
+            Self::Mono | Self::Wall(_) => 15,
+        }
+    }
+
+    /// Writes the seconds since the start.
+    fn since(&self, at_ns: u64, decimals: usize, line: &mut LineWriter) {
+        if let Self::Rel { begin_ns } = self {
+            let since = at_ns.abs_diff(*begin_ns);
+            if at_ns < *begin_ns {
+                line.byte(b'-');
+            }
+            line.dec(since / SECOND);
+            line.byte(b'.');
+            line.digits(since % SECOND / 10_u64.pow(9 - decimals as u32), decimals);
+        }
+    }
+
     /// Writes the fields that JSON has in addition to `time_ns`: none for [`Clock::Mono`].
-    #[inline]
-    pub(super) fn json(&mut self, at_ns: u64, line: &mut Line) {
+    pub(super) fn json(&mut self, at_ns: u64, line: &mut LineWriter) {
         match self {
             Self::Mono => {}
             Self::Rel { begin_ns } => {
@@ -74,35 +93,29 @@ impl Clock {
     }
 }
 
-/// Local time. The text before and after the fraction of a second is cached per second. Daylight
-/// saving time never begins or ends within a second.
+/// Local time. The offset of the time zone is looked up once per second: daylight saving time never
+/// begins or ends within a second.
 #[derive(Clone, Debug)]
 pub struct Wall {
     offset_ns: i64,
     zone: TimeZone,
     /// Seconds since 1970.
     second: i64,
-    /// `2026-11-21T19:11:21.`
-    before: [u8; 20],
+    /// `2026-11-21T19:11:21`.
+    local: String,
     /// `+01:00`.
-    after: [u8; 6],
+    zone_text: String,
 }
 
 impl Wall {
     pub(super) fn new(offset_ns: i64, zone: TimeZone) -> Self {
-        let mut wall = Self {
-            offset_ns,
-            zone,
-            second: 0,
-            before: *b"0000-00-00T00:00:00.",
-            after: *b"+00:00",
-        };
+        let (local, zone_text) = <_>::default();
+        let mut wall = Self { offset_ns, zone, second: 0, local, zone_text };
         wall.turn_to(0);
         wall
     }
 
     /// Turns to the second of this time. Returns the nanoseconds after it.
-    #[inline]
     fn turn(&mut self, at_ns: u64) -> u64 {
         // realtime in nanoseconds fits an i64 until 2262
         let real_ns = at_ns.wrapping_add_signed(self.offset_ns).cast_signed();
@@ -113,20 +126,20 @@ impl Wall {
         real_ns.rem_euclid(SECOND.cast_signed()).unsigned_abs()
     }
 
-    fn rfc3339(&mut self, at_ns: u64, line: &mut Line) {
+    fn rfc3339(&mut self, at_ns: u64, line: &mut LineWriter) {
         let nanos = self.turn(at_ns);
-        line.first(self.before, self.before.len());
-        line.nine(nanos);
-        line.first(self.after, self.after.len());
+        line.str(&self.local);
+        line.byte(b'.');
+        line.digits(nanos, 9);
+        line.str(&self.zone_text);
     }
 
     /// `19:11:21.123456`.
-    #[inline]
-    fn time_of_day(&mut self, at_ns: u64, line: &mut Line) {
+    fn time_of_day(&mut self, at_ns: u64, line: &mut LineWriter) {
         let nanos = self.turn(at_ns);
-        let [_, _, _, _, _, _, _, _, _, _, _, time @ ..] = self.before;
-        line.first(time, time.len());
-        line.six(nanos / 1000);
+        line.str(self.local.get("2026-11-21T".len()..).unwrap_or_default());
+        line.byte(b'.');
+        line.digits(nanos / 1000, 6);
     }
 
     #[cold]
@@ -134,27 +147,11 @@ impl Wall {
         self.second = second;
         let at = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH);
         let offset = self.zone.to_offset(at);
-        let local = offset.to_datetime(at);
-        let year = local.year().unsigned_abs();
-        two(&mut self.before, 0, year / 100);
-        two(&mut self.before, 2, year % 100);
-        let rest = [local.month(), local.day(), local.hour(), local.minute(), local.second()];
-        for (at, n) in (5..).step_by(3).zip(rest) {
-            two(&mut self.before, at, n.unsigned_abs().into());
-        }
+        self.local = offset.to_datetime(at).strftime("%Y-%m-%dT%H:%M:%S").to_string();
         // RFC 3339 offsets have no seconds; time zones had them until the last century
-        let minutes = (offset.seconds().unsigned_abs() / 60) as u16;
-        self.after[0] = if offset.seconds() < 0 { b'-' } else { b'+' };
-        two(&mut self.after, 1, minutes / 60);
-        two(&mut self.after, 4, minutes % 60);
-    }
-}
-
-/// Writes two digits at a position.
-fn two(text: &mut [u8], at: usize, n: u16) {
-    if let Some([tens, ones]) = text.get_mut(at..at + 2) {
-        *tens = b'0' + (n / 10 % 10) as u8;
-        *ones = b'0' + (n % 10) as u8;
+        let minutes = offset.seconds().unsigned_abs() / 60;
+        let sign = if offset.seconds() < 0 { '-' } else { '+' };
+        self.zone_text = format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60);
     }
 }
 
@@ -165,13 +162,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn text(clock: &mut Clock, at_ns: u64) -> String {
-        let mut line = Line::new();
+        let mut line = LineWriter::default();
         clock.text(at_ns, &mut line);
         String::from_utf8(line.since(0).to_vec()).unwrap()
     }
 
     fn json(clock: &mut Clock, at_ns: u64) -> String {
-        let mut line = Line::new();
+        let mut line = LineWriter::default();
         clock.json(at_ns, &mut line);
         String::from_utf8(line.since(0).to_vec()).unwrap()
     }
@@ -193,6 +190,9 @@ mod tests {
         assert_eq!(text(&mut clock, 1_000_000_000), "0.000000000");
         assert_eq!(text(&mut clock, 999_999_999), "-0.000000001");
         assert_eq!(json(&mut clock, 999_999_999), ",\"time_rel_ns\":-1");
+        let mut line = LineWriter::default();
+        clock.column(13_345_678_901, &mut line);
+        assert_eq!(line.since(0), b"12.345678");
     }
 
     #[test]

@@ -1,246 +1,196 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writer of lines without `core::fmt`, which needs more instructions for one number than a tenth
-//! of the budget of an event. Tests compare every number and value with its `Display`.
+//! A buffer of lines. `core::fmt` takes some 200 instructions for a number, and a line has thirty.
 
-mod numbers;
+use itoa::Buffer;
 
 use crate::nvme::decode::Value;
 
-/// The lines should be taken from this number of bytes on.
-const FULL: usize = 64 << 10;
-/// Positions in the buffer. A line begins below [`FULL`], and except for its stacks it is much
-/// shorter than the rest of the buffer.
-const PLACES: usize = 2 * FULL;
-/// Maximum length of one write without a bounds check. The buffer extends this far beyond the last
-/// position.
-pub(super) const WORD: usize = 512;
-const CHUNK: usize = 64;
-
-/// Lines, of which the last may be incomplete. The buffer has a fixed size, and room for [`WORD`]
-/// bytes after every position. So writing a text that is known at compile time takes one or two
-/// stores, without a branch or a call: a third of the cost of appending it to a vector.
-#[derive(Debug)]
-pub(super) struct Line {
-    bytes: [u8; PLACES + WORD],
-    /// Below [`PLACES`]. A longer text (no line is that long) would be garbled, but stay in the
-    /// buffer.
-    at: usize,
-    /// Earlier bytes that did not fit the buffer.
-    before: Vec<u8>,
-    /// Start of the second of the last timestamp, and its digits. Never second 0, which has no
-    /// digits.
-    second_ns: u64,
-    second_digits: [u8; 16],
-    second_len: usize,
+/// Lines, the last of which may be incomplete.
+#[derive(Debug, Default)]
+pub(super) struct LineWriter {
+    bytes: Vec<u8>,
 }
 
-impl Line {
-    pub(super) fn new() -> Box<Self> {
-        Box::new(Self {
-            bytes: [0; PLACES + WORD],
-            at: 0,
-            before: Vec::new(),
-            second_ns: 1_000_000_000,
-            second_digits: [b'1'; 16],
-            second_len: 1,
-        })
+impl LineWriter {
+    /// Number of bytes.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
     }
 
-    /// Makes room for a line.
-    #[inline]
-    pub(super) fn begin(&mut self) {
-        if self.at >= FULL {
-            self.set_aside();
-        }
+    /// The bytes from a position on.
+    pub(super) fn since(&self, begin: usize) -> &[u8] {
+        self.bytes.get(begin..).unwrap_or_default()
     }
 
-    /// Whether the lines should be taken.
-    #[inline]
-    pub(super) fn is_full(&self) -> bool {
-        self.before.len() + self.at >= FULL
+    /// Number of characters from a position on.
+    pub(super) fn width_since(&self, begin: usize) -> usize {
+        self.since(begin).iter().filter(|byte| **byte & 0xc0 != 0x80).count()
     }
 
-    /// Passes all lines to `to`, and empties the buffer.
+    /// Removes everything from a position on.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.bytes.truncate(len);
+    }
+
+    /// Passes all lines to `to`, and removes them.
     pub(super) fn take<R>(&mut self, to: impl FnOnce(&[u8]) -> R) -> R {
-        let taken = if self.before.is_empty() {
-            to(self.since(0))
-        } else {
-            self.set_aside();
-            to(&self.before)
-        };
-        self.before.clear();
-        self.at = 0;
+        let taken = to(&self.bytes);
+        self.bytes.clear();
         taken
     }
 
-    /// Number of bytes that are not taken yet.
-    pub(super) fn bytes(&self) -> usize {
-        self.before.len() + self.at
-    }
-
-    /// Moves what was written after the first `from` bytes up, to behind the first `to`.
-    #[cold]
+    /// Moves everything from `from` on up to `to`.
     pub(super) fn move_up(&mut self, from: usize, to: usize) {
-        self.set_aside();
-        let moved = self.before.len().saturating_sub(from);
-        if let Some(rest) = self.before.get_mut(to..).filter(|rest| moved <= rest.len()) {
-            rest.rotate_right(moved);
-        }
-    }
-
-    #[cold]
-    fn set_aside(&mut self) {
-        self.before.extend_from_slice(&self.bytes[..self.at % PLACES]);
-        self.at = 0;
-    }
-
-    /// Position of the next byte.
-    #[inline]
-    pub(super) fn place(&self) -> usize {
-        self.at
-    }
-
-    /// The bytes written since that position.
-    #[inline]
-    pub(super) fn since(&self, place: usize) -> &[u8] {
-        self.bytes.get(place..self.at).unwrap_or_default()
-    }
-
-    /// Removes the bytes written since that position.
-    #[inline]
-    pub(super) fn back_to(&mut self, place: usize) {
-        self.at = self.at.min(place);
-    }
-
-    /// Inserts blanks at that position.
-    pub(super) fn indent(&mut self, place: usize, blanks: usize) {
-        for _ in 0..blanks {
-            self.byte(b' ');
-        }
-        let written = self.bytes.get_mut(place..self.at).unwrap_or_default();
-        written.rotate_right(blanks.min(written.len()));
-    }
-
-    /// Writes any number of bytes.
-    #[inline(never)]
-    pub(super) fn long(&mut self, bytes: &[u8]) {
-        let end = self.at + bytes.len();
-        if end >= PLACES - FULL / 2 {
-            // leaves room in the buffer for the rest of the line
-            self.set_aside();
-            self.before.extend_from_slice(bytes);
-        } else if let Some(room) = self.bytes.get_mut(self.at..end) {
-            room.copy_from_slice(bytes);
-            self.at = end;
-        }
-    }
-
-    /// Writes the first `len` of these bytes.
-    #[inline(always)]
-    pub(super) fn first<const N: usize>(&mut self, bytes: [u8; N], len: usize) {
-        const { assert!(N <= WORD) };
-        let at = self.at % PLACES;
-        self.bytes[at..at + N].copy_from_slice(&bytes);
-        self.at = at + len;
-    }
-
-    /// Writes the first `len` of these bytes, which may be many, without a call.
-    #[inline(always)]
-    pub(super) fn again(&mut self, bytes: &[u8; WORD], len: usize) {
-        let at = self.at % PLACES;
-        let (to, _) = self.bytes[at..at + WORD].as_chunks_mut::<CHUNK>();
-        let (from, _) = bytes.as_chunks::<CHUNK>();
-        to[0] = from[0];
-        if len > CHUNK {
-            let more = to[1..].iter_mut().zip(&from[1..]);
-            for (to, from) in more.take((len - 1) / CHUNK) {
-                *to = *from;
-            }
-        }
-        self.at = at + len;
-    }
-
-    /// Writes a text that is known at compile time.
-    #[inline(always)]
-    pub(super) fn str(&mut self, text: &'static str) {
-        if text.len() > WORD {
-            return self.long(text.as_bytes());
-        }
-        let at = self.at % PLACES;
-        self.bytes[at..at + text.len()].copy_from_slice(text.as_bytes());
-        self.at = at + text.len();
-    }
-
-    /// Writes a text that is not known at compile time. Texts of 1 to 32 bytes are written without
-    /// a call.
-    #[inline(always)]
-    pub(super) fn name(&mut self, text: &str) {
-        self.name_in(text.as_bytes());
-    }
-
-    /// The same for bytes.
-    #[inline(always)]
-    pub(super) fn name_in(&mut self, bytes: &[u8]) {
-        let at = self.at % PLACES;
-        match bytes.len() {
-            8..=16 => {
-                let ends = bytes.first_chunk::<8>().zip(bytes.last_chunk::<8>());
-                if let Some((head, tail)) = ends {
-                    let tail_at = at + (bytes.len() - 8) % 9;
-                    self.bytes[at..at + 8].copy_from_slice(head);
-                    self.bytes[tail_at..tail_at + 8].copy_from_slice(tail);
-                }
-                self.at = at + bytes.len();
-            }
-            17..=32 => {
-                let ends = bytes.first_chunk::<16>().zip(bytes.last_chunk::<16>());
-                if let Some((head, tail)) = ends {
-                    let tail_at = at + (bytes.len() - 16) % 17;
-                    self.bytes[at..at + 16].copy_from_slice(head);
-                    self.bytes[tail_at..tail_at + 16].copy_from_slice(tail);
-                }
-                self.at = at + bytes.len();
-            }
-            4..=7 => {
-                let ends = bytes.first_chunk::<4>().zip(bytes.last_chunk::<4>());
-                if let Some((head, tail)) = ends {
-                    let tail_at = at + (bytes.len() - 4) % 4;
-                    self.bytes[at..at + 4].copy_from_slice(head);
-                    self.bytes[tail_at..tail_at + 4].copy_from_slice(tail);
-                }
-                self.at = at + bytes.len();
-            }
-            1..=3 => {
-                let [middle, end] = [bytes.len() / 2, bytes.len() - 1];
-                self.bytes[at] = bytes[0];
-                self.bytes[at + middle % 2] = bytes[middle];
-                self.bytes[at + end % 3] = bytes[end];
-                self.at = at + bytes.len();
-            }
-            _ => self.long(bytes),
-        }
+        let moved = self.bytes.len().saturating_sub(from);
+        self.bytes[to.min(from)..].rotate_right(moved);
     }
 
     #[inline(always)]
     pub(super) fn byte(&mut self, byte: u8) {
-        self.first([byte], 1);
+        self.bytes.push(byte);
     }
 
-    /// Writes the value of a field in the format of its `Display`.
+    #[inline(always)]
+    pub(super) fn str(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    /// Closes an object or an array. The comma after its last member goes.
+    pub(super) fn close(&mut self, bracket: u8) {
+        if self.bytes.last() == Some(&b',') {
+            self.bytes.pop();
+        }
+        self.byte(bracket);
+    }
+
+    pub(super) fn blanks(&mut self, n: usize) {
+        self.bytes.resize(self.bytes.len() + n, b' ');
+    }
+
+    /// Inserts blanks before what was written since a position.
+    pub(super) fn indent(&mut self, begin: usize, n: usize) {
+        let end = self.bytes.len();
+        self.blanks(n);
+        self.bytes.copy_within(begin..end, begin + n);
+        self.bytes[begin..begin + n].fill(b' ');
+    }
+
+    #[inline]
+    pub(super) fn dec(&mut self, n: impl Into<u64>) {
+        match n.into() {
+            n @ 0..10 => self.byte(b'0' + n as u8),
+            n => self.str(Buffer::new().format(n)),
+        }
+    }
+
+    pub(super) fn int(&mut self, n: i64) {
+        self.str(Buffer::new().format(n));
+    }
+
+    pub(super) fn bool(&mut self, is: bool) {
+        self.str(if is { "true" } else { "false" });
+    }
+
+    /// Writes the last `width` digits, with leading zeroes; at most 20.
+    pub(super) fn digits(&mut self, n: u64, width: usize) {
+        let mut digits = [b'0'; 20];
+        let mut rest = n;
+        for digit in digits[..width].iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        self.bytes.extend_from_slice(&digits[..width]);
+    }
+
+    /// Writes `0x1f`.
+    pub(super) fn hex(&mut self, n: impl Into<u64>) {
+        let n = n.into();
+        let digits = (n | 1).ilog2() / 4;
+        self.str("0x");
+        for shift in (0..=digits).rev() {
+            self.byte(b"0123456789abcdef"[(n >> (4 * shift) & 0xf) as usize]);
+        }
+    }
+
+    /// Writes three significant digits and the unit, as [`crate::units::nanos`] does in floating point.
+    /// Exact halves go up.
+    pub(super) fn nanos(&mut self, ns: u64) {
+        match ns {
+            0..1_000 => self.dec(ns),
+            1_000..999_500 => self.three(ns, 1_000),
+            999_500..999_500_000 => self.three(ns, 1_000_000),
+            _ => self.three(ns, 1_000_000_000),
+        }
+        self.str(match ns {
+            0..1_000 => "ns",
+            1_000..999_500 => "us",
+            999_500..999_500_000 => "ms",
+            _ => "s",
+        });
+    }
+
+    /// Writes three significant digits in this unit. Inlined: the divisions are by constants.
+    #[inline(always)]
+    fn three(&mut self, ns: u64, unit: u64) {
+        let round = |step: u64| ns / step + u64::from(ns % step >= step / 2);
+        let digits = |n: u64| [n / 100, n / 10 % 10, n % 10].map(|digit| b'0' + digit as u8);
+        match ns / (unit / 1000) {
+            0..9_995 => {
+                let [a, b, c] = digits(round(unit / 100));
+                self.bytes.extend_from_slice(&[a, b'.', b, c]);
+            }
+            9_995..99_950 => {
+                let [a, b, c] = digits(round(unit / 10));
+                self.bytes.extend_from_slice(&[a, b, b'.', c]);
+            }
+            _ => self.dec(round(unit)),
+        }
+    }
+
+    /// Writes a name. One that is ambiguous in a line of `key=value` is quoted.
+    pub(super) fn name(&mut self, name: &str) {
+        let plain = |b: u8| b.is_ascii_graphic() && !b"\",\\=".contains(&b);
+        if !name.is_empty() && name.bytes().all(plain) {
+            return self.str(name);
+        }
+        self.byte(b'"');
+        self.str(&name.replace('"', "\\\""));
+        self.byte(b'"');
+    }
+
+    /// Writes a JSON string.
+    pub(super) fn json(&mut self, text: &str) {
+        if text.bytes().all(|b| matches!(b, b' '..=b'~') && !b"\"\\".contains(&b)) {
+            self.byte(b'"');
+            self.str(text);
+            return self.byte(b'"');
+        }
+        self.str(&serde_json::Value::from(text).to_string());
+    }
+
+    /// Writes the value of a field of a command in the format of its `Display`.
     pub(super) fn value(&mut self, value: Value) {
         match value {
             Value::Num(n) => self.dec(n),
             Value::Hex(n) => self.hex(n),
-            Value::Flag(set) => self.byte(b'0' + u8::from(set)),
-            Value::Code(n, name) => {
-                self.dec(n);
-                self.byte(b':');
-                self.name(name);
-            }
-            Value::HexCode(n, name) => {
-                self.hex(n);
-                self.byte(b':');
-                self.name(name);
+            Value::Flag(set) => self.dec(set),
+            Value::Code(..) | Value::HexCode(..) => self.str(&value.to_string()),
+        }
+    }
+
+    /// Writes the value of a field of a command in the format of its `Serialize`.
+    #[inline(always)]
+    pub(super) fn json_value(&mut self, value: Value) {
+        match value {
+            Value::Num(n) | Value::Hex(n) => self.dec(n),
+            Value::Flag(true) => self.str("true"),
+            Value::Flag(false) => self.str("false"),
+            Value::Code(code, name) | Value::HexCode(code, name) => {
+                self.str("{\"code\":");
+                self.dec(code);
+                self.str(",\"name\":\"");
+                self.str(name);
+                self.str("\"}");
             }
         }
     }
@@ -249,71 +199,79 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units;
+    use proptest::prelude::*;
 
-    pub(super) fn line(write: impl FnOnce(&mut Line)) -> String {
-        let mut line = Line::new();
+    fn line(write: impl FnOnce(&mut LineWriter)) -> String {
+        let mut line = LineWriter::default();
         write(&mut line);
-        String::from_utf8(line.take(<[u8]>::to_vec)).unwrap()
+        line.take(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    fn nanos(ns: u64) -> String {
+        line(|l| l.nanos(ns))
+    }
+
+    /// Whether the number is exactly half way between two numbers of three digits.
+    fn is_tie(ns: u64) -> bool {
+        let mut step = 1;
+        while ns / step >= 1000 {
+            step *= 10;
+        }
+        step > 1 && ns % step == step / 2
     }
 
     #[test]
-    fn a_line_has_the_room_that_it_needs() {
-        let long = "long ".repeat(30_000);
-        let text = line(|l| {
-            l.str("a");
-            l.name(&long);
-            l.dec(7_u8);
-            l.long(&long.as_bytes()[..5]);
-            l.long(long.as_bytes());
-            let place = l.place();
-            l.str("taken back");
-            l.back_to(place);
-            l.str("end");
-            l.indent(place, 2);
+    fn durations_are_those_of_units() {
+        let near = (3..=11).flat_map(|power| {
+            let ten = 10_u64.pow(power);
+            [ten, ten * 9_995 / 10_000, ten * 99_950 / 100_000]
         });
-        assert_eq!(text, format!("a{long}7long {long}  end"));
-    }
-
-    #[test]
-    fn lines_that_nobody_takes_are_kept() {
-        let mut line = Line::new();
-        let mut want = String::new();
-        for n in 0..50_000_u32 {
-            line.begin();
-            line.dec(n);
-            line.byte(b'\n');
-            want.push_str(&format!("{n}\n"));
+        let near = near.flat_map(|ns| ns - 30..ns + 30);
+        for ns in (0..200_000).chain(near).filter(|&ns| !is_tie(ns)) {
+            assert_eq!(nanos(ns), units::nanos(ns as f64), "{ns}");
         }
-        assert!(line.is_full());
-        assert!(line.take(|lines| lines == want.as_bytes()));
-        assert!(!line.is_full());
-        assert_eq!(line.take(<[u8]>::len), 0);
+        let ties = [1_005, 12_350, 100_500, 999_500, 9_995_000, 99_950_000_000];
+        assert_eq!(ties.map(nanos), ["1.01us", "12.4us", "101us", "1.00ms", "10.0ms", "100s"]);
+        assert_eq!(nanos(u64::MAX), "18446744074s");
     }
 
     #[test]
-    fn what_was_written_last_can_be_moved_up() {
-        for set_aside in [false, true] {
-            let text = line(|l| {
-                l.str("one\n");
-                let to = l.bytes();
-                l.str("two\n");
-                if set_aside {
-                    l.set_aside();
-                }
-                let from = l.bytes();
-                l.str("more of one\n");
-                l.move_up(from, to);
-                l.str("three\n");
-            });
-            assert_eq!(text, "one\nmore of one\ntwo\nthree\n");
+    fn what_was_written_last_can_be_moved_up_or_indented() {
+        let text = line(|l| {
+            l.str("one\n");
+            let to = l.len();
+            l.str("two\n");
+            let from = l.len();
+            l.str("more of one\n");
+            l.move_up(from, to);
+            let begin = l.len();
+            l.str("three\n");
+            l.indent(begin, 2);
+        });
+        assert_eq!(text, "one\nmore of one\ntwo\n  three\n");
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_those_of_display(n in any::<u64>(), shift in 0..64_u32, i in any::<i64>()) {
+            let n: u64 = n >> shift;
+            prop_assert_eq!(line(|l| l.dec(n)), n.to_string());
+            prop_assert_eq!(line(|l| l.int(i)), i.to_string());
+            prop_assert_eq!(line(|l| l.hex(n)), format!("{n:#x}"));
+            prop_assert_eq!(line(|l| l.digits(n, 9)), format!("{n:09}"));
+            if !is_tie(n >> 14) {
+                prop_assert_eq!(nanos(n >> 14), units::nanos((n >> 14) as f64));
+            }
+            for value in [Value::Num(n), Value::Hex(n), Value::Code(n, "x"), Value::HexCode(n, "x"), Value::Flag(n > 9)] {
+                prop_assert_eq!(line(|l| l.value(value)), value.to_string());
+                prop_assert_eq!(line(|l| l.json_value(value)), serde_json::to_string(&value).unwrap());
+            }
         }
-    }
 
-    #[test]
-    fn a_name_of_any_length_is_whole() {
-        let text = "abcdefghijklmnopqrstuvwxyz";
-        for end in 0..=text.len() {
-            assert_eq!(line(|l| l.name(&text[..end])), text[..end]);
+        #[test]
+        fn json_strings_are_those_of_serde(text in any::<String>()) {
+            prop_assert_eq!(line(|l| l.json(&text)), serde_json::to_string(&text).unwrap());
         }
     }
 }

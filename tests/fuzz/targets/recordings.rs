@@ -12,7 +12,7 @@ const READERS: [&str; 30] = [
     "latency --from A",
     "latency 1 --from A",
     "latency 10ms --delta --json --hist --from A",
-    "latency --stages --split-size 1s --from A",
+    "latency --stages --by size=16K,64K 1s --from A",
     "latency --stages=fine --json --from A",
     "trace --from A",
     "trace --json --from A",

@@ -27,12 +27,12 @@ recording totals --stages=none
 cd /tmp/rec
 size=$(stat -c %s fine)
 head -c $((size * 9 / 10)) fine >cut
-refused equal "$NVME_DEEP" diff fine fine --ctrl nvme0=nvme1 --check
-refused equal-json "$NVME_DEEP" diff fine fine --ctrl nvme0=nvme1 --json
-refused slower "$NVME_DEEP" diff fine fine --ctrl nvme0=nvme2
-refused slower-json "$NVME_DEEP" diff fine fine --ctrl nvme0=nvme2 --json
-refused faster "$NVME_DEEP" diff fine fine --ctrl nvme2=nvme1
-refused check "$NVME_DEEP" diff fine fine --ctrl nvme0=nvme2 --check
+refused equal "$NVME_DEEP" diff fine fine --map nvme0=nvme1 --check
+refused equal-json "$NVME_DEEP" diff fine fine --map nvme0=nvme1 --json
+refused slower "$NVME_DEEP" diff fine fine --map nvme0=nvme2
+refused slower-json "$NVME_DEEP" diff fine fine --map nvme0=nvme2 --json
+refused faster "$NVME_DEEP" diff fine fine --map nvme2=nvme1
+refused check "$NVME_DEEP" diff fine fine --map nvme0=nvme2 --check
 refused stages "$NVME_DEEP" diff fine totals
 refused cut "$NVME_DEEP" diff fine cut
-refused none "$NVME_DEEP" diff fine fine --ctrl nvme0=nvme9
+refused none "$NVME_DEEP" diff fine fine --map nvme0=nvme9

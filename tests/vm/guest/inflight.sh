@@ -123,7 +123,7 @@ in_flight nvme0 1
 in_flight nvme1 1
 sleep 1
 twice_more "$case_dir/observed.out" inflight
-twice_more "$case_dir/text.out" 'AGE(s)'
+twice_more "$case_dir/text.out" 'AGE  DISK'
 stop
 refused later "$NVME_DEEP" inflight 500ms 1 --age 10x --kstack
 plant unmask nvme0 $vector

@@ -24,7 +24,6 @@ for set in basic fine none; do
     file=/tmp/rec/$set
     stages=(--stages=$set)
     tool record record -o "$file" --stages "$set" --ctrl nvme0 --no-admin
-    tool plain record -o "$file.plain" --stages "$set" --no-compress --ctrl nvme0 --no-admin
     tool trace trace --json "${stages[@]}" --ctrl nvme0 --no-admin
     traced
     stat_of before "$(disk nvme0)"
@@ -33,13 +32,12 @@ for set in basic fine none; do
     stat_of after "$(disk nvme0)"
     stop
     stat -c '%a %s' "$file" >"$case_dir/stat.file"
-    stat -c '%s' "$file.plain" >"$case_dir/stat.plain"
-    chmod a+r "$file" "$file.plain"
-    from latency latency --json --hist --split-size "${stages[@]}" --from "$file"
+    chmod a+r "$file"
+    from latency latency --json --hist "${stages[@]}" --from "$file"
+    from sizes latency --json --by opcode,size=16K,64K "${stages[@]}" --from "$file"
     from all trace --json "${stages[@]}" --from "$file"
     # one set suffices for the rest
     [[ $set == fine ]] || continue
-    from latency-plain latency --json --hist --split-size "${stages[@]}" --from "$file.plain"
     from totals latency --json --stages=none --from "$file"
     from reads latency --json --opcode read --from "$file"
     from intervals latency --json 500ms --delta --from "$file"
@@ -176,7 +174,7 @@ refused forced "$NVME_DEEP" record -o /tmp/rec/half --force --duration 1s
 begin full
 mkdir /tmp/small
 mount -t tmpfs -o size=300k none /tmp/small
-tool record record -o /tmp/small/file --no-compress --ctrl nvme0 --no-admin
+tool record record -o /tmp/small/file --ctrl nvme0 --no-admin
 traced
 load reads --filename="$fast" --rw=randread --bs=4k --number_ios=30000 --size=512m --ioengine=libaio \
     --iodepth=16 --iodepth_batch_submit=8 || true

@@ -51,7 +51,8 @@ tool reads latency --json --opcode READ --ctrl nvme3
 tool qid1 latency --json --qid 1 --ctrl nvme3
 tool and latency --json --opcode read,write --nsid 1 --qid 2 --ctrl nvme3
 tool other latency --json --ctrl nvme0 --no-admin
-tool sizes latency --json --split-size --ctrl nvme3 --no-admin
+tool sizes latency --json --by disk,opcode,size=16K,64K --ctrl nvme3 --no-admin
+tool lat-sizes latency --json --by disk,opcode,size=16K,64K --lat-shift 2 --ctrl nvme3 --no-admin
 tool lat latency --json --commands --lat-min-us 100 --lat-shift 4 --ctrl nvme3
 tool text latency --stages --hist --lat-shift 2 --ctrl nvme3 --no-admin --color always
 traced

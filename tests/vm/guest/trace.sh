@@ -21,7 +21,7 @@ grep . /sys/block/nvme*/mq/*/cpu_list >"$case_dir/queues"
 tool events trace --events --stages=none --json --sq --aen
 tool text trace --time mono --events --stages=none --sq --aen
 tool pair trace --json --stages=fine
-tool pairtext trace --time mono --stages
+tool pairtext trace --long --time mono --stages
 traced
 recording
 mark begin

@@ -10,7 +10,7 @@ settled
 begin head
 for form in json text; do
     words=(trace --ctrl nvme0)
-    [[ $form == text ]] || words+=(--json)
+    if [[ $form == text ]]; then words+=(--long); else words+=(--json); fi
     {
         status=0
         "$NVME_DEEP" "${words[@]}" 2>"$case_dir/$form.err" || status=$?
@@ -35,7 +35,7 @@ for signal in INT TERM HUP; do
     no_load
 done
 tool count trace --events --stages=none --json -n 1000 --ctrl nvme0 --no-admin
-tool pairs trace --stages=none -n 1000 --ctrl nvme0 --no-admin
+tool pairs trace --long --stages=none -n 1000 --ctrl nvme0 --no-admin
 traced
 endless "$dev"
 finished

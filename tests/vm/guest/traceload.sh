@@ -74,7 +74,7 @@ mount -t tmpfs -o size=1m small /tmp/small
 for form in text json; do
     begin "disk-$form"
     words=(trace --ctrl nvme0)
-    [[ $form == text ]] || words+=(--json)
+    if [[ $form == text ]]; then words+=(--long); else words+=(--json); fi
     count_events
     "$NVME_DEEP" "${words[@]}" >"/tmp/small/$form" 2>"$case_dir/$form.err" &
     tools=("$!:$form")

@@ -56,7 +56,7 @@ done
 
 begin complete
 tool trace trace --events --stages=none --json --kstack=complete --ctrl nvme0 --no-admin
-tool text trace --time mono --stages=none --kstack --ctrl nvme0 --no-admin
+tool text trace --long --time mono --stages=none --kstack --ctrl nvme0 --no-admin
 tool stacks stacks --json --at complete --ctrl nvme0 --no-admin
 traced
 paths

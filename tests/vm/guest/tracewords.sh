@@ -106,7 +106,7 @@ stop
 begin ends
 tool count trace --events --stages=none --json -n 5 --ctrl nvme0 --no-admin
 tool duration trace --events --stages=none --json --duration 2s --ctrl nvme0
-tool count-text trace --stages=none -n 3 --ctrl nvme0 --no-admin
+tool count-text trace --long --stages=none -n 3 --ctrl nvme0 --no-admin
 traced
 "${fio[@]}" a --filename="$one" --rw=read --bs=4k --size=40k
 finished

@@ -55,7 +55,7 @@ from recorded latency --json --by process --from "$nvd"
 from recorded_cgroup latency --json --by cgroup --from "$nvd"
 from recorded_chosen latency --json --cgroup $top/db --from "$nvd"
 from recorded_trace trace --json --from "$nvd" --process renamed
-from text trace --from "$nvd" --process renamed
+from text trace --long --from "$nvd" --process renamed
 from csv export "$nvd" --format csv -o /tmp/file.csv
 cp /tmp/file.csv "$case_dir"
 
@@ -107,7 +107,7 @@ sync
 settled
 tool live latency --json --no-admin --by cgroup,opcode --ctrl nvme0
 tool file record --no-admin --ctrl nvme0 -o "/tmp/file.nvd"
-tool hidden record --redact --no-compress --no-admin --ctrl nvme0 -o "/tmp/hidden.nvd"
+tool hidden record --redact --no-admin --ctrl nvme0 -o "/tmp/hidden.nvd"
 tool lines trace --stages=none --json --submitters --no-admin --ctrl nvme0
 traced
 # a limit: kernel threads submit what was written, and others pass it on when it has waited
@@ -124,8 +124,6 @@ from recorded_all latency --json --from "$nvd"
 from container latency --json --cgroup /db --from "$nvd"
 from redacted latency --json --by cgroup,opcode --from "/tmp/hidden.nvd"
 from refused latency --json --cgroup $top/db --from "/tmp/hidden.nvd"
-# what the file with other names holds, which is not compressed
-names=$(grep -c -a -e /db -e backup "/tmp/hidden.nvd" || true)
-echo "$names" >"$case_dir/names"
+cp /tmp/hidden.nvd "$case_dir/"
 from hidden_lines trace --json --from "/tmp/hidden.nvd"
 umount /tmp/data

@@ -109,7 +109,7 @@ fn a_command_in_flight_is_found(outcome: &Outcome) {
     };
     assert_eq!(command["verdict"], "held", "{command}");
     assert_eq!((text(command, "ctrl"), number(&command["fields"], "slba")), ("nvme2", 800));
-    assert!(outcome.text("held", "text.out").contains("held by the device"));
+    assert!(outcome.text("held", "text.out").contains("  in the device\n"));
 }
 
 fn what_arm64_lacks_is_refused(outcome: &Outcome) {

@@ -10,7 +10,7 @@ use nvme_deep::model::event::{CommandId, Event, EventKind, Outcome as CommandOut
 use nvme_deep::model::machine::MachineInfo;
 use nvme_deep::model::point::Point;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::recording::{Item, Playback};
+use nvme_deep::recording::{Item, Reader};
 
 use super::guest::{Outcome, Suite};
 
@@ -55,8 +55,8 @@ impl Recorded {
         assert_eq!(outcome.code(case, tool), 0, "{case}: {said}");
         assert!(said.contains("exact: "), "{case}: {said}");
         let bytes = outcome.bytes(case, file);
-        let mut playback = Playback::open(bytes.as_slice()).unwrap();
-        assert_eq!(playback.info().context, case != "without", "{case}");
+        let mut reader = Reader::open(bytes.as_slice()).unwrap();
+        assert_eq!(reader.info().context, case != "without", "{case}");
         let boundaries = said.split("at most ").nth(1);
         let boundaries = boundaries.and_then(|rest| rest.split(' ').next());
         let mut found = Self {
@@ -71,7 +71,7 @@ impl Recorded {
             Item::Machine(machine) => found.machine = Some((**machine).clone()),
             _ => {}
         };
-        while playback.next_block(&mut take).unwrap() {}
+        while reader.next_block(&mut take).unwrap() {}
         found
     }
 

@@ -104,7 +104,9 @@ fn what_the_device_holds(outcome: &Outcome) {
         assert_eq!(look["commands"].as_array().unwrap().len(), 2, "{look}");
     }
     let text = outcome.text("held", "held-text.out");
-    assert_eq!(text.matches("held by the device").count(), 2, "{text}");
+    assert_eq!(text.matches("  in the device\n").count(), 2, "{text}");
+    assert!(text.contains("\n2 commands older than 100ms (of 2). Timeout in "), "{text}");
+    assert!(text.contains("\nNext: in the device -> look at the device"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
@@ -146,7 +148,7 @@ fn a_run_observes_submissions_and_the_p99_of_their_kind(outcome: &Outcome) {
 
 fn a_run_shows_submitter_p99_and_stack(outcome: &Outcome) {
     let text = outcome.text("observed", "text.out");
-    let last = text.rsplit("   AGE(s)").next().unwrap();
+    let last = text.rsplit("AGE  DISK").next().unwrap();
     assert_eq!(last.matches(" x p99 (").count(), 1, "{last}");
     let unknown = "p99 not known: 0 commands of its kind so far; dd, pid ";
     assert_eq!(last.matches(unknown).count(), 1, "{last}");
@@ -159,12 +161,12 @@ fn a_run_shows_submitter_p99_and_stack(outcome: &Outcome) {
 fn what_no_run_has_observed_is_not_known(outcome: &Outcome) {
     let text = outcome.text("observed", "later.out");
     assert_eq!(outcome.code("observed", "later"), 0, "{text}");
-    for words in ["set-up not observed: p99 and submitter not known", "stack not known"] {
+    for words in ["setup not observed: p99 and submitter not known", "stack not known"] {
         assert_eq!(text.matches(words).count(), 2, "{words}: {text}");
     }
     // the limit is 100 ms
-    assert_eq!(text.matches("held by the device").count(), 1, "{text}");
-    assert_eq!(text.matches("answered, but no interrupt").count(), 1, "{text}");
+    assert_eq!(text.matches("  in the device\n").count(), 1, "{text}");
+    assert_eq!(text.matches("  DONE, but no interrupt came\n").count(), 1, "{text}");
 }
 
 fn a_doorbell_that_the_controller_does_not_see(outcome: &Outcome) {

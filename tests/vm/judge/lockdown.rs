@@ -49,7 +49,7 @@ fn other_methods_are_forbidden(outcome: &Outcome) {
     }
     let said = doctor(outcome, "lockdown");
     assert_eq!(said["facts"]["lockdown"], "confidentiality");
-    assert_eq!(outcome.code("lockdown", "doctor-text"), 0);
+    assert_eq!(outcome.code("lockdown", "doctor-text"), said["exit_code"]);
     assert_nothing_is_left(outcome);
 }
 

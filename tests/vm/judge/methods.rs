@@ -323,7 +323,7 @@ fn all_methods_on_arm64_before_6_4(outcome: &Outcome) {
 /// The output of `doctor`, and of a run by classic tracepoints, has the expected text.
 fn doctor_reports_the_plan(outcome: &Outcome) {
     let told = outcome.text("doctor", "text");
-    assert!(told.starts_with("ready"), "{told}");
+    assert!(told.starts_with("READY: "), "{told}");
     for words in ["QEMU NVMe Ctrl", "shadow doorbells offered", "setup_out", "io_timeout 30 s"] {
         assert!(told.contains(words), "no `{words}` in:\n{told}");
     }

@@ -52,17 +52,14 @@ fn the_same_commands(outcome: &Outcome) {
             assert_eq!(number(&from.ledger, name), 0, "{case}: {name}");
         }
         assert_eq!(from.ledger["balance"]["balanced"], true, "{case}");
-        for name in ["record", "plain"] {
-            let said = outcome.text(&case, &format!("{name}.err"));
-            assert!(said.contains("3000 commands in "), "{case}: {said}");
-            assert!(said.contains("exact: 3000 commands, 0 lost"), "{case}: {said}");
-        }
+        let said = outcome.text(&case, "record.err");
+        assert!(said.contains("3000 commands in "), "{case}: {said}");
+        assert!(said.contains("exact: 3000 commands, 0 lost"), "{case}: {said}");
         let stat = outcome.text(&case, "stat.file");
         let (mode, size) = stat.trim().split_once(' ').unwrap();
         assert_eq!(mode, "600", "{case}");
-        let plain: u64 = outcome.text(&case, "stat.plain").trim().parse().unwrap();
         let size: u64 = size.parse().unwrap();
-        assert!(size < plain && size < 3000 * 40, "{case}: {size} {plain}");
+        assert!(size < 3000 * 40, "{case}: {size}");
     }
 }
 
@@ -95,9 +92,14 @@ fn rows_are_those_of_the_events(outcome: &Outcome) {
         let field = if set == "none" { "driver_ns" } else { "total_ns" };
         assert_eq!(rows(&report), sums(&events, field), "{case}");
         // every stage adds up, by size class
-        let classes: Vec<&str> = report.rows().iter().map(|r| text(r, "size_class")).collect();
-        assert!(classes.contains(&">64K") && classes.contains(&"<=16K"), "{case}");
-        for row in report.rows() {
+        let sizes = ToolRun::read(outcome, &case, "sizes");
+        let groups = list(&sizes.last, "groups");
+        let has = |key: &str, bytes: u64| groups.iter().any(|g| g[key] == bytes);
+        assert!(has("max_bytes", 16 << 10) && has("above_bytes", 64 << 10), "{case}: {groups:?}");
+        let of_groups: u64 = groups.iter().map(|g| number(g, "count")).sum();
+        let of_rows: u64 = report.rows().iter().map(|r| number(r, "count")).sum();
+        assert_eq!(of_groups, of_rows, "{case}");
+        for row in report.rows().iter().chain(groups) {
             let stages = list(row, "stages").iter();
             let sum: u64 = stages.map(|s| number(s, "sum_ns")).sum();
             let total = number(whole(row), "sum_ns");
@@ -110,11 +112,8 @@ fn rows_are_those_of_the_events(outcome: &Outcome) {
 fn parts_are_those_of_the_whole(outcome: &Outcome) {
     let case = "load-fine";
     let events = TraceRun::read(outcome, case, "all");
-    let report = ToolRun::read(outcome, case, "latency");
     let totals = ToolRun::read(outcome, case, "totals");
     assert_eq!(rows(&totals), sums(&events, "driver_ns"), "{case}");
-    let plain = ToolRun::read(outcome, case, "latency-plain");
-    assert_eq!(plain.io_counts(), report.io_counts(), "{case}");
     let reads = ToolRun::read(outcome, case, "reads");
     assert_eq!(reads.io_counts().keys().collect::<Vec<_>>(), ["read"], "{case}");
     let intervals = ToolRun::read(outcome, case, "intervals");

@@ -3,6 +3,8 @@
 //! wrong assignment of stages, but not a slow machine: injected times differ by milliseconds, all
 //! others are some microseconds.
 
+use std::collections::BTreeSet;
+
 use nvme_deep::model::nvme_latency::{DOUBLING, LatBuckets, SLOTS};
 use serde_json::Value;
 
@@ -118,36 +120,36 @@ fn waiting_for_the_device_is_queue_and_not_device(outcome: &Outcome) {
 fn filters_and_classes_match_fio(outcome: &Outcome) {
     let cpus = outcome.text("filters", "first_queue_cpus");
     assert_eq!(cpus.trim(), "0", "CPU 0 has queue 1 and CPU 1 queue 2");
-    let counts = |name: &str| -> Vec<(u64, String, String, u64)> {
+    let counts = |name: &str| -> Vec<(u64, String, u64)> {
         let run = ToolRun::read(outcome, "filters", name);
         run.assert_exact(name);
-        run.rows()
-            .iter()
-            .map(|r| {
-                let class = r["size_class"].as_str().unwrap_or("").to_owned();
-                assert_eq!(text(r, "queue"), "io");
-                (number(r, "nsid"), text(r, "opcode").to_owned(), class, number(r, "count"))
-            })
-            .collect()
+        let row = |r: &Value| {
+            assert_eq!(text(r, "queue"), "io");
+            (number(r, "nsid"), text(r, "opcode").to_owned(), number(r, "count"))
+        };
+        run.rows().iter().map(row).collect()
     };
-    let row =
-        |nsid, opcode: &str, class: &str, count| (nsid, opcode.to_owned(), class.to_owned(), count);
-    assert_eq!(counts("ns1"), [row(1, "write", "", 80), row(1, "read", "", 130)]);
-    assert_eq!(counts("ns2"), [row(2, "read", "", 50)]);
-    assert_eq!(counts("reads"), [row(1, "read", "", 130), row(2, "read", "", 50)]);
-    assert_eq!(counts("qid1"), [row(1, "write", "", 80), row(1, "read", "", 60)]);
-    assert_eq!(counts("and"), [row(1, "read", "", 70)]);
+    let row = |nsid, opcode: &str, count| (nsid, opcode.to_owned(), count);
+    assert_eq!(counts("ns1"), [row(1, "write", 80), row(1, "read", 130)]);
+    assert_eq!(counts("ns2"), [row(2, "read", 50)]);
+    assert_eq!(counts("reads"), [row(1, "read", 130), row(2, "read", 50)]);
+    assert_eq!(counts("qid1"), [row(1, "write", 80), row(1, "read", 60)]);
+    assert_eq!(counts("and"), [row(1, "read", 70)]);
     assert_eq!(counts("other"), []);
-    let small = "<=16K";
-    assert_eq!(
-        counts("sizes"),
-        [
-            row(1, "write", ">64K", 80),
-            row(1, "read", small, 60),
-            row(1, "read", "<=64K", 70),
-            row(2, "read", small, 50),
-        ]
-    );
+    // counted by the kernel, and from single commands
+    for name in ["sizes", "lat-sizes"] {
+        let run = ToolRun::read(outcome, "filters", name);
+        run.assert_exact(name);
+        let class = |g: &Value| {
+            let class = g["max_bytes"].as_u64().or(g["above_bytes"].as_u64().map(|n| n + 1));
+            (number(g, "nsid"), text(g, "opcode").to_owned(), class.unwrap(), number(g, "count"))
+        };
+        let found: BTreeSet<_> = list(&run.last, "groups").iter().map(class).collect();
+        let read = |nsid, kib: u64, count| (nsid, "read".to_owned(), kib << 10, count);
+        let write = (1, "write".to_owned(), (64 << 10) + 1, 80);
+        let want = [read(1, 16, 60), read(1, 64, 70), read(2, 16, 50), write];
+        assert_eq!(found, want.into(), "{name}");
+    }
     let run = ToolRun::read(outcome, "filters", "and");
     assert_eq!(number(&run.last["ledger"], "filtered"), 60 + 80 + 50);
     assert_eq!(number(&run.last["ledger"], "filtered_completions"), 60 + 80 + 50);
@@ -156,6 +158,9 @@ fn filters_and_classes_match_fio(outcome: &Outcome) {
 /// Compares each bucket of nvme_latency's table with the single commands of the same run.
 fn the_latency_table_follows_its_rule(outcome: &Outcome) {
     let run = ToolRun::read(outcome, "filters", "lat");
+    run.assert_exact("lat");
+    let counts = run.io_counts();
+    assert_eq!((counts["read"], counts["write"]), (180, 80));
     let rule = LatBuckets { min_us: 100, shift: 4 };
     for row in run.rows() {
         let mut counts = [0; SLOTS];

@@ -277,7 +277,6 @@ fn assert_text_field((name, value): (&str, &str), decoded: bool, event: &Value, 
         "meta" => &event["metadata"],
         "res" | "result" => &event["result"],
         "rqflags" => &event["request_flags"],
-        "flags" if event["fields"].is_null() => &event["request_flags"],
         "transfer" => &event["bytes"],
         _ => &event[name],
     };

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::machine::inflight::{
-    CommandReading, ControllerAt, QueueReading, StuckAt, StuckState, TagsReading, Walker, judge,
+    CommandReading, ControllerAt, QueueReading, StuckAt, StuckState, TagsReading, Timeout, Walker,
+    judge,
 };
 use crate::model::ids::QueueId;
 use crate::nvme::sqe::Sqe;
@@ -83,6 +84,8 @@ pub struct CommandLine {
     pub seen: Option<Seen>,
     /// The last point that it has reached.
     pub place: StuckAt,
+    /// `None`: the length of a jiffy is not known.
+    pub timeout: Option<Timeout>,
     /// What became of it; `None` if it is not old, or its queue cannot be read.
     pub verdict: Option<StuckState>,
 }
@@ -150,6 +153,9 @@ impl InFlight {
                     is_old,
                     seen,
                     place: StuckAt::of(queue.as_ref(), command),
+                    timeout: ages
+                        .ticks
+                        .and_then(|ticks| ticks.timeout(command.deadline, command.timeout)),
                     verdict,
                 });
             }

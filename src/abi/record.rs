@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A record with each part at a fixed place: what a recording holds, whatever the kind of the event.
+
+use std::mem::{offset_of, size_of};
+
+use bytemuck::{Pod, Zeroable, must_cast, must_cast_mut, must_cast_ref};
+
+use super::DecodeError;
+use super::events::{
+    BEFORE, BIOS, EarlyTimes, Times, add_early, event_latency, id, outcome, small, submission,
+    timeline, wait_bits,
+};
+use super::records::{RawEnd, RawOrigin, RawPair, RawSender, RawSubmission, kind, known};
+use crate::model::event::{CommandId, Event, EventKind, Outcome, Submission};
+use crate::model::origin::{Origin, Submitter};
+use crate::model::point::{IN_RECORDS, NO_COMPLETE, NO_SETUP, Pattern, Point};
+use crate::model::timeline::Timeline;
+use crate::nvme::opcode::QueueKind;
+
+/// The record of a finished command with all that a run may observe. Other records leave parts of it
+/// zero; the value of a small record is in the place of the result.
+///
+/// `parts` of its event has the points before the request that were observed (`enum nd_wait_point`),
+/// and [`HAS_TIMES`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct Record {
+    pair: RawPair,
+    times: Times,
+    early: EarlyTimes,
+    origin: RawOrigin,
+}
+
+/// Bit of `parts`: the points were recorded.
+const HAS_TIMES: u8 = 1 << 7;
+/// The points before the request of each value of `parts`.
+const BEFORE_OF: [Pattern; HAS_TIMES as usize] = {
+    let (mut of, mut parts) = ([0; HAS_TIMES as usize], 0);
+    while parts < of.len() {
+        let mut n = 0;
+        while n < BEFORE.len() {
+            if let Some(bit) = BEFORE[n].pattern_bit()
+                && parts & 1 << n != 0
+            {
+                of[parts] |= bit;
+            }
+            n += 1;
+        }
+        parts += 1;
+    }
+    of
+};
+/// The points that the pattern of a record has.
+const OF_RECORDS: Pattern = (1 << IN_RECORDS.len()) - 1;
+
+/// Words of a record. The second one is the time of the event.
+pub const WORDS_OF_RECORD: usize = size_of::<Record>() / 8;
+
+/// The words that are times, too.
+pub const TIMES_OF_RECORD: [usize; 1 + IN_RECORDS.len() + BIOS] = {
+    let mut words = [offset_of!(Record, pair.end.setup_out_ns) / 8; 1 + IN_RECORDS.len() + BIOS];
+    let mut n = 0;
+    while n < IN_RECORDS.len() + BIOS {
+        // the times before the request follow the others
+        words[1 + n] = offset_of!(Record, times) / 8 + n;
+        n += 1;
+    }
+    words
+};
+
+impl Record {
+    /// Makes the record of an event of these words, which are zero. The number of a controller has 16 bits.
+    #[inline]
+    pub fn fill(words: &mut [u64; WORDS_OF_RECORD], event: &Event) {
+        let record: &mut Self = must_cast_mut(words);
+        record.pair.end.event.ns = event.at_ns;
+        match &event.what {
+            EventKind::Submit(id, submission) => {
+                record.command(kind::SUBMIT, id, Some(submission));
+            }
+            EventKind::Complete(id, outcome) => {
+                record.command(kind::COMPLETE, id, None);
+                record.outcome(outcome);
+            }
+            EventKind::Command(id, submission, outcome) => {
+                record.command(kind::PAIR, id, Some(submission));
+                record.outcome(outcome);
+            }
+            EventKind::Unfinished { id, submission, age_ns } => {
+                record.command(kind::UNFINISHED, id, Some(submission));
+                record.pair.end.outcome.result = event.at_ns.saturating_sub(*age_ns);
+            }
+            EventKind::Missed { id, submission, latency_max_ns, timeline } => {
+                let kind = if submission.is_some() { kind::PAIR } else { kind::COMPLETE };
+                record.command(kind, id, submission.as_ref());
+                record.points(*latency_max_ns, timeline.as_ref());
+                record.pair.end.event.pattern |= NO_COMPLETE as u16;
+            }
+            EventKind::Sq { ctrl, qid, id, head, tail } => {
+                id.iter().for_each(|id| record.command(kind::SQ, id, None));
+                let unknown = u64::from(id.is_none()) << 32;
+                record.small(kind::SQ, *ctrl, u64::from(*head) | u64::from(*tail) << 16 | unknown);
+                record.pair.end.event.qid = *qid;
+            }
+            EventKind::Timeout { id, age_ns } => record.aged(kind::TIMEOUT, id, *age_ns),
+            EventKind::Cancel { id, age_ns } => record.aged(kind::CANCEL, id, *age_ns),
+            EventKind::Requeue(id) => record.command(kind::REQUEUE, id, None),
+            EventKind::Retry { id, retries } => {
+                record.command(kind::RETRY, id, None);
+                record.pair.end.outcome.result = retries.map_or(u64::MAX, u64::from);
+            }
+            EventKind::AsyncEvent { ctrl, event } => {
+                record.small(kind::ASYNC, *ctrl, event.0.into());
+            }
+            EventKind::State { ctrl, state, requested } => {
+                let value = u64::from(state.0) | u64::from(*requested) << 32;
+                record.small(kind::STATE, *ctrl, value);
+            }
+        }
+    }
+
+    fn small(&mut self, kind: u32, ctrl: u32, value: u64) {
+        let RawEnd { event, outcome, .. } = &mut self.pair.end;
+        (event.kind, event.ctrl, outcome.result) = (kind as u8, ctrl as u16, value);
+    }
+
+    fn aged(&mut self, kind: u32, id: &CommandId, age_ns: u64) {
+        self.command(kind, id, None);
+        let end = &mut self.pair.end;
+        end.outcome.result = end.event.ns.saturating_sub(age_ns);
+    }
+
+    fn command(&mut self, kind: u32, id: &CommandId, submission: Option<&Submission>) {
+        let event = &mut self.pair.end.event;
+        event.kind = kind as u8;
+        event.admin = u8::from(id.opcode.queue == QueueKind::Admin);
+        event.opcode = id.opcode.code;
+        (event.qid, event.cid, event.ctrl, event.nsid) = (id.qid, id.cid, id.ctrl as u16, id.nsid);
+        if let Some(of) = submission {
+            self.submission(of);
+        }
+    }
+
+    fn submission(&mut self, of: &Submission) {
+        let flag = |is: bool, bit: u32| if is { bit } else { 0 };
+        self.pair.submission = RawSubmission {
+            stack: of.stack.0,
+            cdw: [10, 11, 12, 13, 14, 15].map(|n| of.sqe.cdw(n)),
+            comm: of.comm,
+            tgid: of.pid,
+            tid: of.tid,
+            nsid: of.sqe.nsid(),
+            bytes: of.bytes.unwrap_or(0),
+            flags: of.sqe.flags(),
+            metadata: of.sqe.metadata().into(),
+            cpu: of.cpu,
+            known: flag(of.bytes.is_some(), known::BYTES)
+                | flag(of.knows_submitter, known::SUBMITTER),
+        };
+        let Origin { task_cgroup, io_cgroup, submitter } = of.origin;
+        let Submitter { pid, tid, comm, cgroup } = submitter;
+        let by = RawSender { cgroup, comm: must_cast(comm), tgid: pid, tid };
+        self.origin = RawOrigin { task_cgroup, io_cgroup, by };
+    }
+
+    fn outcome(&mut self, of: &Outcome) {
+        let outcome = &mut self.pair.end.outcome;
+        if let Some(verdict) = &of.verdict {
+            outcome.known = 1;
+            outcome.result = verdict.result;
+            outcome.status = verdict.status.0;
+            (outcome.retries, outcome.flags) = (verdict.retries, verdict.flags);
+        }
+        (outcome.stack, outcome.cpu) = (of.stack.0, of.cpu);
+        outcome.beside = of.conditions.bits();
+        self.early[BIOS] = of.bios.word();
+        self.points(of.latency_ns, of.timeline.as_ref());
+    }
+
+    fn points(&mut self, latency_ns: Option<u64>, line: Option<&Timeline>) {
+        let RawEnd { event, setup_out_ns, .. } = &mut self.pair.end;
+        match latency_ns {
+            Some(ns) => *setup_out_ns = event.ns.saturating_sub(ns),
+            None => {
+                event.pattern = NO_SETUP as u16;
+                *setup_out_ns = line.map_or(0, |line| line.ns(Point::SetupOut));
+            }
+        }
+        if let Some(line) = line {
+            event.pattern |= (line.pattern() & OF_RECORDS) as u16;
+            event.parts = HAS_TIMES | wait_bits(line.pattern()) as u8;
+            self.times = IN_RECORDS.map(|point| line.ns(point));
+            for (to, point) in self.early.iter_mut().zip(BEFORE) {
+                *to = line.ns(point);
+            }
+        }
+    }
+
+    /// Passes on its event.
+    ///
+    /// # Errors
+    /// If its kind is unknown.
+    #[inline]
+    pub fn pass(&self, to: &mut dyn FnMut(&Event)) -> Result<(), DecodeError> {
+        let e = &self.pair.end.event;
+        if u32::from(e.kind) != kind::PAIR || e.pattern & NO_COMPLETE as u16 != 0 {
+            to(&self.other_event()?);
+            return Ok(());
+        }
+        // nearly all are such: made in place and lent, because an event is large
+        let id = id(e);
+        let mut event = Event {
+            at_ns: e.ns,
+            what: EventKind::Command(
+                id,
+                self.submitted(&id),
+                outcome(&self.pair.end, self.times()),
+            ),
+        };
+        self.add_waits(&mut event);
+        to(&event);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn submitted(&self, id: &CommandId) -> Submission {
+        submission(id, &self.pair.submission, self.origin.origin())
+    }
+
+    #[inline(always)]
+    fn times(&self) -> Option<&Times> {
+        (self.pair.end.event.parts & HAS_TIMES != 0).then_some(&self.times)
+    }
+
+    #[inline(always)]
+    fn add_waits(&self, event: &mut Event) {
+        let waits = self.pair.end.event.parts & !HAS_TIMES;
+        if waits != 0 || self.early[BIOS] != 0 {
+            add_early(event, &self.early, BEFORE_OF[usize::from(waits)]);
+        }
+    }
+
+    #[inline(never)]
+    fn other_event(&self) -> Result<Event, DecodeError> {
+        let RawEnd { event: e, outcome: of_end, setup_out_ns } = &self.pair.end;
+        let id = id(e);
+        let is_missed = e.pattern & NO_COMPLETE as u16 != 0;
+        let what = match u32::from(e.kind) {
+            kind::COMPLETE if !is_missed => {
+                EventKind::Complete(id, outcome(&self.pair.end, self.times()))
+            }
+            kind::PAIR | kind::COMPLETE => EventKind::Missed {
+                id,
+                submission: (u32::from(e.kind) == kind::PAIR).then(|| self.submitted(&id)),
+                latency_max_ns: event_latency(e, *setup_out_ns),
+                timeline: timeline(e, *setup_out_ns, self.times()),
+            },
+            kind::SUBMIT => EventKind::Submit(id, self.submitted(&id)),
+            kind::UNFINISHED => EventKind::Unfinished {
+                id,
+                submission: self.submitted(&id),
+                age_ns: e.ns.saturating_sub(of_end.result),
+            },
+            _ => small(e, of_end.result)?,
+        };
+        let mut event = Event { at_ns: e.ns, what };
+        self.add_waits(&mut event);
+        Ok(event)
+    }
+
+    /// The record with these words.
+    pub const fn of_words(words: &[u64; WORDS_OF_RECORD]) -> &Self {
+        must_cast_ref(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_with_times_are_those_of_the_record() {
+        let mut words = [0; WORDS_OF_RECORD];
+        words[1] = 1;
+        for (word, ns) in TIMES_OF_RECORD.into_iter().zip(2..) {
+            words[word] = ns;
+        }
+        let record = Record::of_words(&words);
+        assert_eq!((record.pair.end.event.ns, record.pair.end.setup_out_ns), (1, 2));
+        assert_eq!(record.times, [3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(record.early, [10, 11, 12, 13, 14, 15, 16, 0]);
+    }
+}

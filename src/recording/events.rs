@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Blocks of events: up to [`BLOCK_EVENTS`] fixed records.
+
+use super::error::Damage;
+use super::frame::{Content, Summary};
+use super::planes::{pack, unpack};
+use super::target::{TARGET_WORDS, target_event, words};
+use crate::abi::{Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
+use crate::model::event::Event;
+use crate::model::host::HostEvent;
+use crate::model::ledger::EventClass;
+
+/// Most events of a block. Larger blocks hardly compress better, and more is lost with the last one.
+pub const BLOCK_EVENTS: usize = 1 << 12;
+
+/// The records of a block that is not complete, of the driver (`N` is [`WORDS_OF_RECORD`]) or of a target.
+#[derive(Clone)]
+pub struct Batch<const N: usize> {
+    /// Room for all of them; `summary.events` are in use.
+    records: Vec<[u64; N]>,
+    summary: Summary,
+}
+
+impl<const N: usize> Batch<N> {
+    /// An empty block.
+    pub const fn new(content: Content) -> Self {
+        let summary = Summary { content, events: 0, commands: 0, from_ns: u64::MAX, to_ns: 0 };
+        Self { records: Vec::new(), summary }
+    }
+
+    /// Whether it has no room.
+    pub const fn is_full(&self) -> bool {
+        self.summary.events as usize >= BLOCK_EVENTS
+    }
+
+    /// Its summary.
+    pub const fn summary(&self) -> Summary {
+        self.summary
+    }
+
+    /// Adds a record of zeroes. Lent, because a record is large.
+    #[inline]
+    fn add(&mut self, at_ns: u64, is_command: bool) -> Option<&mut [u64; N]> {
+        if self.records.is_empty() {
+            self.records = vec![[0; N]; BLOCK_EVENTS];
+        }
+        let summary = &mut self.summary;
+        let record = self.records.get_mut(usize::from(summary.events))?;
+        summary.events += 1;
+        summary.commands += u16::from(is_command);
+        summary.from_ns = summary.from_ns.min(at_ns);
+        summary.to_ns = summary.to_ns.max(at_ns);
+        *record = [0; N];
+        Some(record)
+    }
+
+    fn records(&self) -> &[[u64; N]] {
+        self.records.get(..self.summary.events.into()).unwrap_or_default()
+    }
+
+    /// Empties it.
+    pub fn clear(&mut self) {
+        self.summary = Self::new(self.summary.content).summary;
+    }
+}
+
+impl Batch<WORDS_OF_RECORD> {
+    /// Adds an event, if there is room.
+    #[inline]
+    pub fn push(&mut self, event: &Event) {
+        let is_command = EventClass::of(&event.what) == EventClass::Command;
+        if let Some(words) = self.add(event.at_ns, is_command) {
+            Record::fill(words, event);
+        }
+    }
+
+    /// The payload.
+    pub fn pack(&self) -> Vec<u8> {
+        pack(self.records(), &TIMES_OF_RECORD)
+    }
+}
+
+impl Batch<TARGET_WORDS> {
+    /// Adds an event of a target, if there is room.
+    pub fn push_target(&mut self, event: &HostEvent) {
+        if let Some(to) = self.add(event.at_ns(), false) {
+            *to = words(event);
+        }
+    }
+
+    /// The payload.
+    pub fn pack_target(&self) -> Vec<u8> {
+        pack(self.records(), &[])
+    }
+}
+
+/// What a reader unpacks blocks into, to use it again.
+#[derive(Default)]
+pub struct Unpacked {
+    records: Vec<[u64; WORDS_OF_RECORD]>,
+    of_target: Vec<[u64; TARGET_WORDS]>,
+}
+
+/// Refuses a block of more events than a writer makes.
+fn check(count: usize) -> Result<(), Damage> {
+    if count > BLOCK_EVENTS { Err(Damage::Length) } else { Ok(()) }
+}
+
+const UNKNOWN: Damage = Damage::Content("an event of an unknown kind");
+
+impl Unpacked {
+    /// Passes on the events of a block, in the order in which they were added.
+    ///
+    /// # Errors
+    /// If the content is not valid.
+    pub fn events(
+        &mut self,
+        payload: &[u8],
+        count: usize,
+        to: &mut dyn FnMut(&Event),
+    ) -> Result<(), Damage> {
+        check(count)?;
+        unpack(payload, count, &TIMES_OF_RECORD, &mut self.records)?;
+        let mut records = self.records.iter();
+        records.try_for_each(|words| Record::of_words(words).pass(to).map_err(|_| UNKNOWN))
+    }
+
+    /// The same in a recording of a target.
+    ///
+    /// # Errors
+    /// As before.
+    pub fn target_events(
+        &mut self,
+        payload: &[u8],
+        count: usize,
+        to: &mut dyn FnMut(&HostEvent),
+    ) -> Result<(), Damage> {
+        check(count)?;
+        unpack(payload, count, &[], &mut self.of_target)?;
+        self.of_target.iter().try_for_each(|words| {
+            to(&target_event(words).ok_or(UNKNOWN)?);
+            Ok(())
+        })
+    }
+}

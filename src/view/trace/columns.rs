@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A line of columns per command, under a heading. What is too long for its column takes blanks from those
+//! after it, and names are cut: a line is not wider than the screen.
+
+use super::fields::{FIELDS, Field, Row, Value};
+use super::line::LineWriter;
+use super::{TraceLines, is_apart, parts, times};
+use crate::model::event::EventKind;
+use crate::model::stack::Frame;
+use crate::model::text::word;
+use crate::units::{nanos, size_text};
+use crate::view::theme::ellipsis;
+
+const USUAL: &str = "time,disk,op,size,lba,process,host,device,total";
+/// On a screen of this width.
+const WIDE: usize = 120;
+const USUAL_WIDE: &str =
+    "time,disk,op,size,lba,qid,process,before,queue,submit,device,after,total,mostly";
+/// The widest column of names.
+const WIDEST: usize = 24;
+
+/// Columns that were chosen.
+#[derive(Clone, Debug, Default)]
+pub struct Columns(Vec<&'static Field>);
+
+/// All columns there are.
+fn all() -> impl Iterator<Item = &'static Field> {
+    FIELDS.iter().flat_map(|(_, fields)| *fields).filter(|field| !field.head.is_empty())
+}
+
+impl Columns {
+    /// Parses names, with commas between them.
+    ///
+    /// # Errors
+    /// If there is no such column; one sentence with the names of all.
+    pub fn parse(names: &str) -> Result<Self, String> {
+        let find = |name: &str| {
+            let found = all().find(|field| field.head.eq_ignore_ascii_case(name.trim()));
+            found.ok_or_else(|| {
+                let names: Vec<String> = all().map(|field| field.head.to_lowercase()).collect();
+                format!("`{name}` is not a column: choose from {}", names.join(", "))
+            })
+        };
+        names.split(',').map(find).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// How columns are laid out.
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    columns: Vec<&'static Field>,
+    pub(super) width: usize,
+    /// Widths of the columns of times and processes.
+    time: usize,
+    process: usize,
+    /// Lines of a screen: so many below a heading.
+    pub(super) page: Option<usize>,
+    /// Show the largest stages below each command.
+    pub(super) largest: bool,
+    /// Lines since the heading.
+    pub(super) lines: usize,
+    pub(super) has_heading: bool,
+}
+
+impl Layout {
+    pub(super) fn new(chosen: Option<&Columns>, width: usize, time: usize) -> Self {
+        let usual = if width >= WIDE { USUAL_WIDE } else { USUAL };
+        let columns = chosen.cloned().or_else(|| Columns::parse(usual).ok()).unwrap_or_default().0;
+        let others = columns.iter().filter(|field| field.head != PROCESS);
+        let mut layout = Self { width, time, ..Self::default() };
+        let rest = width.saturating_sub(others.map(|field| layout.width_of(field) + 1).sum());
+        (layout.process, layout.columns) = (rest.clamp(6, WIDEST), columns);
+        layout
+    }
+
+    fn width_of(&self, field: &Field) -> usize {
+        match field.head {
+            TIME => self.time,
+            PROCESS => self.process,
+            _ => field.width,
+        }
+    }
+}
+
+/// Columns whose width depends on the clock, and on the others.
+const TIME: &str = "TIME";
+const PROCESS: &str = "PROCESS";
+
+/// Cuts a name in the middle. The number behind its last colon stays.
+fn cut(name: &str, width: usize) -> String {
+    let len = name.chars().count();
+    let number = name.rfind(':').map(|at| name[at..].chars().count()).filter(|len| *len <= 11);
+    let tail = number.unwrap_or(width.saturating_sub(1) / 2);
+    let head = width.saturating_sub(tail + 1);
+    let chars = |from: usize, n: usize| name.chars().skip(from).take(n).collect::<String>();
+    format!("{}{}{}", chars(0, head), ellipsis(), chars(len.saturating_sub(tail), tail))
+}
+
+impl TraceLines {
+    /// Writes the heading if one is due.
+    fn heading(&mut self, has_submitters: bool) {
+        let is_new_page = self.layout.page.is_some_and(|page| self.layout.lines >= page);
+        if self.layout.has_heading && !is_new_page {
+            return;
+        }
+        (self.layout.has_heading, self.layout.lines) = (true, 1);
+        let begin = self.line.len();
+        for field in &self.layout.columns {
+            // a trace shows either of them
+            let name =
+                if field.head == PROCESS && has_submitters { "SUBMITTER" } else { field.head };
+            let blanks = self.layout.width_of(field).saturating_sub(name.len());
+            self.line.blanks(if field.is_left { 0 } else { blanks });
+            self.line.str(name);
+            self.line.blanks(if field.is_left { blanks } else { 0 } + 1);
+        }
+        let text = String::from_utf8_lossy(self.line.since(begin)).trim_end().to_owned();
+        self.line.truncate(begin);
+        self.styled(true, |codes| &codes.head, |lines| lines.line.str(&text));
+        self.line.byte(b'\n');
+    }
+
+    /// Writes an event.
+    pub(super) fn cells(&mut self, row: &Row<'_>) {
+        if row.submission.is_none() && row.outcome.is_none() {
+            return self.apart(row);
+        }
+        self.heading(row.cx.has_submitters);
+        let (mut debt, begin) = (0_usize, self.line.len());
+        for n in 0..self.layout.columns.len() {
+            let field = self.layout.columns[n];
+            let at = self.line.len();
+            self.cell(field, row);
+            let (mut len, width) = (self.line.width_since(at), self.layout.width_of(field));
+            if field.is_left && field.head != "MOSTLY" {
+                let most = if field.head == PROCESS { width.saturating_sub(debt) } else { WIDEST };
+                if len > most {
+                    let text = cut(&String::from_utf8_lossy(self.line.since(at)), most);
+                    self.line.truncate(at);
+                    self.line.str(&text);
+                    len = text.chars().count();
+                }
+            }
+            let blanks = width.saturating_sub(len + debt);
+            debt = (len + debt).saturating_sub(width);
+            if field.is_left {
+                self.line.blanks(blanks);
+            } else {
+                self.line.indent(at, blanks);
+            }
+            self.line.byte(b' ');
+        }
+        let blanks = self.line.since(begin).iter().rev().take_while(|byte| **byte == b' ').count();
+        self.line.truncate(self.line.len() - blanks);
+        self.line.byte(b'\n');
+        self.layout.lines += 1;
+        self.notes(row);
+    }
+
+    /// Writes a value, without blanks around it.
+    fn cell(&mut self, field: &Field, row: &Row<'_>) {
+        let Self { line, clock, .. } = self;
+        match (field.value)(row) {
+            Value::None => line.byte(b'-'),
+            Value::Unknown => line.byte(b'?'),
+            Value::Num(n) => line.dec(n),
+            Value::Hex(n) => line.hex(n),
+            Value::Flag(is) => line.dec(is),
+            Value::Clock(at_ns) => clock.column(at_ns, line),
+            Value::Nanos(ns) => line.nanos(ns),
+            Value::Part(ns, is_merged) => {
+                line.nanos(ns);
+                match (is_merged, field.head) {
+                    (true, _) => line.byte(b'+'),
+                    // the numbers stand below each other
+                    (false, "DEVICE") => line.byte(b' '),
+                    (false, _) => {}
+                }
+            }
+            // most are
+            Value::Bytes(bytes) if bytes % 1024 == 0 && bytes < 1 << 20 => {
+                line.dec(bytes >> 10);
+                line.byte(b'K');
+            }
+            Value::Bytes(bytes) => line.str(&size_text(bytes)),
+            Value::Word(text) | Value::Raw(text) => line.str(text),
+            Value::Name(name) => line.str(&word(&name)),
+            Value::Write(write) | Value::Parts(write) => write(row, line),
+        }
+    }
+
+    /// Writes the lines below a command: its failure, its largest stages, its stack.
+    fn notes(&mut self, row: &Row<'_>) {
+        if row.has_failed() {
+            let failure = parts::failure(row).unwrap_or_default();
+            self.second_line("    ", |codes| &codes.warn, &format!("! {failure}"));
+        }
+        if let EventKind::Unfinished { age_ns, .. } = row.event.what {
+            let text = format!("! unfinished: in flight for {}", nanos(age_ns as f64));
+            self.second_line("    ", |codes| &codes.warn, &text);
+        }
+        if self.layout.largest
+            && let Some(stages) = times::largest(row)
+        {
+            self.second_line("    ", |codes| &codes.dim, &stages);
+        }
+        for stack in [row.cx.kstack, row.cx.kstack_complete] {
+            self.line.str(stack);
+            self.layout.lines += usize::from(!stack.is_empty());
+        }
+    }
+
+    /// Writes an event that is not a command: `TIME DISK -- what happened`.
+    fn apart(&mut self, row: &Row<'_>) {
+        for field in all().filter(|field| [TIME, "DISK"].contains(&field.head)) {
+            let at = self.line.len();
+            self.cell(field, row);
+            let blanks = self.layout.width_of(field).saturating_sub(self.line.width_since(at));
+            match field.is_left {
+                true => self.line.blanks(blanks),
+                false => self.line.indent(at, blanks),
+            }
+            self.line.byte(b' ');
+        }
+        let what = &row.event.what;
+        let is_trouble = match what {
+            EventKind::State { state, .. } => state.name() != Some("live"),
+            what => is_apart(what) || matches!(what, EventKind::Retry { .. }),
+        };
+        self.styled(is_trouble, |codes| &codes.warn, |lines| happened(row, &mut lines.line));
+        self.line.byte(b'\n');
+        self.layout.lines += 1;
+    }
+}
+
+/// Writes what happened.
+fn happened(row: &Row<'_>, line: &mut LineWriter) {
+    line.str("-- ");
+    if let Some(id) = row.id {
+        row.opcode(line);
+        line.str(&format!(" qid {} cid {} ", id.qid, id.cid));
+    }
+    match &row.event.what {
+        EventKind::Timeout { age_ns, .. } => {
+            line.str(&format!("has timed out after {}", nanos(*age_ns as f64)));
+        }
+        EventKind::Cancel { age_ns, .. } => {
+            line.str(&format!("is cancelled after {}", nanos(*age_ns as f64)));
+        }
+        EventKind::Retry { retries: Some(n), .. } => {
+            line.str(&format!("will be tried again: retry {n}"));
+        }
+        EventKind::Retry { .. } => line.str("will be tried again"),
+        EventKind::Sq { qid, id, head, tail, .. } => {
+            if id.is_none() {
+                line.str(&format!("qid {qid} "));
+            }
+            line.str(&format!("sq_head {head} sq_tail {tail}"));
+        }
+        EventKind::AsyncEvent { event, .. } => {
+            line.str(&format!("asynchronous event {:#x}", event.0));
+            parts::async_event(row, line);
+        }
+        EventKind::State { .. } => {
+            line.str("controller is");
+            parts::state(row, line);
+        }
+        other => line.str(other.name()),
+    }
+}
+
+/// Innermost functions that the stacks of all commands have: the driver and blk-mq.
+const INNERMOST: [&str; 10] = [
+    "nvme_",
+    "__nvme_",
+    "blk_mq_",
+    "__blk_mq_",
+    "blk_flush_plug",
+    "__blk_flush_plug",
+    "blk_finish_plug",
+    "submit_bio",
+    "__submit_bio",
+    "blk_complete_reqs",
+];
+
+/// A stack in one line: the functions on the way to the driver, outermost first, without those that most
+/// stacks have. If they are too many, the outer ones are left out.
+pub(super) fn path(frames: &[Frame], width: usize) -> String {
+    let names = frames.iter().map(|frame| match &frame.symbol {
+        Some(symbol) => word(&symbol.name).into_owned(),
+        None => frame.to_string(),
+    });
+    let names: Vec<String> = names.collect();
+    let is_inner = |name: &&String| INNERMOST.iter().any(|begin| name.starts_with(begin));
+    let inner = names.iter().take_while(is_inner).count();
+    let outer = frames.iter().rev().take_while(|frame| frame.is_entry()).count();
+    let callers = names.get(inner..names.len() - outer).filter(|callers| !callers.is_empty());
+    let path: Vec<&str> = callers.unwrap_or(&names).iter().rev().map(String::as_str).collect();
+    let (mut text, mut skipped) = (path.join(" > "), 0);
+    while text.chars().count() > width && skipped + 1 < path.len() {
+        skipped += 1;
+        text = format!("{} > {}", ellipsis(), path[skipped..].join(" > "));
+    }
+    if text.chars().count() > width { cut(&text, width) } else { text }
+}
