@@ -111,6 +111,8 @@ pub type HeatmapOptions = Checked<HeatmapArgs>;
 
 impl SessionOptions for HeatmapArgs {
     fn settings(&self) -> Result<Settings> {
+        // an unknown format is an error before anything is opened
+        self.picture_files()?;
         let quantity = self.quantity(StageSet::Basic);
         if self.stage.is_some() && self.y != QuantityArg::Latency {
             return Err(usage("--stage is for `--y latency`: leave one of the two out"));
