@@ -129,7 +129,7 @@ fn help(command: &str, hidden: bool) -> String {
     let text = String::from_utf8(output.stdout).unwrap();
     // hidden: options for tests (docs/testing.md), an alias of --slow (docs/trace.md), and one of -o of
     // `heatmap` (CHANGELOG.md)
-    let others = " --test-ignore --test-no-recovery --test-shift --min-lat --png";
+    let others = " --test-ignore --test-no-recovery --test-shift --min-lat --png --svg";
     text + if hidden { others } else { "" }
 }
 

@@ -123,7 +123,8 @@ impl<'a> Trace<'a> {
         let details = event.iter().filter_map(|(key, field)| match field {
             Field::Bytes(note) if *key == 4 => {
                 let note = fields(note);
-                let value = number(&note, 3)?;
+                // unsigned or signed
+                let value = number(&note, 3).or_else(|| number(&note, 4))?;
                 Some((self.keys[&number(&note, 1).unwrap()].clone(), value))
             }
             _ => None,
