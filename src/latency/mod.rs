@@ -414,12 +414,13 @@ impl Consumer for Counting<'_> {
             return Ok(Turn::Items);
         };
         if self.reports.next().is_some_and(|due| moment.now >= due) {
-            match (&mut self.counted, moment.ledger()?) {
-                (Some(counted), Some(ledger)) => {
+            match &mut self.counted {
+                Some(counted) => {
+                    let ledger = moment.ledger()?.unwrap_or_default();
                     let now = counted.with_cgroups();
                     self.reports.interim(moment.now, now, ledger, &mut self.out)?;
                 }
-                _ => interim_of(&mut self.reports, session, moment.now, &mut self.out)?,
+                None => interim_of(&mut self.reports, session, moment.now, &mut self.out)?,
             }
         }
         Ok(self.reports.next().map_or(Turn::Items, Turn::Until))

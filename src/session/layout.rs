@@ -310,8 +310,8 @@ impl Layout {
         let mib = |bytes: usize| bytes.div_ceil(1 << 20);
         let text = |bytes: usize| {
             format!(
-                "a slot for each tag of all controllers takes {} MB, more than {} MB: choose controllers \
-                 by --ctrl or --disk",
+                "commands in flight take {} MB of kernel memory (a slot for each tag), more than {} MB: choose \
+                 controllers by --ctrl or --disk",
                 mib(self.of_slots),
                 mib(bytes)
             )

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A large machine: 16 CPUs, 16 controllers with 32 queues or more. Commands are in flight by the hundred, on one controller and on all of them, with and
-# without a scheduler. Also the memory of the maps, of each mode.
+# A large machine: 16 CPUs, 16 controllers with 32 queues or more. Commands are in flight by the
+# hundred, on one controller and on all of them, with and without a scheduler. Also the memory of the
+# maps, of each mode.
 . "$(dirname "$0")/lib.sh"
 # so many queues take a while
 for ((i = 0; i < 600; i++)); do
