@@ -75,7 +75,6 @@ const USUAL: &[Fixed] = &[
 const HISTOGRAMS: &[Fixed] = &[("trace", "0"), ("stack", "0"), ("verdict", "0"), ("context", "0")];
 
 const NO_DETAILS: &[Fixed] = &[("details", "0")];
-const STATUS: &[Fixed] = &[("count_status", "1")];
 
 /// Rows per controller, namespace and opcode, and nothing before the request is observed. The builds
 /// for groups have `ND_BY`, those for the waits before the request `ND_WAITS`, those for cgroups of
@@ -122,7 +121,7 @@ const fn latencies(name: &'static str, fixed: &'static [&'static [Fixed]]) -> En
 }
 
 /// All builds. A run uses the first that it may.
-pub const BUILDS: [Entry; 21] = [
+pub const BUILDS: [Entry; 18] = [
     // what `latency` uses on recent kernels; the others cost some 20 instructions per command more
     latencies("nvme_deep_total_6", &[USUAL, ROWS, HISTOGRAMS, PLAIN, RECENT, TOTAL, NO_SKIPS]),
     latencies("nvme_deep_total_7", &[USUAL, ROWS, HISTOGRAMS, PLAIN, RECENT, TOTAL, TOTAL_SKIPS]),
@@ -131,13 +130,10 @@ pub const BUILDS: [Entry; 21] = [
         &[USUAL, ROWS, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, NO_SKIPS],
     ),
     latencies("nvme_deep_basic_7", &[USUAL, ROWS, HISTOGRAMS, PLAIN, RECENT, BASIC, HOOKS, SKIPS]),
-    latencies("nvme_deep_total", &[USUAL, ROWS, HISTOGRAMS, PLAIN, TOTAL]),
-    latencies("nvme_deep_basic", &[USUAL, ROWS, HISTOGRAMS, PLAIN, BASIC]),
-    latencies("nvme_deep_fine", &[USUAL, ROWS, HISTOGRAMS, PLAIN, FINE]),
-    // also for failed commands, and with details
-    latencies("nvme_deep_total_status", &[USUAL, ROWS, HISTOGRAMS, STATUS, TOTAL]),
-    latencies("nvme_deep_basic_status", &[USUAL, ROWS, HISTOGRAMS, STATUS, BASIC]),
-    latencies("nvme_deep_fine_status", &[USUAL, ROWS, HISTOGRAMS, STATUS, FINE]),
+    // also what `top` and `serve` use
+    latencies("nvme_deep_total", &[USUAL, ROWS, HISTOGRAMS, TOTAL]),
+    latencies("nvme_deep_basic", &[USUAL, ROWS, HISTOGRAMS, BASIC]),
+    latencies("nvme_deep_fine", &[USUAL, ROWS, HISTOGRAMS, FINE]),
     Entry {
         name: "nvme_deep_trace",
         source: "nvme_deep",
