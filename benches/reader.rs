@@ -10,10 +10,10 @@ use nvme_deep::model::event::Event;
 use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::decode::CommandSet;
-use nvme_deep::recording::{Block, BlockWriter, Builder, Content, Item, Playback};
+use nvme_deep::recording::{Batch, Block, BlockWriter, Content, Item, Reader, Summary};
 use nvme_deep::session::Reorder;
 use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
+use nvme_deep::view::trace::{Clock, Context, TraceLines};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();
@@ -105,8 +105,7 @@ fn reorder_two_cpus(bencher: Bencher<'_, '_>) {
 fn record_to_text(bencher: Bencher<'_, '_>) {
     let records = records();
     let mut window = Reorder::default();
-    let mut view =
-        TraceText::new(Theme { color: false }, false, Clock::Mono, Some(StageSet::Basic));
+    let mut view = TraceLines::long(Theme { color: false }, Clock::Mono, Some(StageSet::Basic));
     let cx = Context {
         disk: NAME,
         set: CommandSet::Nvm,
@@ -129,40 +128,39 @@ fn record_to_text(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// The same events in a recording, compressed.
+/// The same events in a recording.
 fn recording() -> Vec<u8> {
     let mut bytes = vec![];
-    let mut builder = Builder::new();
+    let mut batch = Batch::new(Content::Events);
     for record in &records() {
-        abi::event(record, 0).iter().for_each(|event| builder.push(event));
+        abi::event(record, 0).iter().for_each(|event| batch.push(event));
     }
-    let (events, at_ns) = (builder.rows() as u32, builder.last_ns());
-    let mut payload = vec![];
-    builder.take(&mut payload);
-    let run = Block { content: Content::Run, payload: b"{}", events: 0, at_ns: 0 };
-    let rows = Block { content: Content::Events, payload: &payload, events, at_ns };
-    let writer = BlockWriter::create(&mut bytes, true);
-    let written = writer.and_then(|mut w| w.write(&run).and_then(|()| w.write(&rows)));
-    assert!(written.is_ok() && u64::from(events) == BATCH);
+    assert_eq!(u64::from(batch.summary().events), BATCH);
+    let run = Block::new(Summary::at(Content::Run, 0), b"{}");
+    let events = Block::new(batch.summary(), &batch.pack());
+    let written = BlockWriter::create(&mut bytes).and_then(|mut to| {
+        to.write(&run?)?;
+        to.write(&events?)
+    });
+    assert!(written.is_ok());
     bytes
 }
 
 /// Passes on the events of a recording.
 fn play(recording: &[u8], to: &mut dyn FnMut(&Event)) {
     let mut all = 0;
-    if let Ok(mut playback) = Playback::open(recording) {
-        while let Ok(true) = playback.next_block(&mut |item| {
+    if let Ok(mut reader) = Reader::open(recording) {
+        while let Ok(true) = reader.next_block(&mut |item| {
             if let Item::Event(event) = item {
                 to(event);
             }
         }) {}
-        all = playback.events();
+        all = reader.events();
     }
     assert_eq!(all, BATCH);
 }
 
 /// Decompresses and decodes a recording.
-/// Decodes records into events.
 #[divan::bench]
 fn decode_recording(bencher: Bencher<'_, '_>) {
     let recording = recording();
@@ -174,12 +172,12 @@ fn decode_recording(bencher: Bencher<'_, '_>) {
 }
 
 /// Decodes a recording and renders it with stages, as `trace --from` does.
-fn render_recording(bencher: Bencher<'_, '_>, view: &mut dyn EventSink) {
+fn render_recording(bencher: Bencher<'_, '_>, view: &mut TraceLines) {
     let recording = recording();
     let cx = Context { disk: NAME, ..Context::default() };
     bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
         play(black_box(&recording), &mut |event| view.event(event, &cx));
-        view.drain(&mut |lines| {
+        view.take(|lines| {
             black_box(lines);
         });
     });
@@ -188,13 +186,13 @@ fn render_recording(bencher: Bencher<'_, '_>, view: &mut dyn EventSink) {
 #[divan::bench]
 fn recording_to_text(bencher: Bencher<'_, '_>) {
     let theme = Theme { color: false };
-    let mut view = TraceText::new(theme, false, Clock::Mono, Some(StageSet::Basic));
+    let mut view = TraceLines::long(theme, Clock::Mono, Some(StageSet::Basic));
     render_recording(bencher, &mut view);
 }
 
 #[divan::bench]
 fn recording_to_json(bencher: Bencher<'_, '_>) {
-    let mut view = TraceJson::new(Clock::Mono, Some(StageSet::Basic));
+    let mut view = TraceLines::json(Clock::Mono, Some(StageSet::Basic));
     render_recording(bencher, &mut view);
 }
 

@@ -378,10 +378,8 @@ impl Consumer for Counting<'_> {
             }
             Item::Unselected(event) => self.before(event, feed.later)?,
             Item::Undecodable => bail!("the ring has a record that can't be decoded"),
-            Item::Controllers(all) => {
-                if self.recorded.is_some() {
-                    self.reports.disks.recorded(all);
-                }
+            Item::Controllers(all) if self.recorded.is_some() => {
+                self.reports.disks.recorded(all);
             }
             Item::Cgroups(all) => {
                 if let Some(counted) = &mut self.counted {
