@@ -75,7 +75,7 @@ fn without_utf_8_a_text_is_ascii() {
         assert_eq!(other, None, "{words}: {text}");
         others += usize::from(!in_locale("C.UTF-8").is_ascii());
     }
-    assert!(others >= 3, "{others}");
+    assert!(others >= 2, "{others}");
 }
 
 fn shown(words: &str) -> String {
@@ -132,12 +132,15 @@ fn filters_take_ids_in_hexadecimal_and_all() {
 #[test]
 fn a_fabrics_command_has_its_type_and_no_namespace() {
     let latency = shown(&format!("latency --from {GUEST}"));
+    // the titles of the stages
+    let latency = latency.split_once("\nSTAGE").unwrap().1.to_owned();
     let host = shown(&format!("host latency --from {HOST}"));
     let join = shown(&format!("join {GUEST} {HOST}"));
     for (text, ctrl) in [(latency, "nvme2"), (host, "nvmet:1"), (join, "nvme2")] {
         for name in ["admin fabrics-connect", "fabrics-connect", "admin fabrics-property-get"] {
-            let line = format!("{ctrl} {name}  ");
-            assert!(text.contains(&line), "no `{line}`: {text}");
+            let name = format!("{ctrl} {name}");
+            let is_it = |line: &str| line.split("  ").next() == Some(&name);
+            assert!(text.lines().any(is_it), "no `{name}`: {text}");
         }
         let heads: Vec<&str> = text.lines().filter(|l| l.starts_with(ctrl)).collect();
         let mut once = heads.clone();

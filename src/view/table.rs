@@ -10,7 +10,7 @@ use super::theme::Theme;
 pub(crate) const WIDE: usize = 120;
 
 /// Room that a text at the end of a row needs.
-const LAST: usize = 18;
+const LAST: usize = 20;
 
 /// A head and a cell. Heads that begin with `<` are those of texts, the others of numbers.
 pub(crate) type Cell<'h> = (&'h str, String);

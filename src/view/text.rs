@@ -180,8 +180,9 @@ impl TextView {
         let places = row.places();
         let places = places.iter().take(if wide { 3 } else { 1 });
         let places = places.filter(|place| place.share >= 0.01);
-        let places: Vec<String> =
-            places.map(|place| format!("{} {}", place.stage, percent(place.share))).collect();
+        let places = places
+            .map(|place| format!("{} {}", short_name(&place.stage), percent(place.share)))
+            .collect::<Vec<_>>();
         if !row.stages.is_empty() {
             cells.push(("<WHERE", places.join("  ")));
         }
