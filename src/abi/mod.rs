@@ -28,7 +28,8 @@ pub use self::activity::{
     ACTIVITY_BYTES, GAP_NS, GAPS, GapSum, TICK_NS, Volumes, add_activity, add_disk, disk_name,
 };
 #[cfg(feature = "live")]
-pub use self::events::{event, event_time, wait_bits};
+pub use self::events::wait_bits;
+pub use self::events::{event, event_time};
 #[cfg(feature = "live")]
 pub use self::groups::{
     GROUP_BYTES, GroupRow, MAX_CANDIDATES, MAX_GROUPS, by_bits, by_size, group_of, group_row,

@@ -16,8 +16,9 @@ const USUAL: &str = "time,disk,op,size,lba,process,host,device,total";
 const WIDE: usize = 120;
 const USUAL_WIDE: &str =
     "time,disk,op,size,lba,qid,process,before,queue,submit,device,after,total,mostly";
-/// The widest column of names.
+/// The widest name, and the widest one of a disk.
 const WIDEST: usize = 24;
+const WIDEST_DISK: usize = 16;
 
 /// Columns that were chosen.
 #[derive(Clone, Debug, Default)]
@@ -133,7 +134,11 @@ impl TraceLines {
             self.cell(field, row);
             let (mut len, width) = (self.line.width_since(at), self.layout.width_of(field));
             if field.is_left && field.head != "MOSTLY" {
-                let most = if field.head == PROCESS { width.saturating_sub(debt) } else { WIDEST };
+                let most = match field.head {
+                    PROCESS => width.saturating_sub(debt),
+                    "DISK" => WIDEST_DISK,
+                    _ => WIDEST,
+                };
                 if len > most {
                     let text = cut(&String::from_utf8_lossy(self.line.since(at)), most);
                     self.line.truncate(at);
@@ -257,8 +262,8 @@ fn happened(row: &Row<'_>, line: &mut LineWriter) {
             }
             line.str(&format!("sq_head {head} sq_tail {tail}"));
         }
-        EventKind::AsyncEvent { event, .. } => {
-            line.str(&format!("asynchronous event {:#x}", event.0));
+        EventKind::AsyncEvent { .. } => {
+            line.str("event");
             parts::async_event(row, line);
         }
         EventKind::State { .. } => {

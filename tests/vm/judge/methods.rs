@@ -334,7 +334,7 @@ fn doctor_reports_the_plan(outcome: &Outcome) {
     assert_eq!(controller["queue_count"], 3, "{controller}");
     assert_eq!(controller["interrupt_vectors"], 3, "{controller}");
     let text = outcome.text("words", "tracepoint.out");
-    assert!(text.contains("total is setup_out to complete"), "{text}");
+    assert!(text.contains("total = from the set-up of the command to its completion"), "{text}");
     assert!(text.contains("no start, doorbell, cqe, requeue, because"), "{text}");
     let verdict = text.lines().find(|l| l.starts_with("accuracy ")).unwrap();
     let lost = verdict.contains("DEGRADED");
