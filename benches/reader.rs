@@ -13,7 +13,7 @@ use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::{Block, BlockWriter, Builder, Content, Item, Playback};
 use nvme_deep::session::Reorder;
 use nvme_deep::view::theme::Theme;
-use nvme_deep::view::trace::{Clock, Context, EventSink, TraceJson, TraceText};
+use nvme_deep::view::trace::{Clock, Context, TraceLines};
 
 #[global_allocator]
 static ALLOC: AllocProfiler = AllocProfiler::system();
@@ -105,8 +105,7 @@ fn reorder_two_cpus(bencher: Bencher<'_, '_>) {
 fn record_to_text(bencher: Bencher<'_, '_>) {
     let records = records();
     let mut window = Reorder::default();
-    let mut view =
-        TraceText::new(Theme { color: false }, false, Clock::Mono, Some(StageSet::Basic));
+    let mut view = TraceLines::long(Theme { color: false }, Clock::Mono, Some(StageSet::Basic));
     let cx = Context {
         disk: NAME,
         set: CommandSet::Nvm,
@@ -174,12 +173,12 @@ fn decode_recording(bencher: Bencher<'_, '_>) {
 }
 
 /// Decodes a recording and renders it with stages, as `trace --from` does.
-fn render_recording(bencher: Bencher<'_, '_>, view: &mut dyn EventSink) {
+fn render_recording(bencher: Bencher<'_, '_>, view: &mut TraceLines) {
     let recording = recording();
     let cx = Context { disk: NAME, ..Context::default() };
     bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
         play(black_box(&recording), &mut |event| view.event(event, &cx));
-        view.drain(&mut |lines| {
+        view.take(|lines| {
             black_box(lines);
         });
     });
@@ -188,13 +187,13 @@ fn render_recording(bencher: Bencher<'_, '_>, view: &mut dyn EventSink) {
 #[divan::bench]
 fn recording_to_text(bencher: Bencher<'_, '_>) {
     let theme = Theme { color: false };
-    let mut view = TraceText::new(theme, false, Clock::Mono, Some(StageSet::Basic));
+    let mut view = TraceLines::columns(theme, Clock::Mono, Some(StageSet::Basic), None, 80);
     render_recording(bencher, &mut view);
 }
 
 #[divan::bench]
 fn recording_to_json(bencher: Bencher<'_, '_>) {
-    let mut view = TraceJson::new(Clock::Mono, Some(StageSet::Basic));
+    let mut view = TraceLines::json(Clock::Mono, Some(StageSet::Basic));
     render_recording(bencher, &mut view);
 }
 
