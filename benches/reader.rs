@@ -186,7 +186,7 @@ fn render_recording(bencher: Bencher<'_, '_>, view: &mut TraceLines) {
 #[divan::bench]
 fn recording_to_text(bencher: Bencher<'_, '_>) {
     let theme = Theme { color: false };
-    let mut view = TraceLines::long(theme, Clock::Mono, Some(StageSet::Basic));
+    let mut view = TraceLines::columns(theme, Clock::Mono, Some(StageSet::Basic), None, 80);
     render_recording(bencher, &mut view);
 }
 

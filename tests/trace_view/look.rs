@@ -85,7 +85,7 @@ fn shown_in_columns(width: usize, chosen: Option<&Columns>, has_submitters: bool
     let of_log = submission(&log, [0x03ff_0002, 0, 0, 0, 0, 0], Some(4096));
     let age_ns = 2_170_000_000;
     for (what, cx) in [
-        (EventKind::Command(id, asked_read(), with_stages()), &DISK),
+        (EventKind::Command(id, asked_read(), with_stages()), &Context { has_submitters, ..DISK }),
         (EventKind::Command(id, who(7, b""), merged), &DISK),
         (EventKind::Command(id, who(4_194_303, b"kworker/u256:31"), with_stages()), &long),
         (EventKind::Command(log, of_log, outcome(0)), &NONE),

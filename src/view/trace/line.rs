@@ -3,13 +3,18 @@
 
 use itoa::Buffer;
 
-use crate::nvme::decode::Value;
+use crate::nvme::decode::{CommandSet, Value};
 
 /// Lines, the last of which may be incomplete.
 #[derive(Debug, Default)]
 pub(super) struct LineWriter {
     bytes: Vec<u8>,
+    /// What [`LineWriter::repeat`] wrote last, and for which key.
+    last: Option<(Key, Vec<u8>)>,
 }
+
+/// Opcode, command set, and CDW12 to CDW15.
+type Key = (u8, CommandSet, [u32; 4]);
 
 impl LineWriter {
     /// Number of bytes.
@@ -43,6 +48,18 @@ impl LineWriter {
     pub(super) fn move_up(&mut self, from: usize, to: usize) {
         let moved = self.bytes.len().saturating_sub(from);
         self.bytes[to.min(from)..].rotate_right(moved);
+    }
+
+    /// Writes what `write` writes for this key, again if it is the key of the last time.
+    pub(super) fn repeat(&mut self, key: Key, write: impl FnOnce(&mut Self)) {
+        match &self.last {
+            Some((last, text)) if *last == key => self.bytes.extend_from_slice(text),
+            _ => {
+                let begin = self.bytes.len();
+                write(self);
+                self.last = Some((key, self.since(begin).to_vec()));
+            }
+        }
     }
 
     #[inline(always)]
@@ -79,6 +96,9 @@ impl LineWriter {
     pub(super) fn dec(&mut self, n: impl Into<u64>) {
         match n.into() {
             n @ 0..10 => self.byte(b'0' + n as u8),
+            n @ 10..100 => {
+                self.bytes.extend_from_slice(&[b'0' + (n / 10) as u8, b'0' + (n % 10) as u8])
+            }
             n => self.str(Buffer::new().format(n)),
         }
     }

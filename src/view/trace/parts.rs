@@ -8,7 +8,9 @@ use crate::model::event::EventKind;
 use crate::model::point::Point;
 use crate::model::stage::{StageRun, StageSet};
 use crate::model::timeline::Timeline;
-use crate::nvme::decode::{self, Field};
+use crate::nvme::decode::{self, CommandSet, Field};
+use crate::nvme::opcode::QueueKind;
+use crate::nvme::sqe::Sqe;
 use crate::nvme::status::{Status, StatusType};
 
 pub(super) fn ctrl(row: &Row<'_>, line: &mut LineWriter) {
@@ -48,9 +50,8 @@ pub(super) fn process(row: &Row<'_>, line: &mut LineWriter) {
     }
 }
 
-/// An object: `{"key":value,...}`.
-fn object(fields: impl Iterator<Item = Field>, line: &mut LineWriter) {
-    line.byte(b'{');
+/// Members of an object: `"key":value,...,`.
+fn members(fields: impl Iterator<Item = Field>, line: &mut LineWriter) {
     for field in fields {
         line.byte(b'"');
         line.str(field.key);
@@ -58,6 +59,27 @@ fn object(fields: impl Iterator<Item = Field>, line: &mut LineWriter) {
         line.json_value(field.value);
         line.byte(b',');
     }
+}
+
+/// An object: `{"key":value,...}`.
+fn object(fields: impl Iterator<Item = Field>, line: &mut LineWriter) {
+    line.byte(b'{');
+    members(fields, line);
+    line.close(b'}');
+}
+
+/// The fields of a command as an object. Most commands differ from the one before only in their start LBA,
+/// which is the first field.
+fn command(queue: QueueKind, set: CommandSet, sqe: &Sqe, line: &mut LineWriter) {
+    let mut fields = decode::fields(queue, set, sqe);
+    line.byte(b'{');
+    if decode::blocks(queue, set, sqe).is_none() {
+        members(fields, line);
+        return line.close(b'}');
+    }
+    members(fields.next().into_iter(), line);
+    let rest = [12, 13, 14, 15].map(|n| sqe.cdw(n));
+    line.repeat((sqe.opcode(), set, rest), |line| members(fields, line));
     line.close(b'}');
 }
 
@@ -79,7 +101,7 @@ pub(super) fn fields(row: &Row<'_>, line: &mut LineWriter) {
     };
     let (queue, set, sqe) = (id.opcode.queue, row.cx.set, &submission.sqe);
     if row.form == Form::Json {
-        return object(decode::fields(queue, set, sqe), line);
+        return command(queue, set, sqe, line);
     }
     let mut asked = None;
     let fields = decode::shown_fields(queue, set, sqe).inspect(|field| {
