@@ -99,7 +99,7 @@ fn pages_by_group() {
     for row in [" OPCODE,QUEUE ", ">read nvme0 q1 666 ", " write nvme0 q1 334 "] {
         assert!(spaced(&ran.out).contains(row), "`{row}` is not in\n{}", ran.out);
     }
-    run(&format!("top --by priority --from {made}")).refuses(2, "recordings do not have it");
+    run(&format!("top --by priority --from {made}")).refuses(2, "works only while tracing");
     run(&format!("top --by cgroup --from {made}")).refuses(2, "record again with plain `record`");
     run("top --by disk --stages=full").refuses(2, "--stages=fine");
 }

@@ -123,7 +123,7 @@ fn filters_take_ids_in_hexadecimal_and_all() {
         ("0x", number),
         ("0x100000000", number),
         ("", number),
-        ("-1", "there is no option `-1`"),
+        ("-1", "`-1` is negative"),
     ] {
         let mut command = Command::new(BINARY);
         command.args(["latency", "--from", RECORDING, "--nsid", wrong]);

@@ -195,7 +195,7 @@ impl Subject<'_> {
         let Both { a, b } = self.origins;
         if a.len().min(b.len()) == 1 && a[0].path != b[0].path && diff.changed_rows() > 0 {
             all.push(
-                "one recording per side: what differs between any two runs is a change".into(),
+                "one recording per side: any difference between runs counts as a change".into(),
             );
         }
         all
