@@ -28,6 +28,12 @@ impl<const N: usize> Batch<N> {
         Self { records: Vec::new(), summary }
     }
 
+    /// The same with its memory, so that a run needs no more later.
+    #[must_use]
+    pub fn allocated(self) -> Self {
+        Self { records: vec![[0; N]; BLOCK_EVENTS], ..self }
+    }
+
     /// Whether it has no room.
     pub const fn is_full(&self) -> bool {
         self.summary.events as usize >= BLOCK_EVENTS

@@ -25,7 +25,7 @@ use crate::model::host::HostEvent;
 
 /// Batches that may wait for the thread, each of up to 1.2 MB. If more arrive, the sender waits, and
 /// events stay in the ring of the BPF side.
-const WAITING: usize = 4;
+const WAITING: usize = 2;
 
 /// What the thread has to do.
 enum Job {
@@ -89,6 +89,10 @@ impl Writer {
         let progress = Arc::new(Progress::default());
         let (jobs, received) = sync_channel(WAITING);
         let (give_back, empty) = sync_channel(WAITING + 2);
+        // with the current one: those that wait and the one that is written
+        for _ in 0..=WAITING {
+            let _ = give_back.try_send(Batch::new(Content::Events).allocated());
+        }
         let mut worker = Worker {
             begin: begin_of(&file),
             file: BlockWriter::create(file)?,
@@ -120,7 +124,8 @@ impl Writer {
             }
             worker.finish()
         })?;
-        let (batch, of_target) = (Batch::new(Content::Events), Batch::new(Content::HostEvents));
+        let batch = Batch::new(Content::Events).allocated();
+        let of_target = Batch::new(Content::HostEvents);
         Ok(Self { batch, of_target, jobs, empty, progress, thread })
     }
 
