@@ -176,3 +176,21 @@ fn blocks_before_a_time_are_skipped_and_counted() {
         assert_eq!((commands, events, reader.events()), (skipped, read, 6), "{since}");
     }
 }
+
+/// What is read ahead for the clock counts, too.
+#[test]
+fn stacks_are_bounded_before_the_first_event() {
+    let mut bytes = vec![];
+    let mut writer = BlockWriter::create(&mut bytes).unwrap();
+    let mut block = |content, payload: &[u8]| {
+        writer.write(&Block::new(Summary::at(content, 0), payload).unwrap()).unwrap();
+    };
+    block(Content::Run, &serde_json::to_vec(&RunInfo::default()).unwrap());
+    let stacks = [b"[".as_slice(), &[b' '; 12 << 20], b"]"].concat();
+    (0..4).for_each(|_| block(Content::Stacks, &stacks));
+    let mut reader = Reader::open(bytes.as_slice()).unwrap();
+    assert!(reader.first_clock().unwrap().is_none());
+    let mut blocks = 0;
+    while reader.next_block(&mut |_| blocks += 1).unwrap() {}
+    assert_eq!((blocks, reader.ending()), (2, Some(Ending::Damaged(Damage::Length))));
+}

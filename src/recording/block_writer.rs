@@ -5,7 +5,7 @@
 use std::io;
 use std::io::{ErrorKind, IoSlice, Write};
 
-use super::frame::{HEAD_BYTES, HEADER_BYTES, Head, Summary, header};
+use super::frame::{HEAD_BYTES, HEADER_BYTES, Head, MAX_PAYLOAD, Summary, header};
 
 /// Level of zstd. A command costs 200 instructions less than with level 1, and its files are 6 to 8 % larger.
 /// Higher levels cost more than they save on columns of times.
@@ -23,11 +23,14 @@ pub struct Block {
 }
 
 impl Block {
-    /// Compresses a payload of at most [`MAX_PAYLOAD`](super::frame::MAX_PAYLOAD) bytes.
+    /// Compresses a payload of at most [`MAX_PAYLOAD`] bytes.
     ///
     /// # Errors
-    /// If zstd lacks memory.
+    /// If it is longer, or zstd lacks memory.
     pub fn new(summary: Summary, payload: &[u8]) -> io::Result<Self> {
+        if payload.len() > MAX_PAYLOAD {
+            return Err(io::Error::other("a block is longer than the format permits"));
+        }
         let raw_bytes = payload.len() as u32;
         Ok(Self { summary, raw_bytes, payload: zstd::bulk::compress(payload, LEVEL)? })
     }

@@ -97,23 +97,19 @@ impl<R: Read> Blocks<R> {
         if self.ending.is_some() {
             return Ok(None);
         }
-        match self.read()? {
+        match self.read() {
             Ok(Some(head)) => {
                 self.number = self.number.wrapping_add(1);
                 self.whole_bytes += HEAD_BYTES as u64 + u64::from(head.payload_bytes);
                 self.seen_end = head.summary.content == Content::End;
-                Ok(Some(head))
+                return Ok(Some(head));
             }
-            Ok(None) => {
-                let end = [Ending::Cut, Ending::Complete];
-                self.ending = Some(end[usize::from(self.seen_end)]);
-                Ok(None)
-            }
-            Err(damage) => {
-                self.ending = Some(Ending::Damaged(damage));
-                Ok(None)
-            }
+            Ok(None) if self.seen_end => self.ending = Some(Ending::Complete),
+            Ok(None) => self.ending = Some(Ending::Cut),
+            Err(Error::Damaged(damage)) => self.reject(damage),
+            Err(error) => return Err(error),
         }
+        Ok(None)
     }
 
     /// The payload of the last block, which has this head. A block that is skipped is not decompressed.
@@ -134,27 +130,24 @@ impl<R: Read> Blocks<R> {
         self.ending = Some(Ending::Damaged(damage));
     }
 
-    fn read(&mut self) -> io::Result<Result<Option<Head>, Damage>> {
+    fn read(&mut self) -> Result<Option<Head>, Error> {
         let mut head = [0; HEAD_BYTES];
         match fill(&mut self.file, &mut head)? {
-            0 => return Ok(Ok(None)),
+            0 => return Ok(None),
             HEAD_BYTES => {}
-            _ => return Ok(Err(Damage::Short)),
+            _ => return Err(Damage::Short.into()),
         }
-        let head = match Head::from_bytes(&head) {
-            Ok(head) => head,
-            Err(damage) => return Ok(Err(damage)),
-        };
+        let head = Head::from_bytes(&head)?;
         if head.number != self.number {
-            return Ok(Err(Damage::Gap));
+            return Err(Damage::Gap.into());
         }
         self.payload.resize(head.payload_bytes as usize, 0);
         if fill(&mut self.file, &mut self.payload)? < self.payload.len() {
-            return Ok(Err(Damage::Short));
+            return Err(Damage::Short.into());
         }
         if crc32fast::hash(&self.payload) != head.payload_crc {
-            return Ok(Err(Damage::Payload));
+            return Err(Damage::Payload.into());
         }
-        Ok(Ok(Some(head)))
+        Ok(Some(head))
     }
 }

@@ -60,8 +60,13 @@ impl<const N: usize> Batch<N> {
         Some(record)
     }
 
-    fn records(&self) -> &[[u64; N]] {
-        self.records.get(..self.summary.events.into()).unwrap_or_default()
+    /// The payload.
+    pub fn pack(&self) -> Vec<u8> {
+        let records = self.records.get(..self.summary.events.into()).unwrap_or_default();
+        match self.summary.content {
+            Content::Events => pack(records, &TIMES_OF_RECORD),
+            _ => pack(records, &[]),
+        }
     }
 
     /// Empties it.
@@ -79,11 +84,6 @@ impl Batch<WORDS_OF_RECORD> {
             Record::fill(words, event);
         }
     }
-
-    /// The payload.
-    pub fn pack(&self) -> Vec<u8> {
-        pack(self.records(), &TIMES_OF_RECORD)
-    }
 }
 
 impl Batch<TARGET_WORDS> {
@@ -93,11 +93,6 @@ impl Batch<TARGET_WORDS> {
             *to = words(event);
         }
     }
-
-    /// The payload.
-    pub fn pack_target(&self) -> Vec<u8> {
-        pack(self.records(), &[])
-    }
 }
 
 /// What a reader unpacks blocks into, to use it again.
@@ -105,11 +100,6 @@ impl Batch<TARGET_WORDS> {
 pub struct Unpacked {
     records: Vec<[u64; WORDS_OF_RECORD]>,
     of_target: Vec<[u64; TARGET_WORDS]>,
-}
-
-/// Refuses a block of more events than a writer makes.
-fn check(count: usize) -> Result<(), Damage> {
-    if count > BLOCK_EVENTS { Err(Damage::Length) } else { Ok(()) }
 }
 
 const UNKNOWN: Damage = Damage::Content("an event of an unknown kind");
@@ -125,7 +115,6 @@ impl Unpacked {
         count: usize,
         to: &mut dyn FnMut(&Event),
     ) -> Result<(), Damage> {
-        check(count)?;
         unpack(payload, count, &TIMES_OF_RECORD, &mut self.records)?;
         let mut records = self.records.iter();
         records.try_for_each(|words| Record::of_words(words).pass(to).map_err(|_| UNKNOWN))
@@ -141,7 +130,6 @@ impl Unpacked {
         count: usize,
         to: &mut dyn FnMut(&HostEvent),
     ) -> Result<(), Damage> {
-        check(count)?;
         unpack(payload, count, &[], &mut self.of_target)?;
         self.of_target.iter().try_for_each(|words| {
             to(&target_event(words).ok_or(UNKNOWN)?);

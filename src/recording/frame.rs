@@ -191,7 +191,13 @@ impl Head {
         let (_reserved, number) = (cursor.u16()?, cursor.u32()?);
         let (from_ns, to_ns) = (cursor.u64()?, cursor.u64()?);
         let head = Self {
-            summary: Summary { content: Content::of(code), events, commands, from_ns, to_ns },
+            summary: Summary {
+                content: Content::of(code),
+                events,
+                commands: commands.min(events),
+                from_ns,
+                to_ns,
+            },
             number,
             payload_bytes: cursor.u32()?,
             raw_bytes: cursor.u32()?,

@@ -5,6 +5,7 @@
 
 use super::bytes::Cursor;
 use super::error::Damage;
+use super::events::BLOCK_EVENTS;
 
 /// The word of a record that is its time. Other times come after it.
 const AT: usize = 1;
@@ -75,13 +76,16 @@ fn shifts(planes: u8) -> impl Iterator<Item = u32> {
 /// The inverse of [`pack`]: replaces `records` by those of the payload.
 ///
 /// # Errors
-/// If the payload does not have this number of records.
+/// If the payload does not have this number of records, or if no writer makes a block of so many.
 pub fn unpack<const N: usize>(
     payload: &[u8],
     count: usize,
     times: &[usize],
     records: &mut Vec<[u64; N]>,
 ) -> Result<(), Damage> {
+    if count > BLOCK_EVENTS {
+        return Err(Damage::Length);
+    }
     let mut cursor = Cursor::new(payload);
     let mut at_ns = cursor.u64()?;
     let mut base = [0; N];

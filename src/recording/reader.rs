@@ -53,7 +53,7 @@ pub enum Item<'a> {
     TargetEnd(Box<LedgerInfo<HostLedger>>),
 }
 
-/// Most readings of clocks of a recording: those of three clocks a second in three days.
+/// Most clock readings in a recording: three clocks, once a second, for three days.
 const MOST_READINGS: usize = 3 << 18;
 /// Most bytes of all stacks and cgroups of a recording, as JSON: a reader keeps them.
 const MOST_STACKS: usize = 32 << 20;
@@ -185,36 +185,45 @@ impl<R: Read> Reader<R> {
         let summary = head.summary;
         let (content, count) = (summary.content, usize::from(summary.events));
         if content == Content::Events && !is_target {
-            self.events += u64::from(summary.events);
             if summary.to_ns < self.since_ns {
                 to(&Item::Skipped(summary));
-                return Ok(());
+            } else {
+                // an item owns nothing: a test whether to drop it would cost twenty instructions
+                let mut event = |event: &Event| to(&ManuallyDrop::new(Item::Event(event)));
+                self.unpacked.events(self.blocks.payload(head)?, count, &mut event)?;
             }
-            // an item owns nothing: a test whether to drop it would cost twenty instructions
-            let mut event = |event: &Event| to(&ManuallyDrop::new(Item::Event(event)));
-            return self.unpacked.events(self.blocks.payload(head)?, count, &mut event);
+            self.events += u64::from(summary.events);
+            return Ok(());
         }
         if content == Content::HostEvents && is_target {
-            self.events += u64::from(summary.events);
             let mut event = |event: &HostEvent| to(&ManuallyDrop::new(Item::Target(event)));
-            return self.unpacked.target_events(self.blocks.payload(head)?, count, &mut event);
+            self.unpacked.target_events(self.blocks.payload(head)?, count, &mut event)?;
+            self.events += u64::from(summary.events);
+            return Ok(());
         }
+        self.item(head)?.iter().for_each(to);
+        Ok(())
+    }
+
+    /// The item of a block without events; `None` if it has none.
+    fn item(&mut self, head: &Head) -> Result<Option<Item<'static>>, Damage> {
+        let content = head.summary.content;
         let payload = self.blocks.payload(head)?;
         if matches!(content, Content::Stacks | Content::Cgroups) {
             self.stacks += payload.len();
         }
-        let item = match is_target {
-            true => target_item(content, payload)?,
-            false => item(content, payload)?,
+        let item = match self.info.target {
+            Some(_) => target_item(content, payload)?,
+            None => item(content, payload)?,
         };
         if let Some(Item::Readings(all)) = &item {
             self.readings += all.len();
         }
-        if self.stacks > MOST_STACKS || self.readings > MOST_READINGS {
-            return Err(Damage::Length);
+        // a reader keeps them
+        match self.stacks > MOST_STACKS || self.readings > MOST_READINGS {
+            true => Err(Damage::Length),
+            false => Ok(item),
         }
-        item.iter().for_each(to);
-        Ok(())
     }
 
     /// From here on, blocks of events that are all before this time are skipped.
@@ -241,7 +250,7 @@ impl<R: Read> Reader<R> {
                 self.held = Some(head);
                 break;
             }
-            match self.blocks.payload(&head).and_then(|p| item(head.summary.content, p)) {
+            match self.item(&head) {
                 Ok(Some(Item::Clock(offset))) => {
                     found = Some(offset);
                     self.early.push_back(Item::Clock(offset));

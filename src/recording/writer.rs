@@ -89,8 +89,8 @@ impl Writer {
         let progress = Arc::new(Progress::default());
         let (jobs, received) = sync_channel(WAITING);
         let (give_back, empty) = sync_channel(WAITING + 2);
-        // with the current one: those that wait and the one that is written
-        for _ in 0..=WAITING {
+        // with the current one: those that wait, the one that is written, and the next
+        for _ in 0..WAITING + 2 {
             let _ = give_back.try_send(Batch::new(Content::Events).allocated());
         }
         let mut worker = Worker {
@@ -113,7 +113,7 @@ impl Writer {
                         let _ = give_back.try_send(batch);
                     }
                     Job::TargetEvents(batch) => {
-                        worker.write(batch.summary(), &batch.pack_target());
+                        worker.write(batch.summary(), &batch.pack());
                     }
                     Job::Block(summary, payload) => worker.write(summary, &payload),
                     Job::Dump(answer) => {

@@ -373,8 +373,9 @@ impl Replay {
             Item::Event(event) => {
                 let first = span_ns.map_or(event.at_ns, |(first, _)| first);
                 *span_ns = Some((first, event.at_ns));
-                *later += u64::from(event.what.is_finished());
-                if chooses && EventClass::of(&event.what) == EventClass::Command {
+                let is_command = EventClass::of(&event.what) == EventClass::Command;
+                *later += u64::from(is_command);
+                if chooses && is_command {
                     *commands += 1;
                     let is_selected = window.contains(&event.at_ns) && settings.selects(event);
                     *selected += u64::from(is_selected);
