@@ -234,6 +234,30 @@ fn every_view_names_the_planted_stage() {
     }
 }
 
+/// Waits before the request count: otherwise two equal loads would seem to differ where a wait is the cause.
+#[test]
+fn diff_has_the_depth_of_latency() {
+    for plant in PLANTS.iter().chain([&FREEZE]) {
+        let row = plant.row();
+        let total = row["total"]["sum_ns"].as_u64().unwrap() as f64;
+        let mut classes: BTreeMap<u64, f64> = BTreeMap::new();
+        let mut covers_s = 0.0;
+        let file = plant.file();
+        for line in run(&format!("diff {file} {file} --json")).out.lines() {
+            let line: Value = serde_json::from_str(line).unwrap();
+            if line["type"] == "diff" {
+                covers_s = line["a"][0]["covers_s"].as_f64().unwrap();
+            } else if plant.is_of_row(line["opcode"].as_str()) {
+                let depth = line["a"]["in_flight"].as_f64().unwrap();
+                classes.insert(line["size_max"].as_u64().unwrap(), depth);
+            }
+        }
+        let (depth, want) = (classes.values().sum::<f64>(), total / 1e9 / covers_s);
+        // classes of few commands have no row
+        assert!((0.98..1.001).contains(&(depth / want)), "{}: {depth} {want}", plant.name);
+    }
+}
+
 #[test]
 fn every_view_has_the_same_p99() {
     for plant in PLANTS.iter().chain([&FREEZE]) {

@@ -276,8 +276,8 @@ pub(crate) type Rows = Slices<(CommandClass, Interval)>;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
     pub commands: u64,
-    /// Sum of the latencies that were measured, in nanoseconds.
-    pub latency_ns: u128,
+    /// Sum of the totals that were measured, in nanoseconds.
+    pub total_ns: u128,
     /// The time, in nanoseconds.
     pub covers_ns: u128,
 }
@@ -287,15 +287,15 @@ impl Load {
         self.commands as f64 * 1e9 / self.covers_ns.max(1) as f64
     }
 
-    /// Mean number of commands in flight: arrival rate times latency (Little's law).
+    /// Mean number of commands that wait or are in flight: arrival rate times total (Little's law).
     pub fn in_flight(&self) -> f64 {
-        self.latency_ns as f64 / self.covers_ns.max(1) as f64
+        self.total_ns as f64 / self.covers_ns.max(1) as f64
     }
 
     /// Adds the load of other commands in the same time.
     pub(crate) const fn add(&mut self, other: &Self) {
         self.commands += other.commands;
-        self.latency_ns += other.latency_ns;
+        self.total_ns += other.total_ns;
         self.covers_ns = other.covers_ns;
     }
 }
@@ -313,10 +313,10 @@ pub struct Counted {
 }
 
 impl Counted {
-    pub fn command(&mut self, class: CommandClass, latency_ns: u64) {
+    pub fn command(&mut self, class: CommandClass, total_ns: u64) {
         let (commands, sum_ns) = self.loads.entry(class).or_default();
         *commands += 1;
-        *sum_ns += u128::from(latency_ns);
+        *sum_ns += u128::from(total_ns);
     }
 
     /// Counts an interval of a command, at the time of its completion.
@@ -397,10 +397,9 @@ impl Counter {
             self.is_crowded = true;
             return false;
         }
-        let latency = command.latency_ns.unwrap_or(0);
-        self.counted.command(class, latency);
         let Intervals { stages, total } =
             command.observed_by(self.stage_set).intervals(self.stage_set);
+        self.counted.command(class, total.map_or(0, |total| total.ns));
         for (is_total, segments) in [(false, stages.as_slice()), (true, total.as_slice())] {
             for segment in segments {
                 let interval = Interval { is_total, run: segment.run };
@@ -428,10 +427,10 @@ impl Side {
     pub fn loads(&self) -> BTreeMap<CommandClass, Load> {
         let covers_ns = self.recordings.iter().map(|r| r.covers.as_nanos()).sum();
         let mut all: BTreeMap<CommandClass, Load> = BTreeMap::new();
-        for (class, (commands, latency_ns)) in self.recordings.iter().flat_map(|r| &r.loads) {
+        for (class, (commands, total_ns)) in self.recordings.iter().flat_map(|r| &r.loads) {
             let load = all.entry(*class).or_default();
             load.commands += commands;
-            load.latency_ns += latency_ns;
+            load.total_ns += total_ns;
             load.covers_ns = covers_ns;
         }
         all
