@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use crate::run::args::common::{
     Checked, ExecArgs, FromArgs, GroupArgs, JSON, JSON_LONG, Schedule, SessionArgs, SessionOptions,
+    Singles,
 };
 use crate::run::args::examples;
 use crate::run::args::value::number;
@@ -83,8 +84,13 @@ impl SessionOptions for LatencyArgs {
     fn settings(&self) -> Result<Settings> {
         let is_recorded = !self.from.is_empty();
         let lat = self.lat_buckets()?;
+        let singles = match (is_recorded, lat) {
+            (true, _) => Some(Singles::Recording),
+            (false, Some(_)) => Some(Singles::Table),
+            (false, None) => None,
+        };
         let histograms = Histograms {
-            by: self.group.keys.each(is_recorded || lat.is_some())?,
+            by: self.group.keys.each(singles)?,
             lat,
             submitters: false,
             extra: match self.commands {

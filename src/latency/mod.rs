@@ -414,7 +414,8 @@ impl Consumer for Counting<'_> {
         if self.reports.next().is_some_and(|due| moment.now >= due) {
             match &mut self.counted {
                 Some(counted) => {
-                    let ledger = moment.ledger()?.unwrap_or_default();
+                    // the events of some commands are still in the ring
+                    let ledger = moment.ledger()?.unwrap_or_default().when_shown(0);
                     let now = counted.with_cgroups();
                     self.reports.interim(moment.now, now, ledger, &mut self.out)?;
                 }

@@ -9,10 +9,8 @@ use super::theme::Theme;
 /// From this width on, tables have more columns.
 pub(crate) const WIDE: usize = 120;
 
-/// Room that a text at the end of a row needs.
-const LAST: usize = 20;
-
-/// A head and a cell. Heads that begin with `<` are those of texts, the others of numbers.
+/// A head and a cell. A head that begins with `<` marks a column of texts, aligned to the left; other columns
+/// have numbers.
 pub(crate) type Cell<'h> = (&'h str, String);
 
 /// A cell of texts.
@@ -68,6 +66,11 @@ impl Table {
         for (n, most) in sizes.iter_mut().enumerate() {
             *most = rows().map(|row| size(&row[n])).fold(*most, usize::max);
         }
+        // of a text at the end, the first part always stays
+        let first_part = |row: &Vec<String>| {
+            row.last().map_or(0, |cell| size(cell.split("  ").next().unwrap_or_default()))
+        };
+        let least = rows().map(first_part).max().unwrap_or(0);
         let Some((first, others)) = sizes.split_first_mut() else {
             return Ok(());
         };
@@ -77,7 +80,7 @@ impl Table {
             let all: usize = sizes.sum();
             // a text at the end may be cut
             let last = others.last().filter(|_| self.heads.last().is_some_and(|h| is_text(h)));
-            all - last.map_or(0, |last| last.saturating_sub(LAST))
+            all - last.map_or(0, |last| last.saturating_sub(least))
         };
         let texts = self.heads.iter().take_while(|head| is_text(head)).count();
         if texts > 1 && *first + taken(1) > width {
@@ -126,10 +129,17 @@ mod tests {
     use super::*;
 
     fn text(names: [&str; 2], width: usize) -> String {
+        with_places(names, ["device 9%"; 2], width)
+    }
+
+    fn with_places(names: [&str; 2], places: [&str; 2], width: usize) -> String {
         let mut table = Table::default();
-        for name in names {
-            let place = "device 9%".to_owned();
-            table.row(vec![("<NAME", name.into()), ("N", "12345".into()), ("<WHERE", place)]);
+        for (name, place) in names.into_iter().zip(places) {
+            table.row(vec![
+                ("<NAME", name.into()),
+                ("N", "12345".into()),
+                ("<WHERE", place.into()),
+            ]);
         }
         let mut out = Vec::new();
         table.write(Theme { color: false }, width, &mut out).unwrap();
@@ -159,5 +169,16 @@ mod tests {
         );
         let narrow = "NAME     N  WHERE\nab   12345  device 9%\nabcdef\n     12345  device 9%\n";
         assert_eq!(text(["ab", "abcdef"], 21), narrow);
+    }
+    /// `submit.ring+device+complete`, the longest name of a stage, has 28 characters.
+    #[test]
+    fn the_first_part_of_the_last_text_stays_and_the_others_go() {
+        let long = "submit.ring+device+complete 9%";
+        let places = [format!("{long}  queue 8%"), "device 9%  queue 8%".to_owned()];
+        let text = with_places(["ab", "abcdef"], places.each_ref().map(String::as_str), 42);
+        let want = format!(
+            "NAME     N  WHERE\nab   12345  {long}\nabcdef\n     12345  device 9%  queue 8%\n"
+        );
+        assert_eq!(text, want);
     }
 }

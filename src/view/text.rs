@@ -12,7 +12,7 @@ use super::theme::Theme;
 use crate::model::histogram::Histogram;
 use crate::model::ledger::Ledger;
 use crate::model::point::Point;
-use crate::model::report::latency::{Report, RowReport, StageReport};
+use crate::model::report::latency::{Report, RowReport, Share, StageReport};
 use crate::model::stage::StageSet;
 use crate::units::{counted, nanos, percent, rate};
 
@@ -134,9 +134,12 @@ impl TextView {
             return Ok(());
         }
         let mut table = Table::default();
+        // a row may have no measured command, and so no stage
+        let has_stages = rows.iter().any(|shown| !shown.row.stages.is_empty());
         for shown in rows {
             let mut cells = shown.names.clone();
             cells.extend(self.numbers(shown));
+            cells.extend(has_stages.then(|| ("<WHERE", self.places(shown.row))));
             table.row(cells);
         }
         table.write(self.theme, self.width, out)?;
@@ -176,16 +179,16 @@ impl TextView {
         let depth = || row.iops * row.total.mean().unwrap_or(0.0) / 1e9;
         cells.extend(wide.then(|| ("DEPTH", rate(depth()))));
         cells.extend(times(&row.total, wide, wide));
-        let places = row.places();
-        let places = places.iter().take(if wide { 3 } else { 1 });
-        let places = places.filter(|place| place.share >= 0.01);
-        let places = places
-            .map(|place| format!("{} {}", short_name(&place.stage), percent(place.share)))
-            .collect::<Vec<_>>();
-        if !row.stages.is_empty() {
-            cells.push(("<WHERE", places.join("  ")));
-        }
         cells
+    }
+
+    /// The stages with most of the time of a row.
+    fn places<K>(&self, row: &RowReport<K>) -> String {
+        let places = row.places();
+        let places = places.iter().take(if self.width >= WIDE { 3 } else { 1 });
+        let places = places.filter(|place| place.share >= 0.01);
+        let text = |place: &Share| format!("{} {}", short_name(&place.stage), percent(place.share));
+        places.map(text).collect::<Vec<_>>().join("  ")
     }
 
     /// The stages of a row that are shown by themselves, and the others.
@@ -450,6 +453,21 @@ mod tests {
     }
 
     #[test]
+    fn a_row_without_a_measured_command_has_no_stages() {
+        let mut report = report(StageSet::Basic);
+        let mut row = report.rows[0].clone();
+        (row.unmeasured, row.total) = (row.count, Histogram::default());
+        row.stages.clear();
+        for at in [0, 2] {
+            report.rows.insert(at, row.clone());
+        }
+        let text = text(&report, VIEW);
+        let wheres = text.lines().skip_while(|l| !l.contains(" WHERE")).skip(1).take(3);
+        let has_place = wheres.map(|l| l.ends_with('%')).collect::<Vec<_>>();
+        assert_eq!(has_place, [false, true, false], "{text}");
+    }
+
+    #[test]
     fn if_all_is_well_the_ledger_is_a_line() {
         let mut report = report(StageSet::Basic);
         report.ledger.missing_hooks.clear();
@@ -471,6 +489,7 @@ mod tests {
         let count = |l: &&str| l.split_whitespace().nth(3).unwrap().parse::<u64>().unwrap();
         assert_eq!(lines.iter().map(count).sum::<u64>(), 1030);
     }
+
     #[test]
     fn an_empty_report_says_so() {
         insta::assert_snapshot!(text(&report(StageSet::Total), VIEW));
