@@ -70,9 +70,9 @@ fn bytes(words: &str) -> (Vec<u8>, String, Option<i32>) {
 
 #[test]
 fn every_file_is_for_its_owner_and_replaces_another_only_by_force() {
-    let dir = TempDir::new().unwrap();
+    let dir = TempDir::with_suffix(".svg").unwrap();
     for (n, words) in WRITERS.iter().enumerate() {
-        let path = dir.path().join(n.to_string());
+        let path = dir.path().join(format!("{n}.svg"));
         let to = format!("{words} {}", path.display());
         assert_eq!(run(&to).code, Some(0), "{to}");
         assert_eq!(mode(&path), 0o600, "{words}");
@@ -91,7 +91,7 @@ fn every_file_is_for_its_owner_and_replaces_another_only_by_force() {
 fn a_dash_is_stdout_which_gets_the_file_and_nothing_else() {
     let dir = TempDir::new().unwrap();
     for (n, words) in WRITERS.iter().enumerate() {
-        let path = dir.path().join(n.to_string());
+        let path = dir.path().join(format!("{n}.svg"));
         assert_eq!(run(&format!("{words} {}", path.display())).code, Some(0));
         let file = fs::read(&path).unwrap();
         for stdout in ["-", "/dev/stdout"] {
@@ -144,7 +144,7 @@ fn a_file_that_a_shell_has_opened_is_continued() {
 #[test]
 fn a_block_device_is_never_written_to() {
     let dir = TempDir::new().unwrap();
-    let device = dir.path().join("disk");
+    let device = dir.path().join("disk.svg");
     // no driver has this number: a write would fail, too
     let made = mknodat(CWD, &device, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, makedev(0, 1));
     if made.is_err() {
@@ -157,7 +157,7 @@ fn a_block_device_is_never_written_to() {
             ran.refuses(2, "is a block device");
         }
     }
-    assert_eq!(names(&dir), ["disk"]);
+    assert_eq!(names(&dir), ["disk.svg"]);
 }
 
 /// Reads a line, and goes away.

@@ -84,7 +84,7 @@ fn a_number_that_is_none_is_named_with_its_option_and_what_is_expected() {
         ("latency 1 0", "[COUNT]", "of at least 1"),
         ("inflight 1 x", "[COUNT]", "of at least 1"),
         ("trace -n x", "--count <COUNT>", "of at least 1"),
-        ("stacks --top x", "--top <COUNT>", "from 1 to 18446744073709551615"),
+        ("stacks --top x", "--top <COUNT>", "of at least 1"),
         ("join a b --slowest x", "--slowest <COUNT>", "from 0 to 18446744073709551615"),
         ("host trace --pid x", "--pid <PID>", "from 0 to 4294967295"),
         ("host kvm --pid x --bar y", "--pid <PID>", "from 0 to 4294967295"),

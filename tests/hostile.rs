@@ -60,7 +60,7 @@ impl Files {
                 "A" => command.arg(self.path("a.nvd")),
                 "H" => command.arg(self.path("host.nvd")),
                 "S" => command.arg(self.path("spdk.json")),
-                "OUT" => command.arg(self.path("out")),
+                "OUT" => command.arg(self.path("out.svg")),
                 word => command.arg(word),
             };
         }
@@ -70,8 +70,8 @@ impl Files {
         if !words.contains("OUT") {
             return ran.out.into();
         }
-        let bytes = fs::read(self.path("out")).unwrap();
-        fs::remove_file(self.path("out")).unwrap();
+        let bytes = fs::read(self.path("out.svg")).unwrap();
+        fs::remove_file(self.path("out.svg")).unwrap();
         bytes
     }
 

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `heatmap`, and the files of pictures.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use crate::heatmap::grid::{Interval, Quantity};
 use crate::model::stage::StageSet;
-use crate::model::text::printable;
 use crate::settings::{Events, Mode, Outcome, RingSize, Settings};
 use crate::view::picture::Scheme;
 use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::run::args::common::{
-    Checked, FromArgs, PictureFile, PictureFormat, RunTime, SessionArgs, SessionOptions, is_stdout,
+    Checked, FromArgs, PictureFile, PictureFormat, RunTime, SessionArgs, SessionOptions, ending_of,
+    is_stdout,
 };
 use crate::run::args::examples;
 use crate::run::exit::usage;
@@ -158,14 +157,12 @@ impl HeatmapArgs {
     /// # Errors
     /// If the format of one is not known, or two are stdout; one sentence.
     pub fn picture_files(&self) -> Result<Vec<PictureFile>> {
-        let by_ending = |path: &PathBuf| match path.extension().and_then(OsStr::to_str) {
-            Some("png") => Ok((path.clone(), PictureFormat::Png)),
-            Some("svg") => Ok((path.clone(), PictureFormat::Svg)),
-            _ if is_stdout(path) => Ok((path.clone(), PictureFormat::Svg)),
-            _ => {
-                let path = printable(path);
-                Err(usage(format!("-o {path}: give a name that ends in .svg or .png")))
-            }
+        let by_ending = |path: &PathBuf| {
+            let format = match ending_of(path, &["svg", "png"])? {
+                "png" => PictureFormat::Png,
+                _ => PictureFormat::Svg,
+            };
+            Ok((path.clone(), format))
         };
         let PictureArgs { output, svg, png } = &self.picture;
         let mut all = output.iter().map(by_ending).collect::<Result<Vec<_>>>()?;

@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use crate::run::args::common::{
     Checked, FromArgs, JSON, JSON_LONG, PictureFile, PictureFormat, Schedule, SessionArgs,
-    SessionOptions, refuse_two_on_stdout,
+    SessionOptions, ending_of, refuse_two_on_stdout,
 };
 use crate::run::args::examples;
 
@@ -73,7 +73,8 @@ impl SessionOptions for PatternArgs {
     fn settings(&self) -> Result<Settings> {
         let lines = self.json || self.hist || self.schedule.interval.is_some();
         refuse_two_on_stdout(self.svg.as_deref(), lines)?;
-        if self.svg.is_some() {
+        if let Some(path) = &self.svg {
+            ending_of(path, &["svg"])?;
             self.from.refuse_several("-o shows")?;
         }
         let events = Events {

@@ -141,9 +141,9 @@ pub struct PatternText {
     pub detail: bool,
 }
 
-/// The order of the commands of a row in a word. The first command of a stream belongs to it.
+/// The order of the commands of a row in a word. The first one can follow none.
 fn verdict(counts: &Counts) -> &'static str {
-    match percent(counts.sequential + counts.streams, counts.commands()) {
+    match percent(counts.sequential, counts.commands().saturating_sub(1).max(1)) {
         90.0.. => "sequential",
         10.0.. => "mixed",
         _ => "random",

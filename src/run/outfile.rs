@@ -84,14 +84,18 @@ fn unfit(found: &Metadata) -> Option<&'static str> {
     }
 }
 
+/// Whether a path of an output means stdout.
+pub fn is_stdout(path: &Path) -> bool {
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&path)
+}
+
 impl OutFile {
     /// Creates the file.
     ///
     /// # Errors
     /// If it exists (without `force`), is an input, or cannot be created; one sentence.
     pub fn create(path: &Path, rules: &Rules<'_>) -> Result<(Self, File)> {
-        let is_one_of = |paths: [&str; 4]| paths.map(Path::new).contains(&path);
-        let is_stdout = is_one_of(["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]);
+        let is_stdout = is_stdout(path);
         let is_descriptor = path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd");
         let failed = |error: io::Error| cannot_create(path, &error);
         let name = if is_stdout { Path::new("stdout") } else { path };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `stacks`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::model::stage::StageSet;
 use crate::settings::{Mode, Outcome, Settings, StackSample};
@@ -9,11 +9,11 @@ use crate::stacks::report::Weight;
 use anyhow::Result;
 
 use crate::run::args::common::{
-    Checked, ExecArgs, FromArgs, JSON, JSON_LONG, RunTime, SessionArgs, SessionOptions,
+    Checked, ExecArgs, FromArgs, JSON, JSON_LONG, RunTime, SessionArgs, SessionOptions, ending_of,
     refuse_two_on_stdout,
 };
 use crate::run::args::examples;
-use crate::run::args::value::number;
+use crate::run::args::value::count;
 use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\
@@ -52,8 +52,8 @@ pub struct StacksArgs {
     pub outcome: Outcome,
 
     /// Show the first COUNT stacks only
-    #[arg(long, short = 'n', value_name = "COUNT", value_parser = number(1..=usize::MAX))]
-    pub top: Option<usize>,
+    #[arg(long, short = 'n', value_name = "COUNT", value_parser = count())]
+    pub top: Option<u64>,
 
     /// One line per stack, for flame graph tools
     ///
@@ -97,6 +97,7 @@ pub type StacksOptions = Checked<StacksArgs>;
 impl SessionOptions for StacksArgs {
     fn settings(&self) -> Result<Settings> {
         refuse_two_on_stdout(self.output.as_deref(), self.has_lines())?;
+        self.output.as_deref().map(|path| ending_of(path, &["svg", "folded"])).transpose()?;
         if self.folded || self.output.is_some() {
             self.from.refuse_several("--folded and -o show")?;
         }
@@ -119,5 +120,11 @@ impl StacksArgs {
     /// Whether stdout has lines for programs.
     pub const fn has_lines(&self) -> bool {
         self.json || self.folded
+    }
+
+    /// Whether a flame graph is drawn. It shows processes, whatever the other output shows.
+    pub fn draws(&self) -> bool {
+        let ending = self.output.as_deref().map(Path::extension);
+        ending.is_some_and(|ending| ending.is_none_or(|ending| ending != "folded"))
     }
 }

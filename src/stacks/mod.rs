@@ -9,7 +9,6 @@ pub(crate) mod view;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Kind;
@@ -20,7 +19,7 @@ use crate::model::stack::{Frame, Stack, StackAt};
 use crate::model::text::word;
 use crate::source::Source;
 use crate::stacks::flamegraph::svg;
-use crate::stacks::report::{StackRow, StackSums, Weight};
+use crate::stacks::report::{StackRow, StackSums};
 use crate::stacks::view::{StacksView, title};
 use crate::symbols::Symbolizer;
 use crate::view::json;
@@ -80,7 +79,8 @@ const MOST_STACKS: usize = 16_384;
 
 fn too_many() -> anyhow::Error {
     let text = format!(
-        "the recording has more than {MOST_STACKS} stacks: choose some commands by --ctrl or --opcode"
+        "the recording has more than {MOST_STACKS} stacks (each counts once per process): choose some \
+         commands by --ctrl or --opcode"
     );
     Failure::error(Kind::Usage, text)
 }
@@ -125,7 +125,7 @@ impl ByStack<'_> {
 
     /// The process that called the driver, if the output shows it.
     fn process(&mut self, what: &EventKind) -> Option<u32> {
-        if self.options.by.is_none() && self.drawing.is_none() {
+        if self.options.by.is_none() && !self.options.draws() {
             return None;
         }
         let submission = match what {
@@ -134,7 +134,8 @@ impl ByStack<'_> {
             _ => None,
         }?;
         let pid = submission.knows_submitter.then_some(submission.pid)?;
-        self.processes.insert(pid, format!("{} ({pid})", word(&submission.comm())));
+        let name = || format!("{} ({pid})", word(&submission.comm()));
+        self.processes.entry(pid).or_insert_with(name);
         Some(pid)
     }
 
@@ -196,8 +197,7 @@ impl Consumer for ByStack<'_> {
             None => self.recorded(),
         };
         if let Some(trace) = &mut end.ledger.trace {
-            let rows = sums.clone().rows(Weight::Count);
-            trace.commands_shown = rows.iter().map(StackRow::commands).sum();
+            trace.commands_shown = sums.commands();
         }
         let is_live_by_time = end.session.is_some() && self.options.outcome.slow.is_some();
         self.write(sums, &end)?;
@@ -217,13 +217,12 @@ impl ByStack<'_> {
             return Ok(());
         }
         let mut file = BufWriter::new(file);
-        let path = self.options.output.as_deref();
-        let drawn = match path.and_then(Path::extension).is_some_and(|e| e == "folded") {
-            true => self.view().folded(&rows, &mut file),
-            false => {
+        let drawn = match self.options.draws() {
+            true => {
                 let title = title(&rows, self.options.weight, self.at, end.header.file.as_ref());
                 svg(&rows, self.options.weight, &title, &mut file)
             }
+            false => self.view().folded(&rows, &mut file),
         };
         drawn.and_then(|()| file.flush()).map_err(|error| out.failed(error))?;
         out.keep()?;
@@ -239,7 +238,7 @@ impl ByStack<'_> {
             full: options.full,
             at: self.at,
             by: options.weight,
-            top: options.top,
+            top: options.top.map(|top| usize::try_from(top).unwrap_or(usize::MAX)),
         }
     }
 

@@ -71,6 +71,11 @@ impl StackSums {
         })
     }
 
+    /// The number of commands.
+    pub fn commands(&self) -> u64 {
+        self.0.values().map(|(hist, unmeasured)| hist.count() + unmeasured).sum()
+    }
+
     /// The same, not told apart by process.
     #[must_use]
     pub fn of_all_processes(self) -> Self {

@@ -130,9 +130,9 @@ impl StacksView {
         let head =
             format!("{:>7} {:>4} {:>5} {:>7} {:>7}  PATH", "CMDS", "%", "LAT%", "MEAN", "P99");
         writeln!(out, "{}", self.theme.dim(&head))?;
-        let (shown, rest) = self.split_top(rows);
+        let ((shown, rest), common) = (self.split_top(rows), common(rows));
         for row in shown {
-            self.row(row, &all, common(rows), out)?;
+            self.row(row, &all, common, out)?;
         }
         if !rest.is_empty() {
             let more = All::of(rest);

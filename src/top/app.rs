@@ -332,7 +332,7 @@ impl App {
         let now = self.now().and_then(p99);
         past.pop();
         past.sort_unstable();
-        now.zip(past.get(past.len() / 2)).is_some_and(|(now, usual)| now >= 2 * usual)
+        now.zip(past.get(past.len() / 2)).is_some_and(|(now, usual)| now / 2 >= *usual)
     }
 
     fn select(&mut self, down: bool, by: usize) {

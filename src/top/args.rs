@@ -8,7 +8,7 @@ use crate::settings::{ExtraEvents, Histograms, LIVE, Mode, Settings};
 use anyhow::Result;
 
 use crate::run::args::common::{
-    Checked, FromArgs, GroupKeys, RunTime, SessionArgs, SessionOptions,
+    Checked, FromArgs, GroupKeys, RunTime, SessionArgs, SessionOptions, Singles,
 };
 use crate::run::args::examples;
 use crate::run::args::value::interval;
@@ -73,7 +73,7 @@ pub type TopOptions = Checked<TopArgs>;
 impl SessionOptions for TopArgs {
     fn settings(&self) -> Result<Settings> {
         let is_recorded = !self.from.is_empty();
-        let by = self.keys.each(is_recorded)?;
+        let by = self.keys.each(is_recorded.then_some(Singles::Recording))?;
         let histograms = Histograms {
             // the programs for groups have no such counters
             extra: match by.is_empty() {

@@ -2,7 +2,7 @@
 //! Options that several commands have. What a session acts on is declared in `crate::settings`.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, stdout};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,9 @@ use crate::model::group::{By, ByWord};
 use crate::model::report::groups::Sort;
 use crate::model::report::idle::times;
 use crate::model::stage::StageSet;
+use crate::model::text::printable;
 use crate::run::exit::usage;
+pub use crate::run::outfile::is_stdout;
 use crate::settings::{Attaching, LIVE, Mode, Settings};
 use crate::units::parse_duration;
 use crate::view::picture::Scheme;
@@ -92,11 +94,6 @@ impl ColorArg {
     }
 }
 
-/// Whether a path of an output means stdout.
-pub fn is_stdout(path: &Path) -> bool {
-    path.as_os_str() == "-"
-}
-
 /// Refuses a picture on stdout beside lines for programs.
 pub(crate) fn refuse_two_on_stdout(svg: Option<&Path>, lines: bool) -> Result<()> {
     if lines && svg.is_some_and(is_stdout) {
@@ -144,18 +141,47 @@ pub struct GroupKeys {
     pub by: Vec<ByWord>,
 }
 
+/// What makes groups of single commands.
+#[derive(Clone, Copy, Debug)]
+pub enum Singles {
+    Recording,
+    /// `--lat-min-us` and `--lat-shift`.
+    Table,
+}
+
 impl GroupKeys {
-    /// The properties, each once. `of_events`: the groups are made of single commands.
+    /// The properties, each once. `singles`: what makes the groups of single commands, if anything does.
     ///
     /// # Errors
     /// If single commands do not have one; one sentence.
-    pub fn each(&self, of_events: bool) -> Result<Vec<By>> {
+    pub fn each(&self, singles: Option<Singles>) -> Result<Vec<By>> {
         let keys = ByWord::keys(&self.by).map_err(usage)?;
-        if let Some(by) = keys.iter().find(|by| of_events && !by.is_recorded()) {
-            let why = "works only while tracing, without --lat-min-us and --lat-shift";
-            return Err(usage(format!("--by {by} {why}: single commands do not have it")));
+        if let (Some(by), Some(singles)) = (keys.iter().find(|by| !by.is_recorded()), singles) {
+            let why = match singles {
+                Singles::Recording => "works only while tracing: recordings do not have it",
+                Singles::Table => "does not work with --lat-min-us and --lat-shift",
+            };
+            return Err(usage(format!("--by {by} {why}")));
         }
         Ok(keys)
+    }
+}
+
+/// The ending of a file of `-o`, which chooses its format; empty: stdout. `endings`: those that a command has.
+///
+/// # Errors
+/// If it has another one; one sentence.
+pub fn ending_of<'e>(path: &Path, endings: &[&'e str]) -> Result<&'e str> {
+    let ending = path.extension().and_then(OsStr::to_str);
+    let known = endings.iter().find(|known| ending == Some(known));
+    match known {
+        Some(known) => Ok(known),
+        None if is_stdout(path) => Ok(""),
+        None => {
+            let all: Vec<_> = endings.iter().map(|ending| format!(".{ending}")).collect();
+            let (path, all) = (printable(path), all.join(" or "));
+            Err(usage(format!("-o {path}: give a name that ends in {all}")))
+        }
     }
 }
 
