@@ -499,6 +499,12 @@ impl Settings {
         self.filter.selects_who() || self.by().iter().any(|by| by.is_who())
     }
 
+    /// The same, by process or thread.
+    pub fn asks_process(&self) -> bool {
+        let by = self.by().iter().any(|by| matches!(by, By::Process | By::Comm));
+        by || !self.filter.pids.is_empty() || !self.filter.comms.is_empty()
+    }
+
     /// Whether the bios that are followed for their waits have their submitters.
     pub fn follows_submitters(&self) -> bool {
         self.stage_set == StageSet::Full && self.observed_origin() == OriginDetail::Submitters
@@ -506,11 +512,9 @@ impl Settings {
 
     /// Who caused each command: what its event has.
     pub fn origin(&self) -> OriginDetail {
-        match &self.mode {
-            Mode::Events(events) => events.detail.origin(),
-            _ if self.counts() => OriginDetail::Nobody,
-            _ if self.by().iter().any(|by| by.is_who()) => OriginDetail::Submitters,
-            _ => OriginDetail::Nobody,
+        match self.has_events() && !self.counts() && self.asks_who() {
+            true => OriginDetail::Submitters,
+            false => self.required_detail(),
         }
     }
 
@@ -530,10 +534,13 @@ impl Settings {
         match (self.reports_submitters(), self.leaves_out()) {
             (true, _) => OriginDetail::Submitters,
             (false, true) => OriginDetail::Nobody,
-            (false, false) => {
-                self.events().map_or(OriginDetail::Nobody, |events| events.detail.origin())
-            }
+            (false, false) => self.required_detail(),
         }
+    }
+
+    /// Who caused each command, as the options for events ask for it.
+    fn required_detail(&self) -> OriginDetail {
+        self.events().map_or(OriginDetail::Nobody, |events| events.detail.origin())
     }
 
     /// Whether the slowest commands that a run with histograms reports have their submitters.

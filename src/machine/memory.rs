@@ -26,8 +26,9 @@ impl MapMemory {
         let half = limit.map_or(u64::MAX, |limit| limit / 2);
         let usual = (total / PART).max(LEAST);
         let most = (total / LARGEST).max(usual);
-        let bytes = |n: u64| usize::try_from(n.min(half)).unwrap_or(usize::MAX);
-        Self { usual: bytes(usual), most: bytes(most) }
+        let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        // a third of half the limit is left for the cells
+        Self { usual: bytes(usual.min(half)), most: bytes(most.min(half / 3 * 2)) }
     }
 }
 
@@ -71,8 +72,8 @@ mod tests {
             (0, None, [64, 64]),
             (4, None, [64, 256]),
             (256, None, [655, 16384]),
-            (256, Some(1024), [512, 512]),
-            (4, Some(96), [48, 48]),
+            (256, Some(1024), [512, 341]),
+            (4, Some(96), [48, 32]),
         ] {
             assert_eq!(of(total, limit), want, "{total} GiB, {limit:?} MiB");
         }

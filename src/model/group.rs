@@ -151,8 +151,10 @@ impl ByWord {
                 }
                 (Self::Key(by), _) => {
                     is_open = matches!(by, By::Size(SizeLimits(limits)) if limits > 0);
-                    if keys.iter().all(|key| key.name() != by.name()) {
-                        keys.push(by);
+                    match keys.iter().find(|key| key.name() == by.name()) {
+                        None => keys.push(by),
+                        Some(key) if *key == by => is_open = false,
+                        Some(_) => return Err("--by: size is given twice".into()),
                     }
                 }
             }

@@ -14,6 +14,7 @@ use crate::model::origin::Who;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::model::stack::StackAt;
+use crate::model::stage::StageSet;
 use crate::probe::catalog::{CATALOG, Method, Role};
 use crate::probe::facts::{KernelFacts, PreemptionSource};
 use crate::probe::plan::{AttachPlan, Policy, plan_with};
@@ -107,12 +108,18 @@ fn by_task(config: &Config<'_>, plan: &AttachPlan) -> Option<&'static str> {
     )
 }
 
-/// A remark if groups and filters go by the callers.
-fn callers(settings: &Settings, session: &Session) -> Option<&'static str> {
-    (settings.asks_who() && session.origin().who() == Who::Caller).then_some(
-        "processes and cgroups are those of the task that calls the driver, which may be a kernel thread: \
-         the submitters of bios are not observed here",
-    )
+/// A remark if groups and filters by process go by the callers.
+fn callers(settings: &Settings, session: &Session) -> Option<String> {
+    let why = match settings.stage_set == StageSet::Full && settings.counts() {
+        true => "with --stages=full: use --stages=fine",
+        false => "here",
+    };
+    (settings.asks_process() && session.origin().who() == Who::Caller).then(|| {
+        format!(
+            "processes are the callers of the driver, which may be kernel threads: submitters are not \
+             observed {why}"
+        )
+    })
 }
 
 /// A remark if cgroups are those of tasks.
@@ -121,9 +128,9 @@ fn cgroups_by_task(config: &Config<'_>, origin: OriginDetail) -> Option<&'static
     let of_cgroups = by_cgroup || origin != OriginDetail::Nobody && !config.settings.asks_who();
     let has_io = config.system.cgroups_have_io();
     (of_cgroups && has_io == Some(false)).then_some(
-        "cgroups are those of the task that calls the driver, which for writeback is a kernel thread: \
-         the io controller is not in the unified hierarchy (a kernel without CONFIG_BLK_CGROUP, or \
-         blkio of version 1)",
+        "a command has the cgroup of its task, not the one that is charged for its I/O; for writeback that \
+         is a kernel thread: the io controller is not in the unified hierarchy (a kernel without \
+         CONFIG_BLK_CGROUP, or blkio of version 1)",
     )
 }
 
@@ -203,7 +210,7 @@ pub fn attach(
                 let remarks = [
                     slow_clock(system),
                     short_stacks(&policy, &facts, session.plan()),
-                    callers(options, &session).map(str::to_owned),
+                    callers(options, &session),
                     by_task(&config, session.plan()).map(str::to_owned),
                     left_out(options, &session),
                     cgroups_by_task(&config, session.origin()).map(str::to_owned),

@@ -271,7 +271,7 @@ const NO_HIERARCHY: &str = "cgroups and containers of commands need cgroups of v
 /// The properties by which commands are grouped.
 pub(crate) fn groups(plan: &AttachPlan, config: &Config<'_>) -> Result<u16> {
     let by = config.settings.kernel_groups();
-    if !by.is_empty() && plan.pairing == Pairing::Tag {
+    if !config.settings.by().is_empty() && plan.pairing == Pairing::Tag {
         return Err(Error::Unsupported(
             "--by does not work with classic tracepoints, which do not show the request: use another \
              method (`nvme-deep doctor` says what it lacks), or `record` and `latency --by --from`"
@@ -279,7 +279,8 @@ pub(crate) fn groups(plan: &AttachPlan, config: &Config<'_>) -> Result<u16> {
         ));
     }
     let mut bits = by_bits(by);
-    if by.iter().any(|by| by.is_cgroup()) {
+    // also if single commands are grouped here
+    if config.settings.by().iter().any(|by| by.is_cgroup()) {
         let has_io = config.system.cgroups_have_io();
         let has_io = has_io.ok_or(Error::Unsupported(NO_HIERARCHY.into()))?;
         bits |= if has_io { nd_by::ND_BY_BIO.0 } else { 0 };

@@ -281,7 +281,7 @@ impl Layout {
             true => {
                 // many slots must not leave nothing for the cells
                 let usual = capacity.memory.usual;
-                let left = usual.saturating_sub(others).max(usual / 2);
+                let left = usual.saturating_sub(others).max(usual / 3);
                 Cells::new(rows_of(settings, controllers), each, left, &capacity.present)
             }
             // one row, which is never used
@@ -310,8 +310,8 @@ impl Layout {
         let mib = |bytes: usize| bytes.div_ceil(1 << 20);
         let text = |bytes: usize| {
             format!(
-                "commands in flight take {} MB of kernel memory (a slot for each tag), more than {} MB: choose \
-                 controllers by --ctrl or --disk",
+                "slots for commands in flight (one for each tag) take {} MB of kernel memory, more than {} MB: \
+                 choose fewer controllers by --ctrl or --disk",
                 mib(self.of_slots),
                 mib(bytes)
             )

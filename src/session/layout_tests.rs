@@ -194,7 +194,7 @@ fn slots_that_need_much_memory_are_said_and_too_many_are_refused() {
     let said = |gib| Layout::new(&Settings::of(StageSet::Fine), &capacity(128, gib), &all).remark();
     assert_eq!(said(512).unwrap(), None);
     let text = said(64).unwrap().unwrap();
-    assert!(text.ends_with("choose controllers by --ctrl or --disk"), "{text}");
+    assert!(text.ends_with("choose fewer controllers by --ctrl or --disk"), "{text}");
     assert!(said(4).is_err());
 }
 

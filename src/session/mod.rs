@@ -209,6 +209,7 @@ impl Session {
         for controller in controllers {
             session.place(controller)?;
         }
+        session.leave_out()?;
         session.reserve()?;
         let cgroup = config.settings.filter.cgroup.as_ref();
         cgroup.map_or(Ok(()), |path| session.only_cgroup(path))?;
@@ -253,6 +254,14 @@ impl Session {
         self.origin
     }
 
+    /// Commands of controllers that the filter leaves out count as filtered, also if such a controller appears
+    /// later.
+    fn leave_out(&self) -> Result<()> {
+        let value = ctrl_value(NO_SLOT, MIN_STRIDE, ALL_QUEUES, Transport::named(""));
+        let out = (0..MAX_CTRLS).filter(|n| self.layout.leaves_out(*n));
+        out.into_iter().try_for_each(|instance| self.assign(instance, &value))
+    }
+
     /// Gives slots to the number that the next controller will have, if there is room: its first
     /// commands come before user space can react.
     fn reserve(&mut self) -> Result<()> {
@@ -288,9 +297,7 @@ impl Session {
         }
         let transport = Transport::named(controller.transport.as_str());
         if self.layout.leaves_out(controller.instance) {
-            // its commands are counted as filtered
-            let value = ctrl_value(NO_SLOT, MIN_STRIDE, ALL_QUEUES, transport);
-            return self.assign(controller, &value).map(|()| true);
+            return Ok(true);
         }
         let size = self.layout.size_of(controller);
         let known = self.placed.get(&controller.instance).copied();
@@ -308,7 +315,7 @@ impl Session {
             return Ok(fits);
         }
         let value = ctrl_value(place.base, place.size.stride, place.size.queues, transport);
-        self.assign(controller, &value)?;
+        self.assign(controller.instance, &value)?;
         if !self.links.is_empty() && self.plan.pairing == Pairing::Request {
             self.control(nd_control::ND_CONTROL_FORGET, 0)?;
         }
@@ -318,11 +325,11 @@ impl Session {
         Ok(fits)
     }
 
-    fn assign(&self, controller: &Controller, value: &[u8]) -> Result<()> {
+    fn assign(&self, instance: u32, value: &[u8]) -> Result<()> {
         let ctrls = &self.maps.ctrls;
         ctrls
-            .update(&controller.instance.to_ne_bytes(), value, MapFlags::ANY)
-            .map_err(failed(format!("assign slots to {}", controller.name())))
+            .update(&instance.to_ne_bytes(), value, MapFlags::ANY)
+            .map_err(failed(format!("assign slots to nvme{instance}")))
     }
 
     /// Attaches the programs in this order. The hook at the set-up comes last, so that every

@@ -23,6 +23,7 @@ use crate::run::eprint_note;
 use crate::run::recording::{FileSettings, RunWriter};
 use crate::run::start::Preflight;
 use crate::run::symbols::LiveStacks;
+use crate::settings::OriginDetail;
 use crate::trace::args::{TimeArg, TraceOptions};
 
 const NO_WALL_CLOCK: &str = "the recording has no wall clock: times are seconds since it began";
@@ -83,10 +84,15 @@ fn live(options: &TraceOptions) -> Result<()> {
     drive(input, &mut |start| {
         let out = output()?;
         warn_own_disk(&system, &out);
-        file.iter_mut().for_each(RunWriter::begin);
+        let origin = start.origin();
+        if let Some(file) = &mut file {
+            file.shows(origin);
+            file.begin();
+        }
         let begin_ns = file.as_ref().map_or(start.begin_ns, RunWriter::begin_ns);
         let clock = clock(options, begin_ns, Some(0));
         let writer = TraceWriter::new(options, out, clock, settings.stage_set);
+        let writer = writer.with_submitters(origin == OriginDetail::Submitters);
         Ok(writer.with_header(&start.header).of_this_machine(file.take()))
     })
 }
@@ -122,7 +128,7 @@ fn recorded(options: &TraceOptions) -> Result<()> {
         let stage_set = start.recording.map_or(settings, Replay::settings).stage_set;
         let writer = TraceWriter::new(options, output()?, clock, stage_set);
         let writer = writer.with_header(&start.header);
-        Ok(writer.of_recording(start.recording.is_some_and(|replay| replay.info().submitters)))
+        Ok(writer.with_submitters(start.recording.is_some_and(|replay| replay.info().submitters)))
     })
 }
 

@@ -13,7 +13,6 @@ use crate::model::ledger::{EventClass, Shown};
 use crate::model::point::Point;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
-use crate::settings::OriginDetail;
 use crate::units::counted;
 use crate::view::header::Header;
 use crate::view::json;
@@ -127,12 +126,12 @@ impl<'o> TraceWriter<'o> {
             slowest: options.slowest.map(Slowest::new),
             is_plain: options.count.is_none() && options.slowest.is_none(),
             own: None,
-            has_submitters: options.settings.observed_origin() == OriginDetail::Submitters,
+            has_submitters: false,
         }
     }
 
-    /// The lines of a recording.
-    pub fn of_recording(self, has_submitters: bool) -> Self {
+    /// Whether the submitters of bios are observed.
+    pub fn with_submitters(self, has_submitters: bool) -> Self {
         Self { has_submitters, ..self }
     }
 

@@ -39,6 +39,7 @@ use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
 use crate::recording::CgroupInfo;
 pub use crate::session::{CostSample, Session};
+use crate::settings::OriginDetail;
 use crate::view::header::Header;
 use anyhow::Result;
 
@@ -130,6 +131,13 @@ pub struct Start<'s> {
     pub target: Option<&'s TargetInfo>,
     /// What is known of the header of the report.
     pub header: Header,
+}
+
+impl Start<'_> {
+    /// What the session observes of where commands come from; nothing for a recording.
+    pub fn origin(&self) -> OriginDetail {
+        self.session.map(Session::origin).unwrap_or_default()
+    }
 }
 
 /// A moment of a run, between two items.
