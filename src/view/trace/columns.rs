@@ -184,6 +184,7 @@ impl TraceLines {
         let Self { line, clock, .. } = self;
         match (field.value)(row) {
             Value::None => line.byte(b'-'),
+            Value::Name(name) if name.is_empty() => line.byte(b'-'),
             Value::Unknown => line.byte(b'?'),
             Value::Num(n) => line.dec(n),
             Value::Hex(n) => line.hex(n),

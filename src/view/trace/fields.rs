@@ -378,7 +378,7 @@ pub(super) const FIELDS: &[Group] = &[
                 None => Value::None,
             })
             .column("TOTAL", 6),
-            field!("", "", |_| Value::Write(times::mostly)).left("MOSTLY", 14),
+            field!("", "", |_| Value::Write(times::mostly)).left("MOSTLY", 16),
         ],
     ),
     (
