@@ -26,7 +26,7 @@ Examples:
 /// `latency`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    override_usage = "nvme-deep latency [OPTIONS] [FILE]... [INTERVAL] [COUNT] [-- <COMMAND>...]"
+    override_usage = "nvme-deep latency [OPTIONS] [FILE]... [INTERVAL] [COUNT] [-- COMMAND...]"
 )]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
