@@ -20,7 +20,7 @@ Examples:
       A report every second, with stages
   nvme-deep latency --stages=fine --disk nvme0n1 --exec -- fio job.fio
       The parts of the stages of one disk while a program runs
-  nvme-deep latency --from run.nvd --opcode read
+  nvme-deep latency run.nvd --opcode read
       The reads of a recording";
 
 /// `latency`.
