@@ -70,6 +70,31 @@ pub(super) struct Layout {
     /// Lines since the heading.
     pub(super) lines: usize,
     pub(super) has_heading: bool,
+    usual: Usual,
+}
+
+/// About the median of the totals so far.
+#[derive(Debug, Default)]
+struct Usual {
+    median_ns: u64,
+    commands: u64,
+}
+
+impl Usual {
+    /// Adds a total. Returns whether it is more than ten times the median.
+    fn is_slow(&mut self, total_ns: u64) -> bool {
+        self.commands += 1;
+        if self.commands == 1 {
+            self.median_ns = total_ns;
+        }
+        // as many steps up as down: half of the totals are above
+        let step = self.median_ns / 32 + 1;
+        self.median_ns = match total_ns > self.median_ns {
+            true => self.median_ns.saturating_add(step),
+            false => self.median_ns.saturating_sub(step),
+        };
+        self.commands > 32 && total_ns / 10 > self.median_ns
+    }
 }
 
 impl Layout {
@@ -147,6 +172,16 @@ impl TraceLines {
             return self.apart(row);
         }
         self.heading(row.cx.has_submitters);
+        let is_slow = self.codes.is_some()
+            && row.total().is_some_and(|total_ns| self.layout.usual.is_slow(total_ns));
+        self.styled(is_slow, |codes| &codes.head, |lines| lines.command(row));
+        self.line.byte(b'\n');
+        self.layout.lines += 1;
+        self.notes(row);
+    }
+
+    /// Writes the columns of a command.
+    fn command(&mut self, row: &Row<'_>) {
         let (mut debt, begin) = (0_usize, self.line.len());
         for n in 0..self.layout.columns.len() {
             let Column { field, width, most } = self.layout.columns[n];
@@ -174,9 +209,6 @@ impl TraceLines {
         }
         let blanks = self.line.since(begin).iter().rev().take_while(|byte| **byte == b' ').count();
         self.line.truncate(self.line.len() - blanks);
-        self.line.byte(b'\n');
-        self.layout.lines += 1;
-        self.notes(row);
     }
 
     /// Writes a value, without blanks around it.
