@@ -73,7 +73,7 @@ pub enum Command {
     Heatmap(HeatmapArgs),
     /// Report access patterns: sequential or random, sizes, depth
     ///
-    /// Those of each disk, opcode and process, with distances and intervals.
+    /// One row per disk, opcode and process; `-v` adds jumps and intervals.
     Pattern(PatternArgs),
     /// Show what is in a recording, and which questions it answers
     ///

@@ -341,7 +341,7 @@ impl Counted {
 pub struct Counter {
     stage_set: StageSet,
     block_sizes: BlockSizes,
-    /// Controllers that are counted under another number: that of the other side.
+    /// Controllers that are counted under the other side's number.
     renamed: BTreeMap<u32, u32>,
     counted: Counted,
     /// The first reading of the activity, and the last.

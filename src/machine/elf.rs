@@ -58,7 +58,7 @@ pub struct Probe {
 /// What is needed of an executable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbols {
-    /// Each exported function, and each other one whose name is that of no second one.
+    /// Each exported function, and each other function with a unique name.
     functions: BTreeMap<String, Probe>,
     build_id: Option<String>,
     /// USDT probes by provider: names, and numbers of arguments.

@@ -5,7 +5,7 @@ use itoa::Buffer;
 
 use crate::nvme::decode::{CommandSet, Value};
 
-/// Lines, the last of which may be incomplete.
+/// Lines. The last one may be incomplete.
 #[derive(Debug, Default)]
 pub(super) struct LineWriter {
     bytes: Vec<u8>,
