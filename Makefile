@@ -45,7 +45,7 @@ demo: ## see nvme-deep at work in a guest with known latencies
 	cargo build --locked --no-default-features --features live
 	@tests/vm/demo.sh
 
-pictures: build ## make docs/pictures anew, from a run in a guest
+pictures: build ## make docs/pictures anew, from recordings of the tests
 	@tests/vm/pictures.sh
 
 # not by name, lest make -n run the line
