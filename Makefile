@@ -45,7 +45,7 @@ demo: ## see nvme-deep at work in a guest with known latencies
 	cargo build --locked --no-default-features --features live
 	@tests/vm/demo.sh
 
-pictures: build ## make docs/pictures anew, from a run in a guest
+pictures: build ## make docs/pictures anew, from recordings of the tests
 	@tests/vm/pictures.sh
 
 # not by name, lest make -n run the line
@@ -92,7 +92,7 @@ test-cost: build ## fail if our modes cost over 5 % more than tests/bench/record
 	@tests/bench/guard.sh
 	@CPUS=2 COUNT=300 ONLY='^latency --stages$$|^trace' LIMIT=0.05 tests/bench/lines.sh
 
-test-diff: ## print how often diff raises false alarms, and finds changes, for docs/diff.md (minutes)
+test-diff: ## print how often diff raises false alarms, and finds changes, for docs/dev/methods.md (minutes)
 	cargo test --release --locked --no-default-features --test diff -- --ignored --nocapture
 
 record-cost: build ## write tests/bench/recorded.json

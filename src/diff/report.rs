@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares two recordings, or two groups of them: the ratio of each latency in each class and
-//! stage, with its interval, and what can be claimed. docs/diff.md explains the method.
+//! stage, with its interval, and what can be claimed. docs/dev/methods.md explains the method.
 
 pub use crate::diff::compare::compare;
 use crate::model::activity::{Activity, TagWaits};
