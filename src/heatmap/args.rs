@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use crate::heatmap::grid::{Interval, Quantity};
 use crate::model::stage::StageSet;
 use crate::settings::{Events, Mode, Outcome, RingSize, Settings};
+use crate::view::heatmap::grid::{Interval, Quantity};
 use crate::view::picture::Scheme;
 use anyhow::Result;
 use clap::ValueEnum;

@@ -2,20 +2,18 @@
 //! The `heatmap` command: commands over time, by latency, LBA, size or depth, as a picture.
 
 pub(crate) mod args;
-pub(crate) mod grid;
-pub(crate) mod view;
 
 use std::mem::{replace, take};
 use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Kind;
-use crate::heatmap::grid::{HeatMap, Interval, Plot, Quantity};
-use crate::heatmap::view::{Caption, SIZE, draw};
 use crate::model::report::submissions::{Submissions, TaskKind, forgotten};
 use crate::model::text::Text;
 use crate::settings::Settings;
 use crate::units::{counted, nanos};
+use crate::view::heatmap::grid::{HeatMap, Interval, Plot, Quantity};
+use crate::view::heatmap::{Caption, SIZE, draw};
 use crate::view::picture::Canvas;
 use crate::view::theme::Theme;
 use crate::when::RunClock;

@@ -14,6 +14,7 @@ pub(crate) mod output;
 pub(crate) mod picture;
 mod progress;
 pub(crate) mod recording;
+pub(crate) mod slowest;
 pub(crate) mod start;
 pub(crate) mod stdout;
 pub(crate) mod symbols;

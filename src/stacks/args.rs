@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::model::report::stacks::Weight;
 use crate::model::stage::StageSet;
 use crate::settings::{Mode, Outcome, Settings, StackSample};
-use crate::stacks::report::Weight;
 use anyhow::Result;
 
 use crate::run::args::common::{

@@ -2,27 +2,20 @@
 //! The `stacks` command: commands and their latency by kernel stack.
 
 pub(crate) mod args;
-pub(crate) mod flamegraph;
-pub(crate) mod report;
-pub(crate) mod view;
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use crate::error::Kind;
-use crate::model::event::{EventKind, StackId};
-use crate::model::histogram::Histogram;
+use crate::model::report::stacks::{MOST_STACKS, RecordedStacks, StackRow, StackSums};
 use crate::model::run::StackSum;
-use crate::model::stack::{Frame, Stack, StackAt};
-use crate::model::text::word;
+use crate::model::stack::{Stack, StackAt};
 use crate::source::Source;
-use crate::stacks::flamegraph::svg;
-use crate::stacks::report::{StackRow, StackSums};
-use crate::stacks::view::{StacksView, title};
 use crate::symbols::Symbolizer;
+use crate::view::flamegraph::svg;
 use crate::view::json;
+use crate::view::stacks::{StacksView, title};
 use crate::view::theme::Theme;
 use anyhow::Result;
 
@@ -55,28 +48,6 @@ fn create(options: &StacksOptions) -> Result<Option<Drawing>> {
     path.map(|path| OutFile::create(path, &rules)).transpose()
 }
 
-/// The stack of a finished command, and its latency. The outer `None`: not a finished command, or
-/// its stack was not to be taken (`--sample`). The inner `None`: not observed.
-fn stack_of(what: &EventKind, at: StackAt) -> Option<(Option<StackId>, Option<u64>)> {
-    let [submit, complete] = what.stacks();
-    let (submission, latency, completed) = match what {
-        EventKind::Command(_, submission, end) => (Some(submission), end.latency_ns, true),
-        EventKind::Missed { submission, .. } => (submission.as_ref(), None, false),
-        _ => return None,
-    };
-    let (id, observed) = match at {
-        StackAt::Submit => (submit, submission.is_some_and(|a| a.knows_submitter)),
-        StackAt::Complete => (complete, completed),
-    };
-    match observed {
-        true if !id.is_some() => None,
-        observed => Some((observed.then_some(id), latency)),
-    }
-}
-
-/// Most stacks of a recording: more than the kernel keeps.
-const MOST_STACKS: usize = 16_384;
-
 fn too_many() -> anyhow::Error {
     let text = format!(
         "the recording has more than {MOST_STACKS} stacks (each counts once per process): choose some \
@@ -94,66 +65,10 @@ struct ByStack<'o> {
     /// time, unless they need an address from the table, or the run is short.
     symbolizer: Option<Symbolizer>,
     /// Of a recording.
-    frames: HashMap<StackId, Vec<Frame>>,
-    /// By process, if it is shown.
-    sums: HashMap<(Option<u32>, Option<StackId>), (Histogram, u64)>,
-    /// The processes of a recording.
-    processes: HashMap<u32, String>,
+    recorded: RecordedStacks,
 }
 
 impl ByStack<'_> {
-    fn command(&mut self, what: &EventKind) -> Result<()> {
-        let Some((id, latency)) = stack_of(what, self.at) else {
-            return Ok(());
-        };
-        // all without a description are one
-        let id = id.map(|id| match self.frames.contains_key(&id) {
-            true => id,
-            false => StackId(0),
-        });
-        if self.sums.len() > MOST_STACKS {
-            return Err(too_many());
-        }
-        let process = self.process(what);
-        let (hist, unmeasured) = self.sums.entry((process, id)).or_default();
-        match latency {
-            Some(ns) => hist.record(ns),
-            None => *unmeasured += 1,
-        }
-        Ok(())
-    }
-
-    /// The process that called the driver, if the output shows it.
-    fn process(&mut self, what: &EventKind) -> Option<u32> {
-        if self.options.by.is_none() && !self.options.draws() {
-            return None;
-        }
-        let submission = match what {
-            EventKind::Command(_, submission, _) => Some(submission),
-            EventKind::Missed { submission, .. } => submission.as_ref(),
-            _ => None,
-        }?;
-        let pid = submission.knows_submitter.then_some(submission.pid)?;
-        let name = || format!("{} ({pid})", word(&submission.comm()));
-        self.processes.entry(pid).or_insert_with(name);
-        Some(pid)
-    }
-
-    /// The sums of a recording.
-    fn recorded(&self) -> StackSums {
-        let mut all = StackSums::default();
-        for ((process, id), (hist, unmeasured)) in &self.sums {
-            let taken = |id| Stack::Taken(self.frames.get(&id).cloned().unwrap_or_default());
-            all.add(StackRow {
-                process: process.and_then(|pid| self.processes.get(&pid).cloned()),
-                stack: id.map_or(Stack::NotObserved, taken),
-                hist: hist.clone(),
-                unmeasured: *unmeasured,
-            });
-        }
-        all
-    }
-
     /// The symbolized sums of a session.
     fn counted(&mut self, source: &dyn Source) -> Result<StackSums> {
         let (at, symbolizer) = (self.at, self.symbolizer.get_or_insert_with(symbolizer));
@@ -175,13 +90,13 @@ impl Consumer for ByStack<'_> {
 
     fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         match item {
-            Item::Event(event) => return self.command(&event.what),
+            Item::Event(event) if !self.recorded.add(&event.what) => Err(too_many()),
             Item::Stack(id, frames) => {
-                self.frames.insert(*id, frames.clone());
+                self.recorded.stack(*id, frames);
+                Ok(())
             }
-            _ => {}
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
@@ -194,7 +109,7 @@ impl Consumer for ByStack<'_> {
     fn finish(mut self, mut end: End<'_>) -> Result<Result<()>> {
         let sums = match end.session {
             Some(session) => self.counted(session)?,
-            None => self.recorded(),
+            None => self.recorded.sums(),
         };
         if let Some(trace) = &mut end.ledger.trace {
             trace.commands_shown = sums.commands();
@@ -315,9 +230,7 @@ pub fn run(options: &StacksOptions) -> Result<()> {
             at,
             drawing: drawing.take(),
             symbolizer: early.take(),
-            frames: HashMap::new(),
-            sums: HashMap::new(),
-            processes: HashMap::new(),
+            recorded: RecordedStacks::new(at, options.by.is_some() || options.draws()),
         })
     })
 }

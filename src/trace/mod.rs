@@ -6,7 +6,6 @@
 //! another thread reports them during the run.
 
 pub(crate) mod args;
-mod slowest;
 mod writer;
 
 use std::fs::File;

@@ -26,10 +26,10 @@ use crate::run::drive::{Consumer, End, Feed, Item, Moment, Names, Turn, say_own_
 use crate::run::exit::Failure;
 use crate::run::output::Output;
 use crate::run::recording::RunWriter;
+use crate::run::slowest::Slowest;
 use crate::run::stdout::{cannot_write, output_width};
 use crate::run::{WAITS_UNMEASURED, eprint_note, exit, say_ledger};
 use crate::trace::args::{TimeArg, TraceOptions};
-use crate::trace::slowest::Slowest;
 
 /// The clock of a run that began at `begin_ns`. `wall_ns`: the wall clock minus CLOCK_MONOTONIC, if it is
 /// known.

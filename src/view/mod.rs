@@ -2,12 +2,15 @@
 //! Reports as text and as JSON: functions of data and a writer.
 
 pub mod export;
+pub(crate) mod flamegraph;
 mod groups;
 pub mod header;
+pub(crate) mod heatmap;
 pub mod json;
 pub mod ledger;
 pub(crate) mod page;
 pub mod picture;
+pub(crate) mod stacks;
 pub(crate) mod table;
 pub mod text;
 pub mod theme;

@@ -10,4 +10,5 @@ pub mod groups;
 pub mod idle;
 pub mod latency;
 pub mod recount;
+pub mod stacks;
 pub mod submissions;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Heat maps as pictures: time to the right, the value upwards, the number of commands as colour.
 
-use crate::heatmap::grid::{HeatMap, Quantity};
+pub(crate) mod grid;
+
 use crate::units::{counted, nanos};
+use crate::view::heatmap::grid::{HeatMap, Quantity};
 use crate::view::picture::{
     Anchor, Area, Axis, Canvas, LEVELS, Paint, TextStyle, Tick, level, level_counts, short, times,
 };

@@ -7,8 +7,8 @@ use std::io::{ErrorKind, Write};
 
 use inferno::flamegraph::{Options, from_lines};
 
-use crate::stacks::report::{StackRow, Weight};
-use crate::stacks::view::{common, folded};
+use crate::model::report::stacks::{StackRow, Weight};
+use crate::view::stacks::{common, folded};
 
 /// Writes a flame graph as SVG.
 ///
@@ -39,7 +39,7 @@ pub fn svg(rows: &[StackRow], by: Weight, title: &str, out: &mut dyn Write) -> i
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stacks::view::tests::rows;
+    use crate::view::stacks::tests::rows;
 
     fn draw(by: Weight) -> String {
         let mut out = Vec::new();

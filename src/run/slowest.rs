@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The slowest commands of a run (`--slowest`).
+//! The slowest commands of a run.
 
 use crate::model::event::{Event, EventKind};
 use crate::model::ledger::EventClass;
@@ -10,22 +10,22 @@ use crate::nvme::decode::CommandSet;
 use crate::run::drive::Names;
 
 /// A command with the name and the command set of its disk.
-type Named = (Event, Text, CommandSet);
+pub type Named = (Event, Text, CommandSet);
 
 /// The slowest commands so far.
-pub(super) struct Slowest {
+pub struct Slowest {
     kept: Longest<Named>,
     commands: u64,
 }
 
 impl Slowest {
     /// Keeps the `most` slowest.
-    pub(super) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self { kept: Longest::at_most(most), commands: 0 }
     }
 
     /// Adds a finished command. One whose time is not known is counted only.
-    pub(super) fn add(&mut self, event: &Event, names: &mut Names) {
+    pub fn add(&mut self, event: &Event, names: &mut Names) {
         self.commands += u64::from(EventClass::of(&event.what) == EventClass::Command);
         let EventKind::Command(id, ..) = &event.what else {
             return;
@@ -41,13 +41,13 @@ impl Slowest {
     }
 
     /// How many are kept, and how many are not.
-    pub(super) fn shown_and_hidden(&self) -> (u64, u64) {
+    pub fn shown_and_hidden(&self) -> (u64, u64) {
         let shown = self.kept.number() as u64;
         (shown, self.commands - shown)
     }
 
     /// The commands in order.
-    pub(super) fn slowest_first(self) -> impl Iterator<Item = Named> {
+    pub fn slowest_first(self) -> impl Iterator<Item = Named> {
         self.kept.longest_first()
     }
 }

@@ -7,9 +7,9 @@ use std::io::Write;
 
 use serde::Serialize;
 
+use crate::model::report::stacks::{StackRow, Weight};
 use crate::model::stack::{Frame, Stack, StackAt};
 use crate::model::text::{Text, word};
-use crate::stacks::report::{StackRow, Weight};
 use crate::units::{counted, nanos, percent};
 use crate::view::json::{Dist, SCHEMA_VERSION, dist, line};
 use crate::view::page::{TIE, fill_to};
@@ -88,7 +88,7 @@ const fn at_words(at: StackAt) -> &'static str {
 }
 
 /// The title of a flame graph, which says what its widths sum.
-pub(super) fn title(rows: &[StackRow], by: Weight, at: StackAt, file: Option<&Text>) -> String {
+pub(crate) fn title(rows: &[StackRow], by: Weight, at: StackAt, file: Option<&Text>) -> String {
     let sums = match by {
         Weight::Count => "number of commands",
         Weight::Latency => "sum of latency",
@@ -239,7 +239,7 @@ impl StacksView {
 
 /// How many innermost and outermost functions all stacks have in common: they tell nothing. Each stack
 /// keeps one function. Zero for a single stack.
-pub(super) fn common(rows: &[StackRow]) -> (usize, usize) {
+pub(crate) fn common(rows: &[StackRow]) -> (usize, usize) {
     let taken = rows.iter().map(|row| row.stack.frames()).filter(|frames| !frames.is_empty());
     let all: Vec<Vec<String>> = taken.map(|frames| frames.iter().map(name).collect()).collect();
     let Some((first, others)) = all.split_first() else {
@@ -272,7 +272,7 @@ fn name(frame: &Frame) -> String {
 /// They are sorted by text, as flame graph tools require. Stacks that differ only in call sites
 /// within a function are one stack. The weight is the number of commands, or the latency in
 /// microseconds, at least one, because tools drop a zero.
-pub(super) fn folded(rows: &[StackRow], by: Weight, inner: usize) -> BTreeMap<String, u128> {
+pub(crate) fn folded(rows: &[StackRow], by: Weight, inner: usize) -> BTreeMap<String, u128> {
     let mut sums: BTreeMap<String, u128> = BTreeMap::new();
     for row in rows {
         let mut names: Vec<String> =
@@ -295,11 +295,11 @@ pub(super) fn folded(rows: &[StackRow], by: Weight, inner: usize) -> BTreeMap<St
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::model::histogram::Histogram;
+    use crate::model::report::stacks::StackSums;
     use crate::model::stack::Symbol;
-    use crate::stacks::report::StackSums;
     use proptest::collection::vec;
     use proptest::{prop_assert, prop_assert_eq, proptest};
 

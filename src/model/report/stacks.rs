@@ -4,8 +4,10 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use crate::model::event::{EventKind, StackId};
 use crate::model::histogram::Histogram;
-use crate::model::stack::{Frame, Stack};
+use crate::model::stack::{Frame, Stack, StackAt};
+use crate::model::text::word;
 
 /// The weight of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -126,6 +128,100 @@ impl FromIterator<StackRow> for StackSums {
         let mut sums = Self::default();
         sums.extend(rows);
         sums
+    }
+}
+
+/// The stack of a finished command, and its latency. The outer `None`: not a finished command, or
+/// its stack was not to be taken (`--sample`). The inner `None`: not observed.
+fn stack_of(what: &EventKind, at: StackAt) -> Option<(Option<StackId>, Option<u64>)> {
+    let [submit, complete] = what.stacks();
+    let (submission, latency, completed) = match what {
+        EventKind::Command(_, submission, end) => (Some(submission), end.latency_ns, true),
+        EventKind::Missed { submission, .. } => (submission.as_ref(), None, false),
+        _ => return None,
+    };
+    let (id, observed) = match at {
+        StackAt::Submit => (submit, submission.is_some_and(|a| a.knows_submitter)),
+        StackAt::Complete => (complete, completed),
+    };
+    match observed {
+        true if !id.is_some() => None,
+        observed => Some((observed.then_some(id), latency)),
+    }
+}
+
+/// Most stacks of a recording: more than the kernel keeps.
+pub const MOST_STACKS: usize = 16_384;
+
+/// Sums the commands of a recording by stack.
+#[derive(Debug)]
+pub struct RecordedStacks {
+    at: StackAt,
+    /// Processes are told apart.
+    by_process: bool,
+    frames: HashMap<StackId, Vec<Frame>>,
+    sums: HashMap<(Option<u32>, Option<StackId>), (Histogram, u64)>,
+    processes: HashMap<u32, String>,
+}
+
+impl RecordedStacks {
+    /// No commands yet.
+    #[must_use]
+    pub fn new(at: StackAt, by_process: bool) -> Self {
+        let (frames, sums, processes) = <_>::default();
+        Self { at, by_process, frames, sums, processes }
+    }
+
+    /// Adds a stack, before the first event with it.
+    pub fn stack(&mut self, id: StackId, frames: &[Frame]) {
+        self.frames.insert(id, frames.to_vec());
+    }
+
+    /// Adds a command. Returns false if there are more than [`MOST_STACKS`].
+    pub fn add(&mut self, what: &EventKind) -> bool {
+        let Some((id, latency)) = stack_of(what, self.at) else {
+            return true;
+        };
+        // all without a description are one
+        let id = id.map(|id| match self.frames.contains_key(&id) {
+            true => id,
+            false => StackId(0),
+        });
+        if self.sums.len() > MOST_STACKS {
+            return false;
+        }
+        let process = self.process(what);
+        let (hist, unmeasured) = self.sums.entry((process, id)).or_default();
+        match latency {
+            Some(ns) => hist.record(ns),
+            None => *unmeasured += 1,
+        }
+        true
+    }
+
+    /// The process that called the driver, if processes are told apart.
+    fn process(&mut self, what: &EventKind) -> Option<u32> {
+        let submission = what.submission().filter(|_| self.by_process)?;
+        let pid = submission.knows_submitter.then_some(submission.pid)?;
+        let name = || format!("{} ({pid})", word(&submission.comm()));
+        self.processes.entry(pid).or_insert_with(name);
+        Some(pid)
+    }
+
+    /// The sums.
+    #[must_use]
+    pub fn sums(&self) -> StackSums {
+        let mut all = StackSums::default();
+        for ((process, id), (hist, unmeasured)) in &self.sums {
+            let taken = |id| Stack::Taken(self.frames.get(&id).cloned().unwrap_or_default());
+            all.add(StackRow {
+                process: process.and_then(|pid| self.processes.get(&pid).cloned()),
+                stack: id.map_or(Stack::NotObserved, taken),
+                hist: hist.clone(),
+                unmeasured: *unmeasured,
+            });
+        }
+        all
     }
 }
 
