@@ -121,11 +121,13 @@ pub fn run(options: &ExportOptions) -> Result<()> {
     let failed = |error| output.failed(error);
     let mut counts = Counts::default();
     let (mut only, mut verdict) = (None, Ok(()));
-    for (n, replay) in replays.into_iter().enumerate() {
+    for (n, mut replay) in replays.into_iter().enumerate() {
         let path = replay.file().to_owned();
         let name = name_of(options, &path, n + 1);
-        let (ledger, ended) =
-            add(options.redact, (replay, &name), &mut *sink, &mut counts, &failed)?;
+        if options.redact {
+            replay.redact();
+        }
+        let (ledger, ended) = add((replay, &name), &mut *sink, &mut counts, &failed)?;
         if let Some(ledger) = &ledger {
             let exact = report(ledger, &path, options.files.len() > 1);
             counts.exact += u64::from(exact && ended.is_ok());

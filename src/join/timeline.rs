@@ -100,7 +100,7 @@ pub fn write(
     let name = Text::from("guest");
     let guest = again(replay, &settings, "--format perfetto")?;
     let guest = (guest, &name);
-    let (_, ended) = add(false, guest, &mut perfetto, &mut counts, &failed)?;
+    let (_, ended) = add(guest, &mut perfetto, &mut counts, &failed)?;
     let error_ns = join.error_ns().unwrap_or_default();
     let mut shown = 0_u64;
     for (command, shift_ns) in on_host(host, join, ctrls, offset) {

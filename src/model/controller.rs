@@ -32,6 +32,12 @@ pub struct ControllerInfo {
 }
 
 impl ControllerInfo {
+    /// Removes what names the controller.
+    pub fn redact(&mut self) {
+        self.model = Text::default();
+        self.nqn = None;
+    }
+
     /// Bytes of a logical block, by controller and namespace.
     pub fn block_sizes(&self) -> impl Iterator<Item = (NamespaceId, u32)> {
         let sizes = self.disks.iter().map(|d| (d.nsid, d.lba_bytes));

@@ -143,6 +143,11 @@ impl<R: Read> Reader<R> {
         &self.info
     }
 
+    /// The same, to leave names out.
+    pub const fn info_mut(&mut self) -> &mut RunInfo {
+        &mut self.info
+    }
+
     /// Events read so far.
     pub const fn events(&self) -> u64 {
         self.events

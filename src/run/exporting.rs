@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Error, Result};
 
-use crate::machine::cgroups::Pseudonyms;
 use crate::model::event::Event;
 use crate::model::ledger::{EventClass, Ledger, Shown};
-use crate::model::origin::Cgroups;
 use crate::model::text::Text;
 use crate::model::timeline::Span;
 use crate::run::drive::replay::Replay;
@@ -37,15 +35,11 @@ pub struct Counts {
 
 /// Puts the items of a recording into the format.
 struct Copy<'a> {
-    /// Leave out names.
-    redact: bool,
     sink: &'a mut dyn Sink,
     counts: &'a mut Counts,
     shown: Shown,
     unselected: u64,
     failed: &'a dyn Fn(io::Error) -> Error,
-    /// Other names instead of those of cgroups, with `--redact`.
-    redacted: Option<(Pseudonyms, Cgroups)>,
 }
 
 impl Consumer for Copy<'_> {
@@ -61,13 +55,6 @@ impl Consumer for Copy<'_> {
             }
             Item::Stack(id, frames) => self.sink.stack(*id, frames),
             Item::Clock(wall_ns) => self.sink.clock(*wall_ns),
-            Item::Cgroups(all) => {
-                if let Some((names, cgroups)) = &mut self.redacted {
-                    let all = all.iter().map(|one| (one.id, names.path(&one.path)));
-                    cgroups.extend(all);
-                }
-                Ok(())
-            }
             _ => Ok(()),
         };
         done.map_err(self.failed)
@@ -76,10 +63,7 @@ impl Consumer for Copy<'_> {
 
 impl Copy<'_> {
     fn event(&mut self, event: &Event, names: &mut Names) -> io::Result<()> {
-        let redacted = self.redact.then(|| event.redacted());
-        let event = redacted.as_ref().unwrap_or(event);
         let (disk, set, cgroups) = names.of_event(event);
-        let cgroups = self.redacted.as_ref().map_or(cgroups, |(_, cgroups)| cgroups);
         let taken = self.sink.event(&Entry { event, disk, set, cgroups })?;
         self.shown.add(EventClass::of(&event.what));
         match (taken, Span::of(event)) {
@@ -123,26 +107,13 @@ pub fn begins(settings: &Settings, replay: &Replay) -> Result<Begins> {
 /// # Errors
 /// If the recording cannot be read, or the format not be written; one sentence.
 pub fn add(
-    redact: bool,
     (mut replay, name): (Replay, &Text),
     sink: &mut dyn Sink,
     counts: &mut Counts,
     failed: &dyn Fn(io::Error) -> Error,
 ) -> Result<(Option<Ledger>, Result<()>)> {
-    let mut info = replay.info().clone();
-    if redact {
-        info.redact();
-    }
-    sink.begin(name, &info).map_err(failed)?;
-    let mut copy = Copy {
-        redact,
-        sink,
-        counts,
-        shown: Shown::default(),
-        unselected: 0,
-        failed,
-        redacted: redact.then(Default::default),
-    };
+    sink.begin(name, replay.info()).map_err(failed)?;
+    let mut copy = Copy { sink, counts, shown: Shown::default(), unselected: 0, failed };
     scan(&mut replay, &mut copy)?;
     let (shown, unselected) = (copy.shown, copy.unselected);
     counts.unselected += unselected;

@@ -17,7 +17,6 @@ use crate::model::machine::MachineInfo;
 use crate::model::run::ClockReading;
 use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
-use crate::model::text::Text;
 use crate::recording::{ClockOffset, Content, Keep, LedgerInfo, RunInfo, StackInfo, Writer};
 use crate::settings::{OriginDetail, Settings};
 use anyhow::Result;
@@ -271,10 +270,7 @@ impl RunWriter {
     pub fn controllers(&mut self, controllers: &[ControllerInfo]) {
         let mut all = controllers.to_vec();
         if self.info.redacted {
-            for controller in &mut all {
-                controller.model = Text::default();
-                controller.nqn = None;
-            }
+            all.iter_mut().for_each(ControllerInfo::redact);
         }
         self.writer.block(Content::Controllers, monotonic_ns(), &all);
     }

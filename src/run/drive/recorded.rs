@@ -9,6 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crate::error::Kind;
+use crate::machine::cgroups::Pseudonyms;
+use crate::model::controller::ControllerInfo;
 use crate::model::event::StackId;
 use crate::model::ledger::{EventClass, Ledger, Shown};
 use crate::recording::Item as Recorded;
@@ -79,7 +81,8 @@ pub fn header_of(replay: &Replay, clock: RunClock) -> Header {
     let info = replay.info();
     let first_ns = replay.window().start.max(info.begin_ns);
     Header {
-        file: Some(replay.path().clone()),
+        // its name may have that of the machine
+        file: (!replay.is_redacting()).then(|| replay.path().clone()),
         host: info.host.clone(),
         kernel: info.kernel.clone(),
         begin_ns: clock.real_ns(first_ns),
@@ -134,19 +137,37 @@ struct Reading<'r> {
 }
 
 /// The item of what is neither an event nor stacks; `None` if a run has none for it.
-fn item_of<'i>(recorded: &Recorded<'_>, names: &mut Names) -> Option<Item<'i>> {
+fn item_of<'i>(
+    recorded: &Recorded<'_>,
+    names: &mut Names,
+    redactor: Option<&mut Pseudonyms>,
+) -> Option<Item<'i>> {
     Some(match recorded {
         Recorded::Controllers(all) => {
+            let mut all = all.clone();
+            if redactor.is_some() {
+                all.iter_mut().for_each(ControllerInfo::redact);
+            }
             names.set(all.clone());
-            Item::Controllers(all.clone())
+            Item::Controllers(all)
         }
         Recorded::Cgroups(all) => {
-            names.add_cgroups(all);
-            Item::Cgroups(all.clone())
+            let mut all = all.clone();
+            if let Some(pseudonyms) = redactor {
+                all.iter_mut().for_each(|one| one.path = pseudonyms.path(&one.path));
+            }
+            names.add_cgroups(&all);
+            Item::Cgroups(all)
         }
         Recorded::Clock(offset) => Item::Clock(offset.wall_ns),
         Recorded::Activity(activity) => Item::Activity(activity.clone()),
-        Recorded::Machine(machine) => Item::Machine(machine.clone()),
+        Recorded::Machine(machine) => {
+            let mut machine = machine.clone();
+            if redactor.is_some() {
+                machine.redact();
+            }
+            Item::Machine(machine)
+        }
         Recorded::Readings(readings) => Item::Readings(readings.clone()),
         Recorded::Event(_)
         | Recorded::Skipped(_)
@@ -164,8 +185,9 @@ impl<'r> Reading<'r> {
     /// file.
     fn next<C: Consumer>(&mut self, consumer: &mut C) -> Result<Result<bool>> {
         let Self { settings, all, names, shown, selected, unselected, window, replay, .. } = self;
+        let mut redactor = replay.take_redactor();
         // older ones have the clock
-        let is_redacted = replay.info().redacted;
+        let hides_clock = replay.hides_clock();
         let mut later = replay.later();
         if consumer.wants_ledgers()
             && let Some((at, ledger)) = replay.take_ledger()
@@ -187,6 +209,8 @@ impl<'r> Reading<'r> {
                         return;
                     }
                     let is_selected = *all && event.what.is_finished() || settings.selects(event);
+                    let redacted = redactor.as_ref().map(|_| event.redacted());
+                    let event = redacted.as_ref().unwrap_or(event);
                     let class = EventClass::of(&event.what);
                     let is_command = u64::from(class == EventClass::Command);
                     let feed = &mut Feed { names, later };
@@ -222,10 +246,10 @@ impl<'r> Reading<'r> {
                     return;
                 }
                 Recorded::Activity(activity) if !window.contains(&activity.at_ns) => return,
-                Recorded::Clock(_) if is_redacted => return,
+                Recorded::Clock(_) if hides_clock => return,
                 other => {
                     learn_cgroups(&mut settings.filter, other);
-                    match item_of(other, names) {
+                    match item_of(other, names, redactor.as_mut()) {
                         Some(item) => item,
                         None => return,
                     }
@@ -233,6 +257,7 @@ impl<'r> Reading<'r> {
             };
             done = consumer.item(&item, &mut Feed { names, later });
         });
+        replay.put_redactor(redactor);
         done?;
         consumer.flush();
         Ok(read)

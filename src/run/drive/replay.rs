@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::Kind;
+use crate::machine::cgroups::Pseudonyms;
 use crate::model::event::Event;
 use crate::model::filter::quoted;
 use crate::model::ledger::{Accuracy, EventClass, Ledger, TraceLedger};
@@ -57,6 +58,8 @@ pub struct Replay {
     commands: u64,
     selected: u64,
     is_quiet: bool,
+    /// Other names instead of those of cgroups; `Some`: the names are left out.
+    redactor: Option<Pseudonyms>,
 }
 
 /// The options that select commands by what they are, as text. Empty: all commands.
@@ -150,6 +153,7 @@ impl Replay {
             commands: 0,
             selected: 0,
             is_quiet: false,
+            redactor: None,
         };
         replay.check(settings, stages)?;
         if settings.window.is_some() {
@@ -301,6 +305,34 @@ impl Replay {
         Err(Failure::error(Kind::Usage, text))
     }
 
+    /// Leaves out what `record --redact` leaves out: names of the machine, of its controllers, of processes
+    /// and of cgroups.
+    pub fn redact(&mut self) {
+        if self.info().redacted {
+            return;
+        }
+        self.reader.info_mut().redact();
+        self.redactor = Some(Pseudonyms::default());
+    }
+
+    /// Whether names are left out that the file may have.
+    pub const fn is_redacting(&self) -> bool {
+        self.redactor.is_some()
+    }
+
+    /// Whether times of day, which a file may have all the same, are not shown: it was recorded without names.
+    pub(super) fn hides_clock(&self) -> bool {
+        self.info().redacted && !self.is_redacting()
+    }
+
+    pub(super) const fn take_redactor(&mut self) -> Option<Pseudonyms> {
+        self.redactor.take()
+    }
+
+    pub(super) fn put_redactor(&mut self, redactor: Option<Pseudonyms>) {
+        self.redactor = redactor;
+    }
+
     /// Whether the settings select every event of a command.
     pub fn selects_all(&self) -> bool {
         choice(&self.settings).is_empty()
@@ -333,7 +365,7 @@ impl Replay {
     pub fn clock(&mut self) -> Result<RunClock> {
         let clock = self.reader.first_clock();
         let clock = clock.map_err(|e| failure(&self.path, &e))?;
-        let known = clock.filter(|_| !self.info().redacted);
+        let known = clock.filter(|_| !self.hides_clock());
         let wall_ns = known.map(|offset| offset.wall_ns);
         Ok(RunClock { begin_ns: self.info().begin_ns, wall_ns })
     }
