@@ -25,6 +25,7 @@ use crate::join::args::JoinArgs;
 use crate::latency::args::LatencyArgs;
 use crate::pattern::args::PatternArgs;
 use crate::record::args::RecordArgs;
+use crate::report::args::ReportArgs;
 use crate::run::args::command_line;
 use crate::run::args::common::SessionOptions;
 use crate::run::exit;
@@ -36,7 +37,7 @@ use crate::trace::args::TraceArgs;
 use crate::view::theme as charset;
 use crate::{
     diagnose, diff, dist, doctor, export, heatmap, host, inflight, info, join, latency, pattern,
-    record, serve, stacks, top, trace,
+    record, report, serve, stacks, top, trace,
 };
 
 /// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
@@ -79,6 +80,10 @@ pub enum Command {
     ///
     /// Needs no root.
     Info(InfoArgs),
+    /// Write a page about recordings, to attach to a ticket
+    ///
+    /// One HTML file with the verdict, the stages, pictures, the slowest commands. Needs no root.
+    Report(ReportArgs),
     /// Convert recordings to Perfetto, Parquet, CSV, NDJSON, HdrHistogram
     ///
     /// Needs no root.
@@ -167,6 +172,7 @@ fn run(command: Command) -> Result<()> {
         Command::Heatmap(args) => heatmap::run(&args.checked()?),
         Command::Pattern(args) => pattern::run(&args.checked()?),
         Command::Info(args) => info::run(&args),
+        Command::Report(args) => report::run(&args.checked()?, &diagnose::object),
         Command::Export(args) => export::run(&args.checked()?),
         Command::Diff(args) => diff::run(&args),
         Command::Host(args) => host::run(&args),

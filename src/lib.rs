@@ -67,6 +67,7 @@ mod pattern;
 pub mod probe;
 mod record;
 pub mod recording;
+mod report;
 mod run;
 #[doc(hidden)]
 pub mod serve;

@@ -28,6 +28,7 @@ pub(crate) mod verdict;
 pub mod view;
 
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::diagnose::report::{
@@ -45,6 +46,7 @@ use crate::recording::RunInfo;
 use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::{Context, Result};
+use serde_json::Value;
 
 use crate::diagnose::args::DiagnoseOptions;
 use crate::run::drive::replay::Replay;
@@ -134,6 +136,27 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     replay.check_complete()?;
     let medians = facts.strata.iter().map(|s| (s.stratum, Usual::of(s)));
     Ok(Expectation::Baseline(medians.collect()))
+}
+
+/// The object of `diagnose --json` of a recording, for a report.
+///
+/// # Errors
+/// If the recording cannot be read, or no diagnosis can be made of it; one sentence.
+pub(crate) fn object(path: &Path, settings: &Settings, redact: bool) -> Result<Value> {
+    let settings = Settings { stage_set: StageSet::Total, ..settings.clone() };
+    let mut replay = Replay::open(path, &settings)?;
+    require(&replay)?;
+    replay.be_silent();
+    if redact {
+        replay.redact();
+    }
+    let mut intake = DiagnoseConsumer::of(replay.info(), &settings);
+    let end = read(&mut replay, &mut intake)?;
+    let facts = intake.finish(&end, Expectation::None);
+    let origin = Origin { file: None, kernel: None, machine: None };
+    let mut line = Vec::new();
+    DiagnosisView { facts: &facts, origin, diagnosis: &diagnose(&facts) }.json(&mut line)?;
+    Ok(serde_json::from_slice(&line)?)
 }
 
 fn show(options: &DiagnoseOptions, origin: Origin<'_>, facts: &Facts) -> Result<Diagnosis> {

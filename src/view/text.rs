@@ -43,14 +43,14 @@ pub struct TextView {
 }
 
 /// A row or group that is shown: its names, the part of a group of all time, its numbers.
-struct Shown<'r, K> {
-    names: Vec<Cell<'r>>,
-    share: Option<f64>,
-    row: &'r RowReport<K>,
+pub(crate) struct Shown<'r, K> {
+    pub(crate) names: Vec<Cell<'r>>,
+    pub(crate) share: Option<f64>,
+    pub(crate) row: &'r RowReport<K>,
 }
 
 impl<K> Shown<'_, K> {
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.names.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(" ")
     }
 }
@@ -136,12 +136,7 @@ impl TextView {
         let mut table = Table::default();
         // a row may have no measured command, and so no stage
         let has_stages = rows.iter().any(|shown| !shown.row.stages.is_empty());
-        for shown in rows {
-            let mut cells = shown.names.clone();
-            cells.extend(self.numbers(shown));
-            cells.extend(has_stages.then(|| ("<WHERE", self.places(shown.row))));
-            table.row(cells);
-        }
+        rows.iter().for_each(|shown| table.row(self.cells(shown, has_stages)));
         table.write(self.theme, self.width, out)?;
         let unmeasured = rows.iter().filter(|shown| shown.row.unmeasured > 0);
         let unmeasured: Vec<String> =
@@ -165,6 +160,14 @@ impl TextView {
             writeln!(out)?;
         }
         rows.iter().try_for_each(|shown| self.lat(shown, out))
+    }
+
+    /// A row or a group as cells.
+    pub(crate) fn cells<'r, K>(&self, shown: &Shown<'r, K>, has_stages: bool) -> Vec<Cell<'r>> {
+        let mut cells = shown.names.clone();
+        cells.extend(self.numbers(shown));
+        cells.extend(has_stages.then(|| ("<WHERE", self.places(shown.row))));
+        cells
     }
 
     fn numbers<K>(&self, Shown { share, row, .. }: &Shown<'_, K>) -> Vec<Cell<'static>> {
@@ -192,7 +195,7 @@ impl TextView {
     }
 
     /// The stages of a row that are shown by themselves, and the others.
-    fn shown_stages<'r, K>(
+    pub(crate) fn shown_stages<'r, K>(
         &self,
         row: &'r RowReport<K>,
     ) -> (Vec<&'r StageReport>, Vec<&'r StageReport>) {
@@ -237,7 +240,13 @@ impl TextView {
         writeln!(out)
     }
 
-    fn stage<K>(&self, name: &str, h: &Histogram, row: &RowReport<K>) -> Vec<Cell<'static>> {
+    /// A stage as cells.
+    pub(crate) fn stage<K>(
+        &self,
+        name: &str,
+        h: &Histogram,
+        row: &RowReport<K>,
+    ) -> Vec<Cell<'static>> {
         let mut cells = vec![("<STAGE", format!("  {name}")), ("SHARE", percent(share(h, row)))];
         cells.extend(self.detail.then(|| ("N", short_count(h.count()))));
         cells.extend(times(h, true, self.detail || self.width >= WIDE));
@@ -285,7 +294,7 @@ impl TextView {
 }
 
 /// The part of a stage in the time of its row.
-fn share<K>(h: &Histogram, row: &RowReport<K>) -> f64 {
+pub(crate) fn share<K>(h: &Histogram, row: &RowReport<K>) -> f64 {
     h.sum() as f64 / (row.total.sum() as f64).max(1.0)
 }
 
@@ -322,7 +331,7 @@ pub(super) fn group_ns<K>(row: &RowReport<K>, group: Option<&str>) -> u128 {
 }
 
 /// The name of a stage with the part that makes up at least half of it: `before: wbt 97%`.
-fn name_of<K>(row: &RowReport<K>, stage: &StageReport) -> String {
+pub(crate) fn name_of<K>(row: &RowReport<K>, stage: &StageReport) -> String {
     let group = stage.run.group().filter(|group| *group == stage.name);
     let ns = group_ns(row, stage.run.group());
     match group.and_then(|group| Some((group, row.main_part(group, ns)?))) {

@@ -177,6 +177,12 @@ impl RecordedStacks {
         self.frames.insert(id, frames.to_vec());
     }
 
+    /// The frames of a stack, innermost first; empty if it is not known.
+    #[must_use]
+    pub fn frames(&self, id: StackId) -> &[Frame] {
+        self.frames.get(&id).map_or(&[], Vec::as_slice)
+    }
+
     /// Adds a command. Returns false if there are more than [`MOST_STACKS`].
     pub fn add(&mut self, what: &EventKind) -> bool {
         let Some((id, latency)) = stack_of(what, self.at) else {

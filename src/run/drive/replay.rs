@@ -58,6 +58,7 @@ pub struct Replay {
     commands: u64,
     selected: u64,
     is_quiet: bool,
+    is_silent: bool,
     /// Other names instead of those of cgroups; `Some`: the names are left out.
     redactor: Option<Pseudonyms>,
 }
@@ -153,6 +154,7 @@ impl Replay {
             commands: 0,
             selected: 0,
             is_quiet: false,
+            is_silent: false,
             redactor: None,
         };
         replay.check(settings, stages)?;
@@ -503,6 +505,11 @@ impl Replay {
         self.is_quiet = true;
     }
 
+    /// Nothing is said about the file: another pass over it does.
+    pub const fn be_silent(&mut self) {
+        self.is_silent = true;
+    }
+
     /// After the end: the ledger, and the length of the run.
     ///
     /// # Errors
@@ -511,12 +518,12 @@ impl Replay {
         let (path, events) = (&self.path, self.reader.events());
         let evicted = self.ledger.as_ref().map_or(0, |l| l.evicted);
         if evicted > 0 {
-            eprint_note(&format!(
+            self.say(&format!(
                 "{path} has the last {events} events of its run: {evicted} older ones were dropped"
             ));
         }
         if let Some(text) = self.unmatched().filter(|_| !self.is_quiet) {
-            eprint_note(&format!("{path}: {text}"));
+            self.say(&format!("{path}: {text}"));
         }
         let Some(mut ledger) = self.ledger() else {
             bail!(
@@ -529,7 +536,7 @@ impl Replay {
             ledger.uncovered = self.later;
         }
         let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
-        own.into_iter().for_each(|own| eprint_note(&format!("{path}: {own}")));
+        own.into_iter().for_each(|own| self.say(&format!("{path}: {own}")));
         self.say_window(&ledger);
         Ok((ledger, self.ends_at()))
     }
@@ -541,10 +548,16 @@ impl Replay {
         let end = self.since_begin(self.end_at());
         for (option, time) in window.options().filter(|(_, time)| time.at_ns(clock) > Some(end)) {
             let (end, begin) = (clock.text(end), clock.text(clock.begin_ns));
-            eprint_note(&format!("{path}: {option} {time} is after its end ({begin} to {end})"));
+            self.say(&format!("{path}: {option} {time} is after its end ({begin} to {end})"));
         }
         if window.is_some() && ledger.accuracy() != Accuracy::Exact {
-            eprint_note(&format!("{path}: the accuracy is that of the whole recording"));
+            self.say(&format!("{path}: the accuracy is that of the whole recording"));
+        }
+    }
+
+    fn say(&self, text: &str) {
+        if !self.is_silent {
+            eprint_note(text);
         }
     }
 

@@ -426,7 +426,8 @@ impl HeatMap {
 /// Adds the commands of a run to a grid.
 #[derive(Debug)]
 pub struct Plot {
-    quantity: Quantity,
+    /// What the vertical axis shows.
+    pub quantity: Quantity,
     /// Start of the run, CLOCK_MONOTONIC nanoseconds.
     begin_ns: u64,
     grid: Grid,

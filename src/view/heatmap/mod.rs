@@ -3,7 +3,7 @@
 
 pub(crate) mod grid;
 
-use crate::units::{counted, nanos};
+use crate::units::{counted, nanos, rate};
 use crate::view::heatmap::grid::{HeatMap, Quantity};
 use crate::view::picture::{
     Anchor, Area, Axis, Canvas, LEVELS, Paint, TextStyle, Tick, level, level_counts, short, times,
@@ -96,13 +96,59 @@ pub fn draw(map: &HeatMap, caption: &Caption, canvas: &mut dyn Canvas) {
     };
     drawing.head();
     drawing.values();
-    drawing.times();
+    time_axis(map, caption.clock, PLOT, drawing.canvas);
     drawing.cells();
     if matches!(caption.quantity, Quantity::Latency(_)) {
         drawing.percentile(0, "p50", 50, Paint::OtherLine);
         drawing.percentile(1, "p99", 99, Paint::Line);
     }
     drawing.legend();
+}
+
+/// Lines and labels of the time.
+fn time_axis(map: &HeatMap, clock: RunClock, plot: Area, canvas: &mut dyn Canvas) {
+    let (end_ns, bottom) = (map.begin_ns + map.columns * map.column_ns, plot.y + plot.height);
+    let column = plot.width / map.columns.max(1) as f64;
+    for tick in times(clock, map.begin_ns, end_ns, 8) {
+        let since = (tick.value - map.begin_ns) as f64;
+        let x = plot.x + since / map.column_ns as f64 * column;
+        let line = Area { x: x - 0.5, width: 1.0, ..plot };
+        canvas.area(line, Paint::Grid, None);
+        canvas.text((x, bottom + 18.0), Anchor::Middle, TextStyle::Label, &tick.label);
+    }
+    let zone = if clock.wall_ns.is_some() { "UTC" } else { "since the start of the run" };
+    let text = format!("{zone}; a column is {}", short(map.column_ns));
+    canvas.text((plot.x + plot.width, bottom + 40.0), Anchor::End, TextStyle::Dim, &text);
+}
+
+/// Width and height of a picture of rates.
+pub const RATES_SIZE: (u32, u32) = (1000, 250);
+
+/// Draws how many commands per second a map has, below or above the map itself: both have the same times.
+pub fn draw_rates(map: &HeatMap, clock: RunClock, canvas: &mut dyn Canvas) {
+    let plot = Area { y: 44.0, height: 150.0, ..PLOT };
+    canvas.area(plot, Paint::Plot, None);
+    let title = "commands completed per second";
+    canvas.text((24.0, 30.0), Anchor::Start, TextStyle::Title, title);
+    let per_second = |count: u64| count as f64 * 1e9 / map.column_ns as f64;
+    let columns = map.cells.chunk_by(|a, b| a.column == b.column);
+    let sums = columns.map(|cells| (cells[0].column, cells.iter().map(|c| c.count).sum::<u64>()));
+    let sums: Vec<(u64, u64)> = sums.collect();
+    let most = sums.iter().map(|(_, sum)| per_second(*sum)).fold(1.0, f64::max);
+    let height = |rate: f64| rate / most * plot.height;
+    for tick in Axis::Numbers.ticks(0, most as u64, 5) {
+        let y = plot.y + plot.height - height(tick.value as f64);
+        canvas.area(Area { y: y - 0.5, height: 1.0, ..plot }, Paint::Grid, None);
+        let at = (plot.x - 8.0, y + 4.0);
+        canvas.text(at, Anchor::End, TextStyle::Label, &tick.label);
+    }
+    time_axis(map, clock, plot, canvas);
+    let width = plot.width / map.columns.max(1) as f64;
+    for (column, sum) in sums {
+        let (x, height) = (plot.x + column as f64 * width, height(per_second(sum)));
+        let area = Area { x, y: plot.y + plot.height - height, width, height };
+        canvas.area(area, Paint::Bar, Some(&format!("{} per second", rate(per_second(sum)))));
+    }
 }
 
 impl Drawing<'_> {
@@ -164,24 +210,6 @@ impl Drawing<'_> {
                 self.canvas.text(at, Anchor::End, TextStyle::Label, &tick.label);
             }
         }
-    }
-
-    /// Lines and labels of the time.
-    fn times(&mut self) {
-        let (map, clock) = (self.map, self.caption.clock);
-        let end_ns = map.begin_ns + map.columns * map.column_ns;
-        let bottom = PLOT.y + PLOT.height;
-        for tick in times(clock, map.begin_ns, end_ns, 8) {
-            let since = (tick.value - map.begin_ns) as f64;
-            let x = PLOT.x + since / map.column_ns as f64 * self.cell.0;
-            let line = Area { x: x - 0.5, width: 1.0, ..PLOT };
-            self.canvas.area(line, Paint::Grid, None);
-            self.canvas.text((x, bottom + 18.0), Anchor::Middle, TextStyle::Label, &tick.label);
-        }
-        let zone = if clock.wall_ns.is_some() { "UTC" } else { "since the start of the run" };
-        let text = format!("{zone}; a column is {}", short(map.column_ns));
-        let at = (PLOT.x + PLOT.width, bottom + 40.0);
-        self.canvas.text(at, Anchor::End, TextStyle::Dim, &text);
     }
 
     /// A line through this percentile of each column, and its entry in the legend.

@@ -10,7 +10,7 @@ mod svg;
 pub use self::axis::{Axis, Tick, short, times};
 pub use self::paint::{LEVELS, Paint, level, level_counts, level_rgb};
 pub use self::png::Png;
-pub use self::svg::Svg;
+pub use self::svg::{Svg, escape, style};
 
 /// A rectangle, in pixels; `y` grows downwards.
 #[derive(Clone, Copy, Debug, PartialEq)]

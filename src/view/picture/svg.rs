@@ -10,16 +10,19 @@ use super::{Anchor, Area, Canvas, Paint, Scheme, TextStyle};
 #[derive(Debug)]
 pub struct Svg {
     text: String,
+    /// A page of a million commands has no room for the notes of all cells.
+    has_notes: bool,
 }
 
-/// Escapes the characters that have a meaning in XML.
-fn escape(text: &str, out: &mut String) {
+/// Escapes the characters that have a meaning in XML and HTML, also within quoted attributes.
+pub fn escape(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
             '\n' => out.push_str("&#10;"),
             c => out.push(c),
         }
@@ -41,32 +44,49 @@ fn rules(dark: bool, out: &mut String) {
     }
 }
 
+/// The style of pictures: that of a file has it, and a page of several pictures has it once.
+pub fn style(scheme: Scheme) -> String {
+    let mut text = String::from(
+        "text{font-family:system-ui,sans-serif;font-size:12px}\
+         .t{font-size:16px;font-weight:600}rect{shape-rendering:crispEdges}\n",
+    );
+    rules(scheme == Scheme::Dark, &mut text);
+    if scheme == Scheme::Auto {
+        text.push_str("\n@media screen and (prefers-color-scheme:dark){");
+        rules(true, &mut text);
+        text.push('}');
+    }
+    // the notes below lines can be read
+    let lines = [Paint::Line, Paint::OtherLine].map(|line| line.index());
+    let _ = write!(text, "\n.p{},.p{}{{pointer-events:none}}\n", lines[0], lines[1]);
+    text
+}
+
 impl Svg {
     /// An empty picture of this size in pixels.
-    pub fn new((width, height): (u32, u32), name: &str, scheme: Scheme) -> Self {
+    pub fn new(size: (u32, u32), name: &str, scheme: Scheme) -> Self {
         let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-        let _ = write!(
-            text,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-             width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\""
-        );
-        escape(name, &mut text);
-        text.push_str(
-            "\">\n<style>text{font-family:system-ui,sans-serif;font-size:12px}\
-             .t{font-size:16px;font-weight:600}rect{shape-rendering:crispEdges}\n",
-        );
-        rules(scheme == Scheme::Dark, &mut text);
-        if scheme == Scheme::Auto {
-            text.push_str("\n@media(prefers-color-scheme:dark){");
-            rules(true, &mut text);
-            text.push('}');
-        }
-        // the notes below lines can be read
-        let lines = [Paint::Line, Paint::OtherLine].map(|line| line.index());
-        let _ = write!(text, "\n.p{},.p{}{{pointer-events:none}}", lines[0], lines[1]);
-        text.push_str("\n</style>\n");
-        Self { text }
+        begin(size, name, &mut text);
+        let _ = write!(text, "<style>{}</style>\n", style(scheme));
+        Self { text, has_notes: true }
     }
+
+    /// An empty picture in a page, which has the [`style`].
+    pub fn inline(size: (u32, u32), name: &str, has_notes: bool) -> Self {
+        let mut text = String::new();
+        begin(size, name, &mut text);
+        Self { text, has_notes }
+    }
+}
+
+fn begin((width, height): (u32, u32), name: &str, out: &mut String) {
+    let _ = write!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\""
+    );
+    escape(name, out);
+    out.push_str("\">\n");
 }
 
 impl Canvas for Svg {
@@ -80,7 +100,7 @@ impl Canvas for Svg {
             number(value, out);
             out.push('"');
         }
-        if let Some(note) = note {
+        if let Some(note) = note.filter(|_| self.has_notes) {
             out.push_str("><title>");
             escape(note, out);
             out.push_str("</title></rect>\n");
