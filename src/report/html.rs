@@ -8,7 +8,7 @@ use crate::view::table::is_text;
 const CSS: &str = include_str!("page.css");
 const JS: &str = include_str!("page.js");
 /// SHA-256 of the style and of the script, in base64: nothing else may be applied or run.
-const CSS_HASH: &str = "rK7KDCmjRNuyEQPvAYLDIdeo9PisTSCDBSRyQPIKR4s=";
+const CSS_HASH: &str = "NddMGWgwnLMTtqh198Ai2x/wxZrRbRsz7x2aCN9Pp0I=";
 const JS_HASH: &str = "gBB48x9E5sYSQcLtz+RSqyEa4xJJgflt5+Lwr3NCiqs=";
 
 /// A part of a page.

@@ -192,8 +192,11 @@ pub fn run(options: &ReportOptions, diagnose: &Diagnose<'_>) -> Result<()> {
     let parts = RefCell::new(Vec::new());
     let finish = |gathered: Gathered<'_>, mut end: End<'_>| {
         let number = parts.borrow().len() + 1;
-        let name = end.header.file.take().unwrap_or_else(|| format!("recording {number}").into());
         let file = end.recording.map_or(Path::new(""), Replay::file);
+        let name = match end.header.file.take() {
+            Some(_) => Text::file_name(file),
+            None => format!("recording {number}").into(),
+        };
         let diagnosis = diagnose(file, &options.settings, options.redact);
         let part = sections::recording(gathered, &end, &diagnosis, number);
         parts.borrow_mut().push((name, part));

@@ -54,8 +54,10 @@ class Browser:
         assert "error" not in got, got
         return got["result"]
 
-    def until(self, event):
-        while not any(e.get("method") == event for e in self.events):
+    def load(self, method, **params):
+        known = len(self.events)
+        self.call(method, **params)
+        while not any(e.get("method") == "Page.loadEventFired" for e in self.events[known:]):
             self.events.append(self.message())
 
     def value(self, script):
@@ -95,8 +97,7 @@ def check(browser, page, pictures):
     for domain in ["Page", "Runtime", "Log", "Network"]:
         browser.call(domain + ".enable")
     browser.events.clear()
-    browser.call("Page.navigate", url=page.as_uri())
-    browser.until("Page.loadEventFired")
+    browser.load("Page.navigate", url=page.as_uri())
 
     slowest = f"({COLUMN})('Slowest commands', 'TOTAL')"
     times = browser.value(slowest)
@@ -132,8 +133,7 @@ def check(browser, page, pictures):
     # what hostile names would have done
     assert browser.value("typeof hacked") == "undefined"
 
-    browser.call("Page.reload")
-    browser.until("Page.loadEventFired")
+    browser.load("Page.reload")
     for name, dark, width in [("light", False, 1300), ("dark", True, 1300), ("narrow", False, 480)]:
         colour, wide = browser.picture(pictures / f"{name}.png", dark, width)
         assert wide <= width, f"{name}: {wide} pixels are wider than the window"

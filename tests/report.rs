@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `report` command: its page has what the other commands say, no name can become markup, and it is small.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+mod binary;
+#[path = "hostile/recording.rs"]
+mod hostile;
+mod testing;
+
+use std::fs::{File, read_to_string};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nvme_deep::model::event::EventKind;
+use nvme_deep::model::point::Point;
+use nvme_deep::model::stage::StageSet;
+use nvme_deep::recording::{ClockOffset, Content, Writer};
+use tempfile::TempDir;
+
+use self::binary::{BINARY, run};
+use self::testing::EventBuilder;
+use self::testing::recording::{SECOND, info, ledger};
+
+const RECORDING: &str = "tests/exports/mixed.nvd";
+
+/// The page about these files.
+fn report(files: &str, dir: &Path) -> String {
+    let out = dir.join("out.html");
+    let ran = run(&format!("report {files} --force -o {}", out.display()));
+    assert_eq!(ran.code, Some(0), "{files}: {}", ran.err);
+    assert_eq!(ran.out, "");
+    read_to_string(out).unwrap()
+}
+
+/// Its text without markup, in which a cell has a line.
+fn text_of(html: &str) -> String {
+    let body = html.split_once("<body>").unwrap().1.split_once("<script>").unwrap().0;
+    let parts = body.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text));
+    let text = parts.collect::<Vec<_>>().join("\n");
+    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
+    text.replace("&#10;", "\n").replace("&#39;", "'").replace("&amp;", "&")
+}
+
+#[test]
+fn a_page_has_what_the_commands_say() {
+    let dir = TempDir::new().unwrap();
+    let text = text_of(&report(RECORDING, dir.path()));
+    for heading in [
+        "Machine",
+        "Where the time went",
+        "Over time",
+        "Slowest commands",
+        "Stacks",
+        "By process",
+        "Accuracy",
+    ] {
+        assert_eq!(text.lines().filter(|line| *line == heading).count(), 2, "{heading}: {text}");
+    }
+    let json = run(&format!("diagnose --json {RECORDING}")).out;
+    let diagnosis: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(text.contains(diagnosis["verdict"].as_str().unwrap()), "{text}");
+    for cause in diagnosis["causes"].as_array().unwrap() {
+        for evidence in cause["evidence"].as_array().unwrap() {
+            assert!(text.contains(evidence["value"].as_str().unwrap()), "{evidence}");
+        }
+    }
+    // the slowest commands, in order, with their times
+    let slowest = run(&format!("trace --slowest 20 -c time,total --time wall {RECORDING}")).out;
+    let totals = |text: &str| -> Vec<String> {
+        let is_time = |word: &&str| word.ends_with("ms") && word.len() > 3;
+        text.split_whitespace().filter(is_time).map(str::to_owned).collect()
+    };
+    let section = text.split_once("\nSlowest commands\n").unwrap().1;
+    let section = section.split_once("\nSlowest commands\n").unwrap().1;
+    let rows = section.lines().collect::<Vec<_>>().join("\n");
+    for total in totals(&slowest).iter().take(10) {
+        assert!(rows.contains(total.as_str()), "{total}: {slowest}");
+    }
+    // the ledger
+    assert!(text.contains("seen 260 = matched 258 + in flight 2"), "{text}");
+}
+
+#[test]
+fn a_damaged_recording_has_a_page_and_an_error() {
+    let dir = TempDir::new().unwrap();
+    let cut = dir.path().join("cut.nvd");
+    let bytes = std::fs::read("tests/recordings/diagnose/wbt.nvd").unwrap();
+    std::fs::write(&cut, &bytes[..bytes.len() * 2 / 3]).unwrap();
+    let out = dir.path().join("out.html");
+    let ran = run(&format!("report {} -o {}", cut.display(), out.display()));
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    let text = text_of(&read_to_string(&out).unwrap());
+    assert!(text.contains("the end of the recording is missing"), "{text}");
+    let ran = run(&format!("report {} -o {}", cut.display(), out.display()));
+    assert!(ran.code == Some(2) && ran.err.contains("--force"), "{}", ran.err);
+}
+
+#[test]
+fn a_redacted_page_has_no_names() {
+    let dir = TempDir::new().unwrap();
+    let names = ["fio", "QEMU", "mixed", "kworker", "\nguest"];
+    let plain = report(RECORDING, dir.path());
+    let redacted = report(&format!("{RECORDING} --redact"), dir.path());
+    for name in names {
+        let [plain, redacted] = [&plain, &redacted].map(|html| text_of(html).contains(name));
+        assert_eq!((plain, redacted), (true, false), "{name}");
+    }
+    assert!(redacted.contains("(366)"), "processes have their numbers");
+}
+
+/// A page about a recording whose names try to be markup, and one whose names do not.
+fn hostile_pages(dir: &Path) -> [String; 2] {
+    [hostile::EVIL, "x"].map(|name| {
+        let path = dir.join("hostile.nvd");
+        hostile::guest(&path, name, name);
+        report(&path.display().to_string(), dir)
+    })
+}
+
+#[test]
+fn no_name_becomes_markup() {
+    let dir = TempDir::new().unwrap();
+    let [evil, harmless] = hostile_pages(dir.path());
+    for mark in ['<', '>', '"'] {
+        let [evil, harmless] = [&evil, &harmless].map(|html| html.matches(mark).count());
+        assert_eq!(evil, harmless, "{mark}");
+    }
+    assert!(evil.contains("&lt;&amp;&quot;"), "the names are shown");
+    assert!(evil.contains("Content-Security-Policy") && !evil.contains("onload"));
+}
+
+/// A million commands that make as many cells in the pictures as there can be.
+fn million(path: &Path) {
+    let run = nvme_deep::recording::RunInfo {
+        stage_set: StageSet::Full,
+        submitters: true,
+        cgroups: true,
+        ..info()
+    };
+    let mut writer = Writer::create(File::create(path).unwrap(), None).unwrap();
+    let (begin, commands) = (run.begin_ns, 1_000_000_u64);
+    writer.block(Content::Run, begin, &run);
+    writer.block(Content::Clock, begin, &ClockOffset { wall_ns: 1_790_000_000 * SECOND as i64 });
+    writer.block(Content::Ledger, begin, &ledger(0, 0, 0));
+    for n in 0..commands {
+        let at_ns = begin + (n + 2000) * 100_000;
+        let mixed = (n ^ n >> 13).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        // from 16 us to 100 ms
+        let total = 16_000 << (mixed % 13);
+        let total = total + (mixed >> 8) % total;
+        let at = |part: u64| at_ns - total + total * part / 100;
+        let mut event = EventBuilder::read()
+            .at(at_ns)
+            .qid((mixed & 15) as u16 + 1)
+            .cid((mixed >> 16) as u16)
+            .blocks(mixed & 0xffff_fff8, 8)
+            .latency(total * 60 / 100)
+            .points(&[
+                (Point::Submit, at(0)),
+                (Point::Bio, at(1)),
+                (Point::Tag, at(20)),
+                (Point::Start, at(25)),
+                (Point::SetupIn, at(30)),
+                (Point::SetupOut, at(40)),
+                (Point::Doorbell, at(42)),
+                (Point::Irq, at(90)),
+                (Point::Cqe, at(92)),
+                (Point::Complete, at_ns),
+            ])
+            .command();
+        if let EventKind::Command(_, asked, _) = &mut event.what {
+            asked.pid = 1000 + (mixed >> 4 & 63) as u32;
+            asked.comm[..7].copy_from_slice(b"process");
+        }
+        writer.push(&event);
+    }
+    writer.block(Content::End, begin + 101 * SECOND, &ledger(101 * SECOND, 0, commands));
+    assert_eq!(writer.finish().events, commands);
+}
+
+/// Runs `report` of a release build. Returns how long it took, and its largest memory in kB.
+fn measured(recording: &Path, out: &Path) -> (Duration, u64) {
+    let built = concat!(env!("CARGO_MANIFEST_DIR"), "/target/release/nvme-deep");
+    let tool = std::env::var("NVME_DEEP_BIN").unwrap_or_else(|_| built.into());
+    let begin = Instant::now();
+    let mut report = Command::new(tool);
+    let mut report = report.arg("report").arg(recording).arg("-o").arg(out).spawn().unwrap();
+    let mut most = 0;
+    let status = loop {
+        let status = read_to_string(format!("/proc/{}/status", report.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kb = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        most = most.max(kb.unwrap_or(0));
+        match report.try_wait().unwrap() {
+            Some(status) => break status,
+            None => sleep(Duration::from_millis(2)),
+        }
+    };
+    assert!(status.success());
+    (begin.elapsed(), most)
+}
+
+#[test]
+#[ignore = "needs target/release/nvme-deep; a part of make test-cost"]
+fn a_million_commands_make_a_small_page_in_little_time_and_memory() {
+    let dir = TempDir::new().unwrap();
+    let (recording, out) = (dir.path().join("a.nvd"), dir.path().join("a.html"));
+    million(&recording);
+    let (took, memory_kb) = measured(&recording, &out);
+    let bytes = out.metadata().unwrap().len();
+    eprintln!("report of a million commands: {took:.1?}, {memory_kb} kB, {bytes} bytes of HTML");
+    assert!(bytes < 2_000_000 && memory_kb < 512 << 10, "{bytes} bytes, {memory_kb} kB");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+}
+
+#[test]
+#[ignore = "needs chromium; a part of make test-all"]
+fn a_browser_opens_pages_sorts_and_folds_them() {
+    let dir = TempDir::new().unwrap();
+    let page = |name: &str, html: String| -> PathBuf {
+        let path = dir.path().join(name);
+        std::fs::write(&path, html).unwrap();
+        path
+    };
+    let [evil, _] = hostile_pages(dir.path());
+    let recordings = format!("{RECORDING} tests/recordings/diagnose/wbt.nvd");
+    let pages = [
+        page("hostile.html", evil),
+        page("mixed.html", report(RECORDING, dir.path())),
+        page("wbt.html", report("tests/recordings/diagnose/wbt.nvd", dir.path())),
+        page("two.html", report(&recordings, dir.path())),
+    ];
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/report");
+    for page in pages {
+        let name = page.file_stem().unwrap();
+        let browser = Command::new("python3")
+            .args(["-B", "tests/report/browser.py"])
+            .arg(&page)
+            .arg(pictures.join(name))
+            .status();
+        assert!(browser.unwrap().success(), "{}", page.display());
+    }
+    let _ = BINARY;
+}
