@@ -89,6 +89,7 @@ test-cost: build ## fail if our modes cost over 5 % more than tests/bench/record
 # release builds lack some options of debug builds, which tests/dist.rs runs
 	target/release/nvme-deep dist target/dist
 	cargo test --locked --test reading_cost -- --ignored
+	cargo test --locked --test report -- --ignored a_million --nocapture
 	@tests/bench/guard.sh
 	@CPUS=2 COUNT=300 ONLY='^latency --stages$$|^trace' LIMIT=0.05 tests/bench/lines.sh
 
@@ -109,7 +110,8 @@ test-alarms: ## print how often diagnose names causes in healthy runs, and finds
 	cargo test --release --locked --test diagnosis -- --ignored --nocapture --test-threads=1
 
 test-all: test-fast test-cost build debug-arm64 shapes ## run test-fast, test-cost and all guest tests
-	@tests/vm/deps.sh systemd valgrind podman crun docker.io
+	@tests/vm/deps.sh systemd valgrind podman crun docker.io chromium
+	cargo test --locked --test report -- --ignored a_browser
 	cargo test --release --locked --lib costs_at_most -- --ignored --nocapture
 	cargo test --locked --test vm -- --ignored --test-threads=$(GUEST_THREADS)
 

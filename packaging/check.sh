@@ -109,7 +109,9 @@ in_debian() {
     chroot "$root" env MANWIDTH=80 man nvme-deep-latency 2>&1 | grep -q 'OPTIONS' ||
         die "no man page in $suite"
     [[ -s $root/usr/share/doc/nvme-deep/NOTICES ]] || die "no notices in $suite"
-    [[ -s $root/usr/lib/systemd/system/nvme-deep.service ]] || die "no unit in $suite"
+    for unit in nvme-deep nvme-deep-recorder; do
+        [[ -s $root/usr/lib/systemd/system/$unit.service ]] || die "no $unit.service in $suite"
+    done
     [[ -z $(find "$root/etc/systemd" -name 'nvme-deep*') ]] || die "the unit is enabled in $suite"
     "${apt[@]}" purge nvme-deep >/dev/null
     state "$root" >"$work/after"

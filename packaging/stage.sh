@@ -3,7 +3,7 @@
 # stage.sh: makes what the packages contain beside the binaries of build.sh, in target/package:
 #
 #   man/ completions/     by `nvme-deep dist`
-#   nvme-deep.service     contrib/nvme-deep.service with the path of the package
+#   nvme-deep*.service    the units of contrib/ with the path of the package
 #   NOTICES               licence texts of the crates and of what they contain
 #   NOTICES.rust.html.gz  notices of the Rust standard library
 #   NOTICES.static        licence texts of the C libraries in the static binary
@@ -35,7 +35,9 @@ elif [[ ! -d $out/man ]]; then
     echo "stage: build and stage for this machine first: its program writes the man pages" >&2
     exit 1
 fi
-sed 's,/usr/local/bin/,/usr/bin/,' contrib/nvme-deep.service >"$out/nvme-deep.service"
+for unit in nvme-deep nvme-deep-recorder; do
+    sed 's,/usr/local/bin/,/usr/bin/,' contrib/$unit.service >"$out/$unit.service"
+done
 
 # version_of PACKAGE: the version of an installed Debian package
 version_of() {

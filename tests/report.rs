@@ -9,6 +9,7 @@
 )]
 
 mod binary;
+#[allow(dead_code, reason = "tests/hostile.rs uses all of it")]
 #[path = "hostile/recording.rs"]
 mod hostile;
 mod testing;
@@ -23,9 +24,10 @@ use nvme_deep::model::event::EventKind;
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::{ClockOffset, Content, Writer};
+use nvme_deep::units::nanos;
 use tempfile::TempDir;
 
-use self::binary::{BINARY, run};
+use self::binary::run;
 use self::testing::EventBuilder;
 use self::testing::recording::{SECOND, info, ledger};
 
@@ -73,16 +75,18 @@ fn a_page_has_what_the_commands_say() {
         }
     }
     // the slowest commands, in order, with their times
-    let slowest = run(&format!("trace --slowest 20 -c time,total --time wall {RECORDING}")).out;
-    let totals = |text: &str| -> Vec<String> {
-        let is_time = |word: &&str| word.ends_with("ms") && word.len() > 3;
-        text.split_whitespace().filter(is_time).map(str::to_owned).collect()
-    };
-    let section = text.split_once("\nSlowest commands\n").unwrap().1;
-    let section = section.split_once("\nSlowest commands\n").unwrap().1;
-    let rows = section.lines().collect::<Vec<_>>().join("\n");
-    for total in totals(&slowest).iter().take(10) {
-        assert!(rows.contains(total.as_str()), "{total}: {slowest}");
+    let slowest = run(&format!("trace --slowest 200 --stages --json {RECORDING}")).out;
+    let totals = slowest.lines().filter_map(|line| {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        let is_command = object["type"] == "command";
+        is_command.then(|| nanos(object["total_ns"].as_u64().unwrap() as f64))
+    });
+    let totals: Vec<String> = totals.collect();
+    assert_eq!(totals.len(), 200);
+    let mut rows = text.rsplit_once("\nSlowest commands\n").unwrap().1;
+    for total in totals {
+        let found = rows.split_once(&format!("\n{total}\n"));
+        rows = found.unwrap_or_else(|| panic!("no {total} in {rows}")).1;
     }
     // the ledger
     assert!(text.contains("seen 260 = matched 258 + in flight 2"), "{text}");
@@ -248,5 +252,4 @@ fn a_browser_opens_pages_sorts_and_folds_them() {
             .status();
         assert!(browser.unwrap().success(), "{}", page.display());
     }
-    let _ = BINARY;
 }

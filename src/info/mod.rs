@@ -17,7 +17,7 @@ use crate::model::report::disk_names::DiskNames;
 use crate::model::stage::StageSet;
 use crate::model::text::{Text, printable};
 use crate::nvme::opcode::QueueKind;
-use crate::recording::{Item, Reader, RunInfo};
+use crate::recording::{Item, Reader, RingInfo, RunInfo};
 use crate::run::exit::Failure;
 use crate::run::input;
 use crate::run::stdout::{output_width, stdout};
@@ -187,6 +187,9 @@ struct Info<'i> {
     recorded: Vec<String>,
     /// Options that selected commands.
     selected: String,
+    /// Why a ring was written, and how far back it reaches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ring: Option<String>,
     questions: Vec<Question>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ledger: Option<&'i Ledger>,
@@ -236,6 +239,7 @@ impl<'i> Info<'i> {
             disks: of.commands.iter().map(disk).collect(),
             recorded: if target.is_some() { Vec::new() } else { recorded(run) },
             selected: selected.join(" "),
+            ring: run.ring.as_ref().map(RingInfo::text),
             questions: if target.is_some() { Vec::new() } else { questions(run, wall_ns) },
             ledger: of.ledger.as_ref(),
         }
@@ -292,6 +296,9 @@ impl<'i> Info<'i> {
         line("recorded", &self.recorded.join(", "))?;
         if !self.selected.is_empty() {
             line("selected", &self.selected)?;
+        }
+        if let Some(ring) = &self.ring {
+            line("ring", ring)?;
         }
         for question in &self.questions {
             let answer = if question.answered { "yes" } else { "no" };

@@ -17,6 +17,7 @@ pub mod interrupts;
 pub mod io_control;
 pub mod kallsyms;
 pub mod kernel;
+mod kernel_log;
 pub mod kvm;
 pub mod memory;
 mod names;

@@ -12,6 +12,7 @@ use anyhow::Result;
 
 use crate::run::args::common::{Checked, ExecArgs, RunTime, SessionArgs, SessionOptions};
 use crate::run::args::examples;
+use crate::run::args::value::count;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,6 +20,8 @@ Examples:
       Record for a minute what all other commands need
   nvme-deep record -o stuck.nvd --ring 15m --trigger slow=50ms,reset
       Keep the last 15 minutes, and write them when a command is slow or a controller is reset
+  nvme-deep record -o /var/lib/nvme-deep --ring 1h --trigger timeout,reset,slow=1s --keep 20
+      Run on as a flight recorder: a file for each trigger, at most 20
   nvme-deep record -o job.nvd --exec -- fio job.fio
       Record while a program runs";
 
@@ -118,6 +121,14 @@ pub struct RecordArgs {
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Trigger::parse)]
     pub trigger: Vec<Trigger>,
 
+    /// Run on after a trigger: -o is a directory, of which the last N files stay
+    ///
+    /// Each trigger makes a file with all of the ring and what follows in --after. Older files of this
+    /// machine in the directory are deleted.
+    #[arg(long, value_name = "N", value_parser = count(), requires_all = ["trigger", "output"],
+          conflicts_with_all = ["force", "exec"])]
+    pub keep: Option<u64>,
+
     /// After a trigger, record this long, then end
     #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = parse_duration, default_value = "10s",
           requires = "trigger")]
@@ -146,9 +157,13 @@ impl SessionOptions for RecordArgs {
     fn settings(&self) -> Result<Settings> {
         let all = match self.stages {
             StageSet::Full => Detail::all(),
+            // a ring costs little, and no later look at who it was is possible
+            _ if self.ring().is_some() => {
+                Detail { cgroups: true, if_possible: true, ..Detail::default() }
+            }
             StageSet::Total | StageSet::Basic | StageSet::Fine => Detail::default(),
         };
-        let detail = Detail { stacks: self.stacks, without_timers: self.keep().is_some(), ..all };
+        let detail = Detail { stacks: self.stacks, without_timers: self.ring().is_some(), ..all };
         let events = Events { detail, ring_size: self.ring_size, ..Events::default() };
         self.session.settings(false, Mode::Events(events), self.stages)
     }
@@ -156,13 +171,13 @@ impl SessionOptions for RecordArgs {
 
 impl RecordArgs {
     /// The part of the run that is kept in memory, with `--ring` or `--trigger`.
-    pub fn keep(&self) -> Option<Keep> {
+    pub fn ring(&self) -> Option<Keep> {
         let time = self.ring.or((!self.trigger.is_empty()).then_some(RING_TIME))?;
         Some(Keep { time, bytes: self.max_size.unwrap_or(RING_BYTES) })
     }
 
     /// Whether a file of this size ends the run.
     pub fn is_full(&self, bytes: u64) -> bool {
-        self.keep().is_none() && self.max_size.is_some_and(|most| bytes >= most)
+        self.ring().is_none() && self.max_size.is_some_and(|most| bytes >= most)
     }
 }

@@ -2,25 +2,26 @@
 //! The `record` command: every command to a file.
 
 use std::io::{IsTerminal, Write, stderr};
-use std::path::PathBuf;
+use std::mem::take;
 use std::time::Duration;
 
-use jiff::Zoned;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::machine::System;
 use crate::model::event::{Event, EventKind};
+use crate::model::ledger::Ledger;
 use crate::model::text::Text;
 use crate::model::timeline::total_ns;
 use crate::units::size_text;
 use anyhow::{Context, Result};
 
 use crate::record::args::{RecordOptions, Trigger};
+use crate::record::flight::{Flight, file_name, now};
 use crate::run::drive::{
     Consumer, CostSample, End, Feed, Input, Item, Live, Moment, Reader, Session, Turn, drive,
     say_own_share,
 };
-use crate::run::recording::{FileSettings, RunWriter};
+use crate::run::recording::{FileSettings, Fired, RunWriter};
 use crate::run::start::Preflight;
 use crate::run::symbols::LiveStacks;
 use crate::run::{eprint_note, say_ledger};
@@ -29,10 +30,12 @@ use crate::run::{eprint_note, say_ledger};
 struct Recorder<'o> {
     options: &'o RecordOptions,
     file: RunWriter,
-    /// What a trigger has found; empty at first.
-    fired: String,
-    /// When the run ends, after a trigger.
+    /// What has fired a trigger; empty at first.
+    fired: Fired,
+    /// When the run ends, or the ring is written, after a trigger.
     end: Option<Duration>,
+    /// `None`: a trigger ends the run.
+    flight: Option<Flight>,
     progress: Progress,
     cost: Cost,
 }
@@ -115,13 +118,14 @@ fn fires(trigger: Trigger, event: &Event) -> Option<String> {
 }
 
 impl<'o> Recorder<'o> {
-    fn begin(options: &'o RecordOptions, mut file: RunWriter) -> Self {
+    fn begin(options: &'o RecordOptions, mut file: RunWriter, flight: Option<Flight>) -> Self {
         file.begin();
         Self {
             options,
             file,
-            fired: String::new(),
+            fired: Fired::default(),
             end: None,
+            flight,
             progress: Progress {
                 commands: 0,
                 at: Duration::ZERO,
@@ -134,14 +138,36 @@ impl<'o> Recorder<'o> {
     /// Whether the run is over. Writes the ring if a trigger has fired.
     fn is_done(&mut self, now: Duration) -> bool {
         let options = self.options;
-        if self.end.is_none() && !self.fired.is_empty() {
-            eprint_note(&format!("{}; recording {:?} more", self.fired, options.after));
-            self.file.dump();
+        if self.end.is_none() && !self.fired.what.is_empty() {
+            eprint_note(&format!("{}; recording {:?} more", self.fired.what, options.after));
+            if self.flight.is_none() {
+                self.file.dump();
+            }
             self.end = Some(now + options.after);
         }
         options.is_full(self.file.bytes())
             || self.file.has_failed()
-            || self.end.is_some_and(|end| now >= end)
+            || self.flight.is_none() && self.end.is_some_and(|end| now >= end)
+    }
+
+    /// Writes the ring to a file of its own, if one is due after a trigger.
+    fn fly(&mut self, moment: &Moment<'_>) -> Result<()> {
+        let is_due = self.end.is_some_and(|end| moment.now >= end);
+        if let Some(flight) = self.flight.as_mut().filter(|_| is_due)
+            && !flight.is_busy()
+        {
+            let ledger = moment.ledger()?.unwrap_or_default();
+            self.write_ring(moment.now, &ledger);
+        }
+        Ok(())
+    }
+
+    fn write_ring(&mut self, now: Duration, ledger: &Ledger) {
+        self.end = None;
+        let ring = self.file.ring(&take(&mut self.fired), now, ledger);
+        if let Some((flight, ring)) = self.flight.as_mut().zip(ring) {
+            flight.write(ring);
+        }
     }
 }
 
@@ -149,12 +175,14 @@ impl Consumer for Recorder<'_> {
     fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
         self.file.item(item);
         if let Item::Event(event) = item
-            && self.fired.is_empty()
+            && self.fired.what.is_empty()
             && !self.options.trigger.is_empty()
         {
             let triggers = self.options.trigger.iter();
             let mut found = triggers.filter_map(|t| fires(*t, event));
-            self.fired = found.next().unwrap_or_default();
+            if let Some(what) = found.next() {
+                self.fired = Fired { what, at_ns: event.at_ns };
+            }
         }
         Ok(())
     }
@@ -169,6 +197,7 @@ impl Consumer for Recorder<'_> {
             self.progress.show(moment.now, commands, bytes);
             moment.session.map_or(Ok(()), |session| self.cost.second(session))?;
         }
+        self.fly(moment)?;
         Ok(match self.is_done(moment.now) {
             true => Turn::Done,
             false => Turn::Items,
@@ -176,10 +205,23 @@ impl Consumer for Recorder<'_> {
     }
 
     /// Ends the file, and reports what is in it.
-    fn finish(self, end: End<'_>) -> Result<Result<()>> {
-        let Self { file, options, progress, cost, .. } = self;
+    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
+        if self.end.is_some() && self.flight.is_some() {
+            // stopped soon after a trigger
+            self.write_ring(end.took, &end.ledger);
+        }
+        let Self { mut file, options, progress, cost, flight, .. } = self;
         // erases its line
         drop(progress);
+        if let Some(mut flight) = flight {
+            flight.wait();
+            say_own_share(&end.ledger);
+            say_ledger(&end.ledger, options.session.is_verbose());
+            return Ok(Ok(()));
+        }
+        // without a right to read it, a recording has no log
+        let log = System::at("/").kernel_log(file.begin_ns()).unwrap_or_default();
+        file.kernel_log(&log);
         let (name, ledger, at) = (file.name(), end.ledger, end.took);
         let file = file.finish(at, &ledger)?;
         let (kept, what) = if file.evicted > 0 {
@@ -236,27 +278,25 @@ impl Drop for Progress {
     }
 }
 
-/// The file without `-o`: `nvme-HOST-YYYYMMDD-HHMMSS.nvd`, in local time.
-fn default_name(host: Option<&str>, time: &str) -> PathBuf {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    let host: String = host.unwrap_or_default().chars().filter(|c| is_plain(*c)).collect();
-    let parts = ["nvme", &host, time].into_iter().filter(|part| !part.is_empty());
-    format!("{}.nvd", parts.collect::<Vec<_>>().join("-")).into()
+/// The name of this machine, for names of files.
+fn host(options: &RecordOptions, system: &System) -> Option<Text> {
+    system.identity().host.filter(|_| !options.redact)
 }
 
 fn create(options: &RecordOptions, system: &System) -> Result<RunWriter> {
-    let path = options.output.clone().unwrap_or_else(|| {
-        let host = system.identity().host.filter(|_| !options.redact);
-        let time = Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
-        default_name(host.as_ref().map(Text::as_str), &time)
-    });
+    let path = match (&options.output, options.keep) {
+        // the ring alone has the events
+        (_, Some(_)) => "/dev/null".into(),
+        (Some(path), None) => path.clone(),
+        (None, None) => file_name(host(options, system).as_ref().map(Text::as_str), &now()),
+    };
     let file = FileSettings {
         path: &path,
         force: options.force,
         inputs: &[],
         redact: options.redact,
         count: None,
-        keep: options.keep(),
+        keep: options.ring(),
     };
     RunWriter::create(&file, &options.settings, system)
 }
@@ -270,6 +310,13 @@ pub fn run(options: &RecordOptions) -> Result<()> {
     let ready = Preflight::check(settings)?;
     let stacks = settings.stack().map(|stack| LiveStacks::new(stack.at));
     let mut file = Some(create(options, &ready.system)?);
+    let mut flight = match options.output.as_ref().zip(options.keep) {
+        None => None,
+        Some((dir, most)) => {
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            Some(Flight::new(dir, most, host(options, &ready.system), &ready.system)?)
+        }
+    };
     let input = Input::live(Live {
         exec: &options.exec.program,
         reader: Reader::File,
@@ -279,11 +326,12 @@ pub fn run(options: &RecordOptions) -> Result<()> {
     drive(input, &mut |start| {
         let mut file = file.take().context("the file has been begun")?;
         start.session.into_iter().for_each(|session| file.shows(session.origin()));
-        Ok(Recorder::begin(options, file))
+        Ok(Recorder::begin(options, file, flight.take()))
     })
 }
 
 pub(crate) mod args;
+mod flight;
 #[cfg(test)]
 #[cfg(feature = "live")]
 mod tests;

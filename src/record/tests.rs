@@ -46,30 +46,24 @@ fn all_is_recorded_unless_stages_say_less() {
         let settings = options(words, &dir.path().join("file")).settings;
         assert_eq!(settings.stage_set == StageSet::Full, all, "{words}");
         assert_eq!((settings.context(), settings.has_timers()), (all, timers), "{words}");
-        let who = if all { OriginDetail::Submitters } else { OriginDetail::Nobody };
-        assert_eq!((settings.origin(), settings.leaves_out()), (who, all), "{words}");
+        let who = match (all, words.contains("--ring")) {
+            (true, _) => OriginDetail::Submitters,
+            (false, true) => OriginDetail::Cgroups,
+            (false, false) => OriginDetail::Nobody,
+        };
+        let leaves_out = who != OriginDetail::Nobody;
+        assert_eq!((settings.origin(), settings.leaves_out()), (who, leaves_out), "{words}");
     }
     let settings = options("--process fio", &dir.path().join("file")).settings;
     assert_eq!(settings.required_origin(), OriginDetail::Nobody, "else by the caller");
-}
-
-#[test]
-fn a_file_without_a_name_has_the_host_and_the_time() {
-    for (host, name) in [
-        (Some("db-1.lan"), "nvme-db-1.lan-20261127-030405.nvd"),
-        (Some("../a b\u{1b}"), "nvme-..ab-20261127-030405.nvd"),
-        (Some("/"), "nvme-20261127-030405.nvd"),
-        (None, "nvme-20261127-030405.nvd"),
-    ] {
-        assert_eq!(default_name(host, "20261127-030405"), Path::new(name));
-    }
 }
 
 /// Records what is in a ring, up to one step after the other. Returns the commands and the reason of the trigger.
 fn run(words: &str, file: &Path, ring: &File, steps: &[u64]) -> (u64, String) {
     let options = options(words, file);
     let recording = create(&options, &System::at("/nonexistent")).unwrap();
-    let mut feeder = Feeder::new(Recorder::begin(&options, recording), Names::recorded(), None);
+    let mut feeder =
+        Feeder::new(Recorder::begin(&options, recording, None), Names::recorded(), None);
     let source = VecSource::new(StageSet::Basic);
     let mut events = ring_events(ring);
     for step in steps {
@@ -77,7 +71,7 @@ fn run(words: &str, file: &Path, ring: &File, steps: &[u64]) -> (u64, String) {
         feeder.drain(&mut events, &source).unwrap();
     }
     feeder.drain_rest(&mut events, &source, 0).unwrap();
-    let fired = feeder.consumer.fired.clone();
+    let fired = feeder.consumer.fired.what.clone();
     let written = feeder.consumer.file.finish(Duration::ZERO, &Ledger::default()).unwrap();
     (written.events, fired)
 }

@@ -46,6 +46,8 @@ pub enum Content {
     Readings,
     /// Paths of cgroups that later events refer to.
     Cgroups,
+    /// Lines of the kernel's log.
+    KernelLog,
     /// Events of the host side.
     HostEvents,
     /// The controllers of the host side.
@@ -68,6 +70,7 @@ impl Content {
             Self::Machine => 9,
             Self::Readings => 10,
             Self::Cgroups => 11,
+            Self::KernelLog => 12,
             Self::HostEvents => 32,
             Self::HostControllers => 33,
             Self::Unknown(code) => code,
@@ -87,6 +90,7 @@ impl Content {
             9 => Self::Machine,
             10 => Self::Readings,
             11 => Self::Cgroups,
+            12 => Self::KernelLog,
             32 => Self::HostEvents,
             33 => Self::HostControllers,
             _ => Self::Unknown(code),

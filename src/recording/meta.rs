@@ -60,6 +60,9 @@ pub struct RunInfo {
     /// Whether the submitters of bios were recorded.
     #[serde(skip_serializing_if = "is_false")]
     pub submitters: bool,
+    /// How a ring came into the file (`record --keep`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ring: Option<RingInfo>,
     /// Without names of the machine, of its controllers, of processes and of cgroups.
     pub redacted: bool,
     /// The target whose commands these are; `None`: they are those of the driver.
@@ -93,6 +96,39 @@ impl RunInfo {
 
 const fn is_false(is: &bool) -> bool {
     !*is
+}
+
+/// Why a ring was written, and how far back it reaches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RingInfo {
+    /// What has happened.
+    pub trigger: Text,
+    /// When, CLOCK_MONOTONIC nanoseconds.
+    pub trigger_ns: u64,
+    /// The first event of the file is this long before it, in nanoseconds.
+    pub reaches_ns: u64,
+}
+
+impl RingInfo {
+    /// `the last 58 min before: timeout on nvme0`.
+    pub fn text(&self) -> String {
+        let time = match self.reaches_ns / 1_000_000_000 {
+            s @ 0..120 => format!("{s} s"),
+            s => format!("{} min", s / 60),
+        };
+        format!("the last {time} before: {}", self.trigger)
+    }
+}
+
+/// A line of the kernel's log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelLine {
+    /// Nanoseconds since the boot.
+    pub at_ns: u64,
+    /// The text.
+    pub text: Text,
 }
 
 /// A cgroup that later events refer to.

@@ -24,8 +24,10 @@ pub use self::blocks::{Blocks, Ending};
 pub use self::error::{Damage, Error};
 pub use self::events::{BLOCK_EVENTS, Batch, Unpacked};
 pub use self::frame::{Content, Head, MAX_PAYLOAD, Summary};
-pub use self::meta::{CgroupInfo, ClockOffset, FrameInfo, LedgerInfo, RunInfo, StackInfo};
+pub use self::meta::{
+    CgroupInfo, ClockOffset, FrameInfo, KernelLine, LedgerInfo, RingInfo, RunInfo, StackInfo,
+};
 pub use self::reader::{Item, Reader};
-pub use self::ring::Keep;
+pub use self::ring::{Keep, RingCopy};
 pub use self::whole::HostRecording;
 pub use self::writer::{Writer, Written};

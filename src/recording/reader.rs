@@ -10,7 +10,7 @@ use super::error::{Damage, Error};
 use super::events::Unpacked;
 use super::frame::{Content, Head, Summary};
 use super::json::{ledger, parse};
-use super::meta::{CgroupInfo, ClockOffset, LedgerInfo, RunInfo, StackInfo};
+use super::meta::{CgroupInfo, ClockOffset, KernelLine, LedgerInfo, RunInfo, StackInfo};
 use crate::model::activity::Activity;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
@@ -41,6 +41,8 @@ pub enum Item<'a> {
     Machine(Box<MachineInfo>),
     /// Readings of clocks that two machines can share.
     Readings(Vec<ClockReading>),
+    /// Lines of the kernel's log.
+    KernelLog(Vec<KernelLine>),
     /// The ledger up to here.
     Ledger(Box<LedgerInfo>),
     /// The ledger of the whole run.
@@ -90,6 +92,7 @@ fn item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damag
         Content::Activity => Item::Activity(parse(payload)?),
         Content::Machine => Item::Machine(parse(payload)?),
         Content::Readings => Item::Readings(parse(payload)?),
+        Content::KernelLog => Item::KernelLog(parse(payload)?),
         Content::End => Item::End(Box::new(ledger(payload)?)),
         Content::Events
         | Content::Run

@@ -2,13 +2,18 @@
 //! The last blocks of a run in memory, until they are written to a file (`record --ring`).
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::io::Write;
 use std::mem::take;
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::block_writer::{Block, BlockWriter};
-use super::frame::Content;
+use super::frame::{Content, Summary};
+use super::meta::{KernelLine, LedgerInfo, RunInfo};
 
 /// How much to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +28,13 @@ pub struct Keep {
 #[derive(Debug)]
 pub struct Ring {
     keep: Keep,
-    blocks: VecDeque<Block>,
+    blocks: VecDeque<Arc<Block>>,
     bytes: u64,
     /// What applies to the first of `blocks`: the run, and the last dropped block of the kinds that
     /// replace each other.
-    before: Vec<Block>,
+    before: Vec<Arc<Block>>,
     /// Stacks and cgroups are never dropped: later events may refer to them. Their number is bounded.
-    stacks: Vec<Block>,
+    stacks: Vec<Arc<Block>>,
     evicted: u64,
 }
 
@@ -66,13 +71,13 @@ impl Ring {
         // the compressor reserves for the worst case
         block.payload.shrink_to_fit();
         match block.summary.content {
-            Content::Run => return self.replace(block),
-            Content::Stacks | Content::Cgroups => return self.stacks.push(block),
+            Content::Run => return self.replace(Arc::new(block)),
+            Content::Stacks | Content::Cgroups => return self.stacks.push(Arc::new(block)),
             _ => {}
         }
         let oldest = block.summary.to_ns.saturating_sub(nanos(self.keep.time));
         self.bytes += block.bytes();
-        self.blocks.push_back(block);
+        self.blocks.push_back(Arc::new(block));
         while let Some(first) = self.blocks.front() {
             let fits = self.bytes <= self.keep.bytes && first.summary.to_ns >= oldest;
             if fits || self.blocks.len() == 1 {
@@ -90,9 +95,21 @@ impl Ring {
         }
     }
 
-    fn replace(&mut self, block: Block) {
+    fn replace(&mut self, block: Arc<Block>) {
         self.before.retain(|b| b.summary.content != block.summary.content);
         self.before.push(block);
+    }
+
+    /// What is in it now. It goes on.
+    pub fn copy(&self) -> RingCopy {
+        let before = self.before.iter().filter(|b| b.summary.content != Content::Run);
+        let events = self.blocks.iter().filter(|b| b.summary.events > 0);
+        RingCopy {
+            first_ns: events.clone().map(|b| b.summary.from_ns).min(),
+            events: self.events(),
+            evicted: self.evicted,
+            blocks: before.chain(&self.stacks).chain(&self.blocks).cloned().collect(),
+        }
     }
 
     /// Writes all blocks to a file. Returns the number of events that could be written, and the
@@ -112,13 +129,55 @@ impl Ring {
     }
 }
 
+/// What was in a ring at a time.
+#[derive(Debug)]
+pub struct RingCopy {
+    /// When the first event was, CLOCK_MONOTONIC nanoseconds; `None`: there is none.
+    pub first_ns: Option<u64>,
+    /// Number of events.
+    pub events: u64,
+    /// Number of events that were dropped before.
+    pub evicted: u64,
+    /// Without the description of the run.
+    blocks: Vec<Arc<Block>>,
+}
+
+/// A block of data of the run.
+fn data(content: Content, at_ns: u64, data: &impl Serialize) -> io::Result<Block> {
+    let payload = serde_json::to_vec(data).map_err(io::Error::other)?;
+    Block::new(Summary::at(content, at_ns), &payload)
+}
+
+impl RingCopy {
+    /// Writes a whole recording of it. Returns its size in bytes.
+    ///
+    /// # Errors
+    /// Errors of the file.
+    pub fn write(
+        &self,
+        file: File,
+        run: &RunInfo,
+        log: &[KernelLine],
+        end: &LedgerInfo,
+    ) -> io::Result<u64> {
+        let mut writer = BlockWriter::create(file)?;
+        let at_ns = run.begin_ns.saturating_add(end.at_ns);
+        writer.write(&data(Content::Run, run.begin_ns, run)?)?;
+        self.blocks.iter().try_for_each(|block| writer.write(block))?;
+        if !log.is_empty() {
+            writer.write(&data(Content::KernelLog, at_ns, &log)?)?;
+        }
+        writer.write(&data(Content::End, at_ns, end)?)?;
+        Ok(writer.bytes())
+    }
+}
+
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame::Summary;
     use super::*;
 
     fn block(content: Content, at_s: u64, bytes: usize) -> Block {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::block_writer::{Block, BlockWriter};
 use super::events::Batch;
 use super::frame::{Content, Summary};
-use super::ring::{Keep, Ring};
+use super::ring::{Keep, Ring, RingCopy};
 use super::target::TARGET_WORDS;
 use crate::abi::WORDS_OF_RECORD;
 use crate::model::event::Event;
@@ -34,6 +34,8 @@ enum Job {
     Block(Summary, Vec<u8>),
     /// Writes the ring to the file, and answers with the number of events that it had dropped.
     Dump(SyncSender<u64>),
+    /// Answers with what is in the ring, which goes on.
+    Copy(SyncSender<Option<RingCopy>>),
 }
 
 /// What the thread has done.
@@ -120,6 +122,9 @@ impl Writer {
                         worker.dump();
                         let _ = answer.send(worker.evicted);
                     }
+                    Job::Copy(answer) => {
+                        let _ = answer.send(worker.ring.as_ref().map(Ring::copy));
+                    }
                 }
             }
             worker.finish()
@@ -183,6 +188,14 @@ impl Writer {
         let (answer, answered) = sync_channel(1);
         self.job(Job::Dump(answer));
         answered.recv().unwrap_or(0)
+    }
+
+    /// What is in the ring up to here, which goes on; `None`: there is no ring.
+    pub fn ring(&mut self) -> Option<RingCopy> {
+        self.flush();
+        let (answer, answered) = sync_channel(1);
+        self.job(Job::Copy(answer));
+        answered.recv().unwrap_or(None)
     }
 
     /// Bytes in the file, or in the ring.

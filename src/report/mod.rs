@@ -22,6 +22,7 @@ use crate::model::report::submissions::{Submissions, TaskKind};
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
+use crate::recording::KernelLine;
 use crate::settings::Settings;
 use crate::units::{counted, size_text};
 use crate::view::heatmap::grid::{Interval, Plot, Quantity};
@@ -68,6 +69,7 @@ struct Gathered<'r> {
     controllers: Vec<ControllerInfo>,
     machine: Option<Box<MachineInfo>>,
     clock: RunClock,
+    log: Vec<KernelLine>,
     finish: &'r dyn Fn(Gathered<'r>, End<'_>),
 }
 
@@ -99,6 +101,7 @@ impl<'r> Gathered<'r> {
             controllers: Vec::new(),
             machine: None,
             clock: RunClock { begin_ns: start.begin_ns, wall_ns: None },
+            log: Vec::new(),
             finish,
         })
     }
@@ -164,6 +167,7 @@ impl Consumer for Gathered<'_> {
                 self.controllers.retain(is_old);
                 self.controllers.extend(all.iter().cloned());
             }
+            Item::KernelLog(lines) => self.log.extend(lines.iter().cloned()),
             Item::Machine(machine) => self.machine = Some(machine.clone()),
             _ => {}
         }

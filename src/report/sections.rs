@@ -96,6 +96,17 @@ pub fn recording(
         let groups = Groups::of(&counted.now, by, *stage_set, None, end.covers, Sort::Share);
         page.section(&format!("By {}", by[0]), |html| by_group(&groups, &gathered, html));
     }
+    if !gathered.log.is_empty() {
+        page.section("Kernel log", |html| {
+            let time = |at_ns: u64| {
+                let day = gathered.clock.utc(at_ns, "%H:%M:%S%.3f");
+                day.unwrap_or_else(|| gathered.clock.text(at_ns))
+            };
+            let lines =
+                gathered.log.iter().map(|line| format!("{}  {}", time(line.at_ns), line.text));
+            html.element("pre", &lines.collect::<Vec<_>>().join("\n"));
+        });
+    }
     page.section("Accuracy", |html| {
         let mut text = Vec::new();
         // a Vec takes everything
@@ -215,6 +226,7 @@ fn machine(gathered: &Gathered<'_>, end: &End<'_>, html: &mut Html) {
         machine.and_then(|m| Some(m.hypervisor.as_ref()?.to_string())),
         machine.and_then(|m| m.cpus).map(|n| counted(n.into(), "CPU")),
         info.map(|info| format!("{} stages", info.stage_set.name())),
+        info.and_then(|info| Some(format!("ring: {}", info.ring.as_ref()?.text()))),
         recorded
             .filter(|text| text.len() > 1)
             .map(|text| format!("filter when recorded: {}", text.trim())),

@@ -17,8 +17,12 @@ use crate::model::machine::MachineInfo;
 use crate::model::run::ClockReading;
 use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
-use crate::recording::{ClockOffset, Content, Keep, LedgerInfo, RunInfo, StackInfo, Writer};
+use crate::recording::{
+    ClockOffset, Content, Keep, KernelLine, LedgerInfo, RingCopy, RingInfo, RunInfo, StackInfo,
+    Writer,
+};
 use crate::settings::{OriginDetail, Settings};
+use crate::units::size_text;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -53,6 +57,50 @@ pub struct Finished {
     pub bytes: u64,
     /// Events that were dropped from memory before it was written.
     pub evicted: u64,
+}
+
+/// What has fired a trigger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fired {
+    /// In a few words.
+    pub what: String,
+    /// When, CLOCK_MONOTONIC nanoseconds.
+    pub at_ns: u64,
+}
+
+/// What was in a ring, to be written.
+pub struct RingFile {
+    ring: RingCopy,
+    info: RunInfo,
+    end: LedgerInfo,
+}
+
+impl RingFile {
+    /// Writes it with the kernel's log of its time. Returns what was written, in words.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written; one sentence.
+    pub fn write(&self, path: &Path, system: &System) -> Result<String> {
+        let rules = Rules { is_recording: true, is_binary: true, ..Rules::default() };
+        let (out, file) = OutFile::create(path, &rules)?;
+        let first_ns = self.ring.first_ns.unwrap_or(self.info.begin_ns);
+        let mut log = Vec::new();
+        if !self.info.redacted {
+            log = system.kernel_log(first_ns).unwrap_or_else(|why| {
+                eprint_note(&format!(
+                    "the kernel's log can't be read ({why}): it takes CAP_SYSLOG"
+                ));
+                Vec::new()
+            });
+        }
+        let written = self.ring.write(file, &self.info, &log, &self.end);
+        let bytes = written.map_err(|error| out.failed(error))?;
+        let name = out.name();
+        out.keep()?;
+        let ring = self.info.ring.as_ref().map(RingInfo::text).unwrap_or_default();
+        let (events, size) = (self.ring.events, size_text(bytes));
+        Ok(format!("{name}: {events} events, {size}, {ring}"))
+    }
 }
 
 /// A recording in a file.
@@ -106,6 +154,7 @@ fn info(
         cgroups: settings.origin() != OriginDetail::Nobody,
         submitters: settings.origin() == OriginDetail::Submitters,
         redacted: false,
+        ring: None,
         target: None,
         ..of_machine(system)
     };
@@ -230,6 +279,7 @@ impl RunWriter {
             | Item::Unselected(_)
             | Item::Undecodable
             | Item::Readings(_)
+            | Item::KernelLog(_)
             | Item::Last(..) => {}
         }
     }
@@ -336,6 +386,31 @@ impl RunWriter {
     /// Writes what was kept in memory. What comes later goes to the file.
     pub fn dump(&mut self) {
         self.evicted = self.writer.dump();
+    }
+
+    /// Adds lines of the kernel's log, which may have names.
+    pub fn kernel_log(&mut self, lines: &[KernelLine]) {
+        if !self.info.redacted && !lines.is_empty() {
+            self.writer.block(Content::KernelLog, monotonic_ns(), &lines);
+        }
+    }
+
+    /// What is in the ring, as a recording of its own; `None`: there is no ring. The ring goes on.
+    pub fn ring(&mut self, fired: &Fired, at: Duration, ledger: &Ledger) -> Option<RingFile> {
+        let ring = self.writer.ring()?;
+        let first_ns = ring.first_ns.unwrap_or(fired.at_ns);
+        let mut info = self.info.clone();
+        info.ring = Some(RingInfo {
+            trigger: fired.what.as_str().into(),
+            trigger_ns: fired.at_ns,
+            reaches_ns: fired.at_ns.saturating_sub(first_ns),
+        });
+        let end = LedgerInfo {
+            at_ns: u64::try_from(at.as_nanos()).unwrap_or(u64::MAX),
+            evicted: ring.evicted,
+            ledger: Some(ledger.clone()),
+        };
+        Some(RingFile { ring, info, end })
     }
 
     /// Bytes in the file, or kept in memory.

@@ -37,7 +37,7 @@ use crate::model::run::ClockReading;
 use crate::model::snapshot::Snapshot;
 use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
-use crate::recording::CgroupInfo;
+use crate::recording::{CgroupInfo, KernelLine};
 pub use crate::session::{CostSample, Session};
 use crate::settings::OriginDetail;
 use crate::view::header::Header;
@@ -99,6 +99,8 @@ pub enum Item<'i> {
     Machine(Box<MachineInfo>),
     /// Readings of clocks that two machines can share.
     Readings(Vec<ClockReading>),
+    /// Lines of the kernel's log.
+    KernelLog(Vec<KernelLine>),
     /// The ledger at this time since the start: at the begin, and each second.
     Ledger(Duration, &'i Ledger),
     /// A recording is over: its length, the time that its events cover, and its ledger.

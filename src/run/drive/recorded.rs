@@ -169,6 +169,9 @@ fn item_of<'i>(
             Item::Machine(machine)
         }
         Recorded::Readings(readings) => Item::Readings(readings.clone()),
+        // it may have any name
+        Recorded::KernelLog(_) if redactor.is_some() => return None,
+        Recorded::KernelLog(lines) => Item::KernelLog(lines.clone()),
         Recorded::Event(_)
         | Recorded::Skipped(_)
         | Recorded::Stacks(_)

@@ -39,6 +39,7 @@ mod orders;
 mod patterns;
 mod plants;
 mod preempt;
+mod recorder;
 mod recordings;
 mod rings;
 #[path = "../../pattern/rule.rs"]
