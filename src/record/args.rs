@@ -20,7 +20,7 @@ Examples:
       Record for a minute what all other commands need
   nvme-deep record -o stuck.nvd --ring 15m --trigger slow=50ms,reset
       Keep the last 15 minutes, and write them when a command is slow or a controller is reset
-  nvme-deep record -o /var/lib/nvme-deep --ring 1h --trigger timeout,reset,slow=1s --keep 20
+  nvme-deep record -o /var/spool/nvme --ring 1h --trigger reset --keep 20
       Run on as a flight recorder: a file for each trigger, at most 20
   nvme-deep record -o job.nvd --exec -- fio job.fio
       Record while a program runs";
