@@ -111,6 +111,7 @@ test-alarms: ## print how often diagnose names causes in healthy runs, and finds
 
 test-all: test-fast test-cost build debug-arm64 shapes ## run test-fast, test-cost and all guest tests
 	@tests/vm/deps.sh systemd valgrind podman crun docker.io chromium
+	@$(SUBMAKE) archive
 	cargo test --locked --test report -- --ignored a_browser
 	cargo test --release --locked --lib costs_at_most -- --ignored --nocapture
 	cargo test --locked --test vm -- --ignored --test-threads=$(GUEST_THREADS)

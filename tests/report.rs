@@ -61,7 +61,8 @@ fn a_page_has_what_the_commands_say() {
         "Over time",
         "Slowest commands",
         "Stacks",
-        "By process",
+        "Processes",
+        "Admin commands",
         "Accuracy",
     ] {
         assert_eq!(text.lines().filter(|line| *line == heading).count(), 2, "{heading}: {text}");

@@ -22,6 +22,7 @@ use crate::model::report::submissions::{Submissions, TaskKind};
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
+use crate::nvme::opcode::QueueKind;
 use crate::recording::KernelLine;
 use crate::settings::Settings;
 use crate::units::{counted, size_text};
@@ -48,7 +49,10 @@ pub type Diagnose<'d> = dyn Fn(&Path, &Settings, bool) -> Result<Value> + 'd;
 
 /// Commands that are counted in one way.
 struct Counted {
+    title: &'static str,
     recount: Recount,
+    /// Other commands do not count.
+    admin_only: bool,
     now: Snapshot,
 }
 
@@ -78,19 +82,22 @@ impl<'r> Gathered<'r> {
         let replay = start.recording.ok_or_else(|| anyhow::anyhow!("a recording"))?;
         let (info, who) = (replay.info(), replay.settings().filter.who);
         let stage_set = info.stage_set;
-        let by_cgroup = info.cgroups.then_some(By::Container);
-        let count_by = |by: Vec<By>| Counted {
+        let mut all = vec![("", vec![]), ("Processes", vec![By::Process])];
+        all.extend(info.cgroups.then(|| ("Containers and cgroups", vec![By::Container])));
+        all.push(("Admin commands", vec![By::Disk, By::Opcode, By::Process]));
+        let counted = all.into_iter().map(|(title, by)| Counted {
+            title,
+            admin_only: by.contains(&By::Opcode),
             // as `latency` shows them
             recount: Recount { stage_set: stage_set.min(StageSet::Basic), lat: None, by, who },
             now: Snapshot::default(),
-        };
-        let groups = [Some(By::Process), by_cgroup].into_iter().flatten();
+        });
         let interval =
             if stage_set == StageSet::Total { Interval::DRIVER } else { Interval::TOTAL };
         Ok(Self {
             stage_set,
             who,
-            counted: [vec![]].into_iter().chain(groups.map(|by| vec![by])).map(count_by).collect(),
+            counted: counted.collect(),
             plots: [Quantity::Latency(interval), Quantity::Depth]
                 .map(|quantity| Plot::new(quantity, start.begin_ns))
                 .into(),
@@ -107,8 +114,11 @@ impl<'r> Gathered<'r> {
     }
 
     fn event(&mut self, event: &Event, feed: &mut Feed<'_>) -> Result<()> {
+        let is_admin = event.what.id().is_some_and(|id| id.opcode.queue == QueueKind::Admin);
         for counted in &mut self.counted {
-            count(&counted.recount, event, &mut counted.now)?;
+            if is_admin || !counted.admin_only {
+                count(&counted.recount, event, &mut counted.now)?;
+            }
         }
         let (disk, set) = feed.names.of_command(event.what.id());
         self.plots[0].event(event, disk, set);

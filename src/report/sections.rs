@@ -94,7 +94,9 @@ pub fn recording(
     for counted in &gathered.counted[1..] {
         let Recount { by, stage_set, .. } = &counted.recount;
         let groups = Groups::of(&counted.now, by, *stage_set, None, end.covers, Sort::Share);
-        page.section(&format!("By {}", by[0]), |html| by_group(&groups, &gathered, html));
+        if !groups.groups.is_empty() {
+            page.section(counted.title, |html| by_group(&groups, &gathered, html));
+        }
     }
     if !gathered.log.is_empty() {
         page.section("Kernel log", |html| {
@@ -487,7 +489,8 @@ fn stack(stacks: [Vec<Frame>; 2]) -> Html {
 /// Groups with most of the time.
 fn by_group(groups: &Groups, gathered: &Gathered<'_>, html: &mut Html) {
     html.element("p class=\"dim\"", gathered.who.text());
-    let head = format!("<{}", groups.by[0].name().to_uppercase());
+    let by: Vec<&str> = groups.by.iter().map(|by| by.name()).collect();
+    let head = format!("<{}", by.join(", ").to_uppercase());
     let (shown, rest) = groups.first(GROUPS);
     let shown = shown.into_iter().map(|group| Shown {
         names: vec![(&*head, groups.name(&group.row.key, &gathered.disks))],

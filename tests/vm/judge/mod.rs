@@ -26,6 +26,7 @@ mod guest;
 mod healthy;
 mod host;
 mod hostile;
+mod image;
 mod inflight;
 mod json;
 mod kvm;
