@@ -154,11 +154,13 @@ fn hidden_submitters(config: &Config<'_>, origin: OriginDetail) -> Option<String
 fn left_out(settings: &Settings, session: &Session) -> Option<String> {
     let (plan, origin) = (session.plan(), session.origin());
     let by_tag = plan.pairing == Pairing::Tag;
+    let wanted = settings.origin();
+    let lacks_origin = |detail| settings.leaves_out() && origin < detail && detail <= wanted;
     let lacks = [
         (plan.lacks_waits(), "waits before the request"),
         (settings.context() && by_tag, "conditions"),
-        (origin < OriginDetail::Submitters && settings.leaves_out(), "submitters"),
-        (origin < OriginDetail::Cgroups && settings.leaves_out(), "cgroups"),
+        (lacks_origin(OriginDetail::Submitters), "submitters"),
+        (lacks_origin(OriginDetail::Cgroups), "cgroups"),
     ];
     let lacks: Vec<&str> = lacks.into_iter().filter_map(|(is, what)| is.then_some(what)).collect();
     (settings.leaves_out() && !lacks.is_empty())

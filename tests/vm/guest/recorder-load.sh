@@ -24,20 +24,20 @@ cat "/proc/$pid/status" >"$case_dir/status"
 fio --name=reads --filename="$fast" --rw=randread --bs=4k --size=64m --number_ios=500 \
     --norandommap=1 --ioengine=psync --direct=1 --thread=1 --output=/dev/null </dev/null
 
-# the driver's timeout is one second, and nvme2 answers after seven
+# the driver's timeout is one second, and nvme2 answers after seven: a read, later a write
 python3 "$here/late.py" "$case_dir/late" "$late" nvme2 || true
-says ' the last .* before: ' 1
+says ' the last .* before: ' 2
 files >"$case_dir/first"
 first=$dir/$(head -n 1 "$case_dir/first")
 live nvme2
 for what in info trace; do "$NVME_DEEP" $what --json "$first" >"$case_dir/$what-first" 2>&1; done
 "$NVME_DEEP" report "$first" -o "$case_dir/report.html" 2>"$case_dir/report.err"
 
-# two more in a row, the first within a second of the second file
-echo 1 >/sys/class/nvme/nvme1/reset_controller
-says ' the last .* before: ' 2
+# two more in a row
 echo 1 >/sys/class/nvme/nvme1/reset_controller
 says ' the last .* before: ' 3
+echo 1 >/sys/class/nvme/nvme1/reset_controller
+says ' the last .* before: ' 4
 files >"$case_dir/third"
 last=$dir/$(tail -n 1 "$case_dir/third")
 for what in info trace; do "$NVME_DEEP" $what --json "$last" >"$case_dir/$what-third" 2>&1; done
@@ -49,7 +49,7 @@ says 'the run goes on' 1
 files >"$case_dir/full"
 rm /var/lib/filler
 echo 1 >/sys/class/nvme/nvme1/reset_controller
-says ' the last .* before: ' 4
+says ' the last .* before: ' 5
 files >"$case_dir/fourth"
 systemctl stop nvme-deep-recorder
 systemctl show -P Result -P ExecMainStatus nvme-deep-recorder >"$case_dir/result"
