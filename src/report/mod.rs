@@ -128,7 +128,7 @@ impl<'r> Gathered<'r> {
             slowest.add(event, feed.names);
         }
         if let Some(stacks) = &mut self.stacks {
-            // the flame graph of more stacks than these would not be readable
+            // stacks beyond its limit are not in the flame graph
             stacks.add(&event.what);
         }
         Ok(())

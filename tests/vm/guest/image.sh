@@ -26,7 +26,7 @@ reads() {
 begin image
 mkdir /tmp/archive
 tar -C /tmp/archive --strip-components=1 -xzf "$root"/target/package/out/nvme-deep-*-x86_64-linux.tar.gz
-podman build --network=none --isolation=chroot -t nvme-deep:test \
+podman build --isolation=chroot -t nvme-deep:test \
     -f /tmp/archive/share/doc/nvme-deep/contrib/Containerfile /tmp/archive >"$case_dir/build" 2>&1
 podman image inspect --format '{{.Size}}' nvme-deep:test >"$case_dir/size"
 

@@ -46,7 +46,7 @@ unshare --pid --fork --mount --mount-proc --kill-child env -i container=lab PATH
     /lib/systemd/systemd --unit=lab.service --log-target=console --show-status=false \
     >"$case_dir/systemd.log" 2>&1 &
 systemd=$!
-for ((i = 0; i < 1800; i++)); do
+for ((i = 0; i < 6000; i++)); do
     [[ ! -e $case_dir/done ]] || break
     kill -0 $systemd || break
     sleep 0.1
