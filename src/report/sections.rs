@@ -252,7 +252,10 @@ fn machine(gathered: &Gathered<'_>, end: &End<'_>, html: &mut Html) {
             controller.model.trim().to_owned(),
             set.map(|set| set.class.to_string()).unwrap_or_default(),
             controller.transport.to_string(),
-            number(set.and_then(|set| set.io_queues).or(controller.queues.map(|n| n.saturating_sub(1)))),
+            number(
+                set.and_then(|set| set.io_queues)
+                    .or(controller.queues.map(|n| n.saturating_sub(1))),
+            ),
             number(controller.depth),
             disks.join(", "),
             schedulers.join(", "),
