@@ -80,7 +80,7 @@ impl Html {
 
     /// Adds a table. Heads are those of text tables: `<` marks texts, which are aligned to the left. The
     /// script makes it sortable.
-    pub fn table<'h>(&mut self, heads: &[&'h str], rows: impl Iterator<Item = Vec<Html>>) {
+    pub fn table<'h>(&mut self, heads: &[&'h str], rows: impl Iterator<Item = Vec<Self>>) {
         let class = |head: &'h str| if is_text(head) { "" } else { " class=\"n\"" };
         self.markup("<div class=\"scroll\"><table><thead><tr>");
         for head in heads {

@@ -74,7 +74,7 @@ struct Gathered<'r> {
     machine: Option<Box<MachineInfo>>,
     clock: RunClock,
     log: Vec<KernelLine>,
-    finish: &'r dyn Fn(Gathered<'r>, End<'_>),
+    finish: &'r dyn Fn(Self, End<'_>),
 }
 
 impl<'r> Gathered<'r> {

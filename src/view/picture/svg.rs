@@ -67,7 +67,7 @@ impl Svg {
     pub fn new(size: (u32, u32), name: &str, scheme: Scheme) -> Self {
         let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
         begin(size, name, &mut text);
-        let _ = write!(text, "<style>{}</style>\n", style(scheme));
+        let _ = writeln!(text, "<style>{}</style>", style(scheme));
         Self { text, has_notes: true }
     }
 
