@@ -146,7 +146,7 @@ mod live {
         shared: Option<&Shared>,
         out: &Path,
     ) -> Result<(), Box<dyn Error>> {
-        let mut options: Vec<String> = entry.macros.iter().map(|m| format!("-D{m}")).collect();
+        let mut options: Vec<String> = entry.defines.iter().map(|m| format!("-D{m}")).collect();
         for (name, value) in entry.fixed.iter().copied().flatten() {
             if !settings.contains(name) {
                 return Err(format!("{}: `{name}` is no setting", entry.name).into());

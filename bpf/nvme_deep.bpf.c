@@ -32,9 +32,7 @@
 #include "doorbell.bpf.h"
 #include "details.bpf.h"
 #include "points.bpf.h"
-#ifndef ND_NO_CONTEXT
 #include "activity.bpf.h"
-#endif
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -328,7 +326,6 @@ int BPF_KPROBE(state_kprobe, struct nvme_ctrl *ctrl, u32 state)
 		       ND_HOOK_STATE_KPROBE, RAW);
 }
 
-#ifndef ND_NO_CONTEXT
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(bio_btf)
 {
@@ -376,15 +373,9 @@ int tick(void *ctx)
 {
 	return on_tick(ctx);
 }
-#endif
 
-#ifdef ND_WAITS
 #include "pre_request.bpf.h"
-#endif
-
-#if defined(ND_WHO) && !defined(ND_WAITS)
 #include "submitter_hooks.bpf.h"
-#endif
 
 /* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_CONTROL_* and a slot or ND_END_*.
  */

@@ -61,15 +61,11 @@ static __always_inline int is_mapped_name(u64 word)
 	return word >> 40 == 0x646d2d;
 }
 
-#ifndef ND_NO_CONTEXT
+/* Whether bios are followed with their submitters. */
+#define FOLLOWS_SUBMITTERS (cfg_waits && cfg_who & ND_WHO_SUBMITTER)
+
 #include "disks.bpf.h"
-#else
-#define count_wait(bio, waited) ((void)0)
-#endif
-
 #include "submitter.bpf.h"
-
-#ifdef ND_WAITS
 #include "bio_table.bpf.h"
 #include "pause.bpf.h"
 
@@ -445,12 +441,5 @@ static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, s
 		*waits_in(s) = st->waits;
 	note_bios(s, st, rq, typed);
 }
-#else
-#define forget_pause()
-#define note_waits(st, rq, typed)
-#define take_waits(s, st, rq, typed)
-#define start_of_bios(s, st, rq, typed) 0
-#define take_submitter(s, st, rq, start, typed)
-#endif
 
 #endif

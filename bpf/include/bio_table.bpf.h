@@ -16,10 +16,10 @@ struct {
 } bios SEC(".maps");
 
 /* How many bios the table has. 0 spares searches for each bio. */
-static u32 bios_there;
+static u32 bios_there SEC(".bss.waits");
 
 /* By task. Not a map: see `tasks` in slots.bpf.h. */
-static struct nd_last_bio last_bios[ND_PAUSES] __attribute__((aligned(64)));
+static struct nd_last_bio last_bios[ND_PAUSES] SEC(".bss.waits") __attribute__((aligned(64)));
 
 /* Puts an entry into the table, or replaces an outdated one of its address. */
 static __always_inline void put_entry(u64 bio, struct nd_bio *b)

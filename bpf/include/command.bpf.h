@@ -16,9 +16,7 @@ static __always_inline u32 size_class(struct request *rq, struct nvme_command *c
 	return class_of(bytes);
 }
 
-#ifdef ND_BY
 #include "group.bpf.h"
-#endif
 
 /* Records a command's request. `here`: the current task submits it; the caller sets the stack. */
 static __always_inline void note_submission(struct nd_submission *a, struct request *rq,
@@ -93,9 +91,8 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 	key = w->key | key_of_command(nsid, opcode);
 	if (cfg_trace == ND_TRACE_FLIGHT)
 		key |= size_class(rq, cmd, admin, opcode, bytes, typed) << ND_KEY_CLASS_SHIFT;
-#ifdef ND_BY
-	key = key_of_group(rq, w, nsid, opcode, bytes, here, typed);
-#endif
+	if (cfg_by)
+		key = key_of_group(s, rq, w, nsid, opcode, bytes, here, typed);
 	keep_key(s, key);
 	s->bytes = bytes;
 	clear_times(s, mode);
@@ -103,16 +100,13 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 		s->beside = 0;
 		s->outcome.beside = 0;
 	}
-	if (cfg_trace || cfg_details)
-		s->qid = qid;
+	s->qid = qid;
 	if (cfg_trace)
 		note_submission(&s->submission, rq, cmd, nsid, bytes, here, typed);
-#ifdef ND_WHO
 	if (cfg_who & ND_WHO_ORIGIN) {
 		s->submission.known |= ND_KNOWN_ORIGIN;
 		note_origin(s, rq, here, typed);
 	}
-#endif
 	return WANTED;
 }
 

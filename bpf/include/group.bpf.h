@@ -76,8 +76,8 @@ static __always_inline u8 size_of_group(u32 bytes)
 
 /* Process, thread and cgroup: of the submitter, if the run observes it, else of the current task.
  * `comm`: the name of the submitter. */
-static __always_inline void add_who(struct nd_group *g, struct request *rq, u64 comm[2], int here,
-				    int typed)
+static __always_inline void add_who(struct nd_group *g, struct nd_slot *s, struct request *rq,
+				    u64 comm[2], int here, int typed)
 {
 	struct nd_sender by = {};
 
@@ -85,18 +85,15 @@ static __always_inline void add_who(struct nd_group *g, struct request *rq, u64 
 		g->unknown = 1;
 		return;
 	}
-#ifdef ND_WHO
 	if (cfg_who & ND_WHO_SUBMITTER) {
-		find_submitter(&by, 0, rq, typed);
+		find_submitter(&by, s, rq, typed);
 		if (!by.tid) {
 			g->unknown = 1;
 			return;
 		}
 		comm[0] = by.comm[0];
 		comm[1] = by.comm[1];
-	} else
-#endif
-	{
+	} else {
 		by.tgid = bpf_get_current_pid_tgid() >> 32;
 		if (cfg_by & ND_BY_COMM)
 			name_caller(by.comm, typed);
@@ -115,8 +112,9 @@ static __always_inline void add_who(struct nd_group *g, struct request *rq, u64 
 }
 
 /* The row key of a command: its group's number, where others have the namespace. */
-static __always_inline u64 key_of_group(struct request *rq, struct nd_where *w, u32 nsid,
-					u32 opcode, u32 bytes, int here, int typed)
+static __always_inline u64 key_of_group(struct nd_slot *s, struct request *rq, struct nd_where *w,
+					u32 nsid, u32 opcode, u32 bytes, int here,
+					int typed)
 {
 	struct nd_group g = {};
 	struct nd_group_row *row;
@@ -141,7 +139,7 @@ static __always_inline u64 key_of_group(struct request *rq, struct nd_where *w, 
 		g.cpu = here ? bpf_get_smp_processor_id() : 0;
 	}
 	if (cfg_by & ND_BY_WHO)
-		add_who(&g, rq, comm, here, typed);
+		add_who(&g, s, rq, comm, here, typed);
 	row = bpf_map_lookup_elem(&groups, &g);
 	here = here && !(cfg_who & ND_WHO_SUBMITTER);
 	number = row ? row->number : group_slow(&g, here, comm[0], comm[1]);

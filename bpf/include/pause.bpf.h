@@ -8,7 +8,7 @@
 #define ND_PAUSE_H
 
 /* By task. Not a map: see `tasks` in slots.bpf.h. */
-static struct nd_pause pauses[ND_PAUSES];
+static struct nd_pause pauses[ND_PAUSES] SEC(".bss.waits");
 
 static __always_inline struct nd_pause *pause_of(u32 tid)
 {

@@ -89,6 +89,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
 	int outdated, by_irq, followed;
+	u32 mode = cfg_mode;
 	u64 flags;
 
 	if (!cpu || ignored(hook))
@@ -113,7 +114,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 		if (!s || s->state != ND_OPEN)
 			return 0;
 		/* Without a time of the set-up, has_completed_of() needs that of the CQE. */
-		if (cfg_mode == ND_MODE_TOTAL && !s->setup_out_ns) {
+		if (mode == ND_MODE_TOTAL && !s->setup_out_ns) {
 			s->cqe_ns = bpf_ktime_get_ns();
 			return 0;
 		}
@@ -122,12 +123,12 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 			return 0; /* as above */
 		tally(cpu, hook, typed);
 	}
-	if (cfg_mode == ND_MODE_TOTAL) {
+	if (mode == ND_MODE_TOTAL) {
 		s->cqe_ns = 1; /* only shows that the CQE was observed */
 		return 0;
 	}
 	s->cqe_ns = bpf_ktime_get_ns();
-	by_irq = cfg_mode == ND_MODE_FINE && is_reaped_by_irq(cpu, rq, typed);
+	by_irq = mode == ND_MODE_FINE && is_reaped_by_irq(cpu, rq, typed);
 	if (by_irq)
 		s->irq_ns = cpu->irq_ns;
 	if (cfg_context)
@@ -216,14 +217,15 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 		if (cfg_context)
 			s->outcome.beside |= s->beside;
 	}
-	if (cfg_count_status)
-		note_failure(s, rq, typed);
 	if (cfg_end) {
 		s->complete_ns = now;
 		s->state = ND_COMPLETED;
 	} else {
 		finish(s, cpu, now, 0);
-		if (cfg_details)
+	}
+	if (cfg_count_status) {
+		note_failure(s, rq, typed);
+		if (cfg_details && !cfg_end)
 			note_details(s, rq, now, 0, typed);
 	}
 	return 0;

@@ -71,7 +71,8 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 			     : start_slowly(rq, p);
 	}
 	if (!st) {
-		forget_pause();
+		if (cfg_waits)
+			forget_pause();
 		return 0;
 	}
 	tally(cpu, hook, typed);
@@ -79,7 +80,8 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 	if (HAS_MARKS)
 		st->mark = mark_of(rq, typed);
 	st->ns = bpf_ktime_get_ns();
-	note_waits(st, rq, typed);
+	if (cfg_waits)
+		note_waits(st, rq, typed);
 	return 0;
 }
 
@@ -274,15 +276,15 @@ static __always_inline void await_rejected(struct request *rq, struct nd_where *
 static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct request *rq,
 					   struct nd_where *w, int typed)
 {
-	u32 by = cfg_doorbell, tid;
+	u32 by = cfg_doorbell, mode = cfg_mode, tid;
 	struct nd_task *t;
 
-	if (by || cfg_mode == ND_MODE_FINE) {
+	if (by || mode == ND_MODE_FINE) {
 		tid = this_task();
 		t = task_of(tid);
 		if (by && w->points & ND_SAW_DOORBELL)
 			await_doorbell(index, tid, t, by, rq, w, typed);
-		if (cfg_mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
+		if (mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
 			if (is_begun(t, s))
 				s->setup_in_ns = t->setup_in_ns;
 			t->setup_in_rq = 0;
@@ -369,16 +371,15 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 		s->submission.stack = ctx ? stack_here(ctx, ND_STACK_SUBMIT) : stack;
 	s->state = ND_OPEN;
 	now = bpf_ktime_get_ns();
-	if (cfg_start_field && !start) {
+	if (!start && cfg_start_field) {
 		start = start_field(rq, now, last, typed);
 		if (!typed && cfg_by_name && st && start)
 			st->ns = start;
 	}
-	if (cfg_mode != ND_MODE_TOTAL || cfg_trace != ND_TRACE_OFF || cfg_start_hook ||
-	    cfg_start_field)
-		s->start_ns = start;
+	s->start_ns = start;
 	s->setup_out_ns = now;
-	take_waits(s, st, rq, typed);
+	if (cfg_waits)
+		take_waits(s, st, rq, typed);
 	emit_submit(s, now);
 	return 0;
 }

@@ -20,7 +20,6 @@
 #ifndef ND_SUBMITTER_H
 #define ND_SUBMITTER_H
 
-#ifdef ND_WHO
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, ND_SUBMITTERS); /* user space adds some for each CPU */
@@ -208,13 +207,14 @@ static __always_inline struct nd_submitter *submitter_of(struct request *rq, int
 static __always_inline void find_submitter(struct nd_sender *by, struct nd_slot *s,
 					   struct request *rq, int typed)
 {
-#ifdef ND_WAITS
-	*by = s->origin.by; /* take_submitter() */
-#else
-	struct nd_submitter *found = submitter_of(rq, typed);
+	struct nd_submitter *found;
 
-	*by = found ? found->by : (struct nd_sender){};
-#endif
+	if (cfg_waits) {
+		*by = s->origin.by; /* take_submitter() */
+	} else {
+		found = submitter_of(rq, typed);
+		*by = found ? found->by : (struct nd_sender){};
+	}
 	if (!by->tid && (!GET(typed, rq, bio) || is_passthrough(rq, typed)))
 		by_this_task(by, 0, typed);
 }
@@ -261,28 +261,14 @@ static __always_inline void note_origin(struct nd_slot *s, struct request *rq, i
 	else
 		o->io_cgroup = cgroup_id_of(cfg_who & ND_WHO_BIO ? cgroup_of(rq, typed) : 0, typed);
 }
-#else
-#define put_submitter(o, rq, typed)	     ((void)(o))
-#define by_this_task(by, bio, typed)	     ((void)(by))
-#define who_submits(by, bio)		     ((void)(by))
-#define submitter_of_original(bio)	     0
-#define note_submission_of(bio, early, hook) 0
-#define on_submitted_split(bio, hook)	     0
-#define on_submitted_done(bio, hook)	     0
-#endif
 
 /* Whether a command that the current task sets up is one of those that the run asks for: WANTED,
  * FILTERED or UNATTRIBUTED. */
 static __always_inline int wanted_who(struct nd_slot *s, struct request *rq, int typed)
 {
-#ifdef ND_WHO
 	if (targ_submitter)
 		return wanted_submitter(s, rq, typed);
-#endif
 	return wanted_caller() && wanted_cgroup(rq, typed) ? WANTED : FILTERED;
 }
-
-/* Whether bios are followed with their submitters. */
-#define FOLLOWS_SUBMITTERS (cfg_waits && cfg_who & ND_WHO_SUBMITTER)
 
 #endif

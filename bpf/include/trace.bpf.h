@@ -285,11 +285,12 @@ static __always_inline int finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u
 					u64 complete, u64 end)
 {
 	int measured = !(saw & ND_NO_ANY);
+	u32 trace = cfg_trace;
 	u64 latency = complete - s->setup_out_ns, stack;
 
-	if (cfg_trace == ND_TRACE_FLIGHT)
+	if (trace == ND_TRACE_FLIGHT)
 		return 1;
-	if (cfg_trace == ND_TRACE_COMMANDS) {
+	if (trace == ND_TRACE_COMMANDS) {
 		emit_end(s, ND_KIND_PAIR, saw, complete, end);
 		return 1;
 	}
@@ -302,12 +303,12 @@ static __always_inline int finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u
 		count(ND_NOT_SHOWN);
 		return 0;
 	}
-	if (cfg_trace == ND_TRACE_STACKS) {
+	if (trace == ND_TRACE_STACKS) {
 		stack = cfg_stack == ND_STACK_SUBMIT ? s->submission.stack : s->outcome.stack;
 		if (saw & (cfg_stack == ND_STACK_SUBMIT ? ND_NO_SETUP : ND_NO_COMPLETE))
 			stack = sampled() ? ND_STACK_UNSEEN : 0;
 		sum_stack(stack, latency, measured);
-	} else if (cfg_trace == ND_TRACE_PAIRS) {
+	} else if (trace == ND_TRACE_PAIRS) {
 		emit_end(s, ND_KIND_PAIR, saw, complete, end);
 	} else {
 		emit_end(s, ND_KIND_COMPLETE, saw, complete, end);

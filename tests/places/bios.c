@@ -16,8 +16,6 @@
  * A request has the submitter of the bio that got it. A kernel thread submits some bios for bios of
  * a device mapper disk.
  */
-#define ND_WAITS
-#define ND_WHO
 #define OWN_BIOS
 #include "stubs.h"
 

@@ -45,6 +45,7 @@ void *bpf_rdonly_cast(const void *at, __u32 type)
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY,
+	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_CGROUP_ARRAY = 8,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
@@ -97,7 +98,6 @@ static long bpf_map_delete_elem(void *map, const void *key);
 	((__u64)(f)-4096 < 1ULL << 47 ? memcpy(to, f, size) : memset(to, 0, size))
 #define bpf_probe_read_kernel_str(...) 0
 
-#define ND_NO_CONTEXT
 #include "kernel.bpf.h"
 static struct task_struct current_task;
 #include "abi.h"

@@ -13,7 +13,6 @@
  * Prints the number of requests, of bios that waited, of pieces, of requests for bios above, of
  * requests with a wrong submitter, of bios that were lost, and of commands without a submitter.
  */
-#define ND_WHO
 #define OWN_BIOS
 #include "stubs.h"
 
