@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The records of events as the BPF side writes them to the ring, and recordings keep them:
-//! bpf/include/trace_abi.h. With the feature `live`, abi_checks.rs compares them with the C.
+//! bpf/include/abi.h. With the feature `live`, abi_checks.rs compares them with the C.
 
 use bytemuck::{Pod, Zeroable};
 

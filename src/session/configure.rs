@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Converts the plan and the settings to the configuration of the BPF side
-//! (bpf/include/config_abi.h).
+//! (bpf/include/abi.h).
 
 use super::{Config, Layout};
 use crate::abi::{

@@ -317,7 +317,7 @@ impl Loaded {
     }
 }
 
-/// All of them (bpf/include/peek.bpf.h).
+/// All of them (bpf/include/kernel.bpf.h).
 pub const VARIABLES: [&str; 3] = ["kstat", "__preempt_count", "pcpu_hot"];
 
 /// The sections that have their names.

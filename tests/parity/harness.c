@@ -19,7 +19,7 @@
 #define bpf_core_type_size(t)	    sizeof(t)
 #define bpf_core_type_id_kernel(t)  0
 #define bpf_core_field_offset(t, f) 0
-#define bpf_core_field_exists(t, f) 0
+#define bpf_core_field_exists(...)   0
 #define ND_NO_KFUNC		    /* reads use the helper, a stub here */
 
 enum {
@@ -52,13 +52,11 @@ static int bpf_probe_read_kernel(void *to, __u32 size, const void *from);
 #include "abi.h"
 /* user space sets these before the load; here they change between questions */
 #define const
-#include "config.bpf.h"
-#undef const
 #include "maps.bpf.h"
-#include "peek.bpf.h"
+#undef const
 #include "hist.bpf.h"
 
-/* replaces rows.bpf.h: one cell, the last key that it was requested with, the number of requests */
+#define ND_ROWS_H /* replaces rows.bpf.h: one cell, the last key that it was requested with, the number of requests */
 static struct nd_cell the_cell;
 static u64 cell_key;
 static int cell_calls;
@@ -86,12 +84,8 @@ static int add_interval(u32 row, u32 stage, u64 ns)
 	return 0;
 }
 
-#include "times.bpf.h"
-#include "waits.bpf.h"
-#include "slots.bpf.h"
-#include "trace.bpf.h"
 #include "stages.bpf.h"
-#include "announce.bpf.h"
+#include "doorbell.bpf.h"
 
 static struct nd_cpu the_cpu;
 static char the_ring;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A ring of events in a file, with records as the BPF side writes them (bpf/include/trace_abi.h).
+//! A ring of events in a file, with records as the BPF side writes them (bpf/include/abi.h).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

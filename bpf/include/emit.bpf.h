@@ -5,8 +5,103 @@
  * The events do not wake the reader. It polls, often enough for the size of the rings. Events that
  * find no room are counted by kind.
  */
-#ifndef ND_TRACE_H
-#define ND_TRACE_H
+#ifndef ND_EMIT_H
+#define ND_EMIT_H
+
+#include "hist.bpf.h"
+#include "maps.bpf.h"
+
+/* The times of points in the slot of a command: cleared at its set-up, copied to its event. */
+
+/* Clears those that the run uses. The set-up itself sets start_ns and setup_out_ns. */
+static __always_inline void clear_times(struct nd_slot *s, u32 mode)
+{
+	if (mode != ND_MODE_TOTAL) {
+		s->doorbell_ns = 0;
+		s->cqe_ns = 0;
+	} else if (cfg_setup_skips) {
+		s->cqe_ns = 0;
+	}
+	if (mode == ND_MODE_FINE) {
+		s->setup_in_ns = 0;
+		s->issue_ns = 0;
+		s->irq_ns = 0;
+		s->complete_ns = 0;
+	}
+}
+
+static __always_inline void times_of(struct nd_times *t, struct nd_slot *s, u64 end)
+{
+	t->start_ns = s->start_ns;
+	t->doorbell_ns = s->doorbell_ns;
+	t->cqe_ns = s->cqe_ns;
+	t->end_ns = end;
+	if (cfg_mode == ND_MODE_FINE) {
+		t->setup_in_ns = s->setup_in_ns;
+		t->issue_ns = s->issue_ns;
+		t->irq_ns = s->irq_ns;
+	} else {
+		t->setup_in_ns = 0;
+		t->issue_ns = 0;
+		t->irq_ns = 0;
+	}
+}
+
+/* Behind the histograms of the fine stages and of the total. Waits of no length are not added: most
+ * commands have none, and user space adds them (src/abi). */
+enum nd_before {
+	BEFORE_SUBMIT = ND_STAGES_FINE,
+	BEFORE_BIO,
+	BEFORE_FREEZE,
+	BEFORE_ZONE,
+	BEFORE_IOCOST,
+	BEFORE_WBT,
+	BEFORE_TAG,
+};
+
+/* The waits of a slot's command. Without single commands they are where these would be. */
+static __always_inline struct nd_waits *waits_in(struct nd_slot *s)
+{
+	return cfg_trace ? &s->waits : (struct nd_waits *)&s->submission;
+}
+
+/* If the command has the points before the request: sets ND_SAW_BIO in the slot, and returns it. */
+static __always_inline u32 seen_before(struct nd_slot *s, u32 saw)
+{
+	if (!cfg_waits || !(saw & ND_SAW_START) || waits_in(s)->start_ns != s->start_ns)
+		return 0;
+	s->saw |= ND_SAW_BIO;
+	return ND_SAW_BIO;
+}
+
+/* In nd_waits.freeze_ns: the wait was for a zone. */
+#define ND_FOR_ZONE (1ULL << 63)
+
+/* The wait for a frozen queue, or for a zone. */
+static __always_inline u64 to_enter(struct nd_waits *w)
+{
+	return w->freeze_ns & ~ND_FOR_ZONE;
+}
+
+/* The stage of to_enter(). */
+static __always_inline u32 entering(struct nd_waits *w)
+{
+	return w->freeze_ns & ND_FOR_ZONE ? BEFORE_ZONE : BEFORE_FREEZE;
+}
+
+static __always_inline void early_times_of(struct nd_early_times *t, struct nd_slot *s)
+{
+	struct nd_waits *w = waits_in(s);
+
+	t->submit_ns = w->submit_ns;
+	t->bio_ns = w->bio_ns;
+	t->tag_ns = s->start_ns - w->tag_ns;
+	t->wbt_ns = t->tag_ns - w->wbt_ns;
+	t->iocost_ns = t->wbt_ns - w->iocost_ns;
+	t->freeze_ns = t->iocost_ns - to_enter(w);
+	t->zone_ns = w->freeze_ns & ND_FOR_ZONE ? t->freeze_ns : t->iocost_ns;
+	t->bios = w->also;
+}
 
 /* Two scratch buffers per CPU: programs of different kinds may interrupt each other. */
 #define SCRATCH_SUBMIT	 0
