@@ -96,9 +96,10 @@ mod live {
 
     /// Makes hooks.h of the catalog: the number of each program, and how many there are.
     fn hooks(catalog: &str) -> String {
-        let rows = catalog.split("= hooks! {").nth(1).unwrap_or("").split("};").next();
+        let rows = catalog.split("= &hooks! {").nth(1).unwrap_or("").split("};").next();
         let rows = rows.unwrap_or("").lines().filter_map(|row| row.split_whitespace().next());
-        let hooks: String = rows.map(|row| format!("\tND_HOOK_{},\n", row.to_uppercase())).collect();
+        let hooks: String =
+            rows.map(|row| format!("\tND_HOOK_{},\n", row.to_uppercase())).collect();
         format!(
             "/* Made by build.rs, from src/probe/catalog.rs. */\nenum nd_hook {{\n{hooks}\tND_HOOK_MAX,\n}};\n"
         )

@@ -186,7 +186,7 @@ fn the_same_kernel_with_less_still_has_exact_counts() {
 #[test]
 fn every_target_is_on_a_recorded_kernel() {
     let all: Vec<KernelFacts> = KERNELS.iter().map(|kernel| facts(kernel)).collect();
-    for hook in &CATALOG {
+    for hook in CATALOG {
         let name = hook.target.name();
         let event = format!("nvme/{name}");
         let known = all.iter().any(|f| {

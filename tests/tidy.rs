@@ -259,7 +259,7 @@ fn the_catalog_lists_the_programs_of_the_objects_and_no_others() {
 #[test]
 fn each_program_counts_its_own_hits() {
     let text: String = OBJECTS.split(' ').map(text_of).collect();
-    for hook in &CATALOG {
+    for hook in CATALOG {
         let name = &format!("ND_HOOK_{}", hook.program.to_uppercase());
         let mut uses = after(&text, name).into_iter();
         assert!(uses.next().is_some_and(|r| r.starts_with([',', ')'])), "{name}");

@@ -121,7 +121,7 @@ enum nd_beside {
 	ND_BESIDE_ELIDED = 1 << 5,  /* announced by the shadow doorbell only */
 };
 
-/* Single commands: what a slot keeps of them, and their events. As in abi.h. */
+/* Single commands: what a slot keeps of them, and their events. */
 
 /* What a trace does with each command. */
 enum nd_trace {
@@ -282,8 +282,7 @@ _Static_assert(sizeof(struct nd_outcome) == 24, "no padding");
 _Static_assert(sizeof(struct nd_origin) == 48, "no padding");
 _Static_assert(sizeof(struct nd_event) == 24, "no padding");
 
-/* What happens before the request (--stages=full): bios, and the waits of a request. As in abi.h.
- */
+/* What happens before the request (--stages=full): bios, and the waits of a request. */
 
 enum nd_bio_limit {
 	ND_BIOS = 16384,    /* bios between their submission and their request */
@@ -355,7 +354,7 @@ _Static_assert(sizeof(struct nd_pause) == 48, "no padding");
 _Static_assert(sizeof(struct nd_waits) == 64, "a cache line");
 _Static_assert(sizeof(struct nd_begun) == 96, "no padding");
 
-/* Who submitted a bio (origin.bpf.h). As in abi.h. */
+/* Who submitted a bio (origin.bpf.h). */
 
 enum nd_submitter_limit {
 	ND_SUBMITTERS =
@@ -729,7 +728,7 @@ _Static_assert(sizeof(struct nd_where) == 56, "no padding");
 _Static_assert(sizeof(struct nd_cpu) % ND_LINE == 0, "no cache line of two CPUs");
 _Static_assert(ND_SLOT_BASIC % ND_LINE == 0, "a slot is one cache line");
 
-/* The interface of the counters besides the commands: map values, limits. As in abi.h. */
+/* The counters besides the commands (activity.bpf.h). */
 
 enum nd_activity_limit {
 	ND_GAPS = 64,	      /* gaps that each CPU keeps */
@@ -893,7 +892,7 @@ struct nd_config {
 	__u8 softirq;
 	/* Without a trace: count failed commands by controller and status type. */
 	__u8 count_status;
-	/* A typed program may interrupt itself on its CPU (before 6.1). */
+	/* A program with typed arguments may interrupt itself on its CPU (before 6.1). */
 	__u8 nests;
 	/* Without a trace: count the commands of each queue, and report the slowest. */
 	__u8 details;

@@ -3,7 +3,8 @@
  * Bios before they have a request (--stages=full): the programs from their submission until a
  * request is allocated for them, or they are merged into one, or end without one.
  *
- * Waits with a bio among their arguments are added to its entry; for the others see bio.bpf.h.
+ * Waits with a bio among their arguments are added to its entry, the others to the task's struct
+ * nd_pause.
  */
 #ifndef ND_BIO_H
 #define ND_BIO_H

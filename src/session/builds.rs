@@ -216,7 +216,10 @@ pub(super) mod tests {
         );
         values.by = 1;
         let text = lacks(&values, &[Need::Requests]);
-        assert_eq!(text, "no build of the BPF programs can do this run: commands are known by their tags alone (classic tracepoints)");
+        assert_eq!(
+            text,
+            "no build of the BPF programs can do this run: commands are known by their tags alone (classic tracepoints)"
+        );
     }
 
     /// The ids of the types that CO-RE relocations of an object begin with (`struct bpf_core_relo`).
