@@ -304,8 +304,8 @@ static void set_up_and_end(u32 i)
 		lost++;
 	else if (by.tid != l->submitter || s.start_ns != l->start_ns ||
 		 waits_in(&s)->bio_ns != l->bio_ns || waits_in(&s)->iocost_ns != l->iocost_ns ||
-		 waits_in(&s)->submit_ns != l->submit_ns || waits_in(&s)->freeze_ns != l->freeze_ns ||
-		 (waits_in(&s)->also ^ bios) & mask)
+		 waits_in(&s)->submit_ns != l->submit_ns ||
+		 waits_in(&s)->freeze_ns != l->freeze_ns || (waits_in(&s)->also ^ bios) & mask)
 		wrong++;
 	for (u32 n = 0; n < BIOS; n++) {
 		if (n != i && (lives[n].state != MERGED || lives[n].request != i))

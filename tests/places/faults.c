@@ -185,7 +185,8 @@ static void set_up(struct io *io)
 	}
 	t->from[P_SETUP_IN] = from;
 	t->to[P_SETUP_IN] = to;
-	AT(t, P_SETUP_OUT, on_setup_out(0, &io->rq, &io->sqe, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF));
+	AT(t, P_SETUP_OUT,
+	   on_setup_out(0, &io->rq, &io->sqe, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF));
 	io->place = SET_UP;
 }
 
