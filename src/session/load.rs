@@ -27,8 +27,11 @@ use std::os::fd::{AsFd, AsRawFd};
 /// The map that contains the configuration.
 const CONFIG: &str = ".rodata.config";
 
-/// Maps of what only some runs observe, and whether a run does.
-const MAPS_OF: [(&[&str], fn(&nd_config) -> bool); 6] = [
+/// Whether a run observes something.
+type Observes = fn(&nd_config) -> bool;
+
+/// Maps of what only some runs observe.
+const MAPS_OF: [(&[&str], Observes); 6] = [
     (&["failures"], |c| c.count_status != 0),
     (&["queue_counts", "slow_bar"], |c| c.details != 0),
     (&["activities", "waits", "disks"], |c| c.context != 0),
