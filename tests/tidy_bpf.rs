@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 #[cfg(feature = "live")]
-use std::process::Command;
+use std::{env, env::consts::ARCH, process::Command};
 
 /// Numbers that are no enumerators: BTF of clang 14 has none of 64 bits, and C none above `int`.
 const MACROS: [&str; 2] = ["ND_KEY_VALID", "ND_IDLE_TASK"];
@@ -64,7 +64,7 @@ fn every_shared_enum_is_made_rust_of() {
 #[test]
 fn each_header_compiles_on_its_own() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+    let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     let names = fs::read_dir(root.join("bpf/include")).unwrap();
     let headers: Vec<_> = names.map(|entry| entry.unwrap().path()).collect();
     assert!(headers.len() <= 18, "{headers:?}");
@@ -73,7 +73,7 @@ fn each_header_compiles_on_its_own() {
             .args(["-target", "bpf", "-fsyntax-only", "-Wall", "-Werror", "-Wno-unused-function"])
             .args(["-I", env!("LIBBPF_HEADERS"), "-I", env!("OUT_DIR"), "-x", "c"])
             .arg("-idirafter")
-            .arg(format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH))
+            .arg(format!("/usr/include/{}-linux-gnu", ARCH))
             .arg(&header)
             .output()
             .expect("this test needs clang");
