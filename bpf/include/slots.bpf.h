@@ -13,7 +13,7 @@
 
 #include "rows.bpf.h"
 
-/* The order of this CPU's accesses, as other CPUs see it: docs/memory-order.md. */
+/* The order of this CPU's accesses, as other CPUs see it: docs/dev/memory-order.md. */
 
 /*
  * Orders what is before it with what is after it. x86 keeps the order of stores and that of loads.
