@@ -19,8 +19,9 @@ use crate::cli::{Args, Command};
 use crate::run::args::common::SessionOptions;
 use crate::run::drive::Names;
 use crate::run::drive::live::Feeder;
-use crate::run::fixture::{VecSource, ring_events};
-use crate::testing::ring::{produce, read_record, ring_of};
+use crate::run::fixture::{VecSource, read_ring};
+use crate::session::LiveEvents;
+use crate::testing::ring::{read_record, ring_of};
 use crate::testing::valgrind;
 
 fn options(words: &str, file: &Path) -> RecordOptions {
@@ -71,9 +72,11 @@ fn run(words: &str, file: &Path, ring: &File, steps: &[u64]) -> (u64, String) {
     let recording = create(&options, &System::at("/nonexistent")).unwrap();
     let mut feeder = Feeder::new(Recorder::begin(&options, recording), Names::recorded(), None);
     let source = VecSource::new(StageSet::Basic);
-    let mut events = ring_events(ring);
+    let mut events = LiveEvents::of_none();
+    let mut begin = 0;
     for step in steps {
-        produce(ring, *step);
+        read_ring(ring, begin..*step, &mut events);
+        begin = *step;
         feeder.drain(&mut events, &source).unwrap();
     }
     feeder.drain_rest(&mut events, &source, 0).unwrap();
@@ -159,7 +162,7 @@ fn a_command_costs_at_most_1500_instructions() {
         // as many commands at a time as come in 20 ms
         let commands: u64 = commands.parse().unwrap();
         let steps: Vec<u64> = (1..=commands / 2000).map(|n| n * 2000 * BYTES).collect();
-        let ring = File::options().read(true).write(true).open("ring").unwrap();
+        let ring = File::open("ring").unwrap();
         let (written, _) = run("", Path::new("file"), &ring, &steps);
         assert_eq!(written, commands);
         return;

@@ -6,6 +6,8 @@ use std::cell::Cell;
 use std::fs::File;
 use std::mem::take;
 #[cfg(feature = "live")]
+use std::ops::Range;
+#[cfg(feature = "live")]
 use std::os::unix::fs::FileExt;
 
 use crate::StageSet;
@@ -17,19 +19,21 @@ use crate::model::snapshot::Snapshot;
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::{AttachPlan, Policy, plan};
 #[cfg(feature = "live")]
-use crate::session::{EventRing, LiveEvents};
+use crate::session::LiveEvents;
 use crate::source::{EventStream, Read, Source, complete_until_ns};
 use serde_json::Value;
 
+/// Reads the records of a file (tests/testing/ring.rs) from one place to another.
 #[cfg(feature = "live")]
-use crate::testing::ring::RING;
-
-/// The events of a ring in a file (tests/testing/ring.rs), read from its begin.
-#[cfg(feature = "live")]
-pub fn ring_events(ring: &File) -> LiveEvents {
-    ring.write_all_at(&[0; 8], 0).unwrap();
-    let reader = EventRing::new(ring.try_clone().unwrap().into(), RING).unwrap();
-    LiveEvents::of(vec![reader], 0)
+pub fn read_ring(file: &File, bytes: Range<u64>, to: &mut LiveEvents) {
+    let mut all = vec![0; (bytes.end - bytes.start) as usize];
+    file.read_exact_at(&mut all, bytes.start).unwrap();
+    let mut left = &all[..];
+    while let Some((size, rest)) = left.split_first_chunk() {
+        let (record, rest) = rest.split_at(u64::from_ne_bytes(*size) as usize);
+        to.push(record);
+        left = rest;
+    }
 }
 
 /// The plan of a recorded kernel (tests/kernels).

@@ -2,11 +2,11 @@
 //! Reads the maps. Counters and histograms change while they are read: a snapshot of a running
 //! session may be inconsistent by the commands of that instant, one of a detached session is not.
 
-use super::sorted::SortedRings;
-use super::{EventRing, Session};
+use super::Session;
+use super::rings::SortedRings;
 use crate::abi::{
-    DecodeError, STACK_UNSEEN, SlotState, add_counters, add_rowless, event, event_time, failures,
-    open_command, stack_frames, unfinished, words,
+    DecodeError, STACK_UNSEEN, SlotState, add_counters, add_rowless, event, failures, open_command,
+    stack_frames, unfinished, words,
 };
 use crate::error::{Error, Result, failed};
 use crate::model::activity::Activity;
@@ -440,19 +440,25 @@ pub struct LiveEvents {
     pub(crate) before: Pattern,
 }
 
+#[cfg(test)]
 impl LiveEvents {
-    /// The events in these rings, of a run that observes these points before the request.
-    pub fn of(rings: Vec<EventRing>, before: Pattern) -> Self {
-        Self { rings: SortedRings::new(rings), before }
+    /// Without rings: records come by [`LiveEvents::push`].
+    pub fn of_none() -> Self {
+        Self { rings: SortedRings::of_none(), before: 0 }
+    }
+
+    /// Adds a record.
+    pub fn push(&mut self, record: &[u8]) {
+        self.rings.push(crate::abi::event_time(record).unwrap_or(0), record);
     }
 }
 
 impl EventStream for LiveEvents {
     fn take(&mut self, all: bool, to: &mut dyn FnMut(Read<'_>)) -> Result<bool> {
-        // by reference: an event is large, and would be copied out of the result
         let before = self.before;
-        let to = |bytes: &[u8]| to(event(bytes, before).as_ref().ok());
-        self.rings.take(all, event_time, to)
+        let more = self.rings.fetch(all)?;
+        while let Some(()) = self.rings.next(|bytes| to(event(bytes, before).as_ref().ok())) {}
+        Ok(more)
     }
 
     fn last_ns(&self) -> u64 {

@@ -16,8 +16,9 @@ use crate::cli::{Args, Command};
 use crate::run::args::common::SessionOptions;
 use crate::run::drive::live::Feeder;
 use crate::run::drive::{Consumer, Names};
-use crate::run::fixture::{VecEvents, VecSource, ring_events};
-use crate::testing::ring::{produce, read_record, ring_of};
+use crate::run::fixture::{VecEvents, VecSource, read_ring};
+use crate::session::LiveEvents;
+use crate::testing::ring::{read_record, ring_of};
 use crate::testing::{EventBuilder, valgrind};
 use crate::view::trace::Clock;
 
@@ -159,15 +160,15 @@ const TEST: &str = "trace::tests::a_live_line_costs_no_more_than_was_measured";
 /// Writes the lines of so many records of a ring, read as they come in 20 ms.
 fn lines(words: &str, records: u64) {
     let options = options(words);
-    let ring = File::options().read(true).write(true).open("ring").unwrap();
+    let ring = File::open("ring").unwrap();
     let clock = clock(&options, 0, Some(0));
     let out = File::create("lines").unwrap();
     let writer = TraceWriter::new(&options, out, clock, options.settings.stage_set);
     let mut feeder = Feeder::new(writer, Names::recorded(), None);
     let source = VecSource::new(StageSet::Basic);
-    let mut events = ring_events(&ring);
-    for step in 1..=records / 2000 {
-        produce(&ring, step * 2000 * 192);
+    let mut events = LiveEvents::of_none();
+    for step in 0..records / 2000 {
+        read_ring(&ring, step * 2000 * 192..(step + 1) * 2000 * 192, &mut events);
         feeder.drain(&mut events, &source).unwrap();
     }
     feeder.drain_rest(&mut events, &source, 0).unwrap();
