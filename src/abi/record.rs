@@ -196,18 +196,17 @@ impl Record {
         }
     }
 
-    /// Passes on its event.
+    /// Its event.
     ///
     /// # Errors
     /// If its kind is unknown.
     #[inline]
-    pub fn pass(&self, to: &mut dyn FnMut(&Event)) -> Result<(), DecodeError> {
+    pub fn event(&self) -> Result<Event, DecodeError> {
         let e = &self.pair.end.event;
         if u32::from(e.kind) != kind::PAIR || e.pattern & NO_COMPLETE as u16 != 0 {
-            to(&self.other_event()?);
-            return Ok(());
+            return self.other_event();
         }
-        // nearly all are such: made in place and lent, because an event is large
+        // nearly all are such, and are made in place
         let id = id(e);
         let mut event = Event {
             at_ns: e.ns,
@@ -218,8 +217,7 @@ impl Record {
             ),
         };
         self.add_waits(&mut event);
-        to(&event);
-        Ok(())
+        Ok(event)
     }
 
     #[inline(always)]

@@ -17,9 +17,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::cli::{Args, Command};
 use crate::run::args::common::SessionOptions;
-use crate::run::drive::Names;
-use crate::run::drive::live::Feeder;
-use crate::run::fixture::{VecSource, read_ring};
+use crate::run::fixture::read_ring;
 use crate::session::LiveEvents;
 use crate::testing::ring::{read_record, ring_of};
 use crate::testing::valgrind;
@@ -70,32 +68,29 @@ fn a_file_without_a_name_has_the_host_and_the_time() {
 fn run(words: &str, file: &Path, ring: &File, steps: &[u64]) -> (u64, String) {
     let options = options(words, file);
     let recording = create(&options, &System::at("/nonexistent")).unwrap();
-    let mut feeder = Feeder::new(Recorder::begin(&options, recording), Names::recorded(), None);
-    let source = VecSource::new(StageSet::Basic);
-    let mut events = LiveEvents::of_none();
-    let mut begin = 0;
+    let mut recorder = Recorder::begin(&options, recording);
+    let (mut events, mut begin) = (LiveEvents::of_none(), 0);
     for step in steps {
         read_ring(ring, begin..*step, &mut events);
         begin = *step;
-        feeder.drain(&mut events, &source).unwrap();
+        events.fetch(Some(step) == steps.last()).unwrap();
+        while let Some(event) = events.next() {
+            recorder.event(&event.unwrap());
+        }
     }
-    feeder.drain_rest(&mut events, &source, 0).unwrap();
-    let fired = feeder.consumer.fired.clone();
-    let written = feeder.consumer.file.finish(Duration::ZERO, &Ledger::default()).unwrap();
+    let fired = recorder.fired.clone();
+    let written = recorder.file.finish(Duration::ZERO, &Ledger::default()).unwrap();
     (written.events, fired)
 }
 
 fn recorded(file: &Path) -> Vec<Event> {
     let mut reader = RecordingReader::open(File::open(file).unwrap()).unwrap();
     let mut all = vec![];
-    while reader
-        .next_block(&mut |item| {
-            if let Recorded::Event(event) = item {
-                all.push(**event);
-            }
-        })
-        .unwrap()
-    {}
+    while let Some(item) = reader.next().unwrap() {
+        if let Recorded::Event(event) = item {
+            all.push(*event);
+        }
+    }
     all
 }
 

@@ -41,6 +41,5 @@ pub(crate) fn eprint_note(text: &str) {
     let _ = writeln!(stderr(), "nvme-deep: {}", clean(text));
 }
 
-#[cfg(test)]
-#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "tests of live runs use the rest"))]
+#[cfg(all(test, feature = "live"))]
 pub(crate) mod fixture;

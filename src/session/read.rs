@@ -9,7 +9,6 @@ use crate::abi::{
     stack_frames, unfinished, words,
 };
 use crate::error::{Error, Result, failed};
-use crate::model::activity::Activity;
 use crate::model::counters::{Count, Counters, Failures};
 use crate::model::event::{Event, OpenCommand, StackId};
 use crate::model::histogram::Histogram;
@@ -18,8 +17,6 @@ use crate::model::point::{Pattern, Point, pattern_of};
 use crate::model::run::{RunTimes, Runs, Scan, StackSum};
 use crate::model::snapshot::{Cell, Snapshot};
 use crate::probe::catalog::CATALOG;
-use crate::probe::plan::AttachPlan;
-use crate::source::{EventStream, Read, Source};
 use libbpf_rs::query::{LinkTypeInfo, PerfEventType};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
 use libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats, bpf_prog_get_info_by_fd, bpf_prog_info};
@@ -387,52 +384,6 @@ pub(super) fn program_runs(object: &Object) -> BTreeMap<String, ProgramRuns> {
     runs.collect()
 }
 
-impl Source for Session {
-    fn plan(&self) -> &AttachPlan {
-        Self::plan(self)
-    }
-
-    fn snapshot(&self) -> Result<Snapshot> {
-        Self::snapshot(self)
-    }
-
-    fn counters(&self) -> Result<Counters> {
-        Self::counters(self)
-    }
-
-    fn misses(&self) -> Vec<u64> {
-        Self::misses(self)
-    }
-
-    fn run_times(&self) -> Option<RunTimes> {
-        Self::run_times(self)
-    }
-
-    fn stack(&self, id: StackId) -> Result<Option<Vec<u64>>> {
-        Self::stack(self, id)
-    }
-
-    fn stack_sums(&self) -> Result<Vec<StackSum>> {
-        Self::stack_sums(self)
-    }
-
-    fn end(&mut self) -> Result<()> {
-        Self::end(self)
-    }
-
-    fn scan(&self) -> Result<Scan> {
-        Self::scan(self)
-    }
-
-    fn activity(&self) -> Result<Option<Activity>> {
-        Self::activity(self)
-    }
-
-    fn unfinished(&self, now_ns: u64) -> Result<Vec<Event>> {
-        Self::unfinished(self, now_ns)
-    }
-}
-
 /// The events of a session: read from its rings, sorted by time, and decoded.
 pub struct LiveEvents {
     pub(crate) rings: SortedRings,
@@ -453,19 +404,31 @@ impl LiveEvents {
     }
 }
 
-impl EventStream for LiveEvents {
-    fn take(&mut self, all: bool, to: &mut dyn FnMut(Read<'_>)) -> Result<bool> {
-        let before = self.before;
-        let more = self.rings.fetch(all)?;
-        while let Some(()) = self.rings.next(|bytes| to(event(bytes, before).as_ref().ok())) {}
-        Ok(more)
+impl LiveEvents {
+    /// Reads what has come. [`LiveEvents::next`] then returns the events before which none can come any
+    /// more. With `all`, every one that is left, after the end of a run. Returns true if there may be
+    /// more.
+    ///
+    /// # Errors
+    /// If a ring cannot be read.
+    pub fn fetch(&mut self, all: bool) -> Result<bool> {
+        self.rings.fetch(all)
     }
 
-    fn last_ns(&self) -> u64 {
+    /// The next event, in the order of time.
+    #[inline]
+    pub fn next(&mut self) -> Option<std::result::Result<Event, DecodeError>> {
+        let before = self.before;
+        self.rings.next(|bytes| event(bytes, before))
+    }
+
+    /// The time of the latest event that was passed on.
+    pub fn last_ns(&self) -> u64 {
         self.rings.last_ns()
     }
 
-    fn late(&self) -> u64 {
+    /// Number of events that were passed on after a later one.
+    pub fn late(&self) -> u64 {
         self.rings.late()
     }
 }

@@ -6,7 +6,7 @@ use crate::model::counters::{Count, Counters};
 use crate::model::ledger::{Ledger, Shown, TraceLedger};
 use crate::model::run::Scan;
 use crate::model::snapshot::Snapshot;
-use crate::source::Source;
+use crate::session::Session;
 use anyhow::Result;
 
 use crate::run::eprint_note;
@@ -34,7 +34,7 @@ pub fn check_fit(counters: &Counters) -> Result<()> {
 ///
 /// # Errors
 /// If the types do not fit the kernel.
-pub fn ledger_of(source: &dyn Source, now: &Snapshot, scan: Option<Scan>) -> Result<Ledger> {
+pub fn ledger_of(source: &Session, now: &Snapshot, scan: Option<Scan>) -> Result<Ledger> {
     check_fit(&now.counters)?;
     let plan = source.plan();
     let ledger = Ledger::new(plan, &now.counters, &now.misses, now.commands(), scan);
@@ -45,7 +45,7 @@ pub fn ledger_of(source: &dyn Source, now: &Snapshot, scan: Option<Scan>) -> Res
 ///
 /// # Errors
 /// If the source can't be read, or the types do not fit the kernel.
-pub fn ledger_of_trace(source: &dyn Source, shown: &Shown, scan: Option<Scan>) -> Result<Ledger> {
+pub fn ledger_of_trace(source: &Session, shown: &Shown, scan: Option<Scan>) -> Result<Ledger> {
     let counters = source.counters()?;
     check_fit(&counters)?;
     let ledger = Ledger::new(

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 use std::fs::{File, Metadata};
-use std::io::{BufReader, IsTerminal, stdout};
+use std::io::{BufReader, IsTerminal, Write, stdout};
 use std::mem::take;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -11,52 +11,89 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::Kind;
+use crate::machine::cgroups;
 use crate::model::event::Event;
 use crate::model::filter::quoted;
-use crate::model::ledger::{Accuracy, EventClass, Ledger, TraceLedger};
+use crate::model::ledger::{Accuracy, EventClass, Ledger, Shown, TraceLedger};
 use crate::model::report::recount::Recount;
 use crate::model::snapshot::Snapshot;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::model::text::{Text, printable};
-use crate::recording::{Ending, Error as RecordingError, Item, LedgerInfo, Reader};
-use crate::settings::{Outcome, Settings};
+use crate::recording::{Ending, Error as RecordingError, Fact, Item, LedgerInfo, Reader, RunInfo};
+use crate::settings::{OriginDetail, Outcome, Settings};
+use crate::view::header::{self, Header};
+use crate::view::theme::Theme;
 use crate::when::RunClock;
 use anyhow::{Result, bail};
 
 use super::census::Census;
-use super::recorded_who::{check_who, learn_cgroups};
+use super::names::Names;
 use crate::run::exit::Failure;
 use crate::run::progress::Progress;
-use crate::run::{eprint_note, input};
+use crate::run::{eprint_note, input, stdout};
 
-/// A recording that is being read, and the last ledger that it had.
-pub struct Replay {
+/// The form of the output of several recordings.
+#[derive(Default)]
+pub struct Form {
+    /// JSON lines instead of text.
+    pub json: bool,
+    /// Colour the text.
+    pub color: bool,
+    /// In text, the ledger goes to stderr.
+    pub ledger_apart: bool,
+    /// The command writes the header by itself.
+    pub has_header: bool,
+    /// Show the progress also beside the output on a terminal: nothing is written before the end.
+    pub is_silent: bool,
+}
+
+/// A recording that is being read for a command.
+pub struct FileReader {
     reader: Reader<BufReader<File>>,
     path: Text,
     file: PathBuf,
-    /// Device and inode.
+    /// Device and inode: two paths can be one file.
     file_id: (u64, u64),
-    ledger: Option<Box<LedgerInfo>>,
-    /// There is a new one.
-    is_new: bool,
-    /// Commands after that ledger.
-    later: u64,
-    /// Times of the first and the last event.
-    span_ns: Option<(u64, u64)>,
     /// Size in bytes.
     size: u64,
     progress: Option<Progress>,
     /// Which commands were asked for.
     settings: Settings,
+    /// They select every command.
+    selects_all: bool,
     /// The part that was asked for, CLOCK_MONOTONIC nanoseconds.
     window: Range<u64>,
-    /// What that took; of no use without a window.
+    /// What finding that took; of no use without a window.
     clock: RunClock,
-    /// Commands of the file, and those that the settings select. Counted if these select some only.
-    commands: u64,
+    /// The last ledger so far.
+    ledger: Option<Box<LedgerInfo>>,
+    /// Commands after that ledger.
+    later: u64,
+    /// Times of the first and the last event.
+    span_ns: Option<(u64, u64)>,
+    /// Commands that the settings select, and the others.
     selected: u64,
+    unselected: u64,
+    /// The last item was not the last one of its block.
+    is_in_block: bool,
+    /// It cannot be read to its end.
+    has_failed: bool,
     is_quiet: bool,
+}
+
+/// What comes next in a recording.
+pub(super) enum FileItem {
+    /// An event: see [`FileReader::event`].
+    Event {
+        is_selected: bool,
+        later: u64,
+    },
+    Fact(Fact),
+    /// The end of a block.
+    BlockEnd,
+    /// The end of the file.
+    End,
 }
 
 /// The options that select commands by what they are, as text. Empty: all commands.
@@ -83,7 +120,11 @@ fn whole_choice(settings: &Settings) -> String {
 /// If there are more rows than can be counted; one sentence.
 pub fn count(recount: &Recount, event: &Event, to: &mut Snapshot) -> Result<()> {
     let counted = recount.add(event, to);
-    counted.map_err(|error| Failure::error(Kind::Usage, format!("the recording: {error}")))
+    counted.map_err(|error| usage(format!("the recording: {error}")))
+}
+
+fn usage(text: String) -> anyhow::Error {
+    Failure::error(Kind::Usage, text)
 }
 
 fn failure(path: &impl Display, error: &RecordingError) -> anyhow::Error {
@@ -104,16 +145,50 @@ fn open_recording(path: &Path) -> Result<(Reader<BufReader<File>>, Metadata)> {
     let reader = BufReader::with_capacity(1 << 16, file);
     let reader = Reader::open(reader).map_err(|e| failure(&shown, &e))?;
     if reader.info().target.is_some() {
-        let text = format!(
+        return Err(usage(format!(
             "{shown} is a recording of the host side: read it with `host trace --from`, `host \
              latency --from` or `join`"
-        );
-        return Err(Failure::error(Kind::Usage, text));
+        )));
     }
     Ok((reader, metadata))
 }
 
-impl Replay {
+/// Opens all recordings. `require` checks what the command needs besides the settings.
+///
+/// # Errors
+/// If one cannot be read, lacks what is asked for, or is given twice; one sentence.
+pub fn open_all(
+    paths: &[PathBuf],
+    settings: &Settings,
+    require: &dyn Fn(&FileReader) -> Result<()>,
+) -> Result<Vec<FileReader>> {
+    let mut all: Vec<FileReader> = Vec::new();
+    for path in paths {
+        let reader = FileReader::open(path, settings)?;
+        require(&reader)?;
+        if let Some(same) = all.iter().find(|other| other.file_id == reader.file_id) {
+            let (path, same) = (&reader.path, &same.path);
+            return Err(usage(if path == same {
+                format!("{path} is given twice: give each recording once")
+            } else {
+                format!("{path} is the same file as {same}: give each recording once")
+            }));
+        }
+        all.push(reader);
+    }
+    Ok(all)
+}
+
+/// Opens a recording again, for another pass over it, with these settings.
+///
+/// # Errors
+/// If it is a pipe: one sentence, with what needs two passes (`option`). As [`FileReader::open`].
+pub fn again(reader: &FileReader, settings: &Settings, option: &str) -> Result<FileReader> {
+    input::require_file(&reader.file, option)?;
+    FileReader::open(&reader.file, settings)
+}
+
+impl FileReader {
     /// Opens a recording for a command with these settings.
     ///
     /// # Errors
@@ -129,48 +204,49 @@ impl Replay {
     pub fn open_by(path: &Path, settings: &Settings, stages: &str) -> Result<Self> {
         let (reader, metadata) = open_recording(path)?;
         let info = reader.info();
-        let settings = &settings.for_recording(info.stage_set, info.submitters);
+        let settings = settings.for_recording(info.stage_set, info.submitters);
         let shown = printable(path);
         // a terminal that gets the output has no room for another line
         let has_room = !stdout().is_terminal();
-        let mut replay = Self {
+        let mut opened = Self {
             progress: has_room.then(|| Progress::reading(&shown)).flatten(),
             reader,
             path: Text::from_os(path),
             file: path.to_owned(),
             file_id: (metadata.dev(), metadata.ino()),
-            ledger: None,
-            is_new: false,
-            later: 0,
-            span_ns: None,
             size: metadata.len(),
-            settings: settings.clone(),
+            selects_all: choice(&settings).is_empty(),
+            settings,
             window: 0..u64::MAX,
             clock: RunClock::default(),
-            commands: 0,
+            ledger: None,
+            later: 0,
+            span_ns: None,
             selected: 0,
+            unselected: 0,
+            is_in_block: false,
+            has_failed: false,
             is_quiet: false,
         };
-        replay.check(settings, stages)?;
-        if settings.window.is_some() {
-            replay.clock = replay.clock()?;
-            replay.window = replay.find_window()?;
-            replay.reader.skip_to(replay.window.start);
+        opened.check(stages)?;
+        if opened.settings.window.is_some() {
+            opened.clock = opened.clock()?;
+            opened.window = opened.find_window()?;
+            opened.reader.skip_to(opened.window.start);
         }
-        if let Some(disk) = &settings.window.disk {
+        if let Some(disk) = opened.settings.window.disk.clone() {
             input::require_file(path, "--disk")?;
-            replay.find_disk(path, disk)?;
+            opened.find_disk(&disk)?;
         } else if metadata.is_file() {
-            replay.check_devices(path)?;
+            opened.check_devices()?;
         }
-        Ok(replay)
+        Ok(opened)
     }
 
     /// The error of an option that needs the time of day, where it is not known.
     pub fn timeless(&self, advice: &str) -> anyhow::Error {
         let why = if self.info().redacted { " (it is redacted)" } else { "" };
-        let text = format!("{} does not know the time of day{why}: {advice}", self.path);
-        Failure::error(Kind::Usage, text)
+        usage(format!("{} does not know the time of day{why}: {advice}", self.path))
     }
 
     /// Finds the part that was asked for.
@@ -188,47 +264,41 @@ impl Replay {
         let first = range.start.max(clock.begin_ns);
         if range.end <= first {
             let (first, end) = (clock.text(first), clock.text(range.end));
-            let text = format!(
+            return Err(usage(format!(
                 "{path}: --until ({end}) is not after the first time to read ({first}): give a later one"
-            );
-            return Err(Failure::error(Kind::Usage, text));
+            )));
         }
         Ok(range)
     }
 
-    /// The part that was asked for, in CLOCK_MONOTONIC nanoseconds.
-    pub fn window(&self) -> Range<u64> {
-        self.window.clone()
+    /// A second look at the file, until it answers, or to its end.
+    fn census(&self, answers: impl Fn(&Census) -> bool) -> Result<Census> {
+        let (mut reader, _) = open_recording(&self.file)?;
+        let mut census = Census::default();
+        while let Some(item) = reader.next().map_err(|e| failure(&self.path, &e))? {
+            census.add(&item);
+            if reader.is_at_block() && answers(&census) {
+                break;
+            }
+        }
+        Ok(census)
     }
 
-    /// Refuses controllers and namespaces that the recording does not have. Reads as much of the file
-    /// as that takes, by a second look at it.
-    fn check_devices(&self, path: &Path) -> Result<()> {
+    /// Refuses controllers and namespaces that the recording does not have.
+    fn check_devices(&self) -> Result<()> {
         let filter = &self.settings.filter;
         if filter.ctrls.is_empty() && filter.nsids.is_empty() {
             return Ok(());
         }
-        let (mut reader, _) = open_recording(path)?;
-        let (mut census, mut more) = (Census::default(), true);
-        while more && census.lacks(filter).is_some() {
-            let read = reader.next_block(&mut |item| census.add(item));
-            more = read.map_err(|e| failure(&self.path, &e))?;
-        }
-        let lacks = census.lacks(filter);
-        lacks.map_or(Ok(()), |what| {
-            let text = format!("{} has {what}", self.path);
-            Err(Failure::error(Kind::NoDevice, text))
+        let census = self.census(|census| census.lacks(filter).is_none())?;
+        census.lacks(filter).map_or(Ok(()), |what| {
+            Err(Failure::error(Kind::NoDevice, format!("{} has {what}", self.path)))
         })
     }
 
-    /// Finds the controllers and the namespace of a disk, by a second look at the file.
-    fn find_disk(&mut self, path: &Path, disk: &str) -> Result<()> {
-        let (mut reader, _) = open_recording(path)?;
-        let (mut census, mut more) = (Census::default(), true);
-        while more && census.places(disk).0.is_empty() {
-            let read = reader.next_block(&mut |item| census.add(item));
-            more = read.map_err(|e| failure(&self.path, &e))?;
-        }
+    /// Finds the controllers and the namespace of a disk.
+    fn find_disk(&mut self, disk: &str) -> Result<()> {
+        let census = self.census(|census| !census.places(disk).0.is_empty())?;
         let filter = &mut self.settings.filter;
         (filter.ctrls, filter.nsids) = census.places(disk);
         if filter.ctrls.is_empty() {
@@ -240,15 +310,12 @@ impl Replay {
     }
 
     /// Refuses, by name, what the recording lacks.
-    fn check(&self, settings: &Settings, stages: &str) -> Result<()> {
-        let info = self.reader.info();
-        let refuse = |text| Err(Failure::error(Kind::Usage, text));
-        let path = &self.path;
+    fn check(&self, stages: &str) -> Result<()> {
+        let (info, settings, path) = (self.reader.info(), &self.settings, &self.path);
         let lacks = |what: &str, how: &str, option: &str| {
-            refuse(format!("{path} has no {what}: record {how}, or omit {option}"))
+            Err(usage(format!("{path} has no {what}: record {how}, or omit {option}")))
         };
         match settings.stage_set {
-            StageSet::Total => {}
             StageSet::Basic if info.stage_set == StageSet::Total => {
                 return lacks("stages", "with --stages=basic", stages);
             }
@@ -258,9 +325,9 @@ impl Replay {
             StageSet::Full if info.stage_set != StageSet::Full => {
                 return lacks("waits before the request", "with --stages=full", stages);
             }
-            StageSet::Basic | StageSet::Fine | StageSet::Full => {}
+            StageSet::Total | StageSet::Basic | StageSet::Fine | StageSet::Full => {}
         }
-        check_who(info, path, settings)?;
+        self.check_who()?;
         if let Some(events) = settings.events() {
             if events.sq && info.sq == Some(false) {
                 return lacks("SQ heads and tails", "with `trace --sq --tee`", "--sq");
@@ -271,39 +338,95 @@ impl Replay {
         }
         let period = settings.stack().map_or(1, |stack| stack.period);
         if period != 1 && period != info.sample_period {
-            return refuse(format!(
+            return Err(usage(format!(
                 "--sample can't change which stacks {path} has, those of one command in {}: omit \
                  --sample",
                 info.sample_period
-            ));
+            )));
         }
-        self.check_stacks(settings)
+        self.check_stacks()
+    }
+
+    /// Refuses cgroups and submitters that the recording lacks.
+    fn check_who(&self) -> Result<()> {
+        let (info, settings, path) = (self.reader.info(), &self.settings, &self.path);
+        let filter = &settings.filter;
+        let by_cgroup = settings.by().iter().any(|by| by.is_cgroup());
+        if (by_cgroup || filter.cgroup.is_some()) && !info.cgroups {
+            return Err(usage(format!(
+                "{path} has no cgroups: record again with plain `record`, or omit the options with cgroups"
+            )));
+        }
+        if settings.required_origin() == OriginDetail::Submitters && !info.submitters {
+            return Err(usage(format!(
+                "{path} has no submitters: record again with plain `record`, or omit --submitters"
+            )));
+        }
+        if info.redacted && (filter.cgroup.is_some() || !filter.comms.is_empty()) {
+            return Err(usage(format!(
+                "{path} has no names of cgroups and processes (it is redacted): record without \
+                 --redact, or choose in another way"
+            )));
+        }
+        Ok(())
     }
 
     /// Refuses stacks that the recording lacks.
-    fn check_stacks(&self, settings: &Settings) -> Result<()> {
+    fn check_stacks(&self) -> Result<()> {
+        let (settings, recorded) = (&self.settings, self.reader.info().stack);
         let at = settings.stack().map(|stack| stack.at);
-        let Some(at) = at.filter(|_| at != self.info().stack) else {
+        let Some(at) = at.filter(|_| at != recorded) else {
             return Ok(());
         };
         let name = |at: StackAt| format!("{at:?}").to_lowercase();
         let at = name(at);
-        let otherwise = match (self.info().stack.map(name), settings.sums_stacks()) {
+        let otherwise = match (recorded.map(name), settings.sums_stacks()) {
             (Some(other), true) => format!(", or use --at {other}"),
             (Some(other), false) => format!(", or use --kstack={other}"),
             (None, true) => String::new(),
             (None, false) => ", or omit --kstack".into(),
         };
-        let text = format!(
+        Err(usage(format!(
             "{} was recorded without kernel stacks at {at}: record again with --kstack={at}{otherwise}",
             self.path
-        );
-        Err(Failure::error(Kind::Usage, text))
+        )))
     }
 
-    /// Whether the settings select every event of a command.
-    pub fn selects_all(&self) -> bool {
-        choice(&self.settings).is_empty()
+    /// Refuses a recording with two events per command.
+    ///
+    /// # Errors
+    /// If it has two; one sentence.
+    pub fn require_pairs(&self) -> Result<()> {
+        if self.info().pairs {
+            return Ok(());
+        }
+        Err(usage(format!(
+            "{} has two events per command: `trace --events` shows it, without --process and \
+             --lba. Record with `record`, or with `trace --tee` without --events",
+            self.path
+        )))
+    }
+
+    /// Reports that the recording lacks commands which `trace --tee` did not show, for a command
+    /// that counts them.
+    pub fn warn_partial(&self) {
+        let choice = self.info().chosen_by();
+        if !choice.is_empty() {
+            eprint_note(&format!(
+                "{} was recorded with `trace {choice} --tee`: counts cover only those commands",
+                self.path
+            ));
+        }
+    }
+
+    /// The command itself reports that no command was selected.
+    pub const fn leave_unmatched(&mut self) {
+        self.is_quiet = true;
+    }
+
+    /// What was recorded, where and when.
+    pub const fn info(&self) -> &RunInfo {
+        self.reader.info()
     }
 
     /// The file.
@@ -326,21 +449,70 @@ impl Replay {
         self.file_id
     }
 
+    /// The settings that it was opened with.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Commands that the settings select.
+    pub const fn selected(&self) -> u64 {
+        self.selected
+    }
+
+    /// Commands that they do not select.
+    pub const fn unselected(&self) -> u64 {
+        self.unselected
+    }
+
+    /// Whether it cannot be read to its end.
+    pub const fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
     /// The clock of its times, at the first event.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn clock(&mut self) -> Result<RunClock> {
         let clock = self.reader.first_clock();
-        let clock = clock.map_err(|e| failure(&self.path, &e))?;
+        let clock = clock.map_err(|e| self.failed(&e))?;
         let known = clock.filter(|_| !self.info().redacted);
         let wall_ns = known.map(|offset| offset.wall_ns);
         Ok(RunClock { begin_ns: self.info().begin_ns, wall_ns })
     }
 
-    /// What was recorded, where and when.
-    pub const fn info(&self) -> &crate::recording::RunInfo {
-        self.reader.info()
+    /// The header before it is read.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn header(&mut self) -> Result<Header> {
+        let clock = self.clock()?;
+        let (info, settings) = (self.info(), &self.settings);
+        Ok(Header {
+            file: Some(self.path.clone()),
+            host: info.host.clone(),
+            kernel: info.kernel.clone(),
+            begin_ns: clock.real_ns(self.window.start.max(info.begin_ns)),
+            who: settings.asks_who().then_some(settings.filter.who),
+            from: self.begins_at(),
+            ..Header::default()
+        })
+    }
+
+    /// Writes which of several recordings is shown.
+    pub(super) fn head(&mut self, header: &Header, form: &Form) -> Result<()> {
+        let (clock, mut out) = (self.clock()?, stdout::stdout());
+        if form.json {
+            header::json(&self.path, self.info(), clock, &mut out)?;
+            return Ok(());
+        }
+        if !form.has_header {
+            write!(out, "{}", header.text(Theme { color: form.color }, stdout::output_width()))?;
+        }
+        if form.ledger_apart && !stdout().is_terminal() {
+            eprint_note(&format!("{}:", self.path));
+        }
+        Ok(())
     }
 
     /// Shows the progress also beside the output on a terminal: the command writes nothing before the
@@ -351,131 +523,107 @@ impl Replay {
         }
     }
 
-    /// Passes on the items of the next block. Returns false at the end.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn next(&mut self, to: &mut dyn FnMut(&Item<'_>)) -> Result<bool> {
-        let Self {
-            reader,
-            ledger,
-            is_new,
-            later,
-            span_ns,
-            settings,
-            window,
-            commands,
-            selected,
-            ..
-        } = self;
-        let chooses = !whole_choice(settings).is_empty();
-        let read = reader.next_block(&mut |item| match item {
-            Item::Event(event) => {
-                let first = span_ns.map_or(event.at_ns, |(first, _)| first);
-                *span_ns = Some((first, event.at_ns));
-                let is_command = EventClass::of(&event.what) == EventClass::Command;
-                *later += u64::from(is_command);
-                if chooses && is_command {
-                    *commands += 1;
-                    let is_selected = window.contains(&event.at_ns) && settings.selects(event);
-                    *selected += u64::from(is_selected);
+    fn failed(&mut self, error: &RecordingError) -> anyhow::Error {
+        self.has_failed = true;
+        failure(&self.path, error)
+    }
+
+    /// The next event, fact or end. Events outside the window are counted only.
+    pub(super) fn advance(&mut self, names: &mut Names, shown: &mut Shown) -> Result<FileItem> {
+        loop {
+            if take(&mut self.is_in_block) && self.reader.is_at_block() {
+                if let Some(progress) = &mut self.progress {
+                    progress.step(self.reader.whole_bytes(), self.size);
                 }
-                to(item);
+                return Ok(FileItem::BlockEnd);
             }
-            Item::Skipped(block) => {
-                let first = span_ns.map_or(block.from_ns, |(first, _)| first);
-                *span_ns = Some((first, block.to_ns));
-                *later += u64::from(block.commands);
-                *commands += if chooses { u64::from(block.commands) } else { 0 };
-                to(item);
+            self.is_in_block = true;
+            match self.reader.next() {
+                Ok(Some(Item::Event(event))) => {
+                    let first = self.span_ns.map_or(event.at_ns, |(first, _)| first);
+                    self.span_ns = Some((first, event.at_ns));
+                    let (later, class) = (self.later, EventClass::of(&event.what));
+                    let is_command = u64::from(class == EventClass::Command);
+                    self.later += is_command;
+                    if !self.window.contains(&event.at_ns) {
+                        self.unselected += is_command;
+                        continue;
+                    }
+                    let is_selected = self.selects_all && event.what.is_finished()
+                        || self.settings.selects(event);
+                    if is_selected {
+                        self.selected += is_command;
+                        shown.add(class);
+                    } else {
+                        self.unselected += is_command;
+                    }
+                    return Ok(FileItem::Event { is_selected, later });
+                }
+                Ok(Some(Item::Skipped(block))) => {
+                    let first = self.span_ns.map_or(block.from_ns, |(first, _)| first);
+                    self.span_ns = Some((first, block.to_ns));
+                    self.later += u64::from(block.commands);
+                    self.unselected += u64::from(block.commands);
+                }
+                Ok(Some(Item::Fact(fact))) => {
+                    if let Some(fact) = self.fact(fact, names) {
+                        return Ok(FileItem::Fact(fact));
+                    }
+                }
+                Ok(Some(Item::Target(_))) => {}
+                Ok(None) => {
+                    self.progress = None;
+                    return Ok(FileItem::End);
+                }
+                Err(error) => return Err(self.failed(&error)),
             }
-            Item::Ledger(found) | Item::End(found) => {
-                (*ledger, *later, *is_new) = (Some(found.clone()), 0, true);
-            }
-            other => {
-                learn_cgroups(&mut settings.filter, other);
-                to(other);
-            }
-        });
-        let more = read.map_err(|e| failure(&self.path, &e))?;
-        if let Some(progress) = &mut self.progress {
-            progress.step(self.reader.whole_bytes(), self.size);
         }
-        if !more {
-            self.progress = None;
-        }
-        Ok(more)
     }
 
-    /// Refuses a recording with two events per command.
-    ///
-    /// # Errors
-    /// If it has two; one sentence.
-    pub fn require_pairs(&self) -> Result<()> {
-        if self.info().pairs {
-            return Ok(());
+    /// Notes a fact. Returns it unless it does not concern the part that is read.
+    fn fact(&mut self, fact: Fact, names: &mut Names) -> Option<Fact> {
+        match &fact {
+            Fact::Ledger(ledger) | Fact::End(ledger) => {
+                (self.ledger, self.later) = (Some(ledger.clone()), 0);
+            }
+            Fact::Controllers(all) => names.set(all.clone()),
+            Fact::Cgroups(all) => {
+                names.add_cgroups(all);
+                for one in all {
+                    cgroups::add(&mut self.settings.filter, one.id, &one.path);
+                }
+            }
+            Fact::Activity(activity) if !self.window.contains(&activity.at_ns) => return None,
+            // older ones have the clock
+            Fact::Clock(_) if self.reader.info().redacted => return None,
+            _ => {}
         }
-        Err(Failure::error(
-            Kind::Usage,
-            format!(
-                "{} has two events per command: `trace --events` shows it, without --process and \
-                 --lba. Record with `record`, or with `trace --tee` without --events",
-                self.path
-            ),
-        ))
+        Some(fact)
     }
 
-    /// Reports that the recording lacks commands which `trace --tee` did not show, for a command
-    /// that counts them.
-    pub fn warn_partial(&self) {
-        let choice = self.info().chosen_by();
-        if !choice.is_empty() {
-            eprint_note(&format!(
-                "{} has only the commands that `trace {choice} --tee` showed: the counts are theirs",
-                self.path
-            ));
-        }
+    /// The last event.
+    pub const fn event(&self) -> Option<&Event> {
+        self.reader.event()
     }
 
     /// The last ledger so far.
-    pub fn ledger(&self) -> Option<Ledger> {
-        self.ledger.as_ref()?.ledger.clone()
-    }
-
-    /// The last ledger so far and its time since the start, unless it was taken before.
-    pub fn take_ledger(&mut self) -> Option<(Duration, &Ledger)> {
-        let (at, is_new) = (self.ledger_at(), take(&mut self.is_new));
-        let ledger = self.ledger.as_ref().and_then(|l| l.ledger.as_ref());
-        Some(at).zip(ledger).filter(|_| is_new)
-    }
-
-    /// The settings that it was opened with.
-    pub const fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Commands since the last ledger.
-    pub const fn later(&self) -> u64 {
-        self.later
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()?.ledger.as_ref()
     }
 
     /// After the end: that no command was selected, if commands were to be chosen.
     pub fn unmatched(&self) -> Option<String> {
-        let (all, none) = (self.commands, self.selected == 0);
-        let text = || format!("0 of {all} commands match {}", whole_choice(&self.settings));
-        (all > 0 && none).then(text)
-    }
-
-    /// The command itself reports that no command was selected.
-    pub const fn leave_unmatched(&mut self) {
-        self.is_quiet = true;
+        let all = self.selected + self.unselected;
+        let chosen = whole_choice(&self.settings);
+        let none = all > 0 && self.selected == 0 && !chosen.is_empty();
+        none.then(|| format!("0 of {all} commands match {chosen}"))
     }
 
     /// After the end: the ledger, and the length of the run.
     ///
     /// # Errors
     /// If there is no ledger that can be read.
-    pub fn end(&self) -> Result<(Ledger, Duration)> {
+    pub fn end(&mut self) -> Result<(Ledger, Duration)> {
         let (path, events) = (&self.path, self.reader.events());
         let evicted = self.ledger.as_ref().map_or(0, |l| l.evicted);
         if evicted > 0 {
@@ -486,7 +634,8 @@ impl Replay {
         if let Some(text) = self.unmatched().filter(|_| !self.is_quiet) {
             eprint_note(&format!("{path}: {text}"));
         }
-        let Some(mut ledger) = self.ledger() else {
+        let Some(mut ledger) = self.ledger().cloned() else {
+            self.has_failed = true;
             bail!(
                 "{path} is cut off at its start, before any counts: no report is possible, record again"
             );
