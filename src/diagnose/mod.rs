@@ -109,7 +109,7 @@ fn require(file: &FileReader) -> Result<()> {
     file.require_pairs()?;
     if file.info().stage_set == StageSet::Total {
         let text =
-            format!("{} has no stages, which a diagnosis needs: record with `record`", file.path());
+            format!("{} has no stages, which a diagnosis needs: record with `record`", file.path);
         return Err(Failure::error(Kind::Usage, text));
     }
     Ok(())
@@ -243,7 +243,7 @@ impl Diagnosing<'_> {
             live.finish(options, &mut self.intake.0);
         }
         let (facts, end) = self.intake.finish(run, self.expectation)?;
-        let recorded = run.file().map(|file| (file.path(), file.info()));
+        let recorded = run.file().map(|file| (&file.path, file.info()));
         let live = self.live.as_ref().map(|live| &live.identity);
         let kernel = recorded.and_then(|(_, info)| info.kernel.as_deref());
         let machine = recorded.and_then(|(_, info)| info.machine.as_deref());
@@ -295,7 +295,7 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
     Input::files(files, form).each(&mut |run| {
         let file = run.file().context("a recording")?;
         file.warn_partial();
-        let path = file.path().clone();
+        let path = file.path.clone();
         let intake = DiagnoseConsumer::of(file.info(), &settings);
         let expectation = expectation.clone();
         let diagnosing = Diagnosing { options, expectation, intake, live: None };

@@ -84,7 +84,7 @@ fn count(
         return Err(usage(format!(
             "{} has too many kinds of commands (controller, namespace, opcode, size): choose a \
              disk with --disk",
-            file.path()
+            file.path
         )));
     }
     if !renamed.is_empty() {
@@ -95,7 +95,7 @@ fn count(
         });
     }
     let origin = Origin {
-        path: file.path().to_owned(),
+        path: file.path.to_owned(),
         begin_ns,
         info: file.info().clone(),
         controllers,
@@ -152,7 +152,7 @@ pub fn run(options: &DiffArgs) -> Result<()> {
     let ([a, b], map) = (options.sides()?, options.map()?);
     let mut a = open(&a, options, map.keys().copied())?;
     let mut b = open(&b, options, map.values().copied())?;
-    let files = |side: &[FileReader]| side.iter().map(FileReader::file_id).collect::<Vec<_>>();
+    let files = |side: &[FileReader]| side.iter().map(|file| file.file_id).collect::<Vec<_>>();
     let is_paired = files(&a) == files(&b);
     let stages = common_stages(Both { a: &a, b: &b });
     let own = map.keys().map(|&a| (a, a)).collect();

@@ -121,7 +121,7 @@ pub fn run(options: &ExportOptions) -> Result<()> {
     let mut counts = Counts::default();
     let (mut only, mut verdict) = (None, Ok(()));
     for (n, file) in files.into_iter().enumerate() {
-        let path = file.file().to_owned();
+        let path = file.file.to_owned();
         let name = name_of(options, &path, n + 1);
         let (ledger, ended) = add(options.redact, (file, &name), &mut *sink, &mut counts, &failed)?;
         if let Some(ledger) = &ledger {

@@ -137,7 +137,7 @@ fn open(options: &HeatmapOptions, path: &Path) -> Result<FileReader> {
     if options.y != QuantityArg::Depth || settings.filter.needs_submission() {
         file.require_pairs()?;
     }
-    file.leave_unmatched();
+    file.is_quiet = true;
     Ok(file)
 }
 
@@ -164,7 +164,7 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
         files.iter().map(|file| Picture::create(file, inputs)).collect::<Result<_>>()?;
     let mut drawn = Ok(());
     input.each(&mut |run| {
-        let stages = run.file().map_or(settings, FileReader::settings).stage_set;
+        let stages = run.file().map_or(settings, |file| &file.settings).stage_set;
         let (quantity, begin_ns) = (options.quantity(stages), run.begin_ns());
         let mut submissions = None;
         if quantity == Quantity::Depth {

@@ -99,8 +99,8 @@ fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<(Driver, FileReader)>
         controllers: Vec::new(),
         readings: Vec::new(),
         is_exact: false,
-        most: MOST_COMMANDS + replay.size() / 2,
-        path: replay.path().to_string(),
+        most: MOST_COMMANDS + replay.size / 2,
+        path: replay.path.to_string(),
     };
     let mut run = Run::of(&mut replay);
     loop {

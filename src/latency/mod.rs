@@ -30,7 +30,7 @@ use anyhow::Result;
 
 use crate::latency::args::LatencyOptions;
 use crate::run::drive::{
-    FileReader, Form, Input, Live, Names, Reader, Run, Step, count, ledger_of, open_all,
+    CountedBy, FileReader, Form, Input, Live, Names, Reader, Run, Step, count, ledger, open_all,
 };
 use crate::run::start::Preflight;
 use crate::run::stdout::{Stdout, output_width, stdout};
@@ -268,7 +268,7 @@ impl Counted {
 
 impl<'o> Counting<'o> {
     fn new(options: &'o LatencyOptions, run: &Run<'_>) -> Self {
-        let settings = run.file().map_or(&options.settings, FileReader::settings);
+        let settings = run.file().map_or(&options.settings, |file| &file.settings);
         let stages = (settings.stage_set != StageSet::Total).then_some(settings.stage_set);
         let is_live = run.session().is_some();
         let who = run.session().map_or(settings.filter.who, |session| session.origin().who());
@@ -285,7 +285,7 @@ impl<'o> Counting<'o> {
             recorded: run.file().map(|file| {
                 file.warn_partial();
                 Recorded {
-                    path: file.path().to_string(),
+                    path: file.path.to_string(),
                     begin_ns: file.info().begin_ns,
                     ledger: None,
                     is_first: true,
@@ -407,20 +407,20 @@ impl Counting<'_> {
             return Ok(());
         };
         if self.reports.next().is_some_and(|due| now >= due) {
-            let (ledger, sums);
+            let (found, sums);
             let shown = match &mut self.counted {
                 Some(counted) => {
                     // the events of some commands are still in the ring
-                    ledger = run.ledger()?.when_shown(0);
+                    found = run.ledger()?.when_shown(0);
                     counted.with_cgroups()
                 }
                 None => {
                     sums = session.snapshot()?;
-                    ledger = ledger_of(session, &sums, None)?;
+                    found = ledger(session, CountedBy::Programs(&sums), None)?;
                     &sums
                 }
             };
-            self.reports.interim(now, shown, ledger, &mut self.out)?;
+            self.reports.interim(now, shown, found, &mut self.out)?;
         }
         run.wake_at(self.reports.next());
         Ok(())

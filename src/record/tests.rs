@@ -17,8 +17,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::cli::{Args, Command};
 use crate::run::args::common::SessionOptions;
-use crate::run::fixture::read_ring;
-use crate::session::LiveEvents;
+use crate::run::fixture::{LiveEvents, read_ring};
 use crate::testing::ring::{read_record, ring_of};
 use crate::testing::valgrind;
 

@@ -131,7 +131,7 @@ pub fn add(
             step => copy.step(step).map_err(failed)?,
         }
     }
-    let (shown, unselected) = (copy.shown, file.unselected());
+    let (shown, unselected) = (copy.shown, file.unselected);
     counts.unselected += unselected;
     let (ledger, at, ended) = match file.end() {
         Ok((ledger, at)) => (Some(ledger), at, Ok(())),

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use crate::session::LiveEvents;
+pub use crate::session::LiveEvents;
 
 /// Reads the records of a file (tests/testing/ring.rs) from one place to another.
 pub fn read_ring(file: &File, bytes: Range<u64>, to: &mut LiveEvents) {

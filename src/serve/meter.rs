@@ -17,7 +17,7 @@ use crate::serve::metrics::{Format, Reading, collect, encode};
 use crate::settings::Settings;
 use anyhow::Result;
 
-use crate::run::drive::ledger_of;
+use crate::run::drive::{CountedBy, ledger};
 
 /// How long a group without commands keeps its series: longer than any range that queries look at.
 const KEPT: Duration = Duration::from_secs(600);
@@ -62,7 +62,7 @@ impl Meter {
         if self.last.as_ref().filter(fresh).is_none() {
             let in_flight = self.present(session.in_flight()?);
             let now = session.snapshot()?;
-            let ledger = ledger_of(session, &now, None)?;
+            let ledger = ledger(session, CountedBy::Programs(&now), None)?;
             let texts = self.texts(&now, ledger, &in_flight);
             self.last = Some((Instant::now(), texts));
         }

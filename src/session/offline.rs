@@ -49,9 +49,6 @@ pub struct Layout {
 /// A sample of the cost of the programs.
 pub enum CostSample {}
 
-/// Reads counters in another thread.
-pub enum CounterReader {}
-
 /// The events of a session.
 pub enum LiveEvents {}
 
@@ -189,10 +186,6 @@ impl Session {
         match *self {}
     }
 
-    pub const fn counter_reader(&self) -> Result<CounterReader> {
-        match *self {}
-    }
-
     pub const fn open_commands(&self) -> Result<Vec<OpenCommand>> {
         match *self {}
     }
@@ -226,12 +219,6 @@ impl Session {
     }
 
     pub const fn tend_timers(&mut self) -> Result<Option<String>> {
-        match *self {}
-    }
-}
-
-impl CounterReader {
-    pub const fn read(&self) -> Result<Counters> {
         match *self {}
     }
 }

@@ -107,14 +107,6 @@ impl Session {
         counters(&self.maps.cpus, self.layout.cpus)
     }
 
-    /// Returns a reader of the counters for another thread.
-    ///
-    /// # Errors
-    /// If no file descriptor is left.
-    pub fn counter_reader(&self) -> Result<CounterReader> {
-        Ok(CounterReader { cpus: self.loaded.map("cpus")?, count: self.layout.cpus })
-    }
-
     /// The frames of a stack, innermost first; `None` if there is no such stack.
     ///
     /// # Errors
@@ -300,22 +292,6 @@ pub struct CostSample {
     /// The kernel measures while it is open.
     _stats: OwnedFd,
     before: (u64, u64),
-}
-
-/// Reads the counters, from any thread.
-pub struct CounterReader {
-    cpus: MapHandle,
-    count: u32,
-}
-
-impl CounterReader {
-    /// Reads the counters.
-    ///
-    /// # Errors
-    /// If the map cannot be read.
-    pub fn read(&self) -> Result<Counters> {
-        counters(&self.cpus, self.count)
-    }
 }
 
 fn counters(cpus: &MapHandle, count: u32) -> Result<Counters> {

@@ -323,7 +323,7 @@ fn recorded(options: &TopOptions) -> Result<()> {
     input.each(&mut |run| {
         let file = run.file().context("a recording")?;
         file.warn_partial();
-        let set = file.settings().stage_set;
+        let set = file.settings.stage_set;
         left -= 1;
         let by = options.settings.by();
         let stages = stages(set, file.info().stage_set);
@@ -331,11 +331,11 @@ fn recorded(options: &TopOptions) -> Result<()> {
         let cutter = IntervalConsumer::new(
             options.interval,
             set,
-            (by, file.settings().filter.who),
+            (by, file.settings.filter.who),
             stages.clone(),
             run.begin_ns(),
         );
-        let name = Text::file_name(file.file());
+        let name = Text::file_name(&file.file);
         let app = App::new(&name, options.interval, stages, by, clock);
         let display = open(options, app, &waker)?;
         let showing = Showing {

@@ -3,7 +3,7 @@
 //!
 //! One thread reads the ring, and orders, renders and writes the events. If it is blocked (slow
 //! reader, stopped terminal), the ring fills. The BPF side counts the events that find no room, and
-//! another thread reports them during the run.
+//! they are reported when it goes on.
 
 pub(crate) mod args;
 mod slowest;
@@ -17,7 +17,7 @@ use crate::machine::System;
 use anyhow::Result;
 
 use self::writer::{TraceWriter, clock};
-use crate::run::drive::{FileReader, Form, Input, Live, Reader, open_all};
+use crate::run::drive::{Form, Input, Live, Reader, open_all};
 use crate::run::eprint_note;
 use crate::run::recording::{FileSettings, FileWriter};
 use crate::run::start::{Preflight, Session};
@@ -126,7 +126,7 @@ fn recorded(options: &TraceOptions) -> Result<()> {
     };
     Input::files(files, form).each(&mut |run| {
         let clock = clock(options, run.begin_ns(), clocks.next().flatten());
-        let stage_set = run.file().map_or(settings, FileReader::settings).stage_set;
+        let stage_set = run.file().map_or(settings, |file| &file.settings).stage_set;
         let writer = TraceWriter::new(options, output()?, clock, stage_set);
         let has_submitters = run.file().is_some_and(|file| file.info().submitters);
         writer.with_header(&run.header).with_submitters(has_submitters).read(run)

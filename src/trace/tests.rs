@@ -15,8 +15,7 @@ use super::*;
 use crate::cli::{Args, Command};
 use crate::run::args::common::SessionOptions;
 use crate::run::drive::Names;
-use crate::run::fixture::read_ring;
-use crate::session::LiveEvents;
+use crate::run::fixture::{LiveEvents, read_ring};
 use crate::testing::ring::{read_record, ring_of};
 use crate::testing::{EventBuilder, valgrind};
 

@@ -27,6 +27,7 @@ use crate::view::theme::Theme;
 use crate::when::RunClock;
 use anyhow::{Result, bail};
 
+use super::Ready;
 use super::census::Census;
 use super::names::Names;
 use crate::run::exit::Failure;
@@ -51,15 +52,17 @@ pub struct Form {
 /// A recording that is being read for a command.
 pub struct FileReader {
     reader: Reader<BufReader<File>>,
-    path: Text,
-    file: PathBuf,
+    /// The path as text.
+    pub path: Text,
+    /// The file.
+    pub file: PathBuf,
     /// Device and inode: two paths can be one file.
-    file_id: (u64, u64),
+    pub file_id: (u64, u64),
     /// Size in bytes.
-    size: u64,
+    pub size: u64,
     progress: Option<Progress>,
     /// Which commands were asked for.
-    settings: Settings,
+    pub settings: Settings,
     /// They select every command.
     selects_all: bool,
     /// The part that was asked for, CLOCK_MONOTONIC nanoseconds.
@@ -73,27 +76,14 @@ pub struct FileReader {
     /// Times of the first and the last event.
     span_ns: Option<(u64, u64)>,
     /// Commands that the settings select, and the others.
-    selected: u64,
-    unselected: u64,
+    pub selected: u64,
+    pub unselected: u64,
     /// The last item was not the last one of its block.
     is_in_block: bool,
     /// It cannot be read to its end.
-    has_failed: bool,
-    is_quiet: bool,
-}
-
-/// What comes next in a recording.
-pub(super) enum FileItem {
-    /// An event: see [`FileReader::event`].
-    Event {
-        is_selected: bool,
-        later: u64,
-    },
-    Fact(Fact),
-    /// The end of a block.
-    BlockEnd,
-    /// The end of the file.
-    End,
+    pub has_failed: bool,
+    /// The command itself reports that no command was selected.
+    pub is_quiet: bool,
 }
 
 /// The options that select commands by what they are, as text. Empty: all commands.
@@ -215,7 +205,7 @@ impl FileReader {
             file: path.to_owned(),
             file_id: (metadata.dev(), metadata.ino()),
             size: metadata.len(),
-            selects_all: choice(&settings).is_empty(),
+            selects_all: false,
             settings,
             window: 0..u64::MAX,
             clock: RunClock::default(),
@@ -240,6 +230,7 @@ impl FileReader {
         } else if metadata.is_file() {
             opened.check_devices()?;
         }
+        opened.selects_all = choice(&opened.settings).is_empty();
         Ok(opened)
     }
 
@@ -419,54 +410,9 @@ impl FileReader {
         }
     }
 
-    /// The command itself reports that no command was selected.
-    pub const fn leave_unmatched(&mut self) {
-        self.is_quiet = true;
-    }
-
     /// What was recorded, where and when.
     pub const fn info(&self) -> &RunInfo {
         self.reader.info()
-    }
-
-    /// The file.
-    pub fn file(&self) -> &Path {
-        &self.file
-    }
-
-    /// Size in bytes.
-    pub const fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// The path as text.
-    pub const fn path(&self) -> &Text {
-        &self.path
-    }
-
-    /// Device and inode: two paths can be one file.
-    pub const fn file_id(&self) -> (u64, u64) {
-        self.file_id
-    }
-
-    /// The settings that it was opened with.
-    pub const fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Commands that the settings select.
-    pub const fn selected(&self) -> u64 {
-        self.selected
-    }
-
-    /// Commands that they do not select.
-    pub const fn unselected(&self) -> u64 {
-        self.unselected
-    }
-
-    /// Whether it cannot be read to its end.
-    pub const fn has_failed(&self) -> bool {
-        self.has_failed
     }
 
     /// The clock of its times, at the first event.
@@ -529,13 +475,13 @@ impl FileReader {
     }
 
     /// The next event, fact or end. Events outside the window are counted only.
-    pub(super) fn advance(&mut self, names: &mut Names, shown: &mut Shown) -> Result<FileItem> {
+    pub(super) fn advance(&mut self, names: &mut Names, shown: &mut Shown) -> Result<Ready> {
         loop {
             if take(&mut self.is_in_block) && self.reader.is_at_block() {
                 if let Some(progress) = &mut self.progress {
                     progress.step(self.reader.whole_bytes(), self.size);
                 }
-                return Ok(FileItem::BlockEnd);
+                return Ok(Ready::BlockEnd);
             }
             self.is_in_block = true;
             match self.reader.next() {
@@ -557,7 +503,7 @@ impl FileReader {
                     } else {
                         self.unselected += is_command;
                     }
-                    return Ok(FileItem::Event { is_selected, later });
+                    return Ok(Ready::Event { is_selected, later });
                 }
                 Ok(Some(Item::Skipped(block))) => {
                     let first = self.span_ns.map_or(block.from_ns, |(first, _)| first);
@@ -567,13 +513,13 @@ impl FileReader {
                 }
                 Ok(Some(Item::Fact(fact))) => {
                     if let Some(fact) = self.fact(fact, names) {
-                        return Ok(FileItem::Fact(fact));
+                        return Ok(Ready::Fact(fact));
                     }
                 }
                 Ok(Some(Item::Target(_))) => {}
                 Ok(None) => {
                     self.progress = None;
-                    return Ok(FileItem::End);
+                    return Ok(Ready::Ended);
                 }
                 Err(error) => return Err(self.failed(&error)),
             }

@@ -21,7 +21,7 @@ use anyhow::Result;
 use super::drops::{Drops, Reader};
 use super::exec::{Program, until_end};
 use super::health::HealthCheck;
-use super::ledger::{ledger_of, ledger_of_trace};
+use super::ledger::{CountedBy, ledger};
 use super::names::Names;
 use super::turns::Turns;
 use super::{End, Ready, Tick, Wish};
@@ -247,7 +247,7 @@ impl<'l> LiveRun<'l> {
     fn begin(&mut self, names: &mut Names) -> Result<()> {
         let Live { ready, settings, .. } = self.live;
         if settings.has_events() {
-            self.drops = Some(Drops::watch(&self.session, settings, self.live.reader)?);
+            self.drops = Some(Drops::of(&self.session, settings, self.live.reader));
         }
         if !settings.counts() {
             names.take_changed();
@@ -275,10 +275,18 @@ impl<'l> LiveRun<'l> {
         Ok(())
     }
 
+    fn look_for_drops(&mut self) -> Result<()> {
+        if let Some(drops) = &mut self.drops {
+            drops.look(&self.session.counters()?);
+        }
+        Ok(())
+    }
+
     /// Waits, and fetches what has come.
     fn turn(&mut self, names: &mut Names, wish: &Wish) -> Result<()> {
         let is_second = self.turns.now() >= self.next_second;
         if is_second {
+            self.look_for_drops()?;
             if self.health.is_gone(&mut self.session)? {
                 return self.detach();
             }
@@ -306,9 +314,8 @@ impl<'l> LiveRun<'l> {
         self.took = self.turns.elapsed();
         self.health.final_check(&self.session)?;
         self.end_ns = monotonic_ns();
-        let ended = self.session.end();
-        self.drops.take().into_iter().for_each(Drops::stop);
-        ended?;
+        self.session.end()?;
+        self.look_for_drops()?;
         self.events.fetch(true)?;
         self.state = State::Detached;
         Ok(())
@@ -320,10 +327,10 @@ impl<'l> LiveRun<'l> {
         let (took, covers) = (self.took, self.took);
         let (sums, ledger) = if self.live.settings.counts() {
             let sums = session.snapshot()?;
-            let ledger = ledger_of(session, &sums, scan)?;
+            let ledger = ledger(session, CountedBy::Programs(&sums), scan)?;
             (sums, ledger)
         } else {
-            (Snapshot::default(), ledger_of_trace(session, shown, scan)?)
+            (Snapshot::default(), ledger(session, CountedBy::Events(shown), scan)?)
         };
         Ok((End { ledger, sums, took, covers }, None))
     }

@@ -45,9 +45,8 @@ use crate::view::header::Header;
 use anyhow::Result;
 
 pub use self::drops::Reader;
-use self::file::FileItem;
 pub use self::file::{FileReader, Form, again, count, open_all};
-pub use self::ledger::{ledger_of, say_own_share};
+pub use self::ledger::{CountedBy, ledger, say_own_share};
 pub use self::live::Live;
 use self::live::LiveRun;
 pub use self::names::Names;
@@ -122,9 +121,14 @@ struct Wish {
 
 /// The next step without what it lends.
 enum Ready {
-    Event { is_selected: bool, later: u64 },
+    Event {
+        is_selected: bool,
+        later: u64,
+    },
     Fact(Fact),
     Tick(Tick),
+    /// The end of a block of a recording: time for a tick.
+    BlockEnd,
     Ended,
 }
 
@@ -159,7 +163,7 @@ impl Run<'_> {
             Ready::Event { is_selected, later } => (is_selected, later),
             Ready::Fact(fact) => return Ok(Step::Fact(fact)),
             Ready::Tick(tick) => return Ok(Step::Tick(tick)),
-            Ready::Ended => return Ok(Step::Ended),
+            Ready::BlockEnd | Ready::Ended => return Ok(Step::Ended),
         };
         let event = match source {
             Source::Live(live) => live.event(),
@@ -220,10 +224,8 @@ impl Run<'_> {
     /// # Errors
     /// If the counters cannot be read, or the types do not fit the kernel.
     pub fn ledger(&self) -> Result<Ledger> {
-        self.session().map_or_else(
-            || Ok(Ledger::default()),
-            |session| ledger::ledger_of_trace(session, &self.shown, None),
-        )
+        let of = |session| ledger(session, CountedBy::Events(&self.shown), None);
+        self.session().map_or_else(|| Ok(Ledger::default()), of)
     }
 
     /// The end of the run, after [`Step::Ended`]. Completes the header.
@@ -246,7 +248,7 @@ impl Run<'_> {
     pub fn end_of_shown(&mut self) -> Result<End> {
         let mut end = self.end()?;
         if let (Source::File(file), Some(trace)) = (&self.source, &mut end.ledger.trace) {
-            trace.show(&self.shown, file.reader.unselected());
+            trace.show(&self.shown, file.reader.unselected);
         }
         Ok(end)
     }
@@ -291,15 +293,11 @@ impl FileRun<'_> {
             self.ticked = true;
         } else {
             match self.reader.advance(names, shown)? {
-                FileItem::Event { is_selected, later } => {
-                    return Ok(Ready::Event { is_selected, later });
+                Ready::BlockEnd => self.ticked = true,
+                ready => {
+                    self.is_at_end = matches!(ready, Ready::Ended);
+                    return Ok(ready);
                 }
-                FileItem::Fact(fact) => return Ok(Ready::Fact(fact)),
-                FileItem::BlockEnd => self.ticked = true,
-                FileItem::End => self.is_at_end = true,
-            }
-            if self.is_at_end {
-                return Ok(Ready::Ended);
             }
         }
         if !self.ticked {
@@ -317,7 +315,7 @@ impl FileRun<'_> {
         };
         let covers = self.reader.covers();
         let end = End { ledger, sums: Snapshot::default(), took, covers };
-        Ok((end, Some(self.reader.selected())))
+        Ok((end, Some(self.reader.selected)))
     }
 }
 
@@ -358,7 +356,7 @@ impl<'i> Input<'i> {
             let Source::File(file) = &run.source else {
                 return done;
             };
-            let cannot_be_read = file.reader.has_failed();
+            let cannot_be_read = file.reader.has_failed;
             if done.is_ok() {
                 done = file.reader.check_complete();
             } else if !cannot_be_read {
