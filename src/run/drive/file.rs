@@ -303,29 +303,37 @@ impl FileReader {
     /// Refuses, by name, what the recording lacks.
     fn check(&self, stages: &str) -> Result<()> {
         let (info, settings, path) = (self.reader.info(), &self.settings, &self.path);
-        let lacks = |what: &str, how: &str, option: &str| {
-            Err(usage(format!("{path} has no {what}: record {how}, or omit {option}")))
-        };
-        match settings.stage_set {
-            StageSet::Basic if info.stage_set == StageSet::Total => {
-                return lacks("stages", "with --stages=basic", stages);
-            }
-            StageSet::Fine if !info.stage_set.is_fine() => {
-                return lacks("fine stages", "with --stages=fine", stages);
-            }
-            StageSet::Full if info.stage_set != StageSet::Full => {
-                return lacks("waits before the request", "with --stages=full", stages);
-            }
-            StageSet::Total | StageSet::Basic | StageSet::Fine | StageSet::Full => {}
+        let (set, has, filter) = (settings.stage_set, info.stage_set, &settings.filter);
+        let events = settings.events();
+        let (sq, aen) = (events.is_some_and(|e| e.sq), events.is_some_and(|e| e.aen));
+        let by_cgroup = settings.by().iter().any(|by| by.is_cgroup()) || filter.cgroup.is_some();
+        let by_submitter = settings.required_origin() == OriginDetail::Submitters;
+        let (again, cgroups) = ("again with plain `record`", "the options with cgroups");
+        let basic = set == StageSet::Basic && has == StageSet::Total;
+        let fine = set == StageSet::Fine && !has.is_fine();
+        let full = set == StageSet::Full && has != StageSet::Full;
+        let lacks = [
+            (basic, "stages", "with --stages=basic", stages),
+            (fine, "fine stages", "with --stages=fine", stages),
+            (full, "waits before the request", "with --stages=full", stages),
+            (by_cgroup && !info.cgroups, "cgroups", again, cgroups),
+            (by_submitter && !info.submitters, "submitters", again, "--submitters"),
+            (sq && info.sq == Some(false), "SQ heads and tails", "with `trace --sq --tee`", "--sq"),
+            (
+                aen && info.aen == Some(false),
+                "asynchronous events",
+                "with `trace --aen --tee`",
+                "--aen",
+            ),
+        ];
+        if let Some((_, what, how, option)) = lacks.into_iter().find(|(lacks, ..)| *lacks) {
+            return Err(usage(format!("{path} has no {what}: record {how}, or omit {option}")));
         }
-        self.check_who()?;
-        if let Some(events) = settings.events() {
-            if events.sq && info.sq == Some(false) {
-                return lacks("SQ heads and tails", "with `trace --sq --tee`", "--sq");
-            }
-            if events.aen && info.aen == Some(false) {
-                return lacks("asynchronous events", "with `trace --aen --tee`", "--aen");
-            }
+        if info.redacted && (filter.cgroup.is_some() || !filter.comms.is_empty()) {
+            return Err(usage(format!(
+                "{path} has no names of cgroups and processes (it is redacted): record without \
+                 --redact, or choose in another way"
+            )));
         }
         let period = settings.stack().map_or(1, |stack| stack.period);
         if period != 1 && period != info.sample_period {
@@ -336,30 +344,6 @@ impl FileReader {
             )));
         }
         self.check_stacks()
-    }
-
-    /// Refuses cgroups and submitters that the recording lacks.
-    fn check_who(&self) -> Result<()> {
-        let (info, settings, path) = (self.reader.info(), &self.settings, &self.path);
-        let filter = &settings.filter;
-        let by_cgroup = settings.by().iter().any(|by| by.is_cgroup());
-        if (by_cgroup || filter.cgroup.is_some()) && !info.cgroups {
-            return Err(usage(format!(
-                "{path} has no cgroups: record again with plain `record`, or omit the options with cgroups"
-            )));
-        }
-        if settings.required_origin() == OriginDetail::Submitters && !info.submitters {
-            return Err(usage(format!(
-                "{path} has no submitters: record again with plain `record`, or omit --submitters"
-            )));
-        }
-        if info.redacted && (filter.cgroup.is_some() || !filter.comms.is_empty()) {
-            return Err(usage(format!(
-                "{path} has no names of cgroups and processes (it is redacted): record without \
-                 --redact, or choose in another way"
-            )));
-        }
-        Ok(())
     }
 
     /// Refuses stacks that the recording lacks.
