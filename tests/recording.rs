@@ -81,7 +81,7 @@ fn read(bytes: &[u8]) -> Result<(Vec<Event>, Ending), Error> {
             let payload = blocks.payload(&head).unwrap();
             unpacked.events(payload, count).unwrap();
             while !unpacked.is_empty() {
-                unpacked.next().unwrap();
+                unpacked.next_event().unwrap();
                 all.extend(unpacked.event());
             }
             assert_eq!(all.len() - before, count);

@@ -73,7 +73,7 @@ fn run(words: &str, file: &Path, ring: &File, steps: &[u64]) -> (u64, String) {
         read_ring(ring, begin..*step, &mut events);
         begin = *step;
         events.fetch(Some(step) == steps.last()).unwrap();
-        while let Some(event) = events.next() {
+        while let Some(event) = events.next_event() {
             recorder.event(&event.unwrap());
         }
     }

@@ -137,7 +137,7 @@ impl Unpacked {
     /// # Errors
     /// If its kind is unknown.
     #[inline]
-    pub fn next(&mut self) -> Result<Item<'_>, Damage> {
+    pub fn next_event(&mut self) -> Result<Item<'_>, Damage> {
         let n = self.next;
         self.next += 1;
         if let Some(words) = self.records.get(n) {

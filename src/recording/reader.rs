@@ -184,7 +184,7 @@ impl<R: Read> Reader<R> {
             }
         }
         self.events += 1;
-        match self.unpacked.next() {
+        match self.unpacked.next_event() {
             Ok(item) => Ok(Some(item)),
             Err(damage) => {
                 self.blocks.reject(damage);

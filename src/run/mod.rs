@@ -41,5 +41,6 @@ pub(crate) fn eprint_note(text: &str) {
     let _ = writeln!(stderr(), "nvme-deep: {}", clean(text));
 }
 
-#[cfg(all(test, feature = "live"))]
+#[cfg(test)]
+#[cfg(feature = "live")]
 pub(crate) mod fixture;

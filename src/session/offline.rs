@@ -228,7 +228,7 @@ impl LiveEvents {
         match *self {}
     }
 
-    pub const fn next(&mut self) -> Option<Result<Event, DecodeError>> {
+    pub const fn next_event(&mut self) -> Option<Result<Event, DecodeError>> {
         match *self {}
     }
 

@@ -381,7 +381,7 @@ impl LiveEvents {
 }
 
 impl LiveEvents {
-    /// Reads what has come. [`LiveEvents::next`] then returns the events before which none can come any
+    /// Reads what has come. [`LiveEvents::next_event`] then returns the events before which none can come any
     /// more. With `all`, every one that is left, after the end of a run. Returns true if there may be
     /// more.
     ///
@@ -393,7 +393,7 @@ impl LiveEvents {
 
     /// The next event, in the order of time.
     #[inline]
-    pub fn next(&mut self) -> Option<std::result::Result<Event, DecodeError>> {
+    pub fn next_event(&mut self) -> Option<std::result::Result<Event, DecodeError>> {
         let before = self.before;
         self.rings.next(|bytes| event(bytes, before))
     }

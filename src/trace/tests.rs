@@ -134,7 +134,7 @@ fn lines(words: &str, records: u64) {
     for step in 0..records / 2000 {
         read_ring(&ring, step * 2000 * 192..(step + 1) * 2000 * 192, &mut events);
         events.fetch(step + 1 == records / 2000).unwrap();
-        while let Some(event) = events.next() {
+        while let Some(event) = events.next_event() {
             writer.event(&event.unwrap(), &mut names);
         }
         writer.flush();

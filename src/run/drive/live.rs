@@ -219,7 +219,7 @@ impl<'l> LiveRun<'l> {
     /// Takes the next event that has come, and queues the facts that it needs.
     fn next_event(&mut self, names: &mut Names, shown: &mut Shown) -> bool {
         let event = loop {
-            match self.events.next() {
+            match self.events.next_event() {
                 Some(Ok(event)) => break self.event.insert(event),
                 Some(Err(_)) => shown.undecodable += 1,
                 None => match self.in_flight.pop() {
