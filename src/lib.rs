@@ -101,5 +101,4 @@ pub use self::model::timeline::Timeline;
 pub use self::nvme::opcode::{Opcode, QueueKind};
 pub use self::nvme::sqe::Sqe;
 pub use self::nvme::status::Status;
-pub use self::source::{EventStream, Source};
 pub use crate::model::report::latency::Report;

@@ -213,7 +213,7 @@ fn a_report_on_some_of_the_commands_says_so() {
     made.info.errors = true;
     made.info.count = Some(10);
     record(&path, &made, &mut |_| {});
-    let says = "showed: the counts are theirs";
+    let says = "counts cover only those commands";
     for words in ["latency", "stacks"] {
         let ran = run(&format!("{words} --from {}", path.display()));
         let choice = "`trace --slow 1.5ms --errors -n 10 --tee`";

@@ -41,17 +41,17 @@ use crate::machine::inflight::report::AgeLimit;
 use crate::machine::overview::Identity;
 use crate::model::machine::ControllerLogs;
 use crate::model::stage::StageSet;
-use crate::recording::RunInfo;
+use crate::model::text::Text;
+use crate::recording::{Fact, RunInfo};
 use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::{Context, Result};
 
 use crate::diagnose::args::DiagnoseOptions;
-use crate::run::drive::replay::Replay;
 use crate::run::drive::{
-    Consumer, End, Feed, Form, Input, Item, Live, drive, open_all, read, say_own_share,
+    End, FileReader, Form, Input, Live, Run, Seen, Step, open_all, say_own_share,
 };
-use crate::run::exit::Failure;
+use crate::run::exit::{Failure, kind_of};
 use crate::run::inflight::{Access, Scope};
 use crate::run::start::Preflight;
 use crate::run::stdout::stdout;
@@ -61,21 +61,24 @@ use crate::run::{eprint_note, say_ledger};
 #[derive(Default)]
 struct DiagnoseConsumer(Collector);
 
-impl Consumer for DiagnoseConsumer {
-    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            Item::Event(event) => {
-                // one of this machine may be gone at the end
-                feed.names.learn_cgroups(event);
-                self.0.event(event);
+impl DiagnoseConsumer {
+    /// Reads a run to its end. `machine`: its settings were not read before.
+    fn read(&mut self, run: &mut Run<'_>, machine: bool) -> Result<()> {
+        loop {
+            match run.next()? {
+                Step::Event(Seen { event, is_selected: true, names, .. }) => {
+                    // one of this machine may be gone at the end
+                    names.learn_cgroups(event);
+                    self.0.event(event);
+                }
+                Step::Fact(Fact::Clock(offset)) => self.0.wall_clock(offset.wall_ns),
+                Step::Fact(Fact::Controllers(all)) => self.0.controllers(&all),
+                Step::Fact(Fact::Activity(activity)) => self.0.activity(activity),
+                Step::Fact(Fact::Machine(found)) if machine => self.0.machine(*found),
+                Step::Ended => return Ok(()),
+                _ => {}
             }
-            Item::Clock(wall_ns) => self.0.wall_clock(*wall_ns),
-            Item::Controllers(all) => self.0.controllers(all),
-            Item::Activity(activity) => self.0.activity(activity.clone()),
-            Item::Machine(machine) => self.0.machine((**machine).clone()),
-            _ => {}
         }
-        Ok(())
     }
 }
 
@@ -92,23 +95,21 @@ impl DiagnoseConsumer {
         intake
     }
 
-    fn finish(mut self, end: &End<'_>, expectation: Expectation) -> Facts {
-        let accuracy = Some(end.ledger.accuracy());
-        self.0.cgroups(end.names.cgroups());
-        let mut facts = self.0.finish(end.covers, accuracy, expectation);
-        facts.is_whole = end.is_whole;
-        facts
+    fn finish(mut self, run: &mut Run<'_>, expectation: Expectation) -> Result<(Facts, End)> {
+        let end = run.end_of_shown()?;
+        self.0.cgroups(run.names().cgroups());
+        let mut facts = self.0.finish(end.covers, Some(end.ledger.accuracy()), expectation);
+        facts.is_whole = run.file().is_none_or(|file| file.incomplete().is_none());
+        Ok((facts, end))
     }
 }
 
 /// Refuses a recording that no diagnosis can be made of.
-fn require(replay: &Replay) -> Result<()> {
-    replay.require_pairs()?;
-    if replay.info().stage_set == StageSet::Total {
-        let text = format!(
-            "{} has no stages, which a diagnosis needs: record with `record`",
-            replay.path()
-        );
+fn require(file: &FileReader) -> Result<()> {
+    file.require_pairs()?;
+    if file.info().stage_set == StageSet::Total {
+        let text =
+            format!("{} has no stages, which a diagnosis needs: record with `record`", file.path);
         return Err(Failure::error(Kind::Usage, text));
     }
     Ok(())
@@ -124,14 +125,15 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
         return Ok(Expectation::None);
     };
     let settings = Settings::of(StageSet::Total);
-    let mut replay = Replay::open(path, &settings)?;
-    require(&replay)?;
-    replay.warn_partial();
-    replay.show_progress();
-    let mut intake = DiagnoseConsumer::of(replay.info(), &settings);
-    let end = read(&mut replay, &mut intake)?;
-    let facts = intake.finish(&end, Expectation::None);
-    replay.check_complete()?;
+    let mut file = FileReader::open(path, &settings)?;
+    require(&file)?;
+    file.warn_partial();
+    file.show_progress();
+    let mut intake = DiagnoseConsumer::of(file.info(), &settings);
+    let mut run = Run::of(&mut file);
+    intake.read(&mut run, true)?;
+    let (facts, _) = intake.finish(&mut run, Expectation::None)?;
+    file.check_complete()?;
     let medians = facts.strata.iter().map(|s| (s.stratum, Usual::of(s)));
     Ok(Expectation::Baseline(medians.collect()))
 }
@@ -232,22 +234,16 @@ impl Observed {
     }
 }
 
-impl Consumer for Diagnosing<'_> {
-    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            // it has been read, with more than a recording has
-            Item::Machine(_) if self.live.is_some() => Ok(()),
-            other => self.intake.item(other, feed),
-        }
-    }
-
-    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
+impl Diagnosing<'_> {
+    /// Diagnoses a run. Returns the result of `--check`.
+    fn read(mut self, run: &mut Run<'_>) -> Result<Result<()>> {
         let options = self.options;
+        self.intake.read(run, self.live.is_none())?;
         if let Some(live) = &self.live {
             live.finish(options, &mut self.intake.0);
         }
-        let facts = self.intake.finish(&end, self.expectation);
-        let recorded = end.recording.map(|replay| (replay.path(), replay.info()));
+        let (facts, end) = self.intake.finish(run, self.expectation)?;
+        let recorded = run.file().map(|file| (&file.path, file.info()));
         let live = self.live.as_ref().map(|live| &live.identity);
         let kernel = recorded.and_then(|(_, info)| info.kernel.as_deref());
         let machine = recorded.and_then(|(_, info)| info.machine.as_deref());
@@ -257,7 +253,7 @@ impl Consumer for Diagnosing<'_> {
             machine: machine.or_else(|| live.map(|l| &*l.hypervisor)),
         };
         let diagnosis = show(options, origin, &facts)?;
-        if end.session.is_some() {
+        if run.session().is_some() {
             say_own_share(&end.ledger);
             say_ledger(&end.ledger, options.session.is_verbose());
         }
@@ -265,27 +261,48 @@ impl Consumer for Diagnosing<'_> {
     }
 }
 
+/// The result of `--check` for several recordings. What was found counts more than what could not be
+/// judged.
+fn verdict_of_all(all: usize, mut failed: Vec<(Text, anyhow::Error)>) -> Result<()> {
+    if all == 1 {
+        return failed.pop().map_or(Ok(()), |(_, error)| Err(error));
+    }
+    for (path, error) in &failed {
+        eprint_note(&format!("{path}: {error:#}"));
+    }
+    let kinds: Vec<Kind> = failed.iter().map(|(_, error)| kind_of(error)).collect();
+    let found = kinds.iter().find(|kind| **kind == Kind::Check);
+    found.or(kinds.first()).map_or(Ok(()), |kind| {
+        let text = format!("{} of {all} recordings did not pass: see above", kinds.len());
+        Err(Failure::error(*kind, text))
+    })
+}
+
 /// Diagnoses recordings.
 fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> {
     let mut settings = options.settings.clone();
     // basic stages suffice for some rules
     settings.stage_set = StageSet::Total;
-    let replays = open_all(&options.from.files, &settings, &require)?;
+    let files = open_all(&options.from.files, &settings, &require)?;
     let form = Form {
         json: options.json,
         color: options.session.color.on_stdout(options.json),
         ledger_apart: false,
+        has_header: false,
+        is_silent: true,
     };
-    drive(Input::recordings(replays, form, true), &mut |start| {
-        let replay = start.recording.context("a recording")?;
-        replay.warn_partial();
-        Ok(Diagnosing {
-            options,
-            expectation: expectation.clone(),
-            intake: DiagnoseConsumer::of(replay.info(), &settings),
-            live: None,
-        })
-    })
+    let (all, mut failed) = (files.len(), Vec::new());
+    Input::files(files, form).each(&mut |run| {
+        let file = run.file().context("a recording")?;
+        file.warn_partial();
+        let path = file.path.clone();
+        let intake = DiagnoseConsumer::of(file.info(), &settings);
+        let expectation = expectation.clone();
+        let diagnosing = Diagnosing { options, expectation, intake, live: None };
+        failed.extend(diagnosing.read(run)?.err().map(|error| (path, error)));
+        Ok(())
+    })?;
+    verdict_of_all(all, failed)
 }
 
 /// Diagnoses this machine.
@@ -300,11 +317,14 @@ fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
         Observed { identity: ready.system.identity(), logs: options.log.then(|| logs(settings)) };
     let mut consumer = Some(Diagnosing { options, expectation, intake, live: Some(live) });
     let input = Input::live(Live::new(ready, settings, Some(options.duration())));
-    drive(input, &mut |start| {
+    let mut verdict = Ok(());
+    input.each(&mut |run| {
         let mut consumer = consumer.take().context("one run")?;
-        consumer.intake.0.began(start.begin_ns);
-        Ok(consumer)
-    })
+        consumer.intake.0.began(run.begin_ns());
+        verdict = consumer.read(run)?;
+        Ok(())
+    })?;
+    verdict
 }
 
 /// Runs the command to its end.

@@ -8,9 +8,9 @@ use crate::model::text::printable;
 use crate::target::{import_qemu_log, spdk_trace};
 use anyhow::Result;
 
-use super::trace::{Lines, Output, record};
+use super::trace::{Output, lines, record};
 use crate::host::args::HostImportArgs;
-use crate::run::drive::{Input, TargetRecording, drive};
+use crate::run::drive::TargetInput;
 use crate::run::exit::Failure;
 use crate::run::input::read_text;
 
@@ -27,19 +27,10 @@ pub fn run(args: &HostImportArgs) -> Result<()> {
         if args.qemu_log.is_some() { import_qemu_log(&text) } else { spdk_trace::import(&text) };
     let imported =
         read.map_err(|e| Failure::error(Kind::Usage, format!("{}: {e}", printable(path))))?;
-    let input = Input::TargetRecording(Box::new(TargetRecording {
-        recording: imported.into(),
-        path: None,
-    }));
+    let input = TargetInput::Recorded(Box::new(imported.into()), None);
     let Some(output) = &args.output else {
-        return drive(input, &mut |start| Ok(Lines::new(start, args.json, true, false)));
+        return lines(input, args.json, true);
     };
-    let output = Output {
-        path: output,
-        force: args.force,
-        inputs: slice::from_ref(path),
-        detail: false,
-        is_live: false,
-    };
-    record(input, output)
+    let inputs = slice::from_ref(path);
+    record(input, Output { path: output, force: args.force, inputs, detail: false })
 }

@@ -12,15 +12,14 @@ use crate::machine::process::{Memory, TargetError};
 use crate::model::machine::MachineController;
 use crate::model::stage::StageSet;
 use crate::model::text::printable;
-use crate::recording::Item;
+use crate::recording::Fact;
 use crate::settings::Settings;
 use crate::target::kvm::{Doorbells, KvmReader, KvmTrace, read};
 use anyhow::{Context, Error, Result};
 
 use crate::host::args::HostKvmArgs;
-use crate::run::drive::Turn;
-use crate::run::drive::replay::Replay;
-use crate::run::drive::turns::{AT_ONCE, stop_receiver, until_stop};
+use crate::run::drive::turns::{Turns, stop_receiver};
+use crate::run::drive::{FileReader, Run, Step};
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
 use crate::run::input::read_text;
@@ -30,18 +29,17 @@ use crate::run::stdout::stdout;
 fn recorded(path: &Path, instance: Option<u32>) -> Result<((u64, u64), Option<u32>)> {
     let mut settings = Settings::of(StageSet::Total);
     settings.filter.ctrls.extend(instance);
-    let mut replay = Replay::open(path, &settings)?;
-    let mut controllers: Option<Vec<MachineController>> = None;
-    let mut more = true;
-    while more && controllers.is_none() {
-        more = replay.next(&mut |item| {
-            if let Item::Machine(machine) = item {
-                controllers = Some(machine.controllers.clone());
-            }
-        })?;
-    }
+    let mut file = FileReader::open(path, &settings)?;
+    let mut run = Run::of(&mut file);
+    let controllers = loop {
+        match run.next()? {
+            Step::Fact(Fact::Machine(machine)) => break machine.controllers,
+            Step::Ended => break Vec::new(),
+            _ => {}
+        }
+    };
     let of = |c: &MachineController| Some((c.instance, c.bar?, c.io_queues));
-    let mut found: Vec<_> = controllers.iter().flatten().filter_map(of).collect();
+    let mut found: Vec<_> = controllers.iter().filter_map(of).collect();
     found.retain(|(number, ..)| instance.is_none_or(|wanted| wanted == *number));
     let shown = printable(path);
     let text = match found[..] {
@@ -87,14 +85,14 @@ fn observe(args: &HostKvmArgs, pid: u32, bar: Doorbells) -> Result<(KvmTrace, Re
         let read = events.read(&mut |line| reader.line(line));
         read.map_err(failure)
     };
-    let mut done = until_stop(&stop, args.duration, &mut |_| {
-        let more = take(&mut events)?;
-        Ok(match (process.has_ended(), more) {
-            (true, _) => Turn::Done,
-            (false, true) => AT_ONCE,
-            (false, false) => Turn::Items,
-        })
-    });
+    let mut turns = Turns::begin(&stop, args.duration);
+    let mut done = loop {
+        match take(&mut events) {
+            Ok(more) if process.has_ended() || !turns.pause(more) => break Ok(()),
+            Ok(_) => {}
+            Err(error) => break Err(error),
+        }
+    };
     if done.is_ok() {
         done = events.stop().map_err(failure);
     }

@@ -12,29 +12,24 @@ use anyhow::Result;
 
 use super::{input, write_ledger};
 use crate::host::args::HostLatencyArgs;
-use crate::run::drive::{Consumer, End, Feed, Item, drive};
+use crate::run::drive::TargetStep;
 use crate::run::stdout::stdout;
 
-/// Sums the commands up.
-struct Rows<'a> {
-    args: &'a HostLatencyArgs,
-    rows: HostRows,
-}
-
-impl Consumer for Rows<'_> {
-    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
-        if let Item::Target(HostEvent::Command(command)) = item {
-            self.rows.add(command);
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind.
+pub fn run(args: &HostLatencyArgs) -> Result<()> {
+    input(&args.target, args.duration, args.verbose)?.read(&mut |run| {
+        let mut rows = HostRows::default();
+        loop {
+            match run.next()? {
+                TargetStep::Event(HostEvent::Command(command)) => rows.add(&command),
+                TargetStep::Ended => break,
+                _ => {}
+            }
         }
-        Ok(())
-    }
-
-    fn finish(self, end: End<'_>) -> Result<Result<()>> {
-        let Self { args, rows } = self;
-        let Some(end) = end.target else {
-            return Ok(Ok(()));
-        };
-        let name_of = |ctrl| name_of(end.controllers, ctrl);
+        let name_of = |ctrl| name_of(run.controllers(), ctrl);
         let mut out = BufWriter::new(stdout());
         if args.json {
             latency_json(&rows, &name_of, &mut out)?;
@@ -42,19 +37,10 @@ impl Consumer for Rows<'_> {
             let color = args.color.on_stdout(false);
             latency_text(&rows, &name_of, Theme { color }, &mut out)?;
         }
-        if let Some(ledger) = end.ledger {
+        if let Some(ledger) = &run.ledger {
             write_ledger(ledger, args.json, args.verbose, &mut out)?;
         }
         out.flush()?;
-        Ok(Ok(()))
-    }
-}
-
-/// Runs the command to its end.
-///
-/// # Errors
-/// One sentence each, with the exit code of its kind.
-pub fn run(args: &HostLatencyArgs) -> Result<()> {
-    let input = input(&args.target, args.duration, args.verbose)?;
-    drive(input, &mut |_| Ok(Rows { args, rows: HostRows::default() }))
+        Ok(())
+    })
 }

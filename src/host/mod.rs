@@ -24,7 +24,7 @@ use crate::source::HostSource;
 use anyhow::Result;
 
 use crate::host::args::{HostArgs, HostCommand, TargetArgs};
-use crate::run::drive::{Input, LiveTarget, TargetRecording};
+use crate::run::drive::TargetInput;
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
 use crate::run::input::read_recording;
@@ -59,13 +59,14 @@ fn attach(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {
 ///
 /// # Errors
 /// If it cannot be traced or read; one sentence.
-fn input<'a>(args: &'a TargetArgs, duration: Option<Duration>, measure: bool) -> Result<Input<'a>> {
+fn input<'a>(
+    args: &'a TargetArgs,
+    duration: Option<Duration>,
+    measure: bool,
+) -> Result<TargetInput<'a>> {
     Ok(match &args.from {
-        Some(path) => Input::TargetRecording(Box::new(TargetRecording {
-            recording: read_recording(path)?,
-            path: Some(path),
-        })),
-        None => Input::Target(LiveTarget { source: attach(args, measure)?, duration }),
+        Some(path) => TargetInput::Recorded(Box::new(read_recording(path)?), Some(path)),
+        None => TargetInput::Live(attach(args, measure)?, duration),
     })
 }
 

@@ -19,8 +19,7 @@ use crate::view::export::perfetto::{OnHost, Perfetto};
 use anyhow::Result;
 
 use crate::join::args::JoinArgs;
-use crate::run::drive::again;
-use crate::run::drive::replay::Replay;
+use crate::run::drive::{FileReader, again};
 use crate::run::eprint_note;
 use crate::run::exporting::{Counts, add, begins};
 use crate::run::outfile::{OutFile, Rules};
@@ -79,7 +78,7 @@ fn on_host<'a>(
 /// If the clocks have no known offset, or the file cannot be written; one sentence.
 pub fn write(
     (args, path): (&JoinArgs, &Path),
-    (replay, host): (&Replay, &HostRecording),
+    (replay, host): (&FileReader, &HostRecording),
     join: &Join,
     ctrls: &BTreeSet<u32>,
 ) -> Result<()> {

@@ -10,25 +10,23 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::machine::System;
 use crate::model::event::{Event, EventKind};
+use crate::model::ledger::Shown;
 use crate::model::text::Text;
 use crate::model::timeline::total_ns;
 use crate::units::size_text;
 use anyhow::{Context, Result};
 
 use crate::record::args::{RecordOptions, Trigger};
-use crate::run::drive::{
-    Consumer, CostSample, End, Feed, Input, Item, Live, Moment, Reader, Session, Turn, drive,
-    say_own_share,
-};
-use crate::run::recording::{FileSettings, RunWriter};
-use crate::run::start::Preflight;
+use crate::run::drive::{End, Input, Live, Reader, Run, Step, Tick, say_own_share};
+use crate::run::recording::{FileSettings, FileWriter};
+use crate::run::start::{CostSample, Preflight, Session};
 use crate::run::symbols::LiveStacks;
 use crate::run::{eprint_note, say_ledger};
 
 /// Puts the items of a run into the file.
 struct Recorder<'o> {
     options: &'o RecordOptions,
-    file: RunWriter,
+    file: FileWriter,
     /// What a trigger has found; empty at first.
     fired: String,
     /// When the run ends, after a trigger.
@@ -115,7 +113,7 @@ fn fires(trigger: Trigger, event: &Event) -> Option<String> {
 }
 
 impl<'o> Recorder<'o> {
-    fn begin(options: &'o RecordOptions, mut file: RunWriter) -> Self {
+    fn begin(options: &'o RecordOptions, mut file: FileWriter) -> Self {
         file.begin();
         Self {
             options,
@@ -145,48 +143,47 @@ impl<'o> Recorder<'o> {
     }
 }
 
-impl Consumer for Recorder<'_> {
-    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
-        self.file.item(item);
-        if let Item::Event(event) = item
-            && self.fired.is_empty()
-            && !self.options.trigger.is_empty()
-        {
+impl Recorder<'_> {
+    fn event(&mut self, event: &Event) {
+        self.file.event(event);
+        if self.fired.is_empty() && !self.options.trigger.is_empty() {
             let triggers = self.options.trigger.iter();
             let mut found = triggers.filter_map(|t| fires(*t, event));
             self.fired = found.next().unwrap_or_default();
         }
-        Ok(())
     }
 
-    fn wants_ledgers(&self) -> bool {
-        true
-    }
-
-    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
-        if moment.is_second {
-            let (commands, bytes) = (moment.shown.commands, self.file.bytes());
-            self.progress.show(moment.now, commands, bytes);
-            moment.session.map_or(Ok(()), |session| self.cost.second(session))?;
+    fn read(mut self, run: &mut Run<'_>) -> Result<()> {
+        loop {
+            match run.next()? {
+                Step::Event(seen) => self.event(seen.event),
+                Step::Fact(fact) => self.file.fact(&fact),
+                Step::Tick(Tick { now, is_second }) => {
+                    if is_second {
+                        self.file.ledger(now, &run.ledger()?);
+                        self.progress.show(now, run.shown.commands, self.file.bytes());
+                        run.session().map_or(Ok(()), |session| self.cost.second(session))?;
+                    }
+                    if self.is_done(now) {
+                        run.stop();
+                    }
+                }
+                Step::Ended => break,
+            }
         }
-        Ok(match self.is_done(moment.now) {
-            true => Turn::Done,
-            false => Turn::Items,
-        })
+        let end = run.end()?;
+        self.finish(&run.shown, end)
     }
 
     /// Ends the file, and reports what is in it.
-    fn finish(self, end: End<'_>) -> Result<Result<()>> {
+    fn finish(self, shown: &Shown, end: End) -> Result<()> {
         let Self { file, options, progress, cost, .. } = self;
         // erases its line
         drop(progress);
         let (name, ledger, at) = (file.name(), end.ledger, end.took);
         let file = file.finish(at, &ledger)?;
-        let (kept, what) = if file.evicted > 0 {
-            (file.events, "events")
-        } else {
-            (end.shown.commands, "commands")
-        };
+        let (kept, what) =
+            if file.evicted > 0 { (file.events, "events") } else { (shown.commands, "commands") };
         let mut text = format!(
             "{name}: {kept} {what} in {:.1} s, {}",
             at.as_secs_f64(),
@@ -199,7 +196,7 @@ impl Consumer for Recorder<'_> {
         say_own_share(&ledger);
         say_ledger(&ledger, options.session.is_verbose());
         eprint_note(&cost.text(at, file.bytes, kept));
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
@@ -244,7 +241,7 @@ fn default_name(host: Option<&str>, time: &str) -> PathBuf {
     format!("{}.nvd", parts.collect::<Vec<_>>().join("-")).into()
 }
 
-fn create(options: &RecordOptions, system: &System) -> Result<RunWriter> {
+fn create(options: &RecordOptions, system: &System) -> Result<FileWriter> {
     let path = options.output.clone().unwrap_or_else(|| {
         let host = system.identity().host.filter(|_| !options.redact);
         let time = Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
@@ -258,7 +255,7 @@ fn create(options: &RecordOptions, system: &System) -> Result<RunWriter> {
         count: None,
         keep: options.keep(),
     };
-    RunWriter::create(&file, &options.settings, system)
+    FileWriter::create(&file, &options.settings, system)
 }
 
 /// Runs the command to its end.
@@ -276,10 +273,10 @@ pub fn run(options: &RecordOptions) -> Result<()> {
         stacks,
         ..Live::new(ready, settings, options.run.duration)
     });
-    drive(input, &mut |start| {
+    input.each(&mut |run| {
         let mut file = file.take().context("the file has been begun")?;
-        start.session.into_iter().for_each(|session| file.shows(session.origin()));
-        Ok(Recorder::begin(options, file))
+        run.session().into_iter().for_each(|session| file.shows(session.origin()));
+        Recorder::begin(options, file).read(run)
     })
 }
 

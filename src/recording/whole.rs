@@ -6,7 +6,7 @@ use std::io::Read;
 use super::blocks::Ending;
 use super::error::{Damage, Error};
 use super::meta::RunInfo;
-use super::reader::{Item, Reader};
+use super::reader::{Fact, Item, Reader};
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::run::ClockReading;
@@ -49,7 +49,8 @@ impl HostRecording {
             return Err(Error::GuestSide);
         };
         let mut read = Self { info, target, ..Self::default() };
-        while reader.next_block(&mut |item| read.add(item))? {
+        while let Some(item) = reader.next()? {
+            read.add(item);
             if read.events.len() as u64 > MOST_EVENTS + reader.whole_bytes() / 2 {
                 read.damage = Some(Damage::Length);
                 return Ok(read);
@@ -61,12 +62,12 @@ impl HostRecording {
         Ok(read)
     }
 
-    fn add(&mut self, item: &Item<'_>) {
+    fn add(&mut self, item: Item<'_>) {
         match item {
-            Item::Target(event) => self.events.push(**event),
-            Item::TargetControllers(all) => self.controllers.clone_from(all),
-            Item::Readings(all) => self.readings.extend(all.iter().cloned()),
-            Item::TargetEnd(info) => self.ledger.clone_from(&info.ledger),
+            Item::Target(event) => self.events.push(event),
+            Item::Fact(Fact::TargetControllers(all)) => self.controllers = all,
+            Item::Fact(Fact::Readings(all)) => self.readings.extend(all),
+            Item::Fact(Fact::TargetLedger(info)) => self.ledger = info.ledger,
             _ => {}
         }
     }

@@ -12,19 +12,19 @@ use crate::machine::clock::{SharedClocks, monotonic_ns};
 use crate::model::activity::Activity;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::{Event, StackId};
+use crate::model::host::HostEvent;
 use crate::model::ledger::Ledger;
 use crate::model::machine::MachineInfo;
 use crate::model::run::ClockReading;
 use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
 use crate::model::text::Text;
-use crate::recording::{ClockOffset, Content, Keep, LedgerInfo, RunInfo, StackInfo, Writer};
+use crate::recording::{ClockOffset, Content, Fact, Keep, LedgerInfo, RunInfo, StackInfo, Writer};
 use crate::settings::{OriginDetail, Settings};
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::run::cgroup_log::{CGROUPS_OF_BLOCK, CgroupLog};
-use crate::run::drive::Item;
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
 use crate::run::outfile::{OutFile, Rules};
@@ -57,7 +57,7 @@ pub struct Finished {
 }
 
 /// A recording in a file.
-pub struct RunWriter {
+pub struct FileWriter {
     file: OutFile,
     writer: Writer,
     info: RunInfo,
@@ -116,7 +116,7 @@ fn info(
     info
 }
 
-impl RunWriter {
+impl FileWriter {
     /// Creates the file. To be called before anything is attached, so that a run does not fail at its
     /// end because of the path.
     ///
@@ -213,25 +213,17 @@ impl RunWriter {
         self.file.name()
     }
 
-    /// Adds an item of a run.
-    pub fn item(&mut self, item: &Item<'_>) {
-        match item {
-            Item::Event(event) => self.event(event),
-            Item::Stack(id, frames) => self.stack(*id, frames),
-            Item::Clock(wall_ns) => self.clock(*wall_ns),
-            Item::Controllers(all) => self.controllers(all),
-            Item::Activity(activity) => self.activity(activity),
-            Item::Machine(machine) => self.machine(machine),
-            Item::Ledger(at, ledger) => self.ledger(*at, ledger),
-            Item::Target(event) => self.writer.push_target(event),
-            // a target is asked for them at the end
-            Item::TargetControllers(_) => {}
-            // of recordings, or none of a file
-            Item::Cgroups(_)
-            | Item::Unselected(_)
-            | Item::Undecodable
-            | Item::Readings(_)
-            | Item::Last(..) => {}
+    /// Adds what a run of this machine says besides its events.
+    pub fn fact(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Stacks(all) => all.iter().for_each(|(id, frames)| self.stack(*id, frames)),
+            Fact::Clock(offset) => self.clock(offset.wall_ns),
+            Fact::Controllers(all) => self.controllers(all),
+            Fact::Activity(activity) => self.activity(activity),
+            Fact::Machine(machine) => self.machine(machine),
+            // the file has its own
+            Fact::Cgroups(_) | Fact::Readings(_) | Fact::Ledger(_) | Fact::End(_) => {}
+            Fact::TargetControllers(_) | Fact::TargetLedger(_) => {}
         }
     }
 
@@ -254,6 +246,11 @@ impl RunWriter {
         self.writer.push(&event);
     }
 
+    /// Adds an event of a target.
+    pub fn target_event(&mut self, event: &HostEvent) {
+        self.writer.push_target(event);
+    }
+
     /// Sets the controllers of a target, of the whole recording.
     pub fn target_controllers(&mut self, controllers: &[HostController]) {
         self.writer.block(Content::HostControllers, monotonic_ns(), &controllers);
@@ -268,7 +265,7 @@ impl RunWriter {
     }
 
     /// Adds the controllers, as they are from here on.
-    pub fn controllers(&mut self, controllers: &[ControllerInfo]) {
+    fn controllers(&mut self, controllers: &[ControllerInfo]) {
         let mut all = controllers.to_vec();
         if self.info.redacted {
             for controller in &mut all {
@@ -279,9 +276,9 @@ impl RunWriter {
         self.writer.block(Content::Controllers, monotonic_ns(), &all);
     }
 
-    /// Sets the offset of the wall clock from here on. It would tie recordings of one boot together, so
-    /// redacted ones lack it.
-    pub fn clock(&mut self, wall_ns: i64) {
+    /// Sets the offset of the wall clock from here on. It could identify recordings of
+    /// the same boot, so redacted ones lack it.
+    fn clock(&mut self, wall_ns: i64) {
         if !self.info.redacted && self.offset != Some(wall_ns) {
             self.offset = Some(wall_ns);
             let offset = ClockOffset { wall_ns };
@@ -290,12 +287,12 @@ impl RunWriter {
     }
 
     /// Adds what the machine did besides the commands up to here.
-    pub fn activity(&mut self, activity: &Activity) {
+    fn activity(&mut self, activity: &Activity) {
         self.writer.block(Content::Activity, activity.at_ns, activity);
     }
 
     /// Adds the settings of the machine and its controllers.
-    pub fn machine(&mut self, machine: &MachineInfo) {
+    fn machine(&mut self, machine: &MachineInfo) {
         let mut machine = machine.clone();
         if self.info.redacted {
             machine.redact();
@@ -311,7 +308,7 @@ impl RunWriter {
 
     fn readings(&mut self, readings: &[ClockReading]) {
         if self.info.redacted {
-            // they would tie recordings of one boot together
+            // they could identify recordings of the same boot
             return;
         }
         self.writer.block(Content::Readings, monotonic_ns(), &readings);

@@ -17,22 +17,20 @@ use crate::model::histogram::Histogram;
 use crate::model::run::StackSum;
 use crate::model::stack::{Frame, Stack, StackAt};
 use crate::model::text::word;
-use crate::source::Source;
+use crate::recording::Fact;
 use crate::stacks::flamegraph::svg;
 use crate::stacks::report::{StackRow, StackSums};
 use crate::stacks::view::{StacksView, title};
 use crate::symbols::Symbolizer;
+use crate::view::header::Header;
 use crate::view::json;
 use crate::view::theme::Theme;
 use anyhow::Result;
 
-use crate::run::drive::replay::Replay;
-use crate::run::drive::{
-    Consumer, End, Feed, Form, Input, Item, Live, Moment, Turn, drive, open_all,
-};
+use crate::run::drive::{End, FileReader, Form, Input, Live, Run, Seen, Step, open_all};
 use crate::run::exit::Failure;
 use crate::run::outfile::{OutFile, Rules};
-use crate::run::start::{Preflight, symbolizer};
+use crate::run::start::{Preflight, Session, symbolizer};
 use crate::run::stdout::{output_width, stdout};
 use crate::run::{eprint_note, say_ledger};
 use crate::stacks::args::StacksOptions;
@@ -155,7 +153,7 @@ impl ByStack<'_> {
     }
 
     /// The symbolized sums of a session.
-    fn counted(&mut self, source: &dyn Source) -> Result<StackSums> {
+    fn counted(&mut self, session: &Session) -> Result<StackSums> {
         let (at, symbolizer) = (self.at, self.symbolizer.get_or_insert_with(symbolizer));
         let row = |sum: StackSum| StackRow {
             process: None,
@@ -165,52 +163,44 @@ impl ByStack<'_> {
             hist: sum.hist,
             unmeasured: sum.unmeasured,
         };
-        Ok(source.stack_sums()?.into_iter().map(row).collect())
+        Ok(session.stack_sums()?.into_iter().map(row).collect())
     }
 }
 
-impl Consumer for ByStack<'_> {
-    const SHOWS: bool = false;
-    const HEADS: bool = true;
-
-    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            Item::Event(event) => return self.command(&event.what),
-            Item::Stack(id, frames) => {
-                self.frames.insert(*id, frames.clone());
+impl ByStack<'_> {
+    fn read(mut self, run: &mut Run<'_>) -> Result<()> {
+        let is_live = run.session().is_some();
+        loop {
+            match run.next()? {
+                Step::Event(Seen { event, is_selected: true, .. }) => self.command(&event.what)?,
+                Step::Fact(Fact::Stacks(all)) => self.frames.extend(all),
+                Step::Tick(_) if is_live => {
+                    self.symbolizer.get_or_insert_with(symbolizer);
+                }
+                Step::Ended => break,
+                _ => {}
             }
-            _ => {}
         }
-        Ok(())
-    }
-
-    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
-        if moment.session.is_some() {
-            self.symbolizer.get_or_insert_with(symbolizer);
-        }
-        Ok(Turn::Items)
-    }
-
-    fn finish(mut self, mut end: End<'_>) -> Result<Result<()>> {
-        let sums = match end.session {
+        let mut end = run.end()?;
+        let sums = match run.session() {
             Some(session) => self.counted(session)?,
             None => self.recorded(),
         };
         if let Some(trace) = &mut end.ledger.trace {
             trace.commands_shown = sums.commands();
         }
-        let is_live_by_time = end.session.is_some() && self.options.outcome.slow.is_some();
-        self.write(sums, &end)?;
+        let is_live_by_time = is_live && self.options.outcome.slow.is_some();
+        self.write(sums, &run.header, &end)?;
         if is_live_by_time {
             eprint_note(WAITS_UNMEASURED);
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
 impl ByStack<'_> {
     /// Writes the flame graph, or what flame graph tools read.
-    fn draw(&self, (out, file): Drawing, sums: StackSums, end: &End<'_>) -> Result<()> {
+    fn draw(&self, (out, file): Drawing, sums: StackSums, header: &Header) -> Result<()> {
         let rows = sums.rows(self.options.weight);
         if rows.is_empty() {
             eprint_note("no stack was seen: no flame graph is drawn");
@@ -219,7 +209,7 @@ impl ByStack<'_> {
         let mut file = BufWriter::new(file);
         let drawn = match self.options.draws() {
             true => {
-                let title = title(&rows, self.options.weight, self.at, end.header.file.as_ref());
+                let title = title(&rows, self.options.weight, self.at, header.file.as_ref());
                 svg(&rows, self.options.weight, &title, &mut file)
             }
             false => self.view().folded(&rows, &mut file),
@@ -243,11 +233,11 @@ impl ByStack<'_> {
     }
 
     /// Writes the output.
-    fn write(mut self, mut sums: StackSums, end: &End<'_>) -> Result<()> {
+    fn write(mut self, mut sums: StackSums, header: &Header, end: &End) -> Result<()> {
         let (options, detail) = (self.options, self.options.session.is_verbose());
         if let Some(drawing) = self.drawing.take() {
             let has_stdout = drawing.0.is_stdout();
-            self.draw(drawing, sums.clone(), end)?;
+            self.draw(drawing, sums.clone(), header)?;
             if has_stdout {
                 say_ledger(&end.ledger, detail);
                 return Ok(());
@@ -267,7 +257,7 @@ impl ByStack<'_> {
             if !options.full && !detail {
                 sums = sums.by_function();
             }
-            write!(out, "{}", end.header.text(view.theme, view.width))?;
+            write!(out, "{}", header.text(view.theme, view.width))?;
             view.text(&sums.rows(options.weight), &mut out)?;
         }
         out.flush()?;
@@ -299,18 +289,20 @@ pub fn run(options: &StacksOptions) -> Result<()> {
             ..Live::new(ready, settings, options.run.duration)
         })
     } else {
-        let replays = open_all(&options.from.files, settings, &Replay::require_pairs)?;
+        let files = open_all(&options.from.files, settings, &FileReader::require_pairs)?;
         drawing = create(options)?;
         let form = Form {
             json: options.json,
             color: options.session.color.on_stdout(options.has_lines()),
             ledger_apart: true,
+            has_header: true,
+            is_silent: true,
         };
-        Input::recordings(replays, form, true)
+        Input::files(files, form)
     };
-    drive(input, &mut |start| {
-        start.recording.into_iter().for_each(Replay::warn_partial);
-        Ok(ByStack {
+    input.each(&mut |run| {
+        run.file().into_iter().for_each(FileReader::warn_partial);
+        let by_stack = ByStack {
             options,
             at,
             drawing: drawing.take(),
@@ -318,6 +310,7 @@ pub fn run(options: &StacksOptions) -> Result<()> {
             frames: HashMap::new(),
             sums: HashMap::new(),
             processes: HashMap::new(),
-        })
+        };
+        by_stack.read(run)
     })
 }

@@ -17,7 +17,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use self::record::{COUNTS, CtrlKey, HostCount, Record};
 use super::read;
-use super::sorted::SortedRings;
+use super::rings::SortedRings;
 use crate::error::{Result, failed};
 use crate::machine::process::{Memory, TargetError};
 use crate::model::host::HostEvent;
@@ -78,7 +78,7 @@ impl HostSession {
     /// Takes over the loaded and attached programs.
     fn new(attached: Attached) -> Result<Self> {
         Ok(Self {
-            rings: SortedRings::open([&attached.loaded.map("host_events")?])?,
+            rings: SortedRings::open([&attached.loaded.map("host_events")?], Record::time_of)?,
             loaded: attached.loaded,
             links: attached.links,
             target: attached.target,
@@ -208,12 +208,9 @@ impl HostSource for HostSession {
         all: bool,
         to: &mut dyn FnMut(&HostEvent, &[HostController]),
     ) -> Result<bool> {
-        let mut records = Vec::new();
-        let more = self.rings.take(all, Record::time_of, |bytes| {
-            records.push(Record::read(bytes));
-        })?;
+        let more = self.rings.fetch(all)?;
         self.check()?;
-        for record in records {
+        while let Some(record) = self.rings.next(Record::read) {
             let Some(record) = record else {
                 self.ledger.malformed += 1;
                 continue;
