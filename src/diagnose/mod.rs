@@ -2,38 +2,36 @@
 //! The `diagnose` command: observes this machine for a while, or reads a recording, and applies the
 //! rules.
 
-pub(crate) mod affected;
+mod affected;
 pub(crate) mod args;
-pub(crate) mod collect;
-pub(crate) mod command;
-pub(crate) mod expectation;
-pub(crate) mod facts;
-pub(crate) mod gaps;
-pub(crate) mod incidents;
-pub(crate) mod issuers;
-pub(crate) mod joined;
-pub(crate) mod judge;
-pub(crate) mod measure;
-pub(crate) mod places;
-pub(crate) mod portion;
-pub(crate) mod rates;
+mod classes;
+mod command;
+mod compare;
+mod expectation;
+mod facts;
+mod gaps;
+mod incidents;
+mod issuers;
+mod judge;
+mod rates;
 pub mod report;
-pub(crate) mod rules;
-pub(crate) mod selection;
-pub(crate) mod stages;
-pub(crate) mod strata;
-pub(crate) mod stuck;
-pub(crate) mod subject;
-pub(crate) mod verdict;
+mod rule;
+mod rules;
+mod selection;
+mod share;
+mod stages;
+mod stuck;
+mod subject;
+mod verdict;
 pub mod view;
 
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use crate::diagnose::report::{
-    Collector, Diagnosis, Expectation, Facts, Outcome, STUCK_NS, Stuck, Usual, diagnose,
-};
-use crate::diagnose::view::{DiagnosisView, Origin};
+use self::args::DiagnoseOptions;
+use self::report::{Collector, Diagnosis, Expectation, Facts, Outcome, Stuck, diagnose};
+use self::stuck::STUCK_NS;
+use self::view::{DiagnosisView, Look, Origin};
 use crate::error::Kind;
 use crate::machine::System;
 use crate::machine::clock::monotonic_ns;
@@ -46,7 +44,6 @@ use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::{Context, Result};
 
-use crate::diagnose::args::DiagnoseOptions;
 use crate::run::drive::replay::Replay;
 use crate::run::drive::{
     Consumer, End, Feed, Form, Input, Item, Live, drive, open_all, read, say_own_share,
@@ -54,50 +51,51 @@ use crate::run::drive::{
 use crate::run::exit::Failure;
 use crate::run::inflight::{Access, Scope};
 use crate::run::start::Preflight;
-use crate::run::stdout::stdout;
+use crate::run::stdout::{output_width, stdout};
 use crate::run::{eprint_note, say_ledger};
 
-/// Collects the facts of a run.
-#[derive(Default)]
-struct DiagnoseConsumer(Collector);
-
-impl Consumer for DiagnoseConsumer {
-    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            Item::Event(event) => {
-                // one of this machine may be gone at the end
-                feed.names.learn_cgroups(event);
-                self.0.event(event);
-            }
-            Item::Clock(wall_ns) => self.0.wall_clock(*wall_ns),
-            Item::Controllers(all) => self.0.controllers(all),
-            Item::Activity(activity) => self.0.activity(activity.clone()),
-            Item::Machine(machine) => self.0.machine((**machine).clone()),
-            _ => {}
+/// Takes in an item of a run.
+fn take(collector: &mut Collector, item: &Item<'_>, feed: &mut Feed<'_>) {
+    let facts = &mut collector.facts;
+    match item {
+        Item::Event(event) => {
+            // one of this machine may be gone at the end
+            feed.names.learn_cgroups(event);
+            collector.event(event);
         }
-        Ok(())
+        // later changes of the clock are not followed
+        Item::Clock(wall_ns) => _ = facts.clock.wall_ns.get_or_insert(*wall_ns),
+        Item::Controllers(all) => collector.controllers(all),
+        Item::Activity(activity) => collector.activity(activity.clone()),
+        Item::Machine(machine) => facts.machine = Some((**machine).clone()),
+        _ => {}
     }
 }
 
-impl DiagnoseConsumer {
-    /// Of a recording.
-    fn of(info: &RunInfo, settings: &Settings) -> Self {
-        let mut intake = Self::default();
-        let recorded = [info.filter.as_str(), &info.chosen_by()];
-        for options in recorded.into_iter().chain([&*settings.filter.text()]) {
-            intake.0.selected_by(options);
-        }
-        intake.0.observed(info.stage_set);
-        intake.0.began(info.begin_ns);
-        intake
+/// A collector for a recording.
+fn collector_of(info: &RunInfo, settings: &Settings) -> Collector {
+    let mut collector = Collector::default();
+    let facts = &mut collector.facts;
+    for options in [info.filter.as_str(), &info.chosen_by(), &settings.filter.text()] {
+        facts.selection.add(options);
     }
+    (facts.stage_set, facts.clock.begin_ns) = (info.stage_set, info.begin_ns);
+    collector
+}
 
-    fn finish(mut self, end: &End<'_>, expectation: Expectation) -> Facts {
-        let accuracy = Some(end.ledger.accuracy());
-        self.0.cgroups(end.names.cgroups());
-        let mut facts = self.0.finish(end.covers, accuracy, expectation);
-        facts.is_whole = end.is_whole;
-        facts
+fn finish(mut collector: Collector, end: &End<'_>, expectation: Expectation) -> Facts {
+    collector.facts.cgroups.clone_from(end.names.cgroups());
+    collector.facts.is_cut = !end.is_whole;
+    collector.finish(end.covers, Some(end.ledger.accuracy()), expectation)
+}
+
+/// Collects the facts of a baseline.
+struct Baseline(Collector);
+
+impl Consumer for Baseline {
+    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
+        take(&mut self.0, item, feed);
+        Ok(())
     }
 }
 
@@ -114,7 +112,7 @@ fn require(replay: &Replay) -> Result<()> {
     Ok(())
 }
 
-/// What commands should take.
+/// How long commands should take.
 fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     if let Some(expect) = options.expect {
         let ns = u64::try_from(expect.as_nanos()).unwrap_or(u64::MAX);
@@ -128,11 +126,11 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     require(&replay)?;
     replay.warn_partial();
     replay.show_progress();
-    let mut intake = DiagnoseConsumer::of(replay.info(), &settings);
-    let end = read(&mut replay, &mut intake)?;
-    let facts = intake.finish(&end, Expectation::None);
+    let mut baseline = Baseline(collector_of(replay.info(), &settings));
+    let end = read(&mut replay, &mut baseline)?;
+    let facts = finish(baseline.0, &end, Expectation::None);
     replay.check_complete()?;
-    let medians = facts.strata.iter().map(|s| (s.stratum, Usual::of(s)));
+    let medians = facts.classes.all.iter().map(|own| (own.class, own.medians()));
     Ok(Expectation::Baseline(medians.collect()))
 }
 
@@ -144,7 +142,8 @@ fn show(options: &DiagnoseOptions, origin: Origin<'_>, facts: &Facts) -> Result<
         view.json(&mut out)?;
     } else {
         let theme = Theme { color: options.session.color.on_stdout(options.json) };
-        view.text(theme, options.session.is_verbose(), &mut out)?;
+        let detail = options.session.is_verbose();
+        view.text(Look { theme, width: output_width(), detail }, &mut out)?;
     }
     out.flush()?;
     Ok(diagnosis)
@@ -158,8 +157,7 @@ fn verdict(options: &DiagnoseOptions, diagnosis: &Diagnosis) -> Result<()> {
     match diagnosis.outcome {
         Outcome::Nothing => Ok(()),
         Outcome::Cause => {
-            let rules = diagnosis.causes.iter().map(|c| c.finding.rule);
-            let rules = rules.collect::<Vec<_>>().join(", ");
+            let rules = diagnosis.causes().map(|v| v.rule).collect::<Vec<_>>().join(", ");
             let text = format!("found: {rules} (--check)");
             Err(Failure::error(Kind::Check, text))
         }
@@ -205,7 +203,7 @@ fn logs(settings: &Settings) -> Vec<ControllerLogs> {
 struct Diagnosing<'o> {
     options: &'o DiagnoseOptions,
     expectation: Expectation,
-    intake: DiagnoseConsumer,
+    collector: Collector,
     /// Of this machine.
     live: Option<Observed>,
 }
@@ -219,7 +217,7 @@ struct Observed {
 impl Observed {
     /// What is read of this machine after the run.
     fn finish(&self, options: &DiagnoseOptions, collector: &mut Collector) {
-        collector.in_flight(stuck(&options.settings));
+        collector.facts.in_flight = stuck(&options.settings);
         let Some(before) = &self.logs else {
             return;
         };
@@ -228,25 +226,25 @@ impl Observed {
             let first = before.iter().find(|b| b.instance == last.instance)?;
             Some((*first, last))
         });
-        collector.logs(both.collect());
+        collector.facts.logs = Some(both.collect());
     }
 }
 
 impl Consumer for Diagnosing<'_> {
     fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            // it has been read, with more than a recording has
-            Item::Machine(_) if self.live.is_some() => Ok(()),
-            other => self.intake.item(other, feed),
+        // settings of this machine have been read, with more than a recording has
+        if self.live.is_none() || !matches!(item, Item::Machine(_)) {
+            take(&mut self.collector, item, feed);
         }
+        Ok(())
     }
 
     fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
         let options = self.options;
         if let Some(live) = &self.live {
-            live.finish(options, &mut self.intake.0);
+            live.finish(options, &mut self.collector);
         }
-        let facts = self.intake.finish(&end, self.expectation);
+        let facts = finish(self.collector, &end, self.expectation);
         let recorded = end.recording.map(|replay| (replay.path(), replay.info()));
         let live = self.live.as_ref().map(|live| &live.identity);
         let kernel = recorded.and_then(|(_, info)| info.kernel.as_deref());
@@ -282,7 +280,7 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
         Ok(Diagnosing {
             options,
             expectation: expectation.clone(),
-            intake: DiagnoseConsumer::of(replay.info(), &settings),
+            collector: collector_of(replay.info(), &settings),
             live: None,
         })
     })
@@ -292,17 +290,17 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
 fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     let settings = &options.settings;
     let ready = Preflight::check(settings)?;
-    let mut intake = DiagnoseConsumer::default();
-    intake.0.machine(ready.system.info(options.log));
-    intake.0.selected_by(&settings.filter.text());
-    intake.0.observed(StageSet::Full);
+    let mut collector = Collector::default();
+    collector.facts.machine = Some(ready.system.info(options.log));
+    collector.facts.selection.add(&settings.filter.text());
+    collector.facts.stage_set = StageSet::Full;
     let live =
         Observed { identity: ready.system.identity(), logs: options.log.then(|| logs(settings)) };
-    let mut consumer = Some(Diagnosing { options, expectation, intake, live: Some(live) });
+    let mut consumer = Some(Diagnosing { options, expectation, collector, live: Some(live) });
     let input = Input::live(Live::new(ready, settings, Some(options.duration())));
     drive(input, &mut |start| {
         let mut consumer = consumer.take().context("one run")?;
-        consumer.intake.0.began(start.begin_ns);
+        consumer.collector.facts.clock.begin_ns = start.begin_ns;
         Ok(consumer)
     })
 }

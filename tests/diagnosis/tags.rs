@@ -7,7 +7,7 @@ use nvme_deep::model::ledger::Accuracy;
 use super::causes::Cause;
 use super::draft::DEVICE;
 use super::load::{Load, Run};
-use super::plants::named;
+use super::plants::{named, said};
 
 /// 32 commands for a queue that has room for 7.
 fn crowded(seed: u64) -> Run {
@@ -18,9 +18,7 @@ fn crowded(seed: u64) -> Run {
 }
 
 fn why<'d>(diagnosis: &'d Diagnosis, rule: &str) -> &'d str {
-    let lists = [&diagnosis.ruled_out, &diagnosis.not_judged];
-    let mut all = lists.into_iter().flatten();
-    &all.find(|judged| judged.rule == rule).unwrap().why
+    &said(diagnosis, rule).text
 }
 
 #[test]
@@ -30,10 +28,10 @@ fn requests_that_wait_for_a_full_device_do_not_wait_for_the_scheduler() {
         assert_eq!(named(&found), ["tag-wait"]);
         let text = why(&found, "scheduler");
         assert!(text.contains("full queue: 7 of 7 in flight"), "{text}");
-        let cause = &found.causes[0];
-        let sentence = &cause.sentence;
+        let cause = said(&found, "tag-wait");
+        let sentence = &cause.text;
         assert!(sentence.contains("it has room for 7 commands"), "{sentence}");
-        assert!(!cause.finding.advice.contains("none"), "{}", cause.finding.advice);
+        assert!(!cause.advice.contains("none"), "{}", cause.advice);
     }
 }
 
