@@ -9,7 +9,7 @@ use crate::diagnose::share::{MOST, Share};
 use crate::diagnose::stages::Stages;
 use crate::diagnose::verdict::{Reason, Verdict, absent, open, out};
 use crate::nvme::log::EbsStats;
-use crate::units::{percent, rate, size_text};
+use crate::units::percent;
 
 pub const RULE: Rule = Rule {
     id: "rate-cap",
@@ -92,12 +92,8 @@ fn rate_cap(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 }
 
 fn shows(verdict: &mut Verdict, flat: &Flat) {
-    let limit = match flat.is_bytes {
-        false => format!("{} IOPS", rate(flat.rate)),
-        true => format!("{}/s", size_text(flat.rate as u64)),
-    };
-    verdict.shows("rate", &limit);
-    verdict.name("limit", limit);
+    verdict.shows("rate", flat.limit());
+    verdict.name("limit", flat.limit());
     let (low, high) = flat.in_flight;
     verdict.shows("commands in flight", format!("{low:.1} to {high:.1}"));
     let dispersion = format!("{:.2} (independent ones: 1)", flat.dispersion);
