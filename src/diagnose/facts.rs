@@ -279,10 +279,14 @@ impl Facts {
         }
     }
 
-    /// What the stages of a controller contain that were not observed apart. `None`: they were.
+    /// What the stages of a controller contain that were not observed apart, though they are of the device and others.
+    /// `None`: there are none.
     pub fn joined(&self, ctrl: u32) -> Option<String> {
         let classes = || self.classes.of_subject(Subject::Controller(ctrl));
-        let joined = classes().flat_map(|c| &c.stages).filter(|(stages, _)| stages.are_joined());
+        // those of one column of the report are not worth a word
+        let columns = [Stages::BLOCK_LAYER, Stages::DRIVER, Stages::AT_DEVICE];
+        let is_joined = |stages: Stages| !columns.iter().any(|column| column.covers(stages));
+        let joined = classes().flat_map(|c| &c.stages).filter(|(stages, _)| is_joined(*stages));
         let (stages, ns) = joined.max_by_key(|(_, ns)| *ns)?;
         if (*ns as f64) < 0.05 * self.total(Subject::Controller(ctrl)) {
             return None;

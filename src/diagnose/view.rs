@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::classes::ClassFacts;
 use super::facts::Facts;
-use super::judge::{Diagnosis, Outcome};
+use super::judge::{Diagnosis, Outcome, obstacle};
 use super::rule::Tier;
 use super::rules::{FULL, RULES};
 use super::stages::Stages;
@@ -271,6 +271,9 @@ impl DiagnosisView<'_> {
                 nanos(own.p50_ns as f64)
             ))?,
             _ => {}
+        }
+        if let Some(why) = obstacle(self.facts, Subject::Machine) {
+            return text.plain(&format!("Not checked: other causes ({why})."));
         }
         let open = self.not_checked();
         if !open.is_empty() {
