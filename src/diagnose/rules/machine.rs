@@ -84,7 +84,7 @@ pub const RULES: &[Rule] = &[
         kind: Kind::Event(not_polling),
         found: "a note: polled queues that no command uses",
         text: "{name} has polled queues ({polled} of {queues}), and no command used them",
-        advice: "if commands should be polled, submit with RWF_HIPRI or io_uring's IOPOLL (fio: --hipri); if not, remove \
+        advice: "if commands should be polled, submit with RWF_HIPRI or io_uring's IOPOLL (fio: hipri=1); if not, remove \
                  nvme.poll_queues",
         ..RULE
     },
