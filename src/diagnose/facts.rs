@@ -20,7 +20,7 @@ use super::stuck::Stuck;
 use super::subject::Subject;
 use crate::model::activity::{Activity, Gap};
 use crate::model::command_class::BlockSizes;
-use crate::model::controller::ControllerInfo;
+use crate::model::controller::{ControllerInfo, DiskInfo};
 use crate::model::event::Event;
 use crate::model::ids::NamespaceId;
 use crate::model::ledger::Accuracy;
@@ -107,9 +107,8 @@ impl Collector {
     pub fn controllers(&mut self, all: &[ControllerInfo]) {
         self.block_sizes.extend(all.iter().flat_map(ControllerInfo::block_sizes));
         for ControllerInfo { instance, disks, transport, .. } in all {
-            let name = |d: &crate::model::controller::DiskInfo| {
-                (NamespaceId::new(*instance, d.nsid), DeviceName::of(&d.name))
-            };
+            let name =
+                |d: &DiskInfo| (NamespaceId::new(*instance, d.nsid), DeviceName::of(&d.name));
             self.facts.disks.extend(disks.iter().map(name));
             if !transport.is_empty() {
                 self.facts.transports.insert(*instance, transport.clone());

@@ -69,6 +69,9 @@ pub enum Kind {
 /// Whether a command has a condition; `None`: not known, or it does not count.
 pub type Test<'f> = Box<dyn Fn(&Command) -> Option<bool> + 'f>;
 
+/// The name of some commands, and which they are.
+pub type Itself = (&'static str, fn(&Command) -> bool);
+
 /// A condition that coincides with longer times.
 #[derive(Clone, Copy)]
 pub struct Condition {
@@ -81,7 +84,7 @@ pub struct Condition {
     /// Whether a long command can bring the condition about.
     pub follows: bool,
     /// These commands are themselves the cause, if they have the share `alone`.
-    pub itself: Option<(&'static str, fn(&Command) -> bool)>,
+    pub itself: Option<Itself>,
     /// This share of the time suffices without a comparison: of the commands that are the cause, or of the stages.
     pub alone: f64,
     /// The condition, or why there is none.

@@ -122,9 +122,7 @@ fn a_namespace_that_shares_tags_has_a_share_of_them() {
         facts.disks.insert(NamespaceId::new(0, 2), DeviceName::of(&"nvme0n2".into()));
         let found = diagnose(&facts);
         let mut all = found.causes();
-        let text =
-            all.find(|v| v.rule == "tag-wait" && v.subject == "nvme0n1").unwrap().text.clone();
-        text
+        all.find(|v| v.rule == "tag-wait" && v.subject == "nvme0n1").unwrap().text.clone()
     };
     let text = found(14);
     assert!(text.ends_with("its share of the 14 tags of a queue is 7, next to nvme0n2"), "{text}");

@@ -45,7 +45,7 @@ fn failed_commands_of_one_queue_say_so() {
 fn also_on(qid: u16) -> Option<String> {
     let mut run = Load::default().run(&[Cause::LostInterrupt]);
     let moved = |event: &Event| {
-        let mut what = event.what.clone();
+        let mut what = event.what;
         match &mut what {
             EventKind::Command(id, ..) | EventKind::Timeout { id, .. } => {
                 id.ctrl = 1;

@@ -430,6 +430,9 @@ pub fn shows_resets(case: &Case<'_>, verdict: &mut Verdict) {
     verdict.shows("reset at", times_text(case.facts.clock, times));
 }
 
+/// Something that commands may share.
+type Trait<'a> = &'a dyn Fn(&Affected) -> Option<String>;
+
 /// What nearly all of some commands share, though the other commands of the controller do not: queue, opcode,
 /// size, or that the controller was idle before them.
 fn in_common(facts: &Facts, all: &[Affected]) -> Option<String> {
@@ -459,7 +462,7 @@ fn in_common(facts: &Facts, all: &[Affected]) -> Option<String> {
     };
     let opcode =
         |c: &Affected| Opcode { queue: QueueKind::Io, code: c.code? }.name().map(str::to_owned);
-    let traits: [&dyn Fn(&Affected) -> Option<String>; 4] =
+    let traits: [Trait<'_>; 4] =
         [&|c| Some(format!("queue {}", c.qid)), &opcode, &size, &is_after_idle];
     let shared = traits.iter().filter_map(|of| {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
