@@ -240,7 +240,7 @@ fn advice_has_no_name_that_needed_escapes() {
             "{text}"
         );
         let json: Value = serde_json::from_str(&files.tame("diagnose --json --from A")).unwrap();
-        for cause in json["causes"].as_array().unwrap() {
+        for cause in json["verdicts"].as_array().unwrap() {
             let advice = cause["advice"].as_str().unwrap();
             assert!(!advice.contains("curl") && !advice.contains("accuracy"), "{advice}");
             assert!(!advice.contains('\\'), "{advice}");

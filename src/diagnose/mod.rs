@@ -2,38 +2,36 @@
 //! The `diagnose` command: observes this machine for a while, or reads a recording, and applies the
 //! rules.
 
-pub(crate) mod affected;
+mod affected;
 pub(crate) mod args;
-pub(crate) mod collect;
-pub(crate) mod command;
-pub(crate) mod expectation;
-pub(crate) mod facts;
-pub(crate) mod gaps;
-pub(crate) mod incidents;
-pub(crate) mod issuers;
-pub(crate) mod joined;
-pub(crate) mod judge;
-pub(crate) mod measure;
-pub(crate) mod places;
-pub(crate) mod portion;
-pub(crate) mod rates;
+mod classes;
+mod command;
+mod compare;
+mod expectation;
+mod facts;
+mod gaps;
+mod incidents;
+mod issuers;
+mod judge;
+mod rates;
 pub mod report;
-pub(crate) mod rules;
-pub(crate) mod selection;
-pub(crate) mod stages;
-pub(crate) mod strata;
-pub(crate) mod stuck;
-pub(crate) mod subject;
-pub(crate) mod verdict;
+mod rule;
+mod rules;
+mod selection;
+mod share;
+mod stages;
+mod stuck;
+mod subject;
+mod verdict;
 pub mod view;
 
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use crate::diagnose::report::{
-    Collector, Diagnosis, Expectation, Facts, Outcome, STUCK_NS, Stuck, Usual, diagnose,
-};
-use crate::diagnose::view::{DiagnosisView, Origin};
+use self::args::DiagnoseOptions;
+use self::report::{Collector, Diagnosis, Expectation, Facts, Outcome, Stuck, diagnose};
+use self::stuck::STUCK_NS;
+use self::view::{DiagnosisView, Look, Origin};
 use crate::error::Kind;
 use crate::machine::System;
 use crate::machine::clock::monotonic_ns;
@@ -47,61 +45,58 @@ use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::{Context, Result};
 
-use crate::diagnose::args::DiagnoseOptions;
 use crate::run::drive::{
     End, FileReader, Form, Input, Live, Run, Seen, Step, open_all, say_own_share,
 };
 use crate::run::exit::{Failure, kind_of};
 use crate::run::inflight::{Access, Scope};
 use crate::run::start::Preflight;
-use crate::run::stdout::stdout;
+use crate::run::stdout::{output_width, stdout};
 use crate::run::{eprint_note, say_ledger};
 
-/// Collects the facts of a run.
-#[derive(Default)]
-struct DiagnoseConsumer(Collector);
-
-impl DiagnoseConsumer {
-    /// Reads a run to its end. `machine`: its settings were not read before.
-    fn read(&mut self, run: &mut Run<'_>, machine: bool) -> Result<()> {
-        loop {
-            match run.next()? {
-                Step::Event(Seen { event, is_selected: true, names, .. }) => {
-                    // one of this machine may be gone at the end
-                    names.learn_cgroups(event);
-                    self.0.event(event);
-                }
-                Step::Fact(Fact::Clock(offset)) => self.0.wall_clock(offset.wall_ns),
-                Step::Fact(Fact::Controllers(all)) => self.0.controllers(&all),
-                Step::Fact(Fact::Activity(activity)) => self.0.activity(activity),
-                Step::Fact(Fact::Machine(found)) if machine => self.0.machine(*found),
-                Step::Ended => return Ok(()),
-                _ => {}
+/// Reads a run to its end. `machine`: its settings were not read before.
+fn collect(collector: &mut Collector, run: &mut Run<'_>, machine: bool) -> Result<()> {
+    loop {
+        match run.next()? {
+            Step::Event(Seen { event, is_selected: true, names, .. }) => {
+                // one of this machine may be gone at the end
+                names.learn_cgroups(event);
+                collector.event(event);
             }
+            // later changes of the clock are not followed
+            Step::Fact(Fact::Clock(offset)) => {
+                _ = collector.facts.clock.wall_ns.get_or_insert(offset.wall_ns);
+            }
+            Step::Fact(Fact::Controllers(all)) => collector.controllers(&all),
+            Step::Fact(Fact::Activity(activity)) => collector.activity(activity),
+            Step::Fact(Fact::Machine(found)) if machine => collector.facts.machine = Some(*found),
+            Step::Ended => return Ok(()),
+            _ => {}
         }
     }
 }
 
-impl DiagnoseConsumer {
-    /// Of a recording.
-    fn of(info: &RunInfo, settings: &Settings) -> Self {
-        let mut intake = Self::default();
-        let recorded = [info.filter.as_str(), &info.chosen_by()];
-        for options in recorded.into_iter().chain([&*settings.filter.text()]) {
-            intake.0.selected_by(options);
-        }
-        intake.0.observed(info.stage_set);
-        intake.0.began(info.begin_ns);
-        intake
+/// A collector for a recording.
+fn collector_of(info: &RunInfo, settings: &Settings) -> Collector {
+    let mut collector = Collector::default();
+    let facts = &mut collector.facts;
+    for options in [info.filter.as_str(), &info.chosen_by(), &settings.filter.text()] {
+        facts.selection.add(options);
     }
+    (facts.stage_set, facts.clock.begin_ns) = (info.stage_set, info.begin_ns);
+    collector
+}
 
-    fn finish(mut self, run: &mut Run<'_>, expectation: Expectation) -> Result<(Facts, End)> {
-        let end = run.end_of_shown()?;
-        self.0.cgroups(run.names().cgroups());
-        let mut facts = self.0.finish(end.covers, Some(end.ledger.accuracy()), expectation);
-        facts.is_whole = run.file().is_none_or(|file| file.incomplete().is_none());
-        Ok((facts, end))
-    }
+fn finish(
+    mut collector: Collector,
+    run: &mut Run<'_>,
+    expectation: Expectation,
+) -> Result<(Facts, End)> {
+    let end = run.end_of_shown()?;
+    collector.facts.cgroups.clone_from(run.names().cgroups());
+    collector.facts.is_cut = run.file().is_some_and(|file| file.incomplete().is_some());
+    let facts = collector.finish(end.covers, Some(end.ledger.accuracy()), expectation);
+    Ok((facts, end))
 }
 
 /// Refuses a recording that no diagnosis can be made of.
@@ -115,7 +110,7 @@ fn require(file: &FileReader) -> Result<()> {
     Ok(())
 }
 
-/// What commands should take.
+/// How long commands should take.
 fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     if let Some(expect) = options.expect {
         let ns = u64::try_from(expect.as_nanos()).unwrap_or(u64::MAX);
@@ -129,12 +124,12 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     require(&file)?;
     file.warn_partial();
     file.show_progress();
-    let mut intake = DiagnoseConsumer::of(file.info(), &settings);
+    let mut collector = collector_of(file.info(), &settings);
     let mut run = Run::of(&mut file);
-    intake.read(&mut run, true)?;
-    let (facts, _) = intake.finish(&mut run, Expectation::None)?;
+    collect(&mut collector, &mut run, true)?;
+    let (facts, _) = finish(collector, &mut run, Expectation::None)?;
     file.check_complete()?;
-    let medians = facts.strata.iter().map(|s| (s.stratum, Usual::of(s)));
+    let medians = facts.classes.all.iter().map(|own| (own.class, own.medians()));
     Ok(Expectation::Baseline(medians.collect()))
 }
 
@@ -146,7 +141,8 @@ fn show(options: &DiagnoseOptions, origin: Origin<'_>, facts: &Facts) -> Result<
         view.json(&mut out)?;
     } else {
         let theme = Theme { color: options.session.color.on_stdout(options.json) };
-        view.text(theme, options.session.is_verbose(), &mut out)?;
+        let detail = options.session.is_verbose();
+        view.text(Look { theme, width: output_width(), detail }, &mut out)?;
     }
     out.flush()?;
     Ok(diagnosis)
@@ -160,8 +156,7 @@ fn verdict(options: &DiagnoseOptions, diagnosis: &Diagnosis) -> Result<()> {
     match diagnosis.outcome {
         Outcome::Nothing => Ok(()),
         Outcome::Cause => {
-            let rules = diagnosis.causes.iter().map(|c| c.finding.rule);
-            let rules = rules.collect::<Vec<_>>().join(", ");
+            let rules = diagnosis.causes().map(|v| v.rule).collect::<Vec<_>>().join(", ");
             let text = format!("found: {rules} (--check)");
             Err(Failure::error(Kind::Check, text))
         }
@@ -207,7 +202,7 @@ fn logs(settings: &Settings) -> Vec<ControllerLogs> {
 struct Diagnosing<'o> {
     options: &'o DiagnoseOptions,
     expectation: Expectation,
-    intake: DiagnoseConsumer,
+    collector: Collector,
     /// Of this machine.
     live: Option<Observed>,
 }
@@ -221,7 +216,7 @@ struct Observed {
 impl Observed {
     /// What is read of this machine after the run.
     fn finish(&self, options: &DiagnoseOptions, collector: &mut Collector) {
-        collector.in_flight(stuck(&options.settings));
+        collector.facts.in_flight = stuck(&options.settings);
         let Some(before) = &self.logs else {
             return;
         };
@@ -230,7 +225,7 @@ impl Observed {
             let first = before.iter().find(|b| b.instance == last.instance)?;
             Some((*first, last))
         });
-        collector.logs(both.collect());
+        collector.facts.logs = Some(both.collect());
     }
 }
 
@@ -238,11 +233,11 @@ impl Diagnosing<'_> {
     /// Diagnoses a run. Returns the result of `--check`.
     fn read(mut self, run: &mut Run<'_>) -> Result<Result<()>> {
         let options = self.options;
-        self.intake.read(run, self.live.is_none())?;
+        collect(&mut self.collector, run, self.live.is_none())?;
         if let Some(live) = &self.live {
-            live.finish(options, &mut self.intake.0);
+            live.finish(options, &mut self.collector);
         }
-        let (facts, end) = self.intake.finish(run, self.expectation)?;
+        let (facts, end) = finish(self.collector, run, self.expectation)?;
         let recorded = run.file().map(|file| (&file.path, file.info()));
         let live = self.live.as_ref().map(|live| &live.identity);
         let kernel = recorded.and_then(|(_, info)| info.kernel.as_deref());
@@ -296,9 +291,9 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
         let file = run.file().context("a recording")?;
         file.warn_partial();
         let path = file.path.clone();
-        let intake = DiagnoseConsumer::of(file.info(), &settings);
+        let collector = collector_of(file.info(), &settings);
         let expectation = expectation.clone();
-        let diagnosing = Diagnosing { options, expectation, intake, live: None };
+        let diagnosing = Diagnosing { options, expectation, collector, live: None };
         failed.extend(diagnosing.read(run)?.err().map(|error| (path, error)));
         Ok(())
     })?;
@@ -309,19 +304,19 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
 fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     let settings = &options.settings;
     let ready = Preflight::check(settings)?;
-    let mut intake = DiagnoseConsumer::default();
-    intake.0.machine(ready.system.info(options.log));
-    intake.0.selected_by(&settings.filter.text());
-    intake.0.observed(StageSet::Full);
+    let mut collector = Collector::default();
+    collector.facts.machine = Some(ready.system.info(options.log));
+    collector.facts.selection.add(&settings.filter.text());
+    collector.facts.stage_set = StageSet::Full;
     let live =
         Observed { identity: ready.system.identity(), logs: options.log.then(|| logs(settings)) };
-    let mut consumer = Some(Diagnosing { options, expectation, intake, live: Some(live) });
+    let mut diagnosing = Some(Diagnosing { options, expectation, collector, live: Some(live) });
     let input = Input::live(Live::new(ready, settings, Some(options.duration())));
     let mut verdict = Ok(());
     input.each(&mut |run| {
-        let mut consumer = consumer.take().context("one run")?;
-        consumer.intake.0.began(run.begin_ns());
-        verdict = consumer.read(run)?;
+        let mut diagnosing = diagnosing.take().context("one run")?;
+        diagnosing.collector.facts.clock.begin_ns = run.begin_ns();
+        verdict = diagnosing.read(run)?;
         Ok(())
     })?;
     verdict

@@ -2,21 +2,23 @@
 //! Shares of time and ratios of medians, with intervals: by bootstrap over slices of time, because
 //! commands that follow each other are alike.
 
+use super::classes::ClassFacts;
+use super::command::Command;
+use super::facts::Facts;
+use super::share::Share;
+use super::stages::Stages;
+use super::subject::Subject;
 use crate::model::command_class::CommandClass;
 use crate::model::histogram::Histogram;
 use crate::stats::intervals::{Ratio, Resamples};
 use crate::stats::sample::{Sample, empty_slice};
-
-use super::command::Command;
-use super::portion::Share;
-use super::stages::Stages;
 
 /// Length of a slice of a short recording, in nanoseconds.
 const MIN_SLICE_NS: u64 = 250_000_000;
 /// Most slices.
 const MAX_SLICES: u64 = 64;
 /// Fewest commands of each side of a comparison.
-const MIN_COMMANDS: u64 = 30;
+pub const NEEDED: u64 = 30;
 /// Fewest slices with commands of each side.
 const MIN_SLICES: usize = 4;
 /// Index of the median in the statistics.
@@ -26,101 +28,85 @@ const MEAN: usize = 3;
 const SEED: u64 = 1;
 /// The fastest tenth.
 const FASTEST: f64 = 0.1;
-/// What a condition costs shows by this part in the fastest tenth, and between neighbours, at least.
+/// A real cost also slows the fastest commands, and commands beside faster ones: by this part of it, at least.
 const PART: f64 = 0.3;
 /// A ratio above this says only that it is large.
 const LARGE: f64 = 100.0;
 
-/// A comparison of the commands with a condition and those without, of the same stratum.
-#[derive(Clone, Debug, PartialEq)]
+/// A comparison of the commands with a condition and those without it.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// Median with the condition, by that without it.
-    pub ratio: Ratio,
+    /// Median with the condition, by that without it; `None`: too few commands of either side.
+    pub ratio: Option<Ratio>,
+    /// The class that was compared. Of several classes, the one in which the condition explains most.
+    pub class: Option<CommandClass>,
     /// Commands with the condition.
     pub with: u64,
     /// Commands without it.
     pub without: u64,
     /// Medians with and without it, nanoseconds.
-    pub medians: [f64; 2],
-    /// The same of the fastest tenth: its upper end.
-    pub fastest: [f64; 2],
+    medians: [f64; 2],
+    /// The upper ends of the fastest tenth.
+    fastest: [f64; 2],
     /// Median of the ratios of neighbours of which one has the condition; `None`: fewer than 30.
-    pub beside: Option<f64>,
-    /// The part of the time of these commands that those with the condition took longer, on average.
+    beside: Option<f64>,
+    /// The part of the time that the commands with the condition took longer, on average.
     pub explains: f64,
     /// The part of the time that commands with the condition took.
     pub at_most: f64,
     /// The part of the time that commands with the condition took, and that could not be compared.
     pub unjudged: f64,
-    /// The strata with a longer time, and the part of their time that this explains.
-    pub kinds: Vec<(CommandClass, f64)>,
+    /// The classes with a longer time, and the part of their time that this explains.
+    pub classes: Vec<(CommandClass, f64)>,
 }
 
 impl Comparison {
     /// Whether the condition goes with a longer time: by a tenth surely, and for this part of all time
     /// at least.
     pub fn goes_with(&self, least: f64) -> bool {
-        self.ratio.low > 1.1 && self.explains >= least
+        self.ratio.is_some_and(|ratio| ratio.low > 1.1) && self.explains >= least
     }
 
-    /// Whether the condition may cost the time. What it costs, it costs the fastest commands, too, and
-    /// those beside commands without it. If commands take long for another reason, and this brings the
-    /// condition about, then the fastest ones are as fast, or their neighbours as slow.
+    /// Whether the condition may cost the time. If commands take long for another reason, and this brings
+    /// the condition about, then the fastest ones are as fast, or their neighbours as slow.
     pub fn may_cause(&self) -> bool {
         let [with, without] = self.medians;
         let [fast, faster] = self.fastest;
         let shifts_all = fast - faster >= PART * (with - without);
-        let longer = |ratio: f64| ratio - 1.0;
-        let is_own = |beside: f64| longer(beside) >= PART * longer(self.ratio.ratio);
+        let ratio = self.ratio.map_or(1.0, |ratio| ratio.ratio);
+        let is_own = |beside: f64| beside - 1.0 >= PART * (ratio - 1.0);
         shifts_all && self.beside.is_none_or(is_own)
     }
 
-    /// Whether it may be no effect as well as twice the time.
+    /// Whether the interval spans both no effect and twice the time.
     pub fn is_vague(&self) -> bool {
-        self.ratio.low <= 1.1 && self.ratio.high >= 2.0
+        self.ratio.is_some_and(|ratio| ratio.low <= 1.1 && ratio.high >= 2.0)
     }
 
     /// `1.42x [1.31, 1.55]`
     pub fn text(&self) -> String {
-        let Ratio { ratio, low, high, .. } = self.ratio;
-        let high = match high {
-            high if high < LARGE => format!("{high:.2}"),
-            _ => format!("above {LARGE}"),
+        let Some(Ratio { ratio, low, high, .. }) = self.ratio else {
+            return "not compared".into();
         };
+        let high = if high < LARGE { format!("{high:.2}") } else { format!("above {LARGE}") };
         format!("{ratio:.2}x [{low:.2}, {high}]")
     }
 }
 
-/// The result of a comparison.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Compared {
-    /// There were enough commands of both kinds.
-    Found(Comparison),
-    /// There were not.
-    TooFew {
-        /// Commands with the condition.
-        with: u64,
-        /// Commands without it.
-        without: u64,
-        /// The part of the time that commands with the condition took in all.
-        at_most: f64,
-    },
-}
-
 /// The time of a command with the condition by that of its neighbour without it.
 fn beside(last: (bool, u64), this: (bool, u64)) -> Option<f64> {
-    let ((with, ns), (_, other)) = match (last.0, this.0) {
-        (true, false) => (last, this),
-        (false, true) => (this, last),
+    let (ns, other) = match (last.0, this.0) {
+        (true, false) => (last.1, this.1),
+        (false, true) => (this.1, last.1),
         _ => return None,
     };
-    (with && other > 0).then(|| ns as f64 / other as f64)
+    (other > 0).then(|| ns as f64 / other as f64)
 }
 
 /// The median of enough ratios.
 fn median(mut ratios: Vec<f64>) -> Option<f64> {
     let middle = ratios.len() / 2;
-    (ratios.len() as u64 >= MIN_COMMANDS)
+    (ratios.len() as u64 >= NEEDED)
         .then(|| *ratios.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
@@ -133,6 +119,12 @@ pub struct TimeSlices {
     resamples: Resamples,
 }
 
+impl Default for TimeSlices {
+    fn default() -> Self {
+        Self::of(&[])
+    }
+}
+
 impl TimeSlices {
     /// Slices from the first to the last of these commands.
     pub fn of(commands: &[Command]) -> Self {
@@ -143,15 +135,10 @@ impl TimeSlices {
         Self { origin_ns: first, width_ns, count, resamples: Resamples::new(&[count], SEED) }
     }
 
-    /// Number of slices.
-    pub const fn count(&self) -> usize {
-        self.count
-    }
-
     /// The slice of a time.
-    pub const fn slice(&self, at_ns: u64) -> usize {
+    pub fn slice(&self, at_ns: u64) -> usize {
         let at = at_ns.saturating_sub(self.origin_ns) / self.width_ns;
-        if at as usize >= self.count { self.count - 1 } else { at as usize }
+        (at as usize).min(self.count - 1)
     }
 
     /// Length of a slice in nanoseconds.
@@ -159,23 +146,23 @@ impl TimeSlices {
         self.width_ns
     }
 
-    /// The part that `part` is of `whole`, both by slice. `None` if there is no whole.
-    pub fn share(&self, part: &[f64], whole: &[f64]) -> Option<Share> {
+    /// The share that `part` has of `whole`, both by slice: 0 if there is no whole.
+    pub fn share(&self, part: &[f64], whole: &[f64]) -> Share {
         let sum: f64 = whole.iter().sum();
         if sum <= 0.0 {
-            return None;
+            return Share::default();
         }
         let drawn = self.resamples.within.iter().map(|weights| {
             let of = |values: &[f64]| -> f64 {
-                let pairs = weights.iter().zip(values);
-                pairs.map(|(&w, v)| f64::from(w) * v).sum()
+                weights.iter().zip(values).map(|(&w, v)| f64::from(w) * v).sum()
             };
             of(part) / of(whole).max(1.0)
         });
         let mut drawn: Vec<f64> = drawn.collect();
         drawn.sort_by(f64::total_cmp);
         let at = |q: f64| drawn[((drawn.len() - 1) as f64 * q).round() as usize];
-        Some(Share { part: part.iter().sum::<f64>() / sum, low: at(0.025), high: at(0.975) })
+        let share = part.iter().sum::<f64>() / sum;
+        Share { least: share, most: share, low: at(0.025), high: at(0.975) }
     }
 
     /// Values by slice: the sums over commands.
@@ -194,25 +181,23 @@ impl TimeSlices {
         sums
     }
 
-    /// Compares the time in these stages with a condition and without.
+    /// Compares the time of commands of a class in these stages with a condition and without.
     pub fn compare<'c>(
         &self,
         commands: impl Iterator<Item = &'c Command>,
         stages: Stages,
         when: impl Fn(&Command) -> Option<bool>,
-    ) -> Compared {
-        // as long as needed: most strata of a recording may have a command or two
+    ) -> Comparison {
+        // as long as needed: most classes of a recording may have a command or two
         let mut sides: [Vec<Histogram>; 2] = Default::default();
         let mut counts = [0_u64; 2];
-        let (mut total, mut at_most, mut joined) = (0.0, 0.0, 0.0);
+        let (mut total, mut at_most, mut unjudged) = (0.0, 0.0, 0.0);
         let (mut last, mut ratios) = (None, Vec::new());
         for command in commands {
             total += command.total() as f64;
-            let Some(with) = when(command) else {
-                continue;
-            };
+            let Some(with) = when(command) else { continue };
             let Some(ns) = command.time_in(stages) else {
-                joined += f64::from(u8::from(with)) * command.time_meeting(stages) as f64;
+                unjudged += f64::from(u8::from(with)) * command.time_bounds(stages).1 as f64;
                 continue;
             };
             at_most += if with { ns as f64 } else { 0.0 };
@@ -225,12 +210,15 @@ impl TimeSlices {
             }
             sides[side][slice].record(ns);
         }
-        let few = Compared::TooFew {
+        let part = |ns: f64| ns / total.max(1.0);
+        let few = Comparison {
             with: counts[1],
             without: counts[0],
-            at_most: (at_most + joined) / total.max(1.0),
+            at_most: part(at_most),
+            unjudged: part(unjudged),
+            ..Comparison::default()
         };
-        if counts[0].min(counts[1]) < MIN_COMMANDS {
+        if counts[0].min(counts[1]) < NEEDED {
             return few;
         }
         let [without, with] = sides.map(|slices| Sample::new(&[(slices.as_slice(), self.count)]));
@@ -239,20 +227,64 @@ impl TimeSlices {
         }
         let (a, b) = (without.values(), with.values());
         let spread = with.spread(&self.resamples).minus(&without.spread(&self.resamples));
-        let ratio = Ratio::new(a[MEDIAN], b[MEDIAN], spread.variances(MEDIAN));
-        let longer = (b[MEAN] - a[MEAN]) * with.count() as f64;
-        Compared::Found(Comparison {
-            ratio,
-            with: with.count(),
-            without: without.count(),
+        Comparison {
+            ratio: Some(Ratio::new(a[MEDIAN], b[MEDIAN], spread.variances(MEDIAN))),
             medians: [b[MEDIAN], a[MEDIAN]],
             beside: median(ratios),
             fastest: [with.quantile_of_all(FASTEST), without.quantile_of_all(FASTEST)],
-            explains: longer / total.max(1.0),
-            at_most: at_most / total.max(1.0),
-            unjudged: joined / total.max(1.0),
-            kinds: Vec::new(),
-        })
+            explains: part((b[MEAN] - a[MEAN]) * with.count() as f64),
+            ..few
+        }
+    }
+}
+
+/// The comparison of the class in which a condition explains most. What it explains, and what could not
+/// be compared, are parts of the time of all classes. Each comes with its part of that time.
+fn best(all: Vec<(f64, Comparison)>) -> Comparison {
+    let (all, few): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, c)| c.ratio.is_some());
+    let not_compared: f64 = few.iter().map(|(part, c)| (c.at_most + c.unjudged) * part).sum();
+    let longer = || all.iter().filter(|(_, c)| c.goes_with(0.0));
+    let explains: f64 = longer().map(|(part, c)| c.explains * part).sum();
+    let classes = longer().filter_map(|(_, c)| Some((c.class?, c.explains))).collect();
+    let vague = |c: &Comparison| if c.is_vague() { c.at_most } else { 0.0 };
+    let unjudged: f64 = all.iter().map(|(part, c)| (c.unjudged + vague(c)) * part).sum();
+    let best = all.into_iter().max_by(|(p, a), (q, b)| {
+        let order = a.goes_with(0.0).cmp(&b.goes_with(0.0));
+        order.then((a.explains * p).total_cmp(&(b.explains * q)))
+    });
+    match best {
+        Some((part, found)) => Comparison {
+            explains: explains.max(found.explains * part),
+            unjudged: unjudged + not_compared - vague(&found) * part,
+            at_most: found.at_most * part,
+            classes,
+            ..found
+        },
+        None => Comparison {
+            with: few.iter().map(|(_, c)| c.with).sum(),
+            without: few.iter().map(|(_, c)| c.without).sum(),
+            at_most: not_compared,
+            ..Comparison::default()
+        },
+    }
+}
+
+impl Facts {
+    /// Compares the time of a subject's commands in these stages with a condition and without, in the
+    /// class in which the condition explains most. `explains` is the part of the time of all commands
+    /// of the subject, in all classes with a longer time.
+    pub fn compare(
+        &self,
+        subject: Subject,
+        stages: Stages,
+        when: impl Fn(&Command) -> Option<bool>,
+    ) -> Comparison {
+        let total = self.total(subject).max(1.0);
+        let compare = |class: &ClassFacts| {
+            let found = self.slices.compare(self.of_class(class), stages, &when);
+            (class.total_ns as f64 / total, Comparison { class: Some(class.class), ..found })
+        };
+        best(self.classes.of_subject(subject).map(compare).collect())
     }
 }
 
@@ -300,17 +332,14 @@ mod tests {
         let commands = run(seed, factor);
         let clock = TimeSlices::of(&commands);
         let when = |c: &Command| Some(c.cid == 1);
-        let Compared::Found(found) = clock.compare(commands.iter(), Stages::DEVICE, when) else {
-            panic!("too few");
-        };
-        found
+        clock.compare(commands.iter(), Stages::DEVICE, when)
     }
 
     #[test]
     fn a_condition_without_effect_is_seldom_seen_to_have_one() {
         let all: Vec<Comparison> = (0..RUNS).map(|seed| compare(seed, 1.0)).collect();
         let of = |ratio: &Ratio| ratio.low > 1.0 || ratio.high < 1.0;
-        let excludes = all.iter().filter(|c| of(&c.ratio)).count();
+        let excludes = all.iter().filter(|c| of(&c.ratio.unwrap())).count();
         assert!(excludes <= 10, "{excludes}");
         assert_eq!(all.iter().filter(|c| c.goes_with(0.0)).count(), 0);
     }
@@ -320,7 +349,7 @@ mod tests {
         let all: Vec<Comparison> = (0..RUNS).map(|seed| compare(seed, 1.5)).collect();
         let seen = all.iter().filter(|c| c.goes_with(0.05)).count();
         assert!(seen >= 95, "{seen}");
-        let covers = all.iter().filter(|c| c.ratio.low < 1.5 && c.ratio.high > 1.5);
+        let covers = all.iter().map(|c| c.ratio.unwrap()).filter(|r| r.low < 1.5 && r.high > 1.5);
         assert!(covers.clone().count() >= 88, "{}", covers.count());
         // 30 % of the commands take 50 us longer than 105 us; the other stages take 19 us
         let mean = all.iter().map(|c| c.explains).sum::<f64>() / RUNS as f64;
@@ -339,8 +368,8 @@ mod tests {
         let has = |commands: &&Vec<Command>| {
             let clock = TimeSlices::of(commands);
             let [parts, all] = clock.sums(commands.iter(), |c| [part(c), c.total()]);
-            let share = clock.share(&parts, &all).unwrap();
-            assert!(share.low <= share.part && share.part <= share.high);
+            let share = clock.share(&parts, &all);
+            assert!(share.low <= share.least && share.least <= share.high);
             share.low < truth && truth < share.high
         };
         let covers = runs.iter().filter(has).count();
@@ -362,10 +391,8 @@ mod tests {
                 when.push((command.end_ns, with));
             }
             let with = |c: &Command| when.iter().find(|(end, _)| *end == c.end_ns).map(|w| w.1);
-            match clock.compare(commands.iter(), Stages::DEVICE, with) {
-                Compared::Found(_) => None,
-                Compared::TooFew { with, .. } => Some(with),
-            }
+            let found = clock.compare(commands.iter(), Stages::DEVICE, with);
+            found.ratio.is_none().then_some(found.with)
         };
         assert!(compare(usize::MAX, 40).is_none());
         assert_eq!(compare(29, 40), Some(29));
@@ -376,7 +403,7 @@ mod tests {
     #[test]
     fn nothing_has_no_share() {
         let clock = TimeSlices::of(&[]);
-        assert_eq!(clock.share(&[0.0], &[0.0]), None);
-        assert_eq!((clock.count(), clock.slice(u64::MAX)), (1, 0));
+        assert_eq!(clock.share(&[0.0], &[0.0]), Share::default());
+        assert_eq!((clock.count, clock.slice(u64::MAX)), (1, 0));
     }
 }
