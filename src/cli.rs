@@ -18,6 +18,7 @@ use crate::doctor::args::DoctorArgs;
 use crate::export::args::ExportArgs;
 use crate::heatmap::args::HeatmapArgs;
 use crate::host::args::HostArgs;
+use crate::import::args::ImportArgs;
 use crate::inflight::args::InflightArgs;
 use crate::info::args::InfoArgs;
 use crate::join::args::JoinArgs;
@@ -34,8 +35,8 @@ use crate::top::args::TopArgs;
 use crate::trace::args::TraceArgs;
 use crate::view::theme as charset;
 use crate::{
-    diagnose, diff, dist, doctor, export, heatmap, host, inflight, info, join, latency, pattern,
-    record, serve, stacks, top, trace,
+    diagnose, diff, dist, doctor, export, heatmap, host, import, inflight, info, join, latency,
+    pattern, record, serve, stacks, top, trace,
 };
 
 /// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
@@ -90,6 +91,10 @@ pub enum Command {
     ///
     /// Run it on the machine that serves the commands.
     Host(HostArgs),
+    /// Turn a text of ftrace, perf, blkparse, QEMU or SPDK into a recording
+    ///
+    /// Needs no root.
+    Import(ImportArgs),
     /// Join recordings of the driver and of the target, command by command
     Join(JoinArgs),
     /// Serve metrics for Prometheus over HTTP, or write them to a file
@@ -108,7 +113,8 @@ pub enum Command {
 
 /// The program: parses the arguments, runs the command, and reports how it ended.
 pub fn program(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let words = command_line::with_files(command_line::joined(args), &Args::command());
+    let words = aliased(command_line::joined(args));
+    let words = command_line::with_files(words, &Args::command());
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
         Err(refused) => return refused::explain(&refused, &words),
@@ -119,12 +125,20 @@ pub fn program(args: impl Iterator<Item = OsString>) -> ExitCode {
     exit::end(run(args.command).and_then(|()| Ok(flush()?)))
 }
 
+/// `host import` is `import`.
+fn aliased(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1..3).is_some_and(|first| first == ["host", "import"]) {
+        words.remove(1);
+    }
+    words
+}
+
 /// Parses and runs a command line, for fuzzing.
 ///
 /// # Errors
 /// A wrong command line, or what the command failed with.
 pub fn execute(words: &[String]) -> Result<()> {
-    let words = words.iter().map(OsString::from).collect();
+    let words = aliased(words.iter().map(OsString::from).collect());
     let words = command_line::with_files(words, &Args::command());
     run(Args::try_parse_from(words)?.command)
 }
@@ -145,6 +159,7 @@ fn run(command: Command) -> Result<()> {
         Command::Export(args) => export::run(&args.checked()?),
         Command::Diff(args) => diff::run(&args),
         Command::Host(args) => host::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Serve(args) => serve::run(&args.checked()?),
         Command::Doctor(args) => doctor::run(&args),

@@ -107,6 +107,7 @@ fn info(
         cgroups: settings.origin() != OriginDetail::Nobody,
         submitters: settings.origin() == OriginDetail::Submitters,
         redacted: false,
+        imported: None,
         target: None,
         ..of_machine(system)
     };
@@ -149,6 +150,17 @@ impl RunWriter {
         };
         let mut recording = Self::open(file, info, clocks, None)?;
         recording.begin();
+        Ok(recording)
+    }
+
+    /// Creates the file for what was read from a text, and describes it.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written; one sentence.
+    pub fn of_text(file: &FileSettings<'_>, info: RunInfo) -> Result<Self> {
+        let program = env!("CARGO_PKG_VERSION").into();
+        let mut recording = Self::open(file, RunInfo { program, ..info }, None, None)?;
+        recording.writer.block(Content::Run, recording.info.begin_ns, &recording.info);
         Ok(recording)
     }
 

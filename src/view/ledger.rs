@@ -21,7 +21,13 @@ pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io
         // a point without its best method is shown with the reason
         return methods(l, theme, out);
     }
-    if !l.misses_known {
+    if l.imported {
+        let text = "  read from a text, which does not say what its tracer lost";
+        writeln!(out, "{text}; {} in the text", counted(l.matched, "command"))?;
+        if !detail && accuracy == Accuracy::Unknown {
+            return Ok(());
+        }
+    } else if !l.misses_known {
         writeln!(
             out,
             "  kprobes and classic tracepoints miss interrupts that come while another\n  such \

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an import has read, and what its text lacks.
+
+use std::io;
+use std::io::Write;
+
+use serde::Serialize;
+
+use super::driver::Census;
+use super::lines::Unread;
+use crate::model::text::Text;
+use crate::units::{counted, nanos};
+use crate::view::json::typed_line;
+use crate::view::page::entry_at;
+
+/// Column of the texts.
+const COLUMN: usize = 12;
+
+/// Lines of a kind.
+#[derive(Serialize)]
+struct Kind {
+    kind: Text,
+    #[serde(flatten)]
+    unread: Unread,
+}
+
+/// The report.
+#[derive(Default, Serialize)]
+pub struct Report {
+    /// What the text is.
+    pub format: &'static str,
+    /// Finished commands, or requests.
+    pub commands: u64,
+    /// Those without an end.
+    pub unfinished: u64,
+    /// Ends without a begin.
+    pub without_begin: u64,
+    /// Begins whose end is not in the text: another command took their place.
+    pub without_end: u64,
+    /// Resolution of the times; zero: there are none.
+    pub resolution_ns: u64,
+    /// Events that were lost before the text was written.
+    pub lost: u64,
+    /// What the text lacks, and what follows from that; a sentence each.
+    pub lacks: Vec<String>,
+    unread: Vec<Kind>,
+}
+
+impl Report {
+    /// That of tracepoints of the driver.
+    pub fn of_driver(census: &Census) -> Self {
+        let ledger = &census.ledger;
+        let has = |name| census.events.contains_key(name);
+        let stages = match has("nvme_sq") {
+            true => "doorbells and interrupts: `submit+device` is one stage",
+            false => {
+                "doorbells, interrupts and CQEs (nvme_sq): `submit+device+complete` is one stage"
+            }
+        };
+        let mut lacks = vec![stages.to_owned()];
+        let mut lack = |is: bool, text: &str| lacks.extend(is.then(|| text.to_owned()));
+        lack(!has("nvme_setup_cmd"), "nvme_setup_cmd: no command has a begin");
+        lack(!has("nvme_complete_rq"), "nvme_complete_rq: no command has an end");
+        lack(!has("block_getrq"), "block_getrq: no `queue`");
+        let matched = ledger.matched;
+        let without = |known: u64| matched.saturating_sub(known);
+        if has("nvme_sq") && without(census.with_cqe) > 0 {
+            let n = counted(without(census.with_cqe), "command");
+            lack(true, &format!("the CQE of {n}: no nvme_sq, or several, fit"));
+        }
+        if has("block_getrq") && without(census.with_start) > 0 {
+            let n = counted(without(census.with_start), "command");
+            lack(true, &format!("the allocation of {n}: no block_getrq, or several, fit"));
+        }
+        if census.bare > 0 {
+            let n = counted(census.bare, "command");
+            lack(true, &format!("the blocks and sizes of {n}: CDW10 to CDW15 are not printed"));
+        }
+        if census.without_status > 0 {
+            let n = counted(census.without_status, "completion");
+            lack(true, &format!("the status of {n}"));
+        }
+        if census.overwritten > 0 {
+            let n = counted(census.overwritten, "event");
+            lack(true, &format!("{n} at its begin: the ring of ftrace had overwritten them"));
+        }
+        let lost = ledger.trace.as_ref().map_or(0, |trace| trace.lost_events);
+        Self {
+            format: "tracepoints of the driver",
+            commands: matched,
+            unfinished: ledger.in_flight,
+            without_begin: ledger.orphan_completions,
+            without_end: ledger.overwritten + ledger.untracked,
+            resolution_ns: census.resolution_ns,
+            lost,
+            lacks,
+            ..Self::default()
+        }
+        .with(&census.unreads)
+    }
+
+    /// The same with the lines that nothing was read from.
+    #[must_use]
+    pub fn with(mut self, unreads: &super::lines::Unreads) -> Self {
+        let kinds = unreads.0.iter();
+        self.unread = kinds
+            .map(|(kind, unread)| Kind { kind: kind.clone(), unread: unread.clone() })
+            .collect();
+        self
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub fn write(&self, json: bool, out: &mut dyn Write) -> io::Result<()> {
+        if json {
+            return typed_line("import", self, out);
+        }
+        let mut entry = |label: &str, text: &str| entry_at(COLUMN, label, text, out);
+        entry("format", self.format)?;
+        let mut text = counted(self.commands, "command");
+        for (count, what) in [
+            (self.unfinished, "without an end in the text"),
+            (self.without_begin, "ends without a begin"),
+            (self.without_end, "begins without an end: another took the id"),
+            (self.lost, "events lost before the text was written"),
+        ] {
+            if count > 0 {
+                text += &format!(", {count} {what}");
+            }
+        }
+        entry("commands", &text)?;
+        match self.resolution_ns {
+            0 => entry("times", "none: only the order of the lines")?,
+            ns => entry("times", &format!("to {}", nanos(ns as f64)))?,
+        }
+        for (n, lack) in self.lacks.iter().enumerate() {
+            entry(if n == 0 { "lacks" } else { "" }, lack)?;
+        }
+        for (n, Kind { kind, unread }) in self.unread.iter().enumerate() {
+            let Unread { count, line, first } = unread;
+            let text = format!("{} of {kind}; line {line}: {first}", counted(*count, "line"));
+            entry(if n == 0 { "not read" } else { "" }, &text)?;
+        }
+        Ok(())
+    }
+}
