@@ -35,7 +35,7 @@ const WRITERS: [&str; 6] = [
     "heatmap --from tests/recordings/6.12.nvd --png",
     "pattern --from tests/recordings/6.12.nvd --svg",
     "export tests/recordings/6.12.nvd --format csv -o",
-    "host import --qemu-log tests/host/qemu.log -o",
+    "import tests/host/qemu.log -o",
 ];
 
 /// Whether two files are the same, as far as that can be: an import has the time that it took.
@@ -259,10 +259,10 @@ fn a_full_disk_is_a_sentence_for_every_command() {
         format!("host trace --from {host}"),
         format!("host latency --from {host}"),
         format!("host latency --from {host} --json"),
-        "host import --qemu-log tests/host/qemu.log".into(),
-        "host import --qemu-log tests/host/qemu.log -o -".into(),
+        "import tests/host/qemu.log".into(),
+        "import tests/host/qemu.log -o -".into(),
         "host annotate tests/host/spdk_trace.json".into(),
-        "host kvm tests/host/kvm.trace --bar 0xfebd4000-0xfebd7fff".into(),
+        "import tests/host/kvm.trace --bar 0xfebd4000-0xfebd7fff".into(),
         format!("join {guest} {host}"),
         format!("join {guest} {host} --json"),
         format!("join {guest} {host} --format perfetto -o -"),
@@ -290,10 +290,8 @@ fn a_directory_is_a_wrong_file_wherever_a_file_is_read() {
         "diff tests tests",
         "host trace --from tests",
         "host latency --from tests",
-        "host import --qemu-log tests",
-        "host import --spdk-trace tests",
+        "import tests",
         "host annotate tests",
-        "host kvm tests --bar 0xfebd4000-0xfebd7fff",
         "join tests tests",
     ] {
         run(words).refuses(2, "tests can't be read (it is a directory");

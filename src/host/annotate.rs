@@ -28,6 +28,7 @@ fn other(args: &HostAnnotateArgs, recording: &HostRecording, requests: u64) -> S
         TargetKind::Spdk => "another run of SPDK's target, or one without ids of commands",
         TargetKind::Nvmet => "the kernel's target",
         TargetKind::Qemu => "QEMU",
+        TargetKind::Block => "blkparse",
         TargetKind::Other => "another target",
     };
     format!(

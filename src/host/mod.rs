@@ -3,8 +3,6 @@
 
 mod annotate;
 pub(crate) mod args;
-mod import;
-mod kvm;
 mod latency;
 mod list;
 mod spdk;
@@ -92,10 +90,8 @@ pub fn run(args: &HostArgs) -> Result<()> {
         HostCommand::List(args) => list::run(args),
         HostCommand::Trace(args) => trace::run(args),
         HostCommand::Latency(args) => latency::run(args),
-        HostCommand::Import(args) => import::run(args),
         HostCommand::Annotate(args) => annotate::run(args),
         HostCommand::Spdk(args) => spdk::states(args),
         HostCommand::Msgs(args) => spdk::messages(args),
-        HostCommand::Kvm(args) => kvm::run(args),
     }
 }

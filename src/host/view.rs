@@ -2,7 +2,6 @@
 //! The host side as text and as JSON: events, histograms, the ledger.
 
 mod json;
-mod kvm;
 mod latency;
 mod ledger;
 mod spdk;
@@ -11,7 +10,6 @@ mod targets;
 mod text;
 
 pub use self::json::HostJson;
-pub use self::kvm::{kvm_json, kvm_text};
 pub use self::latency::{latency_json, latency_text};
 pub use self::ledger::ledger_text;
 pub use self::spdk::{spdk_json, spdk_text};

@@ -41,7 +41,7 @@ pub struct ImportArgs {
     /// Of kvm:* text, the controller's BAR 0 in the guest
     ///
     /// First and last address (sysfs `resource`).
-    #[arg(long, value_name = "FIRST-LAST", value_parser = addresses, conflicts_with = "output")]
+    #[arg(long, value_name = "FIRST-LAST", value_parser = addresses)]
     pub bar: Option<(u64, u64)>,
 
     /// The controller's doorbell stride, CAP.DSTRD

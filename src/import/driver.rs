@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::lines::{Found, Line, Unreads, read, value, word};
+use super::lines::{Found, Line, Unreads, read};
 use crate::model::bios::Bios;
 use crate::model::conditions::Conditions;
 use crate::model::controller::{ControllerInfo, DiskInfo};
@@ -21,6 +21,7 @@ use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::{Opcode, QueueKind, parse};
 use crate::nvme::sqe::{Parts, Sqe};
 use crate::nvme::status::Status;
+use crate::target::{value, word};
 
 /// Most commands in flight, allocations and disks that are kept from any text.
 const MOST: usize = 1 << 18;
@@ -114,8 +115,10 @@ struct Open {
     issue_ns: Option<u64>,
 }
 
-/// Controller, queue, command id: what makes a completion that of a set-up.
+/// Controller, queue, tag: what makes a completion that of a set-up.
 type Key = (u32, u16, u16);
+/// The tag of a command id. Above it are generations, which nvme_complete_rq of 5.10 does not print.
+const TAG: u16 = 0xfff;
 
 /// What a text has, and what it lacks.
 #[derive(Clone, Debug, Default)]
@@ -288,7 +291,7 @@ impl Reader<'_> {
     fn setup(&mut self, event: &Line<'_>) -> Option<()> {
         let ((ctrl, qid), disk, fields) = self.head(event)?;
         let cid = number(event, fields, "cmdid").filter(|_| !event.hides_zeros);
-        let cid = cid.or_else(|| number(event, fields, "cid"))?.try_into().ok()?;
+        let cid: u16 = cid.or_else(|| number(event, fields, "cid"))?.try_into().ok()?;
         let nsid = number(event, fields, "nsid")?.try_into().ok()?;
         let flags = number(event, fields, "flags")? as u8;
         let metadata =
@@ -335,7 +338,7 @@ impl Reader<'_> {
             let size = size.or(Some(lba_bytes).filter(|size| *size > 0));
             open.submission.bytes = size.and_then(|size| size.checked_mul(found.nlb));
             if self.by_block.len() < MOST {
-                self.by_block.insert(found.slba, (ctrl, qid, cid));
+                self.by_block.insert(found.slba, (ctrl, qid, cid & TAG));
             }
         }
         self.ledger().seen += 1;
@@ -343,7 +346,7 @@ impl Reader<'_> {
             self.ledger().untracked += 1;
             return Some(());
         }
-        if self.open.insert((ctrl, qid, cid), open).is_some() {
+        if self.open.insert((ctrl, qid, cid & TAG), open).is_some() {
             self.ledger().overwritten += 1;
         }
         Some(())
@@ -440,7 +443,8 @@ impl Reader<'_> {
     fn complete(&mut self, event: &Line<'_>) -> Option<()> {
         let ((ctrl, qid), _, fields) = self.head(event)?;
         let cid = number(event, fields, "cmdid").filter(|_| !event.hides_zeros);
-        let cid = cid.or_else(|| number(event, fields, "cid"))?.try_into().ok()?;
+        let cid: u16 = cid.or_else(|| number(event, fields, "cid"))?.try_into().ok()?;
+        let key = (ctrl, qid, cid & TAG);
         let status = number(event, fields, "status").and_then(|s| u16::try_from(s).ok());
         let result = value(fields, "res").or_else(|| value(fields, "result"));
         let verdict = status.map(|status| CompletionStatus {
@@ -452,12 +456,14 @@ impl Reader<'_> {
         self.ledger().completions += 1;
         self.census.without_status += u64::from(verdict.is_none());
         let cqe_ns = self.cqe_of((ctrl, qid), event.cpu);
-        let Some(open) = self.open.remove(&(ctrl, qid, cid)) else {
+        let is_it = self.open.get(&key).is_some_and(|open| open.id.cid == cid || cid <= TAG);
+        let open = if is_it { self.open.remove(&key) } else { None };
+        let Some(open) = open else {
             self.ledger().orphan_completions += 1;
             return Some(());
         };
         if let Some(found) = blocks(open.id.opcode.queue, CommandSet::Nvm, &open.submission.sqe)
-            && self.by_block.get(&found.slba) == Some(&(ctrl, qid, cid))
+            && self.by_block.get(&found.slba) == Some(&key)
         {
             self.by_block.remove(&found.slba);
         }

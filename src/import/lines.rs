@@ -86,7 +86,7 @@ pub enum Found<'t> {
 }
 
 /// A decimal fraction in units of `unit` nanoseconds, and the weight of its last digit.
-fn time(text: &str, unit: u64) -> Option<(u64, u64)> {
+pub fn time(text: &str, unit: u64) -> Option<(u64, u64)> {
     let (whole, part) = text.split_once('.')?;
     if whole.is_empty()
         || part.is_empty()
@@ -122,8 +122,9 @@ fn task(text: &str) -> Option<(&str, u32, Option<u32>)> {
         (text, tgid) = (before.trim(), inside.trim().parse().ok());
     }
     if let Some((comm, ids)) = text.rsplit_once(char::is_whitespace) {
-        let (group, thread) = ids.split_once('/').map_or((None, ids), |(g, t)| (g.parse().ok(), t));
-        if let Ok(tid) = thread.parse() {
+        let (group, thread) = ids.split_once('/').map_or((None, ids), |(g, t)| (Some(g), t));
+        let group = group.map(str::parse).transpose();
+        if let (Ok(group), Ok(tid)) = (group, thread.parse()) {
             return Some((comm.trim(), tid, group.or(tgid)));
         }
     }
@@ -191,31 +192,10 @@ pub fn read(line: &str) -> Found<'_> {
     of_text(line).or_else(|| of_perf_trace(line)).map_or(Found::Other, Found::Event)
 }
 
-/// The word after `key`, which `=`, `:` or a blank follows; without quotation marks.
-pub fn word<'t>(text: &'t str, key: &str) -> Option<&'t str> {
-    text.match_indices(key).find_map(|(at, _)| {
-        let starts = at == 0 || text[..at].ends_with([' ', ',', '(']);
-        let rest = text[at + key.len()..].strip_prefix(['=', ':', ' ']).filter(|_| starts)?;
-        let rest = rest.trim_start();
-        match rest.strip_prefix('"') {
-            Some(quoted) => quoted.split('"').next(),
-            None => rest.split([' ', ',', ')']).next(),
-        }
-    })
-}
-
-/// The number after `key`, decimal or hexadecimal.
-pub fn value(text: &str, key: &str) -> Option<u64> {
-    let word = word(text, key)?;
-    match word.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => word.parse().ok(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::{value, word};
 
     fn event(line: &str) -> Line<'_> {
         match read(line) {

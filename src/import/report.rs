@@ -7,10 +7,15 @@ use std::io::Write;
 use serde::Serialize;
 
 use super::driver::Census;
+use super::kvm::KvmTrace;
 use super::lines::Unread;
+use super::spdk::State;
+use crate::model::histogram::Histogram;
+use crate::model::target::TargetKind;
 use crate::model::text::Text;
+use crate::target::Imported;
 use crate::units::{counted, nanos};
-use crate::view::json::typed_line;
+use crate::view::json::{Dist, dist, typed_line};
 use crate::view::page::entry_at;
 
 /// Column of the texts.
@@ -29,7 +34,10 @@ struct Kind {
 pub struct Report {
     /// What the text is.
     pub format: &'static str,
-    /// Finished commands, or requests.
+    /// What it has: `command`, `request`, `doorbell write`.
+    #[serde(skip)]
+    pub what: &'static str,
+    /// Finished ones.
     pub commands: u64,
     /// Those without an end.
     pub unfinished: u64,
@@ -37,6 +45,10 @@ pub struct Report {
     pub without_begin: u64,
     /// Begins whose end is not in the text: another command took their place.
     pub without_end: u64,
+    /// Events that were understood, and that no time or field comes from.
+    pub not_needed: u64,
+    /// Interrupts.
+    pub interrupts: u64,
     /// Resolution of the times; zero: there are none.
     pub resolution_ns: u64,
     /// Events that were lost before the text was written.
@@ -44,6 +56,19 @@ pub struct Report {
     /// What the text lacks, and what follows from that; a sentence each.
     pub lacks: Vec<String>,
     unread: Vec<Kind>,
+    /// The states of SPDK's objects, since the first one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    states: Vec<StateLine>,
+}
+
+/// A state.
+#[derive(Serialize)]
+struct StateLine {
+    state: Text,
+    #[serde(flatten)]
+    since: Dist,
+    #[serde(skip)]
+    hist: Histogram,
 }
 
 impl Report {
@@ -87,6 +112,7 @@ impl Report {
         let lost = ledger.trace.as_ref().map_or(0, |trace| trace.lost_events);
         Self {
             format: "tracepoints of the driver",
+            what: "command",
             commands: matched,
             unfinished: ledger.in_flight,
             without_begin: ledger.orphan_completions,
@@ -97,6 +123,61 @@ impl Report {
             ..Self::default()
         }
         .with(&census.unreads)
+    }
+
+    /// That of a target.
+    #[must_use]
+    pub fn of_target(self, imported: &Imported, format: &'static str) -> Self {
+        let is_command = imported.target.kind == TargetKind::Qemu;
+        let (ledger, target) = (&imported.ledger, &imported.target);
+        Self {
+            format,
+            what: if is_command { "command" } else { "request" },
+            commands: ledger.commands,
+            not_needed: ledger.other,
+            unfinished: ledger.unfinished,
+            without_begin: ledger.without_begin,
+            without_end: ledger.without_end,
+            interrupts: ledger.interrupts,
+            resolution_ns: target.resolution_ns,
+            lost: ledger.lost,
+            ..self
+        }
+    }
+
+    /// That of doorbell writes.
+    pub fn of_kvm(trace: &KvmTrace) -> Self {
+        let user = "returns to user space (kvm_userspace_exit): IN_USER is not known";
+        Self {
+            format: "tracepoints of KVM",
+            what: "doorbell write",
+            commands: trace.writes(),
+            without_end: trace.incomplete,
+            resolution_ns: trace.resolution_ns,
+            lost: trace.lost,
+            lacks: (!trace.has_user).then(|| user.to_owned()).into_iter().collect(),
+            ..Self::default()
+        }
+        .with(&trace.unreads)
+    }
+
+    /// The same, which lacks this, too.
+    #[must_use]
+    pub fn lacking(mut self, lacks: &[impl ToString]) -> Self {
+        self.lacks.extend(lacks.iter().map(ToString::to_string));
+        self
+    }
+
+    /// The same with the states of SPDK's objects.
+    #[must_use]
+    pub fn with_states(mut self, states: Vec<State>) -> Self {
+        let line = |State { name, since }: State| StateLine {
+            state: name,
+            since: dist(&since, false),
+            hist: since,
+        };
+        self.states = states.into_iter().map(line).collect();
+        self
     }
 
     /// The same with the lines that nothing was read from.
@@ -117,20 +198,39 @@ impl Report {
         if json {
             return typed_line("import", self, out);
         }
+        if !self.states.is_empty() {
+            writeln!(out, "{:<24}{:>7}{:>9}{:>9}{:>9}", "STATE", "n", "mean", "p50", "max")?;
+        }
+        for StateLine { state, hist, .. } in &self.states {
+            let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), nanos);
+            let p50 = time(hist.percentile(50.0).map(|ns| ns as f64));
+            let max = time(hist.max().map(|ns| ns as f64));
+            writeln!(
+                out,
+                "{state:<24}{:>7}{:>9}{p50:>9}{max:>9}",
+                hist.count(),
+                time(hist.mean())
+            )?;
+        }
         let mut entry = |label: &str, text: &str| entry_at(COLUMN, label, text, out);
         entry("format", self.format)?;
-        let mut text = counted(self.commands, "command");
-        for (count, what) in [
-            (self.unfinished, "without an end in the text"),
-            (self.without_begin, "ends without a begin"),
-            (self.without_end, "begins without an end: another took the id"),
-            (self.lost, "events lost before the text was written"),
+        let mut text = counted(self.commands, self.what);
+        for (count, what, how) in [
+            (self.unfinished, "begin", " without an end before the text ends"),
+            (self.without_begin, "end", " without a begin"),
+            (self.without_end, "begin", " without an end"),
+            (self.interrupts, "interrupt", ""),
+            (self.lost, "event", " lost before the text was written"),
         ] {
             if count > 0 {
-                text += &format!(", {count} {what}");
+                text += &format!(", {}{how}", counted(count, what));
             }
         }
-        entry("commands", &text)?;
+        entry("read", &text)?;
+        if self.not_needed > 0 {
+            let text = format!("{}, which say nothing more", counted(self.not_needed, "event"));
+            entry("not needed", &text)?;
+        }
         match self.resolution_ns {
             0 => entry("times", "none: only the order of the lines")?,
             ns => entry("times", &format!("to {}", nanos(ns as f64)))?,

@@ -8,7 +8,7 @@ use std::io::Write;
 use super::HostSink;
 use crate::model::host::{HostCommand, HostEvent};
 use crate::model::text::word;
-use crate::nvme::subject::{Nsid, command_name};
+use crate::nvme::subject::Nsid;
 use crate::units::nanos;
 
 /// Writes events as text.
@@ -18,18 +18,17 @@ pub struct HostText;
 /// The keys and values of a command.
 pub fn fields(command: &HostCommand) -> String {
     let mut parts = Vec::new();
-    if let Some(id) = &command.id {
-        parts.push(format!("qid={}, cid={}", id.qid, id.cid));
-        parts.extend(id.namespace().map(|nsid| format!("nsid={}", Nsid(nsid))));
-        let name = id.nsid.and_then(|cdw1| command_name(id.opcode(), cdw1));
-        let name = name.map_or_else(|| id.opcode().name_or_code(), str::to_owned);
-        parts.push(format!("opcode={} ({name})", id.opcode));
-        parts.extend(id.slba.map(|slba| format!("slba={slba}")));
-        parts.extend(id.nlb.map(|nlb| format!("nlb={nlb}")));
+    parts.extend(command.qid.map(|qid| format!("qid={qid}")));
+    parts.extend(command.cid.map(|cid| format!("cid={cid}")));
+    parts.extend(command.namespace().map(|nsid| format!("nsid={}", Nsid(nsid))));
+    let opcode = command.opcode();
+    if let Some((code, name)) = command.code.zip(command.name()) {
+        parts.push(format!("opcode={code} ({name})"));
     }
+    parts.extend(command.slba.map(|slba| format!("slba={slba}")));
+    parts.extend(command.nlb.map(|nlb| format!("nlb={nlb}")));
     parts.extend(command.request.map(|at| format!("request={at:#x}")));
     parts.extend(command.status.map(|status| {
-        let opcode = command.id.map(|id| id.opcode());
         let name = opcode.and_then(|opcode| status.name_for(opcode));
         let name = name.map_or_else(String::new, |name| format!(" ({name})"));
         format!("status={:#x}{name}", status.0)
