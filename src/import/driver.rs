@@ -133,6 +133,8 @@ pub struct Census {
     pub ledger: Ledger,
     /// Commands without CDW10 to CDW15.
     pub bare: u64,
+    /// Commands of which the kernel prints some fields only.
+    pub partial: u64,
     /// Completions whose status the text does not have.
     pub without_status: u64,
     /// Commands whose CQE was seen, or whose allocation.
@@ -317,6 +319,8 @@ impl Reader<'_> {
             None => Sqe::from(parts).without_dwords(),
         };
         self.census.bare += u64::from(cdw.is_none());
+        let is_whole = event.text.contains("cdw10=") || places(opcode) == BLOCKS;
+        self.census.partial += u64::from(cdw.is_some() && !is_whole && opcode.code != 0);
         let knows = !event.comm.is_empty();
         let submission = Submission {
             sqe,

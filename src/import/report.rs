@@ -101,13 +101,17 @@ impl Report {
             let n = counted(census.bare, "command");
             lack(true, &format!("the blocks and sizes of {n}: CDW10 to CDW15 are not printed"));
         }
+        if census.partial > 0 {
+            let n = counted(census.partial, "command");
+            lack(true, &format!("some fields of {n}: the kernel does not print them, they read as zero"));
+        }
         if census.without_status > 0 {
             let n = counted(census.without_status, "completion");
             lack(true, &format!("the status of {n}"));
         }
         if census.overwritten > 0 {
             let n = counted(census.overwritten, "event");
-            lack(true, &format!("{n} at its begin: the ring of ftrace had overwritten them"));
+            lack(true, &format!("{n} at its begin, which ftrace's ring had overwritten"));
         }
         let lost = ledger.trace.as_ref().map_or(0, |trace| trace.lost_events);
         Self {
