@@ -299,11 +299,4 @@ int qemu_interrupt(struct pt_regs *ctx)
 
 #include "spdk.bpf.h"
 
-/* The cost of a uprobe: a program that does what all begin with. */
-SEC("?uprobe")
-int trap(struct pt_regs *ctx)
-{
-	return !is_target();
-}
-
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

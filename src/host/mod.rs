@@ -10,24 +10,29 @@ mod trace;
 pub mod view;
 
 use std::io::{Write, stderr};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Kind;
 use crate::host::view::{HostJson, ledger_text};
 use crate::machine::System;
+use crate::machine::clock::monotonic_ns;
+use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
+use crate::model::target::{HostController, TargetInfo};
 use crate::run::start::{HostSession, QemuUsdt, prepare};
 use crate::settings::HostOptions;
 use crate::source::HostSource;
 use anyhow::Result;
 
 use crate::host::args::{HostArgs, HostCommand, TargetArgs};
-use crate::run::drive::{Input, LiveTarget, TargetRecording};
+use crate::run::drive::Turn;
+use crate::run::drive::turns::{AT_ONCE, stop_receiver, until_stop};
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
-use crate::run::input::read_recording;
+use crate::run::input::{check_target_end, read_recording};
 
-/// Attaches to the target.
+/// Attaches to the target. `measure`: also the cost of each hook.
 fn attach(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {
     prepare(None)?;
     let system = System::at("/");
@@ -53,30 +58,103 @@ fn attach(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {
     Ok(session)
 }
 
-/// The target that was asked for, or the recording of one. `measure`: also the cost of each hook.
-///
-/// # Errors
-/// If it cannot be traced or read; one sentence.
-fn input<'a>(args: &'a TargetArgs, duration: Option<Duration>, measure: bool) -> Result<Input<'a>> {
-    Ok(match &args.from {
-        Some(path) => Input::TargetRecording(Box::new(TargetRecording {
-            recording: read_recording(path)?,
-            path: Some(path),
-        })),
-        None => Input::Target(LiveTarget { source: attach(args, measure)?, duration }),
+/// What takes the events of a target.
+trait Taker {
+    /// Takes an event, and the controllers that are known.
+    fn event(&mut self, event: &HostEvent, controllers: &[HostController]) -> Result<()>;
+
+    /// Called when no event waits. Returns whether to go on.
+    fn pause(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+}
+
+/// The end of a run of a target, or of its recording.
+struct Ended {
+    target: TargetInfo,
+    controllers: Vec<HostController>,
+    /// `None`: a recording without an end.
+    ledger: Option<HostLedger>,
+    took: Duration,
+    /// To be returned after the output: that the target, or the recording, ended early.
+    early: Result<()>,
+}
+
+/// Passes on the events of a target of this machine, until a signal, for this time, or to its end.
+fn live(
+    mut source: Box<dyn HostSource>,
+    duration: Option<Duration>,
+    taker: &mut dyn Taker,
+) -> Result<Ended> {
+    let stop = stop_receiver()?;
+    let begin_ns = monotonic_ns();
+    let mut done = Ok(());
+    let mut take = |event: &HostEvent, all: &[HostController], taker: &mut dyn Taker| {
+        if done.is_ok() {
+            done = taker.event(event, all);
+        }
+        done.is_ok()
+    };
+    until_stop(&stop, duration, &mut |_| {
+        let mut fine = true;
+        let more = source.take(false, &mut |event, all| fine = take(event, all, taker))?;
+        Ok(match (fine && taker.pause()?, source.alive(), more) {
+            (false, ..) | (_, Err(_), _) => Turn::Done,
+            (true, Ok(()), true) => AT_ONCE,
+            (true, Ok(()), false) => Turn::Items,
+        })
+    })?;
+    let took = Duration::from_nanos(monotonic_ns().saturating_sub(begin_ns));
+    let early = source.alive();
+    let ledger = source.end(&mut |event, all| _ = take(event, all, taker))?;
+    done?;
+    let (target, controllers) = (source.target().clone(), source.controllers().to_vec());
+    Ok(Ended { target, controllers, ledger: Some(ledger), took, early: early.map_err(Into::into) })
+}
+
+/// Passes on the events of a recording.
+fn recorded(path: &Path, taker: &mut dyn Taker) -> Result<Ended> {
+    let mut recording = read_recording(path)?;
+    for event in &recording.events {
+        taker.event(event, &recording.controllers)?;
+    }
+    Ok(Ended {
+        early: check_target_end(&recording, path),
+        target: std::mem::take(&mut recording.target),
+        controllers: std::mem::take(&mut recording.controllers),
+        ledger: recording.ledger.take(),
+        took: Duration::ZERO,
     })
+}
+
+/// Passes on the events of the target that was asked for, or of the recording of one.
+fn observe(
+    args: &TargetArgs,
+    duration: Option<Duration>,
+    measure: bool,
+    taker: &mut dyn Taker,
+) -> Result<Ended> {
+    match &args.from {
+        Some(path) => recorded(path, taker),
+        None => live(attach(args, measure)?, duration, taker),
+    }
 }
 
 /// Writes the ledger: as JSON to the output, as text to stderr.
 ///
 /// # Errors
 /// Errors of the writer.
-fn write_ledger(ledger: &HostLedger, json: bool, detail: bool, out: &mut dyn Write) -> Result<()> {
-    if json {
-        HostJson::end(ledger, out)?;
-    } else {
+fn write_ledger(
+    ledger: Option<&HostLedger>,
+    json: bool,
+    detail: bool,
+    out: &mut dyn Write,
+) -> Result<()> {
+    match ledger {
+        Some(ledger) if json => HostJson::end(ledger, out)?,
         // a closed stderr is not an error
-        let _ = ledger_text(ledger, detail, &mut stderr().lock());
+        Some(ledger) => _ = ledger_text(ledger, detail, &mut stderr().lock()),
+        None => {}
     }
     Ok(())
 }

@@ -18,18 +18,4 @@ pub use self::states::{
     states_end_json,
 };
 pub use self::targets::{targets_json, targets_text};
-pub use self::text::HostText;
-
-use std::io;
-use std::io::Write;
-
-use crate::model::host::HostEvent;
-
-/// Writes events of the host side.
-pub trait HostSink {
-    /// Writes one event. `name` is that of its controller.
-    ///
-    /// # Errors
-    /// Errors of the writer.
-    fn event(&mut self, event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Result<()>;
-}
+pub use self::text::event_text;

@@ -20,7 +20,6 @@ use crate::import::report::Report;
 use crate::model::ledger::Ledger;
 use crate::model::text::printable;
 use crate::recording::RunInfo;
-use crate::run::drive::Item;
 use crate::run::exit::Failure;
 use crate::run::input::read_text;
 use crate::run::outfile::is_stdout;
@@ -115,7 +114,7 @@ fn target(imported: Imported, args: &ImportArgs) -> Result<()> {
     let mut file = RunWriter::of_text(&settings(args, path), info)?;
     file.target_controllers(&imported.controllers);
     for event in &imported.events {
-        file.item(&Item::Target(event));
+        file.target_event(event);
     }
     file.finish(Duration::ZERO, &imported.ledger)?;
     Ok(())

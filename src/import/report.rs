@@ -103,7 +103,10 @@ impl Report {
         }
         if census.partial > 0 {
             let n = counted(census.partial, "command");
-            lack(true, &format!("some fields of {n}: the kernel does not print them, they read as zero"));
+            lack(
+                true,
+                &format!("some fields of {n}: the kernel does not print them, they read as zero"),
+            );
         }
         if census.without_status > 0 {
             let n = counted(census.without_status, "completion");

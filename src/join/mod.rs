@@ -30,10 +30,10 @@ use anyhow::Result;
 use crate::join::args::JoinArgs;
 use crate::run::args::filter::ctrl_instance;
 use crate::run::drive::replay::Replay;
-use crate::run::drive::{Consumer, Feed, Item, check_target_end, scan};
+use crate::run::drive::{Consumer, Feed, Item, scan};
 use crate::run::exit::Failure;
 use crate::run::input;
-use crate::run::input::read_recording;
+use crate::run::input::{check_target_end, read_recording};
 use crate::run::stdout::stdout;
 
 fn usage(text: impl Into<String>) -> anyhow::Error {

@@ -155,8 +155,7 @@ fn spdk(system: &System, process: &Process) -> FoundTarget {
         Ok(code) => spdk_ways(system, pid, code),
         Err(error) => vec![way("uprobes", false, error.to_string())],
     };
-    let log =
-        "record its trace with spdk_trace -j, then `host annotate` or `import`";
+    let log = "record its trace with spdk_trace -j, then `host annotate` or `import`";
     ways.push(way("log", true, log.into()));
     let code = code.ok();
     let release = code.as_ref().and_then(Spdk::release);

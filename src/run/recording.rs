@@ -12,6 +12,7 @@ use crate::machine::clock::{SharedClocks, monotonic_ns};
 use crate::model::activity::Activity;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::{Event, StackId};
+use crate::model::host::HostEvent;
 use crate::model::ledger::Ledger;
 use crate::model::machine::MachineInfo;
 use crate::model::run::ClockReading;
@@ -131,24 +132,14 @@ impl RunWriter {
         Ok(recording)
     }
 
-    /// Creates the file for the events of a target, and describes its run, which begins now. `None`: the
-    /// events are not of this machine, but of another file.
+    /// Creates the file for the events of a target, and describes its run, which begins now.
     ///
     /// # Errors
     /// If the file exists or cannot be written; one sentence.
-    pub fn of_target(
-        file: &FileSettings<'_>,
-        target: TargetInfo,
-        system: Option<&System>,
-    ) -> Result<Self> {
-        let clocks = |system| SharedClocks::look(system).with_machine(system, target.pid);
-        let clocks = system.map(clocks);
-        let info = RunInfo {
-            program: env!("CARGO_PKG_VERSION").into(),
-            target: Some(target),
-            ..system.map(of_machine).unwrap_or_default()
-        };
-        let mut recording = Self::open(file, info, clocks, None)?;
+    pub fn of_target(file: &FileSettings<'_>, target: TargetInfo, system: &System) -> Result<Self> {
+        let clocks = SharedClocks::look(system).with_machine(system, target.pid);
+        let info = RunInfo { target: Some(target), ..of_machine(system) };
+        let mut recording = Self::open(file, info, Some(clocks), None)?;
         recording.begin();
         Ok(recording)
     }
@@ -235,9 +226,6 @@ impl RunWriter {
             Item::Activity(activity) => self.activity(activity),
             Item::Machine(machine) => self.machine(machine),
             Item::Ledger(at, ledger) => self.ledger(*at, ledger),
-            Item::Target(event) => self.writer.push_target(event),
-            // a target is asked for them at the end
-            Item::TargetControllers(_) => {}
             // of recordings, or none of a file
             Item::Cgroups(_)
             | Item::Unselected(_)
@@ -264,6 +252,11 @@ impl RunWriter {
         let mut event = if redact { event.redacted() } else { *event };
         event.renumber_stacks(|id| self.stacks.get(&id).copied().unwrap_or_default());
         self.writer.push(&event);
+    }
+
+    /// Adds an event of a target.
+    pub fn target_event(&mut self, event: &HostEvent) {
+        self.writer.push_target(event);
     }
 
     /// Sets the controllers of a target, of the whole recording.

@@ -6,7 +6,6 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::HostSink;
 use crate::model::host::{HostCommand, HostEvent, HostPoint, HostStage};
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo};
@@ -161,8 +160,12 @@ fn command<'a>(command: &HostCommand, ctrl: &'a str) -> CommandLine<'a> {
     }
 }
 
-impl HostSink for HostJson {
-    fn event(&mut self, event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Result<()> {
+impl HostJson {
+    /// Writes an event. `name` is that of its controller.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub fn event(event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Result<()> {
         match event {
             HostEvent::Command(c) => typed_line("host_command", &command(c, name), out),
             HostEvent::Unfinished(c) => typed_line("host_unfinished", &command(c, name), out),
@@ -172,9 +175,7 @@ impl HostSink for HostJson {
             }
         }
     }
-}
 
-impl HostJson {
     /// Writes the target and its controllers.
     ///
     /// # Errors

@@ -281,7 +281,6 @@ impl<'l> Live<'l> {
                 from: Duration::ZERO,
                 session: Some(&session),
                 recording: None,
-                target: None,
                 header: header.clone(),
             })
         })?;

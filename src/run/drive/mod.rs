@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   session     (live.rs)     ─┐
-//!   recordings  (recorded.rs) ─┼─ items ─▶ drive() ─▶ Consumer { item, tick, finish }
-//!   a target    (target.rs)   ─┘
+//!                              ├─ items ─▶ drive() ─▶ Consumer { item, tick, finish }
+//!   recordings  (recorded.rs) ─┘
 //! ```
 //!
 //! Signals, duration and the time of the next tick are in turns.rs, `--exec` in exec.rs, the checks of
@@ -22,7 +22,6 @@ mod order;
 mod recorded;
 mod recorded_who;
 pub mod replay;
-mod target;
 pub mod turns;
 
 use std::time::Duration;
@@ -30,13 +29,11 @@ use std::time::Duration;
 use crate::model::activity::Activity;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::{Event, StackId};
-use crate::model::host::HostEvent;
 use crate::model::ledger::{Ledger, Shown};
 use crate::model::machine::MachineInfo;
 use crate::model::run::ClockReading;
 use crate::model::snapshot::Snapshot;
 use crate::model::stack::Frame;
-use crate::model::target::{HostController, TargetInfo};
 use crate::recording::CgroupInfo;
 pub use crate::session::{CostSample, Session};
 use crate::settings::OriginDetail;
@@ -50,7 +47,6 @@ pub use self::names::Names;
 pub use self::order::submissions_of;
 pub use self::recorded::{Form, Recordings, again, header_of, open_all, read, scan};
 use self::replay::Replay;
-pub use self::target::{LiveTarget, TargetEnd, TargetRecording, check_target_end};
 pub use self::turns::Turn;
 
 /// Where the items of a run come from.
@@ -59,10 +55,6 @@ pub enum Input<'i> {
     Live(Box<Live<'i>>),
     /// Files, one after the other.
     Recordings(Recordings<'i>),
-    /// A target of this machine.
-    Target(LiveTarget),
-    /// What was recorded of a target, or imported.
-    TargetRecording(Box<TargetRecording<'i>>),
 }
 
 impl<'i> Input<'i> {
@@ -103,10 +95,6 @@ pub enum Item<'i> {
     Ledger(Duration, &'i Ledger),
     /// A recording is over: its length, the time that its events cover, and its ledger.
     Last(Duration, Duration, &'i Ledger),
-    /// An event of a target.
-    Target(&'i HostEvent),
-    /// The controllers of a target: of a recording at its begin, else when there are more.
-    TargetControllers(&'i [HostController]),
 }
 
 /// What a consumer may use while it takes an item.
@@ -127,8 +115,6 @@ pub struct Start<'s> {
     pub session: Option<&'s Session>,
     /// `None`: a session.
     pub recording: Option<&'s Replay>,
-    /// The target; `None`: the driver.
-    pub target: Option<&'s TargetInfo>,
     /// What is known of the header of the report.
     pub header: Header,
 }
@@ -176,7 +162,7 @@ pub struct End<'e> {
     pub covers: Duration,
     /// What was shown.
     pub shown: Shown,
-    /// The header of the report, complete. Empty for a target.
+    /// The header of the report, complete.
     pub header: Header,
     /// Commands of a recording that the settings do not select.
     pub unselected: u64,
@@ -190,8 +176,6 @@ pub struct End<'e> {
     pub session: Option<&'e Session>,
     /// `None`: a session.
     pub recording: Option<&'e Replay>,
-    /// `None`: the driver.
-    pub target: Option<TargetEnd<'e>>,
 }
 
 impl End<'_> {
@@ -210,7 +194,6 @@ impl End<'_> {
             is_whole: true,
             session: None,
             recording: None,
-            target: None,
         }
     }
 }
@@ -273,7 +256,5 @@ pub fn drive<C: Consumer>(input: Input<'_>, make: &mut Make<'_, C>) -> Result<()
     match input {
         Input::Live(live) => live.drive(make),
         Input::Recordings(recordings) => recordings.drive(make),
-        Input::Target(target) => target.drive(make),
-        Input::TargetRecording(recording) => recording.drive(make),
     }
 }

@@ -350,7 +350,6 @@ impl Recordings<'_> {
             from: replay.begins_at(),
             session: None,
             recording: Some(replay),
-            target: None,
             header: header.clone(),
         })?;
         if self.is_silent {

@@ -254,8 +254,12 @@ fn an_import_of_the_kernels_text_has_the_commands_of_the_trace(outcome: &Outcome
         }
     }
     apart.sort_unstable();
-    eprintln!("latencies of import and trace: median {} ns apart, at most {} ns, of {} commands",
-        apart[apart.len() / 2], apart[apart.len() - 1], apart.len());
+    eprintln!(
+        "latencies of import and trace: median {} ns apart, at most {} ns, of {} commands",
+        apart[apart.len() / 2],
+        apart[apart.len() - 1],
+        apart.len()
+    );
     // microseconds in the text, and two probes at each end
     assert!(apart[apart.len() / 2] < 2_000_000, "{apart:?}");
 }
