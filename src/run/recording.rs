@@ -216,6 +216,11 @@ impl RunWriter {
         self.file.name()
     }
 
+    /// The time of a block that has none of its own.
+    fn now(&self) -> u64 {
+        self.clocks.as_ref().map_or(self.info.begin_ns, |_| monotonic_ns())
+    }
+
     /// Adds an item of a run.
     pub fn item(&mut self, item: &Item<'_>) {
         match item {
@@ -261,7 +266,7 @@ impl RunWriter {
 
     /// Sets the controllers of a target, of the whole recording.
     pub fn target_controllers(&mut self, controllers: &[HostController]) {
-        self.writer.block(Content::HostControllers, monotonic_ns(), &controllers);
+        self.writer.block(Content::HostControllers, self.now(), &controllers);
     }
 
     /// Adds a stack, before the first event with it.
@@ -269,7 +274,7 @@ impl RunWriter {
         let number = StackId(self.stacks.len() as u64 + 1);
         self.stacks.insert(id, number);
         let stacks = [StackInfo::new(number, frames)];
-        self.writer.block(Content::Stacks, monotonic_ns(), &stacks);
+        self.writer.block(Content::Stacks, self.now(), &stacks);
     }
 
     /// Adds the controllers, as they are from here on.
@@ -281,7 +286,7 @@ impl RunWriter {
                 controller.nqn = None;
             }
         }
-        self.writer.block(Content::Controllers, monotonic_ns(), &all);
+        self.writer.block(Content::Controllers, self.now(), &all);
     }
 
     /// Sets the offset of the wall clock from here on. It would tie recordings of one boot together, so
@@ -290,7 +295,7 @@ impl RunWriter {
         if !self.info.redacted && self.offset != Some(wall_ns) {
             self.offset = Some(wall_ns);
             let offset = ClockOffset { wall_ns };
-            self.writer.block(Content::Clock, monotonic_ns(), &offset);
+            self.writer.block(Content::Clock, self.now(), &offset);
         }
     }
 
@@ -305,7 +310,7 @@ impl RunWriter {
         if self.info.redacted {
             machine.redact();
         }
-        self.writer.block(Content::Machine, monotonic_ns(), &machine);
+        self.writer.block(Content::Machine, self.now(), &machine);
     }
 
     /// Adds readings of the clocks, once a second.
@@ -319,7 +324,7 @@ impl RunWriter {
             // they would tie recordings of one boot together
             return;
         }
-        self.writer.block(Content::Readings, monotonic_ns(), &readings);
+        self.writer.block(Content::Readings, self.now(), &readings);
     }
 
     /// Adds the ledger up to here, and writes what waits. What is recorded here can't be had again: from now
@@ -339,7 +344,7 @@ impl RunWriter {
             evicted: self.evicted,
             ledger: Some(ledger),
         };
-        self.writer.block(content, monotonic_ns(), &info);
+        self.writer.block(content, self.now(), &info);
     }
 
     /// Writes what was kept in memory. What comes later goes to the file.
