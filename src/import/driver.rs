@@ -115,6 +115,8 @@ struct Open {
     issue_ns: Option<u64>,
 }
 
+/// Time and CPU.
+type Cqe = (u64, Option<u16>);
 /// Controller, queue, tag: what makes a completion that of a set-up.
 type Key = (u32, u16, u16);
 /// The tag of a command id. Above it are generations, which nvme_complete_rq of 5.10 does not print.
@@ -186,7 +188,7 @@ struct Reader<'s> {
     /// Allocated requests without a command, by sector; `None`: several have it.
     allocated: HashMap<u64, Option<(u64, u64)>>,
     /// CQEs by queue, whose completion is next: time and CPU.
-    cqes: HashMap<(u32, u16), Vec<(u64, Option<u16>)>>,
+    cqes: HashMap<(u32, u16), Vec<Cqe>>,
     to: &'s mut dyn FnMut(&Event),
 }
 
@@ -427,7 +429,11 @@ impl Reader<'_> {
         let half = |key| u16::try_from(number(event, fields, key)?).ok();
         let (head, tail) = half("head").zip(half("tail"))?;
         if self.cqes.len() < MOST {
-            self.cqes.entry((ctrl, qid)).or_default().push((event.at_ns, event.cpu));
+            let waiting = self.cqes.entry((ctrl, qid)).or_default();
+            // of two none is used, so a third changes nothing
+            if waiting.len() < 2 {
+                waiting.push((event.at_ns, event.cpu));
+            }
         }
         let what = EventKind::Sq { ctrl, qid, id: None, head, tail };
         (self.to)(&Event { at_ns: event.at_ns, what });
