@@ -57,7 +57,7 @@ case ${1:-} in
         static --profile small --no-default-features --features static
         install -m 755 "$built" "$out/nvme-deep-static-small"
         if (($(stat -c %s "$built") > 8000000)); then
-            echo "build: larger than 8 MB, the limit of docs/install.md" >&2
+            echo "build: the binary is larger than 8 MB" >&2
             exit 1
         fi
         ;;

@@ -6,6 +6,7 @@
 mod refused;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -28,7 +29,7 @@ use crate::record::args::RecordArgs;
 use crate::run::args::command_line;
 use crate::run::args::common::SessionOptions;
 use crate::run::exit;
-use crate::run::stdout::{flush, has_unicode};
+use crate::run::stdout::{flush, has_unicode, stdout};
 use crate::serve::args::ServeArgs;
 use crate::stacks::args::StacksArgs;
 use crate::top::args::TopArgs;
@@ -61,7 +62,7 @@ pub enum Command {
     Trace(TraceArgs),
     /// Count commands and their latency by kernel stack
     Stacks(StacksArgs),
-    /// Record every command to a file, for the --from of other commands
+    /// Record every command to a file, which other commands read
     Record(RecordArgs),
     /// Find out why commands are slow: a verdict, its evidence, what to do
     Diagnose(DiagnoseArgs),
@@ -73,7 +74,7 @@ pub enum Command {
     Heatmap(HeatmapArgs),
     /// Report access patterns: sequential or random, sizes, depth
     ///
-    /// Those of each disk, opcode and process, with distances and intervals.
+    /// One row per disk, opcode and process; `-v` adds jumps and intervals.
     Pattern(PatternArgs),
     /// Show what is in a recording, and which questions it answers
     ///
@@ -111,10 +112,33 @@ pub enum Command {
     Dist(DistArgs),
 }
 
+/// What follows doctor's report if no command was given.
+const START: &str = "
+Start with
+  nvme-deep record -o slow.nvd --duration 60s   record what happens (as root)
+  nvme-deep diagnose slow.nvd                   why is it slow?
+  nvme-deep latency slow.nvd                    where does the time go?
+  nvme-deep top                                 a live screen (as root)
+  nvme-deep inflight                            what is stuck now? (as root)
+All commands: nvme-deep --help
+";
+
+/// Without a command: doctor's report, and where to start. It traces nothing.
+fn start() -> Result<()> {
+    let args = Args::try_parse_from(["nvme-deep", "doctor"])?;
+    let report = run(args.command);
+    stdout().write_all(START.as_bytes())?;
+    report
+}
+
 /// The program: parses the arguments, runs the command, and reports how it ended.
 pub fn program(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let words = aliased(command_line::joined(args));
-    let words = command_line::with_files(words, &Args::command());
+    let words: Vec<OsString> = args.collect();
+    if words.len() <= 1 {
+        return exit::end(start().and_then(|()| Ok(flush()?)));
+    }
+    let words = words.into_iter();
+    let words = command_line::with_files(aliased(command_line::joined(words)), &Args::command());
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
         Err(refused) => return refused::explain(&refused, &words),

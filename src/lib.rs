@@ -18,7 +18,7 @@
 //! command has a module of its own; [`view`] has what several of them print with.
 //!
 //! The feature `live` adds the session, which traces this machine by libbpf. Without it
-//! (`default-features = false`) the program reads recordings. docs/architecture.md has the layout, and
+//! (`default-features = false`) the program reads recordings. docs/dev/architecture.md has the layout, and
 //! the way of a command through all of it.
 //!
 //! ```

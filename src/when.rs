@@ -169,7 +169,7 @@ impl When {
         self.at_ns_in(clock, TimeZone::system())
     }
 
-    /// The same, if local time is that of `local`. Times that the local clock skips or repeats are read
+    /// The same, with `local` as the local time. Times that the local clock skips or repeats are read
     /// as jiff does: by the offset before the change.
     fn at_ns_in(&self, clock: RunClock, local: TimeZone) -> Option<u64> {
         if let At::Elapsed(since) = self.at {

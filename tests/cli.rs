@@ -70,6 +70,11 @@ const WRONG: &[(&str, &str)] = &[
     ("trace --columns time --long", "--columns cannot be used with --long"),
     ("latency --opcode raed", "did you mean `read`"),
     ("latency --opcode 0x100", "0x100"),
+    ("latency --delta=1", "--delta takes no value"),
+    ("latency x.nvd --attach kprobe", "x.nvd (a recording) cannot be used with --attach"),
+    ("inflight x.nvd", "x.nvd: `inflight` looks at this machine, and reads no recording"),
+    ("record x.nvd", "x.nvd: `record` looks at this machine, and reads no recording"),
+    ("serve x.nvd", "`nvme-deep info x.nvd` shows which commands do"),
     ("latency 0", "above zero"),
     ("latency 0s", "above zero"),
     ("latency 5x", "`x` is not a unit of time"),
@@ -267,10 +272,13 @@ fn a_disk_that_is_not_there_or_not_nvme_is_no_device() {
 }
 
 #[test]
-fn no_command_at_all_is_wrong_usage_and_gets_the_help_on_stderr() {
-    let ran = run("");
-    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
-    assert!(ran.err.contains("Usage: nvme-deep"), "{}", ran.err);
+fn no_command_at_all_gets_doctors_report_and_where_to_start() {
+    let (ran, doctor) = (run(""), run("doctor"));
+    assert_eq!((ran.code, ran.err.as_str()), (doctor.code, ""));
+    assert!(ran.out.starts_with(&doctor.out), "{}", ran.out);
+    let next = &ran.out[doctor.out.len()..];
+    let commands = next.lines().filter(|line| line.starts_with("  nvme-deep "));
+    assert_eq!(commands.count(), 5, "{next}");
 }
 
 /// Scripts ask `doctor` whether the commands that trace would work here.

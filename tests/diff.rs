@@ -178,7 +178,7 @@ const MODELS: [(&str, Model); 9] = [
 ];
 
 #[test]
-#[ignore = "minutes: make test-diff, for the table of docs/diff.md"]
+#[ignore = "minutes: make test-diff, for the table of docs/dev/methods.md"]
 fn rates_of_alarms_and_of_findings() {
     let several = [2, 3, 5].map(|n| ("12 s", n, lasting(12.0, 0.05)));
     let single = MODELS.map(|(name, model)| (name, 1, model));

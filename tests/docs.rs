@@ -61,8 +61,10 @@ fn pages() -> Vec<PathBuf> {
     let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
         .map(|name| root().join(name))
         .to_vec();
-    let docs = fs::read_dir(root().join("docs")).unwrap();
-    pages.extend(docs.map(|e| e.unwrap().path()));
+    for folder in ["docs", "docs/dev", "docs/reference"] {
+        let files = fs::read_dir(root().join(folder)).unwrap();
+        pages.extend(files.map(|e| e.unwrap().path()));
+    }
     pages.retain(|p| p.extension().is_some_and(|e| e == "md"));
     pages
 }
@@ -126,7 +128,7 @@ fn help(command: &str, hidden: bool) -> String {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    // hidden: options for tests (docs/testing.md), an alias of --slow (docs/trace.md), and one of -o of
+    // hidden: options for tests (docs/dev/testing.md), an alias of --slow (docs/trace.md), and one of -o of
     // `heatmap` (CHANGELOG.md)
     let others = " --test-ignore --test-no-recovery --test-shift --min-lat --png --svg";
     text + if hidden { others } else { "" }
@@ -162,15 +164,15 @@ fn cells(line: &str) -> Vec<&str> {
     line.trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// The README repeats rows of the first table of cost.md, which has the numbers.
+/// trust.md repeats rows of the first table of dev/cost.md, which has the numbers.
 #[test]
-fn the_cost_of_the_readme_is_that_of_cost_md() {
-    let cost = read(&root().join("docs/cost.md"));
+fn trust_md_has_the_costs_of_cost_md() {
+    let cost = read(&root().join("docs/dev/cost.md"));
     let table = cost.split_once("| added |").unwrap().1;
     let rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
     let measured: Vec<_> = rows.map(cells).filter(|row| row.len() > 2).collect();
-    let readme = read(&root().join("README.md"));
-    let list = readme.split_once("| tool | attributed instructions |\n").unwrap().1;
+    let trust = read(&root().join("docs/trust.md"));
+    let list = trust.split_once("| tool | attributed instructions |\n").unwrap().1;
     let rows = list.lines().skip(1).take_while(|line| line.starts_with('|'));
     let mut n = 0;
     for row in rows.map(cells) {
@@ -188,7 +190,7 @@ fn the_cost_of_the_readme_is_that_of_cost_md() {
 #[test]
 fn the_readme_is_short() {
     let lines = read(&root().join("README.md")).lines().count();
-    assert!(lines <= 150, "{lines} lines");
+    assert!(lines <= 120, "{lines} lines");
 }
 
 /// The project's files and directories that the docs name exist.
@@ -205,4 +207,41 @@ fn every_file_that_is_named_exists() {
             }
         }
     }
+}
+
+/// The command lines in the code blocks of a page, without prompt, sudo, comment and pipe.
+fn command_lines(text: &str) -> Vec<String> {
+    let blocks = text.split("```").skip(1).step_by(2);
+    let lines = blocks.flat_map(str::lines).filter_map(|line| {
+        let line = line.trim_start_matches(|c| c != '$' && c != '#' && c != 's' && c != 'n');
+        let line = line.trim_start_matches(['$', '#', ' ']);
+        let line = line.trim_start().strip_prefix("sudo ").unwrap_or(line.trim_start());
+        line.starts_with("nvme-deep ").then_some(line)
+    });
+    let ends = ["  (", "  #", " # ", " |", " >", " 2>", " <"];
+    let cut = |line: &str| {
+        let end = ends.iter().filter_map(|end| line.find(end)).min();
+        line[..end.unwrap_or(line.len())].trim().to_owned()
+    };
+    lines.map(cut).collect()
+}
+
+/// Each is accepted: its options exist, go together and take these values.
+#[test]
+fn every_command_line_in_the_docs_is_accepted() {
+    let mut all = 0;
+    for page in pages() {
+        for line in command_lines(&read(&page)) {
+            let (ours, program) = line.split_once(" -- ").unwrap_or((&line, ""));
+            let words = ours.split_whitespace().skip(1);
+            let mut words: Vec<&str> = words.map(|w| if w == "PID" { "1" } else { w }).collect();
+            words.push("--help");
+            let output =
+                Command::new(env!("CARGO_BIN_EXE_nvme-deep")).args(&words).output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{}: {line}{program}: {error}", page.display());
+            all += 1;
+        }
+    }
+    assert!(all > 100, "{all}");
 }

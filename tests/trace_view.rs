@@ -16,9 +16,10 @@ use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::view::trace::Context;
+use nvme_deep::view::theme::Theme;
+use nvme_deep::view::trace::{Clock, Context, TraceLines};
 use sample::{
-    DISK, NONE, READ, READ_FIELDS, SUCCESS, asked_read, id, json, json_in, outcome, read,
+    DISK, NONE, READ, READ_FIELDS, SUCCESS, asked_read, event, id, json, json_in, outcome, read,
     submission, text, text_in, with_stages,
 };
 
@@ -33,6 +34,27 @@ fn a_submission() {
         json(EventKind::Submit(read(), asked_read())),
         format!(r#""submit" {READ},{READ_FIELDS}"#)
     );
+}
+
+/// The fields after the start LBA are written again if the next command has the same.
+#[test]
+fn fields_are_the_same_whatever_the_command_before_had() {
+    let commands = [(2, 8, 7), (2, 16, 7), (2, 16, 0), (1, 16, 0), (1, 0, 0), (2, 0, 7)];
+    let mut views = [
+        TraceLines::json(Clock::Mono, None),
+        TraceLines::long(Theme { color: false }, Clock::Mono, None),
+    ];
+    for (code, slba, nlb) in commands {
+        let id = id(QueueKind::Io, code);
+        let what = EventKind::Submit(id, submission(&id, [slba, 0, nlb, 0, 0, 0], Some(512)));
+        let mut line = |n: usize| {
+            views[n].event(&event(what), &DISK);
+            views[n].take(|line| String::from_utf8(line.to_vec()).unwrap())
+        };
+        assert!(line(0).contains(&format!("\"slba\":{slba},\"len\":{nlb},")));
+        assert!(line(0).contains(&format!("\"opcode_value\":{code},")));
+        assert!(line(1).contains(&text(what)), "{}", line(1));
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The order of this CPU's accesses, as other CPUs see it: docs/memory-order.md. */
+/* The order of this CPU's accesses, as other CPUs see it: docs/dev/memory-order.md. */
 #ifndef ND_FENCE_H
 #define ND_FENCE_H
 

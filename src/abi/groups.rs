@@ -13,7 +13,7 @@ use crate::model::group::{By, KeyPart, SizeLimits};
 use crate::model::ids::{RowKey, row_nsid};
 use crate::nvme::opcode::{Opcode, QueueKind};
 
-/// Numbers of groups, with that of the groups without a row.
+/// Numbers of groups, including the one for groups without a row.
 pub const MAX_GROUPS: u32 = nd_group_limit::ND_MAX_GROUPS.0;
 
 /// Bytes of a group in the maps.

@@ -117,7 +117,7 @@ pub fn add_counters(sum: &mut Counters, bytes: &[u8]) -> Result<(), DecodeError>
     Ok(())
 }
 
-/// Adds a cell to that of its row, from its value in the map. `shared`: several programs may have
+/// Adds a cell to the one of its row, from its value in the map. `shared`: several programs may have
 /// added to it at the same time.
 ///
 /// # Errors
@@ -147,7 +147,7 @@ pub fn add_cell(
     Ok(())
 }
 
-/// Adds the waits of no length, of which the BPF side adds none, to a cell of the full stage set with
+/// Adds the waits of no length, which the BPF side does not add, to a cell of the full stage set with
 /// these points: each command has all of its stages.
 pub fn add_zero_waits(sum: &mut Cell, pattern: Pattern) {
     let stages = StageSet::Full.stages();

@@ -27,8 +27,12 @@ pub(crate) fn explain(refused: &ClapError, words: &[OsString]) -> ExitCode {
 
 /// Prints an error of clap. It quotes words of the command line: what a terminal interprets is escaped.
 fn refuse(refused: &ClapError, words: &[OsString]) {
-    let sentence = wrong_value(refused, words).or_else(|| conflict(refused, words));
-    let sentence = sentence.or_else(|| missing(refused)).or_else(|| unknown(refused, words));
+    let sentence = not_read(refused, words)
+        .or_else(|| wrong_value(refused, words))
+        .or_else(|| conflict(refused, words))
+        .or_else(|| missing(refused))
+        .or_else(|| unknown(refused, words))
+        .or_else(|| needless_value(refused));
     if let Some(text) = sentence {
         let _ = writeln!(stderr(), "nvme-deep: {}", clean(&text));
         return;
@@ -46,12 +50,41 @@ fn refuse(refused: &ClapError, words: &[OsString]) {
     };
 }
 
+/// The text of a context.
+fn text(refused: &ClapError, kind: ContextKind) -> Option<&str> {
+    match refused.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// A recording for a command that reads none.
+fn not_read(refused: &ClapError, words: &[OsString]) -> Option<String> {
+    let word = match refused.kind() {
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        _ => ContextKind::InvalidValue,
+    };
+    let word = text(refused, word).filter(|word| word.ends_with(".nvd"))?;
+    let command = words.get(1)?.to_str()?;
+    let looks_at = match command {
+        "inflight" | "record" | "serve" | "doctor" => {
+            "looks at this machine, and reads no recording"
+        }
+        _ => return None,
+    };
+    Some(format!("{word}: `{command}` {looks_at}: `nvme-deep info {word}` shows which commands do"))
+}
+
+/// A value of an option that takes none, as one sentence.
+fn needless_value(refused: &ClapError) -> Option<String> {
+    let is_it = refused.kind() == ErrorKind::TooManyValues;
+    let option = flag(text(refused, ContextKind::InvalidArg).filter(|_| is_it)?);
+    Some(format!("{option} takes no value"))
+}
+
 /// A wrong value of an option as one sentence, like every other error; `None`: the error is another one.
 fn wrong_value(refused: &ClapError, words: &[OsString]) -> Option<String> {
-    let text = |kind| match refused.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.as_str()),
-        _ => None,
-    };
+    let text = |kind| text(refused, kind);
     let why = refused.source().map(ToString::to_string).or_else(|| choices(refused));
     // `--opcode <OPCODE>`, `--stages[=<SET>]`, `[INTERVAL]`
     let name = text(ContextKind::InvalidArg)?.split([' ', '=']).next()?;
@@ -91,7 +124,14 @@ fn conflict(refused: &ClapError, words: &[OsString]) -> Option<String> {
     let all = [[option].as_slice(), &others].concat();
     let part = all.contains(&"--from") && all.contains(&"--duration");
     let advice = if part { ": --since and --until read a part of a recording" } else { "" };
-    is_typed.then(|| format!("{option} cannot be used with {}{advice}", others.join(", ")))
+    // a file among the arguments is an option here
+    let named = |option: &str| {
+        let mut files = words.iter().filter_map(|word| word.to_str()?.strip_prefix("--from="));
+        let file = files.next().filter(|_| option == "--from");
+        file.map_or_else(|| option.to_owned(), |file| format!("{file} (a recording)"))
+    };
+    let others: Vec<String> = others.into_iter().map(named).collect();
+    is_typed.then(|| format!("{} cannot be used with {}{advice}", named(option), others.join(", ")))
 }
 
 /// What is missing, as one sentence with the whole command line.

@@ -26,6 +26,7 @@ const DURATION: Duration = Duration::from_secs(10);
 
 /// `diagnose`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = "nvme-deep diagnose [OPTIONS] [FILE]...")]
 #[command(mut_arg("verbose", |arg| arg
     .help("All kinds of commands, and all rules with their reasons")
     .long_help("All kinds of commands, and all rules with their reasons. While tracing, also the hooks, the \
@@ -71,7 +72,7 @@ pub struct DiagnoseArgs {
 
     /// One JSON object instead of text
     ///
-    /// The schema is in docs/json.md.
+    /// The schema is in docs/reference/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 

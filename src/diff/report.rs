@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares two recordings, or two groups of them: the ratio of each latency in each class and
-//! stage, with its interval, and what can be claimed. docs/diff.md explains the method.
+//! stage, with its interval, and what can be claimed. docs/dev/methods.md explains the method.
 
 pub use crate::diff::compare::compare;
 use crate::model::activity::{Activity, TagWaits};
@@ -341,7 +341,7 @@ impl Counted {
 pub struct Counter {
     stage_set: StageSet,
     block_sizes: BlockSizes,
-    /// Controllers that are counted under another number: that of the other side.
+    /// Controllers that are counted under the other side's number.
     renamed: BTreeMap<u32, u32>,
     counted: Counted,
     /// The first reading of the activity, and the last.

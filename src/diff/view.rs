@@ -82,7 +82,7 @@ fn change(row: &DiffRow, statistic: usize, with_ratio: bool) -> String {
     format!("{}{TIE}{a}{TIE}->{TIE}{b}{interval}", STATISTICS[statistic])
 }
 
-/// The name of a disk, as one of the recordings has it; without a namespace that of the controller.
+/// The name of a disk, as one of the recordings has it; without a namespace the controller's name.
 fn disk_of(origins: Both<&[Origin]>, ctrl: u32, nsid: u32) -> String {
     if nsid == 0 {
         return format!("nvme{ctrl}");

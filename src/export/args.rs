@@ -72,7 +72,7 @@ pub struct ExportArgs {
 
     /// Length of the intervals of hlog and perfetto
     ///
-    /// Those of hlog [default: 1s], and of the completion rates of perfetto [default: 100ms].
+    /// For hlog [default: 1s], and for the completion rates of perfetto [default: 100ms].
     #[arg(long, value_name = "TIME", value_parser = interval(
         Duration::from_millis(1), "is too short: give at least 1ms"))]
     pub interval: Option<Duration>,

@@ -61,6 +61,7 @@ pub struct PictureArgs {
 
 /// `heatmap`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = "nvme-deep heatmap [OPTIONS] [FILE]...")]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct HeatmapArgs {

@@ -16,9 +16,9 @@ Examples:
 #[command(after_help = examples::ONLY_EXAMPLES)]
 #[command(after_long_help = EXAMPLES)]
 pub struct InfoArgs {
-    /// The recording (see `record`)
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// Recordings (see `record`)
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
 
     #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,

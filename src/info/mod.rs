@@ -5,6 +5,7 @@ pub(crate) mod args;
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, BufWriter, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Kind;
@@ -306,23 +307,32 @@ impl<'i> Info<'i> {
 /// Runs the command.
 ///
 /// # Errors
-/// If the file cannot be read or is no recording; one sentence. A file that is not whole is shown.
+/// If a file cannot be read or is no recording; one sentence. A file that is not whole is shown.
 pub fn run(args: &InfoArgs) -> Result<()> {
-    let shown = printable(&args.file).to_string();
-    let (file, metadata) = input::open(&args.file)?;
+    let mut out = BufWriter::new(stdout());
+    for (n, path) in args.files.iter().enumerate() {
+        if n > 0 && !args.json {
+            writeln!(out)?;
+        }
+        show(path, args, &mut out)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn show(path: &Path, args: &InfoArgs, out: &mut dyn Write) -> Result<()> {
+    let shown = printable(path);
+    let (file, metadata) = input::open(path)?;
     let failure = |error| Failure::error(Kind::Usage, format!("{shown}: {error}"));
     let mut reader = Reader::open(BufReader::new(file)).map_err(failure)?;
     let mut found = Found::default();
     while reader.next_block(&mut |item| found.add(item)).map_err(failure)? {}
     let flaw = reader.ending().and_then(|ending| ending.flaw());
     let info = Info::new(shown.clone(), metadata.len(), flaw, reader.info(), &found);
-    let mut out = BufWriter::new(stdout());
     if args.json {
-        typed_line("info", &info, &mut out)?;
+        typed_line("info", &info, out)?;
     } else {
-        let theme = Theme { color: args.color.on_stdout(false) };
-        info.text(theme, &mut out)?;
+        info.text(Theme { color: args.color.on_stdout(false) }, out)?;
     }
-    out.flush()?;
     Ok(())
 }

@@ -20,11 +20,14 @@ Examples:
       A report every second, with stages
   nvme-deep latency --stages=fine --disk nvme0n1 --exec -- fio job.fio
       The parts of the stages of one disk while a program runs
-  nvme-deep latency --from run.nvd --opcode read
+  nvme-deep latency run.nvd --opcode read
       The reads of a recording";
 
 /// `latency`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(
+    override_usage = "nvme-deep latency [OPTIONS] [FILE]... [INTERVAL] [COUNT] [-- COMMAND...]"
+)]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct LatencyArgs {

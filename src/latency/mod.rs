@@ -106,7 +106,7 @@ impl<'o> Reports<'o> {
         text
     }
 
-    /// The names of the disks. Those of this machine are read again: a disk may be new.
+    /// The names of the disks. This machine's names are read again: a disk may be new.
     fn disks(&self) -> DiskNames {
         let mut disks = self.disks.clone();
         if self.options.from.is_empty() && !self.options.json {
@@ -126,7 +126,7 @@ impl<'o> Reports<'o> {
         Some(self.begin.saturating_add(due))
     }
 
-    /// Writes the reports of a recording that are due before an event, but not those of a long time
+    /// Writes the reports of a recording that are due before an event, except for a long time
     /// without an event.
     fn up_to(
         &mut self,

@@ -29,7 +29,7 @@ pub struct CpuTimes {
 }
 
 /// A line `cpuN ...` of /proc/stat. The times are in ticks of `tick_ns`. The procfs crate omits
-/// the numbers of the CPUs, of which some may be offline.
+/// the numbers of the CPUs. Some may be offline.
 fn cpu_line(line: &str, tick_ns: u64) -> Option<CpuTimes> {
     let mut words = line.split_whitespace();
     let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads BTF (Documentation/bpf/btf.rst), also split BTF, that of modules, which libbpf-rs cannot read. Each
+//! Reads BTF (Documentation/bpf/btf.rst), also the split BTF of modules, which libbpf-rs cannot read. Each
 //! start reads 150,000 types: this takes a fifth of libbpf's instructions.
 
 use std::cell::RefCell;

@@ -230,7 +230,7 @@ fn open(top: &File, id: u64) -> Option<OwnedFd> {
 }
 
 impl CgroupPaths {
-    /// Those of this machine, of which none is known yet.
+    /// This machine's cgroups; none is known yet.
     pub fn new(system: &System) -> Self {
         let top = system.cgroups().and_then(|dir| Some((File::open(&dir).ok()?, dir)));
         Self { system: system.clone(), top, known: Cgroups::new(), gone: BTreeSet::new() }
@@ -273,7 +273,7 @@ impl CgroupPaths {
     }
 }
 
-/// Names instead of those of cgroups: the same for the same name, and of the same kind.
+/// Other names for cgroups: the same for the same name, and of the same kind.
 #[derive(Debug, Default)]
 pub struct Pseudonyms(HashMap<String, usize>);
 

@@ -18,7 +18,7 @@ use super::System;
 use super::fact::Fact;
 use crate::model::run::{ClockReading, SharedClock};
 
-/// Readings of which the best is kept.
+/// Readings; the best is kept.
 const TRIES: u32 = 5;
 /// Time between two readings in a recording.
 const EVERY_NS: u64 = 1_000_000_000;

@@ -15,7 +15,7 @@ use super::process_files::MAX_BINARY;
 /// What is needed of an executable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbols {
-    /// Each exported function, and each other one whose name is that of no second one.
+    /// Each exported function, and each other function with a unique name.
     /// The place of each in the file: past `endbr64` if a `push` follows.
     functions: BTreeMap<String, usize>,
     build_id: Option<String>,

@@ -150,7 +150,7 @@ impl Process {
         Self::of(system, pid, |_| true)
     }
 
-    /// Looks at a process, and at its arguments if `has_arguments` wants those of its program.
+    /// Looks at a process, and at its arguments if `has_arguments` accepts its program.
     fn of(
         system: &System,
         pid: u32,
@@ -173,7 +173,7 @@ impl Process {
         Ok(process)
     }
 
-    /// All processes that this one may look at, one after the other. Only those of QEMU have arguments:
+    /// All processes that this one may look at, one after the other. Only QEMU's have arguments:
     /// anybody may start processes with large ones.
     pub fn all(system: &System) -> impl Iterator<Item = Self> {
         let entries = fs::read_dir(system.path("proc")).into_iter().flatten();
@@ -189,7 +189,7 @@ impl Process {
         name.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Whether its name is that of a target of SPDK.
+    /// Whether an SPDK target has this name.
     pub fn is_spdk(&self) -> bool {
         ["nvmf_tgt", "spdk_tgt"].contains(&self.program())
     }

@@ -35,7 +35,7 @@ fn regular(handle: &OwnedFd) -> io::Result<File> {
     Ok(open_path(path, flags, Mode::empty())?.into())
 }
 
-/// Opens a regular file. Links are followed: those of procfs lead to the file of the process.
+/// Opens a regular file. Links are followed: in procfs they lead to the process's file.
 ///
 /// # Errors
 /// If it is none, or cannot be opened.

@@ -8,6 +8,6 @@ use std::collections::BTreeMap;
 pub struct Structure {
     /// Size in bytes.
     pub size: u32,
-    /// Offsets of its members in bytes, including those of anonymous members.
+    /// Offsets of its members in bytes, members of anonymous members included.
     pub members: BTreeMap<String, u32>,
 }

@@ -123,7 +123,7 @@ pub enum BtfError {
     },
 }
 
-/// A difference between the types of a file and those of the kernel.
+/// A difference between the types in a file and in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Difference {
     /// The size of a struct, in bytes.
@@ -208,7 +208,7 @@ pub struct Types {
     pub remark: Option<String>,
 }
 
-/// The running kernel's BTF, and that of a file beside it.
+/// The running kernel's BTF, and a file beside it.
 pub(super) struct KernelBtf {
     /// Of loaded modules.
     pub modules: BTreeMap<Home, Btf>,
@@ -276,7 +276,7 @@ pub struct Layouts {
 }
 
 impl Layouts {
-    /// The running kernel's, after those of the user's file, and before those of btf/.
+    /// The running kernel's: after the user's file, and before btf/.
     ///
     /// # Errors
     /// If the file cannot be read, or has no BTF.

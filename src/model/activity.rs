@@ -33,7 +33,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// What was counted since an earlier reading. Gaps and the pool are those of this reading.
+    /// What was counted since an earlier reading. Gaps and the pool come from this reading.
     #[must_use]
     pub fn since(&self, first: &Self) -> Self {
         let cpus = self.cpus.iter().map(|cpu| {
@@ -137,7 +137,7 @@ pub struct TagWaits {
 }
 
 impl TagWaits {
-    /// The longest is that of the whole run.
+    /// The longest one covers the whole run.
     fn since(&self, first: &[Self]) -> Self {
         let same = |w: &&Self| (w.ctrl, w.nsid) == (self.ctrl, self.nsid);
         let first = first.iter().find(same).copied().unwrap_or_default();

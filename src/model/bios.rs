@@ -25,7 +25,7 @@ impl Bios {
         self.0
     }
 
-    /// This number of bios, of which one waited this long, in nanoseconds: at most three days.
+    /// This number of bios. The longest wait is in nanoseconds, at most three days.
     pub const fn new(count: u16, longest_wait_ns: u64) -> Self {
         Self::of_word((count as u64) << SHIFT | (longest_wait_ns & ((1 << SHIFT) - 1)))
     }

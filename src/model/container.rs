@@ -32,7 +32,7 @@ pub(crate) fn pod_of(name: &str) -> Option<String> {
 /// Whether a cgroup is of the container whose ID begins with these digits, or of the pod with this UID.
 pub(crate) fn is_of_container(path: &str, text: &str) -> bool {
     let digits = digits_of(text);
-    // as while tracing: with the cgroups below it, which may be those of other containers
+    // as while tracing: with the cgroups below it, which may belong to other containers
     let is_of = |name: &str| {
         id_of(name).is_some_and(|id| id.starts_with(&digits))
             || pod_of(name).is_some_and(|uid| uid == digits)

@@ -175,7 +175,7 @@ pub enum HostEvent {
 }
 
 impl HostEvent {
-    /// The time of the event: that of the last observed point of a command, or zero.
+    /// The time of the event: for a command its last observed point, or zero.
     pub fn at_ns(&self) -> u64 {
         match self {
             Self::Command(command) | Self::Unfinished(command) => {

@@ -35,7 +35,7 @@ impl Submitter {
     }
 }
 
-/// Whose process and cgroup count as those of a command.
+/// Whose process and cgroup a command counts for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Who {

@@ -121,7 +121,7 @@ pub const ALL_POINTS: Pattern = {
 };
 
 /// The points whose times are in each record of the ring, in their order there (`nd_times` of
-/// bpf/include/abi.h). Their bits on the BPF side (`ND_SAW_*`) are those of a [`Pattern`].
+/// bpf/include/abi.h). Their bits on the BPF side (`ND_SAW_*`) are the bits of a [`Pattern`].
 pub const IN_RECORDS: [Point; 7] = [
     Point::Start,
     Point::SetupIn,

@@ -95,7 +95,7 @@ pub struct ClockReading {
     pub mono_ns: u64,
     /// `mono_ns` is wrong by at most this.
     pub error_ns: u64,
-    /// Of the host's TSC: that of the virtual machine at this time. `None`: not known, or the process
+    /// The virtual machine's TSC at this time of the host's TSC. `None`: not known, or the process
     /// runs none by KVM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest: Option<TscScale>,

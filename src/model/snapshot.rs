@@ -115,7 +115,7 @@ impl Snapshot {
         self.all().map(|c| c.unmeasured).sum()
     }
 
-    /// The difference to `earlier`. Counters and failures remain those of the whole run. Groups that
+    /// The difference to `earlier`. Counters and failures still cover the whole run. Groups that
     /// lost their row since then are a part of the group of those without a row.
     pub fn minus(&self, earlier: &Self) -> Self {
         Self {
@@ -155,7 +155,7 @@ pub fn fold_groups(groups: &mut Cells<Group>, keep: usize) {
     *groups = with_others(take(groups), |(group, _), _| gone.contains(group));
 }
 
-/// The same commands, of which those of the groups that are gone are among the others.
+/// The same commands. Groups that are gone are added to the others.
 fn with_others(
     groups: Cells<Group>,
     is_gone: impl Fn(&(Group, Pattern), &Cell) -> bool,
@@ -171,7 +171,7 @@ fn with_others(
     all
 }
 
-/// The groups of `earlier`, of which those that lost their row before `later` are among the others. Such a
+/// The groups of `earlier`. Groups that lost their row before `later` are added to the others. Such a
 /// group may have a row again, with fewer commands.
 fn without_rows<'c>(earlier: &'c Cells<Group>, later: &Cells<Group>) -> Cow<'c, Cells<Group>> {
     let is_gone = |key: &(Group, Pattern), cell: &Cell| {
@@ -184,7 +184,7 @@ fn without_rows<'c>(earlier: &'c Cells<Group>, later: &Cells<Group>) -> Cow<'c, 
     }
 }
 
-/// Adds a cell to that of the same key.
+/// Adds a cell to the one with the same key.
 pub fn add<K: Ord>(to: &mut BTreeMap<K, Cell>, key: K, cell: Cell) {
     match to.entry(key) {
         Entry::Vacant(place) => {

@@ -302,7 +302,7 @@ impl StageSet {
     }
 
     /// Where histogram `n` of a cell of the BPF side is in a cell of this stage set. With full stages
-    /// those of the fine ones and the total come first there.
+    /// the bits of the fine stages and of the total come first there.
     pub const fn place(self, n: usize) -> usize {
         let total = match self {
             Self::Full => Self::Fine.measured() - 1,

@@ -44,7 +44,7 @@ fn push(out: &mut String, text: &str, plain: impl Fn(char) -> bool) {
 
 /// The same text, if it needs no escapes.
 fn escaped(text: &str, plain: impl Fn(char) -> bool) -> Cow<'_, str> {
-    // most texts are ASCII, of which no character has to be put together
+    // most texts are ASCII, which need no decoding
     let is_plain = |byte: u8| byte.is_ascii() && plain(byte.into());
     if text.bytes().all(is_plain) || text.chars().all(&plain) {
         return text.into();
@@ -113,7 +113,7 @@ impl Text {
         Self::from_bytes(name.as_ref().as_bytes())
     }
 
-    /// A text whose backslashes are those of escapes: a part of another one, or one from a recording.
+    /// A text that is escaped already: a part of another text, or one from a recording.
     pub fn from_escaped(text: &str) -> Self {
         Self::new(clean(text))
     }

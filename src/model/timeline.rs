@@ -194,7 +194,7 @@ impl Span {
         }
     }
 
-    /// Its length in nanoseconds; that of a command that has not ended is unlimited.
+    /// Its length in nanoseconds; unlimited for a command that has not ended.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.end_ns.map_or(u64::MAX, |end| end.saturating_sub(self.begin_ns))

@@ -56,7 +56,7 @@ fn u64_at(page: &[u8], at: usize) -> u64 {
 impl Smart {
     /// Parses the page.
     pub fn parse(page: &[u8; SMART_BYTES]) -> Self {
-        // 16 bytes, of which 8 suffice
+        // 16 bytes; 8 suffice
         let media = u64_at(page, 160);
         let large = u64_at(page, 168) != 0;
         let sum =

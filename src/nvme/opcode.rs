@@ -2,7 +2,7 @@
 //! NVMe opcodes: their names, and the parsing of opcodes on the command line.
 //!
 //! The meaning of an opcode depends on the kind of queue (0x02 is a read on an I/O queue, and Get
-//! Log Page on the admin queue), so both are stored together. The values are those of the NVMe base
+//! Log Page on the admin queue), so both are stored together. The values come from the NVMe base
 //! 2.1, NVM and ZNS command set specifications, checked against `include/linux/nvme.h` of Linux and
 //! `libnvme`'s `types.h`.
 //!

@@ -2,7 +2,7 @@
 //! The status of a completion, as in Linux's `nvme_request.status`: the Status Field of the CQE
 //! without the phase tag (NVMe base 2.2, section 4.2.3).
 //!
-//! Names are those of the specifications: NVMe base 2.2 figures 102 to 107, additions of 2.3, and
+//! Names come from the specifications: NVMe base 2.2 figures 102 to 107, additions of 2.3, and
 //! the Zoned Namespace command set. Some command specific codes have different meanings for I/O and
 //! for Fabrics commands; [`Status::of`] takes the command into account.
 
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(name(0x1b8, fabrics), Some("Transport Specific"));
         assert_eq!(name(0x186, fabrics), None);
         assert_eq!(name(0x1c0, fabrics), Some("Vendor Specific"));
-        // below 80h, and for other types, the names are those of any command
+        // below 80h, and for other types, all commands share the names
         assert_eq!(name(0x101, fabrics), Some("Invalid Queue Identifier"));
         assert_eq!(name(0x002, fabrics), Some("Invalid Field in Command"));
         let shown = Status(0x4191).of(fabrics).to_string();

@@ -26,6 +26,7 @@ Examples:
 
 /// `pattern`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = "nvme-deep pattern [OPTIONS] [FILE]... [INTERVAL] [COUNT]")]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct PatternArgs {

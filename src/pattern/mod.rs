@@ -89,7 +89,7 @@ impl<'o> Reporter<'o> {
         Ok(())
     }
 
-    /// Writes the reports of a recording that are due before a submission, but not those of a long time
+    /// Writes the reports of a recording that are due before a submission, except for a long time
     /// without one.
     fn up_to(&mut self, at: Duration) -> Result<()> {
         let mut is_first = true;

@@ -274,7 +274,7 @@ pub const STREAMS: usize = 16;
 struct Stream {
     /// The block after its last one.
     end: u64,
-    /// It has at least two commands, each of which begins where the one before it ends.
+    /// It has at least two commands. Each begins where the previous one ends.
     continues: bool,
 }
 

@@ -521,7 +521,7 @@ fn histogram(
     canvas.area(plot, Paint::Plot, None);
     let bottom = plot.y + plot.height;
     let title = match kind {
-        HistogramKind::Seek => "jump from the previous command",
+        HistogramKind::Seek => "jump from previous",
         HistogramKind::Gap => "time between submissions",
         HistogramKind::Size => "size",
         HistogramKind::Depth => "commands in flight",

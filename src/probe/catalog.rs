@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The catalog of hooks: constant data. One row per BPF program, in the order of `enum nd_hook` in
-//! bpf/include/abi.h, so the number of a row is that of its hit counter. Also the attach methods of
+//! bpf/include/abi.h, so a row and its hit counter have the same number. Also the attach methods of
 //! each point, best first.
 //!
 //! Accuracy decides the order. Trampolines (fentry, fexit, tp_btf) and raw tracepoints have a
@@ -89,7 +89,7 @@ impl Method {
         }
     }
 
-    /// Whether its programs may be skipped together with those of others, so that events are lost
+    /// Whether its programs may be skipped together with others, so that events are lost
     /// without being counted.
     pub const fn loses(self) -> bool {
         matches!(self, Self::Kprobe | Self::Tracepoint)
@@ -271,7 +271,7 @@ const fn candidate(role: Role, method: Method, programs: &'static [&'static str]
     Candidate { role, method, programs }
 }
 
-/// All methods for all points; those of a point in order of preference.
+/// All methods for all points, by point, best first.
 pub const CANDIDATES: [Candidate; 36] = [
     candidate(Role::Point(Submit), Method::Fentry, &["throttle_fentry"]),
     candidate(Role::Point(Submit), Method::Fentry, &["limits_in_fentry", "limits_out_fexit"]),
@@ -337,7 +337,7 @@ const SUBMITTERS: [&str; 4] =
 const SUBMITTERS_OLD: [&str; 4] =
     ["submit_btf", "submit_split_btf", "submit_done_btf", "submit_limit_old_fentry"];
 
-/// The methods for roles that are not points; those of a role in order of preference.
+/// The methods for roles that are not points, by role, best first.
 pub const EVENT_CANDIDATES: [Candidate; 23] = [
     candidate(Role::Requeue, Method::Fentry, &["requeue_btf"]),
     candidate(Role::Requeue, Method::RawTp, &["requeue_raw"]),
@@ -454,7 +454,7 @@ impl Role {
         }
     }
 
-    /// The name in reports and in the README.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Point(point) => point.name(),

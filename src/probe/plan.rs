@@ -65,7 +65,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// The programs of a candidate, without those of functions that this kernel lacks and does not
+    /// The programs of a candidate, without programs at functions that this kernel lacks and does not
     /// need; or why the candidate is rejected.
     fn take(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Result<Vec<usize>, Rejection> {
         let reject = |hook: &str, why: Reason, tried| Rejection {

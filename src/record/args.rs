@@ -125,7 +125,7 @@ pub struct RecordArgs {
 
     /// Do not record names of the machine and of processes
     ///
-    /// Nor those of its controllers.
+    /// Models of controllers are left out too.
     #[arg(long)]
     pub redact: bool,
 

@@ -117,7 +117,7 @@ pub mod tests {
     use anyhow::Context;
     use std::io::{Result as IoResult, Write};
 
-    /// The exit codes and their meanings. The README has this table.
+    /// The exit codes and their meanings. docs/trust.md has this table.
     pub const MEANINGS: [(u8, &str); 8] = [
         (0, "done, or stopped; also if the reader of a pipe went away"),
         (1, "failed while running"),
@@ -134,9 +134,9 @@ pub mod tests {
     ];
 
     #[test]
-    fn the_codes_are_those_of_the_readme() {
-        let readme = include_str!("../../README.md");
-        let table = readme.split_once("| exit code | |\n|---|---|\n").unwrap().1;
+    fn trust_md_has_the_codes() {
+        let page = include_str!("../../docs/trust.md");
+        let table = page.split_once("| exit code | |\n|---|---|\n").unwrap().1;
         let rows = table.lines().take_while(|line| line.starts_with('|'));
         let own = MEANINGS.map(|(code, meaning)| format!("| {code} | {meaning} |"));
         assert_eq!(rows.collect::<Vec<_>>(), own);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which groups have series of their own in metrics, and what each counts. A series counts from the
-//! moment at which its group gets one; the rest is that of the others. So counters only grow, and a
+//! moment at which its group gets one; the rest goes to the others. So counters only grow, and a
 //! group that has done nothing for a while, or is gone, loses its series without a trace in the others.
 
 use std::collections::BTreeMap;

@@ -71,7 +71,7 @@ impl Meter {
         Ok(text.cloned().unwrap_or_default())
     }
 
-    /// Those of the controllers that exist and that the filter accepts.
+    /// For the controllers that exist and that the filter accepts.
     fn present(&self, in_flight: BTreeMap<u32, u64>) -> BTreeMap<u32, u64> {
         let filter = &self.settings.filter;
         let present = self.system.controllers();

@@ -34,6 +34,7 @@ pub enum StackBy {
 
 /// `stacks`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = "nvme-deep stacks [OPTIONS] [FILE]... [-- COMMAND...]")]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct StacksArgs {

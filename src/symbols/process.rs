@@ -34,7 +34,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Those of a process.
+    /// The mappings of a process.
     pub fn of(pid: u32) -> Self {
         let symbolizer = Symbolizer::builder()
             .enable_code_info(false)

@@ -134,7 +134,7 @@ impl Table {
                 symbols[n] = Some(symbol);
                 continue;
             }
-            // the frame below an interrupt has no call: its address is that of the next instruction
+            // the frame below an interrupt has no call: its address is the next instruction
             let interrupt = symbols[n - 1].as_ref().is_some_and(is_interrupt_entry);
             if interrupt {
                 symbols[n] = self.symbols(&[addresses[n]]).pop().flatten();
@@ -147,7 +147,7 @@ impl Table {
     }
 }
 
-/// kretprobe_trampoline (before 5.15), __kretprobe_trampoline, or that of rethook.
+/// kretprobe_trampoline (before 5.15), __kretprobe_trampoline, or rethook's.
 fn is_return_trampoline(symbol: &Symbol) -> bool {
     let name = symbol.name.as_str().trim_start_matches('_');
     ["kretprobe_trampoline", "arch_rethook_trampoline"].contains(&name)

@@ -193,7 +193,7 @@ impl App {
         &self.views[self.view].keys
     }
 
-    /// The name of a row: `nvme0n1 read`, or that of its group.
+    /// The name of a row: `nvme0n1 read`, or its group.
     pub fn name_of_row(&self, key: &TopKey) -> String {
         match key {
             TopKey::Row(row) => self.name_of(row.ctrl, row.nsid, row.opcode),

@@ -26,6 +26,7 @@ Examples:
 
 /// `top`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = "nvme-deep top [OPTIONS] [FILE]... [INTERVAL]")]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct TopArgs {

@@ -140,7 +140,7 @@ impl IntervalConsumer {
         }
     }
 
-    /// Closes the last interval, and the run, of which the events cover this time.
+    /// Closes the last interval and the run, whose events cover this time.
     pub fn finish(&mut self, took: Duration, covers: Duration, ledger: &Ledger) {
         let ended = took.max(self.last);
         self.ledger.clone_from(ledger);

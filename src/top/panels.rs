@@ -90,7 +90,7 @@ fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
     runs.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// The queues of the controller of the selected row; of a group that has none, those of all. With too
+/// The queues of the selected row's controller; all queues if a group has none. With too
 /// little room, the busiest.
 pub fn queues(app: &App, area: Rect, buffer: &mut Buffer) {
     let ctrl = app.selected().and_then(|key| key.ctrl());

@@ -45,6 +45,7 @@ pub enum TimeArg {
 
 /// `trace`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = "nvme-deep trace [OPTIONS] [FILE]... [-- COMMAND...]")]
 #[command(after_help = examples::WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct TraceArgs {

@@ -242,7 +242,7 @@ impl<'o> TraceWriter<'o> {
         true
     }
 
-    /// Puts a line below those of the pending event with this number.
+    /// Puts a line below the lines of the pending event with this number.
     fn second_line(&mut self, event: &Event, names: &mut Names, number: usize) {
         let (from, to) = (self.lines.bytes(), self.pending[number].1);
         let (disk, set, _) = names.of_event(event);
@@ -257,7 +257,7 @@ impl<'o> TraceWriter<'o> {
         moved.for_each(|place| *place += usize::from(*place >= number));
     }
 
-    /// Keeps a command in mind that has failed, or of which that is not known.
+    /// Remembers a command that has failed, or may have.
     fn note_failure(&mut self, what: &EventKind) {
         if let EventKind::Command(id, ..) = what
             && !has_succeeded(what)

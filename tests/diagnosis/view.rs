@@ -212,7 +212,7 @@ fn the_times_in_json_add_up() {
 #[test]
 fn the_docs_have_every_key_of_the_json() {
     let object = object(&few(), &diagnosis(Outcome::Nothing, "", &[]));
-    let docs = include_str!("../../docs/json.md");
+    let docs = include_str!("../../docs/reference/json.md");
     let (_, section) = docs.split_once("## `diagnose`").unwrap();
     let section = section.split("\n## ").next().unwrap();
     let in_every_object = ["type", "schema_version"];

@@ -43,7 +43,7 @@ def main(tool, *recordings):
                     f"{size:.0f} bytes each, {took:.2f} s"
                 )
     with tempfile.TemporaryDirectory() as place:
-        docs = Path(__file__).resolve().parents[2] / "docs/fleet.md"
+        docs = Path(__file__).resolve().parents[2] / "docs/export.md"
         ran = check_fleet(Path(tool).resolve(), [Path(r).resolve() for r in recordings], place, docs)
         print(f"{docs.name}: {ran} queries ran")
 

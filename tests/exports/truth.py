@@ -39,8 +39,9 @@ def lines(data):
 def columns():
     """Names and types of the columns, as docs/export.md lists them."""
     docs = Path(__file__).resolve().parents[2] / "docs/export.md"
-    table = docs.read_text(encoding="utf-8").partition("## Columns")[2].partition("### ")[0]
-    return dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", table, re.M))
+    table = docs.read_text(encoding="utf-8").partition("## Columns")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (\w+) \|", table, re.M)
+    return {name: kind for names, kind in rows for name in re.findall(r"\w+", names)}
 
 
 def unix_ns(text):

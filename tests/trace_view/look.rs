@@ -5,6 +5,7 @@ use super::sample::{
     DISK, NONE, asked_read, event, id, json, json_in, outcome, read, submission, text, with_stages,
 };
 use nvme_deep::model::event::{CompletionStatus, CtrlState, EventKind, Outcome};
+use nvme_deep::model::point::Point;
 use nvme_deep::model::stack::{Frame, Symbol};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
@@ -13,6 +14,8 @@ use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::status::Status;
 use nvme_deep::view::theme::Theme;
 use nvme_deep::view::trace::{Clock, Columns, Context, TraceLines};
+
+use crate::testing::EventBuilder;
 
 fn frames() -> [Frame; 2] {
     [
@@ -120,6 +123,28 @@ fn columns_can_be_chosen() {
     insta::assert_snapshot!(shown_in_columns(80, Some(&chosen), false));
     let error = Columns::parse("time,latency").unwrap_err();
     assert!(error.starts_with("`latency` is not a column: choose from time, event, "), "{error}");
+}
+
+#[test]
+fn a_command_that_takes_ten_times_the_usual_is_bold() {
+    let mut views = [true, false].map(|color| {
+        TraceLines::columns(Theme { color }, Clock::Mono, Some(StageSet::Basic), None, 80)
+    });
+    let mut is_bold = |latency_ns| {
+        let end = 12_345_678_901_234;
+        let points = [(Point::SetupOut, end - latency_ns), (Point::Complete, end)];
+        let what = EventBuilder::read().latency(latency_ns).points(&points).command().what;
+        let [colored, plain] = views.each_mut().map(|view| {
+            view.event(&event(what), &DISK);
+            let text = view.take(|text| String::from_utf8(text.to_vec()).unwrap());
+            text.lines().last().unwrap().to_owned()
+        });
+        assert!(colored == plain || colored == Theme { color: true }.head(&plain), "{colored}");
+        colored != plain
+    };
+    let latency = |n: u64| if n % 50 == 40 { 1_100_000 } else { 80_000 + n * 100 };
+    let bold: Vec<u64> = (0..200).filter(|n| is_bold(latency(*n))).collect();
+    assert_eq!(bold, [40, 90, 140, 190]);
 }
 
 #[test]

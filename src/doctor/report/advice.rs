@@ -138,8 +138,8 @@ fn on_controllers(controllers: &[NvmeDetail]) -> Vec<Finding> {
 fn notes_on_machine(machine: &Machine, parameters: &NvmeParameters) -> Vec<Finding> {
     let mut notes = vec![];
     if machine.hypervisor.emulated {
-        let advice = "the processor seems to be emulated: times are those of the emulator, not of \
-                      a processor";
+        let advice = "the processor seems to be emulated: times measure the emulator, not \
+                      real hardware";
         notes.push(note("emulated-processor", advice));
     }
     if let Some(source) = machine.clock_source.known().filter(|s| is_slow(s)) {

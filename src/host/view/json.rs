@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of the host side as JSON, one object per line (docs/json.md).
+//! Events of the host side as JSON, one object per line (docs/reference/json.md).
 
 use std::io;
 use std::io::Write;

@@ -275,7 +275,7 @@ mod tests {
         // late in an older CQE, or in the latest one
         assert_eq!(checked(&[(4, 5), (3, 3)], &[]), (true, true));
         assert_eq!(checked(&[(0, 2), (4, 5)], &[]), (true, true));
-        // the id of a command in flight was that of an older one
+        // an older command had the id of one in flight
         assert_eq!(checked(&[(1, 3), (3, 1)], &[3]), (true, false));
         assert_eq!(checked(&[(1, 3), (3, 1)], &[]), (true, true));
         // the SQE is not there any more

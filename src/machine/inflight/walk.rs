@@ -156,7 +156,7 @@ impl<'a> Walker<'a> {
     }
 
     /// The state of a queue of the PCI driver; `None` if it cannot be read. To be called only for
-    /// controllers on PCI. Commands whose request has no SQE get that of the SQ.
+    /// controllers on PCI. Commands whose request has no SQE get the one in the SQ.
     pub fn queue(
         &mut self,
         ctrl: &ControllerAt,

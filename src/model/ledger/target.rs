@@ -21,7 +21,7 @@ pub struct HostLedger {
     pub interrupts: u64,
     /// Commands whose end was not observed: another command took their place.
     pub without_end: u64,
-    /// Ends of commands whose begin was not observed. Those of commands that began before the run
+    /// Ends of commands whose start was not observed. Ends of commands that started before the run
     /// are among them.
     pub without_begin: u64,
     /// Points out of order.

@@ -132,7 +132,7 @@ pub(super) const fn is_zero(n: &u64) -> bool {
 }
 
 impl TraceLedger {
-    /// Replaces what was recorded by what is shown of a recording, of which the filters left
+    /// Replaces what was recorded by what a recording shows after the filters left
     /// `unselected` commands out.
     pub const fn show(&mut self, shown: &Shown, unselected: u64) {
         self.submits_shown = shown.submits;

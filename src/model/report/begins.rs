@@ -191,7 +191,7 @@ impl<B, E> Changes<B, E> {
         }
     }
 
-    /// Adds a change. Those of the same time are in the order of `tie`.
+    /// Adds a change. Changes at the same time are ordered by `tie`.
     pub fn push(&mut self, at_ns: u64, tie: u64, change: Change<B, E>) {
         self.waiting.push(Reverse(Waiting { at_ns, tie, change }));
     }

@@ -14,7 +14,7 @@ use crate::model::text::{Text, word};
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::subject::{FABRICS, Nsid, command_name, subject};
 
-/// The name of a namespace: that of its disk, or `nvme0 ns 1` if that is not known.
+/// The name of a namespace: its disk's name, or `nvme0 ns 1` if nobody knows it.
 #[must_use]
 pub fn namespace_name(disk: Option<&str>, ctrl: u32, nsid: u32) -> String {
     disk.filter(|name| !name.is_empty())

@@ -44,7 +44,7 @@ pub struct GroupReport {
 pub struct Groups {
     /// What they are grouped by.
     pub by: Vec<By>,
-    /// In order. The last one may be that of the groups without a row.
+    /// In order. The last one may stand for the groups without a row.
     pub groups: Vec<GroupReport>,
     /// Their names.
     pub names: GroupNames,
@@ -214,7 +214,7 @@ impl Groups {
         self.groups.is_empty()
     }
 
-    /// The first ones, with that of the groups without a row, and the sums of the rest.
+    /// The first ones, the one for groups without a row, and the sums of the rest.
     pub fn first(&self, most: usize) -> (Vec<&GroupReport>, Option<Rest>) {
         let (other, own): (Vec<_>, Vec<_>) = self.groups.iter().partition(|g| g.row.key.is_other());
         let (shown, left_out) = own.split_at(most.min(own.len()));

@@ -155,7 +155,7 @@ impl Spent<'_> {
         Share { stage, ns, share: ns as f64 / (whole as f64).max(1.0) }
     }
 
-    /// Where the time was: the groups of stages, those with most time first. A group of which one part
+    /// Where the time was: the groups of stages, longest first. A group in which one part
     /// makes up at least half has the name and the time of that part. Empty without stages.
     pub fn places(&self) -> Vec<Share> {
         let mut groups: Vec<(String, u128)> = Vec::new();

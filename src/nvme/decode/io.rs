@@ -64,7 +64,7 @@ const WRITE_EXTENSION: &[Spec] = &[
     hex("dspec", 13, 16, 16).detail(),
 ];
 
-/// The directive type of Write Zeroes is one bit shorter than that of Write: bit 23 is Namespace
+/// The directive type of Write Zeroes is one bit shorter than Write's: bit 23 is Namespace
 /// Zeroes.
 const ZEROES: &[Spec] = &[
     flag("deac", 12, 25),

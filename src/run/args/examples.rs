@@ -14,7 +14,7 @@ Examples:
       Latency of each namespace, opcode and stage, every second
   nvme-deep record -o slow.nvd --duration 60s
       Record what happens, to look at it later and elsewhere
-  nvme-deep diagnose --from slow.nvd
+  nvme-deep diagnose slow.nvd
       Why the commands of that recording are slow
 
 Run as root. With CAP_BPF and CAP_PERFMON only, less is available: run `doctor` as that user. \

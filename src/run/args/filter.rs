@@ -213,7 +213,7 @@ impl FilterArgs {
     pub fn filter(&self, is_recorded: bool) -> Result<Filter> {
         if let Some((option, _)) = self.window.options().next().filter(|_| !is_recorded) {
             return Err(usage(format!(
-                "{option} is a time of a recording, and this command traces: give a recording to --from"
+                "{option} is a time of a recording, and this command traces: give a recording"
             )));
         }
         let cgroup = self.cgroup.as_deref().map(|text| match is_recorded {

@@ -83,7 +83,7 @@ pub fn level_rgb(level: u8) -> [u8; 3] {
     Paint::Level(level).rgb(true)
 }
 
-/// The level of a count, of which the largest is `most`: logarithmic, so that one command can be
+/// The level of a count up to `most`: logarithmic, so that one command can be
 /// seen beside thousands.
 pub fn level(count: u64, most: u64) -> u8 {
     let last = LEVELS - 1;

@@ -46,10 +46,19 @@ impl Columns {
     }
 }
 
+/// A column of the layout.
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    field: &'static Field,
+    width: usize,
+    /// The most characters of a name; longer ones are cut. `None`: a value that is never cut.
+    most: Option<usize>,
+}
+
 /// How columns are laid out.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
-    columns: Vec<&'static Field>,
+    columns: Vec<Column>,
     pub(super) width: usize,
     /// Widths of the columns of times and processes.
     time: usize,
@@ -61,16 +70,52 @@ pub(super) struct Layout {
     /// Lines since the heading.
     pub(super) lines: usize,
     pub(super) has_heading: bool,
+    usual: Usual,
+}
+
+/// About the median of the totals so far.
+#[derive(Debug, Default)]
+struct Usual {
+    median_ns: u64,
+    commands: u64,
+}
+
+impl Usual {
+    /// Adds a total. Returns whether it is more than ten times the median.
+    fn is_slow(&mut self, total_ns: u64) -> bool {
+        self.commands += 1;
+        if self.commands == 1 {
+            self.median_ns = total_ns;
+        }
+        // as many steps up as down: half of the totals are above
+        let step = self.median_ns / 32 + 1;
+        self.median_ns = match total_ns > self.median_ns {
+            true => self.median_ns.saturating_add(step),
+            false => self.median_ns.saturating_sub(step),
+        };
+        self.commands > 32 && total_ns / 10 > self.median_ns
+    }
 }
 
 impl Layout {
     pub(super) fn new(chosen: Option<&Columns>, width: usize, time: usize) -> Self {
         let usual = if width >= WIDE { USUAL_WIDE } else { USUAL };
-        let columns = chosen.cloned().or_else(|| Columns::parse(usual).ok()).unwrap_or_default().0;
-        let others = columns.iter().filter(|field| field.head != PROCESS);
+        let fields = chosen.cloned().or_else(|| Columns::parse(usual).ok()).unwrap_or_default().0;
+        let others = fields.iter().filter(|field| field.head != PROCESS);
         let mut layout = Self { width, time, ..Self::default() };
         let rest = width.saturating_sub(others.map(|field| layout.width_of(field) + 1).sum());
-        (layout.process, layout.columns) = (rest.clamp(6, WIDEST), columns);
+        layout.process = rest.clamp(6, WIDEST);
+        let column = |field: &'static Field| {
+            let width = layout.width_of(field);
+            let most = match field.head {
+                PROCESS => width,
+                "DISK" => WIDEST_DISK,
+                _ => WIDEST,
+            };
+            let is_name = field.is_left && field.head != "MOSTLY";
+            Column { field, width, most: is_name.then_some(most) }
+        };
+        layout.columns = fields.into_iter().map(column).collect();
         layout
     }
 
@@ -106,11 +151,11 @@ impl TraceLines {
         }
         (self.layout.has_heading, self.layout.lines) = (true, 1);
         let begin = self.line.len();
-        for field in &self.layout.columns {
+        for Column { field, width, .. } in &self.layout.columns {
             // a trace shows either of them
             let name =
                 if field.head == PROCESS && has_submitters { "SUBMITTER" } else { field.head };
-            let blanks = self.layout.width_of(field).saturating_sub(name.len());
+            let blanks = width.saturating_sub(name.len());
             self.line.blanks(if field.is_left { 0 } else { blanks });
             self.line.str(name);
             self.line.blanks(if field.is_left { blanks } else { 0 } + 1);
@@ -127,18 +172,25 @@ impl TraceLines {
             return self.apart(row);
         }
         self.heading(row.cx.has_submitters);
+        let is_slow = self.codes.is_some()
+            && row.total().is_some_and(|total_ns| self.layout.usual.is_slow(total_ns));
+        self.styled(is_slow, |codes| &codes.head, |lines| lines.command(row));
+        self.line.byte(b'\n');
+        self.layout.lines += 1;
+        self.notes(row);
+    }
+
+    /// Writes the columns of a command.
+    fn command(&mut self, row: &Row<'_>) {
         let (mut debt, begin) = (0_usize, self.line.len());
         for n in 0..self.layout.columns.len() {
-            let field = self.layout.columns[n];
+            let Column { field, width, most } = self.layout.columns[n];
             let at = self.line.len();
             self.cell(field, row);
-            let (mut len, width) = (self.line.width_since(at), self.layout.width_of(field));
-            if field.is_left && field.head != "MOSTLY" {
-                let most = match field.head {
-                    PROCESS => width.saturating_sub(debt),
-                    "DISK" => WIDEST_DISK,
-                    _ => WIDEST,
-                };
+            let mut len = self.line.len() - at;
+            if let Some(most) = most {
+                len = self.line.width_since(at);
+                let most = if field.head == PROCESS { most.saturating_sub(debt) } else { most };
                 if len > most {
                     let text = cut(&String::from_utf8_lossy(self.line.since(at)), most);
                     self.line.truncate(at);
@@ -157,9 +209,6 @@ impl TraceLines {
         }
         let blanks = self.line.since(begin).iter().rev().take_while(|byte| **byte == b' ').count();
         self.line.truncate(self.line.len() - blanks);
-        self.line.byte(b'\n');
-        self.layout.lines += 1;
-        self.notes(row);
     }
 
     /// Writes a value, without blanks around it.
@@ -167,6 +216,7 @@ impl TraceLines {
         let Self { line, clock, .. } = self;
         match (field.value)(row) {
             Value::None => line.byte(b'-'),
+            Value::Name(name) if name.is_empty() => line.byte(b'-'),
             Value::Unknown => line.byte(b'?'),
             Value::Num(n) => line.dec(n),
             Value::Hex(n) => line.hex(n),

@@ -5,12 +5,14 @@
 use std::borrow::Cow;
 
 use super::line::LineWriter;
+use super::times::{Part, Parts};
 use super::{Context, Form, Out, parts, times};
 use crate::model::bios::Bios;
 use crate::model::event::{CommandId, CompletionStatus, Event, EventKind, Outcome, Submission};
 use crate::model::origin::{Origin, Submitter};
+use crate::model::point::Point;
 use crate::model::stage::StageSet;
-use crate::model::timeline::{Segment, Timeline};
+use crate::model::timeline::Timeline;
 use crate::nvme::decode::blocks;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::subject::{ALL_NAMESPACES, namespace};
@@ -74,19 +76,21 @@ pub(super) struct Row<'a> {
     pub(super) outcome: Option<&'a Outcome>,
     pub(super) timeline: Option<&'a Timeline>,
     /// The stages that are shown.
-    pub(super) stages: StageSet,
-    /// Those of the command; empty if two points are out of order.
-    pub(super) segments: &'a [Segment],
+    stage_set: StageSet,
+    /// The points of the pattern, each with its key in JSON.
+    pub(super) points: &'a [(Point, String)],
+    /// The stages; empty if two points are out of order.
+    pub(super) stages: &'a [Part],
 }
 
 impl<'a> Row<'a> {
-    /// `segments` is to hold the stages.
+    /// `parts` will hold the points and the stages.
     pub(super) fn new(
         form: Form,
         event: &'a Event,
         cx: &'a Context<'a>,
         shown: Option<StageSet>,
-        segments: &'a mut Vec<Segment>,
+        parts: &'a mut Parts,
     ) -> Self {
         let timeline = match &event.what {
             EventKind::Complete(_, outcome) => outcome.timeline.as_ref(),
@@ -94,13 +98,14 @@ impl<'a> Row<'a> {
         };
         let timeline = timeline.filter(|_| shown.is_some());
         // columns divide the time themselves
-        let stages = match (form, shown) {
+        let stage_set = match (form, shown) {
             (Form::Columns, Some(_)) => StageSet::Full,
             (_, stages) => stages.unwrap_or_default(),
         };
-        segments.clear();
-        if timeline.is_some_and(|times| !times.add_segments(stages, segments)) {
-            segments.clear();
+        let (mut points, mut stages): (&[(Point, String)], &[Part]) = (&[], &[]);
+        if let Some(times) = timeline {
+            parts.set(times, stage_set);
+            (points, stages) = (parts.points(), parts.stages());
         }
         Self {
             form,
@@ -110,16 +115,17 @@ impl<'a> Row<'a> {
             submission: event.what.submission(),
             outcome: event.what.outcome(),
             timeline,
+            stage_set,
+            points,
             stages,
-            segments,
         }
     }
 
     /// From the first to the last observed point.
     pub(super) fn total(&self) -> Option<u64> {
-        match self.segments {
-            [] => self.timeline?.total(self.stages),
-            segments => Some(segments.iter().map(|segment| segment.ns).sum()),
+        match self.stages {
+            [] => self.timeline?.total(self.stage_set),
+            stages => Some(stages.iter().map(|part| part.ns).sum()),
         }
     }
 
@@ -342,7 +348,7 @@ pub(super) const FIELDS: &[Group] = &[
             field!("request_flags", "rqflags", |r| Value::hex(r.verdict().map(|v| v.flags))),
             field!("driver_ns", "driver", |r| match r.outcome {
                 // the stages have it
-                Some(_) if r.form == Form::Long && !r.segments.is_empty() => Value::None,
+                Some(_) if r.form == Form::Long && !r.stages.is_empty() => Value::None,
                 Some(outcome) => Value::nanos(outcome.latency_ns),
                 None => Value::None,
             })
@@ -372,7 +378,7 @@ pub(super) const FIELDS: &[Group] = &[
                 None => Value::None,
             })
             .column("TOTAL", 6),
-            field!("", "", |_| Value::Write(times::mostly)).left("MOSTLY", 14),
+            field!("", "", |_| Value::Write(times::mostly)).left("MOSTLY", 16),
         ],
     ),
     (
@@ -402,7 +408,7 @@ pub(super) const FIELDS: &[Group] = &[
             field!("points_ns", "", |_| Value::Write(parts::points)),
             field!("stages", "stages", |_| Value::Parts(parts::stages)),
             field!("total_ns", "total", |r| match r.form {
-                Form::Long if r.segments.is_empty() => Value::None,
+                Form::Long if r.stages.is_empty() => Value::None,
                 _ => Value::nanos(r.total()),
             }),
         ],

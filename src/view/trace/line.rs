@@ -5,7 +5,7 @@ use itoa::Buffer;
 
 use crate::nvme::decode::{CommandSet, Value};
 
-/// Lines, the last of which may be incomplete.
+/// Lines. The last one may be incomplete.
 #[derive(Debug, Default)]
 pub(super) struct LineWriter {
     bytes: Vec<u8>,
@@ -29,7 +29,11 @@ impl LineWriter {
 
     /// Number of characters from a position on.
     pub(super) fn width_since(&self, begin: usize) -> usize {
-        self.since(begin).iter().filter(|byte| **byte & 0xc0 != 0x80).count()
+        let text = self.since(begin);
+        match text.is_ascii() {
+            true => text.len(),
+            false => text.iter().filter(|byte| **byte & 0xc0 != 0x80).count(),
+        }
     }
 
     /// Removes everything from a position on.
@@ -50,7 +54,8 @@ impl LineWriter {
         self.bytes[to.min(from)..].rotate_right(moved);
     }
 
-    /// Writes what `write` writes for this key, again if it is the key of the last time.
+    /// Writes what `write` writes for this key. Most commands have the key of the one before, and to decode
+    /// and write their fields takes some 800 instructions: it is written again.
     pub(super) fn repeat(&mut self, key: Key, write: impl FnOnce(&mut Self)) {
         match &self.last {
             Some((last, text)) if *last == key => self.bytes.extend_from_slice(text),
@@ -169,7 +174,7 @@ impl LineWriter {
 
     /// Writes a name. One that is ambiguous in a line of `key=value` is quoted.
     pub(super) fn name(&mut self, name: &str) {
-        let plain = |b: u8| b.is_ascii_graphic() && !b"\",\\=".contains(&b);
+        let plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'"' | b',' | b'\\' | b'=');
         if !name.is_empty() && name.bytes().all(plain) {
             return self.str(name);
         }
@@ -180,7 +185,8 @@ impl LineWriter {
 
     /// Writes a JSON string.
     pub(super) fn json(&mut self, text: &str) {
-        if text.bytes().all(|b| matches!(b, b' '..=b'~') && !b"\"\\".contains(&b)) {
+        let is_special = |b: u8| !matches!(b, b' '..=b'~') || b == b'"' || b == b'\\';
+        if !text.bytes().any(is_special) {
             self.byte(b'"');
             self.str(text);
             return self.byte(b'"');

@@ -21,12 +21,12 @@ use self::columns::Layout;
 use self::fields::{FIELDS, Field, Group, Has, Put, Row, Value};
 use self::line::LineWriter;
 pub(crate) use self::parts::status_type;
+use self::times::Parts;
 use crate::model::event::{Event, EventKind};
 use crate::model::origin::Cgroups;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
 use crate::model::text::word;
-use crate::model::timeline::Segment;
 use crate::nvme::decode::CommandSet;
 use crate::view::json::SCHEMA_VERSION;
 use crate::view::theme::{Around, Codes, Theme};
@@ -63,7 +63,7 @@ enum Form {
     Columns,
     /// All fields as `key=value`.
     Long,
-    /// An object per event. The schema is in docs/json.md.
+    /// An object per event. The schema is in docs/reference/json.md.
     Json,
 }
 
@@ -85,21 +85,21 @@ pub struct TraceLines {
     stages: Option<StageSet>,
     /// The fields of the form, by the events that have them.
     fields: Vec<(Has, Vec<Put>)>,
-    /// Those of the event, to be used again.
-    segments: Vec<Segment>,
+    /// The points and stages of the last command.
+    parts: Parts,
     codes: Option<Codes>,
     layout: Layout,
 }
 
 impl TraceLines {
     fn new(form: Form, clock: Clock, stages: Option<StageSet>) -> Self {
-        let (line, segments, layout) = <_>::default();
+        let (line, parts, layout) = <_>::default();
         let of_group = |(has, fields): &Group| {
             let put = |field: &Field| if form == Form::Json { field.json } else { field.text };
             (*has, fields.iter().filter_map(put).collect())
         };
         let fields = FIELDS.iter().map(of_group).collect();
-        Self { form, clock, line, stages, fields, segments, codes: None, layout }
+        Self { form, clock, line, stages, fields, parts, codes: None, layout }
     }
 
     /// JSON. `stages` is the stage set to show, if any.
@@ -198,14 +198,14 @@ impl TraceLines {
             let indent = if self.form == Form::Columns { "    " } else { "  " };
             return self.second_line(indent, |codes| &codes.warn, &again);
         }
-        let mut segments = take(&mut self.segments);
-        let row = Row::new(self.form, event, cx, self.stages, &mut segments);
+        let mut parts = take(&mut self.parts);
+        let row = Row::new(self.form, event, cx, self.stages, &mut parts);
         match self.form {
             Form::Json => self.object(&row),
             Form::Long => self.pairs(&row),
             Form::Columns => self.cells(&row),
         }
-        self.segments = segments;
+        self.parts = parts;
     }
 
     /// Writes an indented line that belongs to the one above.

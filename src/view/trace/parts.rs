@@ -6,11 +6,9 @@ use super::fields::Row;
 use super::line::LineWriter;
 use crate::model::event::EventKind;
 use crate::model::point::Point;
-use crate::model::stage::{StageRun, StageSet};
+use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
-use crate::nvme::decode::{self, CommandSet, Field};
-use crate::nvme::opcode::QueueKind;
-use crate::nvme::sqe::Sqe;
+use crate::nvme::decode::{self, Field};
 use crate::nvme::status::{Status, StatusType};
 
 pub(super) fn ctrl(row: &Row<'_>, line: &mut LineWriter) {
@@ -61,29 +59,7 @@ fn members(fields: impl Iterator<Item = Field>, line: &mut LineWriter) {
     }
 }
 
-/// An object: `{"key":value,...}`.
-fn object(fields: impl Iterator<Item = Field>, line: &mut LineWriter) {
-    line.byte(b'{');
-    members(fields, line);
-    line.close(b'}');
-}
-
-/// The fields of a command as an object. Most commands differ from the one before only in their start LBA,
-/// which is the first field.
-fn command(queue: QueueKind, set: CommandSet, sqe: &Sqe, line: &mut LineWriter) {
-    let mut fields = decode::fields(queue, set, sqe);
-    line.byte(b'{');
-    if decode::blocks(queue, set, sqe).is_none() {
-        members(fields, line);
-        return line.close(b'}');
-    }
-    members(fields.next().into_iter(), line);
-    let rest = [12, 13, 14, 15].map(|n| sqe.cdw(n));
-    line.repeat((sqe.opcode(), set, rest), |line| members(fields, line));
-    line.close(b'}');
-}
-
-/// Those of a long line: `, key=value, ...`.
+/// Fields of a long line: `, key=value, ...`.
 fn pairs(fields: impl Iterator<Item = Field>, line: &mut LineWriter) {
     for field in fields {
         line.str(", ");
@@ -100,8 +76,21 @@ pub(super) fn fields(row: &Row<'_>, line: &mut LineWriter) {
         return;
     };
     let (queue, set, sqe) = (id.opcode.queue, row.cx.set, &submission.sqe);
+    let blocks = decode::blocks(queue, set, sqe);
+    let key = || (sqe.opcode(), set, [12, 13, 14, 15].map(|n| sqe.cdw(n)));
     if row.form == Form::Json {
-        return command(queue, set, sqe, line);
+        line.byte(b'{');
+        let fields = decode::fields(queue, set, sqe);
+        match blocks {
+            Some(blocks) => {
+                line.str("\"slba\":");
+                line.dec(blocks.slba);
+                line.byte(b',');
+                line.repeat(key(), |line| members(fields.skip(1), line));
+            }
+            None => members(fields, line),
+        }
+        return line.close(b'}');
     }
     let mut asked = None;
     let fields = decode::shown_fields(queue, set, sqe).inspect(|field| {
@@ -109,7 +98,14 @@ pub(super) fn fields(row: &Row<'_>, line: &mut LineWriter) {
             asked = Some(field.value.number());
         }
     });
-    pairs(fields, line);
+    match blocks {
+        Some(blocks) => {
+            line.str(", slba=");
+            line.dec(blocks.slba);
+            line.repeat(key(), |line| pairs(fields.skip(1), line));
+        }
+        None => pairs(fields, line),
+    }
     let bytes = submission.bytes.filter(|&bytes| bytes != 0);
     if let Some(bytes) = bytes.filter(|&bytes| asked != Some(bytes.into())) {
         // the command may ask for another number of bytes
@@ -207,44 +203,35 @@ pub(super) fn points(row: &Row<'_>, line: &mut LineWriter) {
     let Some(times) = row.timeline else {
         return line.str("}");
     };
-    for (point, ns) in times.points() {
-        line.byte(b'"');
-        line.str(point.name());
-        line.str("\":");
-        line.dec(ns);
-        line.byte(b',');
+    for (point, key) in row.points {
+        let ns = times.ns(*point);
+        if ns != 0 {
+            line.str(key);
+            line.dec(ns);
+            line.byte(b',');
+        }
     }
     line.close(b'}');
-}
-
-/// Writes the name of a stage.
-fn stage(run: StageRun, line: &mut LineWriter) {
-    match run.whole_stage() {
-        Some(name) => line.str(name),
-        None => line.str(&run.name()),
-    }
 }
 
 /// The stages, in order.
 pub(super) fn stages(row: &Row<'_>, line: &mut LineWriter) {
     if row.form == Form::Json {
         line.byte(b'[');
-        for segment in row.segments {
-            line.str("{\"name\":\"");
-            stage(segment.run, line);
-            line.str("\",\"ns\":");
-            line.dec(segment.ns);
+        for part in row.stages {
+            line.str(&part.json);
+            line.dec(part.ns);
             line.str("},");
         }
         return line.close(b']');
     }
-    for segment in row.segments {
+    for part in row.stages {
         line.str(", ");
-        stage(segment.run, line);
+        line.str(&part.name);
         line.byte(b'=');
-        line.nanos(segment.ns);
-        if segment.run.single() == Some("before")
-            && let Some(wait) = row.timeline.and_then(|times| main_wait(times, segment.ns))
+        line.nanos(part.ns);
+        if part.name == "before"
+            && let Some(wait) = row.timeline.and_then(|times| main_wait(times, part.ns))
         {
             line.str(" (");
             line.str(wait);
@@ -269,9 +256,14 @@ fn main_wait(times: &Timeline, before_ns: u64) -> Option<&'static str> {
 pub(super) fn async_event(row: &Row<'_>, line: &mut LineWriter) {
     if let EventKind::AsyncEvent { event, .. } = row.event.what {
         let [_, parts @ ..] = event.fields();
+        let parts = parts.into_iter();
         match row.form {
-            Form::Json => object(parts.into_iter(), line),
-            Form::Long | Form::Columns => pairs(parts.into_iter(), line),
+            Form::Json => {
+                line.byte(b'{');
+                members(parts, line);
+                line.close(b'}');
+            }
+            Form::Long | Form::Columns => pairs(parts, line),
         }
     }
 }

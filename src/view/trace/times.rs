@@ -1,11 +1,72 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How columns divide the time of a command.
+//! The stages of a command, and how columns divide its time.
 
 use super::fields::{Row, Value};
 use super::line::LineWriter;
+use crate::model::point::{Pattern, Point};
 use crate::model::report::latency::Spent;
-use crate::model::stage::StageRun;
-use crate::units::percent;
+use crate::model::stage::{StageRun, StageSet};
+use crate::model::timeline::Timeline;
+use crate::units::{nanos, percent};
+
+/// A stage of a command.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) run: StageRun,
+    pub(super) name: String,
+    /// Its begin in JSON: `{"name":"queue","ns":`.
+    pub(super) json: String,
+    /// The group of stages in whose column it is.
+    group: &'static str,
+    /// Whether it was merged with another group.
+    is_merged: bool,
+    pub(super) ns: u64,
+}
+
+/// The points and stages of a command. Most commands have the pattern of the one before: only the times are
+/// new.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    of: Option<(StageSet, Pattern)>,
+    /// Each with its key in JSON.
+    points: Vec<(Point, String)>,
+    parts: Vec<Part>,
+    is_in_order: bool,
+}
+
+impl Parts {
+    /// Takes the times of a command.
+    pub(super) fn set(&mut self, times: &Timeline, stages: StageSet) {
+        let pattern = times.pattern();
+        if self.of != Some((stages, pattern)) {
+            self.of = Some((stages, pattern));
+            let points = Point::ALL.into_iter().filter(|point| point.seen_in(pattern));
+            self.points = points.map(|point| (point, format!("\"{}\":", point.name()))).collect();
+            let part = |run: StageRun| {
+                let (group, is_merged) = group_of(run);
+                let name = run.name();
+                let json = format!("{{\"name\":\"{name}\",\"ns\":");
+                Part { run, name, json, group, is_merged, ns: 0 }
+            };
+            self.parts = stages.runs(pattern).into_iter().map(part).collect();
+        }
+        self.is_in_order = self.parts.iter_mut().all(|part| {
+            let (from, to) = (times.ns(part.run.from), times.ns(part.run.to));
+            part.ns = to.wrapping_sub(from);
+            from != 0 && to >= from
+        });
+    }
+
+    /// The stages; none if two points are out of order.
+    pub(super) fn stages(&self) -> &[Part] {
+        if self.is_in_order { &self.parts } else { &[] }
+    }
+
+    /// The points of the pattern, each with its key in JSON.
+    pub(super) fn points(&self) -> &[(Point, String)] {
+        &self.points
+    }
+}
 
 /// The group of stages in whose column a run is, and whether it was merged with another group. Then it is the
 /// device's if that is one of them, otherwise the last one's.
@@ -24,16 +85,13 @@ fn group_of(run: StageRun) -> (&'static str, bool) {
 /// The time in groups of stages.
 pub(super) fn part<'a>(row: &Row<'a>, groups: &[&str]) -> Value<'a> {
     let mut found = None;
-    for segment in row.segments {
-        let (group, is_merged) = group_of(segment.run);
-        if groups.contains(&group) {
-            let (sum, merged) = found.unwrap_or_default();
-            found = Some((sum + segment.ns, merged || is_merged));
-        }
+    for part in row.stages.iter().filter(|part| groups.contains(&part.group)) {
+        let (sum, merged) = found.unwrap_or_default();
+        found = Some((sum + part.ns, merged || part.is_merged));
     }
     match found {
         Some((ns, merged)) => Value::Part(ns, merged),
-        None if row.outcome.is_some() && row.segments.is_empty() => Value::Unknown,
+        None if row.outcome.is_some() && row.stages.is_empty() => Value::Unknown,
         None => Value::None,
     }
 }
@@ -49,15 +107,15 @@ pub(super) fn host<'a>(row: &Row<'a>) -> Value<'a> {
 
 /// Where most of the time was, and its share: `wbt 48%`. Merged stages have the name of their column.
 pub(super) fn mostly(row: &Row<'_>, line: &mut LineWriter) {
-    let stages = row.segments.iter().map(|segment| (segment.run, segment.ns.into()));
+    let stages = row.stages.iter().map(|part| (part.run, part.ns.into()));
     let places = Spent { stages: stages.collect(), parts: &[] }.places();
     let Some(place) = places.first() else {
         return line.byte(b'-');
     };
-    let run = row.segments.iter().map(|segment| segment.run).find(|run| run.name() == place.stage);
-    match run.filter(|run| run.group().is_none()) {
-        Some(run) => {
-            line.str(group_of(run).0);
+    let part = row.stages.iter().find(|part| part.name == place.stage);
+    match part.filter(|part| part.run.group().is_none()) {
+        Some(part) => {
+            line.str(part.group);
             line.byte(b'+');
         }
         None => line.str(&place.stage),
@@ -68,12 +126,10 @@ pub(super) fn mostly(row: &Row<'_>, line: &mut LineWriter) {
 
 /// The stages with most of the time: `end 12.0ms, device.run 1.15ms`.
 pub(super) fn largest(row: &Row<'_>) -> Option<String> {
-    let mut segments = row.segments.to_vec();
-    segments.sort_by_key(|segment| std::cmp::Reverse(segment.ns));
-    segments.retain(|segment| segment.ns > 0);
-    let stages = segments.iter().take(4).map(|segment| {
-        format!("{} {}", segment.run.name(), crate::units::nanos(segment.ns as f64))
-    });
+    let mut parts: Vec<&Part> = row.stages.iter().filter(|part| part.ns > 0).collect();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.ns));
+    let stages = parts.iter().take(4);
+    let stages = stages.map(|part| format!("{} {}", part.name, nanos(part.ns as f64)));
     let text = stages.collect::<Vec<_>>().join(", ");
     Some(text).filter(|text| !text.is_empty())
 }

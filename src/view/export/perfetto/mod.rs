@@ -69,7 +69,7 @@ pub struct Perfetto<W: Write> {
     last_ns: u64,
 }
 
-/// The place of the first track of the host side: after those of the guest.
+/// The place of the first track of the host side, after the guest's.
 const HOST_RANK: u32 = 1 << 16;
 
 /// Name, parent and rank of the track of a queue.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets of a Perfetto trace: clocks, tracks, events. The numbers are those of the fields in
+//! Packets of a Perfetto trace: clocks, tracks, events. The numbers are field numbers in
 //! Perfetto's definitions (protos/perfetto/trace).
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands of the host side, on tracks of their own beside those of the guest's controllers.
+//! Commands of the host side, on their own tracks beside the guest's controllers.
 
 use std::io;
 use std::io::Write;
@@ -18,7 +18,7 @@ pub struct OnHost<'a> {
     pub command: &'a HostCommand,
     /// The name of its controller.
     pub name: &'a Text,
-    /// What to add to its times for those of the guest, in nanoseconds.
+    /// What to add to its times to get the guest's, in nanoseconds.
     pub shift_ns: i64,
     /// How far its times may be wrong, in nanoseconds.
     pub error_ns: u64,
