@@ -542,11 +542,4 @@ int spdk_each_channel(struct pt_regs *ctx)
 	return count_msg(ND_SPDK_EACH_CHANNEL, PT_REGS_PARM2(ctx));
 }
 
-/* The cost of a uprobe: a program that does what all begin with. */
-SEC("?uprobe")
-int trap(struct pt_regs *ctx)
-{
-	return !is_target();
-}
-
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -54,6 +54,7 @@ mod export;
 mod heatmap;
 #[doc(hidden)]
 pub mod host;
+mod import;
 #[doc(hidden)]
 pub mod inflight;
 mod info;

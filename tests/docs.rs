@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 21] = [
     "heatmap",
     "top",
     "pattern",
@@ -23,11 +23,10 @@ const COMMANDS: [&str; 22] = [
     "host list",
     "host trace",
     "host latency",
-    "host import",
     "host annotate",
-    "host kvm",
     "host spdk",
     "host msgs",
+    "import",
     "join",
     "serve",
     "doctor",

@@ -14,9 +14,9 @@ use nvme_deep::probe::catalog::CATALOG;
 /// option values (clap) and each other.
 const BASE: [&str; 4] = ["units", "nvme", "model", "probe"];
 /// The commands. They do not use each other.
-const COMMANDS: [&str; 17] = [
-    "diagnose", "diff", "dist", "doctor", "export", "heatmap", "host", "inflight", "info", "join",
-    "latency", "pattern", "record", "serve", "stacks", "top", "trace",
+const COMMANDS: [&str; 18] = [
+    "diagnose", "diff", "dist", "doctor", "export", "heatmap", "host", "import", "inflight",
+    "info", "join", "latency", "pattern", "record", "serve", "stacks", "top", "trace",
 ];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;

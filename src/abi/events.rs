@@ -14,7 +14,7 @@ use crate::model::point::{NO_SETUP, Pattern, Point, pattern_of};
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::{Opcode, QueueKind};
-use crate::nvme::sqe::Parts;
+use crate::nvme::sqe::{Parts, Sqe};
 use crate::nvme::status::Status;
 
 impl RawSubmission {
@@ -52,16 +52,16 @@ pub(super) fn id(event: &RawEvent) -> CommandId {
 
 #[inline(always)]
 pub(super) fn submission(id: &CommandId, a: &RawSubmission, origin: Origin) -> Submission {
+    let sqe = Sqe::from(Parts {
+        opcode: id.opcode.code,
+        flags: a.flags,
+        cid: id.cid,
+        nsid: a.nsid,
+        metadata: a.metadata != 0,
+        cdw: a.cdw,
+    });
     Submission {
-        sqe: Parts {
-            opcode: id.opcode.code,
-            flags: a.flags,
-            cid: id.cid,
-            nsid: a.nsid,
-            metadata: a.metadata != 0,
-            cdw: a.cdw,
-        }
-        .into(),
+        sqe: if a.known & known::BARE == 0 { sqe } else { sqe.without_dwords() },
         bytes: a.knows_bytes().then_some(a.bytes),
         knows_submitter: a.knows_submitter(),
         pid: a.tgid,

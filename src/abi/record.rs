@@ -212,7 +212,8 @@ impl Record {
             metadata: of.sqe.metadata().into(),
             cpu: of.cpu,
             known: flag(of.bytes.is_some(), known::BYTES)
-                | flag(of.knows_submitter, known::SUBMITTER),
+                | flag(of.knows_submitter, known::SUBMITTER)
+                | flag(!of.sqe.has_dwords(), known::BARE),
         };
         let Origin { task_cgroup, io_cgroup, submitter } = of.origin;
         let Submitter { pid, tid, comm, cgroup } = submitter;

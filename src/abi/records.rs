@@ -146,4 +146,6 @@ pub(crate) mod known {
     pub(crate) const SUBMITTER: u32 = 2;
     /// The record ends with a [`RawOrigin`](super::RawOrigin).
     pub(crate) const ORIGIN: u32 = 4;
+    /// CDW10 to CDW15 are not known: only imports are such.
+    pub(crate) const BARE: u32 = 8;
 }

@@ -30,10 +30,10 @@ use anyhow::Result;
 
 use crate::join::args::JoinArgs;
 use crate::run::args::filter::ctrl_instance;
-use crate::run::drive::{FileReader, Names, Run, Seen, Step, check_target_end};
+use crate::run::drive::{FileReader, Names, Run, Seen, Step};
 use crate::run::exit::Failure;
 use crate::run::input;
-use crate::run::input::read_recording;
+use crate::run::input::{check_target_end, read_recording};
 use crate::run::stdout::stdout;
 
 fn usage(text: impl Into<String>) -> anyhow::Error {

@@ -12,7 +12,6 @@ use crate::model::ledger::HostLedger;
 use crate::model::run::ClockReading;
 use crate::model::target::{HostController, TargetInfo, name_of};
 use crate::model::text::Text;
-use crate::target::Imported;
 
 /// Most events of a recording, beyond one for each two bytes of its file: a few bytes can be a block of
 /// thousands.
@@ -84,18 +83,6 @@ impl HostRecording {
     /// The name of a controller, or its number.
     pub fn name_of(&self, ctrl: u32) -> Text {
         name_of(&self.controllers, ctrl)
-    }
-}
-
-impl From<Imported> for HostRecording {
-    fn from(imported: Imported) -> Self {
-        Self {
-            target: imported.target,
-            controllers: imported.controllers,
-            events: imported.events,
-            ledger: Some(imported.ledger),
-            ..Self::default()
-        }
     }
 }
 

@@ -107,6 +107,7 @@ fn info(
         cgroups: settings.origin() != OriginDetail::Nobody,
         submitters: settings.origin() == OriginDetail::Submitters,
         redacted: false,
+        imported: None,
         target: None,
         ..of_machine(system)
     };
@@ -130,25 +131,26 @@ impl FileWriter {
         Ok(recording)
     }
 
-    /// Creates the file for the events of a target, and describes its run, which begins now. `None`: the
-    /// events are not of this machine, but of another file.
+    /// Creates the file for the events of a target, and describes its run, which begins now.
     ///
     /// # Errors
     /// If the file exists or cannot be written; one sentence.
-    pub fn of_target(
-        file: &FileSettings<'_>,
-        target: TargetInfo,
-        system: Option<&System>,
-    ) -> Result<Self> {
-        let clocks = |system| SharedClocks::look(system).with_machine(system, target.pid);
-        let clocks = system.map(clocks);
-        let info = RunInfo {
-            program: env!("CARGO_PKG_VERSION").into(),
-            target: Some(target),
-            ..system.map(of_machine).unwrap_or_default()
-        };
-        let mut recording = Self::open(file, info, clocks, None)?;
+    pub fn of_target(file: &FileSettings<'_>, target: TargetInfo, system: &System) -> Result<Self> {
+        let clocks = SharedClocks::look(system).with_machine(system, target.pid);
+        let info = RunInfo { target: Some(target), ..of_machine(system) };
+        let mut recording = Self::open(file, info, Some(clocks), None)?;
         recording.begin();
+        Ok(recording)
+    }
+
+    /// Creates the file for what was read from a text, and describes it.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written; one sentence.
+    pub fn of_text(file: &FileSettings<'_>, info: RunInfo) -> Result<Self> {
+        let program = env!("CARGO_PKG_VERSION").into();
+        let mut recording = Self::open(file, RunInfo { program, ..info }, None, None)?;
+        recording.writer.block(Content::Run, recording.info.begin_ns, &recording.info);
         Ok(recording)
     }
 
@@ -213,6 +215,11 @@ impl FileWriter {
         self.file.name()
     }
 
+    /// The time of a block that has none of its own.
+    fn now(&self) -> u64 {
+        self.clocks.as_ref().map_or(self.info.begin_ns, |_| monotonic_ns())
+    }
+
     /// Adds what a run of this machine says besides its events.
     pub fn fact(&mut self, fact: &Fact) {
         match fact {
@@ -253,7 +260,7 @@ impl FileWriter {
 
     /// Sets the controllers of a target, of the whole recording.
     pub fn target_controllers(&mut self, controllers: &[HostController]) {
-        self.writer.block(Content::HostControllers, monotonic_ns(), &controllers);
+        self.writer.block(Content::HostControllers, self.now(), &controllers);
     }
 
     /// Adds a stack, before the first event with it.
@@ -261,11 +268,11 @@ impl FileWriter {
         let number = StackId(self.stacks.len() as u64 + 1);
         self.stacks.insert(id, number);
         let stacks = [StackInfo::new(number, frames)];
-        self.writer.block(Content::Stacks, monotonic_ns(), &stacks);
+        self.writer.block(Content::Stacks, self.now(), &stacks);
     }
 
     /// Adds the controllers, as they are from here on.
-    fn controllers(&mut self, controllers: &[ControllerInfo]) {
+    pub fn controllers(&mut self, controllers: &[ControllerInfo]) {
         let mut all = controllers.to_vec();
         if self.info.redacted {
             for controller in &mut all {
@@ -273,7 +280,7 @@ impl FileWriter {
                 controller.nqn = None;
             }
         }
-        self.writer.block(Content::Controllers, monotonic_ns(), &all);
+        self.writer.block(Content::Controllers, self.now(), &all);
     }
 
     /// Sets the offset of the wall clock from here on. It could identify recordings of
@@ -282,7 +289,7 @@ impl FileWriter {
         if !self.info.redacted && self.offset != Some(wall_ns) {
             self.offset = Some(wall_ns);
             let offset = ClockOffset { wall_ns };
-            self.writer.block(Content::Clock, monotonic_ns(), &offset);
+            self.writer.block(Content::Clock, self.now(), &offset);
         }
     }
 
@@ -297,7 +304,7 @@ impl FileWriter {
         if self.info.redacted {
             machine.redact();
         }
-        self.writer.block(Content::Machine, monotonic_ns(), &machine);
+        self.writer.block(Content::Machine, self.now(), &machine);
     }
 
     /// Adds readings of the clocks, once a second.
@@ -311,7 +318,7 @@ impl FileWriter {
             // they could identify recordings of the same boot
             return;
         }
-        self.writer.block(Content::Readings, monotonic_ns(), &readings);
+        self.writer.block(Content::Readings, self.now(), &readings);
     }
 
     /// Adds the ledger up to here, and writes what waits. What is recorded here can't be had again: from now
@@ -331,7 +338,7 @@ impl FileWriter {
             evicted: self.evicted,
             ledger: Some(ledger),
         };
-        self.writer.block(content, monotonic_ns(), &info);
+        self.writer.block(content, self.now(), &info);
     }
 
     /// Writes what was kept in memory. What comes later goes to the file.

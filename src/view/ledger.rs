@@ -17,7 +17,13 @@ pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io
     let accuracy = l.accuracy();
     let verdict = verdict(l, &accuracy, theme);
     writeln!(out, "{}  {verdict}", theme.head("accuracy"))?;
-    if !l.misses_known && (detail || accuracy != Accuracy::Exact) {
+    if l.imported {
+        let text = "  read from a text, which does not say what its tracer lost";
+        writeln!(out, "{text}; {} in the text", counted(l.matched, "command"))?;
+        if !detail && accuracy == Accuracy::Unknown {
+            return Ok(());
+        }
+    } else if !l.misses_known && (detail || accuracy != Accuracy::Exact) {
         writeln!(
             out,
             "  kprobes and classic tracepoints miss interrupts that come while another\n  such \

@@ -152,6 +152,9 @@ pub struct Ledger {
     /// Whether all causes of lost commands are counted. Not if kprobes or classic tracepoints begin
     /// or end commands on a kernel that does not count their misses (before 6.7).
     pub misses_known: bool,
+    /// The commands were read from a text, which may be an excerpt: what its tracer lost is not known.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub imported: bool,
     /// The first and the last point of totals, as far as they were observed for a command.
     #[serde(rename = "total_span")]
     pub span: (Point, Point),

@@ -51,7 +51,7 @@ pub use self::live::Live;
 use self::live::LiveRun;
 pub use self::names::Names;
 pub use self::order::submissions_of;
-pub use self::target::{TargetInput, TargetStep, check_target_end};
+pub use self::target::{TargetInput, TargetStep};
 use self::turns::{Turns, Wake};
 use crate::run::eprint_note;
 use crate::run::exit::Failure;

@@ -6,17 +6,15 @@ use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use crate::error::Kind;
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo};
-use crate::model::text::printable;
 use crate::recording::HostRecording;
 use crate::source::HostSource;
 use anyhow::Result;
 
 use super::turns::{Turns, Wake, stop_receiver};
-use crate::run::exit::Failure;
+use crate::run::input::check_target_end;
 
 /// Where the events of a target come from.
 pub enum TargetInput<'i> {
@@ -149,20 +147,4 @@ impl<'r> TargetRun<'r> {
         }
         Ok(())
     }
-}
-
-/// An error if a recording is damaged or has no end. To be called after the output.
-///
-/// # Errors
-/// If it is; one sentence.
-pub fn check_target_end(recording: &HostRecording, path: &Path) -> Result<()> {
-    let Some(how) = recording.ending().flaw() else {
-        return Ok(());
-    };
-    let text = format!(
-        "{} {how}. The {} events before that are shown",
-        printable(path),
-        recording.events.len()
-    );
-    Err(Failure::error(Kind::Run, text))
 }

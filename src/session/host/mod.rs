@@ -7,7 +7,6 @@ mod process;
 mod qemu_usdt;
 mod record;
 mod states;
-mod trap;
 mod usdt;
 
 use std::collections::BTreeMap;
@@ -52,7 +51,6 @@ struct Attached {
     links: Vec<Link>,
     target: TargetInfo,
     memory: Option<Memory>,
-    traps: BTreeMap<&'static str, u64>,
     stats: Option<OwnedFd>,
 }
 
@@ -64,8 +62,6 @@ pub struct HostSession {
     target: TargetInfo,
     /// The memory of the process; `None` for the kernel.
     memory: Option<Memory>,
-    /// Mean cost of the trap by program, in nanoseconds, if it was measured.
-    traps: BTreeMap<&'static str, u64>,
     controllers: Vec<HostController>,
     /// Numbers of the controllers.
     numbers: BTreeMap<CtrlKey, Option<u32>>,
@@ -83,7 +79,6 @@ impl HostSession {
             links: attached.links,
             target: attached.target,
             memory: attached.memory,
-            traps: attached.traps,
             controllers: Vec::new(),
             numbers: BTreeMap::new(),
             ledger: HostLedger::default(),
@@ -185,9 +180,6 @@ impl HostSession {
             ledger.skipped.insert(target.into(), run.misses);
             if let Some(ns) = run.ns.checked_div(run.count) {
                 ledger.run_ns.insert(target.into(), ns);
-            }
-            if let Some(ns) = self.traps.get(program) {
-                ledger.trap_ns.insert(target.into(), *ns);
             }
         }
         Ok(ledger.clone())
