@@ -102,7 +102,7 @@ record-cost: build ## write tests/bench/recorded.json
 # any compiler will do; the counters of tests/fuzz/rustc.sh guide the loop
 TARGET ?= all
 SECONDS ?= 60
-fuzz: deps ## fuzz the readers (TARGET=all SECONDS=60 SEED=...), each for SECONDS: docs/testing.md
+fuzz: deps ## fuzz the readers (TARGET=all SECONDS=60 SEED=...), each for SECONDS: docs/dev/testing.md
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/fuzz/rustc.sh cargo test --profile fuzz --locked --test fuzz -- \
 		--fuzz $(TARGET) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
@@ -120,7 +120,7 @@ bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12, or 
 	@tests/vm/deps.sh $(if $(ARCH),--arm64 libbpf-dev:arm64,bpftrace libbpf-tools linux-perf blktrace libbpf-dev)
 	@tests/bench/bench.sh $(KERNEL)
 
-table: build debug-arm64 ## find anew what each kernel offers, for the planner's tests and docs/kernels.md
+table: build debug-arm64 ## find anew what each kernel offers, for the planner's tests and docs/dev/kernels.md
 	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 all_methods_on
 	NVME_DEEP_BLESS=1 cargo test --locked --test plan the_table_in_the_docs
 

@@ -94,6 +94,17 @@ mod live {
         fs::write(out.join("settings.h"), text)
     }
 
+    /// Makes hooks.h of the catalog: the number of each program, and how many there are.
+    fn hooks(catalog: &str) -> String {
+        let rows = catalog.split("= &hooks! {").nth(1).unwrap_or("").split("};").next();
+        let rows = rows.unwrap_or("").lines().filter_map(|row| row.split_whitespace().next());
+        let hooks: String =
+            rows.map(|row| format!("\tND_HOOK_{},\n", row.to_uppercase())).collect();
+        format!(
+            "/* Made by build.rs, from src/probe/catalog.rs. */\nenum nd_hook {{\n{hooks}\tND_HOOK_MAX,\n}};\n"
+        )
+    }
+
     /// Objects that several builds share, in the directory of NVME_DEEP_OBJECTS.
     struct Shared {
         dir: PathBuf,
@@ -104,7 +115,7 @@ mod live {
 
     impl Shared {
         /// `None` if the variable is not set.
-        fn new() -> Result<Option<Self>, Box<dyn Error>> {
+        fn new(hooks: &str) -> Result<Option<Self>, Box<dyn Error>> {
             let Some(dir) = env::var_os("NVME_DEEP_OBJECTS") else {
                 return Ok(None);
             };
@@ -112,9 +123,9 @@ mod live {
             let version = Command::new(clang).arg("--version").output()?.stdout;
             let arch = env::var("CARGO_CFG_TARGET_ARCH")?;
             let mut hasher = DefaultHasher::new();
-            (version, arch).hash(&mut hasher);
+            (version, arch, hooks).hash(&mut hasher);
             let headers = PathBuf::from(env::var("DEP_BPF_INCLUDE")?).join("bpf");
-            // it has the options, and makes settings.h of config_abi.h
+            // it has the options, and makes settings.h of abi.h
             let mut files = vec![PathBuf::from("build.rs")];
             for dir in [Path::new("bpf"), Path::new("bpf/include"), &headers] {
                 let entries = fs::read_dir(dir)?.collect::<Result<Vec<_>, _>>()?;
@@ -146,7 +157,7 @@ mod live {
         shared: Option<&Shared>,
         out: &Path,
     ) -> Result<(), Box<dyn Error>> {
-        let mut options: Vec<String> = entry.macros.iter().map(|m| format!("-D{m}")).collect();
+        let mut options: Vec<String> = entry.defines.iter().map(|m| format!("-D{m}")).collect();
         for (name, value) in entry.fixed.iter().copied().flatten() {
             if !settings.contains(name) {
                 return Err(format!("{}: `{name}` is no setting", entry.name).into());
@@ -171,9 +182,9 @@ mod live {
     }
 
     /// Compiles all builds of the table, as many at once as cargo runs jobs.
-    fn drivers(settings: &[&str], out: &Path) -> Result<(), Box<dyn Error>> {
+    fn drivers(settings: &[&str], hooks: &str, out: &Path) -> Result<(), Box<dyn Error>> {
         let jobs: usize = env::var("NUM_JOBS")?.parse()?;
-        let shared = Shared::new()?;
+        let shared = Shared::new(hooks)?;
         let next = AtomicUsize::new(0);
         let work = || -> Result<(), String> {
             while let Some(entry) = BUILDS.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -261,12 +272,17 @@ mod live {
     pub fn build() -> Result<(), Box<dyn Error>> {
         println!("cargo:rerun-if-changed=bpf");
         println!("cargo:rerun-if-changed=btf");
+        println!("cargo:rerun-if-changed=src/probe/catalog.rs");
+        // for tests
+        println!("cargo:rustc-env=LIBBPF_HEADERS={}", env::var("DEP_BPF_INCLUDE")?);
         let out = PathBuf::from(env::var("OUT_DIR")?);
+        let hooks = hooks(&fs::read_to_string("src/probe/catalog.rs")?);
+        fs::write(out.join("hooks.h"), &hooks)?;
         object("abi", "abi", &[], &out)?.generate(out.join("abi.skel.rs"))?;
-        let header = fs::read_to_string("bpf/include/config_abi.h")?;
+        let header = fs::read_to_string("bpf/include/abi.h")?;
         let settings = settings(&header);
         write_settings(&settings, &out)?;
-        drivers(&settings, &out)?;
+        drivers(&settings, &hooks, &out)?;
         fs::write(out.join("built.rs"), built(&out))?;
         object("memory", "memory", &[], &out)?;
         let arch = match env::var("CARGO_CFG_TARGET_ARCH")?.as_str() {

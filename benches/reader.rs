@@ -11,7 +11,6 @@ use nvme_deep::model::histogram::Histogram;
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::nvme::decode::CommandSet;
 use nvme_deep::recording::{Batch, Block, BlockWriter, Content, Item, Reader, Summary};
-use nvme_deep::session::Reorder;
 use nvme_deep::view::theme::Theme;
 use nvme_deep::view::trace::{Clock, Context, TraceLines};
 
@@ -66,45 +65,10 @@ fn decode_record(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Passes records through the reorder window.
-#[divan::bench]
-fn reorder(bencher: Bencher<'_, '_>) {
-    let records = records();
-    let mut window = Reorder::default();
-    bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
-        for record in &records {
-            window.push(abi::event_time(record).unwrap_or(0), record);
-        }
-        window.release(u64::MAX, |bytes| {
-            black_box(bytes);
-        });
-    });
-}
-
-/// The same with interleaved records of two CPUs, released in two steps.
-#[divan::bench]
-fn reorder_two_cpus(bencher: Bencher<'_, '_>) {
-    let mut records = records();
-    records.chunks_mut(4).for_each(|few| few.swap(0, 1));
-    let times: Vec<u64> = records.iter().filter_map(|r| abi::event_time(r)).collect();
-    let mut window = Reorder::default();
-    bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
-        for record in &records {
-            window.push(abi::event_time(record).unwrap_or(0), record);
-        }
-        for until in [times[times.len() / 2], u64::MAX] {
-            window.release(until, |bytes| {
-                black_box(bytes);
-            });
-        }
-    });
-}
-
-/// All steps: order, decode, render with stages.
+/// Decodes records, and renders them with stages.
 #[divan::bench]
 fn record_to_text(bencher: Bencher<'_, '_>) {
     let records = records();
-    let mut window = Reorder::default();
     let mut view = TraceLines::long(Theme { color: false }, Clock::Mono, Some(StageSet::Basic));
     let cx = Context {
         disk: NAME,
@@ -115,13 +79,10 @@ fn record_to_text(bencher: Bencher<'_, '_>) {
     };
     bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
         for record in &records {
-            window.push(abi::event_time(record).unwrap_or(0), record);
-        }
-        window.release(u64::MAX, |bytes| {
-            if let Ok(event) = &abi::event(bytes, 0) {
+            if let Ok(event) = &abi::event(record, 0) {
                 view.event(event, &cx);
             }
-        });
+        }
         view.take(|lines| {
             black_box(lines);
         });
@@ -150,11 +111,11 @@ fn recording() -> Vec<u8> {
 fn play(recording: &[u8], to: &mut dyn FnMut(&Event)) {
     let mut all = 0;
     if let Ok(mut reader) = Reader::open(recording) {
-        while let Ok(true) = reader.next_block(&mut |item| {
+        while let Ok(Some(item)) = reader.next() {
             if let Item::Event(event) = item {
                 to(event);
             }
-        }) {}
+        }
         all = reader.events();
     }
     assert_eq!(all, BATCH);

@@ -4,14 +4,8 @@
  * and is not loaded: libbpf-cargo generates Rust from its BTF (src/abi). A type without a variable
  * here is not in the BTF.
  */
-#include <linux/types.h>
-
 #include "abi.h"
-#include "activity_abi.h"
-#include "config_abi.h"
 #include "host_abi.h"
-#include "memory_abi.h"
-#include "usdt_abi.h"
 
 #define SHARE(kind, name) const kind name shared_##name = {0}
 

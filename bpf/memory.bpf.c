@@ -6,7 +6,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-#include "memory_abi.h"
+#include "abi.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

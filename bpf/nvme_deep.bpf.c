@@ -1,77 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The hook table. Every program is a thin wrapper that reads its arguments and calls one on_*().
  * All are optional ("?"): user space enables those in its plan. */
-#include <linux/bpf.h>
-#include <linux/ptrace.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
-#include <bpf/bpf_core_read.h>
-
-#include "kernel.bpf.h"
-#include "abi.h"
-#include "activity_abi.h"
-#include "config.bpf.h"
-#include "maps.bpf.h"
-#include "filter.bpf.h"
-#include "peek.bpf.h"
-#include "hist.bpf.h"
-#include "rows.bpf.h"
-#include "times.bpf.h"
-#include "waits.bpf.h"
-#include "trace.bpf.h"
-#include "slots.bpf.h"
-#include "stages.bpf.h"
-#include "queues.bpf.h"
-#include "where.bpf.h"
-#include "cgroup.bpf.h"
-#include "bio.bpf.h"
-#include "command.bpf.h"
-#include "recover.bpf.h"
-#include "announce.bpf.h"
-#include "setup.bpf.h"
-#include "doorbell.bpf.h"
-#include "details.bpf.h"
-#include "points.bpf.h"
-#ifndef ND_NO_CONTEXT
 #include "activity.bpf.h"
-#endif
+#include "bio.bpf.h"
+#include "points.bpf.h"
+#include "setup.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 SEC("?tp_btf/block_io_start")
 int BPF_PROG(start_btf, struct request *rq)
 {
-	return rq ? on_start(rq, ND_HOOK_START_BTF, TYPED) : 0;
+	return rq ? on_start(rq, ND_HOOK_START_BTF, ACCESS_BTF) : 0;
 }
 
 SEC("?raw_tp/block_io_start")
 int BPF_PROG(start_raw, struct request *rq)
 {
-	return on_start(rq, ND_HOOK_START_RAW, RAW);
+	return on_start(rq, ND_HOOK_START_RAW, ACCESS_PROBE_READ);
 }
 
 SEC("?fentry/nvme_setup_cmd")
 int BPF_PROG(setup_in_fentry, void *ns, struct request *rq)
 {
-	return rq ? on_setup_in(ctx, rq, 0, ND_HOOK_SETUP_IN_FENTRY, TYPED) : 0;
+	return rq ? on_setup_in(ctx, rq, 0, ND_HOOK_SETUP_IN_FENTRY, ACCESS_BTF) : 0;
 }
 
 SEC("?kprobe/nvme_setup_cmd")
 int BPF_KPROBE(setup_in_kprobe, void *ns, struct request *rq, void *cmd)
 {
-	return on_setup_in(ctx, rq, (u64)cmd, ND_HOOK_SETUP_IN_KPROBE, RAW);
+	return on_setup_in(ctx, rq, (u64)cmd, ND_HOOK_SETUP_IN_KPROBE, ACCESS_PROBE_READ);
 }
 
 SEC("?tp_btf/nvme_setup_cmd")
 int BPF_PROG(setup_out_btf, struct request *rq, struct nvme_command *cmd)
 {
-	return rq && cmd ? on_setup_out(ctx, rq, cmd, 0, ND_HOOK_SETUP_OUT_BTF, TYPED) : 0;
+	return rq && cmd ? on_setup_out(ctx, rq, cmd, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF) : 0;
 }
 
 SEC("?raw_tp/nvme_setup_cmd")
 int BPF_PROG(setup_out_raw, struct request *rq, struct nvme_command *cmd)
 {
-	return on_setup_out(ctx, rq, cmd, 0, ND_HOOK_SETUP_OUT_RAW, RAW);
+	return on_setup_out(ctx, rq, cmd, 0, ND_HOOK_SETUP_OUT_RAW, ACCESS_PROBE_READ);
 }
 
 SEC("?kretprobe/nvme_setup_cmd")
@@ -88,25 +58,25 @@ int BPF_PROG(issue_btf)
 {
 	struct request *rq = RQ_OF(ctx);
 
-	return rq ? on_issue(rq, ND_HOOK_ISSUE_BTF, TYPED) : 0;
+	return rq ? on_issue(rq, ND_HOOK_ISSUE_BTF, ACCESS_BTF) : 0;
 }
 
 SEC("?raw_tp/block_rq_issue")
 int BPF_PROG(issue_raw)
 {
-	return on_issue(RQ_OF(ctx), ND_HOOK_ISSUE_RAW, RAW);
+	return on_issue(RQ_OF(ctx), ND_HOOK_ISSUE_RAW, ACCESS_PROBE_READ);
 }
 
 SEC("?kprobe/blk_mq_start_request")
 int BPF_KPROBE(issue_kprobe, struct request *rq)
 {
-	return on_issue(rq, ND_HOOK_ISSUE_KPROBE, RAW);
+	return on_issue(rq, ND_HOOK_ISSUE_KPROBE, ACCESS_PROBE_READ);
 }
 
 SEC("?fexit/nvme_queue_rq")
 int BPF_PROG(queue_rq_fexit, struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd, int ret)
 {
-	return on_queued(hctx, bd, ret & 0xff, ND_HOOK_QUEUE_RQ_FEXIT, TYPED);
+	return on_queued(hctx, bd, ret & 0xff, ND_HOOK_QUEUE_RQ_FEXIT, ACCESS_BTF);
 }
 
 /* Does not read the argument: the verifier of 6.1 rejects it (a pointer to a pointer), and the list
@@ -114,13 +84,13 @@ int BPF_PROG(queue_rq_fexit, struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_dat
 SEC("?fexit/nvme_queue_rqs")
 int BPF_PROG(queue_rqs_fexit)
 {
-	return on_doorbell(ND_HOOK_QUEUE_RQS_FEXIT, TYPED);
+	return on_doorbell(ND_HOOK_QUEUE_RQS_FEXIT, ACCESS_BTF);
 }
 
 SEC("?fexit/nvme_commit_rqs")
 int BPF_PROG(commit_rqs_fexit)
 {
-	return on_doorbell(ND_HOOK_COMMIT_RQS_FEXIT, TYPED);
+	return on_doorbell(ND_HOOK_COMMIT_RQS_FEXIT, ACCESS_BTF);
 }
 
 SEC("?kprobe/nvme_queue_rq")
@@ -162,80 +132,80 @@ int BPF_KRETPROBE(commit_rqs_kretprobe)
 SEC("?fentry/nvme_irq")
 int BPF_PROG(irq_in_fentry, int irq, void *nvmeq)
 {
-	return on_irq_in((u64)nvmeq, ND_HOOK_IRQ_IN_FENTRY, TYPED);
+	return on_irq_in((u64)nvmeq, ND_HOOK_IRQ_IN_FENTRY, ACCESS_BTF);
 }
 
 SEC("?fexit/nvme_irq")
 int BPF_PROG(irq_out_fexit)
 {
-	return on_irq_out(ND_HOOK_IRQ_OUT_FEXIT, TYPED);
+	return on_irq_out(ND_HOOK_IRQ_OUT_FEXIT, ACCESS_BTF);
 }
 
 SEC("?kprobe/nvme_irq")
 int BPF_KPROBE(irq_in_kprobe, int irq, void *nvmeq)
 {
-	return on_irq_in((u64)nvmeq, ND_HOOK_IRQ_IN_KPROBE, RAW);
+	return on_irq_in((u64)nvmeq, ND_HOOK_IRQ_IN_KPROBE, ACCESS_PROBE_READ);
 }
 
 SEC("?kretprobe/nvme_irq")
 int BPF_KRETPROBE(irq_out_kretprobe)
 {
-	return on_irq_out(ND_HOOK_IRQ_OUT_KRETPROBE, RAW);
+	return on_irq_out(ND_HOOK_IRQ_OUT_KRETPROBE, ACCESS_PROBE_READ);
 }
 
 SEC("?tp_btf/nvme_sq")
 int BPF_PROG(cqe_btf, struct request *rq)
 {
-	return rq ? on_cqe(rq, ND_HOOK_CQE_BTF, TYPED, 0) : 0;
+	return rq ? on_cqe(rq, ND_HOOK_CQE_BTF, ACCESS_BTF) : 0;
 }
 
 SEC("?raw_tp/nvme_sq")
 int BPF_PROG(cqe_raw, struct request *rq)
 {
-	return on_cqe(rq, ND_HOOK_CQE_RAW, RAW, 0);
+	return on_cqe(rq, ND_HOOK_CQE_RAW, ACCESS_PROBE_READ);
 }
 
 /* The first function that the driver calls for a CQE, some instructions after the tracepoint. */
 SEC("?kprobe/blk_mq_complete_request_remote")
 int BPF_KPROBE(cqe_kprobe, struct request *rq)
 {
-	return on_cqe(rq, ND_HOOK_CQE_KPROBE, RAW, 1);
+	return on_cqe(rq, ND_HOOK_CQE_KPROBE, ACCESS_PROBE_READ);
 }
 
 SEC("?tp_btf/nvme_complete_rq")
 int BPF_PROG(complete_btf, struct request *rq)
 {
-	return rq ? on_complete(ctx, rq, ND_HOOK_COMPLETE_BTF, TYPED) : 0;
+	return rq ? on_complete(ctx, rq, ND_HOOK_COMPLETE_BTF, ACCESS_BTF) : 0;
 }
 
 SEC("?raw_tp/nvme_complete_rq")
 int BPF_PROG(complete_raw, struct request *rq)
 {
-	return on_complete(ctx, rq, ND_HOOK_COMPLETE_RAW, RAW);
+	return on_complete(ctx, rq, ND_HOOK_COMPLETE_RAW, ACCESS_PROBE_READ);
 }
 
 SEC("?kprobe/nvme_complete_rq")
 int BPF_KPROBE(complete_kprobe, struct request *rq)
 {
-	return on_complete(ctx, rq, ND_HOOK_COMPLETE_KPROBE, RAW);
+	return on_complete(ctx, rq, ND_HOOK_COMPLETE_KPROBE, ACCESS_PROBE_READ);
 }
 
 SEC("?kprobe/nvme_complete_batch_req")
 int BPF_KPROBE(complete_batch_kprobe, struct request *rq)
 {
-	return on_complete(ctx, rq, ND_HOOK_COMPLETE_BATCH_KPROBE, RAW);
+	return on_complete(ctx, rq, ND_HOOK_COMPLETE_BATCH_KPROBE, ACCESS_PROBE_READ);
 }
 
 SEC("?tp_btf/block_rq_complete")
 int BPF_PROG(end_btf, struct request *rq)
 {
-	return rq ? on_end(rq, ND_HOOK_END_BTF, TYPED) : 0;
+	return rq ? on_end(rq, ND_HOOK_END_BTF, ACCESS_BTF) : 0;
 }
 
 SEC("?raw_tp/block_rq_complete")
 int BPF_PROG(end_raw, struct request *rq)
 {
-	return on_end(rq, ND_HOOK_END_RAW, RAW);
+	return on_end(rq, ND_HOOK_END_RAW, ACCESS_PROBE_READ);
 }
 
 SEC("?tp_btf/block_rq_requeue")
@@ -243,92 +213,94 @@ int BPF_PROG(requeue_btf)
 {
 	struct request *rq = RQ_OF(ctx);
 
-	return rq ? on_requeue(rq, ND_HOOK_REQUEUE_BTF, TYPED) : 0;
+	return rq ? on_requeue(rq, ND_HOOK_REQUEUE_BTF, ACCESS_BTF) : 0;
 }
 
 SEC("?raw_tp/block_rq_requeue")
 int BPF_PROG(requeue_raw)
 {
-	return on_requeue(RQ_OF(ctx), ND_HOOK_REQUEUE_RAW, RAW);
+	return on_requeue(RQ_OF(ctx), ND_HOOK_REQUEUE_RAW, ACCESS_PROBE_READ);
 }
 
 SEC("?kprobe/blk_mq_requeue_request")
 int BPF_KPROBE(requeue_kprobe, struct request *rq)
 {
-	return on_requeue(rq, ND_HOOK_REQUEUE_KPROBE, RAW);
+	return on_requeue(rq, ND_HOOK_REQUEUE_KPROBE, ACCESS_PROBE_READ);
 }
 
-/* The second instance: see SECOND in maps.bpf.h. */
+/* The second instance: see on_cqe(). */
 SEC("?tp_btf/nvme_sq")
 int BPF_PROG(cqe_second, struct request *rq)
 {
-	return rq ? on_cqe(rq, ND_HOOK_CQE_SECOND, SECOND, 0) : 0;
+	return rq ? on_cqe(rq, ND_HOOK_CQE_SECOND, ACCESS_BTF) : 0;
 }
 
 /* Trace events other than commands. */
 SEC("?tp_btf/nvme_sq")
 int BPF_PROG(sq_btf, struct request *rq, u16 head, u32 tail)
 {
-	return rq ? on_sq(rq, head, tail, ND_HOOK_SQ_BTF, TYPED) : 0;
+	return rq ? on_sq(rq, head, tail, ND_HOOK_SQ_BTF, ACCESS_BTF) : 0;
 }
 
 SEC("?raw_tp/nvme_sq")
 int BPF_PROG(sq_raw, struct request *rq, u16 head, u32 tail)
 {
-	return on_sq(rq, head, tail, ND_HOOK_SQ_RAW, RAW);
+	return on_sq(rq, head, tail, ND_HOOK_SQ_RAW, ACCESS_PROBE_READ);
 }
 
 SEC("?tp_btf/nvme_async_event")
 int BPF_PROG(async_btf, struct nvme_ctrl *ctrl, u32 result)
 {
-	return ctrl ? on_ctrl(ctrl->instance, ND_KIND_ASYNC, result, ND_HOOK_ASYNC_BTF, TYPED) : 0;
+	return ctrl ? on_ctrl(ctrl->instance, ND_KIND_ASYNC, result, ND_HOOK_ASYNC_BTF, ACCESS_BTF)
+		    : 0;
 }
 
 SEC("?raw_tp/nvme_async_event")
 int BPF_PROG(async_raw, struct nvme_ctrl *ctrl, u32 result)
 {
-	return on_ctrl(GET(RAW, ctrl, instance), ND_KIND_ASYNC, result, ND_HOOK_ASYNC_RAW, RAW);
+	return on_ctrl(GET(ACCESS_PROBE_READ, ctrl, instance), ND_KIND_ASYNC, result,
+		       ND_HOOK_ASYNC_RAW, ACCESS_PROBE_READ);
 }
 
 SEC("?fentry/nvme_timeout")
 int BPF_PROG(timeout_fentry, struct request *rq)
 {
-	return on_trouble(rq, ND_KIND_TIMEOUT, ND_HOOK_TIMEOUT_FENTRY, TYPED);
+	return on_trouble(rq, ND_KIND_TIMEOUT, ND_HOOK_TIMEOUT_FENTRY, ACCESS_BTF);
 }
 
 SEC("?kprobe/nvme_timeout")
 int BPF_KPROBE(timeout_kprobe, struct request *rq)
 {
-	return on_trouble(rq, ND_KIND_TIMEOUT, ND_HOOK_TIMEOUT_KPROBE, RAW);
+	return on_trouble(rq, ND_KIND_TIMEOUT, ND_HOOK_TIMEOUT_KPROBE, ACCESS_PROBE_READ);
 }
 
 SEC("?fentry/nvme_cancel_request")
 int BPF_PROG(cancel_fentry, struct request *rq)
 {
-	return on_trouble(rq, ND_KIND_CANCEL, ND_HOOK_CANCEL_FENTRY, TYPED);
+	return on_trouble(rq, ND_KIND_CANCEL, ND_HOOK_CANCEL_FENTRY, ACCESS_BTF);
 }
 
 SEC("?kprobe/nvme_cancel_request")
 int BPF_KPROBE(cancel_kprobe, struct request *rq)
 {
-	return on_trouble(rq, ND_KIND_CANCEL, ND_HOOK_CANCEL_KPROBE, RAW);
+	return on_trouble(rq, ND_KIND_CANCEL, ND_HOOK_CANCEL_KPROBE, ACCESS_PROBE_READ);
 }
 
 SEC("?fexit/nvme_change_ctrl_state")
 int BPF_PROG(state_fexit, struct nvme_ctrl *ctrl, u32 state, u8 changed)
 {
-	return changed ? on_ctrl(ctrl->instance, ND_KIND_STATE, state, ND_HOOK_STATE_FEXIT, TYPED)
+	return changed ? on_ctrl(ctrl->instance, ND_KIND_STATE, state, ND_HOOK_STATE_FEXIT,
+				 ACCESS_BTF)
 		       : 0;
 }
 
 SEC("?kprobe/nvme_change_ctrl_state")
 int BPF_KPROBE(state_kprobe, struct nvme_ctrl *ctrl, u32 state)
 {
-	return on_ctrl(GET(RAW, ctrl, instance), ND_KIND_STATE, state | 1ull << 32,
-		       ND_HOOK_STATE_KPROBE, RAW);
+	return on_ctrl(GET(ACCESS_PROBE_READ, ctrl, instance), ND_KIND_STATE, state | 1ull << 32,
+		       ND_HOOK_STATE_KPROBE, ACCESS_PROBE_READ);
 }
 
-#ifndef ND_NO_CONTEXT
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(bio_btf)
 {
@@ -376,15 +348,189 @@ int tick(void *ctx)
 {
 	return on_tick(ctx);
 }
-#endif
 
-#ifdef ND_WAITS
-#include "pre_request.bpf.h"
-#endif
+/* --stages=full. */
 
-#if defined(ND_WHO) && !defined(ND_WAITS)
-#include "submitter_hooks.bpf.h"
-#endif
+/* To 5.15: blk-mq has allocated the request. */
+SEC("?fentry/blk_account_io_start")
+int BPF_PROG(start_fentry, struct request *rq)
+{
+	return on_start(rq, ND_HOOK_START_FENTRY, ACCESS_BTF);
+}
+
+/* 5.16 to 6.4: no function is left that has the request, too. */
+SEC("?tp_btf/block_getrq")
+int BPF_PROG(start_bio_btf)
+{
+	u64 bio = bio_of(ctx);
+
+	return bio ? on_bio_start(bio, ND_HOOK_START_BIO_BTF) : 0;
+}
+
+SEC("?tp_btf/block_bio_queue")
+int BPF_PROG(bio_queued_btf)
+{
+	u64 bio = bio_of(ctx);
+
+	return bio ? on_bio_queued(bio, ND_HOOK_BIO_QUEUED_BTF) : 0;
+}
+
+SEC("?tp_btf/block_split")
+int BPF_PROG(bio_split_btf)
+{
+	u64 bio = bio_of(ctx);
+
+	return bio ? on_bio_split(bio, ND_HOOK_BIO_SPLIT_BTF) : 0;
+}
+
+SEC("?tp_btf/block_bio_backmerge")
+int BPF_PROG(bio_back_btf)
+{
+	return on_bio_merged(bio_of(ctx), ND_HOOK_BIO_BACK_BTF);
+}
+
+SEC("?tp_btf/block_bio_frontmerge")
+int BPF_PROG(bio_front_btf)
+{
+	return on_bio_merged(bio_of(ctx), ND_HOOK_BIO_FRONT_BTF);
+}
+
+/* Its arguments are (queue, bio) on every kernel. */
+SEC("?tp_btf/block_bio_complete")
+int BPF_PROG(bio_done_btf, void *q, void *bio)
+{
+	return on_bio_gone((u64)bio, ND_HOOK_BIO_DONE_BTF);
+}
+
+SEC("?fentry/__blk_throtl_bio")
+int BPF_PROG(throttle_fentry, void *bio)
+{
+	return on_throttle((u64)bio, ND_HOOK_THROTTLE_FENTRY);
+}
+
+/* Before 5.18. */
+SEC("?fentry/blk_throtl_bio")
+int BPF_PROG(limits_in_fentry, void *bio)
+{
+	return on_limits_in((u64)bio, ND_HOOK_LIMITS_IN_FENTRY);
+}
+
+SEC("?fexit/blk_throtl_bio")
+int BPF_PROG(limits_out_fexit, void *bio, u8 waits)
+{
+	return on_limits_out((u64)bio, waits, ND_HOOK_LIMITS_OUT_FEXIT);
+}
+
+SEC("?fentry/__bio_queue_enter")
+int BPF_PROG(freeze_in_fentry, void *q, void *bio)
+{
+	return on_wait_in((u64)bio, ND_HOOK_FREEZE_IN_FENTRY);
+}
+
+SEC("?fexit/__bio_queue_enter")
+int BPF_PROG(freeze_out_fexit, void *q, void *bio)
+{
+	return on_wait_out((u64)bio, 1, ND_HOOK_FREEZE_OUT_FEXIT);
+}
+
+/* Before 5.14. */
+SEC("?fentry/blk_queue_enter")
+int BPF_PROG(enter_in_fentry, void *q)
+{
+	return on_enter_in((u64)q, ND_HOOK_ENTER_IN_FENTRY);
+}
+
+SEC("?fexit/blk_queue_enter")
+int BPF_PROG(enter_out_fexit)
+{
+	return on_enter_out(ND_HOOK_ENTER_OUT_FEXIT);
+}
+
+SEC("?fentry/blk_zone_plug_bio")
+int BPF_PROG(zone_in_fentry, void *bio)
+{
+	return on_zone_in((u64)bio, ND_HOOK_ZONE_IN_FENTRY);
+}
+
+SEC("?fexit/blk_zone_plug_bio")
+int BPF_PROG(zone_out_fexit, void *bio, u32 segments, u8 waits)
+{
+	return on_zone_out((u64)bio, waits, ND_HOOK_ZONE_OUT_FEXIT);
+}
+
+SEC("?fentry/ioc_rqos_throttle")
+int BPF_PROG(iocost_in_fentry, void *rqos, void *bio)
+{
+	return on_wait_in((u64)bio, ND_HOOK_IOCOST_IN_FENTRY);
+}
+
+SEC("?fexit/ioc_rqos_throttle")
+int BPF_PROG(iocost_out_fexit, void *rqos, void *bio)
+{
+	return on_wait_out((u64)bio, 0, ND_HOOK_IOCOST_OUT_FEXIT);
+}
+
+SEC("?fentry/rq_qos_wait")
+int BPF_PROG(wbt_in_fentry)
+{
+	return on_wbt_in(ND_HOOK_WBT_IN_FENTRY);
+}
+
+SEC("?fexit/rq_qos_wait")
+int BPF_PROG(wbt_out_fexit)
+{
+	return on_wbt_out(ND_HOOK_WBT_OUT_FEXIT);
+}
+
+/* 7.2 and later: only if no tag is free. */
+SEC("?tp_btf/block_rq_tag_wait")
+int BPF_PROG(tag_wait_btf)
+{
+	return on_tag_wait(ND_HOOK_TAG_WAIT_BTF);
+}
+
+SEC("?fexit/__blk_mq_get_tag")
+int BPF_PROG(tag_fexit, void *data, void *bt, u32 tag)
+{
+	return tag == ~0u && !may_not_wait((u64)data) ? on_tag_wait(ND_HOOK_TAG_FEXIT) : 0;
+}
+
+/* Submitters. */
+
+SEC("?tp_btf/block_bio_queue")
+int BPF_PROG(submit_btf)
+{
+	u64 bio = bio_of(ctx);
+
+	return bio ? on_bio_submitted(bio, ND_HOOK_SUBMIT_BTF) : 0;
+}
+
+SEC("?tp_btf/block_split")
+int BPF_PROG(submit_split_btf)
+{
+	u64 bio = bio_of(ctx);
+
+	return bio ? on_submitted_split(bio, ND_HOOK_SUBMIT_SPLIT_BTF) : 0;
+}
+
+/* Its arguments are (queue, bio) on every kernel. */
+SEC("?tp_btf/block_bio_complete")
+int BPF_PROG(submit_done_btf, void *q, void *bio)
+{
+	return on_submitted_done((u64)bio, ND_HOOK_SUBMIT_DONE_BTF);
+}
+
+SEC("?fentry/__blk_throtl_bio")
+int BPF_PROG(submit_limit_fentry, void *bio)
+{
+	return on_bio_limited((u64)bio, ND_HOOK_SUBMIT_LIMIT_FENTRY);
+}
+
+SEC("?fentry/blk_throtl_bio")
+int BPF_PROG(submit_limit_old_fentry, void *bio)
+{
+	return on_bio_limited((u64)bio, ND_HOOK_SUBMIT_LIMIT_OLD_FENTRY);
+}
 
 /* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_CONTROL_* and a slot or ND_END_*.
  */

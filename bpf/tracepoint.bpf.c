@@ -9,23 +9,8 @@
  * These programs share one guard per CPU with all other kprobe and tracepoint programs of the
  * system: an interrupt that comes while any of them runs is not observed.
  */
-#include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
-#include <bpf/bpf_core_read.h>
-
 #define ND_NO_KFUNC /* no requests to read */
-#include "kernel.bpf.h"
-#include "abi.h"
-#include "config.bpf.h"
-#include "maps.bpf.h"
 #include "filter.bpf.h"
-#include "peek.bpf.h"
-#include "hist.bpf.h"
-#include "rows.bpf.h"
-#include "times.bpf.h"
-#include "waits.bpf.h"
-#include "trace.bpf.h"
 #include "slots.bpf.h"
 #include "stages.bpf.h"
 
@@ -110,7 +95,7 @@ static __always_inline void note_outcome(struct nd_outcome *o, void *ctx)
 SEC("?tp/nvme/nvme_setup_cmd")
 int setup_out_tp(void *ctx)
 {
-	struct nd_cpu *cpu = hit(ND_HOOK_SETUP_OUT_TP, RAW);
+	struct nd_cpu *cpu = hit(ND_HOOK_SETUP_OUT_TP, ACCESS_PROBE_READ);
 	u32 instance = FIELD(ctx, tp_setup_ctrl, u32), qid = FIELD(ctx, tp_setup_qid, u32);
 	u32 nsid = FIELD(ctx, tp_setup_nsid, u32), opcode = FIELD(ctx, tp_setup_opcode, u8);
 	u32 cid = FIELD(ctx, tp_setup_cid, u16), admin = !qid, bytes = 0;
@@ -168,7 +153,7 @@ SEC("?tp/nvme/nvme_complete_rq")
 int complete_tp(void *ctx)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct nd_cpu *cpu = hit(ND_HOOK_COMPLETE_TP, RAW);
+	struct nd_cpu *cpu = hit(ND_HOOK_COMPLETE_TP, ACCESS_PROBE_READ);
 	u32 instance = FIELD(ctx, tp_done_ctrl, u32), qid = FIELD(ctx, tp_done_qid, u32);
 	u32 cid = FIELD(ctx, tp_done_cid, u16);
 	struct nd_slot *s = slot_by_cid(instance, qid, cid);
@@ -216,7 +201,7 @@ int sq_tp(void *ctx)
 
 	if (!wanted_ctrl(instance) || (targ_qid_count && !in_list(targ_qids, targ_qid_count, qid)))
 		return 0;
-	hit(ND_HOOK_SQ_TP, RAW);
+	hit(ND_HOOK_SQ_TP, ACCESS_PROBE_READ);
 	r = other(ND_KIND_SQ, 0, head | tail << 16 | 1ull << 32);
 	if (!r)
 		return 0;
@@ -234,7 +219,7 @@ int async_tp(void *ctx)
 
 	if (!wanted_ctrl(instance))
 		return 0;
-	hit(ND_HOOK_ASYNC_TP, RAW);
+	hit(ND_HOOK_ASYNC_TP, ACCESS_PROBE_READ);
 	emit_ctrl(ND_KIND_ASYNC, instance, FIELD(ctx, tp_async_result, u32));
 	return 0;
 }

@@ -9,7 +9,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/usdt.bpf.h>
 
-#include "usdt_abi.h"
+#include "host_abi.h"
 
 /* The process that is traced. User space sets it. */
 const volatile struct {

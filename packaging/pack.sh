@@ -53,6 +53,7 @@ archive() {
     install -D -m 644 -t "$share/doc/nvme-deep" ./*.md LICENSE-* bpf/LICENSE.* \
         target/package/NOTICES* target/package/BUILDINFO
     install -D -m 644 -t "$share/doc/nvme-deep/docs" docs/*.md
+    install -D -m 644 -t "$share/doc/nvme-deep/docs/reference" docs/reference/*.md
     install -D -m 644 -t "$share/doc/nvme-deep/docs/pictures" docs/pictures/*
     install -D -m 644 -t "$share/doc/nvme-deep/contrib" contrib/*
     tar -C "$tree" --sort=name --owner=0 --group=0 --numeric-owner --format=gnu \

@@ -62,6 +62,7 @@ install -D -m 644 -t "$out/licences" LICENSE-* bpf/LICENSE.*
 rm -rf "$out/doc"
 install -D -m 644 -t "$out/doc" ./*.md
 install -D -m 644 -t "$out/doc/docs" docs/*.md
+install -D -m 644 -t "$out/doc/docs/reference" docs/reference/*.md
 install -D -m 644 -t "$out/doc/docs/pictures" docs/pictures/*
 install -D -m 644 -t "$out/doc/contrib" contrib/*.json contrib/*.y*ml
 python3 -B packaging/notices.py "$TRIPLE" "$out/NOTICES"

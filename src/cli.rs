@@ -19,6 +19,7 @@ use crate::doctor::args::DoctorArgs;
 use crate::export::args::ExportArgs;
 use crate::heatmap::args::HeatmapArgs;
 use crate::host::args::HostArgs;
+use crate::import::args::ImportArgs;
 use crate::inflight::args::InflightArgs;
 use crate::info::args::InfoArgs;
 use crate::join::args::JoinArgs;
@@ -36,8 +37,8 @@ use crate::top::args::TopArgs;
 use crate::trace::args::TraceArgs;
 use crate::view::theme as charset;
 use crate::{
-    diagnose, diff, dist, doctor, export, heatmap, host, inflight, info, join, latency, pattern,
-    record, report, serve, stacks, top, trace,
+    diagnose, diff, dist, doctor, export, heatmap, host, import, inflight, info, join, latency,
+    pattern, record, report, serve, stacks, top, trace,
 };
 
 /// Trace the Linux NVMe driver: where each command's time goes, measured by eBPF.
@@ -96,6 +97,10 @@ pub enum Command {
     ///
     /// Run it on the machine that serves the commands.
     Host(HostArgs),
+    /// Turn a text of ftrace, perf, blkparse, QEMU or SPDK into a recording
+    ///
+    /// Needs no root.
+    Import(ImportArgs),
     /// Join recordings of the driver and of the target, command by command
     Join(JoinArgs),
     /// Serve metrics for Prometheus over HTTP, or write them to a file
@@ -138,7 +143,7 @@ pub fn program(args: impl Iterator<Item = OsString>) -> ExitCode {
         return exit::end(start().and_then(|()| Ok(flush()?)));
     }
     let words = words.into_iter();
-    let words = command_line::with_files(command_line::joined(words), &Args::command());
+    let words = command_line::with_files(aliased(command_line::joined(words)), &Args::command());
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
         Err(refused) => return refused::explain(&refused, &words),
@@ -149,12 +154,20 @@ pub fn program(args: impl Iterator<Item = OsString>) -> ExitCode {
     exit::end(run(args.command).and_then(|()| Ok(flush()?)))
 }
 
+/// `host import` is `import`.
+fn aliased(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1..3).is_some_and(|first| first == ["host", "import"]) {
+        words.remove(1);
+    }
+    words
+}
+
 /// Parses and runs a command line, for fuzzing.
 ///
 /// # Errors
 /// A wrong command line, or what the command failed with.
 pub fn execute(words: &[String]) -> Result<()> {
-    let words = words.iter().map(OsString::from).collect();
+    let words = aliased(words.iter().map(OsString::from).collect());
     let words = command_line::with_files(words, &Args::command());
     run(Args::try_parse_from(words)?.command)
 }
@@ -176,6 +189,7 @@ fn run(command: Command) -> Result<()> {
         Command::Export(args) => export::run(&args.checked()?),
         Command::Diff(args) => diff::run(&args),
         Command::Host(args) => host::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Join(args) => join::run(&args),
         Command::Serve(args) => serve::run(&args.checked()?),
         Command::Doctor(args) => doctor::run(&args),

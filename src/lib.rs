@@ -18,7 +18,7 @@
 //! command has a module of its own; [`view`] has what several of them print with.
 //!
 //! The feature `live` adds the session, which traces this machine by libbpf. Without it
-//! (`default-features = false`) the program reads recordings. docs/architecture.md has the layout, and
+//! (`default-features = false`) the program reads recordings. docs/dev/architecture.md has the layout, and
 //! the way of a command through all of it.
 //!
 //! ```
@@ -54,6 +54,7 @@ mod export;
 mod heatmap;
 #[doc(hidden)]
 pub mod host;
+mod import;
 #[doc(hidden)]
 pub mod inflight;
 mod info;
@@ -102,5 +103,4 @@ pub use self::model::timeline::Timeline;
 pub use self::nvme::opcode::{Opcode, QueueKind};
 pub use self::nvme::sqe::Sqe;
 pub use self::nvme::status::Status;
-pub use self::source::{EventStream, Source};
 pub use crate::model::report::latency::Report;

@@ -557,7 +557,7 @@ impl Settings {
 /// How to trace the process of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostOptions {
-    /// Measure the run times of the programs, and the cost of their traps.
+    /// Measure the run times of the programs.
     pub measure: bool,
     /// Only the begin and the end of each command, with fewer traps.
     pub ends_only: bool,

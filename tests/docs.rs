@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 21] = [
     "heatmap",
     "top",
     "pattern",
@@ -23,11 +23,10 @@ const COMMANDS: [&str; 22] = [
     "host list",
     "host trace",
     "host latency",
-    "host import",
     "host annotate",
-    "host kvm",
     "host spdk",
     "host msgs",
+    "import",
     "join",
     "serve",
     "doctor",
@@ -62,8 +61,10 @@ fn pages() -> Vec<PathBuf> {
     let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
         .map(|name| root().join(name))
         .to_vec();
-    let docs = fs::read_dir(root().join("docs")).unwrap();
-    pages.extend(docs.map(|e| e.unwrap().path()));
+    for folder in ["docs", "docs/dev", "docs/reference"] {
+        let files = fs::read_dir(root().join(folder)).unwrap();
+        pages.extend(files.map(|e| e.unwrap().path()));
+    }
     pages.retain(|p| p.extension().is_some_and(|e| e == "md"));
     pages
 }
@@ -127,7 +128,7 @@ fn help(command: &str, hidden: bool) -> String {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    // hidden: options for tests (docs/testing.md), an alias of --slow (docs/trace.md), and one of -o of
+    // hidden: options for tests (docs/dev/testing.md), an alias of --slow (docs/trace.md), and one of -o of
     // `heatmap` (CHANGELOG.md)
     let others = " --test-ignore --test-no-recovery --test-shift --min-lat --png --svg";
     text + if hidden { others } else { "" }
@@ -163,10 +164,10 @@ fn cells(line: &str) -> Vec<&str> {
     line.trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// trust.md repeats rows of the first table of cost.md, which has the numbers.
+/// trust.md repeats rows of the first table of dev/cost.md, which has the numbers.
 #[test]
 fn trust_md_has_the_costs_of_cost_md() {
-    let cost = read(&root().join("docs/cost.md"));
+    let cost = read(&root().join("docs/dev/cost.md"));
     let table = cost.split_once("| added |").unwrap().1;
     let rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
     let measured: Vec<_> = rows.map(cells).filter(|row| row.len() > 2).collect();

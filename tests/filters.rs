@@ -87,9 +87,8 @@ fn a_number_that_is_none_is_named_with_its_option_and_what_is_expected() {
         ("stacks --top x", "--top <COUNT>", "of at least 1"),
         ("join a b --slowest x", "--slowest <COUNT>", "from 0 to 18446744073709551615"),
         ("host trace --pid x", "--pid <PID>", "from 0 to 4294967295"),
-        ("host kvm --pid x --bar y", "--pid <PID>", "from 0 to 4294967295"),
-        ("host kvm x --bar 0x1-0x2 --dstrd 16", "--dstrd <N>", "from 0 to 15"),
-        ("host kvm x --bar 0x1-0x2 --queues x", "--queues <N>", "from 0 to 4294967295"),
+        ("import x --bar 0x1-0x2 --dstrd 16", "--dstrd <N>", "from 0 to 15"),
+        ("import x --bar 0x1-0x2 --queues x", "--queues <N>", "from 0 to 4294967295"),
     ] {
         let ran = run(words);
         ran.refuses(2, &format!("expected a whole number {range}"));
@@ -137,13 +136,4 @@ fn a_comma_in_the_name_of_a_file_is_no_separator() {
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     diff([format!("{a},{a}"), b.clone()]).refuses(2, "is given twice");
     diff([format!("{b},missing"), b]).refuses(2, "missing can't be read");
-}
-
-#[test]
-fn a_controller_that_the_guest_of_kvm_lacks_is_no_device() {
-    let words = format!("host kvm tests/host/kvm.trace --guest {RECORDING} --ctrl");
-    run(&format!("{words} nvme9"))
-        .refuses(6, "6.12.nvd has no controller nvme9: it has nvme0 (nvme0n1), nvme1 (nvme1n1)");
-    // it has this one, but not the address
-    run(&format!("{words} nvme1")).refuses(2, "record the guest with `record`");
 }

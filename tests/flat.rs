@@ -91,10 +91,9 @@ fn read(path: &Path) -> (usize, u64) {
     let before = IN_USE.load(Relaxed);
     let mut reader = Reader::open(file).unwrap();
     let mut events = 0;
-    while reader
-        .next_block(&mut |item| events += u64::from(matches!(item, Item::Event(_))))
-        .unwrap()
-    {}
+    while let Some(item) = reader.next().unwrap() {
+        events += u64::from(matches!(item, Item::Event(_)));
+    }
     (peak() - before, events)
 }
 

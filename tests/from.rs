@@ -213,7 +213,7 @@ fn a_report_on_some_of_the_commands_says_so() {
     made.info.errors = true;
     made.info.count = Some(10);
     record(&path, &made, &mut |_| {});
-    let says = "showed: the counts are theirs";
+    let says = "counts cover only those commands";
     for words in ["latency", "stacks"] {
         let ran = run(&format!("{words} --from {}", path.display()));
         let choice = "`trace --slow 1.5ms --errors -n 10 --tee`";
@@ -368,7 +368,7 @@ fn every_view_reads_the_same_part() {
     let svg = run(&format!("heatmap --from {path} --svg - {part}")).out;
     assert!(svg.contains(&format!("{count} commands")), "{svg}");
     for (words, says) in [
-        ("diagnose --from", format!("{count} I/O commands in 1.0 s")),
+        ("diagnose --from", format!("1.0 s, {count} I/O commands")),
         ("latency --from", format!(" 1.0 s {count} commands exact")),
         ("pattern --from", format!(" 1.0 s {count} commands exact")),
         ("top --from", " 3.0 s END: WHOLE RUN".into()),

@@ -56,5 +56,5 @@ fn the_help_of_every_command_is_the_snapshot() {
     settings.set_snapshot_path("snapshots/help");
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    assert_eq!(settings.bind(|| check("")), 26);
+    assert_eq!(settings.bind(|| check("")), 25);
 }

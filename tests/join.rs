@@ -156,25 +156,6 @@ fn annotated_entries_have_their_times_and_unknown_ones_pass_through() {
 }
 
 #[test]
-fn an_import_can_be_recorded_and_read_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("q.nvd");
-    let file = file.display();
-    let import = "host import --qemu-log tests/host/qemu.log";
-    let shown = run(&format!("{import} --json"));
-    assert_eq!(shown.code, Some(0), "{}", shown.err);
-    let ran = run(&format!("{import} -o {file}"));
-    assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{}", ran.err);
-    assert!(ran.err.contains("exact: 10 commands, 8 interrupts"), "{}", ran.err);
-    let again = run(&format!("host trace --json --from {file}"));
-    assert_eq!(again.out, shown.out);
-    run(&format!("{import} -o {file}")).refuses(2, "--force");
-    let rows = lines(&format!("host latency --json --from {file}"));
-    let counted: u64 = rows.iter().filter_map(|row| row["count"].as_u64()).sum();
-    assert_eq!(counted, 10);
-}
-
-#[test]
 fn offsets_by_three_methods_agree() {
     let range = |clock: &str| {
         let words = format!(

@@ -184,7 +184,7 @@ fn four_times_the_input_costs_at_most_five_times_the_instructions() {
     let [file, out] = [&path, &out].map(|p| p.to_str().unwrap());
     let readers: [(&[&str], Make, u64); 3] = [
         (&["diagnose", "-v", "--from", file], of_many_kinds, 1500),
-        (&["host", "import", "--qemu-log", file, "-o", out, "--force"], qemu_log, 1000),
+        (&["import", file, "-o", out, "--force"], qemu_log, 1000),
         (&["host", "annotate", file], spdk_trace, 2000),
     ];
     let mut over = false;

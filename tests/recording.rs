@@ -79,7 +79,11 @@ fn read(bytes: &[u8]) -> Result<(Vec<Event>, Ending), Error> {
         if head.summary.content == Content::Events {
             let (before, count) = (all.len(), head.summary.events.into());
             let payload = blocks.payload(&head).unwrap();
-            unpacked.events(payload, count, &mut |e| all.push(*e)).unwrap();
+            unpacked.events(payload, count).unwrap();
+            while !unpacked.is_empty() {
+                unpacked.next_event().unwrap();
+                all.extend(unpacked.event());
+            }
             assert_eq!(all.len() - before, count);
         }
     }
@@ -165,14 +169,13 @@ fn blocks_before_a_time_are_skipped_and_counted() {
         let mut reader = Reader::open(bytes.as_slice()).unwrap();
         reader.skip_to(since);
         let (mut events, mut commands) = (0, 0);
-        while reader
-            .next_block(&mut |item| match item {
+        while let Some(item) = reader.next().unwrap() {
+            match item {
                 Item::Event(_) => events += 1,
                 Item::Skipped(block) => commands += block.commands,
                 other => panic!("{other:?}"),
-            })
-            .unwrap()
-        {}
+            }
+        }
         assert_eq!((commands, events, reader.events()), (skipped, read, 6), "{since}");
     }
 }
@@ -191,6 +194,8 @@ fn stacks_are_bounded_before_the_first_event() {
     let mut reader = Reader::open(bytes.as_slice()).unwrap();
     assert!(reader.first_clock().unwrap().is_none());
     let mut blocks = 0;
-    while reader.next_block(&mut |_| blocks += 1).unwrap() {}
+    while reader.next().unwrap().is_some() {
+        blocks += 1;
+    }
     assert_eq!((blocks, reader.ending()), (2, Some(Ending::Damaged(Damage::Length))));
 }

@@ -69,9 +69,13 @@ fn a_page_has_what_the_commands_say() {
     }
     let json = run(&format!("diagnose --json {RECORDING}")).out;
     let diagnosis: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert!(text.contains(diagnosis["verdict"].as_str().unwrap()), "{text}");
-    for cause in diagnosis["causes"].as_array().unwrap() {
-        for evidence in cause["evidence"].as_array().unwrap() {
+    assert!(text.contains(diagnosis["headline"].as_str().unwrap()), "{text}");
+    for verdict in diagnosis["verdicts"].as_array().unwrap() {
+        assert!(text.contains(verdict["rule"].as_str().unwrap()), "{verdict}");
+        if verdict["status"] != "found" {
+            continue;
+        }
+        for evidence in verdict["evidence"].as_array().unwrap() {
             assert!(text.contains(evidence["value"].as_str().unwrap()), "{evidence}");
         }
     }

@@ -9,12 +9,371 @@
 #ifndef ND_ABI_H
 #define ND_ABI_H
 
-#include "failures_abi.h"
-#include "group_abi.h"
-#include "rows_abi.h"
-#include "trace_abi.h"
-#include "bio_abi.h"
-#include "submitter_abi.h"
+#include <linux/types.h>
+
+/* Failed and retried commands. */
+
+/* Counters of a controller, struct nd_failures: first by status code type (bits 10:8). */
+enum nd_failure {
+	ND_FAIL_RETRIED = 8, /* completed commands that were retries */
+	ND_FAIL_MAX = 16,
+};
+
+/* Commands of a controller that failed or were retries; only if the run counts these. */
+struct nd_failures {
+	__u64 count[ND_FAIL_MAX];
+};
+
+/* Groups of commands (--by): their keys, and their numbers. */
+
+/* What the commands of a group have in common. Fields that the run does not group by are zero. */
+struct nd_group {
+	__u64 cgroup; /* id */
+	__u64 comm[2];
+	__u32 tgid;
+	__u32 nsid;
+	__u16 cpu;
+	__u16 qid;
+	__u16 priority;
+	__u8 ctrl;
+	__u8 admin;
+	__u8 opcode;
+	__u8 size;    /* cfg_by_size */
+	__u8 unseen;  /* the set-up was not observed: the CPU is not known */
+	__u8 unknown; /* process, thread and cgroup are not known */
+};
+
+/* The value of a group. */
+struct nd_group_row {
+	__u64 comm[2]; /* the thread of its first command; zero: not observed */
+	__u32 number;
+	__u32 _pad;
+};
+
+/* The setting `by`. */
+enum nd_by {
+	ND_BY_PROCESS = 1 << 0,
+	ND_BY_COMM = 1 << 1,
+	ND_BY_CGROUP = 1 << 2,
+	ND_BY_CPU = 1 << 3,
+	ND_BY_QUEUE = 1 << 4,
+	ND_BY_SIZE = 1 << 5,
+	ND_BY_PRIORITY = 1 << 6,
+	ND_BY_DISK = 1 << 7,
+	ND_BY_OPCODE = 1 << 8,
+	ND_BY_BIO = 1 << 9, /* with ND_BY_CGROUP: that of the bio, if it has one */
+	ND_BY_WHO = ND_BY_PROCESS | ND_BY_COMM | ND_BY_CGROUP,
+};
+
+enum nd_group_limit {
+	ND_GROUP_OTHER = 0, /* the number of all groups without a row */
+	ND_MAX_GROUPS = 256,
+	ND_MAX_CANDIDATES = 4096,
+};
+
+_Static_assert(sizeof(struct nd_group) == 48, "no padding");
+_Static_assert(sizeof(struct nd_group_row) == 24, "no padding");
+
+/* The keys of rows, and commands without a row. */
+
+/* Row key, 54 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 11. The
+ * cache stores it with the 10-bit row number in one word, so that a read cannot tear. The patterns
+ * have 10 bits so far (enum nd_saw). */
+enum nd_key {
+	ND_KEY_PATTERN_SHIFT = 0,
+	ND_KEY_PATTERN_BITS = 11,
+	ND_KEY_CLASS_SHIFT = ND_KEY_PATTERN_BITS,
+	ND_KEY_ADMIN_SHIFT = ND_KEY_CLASS_SHIFT + 2,
+	ND_KEY_OPCODE_SHIFT = ND_KEY_ADMIN_SHIFT + 1,
+	ND_KEY_NSID_SHIFT = ND_KEY_OPCODE_SHIFT + 8,
+	ND_KEY_NSID_MASK = 0x7fffff,
+	ND_KEY_CTRL_SHIFT = ND_KEY_NSID_SHIFT + 23,
+	ND_KEY_VALID_SHIFT = ND_KEY_CTRL_SHIFT + 8,
+	ND_ROW_BITS = 63 - ND_KEY_VALID_SHIFT,
+	ND_MAX_ROWS = 1 << ND_ROW_BITS,
+	ND_MAX_ROWLESS = 1024, /* kinds of commands without a row */
+};
+
+/* BTF has no enumerators of 64 bits before clang 15. */
+#define ND_KEY_VALID (1ull << ND_KEY_VALID_SHIFT)
+
+enum nd_class {
+	ND_CLASS_NONE = 0,
+	ND_CLASS_SMALL = 1, /* <= 16 KiB */
+	ND_CLASS_MID = 2,   /* (16 KiB, 64 KiB] */
+	ND_CLASS_LARGE = 3, /* > 64 KiB */
+};
+
+/* Commands of a kind (a row key without points) that found no free row: counted without times. */
+struct nd_rowless {
+	__u64 commands;
+	__u64 bytes;
+};
+
+/* What was observed beside the points, with cfg_context. src/model/conditions.rs has the same bits.
+ */
+enum nd_beside {
+	ND_BESIDE_IRQ = 1 << 0,	 /* the interrupt was observed */
+	ND_BESIDE_IDLE = 1 << 1, /* and interrupted the idle task */
+	ND_BESIDE_KNOWS_SOFTIRQ = 1 << 2,
+	ND_BESIDE_SOFTIRQ = 1 << 3, /* the CPU was in a soft interrupt */
+	ND_BESIDE_RUNG = 1 << 4,    /* announced by a write to the doorbell register */
+	ND_BESIDE_ELIDED = 1 << 5,  /* announced by the shadow doorbell only */
+};
+
+/* Single commands: what a slot keeps of them, and their events. */
+
+/* What a trace does with each command. */
+enum nd_trace {
+	ND_TRACE_OFF = 0,
+	ND_TRACE_EVENTS = 1,   /* one event at the set-up, one at the completion */
+	ND_TRACE_PAIRS = 2,    /* one event at the completion */
+	ND_TRACE_STACKS = 3,   /* counted by stack */
+	ND_TRACE_COMMANDS = 4, /* as pairs, without other events; the histograms count them, too */
+	ND_TRACE_FLIGHT = 5,   /* no event: user space reads the slots; the histograms count */
+};
+
+/* Where stacks are taken. */
+enum nd_stack_at {
+	ND_STACK_NONE = 0,
+	ND_STACK_SUBMIT = 1,
+	ND_STACK_COMPLETE = 2,
+};
+
+enum nd_stack_limit {
+	ND_STACK_UNSEEN = 1, /* key of the sum of commands whose stack was not observed */
+	ND_STACK_DEPTH = 64,
+};
+
+/* What a command requests, and its submitter. */
+struct nd_submission {
+	__u64 stack;
+	__u32 cdw[6]; /* CDW10 to CDW15 */
+	__u8 comm[16];
+	__u32 tgid;
+	__u32 tid;
+	__u32 nsid;
+	__u32 bytes;
+	__u8 flags;    /* CDW0 bits 15:8 */
+	__u8 metadata; /* the request has integrity metadata */
+	__u16 cpu;
+	__u32 known; /* ND_KNOWN_* */
+};
+
+enum nd_known {
+	ND_KNOWN_BYTES = 1 << 0,
+	ND_KNOWN_SUBMITTER = 1 << 1, /* tgid, tid, comm, cpu */
+	ND_KNOWN_ORIGIN = 1 << 2,    /* the record ends with a struct nd_origin */
+};
+
+/* The task that submitted a bio. */
+struct nd_sender {
+	__u64 cgroup; /* id */
+	__u64 comm[2];
+	__u32 tgid;
+	__u32 tid; /* 0: not known */
+};
+
+/* Who caused a command. Zero: not known. Cgroups are ids. */
+struct nd_origin {
+	__u64 task_cgroup; /* of the task that calls the driver */
+	__u64 io_cgroup;   /* that caused the I/O */
+	struct nd_sender by;
+};
+
+/* The outcome that the driver reports. */
+struct nd_outcome {
+	__u64 stack;
+	__u64 result;
+	__u16 status;
+	__u8 retries;
+	__u8 flags; /* NVME_REQ_* */
+	__u16 cpu;
+	__u8 known;  /* the outcome could be read */
+	__u8 beside; /* ND_BESIDE_* */
+};
+
+/* Kinds of trace events (src/abi/events.rs). */
+enum nd_kind {
+	ND_KIND_SUBMIT = 2,
+	ND_KIND_COMPLETE,
+	ND_KIND_PAIR,
+	ND_KIND_SQ,	 /* value: head | tail << 16; 1 << 32: command unknown */
+	ND_KIND_TIMEOUT, /* value: set-up time */
+	ND_KIND_CANCEL,	 /* value: set-up time */
+	ND_KIND_REQUEUE,
+	ND_KIND_RETRY, /* value: number of retries; ~0: unknown */
+	ND_KIND_ASYNC, /* value: result */
+	ND_KIND_STATE, /* value: new state; 1 << 32: requested, outcome unknown */
+};
+
+/* Header of every event. */
+struct nd_event {
+	__u8 kind;
+	__u8 admin;
+	__u8 opcode;
+	__u8 _pad;
+	__u16 qid;
+	__u16 cid;
+	__u64 ns;
+	__u16 ctrl;
+	__u16 pattern; /* ND_SAW_*, ND_NO_*; complete and pair only */
+	__u32 nsid;
+};
+
+struct nd_submit {
+	struct nd_event event;
+	struct nd_submission submission;
+};
+
+struct nd_times {
+	__u64 start_ns;
+	__u64 setup_in_ns;
+	__u64 issue_ns;
+	__u64 doorbell_ns;
+	__u64 irq_ns;
+	__u64 cqe_ns;
+	__u64 end_ns;
+};
+
+/* With --stages=full, behind nd_times: points before the request. Its waits are the last before it:
+ * the times are the request's start less the waits that follow. */
+struct nd_early_times {
+	__u64 bio_ns;
+	__u64 submit_ns;
+	__u64 freeze_ns;
+	__u64 iocost_ns;
+	__u64 wbt_ns;
+	__u64 tag_ns;
+	__u64 zone_ns;
+	/* Number of bios, and from ND_BIOS_SHIFT bits down the time from the submission of the
+	 * oldest to the set-up. 0: not known. */
+	__u64 bios;
+};
+
+/* The common part of the two kinds of events about a finished command. */
+struct nd_end {
+	struct nd_event event;
+	struct nd_outcome outcome;
+	__u64 setup_out_ns;
+};
+
+/* `times` is present only with stages, `early` only with full stages. */
+struct nd_complete {
+	struct nd_end end;
+	struct nd_times times;
+	struct nd_early_times early;
+};
+
+struct nd_pair {
+	struct nd_end end;
+	struct nd_submission submission;
+	struct nd_times times;
+	struct nd_early_times early;
+};
+
+struct nd_other {
+	struct nd_event event;
+	__u64 value;
+};
+
+_Static_assert(sizeof(struct nd_submission) == 72, "no padding");
+_Static_assert(sizeof(struct nd_outcome) == 24, "no padding");
+_Static_assert(sizeof(struct nd_origin) == 48, "no padding");
+_Static_assert(sizeof(struct nd_event) == 24, "no padding");
+
+/* What happens before the request (--stages=full): bios, and the waits of a request. */
+
+enum nd_bio_limit {
+	ND_BIOS = 16384,    /* bios between their submission and their request */
+	ND_PAUSES = 4096,   /* tasks that wait for a tag, or in wbt; and those with a bio */
+	ND_CHAIN = 256,	    /* bios of a request that are looked at */
+	ND_BIOS_SHIFT = 48, /* where the number of bios begins in nd_early_times.bios */
+};
+
+/* A bio from its submission to an NVMe disk until it has a request. */
+struct nd_bio {
+	__u64 submit_ns; /* blk-throttle looks at it; without limits as bio_ns */
+	__u64 bio_ns;	 /* block_bio_queue; 0: still in blk-throttle */
+	__u64 freeze_ns; /* time in __bio_queue_enter() */
+	__u64 iocost_ns; /* time in ioc_rqos_throttle() */
+	__u64 begin_ns;	 /* of a wait that has not ended; 0: none */
+	__u64 zone_ns;	 /* since when it waits for its zone; 0: it does not */
+	__u64 sector;	 /* the first, of the disk */
+	__u32 bytes;
+	__u16 released;	     /* blk-throttle looks at it again: it has waited there */
+	__u16 rest;	     /* a piece was split off */
+	struct nd_sender by; /* only if submitters are observed */
+};
+
+/* The last bio that a task queued, until it has a request: most get it before the task queues
+ * another. */
+struct nd_last_bio {
+	__u32 tid;
+	__u32 bytes;
+	__u64 bio; /* 0: none */
+	__u64 bio_ns;
+	__u64 sector;
+	__u64 _pad[4];
+};
+
+/* The waits of the task that is about to get a request. */
+struct nd_pause {
+	__u32 tid; /* 0: none */
+	__u32 _pad;
+	__u64 wbt_begin_ns; /* in rq_qos_wait(); 0: not */
+	__u64 wbt_ns;
+	__u64 tag_ns;	       /* since when it waits for a tag; 0: it does not */
+	__u64 freeze_begin_ns; /* in blk_queue_enter() of a frozen queue; 0: not */
+	__u64 freeze_ns;
+};
+
+/* The bio for which a request was allocated: two times, and how long it waited for what. */
+struct nd_waits {
+	__u64 start_ns; /* of the request that waited; 0: not known */
+	__u64 submit_ns;
+	__u64 bio_ns;
+	__u64 freeze_ns; /* or for a zone: ND_FOR_ZONE */
+	__u64 iocost_ns;
+	__u64 wbt_ns;
+	__u64 tag_ns;
+	/* While the request is not known: when it was allocated (on_bio_start()). In a slot: as
+	 * nd_early_times.bios. */
+	__u64 also;
+};
+
+/* What is known of a bio that got its request, until the set-up (on_bio_start()). */
+struct nd_begun {
+	struct nd_waits waits;
+	struct nd_sender by;
+};
+
+_Static_assert(sizeof(struct nd_bio) == 96, "no padding");
+_Static_assert(sizeof(struct nd_last_bio) == 64, "a cache line");
+_Static_assert(sizeof(struct nd_pause) == 48, "no padding");
+_Static_assert(sizeof(struct nd_waits) == 64, "a cache line");
+_Static_assert(sizeof(struct nd_begun) == 96, "no padding");
+
+/* Who submitted a bio (origin.bpf.h). */
+
+enum nd_submitter_limit {
+	ND_SUBMITTERS =
+		16384, /* bios; the one that was looked up longest ago gives way to another */
+};
+
+/* nd_sender.tid of a task that is not within the cgroup of the filter. */
+enum nd_unwanted { ND_UNWANTED = 0xffffffff };
+
+/* The submission of a bio. */
+struct nd_submitter {
+	struct nd_sender by;
+	__u64 sector; /* the first, of the disk */
+	__u32 bytes;
+	__u16 early; /* noted before block_bio_queue, which may be of another task */
+	__u16 rest;  /* a piece was split off, and this has no request yet */
+};
+
+_Static_assert(sizeof(struct nd_submitter) == 48, "no padding");
 
 /* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
  * src/model/histogram.rs has the same rule; tests/parity.rs compares both. */
@@ -43,98 +402,8 @@ enum nd_limit {
 /* Set in the numbers of idle tasks, which have no id. */
 #define ND_IDLE_TASK (1u << 31)
 
-/* Hit counters, one per program. The order is that of src/probe/catalog.rs. */
-enum nd_hook {
-	ND_HOOK_START_BTF = 0,	       /* tp_btf block_io_start */
-	ND_HOOK_START_RAW,	       /* raw_tp block_io_start */
-	ND_HOOK_SETUP_IN_FENTRY,       /* fentry nvme_setup_cmd */
-	ND_HOOK_SETUP_IN_KPROBE,       /* kprobe nvme_setup_cmd */
-	ND_HOOK_SETUP_OUT_BTF,	       /* tp_btf nvme_setup_cmd */
-	ND_HOOK_SETUP_OUT_RAW,	       /* raw_tp nvme_setup_cmd */
-	ND_HOOK_SETUP_OUT_KRETPROBE,   /* kretprobe nvme_setup_cmd */
-	ND_HOOK_ISSUE_BTF,	       /* tp_btf block_rq_issue */
-	ND_HOOK_ISSUE_RAW,	       /* raw_tp block_rq_issue */
-	ND_HOOK_ISSUE_KPROBE,	       /* kprobe blk_mq_start_request */
-	ND_HOOK_QUEUE_RQ_FEXIT,	       /* fexit nvme_queue_rq */
-	ND_HOOK_QUEUE_RQS_FEXIT,       /* fexit nvme_queue_rqs */
-	ND_HOOK_COMMIT_RQS_FEXIT,      /* fexit nvme_commit_rqs */
-	ND_HOOK_QUEUE_RQ_KPROBE,       /* kprobe nvme_queue_rq */
-	ND_HOOK_QUEUE_RQ_KRETPROBE,    /* kretprobe nvme_queue_rq */
-	ND_HOOK_QUEUE_RQS_KPROBE,      /* kprobe nvme_queue_rqs */
-	ND_HOOK_QUEUE_RQS_KRETPROBE,   /* kretprobe nvme_queue_rqs */
-	ND_HOOK_COMMIT_RQS_KPROBE,     /* kprobe nvme_commit_rqs */
-	ND_HOOK_COMMIT_RQS_KRETPROBE,  /* kretprobe nvme_commit_rqs */
-	ND_HOOK_IRQ_IN_FENTRY,	       /* fentry nvme_irq */
-	ND_HOOK_IRQ_OUT_FEXIT,	       /* fexit nvme_irq */
-	ND_HOOK_IRQ_IN_KPROBE,	       /* kprobe nvme_irq */
-	ND_HOOK_IRQ_OUT_KRETPROBE,     /* kretprobe nvme_irq */
-	ND_HOOK_CQE_BTF,	       /* tp_btf nvme_sq */
-	ND_HOOK_CQE_RAW,	       /* raw_tp nvme_sq */
-	ND_HOOK_CQE_KPROBE,	       /* kprobe blk_mq_complete_request_remote */
-	ND_HOOK_COMPLETE_BTF,	       /* tp_btf nvme_complete_rq */
-	ND_HOOK_COMPLETE_RAW,	       /* raw_tp nvme_complete_rq */
-	ND_HOOK_COMPLETE_KPROBE,       /* kprobe nvme_complete_rq */
-	ND_HOOK_COMPLETE_BATCH_KPROBE, /* kprobe nvme_complete_batch_req */
-	ND_HOOK_END_BTF,	       /* tp_btf block_rq_complete */
-	ND_HOOK_END_RAW,	       /* raw_tp block_rq_complete */
-	ND_HOOK_REQUEUE_BTF,	       /* tp_btf block_rq_requeue */
-	ND_HOOK_REQUEUE_RAW,	       /* raw_tp block_rq_requeue */
-	ND_HOOK_REQUEUE_KPROBE,	       /* kprobe blk_mq_requeue_request */
-	ND_HOOK_CQE_SECOND,	       /* tp_btf nvme_sq */
-	/* trace events other than commands */
-	ND_HOOK_SQ_BTF,		/* tp_btf nvme_sq */
-	ND_HOOK_SQ_RAW,		/* raw_tp nvme_sq */
-	ND_HOOK_ASYNC_BTF,	/* tp_btf nvme_async_event */
-	ND_HOOK_ASYNC_RAW,	/* raw_tp nvme_async_event */
-	ND_HOOK_TIMEOUT_FENTRY, /* fentry nvme_timeout */
-	ND_HOOK_TIMEOUT_KPROBE, /* kprobe nvme_timeout */
-	ND_HOOK_CANCEL_FENTRY,	/* fentry nvme_cancel_request */
-	ND_HOOK_CANCEL_KPROBE,	/* kprobe nvme_cancel_request */
-	ND_HOOK_STATE_FEXIT,	/* fexit nvme_change_ctrl_state */
-	ND_HOOK_STATE_KPROBE,	/* kprobe nvme_change_ctrl_state */
-	/* conditions */
-	ND_HOOK_BIO_BTF,    /* tp_btf block_bio_queue */
-	ND_HOOK_GETRQ_BTF,  /* tp_btf block_getrq */
-	ND_HOOK_SPLIT_BTF,  /* tp_btf block_split */
-	ND_HOOK_BOUNCE_BTF, /* tp_btf swiotlb_bounced */
-	ND_HOOK_MAP_BTF,    /* tp_btf map */
-	ND_HOOK_UNMAP_BTF,  /* tp_btf unmap */
-	/* --stages=full */
-	ND_HOOK_START_FENTRY,	  /* fentry blk_account_io_start */
-	ND_HOOK_START_BIO_BTF,	  /* tp_btf block_getrq */
-	ND_HOOK_BIO_QUEUED_BTF,	  /* tp_btf block_bio_queue */
-	ND_HOOK_BIO_SPLIT_BTF,	  /* tp_btf block_split */
-	ND_HOOK_BIO_BACK_BTF,	  /* tp_btf block_bio_backmerge */
-	ND_HOOK_BIO_FRONT_BTF,	  /* tp_btf block_bio_frontmerge */
-	ND_HOOK_BIO_DONE_BTF,	  /* tp_btf block_bio_complete */
-	ND_HOOK_THROTTLE_FENTRY,  /* fentry __blk_throtl_bio */
-	ND_HOOK_LIMITS_IN_FENTRY, /* fentry blk_throtl_bio */
-	ND_HOOK_LIMITS_OUT_FEXIT, /* fexit blk_throtl_bio */
-	ND_HOOK_FREEZE_IN_FENTRY, /* fentry __bio_queue_enter */
-	ND_HOOK_FREEZE_OUT_FEXIT, /* fexit __bio_queue_enter */
-	ND_HOOK_ENTER_IN_FENTRY,  /* fentry blk_queue_enter */
-	ND_HOOK_ENTER_OUT_FEXIT,  /* fexit blk_queue_enter */
-	ND_HOOK_ZONE_IN_FENTRY,	  /* fentry blk_zone_plug_bio */
-	ND_HOOK_ZONE_OUT_FEXIT,	  /* fexit blk_zone_plug_bio */
-	ND_HOOK_IOCOST_IN_FENTRY, /* fentry ioc_rqos_throttle */
-	ND_HOOK_IOCOST_OUT_FEXIT, /* fexit ioc_rqos_throttle */
-	ND_HOOK_WBT_IN_FENTRY,	  /* fentry rq_qos_wait */
-	ND_HOOK_WBT_OUT_FEXIT,	  /* fexit rq_qos_wait */
-	ND_HOOK_TAG_WAIT_BTF,	  /* tp_btf block_rq_tag_wait */
-	ND_HOOK_TAG_FEXIT,	  /* fexit __blk_mq_get_tag */
-	/* submitters */
-	ND_HOOK_SUBMIT_BTF,		 /* tp_btf block_bio_queue */
-	ND_HOOK_SUBMIT_SPLIT_BTF,	 /* tp_btf block_split */
-	ND_HOOK_SUBMIT_DONE_BTF,	 /* tp_btf block_bio_complete */
-	ND_HOOK_SUBMIT_LIMIT_FENTRY,	 /* fentry __blk_throtl_bio */
-	ND_HOOK_SUBMIT_LIMIT_OLD_FENTRY, /* fentry blk_throtl_bio */
-	/* bpf/tracepoint.bpf.c */
-	ND_HOOK_SETUP_OUT_TP, /* tp nvme_setup_cmd */
-	ND_HOOK_COMPLETE_TP,  /* tp nvme_complete_rq */
-	ND_HOOK_SQ_TP,	      /* tp nvme_sq */
-	ND_HOOK_ASYNC_TP,     /* tp nvme_async_event */
-	ND_HOOK_MAX,
-};
+/* Hit counters, one per program, in the order of src/probe/catalog.rs: build.rs makes the enum. */
+#include "hooks.h"
 
 /* Counters of the ledger: exceptions and losses. */
 enum nd_count {
@@ -458,5 +727,210 @@ _Static_assert(sizeof(struct nd_place) == 24, "no padding");
 _Static_assert(sizeof(struct nd_where) == 56, "no padding");
 _Static_assert(sizeof(struct nd_cpu) % ND_LINE == 0, "no cache line of two CPUs");
 _Static_assert(ND_SLOT_BASIC % ND_LINE == 0, "a slot is one cache line");
+
+/* The counters besides the commands (activity.bpf.h). */
+
+enum nd_activity_limit {
+	ND_GAPS = 64,	      /* gaps that each CPU keeps */
+	ND_TICK_NS = 1000000, /* period of the timer of a CPU */
+	ND_GAP_NS = 3000000,  /* distance of two ticks above which there is a gap */
+	ND_WAITED_NS = 20000, /* a wait for a tag above this counts as such */
+	ND_MAX_DISKS = 256,
+};
+
+struct nd_gap {
+	__u64 begin_ns; /* when the tick was due */
+	__u64 end_ns;
+};
+
+struct nd_volume {
+	__u64 count;
+	__u64 bytes;
+};
+
+/* Of a CPU. The gap number n is in gap[n % ND_GAPS]. */
+struct nd_activity {
+	__u64 tick_ns;	/* the last */
+	__u64 timed_ns; /* the first of this timer */
+	__u64 gaps;
+	__u64 gap_ns;
+	struct nd_volume bounced;
+	struct nd_volume mapped;
+	struct nd_volume unmapped;
+	struct nd_gap gap[ND_GAPS];
+};
+
+/* The last bio that a task has queued. */
+struct nd_wait {
+	__u64 ns; /* 0: it has its request */
+	__u32 tid;
+	__u32 _pad;
+};
+
+/* The begin of a disk's name: of every name of an NVMe disk all of it. */
+struct nd_disk_name {
+	__u64 word[2];
+};
+
+/* Of a disk, per CPU. */
+struct nd_disk {
+	__u64 requests;
+	__u64 waited;
+	__u64 sum_ns;
+	__u64 max_ns;
+	__u64 splits;
+};
+
+_Static_assert(sizeof(struct nd_activity) == 80 + 16 * ND_GAPS, "no padding");
+_Static_assert(sizeof(struct nd_wait) == 16, "no padding");
+
+/* The configuration of a run. User space sets it before the load. The verifier treats it as
+ * constants and removes the code that the run does not need. The order by size avoids padding. */
+
+struct nd_config {
+	/* [irq_first, irq_end): the kernel's interrupt entry code. Both 0: unknown. */
+	__u64 irq_first;
+	__u64 irq_end;
+	/* Trace only commands that took at least this long. */
+	__u64 slow_ns;
+	/* Tests only: programs (bits by hook number) that ignore every n-th event. */
+	__u64 test_ignore[(ND_HOOK_MAX + 63) / 64];
+	__u64 targ_ctrls[ND_MAX_CTRLS / 64];
+	/* Bitmaps of opcodes: I/O, admin. */
+	__u64 targ_opcodes[2][4];
+	/* Processes and names of threads: one of them must match. */
+	__u64 targ_comms[ND_MAX_LIST][2];
+	/* The id of the cgroup, with ND_CGROUP_BIO. */
+	__u64 targ_cgroup_id;
+	__u64 targ_lba_first;
+	__u64 targ_lba_last;
+	/* ND_MODE_* */
+	__u32 mode;
+	/* Take a stack if a random number is below this. 0: take every stack. */
+	__u32 sample_below;
+	__u32 test_ignore_every;
+	__u32 targ_nsid_count;
+	__u32 targ_nsids[ND_MAX_LIST];
+	__u32 targ_qid_count;
+	__u32 targ_qids[ND_MAX_LIST];
+	__u32 targ_pid_count;
+	__u32 targ_pids[ND_MAX_LIST];
+	__u32 targ_comm_count;
+	/* Offsets of fields in classic tracepoints (format files of tracefs). */
+	__u32 tp_setup_ctrl;
+	__u32 tp_setup_qid;
+	__u32 tp_setup_opcode;
+	__u32 tp_setup_cid;
+	__u32 tp_setup_nsid;
+	__u32 tp_setup_cdw10;
+	__u32 tp_setup_flags;
+	__u32 tp_setup_metadata;
+	__u32 tp_done_ctrl;
+	__u32 tp_done_qid;
+	__u32 tp_done_cid;
+	__u32 tp_done_result;
+	__u32 tp_done_status;
+	__u32 tp_done_retries;
+	__u32 tp_done_flags;
+	__u32 tp_sq_ctrl;
+	__u32 tp_sq_qid;
+	__u32 tp_sq_head;
+	__u32 tp_sq_tail;
+	__u32 tp_async_ctrl;
+	__u32 tp_async_result;
+	/* start_hook: block_io_start is attached. start_field: read start_time_ns instead. */
+	__u8 start_hook;
+	__u8 start_field;
+	/* The doorbell has hooks: record the commands that each task sets up. 2: the hooks are
+	 * kprobes, which may miss a return. */
+	__u8 doorbell;
+	/* Completions may be missed: a second set-up of a slot is not necessarily a requeue. */
+	__u8 lossy;
+	/* The driver's types are available, and command ids have a generation (5.14). Commands
+	 * whose set-up or completion was not observed are recovered. */
+	__u8 recover;
+	/* The kernel may skip set-ups: programs at tracepoints can be preempted (7.0). */
+	__u8 setup_skips;
+	/* The kernel may skip returns of submitting functions: their programs can be preempted. */
+	__u8 exit_skips;
+	/* Interrupts are not threads: the CPU's interrupt count distinguishes them. */
+	__u8 irq_count;
+	/* No nvme types: the controller is identified by the name of the queue's device. */
+	__u8 by_name;
+	/* The nvme types come from a file: check that they fit. */
+	__u8 check_fit;
+	/* block_rq_issue and block_rq_requeue: the request is the second argument (before 5.11). */
+	__u8 rq_second;
+	/* The command is nvme_setup_cmd's third argument (before 5.14), not in nvme_request. */
+	__u8 cmd_arg;
+	/* Fine stage set: a command is finished when blk-mq ends it, not at its completion. */
+	__u8 end;
+	/* Single commands: ND_TRACE_*, ND_STACK_*. */
+	__u8 trace;
+	__u8 stack;
+	/* Take the submission stack at the entry of nvme_setup_cmd: kretprobes have none. */
+	__u8 stack_at_entry;
+	/* The driver's status and result can be read. */
+	__u8 verdict;
+	__u8 errors;
+	__u8 targ_no_admin;
+	__u8 targ_no_io;
+	__u8 targ_by_ctrl;
+	__u8 targ_by_opcode;
+	/* ND_CGROUP_*: how commands of the cgroup are selected; 0: no such filter. */
+	__u8 targ_by_cgroup;
+	/* Processes, threads and the cgroup are those of the submitter. */
+	__u8 targ_submitter;
+	__u8 targ_by_lba;
+	/* Any filter is set. */
+	__u8 targ_any;
+	/* Observe the conditions of commands (ND_BESIDE_*); traces only. */
+	__u8 context;
+	/* Interrupt handlers interrupt tasks: they are not threads. */
+	__u8 hard_irq;
+	/* The preemption count of a CPU shows soft interrupts (not on PREEMPT_RT). */
+	__u8 softirq;
+	/* Without a trace: count failed commands by controller and status type. */
+	__u8 count_status;
+	/* A program with typed arguments may interrupt itself on its CPU (before 6.1). */
+	__u8 nests;
+	/* Without a trace: count the commands of each queue, and report the slowest. */
+	__u8 details;
+	__u16 rows;
+	/* ND_WAIT_*: the points before the request that this run observes. */
+	__u16 wait_points;
+	/* ND_BY_*: the properties by which commands are grouped. */
+	__u16 by;
+	/* Observe the waits before the request (bio.bpf.h). */
+	__u8 waits;
+	/* block_getrq shows when a bio gets its request (on_bio_start()). */
+	__u8 start_bio;
+	/* ND_WHO_* */
+	__u8 who;
+	/* The size class of a group, by 1 + the exponent of its bytes, rounded up; of no data: 0.
+	 */
+	__u8 by_size[64];
+	__u8 unused[4];
+};
+
+/* Who caused a command. */
+enum nd_who {
+	ND_WHO_ORIGIN = 1 << 0,	   /* events have a struct nd_origin */
+	ND_WHO_SUBMITTER = 1 << 1, /* bios are followed from their submission */
+	ND_WHO_BIO = 1 << 2,	   /* bios have the cgroup that caused them */
+};
+
+enum nd_by_cgroup {
+	ND_CGROUP_BIO = 1,  /* by the bio's cgroup, else by the task's */
+	ND_CGROUP_TASK = 2, /* by the task's cgroup */
+};
+
+_Static_assert(sizeof(struct nd_config) == 816 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
+
+/* What bpf/memory.bpf.c shares with src/session/kernel_memory.rs. */
+
+enum nd_memory_limit {
+	ND_MEMORY_WINDOW = 4096, /* bytes per run */
+};
 
 #endif

@@ -5,7 +5,47 @@
 #ifndef ND_ACTIVITY_H
 #define ND_ACTIVITY_H
 
-#include "tick.bpf.h"
+#include "bio.bpf.h"
+
+/* The timer of a CPU. If it fires late, something kept the CPU from it. */
+
+/* struct bpf_perf_event_value: what the kernel has measured of a perf event. */
+struct nd_measured {
+	u64 count;
+	u64 enabled_ns;
+	u64 running_ns;
+};
+
+/* Whether this timer is younger than the last tick: a CPU that goes offline loses its timer, and
+ * user space gives it a new one. */
+static __always_inline int is_new_timer(void *ctx, u64 since_tick_ns)
+{
+	struct nd_measured m;
+
+	return !bpf_perf_prog_read_value(ctx, (void *)&m, sizeof(m)) &&
+	       m.enabled_ns < since_tick_ns;
+}
+
+static __always_inline void on_tick_of(struct nd_activity *a, void *ctx)
+{
+	u64 now = bpf_ktime_get_ns(), last = a->tick_ns, due;
+	struct nd_gap *gap;
+
+	a->tick_ns = now;
+	if (last && now - last <= ND_GAP_NS)
+		return;
+	if (!last || is_new_timer(ctx, now - last)) {
+		a->timed_ns = now;
+		return;
+	}
+	due = last + ND_TICK_NS;
+	gap = &a->gap[a->gaps % ND_GAPS];
+	gap->begin_ns = due;
+	gap->end_ns = now;
+	a->gap_ns += now - due;
+	/* After the gap: user space reads the number first. */
+	*(volatile u64 *)&a->gaps += 1;
+}
 
 ARRAY_MAP(activities, struct nd_activity, 1);
 ARRAY_MAP(waits, struct nd_wait, ND_TASKS);
@@ -19,7 +59,7 @@ static __always_inline int on_bio(u32 hook)
 
 	if (!w || ignored(hook))
 		return 0;
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	w->tid = tid;
 	w->ns = bpf_ktime_get_ns();
 	return 0;
@@ -38,7 +78,7 @@ static __always_inline int on_getrq(u64 bio, u32 hook)
 	waited = now - w->ns;
 	w->ns = 0;
 	if (count_wait(bio, waited))
-		hit(hook, TYPED);
+		hit(hook, ACCESS_BTF);
 	return 0;
 }
 
@@ -48,7 +88,7 @@ static __always_inline int on_split(u64 bio, u32 hook)
 
 	if (!disk || ignored(hook))
 		return 0;
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	disk->splits++;
 	return 0;
 }
@@ -73,7 +113,7 @@ static __always_inline int on_bounce(u64 bytes, u32 hook)
 
 	if (!a || ignored(hook))
 		return 0;
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	add_volume(&a->bounced, bytes);
 	return 0;
 }
@@ -84,7 +124,7 @@ static __always_inline int on_map(u64 bytes, u32 hook)
 
 	if (!a || ignored(hook))
 		return 0;
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	add_volume(&a->mapped, bytes);
 	return 0;
 }
@@ -95,7 +135,7 @@ static __always_inline int on_unmap(u64 bytes, u32 hook)
 
 	if (!a || ignored(hook))
 		return 0;
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	add_volume(&a->unmapped, bytes);
 	return 0;
 }

@@ -3,75 +3,326 @@
  * Bios before they have a request (--stages=full): the programs from their submission until a
  * request is allocated for them, or they are merged into one, or end without one.
  *
- * Waits with a bio among their arguments are added to its entry; for the others see pause.bpf.h.
+ * Waits with a bio among their arguments are added to its entry, the others to the task's struct
+ * nd_pause.
  */
 #ifndef ND_BIO_H
 #define ND_BIO_H
 
+#include "emit.bpf.h"
+#include "origin.bpf.h"
+
+/* What is counted of each disk. */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, ND_MAX_DISKS);
+	__uint(key_size, sizeof(struct nd_disk_name));
+	__uint(value_size, sizeof(struct nd_disk));
+} disks SEC(".maps");
+
+/* Adds a disk to the table. */
+static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
+{
+	struct nd_disk fresh = {};
+
+	if (!name)
+		return 0;
+	bpf_map_update_elem(&disks, name, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&disks, name);
+}
+
+/* The counters of the disk of a bio; NULL: not an NVMe disk, or the table is full. */
+static __always_inline struct nd_disk *disk_of(u64 bio)
+{
+	struct nd_disk_name name;
+	struct nd_disk *disk;
+	u64 at = disk_name_of(bio);
+
+	name.word[0] = peek(at, ACCESS_BTF);
+	if (!is_nvme_name(name.word[0]))
+		return 0;
+	name.word[1] = peek(at + sizeof(u64), ACCESS_BTF);
+	disk = bpf_map_lookup_elem(&disks, &name);
+	return disk ? disk : new_disk(&name);
+}
+
+/* A bio has its request, after this wait. Returns 0 if its disk has no counters. */
+static __always_inline int count_wait(u64 bio, u64 waited)
+{
+	struct nd_disk *disk = disk_of(bio);
+
+	if (!disk)
+		return 0;
+	disk->requests++;
+	disk->sum_ns += waited;
+	if (waited > ND_WAITED_NS)
+		disk->waited++;
+	if (waited > disk->max_ns)
+		disk->max_ns = waited;
+	return 1;
+}
+
 /*
- * The bio in this kernel's event: arguments are (bio, ...), or before 5.11 (queue, bio, ...). Not
- * cfg_rq_second: 5.10.y got that change of the events with requests, but not this one. On 5.11 the
- * verifier rejects these programs, because its bios have bi_disk, too. In assembly: clang merges
- * the loads to one from a computed address, which the verifier of 5.10 rejects.
+ * Where bios are from their submission until they have a request (--stages=full). Each task has
+ * room for the bio that it queued last: most get their request before the task queues another. A
+ * bio that waits, is split, or has no request when its task queues another one, moves to a table,
+ * by its address.
  */
-static __always_inline u64 bio_of(void *ctx)
-{
-	u64 bio;
 
-	if (bpf_core_field_exists(struct bio, bi_disk))
-		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(bio) : "r"(ctx));
-	else
-		asm volatile("%0 = *(u64 *)(%1 + 0)" : "=r"(bio) : "r"(ctx));
-	return bio;
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ND_BIOS);
+	__uint(key_size, sizeof(u64));
+	__uint(value_size, sizeof(struct nd_bio));
+} bios SEC(".maps");
+
+/* How many bios the table has. 0 spares searches for each bio. */
+static u32 bios_there SEC(".bss.waits");
+
+/* By task. Not a map: see `tasks` in slots.bpf.h. */
+static struct nd_last_bio last_bios[ND_PAUSES] SEC(".bss.waits") __attribute__((aligned(64)));
+
+/* Puts an entry into the table, or replaces an outdated one of its address. */
+static __always_inline void put_entry(u64 bio, struct nd_bio *b)
+{
+	if (!bpf_map_update_elem(&bios, &bio, b, BPF_NOEXIST))
+		__sync_fetch_and_add(&bios_there, 1);
+	else if (bpf_map_update_elem(&bios, &bio, b, BPF_EXIST))
+		count(ND_BIOS_FULL);
 }
 
-static __always_inline u64 disk_name_of(u64 bio)
+/* Takes the bio out of the table. Returns whether it was there. */
+static __always_inline int drop_entry(u64 bio)
 {
-	u64 disk;
-
-	if (bpf_core_field_exists(struct bio, bi_disk)) {
-		disk = peek(bio + bpf_core_field_offset(struct bio, bi_disk), TYPED);
-	} else {
-		disk = peek(bio + bpf_core_field_offset(struct bio, bi_bdev), TYPED);
-		disk = peek(disk + bpf_core_field_offset(struct block_device, bd_disk), TYPED);
-	}
-	return disk + bpf_core_field_offset(struct gendisk, disk_name);
+	if (bpf_map_delete_elem(&bios, &bio))
+		return 0;
+	__sync_fetch_and_add(&bios_there, -1);
+	return 1;
 }
 
-/* Whether a name, of which this is the first word, begins with `nvme`. */
-static __always_inline int is_nvme_name(u64 word)
+static __always_inline struct nd_last_bio *last_bio_of(u32 tid)
 {
-	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-		return (u32)word == 0x656d766e;
-	return word >> 32 == 0x6e766d65;
+	return &last_bios[tid & (ND_PAUSES - 1)];
 }
 
-#define BIO_FIELD(at, field) peek((at) + bpf_core_field_offset(struct bio, field), TYPED)
-
-static __always_inline int is_of_nvme(u64 bio)
+/* The room of this task, if this bio is in it. */
+static __always_inline struct nd_last_bio *in_last(u64 bio)
 {
-	return is_nvme_name(peek(disk_name_of(bio), TYPED));
+	u32 tid = this_task();
+	struct nd_last_bio *l = last_bio_of(tid);
+
+	return l->tid == tid && l->bio == bio ? l : NULL;
 }
 
-/* Whether a name, of which this is the first word, begins with `dm-`. */
-static __always_inline int is_mapped_name(u64 word)
+/* Whether this bio has this place. */
+static __always_inline int has_place(u64 bio, u64 sector, u32 bytes)
 {
-	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-		return (word & 0xffffff) == 0x2d6d64;
-	return word >> 40 == 0x646d2d;
+	return sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
+	       bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
 }
 
-#ifndef ND_NO_CONTEXT
-#include "disks.bpf.h"
-#else
-#define count_wait(bio, waited) ((void)0)
-#endif
+/* Whether the entry is of this bio, not of an earlier one with its address. */
+static __always_inline int is_entry_of(struct nd_bio *b, u64 bio)
+{
+	return has_place(bio, b->sector, b->bytes);
+}
 
-#include "submitter.bpf.h"
+/* Moves the bio of this task to the table. It has not waited. A later entry of its address stays.
+ */
+static __always_inline void move_bio(struct nd_last_bio *l)
+{
+	struct nd_bio b =
+			      {
+				      .submit_ns = l->bio_ns,
+				      .bio_ns = l->bio_ns,
+				      .sector = l->sector,
+				      .bytes = l->bytes,
+			      },
+		      *there;
+	u64 bio = l->bio;
 
-#ifdef ND_WAITS
-#include "bio_table.bpf.h"
-#include "pause.bpf.h"
+	l->bio = 0;
+	if (FOLLOWS_SUBMITTERS)
+		by_this_task(&b.by, bio, ACCESS_BTF);
+	there = bpf_map_lookup_elem(&bios, &bio);
+	if (!there || there->submit_ns < b.submit_ns)
+		put_entry(bio, &b);
+}
+
+/* The entry of a bio, which moves to the table. */
+static __always_inline struct nd_bio *bio_in_table(u64 bio)
+{
+	struct nd_last_bio *l = in_last(bio);
+
+	if (l)
+		move_bio(l);
+	return bpf_map_lookup_elem(&bios, &bio);
+}
+
+/*
+ * Notes a bio in the room of its task. If a task of another number has its bio there,
+ * the bio goes to the table. Two tasks that meet in the same room at the same time may lose a bio,
+ * which is counted at its request: that compares task, address, sector and size.
+ */
+static __always_inline int note_last(u64 bio, u64 now)
+{
+	u32 tid = this_task();
+	struct nd_last_bio *l = last_bio_of(tid);
+
+	if (l->bio && l->tid != tid)
+		return 0;
+	/* Another task may have queued the former bio since (multipath), or use its memory. */
+	if (l->bio && l->bio != bio && has_place(l->bio, l->sector, l->bytes))
+		move_bio(l);
+	l->tid = tid;
+	l->bytes = BIO_FIELD(bio, bi_iter.bi_size);
+	l->sector = BIO_FIELD(bio, bi_iter.bi_sector);
+	l->bio_ns = now;
+	l->bio = bio;
+	return 1;
+}
+
+/* Puts a bio into the table, or replaces an outdated entry of its address. */
+static __always_inline void put_bio(u64 bio, u64 submit_ns, u64 bio_ns)
+{
+	struct nd_bio b = {
+		.submit_ns = submit_ns,
+		.bio_ns = bio_ns,
+		.sector = BIO_FIELD(bio, bi_iter.bi_sector),
+		.bytes = BIO_FIELD(bio, bi_iter.bi_size),
+	};
+
+	if (FOLLOWS_SUBMITTERS)
+		who_submits(&b.by, bio);
+	put_entry(bio, &b);
+}
+
+/*
+ * The waits of a task that is about to get a request (--stages=full): for a tag, in wbt, and before
+ * 5.14 for a frozen queue. The functions do not have the bio. The task has no other request in
+ * between: its next one is the one that waited.
+ */
+
+/* By task. Not a map: see `tasks` in slots.bpf.h. */
+static struct nd_pause pauses[ND_PAUSES] SEC(".bss.waits");
+
+static __always_inline struct nd_pause *pause_of(u32 tid)
+{
+	return &pauses[tid & (ND_PAUSES - 1)];
+}
+
+/* What the task waited for before was not for its next bio. */
+static __always_inline void forget_pause(void)
+{
+	u32 tid = this_task();
+	struct nd_pause *p = pause_of(tid);
+
+	if (p->tid == tid)
+		p->tid = 0;
+}
+
+/* The pause of this task, empty if it was that of another. */
+static __always_inline struct nd_pause *own_pause(void)
+{
+	u32 tid = this_task();
+	struct nd_pause *p = pause_of(tid);
+
+	if (p->tid != tid)
+		*p = (struct nd_pause){.tid = tid};
+	return p;
+}
+
+/* Before 5.14 the task enters the queue with each bio, and the bio is no argument. If the queue is
+ * frozen after the test, the wait is in `block`. */
+static __always_inline int on_enter_in(u64 q, u32 hook)
+{
+	if (!(u32)peek(q + bpf_core_field_offset(struct request_queue, mq_freeze_depth),
+		       ACCESS_BTF) ||
+	    ignored(hook))
+		return 0;
+	hit(hook, ACCESS_BTF);
+	own_pause()->freeze_begin_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int on_enter_out(u32 hook)
+{
+	u32 tid = this_task();
+	struct nd_pause *p = pause_of(tid);
+
+	if (p->tid != tid || !p->freeze_begin_ns || ignored(hook))
+		return 0;
+	hit(hook, ACCESS_BTF);
+	p->freeze_ns += bpf_ktime_get_ns() - p->freeze_begin_ns;
+	p->freeze_begin_ns = 0;
+	return 0;
+}
+
+static __always_inline int on_wbt_in(u32 hook)
+{
+	if (ignored(hook))
+		return 0;
+	hit(hook, ACCESS_BTF);
+	own_pause()->wbt_begin_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int on_wbt_out(u32 hook)
+{
+	struct nd_pause *p = own_pause();
+
+	if (!p->wbt_begin_ns || ignored(hook))
+		return 0;
+	hit(hook, ACCESS_BTF);
+	p->wbt_ns += bpf_ktime_get_ns() - p->wbt_begin_ns;
+	p->wbt_begin_ns = 0;
+	return 0;
+}
+
+#define BLK_MQ_REQ_NOWAIT 1
+
+/* No tag is free. A request that may not wait fails. */
+static __always_inline int may_not_wait(u64 data)
+{
+	u64 at = data + bpf_core_field_offset(struct blk_mq_alloc_data, flags);
+
+	return (u32)peek(at, ACCESS_BTF) & BLK_MQ_REQ_NOWAIT;
+}
+
+/* The task waits for a tag, for the first time or again. */
+static __always_inline int on_tag_wait(u32 hook)
+{
+	struct nd_pause *p;
+
+	if (ignored(hook))
+		return 0;
+	hit(hook, ACCESS_BTF);
+	p = own_pause();
+	if (!p->tag_ns)
+		p->tag_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Takes the waits of the task that gets a request. Returns 0 if one has no end. */
+static __always_inline int take_pause(struct nd_waits *w, u64 start)
+{
+	u32 tid = this_task();
+	struct nd_pause *p = pause_of(tid);
+
+	w->wbt_ns = 0;
+	w->tag_ns = 0;
+	if (p->tid != tid)
+		return 1;
+	p->tid = 0;
+	if (cfg_wait_points & ND_WAIT_FREEZE)
+		w->freeze_ns += p->freeze_ns;
+	if (cfg_wait_points & ND_WAIT_WBT)
+		w->wbt_ns = p->wbt_ns;
+	if (cfg_wait_points & ND_WAIT_TAG && p->tag_ns)
+		w->tag_ns = start - p->tag_ns;
+	return !p->wbt_begin_ns && !p->freeze_begin_ns;
+}
 
 /* With cfg_start_bio: bios with a request whose command is not set up. */
 struct {
@@ -97,7 +348,7 @@ static __always_inline int on_throttle(u64 bio, u32 hook)
 		return on_other_bio(bio, 1, hook);
 	if (ignored(hook))
 		return 0;
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	b = bpf_map_lookup_elem(&bios, &bio);
 	if (!b || !b->bio_ns || (!b->rest && !is_entry_of(b, bio)))
 		put_bio(bio, bpf_ktime_get_ns(), 0);
@@ -126,7 +377,7 @@ static __always_inline int on_limits_out(u64 bio, int waits, u32 hook)
 
 	if (!b || ignored(hook))
 		return 0;
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	if (!waits && !b->bio_ns && !b->released)
 		b->submit_ns = 0; /* not submitted yet */
 	return 0;
@@ -142,7 +393,7 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 		return on_other_bio(bio, 0, hook);
 	if (ignored(hook))
 		return 0;
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	forget_pause();
 	now = bpf_ktime_get_ns();
 	if (bios_there) {
@@ -177,7 +428,7 @@ static __always_inline int on_bio_split(u64 bio, u32 hook)
 	b = bio_in_table(rest);
 	if (!b)
 		return FOLLOWS_SUBMITTERS ? on_submitted_split(bio, hook) : 0;
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	copy = *b;
 	b->rest = 1;
 	put_entry(bio, &copy);
@@ -192,7 +443,7 @@ static __always_inline int on_bio_gone(u64 bio, u32 hook)
 	if (l)
 		l->bio = 0;
 	if (l || (bios_there && drop_entry(bio)))
-		hit(hook, TYPED);
+		hit(hook, ACCESS_BTF);
 	else if (FOLLOWS_SUBMITTERS)
 		on_submitted_done(bio, hook);
 	return 0;
@@ -204,7 +455,7 @@ static __always_inline int on_wait_in(u64 bio, u32 hook)
 
 	if (!b || ignored(hook))
 		return 0;
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	b->begin_ns = bpf_ktime_get_ns();
 	return 0;
 }
@@ -217,7 +468,7 @@ static __always_inline int on_wait_out(u64 bio, int freeze, u32 hook)
 
 	if (!b || !b->begin_ns || ignored(hook))
 		return 0;
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	waited = bpf_ktime_get_ns() - b->begin_ns;
 	b->begin_ns = 0;
 	if (freeze)
@@ -238,7 +489,7 @@ static __always_inline int on_zone_in(u64 bio, u32 hook)
 
 	if (!b || ignored(hook))
 		return 0;
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	b->zone_ns = bpf_ktime_get_ns();
 	return 0;
 }
@@ -249,7 +500,7 @@ static __always_inline int on_zone_out(u64 bio, int waits, u32 hook)
 
 	if (!b || ignored(hook))
 		return 0;
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	b->zone_ns = 0;
 	return 0;
 }
@@ -308,24 +559,25 @@ static __always_inline int begins_in(u64 at, u64 sector, u32 bytes)
 static __always_inline void submitter_of_last(struct nd_sender *by, u64 bio)
 {
 	if (FOLLOWS_SUBMITTERS)
-		by_this_task(by, bio, TYPED);
+		by_this_task(by, bio, ACCESS_BTF);
 }
 
 /* A request was allocated for a bio: keeps its waits, and its submitter, until the set-up. Requests
  * of flushes, and of passthrough commands, have no bio. The address of a bio may be that of an
  * earlier one. */
-static __always_inline void note_waits(struct nd_start *st, struct request *rq, int typed)
+static __always_inline void note_waits(struct nd_start *st, struct request *rq,
+				       enum nd_access access)
 {
-	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), typed), at;
+	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), access), at;
 	struct nd_last_bio *l;
 	struct nd_bio *b;
 
 	st->waits.start_ns = 0;
 	if (FOLLOWS_SUBMITTERS)
 		st->by.tid = 0;
-	if (!bio || is_passthrough(rq, typed))
+	if (!bio || is_passthrough(rq, access))
 		return;
-	at = GET(typed, rq, __sector);
+	at = GET(access, rq, __sector);
 	l = in_last(bio);
 	if (l && begins_in(at, l->sector, l->bytes)) {
 		waits_of_last(&st->waits, l, st->ns);
@@ -357,7 +609,7 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
 		forget_pause();
 		return 0;
 	}
-	hit(hook, TYPED);
+	hit(hook, ACCESS_BTF);
 	now = bpf_ktime_get_ns();
 	if (l) {
 		waits_of_last(&w.waits, l, now);
@@ -376,7 +628,7 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
  * it: the first counts, as for the kernel. Returns when that was; 0: not known. */
 static __noinline u64 take_begun(struct request *rq, struct nd_slot *to)
 {
-	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), TYPED), start = 0;
+	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), ACCESS_BTF), start = 0;
 	struct nd_begun *w;
 
 	for (u32 i = 0; i < ND_CHAIN; i++) {
@@ -400,38 +652,102 @@ static __noinline u64 take_begun(struct request *rq, struct nd_slot *to)
 /* The start of a command by its bios. Its slot, and the entry of its tag, get the waits before it.
  */
 static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st, struct request *rq,
-					 int typed)
+					 enum nd_access access)
 {
 	u64 pdu = pdu_of(rq), start;
 
-	start = take_begun(typed ? drop_trust(rq) : rq, s);
+	start = take_begun(access == ACCESS_BTF ? drop_trust(rq) : rq, s);
 	waits_in(s)->also = 0;
 	if (start && st) {
 		st->waits = *waits_in(s);
 		if (FOLLOWS_SUBMITTERS) {
 			st->by = s->origin.by;
-			st->mark = mark_of(rq, typed);
+			st->mark = mark_of(rq, access);
 		}
 	}
 	/* Without the driver's types a retry, whose bio is gone, counts too. */
-	if (!start && GET(typed, rq, bio) && !is_passthrough(rq, typed) &&
-	    ((!typed && cfg_by_name) ||
-	     !(u8)peek(pdu + bpf_core_field_offset(struct nvme_request, retries), typed)))
+	if (!start && GET(access, rq, bio) && !is_passthrough(rq, access) &&
+	    ((access != ACCESS_BTF && cfg_by_name) ||
+	     !(u8)peek(pdu + bpf_core_field_offset(struct nvme_request, retries), access)))
 		count(ND_NO_BIO);
 	return start;
 }
 
-#include "bio_chain.bpf.h"
+/* The bios of a command, with those that were merged into its request: how many, and how long the
+ * oldest waited. Only where single commands are traced. */
+
+/* A bio is about to be merged into a request: the request's command is its command. */
+static __always_inline int on_bio_merged(u64 bio, u32 hook)
+{
+	if (!cfg_trace)
+		return on_bio_gone(bio, hook);
+	if (bio_in_table(bio))
+		hit(hook, ACCESS_BTF);
+	return 0;
+}
+
+struct nd_chain {
+	u64 bio;       /* the next one */
+	u64 oldest_ns; /* the earliest submission */
+	u64 count;
+};
+
+/* Counts the bios of a request from the first on, and takes those that were merged out of the
+ * table. */
+static __noinline int follow_chain(struct nd_chain *c)
+{
+	struct nd_bio *b;
+
+	if (!c)
+		return 0;
+	for (u32 i = 0; i < ND_CHAIN; i++) {
+		u64 bio = c->bio;
+
+		if (!bio)
+			break;
+		b = bpf_map_lookup_elem(&bios, &bio);
+		if (b && b->submit_ns && b->submit_ns < c->oldest_ns)
+			c->oldest_ns = b->submit_ns;
+		if (b)
+			drop_entry(bio);
+		c->count++;
+		c->bio = BIO_FIELD(bio, bi_next);
+	}
+	return 0;
+}
+
+/* Notes the bios of a command at its set-up. One that was requeued has those of its first set-up,
+ * in its slot or in the entry of its tag. */
+static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, struct request *rq,
+				      enum nd_access access)
+{
+	struct nd_chain c = {};
+
+	if (!cfg_trace || !s->start_ns || s->waits.start_ns != s->start_ns || s->waits.also)
+		return;
+	c.bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), access);
+	if (!c.bio)
+		return;
+	c.oldest_ns = s->waits.submit_ns;
+	if (BIO_FIELD(c.bio, bi_next))
+		follow_chain(&c);
+	else
+		c.count = 1;
+	s->waits.also = c.count << ND_BIOS_SHIFT |
+			((s->setup_out_ns - c.oldest_ns) & ((1ULL << ND_BIOS_SHIFT) - 1));
+	if (st && st->waits.start_ns == s->start_ns)
+		st->waits.also = s->waits.also;
+}
 
 /* The submitter of a command, before its set-up: that of the bio that got the request. A retry has
  * no start, but the same bio. Without an entry (start_of_bios()) the slot has it, also of a command
  * that was requeued. */
 static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *st,
-					   struct request *rq, u64 start, int typed)
+					   struct request *rq, u64 start, enum nd_access access)
 {
 	if (!FOLLOWS_SUBMITTERS || (!st && start))
 		return;
-	if (st && (start || st->mark == mark_of(rq, typed)))
+	if (st && (start || st->mark == mark_of(rq, access)))
 		s->origin.by = st->by;
 	else
 		s->origin.by.tid = 0;
@@ -439,18 +755,11 @@ static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *s
 
 /* A requeued command has the waits of its first set-up, in its slot or in the entry of its tag. */
 static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, struct request *rq,
-				       int typed)
+				       enum nd_access access)
 {
 	if (st && s->start_ns && st->waits.start_ns == s->start_ns)
 		*waits_in(s) = st->waits;
-	note_bios(s, st, rq, typed);
+	note_bios(s, st, rq, access);
 }
-#else
-#define forget_pause()
-#define note_waits(st, rq, typed)
-#define take_waits(s, st, rq, typed)
-#define start_of_bios(s, st, rq, typed) 0
-#define take_submitter(s, st, rq, start, typed)
-#endif
 
 #endif

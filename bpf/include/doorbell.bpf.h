@@ -4,6 +4,88 @@
 #ifndef ND_DOORBELL_H
 #define ND_DOORBELL_H
 
+#include "slots.bpf.h"
+
+/*
+ * How the driver announced commands, with conditions: by a write to the doorbell register, or by
+ * the shadow doorbell only (NVMe base specification, "Doorbell Buffer Config"). tests/parity tests
+ * the rule.
+ *
+ * The driver writes the register if the new tail has passed the event index
+ * (nvme_dbbuf_need_event() in drivers/nvme/host/pci.c). The device may move the event index at any
+ * time. So the index is read when the first command of a batch is set up, and when the submitting
+ * function returns. If it moved in between such that the driver's decision depends on the moment,
+ * the result is 0: not known.
+ */
+
+/* Entries of a ring from one index to another. */
+static __always_inline u32 entries_between(u32 from, u32 to, u32 depth)
+{
+	return to >= from ? to - from : to + depth - from;
+}
+
+/*
+ * How `n` entries from the tail `old` on were announced, in a ring of `depth` entries. The device
+ * moved the event index from `from` forward to `to` meanwhile. The driver writes the register if
+ * the index is one of the new entries.
+ */
+static __always_inline u8 announced_how(u32 old, u32 n, u32 depth, u32 from, u32 to)
+{
+	u32 before = entries_between(old, from, depth), after = entries_between(old, to, depth);
+
+	if (before > after || (before < n) != (after < n))
+		return 0;
+	return before < n ? ND_BESIDE_RUNG : ND_BESIDE_ELIDED;
+}
+
+#define SHADOW bpf_core_field_exists(struct nvme_queue, dbbuf_sq_ei)
+#define OF_QUEUE(nvmeq, field, access)                                                             \
+	peek((nvmeq) + bpf_core_field_offset(struct nvme_queue, field), access)
+
+/* The address of the event index of a queue; 0: the queue has no shadow doorbell. */
+static __always_inline u64 event_index_of(u64 nvmeq, enum nd_access access)
+{
+	return SHADOW ? OF_QUEUE(nvmeq, dbbuf_sq_ei, access) : 0;
+}
+
+/* Records the queue of a batch at its first set-up. A batch of several queues has none. */
+static __always_inline void note_batch(struct nd_task *t, u64 nvmeq, enum nd_access access)
+{
+	u64 index;
+
+	if (is_waiting(t)) {
+		if (t->nvmeq != nvmeq)
+			t->nvmeq = 0;
+		return;
+	}
+	t->nvmeq = nvmeq;
+	index = event_index_of(nvmeq, access);
+	if (!index)
+		return;
+	t->announced_tail = OF_QUEUE(nvmeq, last_sq_tail, access);
+	t->event_index = peek(index, access);
+}
+
+/* How the driver announced the `n` commands of this batch; ND_BESIDE_*. Not known if other commands
+ * were announced since the batch began: the driver's decision may have been about these. */
+static __always_inline u8 announcement_of(struct nd_task *t, u32 n, enum nd_access access)
+{
+	u64 nvmeq = t->nvmeq, index;
+	u32 old = t->announced_tail, depth;
+	u16 last;
+
+	if (!nvmeq || !SHADOW)
+		return 0;
+	index = event_index_of(nvmeq, access);
+	if (!index)
+		return ND_BESIDE_RUNG;
+	last = OF_QUEUE(nvmeq, last_sq_tail, access);
+	depth = OF_QUEUE(nvmeq, q_depth, access);
+	if (entries_between(old, last, depth) != n)
+		return 0;
+	return announced_how(old, n, depth, t->event_index, (u16)peek(index, access));
+}
+
 /* `beside`: how the command was announced, if observed. */
 static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now, u8 beside)
 {
@@ -64,15 +146,15 @@ static __always_inline void announce_rest(struct nd_task *t, u32 n, u32 tid, u64
  * another task: the doorbell cannot be attributed. Nonzero `rq`: the function submitted only `rq`,
  * and the caller has found that the task set up another command last.
  */
-static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, int typed)
+static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, enum nd_access access)
 {
 	u16 last;
 	u32 depth;
 
 	if (rq)
 		return 0;
-	last = peek(t->nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), typed);
-	depth = peek(t->nvmeq + bpf_core_field_offset(struct nvme_queue, q_depth), typed);
+	last = peek(t->nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), access);
+	depth = peek(t->nvmeq + bpf_core_field_offset(struct nvme_queue, q_depth), access);
 	return n == (last >= t->announced_tail ? last - t->announced_tail
 					       : last + depth - t->announced_tail);
 }
@@ -82,7 +164,7 @@ static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, int typed)
  * Skip a slot whose command has completed meanwhile, and one that another task has taken over. `rq`
  * is the command, if the function submits only one.
  */
-static __always_inline int ring_doorbell(u64 rq, int typed)
+static __always_inline int ring_doorbell(u64 rq, enum nd_access access)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 tid = this_task(), n, all, turns = ND_TASK_SLOTS;
@@ -94,12 +176,12 @@ static __always_inline int ring_doorbell(u64 rq, int typed)
 	n = t->n;
 	all = n + (targ_any ? t->others : 0);
 	wait_no_more(t);
-	if (cfg_exit_skips && n && rq != t->last_rq && !are_all(t, all, rq, typed)) {
+	if (cfg_exit_skips && n && rq != t->last_rq && !are_all(t, all, rq, access)) {
 		count_n(ND_UNSURE_DOORBELL, n);
 		return 0;
 	}
 	if (cfg_context && n)
-		beside = announcement_of(t, all, typed);
+		beside = announcement_of(t, all, access);
 	if (HAVE_LOOP)
 		turns = ND_BATCH;
 	for (u32 i = 0; i < turns; i++) {
@@ -112,12 +194,12 @@ static __always_inline int ring_doorbell(u64 rq, int typed)
 	return 0;
 }
 
-static __always_inline int on_doorbell(u32 hook, int typed)
+static __always_inline int on_doorbell(u32 hook, enum nd_access access)
 {
 	if (ignored(hook))
 		return 0;
-	hit(hook, typed);
-	return ring_doorbell(0, typed);
+	hit(hook, access);
+	return ring_doorbell(0, access);
 }
 
 /* Marks the command that this task set up last: it never reached the SQ. blk-mq issues it again (no
@@ -148,26 +230,26 @@ static __always_inline void mark_rejected(u64 rq)
  * another set-up.
  */
 static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd,
-				     u32 ret, u32 hook, int typed)
+				     u32 ret, u32 hook, enum nd_access access)
 {
 	u64 nvmeq, tail, last, rq;
 
 	if (ignored(hook))
 		return 0;
-	hit(hook, typed);
-	rq = peek((u64)bd + bpf_core_field_offset(struct blk_mq_queue_data, rq), typed);
+	hit(hook, access);
+	rq = peek((u64)bd + bpf_core_field_offset(struct blk_mq_queue_data, rq), access);
 	if (ret) {
 		mark_rejected(rq);
 		return 0;
 	}
-	if (!GET(typed, bd, last)) {
-		nvmeq = (u64)GET(typed, hctx, driver_data);
-		tail = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, sq_tail), typed);
-		last = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), typed);
+	if (!GET(access, bd, last)) {
+		nvmeq = (u64)GET(access, hctx, driver_data);
+		tail = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, sq_tail), access);
+		last = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), access);
 		if ((u16)tail != (u16)last)
 			return 0;
 	}
-	return ring_doorbell(rq, typed);
+	return ring_doorbell(rq, access);
 }
 
 /*
@@ -180,7 +262,7 @@ static __always_inline int on_submit_in(u32 hook, u32 what, u64 hctx, u64 bd)
 	u32 tid = this_task();
 	struct nd_task *t = task_of(tid);
 
-	hit(hook, 0);
+	hit(hook, ACCESS_PROBE_READ);
 	if (t->tid != tid || t->inside) {
 		if (t->n)
 			count_n(ND_PENDING_FULL, t->n);
@@ -200,13 +282,13 @@ static __always_inline int on_submit_out(u32 hook, u32 what, u32 ret)
 	struct nd_task *t = task_of(tid);
 
 	if (t->tid != tid || t->inside != what) {
-		hit(hook, 0);
+		hit(hook, ACCESS_PROBE_READ);
 		return 0;
 	}
 	t->inside = 0;
 	if (what == ND_INSIDE_QUEUE_RQ)
-		return on_queued((void *)t->hctx, (void *)t->bd, ret, hook, 0);
-	return on_doorbell(hook, 0);
+		return on_queued((void *)t->hctx, (void *)t->bd, ret, hook, ACCESS_PROBE_READ);
+	return on_doorbell(hook, ACCESS_PROBE_READ);
 }
 
 #endif

@@ -3,6 +3,9 @@
 #ifndef ND_HIST_H
 #define ND_HIST_H
 
+#include "abi.h"
+#include "kernel.bpf.h"
+
 /* Limits an index to `limit` - 1, in assembly. Clang moves and folds a check that it can see, and
  * the verifier of 6.1 then loses the bound. */
 #ifdef __bpf__
@@ -31,12 +34,6 @@
 		if (!(p))                                                                          \
 			__builtin_unreachable();                                                   \
 	} while (0)
-
-/* floor(log2(n)) of a byte; 0 for 0. */
-static const u8 log2_of_byte[256] = {
-	[2 ... 3] = 1,	 [4 ... 7] = 2,	   [8 ... 15] = 3,    [16 ... 31] = 4,
-	[32 ... 63] = 5, [64 ... 127] = 6, [128 ... 255] = 7,
-};
 
 /* Buckets of the numbers below 2^ND_WINDOW: eight per power of two. */
 #define ND_WINDOW 11

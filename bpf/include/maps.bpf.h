@@ -4,6 +4,20 @@
 #ifndef ND_MAPS_H
 #define ND_MAPS_H
 
+#include "abi.h"
+#include "kernel.bpf.h"
+
+/* The configuration of a run (abi.h). It has its own section, which is one map. */
+
+const volatile struct nd_config config SEC(".rodata.config") = {};
+
+/*
+ * The names of the settings: cfg_mode is config.mode, or a constant where a build fixes it
+ * (src/session/build_table.rs). Those that begin with targ_, tp_ or test_ have no other prefix.
+ * build.rs makes the file from struct nd_config.
+ */
+#include "settings.h"
+
 /* Free numbers. */
 #define FREE_MAP(name)                                                                             \
 	struct {                                                                                   \
@@ -40,8 +54,8 @@ ARRAY_MAP(queues, struct nd_queue, ND_MAX_QUEUE_IDS);
 ARRAY_MAP(row_cache, u64, ND_ROW_CACHE);
 ARRAY_MAP(scratches, struct nd_scratch, 1);
 ARRAY_MAP(failures, struct nd_failures, 1); /* by controller */
-ARRAY_MAP(queue_counts, u64, 1);	    /* see details.bpf.h */
-ARRAY_MAP(slow_bar, u64, 1);		    /* see details.bpf.h */
+ARRAY_MAP(queue_counts, u64, 1);	    /* see points.bpf.h */
+ARRAY_MAP(slow_bar, u64, 1);		    /* see points.bpf.h */
 /* Never written: the initial value of a new sum. */
 ARRAY_MAP(empty, struct nd_stack_sum, 1);
 
@@ -109,37 +123,24 @@ static __always_inline struct nd_cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
-/*
- * Pointers of a program: numbers (RAW) or pointers with a type (TYPED). SECOND is typed, and the
- * second instance of a program. The kernel guards each program against itself per CPU: if an
- * interrupt comes while a polling task runs the first instance, only the second instance sees the
- * commands of the interrupt.
- */
-#define RAW    0
-#define TYPED  1
-#define SECOND 2
-
-/*
- * Counts a hit. The second instance counts only if it acts. The kernel guards typed programs
- * against themselves: they cannot nest on a CPU and need no atomics. Trampolines have had the guard
- * since 5.12, tracepoints since 6.1. Before that, an interrupt between load and store would lose a
- * hit.
- */
-static __always_inline void tally(struct nd_cpu *cpu, u32 hook, int typed)
+/* Counts a hit. The kernel guards programs with typed arguments against themselves: they cannot
+ * nest on a CPU and need no atomics. Trampolines have had the guard since 5.12, tracepoints
+ * since 6.1. Before that, an interrupt between load and store would lose a hit. */
+static __always_inline void tally(struct nd_cpu *cpu, u32 hook, enum nd_access access)
 {
 	if (!cpu)
 		return;
-	if (typed && !cfg_nests)
+	if (access == ACCESS_BTF && !cfg_nests)
 		cpu->hits[hook]++;
 	else
 		__sync_fetch_and_add(&cpu->hits[hook], 1);
 }
 
-static __always_inline struct nd_cpu *hit(u32 hook, int typed)
+static __always_inline struct nd_cpu *hit(u32 hook, enum nd_access access)
 {
 	struct nd_cpu *cpu = this_cpu();
 
-	tally(cpu, hook, typed);
+	tally(cpu, hook, access);
 	return cpu;
 }
 

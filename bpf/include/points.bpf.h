@@ -4,19 +4,157 @@
 #ifndef ND_POINTS_H
 #define ND_POINTS_H
 
-static __always_inline int on_issue(struct request *rq, u32 hook, int typed)
+#include "recover.bpf.h"
+
+/*
+ * `top`: the commands of each queue, and the slowest commands as events.
+ *
+ * A command is an event if it takes longer than a bar. User space sets the bar before each
+ * interval; each event moves it an eighth of the way to the latency of its command. So the slowest
+ * command of an interval is always an event, and a change of all latencies makes some dozens of
+ * events.
+ */
+
+/* The least number of tags per queue (MIN_STRIDE of src/session/layout.rs): the first slot of a
+ * queue, divided by it, is the number of the queue's counter. */
+#define ND_MIN_TAGS 64
+
+/* What the command asks for, as far as the request still has it. */
+static __always_inline void read_again(struct nd_submission *a, struct nd_slot *s,
+				       struct request *rq, u32 opcode, u32 admin,
+				       enum nd_access access)
+{
+	struct request_queue *q;
+	u64 at, words[3], block, sector;
+
+	a->stack = 0;
+	__builtin_memset(a->cdw, 0, sizeof(a->cdw));
+	__builtin_memset(a->comm, 0, sizeof(a->comm));
+	a->tgid = 0;
+	a->tid = 0;
+	a->cpu = 0;
+	a->flags = 0;
+	a->metadata = 0;
+	a->bytes = s->bytes;
+	a->known = ND_KNOWN_BYTES;
+	if (!cfg_cmd_arg) {
+		/* Word by word: lockdown=confidentiality forbids the helper. */
+		at = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), access) +
+		     __builtin_offsetof(struct nvme_command, common.cdw10);
+		for (u32 i = 0; i < 3; i++)
+			words[i] = peek(at + i * sizeof(u64), access);
+		__builtin_memcpy(a->cdw, words, sizeof(a->cdw));
+		return;
+	}
+	/* Before 5.14 the request has no pointer to its command. */
+	q = GET(access, rq, q);
+	block = GET(access, q, limits.logical_block_size) >> 9;
+	if (says_blocks(admin, opcode) && block) {
+		sector = GET(access, rq, __sector) / block;
+		a->cdw[0] = sector;
+		a->cdw[1] = sector >> 32;
+		a->cdw[2] = s->bytes / (u32)(block << 9) - 1;
+	}
+}
+
+static __always_inline void outcome_of(struct nd_outcome *o, struct request *rq,
+				       enum nd_access access)
+{
+	u64 pdu = pdu_of(rq), from = bpf_core_field_offset(struct nvme_request, retries);
+	u64 word = peek(pdu + from, access);
+
+	o->stack = 0;
+	o->result = 0;
+	o->retries = word;
+	o->flags = 0;
+	o->status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word,
+			    access);
+	o->cpu = bpf_get_smp_processor_id();
+	o->known = 1;
+	o->beside = 0;
+}
+
+/* Emits the event of a finished command. The slot still has its times. With submitters, it ends
+ * with that of the command. */
+static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64 complete, u64 end,
+				      enum nd_access access)
+{
+	u32 submitter = cfg_who & ND_WHO_SUBMITTER ? sizeof(struct nd_origin) : 0;
+	struct nd_pair *p = reserve(sizeof(*p) + submitter);
+	u64 key = s->key >> ND_ROW_BITS;
+	struct nd_event *e;
+
+	if (!p) {
+		count(ND_LOST_EVENT);
+		return;
+	}
+	e = &p->end.event;
+	e->kind = ND_KIND_PAIR;
+	e->admin = (key >> ND_KEY_ADMIN_SHIFT) & 1;
+	e->opcode = key >> ND_KEY_OPCODE_SHIFT;
+	e->_pad = 0;
+	e->qid = s->qid;
+	e->cid = s->cid;
+	e->ns = complete;
+	e->ctrl = (key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1);
+	e->pattern = s->saw | (end >= complete ? ND_SAW_END : 0);
+	e->nsid = (key >> ND_KEY_NSID_SHIFT) & ND_KEY_NSID_MASK;
+	outcome_of(&p->end.outcome, rq, access);
+	p->end.setup_out_ns = s->setup_out_ns;
+	read_again(&p->submission, s, rq, e->opcode, e->admin, access);
+	p->submission.nsid = e->nsid;
+	times_of(&p->times, s, end);
+	if (cfg_waits)
+		early_times_of(&p->early, s);
+	if (submitter) {
+		p->submission.known |= ND_KNOWN_ORIGIN;
+		put_submitter((void *)p + sizeof(*p), rq, access);
+	}
+	bpf_ringbuf_submit(p, BPF_RB_NO_WAKEUP);
+}
+
+/* Counts a finished command, and emits it if it is slow. `end` is 0 if blk-mq's end is not
+ * observed. */
+static __always_inline void note_details(struct nd_slot *s, struct request *rq, u64 complete,
+					 u64 end, enum nd_access access)
+{
+	u32 ctrl = (s->key >> (ND_ROW_BITS + ND_KEY_CTRL_SHIFT)) & (ND_MAX_CTRLS - 1), at = 0;
+	struct nd_ctrl *c = bpf_map_lookup_elem(&ctrls, &ctrl);
+	u64 *commands, *bar, from, ns;
+
+	if (!c)
+		return;
+	bar = bpf_map_lookup_elem(&slow_bar, &at);
+	at = first_slot(c->base, c->stride, s->qid) / ND_MIN_TAGS;
+	commands = bpf_map_lookup_elem(&queue_counts, &at);
+	if (commands)
+		__sync_fetch_and_add(commands, 1);
+	/* A command whose set-up was skipped has no latency. */
+	if (!bar || !s->setup_out_ns)
+		return;
+	from = s->saw & ND_SAW_START ? s->start_ns : s->setup_out_ns;
+	if (cfg_waits && s->saw & ND_SAW_BIO)
+		from = waits_in(s)->submit_ns;
+	ns = (end >= complete ? end : complete) - from;
+	if ((s64)ns <= 0 || ns <= *bar)
+		return;
+	*bar += (ns - *bar) / 8 + 1;
+	emit_slow(s, rq, complete, end, access);
+}
+
+static __always_inline int on_issue(struct request *rq, u32 hook, enum nd_access access)
 {
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
 
 	if (!cpu || ignored(hook))
 		return 0;
-	s = slot_of(rq, cpu, ND_AT_ISSUE, typed);
+	s = slot_of(rq, cpu, ND_AT_ISSUE, access);
 	if (!s)
 		return 0;
-	tally(cpu, hook, typed);
+	tally(cpu, hook, access);
 	/* Skip a slot of the request's previous command: this set-up was skipped. */
-	if (s->state == ND_OPEN && !s->issue_ns && !s->cqe_ns && !is_outdated(s, rq, typed))
+	if (s->state == ND_OPEN && !s->issue_ns && !s->cqe_ns && !is_outdated(s, rq, access))
 		s->issue_ns = bpf_ktime_get_ns();
 	return 0;
 }
@@ -28,14 +166,14 @@ static __always_inline u64 this_interrupt(void)
 	return interrupts() ^ bpf_get_current_pid_tgid() << 32;
 }
 
-static __always_inline int on_irq_in(u64 nvmeq, u32 hook, int typed)
+static __always_inline int on_irq_in(u64 nvmeq, u32 hook, enum nd_access access)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct nd_cpu *cpu = this_cpu();
 
 	if (!cpu || ignored(hook))
 		return 0;
-	tally(cpu, hook, typed);
+	tally(cpu, hook, access);
 	cpu->irq_nvmeq = nvmeq;
 	if (cfg_irq_count)
 		cpu->irq_id = this_interrupt();
@@ -45,21 +183,22 @@ static __always_inline int on_irq_in(u64 nvmeq, u32 hook, int typed)
 
 /* Clears the stamp. Otherwise a poll of the same queue on this CPU (a timeout) would take the stamp
  * of an old interrupt. */
-static __always_inline int on_irq_out(u32 hook, int typed)
+static __always_inline int on_irq_out(u32 hook, enum nd_access access)
 {
 	struct nd_cpu *cpu = this_cpu();
 
 	if (!cpu || ignored(hook))
 		return 0;
-	tally(cpu, hook, typed);
+	tally(cpu, hook, access);
 	cpu->irq_ns = 0;
 	return 0;
 }
 
 /* Whether the interrupt that began last on this CPU reaps this request. */
-static __always_inline int is_reaped_by_irq(struct nd_cpu *cpu, struct request *rq, int typed)
+static __always_inline int is_reaped_by_irq(struct nd_cpu *cpu, struct request *rq,
+					    enum nd_access access)
 {
-	return cpu->irq_ns && cpu->irq_nvmeq == nvmeq_of(rq, typed) &&
+	return cpu->irq_ns && cpu->irq_nvmeq == nvmeq_of(rq, access) &&
 	       (!cfg_irq_count || cpu->irq_id == this_interrupt());
 }
 
@@ -82,52 +221,59 @@ static __always_inline void note_reaped(struct nd_slot *s, int by_irq)
 	s->outcome.beside = beside;
 }
 
-/* `anyone`: the hook sees the requests of every driver. It also sees cancellations by the nvme
- * driver (NVME_REQ_CANCELLED), which have no CQE. */
-static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int anyone)
+/*
+ * The kernel guards each program against itself per CPU: if an interrupt comes while a polling task
+ * runs the first instance, only the second instance sees the commands of the interrupt.
+ *
+ * `anyone`: the kprobe sees the requests of every driver. It also sees cancellations by the nvme
+ * driver (NVME_REQ_CANCELLED), which have no CQE.
+ */
+static __always_inline int on_cqe(struct request *rq, u32 hook, enum nd_access access)
 {
+	int second = hook == ND_HOOK_CQE_SECOND, anyone = hook == ND_HOOK_CQE_KPROBE;
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
 	int outdated, by_irq, followed;
+	u32 mode = cfg_mode;
 	u64 flags;
 
 	if (!cpu || ignored(hook))
 		return 0;
-	s = slot_near(rq, cpu, typed == SECOND ? ND_AT_CQE_SECOND : ND_AT_CQE, &followed, typed);
+	s = slot_near(rq, cpu, second ? ND_AT_CQE_SECOND : ND_AT_CQE, &followed, access);
 	if (anyone) {
 		if (!s)
 			return 0;
 		flags = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, flags);
-		if (peek(flags, typed) & 1)
+		if (peek(flags, access) & 1)
 			return 0;
 	}
-	outdated = s && (anyone ? is_outdated(s, rq, typed) : is_outdated_at_cqe(s, rq, typed));
+	outdated = s && (anyone ? is_outdated(s, rq, access) : is_outdated_at_cqe(s, rq, access));
 	if (!s || s->state != ND_OPEN || outdated) {
-		if (typed == SECOND && s && !outdated)
+		if (second && s && !outdated)
 			return 0; /* the first instance has handled it */
 		if (cfg_setup_skips && cfg_recover && !anyone && followed != ND_LEFT_OUT &&
 		    (!s || s->state == ND_FREE || s->state == ND_REQUEUED_SLOT || outdated))
 			s = recover_setup(rq, 0);
-		if (typed != SECOND || s)
-			tally(cpu, hook, typed);
+		if (!second || s)
+			tally(cpu, hook, access);
 		if (!s || s->state != ND_OPEN)
 			return 0;
 		/* Without a time of the set-up, has_completed_of() needs that of the CQE. */
-		if (cfg_mode == ND_MODE_TOTAL && !s->setup_out_ns) {
+		if (mode == ND_MODE_TOTAL && !s->setup_out_ns) {
 			s->cqe_ns = bpf_ktime_get_ns();
 			return 0;
 		}
 	} else {
-		if (typed == SECOND && s->cqe_ns)
+		if (second && s->cqe_ns)
 			return 0; /* as above */
-		tally(cpu, hook, typed);
+		tally(cpu, hook, access);
 	}
-	if (cfg_mode == ND_MODE_TOTAL) {
+	if (mode == ND_MODE_TOTAL) {
 		s->cqe_ns = 1; /* only shows that the CQE was observed */
 		return 0;
 	}
 	s->cqe_ns = bpf_ktime_get_ns();
-	by_irq = cfg_mode == ND_MODE_FINE && is_reaped_by_irq(cpu, rq, typed);
+	by_irq = mode == ND_MODE_FINE && is_reaped_by_irq(cpu, rq, access);
 	if (by_irq)
 		s->irq_ns = cpu->irq_ns;
 	if (cfg_context)
@@ -136,7 +282,8 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, int typed, int a
 }
 
 /* Records the outcome that the driver reports, if the driver's types are available. */
-static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq, int typed)
+static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq,
+					 enum nd_access access)
 {
 	u64 pdu = pdu_of(rq), from, word;
 
@@ -151,29 +298,31 @@ static __always_inline void note_outcome(struct nd_outcome *o, struct request *r
 		o->flags = 0;
 		return;
 	}
-	o->result = peek(pdu + bpf_core_field_offset(struct nvme_request, result), typed);
+	o->result = peek(pdu + bpf_core_field_offset(struct nvme_request, result), access);
 	/* These three are neighbours on every kernel so far. */
 	from = bpf_core_field_offset(struct nvme_request, retries);
-	word = peek(pdu + from, typed);
+	word = peek(pdu + from, access);
 	o->retries = word;
 	o->flags =
-		part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word, typed);
-	o->status =
-		part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word, typed);
+		part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word, access);
+	o->status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word,
+			    access);
 }
 
 /* Counts the command if it failed, or was a retry: one load more. */
-static __always_inline void note_failure(struct nd_slot *s, struct request *rq, int typed)
+static __always_inline void note_failure(struct nd_slot *s, struct request *rq,
+					 enum nd_access access)
 {
 	u64 pdu = pdu_of(rq), from = bpf_core_field_offset(struct nvme_request, retries);
-	u64 word = peek(pdu + from, typed);
-	u16 status =
-		part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word, typed);
+	u64 word = peek(pdu + from, access);
+	u16 status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word,
+			     access);
 
 	count_status(s, status, (u8)word);
 }
 
-static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, int typed)
+static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook,
+				       enum nd_access access)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct nd_cpu *cpu = this_cpu();
@@ -184,10 +333,10 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 		return count_no_cpu();
 	if (ignored(hook))
 		return 0;
-	tally(cpu, hook, typed);
-	s = slot_near(rq, cpu, ND_AT_COMPLETE, &followed, typed);
-	if (!s || s->state != ND_OPEN || is_outdated(s, rq, typed)) {
-		if (s && s->state == ND_SKIPPED && !is_outdated(s, rq, typed)) {
+	tally(cpu, hook, access);
+	s = slot_near(rq, cpu, ND_AT_COMPLETE, &followed, access);
+	if (!s || s->state != ND_OPEN || is_outdated(s, rq, access)) {
+		if (s && s->state == ND_SKIPPED && !is_outdated(s, rq, access)) {
 			count(ND_FILTERED_DONE);
 			s->state = ND_FREE;
 			s->rq = 0;
@@ -201,7 +350,7 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 			if (followed)
 				count(ND_ORPHAN_DONE);
 			else
-				count_without_slot(rq, typed);
+				count_without_slot(rq, access);
 			return 0;
 		}
 		s = recover_setup(rq, 1);
@@ -211,26 +360,27 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook, 
 	if (cfg_recover && !generation_changes)
 		learn_generation(s->rq);
 	if (cfg_trace) {
-		note_outcome(&s->outcome, rq, typed);
+		note_outcome(&s->outcome, rq, access);
 		s->outcome.stack = stack_here(ctx, ND_STACK_COMPLETE);
 		if (cfg_context)
 			s->outcome.beside |= s->beside;
 	}
-	if (cfg_count_status)
-		note_failure(s, rq, typed);
 	if (cfg_end) {
 		s->complete_ns = now;
 		s->state = ND_COMPLETED;
 	} else {
 		finish(s, cpu, now, 0);
-		if (cfg_details)
-			note_details(s, rq, now, 0, typed);
+	}
+	if (cfg_count_status) {
+		note_failure(s, rq, access);
+		if (cfg_details && !cfg_end)
+			note_details(s, rq, now, 0, access);
 	}
 	return 0;
 }
 
 /* The end of a request whose completion was not observed also shows that the command is over. */
-static __always_inline int on_end(struct request *rq, u32 hook, int typed)
+static __always_inline int on_end(struct request *rq, u32 hook, enum nd_access access)
 {
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
@@ -238,17 +388,17 @@ static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 
 	if (!cpu || ignored(hook))
 		return 0;
-	s = slot_of(rq, cpu, ND_AT_END, typed);
+	s = slot_of(rq, cpu, ND_AT_END, access);
 	if (!s || (s->state != ND_COMPLETED && s->state != ND_OPEN))
 		return 0;
 	if (s->state == ND_COMPLETED) {
-		tally(cpu, hook, typed);
+		tally(cpu, hook, access);
 		now = bpf_ktime_get_ns();
 		finish(s, cpu, s->complete_ns, now);
 		if (cfg_details)
-			note_details(s, rq, s->complete_ns, now, typed);
-	} else if (has_completed(s) && !is_outdated(s, rq, typed)) {
-		tally(cpu, hook, typed);
+			note_details(s, rq, s->complete_ns, now, access);
+	} else if (has_completed(s) && !is_outdated(s, rq, access)) {
+		tally(cpu, hook, access);
 		now = bpf_ktime_get_ns();
 		count(ND_UNSEEN_COMPLETE);
 		end_slot(s);
@@ -258,12 +408,12 @@ static __always_inline int on_end(struct request *rq, u32 hook, int typed)
 }
 
 /* The command has completed, and will be tried again. */
-static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, int typed)
+static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, enum nd_access access)
 {
 	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries);
 
 	if (traces_events())
-		emit_event(ND_KIND_RETRY, s, cfg_verdict ? (u8)peek(at, typed) : ~0ull);
+		emit_event(ND_KIND_RETRY, s, cfg_verdict ? (u8)peek(at, access) : ~0ull);
 }
 
 /*
@@ -273,7 +423,7 @@ static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, in
  *
  * A scheduled request no longer has a driver tag: its slot is found by the scheduler's tag.
  */
-static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
+static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_access access)
 {
 	struct request_queue *q;
 	struct nd_queue *e;
@@ -283,22 +433,22 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 	u32 qid, tag, first, index;
 	int completed;
 
-	if (typed)
+	if (access == ACCESS_BTF)
 		rq = drop_trust(rq); /* requeues are rare */
-	q = GET(typed, rq, q);
+	q = GET(access, rq, q);
 	if (!q)
 		return 0;
-	e = queue_entry(q, typed);
+	e = queue_entry(q, access);
 	if (!e || e->q != (u64)q || !e->queues || ignored(hook))
 		return 0;
-	hit(hook, typed);
-	qid = hctx_number(rq, typed) + e->io;
+	hit(hook, access);
+	qid = hctx_number(rq, access) + e->io;
 	if (qid >= e->queues)
 		return 0;
 	first = first_slot(e->base, e->stride, qid);
-	internal = GET(typed, rq, internal_tag);
-	tag = GET(typed, rq, tag);
-	st = start_entry(internal, tag, first, e->stride, spread_of(q, typed));
+	internal = GET(access, rq, internal_tag);
+	tag = GET(access, rq, tag);
+	st = start_entry(internal, tag, first, e->stride, spread_of(q, access));
 	if (!st)
 		return 0;
 	if (internal < 0)
@@ -314,11 +464,11 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 		return 0;
 	if (cfg_end && s->state == ND_COMPLETED && s->rq == (u64)rq) {
 		finish_without_end(index);
-		emit_retry(s, rq, typed);
+		emit_retry(s, rq, access);
 		return 0;
 	}
 	if (cfg_trace && !cfg_end && s->state == ND_FREE && s->complete_ns == (u64)rq) {
-		emit_retry(s, rq, typed);
+		emit_retry(s, rq, access);
 		return 0;
 	}
 	if (!is_still_of(s, rq))
@@ -329,7 +479,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 		return 0;
 	if (completed) {
 		close_unseen(index);
-		emit_retry(s, rq, typed);
+		emit_retry(s, rq, access);
 		return 0;
 	}
 	if (s->state == ND_OPEN) {
@@ -342,43 +492,45 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, int typed)
 		st->rq = (u64)rq;
 		st->ns = s->start_ns;
 		if (HAS_MARKS)
-			st->mark = mark_of(rq, typed);
+			st->mark = mark_of(rq, access);
 	}
 	return 0;
 }
 
 /* The device has posted a CQE: report how far it has read the SQ. */
-static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hook, int typed)
+static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hook,
+				 enum nd_access access)
 {
-	struct nd_slot *s = slot_checked(rq, typed);
+	struct nd_slot *s = slot_checked(rq, access);
 
 	if (!s)
 		return 0;
-	hit(hook, typed);
+	hit(hook, access);
 	if (s->state == ND_OPEN)
 		emit_event(ND_KIND_SQ, s, head | (u32)tail << 16);
 	return 0;
 }
 
 /* A timeout or a cancellation of a command in flight. */
-static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, int typed)
+static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, enum nd_access access)
 {
-	struct nd_slot *s = slot_of(rq, 0, 0, typed);
+	struct nd_slot *s = slot_of(rq, 0, 0, access);
 
 	if (!s)
 		return 0;
-	hit(hook, typed);
+	hit(hook, access);
 	/* without a trace, the hits are the result */
 	if (traces_events() && s->state == ND_OPEN)
 		emit_event(kind, s, s->setup_out_ns);
 	return 0;
 }
 
-static __always_inline int on_ctrl(u32 instance, u32 kind, u64 value, u32 hook, int typed)
+static __always_inline int on_ctrl(u32 instance, u32 kind, u64 value, u32 hook,
+				   enum nd_access access)
 {
 	if (!wanted_ctrl(instance))
 		return 0;
-	hit(hook, typed);
+	hit(hook, access);
 	emit_ctrl(kind, instance, value);
 	return 0;
 }

@@ -15,6 +15,9 @@
 #ifndef ND_RECOVER_H
 #define ND_RECOVER_H
 
+#include "command.bpf.h"
+#include "stages.bpf.h"
+
 /* Jiffy in which the run begins; 0: not yet. Set by ND_CONTROL_BEGIN when all is attached. */
 u64 began = 0;
 
@@ -22,19 +25,19 @@ u64 began = 0;
 u64 ended = 0;
 
 /* A command without a slot has completed. `rq` is of a queue that the programs may not know. */
-static __always_inline void count_without_slot(struct request *rq, int typed)
+static __always_inline void count_without_slot(struct request *rq, enum nd_access access)
 {
-	struct request_queue *q = GET(typed, rq, q);
-	struct nd_queue *e = q ? queue_entry(q, typed) : 0;
+	struct request_queue *q = GET(access, rq, q);
+	struct nd_queue *e = q ? queue_entry(q, access) : 0;
 
 	count(e && e->q == (u64)q && is_left_out(e->base) ? ND_FILTERED_DONE : ND_UNTRACKED_DONE);
 }
 
 /* Whether the request was issued before the run began or after it ended. A reset of the request's
  * timer moves the deadline: such a command counts as issued later. */
-static __always_inline int is_outside(struct request *rq, int typed)
+static __always_inline int is_outside(struct request *rq, enum nd_access access)
 {
-	u64 issued = GET(typed, rq, deadline) - GET(typed, rq, timeout);
+	u64 issued = GET(access, rq, deadline) - GET(access, rq, timeout);
 
 	return !began || (s64)(issued - began) <= 0 || (ended && (s64)(issued - ended) > 0);
 }
@@ -52,7 +55,7 @@ static __always_inline u32 generation_of(u64 rq)
 {
 	u64 at = pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, genctr);
 
-	return peek(at, TYPED) & 0xf;
+	return peek(at, ACCESS_BTF) & 0xf;
 }
 
 /* At a completion: the CQE has changed the generation, or has not. A command that ended without a
@@ -60,11 +63,11 @@ static __always_inline u32 generation_of(u64 rq)
 static __noinline int learn_generation(u64 rq)
 {
 	u64 at = pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, status);
-	u32 used = command_id_of((void *)rq, TYPED) >> 12;
+	u32 used = command_id_of((void *)rq, ACCESS_BTF) >> 12;
 
 	if (generation_of(rq) != used)
 		generation_changes = ND_GEN_AT_CQE;
-	else if (used && !(u16)peek(at, TYPED))
+	else if (used && !(u16)peek(at, ACCESS_BTF))
 		generation_changes = ND_GEN_AT_SETUP;
 	return 0;
 }
@@ -73,9 +76,9 @@ static __noinline int learn_generation(u64 rq)
  * not completed, is idle. */
 static __noinline int is_done(u64 rq)
 {
-	return (u32)peek(rq + bpf_core_field_offset(struct request, state), TYPED) ==
+	return (u32)peek(rq + bpf_core_field_offset(struct request, state), ACCESS_BTF) ==
 		       MQ_RQ_COMPLETE ||
-	       !(u32)peek(rq + bpf_core_field_offset(struct request, ref), TYPED);
+	       !(u32)peek(rq + bpf_core_field_offset(struct request, ref), ACCESS_BTF);
 }
 
 /*
@@ -99,7 +102,7 @@ static __always_inline int has_completed_of(struct nd_slot *s, u64 rq)
 
 	if (!cfg_recover)
 		return 0;
-	start = peek(rq + bpf_core_field_offset(struct request, start_time_ns), TYPED);
+	start = peek(rq + bpf_core_field_offset(struct request, start_time_ns), ACCESS_BTF);
 	if (!since)
 		since = s->cqe_ns;
 	if (since && start > since)
@@ -157,9 +160,9 @@ __noinline int close_unseen(u32 index)
 }
 
 /* The address of the SQE of a request. */
-static __always_inline u64 entry_of(struct request *rq, int typed)
+static __always_inline u64 entry_of(struct request *rq, enum nd_access access)
 {
-	return peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), typed);
+	return peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), access);
 }
 
 /* Not inlined: a group would be on the stack below the functions that close a slot, and the kernel
@@ -172,12 +175,13 @@ static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, stru
 
 	if (HAVE_RDONLY_CAST) {
 		/* The kernel's own BTF has no type to cast it to. */
-		from = entry_of(rq, TYPED);
+		from = entry_of(rq, ACCESS_BTF);
 		for (u32 i = 0; i < sizeof(entry) / sizeof(u64); i++)
-			((u64 *)&entry)[i] = peek(from + i * sizeof(u64), TYPED);
-		found = fill_slot(s, rq, &entry, w, 0, TYPED);
+			((u64 *)&entry)[i] = peek(from + i * sizeof(u64), ACCESS_BTF);
+		found = fill_slot(s, rq, &entry, w, 0, ACCESS_BTF);
 	} else {
-		found = fill_slot(s, rq, (struct nvme_command *)entry_of(rq, RAW), w, 0, RAW);
+		found = fill_slot(s, rq, (struct nvme_command *)entry_of(rq, ACCESS_PROBE_READ), w,
+				  0, ACCESS_PROBE_READ);
 	}
 	/* Where it is always the same, clang would return nothing, and leave an address of the
 	 * stack in R0, which the verifier rejects. */
@@ -187,7 +191,8 @@ static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, stru
 
 /* Assigns a slot to a command whose set-up was skipped, at its CQE or its completion. NULL: outside
  * the run, not followed, or rejected by a filter. `at_end`: nothing else will count the command. */
-static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end, int typed)
+static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end,
+						  enum nd_access access)
 {
 	struct nd_where here = {}, *w;
 	struct nd_slot *s = 0;
@@ -196,20 +201,20 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 	s32 internal;
 	int found;
 
-	if (is_outside(rq, typed)) {
+	if (is_outside(rq, access)) {
 		if (at_end)
 			count(ND_ORPHAN_DONE);
 		return 0;
 	}
-	w = where_by_queue(rq, &here, &here, typed);
-	tag = GET(typed, rq, tag);
+	w = where_by_queue(rq, &here, &here, access);
+	tag = GET(access, rq, tag);
 	if (w) {
 		index = tag_slot(w->place.first, w->place.tags, tag);
 		s = slot_at(index);
 	}
 	if (!s) {
 		if (at_end)
-			count_without_slot(rq, typed);
+			count_without_slot(rq, access);
 		return 0;
 	}
 	/* The slot's command had the same tag, and is over. */
@@ -217,7 +222,7 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 		finish_without_end(index);
 	else if (s->state == ND_OPEN || s->state == ND_SKIPPED)
 		close_unseen(index);
-	internal = GET(typed, rq, internal_tag);
+	internal = GET(access, rq, internal_tag);
 	if (cfg_start_hook || internal >= 0) {
 		/* The start was not taken. It must not serve the next use of the request. */
 		st = start_entry(internal, tag, w->place.first, w->place.tags, w->place.spread);
@@ -245,26 +250,27 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 static __noinline struct nd_slot *recover_setup(struct request *rq, int at_end)
 {
 	if (HAVE_RDONLY_CAST)
-		return recover_by(drop_trust(rq), at_end, TYPED);
-	return recover_by(rq, at_end, RAW);
+		return recover_by(drop_trust(rq), at_end, ACCESS_BTF);
+	return recover_by(rq, at_end, ACCESS_PROBE_READ);
 }
 
 /* Whether the request now carries another command than the slot: the set-up of the request's
  * command was skipped, and so was the completion of the slot's command. */
-static __always_inline int is_outdated(struct nd_slot *s, struct request *rq, int typed)
+static __always_inline int is_outdated(struct nd_slot *s, struct request *rq, enum nd_access access)
 {
-	return cfg_setup_skips && s->cid != command_id_of(rq, typed);
+	return cfg_setup_skips && s->cid != command_id_of(rq, access);
 }
 
 /*
  * The same at the CQE, with one read instead of two. The driver changes the generation after its
  * tracepoint, so it is that of the command; it has found the request by it.
  */
-static __always_inline int is_outdated_at_cqe(struct nd_slot *s, struct request *rq, int typed)
+static __always_inline int is_outdated_at_cqe(struct nd_slot *s, struct request *rq,
+					      enum nd_access access)
 {
 	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, genctr);
 
-	return cfg_setup_skips && (peek(at, typed) & 0xf) != s->cid >> 12;
+	return cfg_setup_skips && (peek(at, access) & 0xf) != s->cid >> 12;
 }
 
 /* Requests of user space: ND_CONTROL_*. */

@@ -4,6 +4,9 @@
 #ifndef ND_ROWS_H
 #define ND_ROWS_H
 
+#include "hist.bpf.h"
+#include "maps.bpf.h"
+
 static __always_inline u64 key_of_command(u64 nsid, u64 opcode)
 {
 	if (nsid >= ND_KEY_NSID_MASK)

@@ -4,21 +4,25 @@
 #ifndef ND_SETUP_H
 #define ND_SETUP_H
 
+#include "bio.bpf.h"
+#include "doorbell.bpf.h"
+#include "recover.bpf.h"
+
 /* RQF_IO_STAT before it became an enum (6.12): for kernels without block_io_start (before 6.5). */
 #define RQF_IO_STAT_OLD (1u << 13)
 
 /* The start entry of a request on a queue that is not cached; NULL: not followed. */
 static __always_inline struct nd_start *start_by_queue(struct request *rq, struct nd_place *p,
-						       int typed)
+						       enum nd_access access)
 {
-	struct request_queue *q = GET(typed, rq, q);
+	struct request_queue *q = GET(access, rq, q);
 	u32 qid, age = places_age, first;
 	struct nd_queue *e;
 
 	if (!q)
 		return 0;
 	fence();
-	e = queue_entry(q, typed);
+	e = queue_entry(q, access);
 	if (!e)
 		return 0;
 	if (e->q != (u64)q) {
@@ -27,37 +31,37 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 		u64 address;
 		struct nd_ctrl *ctrl;
 
-		if (!is_nvme_disk(rq, q, typed))
+		if (!is_nvme_disk(rq, q, access))
 			return 0;
-		ctrl = ctrl_of(rq, q, &instance, &address, typed);
+		ctrl = ctrl_of(rq, q, &instance, &address, access);
 		if (!ctrl || !ctrl->stride)
 			return 0;
-		learn_queue(q, ctrl, address, instance, 1, typed);
+		learn_queue(q, ctrl, address, instance, 1, access);
 	}
-	qid = hctx_number(rq, typed) + e->io;
+	qid = hctx_number(rq, access) + e->io;
 	if (qid >= e->queues)
 		return 0;
 	first = first_slot(e->base, e->stride, qid);
 	if (p && e->io)
-		remember(p, rq, q, first, e->stride, age, typed);
-	return start_entry(GET(typed, rq, internal_tag), GET(typed, rq, tag), first, e->stride,
-			   spread_of(q, typed));
+		remember(p, rq, q, first, e->stride, age, access);
+	return start_entry(GET(access, rq, internal_tag), GET(access, rq, tag), first, e->stride,
+			   spread_of(q, access));
 }
 
 static __noinline struct nd_start *start_slowly(struct request *rq, struct nd_place *p)
 {
-	return start_by_queue(drop_trust(rq), p, TYPED);
+	return start_by_queue(drop_trust(rq), p, ACCESS_BTF);
 }
 
-static __always_inline int on_start(struct request *rq, u32 hook, int typed)
+static __always_inline int on_start(struct request *rq, u32 hook, enum nd_access access)
 {
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_start *st;
 
 	if (ignored(hook))
 		return 0;
-	if (!typed) {
-		st = start_by_queue(rq, 0, typed);
+	if (access != ACCESS_BTF) {
+		st = start_by_queue(rq, 0, access);
 	} else if (!cpu) {
 		st = start_slowly(rq, 0);
 	} else {
@@ -71,19 +75,22 @@ static __always_inline int on_start(struct request *rq, u32 hook, int typed)
 			     : start_slowly(rq, p);
 	}
 	if (!st) {
-		forget_pause();
+		if (cfg_waits)
+			forget_pause();
 		return 0;
 	}
-	tally(cpu, hook, typed);
+	tally(cpu, hook, access);
 	st->rq = (u64)rq;
 	if (HAS_MARKS)
-		st->mark = mark_of(rq, typed);
+		st->mark = mark_of(rq, access);
 	st->ns = bpf_ktime_get_ns();
-	note_waits(st, rq, typed);
+	if (cfg_waits)
+		note_waits(st, rq, access);
 	return 0;
 }
 
-static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u32 hook, int typed)
+static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u32 hook,
+				       enum nd_access access)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 tid = this_task();
@@ -91,12 +98,12 @@ static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u
 
 	if (ignored(hook))
 		return 0;
-	hit(hook, typed);
+	hit(hook, access);
 	t->setup_in_rq = (u64)rq;
 	t->setup_in_ns = now;
 	if (cfg_recover)
 		t->setup_in_gen = generation_of((u64)rq);
-	if (!typed) {
+	if (access != ACCESS_BTF) {
 		t->setup_cmd = cmd;
 		t->setup_tid = tid;
 		if (cfg_stack_at_entry)
@@ -110,18 +117,18 @@ static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u
  * the request. Rejected: zero (iostats off), a retry (start of the first attempt), later than now.
  * Without the driver's types, a retry is a request with the same start as the previous command.
  */
-static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, int typed)
+static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, enum nd_access access)
 {
-	u64 start = GET(typed, rq, start_time_ns);
+	u64 start = GET(access, rq, start_time_ns);
 	int again;
 
-	if (!(GET(typed, rq, rq_flags) & RQF_IO_STAT_OLD) || !start)
+	if (!(GET(access, rq, rq_flags) & RQF_IO_STAT_OLD) || !start)
 		return 0;
-	if (!typed && cfg_by_name)
+	if (access != ACCESS_BTF && cfg_by_name)
 		again = start == last;
 	else
 		again = (u8)peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries),
-				 typed);
+				 access);
 	if (start > now || again) {
 		count(ND_START_UNTRUSTED);
 		return 0;
@@ -203,10 +210,10 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 /* Drops the commands that wait for a doorbell if they belong to another queue, or if the queue
  * shows a doorbell since the first of them was set up: it may have been theirs. */
 static __always_inline void check_waiting(struct nd_task *t, struct request *rq, u64 nvmeq,
-					  int typed)
+					  enum nd_access access)
 {
 	u16 announced_tail =
-		peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), typed);
+		peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), access);
 
 	if (is_waiting(t) && (t->nvmeq != nvmeq || t->announced_tail != announced_tail)) {
 		if (t->n)
@@ -222,7 +229,8 @@ static __always_inline void check_waiting(struct nd_task *t, struct request *rq,
  * is observed may wait: the task's next doorbell may belong to another command. ND_NO_SLOT: a
  * filter has rejected the command. The driver announces it, too, so it counts. */
 static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t, u32 by,
-					   struct request *rq, struct nd_where *w, int typed)
+					   struct request *rq, struct nd_where *w,
+					   enum nd_access access)
 {
 	u32 n;
 
@@ -233,9 +241,9 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 		wait_no_more(t);
 	}
 	if (cfg_exit_skips)
-		check_waiting(t, rq, w->nvmeq, typed);
+		check_waiting(t, rq, w->nvmeq, access);
 	if (cfg_context)
-		note_batch(t, w->nvmeq, typed);
+		note_batch(t, w->nvmeq, access);
 	if (targ_any && index == ND_NO_SLOT) {
 		t->last_rq = (u64)rq;
 		t->others++;
@@ -260,29 +268,30 @@ static __always_inline int is_begun(struct nd_task *t, struct nd_slot *s)
 
 /* The same for a command that a filter has rejected, where the tail of the queue shows how many
  * commands were announced. */
-static __always_inline void await_rejected(struct request *rq, struct nd_where *w, int typed)
+static __always_inline void await_rejected(struct request *rq, struct nd_where *w,
+					   enum nd_access access)
 {
 	u32 by = cfg_doorbell, tid;
 
 	if (!by || !(cfg_exit_skips || cfg_context) || !(w->points & ND_SAW_DOORBELL))
 		return;
 	tid = this_task();
-	await_doorbell(ND_NO_SLOT, tid, task_of(tid), by, rq, w, typed);
+	await_doorbell(ND_NO_SLOT, tid, task_of(tid), by, rq, w, access);
 }
 
 /* Takes the setup_in time from the task, and adds the command to the task's doorbell list. */
 static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct request *rq,
-					   struct nd_where *w, int typed)
+					   struct nd_where *w, enum nd_access access)
 {
-	u32 by = cfg_doorbell, tid;
+	u32 by = cfg_doorbell, mode = cfg_mode, tid;
 	struct nd_task *t;
 
-	if (by || cfg_mode == ND_MODE_FINE) {
+	if (by || mode == ND_MODE_FINE) {
 		tid = this_task();
 		t = task_of(tid);
 		if (by && w->points & ND_SAW_DOORBELL)
-			await_doorbell(index, tid, t, by, rq, w, typed);
-		if (cfg_mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
+			await_doorbell(index, tid, t, by, rq, w, access);
+		if (mode == ND_MODE_FINE && t->setup_in_rq == (u64)rq) {
 			if (is_begun(t, s))
 				s->setup_in_ns = t->setup_in_ns;
 			t->setup_in_rq = 0;
@@ -298,21 +307,21 @@ static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct 
  */
 static __always_inline struct nd_start *take_start(struct request *rq, u32 index, u32 cid,
 						   struct nd_place *place, u64 *start, u64 *last,
-						   int typed)
+						   enum nd_access access)
 {
-	s32 internal = GET(typed, rq, internal_tag);
+	s32 internal = GET(access, rq, internal_tag);
 	struct nd_start *st;
 
-	if (!cfg_start_hook && internal < 0 && (typed || !cfg_by_name))
+	if (!cfg_start_hook && internal < 0 && (access == ACCESS_BTF || !cfg_by_name))
 		return 0;
-	st = start_entry(internal, GET(typed, rq, tag), place->first, place->tags, place->spread);
+	st = start_entry(internal, GET(access, rq, tag), place->first, place->tags, place->spread);
 	if (!st)
 		return 0;
 	*last = st->ns;
 	if (internal >= 0)
 		close_former(st, rq, index, cid, start);
 	if (cfg_start_hook && st->rq == (u64)rq) {
-		if (!cfg_setup_skips || st->mark == mark_of(rq, typed))
+		if (!cfg_setup_skips || st->mark == mark_of(rq, access))
 			*start = st->ns;
 		st->rq = 0; /* a retry has no start */
 	}
@@ -321,7 +330,7 @@ static __always_inline struct nd_start *take_start(struct request *rq, u32 index
 
 /* `ctx` is NULL if the stack was taken before: `stack`. */
 static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nvme_command *cmd,
-					u64 stack, u32 hook, int typed)
+					u64 stack, u32 hook, enum nd_access access)
 {
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_where here = {}, *w;
@@ -335,16 +344,17 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 		return count_no_cpu();
 	if (ignored(hook))
 		return 0;
-	tally(cpu, hook, typed);
-	cid = WIRE(typed, cmd, common.command_id);
-	w = typed ? where(rq, cpu, typed) : where_by_queue(rq, &here, &here, typed);
+	tally(cpu, hook, access);
+	cid = WIRE(access, cmd, common.command_id);
+	w = access == ACCESS_BTF ? where(rq, cpu, access)
+				 : where_by_queue(rq, &here, &here, access);
 	if (w) {
-		index = tag_slot(w->place.first, w->place.tags, GET(typed, rq, tag));
+		index = tag_slot(w->place.first, w->place.tags, GET(access, rq, tag));
 		s = slot_at(index);
 	}
 	if (w && is_left_out(w->place.first)) {
 		count(ND_FILTERED);
-		await_rejected(rq, w, typed);
+		await_rejected(rq, w, access);
 		return 0;
 	}
 	if (!s) {
@@ -353,32 +363,31 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	}
 	if (s->state != ND_FREE)
 		start = close_slot(s, index, rq, cid, has_completed(s));
-	st = take_start(rq, index, cid, &w->place, &start, &last, typed);
+	st = take_start(rq, index, cid, &w->place, &start, &last, access);
 	if (cfg_waits && cfg_start_bio && !start)
-		start = start_of_bios(s, st, rq, typed);
-	take_submitter(s, st, rq, start, typed);
-	found = fill_slot(s, rq, cmd, w, 1, typed);
+		start = start_of_bios(s, st, rq, access);
+	take_submitter(s, st, rq, start, access);
+	found = fill_slot(s, rq, cmd, w, 1, access);
 	if (found != WANTED) {
 		count(found == UNATTRIBUTED ? ND_UNATTRIBUTED : ND_FILTERED);
 		s->state = ND_SKIPPED;
-		await_rejected(rq, w, typed);
+		await_rejected(rq, w, access);
 		return 0;
 	}
-	take_from_task(s, index, rq, w, typed);
+	take_from_task(s, index, rq, w, access);
 	if (cfg_trace)
 		s->submission.stack = ctx ? stack_here(ctx, ND_STACK_SUBMIT) : stack;
 	s->state = ND_OPEN;
 	now = bpf_ktime_get_ns();
-	if (cfg_start_field && !start) {
-		start = start_field(rq, now, last, typed);
-		if (!typed && cfg_by_name && st && start)
+	if (!start && cfg_start_field) {
+		start = start_field(rq, now, last, access);
+		if (access != ACCESS_BTF && cfg_by_name && st && start)
 			st->ns = start;
 	}
-	if (cfg_mode != ND_MODE_TOTAL || cfg_trace != ND_TRACE_OFF || cfg_start_hook ||
-	    cfg_start_field)
-		s->start_ns = start;
+	s->start_ns = start;
 	s->setup_out_ns = now;
-	take_waits(s, st, rq, typed);
+	if (cfg_waits)
+		take_waits(s, st, rq, access);
 	emit_submit(s, now);
 	return 0;
 }
@@ -392,7 +401,7 @@ static __always_inline int on_setup_return(u32 hook)
 	u64 rq, cmd;
 
 	if (t->setup_tid != tid || !t->setup_in_rq) {
-		hit(hook, 0);
+		hit(hook, ACCESS_PROBE_READ);
 		count(ND_UNTRACKED);
 		return 0;
 	}
@@ -402,7 +411,7 @@ static __always_inline int on_setup_return(u32 hook)
 		      ? t->setup_cmd
 		      : peek(pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, cmd),
 			     0);
-	return on_setup_out(0, (void *)rq, (void *)cmd, t->setup_stack, hook, 0);
+	return on_setup_out(0, (void *)rq, (void *)cmd, t->setup_stack, hook, ACCESS_PROBE_READ);
 }
 
 #endif

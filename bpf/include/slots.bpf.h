@@ -11,7 +11,32 @@
 #ifndef ND_SLOTS_H
 #define ND_SLOTS_H
 
-#include "fence.bpf.h"
+#include "rows.bpf.h"
+
+/* The order of this CPU's accesses, as other CPUs see it: docs/dev/memory-order.md. */
+
+/*
+ * Orders what is before it with what is after it. x86 keeps the order of stores and that of loads.
+ * On arm64 an atomic operation that returns a value orders all, from 5.18 on. The builds without
+ * ND_LOOP have no such instruction, because 5.10 refuses a program that contains one.
+ */
+#if defined(__TARGET_ARCH_arm64) && defined(ND_LOOP)
+enum bpf_func_id___fence { BPF_FUNC_copy_from_user_task___fence = 191 }; /* 5.18, too */
+
+static __always_inline void fence(void)
+{
+	u64 word = 0, before;
+
+	asm volatile("" : "+m"(word)::"memory");
+	if (bpf_core_enum_value_exists(enum bpf_func_id___fence,
+				       BPF_FUNC_copy_from_user_task___fence)) {
+		before = __sync_fetch_and_add(&word, 1);
+		asm volatile("" ::"r"(before) : "memory");
+	}
+}
+#else
+#define fence() asm volatile("" ::: "memory")
+#endif
 
 /*
  * Generation of the cached places: a place is valid only while this number is unchanged. It changes
@@ -66,26 +91,26 @@ static __always_inline struct nd_slot *slot_at(u32 index)
 	return bpf_map_lookup_elem(&slots, &index);
 }
 
-static __always_inline struct nd_queue *queue_entry(struct request_queue *q, int typed)
+static __always_inline struct nd_queue *queue_entry(struct request_queue *q, enum nd_access access)
 {
-	u32 id = GET(typed, q, id);
+	u32 id = GET(access, q, id);
 
 	return bpf_map_lookup_elem(&queues, &id);
 }
 
-static __always_inline u32 hctx_number(struct request *rq, int typed)
+static __always_inline u32 hctx_number(struct request *rq, enum nd_access access)
 {
-	struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
+	struct blk_mq_hw_ctx *hctx = GET(access, rq, mq_hctx);
 
-	return GET(typed, hctx, queue_num);
+	return GET(access, hctx, queue_num);
 }
 
 /* The driver's queue of a request. */
-static __always_inline u64 nvmeq_of(struct request *rq, int typed)
+static __always_inline u64 nvmeq_of(struct request *rq, enum nd_access access)
 {
-	struct blk_mq_hw_ctx *hctx = GET(typed, rq, mq_hctx);
+	struct blk_mq_hw_ctx *hctx = GET(access, rq, mq_hctx);
 
-	return (u64)GET(typed, hctx, driver_data);
+	return (u64)GET(access, hctx, driver_data);
 }
 
 /* REQ_OP_DRV_IN. It and REQ_OP_DRV_OUT, the last operation, are used by the driver itself and for
@@ -93,20 +118,23 @@ static __always_inline u64 nvmeq_of(struct request *rq, int typed)
 #define ND_OP_MASK   0xff
 #define ND_OP_DRV_IN 34
 
-static __always_inline int is_passthrough(struct request *rq, int typed)
+static __always_inline int is_passthrough(struct request *rq, enum nd_access access)
 {
-	return (GET(typed, rq, cmd_flags) & ND_OP_MASK) >= ND_OP_DRV_IN;
+	return (GET(access, rq, cmd_flags) & ND_OP_MASK) >= ND_OP_DRV_IN;
 }
 
 /* Identifies a use of a request: the same at the start and at the set-up, and almost always
  * different in the next use. */
-static __always_inline u32 mark_of(struct request *rq, int typed)
+static __always_inline u32 mark_of(struct request *rq, enum nd_access access)
 {
-	u64 bio = (u64)GET(typed, rq, bio);
+	u64 bio = (u64)GET(access, rq, bio);
 
 	FORGET(bio); /* no pointer any more: it can be shifted */
-	return (bio >> 6) + GET(typed, rq, __sector);
+	return (bio >> 6) + GET(access, rq, __sector);
 }
+
+/* Whether bios are followed with their submitters. */
+#define FOLLOWS_SUBMITTERS (cfg_waits && cfg_who & ND_WHO_SUBMITTER)
 
 /* Whether start entries have marks. */
 #define HAS_MARKS (cfg_setup_skips || FOLLOWS_SUBMITTERS)
@@ -123,22 +151,22 @@ static __always_inline int is_admin(struct request *rq)
 	return !q->queuedata;
 }
 
-static __always_inline u32 spread_of(struct request_queue *q, int typed)
+static __always_inline u32 spread_of(struct request_queue *q, enum nd_access access)
 {
-	return GET(typed, q, id) & 3;
+	return GET(access, q, id) & 3;
 }
 
-/* Caches the place of this request's queue. RAW programs cache nothing: each read of the request
- * would need a helper. */
+/* Caches the place of this request's queue. ACCESS_PROBE_READ programs cache nothing: each read of
+ * the request would need a helper. */
 static __always_inline void remember(struct nd_place *p, struct request *rq,
 				     struct request_queue *q, u32 first, u32 tags, u32 age,
-				     int typed)
+				     enum nd_access access)
 {
 	p->first = first;
 	p->tags = tags;
 	p->age = age;
-	p->spread = spread_of(q, typed);
-	p->hctx = typed ? (u64)rq->mq_hctx : 0;
+	p->spread = spread_of(q, access);
+	p->hctx = access == ACCESS_BTF ? (u64)rq->mq_hctx : 0;
 }
 
 /* `index`, or the number of the slot that has this request since before its controller moved to
@@ -160,24 +188,24 @@ static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, stru
 /* The slot of a request's tag, on a queue in `queues`. NULL: not followed, or out of range. Caches
  * the place of an I/O queue in `p`, if not NULL. */
 static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct nd_place *p,
-						     int typed)
+						     enum nd_access access)
 {
-	struct request_queue *q = GET(typed, rq, q);
+	struct request_queue *q = GET(access, rq, q);
 	struct nd_queue *e;
-	u32 qid, tag = GET(typed, rq, tag), age = places_age, first, index;
+	u32 qid, tag = GET(access, rq, tag), age = places_age, first, index;
 
 	if (!q)
 		return 0;
 	fence();
-	e = queue_entry(q, typed);
+	e = queue_entry(q, access);
 	if (!e || e->q != (u64)q || !e->queues)
 		return 0;
-	qid = hctx_number(rq, typed) + e->io;
+	qid = hctx_number(rq, access) + e->io;
 	if (qid >= e->queues)
 		return 0;
 	first = first_slot(e->base, e->stride, qid);
 	if (p && e->io)
-		remember(p, rq, q, first, e->stride, age, typed);
+		remember(p, rq, q, first, e->stride, age, access);
 	index = tag_slot(first, e->stride, tag);
 	if (e->former_queues)
 		index = index_before_move(index, e, rq, qid, tag);
@@ -186,13 +214,13 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 
 static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_place *p)
 {
-	return slot_by_queue(drop_trust(rq), p, TYPED);
+	return slot_by_queue(drop_trust(rq), p, ACCESS_BTF);
 }
 
 /* The slot of this request, or NULL. For frequent hooks without a cache. */
-static __always_inline struct nd_slot *slot_checked(struct request *rq, int typed)
+static __always_inline struct nd_slot *slot_checked(struct request *rq, enum nd_access access)
 {
-	struct nd_slot *s = slot_by_queue(rq, 0, typed);
+	struct nd_slot *s = slot_by_queue(rq, 0, access);
 
 	return s && s->rq == (u64)rq ? s : 0;
 }
@@ -201,14 +229,14 @@ static __always_inline struct nd_slot *slot_checked(struct request *rq, int type
  * place leads to the slot of another request. `followed`: whether the tag has a slot; ND_LEFT_OUT:
  * the filter leaves the controller out. */
 static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_cpu *cpu, u32 at,
-						 int *followed, int typed)
+						 int *followed, enum nd_access access)
 {
 	struct nd_place *p = 0;
 	struct nd_slot *s;
 	u64 hctx;
 
 	*followed = 1;
-	if (typed && cpu) {
+	if (access == ACCESS_BTF && cpu) {
 		hctx = (u64)rq->mq_hctx;
 		p = place_of(cpu, at, hctx);
 		ONE_REGISTER(p);
@@ -222,17 +250,17 @@ static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_c
 			}
 		}
 	}
-	s = typed ? slot_slowly(rq, p) : slot_by_queue(rq, 0, typed);
+	s = access == ACCESS_BTF ? slot_slowly(rq, p) : slot_by_queue(rq, 0, access);
 	*followed = !!s;
 	return s && s->rq == (u64)rq ? s : 0;
 }
 
 static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu *cpu, u32 at,
-					       int typed)
+					       enum nd_access access)
 {
 	int followed;
 
-	return slot_near(rq, cpu, at, &followed, typed);
+	return slot_near(rq, cpu, at, &followed, access);
 }
 
 /*
@@ -283,6 +311,255 @@ static __always_inline void wait_no_more(struct nd_task *t)
 	t->n = 0;
 	if (targ_any)
 		t->others = 0;
+}
+
+/* The controller of a request, and the cache of queues. */
+
+/* Returns 12 for the name `nvme12`, and -1 for another kind of name. */
+static __always_inline int number_in(u64 name)
+{
+	char text[16] = {};
+	int number = 0;
+
+	if (bpf_probe_read_kernel_str(text, sizeof(text), (void *)name) < 6)
+		return -1;
+	if (text[0] != 'n' || text[1] != 'v' || text[2] != 'm' || text[3] != 'e')
+		return -1;
+	for (int i = 4; i < 8; i++) {
+		if (!text[i])
+			break;
+		if (text[i] < '0' || text[i] > '9')
+			return -1;
+		number = number * 10 + text[i] - '0';
+	}
+	return number;
+}
+
+/*
+ * The controller of a queue, without the driver's types. In sysfs, a disk's queue is below the
+ * disk, and the disk is below its controller. The admin queue has no disk, but its tag set has the
+ * same owner as that of the I/O queues. Admin commands are followed only after an I/O queue has
+ * been observed.
+ */
+static __noinline int instance_by_name(struct request_queue *q)
+{
+	struct blk_mq_tag_set *set = BPF_CORE_READ(q, tag_set);
+	u64 owner = (u64)BPF_CORE_READ(set, driver_data);
+	struct kobject *disk;
+	u32 *known, instance;
+	int number;
+
+	if (!owner)
+		return -1;
+	if (!BPF_CORE_READ(q, queuedata)) {
+		known = bpf_map_lookup_elem(&owners, &owner);
+		return known ? *known : -1;
+	}
+	if (bpf_core_field_exists(q->kobj))
+		disk = BPF_CORE_READ(q, kobj.parent);
+	else
+		disk = BPF_CORE_READ(q, disk, queue_kobj.parent);
+	number = number_in((u64)BPF_CORE_READ(disk, parent, name));
+	if (number >= 0) {
+		instance = number;
+		known = bpf_map_lookup_elem(&owners, &owner);
+		if (!known || *known != instance)
+			bpf_map_update_elem(&owners, &owner, &instance, BPF_ANY);
+	}
+	return number;
+}
+
+/* The controller of a request, from the driver's private part. A set-up whose queue is not cached
+ * always reads it: the address and id of a queue can be reused for another controller. */
+static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct request_queue *q,
+					       u32 *instance, u64 *address, enum nd_access access)
+{
+	int number;
+	u64 ctrl;
+
+	if (access != ACCESS_BTF && cfg_by_name) {
+		number = instance_by_name(q);
+		if (number < 0)
+			return 0;
+		*instance = number;
+		*address = 0;
+		return bpf_map_lookup_elem(&ctrls, instance);
+	}
+	ctrl = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, ctrl), access);
+	if (!ctrl)
+		return 0;
+	*address = ctrl;
+	*instance = peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, instance), access);
+	return bpf_map_lookup_elem(&ctrls, instance);
+}
+
+/* Whether types that do not come from the kernel itself fit it. The controller that they lead to
+ * must own the queue's tags, and its device must have the number that was read. */
+static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
+{
+	u64 set = (u64)BPF_CORE_READ(q, tag_set);
+	struct device *device;
+
+	if (!set || (set != peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, tagset),
+				 ACCESS_PROBE_READ) &&
+		     set != peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, admin_tagset),
+				 ACCESS_PROBE_READ)))
+		return 0;
+	device = (void *)peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, device),
+			      ACCESS_PROBE_READ);
+	return number_in((u64)BPF_CORE_READ(device, kobj.name)) == (int)instance;
+}
+
+/*
+ * Whether a queue leads to I/O queues of the controller. Queues of namespaces do. Of the two queues
+ * without a namespace, only that by which fabrics controllers connect their I/O queues
+ * (ctrl->connect_q) does: it has the tag set of the I/O queues.
+ */
+static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, enum nd_access access)
+{
+	u64 tags;
+
+	if (GET(access, q, queuedata))
+		return 1;
+	if (!ctrl)
+		return 0; /* no driver types */
+	tags = (u64)GET(access, q, tag_set);
+	return tags == peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, tagset), access);
+}
+
+/* Results of learn_queue(). 0: the queue cannot be followed, because its id is beyond the table or
+ * it contradicts the types. */
+#define QUEUE_WAS_KNOWN	  1
+#define QUEUE_WAS_ANOTHER 2
+
+static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *ctrl, u64 address,
+				       u32 instance, u32 io, enum nd_access access)
+{
+	struct nd_queue *e = queue_entry(q, access);
+
+	if (!e)
+		return 0;
+	if (e->q == (u64)q && e->base == ctrl->base && e->stride == ctrl->stride &&
+	    e->queues == ctrl->queues && e->io == io)
+		return QUEUE_WAS_KNOWN;
+	if (access != ACCESS_BTF && cfg_check_fit && !fits(q, address, instance)) {
+		count(ND_MISFIT);
+		return 0;
+	}
+	forget_places();
+	if (e->q == (u64)q && e->io == io) {
+		e->former_base = e->base;
+		e->former_stride = e->stride;
+		e->former_queues = e->queues;
+	} else {
+		e->former_queues = 0;
+	}
+	e->q = 0; /* never a pointer with another queue's numbers */
+	e->base = ctrl->base;
+	e->stride = ctrl->stride;
+	e->queues = ctrl->queues;
+	e->io = io;
+	e->q = (u64)q;
+	return QUEUE_WAS_ANOTHER;
+}
+
+static __always_inline int is_nvme_disk(struct request *rq, struct request_queue *q,
+					enum nd_access access)
+{
+	char name[4] = {};
+	struct gendisk *d;
+
+	if (bpf_core_field_exists(q->disk))
+		d = GET(access, q, disk);
+	else
+		d = GET(access, rq, rq_disk);
+	if (!d)
+		return 0;
+	if (access != ACCESS_BTF) {
+		bpf_core_read(name, sizeof(name), &d->disk_name);
+		return name[0] == 'n' && name[1] == 'v' && name[2] == 'm' && name[3] == 'e';
+	}
+	return d->disk_name[0] == 'n' && d->disk_name[1] == 'v' && d->disk_name[2] == 'm' &&
+	       d->disk_name[3] == 'e';
+}
+
+/* The controller and queue of a command, at its set-up: usually cached. tests/places tests it. */
+
+/* Finds the controller and queue of a command from the request and its queue. Caches an I/O queue
+ * in `w`, an admin queue in `admin`. NULL: the command cannot be followed. */
+static __always_inline struct nd_where *where_by_queue(struct request *rq, struct nd_where *w,
+						       struct nd_where *admin,
+						       enum nd_access access)
+{
+	struct request_queue *q = GET(access, rq, q);
+	u32 age = places_age, qid = 0, instance, io;
+	struct nd_ctrl *ctrl;
+	struct nd_start *st;
+	u64 address;
+	int known;
+
+	if (!q)
+		return 0;
+	fence();
+	if (!GET(access, q, queuedata))
+		forget_places(); /* see where() */
+	ctrl = ctrl_of(rq, q, &instance, &address, access);
+	if (!ctrl || !ctrl->stride)
+		return 0;
+	io = is_io(q, address, access);
+	if (io)
+		qid = hctx_number(rq, access) + 1;
+	if (qid >= ctrl->queues)
+		return 0;
+	known = learn_queue(q, ctrl, address, instance, io, access);
+	if (!known)
+		return 0;
+	if (!qid)
+		w = admin;
+	/* `w` caches an old queue. Hooks that do not check the controller may cache it too. */
+	else if (access == ACCESS_BTF && w->place.hctx == (u64)rq->mq_hctx && w->place.age == age &&
+		 w->ctrl != address)
+		forget_places();
+	remember(&w->place, rq, q, first_slot(ctrl->base, ctrl->stride, qid), ctrl->stride, age,
+		 access);
+	w->ctrl = address;
+	if (cfg_exit_skips || cfg_context)
+		w->nvmeq = nvmeq_of(rq, access);
+	w->key = key_of(instance, 0, 0, !qid);
+	w->qid = qid;
+	w->points = ctrl->points;
+	if (cfg_start_hook && known == QUEUE_WAS_ANOTHER) {
+		/* The start was stored under the old queue. The entry here is outdated. */
+		st = start_entry(GET(access, rq, internal_tag), GET(access, rq, tag),
+				 w->place.first, w->place.tags, w->place.spread);
+		if (st)
+			st->rq = 0;
+	}
+	return w;
+}
+
+static __noinline struct nd_where *where_slowly(struct request *rq, struct nd_where *w,
+						struct nd_where *admin)
+{
+	return where_by_queue(drop_trust(rq), w, admin, ACCESS_BTF);
+}
+
+/*
+ * Like where_by_queue(), usually from the cache. The address of a queue can be reused for another
+ * queue, of another controller or number, and that of a controller for one with another number. But
+ * no controller, namespace or queue appears without admin commands (at least Identify), and each of
+ * these invalidates the cache. Admin queues are never cached.
+ */
+static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu *cpu,
+					      enum nd_access access)
+{
+	u64 hctx = (u64)rq->mq_hctx;
+	struct nd_where *w = &cpu->where[place_number(hctx)];
+
+	ONE_REGISTER(w);
+	if (is_of(&w->place, hctx) && !is_admin(rq))
+		return w;
+	return where_slowly(rq, w, &cpu->admin);
 }
 
 #endif

@@ -3,6 +3,67 @@
 #ifndef ND_STAGES_H
 #define ND_STAGES_H
 
+#include "emit.bpf.h"
+#include "rows.bpf.h"
+
+/*
+ * The stages before the request (--stages=full), at the end of a command. They are divided thus:
+ *
+ *   submission      block_bio_queue                                     request
+ *       |-- throttle --|-- block --|- freeze -|- zone -|- iocost -|- wbt -|- tag -|
+ *
+ * The waits are measured one by one, and `block` is the rest. So the parts add up to the whole. In
+ * time lines `block` comes first, although some of it lies between the waits.
+ */
+static __always_inline void wait_add(struct nd_hist *h, u64 ns, int atomic)
+{
+	if (ns)
+		hist_add(h, ns, atomic);
+}
+
+/* Adds the stages before the request, which began at `first`. Returns where the command begins. */
+static __always_inline u64 stages_before(struct nd_cell *c, struct nd_slot *s, u64 first, u32 saw,
+					 int atomic)
+{
+	struct nd_waits *w = waits_in(s);
+	u64 rest;
+
+	if (!cfg_waits || !(saw & ND_SAW_BIO))
+		return first;
+	rest = first - w->bio_ns - to_enter(w) - w->iocost_ns - w->wbt_ns - w->tag_ns;
+	hist_add(&c->hist[BEFORE_BIO], rest, atomic);
+	wait_add(&c->hist[BEFORE_SUBMIT], w->bio_ns - w->submit_ns, atomic);
+	wait_add(&c->hist[entering(w)], to_enter(w), atomic);
+	wait_add(&c->hist[BEFORE_IOCOST], w->iocost_ns, atomic);
+	wait_add(&c->hist[BEFORE_WBT], w->wbt_ns, atomic);
+	wait_add(&c->hist[BEFORE_TAG], w->tag_ns, atomic);
+	return w->submit_ns;
+}
+
+static __always_inline void partial_wait(u32 row, u32 stage, u64 ns)
+{
+	if (ns)
+		add_interval(row, stage, ns);
+}
+
+/* The same for a command that was observed in part: an attempt that is retried has no end. */
+static __always_inline u64 partial_before(u32 row, struct nd_slot *s, u64 first)
+{
+	struct nd_waits *w = waits_in(s);
+	u64 rest;
+
+	if (!cfg_waits || !(*(volatile u16 *)&s->saw & ND_SAW_BIO))
+		return first;
+	rest = first - w->bio_ns - to_enter(w) - w->iocost_ns - w->wbt_ns - w->tag_ns;
+	add_interval(row, BEFORE_BIO, rest);
+	partial_wait(row, BEFORE_SUBMIT, w->bio_ns - w->submit_ns);
+	partial_wait(row, entering(w), to_enter(w));
+	partial_wait(row, BEFORE_IOCOST, w->iocost_ns);
+	partial_wait(row, BEFORE_WBT, w->wbt_ns);
+	partial_wait(row, BEFORE_TAG, w->tag_ns);
+	return w->submit_ns;
+}
+
 static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u32 bytes,
 					 int atomic)
 {
@@ -104,6 +165,12 @@ enum nd_fine {
 	FINE_IRQ,
 	FINE_COMPLETE,
 	FINE_END
+};
+
+/* floor(log2(n)) of a byte; 0 for 0. */
+static const u8 log2_of_byte[256] = {
+	[2 ... 3] = 1,	 [4 ... 7] = 2,	   [8 ... 15] = 3,    [16 ... 31] = 4,
+	[32 ... 63] = 5, [64 ... 127] = 6, [128 ... 255] = 7,
 };
 
 /*

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counters besides the commands (bpf/include/activity_abi.h).
+//! The counters besides the commands (bpf/include/abi.h).
 
 use bytemuck::AnyBitPattern;
 

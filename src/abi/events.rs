@@ -1,30 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decodes the records of a trace.
 
-use super::records::{
-    EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawOther, RawPair, RawSubmission, RawSubmit, TIMES,
-    kind, known,
-};
-use super::{DecodeError, read};
+use super::DecodeError;
+use super::record::Record;
+use super::records::{EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawSubmission, TIMES, kind, known};
 use crate::model::bios::Bios;
 use crate::model::conditions::Conditions;
 use crate::model::event::{
     CommandId, CompletionStatus, CtrlState, Event, EventKind, Outcome, StackId, Submission,
 };
 use crate::model::origin::{Origin, Submitter};
-use crate::model::point::{HAS_BEFORE, NO_COMPLETE, NO_SETUP, Pattern, Point, pattern_of};
+use crate::model::point::{NO_SETUP, Pattern, Point, pattern_of};
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
 use crate::nvme::opcode::{Opcode, QueueKind};
-use crate::nvme::sqe::Parts;
+use crate::nvme::sqe::{Parts, Sqe};
 use crate::nvme::status::Status;
-use bytemuck::{AnyBitPattern, try_from_bytes};
-use std::mem::size_of;
-
-const END: usize = size_of::<RawEnd>();
-const PAIR_END: usize = size_of::<RawPair>();
-/// The bit of a command with the points before its request.
-const BIO: u16 = HAS_BEFORE as u16;
 
 impl RawSubmission {
     /// Whether the number of bytes is known.
@@ -61,16 +52,16 @@ pub(super) fn id(event: &RawEvent) -> CommandId {
 
 #[inline(always)]
 pub(super) fn submission(id: &CommandId, a: &RawSubmission, origin: Origin) -> Submission {
+    let sqe = Sqe::from(Parts {
+        opcode: id.opcode.code,
+        flags: a.flags,
+        cid: id.cid,
+        nsid: a.nsid,
+        metadata: a.metadata != 0,
+        cdw: a.cdw,
+    });
     Submission {
-        sqe: Parts {
-            opcode: id.opcode.code,
-            flags: a.flags,
-            cid: id.cid,
-            nsid: a.nsid,
-            metadata: a.metadata != 0,
-            cdw: a.cdw,
-        }
-        .into(),
+        sqe: if a.known & known::BARE == 0 { sqe } else { sqe.without_dwords() },
         bytes: a.knows_bytes().then_some(a.bytes),
         knows_submitter: a.knows_submitter(),
         pid: a.tgid,
@@ -107,34 +98,6 @@ pub(super) fn event_latency(event: &RawEvent, setup_out_ns: u64) -> Option<u64> 
     seen.then(|| event.ns.saturating_sub(setup_out_ns))
 }
 
-/// The event of a command whose completion was not observed.
-#[cold]
-#[inline(never)]
-fn missed(
-    end: &RawEnd,
-    submission: Option<Submission>,
-    times: Option<&Times>,
-    early: &[u8],
-    before: Pattern,
-) -> Event {
-    let event = &end.event;
-    let mut found = Event {
-        at_ns: event.ns,
-        what: EventKind::Missed {
-            id: id(event),
-            submission,
-            latency_max_ns: event_latency(event, end.setup_out_ns),
-            timeline: timeline(event, end.setup_out_ns, times),
-        },
-    };
-    if event.pattern & BIO != 0
-        && let Ok(early) = part(early, EARLY)
-    {
-        add_early(&mut found, &early, before);
-    }
-    found
-}
-
 /// The time of the event in these bytes, for sorting before decoding.
 pub fn event_time(bytes: &[u8]) -> Option<u64> {
     let ns = bytes.get(8..16)?;
@@ -147,94 +110,7 @@ pub fn event_time(bytes: &[u8]) -> Option<u64> {
 /// # Errors
 /// If the kind is unknown, or the record is too short for its kind.
 pub fn event(bytes: &[u8], before: Pattern) -> Result<Event, DecodeError> {
-    // Each of these functions writes its event in place. In a single function the compiler moves
-    // the parts of all kinds to one place that writes any of them, which takes half as many
-    // instructions again.
-    match u32::from(*bytes.first().ok_or(DecodeError)?) {
-        kind::SUBMIT => submit(bytes),
-        kind::COMPLETE => complete(bytes, before),
-        kind::PAIR => pair(bytes, before),
-        _ => other(bytes),
-    }
-}
-
-/// Decodes the part of the record that begins there.
-pub(super) fn part<T: AnyBitPattern>(bytes: &[u8], begin: usize) -> Result<T, DecodeError> {
-    read(bytes.get(begin..).ok_or(DecodeError)?)
-}
-
-/// The part that begins there, without a copy if it is aligned, as in a ring.
-#[inline(always)]
-fn lent<'b, T: AnyBitPattern>(
-    bytes: &'b [u8],
-    copy: &'b mut Option<T>,
-) -> Result<&'b T, DecodeError> {
-    let bytes = bytes.get(..size_of::<T>()).ok_or(DecodeError)?;
-    match try_from_bytes(bytes) {
-        Ok(aligned) => Ok(aligned),
-        Err(_) => Ok(copy.insert(read(bytes)?)),
-    }
-}
-
-#[inline(never)]
-fn submit(bytes: &[u8]) -> Result<Event, DecodeError> {
-    let record: RawSubmit = read(bytes)?;
-    let id = id(&record.event);
-    let (_, origin) = split(bytes, &record.submission);
-    Ok(Event {
-        at_ns: record.event.ns,
-        what: EventKind::Submit(id, submission(&id, &record.submission, origin)),
-    })
-}
-
-#[inline(never)]
-fn complete(bytes: &[u8], before: Pattern) -> Result<Event, DecodeError> {
-    let end: RawEnd = read(bytes)?;
-    let times = part::<Times>(bytes, END).ok();
-    if end.event.pattern & NO_COMPLETE as u16 != 0 {
-        return Ok(missed(&end, None, times.as_ref(), &bytes[END..], before));
-    }
-    let mut event = Event {
-        at_ns: end.event.ns,
-        what: EventKind::Complete(id(&end.event), outcome(&end, times.as_ref())),
-    };
-    if end.event.pattern & BIO != 0
-        && let Ok(early) = part(bytes, END + EARLY)
-    {
-        add_early(&mut event, &early, before);
-    }
-    Ok(event)
-}
-
-#[inline(never)]
-fn pair(bytes: &[u8], before: Pattern) -> Result<Event, DecodeError> {
-    let (mut copy, mut copied_times) = (None::<RawPair>, None);
-    let RawPair { end, submission: a } = lent(bytes, &mut copy)?;
-    let (bytes, origin) = split(bytes, a);
-    let early = bytes.get(PAIR_END..).ok_or(DecodeError)?;
-    let times = lent::<Times>(early, &mut copied_times).ok();
-    let id = id(&end.event);
-    if end.event.pattern & NO_COMPLETE as u16 != 0 {
-        let submission = Some(submission(&id, a, origin));
-        return Ok(missed(end, submission, times, early, before));
-    }
-    let mut event = Event {
-        at_ns: end.event.ns,
-        what: EventKind::Command(id, submission(&id, a, origin), outcome(end, times)),
-    };
-    if end.event.pattern & BIO != 0
-        && let Ok(early) = part(early, EARLY)
-    {
-        add_early(&mut event, &early, before);
-    }
-    Ok(event)
-}
-
-/// Decodes the small records.
-#[inline(never)]
-fn other(bytes: &[u8]) -> Result<Event, DecodeError> {
-    let RawOther { event, value } = read(bytes)?;
-    Ok(Event { at_ns: event.ns, what: small(&event, value)? })
+    Record::of_ring(bytes, before)?.event()
 }
 
 /// What a small record says.
@@ -306,8 +182,6 @@ pub(super) fn add_early(event: &mut Event, times: &EarlyTimes, before: Pattern) 
 
 /// `nd_times`: tests/parity compares the order.
 pub(super) type Times = [u64; TIMES];
-/// Bytes of these times; the ones before the request follow.
-const EARLY: usize = size_of::<Times>();
 
 /// The timeline of an event, without the points before the request.
 #[inline(always)]
@@ -328,14 +202,6 @@ pub(crate) fn name_of([low, high]: [u64; 2]) -> [u8; 16] {
     comm
 }
 
-impl RawSubmission {
-    /// Whether the record ends with who caused the command.
-    #[inline]
-    const fn has_origin(&self) -> bool {
-        self.known & known::ORIGIN != 0
-    }
-}
-
 impl RawOrigin {
     /// The same in the terms of the model.
     pub(crate) fn origin(&self) -> Origin {
@@ -352,25 +218,16 @@ impl RawOrigin {
     }
 }
 
-/// Splits a record with this submission into what other runs have, and who caused the command.
-fn split<'b>(bytes: &'b [u8], submission: &RawSubmission) -> (&'b [u8], Origin) {
-    let none = (bytes, Origin::default());
-    if !submission.has_origin() {
-        return none;
-    }
-    let split = bytes.split_last_chunk::<{ size_of::<RawOrigin>() }>();
-    split.map_or(none, |(rest, last)| {
-        let origin = read::<RawOrigin>(last);
-        (rest, origin.map(|o| o.origin()).unwrap_or_default())
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::mem::offset_of;
+    use std::mem::{offset_of, size_of};
 
-    use super::super::records::RawOrigin;
+    use super::super::records::{RawOther, RawPair, RawSubmit};
     use super::*;
+    use crate::model::point::{HAS_BEFORE, NO_COMPLETE};
+
+    const END: usize = size_of::<RawEnd>();
+    const PAIR_END: usize = size_of::<RawPair>();
 
     use proptest::prelude::*;
 
@@ -406,7 +263,7 @@ mod tests {
         let mut bytes = [0; PAIR_END + size_of::<RawOrigin>()];
         bytes[0] = kind::PAIR as u8;
         bytes[END + offset_of!(RawSubmission, known)] = known::ORIGIN as u8;
-        for pattern in [0, NO_COMPLETE as u16, BIO] {
+        for pattern in [0, NO_COMPLETE as u16, HAS_BEFORE as u16] {
             bytes[offset_of!(RawEvent, pattern)..][..2].copy_from_slice(&pattern.to_ne_bytes());
             let decoded = |size| event(&bytes[..size], 0);
             assert!(decoded(bytes.len()).is_ok());

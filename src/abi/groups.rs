@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Groups of the BPF side (bpf/include/group_abi.h).
+//! Groups of the BPF side (bpf/include/abi.h).
 
 use std::array;
 use std::mem::offset_of;
@@ -23,7 +23,7 @@ pub const GROUP_BYTES: usize = size_of::<nd_group>();
 pub const MAX_CANDIDATES: u32 = nd_group_limit::ND_MAX_CANDIDATES.0;
 
 // SAFETY: `repr(C)` structs of fixed-width integers and arrays of them, without padding (asserted in
-// group_abi.h): any bit pattern is valid.
+// abi.h): any bit pattern is valid.
 unsafe impl AnyBitPattern for nd_group {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_group_row {}

@@ -3,17 +3,19 @@
 
 use std::mem::{offset_of, size_of};
 
-use bytemuck::{Pod, Zeroable, must_cast, must_cast_mut, must_cast_ref};
+use bytemuck::{Pod, Zeroable, must_cast, must_cast_mut, must_cast_ref, pod_read_unaligned};
 
-use super::DecodeError;
 use super::events::{
     BEFORE, BIOS, EarlyTimes, Times, add_early, event_latency, id, outcome, small, submission,
     timeline, wait_bits,
 };
-use super::records::{RawEnd, RawOrigin, RawPair, RawSender, RawSubmission, kind, known};
+use super::records::{
+    RawEnd, RawOrigin, RawOther, RawPair, RawSender, RawSubmission, RawSubmit, kind, known,
+};
+use super::{DecodeError, read};
 use crate::model::event::{CommandId, Event, EventKind, Outcome, Submission};
 use crate::model::origin::{Origin, Submitter};
-use crate::model::point::{IN_RECORDS, NO_COMPLETE, NO_SETUP, Pattern, Point};
+use crate::model::point::{HAS_BEFORE, IN_RECORDS, NO_COMPLETE, NO_SETUP, Pattern, Point};
 use crate::model::timeline::Timeline;
 use crate::nvme::opcode::QueueKind;
 
@@ -69,6 +71,61 @@ pub const TIMES_OF_RECORD: [usize; 1 + IN_RECORDS.len() + BIOS] = {
 };
 
 impl Record {
+    /// The record of these bytes of the ring. `before` has the points before the request that the run
+    /// observes.
+    ///
+    /// # Errors
+    /// If the record is too short for its kind.
+    #[inline]
+    pub(super) fn of_ring(bytes: &[u8], before: Pattern) -> Result<Self, DecodeError> {
+        let mut record = Self::zeroed();
+        let RawPair { end, submission } = &mut record.pair;
+        let times = match u32::from(*bytes.first().ok_or(DecodeError)?) {
+            kind::PAIR => {
+                record.pair = read(bytes)?;
+                let rest = record.take_origin(bytes);
+                rest.get(size_of::<RawPair>()..).ok_or(DecodeError)?
+            }
+            kind::COMPLETE => {
+                *end = read(bytes)?;
+                &bytes[size_of::<RawEnd>()..]
+            }
+            kind::SUBMIT => {
+                RawSubmit { event: end.event, submission: *submission } = read(bytes)?;
+                record.take_origin(bytes);
+                &[]
+            }
+            _ => {
+                RawOther { event: end.event, value: end.outcome.result } = read(bytes)?;
+                &[]
+            }
+        };
+        let event = &mut record.pair.end.event;
+        let has_before = event.pattern & HAS_BEFORE as u16 != 0;
+        (event.pattern, event.parts) = (event.pattern & !(HAS_BEFORE as u16), 0);
+        if let Ok(first) = read(times) {
+            (record.times, event.parts) = (first, HAS_TIMES);
+            if has_before && let Ok(early) = read(&times[size_of::<Times>()..]) {
+                record.early = early;
+                event.parts |= wait_bits(before) as u8;
+            }
+        }
+        Ok(record)
+    }
+
+    /// Takes who caused the command, which is at the end. Returns what comes before.
+    #[inline]
+    fn take_origin<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        if self.pair.submission.known & known::ORIGIN == 0 {
+            return bytes;
+        }
+        let split = bytes.split_last_chunk::<{ size_of::<RawOrigin>() }>();
+        split.map_or(bytes, |(rest, last)| {
+            self.origin = pod_read_unaligned(last);
+            rest
+        })
+    }
+
     /// Makes the record of an event of these words, which are zero. The number of a controller has 16 bits.
     #[inline]
     pub fn fill(words: &mut [u64; WORDS_OF_RECORD], event: &Event) {
@@ -155,7 +212,8 @@ impl Record {
             metadata: of.sqe.metadata().into(),
             cpu: of.cpu,
             known: flag(of.bytes.is_some(), known::BYTES)
-                | flag(of.knows_submitter, known::SUBMITTER),
+                | flag(of.knows_submitter, known::SUBMITTER)
+                | flag(!of.sqe.has_dwords(), known::BARE),
         };
         let Origin { task_cgroup, io_cgroup, submitter } = of.origin;
         let Submitter { pid, tid, comm, cgroup } = submitter;
@@ -196,18 +254,17 @@ impl Record {
         }
     }
 
-    /// Passes on its event.
+    /// Its event.
     ///
     /// # Errors
     /// If its kind is unknown.
     #[inline]
-    pub fn pass(&self, to: &mut dyn FnMut(&Event)) -> Result<(), DecodeError> {
+    pub fn event(&self) -> Result<Event, DecodeError> {
         let e = &self.pair.end.event;
         if u32::from(e.kind) != kind::PAIR || e.pattern & NO_COMPLETE as u16 != 0 {
-            to(&self.other_event()?);
-            return Ok(());
+            return self.other_event();
         }
-        // nearly all are such: made in place and lent, because an event is large
+        // nearly all are such, and are made in place
         let id = id(e);
         let mut event = Event {
             at_ns: e.ns,
@@ -218,8 +275,7 @@ impl Record {
             ),
         };
         self.add_waits(&mut event);
-        to(&event);
-        Ok(())
+        Ok(event)
     }
 
     #[inline(always)]

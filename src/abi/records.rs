@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The records of events as the BPF side writes them to the ring, and recordings keep them:
-//! bpf/include/trace_abi.h. With the feature `live`, abi_checks.rs compares them with the C.
+//! bpf/include/abi.h. With the feature `live`, abi_checks.rs compares them with the C.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -146,4 +146,6 @@ pub(crate) mod known {
     pub(crate) const SUBMITTER: u32 = 2;
     /// The record ends with a [`RawOrigin`](super::RawOrigin).
     pub(crate) const ORIGIN: u32 = 4;
+    /// CDW10 to CDW15 are not known: only imports are such.
+    pub(crate) const BARE: u32 = 8;
 }

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Single commands that a cause is about: when they were in flight, and which they were.
+//! Single commands that a verdict is about: when they were in flight, and which they were.
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
+use super::command::Command;
+use super::facts::Facts;
+use super::issuers::{Issuer, Issuers};
 use crate::model::event::{CommandId, Submission};
 use crate::model::ids::NamespaceId;
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::when::RunClock;
 
-use super::command::Command;
-use super::facts::Facts;
-use super::issuers::{Issuer, Issuers};
-use super::report::Cause;
-
 /// Times in texts have tenths of a second.
 const APART_NS: u64 = 100_000_000;
 /// Most of a list that a text has.
 const SHOWN: usize = 3;
-/// Most commands of a kind of incident that are kept.
-pub const MOST: usize = 1000;
+/// Most of a list in JSON.
+const MOST: usize = 100;
 
-/// A command that a cause is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A command that a verdict is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Affected {
     /// Its time, CLOCK_MONOTONIC nanoseconds.
     pub begin_ns: u64,
@@ -33,21 +33,58 @@ pub struct Affected {
     pub qid: u16,
     /// Command id; `None`: not known.
     pub cid: Option<u16>,
+    /// Opcode, likewise.
+    pub code: Option<u8>,
     /// Its first and its last block.
     pub blocks: Option<(u64, u64)>,
     /// Who issued it.
     pub issuer: Option<Issuer>,
 }
 
+/// Which commands a verdict is about, in JSON: at most some of each list.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Where {
+    count: usize,
+    times: Vec<During>,
+    disks: BTreeSet<String>,
+    lbas: Vec<Blocks>,
+    queues: BTreeSet<u16>,
+    commands: Vec<Ids>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct During {
+    begin_s: f64,
+    end_s: f64,
+    /// RFC 3339, if the time of day is known.
+    begin: Option<String>,
+    end: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct Blocks {
+    disk: String,
+    first: u64,
+    last: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Ids {
+    ctrl: String,
+    qid: u16,
+    cid: Option<u16>,
+}
+
 /// The first of a list, and how many more there are.
-fn first(all: Vec<String>) -> String {
+pub fn first_of(all: impl IntoIterator<Item = String>) -> String {
+    let all: Vec<String> = all.into_iter().collect();
     let more = all.len().saturating_sub(SHOWN);
     let text = all.into_iter().take(SHOWN).collect::<Vec<_>>().join(", ");
     if more > 0 { format!("{text} and {more} more") } else { text }
 }
 
 /// Times in order; those that are less than a tenth of a second apart are one.
-pub fn joined(times: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+fn joined(times: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut times: Vec<(u64, u64)> = times.collect();
     times.sort_unstable();
     let mut all: Vec<(u64, u64)> = Vec::new();
@@ -62,7 +99,7 @@ pub fn joined(times: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
 
 /// Times as text: the first, and how many more there are.
 pub fn times_text(clock: RunClock, times: impl Iterator<Item = (u64, u64)>) -> String {
-    first(joined(times).into_iter().map(|span| clock.span(span)).collect())
+    first_of(joined(times).into_iter().map(|span| clock.span(span)))
 }
 
 /// The first and the last of some blocks; `None`: there are none.
@@ -86,6 +123,7 @@ impl Affected {
             disk: id.namespace(),
             qid: id.qid,
             cid: Some(id.cid),
+            code: Some(id.opcode.code),
             blocks: found.and_then(|b| blocks_from(b.slba, b.nlb)),
             issuer: issuers.get(number).copied(),
         }
@@ -93,13 +131,14 @@ impl Affected {
 
     /// A finished command.
     pub fn of_command(facts: &Facts, command: &Command) -> Self {
-        let Command { stratum, qid, cid, begin_ns, end_ns, .. } = *command;
+        let Command { class, qid, cid, begin_ns, end_ns, .. } = *command;
         Self {
             begin_ns,
             end_ns,
-            disk: NamespaceId::new(stratum.ctrl, stratum.nsid),
+            disk: NamespaceId::new(class.ctrl, class.nsid),
             qid,
             cid: Some(cid),
+            code: Some(command.code()),
             blocks: blocks_from(command.slba, command.blocks),
             issuer: facts.commands.issuers.get(command.issuer).copied(),
         }
@@ -114,53 +153,60 @@ impl Affected {
 impl Facts {
     /// When commands were in flight, as text.
     pub fn times_of(&self, affected: &[Affected]) -> String {
-        times_text(self.clock_of_day, affected.iter().map(|a| (a.begin_ns, a.end_ns)))
+        times_text(self.clock, affected.iter().map(|a| (a.begin_ns, a.end_ns)))
     }
 
-    /// Their blocks by disk, as text: `nvme0n1 8-15, 64-71`; empty: they have none.
+    fn all_blocks<'a>(
+        &'a self,
+        affected: &'a [Affected],
+    ) -> impl Iterator<Item = Blocks> + use<'a> {
+        affected.iter().filter_map(|a| {
+            let (first, last) = a.blocks?;
+            Some(Blocks { disk: self.disk_name(a.disk.ctrl, a.disk.nsid), first, last })
+        })
+    }
+
+    /// Their blocks by disk, as text: `nvme0n1 8-15, nvme0n1 64-71`; empty: they have none.
     pub fn blocks_of(&self, affected: &[Affected]) -> String {
-        let all = affected.iter().filter_map(|a| Some((a.disk, a.blocks?)));
-        let all: BTreeSet<(NamespaceId, (u64, u64))> = all.collect();
-        let text = |(disk, (from, to)): (NamespaceId, (u64, u64))| {
-            format!("{} {from}-{to}", self.disk_name(disk.ctrl, disk.nsid))
-        };
-        first(all.into_iter().map(text).collect())
+        let all: BTreeSet<Blocks> = self.all_blocks(affected).collect();
+        first_of(all.iter().map(|b| format!("{} {}-{}", b.disk, b.first, b.last)))
     }
 
-    /// Their disks, as text.
-    pub fn disks_of(&self, affected: &[Affected]) -> String {
-        let all: BTreeSet<NamespaceId> = affected.iter().map(|a| a.disk).collect();
-        first(all.into_iter().map(|disk| self.disk_name(disk.ctrl, disk.nsid)).collect())
+    /// Which commands these are, for programs.
+    pub fn where_of(&self, affected: &[Affected]) -> Option<Where> {
+        let clock = self.clock;
+        let since = |at_ns: u64| at_ns.saturating_sub(clock.begin_ns) as f64 / 1e9;
+        let during = |(begin, end)| During {
+            begin_s: since(begin),
+            end_s: since(end),
+            begin: clock.rfc3339(begin),
+            end: clock.rfc3339(end),
+        };
+        let ids =
+            |a: &Affected| Ids { ctrl: format!("nvme{}", a.disk.ctrl), qid: a.qid, cid: a.cid };
+        let times = joined(affected.iter().map(|a| (a.begin_ns, a.end_ns)));
+        let disk = |a: &Affected| self.disk_name(a.disk.ctrl, a.disk.nsid);
+        (!affected.is_empty()).then(|| Where {
+            count: affected.len(),
+            times: times.into_iter().take(MOST).map(during).collect(),
+            disks: affected.iter().map(disk).collect(),
+            lbas: self.all_blocks(affected).take(MOST).collect(),
+            queues: affected.iter().map(|a| a.qid).collect(),
+            commands: affected.iter().take(MOST).map(ids).collect(),
+        })
     }
 }
 
 /// Their queues, as text: `1, 3 and 2 more`.
 pub fn queues_of(affected: &[Affected]) -> String {
     let all: BTreeSet<u16> = affected.iter().map(|a| a.qid).collect();
-    first(all.iter().map(ToString::to_string).collect())
+    first_of(all.iter().map(ToString::to_string))
 }
 
 /// Their ids, as text: `qid 1 cid 12, qid 3 cid 7`.
-fn ids_of(affected: &[Affected]) -> String {
+pub fn ids_of(affected: &[Affected]) -> String {
     let all: BTreeSet<(u16, u16)> = affected.iter().filter_map(|a| Some((a.qid, a.cid?))).collect();
-    first(all.iter().map(|(qid, cid)| format!("qid {qid} cid {cid}")).collect())
-}
-
-impl Cause {
-    /// It is about these commands: adds when and which they were to the evidence.
-    #[must_use]
-    pub fn about(mut self, facts: &Facts, affected: Vec<Affected>) -> Self {
-        for (name, text) in [
-            ("when", facts.times_of(&affected)),
-            ("commands", ids_of(&affected)),
-            ("blocks", facts.blocks_of(&affected)),
-        ] {
-            if !text.is_empty() {
-                self = self.shown_by(name, text);
-            }
-        }
-        Self { affected, ..self }
-    }
+    first_of(all.iter().map(|(qid, cid)| format!("qid {qid} cid {cid}")))
 }
 
 #[cfg(test)]

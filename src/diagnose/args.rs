@@ -72,7 +72,7 @@ pub struct DiagnoseArgs {
 
     /// One JSON object instead of text
     ///
-    /// The schema is in docs/json.md.
+    /// The schema is in docs/reference/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 

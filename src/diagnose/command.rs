@@ -17,6 +17,8 @@ use super::stages::Stages;
 
 /// Number of stages.
 const STAGES: usize = StageSet::Full.stages().len();
+/// The bit of dword 12.
+const FUA: u32 = 1 << 30;
 /// The longest time of a command, in nanoseconds.
 const LONGEST_NS: u64 = 1 << 52;
 /// Times from here on, in nanoseconds, are those of no machine.
@@ -36,7 +38,7 @@ const MOST_LONG: usize = 10_000;
 #[derive(Clone, Debug)]
 pub struct Command {
     /// Controller, namespace, opcode, size.
-    pub stratum: CommandClass,
+    pub class: CommandClass,
     /// Queue id.
     pub qid: u16,
     /// Command id.
@@ -61,6 +63,8 @@ pub struct Command {
     pub blocks: u32,
     /// Bytes.
     pub bytes: u32,
+    /// The device must have written it to the medium: FUA of a write.
+    pub is_fua: bool,
     /// What was observed beside the points.
     pub conditions: Conditions,
     /// The merged stages that begin at each stage, in nanoseconds.
@@ -108,7 +112,7 @@ impl Command {
         let named = submission.and_then(|a| blocks(id.opcode.queue, CommandSet::Nvm, &a.sqe));
         let submitter = submission.filter(|a| a.knows_submitter);
         Some(Self {
-            stratum: block_sizes.class(id, submission),
+            class: block_sizes.class(id, submission),
             qid: id.qid,
             cid: id.cid,
             submit_cpu: submitter.map(|a| a.cpu),
@@ -123,6 +127,7 @@ impl Command {
             slba: submission.map_or(0, |a| a.sqe.pair(10)),
             blocks: named.map_or(0, |blocks| blocks.nlb),
             bytes: block_sizes.size(id, submission),
+            is_fua: id.opcode.code == 1 && submission.is_some_and(|a| a.sqe.cdw(12) & FUA != 0),
             conditions: outcome.map(|o| o.conditions).unwrap_or_default(),
             ns,
             begins,
@@ -209,30 +214,30 @@ impl Command {
 
     /// Whether the command reads (opcode 2) or writes (1).
     pub const fn is_read_or_write(&self) -> bool {
-        matches!(self.stratum.opcode.code, 1 | 2)
+        matches!(self.class.opcode.code, 1 | 2)
     }
 
-    /// Index of its class.
-    const fn class(&self) -> usize {
+    /// Which pool of [`Commands`] it is kept in.
+    const fn pool(&self) -> usize {
         !self.is_read_or_write() as usize
     }
 
     /// The code of its opcode.
     pub const fn code(&self) -> u8 {
-        self.stratum.opcode.code
+        self.class.opcode.code
     }
 }
 
 /// Reads and writes, or all others.
 #[derive(Clone, Copy, Debug, Default)]
-struct Class {
+struct Pool {
     seen: u64,
     kept: usize,
     /// log2 of how many blocks there are for each that is kept.
     halvings: u32,
 }
 
-impl Class {
+impl Pool {
     /// Whether the command with this number is in a block that is kept.
     const fn keeps(self, number: u64) -> bool {
         (number / BLOCK).trailing_zeros() >= self.halvings
@@ -252,7 +257,7 @@ pub struct Commands {
     pub without_points: u64,
     /// Who issued them.
     pub issuers: Issuers,
-    classes: [Class; 2],
+    pools: [Pool; 2],
     most: usize,
 }
 
@@ -271,7 +276,7 @@ impl Commands {
             seen: 0,
             without_points: 0,
             issuers: Issuers::default(),
-            classes: [Class::default(); 2],
+            pools: [Pool::default(); 2],
             most: most.max(4 * BLOCK as usize),
         }
     }
@@ -286,21 +291,21 @@ impl Commands {
             return None;
         };
         let passage = Passage {
-            ctrl: command.stratum.ctrl,
+            ctrl: command.class.ctrl,
             begin_ns: command.begin_ns,
             end_ns: command.end_ns,
             bytes: command.bytes,
         };
         command.issuer = self.issuers.number(event.what.submission());
         self.seen += 1;
-        let class = &mut self.classes[command.class()];
-        let keeps = class.keeps(class.seen);
-        class.seen += 1;
+        let pool = &mut self.pools[command.pool()];
+        let keeps = pool.keeps(pool.seen);
+        pool.seen += 1;
         if !keeps {
             self.leave_out(command);
             return Some(passage);
         }
-        class.kept += 1;
+        pool.kept += 1;
         self.kept.push(command);
         if self.kept.len() > self.most {
             self.thin();
@@ -314,21 +319,21 @@ impl Commands {
         }
     }
 
-    /// Drops every second block of the class that has more commands.
+    /// Drops every second block of the pool that has more commands.
     fn thin(&mut self) {
-        let [a, b] = self.classes.map(|c| c.kept);
+        let [a, b] = self.pools.map(|c| c.kept);
         let larger = usize::from(b > a);
-        let class = &mut self.classes[larger];
-        class.halvings += 1;
-        class.kept = 0;
+        let pool = &mut self.pools[larger];
+        pool.halvings += 1;
+        pool.kept = 0;
         let mut at = 0;
         for command in std::mem::take(&mut self.kept) {
-            let second = command.class() == larger && at / BLOCK % 2 == 1;
-            at += u64::from(command.class() == larger);
+            let second = command.pool() == larger && at / BLOCK % 2 == 1;
+            at += u64::from(command.pool() == larger);
             if second {
                 self.leave_out(command);
             } else {
-                self.classes[larger].kept += usize::from(command.class() == larger);
+                self.pools[larger].kept += usize::from(command.pool() == larger);
                 self.kept.push(command);
             }
         }
@@ -336,7 +341,7 @@ impl Commands {
 
     /// How many commands this one of `kept` stands for.
     pub const fn weight(&self, command: &Command) -> u64 {
-        1 << self.classes[command.class()].halvings
+        1 << self.pools[command.pool()].halvings
     }
 }
 

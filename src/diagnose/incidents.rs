@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rare events: timeouts, resets, retries, failures, and commands that were completed by the driver's
-//! poll.
+//! Rare events: timeouts, resets, retries, failures. Counts are exact; of the events themselves, some are kept.
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::affected::Affected;
 use crate::model::event::{CommandId, Event, EventKind};
-use crate::model::ids::FlightId;
+use crate::model::ids::{FlightId, NamespaceId};
 use crate::model::point::Point;
 use crate::nvme::opcode::QueueKind;
 use crate::nvme::status::{Status, StatusType};
-
-use super::affected::{Affected, MOST};
 
 /// A command that the driver finds completed within this time after its timeout was completed before
 /// it: the driver has only polled the completion queue.
@@ -18,156 +16,133 @@ const POLL_NS: u64 = 100_000_000;
 /// NVME_SC_HOST_ABORTED_CMD: the driver has cancelled the command, as in a reset. It has the type of
 /// path errors, and says nothing about a path.
 const HOST_ABORTED: u16 = 0x371;
+/// Most events that are kept, of each kind on each controller.
+const MOST: u64 = 1000;
 
-/// Whether the driver has cancelled a command with this status.
-pub fn is_host_abort(status: Status) -> bool {
-    status.code_and_type() == HOST_ABORTED
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Happened {
+    /// A command timed out.
+    TimedOut,
+    /// A command was started again.
+    Retried,
+    /// The controller was reset.
+    Reset,
+    /// A command failed, with this code and type of its status.
+    Failed(u16),
 }
 
-/// A timeout.
+impl Happened {
+    /// Whether a command failed with a path-related status.
+    pub fn is_path_error(self) -> bool {
+        matches!(self, Self::Failed(code) if Status(code).kind() == StatusType::Path && code != HOST_ABORTED)
+    }
+}
+
+/// A rare event.
 #[derive(Clone, Copy, Debug)]
-pub struct TimedOut {
-    /// The command.
-    pub id: CommandId,
-    /// CLOCK_MONOTONIC nanoseconds.
-    pub at_ns: u64,
-    /// Its age then.
-    pub age_ns: u64,
-    /// The driver's poll found its CQE; the command had succeeded.
-    pub polled: bool,
-    /// What is known of the command.
+pub struct Incident {
+    /// What happened.
+    pub what: Happened,
+    /// After a timeout, the driver's poll found the CQE, and the command had succeeded.
+    pub is_polled: bool,
+    /// The command, and its time; of a reset, its time.
     pub affected: Affected,
 }
 
-/// What a controller went through.
+/// What the controllers went through.
 #[derive(Clone, Debug, Default)]
 pub struct Incidents {
-    /// Timeouts by controller, in order.
-    timeouts: BTreeMap<u32, Vec<TimedOut>>,
-    /// The number of the last one of each command, among those of its controller.
+    kept: Vec<Incident>,
+    counts: BTreeMap<(u32, Happened), u64>,
+    /// The last timeout of each command.
     last_timeout: HashMap<FlightId, usize>,
-    /// Resets, by controller.
-    pub resets: BTreeMap<u32, u64>,
-    /// Retries of I/O commands, by controller.
-    pub retries: BTreeMap<u32, u64>,
-    /// I/O commands that failed, by controller and status.
-    pub failures: BTreeMap<(u32, u16), u64>,
-    /// I/O commands that failed with a path-related status, by controller.
-    pub path_errors: BTreeMap<u32, u64>,
-    /// When controllers were reset, in order, and as above at most some.
-    pub reset_times: BTreeMap<u32, Vec<u64>>,
-    /// The failed commands with their status, at most some.
-    pub failed: Vec<(Status, Affected)>,
-    /// The commands that were retried, likewise.
-    pub retried: Vec<Affected>,
-    /// Commands in flight at the end: age in nanoseconds.
-    pub unfinished: Vec<(CommandId, u64)>,
 }
 
 impl Incidents {
     /// Takes in an event.
     pub fn add(&mut self, event: &Event) {
-        let ctrl = event.what.ctrl();
-        let mut count = |of: fn(&mut Self) -> &mut BTreeMap<u32, u64>| {
-            *of(self).entry(ctrl).or_default() += 1;
-        };
+        let at_ns = event.at_ns;
         match &event.what {
             EventKind::Timeout { id, age_ns } => {
-                let timeouts = self.timeouts.entry(ctrl).or_default();
-                self.last_timeout.insert(id.in_flight(), timeouts.len());
-                timeouts.push(TimedOut {
-                    id: *id,
-                    at_ns: event.at_ns,
-                    age_ns: *age_ns,
-                    polled: false,
-                    affected: Affected::of_event(
-                        id,
-                        None,
-                        (event.at_ns.saturating_sub(*age_ns), event.at_ns),
-                    ),
-                });
+                let span = (at_ns.saturating_sub(*age_ns), at_ns);
+                let place = self.kept.len();
+                self.push(Happened::TimedOut, Affected::of_event(id, None, span));
+                if self.kept.len() > place {
+                    self.last_timeout.insert(id.in_flight(), place);
+                }
             }
             EventKind::Retry { id, .. } => {
-                count(|i| &mut i.retries);
-                if self.retried.len() < MOST {
-                    self.retried.push(Affected::of_event(id, None, (event.at_ns, event.at_ns)));
-                }
+                self.push(Happened::Retried, Affected::of_event(id, None, (at_ns, at_ns)));
             }
-            EventKind::State { state, .. } if state.name() == Some("resetting") => {
-                count(|i| &mut i.resets);
-                let times = self.reset_times.entry(ctrl).or_default();
-                if times.len() < MOST {
-                    times.push(event.at_ns);
-                }
+            EventKind::State { ctrl, state, .. } if state.name() == Some("resetting") => {
+                let disk = NamespaceId::new(*ctrl, 0);
+                let reset =
+                    Affected { begin_ns: at_ns, end_ns: at_ns, disk, ..Affected::default() };
+                self.push(Happened::Reset, reset);
             }
-            EventKind::Unfinished { id, age_ns, .. } => self.unfinished.push((*id, *age_ns)),
             EventKind::Command(id, submission, end) if id.opcode.queue == QueueKind::Io => {
                 let status = end.verdict.map(|v| v.status);
-                let line = end.timeline.as_ref();
-                let begin_ns = line.and_then(|line| line.at(Point::SetupOut));
-                let span = (begin_ns.unwrap_or(event.at_ns), event.at_ns);
-                if !self.timeouts.is_empty() {
-                    self.resolve(id, Affected::of_event(id, Some(submission), span), status);
+                let failed = status.filter(|s| !s.is_success());
+                if failed.is_none() && self.last_timeout.is_empty() {
+                    return;
                 }
-                if let Some(status) = status.filter(|s| !s.is_success()) {
-                    let code = status.code_and_type();
-                    if self.failed.len() < MOST {
-                        let affected = Affected::of_event(id, Some(submission), span);
-                        self.failed.push((status, affected));
-                    }
-                    *self.failures.entry((ctrl, code)).or_default() += 1;
-                    if status.kind() == StatusType::Path && !is_host_abort(status) {
-                        *self.path_errors.entry(ctrl).or_default() += 1;
-                    }
+                let begin_ns = end.timeline.as_ref().and_then(|line| line.at(Point::SetupOut));
+                let span = (begin_ns.unwrap_or(at_ns), at_ns);
+                let command = Affected::of_event(id, Some(submission), span);
+                self.resolve(id, command, failed.is_none());
+                if let Some(status) = failed {
+                    self.push(Happened::Failed(status.code_and_type()), command);
                 }
             }
             _ => {}
         }
     }
 
-    /// The end of a command that may have timed out.
-    fn resolve(&mut self, id: &CommandId, command: Affected, status: Option<Status>) {
-        let at_ns = command.end_ns;
-        let succeeded = status.is_none_or(|s| s.is_success());
-        let last = self.last_timeout.get(&id.in_flight());
-        let last = last.and_then(|at| self.timeouts.get_mut(&id.ctrl)?.get_mut(*at));
-        let Some(found) = last else { return };
-        // a reset cancels it later
-        (found.affected.blocks, found.affected.issuer) = (command.blocks, command.issuer);
-        if at_ns >= found.at_ns && at_ns - found.at_ns < POLL_NS {
-            found.polled = succeeded;
+    fn push(&mut self, what: Happened, affected: Affected) {
+        let count = self.counts.entry((affected.disk.ctrl, what)).or_default();
+        *count += 1;
+        if *count <= MOST {
+            self.kept.push(Incident { what, is_polled: false, affected });
         }
     }
 
-    /// Timeouts of a controller whose CQE the driver's poll found.
-    pub fn polled(&self, ctrl: u32) -> impl Iterator<Item = &TimedOut> {
-        self.of_ctrl(ctrl).filter(|t| t.polled)
+    /// The end of a command that may have timed out.
+    fn resolve(&mut self, id: &CommandId, command: Affected, succeeded: bool) {
+        let last = self.last_timeout.get(&id.in_flight()).and_then(|at| self.kept.get_mut(*at));
+        let Some(found) = last.filter(|found| found.what == Happened::TimedOut) else { return };
+        // a reset cancels it later
+        (found.affected.blocks, found.affected.issuer) = (command.blocks, command.issuer);
+        let after_ns = command.end_ns.checked_sub(found.affected.end_ns);
+        if after_ns.is_some_and(|after_ns| after_ns < POLL_NS) {
+            found.is_polled = succeeded;
+        }
     }
 
-    fn of_ctrl(&self, ctrl: u32) -> impl Iterator<Item = &TimedOut> {
-        self.timeouts.get(&ctrl).into_iter().flatten()
+    /// The events of a controller that are kept.
+    pub fn of(&self, ctrl: u32) -> impl Iterator<Item = &Incident> + Clone {
+        self.kept.iter().filter(move |i| i.affected.disk.ctrl == ctrl)
     }
 
-    /// Controllers with an incident of any kind.
-    pub fn all_controllers(&self) -> Vec<u32> {
-        let mut all = self.controllers();
-        all.extend(self.resets.keys());
-        all.extend(self.retries.keys());
-        all.extend(self.path_errors.keys());
-        all.extend(self.failures.keys().map(|(ctrl, _)| *ctrl));
-        all.sort_unstable();
-        all.dedup();
-        all
+    /// The timeouts of a controller.
+    pub fn timeouts(&self, ctrl: u32) -> impl Iterator<Item = &Incident> + Clone {
+        self.of(ctrl).filter(|i| i.what == Happened::TimedOut)
     }
 
-    /// Timeouts of a controller that no poll of the driver ended.
-    pub fn unpolled(&self, ctrl: u32) -> impl Iterator<Item = &TimedOut> {
-        self.of_ctrl(ctrl).filter(|t| !t.polled)
+    /// How often each thing happened to a controller.
+    pub fn counts(&self, ctrl: u32) -> impl Iterator<Item = (Happened, u64)> {
+        let own = self.counts.iter().filter(move |((of, _), _)| *of == ctrl);
+        own.map(|((_, what), count)| (*what, *count))
     }
 
-    /// Controllers with a timeout.
-    pub fn controllers(&self) -> Vec<u32> {
-        self.timeouts.keys().copied().collect()
+    /// How often something happened to a controller.
+    pub fn count(&self, ctrl: u32, holds: impl Fn(Happened) -> bool) -> u64 {
+        self.counts(ctrl).filter(|(what, _)| holds(*what)).map(|(_, count)| count).sum()
+    }
+
+    /// Controllers with an incident.
+    pub fn ctrls(&self) -> impl Iterator<Item = u32> {
+        self.counts.keys().map(|(ctrl, _)| *ctrl)
     }
 }
 
@@ -192,8 +167,7 @@ mod tests {
             let timeout = made.at(made.at_ns - before_ns).timeout(TIMEOUT_NS);
             let ended = made.status(status).cid(cid);
             let found = after(&[timeout, ended.command()]);
-            assert_eq!(found.controllers(), [0]);
-            found.polled(0).count()
+            found.timeouts(0).filter(|t| t.is_polled).count()
         };
         assert_eq!(polled(10_000, 0, 1), 1);
         // cancelled, another command, too late
@@ -208,12 +182,11 @@ mod tests {
         let failed = |status| EventBuilder::read().status(status).command();
         // do not retry, more: the same failure
         let found = after(&[failed(0x281), failed(0x4281), failed(0x303), failed(0)]);
+        let all: Vec<_> = found.counts(0).collect();
+        assert_eq!(all, [(Happened::Failed(0x281), 2), (Happened::Failed(0x303), 1)]);
+        assert_eq!(found.count(0, Happened::is_path_error), 1);
         let cancelled = after(&[failed(0x371), failed(0x4371)]);
-        assert!(cancelled.path_errors.is_empty());
-        assert_eq!(found.failures[&(0, 0x281)], 2);
-        assert_eq!(found.failures[&(0, 0x303)], 1);
-        assert_eq!(found.failures.len(), 2);
-        assert_eq!(found.path_errors[&0], 1);
+        assert_eq!(cancelled.count(0, Happened::is_path_error), 0);
     }
 
     #[test]
@@ -223,8 +196,7 @@ mod tests {
         let all = [state(2), state(1), state(2), EventKind::Retry { id, retries: None }];
         let events = all.map(|what| Event { at_ns: 1, what });
         let found = after(&events);
-        assert_eq!(found.resets, BTreeMap::from([(3, 2)]));
-        assert_eq!(found.retries, BTreeMap::from([(0, 1)]));
-        assert!(found.controllers().is_empty());
+        assert_eq!(found.counts(3).collect::<Vec<_>>(), [(Happened::Reset, 2)]);
+        assert_eq!(found.counts(0).collect::<Vec<_>>(), [(Happened::Retried, 1)]);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who issued the commands: processes and cgroups, with their parts of the time of a cause.
+//! Who issued the commands: processes and cgroups, with their shares of the time of a cause.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,14 +7,14 @@ use crate::model::event::Submission;
 use crate::model::group::comm_text;
 use crate::model::text::Text;
 
+use serde::Serialize;
+
 use super::command::Command;
 use super::facts::Facts;
-use super::report::{Cause, Concerns};
-use super::subject::Subject;
 
 /// Most issuers of a run. The commands of later ones have none.
 const MOST: usize = 10_000;
-/// Smallest part that is named.
+/// Smallest share that is named.
 const LEAST: f64 = 0.005;
 /// Most processes, and most cgroups, that a cause names.
 const SHOWN: usize = 3;
@@ -93,111 +93,112 @@ impl Issuers {
     }
 }
 
-/// A process or a cgroup, and its part.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Part<T> {
-    /// What it is.
-    pub of: T,
-    /// Its part of the time, 0 to 1.
+/// A process, and its share of the time of a cause.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Process {
+    /// Its name and its number.
+    pub name: String,
+    /// Its number.
+    pub pid: u32,
+    /// `submitter` of the bios, or `caller` of the driver.
+    pub by: &'static str,
+    /// 0 to 1.
     pub share: f64,
 }
 
-/// Who issued the commands of a cause. Those with most time first.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Who {
-    /// Processes submitted the bios; otherwise they called the driver.
-    pub are_submitters: bool,
-    /// Processes.
-    pub processes: Vec<Part<Issuer>>,
-    /// Cgroups: the id, and the path if it is known.
-    pub cgroups: Vec<Part<(u64, Option<Text>)>>,
+/// A cgroup, likewise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cgroup {
+    /// Its id.
+    pub id: u64,
+    /// Its path, if it is known.
+    pub path: Option<Text>,
+    /// 0 to 1.
+    pub share: f64,
 }
 
-/// The largest parts.
-fn largest<K, T>(sums: BTreeMap<K, (T, f64)>, all: f64) -> Vec<Part<T>> {
-    let parts = sums.into_values().map(|(of, sum)| Part { of, share: sum / all });
-    let mut parts: Vec<Part<T>> = parts.filter(|part| part.share >= LEAST).collect();
-    parts.sort_by(|a, b| b.share.total_cmp(&a.share));
-    parts.truncate(SHOWN);
-    parts
+impl Cgroup {
+    /// Its path, or its id.
+    pub fn name(&self) -> String {
+        let id = || format!("id {}", self.id);
+        self.path.as_ref().map_or_else(id, ToString::to_string)
+    }
+}
+
+/// Who issued the commands of a cause, those with most time first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Who {
+    /// Processes.
+    #[serde(rename = "who")]
+    pub processes: Vec<Process>,
+    /// Cgroups.
+    pub cgroups: Vec<Cgroup>,
+}
+
+/// The largest shares.
+fn largest<K, T>(sums: BTreeMap<K, f64>, all: f64, of: impl Fn(K, f64) -> T) -> Vec<T> {
+    let shares = sums.into_iter().map(|(key, sum)| (key, sum / all));
+    let mut shares: Vec<(K, f64)> = shares.filter(|(_, share)| *share >= LEAST).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares.into_iter().take(SHOWN).map(|(key, share)| of(key, share)).collect()
+}
+
+fn listed(shares: impl Iterator<Item = (String, f64)>) -> String {
+    let shares = shares.map(|(name, share)| format!("{name} {:.0}%", share * 100.0));
+    shares.collect::<Vec<_>>().join(", ")
 }
 
 impl Who {
-    /// Sums up times by issuer. `None`: no issuer is known.
-    fn of(facts: &Facts, times: impl Iterator<Item = (Option<Issuer>, f64)>) -> Option<Self> {
-        let (mut all, mut known, mut submitted) = (0.0, 0.0, 0.0);
-        let mut processes: BTreeMap<u32, (Issuer, f64)> = BTreeMap::new();
-        let mut cgroups: BTreeMap<u64, ((u64, Option<Text>), f64)> = BTreeMap::new();
-        for (issuer, time) in times {
-            all += time;
-            let Some(issuer) = issuer else { continue };
-            known += time;
-            submitted += if issuer.is_submitter { time } else { 0.0 };
-            processes.entry(issuer.pid).or_insert((issuer, 0.0)).1 += time;
-            if issuer.cgroup != 0 {
-                let path = || (issuer.cgroup, facts.cgroups.get(&issuer.cgroup).cloned());
-                cgroups.entry(issuer.cgroup).or_insert_with(|| (path(), 0.0)).1 += time;
-            }
-        }
-        (known > 0.0).then(|| Self {
-            are_submitters: submitted * 2.0 > known,
-            processes: largest(processes, all),
-            cgroups: largest(cgroups, all),
-        })
-    }
-
-    /// The processes, as text.
-    pub fn text(&self) -> String {
-        let what = if self.are_submitters { "submitters" } else { "callers of the driver" };
-        let parts = self.processes.iter().map(|part| (part.of.name(), part.share));
-        format!("{} ({what})", listed(parts))
+    /// The processes, as text; `None`: none is known.
+    pub fn text(&self) -> Option<String> {
+        let what = match self.processes.first()?.by {
+            "submitter" => "",
+            _ => " (callers of the driver)",
+        };
+        let shares = self.processes.iter().map(|p| (p.name.clone(), p.share));
+        Some(listed(shares) + what)
     }
 
     /// The cgroups, as text; `None`: none is known.
     pub fn cgroups_text(&self) -> Option<String> {
-        let name = |(id, path): &(u64, Option<Text>)| match path {
-            Some(path) => path.to_string(),
-            None => format!("id {id}"),
-        };
-        let parts = self.cgroups.iter().map(|part| (name(&part.of), part.share));
-        (!self.cgroups.is_empty()).then(|| listed(parts))
+        let shares = self.cgroups.iter().map(|c| (c.name(), c.share));
+        (!self.cgroups.is_empty()).then(|| listed(shares))
     }
 }
 
-fn listed(parts: impl Iterator<Item = (String, f64)>) -> String {
-    let parts = parts.map(|(name, share)| format!("{name} {:.0} %", share * 100.0));
-    parts.collect::<Vec<_>>().join(", ")
-}
-
 impl Facts {
+    /// Who issued commands that took these times.
+    pub fn who(&self, times: impl Iterator<Item = (Option<Issuer>, f64)>) -> Who {
+        let (mut all, mut processes, mut cgroups) = (0.0, BTreeMap::new(), BTreeMap::new());
+        let mut named: HashMap<u32, Issuer> = HashMap::new();
+        for (issuer, time) in times {
+            all += time;
+            let Some(issuer) = issuer.filter(|_| time > 0.0) else { continue };
+            named.entry(issuer.pid).or_insert(issuer);
+            *processes.entry(issuer.pid).or_default() += time;
+            if issuer.cgroup != 0 {
+                *cgroups.entry(issuer.cgroup).or_default() += time;
+            }
+        }
+        let process = |pid, share| {
+            let issuer = named.get(&pid).copied().unwrap_or_default();
+            let by = if issuer.is_submitter { "submitter" } else { "caller" };
+            Process { name: issuer.name(), pid, by, share }
+        };
+        let cgroup = |id, share| Cgroup { id, path: self.cgroups.get(&id).cloned(), share };
+        Who { processes: largest(processes, all, process), cgroups: largest(cgroups, all, cgroup) }
+    }
+
     /// Who issued commands, by a part of the time of each.
     pub fn who_of<'c>(
         &self,
         commands: impl Iterator<Item = &'c Command>,
         time: impl Fn(&Command) -> f64,
-    ) -> Option<Who> {
-        let issuers = &self.commands.issuers;
-        let times = commands.map(|command| {
+    ) -> Who {
+        self.who(commands.map(|command| {
             let weight = self.commands.weight(command) as f64;
-            (issuers.get(command.issuer).copied(), time(command) * weight)
-        });
-        Who::of(self, times)
-    }
-
-    /// Who issued the commands that a cause concerns.
-    pub fn who(&self, subject: Subject, cause: &Cause) -> Option<Who> {
-        if !cause.affected.is_empty() {
-            let times = cause.affected.iter().map(|a| (a.issuer, (a.time_ns() as f64).max(1.0)));
-            return Who::of(self, times);
-        }
-        self.who_of(self.of_subject(subject), |command| match &cause.concerns {
-            Concerns::All => command.total() as f64,
-            Concerns::Stages(stages) => command.time_within(*stages) as f64,
-            Concerns::Kinds(kinds) => {
-                let own = kinds.iter().find(|(kind, _)| *kind == command.stratum);
-                own.map_or(0.0, |(_, part)| part * command.total() as f64)
-            }
-        })
+            (self.commands.issuers.get(command.issuer).copied(), time(command) * weight)
+        }))
     }
 }
 
@@ -206,7 +207,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::diagnose::report::{Affected, Collector, Expectation};
+    use crate::diagnose::expectation::Expectation;
+    use crate::diagnose::facts::Collector;
+    use crate::diagnose::subject::Subject;
     use crate::testing::{EventBuilder, STAGES};
 
     /// The submission of a thread; `by`: process and thread that submitted the bio.
@@ -250,9 +253,7 @@ mod tests {
     #[test]
     fn shares_are_of_the_time_and_cgroups_have_their_names() {
         let mut collector = Collector::default();
-        collector.began(1_000_000_000);
-        collector.wall_clock(1_795_737_590_000_000_000);
-        collector.cgroups(&[(9, "/db.slice".into())].into());
+        collector.facts.cgroups = [(9, "/db.slice".into())].into();
         for n in 0..100 {
             let mut stages = STAGES;
             // every fourth is of fio, and takes three times as long
@@ -264,20 +265,13 @@ mod tests {
             collector.event(&event);
         }
         let facts = collector.finish(Duration::from_secs(1), None, Expectation::None);
-        let cause = Cause::new("device", "nvme0", String::new(), "");
-        let who = facts.who(Subject::Controller(0), &cause).unwrap();
+        let who = facts.who_of(facts.of(Subject::Controller(0)), |c| c.total() as f64);
         let [fio, db] = who.processes.as_slice() else { panic!("{who:?}") };
-        assert_eq!((fio.of.name(), db.of.name()), ("fio[51]".into(), "db[7]".into()));
+        assert_eq!((&*fio.name, &*db.name), ("fio[51]", "db[7]"));
         assert!((fio.share - 0.5).abs() < 0.02 && (fio.share + db.share - 1.0).abs() < 1e-9);
-        assert_eq!(who.cgroups[0].of, (9, Some("/db.slice".into())));
+        assert_eq!((who.cgroups[0].id, who.cgroups[0].name()), (9, "/db.slice".into()));
         let text = who.cgroups_text().unwrap();
-        assert!(text.starts_with("/db.slice ") && text.ends_with(" %"), "{text}");
-        // single commands come before the rest of the subject, and have times of day
-        let command = facts.all().find(|c| c.issuer == 1).unwrap();
-        let cause = cause.about(&facts, vec![Affected::of_command(&facts, command)]);
-        assert_eq!(facts.who(Subject::Controller(0), &cause).unwrap().processes.len(), 1);
-        let when = &cause.finding.evidence[0];
-        assert_eq!((&*when.name, when.value.matches(':').count()), ("when", 2), "{when:?}");
+        assert!(text.starts_with("/db.slice ") && text.ends_with('%'), "{text}");
     }
 
     #[test]

@@ -1,60 +1,69 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Applies each rule to each of its subjects, and puts the answers into lists.
+//! Applies each rule to each of its subjects.
 
-use crate::diagnose::report::Command;
-use crate::model::command_class::CommandClass;
+use std::cmp::Reverse;
+
+use super::expectation::Slow;
+use super::facts::Facts;
+use super::rule::{Case, Rule, Tier};
+use super::rules::{RULES, slow_device};
+use super::stages::Stages;
+use super::subject::Subject;
+use super::verdict::{Reason, Status, Verdict, open, out};
 use crate::model::ledger::Accuracy;
-
-use super::rules::device;
-use super::verdict::{Outcome, outcome, verdict};
-use crate::diagnose::report::{Answer, Cause, Concerns, Facts, RULES, Rule, Slow, Subject, Tier};
+use crate::units::nanos;
 
 /// Fewest commands for a verdict on times.
 const MIN_COMMANDS: u64 = 200;
-/// CPUs that were away for this part of the time leave open what else is seen.
+/// CPUs that were away for this share of the time leave open what else is seen.
 const AWAY: f64 = 0.2;
+/// Most sentences of causes in the first line.
+const MOST: usize = 2;
 
-/// The answer of a rule for a subject that is no cause and no note.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
-    /// The rule.
-    pub rule: &'static str,
-    /// What it was applied to.
-    pub subject: Subject,
-    /// The name of that.
-    pub name: String,
-    /// Why.
-    pub why: String,
-    /// What the rule looks for is not there at all.
-    pub is_absent: bool,
-    /// It concerns too few commands to be worth mentioning first.
-    pub is_minor: bool,
+/// What a diagnosis comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// There are causes.
+    Cause,
+    /// No rule that could be judged has found a cause.
+    Nothing,
+    /// No rule could be judged.
+    Unknown,
 }
 
-/// The result. Each pair of rule and subject is in exactly one of the lists.
+impl Outcome {
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cause => "cause",
+            Self::Nothing => "no_cause",
+            Self::Unknown => "not_known",
+        }
+    }
+}
+
+/// The result: one verdict for each pair of rule and subject. Incidents come first, then the other causes,
+/// those that explain most first, then the rest in the order of the rules.
 #[derive(Clone, Debug)]
 pub struct Diagnosis {
     /// The outcome.
     pub outcome: Outcome,
-    /// The verdict in one sentence.
-    pub verdict: String,
-    /// Incidents, then the other causes, those that explain most first.
-    pub causes: Vec<Cause>,
-    /// What is true, but takes no measured part of the time.
-    pub notes: Vec<Cause>,
-    /// Not the cause, and why.
-    pub ruled_out: Vec<Judged>,
-    /// Could not be judged, and what would be needed.
-    pub not_judged: Vec<Judged>,
-    /// Needs an option.
-    pub not_looked_at: Vec<Judged>,
+    /// The first line: it stands on its own.
+    pub headline: String,
+    /// The verdicts.
+    pub verdicts: Vec<Verdict>,
 }
 
-/// A cause, and what found it.
-struct Found {
-    tier: Tier,
-    subject: Subject,
-    cause: Cause,
+impl Diagnosis {
+    /// The verdicts with a status.
+    pub fn of(&self, status: Status) -> impl Iterator<Item = &Verdict> + Clone {
+        self.verdicts.iter().filter(move |v| v.status == status)
+    }
+
+    /// The causes.
+    pub fn causes(&self) -> impl Iterator<Item = &Verdict> + Clone {
+        self.of(Status::Found)
+    }
 }
 
 /// Why nothing can be said about the times of a subject; `None`: it can.
@@ -65,180 +74,154 @@ pub fn obstacle(facts: &Facts, subject: Subject) -> Option<String> {
     if let Some(why) = facts.selection.bias() {
         return Some(why);
     }
-    let all = facts.commands.seen;
+    let (all, own) = (facts.commands.seen, facts.count(subject));
     if all >= MIN_COMMANDS {
-        if subject == Subject::Machine {
-            return None;
-        }
-        let own = facts.sum(facts.of_subject(subject), |_| 1) as u64;
-        let enough = own >= MIN_COMMANDS;
-        return (!enough).then(|| format!("only {own} commands, and {MIN_COMMANDS} are needed"));
+        let is_enough = subject == Subject::Machine || own >= MIN_COMMANDS;
+        return (!is_enough).then(|| format!("only {own} commands, and {MIN_COMMANDS} are needed"));
     }
-    let without = facts.commands.without_points;
-    let selected = facts.selection.text();
-    Some(match (all, selected) {
-        (0, _) if without > 0 => "no stages were observed".into(),
+    Some(match (all, facts.selection.text()) {
+        (0, _) if facts.commands.without_points > 0 => "no stages were observed".into(),
         (0, Some(options)) => format!("no I/O command finished that {options} selects"),
-        (0, None) if !facts.is_whole => "the part that can be read has no I/O command".into(),
+        (0, None) if facts.is_cut => "the part that can be read has no I/O command".into(),
         (0, None) => "no I/O command finished".into(),
-        _ if subject == Subject::Machine => {
-            format!("only {all} I/O commands finished, and {MIN_COMMANDS} are needed")
-        }
-        _ => format!(
-            "only {all} I/O commands of this machine finished, and {MIN_COMMANDS} are needed"
-        ),
+        _ => format!("only {all} I/O commands finished, and {MIN_COMMANDS} are needed"),
     })
 }
 
-/// A machine whose CPUs were away for a larger part of the time than a mechanism explains. All goes with
-/// longer times then, because work piles up meanwhile.
-fn away<'f>(found: &'f [Found], cause: &Cause) -> Option<&'f Cause> {
-    let part = cause.explains.unwrap_or(0.0);
-    let away = found.iter().find(|f| {
-        let explains = f.cause.explains.unwrap_or(0.0);
-        f.tier == Tier::Machine && explains >= AWAY && explains > part
-    });
-    away.map(|f| &f.cause)
-}
-
-/// The part of the time of a stratum that a cause explains; `None`: it concerns other commands, or was not
-/// measured.
-fn part_of(facts: &Facts, found: &Found, kind: CommandClass) -> Option<f64> {
-    let is_in_commands = match &found.cause.concerns {
-        // these waits are in no command's time
-        Concerns::All => !matches!(found.cause.finding.rule, "tag-wait" | "request-wait"),
-        _ => true,
-    };
-    if found.tier == Tier::Incident || !is_in_commands || !found.subject.has_kind(kind) {
-        return None;
-    }
-    match &found.cause.concerns {
-        Concerns::All => found.cause.explains,
-        Concerns::Stages(stages) => {
-            facts.portion_of_kind(kind, *stages).map(|portion| portion.least.part)
-        }
-        Concerns::Kinds(kinds) => {
-            let own = kinds.iter().find(|(stratum, _)| *stratum == kind);
-            own.map(|(_, part)| *part)
-        }
-    }
-}
-
-/// The rule that explains most of why a stratum is slow; `None`: none does, or not enough. The stratum is
+/// The rule that explains most of why a class is slow; `None`: none does, or not enough. The class is
 /// as fast as expected without the time that causes take from it.
-fn explained(facts: &Facts, slow: &Slow, found: &[Found]) -> Option<&'static str> {
+fn explained(facts: &Facts, slow: &Slow, found: &[(Tier, Verdict)]) -> Option<&'static str> {
     let excess = 1.0 - slow.expected_ns as f64 / slow.median_ns as f64;
-    let parts =
-        found.iter().filter_map(|f| Some((f.cause.finding.rule, part_of(facts, f, slow.stratum)?)));
-    let parts: Vec<(&str, f64)> = parts.collect();
-    let sum: f64 = parts.iter().map(|(_, part)| part).sum();
-    let most = parts.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let own = found.iter().filter(|(tier, v)| {
+        // counted waits are in no command's time
+        let is_counted = v.stages.is_none() && matches!(v.rule, "tag-wait" | "request-wait");
+        *tier != Tier::Incident && v.status == Status::Found && !is_counted
+    });
+    let shares = own.filter_map(|(_, v)| Some((v.rule, v.share_of(facts, slow.class)?)));
+    let shares: Vec<(&'static str, f64)> = shares.collect();
+    let sum: f64 = shares.iter().map(|(_, share)| share).sum();
+    let most = shares.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
     (sum >= excess).then_some(most.0)
 }
 
-/// The answer of the rule `device`: what other causes explain is not the device's.
-fn answer_of_device(facts: &Facts, rule: &Rule, subject: Subject, found: &[Found]) -> Answer {
-    let answer = (rule.check)(facts, subject);
-    if !matches!(answer, Answer::Cause(_)) {
-        return answer;
-    }
+/// What other causes explain is not the device's.
+fn without_explained(facts: &Facts, rule: &Rule, verdict: &mut Verdict, found: &[(Tier, Verdict)]) {
     let (mut by, mut left) = (None, Vec::new());
-    for slow in facts.slow_of(subject) {
+    for slow in facts.slow(verdict.of) {
         match explained(facts, &slow, found) {
             Some(rule) => by = by.or(Some(rule)),
             None => left.push(slow),
         }
     }
-    match by {
-        Some(by) if left.is_empty() => Answer::Out(format!("{by} explains it")),
-        _ => device(facts, subject, &left),
-    }
+    let subject = verdict.of;
+    *verdict = Verdict::new(rule, facts, subject);
+    let result = match by {
+        Some(by) if left.is_empty() => Err(out(format!("{by} explains it"))),
+        _ => slow_device(&Case { facts, subject }, verdict, &left),
+    };
+    verdict.finish(facts, rule, result);
 }
 
-/// The answer of a rule for a subject.
-fn answer(facts: &Facts, rule: &Rule, subject: Subject, found: &[Found]) -> Answer {
+/// What a rule says of a subject, with regard to what was found before.
+fn judge(facts: &Facts, rule: &Rule, subject: Subject, found: &[(Tier, Verdict)]) -> Verdict {
     let obstacle = obstacle(facts, subject);
-    if rule.tier != Tier::Incident {
-        if let Some(why) = obstacle {
-            return Answer::Open(why);
+    let is_incident = rule.tier == Tier::Incident;
+    let mut verdict = match &obstacle {
+        Some(_) if !is_incident => Verdict::new(rule, facts, subject),
+        _ => Case { facts, subject }.apply(rule),
+    };
+    verdict.is_minor = subject != Subject::Machine && obstacle.is_some();
+    let is_none = matches!(verdict.status, Status::NotPresent | Status::RuledOut);
+    match obstacle {
+        // incidents are rare: their absence says something only in an exact recording of many commands
+        Some(why) if !is_incident || is_none => verdict.finish(facts, rule, Err(open(why))),
+        _ if rule.tier == Tier::Device && verdict.status == Status::Found => {
+            without_explained(facts, rule, &mut verdict, found);
         }
-        if rule.tier == Tier::Device {
-            return answer_of_device(facts, rule, subject, found);
+        _ if rule.tier == Tier::Mechanism && verdict.status == Status::Found => {
+            if let Some(reason) = away(found, &verdict) {
+                verdict.finish(facts, rule, Err(reason));
+            }
         }
-        let answer = (rule.check)(facts, subject);
-        let Answer::Cause(cause) = &answer else {
-            return answer;
-        };
-        return match away(found, cause) {
-            Some(by) if rule.tier == Tier::Mechanism => Answer::Open(format!(
-                "{}; but CPUs did not run for part of the time, which may explain it ({})",
-                cause.sentence, by.finding.rule
-            )),
-            _ => answer,
-        };
+        _ => {}
     }
-    match ((rule.check)(facts, subject), obstacle) {
-        // rare: their absence says something only in an exact recording of many commands
-        (Answer::Absent(_) | Answer::Out(_), Some(why)) => Answer::Open(why),
-        (answer, _) => answer,
-    }
+    verdict
 }
 
-/// The time of the commands of a subject.
-fn total(facts: &Facts, subject: Subject) -> f64 {
-    facts.sum(facts.of_subject(subject), Command::total)
+fn least(verdict: &Verdict) -> f64 {
+    verdict.share.map_or(0.0, |share| share.least)
+}
+
+/// If CPUs were away for a larger part of the time than a mechanism explains, that may explain it: all goes
+/// with longer times then, because work piles up meanwhile.
+fn away(found: &[(Tier, Verdict)], verdict: &Verdict) -> Option<Reason> {
+    let is_away = |(tier, v): &&(Tier, Verdict)| {
+        let is_found = *tier == Tier::Machine && v.status == Status::Found;
+        is_found && least(v) >= AWAY && least(v) > least(verdict)
+    };
+    found.iter().find(is_away).map(|(_, by)| {
+        open(format!(
+            "{}; but CPUs did not run for part of the time, which may explain it ({})",
+            verdict.text, by.rule
+        ))
+    })
 }
 
 /// Applies the rules.
 pub fn diagnose(facts: &Facts) -> Diagnosis {
-    let mut rules: Vec<&Rule> = RULES.iter().collect();
-    rules.sort_by_key(|rule| rule.tier);
-    let (mut found, mut notes) = (Vec::new(), Vec::new());
-    let (mut ruled_out, mut not_judged, mut not_looked_at) = (Vec::new(), Vec::new(), Vec::new());
-    for rule in rules {
+    let mut found: Vec<(Tier, Verdict)> = Vec::new();
+    for rule in RULES.iter() {
         for subject in facts.subjects(rule.scope) {
-            let judged = |why: String, is_absent: bool| Judged {
-                rule: rule.name,
-                subject,
-                name: facts.subject_name(subject),
-                why,
-                is_absent,
-                is_minor: subject != Subject::Machine && obstacle(facts, subject).is_some(),
-            };
-            match answer(facts, rule, subject, &found) {
-                Answer::Cause(cause) => {
-                    found.push(Found { tier: rule.tier, subject, cause: *cause })
-                }
-                Answer::Note(note) => notes.push(*note),
-                Answer::Absent(why) => ruled_out.push(judged(why, true)),
-                Answer::Out(why) => ruled_out.push(judged(why, false)),
-                Answer::Open(why) => not_judged.push(judged(why, false)),
-                Answer::NotLooked(why) => not_looked_at.push(judged(why, false)),
-            }
+            let verdict = judge(facts, rule, subject, &found);
+            found.push((rule.tier, verdict));
         }
     }
-    let all = total(facts, Subject::Machine).max(1.0);
-    found.sort_by_cached_key(|f| {
+    let all = facts.total(Subject::Machine).max(1.0);
+    found.sort_by_cached_key(|(tier, v)| {
         // incidents in the order of their rules
-        let part = match f.tier {
-            Tier::Incident => 0.0,
-            _ => f.cause.explains.unwrap_or(0.0) * (total(facts, f.subject) / all),
-        };
-        (f.tier != Tier::Incident, std::cmp::Reverse((part * 1e9) as u64))
+        let is_cause = v.status == Status::Found && *tier != Tier::Incident;
+        let part = if is_cause { least(v) * facts.total(v.of) / all } else { 0.0 };
+        (v.status, *tier != Tier::Incident, Reverse((part * 1e9) as u64))
     });
-    for Found { subject, cause, .. } in &mut found {
-        cause.who = facts.who(*subject, cause);
-    }
-    let mut diagnosis = Diagnosis {
-        outcome: Outcome::Nothing,
-        verdict: String::new(),
-        causes: found.into_iter().map(|f| f.cause).collect(),
-        notes,
-        ruled_out,
-        not_judged,
-        not_looked_at,
+    let verdicts: Vec<Verdict> = found.into_iter().map(|(_, verdict)| verdict).collect();
+    let has = |status| verdicts.iter().any(|v| v.status == status);
+    let outcome = match () {
+        () if has(Status::Found) => Outcome::Cause,
+        () if has(Status::RuledOut) || has(Status::NotPresent) => Outcome::Nothing,
+        () => Outcome::Unknown,
     };
-    diagnosis.outcome = outcome(&diagnosis);
-    diagnosis.verdict = verdict(facts, &diagnosis);
+    let mut diagnosis = Diagnosis { outcome, headline: String::new(), verdicts };
+    diagnosis.headline = headline(facts, &diagnosis);
     diagnosis
+}
+
+fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
+    match diagnosis.outcome {
+        Outcome::Cause => {
+            let texts = diagnosis.causes().take(MOST).map(|v| v.text.as_str());
+            let mut text = texts.collect::<Vec<_>>().join(". ") + ".";
+            match diagnosis.causes().count().saturating_sub(MOST) {
+                0 => {}
+                1 => text += " 1 more cause below.",
+                more => text += &format!(" {more} more causes below."),
+            }
+            text
+        }
+        Outcome::Unknown => {
+            let why = obstacle(facts, Subject::Machine);
+            format!("Not known: {}.", why.unwrap_or_else(|| "no rule could be judged".into()))
+        }
+        Outcome::Nothing => {
+            let slow = facts.slow(Subject::Machine).into_iter().next().map(|slow| {
+                let [median, expected] =
+                    [slow.median_ns, slow.expected_ns].map(|ns| nanos(ns as f64));
+                let name = facts.class_name(slow.class);
+                format!("No cause found, but {name} is slower than expected ({median}, expected {expected})")
+            });
+            let share = facts.share(Subject::Machine, Stages::AT_DEVICE).range();
+            let end = if facts.is_cut { " The end of the recording is missing." } else { "" };
+            let first = slow.unwrap_or_else(|| "No cause found on this machine".into());
+            format!("{first}: {share} of the time is spent in the device.{end}")
+        }
+    }
 }

@@ -2,39 +2,37 @@
 //! The `diagnose` command: observes this machine for a while, or reads a recording, and applies the
 //! rules.
 
-pub(crate) mod affected;
+mod affected;
 pub(crate) mod args;
-pub(crate) mod collect;
-pub(crate) mod command;
-pub(crate) mod expectation;
-pub(crate) mod facts;
-pub(crate) mod gaps;
-pub(crate) mod incidents;
-pub(crate) mod issuers;
-pub(crate) mod joined;
-pub(crate) mod judge;
-pub(crate) mod measure;
-pub(crate) mod places;
-pub(crate) mod portion;
-pub(crate) mod rates;
+mod classes;
+mod command;
+mod compare;
+mod expectation;
+mod facts;
+mod gaps;
+mod incidents;
+mod issuers;
+mod judge;
+mod rates;
 pub mod report;
-pub(crate) mod rules;
-pub(crate) mod selection;
-pub(crate) mod stages;
-pub(crate) mod strata;
-pub(crate) mod stuck;
-pub(crate) mod subject;
-pub(crate) mod verdict;
+mod rule;
+mod rules;
+mod selection;
+mod share;
+mod stages;
+mod stuck;
+mod subject;
+mod verdict;
 pub mod view;
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::diagnose::report::{
-    Collector, Diagnosis, Expectation, Facts, Outcome, STUCK_NS, Stuck, Usual, diagnose,
-};
-use crate::diagnose::view::{DiagnosisView, Origin};
+use self::args::DiagnoseOptions;
+use self::report::{Collector, Diagnosis, Expectation, Facts, Outcome, Stuck, diagnose};
+use self::stuck::STUCK_NS;
+use self::view::{DiagnosisView, Look, Origin};
 use crate::error::Kind;
 use crate::machine::System;
 use crate::machine::clock::monotonic_ns;
@@ -42,81 +40,79 @@ use crate::machine::inflight::report::AgeLimit;
 use crate::machine::overview::Identity;
 use crate::model::machine::ControllerLogs;
 use crate::model::stage::StageSet;
-use crate::recording::RunInfo;
+use crate::model::text::Text;
+use crate::recording::{Fact, RunInfo};
 use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::diagnose::args::DiagnoseOptions;
-use crate::run::drive::replay::Replay;
 use crate::run::drive::{
-    Consumer, End, Feed, Form, Input, Item, Live, drive, open_all, read, say_own_share,
+    End, FileReader, Form, Input, Live, Run, Seen, Step, open_all, say_own_share,
 };
-use crate::run::exit::Failure;
+use crate::run::exit::{Failure, kind_of};
 use crate::run::inflight::{Access, Scope};
 use crate::run::start::Preflight;
-use crate::run::stdout::stdout;
+use crate::run::stdout::{output_width, stdout};
 use crate::run::{eprint_note, say_ledger};
 
-/// Collects the facts of a run.
-#[derive(Default)]
-struct DiagnoseConsumer(Collector);
-
-impl Consumer for DiagnoseConsumer {
-    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            Item::Event(event) => {
+/// Reads a run to its end. `machine`: its settings were not read before.
+fn collect(collector: &mut Collector, run: &mut Run<'_>, machine: bool) -> Result<()> {
+    loop {
+        match run.next()? {
+            Step::Event(Seen { event, is_selected: true, names, .. }) => {
                 // one of this machine may be gone at the end
-                feed.names.learn_cgroups(event);
-                self.0.event(event);
+                names.learn_cgroups(event);
+                collector.event(event);
             }
-            Item::Clock(wall_ns) => self.0.wall_clock(*wall_ns),
-            Item::Controllers(all) => self.0.controllers(all),
-            Item::Activity(activity) => self.0.activity(activity.clone()),
-            Item::Machine(machine) => self.0.machine((**machine).clone()),
+            // later changes of the clock are not followed
+            Step::Fact(Fact::Clock(offset)) => {
+                _ = collector.facts.clock.wall_ns.get_or_insert(offset.wall_ns);
+            }
+            Step::Fact(Fact::Controllers(all)) => collector.controllers(&all),
+            Step::Fact(Fact::Activity(activity)) => collector.activity(activity),
+            Step::Fact(Fact::Machine(found)) if machine => collector.facts.machine = Some(*found),
+            Step::Ended => return Ok(()),
             _ => {}
         }
-        Ok(())
     }
 }
 
-impl DiagnoseConsumer {
-    /// Of a recording.
-    fn of(info: &RunInfo, settings: &Settings) -> Self {
-        let mut intake = Self::default();
-        let recorded = [info.filter.as_str(), &info.chosen_by()];
-        for options in recorded.into_iter().chain([&*settings.filter.text()]) {
-            intake.0.selected_by(options);
-        }
-        intake.0.observed(info.stage_set);
-        intake.0.began(info.begin_ns);
-        intake
+/// A collector for a recording.
+fn collector_of(info: &RunInfo, settings: &Settings) -> Collector {
+    let mut collector = Collector::default();
+    let facts = &mut collector.facts;
+    for options in [info.filter.as_str(), &info.chosen_by(), &settings.filter.text()] {
+        facts.selection.add(options);
     }
+    (facts.stage_set, facts.clock.begin_ns) = (info.stage_set, info.begin_ns);
+    collector
+}
 
-    fn finish(mut self, end: &End<'_>, expectation: Expectation) -> Facts {
-        let accuracy = Some(end.ledger.accuracy());
-        self.0.cgroups(end.names.cgroups());
-        let mut facts = self.0.finish(end.covers, accuracy, expectation);
-        facts.is_whole = end.is_whole;
-        facts
-    }
+fn finish(
+    mut collector: Collector,
+    run: &mut Run<'_>,
+    expectation: Expectation,
+) -> Result<(Facts, End)> {
+    let end = run.end_of_shown()?;
+    collector.facts.cgroups.clone_from(run.names().cgroups());
+    collector.facts.is_cut = run.file().is_some_and(|file| file.incomplete().is_some());
+    let facts = collector.finish(end.covers, Some(end.ledger.accuracy()), expectation);
+    Ok((facts, end))
 }
 
 /// Refuses a recording that no diagnosis can be made of.
-fn require(replay: &Replay) -> Result<()> {
-    replay.require_pairs()?;
-    if replay.info().stage_set == StageSet::Total {
-        let text = format!(
-            "{} has no stages, which a diagnosis needs: record with `record`",
-            replay.path()
-        );
+fn require(file: &FileReader) -> Result<()> {
+    file.require_pairs()?;
+    if file.info().stage_set == StageSet::Total {
+        let text =
+            format!("{} has no stages, which a diagnosis needs: record with `record`", file.path);
         return Err(Failure::error(Kind::Usage, text));
     }
     Ok(())
 }
 
-/// What commands should take.
+/// How long commands should take.
 fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     if let Some(expect) = options.expect {
         let ns = u64::try_from(expect.as_nanos()).unwrap_or(u64::MAX);
@@ -126,15 +122,16 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
         return Ok(Expectation::None);
     };
     let settings = Settings::of(StageSet::Total);
-    let mut replay = Replay::open(path, &settings)?;
-    require(&replay)?;
-    replay.warn_partial();
-    replay.show_progress();
-    let mut intake = DiagnoseConsumer::of(replay.info(), &settings);
-    let end = read(&mut replay, &mut intake)?;
-    let facts = intake.finish(&end, Expectation::None);
-    replay.check_complete()?;
-    let medians = facts.strata.iter().map(|s| (s.stratum, Usual::of(s)));
+    let mut file = FileReader::open(path, &settings)?;
+    require(&file)?;
+    file.warn_partial();
+    file.show_progress();
+    let mut collector = collector_of(file.info(), &settings);
+    let mut run = Run::of(&mut file);
+    collect(&mut collector, &mut run, true)?;
+    let (facts, _) = finish(collector, &mut run, Expectation::None)?;
+    file.check_complete()?;
+    let medians = facts.classes.all.iter().map(|own| (own.class, own.medians()));
     Ok(Expectation::Baseline(medians.collect()))
 }
 
@@ -144,15 +141,16 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
 /// If the recording cannot be read, or no diagnosis can be made of it; one sentence.
 pub(crate) fn object(path: &Path, settings: &Settings, redact: bool) -> Result<Value> {
     let settings = Settings { stage_set: StageSet::Total, ..settings.clone() };
-    let mut replay = Replay::open(path, &settings)?;
-    require(&replay)?;
-    replay.be_silent();
+    let mut file = FileReader::open(path, &settings)?;
+    require(&file)?;
+    file.is_silent = true;
     if redact {
-        replay.redact();
+        file.redact();
     }
-    let mut intake = DiagnoseConsumer::of(replay.info(), &settings);
-    let end = read(&mut replay, &mut intake)?;
-    let facts = intake.finish(&end, Expectation::None);
+    let mut collector = collector_of(file.info(), &settings);
+    let mut run = Run::of(&mut file);
+    collect(&mut collector, &mut run, true)?;
+    let (facts, _) = finish(collector, &mut run, Expectation::None)?;
     let origin = Origin { file: None, kernel: None, machine: None };
     let mut line = Vec::new();
     DiagnosisView { facts: &facts, origin, diagnosis: &diagnose(&facts) }.json(&mut line)?;
@@ -167,7 +165,8 @@ fn show(options: &DiagnoseOptions, origin: Origin<'_>, facts: &Facts) -> Result<
         view.json(&mut out)?;
     } else {
         let theme = Theme { color: options.session.color.on_stdout(options.json) };
-        view.text(theme, options.session.is_verbose(), &mut out)?;
+        let detail = options.session.is_verbose();
+        view.text(Look { theme, width: output_width(), detail }, &mut out)?;
     }
     out.flush()?;
     Ok(diagnosis)
@@ -181,8 +180,7 @@ fn verdict(options: &DiagnoseOptions, diagnosis: &Diagnosis) -> Result<()> {
     match diagnosis.outcome {
         Outcome::Nothing => Ok(()),
         Outcome::Cause => {
-            let rules = diagnosis.causes.iter().map(|c| c.finding.rule);
-            let rules = rules.collect::<Vec<_>>().join(", ");
+            let rules = diagnosis.causes().map(|v| v.rule).collect::<Vec<_>>().join(", ");
             let text = format!("found: {rules} (--check)");
             Err(Failure::error(Kind::Check, text))
         }
@@ -228,7 +226,7 @@ fn logs(settings: &Settings) -> Vec<ControllerLogs> {
 struct Diagnosing<'o> {
     options: &'o DiagnoseOptions,
     expectation: Expectation,
-    intake: DiagnoseConsumer,
+    collector: Collector,
     /// Of this machine.
     live: Option<Observed>,
 }
@@ -242,7 +240,7 @@ struct Observed {
 impl Observed {
     /// What is read of this machine after the run.
     fn finish(&self, options: &DiagnoseOptions, collector: &mut Collector) {
-        collector.in_flight(stuck(&options.settings));
+        collector.facts.in_flight = stuck(&options.settings);
         let Some(before) = &self.logs else {
             return;
         };
@@ -251,26 +249,20 @@ impl Observed {
             let first = before.iter().find(|b| b.instance == last.instance)?;
             Some((*first, last))
         });
-        collector.logs(both.collect());
+        collector.facts.logs = Some(both.collect());
     }
 }
 
-impl Consumer for Diagnosing<'_> {
-    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            // it has been read, with more than a recording has
-            Item::Machine(_) if self.live.is_some() => Ok(()),
-            other => self.intake.item(other, feed),
-        }
-    }
-
-    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
+impl Diagnosing<'_> {
+    /// Diagnoses a run. Returns the result of `--check`.
+    fn read(mut self, run: &mut Run<'_>) -> Result<Result<()>> {
         let options = self.options;
+        collect(&mut self.collector, run, self.live.is_none())?;
         if let Some(live) = &self.live {
-            live.finish(options, &mut self.intake.0);
+            live.finish(options, &mut self.collector);
         }
-        let facts = self.intake.finish(&end, self.expectation);
-        let recorded = end.recording.map(|replay| (replay.path(), replay.info()));
+        let (facts, end) = finish(self.collector, run, self.expectation)?;
+        let recorded = run.file().map(|file| (&file.path, file.info()));
         let live = self.live.as_ref().map(|live| &live.identity);
         let kernel = recorded.and_then(|(_, info)| info.kernel.as_deref());
         let machine = recorded.and_then(|(_, info)| info.machine.as_deref());
@@ -280,7 +272,7 @@ impl Consumer for Diagnosing<'_> {
             machine: machine.or_else(|| live.map(|l| &*l.hypervisor)),
         };
         let diagnosis = show(options, origin, &facts)?;
-        if end.session.is_some() {
+        if run.session().is_some() {
             say_own_share(&end.ledger);
             say_ledger(&end.ledger, options.session.is_verbose());
         }
@@ -288,46 +280,70 @@ impl Consumer for Diagnosing<'_> {
     }
 }
 
+/// The result of `--check` for several recordings. What was found counts more than what could not be
+/// judged.
+fn verdict_of_all(all: usize, mut failed: Vec<(Text, anyhow::Error)>) -> Result<()> {
+    if all == 1 {
+        return failed.pop().map_or(Ok(()), |(_, error)| Err(error));
+    }
+    for (path, error) in &failed {
+        eprint_note(&format!("{path}: {error:#}"));
+    }
+    let kinds: Vec<Kind> = failed.iter().map(|(_, error)| kind_of(error)).collect();
+    let found = kinds.iter().find(|kind| **kind == Kind::Check);
+    found.or(kinds.first()).map_or(Ok(()), |kind| {
+        let text = format!("{} of {all} recordings did not pass: see above", kinds.len());
+        Err(Failure::error(*kind, text))
+    })
+}
+
 /// Diagnoses recordings.
 fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> {
     let mut settings = options.settings.clone();
     // basic stages suffice for some rules
     settings.stage_set = StageSet::Total;
-    let replays = open_all(&options.from.files, &settings, &require)?;
+    let files = open_all(&options.from.files, &settings, &require)?;
     let form = Form {
         json: options.json,
         color: options.session.color.on_stdout(options.json),
         ledger_apart: false,
+        has_header: false,
+        is_silent: true,
     };
-    drive(Input::recordings(replays, form, true), &mut |start| {
-        let replay = start.recording.context("a recording")?;
-        replay.warn_partial();
-        Ok(Diagnosing {
-            options,
-            expectation: expectation.clone(),
-            intake: DiagnoseConsumer::of(replay.info(), &settings),
-            live: None,
-        })
-    })
+    let (all, mut failed) = (files.len(), Vec::new());
+    Input::files(files, form).each(&mut |run| {
+        let file = run.file().context("a recording")?;
+        file.warn_partial();
+        let path = file.path.clone();
+        let collector = collector_of(file.info(), &settings);
+        let expectation = expectation.clone();
+        let diagnosing = Diagnosing { options, expectation, collector, live: None };
+        failed.extend(diagnosing.read(run)?.err().map(|error| (path, error)));
+        Ok(())
+    })?;
+    verdict_of_all(all, failed)
 }
 
 /// Diagnoses this machine.
 fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
     let settings = &options.settings;
     let ready = Preflight::check(settings)?;
-    let mut intake = DiagnoseConsumer::default();
-    intake.0.machine(ready.system.info(options.log));
-    intake.0.selected_by(&settings.filter.text());
-    intake.0.observed(StageSet::Full);
+    let mut collector = Collector::default();
+    collector.facts.machine = Some(ready.system.info(options.log));
+    collector.facts.selection.add(&settings.filter.text());
+    collector.facts.stage_set = StageSet::Full;
     let live =
         Observed { identity: ready.system.identity(), logs: options.log.then(|| logs(settings)) };
-    let mut consumer = Some(Diagnosing { options, expectation, intake, live: Some(live) });
+    let mut diagnosing = Some(Diagnosing { options, expectation, collector, live: Some(live) });
     let input = Input::live(Live::new(ready, settings, Some(options.duration())));
-    drive(input, &mut |start| {
-        let mut consumer = consumer.take().context("one run")?;
-        consumer.intake.0.began(start.begin_ns);
-        Ok(consumer)
-    })
+    let mut verdict = Ok(());
+    input.each(&mut |run| {
+        let mut diagnosing = diagnosing.take().context("one run")?;
+        diagnosing.collector.facts.clock.begin_ns = run.begin_ns();
+        verdict = diagnosing.read(run)?;
+        Ok(())
+    })?;
+    verdict
 }
 
 /// Runs the command to its end.

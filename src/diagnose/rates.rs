@@ -17,6 +17,8 @@ mod window;
 
 use window::Windows;
 
+use crate::units::{rate, size_text};
+
 /// Width of a bin at first, in nanoseconds.
 const FIRST_WIDTH_NS: u64 = 250_000;
 /// Most bins. If more are needed, each two become one.
@@ -102,6 +104,16 @@ pub struct Flat {
     pub in_flight: (f64, f64),
 }
 
+impl Flat {
+    /// `150 IOPS`, or `125M/s`
+    pub fn limit(&self) -> String {
+        match self.is_bytes {
+            false => format!("{} IOPS", rate(self.rate)),
+            true => format!("{}/s", size_text(self.rate as u64)),
+        }
+    }
+}
+
 /// What the rates show of a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reading {
@@ -185,8 +197,15 @@ impl Rates {
         let (low, high) = windows.in_flight;
         let text = format!("{low:.1} to {high:.1} in flight");
         if high < low * VARIES {
+            let even = windows.even().map(|flat| {
+                format!(
+                    "; completions are as even as under a limit of {}, or from an evenly paced program",
+                    flat.limit()
+                )
+            });
             return Reading::Open(format!(
-                "the number in flight did not vary ({text}): needs another depth within the run"
+                "the number in flight did not vary ({text}){}: needs another depth within the run",
+                even.unwrap_or_default()
             ));
         }
         if let Some(flat) = windows.flat() {

@@ -27,8 +27,6 @@ impl Stages {
     pub const TAG: Self = Self::from(Point::Tag);
     /// blk-mq and the scheduler.
     pub const QUEUE: Self = Self::from(Point::Start);
-    /// `nvme_setup_cmd`.
-    pub const SETUP: Self = Self::from(Point::SetupIn);
     /// DMA mapping.
     pub const MAP: Self = Self::from(Point::SetupOut);
     /// To the submission queue, and the doorbell.
@@ -41,6 +39,12 @@ impl Stages {
     pub const COMPLETE: Self = Self::from(Point::Cqe);
     /// To the end by blk-mq.
     pub const END: Self = Self::from(Point::Complete);
+    /// The block layer's: waits before the request, the scheduler, the set-up of the command.
+    pub const BLOCK_LAYER: Self = Self::range(0, StageSet::Full.before() + 2);
+    /// The driver's.
+    pub const DRIVER: Self = Self::MAP.with(Self::SUBMIT).with(Self::COMPLETE).with(Self::END);
+    /// The device's, until its interrupt is handled.
+    pub const AT_DEVICE: Self = Self::DEVICE.with(Self::IRQ);
     /// All from the request on.
     pub const ALL: Self = Self::range(StageSet::Full.before(), StageSet::Full.stages().len());
 
@@ -89,12 +93,14 @@ impl Stages {
         self.0.count_ones() > 1
     }
 
-    /// `has`, or `have` for several.
-    pub const fn have(self) -> &'static str {
-        match self.0.count_ones() {
-            1 => "has",
-            _ => "have",
-        }
+    /// Whether they come before the request.
+    pub const fn are_waits(self) -> bool {
+        !self.meets(Self::ALL)
+    }
+
+    /// `queue.wait has`, or `irq+end have`: to put a share after it.
+    pub fn have(self) -> String {
+        format!("{} {}", self.short(), if self.are_joined() { "have" } else { "has" })
     }
 
     /// The names, joined by `+`. All parts of a group have the name of the group.

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands that are in flight at the end of a run, far longer than their kind takes.
+//! Commands that are in flight at the end of a run, far longer than their class takes.
 
-use std::collections::BTreeMap;
-
+use super::affected::{Affected, blocks_from};
+use super::facts::Facts;
+use super::subject::Subject;
 use crate::machine::inflight::StuckState;
 use crate::machine::inflight::report::InFlight;
-use crate::units::nanos;
-
-use crate::diagnose::affected::blocks_from;
-use crate::diagnose::report::{Affected, Cause, Facts, Subject};
 use crate::model::ids::NamespaceId;
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::QueueKind;
@@ -17,10 +14,10 @@ use crate::nvme::opcode::QueueKind;
 pub const STUCK_NS: u64 = 1_000_000_000;
 /// Least age of others than reads and writes: the first deallocation of a disk may take seconds.
 pub const OTHERS_NS: u64 = 10_000_000_000;
-/// Least age, in medians of its kind.
+/// Least age, in medians of its class.
 const TIMES: u64 = 20;
 
-/// An I/O command in flight, of [`STUCK_NS`] and more.
+/// An I/O command in flight, for [`STUCK_NS`] and more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stuck {
     /// Controller instance.
@@ -38,7 +35,7 @@ pub struct Stuck {
     /// The time since the driver started it.
     pub age_ns: u64,
     /// What became of it; `None`: its queue could not be read.
-    pub verdict: Option<StuckState>,
+    pub state: Option<StuckState>,
 }
 
 impl Stuck {
@@ -56,75 +53,45 @@ impl Stuck {
             at_ns,
             kind: line.sqe.map(|sqe| (sqe.nsid(), sqe.opcode())),
             age_ns: line.age.map_or(0, |age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)),
-            verdict: line.verdict,
+            state: line.verdict,
         });
         stuck.collect()
     }
 
-    fn affected(&self) -> Affected {
+    const fn affected(&self) -> Affected {
+        let (nsid, code) = match self.kind {
+            Some((nsid, code)) => (nsid, Some(code)),
+            None => (0, None),
+        };
         Affected {
             begin_ns: self.at_ns.saturating_sub(self.age_ns),
             end_ns: self.at_ns,
-            disk: NamespaceId::new(self.ctrl, self.kind.map_or(0, |(nsid, _)| nsid)),
+            disk: NamespaceId::new(self.ctrl, nsid),
             qid: self.qid,
             cid: self.cid,
+            code,
             blocks: self.blocks,
             issuer: None,
         }
     }
-
-    const fn least_ns(&self) -> u64 {
-        match self.kind {
-            // write, read
-            Some((_, 1 | 2)) => STUCK_NS,
-            _ => OTHERS_NS,
-        }
-    }
-}
-
-/// Stuck commands of a controller.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Group {
-    /// How many.
-    pub commands: u64,
-    /// Age of the oldest in nanoseconds.
-    pub oldest_ns: u64,
-    /// Which they are.
-    pub affected: Vec<Affected>,
-}
-
-impl Group {
-    /// Adds it to the evidence.
-    pub fn shown_in(&self, cause: Cause) -> Cause {
-        if self.commands == 0 {
-            return cause;
-        }
-        cause
-            .shown_by("commands stuck now", self.commands)
-            .shown_by("age of the oldest", nanos(self.oldest_ns as f64))
-    }
 }
 
 impl Facts {
-    /// Stuck commands with a verdict for which `wanted` holds, by controller.
-    pub fn stuck(&self, wanted: impl Fn(Option<StuckState>) -> bool) -> BTreeMap<u32, Group> {
-        let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
-        for stuck in self.in_flight.iter().filter(|s| wanted(s.verdict)) {
-            let own = self.strata_of(Subject::Controller(stuck.ctrl));
-            let alike = own.filter(|s| {
-                let of = (s.stratum.nsid, s.stratum.opcode.code);
-                stuck.kind.is_none_or(|kind| kind == of)
+    /// The stuck commands of a controller in a state for which `wanted` holds.
+    pub fn stuck(&self, ctrl: u32, wanted: impl Fn(Option<StuckState>) -> bool) -> Vec<Affected> {
+        let own = self.in_flight.iter().filter(|s| s.ctrl == ctrl && wanted(s.state));
+        let is_old = |stuck: &&Stuck| {
+            let classes = self.classes.of_subject(Subject::Controller(ctrl));
+            let alike = classes.filter(|c| {
+                stuck.kind.is_none_or(|kind| kind == (c.class.nsid, c.class.opcode.code))
             });
             // a device may take seconds for all
-            let usual_ns = alike.map(|s| s.begun_p50_ns).max().unwrap_or(0);
-            let least_ns = stuck.least_ns().max(usual_ns.saturating_mul(TIMES));
-            if stuck.age_ns >= least_ns {
-                let group = groups.entry(stuck.ctrl).or_default();
-                group.commands += 1;
-                group.affected.push(stuck.affected());
-                group.oldest_ns = group.oldest_ns.max(stuck.age_ns);
-            }
-        }
-        groups
+            let usual_ns = alike.map(|c| c.begun_p50_ns).max().unwrap_or(0);
+            // reads and writes
+            let is_usual = matches!(stuck.kind, Some((_, 1 | 2)));
+            let least_ns = if is_usual { STUCK_NS } else { OTHERS_NS };
+            stuck.age_ns >= least_ns.max(usual_ns.saturating_mul(TIMES))
+        };
+        own.filter(is_old).map(Stuck::affected).collect()
     }
 }

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::command::Command;
 use super::facts::Facts;
 use crate::machine::nvme_class::Class;
 use crate::model::command_class::CommandClass;
 use crate::model::ids::NamespaceId;
+use crate::model::machine::{MachineController, MachineDisk};
+use crate::nvme::opcode::QueueKind;
 
 /// What a rule is applied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,12 +41,12 @@ impl Subject {
         }
     }
 
-    /// Whether a stratum is one of its own.
-    pub fn has_kind(self, stratum: CommandClass) -> bool {
+    /// Whether a class is one of its own.
+    pub fn has(self, class: CommandClass) -> bool {
         match self {
             Self::Machine => true,
-            Self::Controller(ctrl) => stratum.ctrl == ctrl,
-            Self::Disk(ctrl, nsid) => (stratum.ctrl, stratum.nsid) == (ctrl, nsid),
+            Self::Controller(ctrl) => class.ctrl == ctrl,
+            Self::Disk(ctrl, nsid) => (class.ctrl, class.nsid) == (ctrl, nsid),
         }
     }
 }
@@ -60,40 +61,53 @@ impl Facts {
         }
     }
 
-    /// The commands of a subject.
-    pub fn of_subject(&self, subject: Subject) -> Box<dyn Iterator<Item = &Command> + '_> {
-        match subject {
-            Subject::Machine => Box::new(self.all()),
-            Subject::Controller(ctrl) => Box::new(self.of_ctrl(ctrl)),
-            Subject::Disk(ctrl, nsid) => Box::new(self.of_disk(ctrl, nsid)),
-        }
+    /// The name of a namespace's disk, else of its controller. Sentences and advice have it, so it is a
+    /// name of the kernel, or `DISK`.
+    pub fn disk_name(&self, ctrl: u32, nsid: u32) -> String {
+        let disk = self.disks.get(&NamespaceId::new(ctrl, nsid));
+        disk.map_or_else(|| format!("nvme{ctrl}"), ToString::to_string)
     }
 
-    /// The subjects of a scope: those with commands, incidents or stuck commands.
+    /// `read 4K nvme0n1`
+    pub fn class_name(&self, class: CommandClass) -> String {
+        let CommandClass { ctrl, nsid, opcode, size } = class;
+        let name = opcode.name().map_or_else(|| opcode.to_string(), str::to_owned);
+        let admin = if opcode.queue == QueueKind::Admin { "admin " } else { "" };
+        let size = if size.bytes() == 0 { String::new() } else { format!(" {size}") };
+        format!("{admin}{name}{size} {}", self.disk_name(ctrl, nsid))
+    }
+
+    /// The subjects of a scope: those with commands, incidents or stuck commands. Flushes and other commands
+    /// without blocks have their namespace, too.
     pub fn subjects(&self, scope: Scope) -> Vec<Subject> {
-        let strata = self.strata.iter().map(|s| s.stratum);
-        match scope {
-            Scope::Machine => vec![Subject::Machine],
-            Scope::Controller => {
-                let mut all: BTreeSet<u32> = strata.map(|s| s.ctrl).collect();
-                all.extend(self.incidents.all_controllers());
-                all.extend(self.in_flight.iter().map(|s| s.ctrl));
-                all.into_iter().map(Subject::Controller).collect()
-            }
-            Scope::Disk => {
-                // flushes and other commands without blocks have their namespace, too
-                let all: BTreeSet<NamespaceId> =
-                    strata.map(|s| NamespaceId::new(s.ctrl, s.nsid)).collect();
-                let all = all.into_iter();
-                all.map(|id| Subject::Disk(id.ctrl, id.nsid)).collect()
-            }
+        if scope == Scope::Machine {
+            return vec![Subject::Machine];
         }
+        let mut all: BTreeSet<Subject> = self.classes.subjects().collect();
+        let others = self.incidents.ctrls().chain(self.in_flight.iter().map(|s| s.ctrl));
+        all.extend(others.map(Subject::Controller));
+        let is_disk = |subject: &Subject| matches!(subject, Subject::Disk(..));
+        all.retain(|subject| is_disk(subject) == (scope == Scope::Disk));
+        all.into_iter().collect()
     }
-}
 
-impl Facts {
+    /// The settings of a controller.
+    pub fn controller(&self, ctrl: u32) -> Option<&MachineController> {
+        self.machine.as_ref()?.controllers.iter().find(|c| c.instance == ctrl)
+    }
+
+    /// The settings of a namespace.
+    pub fn disk(&self, ctrl: u32, nsid: u32) -> Option<&MachineDisk> {
+        self.controller(ctrl)?.disks.iter().find(|d| d.nsid == nsid)
+    }
+
+    /// Whether there is no hypervisor, as far as this is known.
+    pub fn is_metal(&self) -> bool {
+        self.machine.as_ref().and_then(|m| m.is_virtual) == Some(false)
+    }
+
     /// The kind of device behind a controller; `None`: not recorded.
-    pub fn class(&self, ctrl: u32) -> Option<Class> {
+    pub fn device_class(&self, ctrl: u32) -> Option<Class> {
         Class::named(self.controller(ctrl)?.class.as_str())
     }
 
@@ -103,7 +117,7 @@ impl Facts {
         if let Some(transport) = self.fabric(ctrl) {
             return format!("look at the network ({transport}), the target and its storage");
         }
-        match self.class(ctrl) {
+        match self.device_class(ctrl) {
             Some(Class::Physical) => {
                 format!("read the device's own log ({log}), and compare with its data sheet")
             }
@@ -117,14 +131,6 @@ impl Facts {
                 "look behind the controller: the storage of the virtual machine, the provider's metrics, the device's \
                  log ({log})"
             ),
-        }
-    }
-
-    /// Who to report a fault of a controller to.
-    pub fn maker(&self) -> &'static str {
-        match self.machine.as_ref().and_then(|m| m.is_virtual) {
-            Some(false) => "the maker of the device",
-            _ => "the provider of the virtual machine monitor",
         }
     }
 }

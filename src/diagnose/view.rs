@@ -1,26 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A diagnosis as text and as JSON. Every line of the text fits 80 columns.
+//! A diagnosis as text and as JSON.
 
-mod json;
-mod rules;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::io::Write;
 
-use crate::diagnose::report::{Cause, ClassFacts, Diagnosis, Facts, Outcome, Who};
+use serde::Serialize;
+
+use super::classes::ClassFacts;
+use super::facts::Facts;
+use super::judge::{Diagnosis, Outcome, obstacle};
+use super::rule::Tier;
+use super::rules::{FULL, RULES};
+use super::stages::Stages;
+use super::subject::{Scope, Subject};
+use super::verdict::{Status, Verdict};
 use crate::model::machine::{MachineController, MachineInfo};
-use crate::model::report::finding::{Evidence, Finding};
-use crate::units::{counted, nanos};
-use crate::view::page::fill;
+use crate::units::{counted, nanos, percent};
+use crate::view::json::{SCHEMA_VERSION, line as json_line};
+use crate::view::page::hang;
+use crate::view::table::Table;
 use crate::view::theme::{Theme, block};
 
-/// Strata in the table; more only with detail.
-const STRATA: usize = 6;
+/// Classes in the table; more only with detail.
+const CLASSES: usize = 6;
 /// Width of a bar.
 const BAR: usize = 24;
-/// Smallest part of the time that gets a line.
+/// Smallest share of the time that gets a line.
 const SMALL: f64 = 0.02;
+/// Column of the text after a label.
+const LABEL: usize = 10;
 
 /// Where the facts come from.
 #[derive(Clone, Copy, Debug)]
@@ -44,227 +53,449 @@ pub struct DiagnosisView<'a> {
     pub diagnosis: &'a Diagnosis,
 }
 
+/// How a text looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// Colours.
+    pub theme: Theme,
+    /// Width of a line.
+    pub width: usize,
+    /// All classes with their stages, the machine, and the reasons of all rules.
+    pub detail: bool,
+}
+
+/// A text being written.
+struct Text<'w> {
+    look: Look,
+    out: &'w mut dyn Write,
+}
+
+impl Text<'_> {
+    fn blank(&mut self) -> io::Result<()> {
+        writeln!(self.out)
+    }
+
+    fn head(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "\n{}", self.look.theme.head(text))
+    }
+
+    fn plain(&mut self, text: &str) -> io::Result<()> {
+        hang(self.look.width, "", &tied(text), str::to_owned, self.out)
+    }
+
+    fn labelled(&mut self, label: &str, text: &str) -> io::Result<()> {
+        let theme = self.look.theme;
+        let label = format!("{label:LABEL$}");
+        // the label is painted after its width was counted
+        let mut out = Vec::new();
+        hang(self.look.width, &label, &tied(text), str::to_owned, &mut out)?;
+        let text = String::from_utf8_lossy(&out);
+        let rest = text.strip_prefix(&label).unwrap_or(&text);
+        let shown = if label.trim().is_empty() { label.clone() } else { theme.head(&label) };
+        write!(self.out, "{shown}{rest}")
+    }
+}
+
+/// Ties a number to its unit.
+fn tied(text: &str) -> String {
+    let units = ["s", "IOPS", "of", "commands", "command"];
+    let words: Vec<&str> = text.split(' ').collect();
+    let mut all = String::new();
+    for (n, word) in words.iter().enumerate() {
+        let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+        let last = n.checked_sub(1).map(|last| words[last]);
+        let is_unit = units.contains(word) || word.starts_with("s,") || word.starts_with('[');
+        let tie = last.is_some_and(|last| is_number(last) && is_unit);
+        all.push_str(if n == 0 {
+            ""
+        } else if tie {
+            "\u{a0}"
+        } else {
+            " "
+        });
+        all.push_str(word);
+    }
+    all
+}
+
 impl DiagnosisView<'_> {
-    /// Writes it as text. `detail`: all strata, and the reasons of all rules.
+    /// Writes it as text.
     ///
     /// # Errors
     /// Errors of the writer.
-    pub fn text(&self, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
-        let Diagnosis { outcome, verdict, .. } = self.diagnosis;
-        for line in fill(verdict, 0) {
-            let line = match outcome {
-                Outcome::Cause => theme.warn(&line),
-                Outcome::Nothing => theme.good(&line),
-                Outcome::Unknown => theme.head(&line),
-            };
-            writeln!(out, "{line}")?;
+    pub fn text(&self, look: Look, out: &mut dyn Write) -> io::Result<()> {
+        let mut text = Text { look, out };
+        let Diagnosis { outcome, headline, .. } = self.diagnosis;
+        let paint = |line: &str| match outcome {
+            Outcome::Cause => look.theme.warn(line),
+            Outcome::Nothing => look.theme.good(line),
+            Outcome::Unknown => look.theme.head(line),
+        };
+        hang(look.width, "", &tied(headline), paint, text.out)?;
+        for verdict in self.diagnosis.causes() {
+            self.cause(verdict, &mut text)?;
         }
-        for (n, cause) in self.diagnosis.causes.iter().enumerate() {
-            self.cause(theme, n, cause, out)?;
+        for (n, note) in self.diagnosis.of(Status::Noted).enumerate() {
+            if n == 0 {
+                text.blank()?;
+            }
+            text.labelled(
+                "note",
+                &format!("{}: {}. {}", note.rule, note.text, capital(&note.advice)),
+            )?;
         }
-        if !self.diagnosis.notes.is_empty() {
-            writeln!(out, "\n{}", theme.head("notes"))?;
+        self.times(&mut text)?;
+        self.next(&mut text)?;
+        if look.detail {
+            self.machine(&mut text)?;
+            self.reasons(&mut text)?;
+        } else if *outcome == Outcome::Unknown {
+            self.group("Not judged", Status::Inconclusive, &mut text)?;
         }
-        for note in &self.diagnosis.notes {
-            self.note(theme, note, out)?;
-        }
-        self.machine(theme, out)?;
-        self.times(theme, detail, out)?;
-        self.rules(theme, detail, out)
+        text.blank()?;
+        text.plain(&self.origin_text())
     }
 
-    fn cause(
-        &self,
-        theme: Theme,
-        number: usize,
-        cause: &Cause,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let Finding { rule, subject, evidence, advice, .. } = &cause.finding;
-        let subject = subject.as_deref().unwrap_or_default();
-        writeln!(out, "\n{}  {subject}", theme.head(rule))?;
-        if number > 0 {
-            for line in fill(&cause.sentence, 2) {
-                writeln!(out, "  {line}")?;
-            }
+    /// A cause: what it does, when, whose commands, what to do.
+    fn cause(&self, verdict: &Verdict, text: &mut Text<'_>) -> io::Result<()> {
+        text.head(&format!("{}  {}", verdict.rule, verdict.subject))?;
+        if !self.diagnosis.headline.contains(&verdict.text) {
+            text.labelled("found", &verdict.text)?;
         }
-        shown_by(evidence, out)?;
-        let who = cause.who.as_ref();
-        for (label, text) in [
-            ("who", who.map(Who::text)),
-            ("cgroup", who.and_then(Who::cgroups_text)),
-            ("advice", Some(advice.clone())),
-            ("risk", cause.risk.map(str::to_owned)),
-        ] {
-            let Some(text) = text else { continue };
-            labelled(theme, label, &text, out)?;
+        let evidence = |label: &str| {
+            let own = verdict.evidence.iter().filter(move |e| e.name == label);
+            own.map(|e| (label.to_owned(), e.value.clone())).collect::<Vec<_>>()
+        };
+        let own = ["impact", "when", "setting"];
+        let others = verdict.evidence.iter().filter(|e| !own.contains(&e.name.as_str()));
+        let others = others.map(|e| ("seen by".to_owned(), format!("{}: {}", e.name, e.value)));
+        let one = |label: &str, value: Option<String>| {
+            value.map(|value| (label.to_owned(), value)).into_iter().collect::<Vec<_>>()
+        };
+        let all = [
+            evidence("impact"),
+            others.collect(),
+            evidence("when"),
+            one("who", verdict.who.text()),
+            one("cgroup", verdict.who.cgroups_text()),
+            evidence("setting"),
+            one("fix", Some(capital(&verdict.advice))),
+            one("risk", verdict.risk.map(capital)),
+        ];
+        let mut last = String::new();
+        for (label, value) in all.into_iter().flatten() {
+            text.labelled(if label == last { "" } else { &label }, &value)?;
+            last = label;
         }
         Ok(())
     }
 
-    /// A note: its sentence, and what may be done, without evidence.
-    fn note(&self, theme: Theme, note: &Cause, out: &mut dyn Write) -> io::Result<()> {
-        for line in fill(&format!("{}: {}", note.finding.rule, note.sentence), 2) {
-            writeln!(out, "  {line}")?;
+    /// Where the time went: a line for each class, and with detail its stages.
+    fn times(&self, text: &mut Text<'_>) -> io::Result<()> {
+        let Look { theme, width, detail } = text.look;
+        let classes = &self.facts.classes.all;
+        if classes.is_empty() {
+            return Ok(());
         }
-        labelled(theme, "advice", &note.finding.advice, out)
+        text.blank()?;
+        let shown = if detail { classes.len() } else { CLASSES };
+        let mut table = Table::default();
+        for own in classes.iter().take(shown) {
+            let share = |stages| self.facts.share_of_class(own, stages).range();
+            table.row(vec![
+                ("<COMMANDS", self.facts.class_name(own.class)),
+                ("NUMBER", own.commands.to_string()),
+                ("P50", nanos(own.p50_ns as f64)),
+                ("P99", nanos(own.p99_ns as f64)),
+                ("BLOCK LAYER", share(Stages::BLOCK_LAYER)),
+                ("DRIVER", share(Stages::DRIVER)),
+                ("DEVICE", share(Stages::AT_DEVICE)),
+            ]);
+        }
+        table.write(theme, width, text.out)?;
+        if classes.len() > shown {
+            text.plain(&format!("{} more classes of commands (-v)", classes.len() - shown))?;
+        }
+        for ctrl in self.ctrls() {
+            if let Some(joined) = self.facts.joined(ctrl) {
+                text.plain(&format!("nvme{ctrl}: {joined}"))?;
+            }
+        }
+        if detail {
+            for own in classes {
+                self.stages(own, text)?;
+            }
+        }
+        Ok(())
     }
 
-    /// The machine and the controllers with commands.
-    fn machine(&self, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
+    fn stages(&self, own: &ClassFacts, text: &mut Text<'_>) -> io::Result<()> {
+        text.head(&self.facts.class_name(own.class))?;
+        let mut stages = own.stages.clone();
+        stages.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        let part = |ns: u64| ns as f64 / own.total_ns.max(1) as f64;
+        let (shown, small): (Vec<_>, Vec<_>) =
+            stages.into_iter().partition(|(_, ns)| part(*ns) >= SMALL);
+        let other: u64 = small.iter().map(|(_, ns)| ns).sum();
+        let rows = shown.iter().map(|(stages, ns)| (stages.short(), *ns));
+        let other = (other > 0).then(|| ("other".to_owned(), other));
+        for (name, ns) in rows.chain(other) {
+            let length = (part(ns) * BAR as f64).round() as usize;
+            let bar = text.look.theme.bar(&block().repeat(length));
+            let mean = nanos(ns as f64 / own.commands.max(1) as f64);
+            let blank = " ".repeat(BAR.saturating_sub(length));
+            let share = percent(part(ns));
+            writeln!(text.out, "  {name:26} {bar}{blank} {share:>5} {mean:>8}")?;
+        }
+        Ok(())
+    }
+
+    /// What to do next, and what was not judged.
+    fn next(&self, text: &mut Text<'_>) -> io::Result<()> {
+        if self.diagnosis.outcome == Outcome::Unknown {
+            return Ok(());
+        }
+        text.blank()?;
+        let causes = || self.diagnosis.causes();
+        match (self.diagnosis.outcome, self.facts.classes.all.first()) {
+            (Outcome::Cause, _) if causes().any(|v| v.share.is_some()) => {
+                let before = self.origin.file.unwrap_or("before.nvd");
+                text.labelled(
+                    "check",
+                    &format!("Record again after a change, then: nvme-deep diff {before} after.nvd"),
+                )?;
+            }
+            (Outcome::Nothing, Some(own)) => text.plain(&format!(
+                "If {} is too slow, look at the device or what is behind it (hypervisor, array, provider). To have that \
+                 judged: --expect 200us or --baseline good.nvd.",
+                nanos(own.p50_ns as f64)
+            ))?,
+            _ => {}
+        }
+        if let Some(why) = obstacle(self.facts, Subject::Machine) {
+            return text.plain(&format!("Not checked: other causes ({why})."));
+        }
+        let open = self.not_checked();
+        if !open.is_empty() {
+            text.plain(&format!("Not checked: {}.", open.join("; ")))?;
+        }
+        let out = [Status::RuledOut, Status::NotPresent];
+        let found: BTreeSet<&str> = self
+            .diagnosis
+            .verdicts
+            .iter()
+            .filter(|v| !out.contains(&v.status))
+            .map(|v| v.rule)
+            .collect();
+        let out = RULES.iter().filter(|rule| !found.contains(rule.id)).count();
+        text.plain(&format!("Ruled out: {} (-v).", counted(out as u64, "other cause")))
+    }
+
+    /// The rules that could not judge, by what they look for: with the reason, or the option.
+    fn not_checked(&self) -> Vec<String> {
+        let mut lacking = Vec::new();
+        let mut others = Vec::new();
+        for rule in RULES.iter() {
+            let mut own =
+                self.diagnosis.verdicts.iter().filter(|v| v.rule == rule.id && !v.is_minor);
+            let of = |status| move |v: &&Verdict| v.status == status;
+            if let Some(verdict) = own.clone().find(of(Status::NotObserved)) {
+                if verdict.text == FULL {
+                    lacking.push(rule.noun);
+                } else {
+                    others.push(format!("{} ({})", rule.noun, verdict.text));
+                }
+            } else if let Some(verdict) = own.find(of(Status::Inconclusive)) {
+                others.push(match rule.tier {
+                    Tier::Limit | Tier::Device => format!("{} ({})", rule.noun, verdict.text),
+                    _ => rule.noun.to_owned(),
+                });
+            }
+        }
+        match lacking.len() {
+            0 => {}
+            1..4 => others
+                .push(format!("{} (needs a recording with --stages=full)", lacking.join(", "))),
+            n => others.push(format!("{n} causes that need a recording with --stages=full")),
+        }
+        others
+    }
+
+    fn ctrls(&self) -> BTreeSet<u32> {
+        self.facts.classes.all.iter().map(|c| c.class.ctrl).collect()
+    }
+
+    /// The controllers with commands.
+    fn machine(&self, text: &mut Text<'_>) -> io::Result<()> {
+        let ctrls = self.ctrls();
+        let all = self.facts.machine.iter().flat_map(|m: &MachineInfo| &m.controllers);
+        for (n, controller) in all.filter(|c| ctrls.contains(&c.instance)).enumerate() {
+            if n == 0 {
+                text.blank()?;
+            }
+            text.labelled(&format!("nvme{}", controller.instance), &describe(controller))?;
+        }
+        Ok(())
+    }
+
+    /// The rules that found nothing, with their reasons.
+    fn reasons(&self, text: &mut Text<'_>) -> io::Result<()> {
+        self.group("Ruled out", Status::RuledOut, text)?;
+        self.group("Not present", Status::NotPresent, text)?;
+        self.group("Not judged", Status::Inconclusive, text)?;
+        self.group("Not observed: needs an option", Status::NotObserved, text)
+    }
+
+    /// Rules with a status; those with the same reason together.
+    fn group(&self, head: &str, status: Status, text: &mut Text<'_>) -> io::Result<()> {
+        let detail = text.look.detail;
+        let several = [Scope::Controller, Scope::Disk].map(|s| self.facts.subjects(s).len() > 1);
+        let mut order: Vec<String> = Vec::new();
+        let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        // the first line says it already
+        let is_new = |v: &&Verdict| detail || !self.diagnosis.headline.contains(&v.text);
+        for verdict in self.diagnosis.of(status).filter(is_new) {
+            let is_named = match verdict.of {
+                Subject::Machine => false,
+                Subject::Controller(_) => several[0],
+                Subject::Disk(..) => several[1],
+            };
+            let why = match is_named {
+                true => format!("{}: {}", verdict.subject, verdict.text),
+                false => verdict.text.clone(),
+            };
+            let rules = groups.entry(why.clone()).or_default();
+            if rules.is_empty() {
+                order.push(why);
+            }
+            if !rules.contains(&verdict.rule) {
+                rules.push(verdict.rule);
+            }
+        }
+        if !order.is_empty() {
+            text.head(head)?;
+        }
+        for why in order {
+            let rules = groups.get(&why).map(|rules| rules.join(", ")).unwrap_or_default();
+            text.plain(&format!("  {rules}: {why}"))?;
+        }
+        Ok(())
+    }
+
+    /// The file, the machine, and how much was observed.
+    fn origin_text(&self) -> String {
         let Origin { file, kernel, machine } = self.origin;
-        writeln!(out, "\n{}", theme.head("machine"))?;
-        let covers = format!(
-            "{} I/O commands in {:.1} s",
-            self.facts.commands.seen,
-            self.facts.covers.as_secs_f64()
-        );
-        let info = self.facts.machine.as_ref();
-        let cpus = info.and_then(|m| m.cpus).map(|n| format!("{n} CPUs"));
-        let selected = self.facts.selection.text();
-        let selected = selected.map(|options| format!("selected by {options}"));
+        let cpus = self.facts.machine.as_ref().and_then(|m| m.cpus);
+        let commands = counted(self.facts.commands.seen, "I/O command");
         let parts = [
             file.map(ToString::to_string),
             kernel.map(|k| format!("Linux {k}")),
             machine.map(ToString::to_string),
-            cpus,
-            Some(covers),
-            selected,
-            (!self.facts.is_whole).then(|| "the end of the recording is missing".to_owned()),
+            cpus.map(|n| counted(n.into(), "CPU")),
+            Some(format!("{:.1} s", self.facts.covers.as_secs_f64())),
+            Some(commands),
+            self.facts.selection.text().map(|options| format!("selected by {options}")),
+            self.facts.is_cut.then(|| "the end of the recording is missing".to_owned()),
         ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        for line in fill(&parts.join(", "), 2) {
-            writeln!(out, "  {line}")?;
-        }
-        let ctrls: BTreeSet<u32> = self.facts.ctrls().into_iter().collect();
-        let all = info.map_or(&[][..], |m: &MachineInfo| m.controllers.as_slice());
-        for controller in all.iter().filter(|c| ctrls.contains(&c.instance)) {
-            let text = describe(controller);
-            for (n, line) in fill(&text, 10).iter().enumerate() {
-                let name =
-                    if n == 0 { format!("nvme{}", controller.instance) } else { String::new() };
-                writeln!(out, "  {name:7} {line}")?;
-            }
-        }
-        for ctrl in ctrls {
-            let Some(text) = self.facts.joined(ctrl) else {
-                continue;
-            };
-            for line in fill(&format!("nvme{ctrl}: {text}"), 2) {
-                writeln!(out, "  {line}")?;
-            }
-        }
-        Ok(())
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
+}
 
-    /// Where the time went.
-    fn times(&self, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
-        let strata = &self.facts.strata;
-        if strata.is_empty() {
-            return Ok(());
-        }
-        writeln!(out, "\n{}", theme.head("where the time went"))?;
-        writeln!(out, "    {:26} {:BAR$} {:>5} {:>8}", "stage", "", "share", "mean")?;
-        let shown = if detail { strata.len() } else { STRATA };
-        for stratum in strata.iter().take(shown) {
-            self.stratum(theme, stratum, out)?;
-        }
-        if strata.len() > shown {
-            let more = strata.len() - shown;
-            writeln!(out, "  {more} more kinds of commands (-v)")?;
-        }
-        Ok(())
-    }
-
-    fn stratum(&self, theme: Theme, stratum: &ClassFacts, out: &mut dyn Write) -> io::Result<()> {
-        let name = self.facts.stratum_name(&stratum.stratum);
-        writeln!(
-            out,
-            "  {name}: p50 {}, p99 {}, {}",
-            nanos(stratum.p50_ns as f64),
-            nanos(stratum.p99_ns as f64),
-            counted(stratum.commands, "command")
-        )?;
-        let mut stages = stratum.stages.clone();
-        stages.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-        let part = |ns: u64| ns as f64 / stratum.total_ns.max(1) as f64;
-        let (shown, small): (Vec<_>, Vec<_>) =
-            stages.into_iter().partition(|(_, ns)| part(*ns) >= SMALL);
-        let mut rows: Vec<(String, u64)> = shown.iter().map(|(s, ns)| (s.short(), *ns)).collect();
-        if !small.is_empty() {
-            let other = small.iter().map(|(_, ns)| ns).sum();
-            rows.push(("other".into(), other));
-        }
-        for (name, ns) in rows {
-            let length = (part(ns) * BAR as f64).round() as usize;
-            let bar = theme.bar(&block().repeat(length));
-            let mean = nanos(ns as f64 / stratum.commands.max(1) as f64);
-            let blank = " ".repeat(BAR.saturating_sub(length));
-            writeln!(out, "    {name:26} {bar}{blank} {:3.0} % {mean:>8}", part(ns) * 100.0)?;
-        }
-        Ok(())
-    }
+/// The same with a capital letter.
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_ascii_uppercase());
+    first.into_iter().chain(chars).collect()
 }
 
 /// Kind, queues, vectors and doorbells of a controller.
 fn describe(controller: &MachineController) -> String {
-    let MachineController {
-        class,
-        transport,
-        io_queues,
-        depth,
-        vectors,
-        shadow_doorbells,
-        iommu_group,
-        disks,
-        ..
-    } = controller;
-    let number = |n: &Option<u32>, what: &str| n.map(|n| format!("{n} {what}"));
-    let transport = transport.as_ref().filter(|t| **t != "pcie");
-    let shadow = shadow_doorbells.map(|s| match s {
-        true => "shadow doorbells".to_owned(),
-        false => "no shadow doorbells".to_owned(),
-    });
-    let schedulers: BTreeSet<String> =
-        disks.iter().filter_map(|d| Some(d.scheduler.as_ref()?.to_string())).collect();
+    let number = |n: Option<u32>, what: &str| n.map(|n| format!("{n} {what}"));
+    let schedulers: BTreeSet<&str> =
+        (controller.disks.iter()).filter_map(|d| Some(d.scheduler.as_ref()?.as_str())).collect();
     let schedulers = schedulers.into_iter().collect::<Vec<_>>().join("/");
+    let shadow = controller
+        .shadow_doorbells
+        .map(|s| if s { "shadow doorbells" } else { "no shadow doorbells" });
     let parts = [
-        Some(class.to_string()),
-        transport.map(ToString::to_string),
-        number(io_queues, "I/O queues"),
-        number(depth, "entries each"),
-        number(vectors, "interrupt vectors"),
-        shadow,
+        Some(controller.class.to_string()),
+        controller.transport.as_ref().filter(|t| **t != "pcie").map(ToString::to_string),
+        number(controller.io_queues, "I/O queues"),
+        number(controller.depth, "entries each"),
+        number(controller.vectors, "interrupt vectors"),
+        shadow.map(str::to_owned),
         Some(format!("scheduler {schedulers}")).filter(|_| !schedulers.is_empty()),
-        iommu_group.as_ref().map(|group| format!("IOMMU group {group}")),
+        controller.iommu_group.as_ref().map(|group| format!("IOMMU group {group}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Names and values.
-fn shown_by(evidence: &[Evidence], out: &mut dyn Write) -> io::Result<()> {
-    for item in evidence {
-        let mut name = item.name.as_str();
-        // a long name has its own line
-        if name.chars().count() > 36 {
-            for line in fill(name, 2) {
-                writeln!(out, "  {line}")?;
-            }
-            name = "";
-        }
-        for value in fill(&item.value, 39) {
-            writeln!(out, "  {name:36} {value}")?;
-            name = "";
-        }
-    }
-    Ok(())
+#[derive(Serialize)]
+struct Line<'a> {
+    r#type: &'static str,
+    schema_version: u32,
+    file: Option<&'a str>,
+    kernel: Option<&'a str>,
+    outcome: &'static str,
+    headline: &'a str,
+    verdicts: &'a [Verdict],
+    whole: bool,
+    covers_s: f64,
+    commands: u64,
+    machine: Option<&'a MachineInfo>,
+    times: Vec<Times>,
 }
 
-/// A text after its label, in several lines.
-fn labelled(theme: Theme, label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
-    for (n, line) in fill(text, 10).iter().enumerate() {
-        let label = if n == 0 { label } else { "" };
-        writeln!(out, "  {} {line}", theme.head(&format!("{label:7}")))?;
+#[derive(Serialize)]
+struct Times {
+    name: String,
+    ctrl: String,
+    nsid: u32,
+    commands: u64,
+    p50_ns: u64,
+    p99_ns: u64,
+    sum_ns: u64,
+    stages: Vec<StageTime>,
+}
+
+#[derive(Serialize)]
+struct StageTime {
+    stage: String,
+    sum_ns: u64,
+}
+
+impl DiagnosisView<'_> {
+    /// Writes it as one JSON object.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub fn json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let times = self.facts.classes.all.iter().map(|own| Times {
+            name: self.facts.class_name(own.class),
+            ctrl: format!("nvme{}", own.class.ctrl),
+            nsid: own.class.nsid,
+            commands: own.commands,
+            p50_ns: own.p50_ns,
+            p99_ns: own.p99_ns,
+            sum_ns: own.total_ns,
+            stages: (own.stages.iter())
+                .map(|(stage, ns)| StageTime { stage: stage.name(), sum_ns: *ns })
+                .collect(),
+        });
+        let object = Line {
+            r#type: "diagnosis",
+            schema_version: SCHEMA_VERSION,
+            file: self.origin.file,
+            kernel: self.origin.kernel,
+            outcome: self.diagnosis.outcome.name(),
+            headline: &self.diagnosis.headline,
+            verdicts: &self.diagnosis.verdicts,
+            whole: !self.facts.is_cut,
+            covers_s: self.facts.covers.as_secs_f64(),
+            commands: self.facts.commands.seen,
+            machine: self.facts.machine.as_ref(),
+            times: times.collect(),
+        };
+        json_line(&object, out)
     }
-    Ok(())
 }

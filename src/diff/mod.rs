@@ -16,14 +16,14 @@ use crate::diff::view::{DiffText, Subject, class_name};
 use crate::error::Kind;
 use crate::model::controller::ControllerInfo;
 use crate::model::stage::StageSet;
+use crate::recording::Fact;
 use crate::run::stdout::output_width;
 use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::Result;
 
 use crate::diff::args::DiffArgs;
-use crate::run::drive::replay::Replay;
-use crate::run::drive::{Consumer, Feed, Item, header_of, open_all, read};
+use crate::run::drive::{FileReader, Run, Seen, Step, open_all};
 use crate::run::eprint_note;
 use crate::run::exit::{Failure, usage};
 use crate::run::stdout::stdout;
@@ -33,73 +33,58 @@ fn open(
     paths: &[PathBuf],
     options: &DiffArgs,
     ctrls: impl Iterator<Item = u32>,
-) -> Result<Vec<Replay>> {
+) -> Result<Vec<FileReader>> {
     let mut settings = Settings::of(StageSet::Total);
     settings.filter = options.filter.filter(true)?;
     settings.filter.ctrls.extend(ctrls);
     settings.window = options.filter.part();
-    open_all(paths, &settings, &Replay::require_pairs)
+    open_all(paths, &settings, &FileReader::require_pairs)
 }
 
 /// The stages that all recordings have.
-fn common_stages(replays: Both<&[Replay]>) -> StageSet {
-    let all = replays.a.iter().chain(replays.b);
+fn common_stages(files: Both<&[FileReader]>) -> StageSet {
+    let all = files.a.iter().chain(files.b);
     let sets: Vec<StageSet> = all.map(|r| r.info().stage_set).collect();
     let order = [StageSet::Total, StageSet::Basic, StageSet::Fine, StageSet::Full];
     let least = order.into_iter().find(|set| sets.contains(set));
     least.unwrap_or_default()
 }
 
-/// Counts the commands of a recording.
-struct Counting {
-    counter: Counter,
-    controllers: Vec<ControllerInfo>,
-    commands: u64,
-}
-
-impl Consumer for Counting {
-    const SHOWS: bool = false;
-
-    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            Item::Event(event) => self.commands += u64::from(self.counter.add(event, true)),
-            Item::Unselected(event) => {
-                self.counter.add(event, false);
-            }
-            Item::Controllers(all) => {
-                let sizes = all.iter().flat_map(ControllerInfo::block_sizes);
-                self.counter.block_sizes(sizes);
-                // those that were removed have been recorded, too
-                let is_old = |c: &ControllerInfo| all.iter().all(|new| new.instance != c.instance);
-                self.controllers.retain(is_old);
-                self.controllers.extend(all.iter().cloned());
-            }
-            Item::Activity(activity) => self.counter.activity(activity.clone()),
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
 /// Reads a recording to its end. `renamed`: controllers to count under another number.
 fn count(
-    replay: &mut Replay,
+    file: &mut FileReader,
     stages: StageSet,
     renamed: &BTreeMap<u32, u32>,
 ) -> Result<(Counted, Origin)> {
-    let counter = Counter::new(stages, renamed.clone());
-    let mut counting = Counting { counter, controllers: Vec::new(), commands: 0 };
-    let clock = replay.clock()?;
-    let begin_ns = header_of(replay, clock).begin_ns;
-    replay.show_progress();
-    let end = read(replay, &mut counting)?;
+    let mut counter = Counter::new(stages, renamed.clone());
+    let (mut controllers, mut commands) = (Vec::<ControllerInfo>::new(), 0);
+    let begin_ns = file.header()?.begin_ns;
+    file.show_progress();
+    let mut run = Run::of(file);
+    loop {
+        match run.next()? {
+            Step::Event(Seen { event, is_selected, .. }) => {
+                let is_counted = counter.add(event, is_selected);
+                commands += u64::from(is_counted && is_selected);
+            }
+            Step::Fact(Fact::Controllers(all)) => {
+                counter.block_sizes(all.iter().flat_map(ControllerInfo::block_sizes));
+                // those that were removed have been recorded, too
+                controllers.retain(|c| all.iter().all(|new| new.instance != c.instance));
+                controllers.extend(all);
+            }
+            Step::Fact(Fact::Activity(activity)) => counter.activity(activity),
+            Step::Ended => break,
+            _ => {}
+        }
+    }
+    let end = run.end()?;
     let (covers, accuracy) = (end.covers, end.ledger.accuracy());
-    let Counting { counter, mut controllers, commands } = counting;
     if counter.is_crowded {
         return Err(usage(format!(
             "{} has too many kinds of commands (controller, namespace, opcode, size): choose a \
              disk with --disk",
-            replay.path()
+            file.path
         )));
     }
     if !renamed.is_empty() {
@@ -110,24 +95,24 @@ fn count(
         });
     }
     let origin = Origin {
-        path: replay.path().to_owned(),
+        path: file.path.to_owned(),
         begin_ns,
-        info: replay.info().clone(),
+        info: file.info().clone(),
         controllers,
         commands,
         covers,
         accuracy,
-        is_whole: replay.is_whole(),
+        is_whole: file.is_whole(),
     };
     Ok((counter.finish(covers), origin))
 }
 
 fn read_side(
-    replays: &mut [Replay],
+    files: &mut [FileReader],
     stages: StageSet,
     renamed: &BTreeMap<u32, u32>,
 ) -> Result<(Side, Vec<Origin>)> {
-    let read = replays.iter_mut().map(|replay| count(replay, stages, renamed));
+    let read = files.iter_mut().map(|file| count(file, stages, renamed));
     let read: Vec<(Counted, Origin)> = read.collect::<Result<_>>()?;
     let (recordings, origins) = read.into_iter().unzip();
     Ok((Side { recordings }, origins))
@@ -167,7 +152,7 @@ pub fn run(options: &DiffArgs) -> Result<()> {
     let ([a, b], map) = (options.sides()?, options.map()?);
     let mut a = open(&a, options, map.keys().copied())?;
     let mut b = open(&b, options, map.values().copied())?;
-    let files = |side: &[Replay]| side.iter().map(Replay::file_id).collect::<Vec<_>>();
+    let files = |side: &[FileReader]| side.iter().map(|file| file.file_id).collect::<Vec<_>>();
     let is_paired = files(&a) == files(&b);
     let stages = common_stages(Both { a: &a, b: &b });
     let own = map.keys().map(|&a| (a, a)).collect();
@@ -192,7 +177,7 @@ pub fn run(options: &DiffArgs) -> Result<()> {
 }
 
 /// An error if a recording is damaged or has no end.
-fn ended(a: &[Replay], b: &[Replay]) -> Result<()> {
+fn ended(a: &[FileReader], b: &[FileReader]) -> Result<()> {
     let mut damaged: Vec<_> = a.iter().chain(b).filter_map(|r| r.check_complete().err()).collect();
     let last = damaged.pop();
     damaged.iter().for_each(|error| eprint_note(&error.to_string()));

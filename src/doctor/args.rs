@@ -21,7 +21,7 @@ Examples:
 pub struct DoctorArgs {
     /// One JSON object instead of text
     ///
-    /// The schema is in docs/json.md.
+    /// The schema is in docs/reference/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 

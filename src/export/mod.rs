@@ -20,15 +20,14 @@ use crate::view::export::perfetto::{Begins, Perfetto};
 use anyhow::Result;
 
 use crate::export::args::{ExportOptions, Format};
-use crate::run::drive::open_all;
-use crate::run::drive::replay::Replay;
+use crate::run::drive::{FileReader, open_all};
 use crate::run::exporting::{Counts, add, begins};
 use crate::run::outfile::{OutFile, Rules};
 use crate::run::{eprint_note, say_ledger};
 
 fn sink(
     options: &ExportOptions,
-    replays: &[Replay],
+    files: &[FileReader],
     out: File,
     output: &OutFile,
 ) -> Result<Box<dyn Sink>> {
@@ -39,8 +38,8 @@ fn sink(
         Format::Hlog => Box::new(Hlog::new(out, options.interval())),
         Format::Perfetto => {
             let mut found = Begins::default();
-            for replay in replays {
-                found = begins(&options.settings, replay)?;
+            for file in files {
+                found = begins(&options.settings, file)?;
             }
             Box::new(Perfetto::new(out, found, options.interval()))
         }
@@ -109,7 +108,7 @@ fn close(options: &ExportOptions, name: &str, counts: &Counts, bytes: Option<u64
 /// One sentence each, with the exit code of its kind.
 pub fn run(options: &ExportOptions) -> Result<()> {
     // refuse what cannot be exported before anything is written
-    let replays = open_all(&options.files, &options.settings, &Replay::require_pairs)?;
+    let files = open_all(&options.files, &options.settings, &FileReader::require_pairs)?;
     let rules = Rules {
         force: options.force,
         inputs: &options.files,
@@ -117,17 +116,17 @@ pub fn run(options: &ExportOptions) -> Result<()> {
         ..Rules::default()
     };
     let (output, out) = OutFile::create(&options.output, &rules)?;
-    let mut sink = sink(options, &replays, out, &output)?;
+    let mut sink = sink(options, &files, out, &output)?;
     let failed = |error| output.failed(error);
     let mut counts = Counts::default();
     let (mut only, mut verdict) = (None, Ok(()));
-    for (n, mut replay) in replays.into_iter().enumerate() {
-        let path = replay.file().to_owned();
+    for (n, mut file) in files.into_iter().enumerate() {
+        let path = file.file.clone();
         let name = name_of(options, &path, n + 1);
         if options.redact {
-            replay.redact();
+            file.redact();
         }
-        let (ledger, ended) = add((replay, &name), &mut *sink, &mut counts, &failed)?;
+        let (ledger, ended) = add((file, &name), &mut *sink, &mut counts, &failed)?;
         if let Some(ledger) = &ledger {
             let exact = report(ledger, &path, options.files.len() > 1);
             counts.exact += u64::from(exact && ended.is_ok());

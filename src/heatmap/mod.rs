@@ -8,8 +8,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::error::Kind;
+use crate::model::event::Event;
 use crate::model::report::submissions::{Submissions, TaskKind, forgotten};
 use crate::model::text::Text;
+use crate::recording::Fact;
 use crate::settings::Settings;
 use crate::units::{counted, nanos};
 use crate::view::heatmap::grid::{HeatMap, Interval, Plot, Quantity};
@@ -20,15 +22,16 @@ use crate::when::RunClock;
 use anyhow::Result;
 
 use crate::heatmap::args::{HeatmapOptions, QuantityArg};
-use crate::run::drive::replay::Replay;
-use crate::run::drive::{Consumer, End, Feed, Form, Input, Item, Live, drive, submissions_of};
+use crate::run::drive::{
+    End, FileReader, Form, Input, Live, Names, Run, Seen, Step, submissions_of,
+};
 use crate::run::exit::Failure;
 use crate::run::picture::Picture;
 use crate::run::start::Preflight;
 use crate::run::{WAITS_UNMEASURED, eprint_note, say_ledger};
 
 /// Paints the events of a run.
-struct HeatmapConsumer<'o> {
+struct Painter<'o> {
     options: &'o HeatmapOptions,
     quantity: Quantity,
     plot: Plot,
@@ -40,7 +43,7 @@ struct HeatmapConsumer<'o> {
     pictures: Vec<Picture>,
 }
 
-impl HeatmapConsumer<'_> {
+impl Painter<'_> {
     fn submit(&mut self, now_ns: u64) {
         let Self { plot, submissions, .. } = self;
         if let Some(submissions) = submissions {
@@ -51,7 +54,7 @@ impl HeatmapConsumer<'_> {
     }
 
     /// The map of this run, and the number of commands that are not in it.
-    fn map(&mut self, end: &End<'_>) -> (HeatMap, u64) {
+    fn map(&mut self, end: &End) -> (HeatMap, u64) {
         self.submit(u64::MAX);
         // also the time without commands at the end
         let last = end.took.saturating_sub(Duration::from_nanos(1));
@@ -68,18 +71,10 @@ impl HeatmapConsumer<'_> {
     }
 }
 
-impl Consumer for HeatmapConsumer<'_> {
-    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        let event = match item {
-            Item::Event(event) => event,
-            Item::Clock(wall_ns) => {
-                self.clock.wall_ns.get_or_insert(*wall_ns);
-                return Ok(());
-            }
-            _ => return Ok(()),
-        };
+impl Painter<'_> {
+    fn event(&mut self, event: &Event, names: &mut Names) {
         let id = event.what.id();
-        let (disk, set) = feed.names.of_command(id);
+        let (disk, set) = names.of_command(id);
         match &mut self.submissions {
             Some(submissions) => {
                 submissions.add(event, set);
@@ -88,28 +83,29 @@ impl Consumer for HeatmapConsumer<'_> {
             }
             None => self.plot.event(event, disk, set),
         }
-        self.block = id.and_then(|id| feed.names.lba_bytes(id)).or(self.block);
-        Ok(())
+        self.block = id.and_then(|id| names.lba_bytes(id)).or(self.block);
     }
 
-    fn finish(mut self, mut end: End<'_>) -> Result<Result<()>> {
-        let (options, quantity) = (self.options, self.quantity);
+    /// Draws the picture. Returns an error, which counts less than one of the run, if it is empty.
+    fn finish(mut self, run: &mut Run<'_>) -> Result<Result<()>> {
+        let (options, quantity, end) = (self.options, self.quantity, run.end_of_shown()?);
         let disks = self.plot.disks.names().to_vec();
         if quantity == Quantity::Lba {
             check_disks(options, &disks)?;
         }
         let (map, left_out) = self.map(&end);
         if map.cells.is_empty() {
-            return Ok(Err(nothing(quantity, left_out, end.unmatched)));
+            let unmatched = run.file().and_then(FileReader::unmatched);
+            return Ok(Err(nothing(quantity, left_out, unmatched)));
         }
-        end.header.file = options.from.files.first().map(|path| Text::file_name(path));
+        run.header.file = options.from.files.first().map(|path| Text::file_name(path));
         let caption = Caption {
             disks: if disks.len() > 3 {
                 counted(disks.len() as u64, "disk")
             } else {
                 disks.join(", ")
             },
-            run: end.header.text(Theme { color: false }, usize::MAX).trim_end().into(),
+            run: run.header.text(Theme { color: false }, usize::MAX).trim_end().into(),
             filter: choice(&options.settings),
             quantity,
             block: self.block,
@@ -125,7 +121,7 @@ impl Consumer for HeatmapConsumer<'_> {
             picture.write(SIZE, &caption.title(), &what, draw)?;
         }
         say_ledger(&end.ledger, options.session.is_verbose());
-        if end.session.is_some() && quantity == Quantity::Latency(Interval::TOTAL) {
+        if run.session().is_some() && quantity == Quantity::Latency(Interval::TOTAL) {
             eprint_note(WAITS_UNMEASURED);
         }
         Ok(Ok(()))
@@ -133,14 +129,14 @@ impl Consumer for HeatmapConsumer<'_> {
 }
 
 /// Opens the recording.
-fn open(options: &HeatmapOptions, path: &Path) -> Result<Replay> {
+fn open(options: &HeatmapOptions, path: &Path) -> Result<FileReader> {
     let settings = &options.settings;
-    let mut replay = Replay::open_by(path, settings, "--stage")?;
+    let mut file = FileReader::open_by(path, settings, "--stage")?;
     if options.y != QuantityArg::Depth || settings.filter.needs_submission() {
-        replay.require_pairs()?;
+        file.require_pairs()?;
     }
-    replay.leave_unmatched();
-    Ok(replay)
+    file.is_quiet = true;
+    Ok(file)
 }
 
 /// Runs the command to its end.
@@ -152,8 +148,8 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     let inputs = &options.from.files;
     let input = match inputs.first() {
         Some(path) => {
-            let form = Form::default();
-            Input::recordings(vec![open(options, path)?], form, true)
+            let form = Form { is_silent: true, ..Form::default() };
+            Input::files(vec![open(options, path)?], form)
         }
         None => {
             let ready = Preflight::check(settings)?;
@@ -164,24 +160,40 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     let files = options.picture_files()?;
     let mut pictures: Vec<Picture> =
         files.iter().map(|file| Picture::create(file, inputs)).collect::<Result<_>>()?;
-    drive(input, &mut |start| {
-        let stages = start.recording.map_or(settings, Replay::settings).stage_set;
-        let quantity = options.quantity(stages);
+    let mut drawn = Ok(());
+    input.each(&mut |run| {
+        let stages = run.file().map_or(settings, |file| &file.settings).stage_set;
+        let (quantity, begin_ns) = (options.quantity(stages), run.begin_ns());
         let mut submissions = None;
         if quantity == Quantity::Depth {
-            submissions = Some(submissions_of(start, settings, TaskKind::Caller, "--y depth")?);
+            submissions = Some(submissions_of(run, settings, TaskKind::Caller, "--y depth")?);
         }
-        start.recording.into_iter().for_each(Replay::warn_partial);
-        Ok(HeatmapConsumer {
+        run.file().into_iter().for_each(FileReader::warn_partial);
+        let mut painter = Painter {
             options,
             quantity,
-            plot: Plot::new(quantity, start.begin_ns),
-            clock: RunClock { begin_ns: start.begin_ns, wall_ns: None },
+            plot: Plot::new(quantity, begin_ns),
+            clock: RunClock { begin_ns, wall_ns: None },
             block: None,
             submissions,
             pictures: take(&mut pictures),
-        })
-    })
+        };
+        loop {
+            match run.next()? {
+                Step::Event(Seen { event, is_selected: true, names, .. }) => {
+                    painter.event(event, names);
+                }
+                Step::Fact(Fact::Clock(offset)) => {
+                    painter.clock.wall_ns.get_or_insert(offset.wall_ns);
+                }
+                Step::Ended => break,
+                _ => {}
+            }
+        }
+        drawn = painter.finish(run)?;
+        Ok(())
+    })?;
+    drawn
 }
 
 /// Fails if the LBAs of several disks were in one picture of a recording. A run can't be made again: its

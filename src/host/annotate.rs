@@ -15,10 +15,9 @@ use crate::target::spdk_trace::{Trace, label};
 use anyhow::Result;
 
 use crate::host::args::HostAnnotateArgs;
-use crate::run::drive::check_target_end;
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
-use crate::run::input::{read_recording, read_text};
+use crate::run::input::{check_target_end, read_recording, read_text};
 use crate::run::stdout::stdout;
 
 /// Why a recording has none of the requests of the trace.
@@ -28,6 +27,7 @@ fn other(args: &HostAnnotateArgs, recording: &HostRecording, requests: u64) -> S
         TargetKind::Spdk => "another run of SPDK's target, or one without ids of commands",
         TargetKind::Nvmet => "the kernel's target",
         TargetKind::Qemu => "QEMU",
+        TargetKind::Block => "blkparse",
         TargetKind::Other => "another target",
     };
     format!(

@@ -9,7 +9,6 @@ use clap::Subcommand;
 
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG};
 use crate::run::args::examples;
-use crate::run::args::filter::ctrl_instance;
 use crate::run::args::value::number;
 
 const EXAMPLES: &str = "\
@@ -38,11 +37,6 @@ Examples:
   nvme-deep host latency --from host.nvd
       A recording of the host side";
 
-const IMPORT_EXAMPLES: &str = "\
-Examples:
-  nvme-deep host import --qemu-log qemu.log -o host.nvd
-      A recording from a log of QEMU";
-
 const ANNOTATE_EXAMPLES: &str = "\
 Examples:
   nvme-deep host annotate trace.json host.nvd
@@ -57,13 +51,6 @@ const MSGS_EXAMPLES: &str = "\
 Examples:
   nvme-deep host msgs --pid 4711 --duration 10s
       The messages of this SPDK process in 10 s";
-
-const KVM_EXAMPLES: &str = "\
-Examples:
-  nvme-deep host kvm --pid 4711 --guest guest.nvd --duration 10s
-      The doorbell writes of a virtual machine, with a recording of its driver
-  nvme-deep host kvm kvm.txt --bar 0xfebf0000-0xfebf3fff
-      Those of a trace by trace-cmd";
 
 /// `host`.
 #[derive(Clone, Debug, clap::Args)]
@@ -86,8 +73,6 @@ pub enum HostCommand {
     Trace(HostTraceArgs),
     /// Report latencies of a target per namespace, opcode and stage
     Latency(HostLatencyArgs),
-    /// Read QEMU's log or an SPDK trace instead of tracing
-    Import(HostImportArgs),
     /// Print an SPDK trace with the commands that its entries are about
     Annotate(HostAnnotateArgs),
     /// Print the changes of state of an SPDK target
@@ -98,10 +83,6 @@ pub enum HostCommand {
     /// Count messages between the threads of an SPDK process, by function
     #[command(after_long_help = MSGS_EXAMPLES)]
     Msgs(HostSpdkArgs),
-    /// Report the doorbell writes of a guest and the time of their VM exits
-    ///
-    /// From tracepoints of KVM.
-    Kvm(HostKvmArgs),
 }
 
 /// Which target.
@@ -210,37 +191,6 @@ pub struct HostLatencyArgs {
     pub color: ColorArg,
 }
 
-/// `host import`.
-#[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = IMPORT_EXAMPLES)]
-pub struct HostImportArgs {
-    /// A log of QEMU with one NVMe controller
-    ///
-    /// Of `-trace 'pci_nvme_*' -msg timestamp=on -D FILE`.
-    #[arg(long, value_name = "FILE", required_unless_present = "spdk_trace")]
-    pub qemu_log: Option<PathBuf>,
-
-    /// The output of `spdk_trace -j`
-    ///
-    /// Its requests have no command ids.
-    #[arg(long, value_name = "FILE", conflicts_with = "qemu_log")]
-    pub spdk_trace: Option<PathBuf>,
-
-    /// Write a recording to this file, and print no commands
-    ///
-    /// It is readable by its owner only.
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-
-    /// Replace the file of -o if it exists
-    #[arg(long, requires = "output")]
-    pub force: bool,
-
-    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
-    pub json: bool,
-}
-
 /// `host annotate`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = examples::ONLY_EXAMPLES)]
@@ -275,72 +225,4 @@ pub struct HostSpdkArgs {
 
     #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
     pub json: bool,
-}
-
-/// `host kvm`.
-#[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
-#[command(after_long_help = KVM_EXAMPLES)]
-pub struct HostKvmArgs {
-    /// Text of ftrace or `trace-cmd report`
-    ///
-    /// With the events kvm_exit, kvm_mmio, kvm_userspace_exit and kvm_entry.
-    #[arg(value_name = "TRACE", required_unless_present = "pid", conflicts_with = "pid")]
-    pub trace: Option<PathBuf>,
-
-    /// Trace the virtual machine of this process
-    #[arg(long, value_name = "PID", value_parser = number(0..=u32::MAX))]
-    pub pid: Option<u32>,
-
-    /// Stop after this time (`5s`, `2m`)
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "trace")]
-    pub duration: Option<Duration>,
-
-    /// The controller's BAR 0 in the guest
-    ///
-    /// First and last address (sysfs `resource`).
-    #[arg(
-        long,
-        value_name = "FIRST-LAST",
-        required_unless_present = "guest",
-        conflicts_with = "guest",
-        value_parser = addresses
-    )]
-    pub bar: Option<(u64, u64)>,
-
-    /// A recording of the guest, which has this address
-    ///
-    /// Made by `record`.
-    #[arg(long, value_name = "FILE")]
-    pub guest: Option<PathBuf>,
-
-    /// The controller in the guest, if it has several: `nvme1`
-    #[arg(long, value_name = "CTRL", requires = "guest", value_parser = ctrl_instance)]
-    pub ctrl: Option<u32>,
-
-    /// The controller's doorbell stride, CAP.DSTRD
-    #[arg(long, value_name = "N", default_value = "0", value_parser = number(0..=15_u32))]
-    pub dstrd: u32,
-
-    /// The number of I/O queues [default: that of --guest]
-    ///
-    /// Without it, writes to what is behind the doorbells, such as an MSI-X table, are counted as
-    /// doorbells of high queues.
-    #[arg(long, value_name = "N", value_parser = number(0..=u32::MAX))]
-    pub queues: Option<u32>,
-
-    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
-    pub json: bool,
-}
-
-/// Parses `0xfebd4000-0xfebd7fff`.
-fn addresses(text: &str) -> Result<(u64, u64), String> {
-    let number = |text: &str| u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
-    let range = text.split_once('-');
-    let range = range.and_then(|(first, last)| number(first).zip(number(last)));
-    range.filter(|(first, last)| first < last).ok_or_else(|| {
-        "give the first and last address of BAR 0 in the guest, as in 0xfebd4000-0xfebd7fff \
-         (/sys/class/nvme/nvme0/device/resource)"
-            .into()
-    })
 }

@@ -16,8 +16,7 @@ use crate::target::spdk::probes::StateChange;
 use anyhow::Result;
 
 use crate::host::args::HostSpdkArgs;
-use crate::run::drive::Turn;
-use crate::run::drive::turns::{AT_ONCE, stop_receiver, until_stop};
+use crate::run::drive::turns::{Turns, stop_receiver};
 use crate::run::eprint_note;
 use crate::run::stdout::stdout;
 
@@ -62,15 +61,15 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
             };
         }
     };
-    until_stop(&stop_receiver()?, args.duration, &mut |_| {
+    let stop = stop_receiver()?;
+    let mut turns = Turns::begin(&stop, args.duration);
+    loop {
         let more = changes.take(false, &mut |change| write(change, &mut out))?;
         out.flush()?;
-        Ok(match (changes.alive(), more) {
-            (Err(_), _) => Turn::Done,
-            (Ok(()), true) => AT_ONCE,
-            (Ok(()), false) => Turn::Items,
-        })
-    })?;
+        if changes.alive().is_err() || !turns.pause(more) {
+            break;
+        }
+    }
     let alive = changes.alive();
     let (hits, lost) = changes.end(&mut |change| write(change, &mut out))?;
     written?;
@@ -93,16 +92,17 @@ pub fn messages(args: &HostSpdkArgs) -> Result<()> {
     eprint_note(&format!("tracing the messages of {}", who(&messages.target())));
     let mut functions = Functions::of(args.pid);
     let mut looked: Option<Instant> = None;
-    until_stop(&stop_receiver()?, args.duration, &mut |_| {
+    let stop = stop_receiver()?;
+    let mut turns = Turns::begin(&stop, args.duration);
+    loop {
         if looked.is_none_or(|at| at.elapsed() >= LOOK) {
             functions.look_up(messages.counts()?.iter().map(|c| c.function));
             looked = Some(Instant::now());
         }
-        Ok(match messages.alive() {
-            Err(_) => Turn::Done,
-            Ok(()) => Turn::Items,
-        })
-    })?;
+        if messages.alive().is_err() || !turns.pause(false) {
+            break;
+        }
+    }
     let alive = messages.alive();
     messages.stop();
     let counts = messages.counts()?;

@@ -2,7 +2,6 @@
 //! The host side as text and as JSON: events, histograms, the ledger.
 
 mod json;
-mod kvm;
 mod latency;
 mod ledger;
 mod spdk;
@@ -11,7 +10,6 @@ mod targets;
 mod text;
 
 pub use self::json::HostJson;
-pub use self::kvm::{kvm_json, kvm_text};
 pub use self::latency::{latency_json, latency_text};
 pub use self::ledger::ledger_text;
 pub use self::spdk::{spdk_json, spdk_text};
@@ -20,18 +18,4 @@ pub use self::states::{
     states_end_json,
 };
 pub use self::targets::{targets_json, targets_text};
-pub use self::text::HostText;
-
-use std::io;
-use std::io::Write;
-
-use crate::model::host::HostEvent;
-
-/// Writes events of the host side.
-pub trait HostSink {
-    /// Writes one event. `name` is that of its controller.
-    ///
-    /// # Errors
-    /// Errors of the writer.
-    fn event(&mut self, event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Result<()>;
-}
+pub use self::text::event_text;

@@ -78,7 +78,7 @@ pub struct InflightArgs {
 
     /// One JSON object per look instead of text
     ///
-    /// The schema is in docs/json.md.
+    /// The schema is in docs/reference/json.md.
     #[arg(long, short = 'j')]
     pub json: bool,
 

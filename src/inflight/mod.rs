@@ -6,7 +6,6 @@ mod traced;
 pub mod view;
 
 use std::io::{BufWriter, Write};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::inflight::view::{Look, Lookup, json, text};
@@ -25,8 +24,7 @@ use crate::view::theme::Theme;
 use anyhow::Result;
 
 use crate::inflight::args::InflightArgs;
-use crate::run::drive::Turn;
-use crate::run::drive::turns::{NoUpkeep, Run, stop_signals};
+use crate::run::drive::turns::{Turns, stop_receiver};
 use crate::run::inflight::{Access, Scope};
 use crate::run::start::check_devices;
 use crate::run::stdout::stdout;
@@ -125,22 +123,20 @@ fn untraced(options: &InflightArgs, filter: Filter) -> Result<()> {
     let system = System::at("/");
     check_devices(&filter, &system.controllers())?;
     let access = Access::open(options.btf.as_deref(), &system)?;
-    let (sender, stop) = channel();
-    stop_signals(sender)?;
+    let stop = stop_receiver()?;
     access.say_missing();
     let mut looks = Looks { options, filter, system, access, shown: 0 };
     let Some(interval) = options.interval else {
         return looks.take(None);
     };
-    let mut next = Duration::ZERO;
-    Run::begin(&stop, None).turns(&mut looks, &mut NoUpkeep, &mut |looks, tick| {
-        if tick.now >= next {
+    let (mut turns, mut next) = (Turns::begin(&stop, None), Duration::ZERO);
+    loop {
+        if turns.now() >= next {
             looks.take(None)?;
             next += interval;
         }
-        Ok(match options.count {
-            Some(count) if looks.shown >= count => Turn::Done,
-            _ => Turn::Until(next),
-        })
-    })
+        if options.count.is_some_and(|count| looks.shown >= count) || !turns.wait(next) {
+            return Ok(());
+        }
+    }
 }

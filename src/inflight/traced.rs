@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 
 use super::{Looks, Observer};
 use crate::inflight::args::InflightArgs;
-use crate::run::drive::{Consumer, End, Input, Live, Moment, Turn, drive};
+use crate::run::drive::{Input, Live, Run, Step};
 use crate::run::inflight::Access;
 use crate::run::say_ledger;
 use crate::run::start::Preflight;
@@ -62,28 +62,31 @@ struct Looking<'o> {
     stacks: Option<Stacks>,
 }
 
-impl Consumer for Looking<'_> {
-    const SHOWS: bool = false;
-
-    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
-        if moment.now >= self.next {
-            let mut tracer = Tracer {
-                session: moment.session.context("a session")?,
-                stacks: self.stacks.as_mut(),
-            };
-            self.looks.take(Some(&mut tracer))?;
-            if Some(self.looks.shown) == self.looks.options.count {
-                return Ok(Turn::Done);
+impl Looking<'_> {
+    fn read(mut self, run: &mut Run<'_>) -> Result<()> {
+        loop {
+            match run.next()? {
+                Step::Tick(tick) => self.tick(run, tick.now)?,
+                Step::Ended => break,
+                _ => {}
             }
-            self.next += self.interval;
         }
-        Ok(Turn::Until(self.next))
+        say_ledger(&run.end()?.ledger, false);
+        Ok(())
     }
 
-    /// Prints the ledger of the run.
-    fn finish(self, end: End<'_>) -> Result<Result<()>> {
-        say_ledger(&end.ledger, false);
-        Ok(Ok(()))
+    fn tick(&mut self, run: &mut Run<'_>, now: Duration) -> Result<()> {
+        if now >= self.next {
+            let session = run.session().context("a session")?;
+            let mut tracer = Tracer { session, stacks: self.stacks.as_mut() };
+            self.looks.take(Some(&mut tracer))?;
+            self.next += self.interval;
+            if Some(self.looks.shown) == self.looks.options.count {
+                run.stop();
+            }
+        }
+        run.wake_at(self.next);
+        Ok(())
     }
 }
 
@@ -113,5 +116,5 @@ pub fn run(
     let live = Live::new(ready, settings, None);
     let input =
         Input::live(Live { until: options.count.map_or(live.until, |_| ""), irq_entry, ..live });
-    drive(input, &mut |_| looking.take().context("one run"))
+    input.each(&mut |run| looking.take().context("one run")?.read(run))
 }

@@ -17,7 +17,7 @@ use crate::model::report::disk_names::DiskNames;
 use crate::model::stage::StageSet;
 use crate::model::text::{Text, printable};
 use crate::nvme::opcode::QueueKind;
-use crate::recording::{Item, Reader, RingInfo, RunInfo};
+use crate::recording::{Fact, Item, Reader, RingInfo, RunInfo};
 use crate::run::exit::Failure;
 use crate::run::input;
 use crate::run::stdout::{output_width, stdout};
@@ -51,7 +51,7 @@ struct Found {
 }
 
 impl Found {
-    fn add(&mut self, item: &Item<'_>) {
+    fn add(&mut self, item: Item<'_>) {
         match item {
             Item::Event(event) => {
                 self.last_ns = self.last_ns.max(event.at_ns);
@@ -69,17 +69,17 @@ impl Found {
                 self.target_events += 1;
                 self.last_ns = self.last_ns.max(event.at_ns());
             }
-            Item::Controllers(all) => {
-                self.disks.recorded(all);
+            Item::Fact(Fact::Controllers(all)) => {
+                self.disks.recorded(&all);
                 for new in all {
                     self.controllers.retain(|old| old.instance != new.instance);
-                    self.controllers.push(new.clone());
+                    self.controllers.push(new);
                 }
             }
-            Item::Clock(offset) => self.wall_ns = self.wall_ns.or(Some(offset.wall_ns)),
-            Item::Ledger(found) => self.ledger.clone_from(&found.ledger),
-            Item::End(found) => {
-                self.ledger.clone_from(&found.ledger);
+            Item::Fact(Fact::Clock(offset)) => self.wall_ns = self.wall_ns.or(Some(offset.wall_ns)),
+            Item::Fact(Fact::Ledger(found)) => self.ledger = found.ledger,
+            Item::Fact(Fact::End(found)) => {
+                self.ledger = found.ledger;
                 self.length = Some(Duration::from_nanos(found.at_ns));
             }
             _ => {}
@@ -333,7 +333,9 @@ fn show(path: &Path, args: &InfoArgs, out: &mut dyn Write) -> Result<()> {
     let failure = |error| Failure::error(Kind::Usage, format!("{shown}: {error}"));
     let mut reader = Reader::open(BufReader::new(file)).map_err(failure)?;
     let mut found = Found::default();
-    while reader.next_block(&mut |item| found.add(item)).map_err(failure)? {}
+    while let Some(item) = reader.next().map_err(failure)? {
+        found.add(item);
+    }
     let flaw = reader.ending().and_then(|ending| ending.flaw());
     let info = Info::new(shown.clone(), metadata.len(), flaw, reader.info(), &found);
     if args.json {

@@ -33,7 +33,7 @@ pub struct JoinArgs {
     #[arg(value_name = "GUEST")]
     pub guest: PathBuf,
 
-    /// The recording of the host side (`host trace -o`, `host import -o`)
+    /// The recording of the host side (`host trace -o`, `import -o`)
     #[arg(value_name = "HOST")]
     pub host: PathBuf,
 

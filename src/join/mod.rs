@@ -16,24 +16,24 @@ use crate::join::pairing::{
 };
 use crate::join::view::{JoinClock, JoinView};
 use crate::model::controller::ControllerInfo;
+use crate::model::event::Event;
 use crate::model::ledger::{Accuracy, HostLedger};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::run::ClockReading;
 use crate::model::stage::StageSet;
 use crate::model::target::HostClock;
 use crate::model::text::printable;
-use crate::recording::HostRecording;
+use crate::recording::{Fact, HostRecording};
 use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::Result;
 
 use crate::join::args::JoinArgs;
 use crate::run::args::filter::ctrl_instance;
-use crate::run::drive::replay::Replay;
-use crate::run::drive::{Consumer, Feed, Item, check_target_end, scan};
+use crate::run::drive::{FileReader, Names, Run, Seen, Step};
 use crate::run::exit::Failure;
 use crate::run::input;
-use crate::run::input::read_recording;
+use crate::run::input::{check_target_end, read_recording};
 use crate::run::stdout::stdout;
 
 fn usage(text: impl Into<String>) -> anyhow::Error {
@@ -56,42 +56,41 @@ struct Driver {
     path: String,
 }
 
-impl Consumer for Driver {
-    const SHOWS: bool = false;
-
-    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            Item::Event(event) | Item::Unselected(event) => {
-                let set = feed.names.of_command(event.what.id()).1;
-                match guest_command(event, set) {
-                    Some(command) => self.commands.push(command),
-                    None => self.without_times += u64::from(event.what.outcome().is_some()),
-                }
-                if self.commands.len() as u64 > self.most {
-                    return Err(usage(format!(
-                        "{} is damaged, or made to do harm: it has more commands than a file of its \
-                         size can hold",
-                        self.path
-                    )));
-                }
-            }
-            Item::Controllers(all) => {
-                let is_old = |c: &ControllerInfo| all.iter().all(|new| new.instance != c.instance);
-                self.controllers.retain(is_old);
-                self.controllers.extend(all.iter().cloned());
-            }
-            Item::Readings(all) => self.readings.extend(all.iter().cloned()),
-            _ => {}
+impl Driver {
+    fn event(&mut self, event: &Event, names: &mut Names) -> Result<()> {
+        let set = names.of_command(event.what.id()).1;
+        match guest_command(event, set) {
+            Some(command) => self.commands.push(command),
+            None => self.without_times += u64::from(event.what.outcome().is_some()),
+        }
+        if self.commands.len() as u64 > self.most {
+            return Err(usage(format!(
+                "{} is damaged, or made to do harm: it has more commands than a file of its \
+                 size can hold",
+                self.path
+            )));
         }
         Ok(())
+    }
+
+    fn fact(&mut self, fact: Fact) {
+        match fact {
+            Fact::Controllers(all) => {
+                let is_old = |c: &ControllerInfo| all.iter().all(|new| new.instance != c.instance);
+                self.controllers.retain(is_old);
+                self.controllers.extend(all);
+            }
+            Fact::Readings(all) => self.readings.extend(all),
+            _ => {}
+        }
     }
 }
 
 /// Reads the recording of the driver, which must have these controllers.
-fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<(Driver, Replay)> {
+fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<(Driver, FileReader)> {
     let mut settings = Settings::of(StageSet::Total);
     settings.filter.ctrls = ctrls;
-    let mut replay = Replay::open(path, &settings)?;
+    let mut replay = FileReader::open(path, &settings)?;
     replay.require_pairs()?;
     replay.show_progress();
     let mut guest = Driver {
@@ -100,10 +99,18 @@ fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<(Driver, Replay)> {
         controllers: Vec::new(),
         readings: Vec::new(),
         is_exact: false,
-        most: MOST_COMMANDS + replay.size() / 2,
-        path: replay.path().to_string(),
+        most: MOST_COMMANDS + replay.size / 2,
+        path: replay.path.to_string(),
     };
-    scan(&mut replay, &mut guest)?;
+    let mut run = Run::of(&mut replay);
+    loop {
+        match run.next()? {
+            Step::Event(Seen { event, names, .. }) => guest.event(event, names)?,
+            Step::Fact(fact) => guest.fact(fact),
+            Step::Tick(_) => {}
+            Step::Ended => break,
+        }
+    }
     let ledger = replay.ledger();
     guest.is_exact = ledger.is_some_and(|l| l.accuracy() == Accuracy::Exact);
     Ok((guest, replay))
@@ -112,7 +119,7 @@ fn read_guest(path: &Path, ctrls: BTreeSet<u32>) -> Result<(Driver, Replay)> {
 /// The method by which the clocks are compared, and the offset if it does not come from the pairs.
 fn clock(
     args: &JoinArgs,
-    (guest, replay): (&Driver, &Replay),
+    (guest, replay): (&Driver, &FileReader),
     host: &HostRecording,
 ) -> Result<(JoinClock, Option<Offset>)> {
     let boots = (&replay.info().boot_id, &host.info.boot_id);
@@ -216,7 +223,7 @@ fn notes(guest: &Driver, ledger: &HostLedger, nameless: u64, join: &Join) -> Vec
 /// The error, after the reason if a recording is not whole.
 fn of_the_rest(
     error: anyhow::Error,
-    guest: &Replay,
+    guest: &FileReader,
     host: &HostRecording,
     args: &JoinArgs,
 ) -> anyhow::Error {

@@ -18,7 +18,7 @@ pub use self::strata::{Part, Strata};
 pub use self::waterfall::{Segment, waterfall};
 use crate::model::controller::ControllerInfo;
 use crate::model::event::{Event, EventKind};
-use crate::model::host::{HostEvent, HostId, HostTimes};
+use crate::model::host::{HostCommand, HostEvent, HostTimes};
 use crate::model::point::Point;
 use crate::model::target::{HostController, TargetKind};
 use crate::nvme::decode::{CommandSet, blocks};
@@ -65,8 +65,12 @@ pub struct Guest {
 pub struct Served {
     /// Number of the controller.
     pub ctrl: u32,
+    /// Queue id.
+    pub qid: u16,
+    /// Command id.
+    pub cid: u16,
     /// The command.
-    pub id: HostId,
+    pub id: HostCommand,
     /// The first and the last observed point.
     pub first_ns: u64,
     /// See `first_ns`.
@@ -127,9 +131,10 @@ pub fn served(events: &[HostEvent]) -> (Vec<Served>, u64) {
         let HostEvent::Command(command) = event else {
             continue;
         };
-        match (command.id, command.times.ends()) {
-            (Some(id), Some((first_ns, last_ns))) if last_ns < NO_TIME => {
-                all.push(Served { ctrl: command.ctrl, id, first_ns, last_ns, times: command.times })
+        match (command.qid.zip(command.cid), command.times.ends()) {
+            (Some((qid, cid)), Some((first_ns, last_ns))) if last_ns < NO_TIME => {
+                let (ctrl, id, times) = (command.ctrl, *command, command.times);
+                all.push(Served { ctrl, qid, cid, id, first_ns, last_ns, times });
             }
             _ => nameless += 1,
         }
@@ -149,6 +154,7 @@ pub fn pair_controllers(
             TargetKind::Nvmet => !is_pci,
             TargetKind::Qemu => is_pci,
             TargetKind::Spdk | TargetKind::Other => true,
+            TargetKind::Block => false,
         };
         let differ = |a: bool, b: bool| a && b;
         let cntlid = g.cntlid.zip(h.cntlid).is_some_and(|(a, b)| a != b);
@@ -212,7 +218,7 @@ impl Join {
         is_whole: bool,
     ) -> Self {
         guest.sort_by_key(|c| (c.issue_ns, c.qid, c.cid));
-        host.sort_by_key(|c| (c.first_ns, c.id.qid, c.id.cid));
+        host.sort_by_key(|c| (c.first_ns, c.qid, c.cid));
         let slack_ns = resolution_ns.saturating_sub(1);
         let matches = matching::pair(&guest, &host, slack_ns, known.clone(), is_whole);
         let fits = |(g, h): &(usize, usize)| {

@@ -19,8 +19,7 @@ use crate::view::export::perfetto::{OnHost, Perfetto};
 use anyhow::Result;
 
 use crate::join::args::JoinArgs;
-use crate::run::drive::again;
-use crate::run::drive::replay::Replay;
+use crate::run::drive::{FileReader, again};
 use crate::run::eprint_note;
 use crate::run::exporting::{Counts, add, begins};
 use crate::run::outfile::{OutFile, Rules};
@@ -47,7 +46,7 @@ fn on_host<'a>(
     let mut issues = BTreeMap::new();
     for &(g, h) in &join.matches.pairs {
         let served = &join.host[h];
-        let key = (served.ctrl, served.id.qid, served.id.cid, served.first_ns);
+        let key = (served.ctrl, served.qid, served.cid, served.first_ns);
         issues.insert(key, join.guest[g].issue_ns);
     }
     let near_ns = join.guest.first().map_or(0, |guest| guest.issue_ns);
@@ -57,8 +56,8 @@ fn on_host<'a>(
     });
     let mut shifted: Vec<(&HostCommand, i64)> = commands
         .filter_map(|command| {
-            let (id, (first_ns, _)) = command.id.zip(command.times.ends())?;
-            let key = (command.ctrl, id.qid, id.cid, first_ns);
+            let (first_ns, _) = command.times.ends()?;
+            let key = (command.ctrl, command.qid?, command.cid?, first_ns);
             let shift_ns = match issues.get(&key) {
                 Some(issue_ns) => -offset.at(issue_ns.cast_signed()),
                 None => shift(offset, first_ns, near_ns),
@@ -79,7 +78,7 @@ fn on_host<'a>(
 /// If the clocks have no known offset, or the file cannot be written; one sentence.
 pub fn write(
     (args, path): (&JoinArgs, &Path),
-    (replay, host): (&Replay, &HostRecording),
+    (replay, host): (&FileReader, &HostRecording),
     join: &Join,
     ctrls: &BTreeSet<u32>,
 ) -> Result<()> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::machine::System;
 use crate::model::event::Event;
-use crate::model::ledger::{EventClass, Ledger, Shown};
+use crate::model::ledger::Ledger;
 use crate::model::origin::Who;
 use crate::model::point::Point;
 use crate::model::report::disk_names::DiskNames;
@@ -19,20 +19,18 @@ use crate::model::report::latency::{Report, rows};
 use crate::model::report::recount::Recount;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
+use crate::recording::Fact;
 use crate::settings::Settings;
-use crate::source::Source;
 use crate::view::header::Header;
 use crate::view::json;
 use crate::view::text::{TextView, span};
 use crate::view::theme::Theme;
 use crate::view::trace::{Clock, Context, TraceLines};
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::latency::args::LatencyOptions;
-use crate::run::drive::replay::{Replay, count};
 use crate::run::drive::{
-    Consumer, End, Feed, Form, Input, Item, Live, Moment, Reader, Start, Turn, drive, ledger_of,
-    open_all,
+    CountedBy, FileReader, Form, Input, Live, Names, Reader, Run, Step, count, ledger, open_all,
 };
 use crate::run::start::Preflight;
 use crate::run::stdout::{Stdout, output_width, stdout};
@@ -222,18 +220,6 @@ impl<'o> Reports<'o> {
     }
 }
 
-/// Writes a report during a session.
-fn interim_of(
-    reports: &mut Reports<'_>,
-    source: &dyn Source,
-    at: Duration,
-    out: &mut dyn Write,
-) -> Result<()> {
-    let now = source.snapshot()?;
-    let ledger = ledger_of(source, &now, None)?;
-    reports.interim(at, &now, ledger, out)
-}
-
 /// Counts the commands of a run, and reports them.
 struct Counting<'o> {
     reports: Reports<'o>,
@@ -250,7 +236,6 @@ struct Counting<'o> {
 struct Counted {
     recount: Recount,
     now: Snapshot,
-    shown: Shown,
 }
 
 /// A recording.
@@ -268,7 +253,6 @@ impl Counted {
         Self {
             recount: Recount { stage_set: settings.stage_set, lat: settings.lat(), by, who },
             now: Snapshot::default(),
-            shown: Shown::default(),
         }
     }
 
@@ -283,26 +267,26 @@ impl Counted {
 }
 
 impl<'o> Counting<'o> {
-    fn new(options: &'o LatencyOptions, start: &Start<'_>) -> Self {
-        let settings = start.recording.map_or(&options.settings, Replay::settings);
+    fn new(options: &'o LatencyOptions, run: &Run<'_>) -> Self {
+        let settings = run.file().map_or(&options.settings, |file| &file.settings);
         let stages = (settings.stage_set != StageSet::Total).then_some(settings.stage_set);
-        let is_live = start.session.is_some();
-        let who = start.session.map_or(settings.filter.who, |session| session.origin().who());
+        let is_live = run.session().is_some();
+        let who = run.session().map_or(settings.filter.who, |session| session.origin().who());
         let mut reports = Reports::new(options, settings);
         // also those that are gone at the end
         reports.disks = reports.disks();
-        reports.header = start.header.clone();
-        reports.begin_at(start.from);
+        reports.header = run.header.clone();
+        reports.begin_at(run.header.from);
         Self {
             reports,
             out: BufWriter::new(stdout()),
             single: (options.commands && is_live).then(|| TraceLines::json(Clock::Mono, stages)),
             counted: (!is_live || !settings.counts()).then(|| Counted::new(settings, who)),
-            recorded: start.recording.map(|replay| {
-                replay.warn_partial();
+            recorded: run.file().map(|file| {
+                file.warn_partial();
                 Recorded {
-                    path: replay.path().to_string(),
-                    begin_ns: replay.info().begin_ns,
+                    path: file.path.to_string(),
+                    begin_ns: file.info().begin_ns,
                     ledger: None,
                     is_first: true,
                 }
@@ -339,15 +323,14 @@ impl<'o> Counting<'o> {
         }
     }
 
-    fn command(&mut self, event: &Event, feed: &mut Feed<'_>) -> Result<()> {
+    fn command(&mut self, event: &Event, names: &mut Names) -> Result<()> {
         if let Some(counted) = &mut self.counted {
-            counted.shown.add(EventClass::of(&event.what));
             count(&counted.recount, event, &mut counted.now)?;
         }
         let Some(sink) = &mut self.single else {
             return Ok(());
         };
-        let (disk, set) = feed.names.of_command(event.what.id());
+        let (disk, set) = names.of_command(event.what.id());
         let cx = Context { disk, set, ..Context::default() };
         sink.event(event, &cx);
         if sink.is_full() {
@@ -366,80 +349,81 @@ impl<'o> Counting<'o> {
     }
 }
 
-impl Consumer for Counting<'_> {
-    const SHOWS: bool = false;
-    const HEADS: bool = true;
-
-    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            Item::Event(event) => {
-                self.before(event, feed.later)?;
-                self.command(event, feed)?;
-            }
-            Item::Unselected(event) => self.before(event, feed.later)?,
-            Item::Undecodable => bail!("the ring has a record that can't be decoded"),
-            Item::Controllers(all) if self.recorded.is_some() => {
-                self.reports.disks.recorded(all);
-            }
-            Item::Cgroups(all) => {
-                if let Some(counted) = &mut self.counted {
-                    let all = all.iter().map(|one| (one.id, one.path.clone()));
-                    counted.now.names.cgroups.extend(all);
+impl Counting<'_> {
+    fn read(mut self, run: &mut Run<'_>) -> Result<()> {
+        loop {
+            match run.next()? {
+                Step::Event(seen) => {
+                    self.before(seen.event, seen.later)?;
+                    if seen.is_selected {
+                        self.command(seen.event, seen.names)?;
+                    }
                 }
-            }
-            Item::Ledger(_, ledger) => {
-                let ledger = with_span((*ledger).clone(), self.reports.stage_set);
-                if let Some(recorded) = &mut self.recorded {
-                    recorded.ledger = Some(ledger);
+                Step::Fact(fact) => self.fact(fact),
+                Step::Tick(tick) => {
+                    self.flush_commands()?;
+                    self.tick(run, tick.now)?;
                 }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn wants_ledgers(&self) -> bool {
-        self.recorded.is_some() && self.reports.next().is_some()
-    }
-
-    fn shown(&mut self) -> Option<&mut Shown> {
-        self.counted.as_mut().filter(|_| self.recorded.is_none()).map(|counted| &mut counted.shown)
-    }
-
-    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
-        self.flush_commands()?;
-        let Some(session) = moment.session else {
-            return Ok(Turn::Items);
-        };
-        if self.reports.next().is_some_and(|due| moment.now >= due) {
-            match &mut self.counted {
-                Some(counted) => {
-                    // the events of some commands are still in the ring
-                    let ledger = moment.ledger()?.unwrap_or_default().when_shown(0);
-                    let now = counted.with_cgroups();
-                    self.reports.interim(moment.now, now, ledger, &mut self.out)?;
-                }
-                None => interim_of(&mut self.reports, session, moment.now, &mut self.out)?,
+                Step::Ended => break,
             }
         }
-        Ok(self.reports.next().map_or(Turn::Items, Turn::Until))
-    }
-
-    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
         self.flush_commands()?;
-        self.reports.header = end.header;
+        let end = run.end()?;
+        self.reports.header = run.header.clone();
         let (reports, out) = (&self.reports, &mut self.out);
         let Some(recorded) = &self.recorded else {
             let now = self.counted.as_mut().map_or(&end.sums, Counted::with_cgroups);
-            reports.last((end.took, end.took), now, end.ledger, out)?;
-            return Ok(Ok(()));
+            return reports.last((end.took, end.took), now, end.ledger, out);
         };
         let ledger = with_span(end.ledger, reports.stage_set);
         let now = self.counted.as_ref().map_or(&end.sums, |counted| &counted.now);
         reports.last((end.took, end.covers), now, ledger, out)?;
         let left_out = reports.idle.text();
         left_out.iter().for_each(|text| eprint_note(&format!("{}: {text}", recorded.path)));
-        Ok(Ok(()))
+        Ok(())
+    }
+
+    fn fact(&mut self, fact: Fact) {
+        match fact {
+            Fact::Controllers(all) if self.recorded.is_some() => self.reports.disks.recorded(&all),
+            Fact::Cgroups(all) => {
+                if let Some(counted) = &mut self.counted {
+                    let all = all.into_iter().map(|one| (one.id, one.path));
+                    counted.now.names.cgroups.extend(all);
+                }
+            }
+            Fact::Ledger(info) | Fact::End(info) => {
+                if let (Some(recorded), Some(ledger)) = (&mut self.recorded, info.ledger) {
+                    recorded.ledger = Some(with_span(ledger, self.reports.stage_set));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes a report of a session, if one is due.
+    fn tick(&mut self, run: &mut Run<'_>, now: Duration) -> Result<()> {
+        let Some(session) = run.session() else {
+            return Ok(());
+        };
+        if self.reports.next().is_some_and(|due| now >= due) {
+            let (found, sums);
+            let shown = match &mut self.counted {
+                Some(counted) => {
+                    // the events of some commands are still in the ring
+                    found = run.ledger()?.when_shown(0);
+                    counted.with_cgroups()
+                }
+                None => {
+                    sums = session.snapshot()?;
+                    found = ledger(session, CountedBy::Programs(&sums), None)?;
+                    &sums
+                }
+            };
+            self.reports.interim(now, shown, found, &mut self.out)?;
+        }
+        run.wake_at(self.reports.next());
+        Ok(())
     }
 }
 
@@ -466,15 +450,17 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
             ..Live::new(ready, settings, options.schedule.end())
         })
     } else {
-        let replays = open_all(&options.from.files, settings, &Replay::require_pairs)?;
+        let files = open_all(&options.from.files, settings, &FileReader::require_pairs)?;
         let form = Form {
             json: options.json,
             color: options.session.color.on_stdout(options.json),
             ledger_apart: false,
+            has_header: true,
+            is_silent: options.schedule.interval.is_none(),
         };
-        Input::recordings(replays, form, options.schedule.interval.is_none())
+        Input::files(files, form)
     };
-    drive(input, &mut |start| Ok(Counting::new(options, start)))
+    input.each(&mut |run| Counting::new(options, run).read(run))
 }
 
 #[cfg(test)]
@@ -486,7 +472,6 @@ mod tests {
     use super::*;
     use crate::cli::{Args, Command};
     use crate::run::args::common::SessionOptions;
-    use crate::run::fixture::VecSource;
     use crate::testing::snapshot::{READS, cell};
 
     /// A snapshot with this many reads.
@@ -505,16 +490,13 @@ mod tests {
             panic!("not latency");
         };
         let options = args.checked().unwrap();
-        let mut source = VecSource::new(StageSet::Total);
-        source.snapshots = [3, 5, 9].map(snapshot).into();
         let (mut reports, mut out) = (Reports::new(&options, &options.settings), vec![]);
         let second = Duration::from_secs(1);
         assert_eq!(reports.next(), Some(second));
-        interim_of(&mut reports, &source, second, &mut out).unwrap();
-        interim_of(&mut reports, &source, 2 * second, &mut out).unwrap();
-        let (now, at) = (source.snapshot().unwrap(), 3 * second);
-        let ledger = ledger_of(&source, &now, None).unwrap();
-        reports.last((at, at), &now, ledger, &mut out).unwrap();
+        reports.interim(second, &snapshot(3), Ledger::default(), &mut out).unwrap();
+        reports.interim(2 * second, &snapshot(5), Ledger::default(), &mut out).unwrap();
+        let at = 3 * second;
+        reports.last((at, at), &snapshot(9), Ledger::default(), &mut out).unwrap();
         let lines = std::str::from_utf8(&out).unwrap().lines();
         let reports = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
         reports.map(|r| r["rows"][0]["count"].as_u64().unwrap()).collect()

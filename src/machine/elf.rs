@@ -12,54 +12,12 @@ use super::process::TargetError;
 use super::process_files;
 use super::process_files::MAX_BINARY;
 
-/// How the kernel continues after a uprobe. The cost of the trap depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Trap {
-    /// It emulates the instruction: `push`, `nop`, a jump.
-    Emulated,
-    /// It executes a copy of the instruction, in a single step.
-    Stepped,
-}
-
-impl Trap {
-    /// The kind of the instruction in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Emulated => "emulated",
-            Self::Stepped => "stepped",
-        }
-    }
-
-    /// The trap at this code: the rules of arch/x86/kernel/uprobes.c. On other architectures, and
-    /// where a kernel emulates more, it may be cheaper.
-    fn at(code: &[u8]) -> Self {
-        match code {
-            [0x41, 0x50..=0x57, ..]
-            | [0x50..=0x57 | 0x70..=0x7f | 0x90 | 0xe8 | 0xe9 | 0xeb, ..]
-            | [0x0f, 0x80..=0x8f, ..]
-                if cfg!(target_arch = "x86_64") =>
-            {
-                Self::Emulated
-            }
-            _ => Self::Stepped,
-        }
-    }
-}
-
-/// A place in the file to probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probe {
-    /// Offset in the file: of the function, or past `endbr64` if a `push` follows.
-    pub offset: usize,
-    /// Its cost.
-    pub trap: Trap,
-}
-
 /// What is needed of an executable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Symbols {
     /// Each exported function, and each other function with a unique name.
-    functions: BTreeMap<String, Probe>,
+    /// The place of each in the file: past `endbr64` if a `push` follows.
+    functions: BTreeMap<String, usize>,
     build_id: Option<String>,
     /// USDT probes by provider: names, and numbers of arguments.
     probes: BTreeMap<String, BTreeMap<String, usize>>,
@@ -190,7 +148,7 @@ impl Symbols {
             let at = offset(address)?;
             let code = bytes.get(at..).unwrap_or_default();
             let skip = skipped(code);
-            Some(Probe { offset: at + skip, trap: Trap::at(&code[skip..]) })
+            Some(at + skip)
         };
         // names may overlap in the table of strings: all together are no longer than the file, if it
         // was made by a linker
@@ -218,7 +176,7 @@ impl Symbols {
     }
 
     /// Where to probe a function; `None` if there is none of this name, or several.
-    pub fn probe(&self, function: &str) -> Option<Probe> {
+    pub fn probe(&self, function: &str) -> Option<usize> {
         self.functions.get(function).copied()
     }
 
@@ -242,10 +200,10 @@ impl Symbols {
 /// The functions of `.symtab`. A name that occurs twice is left out: static functions may share one.
 fn local_functions(
     file: &object::File<'_>,
-    place: &dyn Fn(u64) -> Option<Probe>,
+    place: &dyn Fn(u64) -> Option<usize>,
     left: &mut usize,
-) -> BTreeMap<String, Probe> {
-    let mut found: BTreeMap<String, (u64, Option<Probe>)> = BTreeMap::new();
+) -> BTreeMap<String, usize> {
+    let mut found: BTreeMap<String, (u64, Option<usize>)> = BTreeMap::new();
     let functions = file.symbols().filter(|s| s.kind() == SymbolKind::Text);
     for symbol in functions.filter(ObjectSymbol::is_definition) {
         let (Some(name), at) = (short_name(&symbol, left), symbol.address()) else {
@@ -275,17 +233,6 @@ mod tests {
         assert_eq!(skipped(&[0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x83]), 0);
         assert_eq!(skipped(&[0x55]), 0);
         assert_eq!(skipped(&[]), 0);
-    }
-
-    #[test]
-    #[cfg(target_arch = "x86_64")]
-    fn a_push_is_emulated_and_a_lea_is_not() {
-        for emulated in [&[0x55_u8][..], &[0x41, 0x57], &[0x90], &[0xe9, 1, 2, 3, 4]] {
-            assert_eq!(Trap::at(emulated), Trap::Emulated);
-        }
-        for stepped in [&[0x48_u8, 0x83, 0xec][..], &[0x8d, 0x07], &ENDBR64, &[]] {
-            assert_eq!(Trap::at(stepped), Trap::Stepped);
-        }
     }
 
     #[test]

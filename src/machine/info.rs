@@ -28,6 +28,7 @@ fn disk(detail: &NamespaceDetail) -> Option<MachineDisk> {
         nsid: known(&detail.nsid)?,
         scheduler: text(&detail.scheduler),
         nr_requests: known(&detail.nr_requests),
+        async_depth: known(&detail.async_depth),
         rq_affinity: known(&detail.rq_affinity),
         io_poll: detail.io_poll.known().map(|n| *n != 0),
         write_cache: text(&detail.write_cache),

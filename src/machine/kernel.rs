@@ -223,7 +223,7 @@ fn wanted() -> Wanted<'static> {
     wanted.structures.extend(IDS.map(|(_, name)| name));
     let driver = BLOCK.iter().chain(&CORE).chain(&PCI);
     wanted.structures.extend(driver.map(|(name, _)| name));
-    for hook in &CATALOG {
+    for hook in CATALOG {
         match hook.kind {
             AttachKind::TpBtf => wanted.tracepoints.push(hook.target.name()),
             AttachKind::Fentry | AttachKind::Fexit => wanted.functions.push(hook.target.name()),
@@ -241,7 +241,7 @@ fn describe(kernel: &KernelBtf, facts: &mut KernelFacts) {
     let Some(image) = image else { return };
     let home = |hook: &Hook| kernel.of(hook.target.home()).unwrap_or(image);
     let mut asked = BTreeSet::new();
-    for hook in &CATALOG {
+    for hook in CATALOG {
         let (name, btf) = (hook.target.name(), home(hook));
         let tracepoint = match hook.kind {
             AttachKind::TpBtf => true,

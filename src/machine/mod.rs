@@ -44,7 +44,7 @@ use std::process::id as own_id;
 use std::{fs, io};
 
 use procfs::FromBufRead;
-use procfs::process::{MMapPath, MemoryMap, MemoryMaps, Process};
+use procfs::process::{MMapPath, MemoryMaps, Process};
 
 use overview::{Capability, Privileges};
 
@@ -157,14 +157,6 @@ const CAP_BPF: u64 = 1 << 39;
 /// load then reports a missing one.
 fn capabilities() -> u64 {
     Process::myself().and_then(|me| me.status()).map_or(u64::MAX, |status| status.capeff)
-}
-
-/// The offset in the executable of this process of the code at this address.
-pub fn own_offset(address: u64) -> Option<usize> {
-    let maps = Process::myself().and_then(|me| me.maps()).ok()?;
-    let inside = |map: &&MemoryMap| (map.address.0..map.address.1).contains(&address);
-    let map = maps.iter().find(inside)?;
-    usize::try_from(address - map.address.0 + map.offset).ok()
 }
 
 /// Names of the capabilities that tracing needs and this process lacks. Empty if it may trace.

@@ -54,6 +54,9 @@ pub struct NamespaceDetail {
     pub scheduler: Fact<String>,
     /// Number of requests that a queue (or its scheduler) has room for.
     pub nr_requests: Fact<u32>,
+    /// Requests other than reads that mq-deadline or kyber lets a queue have.
+    #[serde(skip)]
+    pub async_depth: Fact<u32>,
     /// The block layer keeps statistics, including the times in its requests: 0 or 1.
     pub iostats: Fact<u32>,
     /// Merging of requests. 0: where possible; 1: only simple merges; 2: none.
@@ -287,6 +290,7 @@ impl System {
                         .text(&path("queue/scheduler"))
                         .map(|text| bracketed(&text).to_owned()),
                     nr_requests: number("nr_requests"),
+                    async_depth: number("iosched/async_depth"),
                     iostats: number("iostats"),
                     nomerges: number("nomerges"),
                     wbt_lat_us: self.number(&path("queue/wbt_lat_usec")),

@@ -112,7 +112,7 @@ pub enum TargetError {
     /// Data of the target contradict each other.
     #[error(
         "{failed} hits failed the check of the request's fields: this target has another layout, and \
-         its records would be wrong. Import its log or its trace instead (`host import`)"
+         its records would be wrong. Import its log or its trace instead (`import`)"
     )]
     Layout {
         /// Number of hits.

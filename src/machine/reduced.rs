@@ -41,7 +41,7 @@ pub const READ: [&str; 29] = [
 ];
 
 /// Types whose ids in the kernel's BTF the programs pass to the kernel: `enum nd_type_id` of
-/// bpf/include/peek.bpf.h.
+/// bpf/include/kernel.bpf.h.
 pub(super) const IDS: [(&str, &str); 2] =
     [("ND_TYPE_ID_REQUEST", "request"), ("ND_TYPE_ID_TIMESPEC64", "timespec64")];
 

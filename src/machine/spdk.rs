@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::System;
-use super::elf::{Probe, Symbols};
+use super::elf::Symbols;
 use super::process::{Process, TargetError};
 use super::process_files::{open, open_below, path_of};
 use crate::target::spdk::Release;
@@ -89,7 +89,7 @@ impl Spdk {
     }
 
     /// Where to probe a function: the file, and the place in it.
-    pub fn probe(&self, function: &str) -> Option<(&Path, Probe)> {
+    pub fn probe(&self, function: &str) -> Option<(&Path, usize)> {
         let mut found = self.parts.iter();
         found.find_map(|part| Some((&*part.path, part.symbols.probe(function)?)))
     }

@@ -113,8 +113,7 @@ fn qemu(system: &System, process: &Process) -> FoundTarget {
             ways.extend([uprobes, usdt]);
         }
     }
-    let log = "start it with -trace 'pci_nvme_*' -msg timestamp=on -D FILE, then `host import \
-               --qemu-log FILE`";
+    let log = "start it with -trace 'pci_nvme_*' -msg timestamp=on -D FILE, then `import FILE`";
     ways.push(way("log", true, log.into()));
     FoundTarget {
         kind: TargetKind::Qemu,
@@ -156,8 +155,7 @@ fn spdk(system: &System, process: &Process) -> FoundTarget {
         Ok(code) => spdk_ways(system, pid, code),
         Err(error) => vec![way("uprobes", false, error.to_string())],
     };
-    let log =
-        "record its trace with spdk_trace -j, then `host annotate` or `host import --spdk-trace`";
+    let log = "record its trace with spdk_trace -j, then `host annotate` or `import`";
     ways.push(way("log", true, log.into()));
     let code = code.ok();
     let release = code.as_ref().and_then(Spdk::release);

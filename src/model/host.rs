@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::status::Status;
-use crate::nvme::subject::namespace;
+use crate::nvme::subject::{command_name, namespace};
 
 /// A point that a command passes in the target. The variants are in the order of its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -110,50 +110,50 @@ impl HostTimes {
     }
 }
 
-/// The identity of a command, and what it asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostId {
-    /// Queue id, 0 for the admin queue.
-    pub qid: u16,
-    /// Command id on the wire.
-    pub cid: u16,
-    /// CDW1 of the SQE, as on the wire; `None` if it was not observed. See [`namespace`](Self::namespace).
-    pub nsid: Option<u32>,
-    /// Opcode byte. Its meaning depends on `qid`.
-    pub opcode: u8,
-    /// First logical block; `None` if the command has none, or it was not observed.
-    pub slba: Option<u64>,
-    /// Number of logical blocks, not zero-based; `None` as for `slba`.
-    pub nlb: Option<u32>,
-}
-
-impl HostId {
-    /// The namespace id. A Fabrics command has none: its lowest byte is `fctype` there (NVMe base 2.1,
-    /// section 6).
-    pub fn namespace(&self) -> Option<u32> {
-        namespace(self.opcode(), self.nsid?)
-    }
-
-    /// The opcode with its kind of queue.
-    pub const fn opcode(&self) -> Opcode {
-        let queue = if self.qid == 0 { QueueKind::Admin } else { QueueKind::Io };
-        Opcode { queue, code: self.opcode }
-    }
-}
-
-/// A command in the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A command in the target. What its source does not have is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCommand {
     /// Number of the controller in the recording's list.
     pub ctrl: u32,
-    /// The command; `None` if the source has no ids, such as SPDK's traces.
-    pub id: Option<HostId>,
-    /// Address of the target's request, if the source has it.
+    /// Queue id, 0 for the admin queue.
+    pub qid: Option<u16>,
+    /// Command id on the wire.
+    pub cid: Option<u16>,
+    /// CDW1 of the SQE, as on the wire. See [`namespace`](Self::namespace).
+    pub nsid: Option<u32>,
+    /// Opcode byte. Its meaning depends on `qid`.
+    pub code: Option<u8>,
+    /// First logical block.
+    pub slba: Option<u64>,
+    /// Number of logical blocks, not zero-based.
+    pub nlb: Option<u32>,
+    /// Address of the target's request.
     pub request: Option<u64>,
-    /// Status of the CQE without the phase bit; `None` if it was not observed.
+    /// Status of the CQE without the phase bit.
     pub status: Option<Status>,
     /// The observed points.
     pub times: HostTimes,
+}
+
+impl HostCommand {
+    /// The namespace id. A Fabrics command has none: its lowest byte is `fctype` there (NVMe base 2.1,
+    /// section 6).
+    pub fn namespace(&self) -> Option<u32> {
+        namespace(self.opcode()?, self.nsid?)
+    }
+
+    /// The opcode with its kind of queue.
+    pub fn opcode(&self) -> Option<Opcode> {
+        let queue = if self.qid == Some(0) { QueueKind::Admin } else { QueueKind::Io };
+        self.code.map(|code| Opcode { queue, code })
+    }
+
+    /// What the command is called: also a Fabrics command by its type.
+    pub fn name(&self) -> Option<String> {
+        let opcode = self.opcode()?;
+        let name = self.nsid.and_then(|cdw1| command_name(opcode, cdw1));
+        Some(name.map_or_else(|| opcode.name_or_code(), str::to_owned))
+    }
 }
 
 /// An event of the host side.

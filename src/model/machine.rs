@@ -89,6 +89,9 @@ pub struct MachineDisk {
     pub scheduler: Option<Text>,
     /// Requests that a queue has room for.
     pub nr_requests: Option<u32>,
+    /// Requests other than reads that mq-deadline or kyber lets a queue have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub async_depth: Option<u32>,
     /// 1: complete near the submitting CPU; 2: on it.
     pub rq_affinity: Option<u32>,
     /// Polled queues are in use.

@@ -17,6 +17,8 @@ pub enum TargetKind {
     Qemu,
     /// SPDK's NVMe-oF target.
     Spdk,
+    /// No target: requests of the block layer.
+    Block,
     /// A kind of a later version.
     #[serde(other)]
     Other,
@@ -29,6 +31,7 @@ impl TargetKind {
             Self::Nvmet => "nvmet",
             Self::Qemu => "qemu",
             Self::Spdk => "spdk",
+            Self::Block => "block",
             Self::Other => "other",
         }
     }
@@ -45,6 +48,8 @@ pub enum HostClock {
     Realtime,
     /// The TSC, converted to nanoseconds.
     Tsc,
+    /// None: the order of the lines of a log.
+    Order,
     /// A clock of a later version.
     #[serde(other)]
     Other,

@@ -28,6 +28,8 @@ pub struct Sqe {
     words: [u32; 16],
     metadata: bool,
     whole: bool,
+    /// CDW10 to CDW15 are not known.
+    bare: bool,
 }
 
 impl From<Parts> for Sqe {
@@ -37,7 +39,7 @@ impl From<Parts> for Sqe {
         words[0] = u32::from(opcode) | u32::from(flags) << 8 | u32::from(cid) << 16;
         words[1] = nsid;
         words[10..].copy_from_slice(&cdw);
-        Self { words, metadata, whole: false }
+        Self { words, metadata, whole: false, bare: false }
     }
 }
 
@@ -47,11 +49,25 @@ impl From<&[u8; 64]> for Sqe {
         for (word, four) in words.iter_mut().zip(bytes.as_chunks().0) {
             *word = u32::from_le_bytes(*four);
         }
-        Self { words, metadata: words[4] != 0 || words[5] != 0, whole: true }
+        Self { words, metadata: words[4] != 0 || words[5] != 0, whole: true, bare: false }
     }
 }
 
 impl Sqe {
+    /// The same of a source that does not have CDW10 to CDW15. They read as zero, and mean nothing.
+    #[must_use]
+    pub fn without_dwords(mut self) -> Self {
+        self.words[10..].fill(0);
+        self.bare = true;
+        self
+    }
+
+    /// Whether CDW10 to CDW15 are known.
+    #[must_use]
+    pub const fn has_dwords(&self) -> bool {
+        !self.bare
+    }
+
     /// One dword, `CDW0` to `CDW15`; zero for any other number.
     #[must_use]
     pub fn cdw(&self, n: usize) -> u32 {

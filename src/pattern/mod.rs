@@ -15,15 +15,14 @@ use crate::model::report::idle::{Idle, times};
 use crate::model::report::submissions::Submissions;
 use crate::pattern::report::{Disk, Past, Patterns};
 use crate::pattern::view::{PatternReport, PatternText, draw, json, size};
+use crate::recording::Fact;
 use crate::view::header::Header;
 use crate::view::theme::Theme;
 use anyhow::Result;
 
 use crate::pattern::args::PatternOptions;
-use crate::run::drive::replay::Replay;
 use crate::run::drive::{
-    Consumer, End, Feed, Form, Input, Item, Live, Moment, Names, Start, Turn, drive, open_all,
-    submissions_of,
+    FileReader, Form, Input, Live, Names, Run, Seen, Step, open_all, submissions_of,
 };
 use crate::run::exit::Failure;
 use crate::run::picture::Picture;
@@ -60,20 +59,20 @@ impl<'o> Reporter<'o> {
     fn new(
         options: &'o PatternOptions,
         submissions: Submissions,
-        start: &Start<'_>,
+        run: &Run<'_>,
         picture: Option<Picture>,
     ) -> Self {
         Self {
             options,
             submissions,
             patterns: Patterns::default(),
-            begin_ns: start.begin_ns,
-            from: start.from,
-            is_recorded: start.recording.is_some(),
-            past: (start.from, <_>::default()),
+            begin_ns: run.begin_ns(),
+            from: run.header.from,
+            is_recorded: run.file().is_some(),
+            past: (run.header.from, <_>::default()),
             reports: 0,
             idle: Idle::default(),
-            header: start.header.clone(),
+            header: run.header.clone(),
             ledger: None,
             picture,
         }
@@ -168,48 +167,39 @@ impl<'o> Reporter<'o> {
     }
 }
 
-impl Consumer for Reporter<'_> {
-    const HEADS: bool = true;
-
-    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            Item::Event(event) => {
-                let (_, set) = feed.names.of_command(event.what.id());
-                self.submissions.add(event, set);
-                self.take(event.at_ns, feed.names)
+impl Reporter<'_> {
+    fn read(mut self, run: &mut Run<'_>) -> Result<()> {
+        loop {
+            match run.next()? {
+                Step::Event(Seen { event, is_selected: true, names, .. }) => {
+                    let (_, set) = names.of_command(event.what.id());
+                    self.submissions.add(event, set);
+                    self.take(event.at_ns, names)?;
+                }
+                Step::Fact(Fact::Ledger(ledger)) => self.ledger = ledger.ledger,
+                Step::Tick(tick) if !self.is_recorded => {
+                    while self.due().is_some_and(|due| due <= tick.now) {
+                        self.interim(tick.now, run.ledger()?)?;
+                    }
+                    run.wake_at(self.due());
+                }
+                Step::Ended => break,
+                _ => {}
             }
-            Item::Ledger(_, ledger) => {
-                self.ledger = Some((*ledger).clone());
-                Ok(())
-            }
-            _ => Ok(()),
         }
-    }
-
-    fn wants_ledgers(&self) -> bool {
-        self.is_recorded && self.due().is_some()
-    }
-
-    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
-        if self.is_recorded {
-            return Ok(Turn::Items);
-        }
-        while self.due().is_some_and(|due| due <= moment.now) {
-            let ledger = moment.ledger()?.unwrap_or_default();
-            self.interim(moment.now, ledger)?;
-        }
-        Ok(self.due().map_or(Turn::Items, Turn::Until))
+        self.finish(run)
     }
 
     /// Writes the final report, and the picture.
-    fn finish(mut self, mut end: End<'_>) -> Result<Result<()>> {
-        self.take(u64::MAX, &mut end.names)?;
+    fn finish(mut self, run: &mut Run<'_>) -> Result<()> {
+        let end = run.end_of_shown()?;
+        self.take(u64::MAX, run.names())?;
         if self.patterns.is_crowded() {
             let text = "there are too many disks and opcodes for a report: choose some by --ctrl, \
                         --nsid or --opcode";
             return Err(Failure::error(Kind::Usage, text));
         }
-        self.header = end.header;
+        self.header = run.header.clone();
         let mut report = self.summary(end.took, end.covers, &Past::new(), end.ledger);
         report.is_final = true;
         if self.picture.as_ref().is_some_and(Picture::is_stdout) {
@@ -226,15 +216,15 @@ impl Consumer for Reporter<'_> {
                 draw(&report, &self.header, canvas);
             })?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
 /// Opens the recordings.
-fn open(options: &PatternOptions) -> Result<Vec<Replay>> {
+fn open(options: &PatternOptions) -> Result<Vec<FileReader>> {
     let by_submission = options.settings.filter.needs_submission();
-    open_all(&options.from.files, &options.settings, &|replay| match by_submission {
-        true => replay.require_pairs(),
+    open_all(&options.from.files, &options.settings, &|file| match by_submission {
+        true => file.require_pairs(),
         false => Ok(()),
     })
 }
@@ -253,15 +243,17 @@ pub fn run(options: &PatternOptions) -> Result<()> {
             json: options.json,
             color: options.session.color.on_stdout(options.json),
             ledger_apart: false,
+            has_header: true,
+            is_silent: options.schedule.interval.is_none(),
         };
-        Input::recordings(open(options)?, form, options.schedule.interval.is_none())
+        Input::files(open(options)?, form)
     };
     let picture = options.picture_file();
     let picture = picture.map(|p| Picture::create(&p, &options.from.files));
     let mut picture = picture.transpose()?;
-    drive(input, &mut |start| {
-        start.recording.into_iter().for_each(Replay::warn_partial);
-        let submissions = submissions_of(start, settings, options.task_kind(), "`pattern`")?;
-        Ok(Reporter::new(options, submissions, start, picture.take()))
+    input.each(&mut |run| {
+        run.file().into_iter().for_each(FileReader::warn_partial);
+        let submissions = submissions_of(run, settings, options.task_kind(), "`pattern`")?;
+        Reporter::new(options, submissions, run, picture.take()).read(run)
     })
 }

@@ -7,7 +7,6 @@ use crate::model::report::submissions::{Depth, Submitted};
 use crate::nvme::decode::Blocks;
 use crate::nvme::opcode::Opcode;
 use std::collections::BTreeMap;
-use std::mem::swap;
 
 /// Most processes with a row. The commands of later ones share a row per disk and opcode.
 const PROCESSES: usize = 1024;
@@ -31,16 +30,16 @@ pub struct PatternKey {
 /// Counts of commands. Histograms have a bucket per power of two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Commands that begin where an earlier one of their process ended.
+    /// All of them.
+    pub commands: u64,
+    /// Commands beside an earlier one of their process.
     pub sequential: u64,
-    /// Other commands: the first of each stream, too.
-    pub random: u64,
     /// Streams with at least two commands.
     pub streams: u64,
+    /// Logical blocks of all commands.
+    pub blocks: u64,
     /// Logical blocks of the sequential commands.
     pub sequential_blocks: u64,
-    /// Logical blocks of the other commands.
-    pub random_blocks: u64,
     /// Sizes in logical blocks.
     pub size: Histogram,
     /// The largest power of two, in logical blocks, that divides start and length; at most 65536.
@@ -57,11 +56,11 @@ impl Default for Counts {
     fn default() -> Self {
         let powers = || Histogram::with_bits(0);
         Self {
+            commands: 0,
             sequential: 0,
-            random: 0,
             streams: 0,
+            blocks: 0,
             sequential_blocks: 0,
-            random_blocks: 0,
             size: powers(),
             alignment: powers(),
             seek: powers(),
@@ -72,16 +71,16 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Number of commands.
+    /// The other commands: the first of each stream, too.
     #[must_use]
-    pub const fn commands(&self) -> u64 {
-        self.sequential + self.random
+    pub const fn random(&self) -> u64 {
+        self.commands - self.sequential
     }
 
-    /// Logical blocks of all commands.
+    /// Their logical blocks.
     #[must_use]
-    pub const fn blocks(&self) -> u64 {
-        self.sequential_blocks + self.random_blocks
+    pub const fn random_blocks(&self) -> u64 {
+        self.blocks - self.sequential_blocks
     }
 
     /// Commands whose start and length are multiples of this many blocks, a power of two.
@@ -95,11 +94,11 @@ impl Counts {
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         let Self {
+            commands,
             sequential,
-            random,
             streams,
+            blocks,
             sequential_blocks,
-            random_blocks,
             size,
             alignment,
             seek,
@@ -107,11 +106,13 @@ impl Counts {
             gap,
         } = self;
         Self {
-            sequential: sequential - earlier.sequential,
-            random: random - earlier.random,
+            commands: commands - earlier.commands,
+            // the first command of a batch may have been before
+            sequential: (sequential - earlier.sequential).min(commands - earlier.commands),
             streams: streams - earlier.streams,
-            sequential_blocks: sequential_blocks - earlier.sequential_blocks,
-            random_blocks: random_blocks - earlier.random_blocks,
+            blocks: blocks - earlier.blocks,
+            sequential_blocks: (sequential_blocks - earlier.sequential_blocks)
+                .min(blocks - earlier.blocks),
             size: size.minus(&earlier.size),
             alignment: alignment.minus(&earlier.alignment),
             seek: seek.minus(&earlier.seek),
@@ -170,16 +171,12 @@ impl Row {
     fn add(&mut self, at_ns: u64, blocks: Blocks, depth: u64) {
         let Blocks { slba, nlb } = blocks;
         let (counts, length) = (&mut self.counts, u64::from(nlb));
-        match self.streams.judge(blocks) {
-            AccessKind::Sequential { new } => {
-                counts.sequential += 1;
-                counts.sequential_blocks += length;
-                counts.streams += u64::from(new);
-            }
-            AccessKind::Random => {
-                counts.random += 1;
-                counts.random_blocks += length;
-            }
+        counts.commands += 1;
+        counts.blocks += length;
+        if let AccessKind::Sequential { new, joins } = self.streams.judge(blocks) {
+            counts.sequential += 1 + u64::from(joins.is_some());
+            counts.sequential_blocks += length + joins.unwrap_or(0);
+            counts.streams += u64::from(new);
         }
         counts.size.record(length);
         let zeroes = (slba | length).trailing_zeros().min(16);
@@ -259,9 +256,9 @@ impl Patterns {
             },
         };
         let mut rows: Vec<PatternRow> = self.rows.iter().map(row).collect();
-        rows.retain(|row| row.counts.commands() > 0);
+        rows.retain(|row| row.counts.commands > 0);
         // stable: rows of equal weight keep the order of their keys
-        rows.sort_by_key(|row| std::cmp::Reverse(row.counts.commands()));
+        rows.sort_by_key(|row| std::cmp::Reverse(row.counts.commands));
         rows
     }
 }
@@ -269,24 +266,31 @@ impl Patterns {
 /// Number of streams that are followed.
 pub const STREAMS: usize = 16;
 
-/// A stream of commands.
+/// A stream of commands, each beside the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stream {
+    /// Its first block.
+    begin: u64,
     /// The block after its last one.
     end: u64,
-    /// It has at least two commands. Each begins where the previous one ends.
+    /// It has at least two commands.
     continues: bool,
+    /// Blocks of its first command, unless that was counted as sequential.
+    first: Option<u64>,
 }
 
 /// What a command is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessKind {
-    /// It begins where an earlier one ended. `new`: it is the second of its stream.
+    /// It begins where an earlier stream ended, or ends where one began.
     Sequential {
-        /// Its stream had one command before.
+        /// Its stream had one command before, and is not counted yet.
         new: bool,
+        /// Its stream now begins where an earlier one ended, as with a batch that was submitted in reverse. So the
+        /// first command of the batch, of so many blocks, was sequential, too.
+        joins: Option<u64>,
     },
-    /// It begins elsewhere.
+    /// It is elsewhere.
     Random,
 }
 
@@ -298,30 +302,26 @@ impl Streams {
     /// Judges a command. It continues its stream, or begins one in place of that which was not
     /// continued for the longest time.
     pub fn judge(&mut self, blocks: Blocks) -> AccessKind {
-        let mut stream =
-            Stream { end: blocks.slba.saturating_add(blocks.nlb.into()), continues: false };
-        let mut kind = AccessKind::Random;
-        let found = self.0.iter().position(|s| s.end == blocks.slba);
-        let place = match found {
-            Some(place) => {
-                let new = !self.0[place].continues;
-                kind = AccessKind::Sequential { new };
-                stream.continues = true;
-                place
-            }
-            None => {
-                if self.0.len() < STREAMS {
-                    self.0.push(stream);
-                }
-                self.0.len() - 1
-            }
+        let (begin, length) = (blocks.slba, u64::from(blocks.nlb));
+        let end = begin.saturating_add(length);
+        let found = self.0.iter().position(|s| s.end == begin || s.begin == end);
+        let Some(place) = found else {
+            self.0.truncate(STREAMS - 1);
+            let first = Some(length);
+            self.0.insert(0, Stream { begin, end, continues: false, first });
+            return AccessKind::Random;
         };
-        // moves those before it by one
-        for slot in &mut self.0[..=place] {
-            swap(slot, &mut stream);
-        }
-        self.0[0].continues = kind != AccessKind::Random;
-        kind
+        let own = self.0.remove(place);
+        let mut stream =
+            Stream { begin: own.begin.min(begin), end: own.end.max(end), continues: true, ..own };
+        let before = self.0.iter().position(|s| s.continues && s.end == stream.begin);
+        let before = before.filter(|_| begin < own.begin).map(|place| self.0.remove(place));
+        let joins = before.and_then(|before| {
+            stream.begin = before.begin;
+            stream.first.take()
+        });
+        self.0.insert(0, stream);
+        AccessKind::Sequential { new: !own.continues && before.is_none(), joins }
     }
 }
 
@@ -356,9 +356,9 @@ mod tests {
         let rows = patterns.rows(&Past::new());
         assert_eq!(rows.len(), 2);
         let (one, two) = (&rows[0].counts, &rows[1].counts);
-        assert_eq!((one.sequential, one.random, one.streams), (9, 1, 1));
-        assert_eq!((one.sequential_blocks, one.random_blocks), (72, 8));
-        assert_eq!((two.sequential, two.random, two.streams), (0, 10, 0));
+        assert_eq!((one.sequential, one.random(), one.streams), (9, 1, 1));
+        assert_eq!((one.sequential_blocks, one.random_blocks()), (72, 8));
+        assert_eq!((two.sequential, two.random(), two.streams), (0, 10, 0));
         let list = |hist: &Histogram| -> Vec<_> {
             hist.iter().map(|b| (b.first, b.last, b.count)).collect()
         };
@@ -381,7 +381,7 @@ mod tests {
         }
         let rows = patterns.rows(&Past::new());
         assert_eq!(rows.len(), PROCESSES + 1);
-        assert_eq!((rows[0].key.pid, rows[0].counts.commands()), (None, 10));
+        assert_eq!((rows[0].key.pid, rows[0].counts.commands), (None, 10));
         assert_eq!(rows[0].comm, [0; 16]);
     }
 }
@@ -389,8 +389,6 @@ mod tests {
 #[cfg(test)]
 mod streams_tests {
     use super::*;
-    use proptest::collection::vec;
-    use proptest::prelude::*;
 
     fn judge(streams: &mut Streams, slba: u64) -> AccessKind {
         streams.judge(Blocks { slba, nlb: 8 })
@@ -415,7 +413,7 @@ mod streams_tests {
     fn a_stream_is_new_with_its_second_command() {
         let mut streams = Streams::default();
         let kinds = [0, 8, 16, 800, 24].map(|slba| judge(&mut streams, slba));
-        let sequential = |new| AccessKind::Sequential { new };
+        let sequential = |new| AccessKind::Sequential { new, joins: None };
         assert_eq!(
             kinds,
             [
@@ -428,26 +426,43 @@ mod streams_tests {
         );
     }
 
-    proptest! {
-        /// The same rule with times instead of an order.
-        #[test]
-        fn the_stream_that_waited_longest_is_replaced(
-            commands in vec((0_u64..40, 1_u32..4), 1..400),
-        ) {
-            let mut streams = Streams::default();
-            let mut ends: Vec<(usize, u64)> = vec![];
-            for (now, (slba, nlb)) in commands.into_iter().enumerate() {
-                let kind = streams.judge(Blocks { slba, nlb });
-                // the latest, if two streams end at the same block
-                let hit = (0..ends.len())
-                    .filter(|n| ends[*n].1 == slba)
-                    .max_by_key(|n| ends[*n].0);
-                prop_assert_eq!(kind != AccessKind::Random, hit.is_some());
-                let oldest = || (0..ends.len()).min_by_key(|n| ends[*n].0);
-                let gone = hit.or_else(|| oldest().filter(|_| ends.len() == STREAMS));
-                gone.map(|n| ends.remove(n));
-                ends.push((now, slba + u64::from(nlb)));
-            }
+    /// How many of some commands are sequential, and how many streams there are.
+    fn counts(slbas: impl Iterator<Item = u64>) -> (u64, u64) {
+        let mut row = Row {
+            counts: Counts::default(),
+            streams: Streams::default(),
+            last: None,
+            comm: [0; 16],
+            disk: Disk::default(),
+        };
+        slbas.for_each(|slba| row.add(0, Blocks { slba, nlb: 8 }, 1));
+        (row.counts.sequential, row.counts.streams)
+    }
+
+    #[test]
+    fn descending_runs_and_reversed_batches_are_sequential() {
+        assert_eq!(counts((0..100).rev().map(|n| n * 8)), (99, 1));
+        for batch in [2, 4, 16] {
+            let reversed = (0..160).map(|n| (n / batch * batch + batch - 1 - n % batch) * 8);
+            // one stream; of each batch but the first, each command
+            let found = counts(reversed);
+            let streams = if batch == 2 { 80 } else { 40 };
+            assert_eq!(found.0, 159, "{batch}");
+            assert!(found.1 <= streams, "{batch}: {found:?}");
         }
+        assert_eq!(counts((0..100).map(|n| n * n % 97 * 64)).0, 0);
+    }
+
+    #[test]
+    fn of_seventeen_streams_the_one_that_waited_longest_is_replaced() {
+        let mut streams = Streams::default();
+        for n in 0..16 {
+            judge(&mut streams, n << 32);
+        }
+        assert_ne!(judge(&mut streams, 8), AccessKind::Random);
+        judge(&mut streams, 99 << 32);
+        // 0 was continued, 1 was not
+        assert_eq!(judge(&mut streams, (1 << 32) + 8), AccessKind::Random);
+        assert_ne!(judge(&mut streams, 16), AccessKind::Random);
     }
 }

@@ -117,8 +117,8 @@ pub(crate) fn percent(count: u64, all: u64) -> f64 {
 /// Commands per second, and megabytes (10^6) per second if the block size is known.
 pub(crate) fn rates(row: &PatternRow, covers: Duration) -> (f64, Option<f64>) {
     let seconds = covers.as_secs_f64().max(1e-9);
-    let megabytes = |bytes: u32| row.counts.blocks() as f64 * f64::from(bytes) / 1e6 / seconds;
-    (row.counts.commands() as f64 / seconds, row.disk.lba_bytes.map(megabytes))
+    let megabytes = |bytes: u32| row.counts.blocks as f64 * f64::from(bytes) / 1e6 / seconds;
+    (row.counts.commands as f64 / seconds, row.disk.lba_bytes.map(megabytes))
 }
 
 /// Width of the lines of histograms.
@@ -143,7 +143,7 @@ pub struct PatternText {
 
 /// The order of the commands of a row in a word. The first one can follow none.
 fn verdict(counts: &Counts) -> &'static str {
-    match percent(counts.sequential, counts.commands().saturating_sub(1).max(1)) {
+    match percent(counts.sequential, counts.commands.saturating_sub(1).max(1)) {
         90.0.. => "sequential",
         10.0.. => "mixed",
         _ => "random",
@@ -196,14 +196,14 @@ impl PatternText {
 
     fn cells(&self, row: &PatternRow, report: &PatternReport) -> Vec<Cell<'static>> {
         let (counts, (iops, megabytes)) = (&row.counts, rates(row, report.covers));
-        let all = counts.commands() as f64;
+        let all = counts.commands as f64;
         let depth = counts.depth.mean().unwrap_or(0.0);
         let wide = self.width >= WIDE;
         let mut cells = vec![
             ("<DISK", disk(row)),
             ("<OP", row.key.opcode.name_or_code()),
             ("<PROCESS", process(row, report.task_kind)),
-            ("CMDS", counts.commands().to_string()),
+            ("CMDS", counts.commands.to_string()),
             ("IOPS", rate(iops)),
         ];
         cells.extend(wide.then(|| ("MB/s", megabytes.map_or_else(|| "-".into(), rate))));
@@ -234,7 +234,7 @@ impl PatternText {
 /// How many commands are aligned to 4 KiB.
 fn alignment(row: &PatternRow) -> String {
     let counts = &row.counts;
-    let all = counts.commands();
+    let all = counts.commands;
     let (blocks, size) = match row.disk.lba_bytes {
         Some(bytes) => {
             let blocks = (PAGE_BYTES / u64::from(bytes.max(1))).max(1);
@@ -361,16 +361,7 @@ fn row_line<'a>(row: &'a PatternRow, report: &PatternReport) -> RowLine<'a> {
     let (iops, mb_per_s) = rates(row, report.covers);
     let key = &row.key;
     let Counts {
-        sequential,
-        random,
-        streams,
-        sequential_blocks,
-        random_blocks,
-        size,
-        alignment,
-        seek,
-        depth,
-        gap,
+        sequential, streams, sequential_blocks, size, alignment, seek, depth, gap, ..
     } = &row.counts;
     RowLine {
         ctrl: format!("nvme{}", key.ctrl),
@@ -382,15 +373,15 @@ fn row_line<'a>(row: &'a PatternRow, report: &PatternReport) -> RowLine<'a> {
         pid: key.pid,
         comm: key.pid.map(|_| comm(row)),
         lba_bytes: row.disk.lba_bytes,
-        count: row.counts.commands(),
+        count: row.counts.commands,
         iops,
         mb_per_s,
         sequential: *sequential,
-        random: *random,
+        random: row.counts.random(),
         verdict: verdict(&row.counts),
         streams: *streams,
         sequential_blocks: *sequential_blocks,
-        random_blocks: *random_blocks,
+        random_blocks: row.counts.random_blocks(),
         size_blocks: size.into(),
         alignment_blocks: alignment.into(),
         distance_blocks: seek.into(),
@@ -465,7 +456,7 @@ pub fn draw(report: &PatternReport, header: &Header, canvas: &mut dyn Canvas) {
 
 fn draw_row(row: &PatternRow, report: &PatternReport, top: f64, canvas: &mut dyn Canvas) {
     let counts = &row.counts;
-    let all = counts.commands();
+    let all = counts.commands;
     let iops = all as f64 / report.covers.as_secs_f64().max(1e-9);
     let rule = area(LEFT, top - 8.0, SVG_WIDTH - 2.0 * LEFT, 1.0);
     canvas.area(rule, Paint::Grid, None);
@@ -492,12 +483,12 @@ fn draw_row(row: &PatternRow, report: &PatternReport, top: f64, canvas: &mut dyn
 fn shares(row: &PatternRow, top: f64, canvas: &mut dyn Canvas) {
     const WIDE: f64 = 176.0;
     let counts = &row.counts;
-    let all = counts.commands();
+    let all = counts.commands;
     let sequential = percent(counts.sequential, all);
     let part = WIDE * sequential / 100.0;
     let bars = [
         (LEFT, part, Paint::Bar, counts.sequential, "sequential"),
-        (LEFT + part, WIDE - part, Paint::OtherBar, counts.random, "random"),
+        (LEFT + part, WIDE - part, Paint::OtherBar, counts.random(), "random"),
     ];
     for (x, width, paint, count, name) in bars {
         if width > 0.0 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The catalog of hooks: constant data. One row per BPF program, in the order of `enum nd_hook` in
-//! bpf/include/abi.h, so a row and its hit counter have the same number. Also the attach methods of
-//! each point, best first.
+//! The catalog of hooks: constant data. One row per BPF program. The number of a row is that of its hit
+//! counter: build.rs makes `enum nd_hook` of the rows. Also the attach methods of each point, best first.
 //!
 //! Accuracy decides the order. Trampolines (fentry, fexit, tp_btf) and raw tracepoints have a
 //! re-entry guard per program, and the kernel counts the skipped runs (`recursion_misses`). kprobe
@@ -170,7 +169,7 @@ macro_rules! hooks {
 }
 
 /// Every hook, by number.
-pub const CATALOG: [Hook; 83] = hooks! {
+pub const CATALOG: &[Hook] = &hooks! {
     start_btf             TpBtf      block_io_start                 Block    Role::Point(Start);
     start_raw             RawTp      block_io_start                 Block    Role::Point(Start);
     setup_in_fentry       Fentry     nvme_setup_cmd                 NvmeCore Role::Point(SetupIn);
@@ -272,7 +271,7 @@ const fn candidate(role: Role, method: Method, programs: &'static [&'static str]
 }
 
 /// All methods for all points, by point, best first.
-pub const CANDIDATES: [Candidate; 36] = [
+pub const CANDIDATES: &[Candidate] = &[
     candidate(Role::Point(Submit), Method::Fentry, &["throttle_fentry"]),
     candidate(Role::Point(Submit), Method::Fentry, &["limits_in_fentry", "limits_out_fexit"]),
     candidate(
@@ -338,7 +337,7 @@ const SUBMITTERS_OLD: [&str; 4] =
     ["submit_btf", "submit_split_btf", "submit_done_btf", "submit_limit_old_fentry"];
 
 /// The methods for roles that are not points, by role, best first.
-pub const EVENT_CANDIDATES: [Candidate; 23] = [
+pub const EVENT_CANDIDATES: &[Candidate] = &[
     candidate(Role::Requeue, Method::Fentry, &["requeue_btf"]),
     candidate(Role::Requeue, Method::RawTp, &["requeue_raw"]),
     candidate(Role::Requeue, Method::Kprobe, &["requeue_kprobe"]),
@@ -377,7 +376,7 @@ pub const START_OF_BIOS: &str = "start_bio_btf";
 
 /// Functions that a kernel may lack without a gap in the point, because all commands then pass
 /// through the others. `nvme_queue_rqs` and `nvme_complete_batch_req` exist since 5.16.
-pub const OPTIONAL_TARGETS: [&str; 2] = ["nvme_queue_rqs", "nvme_complete_batch_req"];
+pub const OPTIONAL_TARGETS: &[&str] = &["nvme_queue_rqs", "nvme_complete_batch_req"];
 
 impl Hook {
     /// Whether this is a second instance, for the events at which the kernel skips the first.

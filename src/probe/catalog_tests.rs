@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn every_program_is_part_of_a_way_and_every_way_names_programs_of_its_family() {
-    let methods = || CANDIDATES.iter().chain(&EVENT_CANDIDATES);
-    for hook in &CATALOG {
+    let methods = || CANDIDATES.iter().chain(EVENT_CANDIDATES);
+    for hook in CATALOG {
         assert!(methods().any(|w| w.programs.contains(&hook.program)), "{}", hook.program);
     }
     for method in methods() {

@@ -240,12 +240,12 @@ impl Planner<'_> {
         let wanted = |p: &Point| self.stage_set.has_point(*p) || *p == Point::Cqe && witness;
         let there = |p: &Point| self.facts.lacks_mechanism(*p).is_none();
         for point in Point::ALL.into_iter().filter(wanted).filter(there) {
-            let decided = self.decide(Role::Point(point), &CANDIDATES, &points, allowed);
+            let decided = self.decide(Role::Point(point), CANDIDATES, &points, allowed);
             points.push(decided);
         }
         let besides = iter::once(Role::Requeue).chain(self.events.iter().copied());
         for role in besides {
-            let decided = self.decide(role, &EVENT_CANDIDATES, &points, allowed);
+            let decided = self.decide(role, EVENT_CANDIDATES, &points, allowed);
             points.push(decided);
         }
         points

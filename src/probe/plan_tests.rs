@@ -22,7 +22,7 @@ pub fn everything() -> KernelFacts {
     };
     let structs = MECHANISMS.iter().flat_map(|m| m.structs);
     facts.structs = structs.map(|name| (*name).to_owned()).collect();
-    for hook in &CATALOG {
+    for hook in CATALOG {
         let target = hook.target.name().to_owned();
         match hook.kind {
             AttachKind::TpBtf => facts.tracepoints.insert(target),

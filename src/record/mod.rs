@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::machine::System;
 use crate::model::event::{Event, EventKind};
-use crate::model::ledger::Ledger;
+use crate::model::ledger::{Ledger, Shown};
 use crate::model::text::Text;
 use crate::model::timeline::total_ns;
 use crate::units::size_text;
@@ -17,19 +17,16 @@ use anyhow::{Context, Result};
 
 use crate::record::args::{RecordOptions, Trigger};
 use crate::record::flight::{Flight, file_name, now};
-use crate::run::drive::{
-    Consumer, CostSample, End, Feed, Input, Item, Live, Moment, Reader, Session, Turn, drive,
-    say_own_share,
-};
-use crate::run::recording::{FileSettings, Fired, RunWriter};
-use crate::run::start::Preflight;
+use crate::run::drive::{End, Input, Live, Reader, Run, Step, Tick, say_own_share};
+use crate::run::recording::{FileSettings, FileWriter, Fired};
+use crate::run::start::{CostSample, Preflight, Session};
 use crate::run::symbols::LiveStacks;
 use crate::run::{eprint_note, say_ledger};
 
 /// Puts the items of a run into the file.
 struct Recorder<'o> {
     options: &'o RecordOptions,
-    file: RunWriter,
+    file: FileWriter,
     /// What has fired a trigger; empty at first.
     fired: Fired,
     /// When the run ends, or the ring is written, after a trigger.
@@ -118,7 +115,7 @@ fn fires(trigger: Trigger, event: &Event) -> Option<String> {
 }
 
 impl<'o> Recorder<'o> {
-    fn begin(options: &'o RecordOptions, mut file: RunWriter, flight: Option<Flight>) -> Self {
+    fn begin(options: &'o RecordOptions, mut file: FileWriter, flight: Option<Flight>) -> Self {
         file.begin();
         Self {
             options,
@@ -151,13 +148,12 @@ impl<'o> Recorder<'o> {
     }
 
     /// Writes the ring to a file of its own, if one is due after a trigger.
-    fn fly(&mut self, moment: &Moment<'_>) -> Result<()> {
-        let is_due = self.end.is_some_and(|end| moment.now >= end);
+    fn fly(&mut self, now: Duration, run: &Run<'_>) -> Result<()> {
+        let is_due = self.end.is_some_and(|end| now >= end);
         if let Some(flight) = self.flight.as_mut().filter(|_| is_due)
             && !flight.is_busy()
         {
-            let ledger = moment.ledger()?.unwrap_or_default();
-            self.write_ring(moment.now, &ledger);
+            self.write_ring(now, &run.ledger()?);
         }
         Ok(())
     }
@@ -171,41 +167,43 @@ impl<'o> Recorder<'o> {
     }
 }
 
-impl Consumer for Recorder<'_> {
-    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
-        self.file.item(item);
-        if let Item::Event(event) = item
-            && self.fired.what.is_empty()
-            && !self.options.trigger.is_empty()
-        {
+impl Recorder<'_> {
+    fn event(&mut self, event: &Event) {
+        self.file.event(event);
+        if self.fired.what.is_empty() && !self.options.trigger.is_empty() {
             let triggers = self.options.trigger.iter();
             let mut found = triggers.filter_map(|t| fires(*t, event));
             if let Some(what) = found.next() {
                 self.fired = Fired { what, at_ns: event.at_ns };
             }
         }
-        Ok(())
     }
 
-    fn wants_ledgers(&self) -> bool {
-        true
-    }
-
-    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
-        if moment.is_second {
-            let (commands, bytes) = (moment.shown.commands, self.file.bytes());
-            self.progress.show(moment.now, commands, bytes);
-            moment.session.map_or(Ok(()), |session| self.cost.second(session))?;
+    fn read(mut self, run: &mut Run<'_>) -> Result<()> {
+        loop {
+            match run.next()? {
+                Step::Event(seen) => self.event(seen.event),
+                Step::Fact(fact) => self.file.fact(&fact),
+                Step::Tick(Tick { now, is_second }) => {
+                    if is_second {
+                        self.file.ledger(now, &run.ledger()?);
+                        self.progress.show(now, run.shown.commands, self.file.bytes());
+                        run.session().map_or(Ok(()), |session| self.cost.second(session))?;
+                    }
+                    self.fly(now, run)?;
+                    if self.is_done(now) {
+                        run.stop();
+                    }
+                }
+                Step::Ended => break,
+            }
         }
-        self.fly(moment)?;
-        Ok(match self.is_done(moment.now) {
-            true => Turn::Done,
-            false => Turn::Items,
-        })
+        let end = run.end()?;
+        self.finish(&run.shown, end)
     }
 
     /// Ends the file, and reports what is in it.
-    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
+    fn finish(mut self, shown: &Shown, end: End) -> Result<()> {
         if self.end.is_some() && self.flight.is_some() {
             // stopped soon after a trigger
             self.write_ring(end.took, &end.ledger);
@@ -217,18 +215,17 @@ impl Consumer for Recorder<'_> {
             flight.wait();
             say_own_share(&end.ledger);
             say_ledger(&end.ledger, options.session.is_verbose());
-            return Ok(Ok(()));
+            return Ok(());
         }
-        // without a right to read it, a recording has no log
-        let log = System::at("/").kernel_log(file.begin_ns()).unwrap_or_default();
-        file.kernel_log(&log);
+        if options.ring().is_some() {
+            // without a right to read it, a recording has no log
+            let log = System::at("/").kernel_log(file.begin_ns()).unwrap_or_default();
+            file.kernel_log(&log);
+        }
         let (name, ledger, at) = (file.name(), end.ledger, end.took);
         let file = file.finish(at, &ledger)?;
-        let (kept, what) = if file.evicted > 0 {
-            (file.events, "events")
-        } else {
-            (end.shown.commands, "commands")
-        };
+        let (kept, what) =
+            if file.evicted > 0 { (file.events, "events") } else { (shown.commands, "commands") };
         let mut text = format!(
             "{name}: {kept} {what} in {:.1} s, {}",
             at.as_secs_f64(),
@@ -241,7 +238,7 @@ impl Consumer for Recorder<'_> {
         say_own_share(&ledger);
         say_ledger(&ledger, options.session.is_verbose());
         eprint_note(&cost.text(at, file.bytes, kept));
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
@@ -283,7 +280,7 @@ fn host(options: &RecordOptions, system: &System) -> Option<Text> {
     system.identity().host.filter(|_| !options.redact)
 }
 
-fn create(options: &RecordOptions, system: &System) -> Result<RunWriter> {
+fn create(options: &RecordOptions, system: &System) -> Result<FileWriter> {
     let path = match (&options.output, options.keep) {
         // the ring alone has the events
         (_, Some(_)) => "/dev/null".into(),
@@ -298,7 +295,7 @@ fn create(options: &RecordOptions, system: &System) -> Result<RunWriter> {
         count: None,
         keep: options.ring(),
     };
-    RunWriter::create(&file, &options.settings, system)
+    FileWriter::create(&file, &options.settings, system)
 }
 
 /// Runs the command to its end.
@@ -323,10 +320,10 @@ pub fn run(options: &RecordOptions) -> Result<()> {
         stacks,
         ..Live::new(ready, settings, options.run.duration)
     });
-    drive(input, &mut |start| {
+    input.each(&mut |run| {
         let mut file = file.take().context("the file has been begun")?;
-        start.session.into_iter().for_each(|session| file.shows(session.origin()));
-        Ok(Recorder::begin(options, file, flight.take()))
+        run.session().into_iter().for_each(|session| file.shows(session.origin()));
+        Recorder::begin(options, file, flight.take()).read(run)
     })
 }
 

@@ -17,10 +17,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::cli::{Args, Command};
 use crate::run::args::common::SessionOptions;
-use crate::run::drive::Names;
-use crate::run::drive::live::Feeder;
-use crate::run::fixture::{VecSource, ring_events};
-use crate::testing::ring::{produce, read_record, ring_of};
+use crate::run::fixture::{LiveEvents, read_ring};
+use crate::testing::ring::{read_record, ring_of};
 use crate::testing::valgrind;
 
 fn options(words: &str, file: &Path) -> RecordOptions {
@@ -62,31 +60,29 @@ fn all_is_recorded_unless_stages_say_less() {
 fn run(words: &str, file: &Path, ring: &File, steps: &[u64]) -> (u64, String) {
     let options = options(words, file);
     let recording = create(&options, &System::at("/nonexistent")).unwrap();
-    let mut feeder =
-        Feeder::new(Recorder::begin(&options, recording, None), Names::recorded(), None);
-    let source = VecSource::new(StageSet::Basic);
-    let mut events = ring_events(ring);
+    let mut recorder = Recorder::begin(&options, recording, None);
+    let (mut events, mut begin) = (LiveEvents::of_none(), 0);
     for step in steps {
-        produce(ring, *step);
-        feeder.drain(&mut events, &source).unwrap();
+        read_ring(ring, begin..*step, &mut events);
+        begin = *step;
+        events.fetch(Some(step) == steps.last()).unwrap();
+        while let Some(event) = events.next_event() {
+            recorder.event(&event.unwrap());
+        }
     }
-    feeder.drain_rest(&mut events, &source, 0).unwrap();
-    let fired = feeder.consumer.fired.what.clone();
-    let written = feeder.consumer.file.finish(Duration::ZERO, &Ledger::default()).unwrap();
+    let fired = recorder.fired.what.clone();
+    let written = recorder.file.finish(Duration::ZERO, &Ledger::default()).unwrap();
     (written.events, fired)
 }
 
 fn recorded(file: &Path) -> Vec<Event> {
     let mut reader = RecordingReader::open(File::open(file).unwrap()).unwrap();
     let mut all = vec![];
-    while reader
-        .next_block(&mut |item| {
-            if let Recorded::Event(event) = item {
-                all.push(**event);
-            }
-        })
-        .unwrap()
-    {}
+    while let Some(item) = reader.next().unwrap() {
+        if let Recorded::Event(event) = item {
+            all.push(*event);
+        }
+    }
     all
 }
 
@@ -153,7 +149,7 @@ fn a_command_costs_at_most_1500_instructions() {
         // as many commands at a time as come in 20 ms
         let commands: u64 = commands.parse().unwrap();
         let steps: Vec<u64> = (1..=commands / 2000).map(|n| n * 2000 * BYTES).collect();
-        let ring = File::options().read(true).write(true).open("ring").unwrap();
+        let ring = File::open("ring").unwrap();
         let (written, _) = run("", Path::new("file"), &ring, &steps);
         assert_eq!(written, commands);
         return;

@@ -70,7 +70,7 @@ impl Display for Error {
                 )
             }
             Self::GuestSide => f.write_str(
-                "it is a recording of the driver: give one that `host trace -o` or `host import` \
+                "it is a recording of the driver: give one that `host trace -o` or `import` \
                  has written",
             ),
             Self::Damaged(damage) => damage.fmt(f),

@@ -4,6 +4,7 @@
 use super::error::Damage;
 use super::frame::{Content, Summary};
 use super::planes::{pack, unpack};
+use super::reader::Item;
 use super::target::{TARGET_WORDS, target_event, words};
 use crate::abi::{Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
 use crate::model::event::Event;
@@ -95,45 +96,66 @@ impl Batch<TARGET_WORDS> {
     }
 }
 
-/// What a reader unpacks blocks into, to use it again.
+/// The events of the block that is being read. Its memory is used again.
 #[derive(Default)]
 pub struct Unpacked {
     records: Vec<[u64; WORDS_OF_RECORD]>,
     of_target: Vec<[u64; TARGET_WORDS]>,
+    next: usize,
+    /// The last one that was decoded.
+    event: Option<Event>,
 }
 
 const UNKNOWN: Damage = Damage::Content("an event of an unknown kind");
 
 impl Unpacked {
-    /// Passes on the events of a block, in the order in which they were added.
+    /// Takes a block of events of the driver.
     ///
     /// # Errors
     /// If the content is not valid.
-    pub fn events(
-        &mut self,
-        payload: &[u8],
-        count: usize,
-        to: &mut dyn FnMut(&Event),
-    ) -> Result<(), Damage> {
-        unpack(payload, count, &TIMES_OF_RECORD, &mut self.records)?;
-        let mut records = self.records.iter();
-        records.try_for_each(|words| Record::of_words(words).pass(to).map_err(|_| UNKNOWN))
+    pub fn events(&mut self, payload: &[u8], count: usize) -> Result<(), Damage> {
+        self.next = 0;
+        unpack(payload, count, &TIMES_OF_RECORD, &mut self.records)
     }
 
-    /// The same in a recording of a target.
+    /// Takes a block of events of a target.
     ///
     /// # Errors
     /// As before.
-    pub fn target_events(
-        &mut self,
-        payload: &[u8],
-        count: usize,
-        to: &mut dyn FnMut(&HostEvent),
-    ) -> Result<(), Damage> {
-        unpack(payload, count, &[], &mut self.of_target)?;
-        self.of_target.iter().try_for_each(|words| {
-            to(&target_event(words).ok_or(UNKNOWN)?);
-            Ok(())
-        })
+    pub fn target_events(&mut self, payload: &[u8], count: usize) -> Result<(), Damage> {
+        self.next = 0;
+        unpack(payload, count, &[], &mut self.of_target)
+    }
+
+    /// Whether all events of the block were read.
+    pub const fn is_empty(&self) -> bool {
+        self.next >= self.records.len() && self.next >= self.of_target.len()
+    }
+
+    /// The next event of the block, which has one, in the order in which they were added.
+    ///
+    /// # Errors
+    /// If its kind is unknown.
+    #[inline]
+    pub fn next_event(&mut self) -> Result<Item<'_>, Damage> {
+        let n = self.next;
+        self.next += 1;
+        if let Some(words) = self.records.get(n) {
+            let event = Record::of_words(words).event().map_err(|_| UNKNOWN)?;
+            return Ok(Item::Event(self.event.insert(event)));
+        }
+        let event = self.of_target.get(n).and_then(target_event);
+        event.map(Item::Target).ok_or(UNKNOWN)
+    }
+
+    /// The last event of the driver that was read.
+    pub const fn event(&self) -> Option<&Event> {
+        self.event.as_ref()
+    }
+
+    /// Forgets the rest of the block.
+    pub fn clear(&mut self) {
+        self.records.clear();
+        self.of_target.clear();
     }
 }

@@ -2,7 +2,7 @@
 //! The header of a file, and the heads of its blocks.
 //!
 //! All numbers are little-endian. A checksum covers each head, another one the payload. Lengths are
-//! checked before anything is allocated. docs/record.md has the layout to the byte.
+//! checked before anything is allocated. docs/reference/file-format.md has the layout to the byte.
 
 use super::bytes::Cursor;
 use super::error::{Damage, Error};

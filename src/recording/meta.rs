@@ -65,6 +65,9 @@ pub struct RunInfo {
     pub ring: Option<RingInfo>,
     /// Without names of the machine, of its controllers, of processes and of cgroups.
     pub redacted: bool,
+    /// What the events were read from, if they were not observed: `ftrace text`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Text>,
     /// The target whose commands these are; `None`: they are those of the driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<TargetInfo>,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings: the events of a run in a file. A file is a header and compressed blocks with checksums
 //! (frame.rs). A block holds up to [`BLOCK_EVENTS`] events as fixed records (`abi::Record`) in byte
-//! planes (planes.rs), or data of the run as JSON (meta.rs). docs/record.md has it to the byte.
+//! planes (planes.rs), or data of the run as JSON (meta.rs). docs/reference/file-format.md has it to
+//! the byte.
 #![deny(missing_docs)]
 
 mod block_writer;
@@ -27,7 +28,7 @@ pub use self::frame::{Content, Head, MAX_PAYLOAD, Summary};
 pub use self::meta::{
     CgroupInfo, ClockOffset, FrameInfo, KernelLine, LedgerInfo, RingInfo, RunInfo, StackInfo,
 };
-pub use self::reader::{Item, Reader};
+pub use self::reader::{Fact, Item, Reader};
 pub use self::ring::{Keep, RingCopy};
 pub use self::whole::HostRecording;
 pub use self::writer::{Writer, Written};

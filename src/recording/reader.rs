@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::io::Read;
-use std::mem::ManuallyDrop;
 
 use super::blocks::{Blocks, Ending};
 use super::error::{Damage, Error};
@@ -13,22 +12,32 @@ use super::json::{ledger, parse};
 use super::meta::{CgroupInfo, ClockOffset, KernelLine, LedgerInfo, RunInfo, StackInfo};
 use crate::model::activity::Activity;
 use crate::model::controller::ControllerInfo;
-use crate::model::event::Event;
+use crate::model::event::{Event, StackId};
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::machine::MachineInfo;
 use crate::model::run::ClockReading;
+use crate::model::stack::Frame;
 use crate::model::target::HostController;
 
-/// A part of a recording. Each applies to the events after it.
+/// A part of a recording.
 #[derive(Debug)]
 pub enum Item<'a> {
-    /// An event.
+    /// An event of the driver.
     Event(&'a Event),
+    /// An event of a target.
+    Target(HostEvent),
     /// A block of events that are all before the time of [`Reader::skip_to`].
     Skipped(Summary),
+    /// What applies to the events after it.
+    Fact(Fact),
+}
+
+/// What a run says besides its events.
+#[derive(Debug)]
+pub enum Fact {
     /// Stacks that events refer to.
-    Stacks(Vec<StackInfo>),
+    Stacks(Vec<(StackId, Vec<Frame>)>),
     /// Cgroups that events refer to.
     Cgroups(Vec<CgroupInfo>),
     /// The offset of the wall clock.
@@ -47,12 +56,10 @@ pub enum Item<'a> {
     Ledger(Box<LedgerInfo>),
     /// The ledger of the whole run.
     End(Box<LedgerInfo>),
-    /// An event of a target.
-    Target(&'a HostEvent),
     /// The controllers of a target, of the whole recording.
     TargetControllers(Vec<HostController>),
     /// The ledger of the whole run of a target.
-    TargetEnd(Box<LedgerInfo<HostLedger>>),
+    TargetLedger(Box<LedgerInfo<HostLedger>>),
 }
 
 /// Most clock readings in a recording: three clocks, once a second, for three days.
@@ -60,7 +67,7 @@ const MOST_READINGS: usize = 3 << 18;
 /// Most bytes of all stacks and cgroups of a recording, as JSON: a reader keeps them.
 const MOST_STACKS: usize = 32 << 20;
 
-/// Most items that are read ahead, for the offset of the clock, which is among the first.
+/// Most facts that are read ahead, for the offset of the clock, which is among the first.
 const MOST_EARLY: usize = 64;
 
 /// A recording that is being read.
@@ -75,39 +82,31 @@ pub struct Reader<R> {
     readings: usize,
     /// Bytes of the stacks and cgroups so far.
     stacks: usize,
-    /// Items that were read ahead.
-    early: VecDeque<Item<'static>>,
+    /// Facts that were read ahead.
+    early: VecDeque<Fact>,
     /// A block that was read ahead, and is not decoded.
     held: Option<Head>,
 }
 
-/// The item of a block without events; `None` if it has none.
-fn item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damage> {
-    Ok(Some(match content {
-        Content::Stacks => Item::Stacks(parse(payload)?),
-        Content::Cgroups => Item::Cgroups(parse(payload)?),
-        Content::Clock => Item::Clock(parse(payload)?),
-        Content::Controllers => Item::Controllers(parse(payload)?),
-        Content::Ledger => Item::Ledger(Box::new(ledger(payload)?)),
-        Content::Activity => Item::Activity(parse(payload)?),
-        Content::Machine => Item::Machine(parse(payload)?),
-        Content::Readings => Item::Readings(parse(payload)?),
-        Content::KernelLog => Item::KernelLog(parse(payload)?),
-        Content::End => Item::End(Box::new(ledger(payload)?)),
-        Content::Events
-        | Content::Run
-        | Content::HostEvents
-        | Content::HostControllers
-        | Content::Unknown(_) => return Ok(None),
-    }))
-}
-
-/// The same in a recording of a target.
-fn target_item(content: Content, payload: &[u8]) -> Result<Option<Item<'static>>, Damage> {
-    Ok(Some(match content {
-        Content::HostControllers => Item::TargetControllers(parse(payload)?),
-        Content::Readings => Item::Readings(parse(payload)?),
-        Content::End => Item::TargetEnd(Box::new(ledger(payload)?)),
+/// What a block without events says; `None` if it has nothing for this kind of recording.
+fn fact(content: Content, is_target: bool, payload: &[u8]) -> Result<Option<Fact>, Damage> {
+    Ok(Some(match (content, is_target) {
+        (Content::Readings, _) => Fact::Readings(parse(payload)?),
+        (Content::HostControllers, true) => Fact::TargetControllers(parse(payload)?),
+        (Content::End, true) => Fact::TargetLedger(Box::new(ledger(payload)?)),
+        (_, true) => return Ok(None),
+        (Content::Stacks, _) => {
+            let stacks: Vec<StackInfo> = parse(payload)?;
+            Fact::Stacks(stacks.iter().map(|stack| (StackId(stack.id), stack.frames())).collect())
+        }
+        (Content::Cgroups, _) => Fact::Cgroups(parse(payload)?),
+        (Content::Clock, _) => Fact::Clock(parse(payload)?),
+        (Content::Controllers, _) => Fact::Controllers(parse(payload)?),
+        (Content::Ledger, _) => Fact::Ledger(Box::new(ledger(payload)?)),
+        (Content::End, _) => Fact::End(Box::new(ledger(payload)?)),
+        (Content::Activity, _) => Fact::Activity(parse(payload)?),
+        (Content::Machine, _) => Fact::Machine(parse(payload)?),
+        (Content::KernelLog, _) => Fact::KernelLog(parse(payload)?),
         _ => return Ok(None),
     }))
 }
@@ -166,71 +165,86 @@ impl<R: Read> Reader<R> {
         self.blocks.whole_bytes()
     }
 
-    /// Passes on the items of the next block. Returns false at the end of the file, or where it is
-    /// damaged: see [`Reader::ending`].
+    /// The next item; `None` at the end of the file, or where it is damaged: see [`Reader::ending`].
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn next_block(&mut self, to: &mut dyn FnMut(&Item<'_>)) -> Result<bool, Error> {
-        if let Some(early) = self.early.pop_front() {
-            to(&early);
-            return Ok(true);
+    #[allow(clippy::should_implement_trait, reason = "an item is lent, and reading can fail")]
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<Item<'_>>, Error> {
+        while self.unpacked.is_empty() {
+            if let Some(fact) = self.early.pop_front() {
+                return Ok(Some(Item::Fact(fact)));
+            }
+            let Some(head) =
+                self.held.take().map_or_else(|| self.blocks.next(), |h| Ok(Some(h)))?
+            else {
+                return Ok(None);
+            };
+            match self.block(&head) {
+                Ok(None) => {}
+                Ok(item) => return Ok(item),
+                Err(damage) => {
+                    self.unpacked.clear();
+                    self.blocks.reject(damage);
+                    return Ok(None);
+                }
+            }
         }
-        let Some(head) = self.held.take().map_or_else(|| self.blocks.next(), |h| Ok(Some(h)))?
-        else {
-            return Ok(false);
-        };
-        if let Err(damage) = self.pass(&head, to) {
-            self.blocks.reject(damage);
-            return Ok(false);
+        self.events += 1;
+        match self.unpacked.next_event() {
+            Ok(item) => Ok(Some(item)),
+            Err(damage) => {
+                self.blocks.reject(damage);
+                Ok(None)
+            }
         }
-        Ok(true)
     }
 
-    /// Passes on the items of a block.
-    fn pass(&mut self, head: &Head, to: &mut dyn FnMut(&Item<'_>)) -> Result<(), Damage> {
+    /// The last event of the driver that was read.
+    pub const fn event(&self) -> Option<&Event> {
+        self.unpacked.event()
+    }
+
+    /// Whether the next item is in another block.
+    pub const fn is_at_block(&self) -> bool {
+        self.unpacked.is_empty()
+    }
+
+    /// Begins to read a block. The item of one without events, if it has any.
+    fn block(&mut self, head: &Head) -> Result<Option<Item<'static>>, Damage> {
         let is_target = self.info.target.is_some();
         let summary = head.summary;
-        let (content, count) = (summary.content, usize::from(summary.events));
-        if content == Content::Events && !is_target {
-            if summary.to_ns < self.since_ns {
-                to(&Item::Skipped(summary));
-            } else {
-                // an item owns nothing: a test whether to drop it would cost twenty instructions
-                let mut event = |event: &Event| to(&ManuallyDrop::new(Item::Event(event)));
-                self.unpacked.events(self.blocks.payload(head)?, count, &mut event)?;
+        let count = usize::from(summary.events);
+        match (summary.content, is_target) {
+            (Content::Events, false) if summary.to_ns < self.since_ns => {
+                self.events += u64::from(summary.events);
+                return Ok(Some(Item::Skipped(summary)));
             }
-            self.events += u64::from(summary.events);
-            return Ok(());
+            (Content::Events, false) => self.unpacked.events(self.blocks.payload(head)?, count)?,
+            (Content::HostEvents, true) => {
+                self.unpacked.target_events(self.blocks.payload(head)?, count)?;
+            }
+            _ => return Ok(self.fact(head)?.map(Item::Fact)),
         }
-        if content == Content::HostEvents && is_target {
-            let mut event = |event: &HostEvent| to(&ManuallyDrop::new(Item::Target(event)));
-            self.unpacked.target_events(self.blocks.payload(head)?, count, &mut event)?;
-            self.events += u64::from(summary.events);
-            return Ok(());
-        }
-        self.item(head)?.iter().for_each(to);
-        Ok(())
+        Ok(None)
     }
 
-    /// The item of a block without events; `None` if it has none.
-    fn item(&mut self, head: &Head) -> Result<Option<Item<'static>>, Damage> {
+    /// What a block without events says.
+    fn fact(&mut self, head: &Head) -> Result<Option<Fact>, Damage> {
         let content = head.summary.content;
         let payload = self.blocks.payload(head)?;
         if matches!(content, Content::Stacks | Content::Cgroups) {
             self.stacks += payload.len();
         }
-        let item = match self.info.target {
-            Some(_) => target_item(content, payload)?,
-            None => item(content, payload)?,
-        };
-        if let Some(Item::Readings(all)) = &item {
+        let fact = fact(content, self.info.target.is_some(), payload)?;
+        if let Some(Fact::Readings(all)) = &fact {
             self.readings += all.len();
         }
         // a reader keeps them
         match self.stacks > MOST_STACKS || self.readings > MOST_READINGS {
             true => Err(Damage::Length),
-            false => Ok(item),
+            false => Ok(fact),
         }
     }
 
@@ -239,15 +253,15 @@ impl<R: Read> Reader<R> {
         self.since_ns = since_ns;
     }
 
-    /// The offset of the wall clock at the first event. Reads ahead; [`Reader::next_block`] passes
-    /// on what this reads. `None`: the recording has no offset before its first event.
+    /// The offset of the wall clock at the first event. Reads ahead; [`Reader::next`] returns what
+    /// this reads. `None`: the recording has no offset before its first event.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn first_clock(&mut self) -> Result<Option<ClockOffset>, Error> {
         // what an earlier call has found
-        let mut found = self.early.iter().find_map(|item| match item {
-            Item::Clock(offset) => Some(*offset),
+        let mut found = self.early.iter().find_map(|fact| match fact {
+            Fact::Clock(offset) => Some(*offset),
             _ => None,
         });
         while self.held.is_none() && found.is_none() && self.early.len() < MOST_EARLY {
@@ -258,10 +272,10 @@ impl<R: Read> Reader<R> {
                 self.held = Some(head);
                 break;
             }
-            match self.item(&head) {
-                Ok(Some(Item::Clock(offset))) => {
+            match self.fact(&head) {
+                Ok(Some(Fact::Clock(offset))) => {
                     found = Some(offset);
-                    self.early.push_back(Item::Clock(offset));
+                    self.early.push_back(Fact::Clock(offset));
                 }
                 Ok(other) => self.early.extend(other),
                 Err(damage) => self.blocks.reject(damage),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The events of a target as fixed records.
 
-use crate::model::host::{HOST_POINTS, HostCommand, HostEvent, HostId, HostPoint, HostTimes};
+use crate::model::host::{HOST_POINTS, HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::nvme::status::Status;
 
-/// Words of an event: kind and what is known; time; controller, queue, command id, opcode, namespace;
-/// block or vector; number of blocks; status; pattern of points; request; the points, as distances.
+/// Words of an event: kind and what is known; time; controller; the parts; pattern of points; the
+/// points, as distances.
 pub const TARGET_WORDS: usize = POINTS + HOST_POINTS;
 /// The word of the first point.
 const POINTS: usize = 12;
@@ -13,20 +13,32 @@ const POINTS: usize = 12;
 const COMMAND: u64 = 1;
 const UNFINISHED: u64 = 2;
 const INTERRUPT: u64 = 3;
-/// What is known, above the byte of the kind.
-const SLBA: u64 = 1 << 8;
-const NLB: u64 = 1 << 9;
-const STATUS: u64 = 1 << 10;
-const ID: u64 = 1 << 11;
-const NSID: u64 = 1 << 12;
-const REQUEST: u64 = 1 << 13;
+
+/// The parts of a command that its source may lack: the bit in the first word that says whether it is
+/// known, and its word.
+const PARTS: [(u32, usize); 8] =
+    [(11, 3), (14, 4), (15, 5), (12, 6), (8, 7), (9, 8), (10, 9), (13, 11)];
+/// The word of the pattern of points.
+const PATTERN: usize = 10;
+
+fn parts(command: &HostCommand) -> [Option<u64>; PARTS.len()] {
+    [
+        command.qid.map(u64::from),
+        command.cid.map(u64::from),
+        command.code.map(u64::from),
+        command.nsid.map(u64::from),
+        command.slba,
+        command.nlb.map(u64::from),
+        command.status.map(|status| status.0.into()),
+        command.request,
+    ]
+}
 
 /// The record of an event.
 pub fn words(event: &HostEvent) -> [u64; TARGET_WORDS] {
     let at_ns = event.at_ns();
     let mut row = [0; TARGET_WORDS];
-    row[1] = at_ns;
-    row[2] = event.ctrl().into();
+    (row[1], row[2]) = (at_ns, event.ctrl().into());
     let (kind, command) = match event {
         HostEvent::Command(command) => (COMMAND, command),
         HostEvent::Unfinished(command) => (UNFINISHED, command),
@@ -35,25 +47,15 @@ pub fn words(event: &HostEvent) -> [u64; TARGET_WORDS] {
             return row;
         }
     };
-    let known = |is, bit| if is { bit } else { 0 };
-    row[0] =
-        kind | known(command.status.is_some(), STATUS) | known(command.request.is_some(), REQUEST);
-    if let Some(id) = &command.id {
-        row[0] |= ID
-            | known(id.slba.is_some(), SLBA)
-            | known(id.nlb.is_some(), NLB)
-            | known(id.nsid.is_some(), NSID);
-        row[3] = id.qid.into();
-        row[4] = id.cid.into();
-        row[5] = id.opcode.into();
-        row[6] = id.nsid.unwrap_or(0).into();
-        row[7] = id.slba.unwrap_or(0);
-        row[8] = id.nlb.unwrap_or(0).into();
+    row[0] = kind;
+    for ((bit, word), part) in PARTS.into_iter().zip(parts(command)) {
+        if let Some(value) = part {
+            row[0] |= 1 << bit;
+            row[word] = value;
+        }
     }
-    row[9] = command.status.unwrap_or_default().0.into();
-    row[11] = command.request.unwrap_or(0);
     for (point, ns) in command.times.seen() {
-        row[10] |= 1 << point as usize;
+        row[PATTERN] |= 1 << point as usize;
         row[POINTS + point as usize] = at_ns.wrapping_sub(ns);
     }
     row
@@ -61,35 +63,34 @@ pub fn words(event: &HostEvent) -> [u64; TARGET_WORDS] {
 
 /// The inverse of [`words`]; `None` for an unknown kind.
 pub fn target_event(row: &[u64; TARGET_WORDS]) -> Option<HostEvent> {
-    let at_ns = row[1];
-    let has = |bit| row[0] & bit != 0;
-    let ctrl = row[2] as u32;
-    if row[0] & 0xff == INTERRUPT {
-        let vector = row[7] as u32;
-        return Some(HostEvent::Interrupt { ctrl, vector, at_ns });
+    let (at_ns, ctrl) = (row[1], row[2] as u32);
+    let kind = row[0] & 0xff;
+    if kind == INTERRUPT {
+        return Some(HostEvent::Interrupt { ctrl, vector: row[7] as u32, at_ns });
     }
     let mut times = HostTimes::default();
     for point in HostPoint::ALL {
-        if row[10] & 1 << point as usize != 0 {
+        if row[PATTERN] & 1 << point as usize != 0 {
             times.set(point, at_ns.wrapping_sub(row[POINTS + point as usize]));
         }
     }
-    let id = HostId {
-        qid: row[3] as u16,
-        cid: row[4] as u16,
-        opcode: row[5] as u8,
-        nsid: has(NSID).then_some(row[6] as u32),
-        slba: has(SLBA).then_some(row[7]),
-        nlb: has(NLB).then_some(row[8] as u32),
+    let part = |n: usize| {
+        let (bit, word) = PARTS[n];
+        (row[0] >> bit & 1 != 0).then_some(row[word])
     };
     let command = HostCommand {
         ctrl,
-        id: has(ID).then_some(id),
-        request: has(REQUEST).then_some(row[11]),
-        status: has(STATUS).then_some(Status(row[9] as u16)),
+        qid: part(0).map(|n| n as u16),
+        cid: part(1).map(|n| n as u16),
+        code: part(2).map(|n| n as u8),
+        nsid: part(3).map(|n| n as u32),
+        slba: part(4),
+        nlb: part(5).map(|n| n as u32),
+        status: part(6).map(|n| Status(n as u16)),
+        request: part(7),
         times,
     };
-    match row[0] & 0xff {
+    match kind {
         COMMAND => Some(HostEvent::Command(command)),
         UNFINISHED => Some(HostEvent::Unfinished(command)),
         _ => None,

@@ -6,13 +6,12 @@ use std::io::Read;
 use super::blocks::Ending;
 use super::error::{Damage, Error};
 use super::meta::RunInfo;
-use super::reader::{Item, Reader};
+use super::reader::{Fact, Item, Reader};
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::run::ClockReading;
 use crate::model::target::{HostController, TargetInfo, name_of};
 use crate::model::text::Text;
-use crate::target::Imported;
 
 /// Most events of a recording, beyond one for each two bytes of its file: a few bytes can be a block of
 /// thousands.
@@ -49,7 +48,8 @@ impl HostRecording {
             return Err(Error::GuestSide);
         };
         let mut read = Self { info, target, ..Self::default() };
-        while reader.next_block(&mut |item| read.add(item))? {
+        while let Some(item) = reader.next()? {
+            read.add(item);
             if read.events.len() as u64 > MOST_EVENTS + reader.whole_bytes() / 2 {
                 read.damage = Some(Damage::Length);
                 return Ok(read);
@@ -61,12 +61,12 @@ impl HostRecording {
         Ok(read)
     }
 
-    fn add(&mut self, item: &Item<'_>) {
+    fn add(&mut self, item: Item<'_>) {
         match item {
-            Item::Target(event) => self.events.push(**event),
-            Item::TargetControllers(all) => self.controllers.clone_from(all),
-            Item::Readings(all) => self.readings.extend(all.iter().cloned()),
-            Item::TargetEnd(info) => self.ledger.clone_from(&info.ledger),
+            Item::Target(event) => self.events.push(event),
+            Item::Fact(Fact::TargetControllers(all)) => self.controllers = all,
+            Item::Fact(Fact::Readings(all)) => self.readings.extend(all),
+            Item::Fact(Fact::TargetLedger(info)) => self.ledger = info.ledger,
             _ => {}
         }
     }
@@ -83,18 +83,6 @@ impl HostRecording {
     /// The name of a controller, or its number.
     pub fn name_of(&self, ctrl: u32) -> Text {
         name_of(&self.controllers, ctrl)
-    }
-}
-
-impl From<Imported> for HostRecording {
-    fn from(imported: Imported) -> Self {
-        Self {
-            target: imported.target,
-            controllers: imported.controllers,
-            events: imported.events,
-            ledger: Some(imported.ledger),
-            ..Self::default()
-        }
     }
 }
 

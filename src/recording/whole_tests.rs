@@ -4,34 +4,24 @@
 use std::io::Seek;
 
 use super::*;
-use crate::model::host::{HostCommand, HostId, HostPoint, HostTimes};
+use crate::model::host::{HostCommand, HostPoint, HostTimes};
 use crate::model::target::TargetKind;
 use crate::nvme::status::Status;
 use crate::recording::{Content, LedgerInfo, Writer};
 use proptest::prelude::*;
 
-fn id() -> impl Strategy<Value = HostId> {
-    let ids = any::<(u16, u16, u8)>();
-    let rest = any::<(Option<u32>, Option<u64>, Option<u32>)>();
-    (ids, rest).prop_map(|((qid, cid, opcode), (nsid, slba, nlb))| HostId {
-        qid,
-        cid,
-        nsid,
-        opcode,
-        slba,
-        nlb,
-    })
-}
-
 fn command() -> impl Strategy<Value = HostCommand> {
     let times = prop::array::uniform5(prop::option::of(any::<u64>()));
-    let rest = any::<(u32, Option<u64>, Option<u16>)>();
-    (prop::option::of(id()), rest, times).prop_map(|(id, (ctrl, request, status), points)| {
+    let ids = any::<(Option<u16>, Option<u16>, Option<u8>, Option<u32>)>();
+    let rest = any::<(u32, Option<u64>, Option<u16>, Option<u64>, Option<u32>)>();
+    (ids, rest, times).prop_map(|((qid, cid, code, nsid), rest, points)| {
+        let (ctrl, request, status, slba, nlb) = rest;
         let mut times = HostTimes::default();
         for (point, ns) in HostPoint::ALL.into_iter().zip(points) {
             ns.into_iter().for_each(|ns| times.set(point, ns));
         }
-        HostCommand { ctrl, id, request, status: status.map(Status), times }
+        let status = status.map(Status);
+        HostCommand { ctrl, qid, cid, code, nsid, slba, nlb, request, status, times }
     })
 }
 

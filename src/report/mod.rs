@@ -5,7 +5,6 @@ pub(crate) mod args;
 mod html;
 mod sections;
 
-use std::cell::RefCell;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -23,19 +22,18 @@ use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::nvme::opcode::QueueKind;
-use crate::recording::KernelLine;
+use crate::recording::{Fact, KernelLine};
 use crate::settings::Settings;
 use crate::units::{counted, size_text};
 use crate::view::heatmap::grid::{Interval, Plot, Quantity};
 use crate::when::RunClock;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::report::args::ReportOptions;
 use crate::report::html::Html;
-use crate::run::drive::replay::{Replay, count};
 use crate::run::drive::{
-    Consumer, End, Feed, Form, Input, Item, Start, drive, open_all, submissions_of,
+    FileReader, Form, Input, Names, Run, Seen, Step, count, open_all, submissions_of,
 };
 use crate::run::eprint_note;
 use crate::run::outfile::{OutFile, Rules};
@@ -57,7 +55,7 @@ struct Counted {
 }
 
 /// What the page shows of a recording.
-struct Gathered<'r> {
+struct Gathered {
     /// The stages of the recording.
     stage_set: StageSet,
     who: Who,
@@ -74,13 +72,12 @@ struct Gathered<'r> {
     machine: Option<Box<MachineInfo>>,
     clock: RunClock,
     log: Vec<KernelLine>,
-    finish: &'r dyn Fn(Self, End<'_>),
 }
 
-impl<'r> Gathered<'r> {
-    fn new(start: &Start<'_>, finish: &'r dyn Fn(Self, End<'_>)) -> Result<Self> {
-        let replay = start.recording.ok_or_else(|| anyhow::anyhow!("a recording"))?;
-        let (info, who) = (replay.info(), replay.settings().filter.who);
+impl Gathered {
+    fn new(run: &Run<'_>) -> Result<Self> {
+        let file = run.file().context("a recording")?;
+        let (info, who, begin_ns) = (file.info(), file.settings.filter.who, run.begin_ns());
         let stage_set = info.stage_set;
         let mut all = vec![("", vec![]), ("Processes", vec![By::Process])];
         all.extend(info.cgroups.then(|| ("Containers and cgroups", vec![By::Container])));
@@ -99,33 +96,32 @@ impl<'r> Gathered<'r> {
             who,
             counted: counted.collect(),
             plots: [Quantity::Latency(interval), Quantity::Depth]
-                .map(|quantity| Plot::new(quantity, start.begin_ns))
+                .map(|quantity| Plot::new(quantity, begin_ns))
                 .into(),
-            submissions: submissions_of(start, replay.settings(), TaskKind::Caller, "report")?,
+            submissions: submissions_of(run, &file.settings, TaskKind::Caller, "report")?,
             slowest: Some(Slowest::new(SLOWEST)),
             stacks: info.stack.map(|at| RecordedStacks::new(at, true)),
             disks: DiskNames::default(),
             controllers: Vec::new(),
             machine: None,
-            clock: RunClock { begin_ns: start.begin_ns, wall_ns: None },
+            clock: RunClock { begin_ns, wall_ns: None },
             log: Vec::new(),
-            finish,
         })
     }
 
-    fn event(&mut self, event: &Event, feed: &mut Feed<'_>) -> Result<()> {
+    fn event(&mut self, event: &Event, names: &mut Names) -> Result<()> {
         let is_admin = event.what.id().is_some_and(|id| id.opcode.queue == QueueKind::Admin);
         for counted in &mut self.counted {
             if is_admin || !counted.admin_only {
                 count(&counted.recount, event, &mut counted.now)?;
             }
         }
-        let (disk, set) = feed.names.of_command(event.what.id());
+        let (disk, set) = names.of_command(event.what.id());
         self.plots[0].event(event, disk, set);
         self.submissions.add(event, set);
         self.submit(event.at_ns);
         if let Some(slowest) = &mut self.slowest {
-            slowest.add(event, feed.names);
+            slowest.add(event, names);
         }
         if let Some(stacks) = &mut self.stacks {
             // stacks beyond its limit are not in the flame graph
@@ -150,45 +146,47 @@ impl<'r> Gathered<'r> {
     }
 }
 
-impl Consumer for Gathered<'_> {
-    const SHOWS: bool = false;
-    const HEADS: bool = true;
-
-    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            Item::Event(event) => return self.event(event, feed),
-            Item::Stack(id, frames) => {
+impl Gathered {
+    fn fact(&mut self, fact: Fact) {
+        match fact {
+            Fact::Stacks(all) => {
                 if let Some(stacks) = &mut self.stacks {
-                    stacks.stack(*id, frames);
+                    all.iter().for_each(|(id, frames)| stacks.stack(*id, frames));
                 }
             }
-            Item::Cgroups(all) => {
+            Fact::Cgroups(all) => {
                 for counted in &mut self.counted {
                     let all = all.iter().map(|one| (one.id, one.path.clone()));
                     counted.now.names.cgroups.extend(all);
                 }
             }
-            Item::Clock(wall_ns) => {
-                self.clock.wall_ns.get_or_insert(*wall_ns);
+            Fact::Clock(offset) => {
+                self.clock.wall_ns.get_or_insert(offset.wall_ns);
             }
-            Item::Controllers(all) => {
-                self.disks.recorded(all);
+            Fact::Controllers(all) => {
+                self.disks.recorded(&all);
                 let is_old = |c: &ControllerInfo| all.iter().all(|new| new.instance != c.instance);
                 self.controllers.retain(is_old);
-                self.controllers.extend(all.iter().cloned());
+                self.controllers.extend(all);
             }
-            Item::KernelLog(lines) => self.log.extend(lines.iter().cloned()),
-            Item::Machine(machine) => self.machine = Some(machine.clone()),
+            Fact::KernelLog(lines) => self.log.extend(lines),
+            Fact::Machine(machine) => self.machine = Some(machine),
             _ => {}
         }
-        Ok(())
     }
 
-    fn finish(mut self, end: End<'_>) -> Result<Result<()>> {
-        self.cover(end.took);
-        let finish = self.finish;
-        finish(self, end);
-        Ok(Ok(()))
+    /// Reads a run to its end.
+    fn read(&mut self, run: &mut Run<'_>) -> Result<()> {
+        loop {
+            match run.next()? {
+                Step::Event(Seen { event, is_selected: true, names, .. }) => {
+                    self.event(event, names)?;
+                }
+                Step::Fact(fact) => self.fact(fact),
+                Step::Ended => return Ok(()),
+                _ => {}
+            }
+        }
     }
 }
 
@@ -197,28 +195,30 @@ impl Consumer for Gathered<'_> {
 /// # Errors
 /// One sentence each, with the exit code of its kind. What can be read of a damaged recording is in the page.
 pub fn run(options: &ReportOptions, diagnose: &Diagnose<'_>) -> Result<()> {
-    let mut replays = open_all(&options.files, &options.settings, &Replay::require_pairs)?;
+    let mut files = open_all(&options.files, &options.settings, &FileReader::require_pairs)?;
     if options.redact {
-        replays.iter_mut().for_each(Replay::redact);
+        files.iter_mut().for_each(FileReader::redact);
     }
     let rules = Rules { force: options.force, inputs: &options.files, ..Rules::default() };
     let (output, mut out) = OutFile::create(&options.output, &rules)?;
-    let parts = RefCell::new(Vec::new());
-    let finish = |gathered: Gathered<'_>, mut end: End<'_>| {
-        let number = parts.borrow().len() + 1;
-        let file = end.recording.map_or(Path::new(""), Replay::file);
-        let name = match end.header.file.take() {
-            Some(_) => Text::file_name(file),
-            None => format!("recording {number}").into(),
+    let mut parts = Vec::new();
+    let form = Form { has_header: true, is_silent: true, ..Form::default() };
+    let done = Input::files(files, form).each(&mut |run| {
+        let mut gathered = Gathered::new(run)?;
+        gathered.read(run)?;
+        let end = run.end_of_shown()?;
+        gathered.cover(end.took);
+        let number = parts.len() + 1;
+        let file = run.file().context("a recording")?;
+        let name = match file.is_redacting() {
+            false => Text::file_name(&file.file),
+            true => format!("recording {number}").into(),
         };
-        let diagnosis = diagnose(file, &options.settings, options.redact);
-        let part = sections::recording(gathered, &end, &diagnosis, number);
-        parts.borrow_mut().push((name, part));
-    };
-    let done = drive(Input::recordings(replays, Form::default(), true), &mut |start| {
-        Gathered::new(start, &finish)
+        let diagnosis = diagnose(&file.file, &options.settings, options.redact);
+        let part = sections::recording(gathered, (file, &run.header, &end), &diagnosis, number);
+        parts.push((name, part));
+        Ok(())
     });
-    let parts = parts.take();
     if parts.is_empty() {
         return done;
     }

@@ -16,10 +16,11 @@ use crate::model::stack::Frame;
 use crate::model::stage::{StageRun, StageSet};
 use crate::model::timeline::{Segment, total_ns};
 use crate::nvme::decode::blocks;
-use crate::run::drive::End;
+use crate::run::drive::{End, FileReader};
 use crate::run::slowest::{Named, Slowest};
 use crate::units::{counted, nanos, percent, size_text};
 use crate::view::flamegraph;
+use crate::view::header::Header;
 use crate::view::heatmap::grid::{Plot, Quantity};
 use crate::view::heatmap::{Caption, RATES_SIZE, SIZE, draw, draw_rates};
 use crate::view::ledger::ledger as write_ledger;
@@ -59,15 +60,15 @@ const VIEW: TextView = TextView {
 
 /// All about a recording. `number`: its place in the page.
 pub fn recording(
-    mut gathered: Gathered<'_>,
-    end: &End<'_>,
+    mut gathered: Gathered,
+    (file, header, end): (&FileReader, &Header, &End),
     diagnosis: &Result<Value>,
     number: usize,
 ) -> Html {
     let mut page = Page { html: Html::default(), links: Vec::new(), number };
     let mut html = Html::default();
     verdict(diagnosis, &mut html);
-    page.section("Machine", |html| machine(&gathered, end, html));
+    page.section("Machine", |html| machine(&gathered, file, header, html));
     let all = &gathered.counted[0];
     let rows = rows(&all.now, all.recount.stage_set, None, end.covers);
     page.section("Where the time went", |html| {
@@ -153,7 +154,7 @@ fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The verdict, its causes and what was ruled out, from the object of `diagnose --json`.
+/// The headline, what was found and what was ruled out, from the object of `diagnose --json`.
 fn verdict(diagnosis: &Result<Value>, html: &mut Html) {
     let found = match diagnosis {
         Ok(found) => found,
@@ -162,34 +163,40 @@ fn verdict(diagnosis: &Result<Value>, html: &mut Html) {
             return;
         }
     };
-    let first = text_of(found, "verdict");
+    let first = text_of(found, "headline");
     html.element("h1", first);
-    for (key, begin) in
-        [("causes", "<div class=\"cause\">"), ("notes", "<div class=\"cause note\">")]
+    let all = list(found, "verdicts");
+    let with = |status: &'static str| {
+        all.iter().filter(move |verdict| text_of(verdict, "status") == status)
+    };
+    for (status, begin) in
+        [("found", "<div class=\"cause\">"), ("noted", "<div class=\"cause note\">")]
     {
-        list(found, key).iter().for_each(|one| cause(one, first, begin, html));
+        with(status).for_each(|one| cause(one, first, begin, html));
     }
-    for (key, title) in [
+    for (status, title) in [
         ("ruled_out", "Ruled out"),
-        ("not_judged", "Could not be judged"),
-        ("not_looked_at", "Not looked at: what it would need"),
+        ("not_present", "Not present"),
+        ("inconclusive", "Could not be judged"),
+        ("not_observed", "Not observed: what it would need"),
     ] {
-        let all = list(found, key);
-        if all.is_empty() {
+        let number = with(status).count();
+        if number == 0 {
             continue;
         }
-        html.fold(false, &format!("{title} ({})", all.len()), |html| {
-            let cells = |one: &Value| ["rule", "subject", "why"].map(|k| Html::of(text_of(one, k)));
-            html.table(&["<RULE", "<OF", "<WHY"], all.iter().map(|one| cells(one).into()));
+        html.fold(false, &format!("{title} ({number})"), |html| {
+            let cells =
+                |one: &Value| ["rule", "subject", "text"].map(|k| Html::of(text_of(one, k)));
+            html.table(&["<RULE", "<OF", "<WHY"], with(status).map(|one| cells(one).into()));
         });
     }
 }
 
-fn cause(cause: &Value, verdict: &str, begin: &'static str, html: &mut Html) {
+fn cause(cause: &Value, headline: &str, begin: &'static str, html: &mut Html) {
     let name = format!("{} {}", text_of(cause, "rule"), text_of(cause, "subject"));
     html.markup(begin).element("h3", &name);
-    if text_of(cause, "sentence") != verdict {
-        html.element("p", text_of(cause, "sentence"));
+    if !headline.contains(text_of(cause, "text")) {
+        html.element("p", text_of(cause, "text"));
     }
     html.markup("<dl>");
     let mut entry = |name: &str, value: &str| {
@@ -215,26 +222,24 @@ fn cause(cause: &Value, verdict: &str, begin: &'static str, html: &mut Html) {
 }
 
 /// The machine, the time, the controllers with their settings.
-fn machine(gathered: &Gathered<'_>, end: &End<'_>, html: &mut Html) {
-    let header = end.header.text(VIEW.theme, usize::MAX);
+fn machine(gathered: &Gathered, file: &FileReader, header: &Header, html: &mut Html) {
+    let header = header.text(VIEW.theme, usize::MAX);
     html.element("p", &header.trim_end().replace("  ", ", "));
-    let replay = end.recording;
-    let machine = gathered.machine.as_deref();
-    let info = replay.map(|replay| replay.info());
-    let chosen = replay.map(|replay| replay.settings().filter.text()).unwrap_or_default();
-    let recorded = info.map(|info| [info.filter.to_string(), info.chosen_by()].join(" "));
+    let (machine, info) = (gathered.machine.as_deref(), file.info());
+    let (chosen, recorded) =
+        (file.settings.filter.text(), [&*info.filter, &info.chosen_by()].join(" "));
     let parts = [
-        info.map(|info| info.arch.to_string()),
+        Some(info.arch.to_string()),
         machine.and_then(|m| Some(m.hypervisor.as_ref()?.to_string())),
         machine.and_then(|m| m.cpus).map(|n| counted(n.into(), "CPU")),
-        info.map(|info| format!("{} stages", info.stage_set.name())),
-        info.and_then(|info| Some(format!("ring: {}", info.ring.as_ref()?.text()))),
-        recorded
+        Some(format!("{} stages", info.stage_set.name())),
+        info.ring.as_ref().map(|ring| format!("ring: {}", ring.text())),
+        Some(recorded)
             .filter(|text| text.len() > 1)
             .map(|text| format!("filter when recorded: {}", text.trim())),
         Some(chosen).filter(|text| !text.is_empty()).map(|text| format!("selected by {text}")),
-        (end.unselected > 0).then(|| format!("{} left out", counted(end.unselected, "command"))),
-        (!end.is_whole).then(|| "the end of the recording is missing".to_owned()),
+        (file.unselected > 0).then(|| format!("{} left out", counted(file.unselected, "command"))),
+        file.incomplete().map(|_| "the end of the recording is missing".to_owned()),
     ];
     let parts = parts.into_iter().flatten().filter(|text| !text.is_empty());
     html.element("p", &parts.collect::<Vec<_>>().join(", "));
@@ -317,7 +322,7 @@ fn summary<K>(all: &[Shown<'_, K>], html: &mut Html) {
 }
 
 /// The classes of commands, and the stages of each.
-fn classes(rows: &[RowReport], gathered: &Gathered<'_>, html: &mut Html) {
+fn classes(rows: &[RowReport], gathered: &Gathered, html: &mut Html) {
     if rows.is_empty() {
         html.element("p", "no command has completed");
         return;
@@ -421,7 +426,7 @@ fn picture(plot: Plot, unknown: u64, clock: RunClock, html: &mut Html) {
 }
 
 /// The slowest commands: each with its bar, process and stack.
-fn slow_commands(slowest: &[Named], gathered: &Gathered<'_>, html: &mut Html) {
+fn slow_commands(slowest: &[Named], gathered: &Gathered, html: &mut Html) {
     let most = slowest.iter().filter_map(|(event, ..)| total_ns(event)).max().unwrap_or(0);
     let rows = slowest.iter().filter_map(|(event, disk, set)| {
         let EventKind::Command(id, submission, outcome) = &event.what else {
@@ -490,7 +495,7 @@ fn stack(stacks: [Vec<Frame>; 2]) -> Html {
 }
 
 /// Groups with most of the time.
-fn by_group(groups: &Groups, gathered: &Gathered<'_>, html: &mut Html) {
+fn by_group(groups: &Groups, gathered: &Gathered, html: &mut Html) {
     html.element("p class=\"dim\"", gathered.who.text());
     let by: Vec<&str> = groups.by.iter().map(|by| by.name()).collect();
     let head = format!("<{}", by.join(", ").to_uppercase());

@@ -10,8 +10,8 @@ use crate::model::event::Event;
 use crate::model::ledger::{EventClass, Ledger, Shown};
 use crate::model::text::Text;
 use crate::model::timeline::Span;
-use crate::run::drive::replay::Replay;
-use crate::run::drive::{Consumer, Feed, Item, Names, again, scan};
+use crate::recording::Fact;
+use crate::run::drive::{FileReader, Names, Run, Seen, Step, again};
 use crate::settings::Settings;
 use crate::view::export::perfetto::Begins;
 use crate::view::export::{Entry, Sink};
@@ -38,26 +38,18 @@ struct Copy<'a> {
     sink: &'a mut dyn Sink,
     counts: &'a mut Counts,
     shown: Shown,
-    unselected: u64,
-    failed: &'a dyn Fn(io::Error) -> Error,
 }
 
-impl Consumer for Copy<'_> {
-    const SHOWS: bool = false;
-
-    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        let done = match item {
-            Item::Event(event) => self.event(event, feed.names),
-            Item::Unselected(event) => {
-                let is_command = EventClass::of(&event.what) == EventClass::Command;
-                self.unselected += u64::from(is_command);
-                Ok(())
+impl Copy<'_> {
+    fn step(&mut self, step: Step<'_>) -> io::Result<()> {
+        match step {
+            Step::Event(Seen { event, is_selected: true, names, .. }) => self.event(event, names),
+            Step::Fact(Fact::Stacks(all)) => {
+                all.iter().try_for_each(|(id, frames)| self.sink.stack(*id, frames))
             }
-            Item::Stack(id, frames) => self.sink.stack(*id, frames),
-            Item::Clock(wall_ns) => self.sink.clock(*wall_ns),
+            Step::Fact(Fact::Clock(offset)) => self.sink.clock(offset.wall_ns),
             _ => Ok(()),
-        };
-        done.map_err(self.failed)
+        }
     }
 }
 
@@ -75,30 +67,22 @@ impl Copy<'_> {
     }
 }
 
-/// Looks for the begins of commands.
-struct Looking(Begins);
-
-impl Consumer for Looking {
-    const SHOWS: bool = false;
-
-    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
-        if let Item::Event(event) = item {
-            self.0.add(event);
-        }
-        Ok(())
-    }
-}
-
 /// The begins of commands, from a first pass over a recording.
 ///
 /// # Errors
 /// If it cannot be read; one sentence.
-pub fn begins(settings: &Settings, replay: &Replay) -> Result<Begins> {
-    let mut looking = Looking(Begins::default());
-    let mut replay = again(replay, settings, "--format perfetto")?;
-    replay.show_progress();
-    scan(&mut replay, &mut looking)?;
-    Ok(looking.0)
+pub fn begins(settings: &Settings, file: &FileReader) -> Result<Begins> {
+    let mut begins = Begins::default();
+    let mut file = again(file, settings, "--format perfetto")?;
+    file.show_progress();
+    let mut run = Run::of(&mut file);
+    loop {
+        match run.next()? {
+            Step::Event(Seen { event, is_selected: true, .. }) => begins.add(event),
+            Step::Ended => return Ok(begins),
+            _ => {}
+        }
+    }
 }
 
 /// Adds a recording. Returns its ledger, and an error if it is damaged or has no end; the events
@@ -107,17 +91,23 @@ pub fn begins(settings: &Settings, replay: &Replay) -> Result<Begins> {
 /// # Errors
 /// If the recording cannot be read, or the format not be written; one sentence.
 pub fn add(
-    (mut replay, name): (Replay, &Text),
+    (mut file, name): (FileReader, &Text),
     sink: &mut dyn Sink,
     counts: &mut Counts,
     failed: &dyn Fn(io::Error) -> Error,
 ) -> Result<(Option<Ledger>, Result<()>)> {
-    sink.begin(name, replay.info()).map_err(failed)?;
-    let mut copy = Copy { sink, counts, shown: Shown::default(), unselected: 0, failed };
-    scan(&mut replay, &mut copy)?;
-    let (shown, unselected) = (copy.shown, copy.unselected);
+    sink.begin(name, file.info()).map_err(failed)?;
+    let mut copy = Copy { sink, counts, shown: Shown::default() };
+    let mut run = Run::of(&mut file);
+    loop {
+        match run.next()? {
+            Step::Ended => break,
+            step => copy.step(step).map_err(failed)?,
+        }
+    }
+    let (shown, unselected) = (copy.shown, file.unselected);
     counts.unselected += unselected;
-    let (ledger, at, ended) = match replay.end() {
+    let (ledger, at, ended) = match file.end() {
         Ok((ledger, at)) => (Some(ledger), at, Ok(())),
         Err(error) => (None, Duration::ZERO, Err(error)),
     };
@@ -126,5 +116,5 @@ pub fn add(
         trace.show(&shown, unselected);
     }
     sink.end(shows.as_ref(), at).map_err(failed)?;
-    Ok((ledger, ended.and(replay.check_complete())))
+    Ok((ledger, ended.and(file.check_complete())))
 }

@@ -92,3 +92,19 @@ pub fn read_recording(path: &Path) -> Result<HostRecording> {
     HostRecording::read(BufReader::new(file))
         .map_err(|e| Failure::error(Kind::Usage, format!("{shown}: {e}")))
 }
+
+/// An error if a recording is damaged or has no end. To be called after the output.
+///
+/// # Errors
+/// If it is; one sentence.
+pub fn check_target_end(recording: &HostRecording, path: &Path) -> Result<()> {
+    let Some(how) = recording.ending().flaw() else {
+        return Ok(());
+    };
+    let text = format!(
+        "{} {how}. The {} events before that are shown",
+        printable(path),
+        recording.events.len()
+    );
+    Err(Failure::error(Kind::Run, text))
+}

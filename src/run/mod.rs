@@ -43,5 +43,5 @@ pub(crate) fn eprint_note(text: &str) {
 }
 
 #[cfg(test)]
-#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "tests of live runs use the rest"))]
+#[cfg(feature = "live")]
 pub(crate) mod fixture;

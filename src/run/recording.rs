@@ -12,14 +12,15 @@ use crate::machine::clock::{SharedClocks, monotonic_ns};
 use crate::model::activity::Activity;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::{Event, StackId};
+use crate::model::host::HostEvent;
 use crate::model::ledger::Ledger;
 use crate::model::machine::MachineInfo;
 use crate::model::run::ClockReading;
 use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
 use crate::recording::{
-    ClockOffset, Content, Keep, KernelLine, LedgerInfo, RingCopy, RingInfo, RunInfo, StackInfo,
-    Writer,
+    ClockOffset, Content, Fact, Keep, KernelLine, LedgerInfo, RingCopy, RingInfo, RunInfo,
+    StackInfo, Writer,
 };
 use crate::settings::{OriginDetail, Settings};
 use crate::units::size_text;
@@ -27,7 +28,6 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::run::cgroup_log::{CGROUPS_OF_BLOCK, CgroupLog};
-use crate::run::drive::Item;
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
 use crate::run::outfile::{OutFile, Rules};
@@ -104,7 +104,7 @@ impl RingFile {
 }
 
 /// A recording in a file.
-pub struct RunWriter {
+pub struct FileWriter {
     file: OutFile,
     writer: Writer,
     info: RunInfo,
@@ -154,6 +154,7 @@ fn info(
         cgroups: settings.origin() != OriginDetail::Nobody,
         submitters: settings.origin() == OriginDetail::Submitters,
         redacted: false,
+        imported: None,
         ring: None,
         target: None,
         ..of_machine(system)
@@ -164,7 +165,7 @@ fn info(
     info
 }
 
-impl RunWriter {
+impl FileWriter {
     /// Creates the file. To be called before anything is attached, so that a run does not fail at its
     /// end because of the path.
     ///
@@ -178,25 +179,26 @@ impl RunWriter {
         Ok(recording)
     }
 
-    /// Creates the file for the events of a target, and describes its run, which begins now. `None`: the
-    /// events are not of this machine, but of another file.
+    /// Creates the file for the events of a target, and describes its run, which begins now.
     ///
     /// # Errors
     /// If the file exists or cannot be written; one sentence.
-    pub fn of_target(
-        file: &FileSettings<'_>,
-        target: TargetInfo,
-        system: Option<&System>,
-    ) -> Result<Self> {
-        let clocks = |system| SharedClocks::look(system).with_machine(system, target.pid);
-        let clocks = system.map(clocks);
-        let info = RunInfo {
-            program: env!("CARGO_PKG_VERSION").into(),
-            target: Some(target),
-            ..system.map(of_machine).unwrap_or_default()
-        };
-        let mut recording = Self::open(file, info, clocks, None)?;
+    pub fn of_target(file: &FileSettings<'_>, target: TargetInfo, system: &System) -> Result<Self> {
+        let clocks = SharedClocks::look(system).with_machine(system, target.pid);
+        let info = RunInfo { target: Some(target), ..of_machine(system) };
+        let mut recording = Self::open(file, info, Some(clocks), None)?;
         recording.begin();
+        Ok(recording)
+    }
+
+    /// Creates the file for what was read from a text, and describes it.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written; one sentence.
+    pub fn of_text(file: &FileSettings<'_>, info: RunInfo) -> Result<Self> {
+        let program = env!("CARGO_PKG_VERSION").into();
+        let mut recording = Self::open(file, RunInfo { program, ..info }, None, None)?;
+        recording.writer.block(Content::Run, recording.info.begin_ns, &recording.info);
         Ok(recording)
     }
 
@@ -261,26 +263,23 @@ impl RunWriter {
         self.file.name()
     }
 
-    /// Adds an item of a run.
-    pub fn item(&mut self, item: &Item<'_>) {
-        match item {
-            Item::Event(event) => self.event(event),
-            Item::Stack(id, frames) => self.stack(*id, frames),
-            Item::Clock(wall_ns) => self.clock(*wall_ns),
-            Item::Controllers(all) => self.controllers(all),
-            Item::Activity(activity) => self.activity(activity),
-            Item::Machine(machine) => self.machine(machine),
-            Item::Ledger(at, ledger) => self.ledger(*at, ledger),
-            Item::Target(event) => self.writer.push_target(event),
-            // a target is asked for them at the end
-            Item::TargetControllers(_) => {}
-            // of recordings, or none of a file
-            Item::Cgroups(_)
-            | Item::Unselected(_)
-            | Item::Undecodable
-            | Item::Readings(_)
-            | Item::KernelLog(_)
-            | Item::Last(..) => {}
+    /// The time of a block that has none of its own.
+    fn now(&self) -> u64 {
+        self.clocks.as_ref().map_or(self.info.begin_ns, |_| monotonic_ns())
+    }
+
+    /// Adds what a run of this machine says besides its events.
+    pub fn fact(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Stacks(all) => all.iter().for_each(|(id, frames)| self.stack(*id, frames)),
+            Fact::Clock(offset) => self.clock(offset.wall_ns),
+            Fact::Controllers(all) => self.controllers(all),
+            Fact::Activity(activity) => self.activity(activity),
+            Fact::Machine(machine) => self.machine(machine),
+            // the file has its own
+            Fact::Cgroups(_) | Fact::Readings(_) | Fact::Ledger(_) | Fact::End(_) => {}
+            Fact::KernelLog(_) => {}
+            Fact::TargetControllers(_) | Fact::TargetLedger(_) => {}
         }
     }
 
@@ -303,9 +302,14 @@ impl RunWriter {
         self.writer.push(&event);
     }
 
+    /// Adds an event of a target.
+    pub fn target_event(&mut self, event: &HostEvent) {
+        self.writer.push_target(event);
+    }
+
     /// Sets the controllers of a target, of the whole recording.
     pub fn target_controllers(&mut self, controllers: &[HostController]) {
-        self.writer.block(Content::HostControllers, monotonic_ns(), &controllers);
+        self.writer.block(Content::HostControllers, self.now(), &controllers);
     }
 
     /// Adds a stack, before the first event with it.
@@ -313,7 +317,7 @@ impl RunWriter {
         let number = StackId(self.stacks.len() as u64 + 1);
         self.stacks.insert(id, number);
         let stacks = [StackInfo::new(number, frames)];
-        self.writer.block(Content::Stacks, monotonic_ns(), &stacks);
+        self.writer.block(Content::Stacks, self.now(), &stacks);
     }
 
     /// Adds the controllers, as they are from here on.
@@ -322,31 +326,31 @@ impl RunWriter {
         if self.info.redacted {
             all.iter_mut().for_each(ControllerInfo::redact);
         }
-        self.writer.block(Content::Controllers, monotonic_ns(), &all);
+        self.writer.block(Content::Controllers, self.now(), &all);
     }
 
-    /// Sets the offset of the wall clock from here on. It would tie recordings of one boot together, so
-    /// redacted ones lack it.
-    pub fn clock(&mut self, wall_ns: i64) {
+    /// Sets the offset of the wall clock from here on. It could identify recordings of
+    /// the same boot, so redacted ones lack it.
+    fn clock(&mut self, wall_ns: i64) {
         if !self.info.redacted && self.offset != Some(wall_ns) {
             self.offset = Some(wall_ns);
             let offset = ClockOffset { wall_ns };
-            self.writer.block(Content::Clock, monotonic_ns(), &offset);
+            self.writer.block(Content::Clock, self.now(), &offset);
         }
     }
 
     /// Adds what the machine did besides the commands up to here.
-    pub fn activity(&mut self, activity: &Activity) {
+    fn activity(&mut self, activity: &Activity) {
         self.writer.block(Content::Activity, activity.at_ns, activity);
     }
 
     /// Adds the settings of the machine and its controllers.
-    pub fn machine(&mut self, machine: &MachineInfo) {
+    fn machine(&mut self, machine: &MachineInfo) {
         let mut machine = machine.clone();
         if self.info.redacted {
             machine.redact();
         }
-        self.writer.block(Content::Machine, monotonic_ns(), &machine);
+        self.writer.block(Content::Machine, self.now(), &machine);
     }
 
     /// Adds readings of the clocks, once a second.
@@ -357,10 +361,10 @@ impl RunWriter {
 
     fn readings(&mut self, readings: &[ClockReading]) {
         if self.info.redacted {
-            // they would tie recordings of one boot together
+            // they could identify recordings of the same boot
             return;
         }
-        self.writer.block(Content::Readings, monotonic_ns(), &readings);
+        self.writer.block(Content::Readings, self.now(), &readings);
     }
 
     /// Adds the ledger up to here, and writes what waits. What is recorded here can't be had again: from now
@@ -380,7 +384,7 @@ impl RunWriter {
             evicted: self.evicted,
             ledger: Some(ledger),
         };
-        self.writer.block(content, monotonic_ns(), &info);
+        self.writer.block(content, self.now(), &info);
     }
 
     /// Writes what was kept in memory. What comes later goes to the file.

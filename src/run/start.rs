@@ -14,7 +14,8 @@ use crate::probe::catalog::CATALOG;
 use crate::probe::plan::{AttachPlan, PointPlan};
 use crate::session::attach;
 pub use crate::session::{
-    Capacity, HostSession, Layout, Messages, QemuUsdt, Session, StateChanges, kernel_facts, prepare,
+    Capacity, CostSample, HostSession, Layout, Messages, QemuUsdt, Session, StateChanges,
+    kernel_facts, prepare,
 };
 use crate::settings::Settings;
 use crate::symbols::Symbolizer;

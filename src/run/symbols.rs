@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use crate::model::event::StackId;
 use crate::model::stack::{Frame, StackAt};
-use crate::source::Source;
+use crate::session::Session;
 use crate::symbols::Symbolizer;
 
 use crate::run::start::symbolizer;
@@ -29,12 +29,12 @@ impl LiveStacks {
     }
 
     /// The frames of a stack, the first time that it is asked for.
-    pub fn learn(&mut self, id: StackId, source: &dyn Source) -> Option<Vec<Frame>> {
+    pub fn learn(&mut self, id: StackId, session: &Session) -> Option<Vec<Frame>> {
         if !id.is_some() || !self.known.insert(id) {
             return None;
         }
         // no stack is removed from the map; if the read fails, the event has no stack
-        let addresses = source.stack(id).ok().flatten().unwrap_or_default();
+        let addresses = session.stack(id).ok().flatten().unwrap_or_default();
         Some(self.symbolizer.stack(&addresses, self.at))
     }
 }

@@ -23,7 +23,7 @@ use self::http::{Answer, TIMEOUT};
 use self::meter::Meter;
 use self::textfile::Textfile;
 use crate::run::drive::turns::Wake;
-use crate::run::drive::{Consumer, End, Input, Live, Moment, Turn, drive};
+use crate::run::drive::{Input, Live, Run, Step};
 use crate::run::exit::Failure;
 use crate::run::start::Preflight;
 use crate::run::{eprint_note, say_ledger};
@@ -125,31 +125,32 @@ enum Sends {
     },
 }
 
-impl Consumer for Serving<'_> {
-    const SHOWS: bool = false;
-
-    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
-        let (now, meter) = (moment.now, &mut self.meter);
-        let session = moment.session.context("a session")?;
+impl Serving<'_> {
+    fn tick(&mut self, run: &mut Run<'_>, now: Duration) -> Result<()> {
+        let (session, meter) = (run.session().context("a session")?, &mut self.meter);
         match &mut self.sends {
-            Sends::Http(calls) => {
-                answer_all(calls, meter, session)?;
-                Ok(Turn::Items)
-            }
+            Sends::Http(calls) => answer_all(calls, meter, session)?,
             Sends::File { file, interval, next } => {
                 if now >= *next {
                     file.replace(&meter.text(session, Format::Text)?)?;
                     *next = now + *interval;
                 }
-                Ok(Turn::Until(*next))
+                run.wake_at(*next);
             }
         }
+        Ok(())
     }
 
-    /// Prints the ledger of the whole session.
-    fn finish(self, end: End<'_>) -> Result<Result<()>> {
-        say_ledger(&end.ledger, self.options.session.is_verbose());
-        Ok(Ok(()))
+    fn read(mut self, run: &mut Run<'_>) -> Result<()> {
+        loop {
+            match run.next()? {
+                Step::Tick(tick) => self.tick(run, tick.now)?,
+                Step::Ended => break,
+                _ => {}
+            }
+        }
+        say_ledger(&run.end()?.ledger, self.options.session.is_verbose());
+        Ok(())
     }
 }
 
@@ -162,8 +163,8 @@ pub fn run(options: &ServeOptions) -> Result<()> {
     let ready = Preflight::check(&options.settings)?;
     let (system, waker) = (ready.system.clone(), ready.waker.clone());
     let input = Input::live(Live::new(ready, &options.settings, None));
-    drive(input, &mut |start| {
-        let session = start.session.context("a session")?;
+    input.each(&mut |run| {
+        let session = run.session().context("a session")?;
         let target = target.take().context("one run")?;
         let mut meter = Meter::new(&options.settings, system.clone(), options.groups);
         announce(&target)?;
@@ -179,7 +180,7 @@ pub fn run(options: &ServeOptions) -> Result<()> {
                 Sends::File { file, interval, next: interval }
             }
         };
-        Ok(Serving { options, meter, sends })
+        Serving { options, meter, sends }.read(run)
     })
 }
 

@@ -36,8 +36,6 @@ fn is_met(need: Need, plan: &AttachPlan, config: &Config<'_>) -> bool {
         Need::Tags => plan.pairing == Pairing::Tag,
         Need::KernelBtf => config.facts.vmlinux_btf,
         Need::SetupEvent => plan.method_of(Point::SetupOut) != Some(Method::Kprobe),
-        Need::Trace => config.settings.is_trace(),
-        Need::NoContext => !config.settings.context(),
     }
 }
 
@@ -71,12 +69,6 @@ impl Build {
         self.entry.needs.contains(&Need::Requests)
     }
 
-    /// Whether the programs have this setting fixed as 0.
-    pub fn fixes_as_zero(self, setting: &str) -> bool {
-        let mut fixed = self.entry.fixed.iter().copied().flatten();
-        fixed.any(|&(name, value)| name == setting && value == "0")
-    }
-
     /// The object file.
     ///
     /// # Errors
@@ -106,6 +98,7 @@ pub(super) mod tests {
     /// The build for these values, on a machine and for a run that lack some needs.
     fn with(change: impl Fn(&mut nd_config), lacks: &[Need]) -> &'static str {
         let mut values = nd_config::zeroed();
+        (values.recover, values.verdict) = (1, 1);
         change(&mut values);
         let is_met = |need| match need {
             Need::Tags => lacks.contains(&Need::Requests),
@@ -118,61 +111,27 @@ pub(super) mod tests {
         c.mode = nd_mode::ND_MODE_BASIC.0;
     }
 
-    /// The builds for recent kernels, and runs there that they do not fit.
-    fn recent() -> Vec<(&'static str, &'static str)> {
-        use Need::Trace;
-        let skips = |c: &mut nd_config| (c.recover, c.setup_skips) = (1, 1);
-        let hooks = |c: &mut nd_config| {
-            basic(c);
-            (c.recover, c.start_hook, c.doorbell) = (1, 1, 1);
-        };
-        let skipped = |c: &mut nd_config| (skips(c), hooks(c), c.exit_skips = 1).0;
-        vec![
-            (with(|c| c.recover = 1, &[Trace]), "nvme_deep_total_6"),
-            (with(skips, &[Trace]), "nvme_deep_total_7"),
-            (with(hooks, &[Trace]), "nvme_deep_basic_6"),
-            (with(skipped, &[Trace]), "nvme_deep_basic_7"),
-            // preemptible, before 7.0
-            (with(|c| (hooks(c), c.exit_skips = 1).0, &[Trace]), "nvme_deep_basic"),
-        ]
-    }
-
     #[test]
     fn each_kind_of_run_has_its_build() {
-        use Need::{KernelBtf, NoContext, Requests, SetupEvent, Trace};
+        use Need::{KernelBtf, Requests, SetupEvent};
         let fine = |c: &mut nd_config| c.mode = nd_mode::ND_MODE_FINE.0;
-        let status = |c: &mut nd_config| c.count_status = 1;
         let traced = |c: &mut nd_config| (c.trace, c.context) = (2, 1);
-        let by = |c: &mut nd_config| c.by = 1;
-        let usual = [
-            (with(|_| (), &[Trace]), "nvme_deep_total"),
-            (with(basic, &[Trace]), "nvme_deep_basic"),
-            (with(fine, &[Trace]), "nvme_deep_fine"),
-            (with(status, &[Trace]), "nvme_deep_total"),
-            (with(|c| (basic(c), status(c)).0, &[Trace]), "nvme_deep_basic"),
-            (with(|c| (fine(c), status(c), c.details = 1).0, &[Trace]), "nvme_deep_fine"),
-            (with(traced, &[]), "nvme_deep_trace"),
-            (with(traced, &[NoContext]), "nvme_deep_trace"),
-            (with(|c| (fine(c), c.waits = 1).0, &[Trace]), "nvme_deep_full"),
-            (with(|c| (fine(c), traced(c), c.waits = 1).0, &[]), "nvme_deep_record"),
-            (with(|c| (fine(c), traced(c), c.waits = 1, c.who = 7).0, &[]), "nvme_deep_record"),
-            (with(|c| (fine(c), c.trace = 1, c.waits = 1).0, &[]), "nvme_deep_full_any"),
-            (with(|_| (), &[Trace, NoContext]), "nvme_deep"),
-            (with(|c| c.nests = 1, &[Trace]), "nvme_deep"),
-            (with(|c| c.details = 1, &[Trace]), "nvme_deep_total"),
+        let cases = [
+            (with(|_| (), &[]), "nvme_deep_total"),
+            (with(|c| (c.details, c.count_status) = (1, 1), &[]), "nvme_deep_total"),
+            (with(basic, &[]), "nvme_deep_basic"),
+            (with(fine, &[]), "nvme_deep_usual"),
+            (with(|c| (c.trace, c.context) = (2, 1), &[]), "nvme_deep_usual"),
+            (with(|c| (fine(c), c.waits = 1).0, &[]), "nvme_deep_usual"),
+            (with(|c| (fine(c), traced(c), c.waits = 1, c.who = 7).0, &[]), "nvme_deep_usual"),
+            (with(|c| c.by = 1, &[]), "nvme_deep_usual"),
+            (with(|c| c.nests = 1, &[]), "nvme_deep"),
+            (with(|c| (c.by, c.targ_any) = (1, 1), &[]), "nvme_deep"),
             (with(traced, &[SetupEvent]), "nvme_deep"),
-            (with(|_| (), &[Trace, SetupEvent]), "nvme_deep"),
             (with(traced, &[KernelBtf]), "nvme_deep_plain"),
-            (with(by, &[Trace]), "nvme_deep_by"),
-            (with(|c| (by(c), c.targ_any = 1).0, &[Trace]), "nvme_deep_by_any"),
-            (with(by, &[Trace, SetupEvent]), "nvme_deep_by_any"),
-            (with(|c| (by(c), c.who = 2).0, &[Trace]), "nvme_deep_by_any"),
-            (with(by, &[Trace, KernelBtf]), "nvme_deep_by_plain"),
-            (with(|c| (traced(c), c.who = 1).0, &[]), "nvme_deep_who"),
-            (with(|c| c.who = 2, &[Trace]), "nvme_deep_who"),
-            (with(|_| (), &[Requests, Trace]), "tracepoint"),
+            (with(|c| c.by = 1, &[KernelBtf]), "nvme_deep_plain"),
+            (with(|_| (), &[Requests]), "tracepoint"),
         ];
-        let cases = [recent(), usual.to_vec()].concat();
         for (case, (found, want)) in cases.iter().enumerate() {
             assert_eq!(found, want, "case {case}");
         }
@@ -256,8 +215,11 @@ pub(super) mod tests {
             "no build of the BPF programs can do this run: the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)"
         );
         values.by = 1;
-        let text = lacks(&values, &[]);
-        assert_eq!(text, "no build of the BPF programs can do this run");
+        let text = lacks(&values, &[Need::Requests]);
+        assert_eq!(
+            text,
+            "no build of the BPF programs can do this run: commands are known by their tags alone (classic tracepoints)"
+        );
     }
 
     /// The ids of the types that CO-RE relocations of an object begin with (`struct bpf_core_relo`).
@@ -362,7 +324,9 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_fixed_in_a_build_is_not_lost() {
-        let rare: [fn(&mut nd_config); 10] = [
+        let rare: [fn(&mut nd_config); 12] = [
+            |c| c.recover = 0,
+            |c| c.verdict = 0,
             |c| c.lossy = 1,
             |c| c.by_name = 1,
             |c| c.check_fit = 1,
@@ -375,13 +339,12 @@ pub(super) mod tests {
             |c| c.targ_by_cgroup = 2,
         ];
         for (case, change) in rare.into_iter().enumerate() {
-            assert_eq!(with(change, &[Need::Trace]), "nvme_deep", "case {case}");
             assert_eq!(with(change, &[]), "nvme_deep", "case {case}");
         }
         let of_stages: [fn(&mut nd_config); 4] =
             [|c| c.end = 1, |c| c.start_hook = 1, |c| c.start_field = 1, |c| c.doorbell = 1];
         for change in of_stages {
-            assert_eq!(with(change, &[Need::Trace]), "nvme_deep");
+            assert_eq!(with(change, &[]), "nvme_deep_usual");
         }
     }
 }

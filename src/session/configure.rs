@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Converts the plan and the settings to the configuration of the BPF side
-//! (bpf/include/config_abi.h).
+//! (bpf/include/abi.h).
 
 use super::{Config, Layout};
 use crate::abi::{
@@ -89,7 +89,6 @@ fn add_trace(c: &mut nd_config, kind: nd_trace, plan: &AttachPlan, config: &Conf
         c.irq_first = first;
         c.irq_end = end;
     }
-    c.verdict = u8::from(status_is_known(plan, config.facts));
     c.slow_ns = outcome.slow.map_or(0, |t| t.as_nanos() as u64);
     c.errors = u8::from(outcome.errors);
 }
@@ -244,6 +243,7 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
     if let Some(kind) = kind(settings) {
         add_trace(&mut c, kind, plan, config);
     }
+    c.verdict = u8::from(status_is_known(plan, config.facts));
     c.count_status = u8::from(counts_status(plan, config));
     c.details = u8::from(has_top_counters(plan, config));
     add_filter(&mut c, &settings.filter);

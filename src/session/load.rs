@@ -6,7 +6,7 @@ use super::configure::{configure, counts_status, has_top_counters};
 use super::{Config, Layout, Rings, groups, libbpf_log, ticks};
 use crate::abi::{
     BIOS, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SCRATCHES, SUBMITTERS,
-    fresh_cpu, nd_config,
+    fresh_cpu, nd_config, nd_who,
 };
 use crate::error::{Error, Result, failed, in_brackets};
 use crate::machine::elf::section;
@@ -15,7 +15,6 @@ use crate::model::run::Pairing;
 use crate::probe::catalog::{CATALOG, Method, number_of};
 use crate::probe::plan::{AttachPlan, StartSource};
 use crate::session::configure::{cell_stride, lru_entries, start_bytes};
-use crate::settings::OriginDetail;
 use bytemuck::bytes_of;
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{
@@ -28,14 +27,18 @@ use std::os::fd::{AsFd, AsRawFd};
 /// The map that contains the configuration.
 const CONFIG: &str = ".rodata.config";
 
-/// The map of submitters (bpf/include/submitter.bpf.h).
-const SUBMITTER_MAPS: [&str; 1] = ["submitters"];
-/// The maps for conditions (bpf/include/activity.bpf.h).
-const CONTEXT_MAPS: [&str; 3] = ["activities", "waits", "disks"];
+/// Whether a run observes something.
+type Observes = fn(&nd_config) -> bool;
 
-/// Maps that are not created if a build fixes a setting as 0: its programs do not use them.
-const MAPS_OF: [(&str, &[&str]); 2] =
-    [("count_status", &["failures"]), ("details", &["queue_counts", "slow_bar"])];
+/// Maps of what only some runs observe.
+const MAPS_OF: [(&[&str], Observes); 6] = [
+    (&["failures"], |c| c.count_status != 0),
+    (&["queue_counts", "slow_bar"], |c| c.details != 0),
+    (&["activities", "waits", "disks"], |c| c.context != 0),
+    (&["submitters"], |c| u32::from(c.who) & nd_who::ND_WHO_SUBMITTER.0 != 0),
+    (&["bios", "begun", ".bss.waits"], |c| c.waits != 0),
+    (&["groups", "free_groups", "candidates"], |c| c.by != 0),
+];
 
 /// The program that user space runs (bpf/include/recover.bpf.h).
 pub const CONTROL: &str = "control";
@@ -129,19 +132,12 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) -> Re
     Ok(())
 }
 
-/// Leaves out the maps that no program of the run uses.
-fn leave_out(object: &mut OpenObject, build: Build, config: &Config<'_>) -> libbpf_rs::Result<()> {
+/// Leaves out the maps that no program of the run uses: the verifier removes the code that would.
+fn leave_out(object: &mut OpenObject, values: &nd_config) -> libbpf_rs::Result<()> {
     let unused: Vec<&str> = MAPS_OF
         .iter()
-        .filter(|(setting, _)| build.fixes_as_zero(setting))
-        .flat_map(|(_, maps)| maps.iter())
-        .chain(CONTEXT_MAPS.iter().filter(|_| !config.settings.context()))
-        .chain(
-            SUBMITTER_MAPS
-                .iter()
-                .filter(|_| config.settings.observed_origin() != OriginDetail::Submitters),
-        )
-        .copied()
+        .filter(|(_, observes)| !observes(values))
+        .flat_map(|(maps, _)| maps.iter().copied())
         .collect();
     for mut map in object.maps_mut() {
         if unused.iter().any(|name| map.name() == *name) {
@@ -233,7 +229,7 @@ pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<L
     let mut open = builder.open_memory(&object).map_err(failed("open the BPF object"))?;
     choose(&mut open, plan, config)?;
     set_config(&mut open, &values)?;
-    leave_out(&mut open, build, config).map_err(failed("size the maps"))?;
+    leave_out(&mut open, &values).map_err(failed("size the maps"))?;
     size_maps(&mut open, plan, layout, config).map_err(failed("size the maps"))?;
     let object = open.load().map_err(|error| load_trouble(error, plan))?;
     let loaded = Loaded(object);
@@ -324,7 +320,7 @@ impl Loaded {
     }
 }
 
-/// All of them (bpf/include/peek.bpf.h).
+/// All of them (bpf/include/kernel.bpf.h).
 pub const VARIABLES: [&str; 3] = ["kstat", "__preempt_count", "pcpu_hot"];
 
 /// The sections that have their names.

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::os::fd::AsFd;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, MapHandle};
 use rustix::io;
@@ -34,13 +34,6 @@ impl Mapping {
             unsafe { mmap(null_mut(), bytes, prot, MapFlags::SHARED, map, offset as u64) }?;
         let address = NonNull::new(address).ok_or(Errno::NOMEM)?;
         Ok(Self { address, bytes })
-    }
-
-    /// The position in the first word of a page of a ring.
-    pub(super) fn position(&self) -> &AtomicUsize {
-        // SAFETY: a page is mapped as long as `self` lives, aligned, and has no other references. A
-        // page that is mapped for reading is only read.
-        unsafe { self.address.cast().as_ref() }
     }
 
     /// All whole words. They are only read: the programs write them.

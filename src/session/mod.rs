@@ -9,7 +9,6 @@ mod builds;
 mod cells;
 mod configure;
 mod control;
-mod event_ring;
 mod facts;
 mod groups;
 mod host;
@@ -20,8 +19,7 @@ mod load;
 mod mapping;
 mod queues;
 mod read;
-mod reorder;
-mod sorted;
+mod rings;
 mod ticks;
 
 use std::collections::BTreeMap;
@@ -35,7 +33,6 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use self::activity::ActivityReader;
 pub use self::attach::attach;
-pub use self::event_ring::EventRing;
 pub use self::facts::kernel_facts;
 use self::groups::Grouping;
 pub use self::host::{HostSession, Messages, QemuUsdt, StateChanges};
@@ -44,10 +41,11 @@ use self::layout::MIN_STRIDE;
 pub use self::layout::{Capacity, Layout, Rings};
 use self::load::create_rings;
 pub use self::load::{Refusal, StartError};
-pub use self::read::{CostSample, CounterReader};
-pub use self::reorder::Reorder;
-use self::sorted::SortedRings;
-use crate::abi::{ALL_QUEUES, MAX_CTRLS, NO_SLOT, ctrl_value, namespace_entry, nd_control};
+pub use self::read::CostSample;
+use self::rings::SortedRings;
+use crate::abi::{
+    ALL_QUEUES, MAX_CTRLS, NO_SLOT, ctrl_value, event_time, namespace_entry, nd_control,
+};
 use crate::error::{Error, Result, failed};
 use crate::machine::System;
 use crate::machine::sysfs::Controller;
@@ -398,7 +396,10 @@ impl Session {
     /// # Errors
     /// If no file descriptor is left, or a ring cannot be mapped.
     pub fn events(&self) -> Result<LiveEvents> {
-        Ok(LiveEvents { rings: SortedRings::open(&self.maps.rings)?, before: self.before })
+        Ok(LiveEvents {
+            rings: SortedRings::open(&self.maps.rings, event_time)?,
+            before: self.before,
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::abi::DecodeError;
 use crate::error::{Error, Result};
 use crate::machine::System;
 use crate::machine::inflight::Memory;
@@ -12,6 +13,7 @@ use crate::machine::kernel::Look;
 use crate::machine::process::TargetError;
 use crate::machine::sysfs::Controller;
 use crate::machine::types::{BtfError, Types};
+use crate::model::activity::Activity;
 use crate::model::counters::Counters;
 use crate::model::event::{Event, OpenCommand, StackId};
 use crate::model::host::HostEvent;
@@ -23,7 +25,7 @@ use crate::model::target::{Call, HostController, TargetInfo};
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
 use crate::settings::{HostOptions, OriginDetail, Settings};
-use crate::source::{EventStream, HostSource, Read, Source};
+use crate::source::HostSource;
 use crate::target::spdk::probes::StateChange;
 
 /// The session of a run.
@@ -46,9 +48,6 @@ pub struct Layout {
 
 /// A sample of the cost of the programs.
 pub enum CostSample {}
-
-/// Reads counters in another thread.
-pub enum CounterReader {}
 
 /// The events of a session.
 pub enum LiveEvents {}
@@ -163,7 +162,27 @@ impl Session {
         match *self {}
     }
 
-    pub const fn counter_reader(&self) -> Result<CounterReader> {
+    pub const fn misses(&self) -> Vec<u64> {
+        match *self {}
+    }
+
+    pub const fn run_times(&self) -> Option<RunTimes> {
+        match *self {}
+    }
+
+    pub const fn stack(&self, _id: StackId) -> Result<Option<Vec<u64>>> {
+        match *self {}
+    }
+
+    pub const fn stack_sums(&self) -> Result<Vec<StackSum>> {
+        match *self {}
+    }
+
+    pub const fn activity(&self) -> Result<Option<Activity>> {
+        match *self {}
+    }
+
+    pub const fn unfinished(&self, _now_ns: u64) -> Result<Vec<Event>> {
         match *self {}
     }
 
@@ -204,64 +223,20 @@ impl Session {
     }
 }
 
-impl Source for Session {
-    fn plan(&self) -> &AttachPlan {
+impl LiveEvents {
+    pub const fn fetch(&mut self, _all: bool) -> Result<bool> {
         match *self {}
     }
 
-    fn snapshot(&self) -> Result<Snapshot> {
+    pub const fn next_event(&mut self) -> Option<Result<Event, DecodeError>> {
         match *self {}
     }
 
-    fn counters(&self) -> Result<Counters> {
+    pub const fn last_ns(&self) -> u64 {
         match *self {}
     }
 
-    fn misses(&self) -> Vec<u64> {
-        match *self {}
-    }
-
-    fn run_times(&self) -> Option<RunTimes> {
-        match *self {}
-    }
-
-    fn stack(&self, _id: StackId) -> Result<Option<Vec<u64>>> {
-        match *self {}
-    }
-
-    fn stack_sums(&self) -> Result<Vec<StackSum>> {
-        match *self {}
-    }
-
-    fn end(&mut self) -> Result<()> {
-        match *self {}
-    }
-
-    fn scan(&self) -> Result<Scan> {
-        match *self {}
-    }
-
-    fn unfinished(&self, _now_ns: u64) -> Result<Vec<Event>> {
-        match *self {}
-    }
-}
-
-impl CounterReader {
-    pub const fn read(&self) -> Result<Counters> {
-        match *self {}
-    }
-}
-
-impl EventStream for LiveEvents {
-    fn take(&mut self, _all: bool, _to: &mut dyn FnMut(Read<'_>)) -> Result<bool> {
-        match *self {}
-    }
-
-    fn last_ns(&self) -> u64 {
-        match *self {}
-    }
-
-    fn late(&self) -> u64 {
+    pub const fn late(&self) -> u64 {
         match *self {}
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the BPF side knows of each queue (bpf/include/details.bpf.h).
+//! What the BPF side knows of each queue (bpf/include/points.bpf.h).
 
 use std::collections::BTreeMap;
 

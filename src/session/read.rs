@@ -2,14 +2,13 @@
 //! Reads the maps. Counters and histograms change while they are read: a snapshot of a running
 //! session may be inconsistent by the commands of that instant, one of a detached session is not.
 
-use super::sorted::SortedRings;
-use super::{EventRing, Session};
+use super::Session;
+use super::rings::SortedRings;
 use crate::abi::{
-    DecodeError, STACK_UNSEEN, SlotState, add_counters, add_rowless, event, event_time, failures,
-    open_command, stack_frames, unfinished, words,
+    DecodeError, STACK_UNSEEN, SlotState, add_counters, add_rowless, event, failures, open_command,
+    stack_frames, unfinished, words,
 };
 use crate::error::{Error, Result, failed};
-use crate::model::activity::Activity;
 use crate::model::counters::{Count, Counters, Failures};
 use crate::model::event::{Event, OpenCommand, StackId};
 use crate::model::histogram::Histogram;
@@ -18,8 +17,6 @@ use crate::model::point::{Pattern, Point, pattern_of};
 use crate::model::run::{RunTimes, Runs, Scan, StackSum};
 use crate::model::snapshot::{Cell, Snapshot};
 use crate::probe::catalog::CATALOG;
-use crate::probe::plan::AttachPlan;
-use crate::source::{EventStream, Read, Source};
 use libbpf_rs::query::{LinkTypeInfo, PerfEventType};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
 use libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats, bpf_prog_get_info_by_fd, bpf_prog_info};
@@ -108,14 +105,6 @@ impl Session {
     /// If the map cannot be read.
     pub fn counters(&self) -> Result<Counters> {
         counters(&self.maps.cpus, self.layout.cpus)
-    }
-
-    /// Returns a reader of the counters for another thread.
-    ///
-    /// # Errors
-    /// If no file descriptor is left.
-    pub fn counter_reader(&self) -> Result<CounterReader> {
-        Ok(CounterReader { cpus: self.loaded.map("cpus")?, count: self.layout.cpus })
     }
 
     /// The frames of a stack, innermost first; `None` if there is no such stack.
@@ -305,22 +294,6 @@ pub struct CostSample {
     before: (u64, u64),
 }
 
-/// Reads the counters, from any thread.
-pub struct CounterReader {
-    cpus: MapHandle,
-    count: u32,
-}
-
-impl CounterReader {
-    /// Reads the counters.
-    ///
-    /// # Errors
-    /// If the map cannot be read.
-    pub fn read(&self) -> Result<Counters> {
-        counters(&self.cpus, self.count)
-    }
-}
-
 fn counters(cpus: &MapHandle, count: u32) -> Result<Counters> {
     let mut counters = Counters::default();
     for cpu in 0..count {
@@ -387,52 +360,6 @@ pub(super) fn program_runs(object: &Object) -> BTreeMap<String, ProgramRuns> {
     runs.collect()
 }
 
-impl Source for Session {
-    fn plan(&self) -> &AttachPlan {
-        Self::plan(self)
-    }
-
-    fn snapshot(&self) -> Result<Snapshot> {
-        Self::snapshot(self)
-    }
-
-    fn counters(&self) -> Result<Counters> {
-        Self::counters(self)
-    }
-
-    fn misses(&self) -> Vec<u64> {
-        Self::misses(self)
-    }
-
-    fn run_times(&self) -> Option<RunTimes> {
-        Self::run_times(self)
-    }
-
-    fn stack(&self, id: StackId) -> Result<Option<Vec<u64>>> {
-        Self::stack(self, id)
-    }
-
-    fn stack_sums(&self) -> Result<Vec<StackSum>> {
-        Self::stack_sums(self)
-    }
-
-    fn end(&mut self) -> Result<()> {
-        Self::end(self)
-    }
-
-    fn scan(&self) -> Result<Scan> {
-        Self::scan(self)
-    }
-
-    fn activity(&self) -> Result<Option<Activity>> {
-        Self::activity(self)
-    }
-
-    fn unfinished(&self, now_ns: u64) -> Result<Vec<Event>> {
-        Self::unfinished(self, now_ns)
-    }
-}
-
 /// The events of a session: read from its rings, sorted by time, and decoded.
 pub struct LiveEvents {
     pub(crate) rings: SortedRings,
@@ -440,26 +367,44 @@ pub struct LiveEvents {
     pub(crate) before: Pattern,
 }
 
+#[cfg(test)]
 impl LiveEvents {
-    /// The events in these rings, of a run that observes these points before the request.
-    pub fn of(rings: Vec<EventRing>, before: Pattern) -> Self {
-        Self { rings: SortedRings::new(rings), before }
+    /// Without rings: records come by [`LiveEvents::push`].
+    pub fn of_none() -> Self {
+        Self { rings: SortedRings::of_none(), before: 0 }
+    }
+
+    /// Adds a record.
+    pub fn push(&mut self, record: &[u8]) {
+        self.rings.push(crate::abi::event_time(record).unwrap_or(0), record);
     }
 }
 
-impl EventStream for LiveEvents {
-    fn take(&mut self, all: bool, to: &mut dyn FnMut(Read<'_>)) -> Result<bool> {
-        // by reference: an event is large, and would be copied out of the result
-        let before = self.before;
-        let to = |bytes: &[u8]| to(event(bytes, before).as_ref().ok());
-        self.rings.take(all, event_time, to)
+impl LiveEvents {
+    /// Reads what has come. [`LiveEvents::next_event`] then returns the events before which none can come any
+    /// more. With `all`, every one that is left, after the end of a run. Returns true if there may be
+    /// more.
+    ///
+    /// # Errors
+    /// If a ring cannot be read.
+    pub fn fetch(&mut self, all: bool) -> Result<bool> {
+        self.rings.fetch(all)
     }
 
-    fn last_ns(&self) -> u64 {
+    /// The next event, in the order of time.
+    #[inline]
+    pub fn next_event(&mut self) -> Option<std::result::Result<Event, DecodeError>> {
+        let before = self.before;
+        self.rings.next(|bytes| event(bytes, before))
+    }
+
+    /// The time of the latest event that was passed on.
+    pub fn last_ns(&self) -> u64 {
         self.rings.last_ns()
     }
 
-    fn late(&self) -> u64 {
+    /// Number of events that were passed on after a later one.
+    pub fn late(&self) -> u64 {
         self.rings.late()
     }
 }

@@ -11,21 +11,19 @@ use crate::error::Kind;
 use crate::model::report::stacks::{MOST_STACKS, RecordedStacks, StackRow, StackSums};
 use crate::model::run::StackSum;
 use crate::model::stack::{Stack, StackAt};
-use crate::source::Source;
+use crate::recording::Fact;
 use crate::symbols::Symbolizer;
 use crate::view::flamegraph::svg;
+use crate::view::header::Header;
 use crate::view::json;
 use crate::view::stacks::{StacksView, title};
 use crate::view::theme::Theme;
 use anyhow::Result;
 
-use crate::run::drive::replay::Replay;
-use crate::run::drive::{
-    Consumer, End, Feed, Form, Input, Item, Live, Moment, Turn, drive, open_all,
-};
+use crate::run::drive::{End, FileReader, Form, Input, Live, Run, Seen, Step, open_all};
 use crate::run::exit::Failure;
 use crate::run::outfile::{OutFile, Rules};
-use crate::run::start::{Preflight, symbolizer};
+use crate::run::start::{Preflight, Session, symbolizer};
 use crate::run::stdout::{output_width, stdout};
 use crate::run::{eprint_note, say_ledger};
 use crate::stacks::args::StacksOptions;
@@ -70,7 +68,7 @@ struct ByStack<'o> {
 
 impl ByStack<'_> {
     /// The symbolized sums of a session.
-    fn counted(&mut self, source: &dyn Source) -> Result<StackSums> {
+    fn counted(&mut self, session: &Session) -> Result<StackSums> {
         let (at, symbolizer) = (self.at, self.symbolizer.get_or_insert_with(symbolizer));
         let row = |sum: StackSum| StackRow {
             process: None,
@@ -80,52 +78,50 @@ impl ByStack<'_> {
             hist: sum.hist,
             unmeasured: sum.unmeasured,
         };
-        Ok(source.stack_sums()?.into_iter().map(row).collect())
+        Ok(session.stack_sums()?.into_iter().map(row).collect())
     }
 }
 
-impl Consumer for ByStack<'_> {
-    const SHOWS: bool = false;
-    const HEADS: bool = true;
-
-    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            Item::Event(event) if !self.recorded.add(&event.what) => Err(too_many()),
-            Item::Stack(id, frames) => {
-                self.recorded.stack(*id, frames);
-                Ok(())
+impl ByStack<'_> {
+    fn read(mut self, run: &mut Run<'_>) -> Result<()> {
+        let is_live = run.session().is_some();
+        loop {
+            match run.next()? {
+                Step::Event(Seen { event, is_selected: true, .. }) => {
+                    if !self.recorded.add(&event.what) {
+                        return Err(too_many());
+                    }
+                }
+                Step::Fact(Fact::Stacks(all)) => {
+                    all.iter().for_each(|(id, frames)| self.recorded.stack(*id, frames));
+                }
+                Step::Tick(_) if is_live => {
+                    self.symbolizer.get_or_insert_with(symbolizer);
+                }
+                Step::Ended => break,
+                _ => {}
             }
-            _ => Ok(()),
         }
-    }
-
-    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
-        if moment.session.is_some() {
-            self.symbolizer.get_or_insert_with(symbolizer);
-        }
-        Ok(Turn::Items)
-    }
-
-    fn finish(mut self, mut end: End<'_>) -> Result<Result<()>> {
-        let sums = match end.session {
+        let mut end = run.end()?;
+        let sums = match run.session() {
             Some(session) => self.counted(session)?,
             None => self.recorded.sums(),
         };
         if let Some(trace) = &mut end.ledger.trace {
             trace.commands_shown = sums.commands();
         }
-        let is_live_by_time = end.session.is_some() && self.options.outcome.slow.is_some();
-        self.write(sums, &end)?;
+        let is_live_by_time = is_live && self.options.outcome.slow.is_some();
+        self.write(sums, &run.header, &end)?;
         if is_live_by_time {
             eprint_note(WAITS_UNMEASURED);
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
 impl ByStack<'_> {
     /// Writes the flame graph, or what flame graph tools read.
-    fn draw(&self, (out, file): Drawing, sums: StackSums, end: &End<'_>) -> Result<()> {
+    fn draw(&self, (out, file): Drawing, sums: StackSums, header: &Header) -> Result<()> {
         let rows = sums.rows(self.options.weight);
         if rows.is_empty() {
             eprint_note("no stack was seen: no flame graph is drawn");
@@ -134,7 +130,7 @@ impl ByStack<'_> {
         let mut file = BufWriter::new(file);
         let drawn = match self.options.draws() {
             true => {
-                let title = title(&rows, self.options.weight, self.at, end.header.file.as_ref());
+                let title = title(&rows, self.options.weight, self.at, header.file.as_ref());
                 svg(&rows, self.options.weight, &title, &mut file)
             }
             false => self.view().folded(&rows, &mut file),
@@ -158,11 +154,11 @@ impl ByStack<'_> {
     }
 
     /// Writes the output.
-    fn write(mut self, mut sums: StackSums, end: &End<'_>) -> Result<()> {
+    fn write(mut self, mut sums: StackSums, header: &Header, end: &End) -> Result<()> {
         let (options, detail) = (self.options, self.options.session.is_verbose());
         if let Some(drawing) = self.drawing.take() {
             let has_stdout = drawing.0.is_stdout();
-            self.draw(drawing, sums.clone(), end)?;
+            self.draw(drawing, sums.clone(), header)?;
             if has_stdout {
                 say_ledger(&end.ledger, detail);
                 return Ok(());
@@ -182,7 +178,7 @@ impl ByStack<'_> {
             if !options.full && !detail {
                 sums = sums.by_function();
             }
-            write!(out, "{}", end.header.text(view.theme, view.width))?;
+            write!(out, "{}", header.text(view.theme, view.width))?;
             view.text(&sums.rows(options.weight), &mut out)?;
         }
         out.flush()?;
@@ -214,23 +210,26 @@ pub fn run(options: &StacksOptions) -> Result<()> {
             ..Live::new(ready, settings, options.run.duration)
         })
     } else {
-        let replays = open_all(&options.from.files, settings, &Replay::require_pairs)?;
+        let files = open_all(&options.from.files, settings, &FileReader::require_pairs)?;
         drawing = create(options)?;
         let form = Form {
             json: options.json,
             color: options.session.color.on_stdout(options.has_lines()),
             ledger_apart: true,
+            has_header: true,
+            is_silent: true,
         };
-        Input::recordings(replays, form, true)
+        Input::files(files, form)
     };
-    drive(input, &mut |start| {
-        start.recording.into_iter().for_each(Replay::warn_partial);
-        Ok(ByStack {
+    input.each(&mut |run| {
+        run.file().into_iter().for_each(FileReader::warn_partial);
+        let by_stack = ByStack {
             options,
             at,
             drawing: drawing.take(),
             symbolizer: early.take(),
             recorded: RecordedStacks::new(at, options.by.is_some() || options.draws()),
-        })
+        };
+        by_stack.read(run)
     })
 }

@@ -41,8 +41,7 @@ fn place(name: &str) -> (usize, usize) {
 impl HostRows {
     /// Counts a finished command.
     pub fn add(&mut self, command: &HostCommand) {
-        let id = command.id.as_ref();
-        let key = (command.ctrl, id.and_then(|id| id.nsid), id.map(|id| id.opcode()));
+        let key = (command.ctrl, command.nsid, command.opcode());
         let row = self.rows.entry(key).or_default();
         row.count += 1;
         let stages = command.times.stages().filter(|stages| !stages.is_empty());
@@ -73,7 +72,7 @@ mod tests {
         let mut rows = HostRows::default();
         let times = HostTimes::default().with(HostPoint::Fetch, 10);
         let mut add = |times| {
-            rows.add(&HostCommand { ctrl: 0, id: None, request: None, status: None, times });
+            rows.add(&HostCommand { times, ..HostCommand::default() });
         };
         add(times.with(HostPoint::Post, 110));
         add(times.with(HostPoint::BackendSubmit, 30).with(HostPoint::Post, 60));

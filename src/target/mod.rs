@@ -2,9 +2,8 @@
 //! The host side of NVMe commands: logs and traces of targets, and the join with the guest's
 //! records. Pure: functions of text and of recordings.
 
-pub mod kvm;
 pub mod latency;
-mod qemu_log;
+pub mod qemu_log;
 pub mod qemu_usdt;
 pub mod spdk;
 pub mod spdk_trace;
@@ -13,7 +12,31 @@ use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo};
 
-pub use self::qemu_log::import as import_qemu_log;
+/// The words after `key`, which `=`, `:` or a blank follows; without quotation marks.
+fn words<'t>(text: &'t str, key: &str) -> impl Iterator<Item = &'t str> {
+    text.match_indices(key).filter_map(move |(at, key)| {
+        let starts = at == 0 || text[..at].ends_with([' ', ',', '(']);
+        let rest = text[at + key.len()..].strip_prefix(['=', ':', ' ']).filter(|_| starts)?;
+        let rest = rest.trim_start();
+        match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split('"').next(),
+            None => rest.split([' ', ',', ')']).next(),
+        }
+    })
+}
+
+/// The first word after `key` in a text such as `disk=nvme0n1, qid=4` or `cid 5 nsid 0x1`.
+pub(crate) fn word<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    words(text, key).next()
+}
+
+/// The first number after `key`, decimal or hexadecimal.
+pub(crate) fn value(text: &str, key: &str) -> Option<u64> {
+    words(text, key).find_map(|word| match word.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => word.parse().ok(),
+    })
+}
 
 /// What an import gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,15 +54,6 @@ pub struct Imported {
 /// Why a file cannot be imported. Each is a sentence about the file, without its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// It has none of the expected lines.
-    #[error(
-        "it has no line of QEMU's NVMe trace: give the file of `-trace 'pci_nvme_*' \
-         -msg timestamp=on -D FILE`"
-    )]
-    NoTrace,
-    /// Its lines have no times.
-    #[error("its lines have no times: start QEMU with -msg timestamp=on")]
-    NoTimes,
     /// It is about several controllers, and its lines do not say which.
     #[error(
         "line {line} is about a second controller, and the lines of a log do not name their \
@@ -57,10 +71,12 @@ pub enum ImportError {
     },
 }
 
-/// Sorts by time, and counts.
-fn finish(mut imported: Imported) -> Imported {
-    imported.events.sort_by_key(HostEvent::at_ns);
-    let Imported { events, ledger, .. } = &mut imported;
-    events.iter().for_each(|event| ledger.count(event));
-    imported
+impl Imported {
+    /// The same by time, and counted.
+    #[must_use]
+    pub fn finished(mut self) -> Self {
+        self.events.sort_by_key(HostEvent::at_ns);
+        self.events.iter().for_each(|event| self.ledger.count(event));
+        self
+    }
 }

@@ -1,54 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! QEMU's trace log (`-trace 'pci_nvme_*' -msg timestamp=on -D FILE`): lines such as
-//! `3787@1795422736.084014:pci_nvme_io_cmd cid 1 nsid 0x1 sqid 1 opc 0x2 opname '...'`. The formats
-//! are those of hw/nvme/trace-events, 6.0 to 10.0. A line names neither its controller nor, for some
+//! QEMU's trace events of its NVMe controller, as its log and its USDT probes have them: a name, and
+//! arguments such as `cid 1 nsid 0x1 sqid 1 opc 0x2`. The formats
+//! are those of hw/nvme/trace-events, 6.0 to 11.1. An event names neither its controller nor, for some
 //! events, its queue; an event that fits several commands is left out, and counted.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use super::{ImportError, Imported, finish};
-use crate::model::host::{HostCommand, HostEvent, HostId, HostPoint, HostTimes};
-use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
+use super::{Imported, value};
+use crate::model::host::{HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::nvme::status::Status;
 
-/// The log has microseconds.
-const RESOLUTION_NS: u64 = 1000;
-
-/// The number after `key ` or `key=` in a line, decimal or hexadecimal.
-fn value(text: &str, key: &str) -> Option<u64> {
-    text.match_indices(key).find_map(|(at, _)| {
-        let starts = at == 0 || text[..at].ends_with([' ', ',']);
-        let rest = text[at + key.len()..].strip_prefix([' ', '=']);
-        let word = rest.filter(|_| starts)?.split([' ', ',']).next()?;
-        match word.strip_prefix("0x") {
-            Some(hex) => u64::from_str_radix(hex, 16).ok(),
-            None => word.parse().ok(),
-        }
-    })
-}
+/// The event that ends a command.
+pub const ENDS: &str = "pci_nvme_enqueue_req_completion";
 
 /// The value if it fits its type.
 fn small<T: TryFrom<u64>>(text: &str, key: &str) -> Option<T> {
     value(text, key)?.try_into().ok()
 }
 
-/// `3787@1795422736.084014:` to nanoseconds; `None` if it is something else.
-fn time(head: &str) -> Option<u64> {
-    let (seconds, micros) = head.split_once('@')?.1.split_once('.')?;
-    let (seconds, micros): (u64, u64) = (seconds.parse().ok()?, micros.parse().ok()?);
-    let whole = seconds.checked_mul(1_000_000_000)?;
-    whole.checked_add(micros.checked_mul(1000).filter(|ns| *ns < 1_000_000_000)?)
-}
-
 /// Command id and queue. Most lines have the command id alone.
 type Key = (u16, u16);
 
 /// The state of the controller while the log is read.
-#[derive(Default)]
-pub(super) struct Reader {
+pub struct Reader {
+    /// What was read.
     pub imported: Imported,
+    /// Whether the source has the ends of commands. Otherwise an id that is used again is no error.
+    pub has_ends: bool,
     /// Commands in flight.
     flying: BTreeMap<Key, HostCommand>,
     /// Those of I/O queues without blocks yet.
@@ -57,6 +37,19 @@ pub(super) struct Reader {
     cqs: BTreeMap<u16, u16>,
     /// The submission queues of each of these completion queues.
     sqs: BTreeMap<u16, BTreeSet<u16>>,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self {
+            imported: Imported::default(),
+            has_ends: true,
+            flying: BTreeMap::new(),
+            bare: BTreeSet::new(),
+            cqs: BTreeMap::new(),
+            sqs: BTreeMap::new(),
+        }
+    }
 }
 
 /// The keys with this command id, whatever the queue.
@@ -71,7 +64,7 @@ fn only(mut keys: impl Iterator<Item = Key>) -> Option<Key> {
 }
 
 /// Why a line gives nothing.
-pub(super) enum Skip {
+pub enum Skip {
     /// It is about something else.
     Other,
     /// Its form is not the expected one.
@@ -84,17 +77,21 @@ impl Reader {
     /// Begins a command.
     fn fetch(&mut self, ns: u64, text: &str, qid: u16) -> Result<(), Skip> {
         let (cid, opcode) = small(text, "cid").zip(small(text, "opc")).ok_or(Skip::Malformed)?;
-        let id = HostId { qid, cid, nsid: small(text, "nsid"), opcode, slba: None, nlb: None };
         let command = HostCommand {
-            ctrl: 0,
-            id: Some(id),
-            request: None,
-            status: None,
+            qid: Some(qid),
+            cid: Some(cid),
+            code: Some(opcode),
+            nsid: small(text, "nsid"),
             times: HostTimes::default().with(HostPoint::Fetch, ns),
+            ..HostCommand::default()
         };
         self.bare.extend((qid > 0).then_some((cid, qid)));
         match self.flying.insert((cid, qid), command) {
             None => Ok(()),
+            Some(_) if !self.has_ends => {
+                self.imported.ledger.without_end += 1;
+                Ok(())
+            }
             // a driver does not use an id again while its command is in flight
             Some(_) => Err(Skip::Second),
         }
@@ -114,7 +111,7 @@ impl Reader {
         let cid = small(text, "cid").ok_or(Skip::Malformed)?;
         let bare = self.bare.range(with_cid(cid)).copied();
         let key = only(bare).ok_or(Skip::Other)?;
-        if let Some(id) = self.flying.get_mut(&key).and_then(|c| c.id.as_mut()) {
+        if let Some(id) = self.flying.get_mut(&key) {
             (id.slba, id.nlb) = (value(text, "lba"), small(text, "nlb"));
             if id.slba.is_some() {
                 self.bare.remove(&key);
@@ -143,10 +140,14 @@ impl Reader {
         key.iter().for_each(|key| {
             self.bare.remove(key);
         });
-        let Some(mut command) = key.and_then(|key| self.flying.remove(&key)) else {
-            self.imported.ledger.without_begin += 1;
-            return Ok(());
-        };
+        let known = key.and_then(|key| self.flying.remove(&key));
+        self.imported.ledger.without_begin += u64::from(known.is_none());
+        let mut command = known.unwrap_or_else(|| HostCommand {
+            // one of a queue that shares its completion queue is not known
+            qid: (!self.sqs.contains_key(&cqid)).then_some(cqid),
+            cid: Some(cid),
+            ..HostCommand::default()
+        });
         command.times.set(HostPoint::Post, ns);
         command.status = Some(Status(status));
         self.imported.events.push(HostEvent::Command(command));
@@ -219,8 +220,8 @@ impl Reader {
             }
             "pci_nvme_admin_cmd" => self.fetch(ns, text, 0),
             "pci_nvme_read" | "pci_nvme_write" => self.blocks(text),
-            "pci_nvme_rw_cb" => self.answered(ns, text),
-            "pci_nvme_enqueue_req_completion" => self.post(ns, text),
+            "pci_nvme_rw_cb" | "pci_nvme_rw_complete_cb" => self.answered(ns, text),
+            ENDS => self.post(ns, text),
             "pci_nvme_create_sq" => self.created(text),
             "pci_nvme_del_sq" => self.deleted(text),
             "pci_nvme_irq_msix" => {
@@ -241,140 +242,5 @@ impl Reader {
             }
             _ => Err(Skip::Other),
         }
-    }
-}
-
-fn target() -> TargetInfo {
-    TargetInfo {
-        kind: TargetKind::Qemu,
-        by: "log".into(),
-        clock: HostClock::Realtime,
-        resolution_ns: RESOLUTION_NS,
-        ..TargetInfo::default()
-    }
-}
-
-/// Reads a log.
-///
-/// # Errors
-/// If it is no trace of QEMU's NVMe controller, has no times, or is about several controllers.
-pub fn import(log: &str) -> Result<Imported, ImportError> {
-    let mut reader = Reader::default();
-    let (mut timed, mut untimed) = (0_u64, 0_u64);
-    for (number, line) in (1..).zip(log.lines()) {
-        let ledger = &mut reader.imported.ledger;
-        let Some((head, rest)) = line.split_once(":pci_nvme_") else {
-            if line.starts_with("pci_nvme_") {
-                untimed += 1;
-            } else {
-                ledger.other += 1;
-            }
-            continue;
-        };
-        let Some(ns) = time(head) else {
-            ledger.malformed += 1;
-            continue;
-        };
-        timed += 1;
-        let (name, text) = rest.split_once(' ').unwrap_or((rest, ""));
-        match reader.line(ns, &format!("pci_nvme_{name}"), text) {
-            Ok(()) => {}
-            Err(Skip::Second) => return Err(ImportError::SeveralControllers { line: number }),
-            Err(skip) => reader.skip(&skip),
-        }
-    }
-    match (timed, untimed) {
-        (0, 0) => return Err(ImportError::NoTrace),
-        (0, _) => return Err(ImportError::NoTimes),
-        (_, untimed) => reader.imported.ledger.malformed += untimed,
-    }
-    let left = reader.unfinished();
-    let mut imported = reader.imported;
-    imported.events.extend(left);
-    imported.target = target();
-    imported.controllers =
-        vec![HostController { name: "qemu:0".into(), ..HostController::default() }];
-    Ok(finish(imported))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HEAD: &str = "7@10.000001:pci_nvme_io_cmd cid 5 nsid 0x1 sqid 2 opc 0x2 opname 'R'\n";
-
-    fn lines(more: &str) -> String {
-        format!("{HEAD}{more}")
-    }
-
-    #[test]
-    fn numbers_are_found_by_their_whole_key() {
-        let text = "cid 22 nsid 1 nlb 4 count 2048 lba 0x48";
-        assert_eq!(value(text, "lba"), Some(0x48));
-        assert_eq!(value(text, "nlb"), Some(4));
-        assert_eq!(value(text, "id"), None);
-        assert_eq!(value("config controller config=0x1", "config"), Some(1));
-        assert_eq!(value("addr=0x10, sqid=1, cqid=3", "cqid"), Some(3));
-    }
-
-    #[test]
-    fn an_answer_that_fits_two_commands_is_left_out() {
-        let log = lines(
-            "7@10.000002:pci_nvme_io_cmd cid 5 nsid 0x1 sqid 3 opc 0x2 opname 'R'\n\
-             7@10.000003:pci_nvme_rw_cb cid 5 blk ''\n\
-             7@10.000004:pci_nvme_enqueue_req_completion cid 5 cqid 3 dw0 0x0 dw1 0x0 status 0x0\n",
-        );
-        let read = import(&log).unwrap();
-        let HostEvent::Command(done) = read.events[1] else {
-            panic!("{:?}", read.events);
-        };
-        assert_eq!(done.id.unwrap().qid, 3);
-        assert_eq!(done.times.at(HostPoint::BackendDone), None);
-        assert_eq!((read.ledger.commands, read.ledger.unfinished), (1, 1));
-        assert_eq!(read.ledger.other, 1);
-    }
-
-    #[test]
-    fn an_end_fits_the_queues_of_its_completion_queue() {
-        let io = |sqid| format!("7@10.000001:pci_nvme_io_cmd cid 5 nsid 0x1 sqid {sqid} opc 0x2\n");
-        let created = |sqid| format!("7@10.000001:pci_nvme_create_sq sqid={sqid}, cqid=9\n");
-        let end = "7@10.000002:pci_nvme_enqueue_req_completion cid 5 cqid 9 status 0x0\n";
-        let read = |log: String| {
-            let read = import(&log).unwrap();
-            let done = read.events.iter().filter_map(|event| match event {
-                HostEvent::Command(command) => Some(command.id.unwrap().qid),
-                _ => None,
-            });
-            (done.collect::<Vec<_>>(), read.ledger.without_begin)
-        };
-        let (second, third) = (created(2), created(3));
-        assert_eq!(read(io(9) + &io(2) + end), (vec![9], 0));
-        assert_eq!(read(second.clone() + &io(2) + &io(4) + end), (vec![2], 0));
-        // two fit: 2 by its creation and 9 by its number, and then two by their creation
-        assert_eq!(read(second.clone() + &io(9) + &io(2) + end), (vec![], 1));
-        assert_eq!(read(second.clone() + &third + &io(2) + &io(3) + end), (vec![], 1));
-        let deleted = "7@10.000001:pci_nvme_del_sq sqid=2\n";
-        assert_eq!(read(second + &third + deleted + &io(2) + &io(3) + end), (vec![3], 0));
-    }
-
-    #[test]
-    fn a_second_controller_is_refused() {
-        let again = lines(HEAD);
-        assert_eq!(import(&again), Err(ImportError::SeveralControllers { line: 2 }));
-    }
-
-    #[test]
-    fn a_reset_ends_what_is_in_flight() {
-        let log = lines("7@10.000002:pci_nvme_mmio_cfg wrote MMIO, config controller config=0x0\n");
-        let ledger = import(&lines(&log[HEAD.len()..])).unwrap().ledger;
-        assert_eq!((ledger.commands, ledger.without_end), (0, 1));
-    }
-
-    #[test]
-    fn other_files_are_refused() {
-        assert_eq!(import("hello\n"), Err(ImportError::NoTrace));
-        let untimed = "pci_nvme_io_cmd cid 5 nsid 0x1 sqid 2 opc 0x2 opname 'R'\n";
-        assert_eq!(import(untimed), Err(ImportError::NoTimes));
-        assert_eq!(time("7@10.1234567890"), None);
     }
 }

@@ -124,9 +124,8 @@ mod tests {
         let HostEvent::Command(command) = events[0] else {
             panic!("{events:?}");
         };
-        let id = command.id.unwrap();
-        assert_eq!((id.qid, id.cid, id.opcode), (2, 5, 1));
-        assert_eq!((id.slba, id.nlb), (Some(64), Some(8)));
+        assert_eq!((command.qid, command.cid, command.code), (Some(2), Some(5), Some(1)));
+        assert_eq!((command.slba, command.nlb), (Some(64), Some(8)));
         assert_eq!(command.times.at(HostPoint::BackendDone), Some(20));
         assert_eq!(command.status.unwrap().0, 2);
         assert!(matches!(events[1], HostEvent::Interrupt { vector: 2, .. }));

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-use super::{ImportError, Imported, finish};
-use crate::model::host::{HostCommand, HostEvent, HostId, HostPoint, HostTimes};
+use super::{ImportError, Imported};
+use crate::model::host::{HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
 use crate::model::text::Text;
 
@@ -79,6 +79,17 @@ pub struct Entry {
     pub args: Vec<ArgumentValue>,
 }
 
+impl Entry {
+    /// What tells its object from others: its address, or its short name in a text.
+    pub fn object_key(&self) -> Option<(Option<u64>, Text)> {
+        let object = self.object.as_ref()?;
+        match (object.value, &object.id) {
+            (Some(address), _) => Some((Some(address), Text::default())),
+            (None, id) => Some((None, id.clone()?)),
+        }
+    }
+}
+
 /// A trace. Entries are in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -108,12 +119,17 @@ impl Trace {
         if trace.tpoints.is_empty() {
             return Err(wrong("it has no tpoints".into()));
         }
-        trace.entries.sort_by_key(|entry| entry.tsc);
-        for (place, tracepoint) in trace.tpoints.iter().enumerate() {
-            // the first of several with a number
-            trace.places.entry(tracepoint.id).or_insert(place);
-        }
+        trace.index();
         Ok(trace)
+    }
+
+    /// Sorts the entries, and finds the tracepoints by their numbers.
+    pub fn index(&mut self) {
+        self.entries.sort_by_key(|entry| entry.tsc);
+        for (place, tracepoint) in self.tpoints.iter().enumerate() {
+            // the first of several with a number
+            self.places.entry(tracepoint.id).or_insert(place);
+        }
     }
 
     /// Nanoseconds of a number of ticks, rounded down.
@@ -149,16 +165,13 @@ fn step(name: &str) -> Option<Step> {
         "COMPLETED" => Step::End,
         // names are cut after 23 characters
         other if other.starts_with("RDY_TO_COMPL") => Step::Point(HostPoint::Post),
+        "COMPLETING" => Step::Point(HostPoint::Post),
         _ => return None,
     })
 }
 
-/// Reads the requests of a trace. They have no ids; [`label`] adds them.
-///
-/// # Errors
-/// As [`Trace::parse`].
-pub fn import(text: &str) -> Result<Imported, ImportError> {
-    let trace = Trace::parse(text)?;
+/// The requests of a trace. They have no ids; [`label`] adds them.
+pub fn import(trace: &Trace) -> Imported {
     let mut imported = Imported {
         target: TargetInfo {
             kind: TargetKind::Spdk,
@@ -170,11 +183,10 @@ pub fn import(text: &str) -> Result<Imported, ImportError> {
         controllers: vec![HostController { name: "spdk:0".into(), ..HostController::default() }],
         ..Imported::default()
     };
-    let mut flying: BTreeMap<u64, HostCommand> = BTreeMap::new();
+    let mut flying: BTreeMap<_, HostCommand> = BTreeMap::new();
     let ledger = &mut imported.ledger;
     for entry in &trace.entries {
-        let request = entry.object.as_ref().and_then(|o| o.value);
-        let (Some(step), Some(request)) = (step(trace.name(entry)), request) else {
+        let (Some(step), Some(request)) = (step(trace.name(entry)), entry.object_key()) else {
             ledger.other += 1;
             continue;
         };
@@ -182,11 +194,9 @@ pub fn import(text: &str) -> Result<Imported, ImportError> {
         match step {
             Step::New => {
                 let command = HostCommand {
-                    ctrl: 0,
-                    id: None,
-                    request: Some(request),
-                    status: None,
+                    request: request.0,
                     times: HostTimes::default().with(HostPoint::Fetch, ns),
+                    ..HostCommand::default()
                 };
                 ledger.without_end += u64::from(flying.insert(request, command).is_some());
             }
@@ -202,14 +212,14 @@ pub fn import(text: &str) -> Result<Imported, ImportError> {
     }
     let left = flying.into_values().map(HostEvent::Unfinished);
     imported.events.extend(left);
-    Ok(finish(imported))
+    imported.finished()
 }
 
 /// The command of each entry, from a recording of the same requests by their addresses. The n-th use
 /// of an address in the trace is its n-th in the recording, if both have the same number of uses;
 /// other entries get none. Returns the commands by the number of the entry, and the number of uses
 /// without one.
-pub fn label(trace: &Trace, commands: &[HostCommand]) -> (BTreeMap<usize, HostId>, u64) {
+pub fn label(trace: &Trace, commands: &[HostCommand]) -> (BTreeMap<usize, HostCommand>, u64) {
     let mut recorded: BTreeMap<u64, Vec<&HostCommand>> = BTreeMap::new();
     for command in commands {
         let request = command.request.iter();
@@ -237,10 +247,11 @@ pub fn label(trace: &Trace, commands: &[HostCommand]) -> (BTreeMap<usize, HostId
             without += of.len() as u64;
             continue;
         };
-        for (entries, id) in of.into_iter().zip(found.iter().map(|c| c.id)) {
-            without += u64::from(id.is_none());
-            let id = id.iter();
-            id.for_each(|id| labels.extend(entries.iter().map(|n| (*n, *id))));
+        for (entries, command) in of.into_iter().zip(found) {
+            match command.cid {
+                Some(_) => labels.extend(entries.into_iter().map(|n| (n, **command))),
+                None => without += 1,
+            }
         }
     }
     (labels, without)
@@ -254,24 +265,17 @@ mod tests {
 
     fn labelled() -> HostCommand {
         HostCommand {
-            ctrl: 0,
-            id: Some(HostId {
-                qid: 1,
-                cid: 77,
-                nsid: Some(1),
-                opcode: 2,
-                slba: Some(64),
-                nlb: Some(8),
-            }),
+            qid: Some(1),
+            cid: Some(77),
+            code: Some(2),
             request: Some(0x2000_0001_0a80),
-            status: None,
-            times: HostTimes::default(),
+            ..HostCommand::default()
         }
     }
 
     #[test]
     fn requests_have_their_points_and_no_ids() {
-        let read = import(TRACE).unwrap();
+        let read = import(&Trace::parse(TRACE).unwrap());
         assert_eq!((read.ledger.commands, read.ledger.unfinished), (2, 1));
         assert_eq!((read.ledger.without_begin, read.ledger.other), (1, 3));
         let HostEvent::Command(first) = read.events[0] else {
@@ -281,7 +285,7 @@ mod tests {
         let stages: Vec<_> = stages.iter().map(|s| (s.name.as_str(), s.ns)).collect();
         let want = [("host_submit", 1000), ("backend", 20_000), ("host_complete", 500)];
         assert_eq!(stages, want);
-        assert_eq!(first.id, None);
+        assert_eq!(first.cid, None);
     }
 
     #[test]
@@ -302,7 +306,7 @@ mod tests {
         assert_eq!(without, 3);
         let (labels, without) = label(&trace, &[labelled(), labelled()]);
         assert_eq!((labels.len(), without), (10, 1));
-        assert!(labels.values().all(|id| id.cid == 77));
+        assert!(labels.values().all(|id| id.cid == Some(77)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::model::report::recount::Recount;
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::recording::CgroupInfo;
-use crate::run::drive::replay::count;
+use crate::run::drive::count;
 use crate::top::report::queues::QueueCollector;
 use crate::top::report::slowest::{Collector, SlowCommand};
 use crate::top::report::view::rows_by_view;

@@ -16,7 +16,7 @@ use crate::top::report::view::rows_by_view;
 use crate::top::report::{Row, Sample, State};
 use anyhow::Result;
 
-use crate::run::drive::ledger_of;
+use crate::run::drive::{CountedBy, ledger};
 use crate::top::args::TopOptions;
 
 /// Reads the intervals of a session.
@@ -85,7 +85,7 @@ impl Meter {
     ) -> Result<Sample> {
         let stage_set = options.settings.stage_set;
         let now = session.snapshot()?;
-        let ledger = ledger_of(session, &now, None)?;
+        let ledger = ledger(session, CountedBy::Programs(&now), None)?;
         let in_flight = session.in_flight_by_queue()?;
         let filter = &options.settings.filter;
         let of_filter = in_flight.iter().filter(|(queue, _)| filter.has_ctrl(queue.ctrl));

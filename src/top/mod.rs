@@ -15,14 +15,15 @@ mod view;
 
 use std::env;
 use std::io::{IsTerminal, Write, stdin, stdout};
+use std::mem::take;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use crate::machine::clock::wall_offset_ns;
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
+use crate::recording::Fact;
 use crate::run::args::common::ColorArg;
-use crate::run::start::Session;
 use crate::top::report::stages;
 use anyhow::{Context, Result};
 
@@ -32,11 +33,8 @@ use self::meter::Meter;
 use self::page::page;
 use self::screen::{Input as Typed, Screen};
 use self::view::Look;
-use crate::run::drive::replay::Replay;
 use crate::run::drive::turns::{Wake, stop_signals};
-use crate::run::drive::{
-    Consumer, End, Feed, Form, Input, Item, Live, Moment, Recordings, Turn, drive, open_all,
-};
+use crate::run::drive::{FileReader, Form, Input, Live, Run, Step, open_all};
 use crate::run::start::Preflight;
 use crate::run::{WAITS_UNMEASURED, eprint_note, say_ledger, stdout};
 use crate::top::args::TopOptions;
@@ -154,15 +152,15 @@ enum Intervals {
 }
 
 impl Showing<'_> {
-    fn live(&mut self, now: Duration, session: &Session) -> Result<Turn> {
-        let Intervals::Live(meter) = &mut self.intervals else {
-            return Ok(Turn::Done);
-        };
-        let app = &mut self.display.app;
-        if now >= self.due {
-            app.push(meter.sample(self.options, session, &app.stages, now)?);
-            self.due = after(self.due, now, self.options.interval);
+    fn live(&mut self, run: &mut Run<'_>, now: Duration) -> Result<()> {
+        if let (Intervals::Live(meter), Some(session)) = (&mut self.intervals, run.session()) {
+            let app = &mut self.display.app;
+            if now >= self.due {
+                app.push(meter.sample(self.options, session, &app.stages, now)?);
+                self.due = after(self.due, now, self.options.interval);
+            }
         }
+        let app = &mut self.display.app;
         let mut is_new = false;
         while (!app.paused || app.goal.is_some()) && app.next() {
             is_new = true;
@@ -172,22 +170,25 @@ impl Showing<'_> {
         if is_new {
             self.display.show()?;
         }
-        Ok(Turn::Until(self.due))
+        run.wake_at(self.due);
+        Ok(())
     }
 
-    fn recorded(&mut self, now: Duration) -> Result<Turn> {
+    /// Shows the intervals that have been read, as fast as they are to be shown. Returns when to go on;
+    /// `None`: when more was read.
+    fn recorded(&mut self, now: Duration) -> Result<Option<Duration>> {
         let Intervals::Recorded(cutter) = &mut self.intervals else {
-            return Ok(Turn::Done);
+            return Ok(None);
         };
         let paces = matches!(self.display.out, Out::Screen(..));
         loop {
             let app = &mut self.display.app;
             if paces && app.goal.is_none() {
                 if app.paused || app.is_over() {
-                    return Ok(Turn::Until(Duration::MAX));
+                    return Ok(Some(Duration::MAX));
                 }
                 if now < self.due {
-                    return Ok(Turn::Until(self.due));
+                    return Ok(Some(self.due));
                 }
             }
             if let Some(sample) = cutter.ended.pop_front() {
@@ -197,7 +198,7 @@ impl Showing<'_> {
                 // a screen stays until a key
                 let is_done = if paces { self.has_next } else { app.is_over() };
                 if !cutter.is_last || is_done {
-                    return Ok(Turn::Items);
+                    return Ok(None);
                 }
                 app.finish(cutter.whole.take());
             }
@@ -208,65 +209,67 @@ impl Showing<'_> {
             }
         }
     }
-}
 
-impl Consumer for Showing<'_> {
-    const SHOWS: bool = false;
-    const HEADS: bool = true;
-
-    fn item(&mut self, item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
-        match (&mut self.intervals, item) {
-            (Intervals::Live(meter), Item::Event(event)) => {
-                meter.event(event, self.options.settings.stage_set);
+    fn read(mut self, run: &mut Run<'_>) -> Result<()> {
+        loop {
+            match run.next()? {
+                Step::Event(seen) => match &mut self.intervals {
+                    Intervals::Live(meter) => {
+                        meter.event(seen.event, self.options.settings.stage_set);
+                    }
+                    Intervals::Recorded(cutter) => cutter.add(seen.event, seen.is_selected)?,
+                },
+                Step::Fact(fact) => self.fact(fact),
+                Step::Tick(tick) => {
+                    self.display.answer()?;
+                    if self.display.done {
+                        run.stop();
+                    } else if run.session().is_some() {
+                        self.live(run, tick.now)?;
+                    } else {
+                        run.wake_at(self.recorded(tick.now)?);
+                    }
+                }
+                Step::Ended => match &mut self.intervals {
+                    Intervals::Recorded(cutter) if !cutter.is_last && !run.is_stopped() => {
+                        let end = run.end()?;
+                        cutter.finish(end.took, end.covers, &end.ledger);
+                    }
+                    _ => break,
+                },
             }
-            (Intervals::Recorded(_), Item::Clock(wall_ns)) => {
-                self.display.app.clock.wall_ns = Some(*wall_ns);
+        }
+        // gives the terminal back before anything is said
+        drop(self.display);
+        let ledger = match self.intervals {
+            Intervals::Live(_) => run.end()?.ledger,
+            // the user may have ended it earlier
+            Intervals::Recorded(cutter) => {
+                cutter.idle.text().iter().for_each(|text| eprint_note(text));
+                cutter.ledger
             }
-            (Intervals::Recorded(cutter), Item::Controllers(all)) => cutter.disks.recorded(all),
-            (Intervals::Recorded(cutter), Item::Cgroups(all)) => cutter.cgroups(all),
-            (Intervals::Recorded(cutter), Item::Event(event)) => cutter.add(event, true)?,
-            (Intervals::Recorded(cutter), Item::Unselected(event)) => cutter.add(event, false)?,
-            (Intervals::Recorded(cutter), Item::Ledger(_, ledger)) => {
-                cutter.ledger.clone_from(ledger);
-            }
-            (Intervals::Recorded(cutter), Item::Last(took, covers, ledger)) => {
-                cutter.finish(*took, *covers, ledger);
-            }
-            _ => {}
+        };
+        say_ledger(&ledger, self.options.session.is_verbose());
+        let stages = self.options.settings.stage_set;
+        if run.session().is_some() && matches!(stages, StageSet::Basic | StageSet::Fine) {
+            eprint_note(WAITS_UNMEASURED);
         }
         Ok(())
     }
 
-    fn wants_ledgers(&self) -> bool {
-        matches!(self.intervals, Intervals::Recorded(_))
-    }
-
-    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
-        self.display.answer()?;
-        if self.display.done {
-            return Ok(Turn::Done);
+    fn fact(&mut self, fact: Fact) {
+        let Intervals::Recorded(cutter) = &mut self.intervals else {
+            return;
+        };
+        match fact {
+            Fact::Clock(offset) => self.display.app.clock.wall_ns = Some(offset.wall_ns),
+            Fact::Controllers(all) => cutter.disks.recorded(&all),
+            Fact::Cgroups(all) => cutter.cgroups(&all),
+            Fact::Ledger(info) | Fact::End(info) => {
+                cutter.ledger = info.ledger.unwrap_or_else(|| take(&mut cutter.ledger));
+            }
+            _ => {}
         }
-        match moment.session {
-            Some(session) => self.live(moment.now, session),
-            None => self.recorded(moment.now),
-        }
-    }
-
-    fn finish(self, end: End<'_>) -> Result<Result<()>> {
-        // gives the terminal back before anything is said
-        drop(self.display);
-        let mut ledger = &end.ledger;
-        if let Intervals::Recorded(cutter) = &self.intervals {
-            cutter.idle.text().iter().for_each(|text| eprint_note(text));
-            // the user may have ended it earlier
-            ledger = &cutter.ledger;
-        }
-        say_ledger(ledger, self.options.session.is_verbose());
-        let stages = self.options.settings.stage_set;
-        if end.session.is_some() && matches!(stages, StageSet::Basic | StageSet::Fine) {
-            eprint_note(WAITS_UNMEASURED);
-        }
-        Ok(Ok(()))
     }
 }
 
@@ -277,69 +280,72 @@ fn live(options: &TopOptions) -> Result<()> {
         until: "",
         ..Live::new(ready, &options.settings, options.run.duration)
     });
-    drive(input, &mut |start| {
-        let session = start.session.context("a session")?;
+    input.each(&mut |run| {
+        let session = run.session().context("a session")?;
         let set = options.settings.stage_set;
-        let clock = RunClock { begin_ns: start.begin_ns, wall_ns: Some(wall_offset_ns()) };
-        let host = start.header.host.clone().unwrap_or_default();
+        let clock = RunClock { begin_ns: run.begin_ns(), wall_ns: Some(wall_offset_ns()) };
+        let host = run.header.host.clone().unwrap_or_default();
         let app = App::new(&host, options.interval, stages(set, set), options.settings.by(), clock);
         let display = open(options, app, &waker)?;
         let meter = Meter::begin(session, system.clone())?;
-        Ok(Showing {
+        let showing = Showing {
             options,
             display,
             due: options.interval,
             intervals: Intervals::Live(Box::new(meter)),
             has_next: false,
-        })
+        };
+        showing.read(run)
     })
 }
 
 /// Shows recordings: on the screen, or as pages.
 fn recorded(options: &TopOptions) -> Result<()> {
-    let replays = open_all(&options.from.files, &options.settings, &Replay::require_pairs)?;
-    let mut left = replays.len();
+    let files = open_all(&options.from.files, &options.settings, &FileReader::require_pairs)?;
+    let mut left = files.len();
     let (waker, stop) = channel();
     // a user may end it; a pipe ends with its reader
     let can_end = stdout().is_terminal();
     if can_end {
         stop_signals(waker.clone())?;
     }
-    let recordings = Recordings {
-        replays,
+    let input = Input::Files {
+        files,
         form: Form {
             json: false,
             color: options.session.color == ColorArg::Always,
             ledger_apart: true,
+            has_header: true,
+            is_silent: false,
         },
-        is_silent: false,
         stop: can_end.then_some(&stop),
     };
-    drive(Input::Recordings(recordings), &mut |start| {
-        let replay = start.recording.context("a recording")?;
-        replay.warn_partial();
-        let set = replay.settings().stage_set;
+    input.each(&mut |run| {
+        let file = run.file().context("a recording")?;
+        file.warn_partial();
+        let set = file.settings.stage_set;
         left -= 1;
         let by = options.settings.by();
-        let stages = stages(set, replay.info().stage_set);
-        let clock = RunClock { begin_ns: start.begin_ns, wall_ns: None };
+        let stages = stages(set, file.info().stage_set);
+        let clock = RunClock { begin_ns: run.begin_ns(), wall_ns: None };
         let cutter = IntervalConsumer::new(
             options.interval,
             set,
-            (by, replay.settings().filter.who),
+            (by, file.settings.filter.who),
             stages.clone(),
-            start.begin_ns,
+            run.begin_ns(),
         );
-        let name = Text::file_name(replay.file());
+        let name = Text::file_name(&file.file);
         let app = App::new(&name, options.interval, stages, by, clock);
         let display = open(options, app, &waker)?;
-        Ok(Showing {
+        let showing = Showing {
             options,
             display,
             due: Duration::ZERO,
             intervals: Intervals::Recorded(Box::new(cutter)),
             has_next: left > 0,
-        })
+        };
+        showing.read(run)
     })
 }
 

@@ -3,7 +3,7 @@
 //!
 //! One thread reads the ring, and orders, renders and writes the events. If it is blocked (slow
 //! reader, stopped terminal), the ring fills. The BPF side counts the events that find no room, and
-//! another thread reports them during the run.
+//! they are reported when it goes on.
 
 pub(crate) mod args;
 mod writer;
@@ -16,11 +16,10 @@ use crate::machine::System;
 use anyhow::Result;
 
 use self::writer::{TraceWriter, clock};
-use crate::run::drive::replay::Replay;
-use crate::run::drive::{Form, Input, Live, Reader, drive, open_all};
+use crate::run::drive::{Form, Input, Live, Reader, open_all};
 use crate::run::eprint_note;
-use crate::run::recording::{FileSettings, RunWriter};
-use crate::run::start::Preflight;
+use crate::run::recording::{FileSettings, FileWriter};
+use crate::run::start::{Preflight, Session};
 use crate::run::symbols::LiveStacks;
 use crate::settings::OriginDetail;
 use crate::trace::args::{TimeArg, TraceOptions};
@@ -43,7 +42,7 @@ fn warn_own_disk(system: &System, out: &File) {
 }
 
 /// Creates the file of `--tee`.
-fn tee(options: &TraceOptions, system: &System) -> Result<Option<RunWriter>> {
+fn tee(options: &TraceOptions, system: &System) -> Result<Option<FileWriter>> {
     let Some(path) = options.tee.as_deref() else {
         return Ok(None);
     };
@@ -55,7 +54,7 @@ fn tee(options: &TraceOptions, system: &System) -> Result<Option<RunWriter>> {
         count: options.count,
         keep: None,
     };
-    RunWriter::create(&file, &options.settings, system).map(Some)
+    FileWriter::create(&file, &options.settings, system).map(Some)
 }
 
 /// Runs the command to its end.
@@ -80,19 +79,19 @@ fn live(options: &TraceOptions) -> Result<()> {
         stacks,
         ..live
     });
-    drive(input, &mut |start| {
+    input.each(&mut |run| {
         let out = output()?;
         warn_own_disk(&system, &out);
-        let origin = start.origin();
+        let origin = run.session().map(Session::origin).unwrap_or_default();
         if let Some(file) = &mut file {
             file.shows(origin);
             file.begin();
         }
-        let begin_ns = file.as_ref().map_or(start.begin_ns, RunWriter::begin_ns);
+        let begin_ns = file.as_ref().map_or(run.begin_ns(), FileWriter::begin_ns);
         let clock = clock(options, begin_ns, Some(0));
         let writer = TraceWriter::new(options, out, clock, settings.stage_set);
         let writer = writer.with_submitters(origin == OriginDetail::Submitters);
-        Ok(writer.with_header(&start.header).of_this_machine(file.take()))
+        writer.with_header(&run.header).of_this_machine(file.take()).read(run)
     })
 }
 
@@ -100,16 +99,16 @@ fn live(options: &TraceOptions) -> Result<()> {
 fn recorded(options: &TraceOptions) -> Result<()> {
     let settings = &options.settings;
     let may_have_two = options.events.submits && !settings.filter.needs_submission();
-    let mut replays = open_all(&options.from.files, settings, &|replay| match may_have_two {
+    let mut files = open_all(&options.from.files, settings, &|reader| match may_have_two {
         true => Ok(()),
-        false => replay.require_pairs(),
+        false => reader.require_pairs(),
     })?;
     let mut clocks = Vec::new();
-    for replay in &mut replays {
+    for file in &mut files {
         // one that cannot be read is reported in its turn
-        let wall_ns = replay.clock().map_or(Some(0), |clock| clock.wall_ns);
+        let wall_ns = file.clock().map_or(Some(0), |clock| clock.wall_ns);
         if options.time == Some(TimeArg::Wall) && wall_ns.is_none() {
-            return Err(replay.timeless("use --time rel"));
+            return Err(file.timeless("use --time rel"));
         }
         clocks.push(wall_ns);
     }
@@ -121,13 +120,15 @@ fn recorded(options: &TraceOptions) -> Result<()> {
         json: options.json,
         color: options.session.color.on_stdout(options.json),
         ledger_apart: true,
+        has_header: true,
+        is_silent: false,
     };
-    drive(Input::recordings(replays, form, false), &mut |start| {
-        let clock = clock(options, start.begin_ns, clocks.next().flatten());
-        let stage_set = start.recording.map_or(settings, Replay::settings).stage_set;
+    Input::files(files, form).each(&mut |run| {
+        let clock = clock(options, run.begin_ns(), clocks.next().flatten());
+        let stage_set = run.file().map_or(settings, |file| &file.settings).stage_set;
         let writer = TraceWriter::new(options, output()?, clock, stage_set);
-        let writer = writer.with_header(&start.header);
-        Ok(writer.with_submitters(start.recording.is_some_and(|replay| replay.info().submitters)))
+        let has_submitters = run.file().is_some_and(|file| file.info().submitters);
+        writer.with_header(&run.header).with_submitters(has_submitters).read(run)
     })
 }
 

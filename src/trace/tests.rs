@@ -14,12 +14,10 @@ use tempfile::TempDir;
 use super::*;
 use crate::cli::{Args, Command};
 use crate::run::args::common::SessionOptions;
-use crate::run::drive::live::Feeder;
-use crate::run::drive::{Consumer, Names};
-use crate::run::fixture::{VecEvents, VecSource, ring_events};
-use crate::testing::ring::{produce, read_record, ring_of};
+use crate::run::drive::Names;
+use crate::run::fixture::{LiveEvents, read_ring};
+use crate::testing::ring::{read_record, ring_of};
 use crate::testing::{EventBuilder, valgrind};
-use crate::view::trace::Clock;
 
 fn options(words: &str) -> TraceOptions {
     let words = ["nvme-deep", "trace"].into_iter().chain(words.split_whitespace());
@@ -33,50 +31,19 @@ fn requeue(cid: u16, at_ns: u64) -> Event {
     EventBuilder::read().cid(cid).at(at_ns).requeue()
 }
 
-#[test]
-fn events_of_a_vector_are_written_in_order_and_counted() {
-    let options = options("--json --events");
-    let mut file = tempfile::tempfile().unwrap();
-    let out = file.try_clone().unwrap();
-    let writer = TraceWriter::new(&options, out, Clock::Mono, StageSet::Total);
-    let mut feeder = Feeder::new(writer, Names::recorded(), None);
-    let mut source = VecSource::new(StageSet::Total);
-    let mut events = VecEvents::default();
-    events.coming = vec![Some(requeue(1, 10)), None, Some(requeue(2, u64::MAX - 1))];
-    source.unfinished = vec![requeue(3, u64::MAX)];
-    assert!(!feeder.drain(&mut events, &source).unwrap());
-    feeder.consumer.flush();
-    let shown = *feeder.consumer.shown().unwrap();
-    // the second one is later than now: earlier ones may come
-    assert_eq!((shown.events, shown.undecodable), (1, 1));
-    feeder.drain_rest(&mut events, &source, 0).unwrap();
-    assert_eq!(feeder.consumer.shown().unwrap().events, 3);
-    let mut text = String::new();
-    file.rewind().unwrap();
-    file.read_to_string(&mut text).unwrap();
-    let cids: Vec<u64> = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .map(|event| event["cid"].as_u64().unwrap())
-        .collect();
-    assert_eq!(cids, [1, 2, 3]);
-}
-
 /// What is written of these events, and counted.
 fn written(words: &str, events: &[Event]) -> (String, Shown) {
     let options = options(words);
     let mut file = tempfile::tempfile().unwrap();
     let clock = clock(&options, 0, None);
-    let writer = TraceWriter::new(&options, file.try_clone().unwrap(), clock, StageSet::Total);
-    let mut feeder = Feeder::new(writer, Names::recorded(), None);
-    let source = VecSource::new(StageSet::Total);
-    let mut stream = VecEvents::default();
-    stream.coming = events.iter().copied().map(Some).collect();
-    feeder.drain_rest(&mut stream, &source, 0).unwrap();
+    let mut writer = TraceWriter::new(&options, file.try_clone().unwrap(), clock, StageSet::Total);
+    let mut names = Names::recorded();
+    events.iter().for_each(|event| writer.event(event, &mut names));
+    writer.flush();
     let mut text = String::new();
     file.rewind().unwrap();
     file.read_to_string(&mut text).unwrap();
-    (text, *feeder.consumer.shown().unwrap())
+    (text, writer.shown)
 }
 
 /// A line in a few letters: of an event its name and its command id, and the second line of a command.
@@ -159,19 +126,20 @@ const TEST: &str = "trace::tests::a_live_line_costs_no_more_than_was_measured";
 /// Writes the lines of so many records of a ring, read as they come in 20 ms.
 fn lines(words: &str, records: u64) {
     let options = options(words);
-    let ring = File::options().read(true).write(true).open("ring").unwrap();
+    let ring = File::open("ring").unwrap();
     let clock = clock(&options, 0, Some(0));
     let out = File::create("lines").unwrap();
-    let writer = TraceWriter::new(&options, out, clock, options.settings.stage_set);
-    let mut feeder = Feeder::new(writer, Names::recorded(), None);
-    let source = VecSource::new(StageSet::Basic);
-    let mut events = ring_events(&ring);
-    for step in 1..=records / 2000 {
-        produce(&ring, step * 2000 * 192);
-        feeder.drain(&mut events, &source).unwrap();
+    let mut writer = TraceWriter::new(&options, out, clock, options.settings.stage_set);
+    let (mut names, mut events) = (Names::recorded(), LiveEvents::of_none());
+    for step in 0..records / 2000 {
+        read_ring(&ring, step * 2000 * 192..(step + 1) * 2000 * 192, &mut events);
+        events.fetch(step + 1 == records / 2000).unwrap();
+        while let Some(event) = events.next_event() {
+            writer.event(&event.unwrap(), &mut names);
+        }
+        writer.flush();
     }
-    feeder.drain_rest(&mut events, &source, 0).unwrap();
-    assert_eq!(feeder.consumer.shown().unwrap().commands, records);
+    assert_eq!(writer.shown.commands, records);
 }
 
 #[test]

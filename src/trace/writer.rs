@@ -13,6 +13,7 @@ use crate::model::ledger::{EventClass, Shown};
 use crate::model::point::Point;
 use crate::model::stack::Frame;
 use crate::model::stage::StageSet;
+use crate::recording::Fact;
 use crate::units::counted;
 use crate::view::header::Header;
 use crate::view::json;
@@ -22,10 +23,10 @@ use crate::view::trace::{Clock, Context, TraceLines};
 use anyhow::Result;
 use ratatui::crossterm::terminal;
 
-use crate::run::drive::{Consumer, End, Feed, Item, Moment, Names, Turn, say_own_share};
+use crate::run::drive::{End, Names, Run, Seen, Step, Tick, say_own_share};
 use crate::run::exit::Failure;
 use crate::run::output::Output;
-use crate::run::recording::RunWriter;
+use crate::run::recording::FileWriter;
 use crate::run::slowest::Slowest;
 use crate::run::stdout::{cannot_write, output_width};
 use crate::run::{WAITS_UNMEASURED, eprint_note, exit, say_ledger};
@@ -69,9 +70,9 @@ fn renderer(options: &TraceOptions, clock: Clock, stage_set: StageSet) -> TraceL
 pub(super) struct TraceWriter<'o> {
     options: &'o TraceOptions,
     out: Output,
-    shown: Shown,
+    pub shown: Shown,
     /// `--tee`.
-    tee: Option<RunWriter>,
+    tee: Option<FileWriter>,
     lines: TraceLines,
     /// The rendered stacks, which are written below events.
     stacks: HashMap<StackId, String>,
@@ -136,7 +137,7 @@ impl<'o> TraceWriter<'o> {
     }
 
     /// Counts the commands of this process, and also records what is shown.
-    pub fn of_this_machine(self, tee: Option<RunWriter>) -> Self {
+    pub fn of_this_machine(self, tee: Option<FileWriter>) -> Self {
         let is_plain = self.is_plain && tee.is_none();
         Self { tee, own: own_tgid(), is_plain, ..self }
     }
@@ -168,7 +169,7 @@ impl<'o> TraceWriter<'o> {
     }
 
     /// Shows an event.
-    fn event(&mut self, event: &Event, names: &mut Names) {
+    pub fn event(&mut self, event: &Event, names: &mut Names) {
         if !self.is_plain || !has_succeeded(&event.what) {
             return self.unusual(event, names);
         }
@@ -285,7 +286,7 @@ impl<'o> TraceWriter<'o> {
     }
 
     /// Writes the commands of `--slowest`, and corrects the ledger if that fails.
-    fn write_slowest(&mut self, end: &mut End<'_>) {
+    fn write_slowest(&mut self, names: &mut Names, end: &mut End) {
         let Some(slowest) = self.slowest.take() else {
             return;
         };
@@ -296,7 +297,7 @@ impl<'o> TraceWriter<'o> {
             self.lines.text(&format!("slowest {shown} of {all}, by total\n"));
         }
         for (event, disk, set) in slowest.slowest_first() {
-            let (_, _, cgroups) = end.names.of_event(&event);
+            let (_, _, cgroups) = names.of_event(&event);
             let cx = Context { disk: &disk, set, cgroups: Some(cgroups), ..Context::default() };
             self.line(&event, cx);
             if self.lines.is_full() {
@@ -322,29 +323,49 @@ impl<'o> TraceWriter<'o> {
     }
 }
 
-impl Consumer for TraceWriter<'_> {
-    const HEADS: bool = true;
-
-    fn item(&mut self, item: &Item<'_>, feed: &mut Feed<'_>) -> Result<()> {
-        match item {
-            Item::Event(event) => self.event(event, feed.names),
-            Item::Stack(id, frames) => {
-                if self.options.settings.stack().is_some() {
-                    self.stack(*id, &mut frames.clone());
+impl TraceWriter<'_> {
+    /// Reads a run to its end.
+    ///
+    /// # Errors
+    /// One sentence each, with the exit code of its kind.
+    pub fn read(mut self, run: &mut Run<'_>) -> Result<()> {
+        loop {
+            match run.next()? {
+                Step::Event(Seen { event, is_selected: true, names, .. }) => {
+                    self.event(event, names);
                 }
-            }
-            other => {
-                if let Item::Clock(wall_ns) = other {
-                    self.lines.clock().set_offset(*wall_ns);
+                Step::Event(_) => {}
+                Step::Fact(fact) => self.fact(fact),
+                Step::Tick(tick) => {
+                    self.flush();
+                    self.tick(run, tick)?;
                 }
-                self.tee.iter_mut().for_each(|tee| tee.item(other));
+                Step::Ended => break,
             }
         }
-        Ok(())
+        self.flush();
+        run.shown = self.shown_of(run);
+        let end = run.end_of_shown()?;
+        self.finish(run, end)
+    }
+
+    fn fact(&mut self, fact: Fact) {
+        match fact {
+            Fact::Stacks(all) if self.options.settings.stack().is_some() => {
+                all.into_iter().for_each(|(id, mut frames)| self.stack(id, &mut frames));
+            }
+            Fact::Stacks(_) => {}
+            fact => {
+                if let Fact::Clock(offset) = &fact {
+                    self.lines.clock().set_offset(offset.wall_ns);
+                }
+                self.tee.iter_mut().for_each(|tee| tee.fact(&fact));
+            }
+        }
     }
 
     /// Writes the lines that are rendered.
-    fn flush(&mut self) {
+    pub fn flush(&mut self) {
         let written = self.lines.take(|lines| self.out.write(lines));
         for (class, end) in self.pending.drain(..) {
             match end <= written {
@@ -355,30 +376,32 @@ impl Consumer for TraceWriter<'_> {
         self.failed.iter_mut().for_each(|failed| failed.pending = None);
     }
 
-    fn wants_ledgers(&self) -> bool {
-        self.tee.is_some()
+    /// What was shown, and how the events have come.
+    fn shown_of(&self, run: &Run<'_>) -> Shown {
+        let Shown { out_of_order, undecodable, .. } = run.shown;
+        Shown { out_of_order, undecodable, ..self.shown }
     }
 
-    fn shown(&mut self) -> Option<&mut Shown> {
-        Some(&mut self.shown)
-    }
-
-    fn tick(&mut self, moment: &Moment<'_>) -> Result<Turn> {
-        if moment.session.is_none() {
+    fn tick(&mut self, run: &mut Run<'_>, tick: Tick) -> Result<()> {
+        if run.session().is_none() {
             // the rest of the file, and the ledger of the whole run, have not been read
-            self.output_error("the output is incomplete")?;
-            return Ok(Turn::Items);
+            return self.output_error("the output is incomplete");
+        }
+        let shown = self.shown_of(run);
+        if let Some(tee) = self.tee.as_mut().filter(|_| tick.is_second) {
+            run.shown = shown;
+            tee.ledger(tick.now, &run.ledger()?);
         }
         self.out.look();
-        Ok(match self.is_done() || self.out.has_failed() {
-            true => Turn::Done,
-            false => Turn::Items,
-        })
+        if self.is_done() || self.out.has_failed() {
+            run.stop();
+        }
+        Ok(())
     }
 
     /// Writes the ledger. Reports errors of the output, and of the file of `--tee`.
-    fn finish(mut self, mut end: End<'_>) -> Result<Result<()>> {
-        self.write_slowest(&mut end);
+    fn finish(mut self, run: &mut Run<'_>, mut end: End) -> Result<()> {
+        self.write_slowest(run.names(), &mut end);
         let (ledger, at) = (&end.ledger, end.took);
         if self.options.json {
             let mut line = Vec::new();
@@ -392,7 +415,7 @@ impl Consumer for TraceWriter<'_> {
             let done = tee.finish(at, ledger);
             done.map(|_| ())
         });
-        if let Some(session) = end.session {
+        if let Some(session) = run.session() {
             say_own_share(ledger);
             let by_time =
                 self.options.slowest.is_some() || self.options.events.outcome.slow.is_some();
@@ -407,7 +430,6 @@ impl Consumer for TraceWriter<'_> {
                 true => Ok(()),
                 false => Err(error),
             });
-        written.and(teed)?;
-        Ok(Ok(()))
+        written.and(teed)
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports as JSON: one object per line, with a version, and with units in the field names. The
-//! schema is in docs/json.md. [`SCHEMA_VERSION`] changes when a field changes its meaning or is
+//! schema is in docs/reference/json.md. [`SCHEMA_VERSION`] changes when a field changes its meaning or is
 //! removed.
 
 use std::io;

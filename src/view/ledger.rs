@@ -9,7 +9,7 @@ use crate::model::ledger::{Accuracy, HookLine, Ledger, OwnCost, TraceLedger};
 use crate::model::text::Text;
 use crate::units::{counted, nanos};
 
-/// Writes the ledger: one line if it is exact, all lines if not, or with `detail`.
+/// Writes the ledger: the verdict and its reasons, and with `detail` all counts.
 ///
 /// # Errors
 /// Errors of the writer.
@@ -17,16 +17,25 @@ pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io
     let accuracy = l.accuracy();
     let verdict = verdict(l, &accuracy, theme);
     writeln!(out, "{}  {verdict}", theme.head("accuracy"))?;
-    if accuracy == Accuracy::Exact && !detail {
-        // a point without its best method is shown with the reason
-        return methods(l, theme, out);
-    }
-    if !l.misses_known {
+    if l.imported {
+        let text = "  read from a text, which does not say what its tracer lost";
+        writeln!(out, "{text}; {} in the text", counted(l.matched, "command"))?;
+        if !detail && accuracy == Accuracy::Unknown {
+            return Ok(());
+        }
+    } else if !l.misses_known && (detail || accuracy != Accuracy::Exact) {
         writeln!(
             out,
             "  kprobes and classic tracepoints miss interrupts that come while another\n  such \
                  program runs; this kernel does not count how many (6.7 and later do)"
         )?;
+    }
+    if !detail {
+        if accuracy != Accuracy::Exact {
+            writeln!(out, "  {}, {} in flight", counted(l.matched, "command"), l.in_flight)?;
+        }
+        // a point without its best method is shown with the reason
+        return methods(l, theme, out);
     }
     let balance = match l.balance {
         Some(b) if b.balanced => ": balanced",
@@ -55,8 +64,15 @@ pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io
     skipped(l, out)?;
     writeln!(
         out,
-        "  lost         ring {}, no row {}, untracked {}, negative {}",
-        l.ring_drops, l.no_row, l.untracked, l.negative_intervals
+        "  lost         ring {}, no row {}, untracked {}, no submitter {}, no CPU {},\n    \
+             negative {}, doorbells {}",
+        l.ring_drops,
+        l.no_row,
+        l.untracked,
+        l.unattributed,
+        l.no_cpu,
+        l.negative_intervals,
+        l.doorbell_list_full
     )?;
     if let Some(t) = &l.trace {
         trace(t, out)?;
@@ -219,8 +235,15 @@ fn trace(t: &TraceLedger, out: &mut dyn Write) -> io::Result<()> {
     )?;
     writeln!(
         out,
-        "  not shown    ring full: submits {}, commands {}, others {}; not written {}",
-        t.lost_submits, t.lost_completions, t.lost_events, t.not_written
+        "  not shown    ring full: submits {}, commands {}, others {}; not written {};\n    \
+             not valid {}, stacks {}; out of order {}",
+        t.lost_submits,
+        t.lost_completions,
+        t.lost_events,
+        t.not_written,
+        t.undecodable,
+        t.stacks_not_taken + t.stacks_lost,
+        t.out_of_order
     )
 }
 

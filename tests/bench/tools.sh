@@ -27,7 +27,6 @@ tools() {
     ours trace --stages=fine --context
     ours trace --stages=full --context
     ours trace --stages --json
-    ours latency --by process
     ours trace --stages --submitters
     ours record
     ours record --stages=basic

@@ -24,13 +24,13 @@ fn alarms(shape: &Shape, seeds: impl Iterator<Item = u64>, commands: f64) -> Vec
     let mut alarms = Vec::new();
     for seed in seeds {
         let facts = facts(&shape.load(seed, commands), &[]);
-        for cause in diagnose(&facts).causes {
-            let evidence = cause.finding.evidence.iter();
+        for cause in diagnose(&facts).causes() {
+            let evidence = cause.evidence.iter();
             let evidence: Vec<String> =
                 evidence.map(|e| format!("{}: {}", e.name, e.value)).collect();
             alarms.push(format!(
                 "{}, seed {seed}: {} {evidence:?}, {} commands",
-                shape.name, cause.finding.rule, facts.commands.seen
+                shape.name, cause.rule, facts.commands.seen
             ));
         }
     }

@@ -69,6 +69,8 @@ pub enum Cause {
     IdleWake,
     NotPolling,
     FlushCost,
+    /// Writes with FUA take long.
+    FuaCost,
     DiscardStorm,
     Unaligned,
     /// The controller is too hot.
@@ -344,6 +346,7 @@ impl Cause {
             Self::Softirq if draft.softirq => draft.stages[DEVICE] += 200.0 * US,
             Self::IdleWake if draft.idle => draft.stages[DEVICE] += 80.0 * US,
             Self::FlushCost if draft.code == FLUSH => draft.stages[DEVICE] += 6.0 * MS,
+            Self::FuaCost if draft.fua => draft.stages[DEVICE] += 600.0 * US,
             Self::DiscardStorm
                 if draft.is_read_or_write() && state.in_flight(DISCARD, draft.begin_ns) =>
             {

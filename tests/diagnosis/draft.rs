@@ -49,6 +49,8 @@ pub struct Draft {
     pub idle: bool,
     pub softirq: bool,
     pub rung: bool,
+    /// Force Unit Access.
+    pub fua: bool,
     pub status: u16,
     /// The device notices it with the next submission on its queue.
     pub unseen: bool,
@@ -102,7 +104,8 @@ impl Draft {
             .qid(self.qid)
             .cid(self.slot as u16)
             .code(self.code)
-            .blocks(self.slba, blocks)
+            // bit 30 of dword 12
+            .blocks(self.slba, blocks + (u32::from(self.fua) << 30))
             .bytes(self.bytes)
             .cpus(self.cpu, self.end_cpu)
             .status(self.status)

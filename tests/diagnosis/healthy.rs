@@ -2,7 +2,7 @@
 //! Runs without a cause: mixed loads on machines of all sizes.
 
 use fastrand::Rng;
-use nvme_deep::diagnose::report::diagnose;
+use nvme_deep::diagnose::report::{Status, diagnose};
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
 
@@ -68,7 +68,7 @@ fn long_commands_are_not_blamed_on_what_they_meet() {
         };
         let load = Load { stages: load.stages.map(|ns| ns * 10.0), ..load };
         let diagnosis = diagnose(&facts(&load, &[]));
-        assert!(diagnosis.causes.is_empty(), "{:#?}", diagnosis.causes);
+        assert!(diagnosis.causes().next().is_none(), "{:#?}", diagnosis.verdicts);
     }
 }
 
@@ -83,7 +83,7 @@ fn long_submissions_are_not_blamed_on_a_shared_queue() {
         (30e3 * (3.0 * middle).exp()) as u64
     });
     let diagnosis = diagnose(&run.facts(Accuracy::Exact));
-    assert!(diagnosis.causes.is_empty(), "{:#?}", diagnosis.causes);
+    assert!(diagnosis.causes().next().is_none(), "{:#?}", diagnosis.verdicts);
 }
 
 /// Unaligned writes take longer, but few commands are writes.
@@ -100,9 +100,10 @@ fn what_concerns_little_of_the_time_is_not_named() {
         _ => 0,
     });
     let diagnosis = diagnose(&run.facts(Accuracy::Exact));
-    assert!(diagnosis.causes.is_empty(), "{:#?}", diagnosis.causes);
-    let why = diagnosis.ruled_out.iter().find(|j| j.rule == "unaligned");
-    assert!(why.unwrap().why.contains("off the physical blocks take 3."), "{why:?}");
+    assert!(diagnosis.causes().next().is_none(), "{:#?}", diagnosis.verdicts);
+    let mut out = diagnosis.of(Status::RuledOut);
+    let why = out.find(|v| v.rule == "unaligned");
+    assert!(why.unwrap().text.contains("off the physical blocks take 3."), "{why:?}");
 }
 
 #[test]
@@ -112,14 +113,13 @@ fn healthy_runs_have_few_verdicts() {
         let load = load(seed);
         let facts = facts(&load, &[]);
         let diagnosis = diagnose(&facts);
-        for cause in &diagnosis.causes {
-            let evidence: Vec<String> = (cause.finding.evidence.iter())
-                .map(|e| format!("{}: {}", e.name, e.value))
-                .collect();
-            let rule = cause.finding.rule;
+        for cause in diagnosis.causes() {
+            let evidence: Vec<String> =
+                (cause.evidence.iter()).map(|e| format!("{}: {}", e.name, e.value)).collect();
+            let rule = cause.rule;
             alarms.push(format!(
                 "{seed}: {rule} {:?} {evidence:?}, {} commands",
-                cause.explains, facts.commands.seen
+                cause.share, facts.commands.seen
             ));
         }
     }

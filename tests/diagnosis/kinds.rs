@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A cause concerns the kinds of commands that it makes longer, and no others.
 
-use nvme_deep::diagnose::report::{Diagnosis, Expectation, Usual, diagnose};
+use nvme_deep::diagnose::report::{Diagnosis, Expectation, Status, diagnose};
 use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::ids::NamespaceId;
 use nvme_deep::model::ledger::Accuracy;
@@ -71,17 +71,17 @@ fn remote_writes(writes: f64) -> Diagnosis {
 #[test]
 fn a_kind_without_a_control_is_not_ruled_out() {
     let open = |diagnosis: &Diagnosis| {
-        let mut all = diagnosis.not_judged.iter();
-        let found = all.find(|judged| judged.rule == "remote-completion");
-        found.map(|judged| judged.why.clone())
+        let mut all = diagnosis.of(Status::Inconclusive);
+        let found = all.find(|v| v.rule == "remote-completion");
+        found.map(|v| v.text.clone())
     };
     let why = open(&remote_writes(0.5)).unwrap();
-    assert!(why.contains("of other kinds, remote completions have"), "{why}");
+    assert!(why.contains("of other classes, remote completions have"), "{why}");
     // even if they took no time at all, they would explain less than a tenth
     let few = remote_writes(0.05);
     assert_eq!(open(&few), None);
-    let mut out = few.ruled_out.iter();
-    assert!(out.any(|judged| judged.rule == "remote-completion"));
+    let mut out = few.of(Status::RuledOut);
+    assert!(out.any(|v| v.rule == "remote-completion"));
 }
 
 /// One disk has a scheduler that takes the time; the other one is slow.
@@ -100,8 +100,8 @@ fn what_slows_one_disk_does_not_explain_the_other() {
     let mut names = named(&found);
     names.sort_unstable();
     assert_eq!(names, ["device", "scheduler"]);
-    let device = found.causes.iter().find(|c| c.finding.rule == "device");
-    let mut evidence = device.unwrap().finding.evidence.iter();
+    let device = found.causes().find(|c| c.rule == "device");
+    let mut evidence = device.unwrap().evidence.iter();
     let is_second = |name: &str| name.starts_with("median of") && name.ends_with("nvme0n2");
     assert!(evidence.any(|e| is_second(&e.name)), "{device:?}");
 }
@@ -111,10 +111,10 @@ fn what_slows_one_disk_does_not_explain_the_other() {
 fn the_time_of_flushes_does_not_explain_slow_reads() {
     let load = Load { flushes: 0.05, ..Load::default() };
     let mut facts = load.run(&[Cause::FlushCost]).facts(Accuracy::Exact);
-    let kinds = facts.strata.iter().map(|s| s.stratum);
+    let kinds = facts.classes.all.iter().map(|c| c.class);
     let kinds = kinds.filter(|kind| kind.opcode.code != FLUSH);
-    let usual = Usual { all_ns: None, begun_ns: 65_000 };
-    facts.expectation = Expectation::Baseline(kinds.map(|kind| (kind, usual)).collect());
+    let medians = kinds.map(|kind| (kind, (None, 65_000))).collect();
+    facts.expectation = Expectation::Baseline(medians);
     let mut names = named(&diagnose(&facts));
     names.sort_unstable();
     assert_eq!(names, ["device", "flush-cost"]);
@@ -129,8 +129,8 @@ fn the_advice_on_discards_names_the_disk_that_discards() {
     move_to_second(&mut run, |e| kind(e).1 == DISCARD);
     let found = of(run);
     assert_eq!(named(&found), ["discard-storm"]);
-    let cause = &found.causes[0];
-    assert!(cause.sentence.contains("nvme0n1"), "{}", cause.sentence);
-    let advice = &cause.finding.advice;
+    let cause = found.causes().next().unwrap();
+    assert!(cause.text.contains("nvme0n1"), "{}", cause.text);
+    let advice = &cause.advice;
     assert!(advice.contains("/sys/block/nvme0n2/queue/discard_max_bytes"), "{advice}");
 }

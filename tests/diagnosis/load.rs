@@ -53,6 +53,8 @@ pub struct Load {
     /// Parts of the commands.
     pub writes: f64,
     pub flushes: f64,
+    /// Part of the writes.
+    pub fua: f64,
     pub discards: f64,
     /// Sizes of reads and writes, in bytes.
     pub sizes: &'static [u32],
@@ -102,6 +104,7 @@ impl Default for Load {
             pause_ns: 15e6,
             writes: 0.3,
             flushes: 0.0,
+            fua: 0.0,
             discards: 0.0,
             sizes: &[4096],
             unaligned: 0.0,
@@ -202,6 +205,7 @@ impl Load {
             idle: rng.f64() < self.idle + self.idle_follows * factor.ln(),
             softirq: rng.f64() < self.softirq,
             rung: rng.bool(),
+            fua: self.fua > 0.0 && code == WRITE && rng.f64() < self.fua,
             status: 0,
             unseen: false,
             pattern: self.place.pattern,
@@ -431,8 +435,8 @@ impl Run {
     pub fn collect(self, mut collector: Collector, accuracy: Accuracy) -> Facts {
         collector.controllers(&Self::controllers());
         collector.activity(self.first_activity());
-        collector.machine(self.machine);
-        collector.logs(vec![self.logs]);
+        collector.facts.machine = Some(self.machine);
+        collector.facts.logs = Some(vec![self.logs]);
         for event in &self.events {
             collector.event(event);
         }

@@ -32,6 +32,7 @@ mod stuck;
 mod tags;
 #[path = "../testing/mod.rs"]
 mod testing;
+mod victims;
 mod view;
 mod waits;
 mod words;

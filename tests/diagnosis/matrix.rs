@@ -2,8 +2,9 @@
 //! Each plant against each rule.
 
 use std::collections::BTreeSet;
+use std::{env, fs};
 
-use nvme_deep::diagnose::report::{Collector, Diagnosis, Outcome, RULES, diagnose};
+use nvme_deep::diagnose::report::{Collector, Outcome, RULES, Rule, diagnose};
 use nvme_deep::model::ledger::Accuracy;
 
 use nvme_deep::diagnose::report::Expectation;
@@ -18,24 +19,41 @@ const SEEDS: std::ops::Range<u64> = 1..3;
 
 #[test]
 fn every_rule_has_a_plant() {
-    let rules: BTreeSet<&str> = RULES.iter().map(|r| r.name).collect();
+    let rules: BTreeSet<&str> = RULES.iter().map(|r| r.id).collect();
     let planted: BTreeSet<&str> = PLANTS.iter().map(|p| p.rule).collect();
     assert_eq!(rules, planted);
 }
 
-/// docs/diagnose.md has a row for each rule, in the same order.
+const TABLE: &str = "<!-- the rules write this table: NVME_DEEP_BLESS=1 -->\n";
+
+/// A row of the table of the rules.
+fn row(rule: &Rule) -> String {
+    let mut fix = rule.advice.to_owned();
+    for name in rule.advice.split('{').skip(1).filter_map(|text| text.split('}').next()) {
+        fix = fix.replace(&format!("{{{name}}}"), &name.to_uppercase());
+    }
+    let row = [format!("`{}`", rule.id), rule.found.into(), fix, rule.risk.into()];
+    format!("| {} |\n", row.map(|cell| cell.replace('|', "\\|")).join(" | "))
+}
+
+/// docs/diagnose.md has the rows of the rules.
 #[test]
 fn the_docs_have_every_rule() {
-    let docs = include_str!("../../docs/diagnose.md");
-    let (_, section) = docs.split_once("\n## Rules\n").unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let rows = section.lines().filter_map(|l| l.strip_prefix("| `"));
-    let rows: Vec<&str> = rows.map(|l| l.split('`').next().unwrap()).collect();
-    let rules: Vec<&str> = RULES.iter().map(|r| r.name).collect();
-    assert_eq!(rows, rules);
-    let number = format!("applies {} [rules]", rules.len());
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/diagnose.md");
+    let docs = fs::read_to_string(path).unwrap();
+    let (before, rest) = docs.split_once(TABLE).unwrap();
+    let (found, after) = rest.split_once("<!-- end of the rules -->\n").unwrap();
+    let rows: String = RULES.iter().map(|rule| row(rule)).collect();
+    let table = format!("| rule | found if | fix | risk |\n|---|---|---|---|\n{rows}");
+    if env::var_os("NVME_DEEP_BLESS").is_some() {
+        fs::write(path, format!("{before}{TABLE}{table}<!-- end of the rules -->\n{after}"))
+            .unwrap();
+    } else {
+        assert_eq!(found, table);
+    }
+    let number = format!("applies {} [rules]", RULES.len());
     assert!(docs.contains(&number), "{number}");
-    let plants = format!("| {} plants for {} rules,", PLANTS.len(), rules.len());
+    let plants = format!("| {} plants for {} rules,", PLANTS.len(), RULES.len());
     assert!(docs.contains(&plants), "{plants}");
 }
 
@@ -48,9 +66,8 @@ fn a_planted_cause_is_named_alone() {
             let diagnosis = diagnose(&facts);
             let names = named(&diagnosis);
             if names != [plant.rule] {
-                let said = diagnosis.ruled_out.iter().chain(&diagnosis.not_judged);
-                let why = said.filter(|judged| judged.rule == plant.rule);
-                let why: Vec<_> = why.collect();
+                let said = diagnosis.verdicts.iter().filter(|v| v.rule == plant.rule);
+                let why: Vec<_> = said.map(|v| (v.status, &v.text)).collect();
                 let commands = facts.commands.seen;
                 wrong.push(format!("{} {seed} ({commands}): {names:?} {why:?}", plant.rule));
             }
@@ -68,7 +85,7 @@ fn without_its_cause_nothing_is_named() {
             let diagnosis = diagnose(&facts(&load, &[]));
             let names = named(&diagnosis);
             if diagnosis.outcome != Outcome::Nothing || !names.is_empty() {
-                wrong.push(format!("{} {seed}: {:#?}", plant.rule, diagnosis.causes));
+                wrong.push(format!("{} {seed}: {names:?}", plant.rule));
             }
         }
     }
@@ -110,13 +127,10 @@ fn each_rule_has_one_answer_for_each_subject() {
         for causes in [&[plant.cause][..], &[]] {
             let facts = facts(&plant.load(1), causes);
             let diagnosis = diagnose(&facts);
-            let Diagnosis { causes, notes, ruled_out, not_judged, not_looked_at, .. } = &diagnosis;
-            let found = causes.iter().chain(notes).map(|c| c.finding.rule);
-            let lists = [ruled_out, not_judged, not_looked_at].into_iter().flatten();
-            let mut all: Vec<&str> = found.chain(lists.map(|j| j.rule)).collect();
+            let mut all: Vec<&str> = diagnosis.verdicts.iter().map(|v| v.rule).collect();
             all.sort_unstable();
             // one controller with one disk
-            let mut wanted: Vec<&str> = RULES.iter().map(|r| r.name).collect();
+            let mut wanted: Vec<&str> = RULES.iter().map(|r| r.id).collect();
             wanted.sort_unstable();
             assert_eq!(all, wanted, "{}", plant.rule);
         }

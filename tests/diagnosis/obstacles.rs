@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs that do not suffice for a verdict.
 
-use nvme_deep::diagnose::report::{Outcome, RULES, diagnose};
+use nvme_deep::diagnose::report::{Outcome, RULES, Status, diagnose};
 use nvme_deep::model::activity::TagWaits;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
@@ -20,8 +20,8 @@ fn few_commands_are_not_known() {
     let diagnosis = diagnose(&facts(&load, &[Cause::Scheduler]));
     assert_eq!(diagnosis.outcome, Outcome::Unknown);
     let says = "I/O commands finished, and 200 are needed";
-    assert!(diagnosis.verdict.ends_with(says), "{}", diagnosis.verdict);
-    assert_eq!(diagnosis.not_judged.len(), RULES.len());
+    assert!(diagnosis.headline.contains(says), "{}", diagnosis.headline);
+    assert_eq!(diagnosis.of(Status::Inconclusive).count(), RULES.len());
 }
 
 /// One command failed, and nothing else can be said.
@@ -29,7 +29,7 @@ fn few_commands_are_not_known() {
 fn a_note_alone_is_no_verdict() {
     let load = Load { seconds: 0.3, ..Load::default() };
     let diagnosis = diagnose(&facts(&load, &[Cause::OneError]));
-    assert_eq!(diagnosis.notes.len(), 1);
+    assert_eq!(diagnosis.of(Status::Noted).count(), 1);
     assert_eq!(diagnosis.outcome, Outcome::Unknown);
 }
 
@@ -43,7 +43,7 @@ fn commands_without_stages_are_not_known() {
     }
     let diagnosis = diagnose(&run.facts(Accuracy::Exact));
     assert_eq!(diagnosis.outcome, Outcome::Unknown);
-    assert_eq!(diagnosis.verdict, "not known: no stages were observed");
+    assert_eq!(diagnosis.headline, "Not known: no stages were observed.");
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn of_a_degraded_run_only_incidents_are_named() {
             assert_eq!(named(&diagnosis), [plant.rule]);
         } else {
             assert_eq!(diagnosis.outcome, Outcome::Unknown, "{}", plant.rule);
-            let says = "not known: the recording is not exact (7 commands without a row)";
-            assert_eq!(diagnosis.verdict, says);
+            let says = "Not known: the recording is not exact (7 commands without a row).";
+            assert_eq!(diagnosis.headline, says);
         }
     }
 }
@@ -84,7 +84,7 @@ fn what_disks_without_commands_waited_for_is_not_judged() {
     let other = TagWaits { ctrl: 1, waited: waits[0].requests, sum_ns: u64::MAX / 4, ..waits[0] };
     waits.push(other);
     let diagnosis = diagnose(&run.facts(Accuracy::Exact));
-    assert_eq!(diagnosis.outcome, Outcome::Nothing, "{}", diagnosis.verdict);
+    assert_eq!(diagnosis.outcome, Outcome::Nothing, "{}", diagnosis.headline);
 }
 
 /// The recording has half of the commands; all waits and splits are counted.
@@ -100,8 +100,8 @@ fn with_a_filter_waits_and_splits_are_not_known() {
             nth % 2 == 0
         });
         let diagnosis = diagnose(&run.facts(Accuracy::Exact));
-        assert_eq!(diagnosis.outcome, Outcome::Nothing, "{}", diagnosis.verdict);
-        let unknown: Vec<&str> = diagnosis.not_judged.iter().map(|n| n.rule).collect();
+        assert_eq!(diagnosis.outcome, Outcome::Nothing, "{}", diagnosis.headline);
+        let unknown: Vec<&str> = diagnosis.of(Status::Inconclusive).map(|v| v.rule).collect();
         assert!(unknown.contains(&"tag-wait"), "{unknown:?}");
         assert!(unknown.contains(&"split"), "{unknown:?}");
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! For each rule, a cause and a load that shows it.
 
-use nvme_deep::diagnose::report::{Diagnosis, Expectation, Facts, diagnose};
+use nvme_deep::diagnose::report::{Diagnosis, Expectation, Facts, Status, Verdict, diagnose};
 use nvme_deep::model::ledger::Accuracy;
 
 use super::causes::Cause;
@@ -64,6 +64,9 @@ pub const PLANTS: &[Plant] = &[
     plant("idle-vcpu-wake", Cause::IdleWake, |load| load.depth = 1),
     plant("not-polling", Cause::NotPolling, any),
     plant("flush-cost", Cause::FlushCost, |load| load.flushes = 0.05),
+    plant("fua-cost", Cause::FuaCost, |load| load.fua = 0.5),
+    // every write: a note
+    plant("fua-cost", Cause::FuaCost, |load| load.fua = 1.0),
     plant("discard-storm", Cause::DiscardStorm, |load| {
         load.discards = 0.02;
         load.stages[DEVICE] = 1e6;
@@ -95,8 +98,13 @@ pub fn facts(load: &Load, causes: &[Cause]) -> Facts {
 
 /// The names of the rules that found a cause, or something to note, in the order of the report.
 pub fn named(diagnosis: &Diagnosis) -> Vec<&'static str> {
-    let all = diagnosis.causes.iter().chain(&diagnosis.notes);
-    all.map(|c| c.finding.rule).collect()
+    let all = diagnosis.causes().chain(diagnosis.of(Status::Noted));
+    all.map(|v| v.rule).collect()
+}
+
+/// What a rule says of its only subject.
+pub fn said<'d>(diagnosis: &'d Diagnosis, rule: &str) -> &'d Verdict {
+    diagnosis.verdicts.iter().find(|v| v.rule == rule).unwrap()
 }
 
 /// The rules that name a cause or a note.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polled queues have no interrupt that could be lost.
 
-use nvme_deep::diagnose::report::{Stuck, diagnose};
+use nvme_deep::diagnose::report::{Status, Stuck, diagnose};
 use nvme_deep::machine::inflight::StuckState;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
@@ -10,7 +10,7 @@ use nvme_deep::model::point::Pattern;
 use super::causes::Cause;
 use super::load::Load;
 use super::places::Place;
-use super::plants::{facts, named};
+use super::plants::{facts, named, said};
 
 /// All points but the interrupt.
 const POLLED: Pattern = 0b0110_1111;
@@ -29,11 +29,11 @@ fn load() -> Load {
 fn a_timeout_of_a_polled_queue_is_no_lost_interrupt() {
     let found = diagnose(&facts(&load(), &[Cause::LostInterrupt]));
     assert_eq!(named(&found), ["errors-timeout"]);
-    let cause = &found.causes[0];
-    assert!(cause.sentence.contains("because nothing polled"), "{}", cause.sentence);
-    let mut out = found.ruled_out.iter();
-    let lost = out.find(|judged| judged.rule == "lost-interrupt").unwrap();
-    assert!(lost.why.contains("polled queues"), "{}", lost.why);
+    let cause = said(&found, "errors-timeout");
+    assert!(cause.text.contains("because nothing polled"), "{}", cause.text);
+    let lost = said(&found, "lost-interrupt");
+    assert_eq!(lost.status, Status::RuledOut);
+    assert!(lost.text.contains("polled queues"), "{}", lost.text);
 }
 
 /// Without the settings, the other queues have interrupts, and this one has none.
@@ -62,10 +62,9 @@ fn a_command_that_waits_to_be_polled_is_not_held() {
     facts.in_flight = vec![Stuck {
         kind: Some((1, 2)),
         age_ns: 5_000_000_000,
-        verdict: Some(StuckState::NotPolled),
+        state: Some(StuckState::NotPolled),
         ..Stuck::default()
     }];
     let found = diagnose(&facts);
-    let mut open = found.not_judged.iter();
-    assert!(open.all(|judged| judged.rule != "held-by-device"));
+    assert_eq!(said(&found, "held-by-device").status, Status::NotPresent);
 }

@@ -287,6 +287,16 @@ const CASES: &[Case] = &[
         }),
     },
     Case {
+        rule: "fua-cost",
+        threshold: "explains 10 % of the time",
+        run: Effect::Longer {
+            load: |load| load.fua = 0.5,
+            stage: DEVICE,
+            least: 0.1,
+            holds: |e| e.what.submission().is_some_and(|s| s.sqe.cdw(12) >> 30 & 1 == 1),
+        },
+    },
+    Case {
         rule: "discard-storm",
         threshold: "explains 15 % of the time",
         run: Effect::Made(|seed, times| {
@@ -350,7 +360,7 @@ const CASES: &[Case] = &[
 /// All cases, in the order of the rules.
 fn cases() -> Vec<&'static Case> {
     let mut all: Vec<&Case> = WAITS.iter().chain(CASES).collect();
-    all.sort_by_key(|case| RULES.iter().position(|rule| rule.name == case.rule));
+    all.sort_by_key(|case| RULES.iter().position(|rule| rule.id == case.rule));
     all
 }
 
@@ -359,8 +369,7 @@ fn names(case: &Case, runs: u64, times: f64) -> u64 {
     let is_named = |seed: &u64| {
         let facts = case.run.run(*seed, times).facts(Accuracy::Exact);
         assert!(facts.commands.seen >= 5000, "{}: {}", case.rule, facts.commands.seen);
-        let causes = diagnose(&facts).causes;
-        causes.iter().any(|c| c.finding.rule == case.rule)
+        diagnose(&facts).causes().any(|v| v.rule == case.rule)
     };
     (0..runs).filter(is_named).count() as u64
 }
@@ -405,7 +414,7 @@ fn every_rule_with_a_size_has_a_case() {
     let without = ["lost-interrupt", "doorbell-unseen", "split", "not-polling"];
     let mut cases: Vec<&str> = cases().iter().map(|c| c.rule).collect();
     cases.dedup();
-    let rules = RULES.iter().map(|r| r.name);
+    let rules = RULES.iter().map(|r| r.id);
     let wanted: Vec<&str> = rules.filter(|name| !without.contains(name)).collect();
     assert_eq!(cases, wanted);
     let facts = load(1).run(&[]).facts(Accuracy::Exact);

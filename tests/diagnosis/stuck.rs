@@ -6,19 +6,20 @@ use nvme_deep::machine::inflight::StuckState;
 use nvme_deep::model::ledger::Accuracy;
 
 use super::load::Load;
-use super::plants::{facts, named};
+use super::plants::{facts, named, said};
 
 const S: u64 = 1_000_000_000;
 const READ: u8 = 2;
 const DEALLOCATE: u8 = 9;
 
-fn read(age_ns: u64, verdict: StuckState) -> Stuck {
+fn read(age_ns: u64, state: StuckState) -> Stuck {
     Stuck {
         qid: 2,
         cid: Some(7),
         kind: Some((1, READ)),
         age_ns,
-        verdict: Some(verdict),
+        at_ns: 100 * S,
+        state: Some(state),
         ..Stuck::default()
     }
 }
@@ -37,17 +38,17 @@ fn each_verdict_has_its_rule() {
         (StuckState::NotFetched, "doorbell-unseen"),
         (StuckState::Held, "held-by-device"),
     ];
-    for (verdict, rule) in rules {
-        let both = [read(4 * S, verdict), read(3 * S, verdict)];
+    for (state, rule) in rules {
+        let both = [read(4 * S, state), read(3 * S, state)];
         let diagnosis = after(&both);
         assert_eq!(named(&diagnosis), [rule]);
-        let evidence = &diagnosis.causes[0].finding.evidence;
+        let found = said(&diagnosis, rule);
+        let evidence = &found.evidence;
         let evidence: Vec<_> = evidence.iter().map(|e| (&*e.name, &*e.value)).collect();
         let wanted = [("commands stuck now", "2"), ("age of the oldest", "4.00s")];
-        assert_eq!(evidence[..2], wanted, "{verdict:?}");
+        assert_eq!(evidence[..2], wanted, "{state:?}");
         assert!(evidence.contains(&("commands", "qid 2 cid 7")), "{evidence:?}");
-        let finding = &diagnosis.causes[0].finding;
-        assert!(rule != "lost-interrupt" || finding.advice.contains("here 2 "), "{finding:?}");
+        assert!(rule != "lost-interrupt" || found.advice.contains("here 2 "), "{found:?}");
     }
 }
 
@@ -63,13 +64,12 @@ fn a_controller_that_finishes_nothing_is_named() {
 #[test]
 fn what_is_not_proved_is_no_cause() {
     let unknown = [Some(StuckState::NotProvable), Some(StuckState::Unknown), None];
-    for verdict in unknown {
-        let stuck = Stuck { verdict, ..read(5 * S, StuckState::Held) };
+    for state in unknown {
+        let stuck = Stuck { state, ..read(5 * S, StuckState::Held) };
         let diagnosis = after(&[stuck]);
-        assert!(named(&diagnosis).is_empty(), "{verdict:?}");
-        let why = diagnosis.not_judged.iter();
-        let why: Vec<_> = why.filter(|judged| judged.rule == "held-by-device").collect();
-        assert!(why[0].why.contains("in flight for 5.00s"), "{why:?}");
+        assert!(named(&diagnosis).is_empty(), "{state:?}");
+        let held = said(&diagnosis, "held-by-device");
+        assert!(held.text.contains("in flight for 5.00s"), "{held:?}");
     }
 }
 
@@ -81,8 +81,8 @@ fn commands_that_always_take_long_are_not_stuck() {
     assert_eq!(named(&after(&[deallocate(11 * S)])), ["held-by-device"]);
     // reads of 100 ms
     let mut facts = facts(&Load::default(), &[]);
-    for stratum in &mut facts.strata {
-        stratum.begun_p50_ns = S / 10;
+    for class in &mut facts.classes.all {
+        class.begun_p50_ns = S / 10;
     }
     facts.in_flight = vec![read(19 * S / 10, StuckState::Held)];
     assert!(named(&diagnose(&facts)).is_empty());

@@ -2,7 +2,7 @@
 //! What the rules about waits before the request say: of which cgroup, with which limit, and what to do.
 
 use nvme_deep::diagnose::report::{
-    Cause as Named, ClassFacts, Collector, Diagnosis, Expectation, Usual, diagnose,
+    ClassFacts, Collector, Diagnosis, Expectation, Status, Subject, Verdict, diagnose,
 };
 use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::machine::{IoLimit, IoLimits};
@@ -12,7 +12,7 @@ use super::causes::Cause;
 use super::draft::{DEVICE, THROTTLE};
 use super::lengthen;
 use super::load::{Load, Run};
-use super::plants::named;
+use super::plants::{named, said};
 
 /// The rules that need measured waits.
 const MEASURED: [&str; 4] = ["cgroup-throttle", "queue-freeze", "io-cost", "wbt"];
@@ -26,39 +26,38 @@ fn limit(cgroup: &str, riops: Option<u64>, wbps: Option<u64>) -> IoLimit {
 }
 
 /// A throttled run with these limits, on the disk 259:0.
-fn throttled(cgroups: Vec<IoLimit>) -> Named {
+fn throttled(cgroups: Vec<IoLimit>) -> Verdict {
     let more = false;
     limited(Some(IoLimits { cgroups, more }))
 }
 
-fn limited(limits: Option<IoLimits>) -> Named {
+fn limited(limits: Option<IoLimits>) -> Verdict {
     let mut run = Load::default().run(&[Cause::Throttle]);
     let disk = &mut run.machine.controllers[0].disks[0];
     disk.number = Some([259, 0]);
     disk.limits = limits;
-    let mut found = of(run);
+    let found = of(run);
     assert_eq!(named(&found), ["cgroup-throttle"]);
-    found.causes.remove(0)
+    said(&found, "cgroup-throttle").clone()
 }
 
-fn has(named: &Named, name: &str, value: &str) -> bool {
-    let mut all = named.finding.evidence.iter();
+fn has(named: &Verdict, name: &str, value: &str) -> bool {
+    let mut all = named.evidence.iter();
     all.any(|e| e.name == name && e.value == value)
 }
 
 /// What a rule says where it names no cause, and whether what it looks for was not there at all.
 fn why<'d>(diagnosis: &'d Diagnosis, rule: &str) -> (&'d str, bool) {
-    let lists = [&diagnosis.ruled_out, &diagnosis.not_judged, &diagnosis.not_looked_at];
-    let mut all = lists.into_iter().flatten();
-    let judged = all.find(|judged| judged.rule == rule).unwrap();
-    (&judged.why, judged.is_absent)
+    let verdict = said(diagnosis, rule);
+    assert!(!matches!(verdict.status, Status::Found | Status::Noted), "{verdict:?}");
+    (&verdict.text, verdict.status == Status::NotPresent)
 }
 
 #[test]
 fn the_only_limit_is_named_with_the_command_that_takes_it_away() {
     let found = throttled(vec![limit("/web.slice", Some(60), None)]);
-    assert!(has(&found, "/web.slice: io.max", "riops=60"), "{found:?}");
-    let advice = &found.finding.advice;
+    assert!(has(&found, "setting", "io.max of /web.slice = riops=60"), "{found:?}");
+    let advice = &found.advice;
     let command = "`echo \"259:0 riops=max\" > /sys/fs/cgroup/web.slice/io.max`";
     assert!(advice.contains(command), "{advice}");
 }
@@ -67,9 +66,9 @@ fn the_only_limit_is_named_with_the_command_that_takes_it_away() {
 fn of_several_limits_each_is_named_and_none_is_taken_away() {
     let names = ["/a", "/b", "/c", "/d", "/e"];
     let found = throttled(names.map(|name| limit(name, Some(60), None)).to_vec());
-    assert!(has(&found, "/d: io.max", "riops=60"));
+    assert!(has(&found, "setting", "io.max of /d = riops=60"));
     assert!(has(&found, "more cgroups with limits", "1"), "{found:?}");
-    assert!(!found.finding.advice.contains("echo"));
+    assert!(!found.advice.contains("echo"));
 }
 
 /// There may be others that were not read: none is said to be the only one, or to be absent.
@@ -84,8 +83,8 @@ fn limits_that_are_not_all_are_not_taken_away() {
     ] {
         let limits = limits.map(|(cgroups, more)| IoLimits { cgroups, more });
         let found = limited(limits);
-        assert!(!found.finding.advice.contains("echo"), "{found:?}");
-        let says_none = has(&found, "io.max at the begin", "no limit on it");
+        assert!(!found.advice.contains("echo"), "{found:?}");
+        let says_none = has(&found, "setting", "io.max at the begin = no limit on it");
         assert_eq!(says_none, is_known, "{found:?}");
     }
 }
@@ -101,22 +100,22 @@ fn a_limit_of_the_other_direction_is_not_named() {
         more: false,
     });
     let found = of(run);
-    let found = &found.causes[0];
-    assert!(has(found, "/r: io.max", "riops=60"));
-    let mut all = found.finding.evidence.iter();
-    assert!(!all.any(|e| e.name.contains("/w:")), "{found:?}");
+    let found = said(&found, "cgroup-throttle");
+    assert!(has(found, "setting", "io.max of /r = riops=60"));
+    let mut all = found.evidence.iter();
+    assert!(!all.any(|e| e.value.contains("/w ")), "{found:?}");
 }
 
 #[test]
 fn names_of_cgroups_reach_no_shell_and_no_terminal() {
     let found = throttled(vec![limit("/$(reboot) x", Some(60), None)]);
-    let advice = &found.finding.advice;
+    let advice = &found.advice;
     assert!(advice.contains("> '/sys/fs/cgroup/$(reboot) x/io.max'`"), "{advice}");
     for name in ["/it's", "/\u{1b}[2J", "/a/../../../etc", "/x`reboot`", ""] {
         let found = throttled(vec![limit(name, Some(60), None)]);
-        let advice = &found.finding.advice;
+        let advice = &found.advice;
         assert!(advice.contains("> /sys/fs/cgroup/CGROUP/io.max`"), "{advice}");
-        let mut texts = found.finding.evidence.iter().map(|e| &e.name);
+        let mut texts = found.evidence.iter().map(|e| &e.name);
         assert!(texts.all(|text| !text.contains('\u{1b}')));
     }
 }
@@ -145,7 +144,7 @@ fn unseen(causes: &[Cause], stages: StageSet) -> Diagnosis {
     let mut load = Load::default();
     load.place.has_waits = false;
     let mut collector = Collector::default();
-    collector.observed(stages);
+    collector.facts.stage_set = stages;
     diagnose(&load.run(causes).collect(collector, Accuracy::Exact))
 }
 
@@ -184,12 +183,12 @@ fn without_bios_counted_time_is_compared_with_the_threshold_of_each_rule() {
         waits.sum_ns /= 12;
     }
     let mut collector = Collector::default();
-    collector.observed(StageSet::Fine);
+    collector.facts.stage_set = StageSet::Fine;
     let found = diagnose(&run.collect(collector, Accuracy::Exact));
     assert_eq!(why(&found, "queue-freeze").0, "record --stages=full");
     for rule in ["io-cost", "wbt"] {
         let (why, _) = why(&found, rule);
-        assert!(why.contains("waits before the request have 20 %"), "{rule}: {why}");
+        assert!(why.contains("waits before the request have 20%"), "{rule}: {why}");
     }
 }
 
@@ -224,10 +223,10 @@ fn waits_of_half_of_the_commands_are_not_judged() {
 fn waits_are_compared_with_waits_only() {
     let slow = |all_ns| {
         let mut facts = Load::default().run(&[Cause::Throttle]).facts(Accuracy::Exact);
-        let usual = |s: &ClassFacts| Usual { all_ns, begun_ns: s.begun_p50_ns };
-        let medians = facts.strata.iter().map(|s| (s.stratum, usual(s)));
+        let usual = |c: &ClassFacts| (all_ns, c.begun_p50_ns);
+        let medians = facts.classes.all.iter().map(|c| (c.class, usual(c)));
         facts.expectation = Expectation::Baseline(medians.collect());
-        facts.slow().len()
+        facts.slow(Subject::Machine).len()
     };
     assert_eq!(slow(None), 0);
     assert!(slow(Some(130_000)) > 0);

@@ -2,7 +2,7 @@
 //! Words and advice follow the machine and the evidence.
 
 use nvme_deep::diagnose::report::{
-    Cause as Named, Diagnosis, Expectation, Facts, Judged, diagnose,
+    Diagnosis, Expectation, Facts, Outcome, Status, Subject, Verdict, diagnose,
 };
 use nvme_deep::model::activity::Pool;
 use nvme_deep::model::event::EventKind;
@@ -13,7 +13,7 @@ use super::draft::{DEVICE, DISCARD, MAP};
 use super::lengthen::lengthen;
 use super::load::{Load, Run};
 use super::places::Place;
-use super::plants::named;
+use super::plants::{named, said};
 
 fn of(run: Run) -> Diagnosis {
     diagnose(&run.facts(Accuracy::Exact))
@@ -21,18 +21,16 @@ fn of(run: Run) -> Diagnosis {
 
 /// What a rule says of its subject where it is neither a cause nor a note.
 fn why<'d>(diagnosis: &'d Diagnosis, rule: &str) -> &'d str {
-    let lists = [&diagnosis.ruled_out, &diagnosis.not_judged, &diagnosis.not_looked_at];
-    let mut all = lists.into_iter().flatten();
-    &all.find(|judged| judged.rule == rule).unwrap().why
+    &said(diagnosis, rule).text
 }
 
-fn first(diagnosis: &Diagnosis) -> &Named {
-    let mut all = diagnosis.causes.iter().chain(&diagnosis.notes);
+fn first(diagnosis: &Diagnosis) -> &Verdict {
+    let mut all = diagnosis.causes().chain(diagnosis.of(Status::Noted));
     all.next().unwrap()
 }
 
-fn evidence<'n>(found: &'n Named, name: &str) -> &'n str {
-    let mut all = found.finding.evidence.iter();
+fn evidence<'n>(found: &'n Verdict, name: &str) -> &'n str {
+    let mut all = found.evidence.iter();
     &all.find(|e| e.name == name).unwrap().value
 }
 
@@ -47,9 +45,9 @@ fn a_controller_of_an_identity_group_maps_nothing() {
     };
     let strict = made(Some("DMA".into()));
     assert_eq!(named(&strict), ["iommu"]);
-    assert!(first(&strict).finding.advice.contains("iommu.strict=0"));
+    assert!(first(&strict).advice.contains("iommu.strict=0"));
     let lazy = made(Some("DMA-FQ".into()));
-    assert!(!first(&lazy).finding.advice.contains("strict"), "{lazy:?}");
+    assert!(!first(&lazy).advice.contains("strict"), "{lazy:?}");
     for group in [Some("identity".into()), None] {
         assert!(named(&made(group)).is_empty());
     }
@@ -82,8 +80,8 @@ fn the_mean_wait_is_that_of_those_that_waited() {
     (waits.waited, waits.sum_ns) = (600, 600 * 20_000_000);
     let requests = waits.requests;
     let found = of(run);
-    assert_eq!(evidence(first(&found), "mean wait"), "20.0ms");
-    assert_eq!(evidence(first(&found), "requests that waited"), format!("600 of {requests}"));
+    let wanted = format!("600 of {requests} commands waited; mean 20.0ms, longest 40.0us");
+    assert_eq!(evidence(first(&found), "impact"), wanted);
 }
 
 /// Writers that wait for writeback throttling have tags enough.
@@ -93,7 +91,7 @@ fn waits_with_free_tags_are_no_wait_for_tags() {
     assert_eq!(named(&found), ["request-wait"]);
     let text = why(&found, "tag-wait");
     assert!(text.contains("of 1023 were in flight"), "{text}");
-    let advice = &first(&found).finding.advice;
+    let advice = &first(&found).advice;
     assert!(!advice.contains("nr_requests"), "{advice}");
 }
 
@@ -104,8 +102,10 @@ fn a_split_limit_is_raised_only_where_the_device_takes_more() {
         let disk = &mut run.machine.controllers[0].disks[0];
         (disk.max_bytes, disk.max_hw_bytes) = (Some(now), Some(most));
         let found = of(run);
-        assert!(found.causes.is_empty() && found.notes.len() == 1);
-        found.notes[0].finding.advice.clone()
+        assert!(found.outcome == Outcome::Nothing);
+        let note = said(&found, "split");
+        assert_eq!(note.status, Status::Noted);
+        note.advice.clone()
     };
     let same = advice(8192, 8192);
     assert!(!same.contains("raise") && same.contains("MDTS"), "{same}");
@@ -119,7 +119,7 @@ fn a_pool_that_is_empty_is_not_enlarged() {
         let mut run = Load::default().run(&[Cause::Bounce]);
         let size = 64 << 20;
         run.activity.bounce_pool = Some(Pool { used, size });
-        first(&of(run)).finding.advice.clone()
+        first(&of(run)).advice.clone()
     };
     assert!(!advice(0).contains("larger pool"));
     assert!(advice(63 << 20).contains("larger pool"));
@@ -128,12 +128,13 @@ fn a_pool_that_is_empty_is_not_enlarged() {
 #[test]
 fn one_failed_command_is_a_note_and_media_errors_need_no_timeout() {
     let one = of(Load::default().run(&[Cause::OneError]));
-    assert!(one.causes.is_empty());
-    let note = &one.notes[0];
-    assert_eq!(note.sentence, "nvme0: 1 command failed");
-    assert!(!note.finding.advice.contains("retry"), "{note:?}");
+    assert!(one.causes().next().is_none());
+    let note = said(&one, "errors-timeout");
+    assert_eq!(note.status, Status::Noted);
+    assert_eq!(note.text, "nvme0: 1 command failed");
+    assert!(!note.advice.contains("retry"), "{note:?}");
     let many = of(Load::default().run(&[Cause::Errors]));
-    let advice = &first(&many).finding.advice;
+    let advice = &first(&many).advice;
     assert!(!advice.contains("io_timeout"), "{advice}");
     assert!(advice.contains("the medium has errors"), "{advice}");
 }
@@ -145,7 +146,7 @@ fn bare_metal_has_no_hypervisor() {
     for cause in [Cause::VcpuStolen, Cause::HeldByDevice, Cause::LostInterrupt] {
         let found = of(load.run(&[cause]));
         let named = first(&found);
-        let text = format!("{} {}", named.sentence, named.finding.advice);
+        let text = format!("{} {}", named.text, named.advice);
         assert!(!text.contains("virtual") && !text.contains("host "), "{text}");
     }
     let found = of(load.run(&[Cause::DoorbellExit]));
@@ -165,8 +166,8 @@ fn only_emulated_controllers_have_doorbells_that_exit() {
         let found = of(class);
         assert!(why(&found, "doorbell-exit").contains("do not exit"), "{class}");
     }
-    let open = of("software target").not_judged;
-    assert!(open.iter().any(|judged| judged.rule == "doorbell-exit"));
+    let open = of("software target");
+    assert_eq!(said(&open, "doorbell-exit").status, Status::Inconclusive);
 }
 
 #[test]
@@ -185,7 +186,7 @@ fn what_a_network_does_not_show_is_not_claimed() {
     assert_eq!(why(&found, "lost-interrupt"), "tcp has no interrupt of its own");
     let text = why(&found, "errors-timeout");
     assert!(text.contains("timeouts of tcp are not observed"), "{text}");
-    assert!(found.verdict.contains("the device's part is 0 to 9"), "{}", found.verdict);
+    assert!(found.headline.contains(": 0 to 9"), "{}", found.headline);
 }
 
 /// A capped volume at a constant depth looks like a device that takes so long.
@@ -194,10 +195,8 @@ fn a_limit_at_a_constant_depth_is_left_open() {
     let load = Load { jobs: 4, depth: 4, pause_ns: 1e3, seconds: 4.0, ..Load::default() };
     for causes in [&[Cause::RateCap][..], &[]] {
         let found = of(load.run(causes));
-        assert!(found.causes.is_empty(), "{:?}", found.causes);
-        let (verdict, end) = (&found.verdict, " could not be judged");
-        let is_open = verdict.contains("; a rate limit ") && verdict.ends_with(end);
-        assert!(is_open, "{verdict}");
+        assert!(found.causes().next().is_none(), "{:?}", named(&found));
+        assert_eq!(said(&found, "rate-cap").status, Status::Inconclusive);
         assert!(why(&found, "rate-cap").contains("needs another depth"));
     }
 }
@@ -208,9 +207,9 @@ fn a_kind_of_few_commands_is_not_slow() {
     let load = Load { expectation: Expectation::Median(200_000), ..Load::default() };
     let mut facts = load.run(&[]).facts(Accuracy::Exact);
     let slow = |commands: u64, facts: &mut Facts| {
-        let kind = &mut facts.strata[0];
-        (kind.commands, kind.p50_ns) = (commands, 300_000);
-        facts.slow().len()
+        let class = &mut facts.classes.all[0];
+        (class.commands, class.p50_ns) = (commands, 300_000);
+        facts.slow(Subject::Machine).len()
     };
     assert_eq!((slow(29, &mut facts), slow(30, &mut facts)), (0, 1));
 }
@@ -221,7 +220,8 @@ fn without_commands_nothing_is_ruled_out() {
     let mut run = Load::default().run(&[]);
     run.events.clear();
     let found = of(run);
-    assert!(found.ruled_out.is_empty(), "{:?}", found.ruled_out);
+    let mut all = found.verdicts.iter();
+    assert!(all.all(|v| v.status == Status::Inconclusive), "{:?}", found.verdicts);
 }
 
 /// Our own timer keeps a CPU from the idle states whose end would take long.
@@ -231,14 +231,13 @@ fn the_wake_of_a_cpu_with_a_timer_is_not_ruled_out() {
     let found = of(load.run(&[]));
     let text = why(&found, "idle-vcpu-wake");
     assert!(text.contains("timers that find gaps"), "{text}");
-    let is_open = |judged: &Judged| judged.rule == "idle-vcpu-wake";
-    assert!(found.not_judged.iter().any(is_open));
+    assert_eq!(said(&found, "idle-vcpu-wake").status, Status::Inconclusive);
     let mut run = load.run(&[]);
     for cpu in &mut run.activity.cpus {
         cpu.gaps = None;
     }
     let found = of(run);
-    assert!(found.ruled_out.iter().any(is_open));
+    assert_eq!(said(&found, "idle-vcpu-wake").status, Status::RuledOut);
     assert_eq!(named(&of(load.run(&[Cause::IdleWake]))), ["idle-vcpu-wake"]);
 }
 
@@ -254,5 +253,5 @@ fn cpus_without_a_timer_dilute_no_gaps() {
     }
     let found = of(run);
     assert_eq!(named(&found), ["vcpu-stolen"]);
-    assert_eq!(evidence(first(&found), "gaps in the timers"), "30 %");
+    assert_eq!(evidence(first(&found), "gaps in the timers"), "30%");
 }

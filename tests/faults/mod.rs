@@ -13,7 +13,7 @@ use super::binary::run;
 use super::names;
 
 const EXPORT: &str = "export tests/recordings/6.12.nvd --format csv -o";
-const IMPORT: &str = "host import --qemu-log tests/host/qemu.log -o";
+const IMPORT: &str = "import tests/host/qemu.log -o";
 
 #[test]
 fn a_complete_file_that_gets_no_name_stays_beside_it() {

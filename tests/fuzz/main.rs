@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fuzzing of all readers. Without options, runs the corpus once: a part of `cargo test`.
-//! `make fuzz` runs it with `--fuzz TARGET --seconds N [--seed N]`. docs/testing.md describes it.
+//! `make fuzz` runs it with `--fuzz TARGET --seconds N [--seed N]`. docs/dev/testing.md describes it.
 //!
 //! `--once TARGET FILE` runs an input again, `--replay TARGET` the corpus of a target.
 //! `--write TARGET FILE OUT` writes the recordings of an input (OUT, OUT.2), for nvme-deep; FILE may also

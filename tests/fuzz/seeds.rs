@@ -62,7 +62,7 @@ fn others(target: &str) -> Vec<(String, Vec<u8>)> {
             };
             BOTH.iter().map(of).collect()
         }
-        "qemu-log" => plain("host/qemu.log"),
+        "import" => [plain("host/qemu.log"), plain("import/texts.txt")].concat(),
         "spdk-trace" => plain("host/spdk_trace.json"),
         "kvm-trace" => plain("host/kvm.trace"),
         _ => vec![],

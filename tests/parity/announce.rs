@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How commands were announced (bpf/include/announce.bpf.h), against the rule of the driver.
+//! How commands were announced (bpf/include/doorbell.bpf.h), against the rule of the driver.
 
 use nvme_deep::model::conditions::{Announcement, Conditions};
 

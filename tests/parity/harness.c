@@ -19,7 +19,7 @@
 #define bpf_core_type_size(t)	    sizeof(t)
 #define bpf_core_type_id_kernel(t)  0
 #define bpf_core_field_offset(t, f) 0
-#define bpf_core_field_exists(t, f) 0
+#define bpf_core_field_exists(...)  0
 #define ND_NO_KFUNC		    /* reads use the helper, a stub here */
 
 enum {
@@ -52,13 +52,12 @@ static int bpf_probe_read_kernel(void *to, __u32 size, const void *from);
 #include "abi.h"
 /* user space sets these before the load; here they change between questions */
 #define const
-#include "config.bpf.h"
-#undef const
 #include "maps.bpf.h"
-#include "peek.bpf.h"
+#undef const
 #include "hist.bpf.h"
 
-/* replaces rows.bpf.h: one cell, the last key that it was requested with, the number of requests */
+#define ND_ROWS_H    /* replaces rows.bpf.h: one cell, the last key that it was requested with, the \
+			number of requests */
 static struct nd_cell the_cell;
 static u64 cell_key;
 static int cell_calls;
@@ -86,12 +85,8 @@ static int add_interval(u32 row, u32 stage, u64 ns)
 	return 0;
 }
 
-#include "times.bpf.h"
-#include "waits.bpf.h"
-#include "slots.bpf.h"
-#include "trace.bpf.h"
 #include "stages.bpf.h"
-#include "announce.bpf.h"
+#include "doorbell.bpf.h"
 
 static struct nd_cpu the_cpu;
 static char the_ring;
@@ -224,8 +219,8 @@ static u64 longest_slow(struct nd_slot *s, u32 saw, u64 complete, u64 end)
 /*
  * finish MODE BACK START SETUP_IN SETUP_OUT ISSUE DOORBELL IRQ CQE COMPLETE_SLOT COMPLETE END KEY
  * BYTES SUBMIT BIO FREEZE ZONE IOCOST WBT TAG: closes a command in a slot with these points.
- * COMPLETE_SLOT is the field of the slot, COMPLETE and END are the arguments. BACK: blk-mq takes the
- * request back. Without COMPLETE the completion was not observed, without SETUP_OUT the set-up.
+ * COMPLETE_SLOT is the field of the slot, COMPLETE and END are the arguments. BACK: blk-mq takes
+ * the request back. Without COMPLETE the completion was not observed, without SETUP_OUT the set-up.
  * Answer: key, calls of cell_of, state, rq, bytes, unmeasured commands, the counters; samples, last
  * bucket in use, sum and maximum of every histogram; the number of records, the longest --slow that
  * shows the command, and the record.

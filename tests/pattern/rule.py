@@ -68,18 +68,26 @@ def main():
         row["commands"].append((at, fields["slba"], fields["nlb"], depth))
     found = []
     for (ctrl, nsid, queue, opcode, pid), row in rows.items():
-        # where the last commands ended, the latest last, and whether their stream has two commands
+        # the latest streams, the last one continued at the end: begin, end, whether it has two commands, and the
+        # blocks of its first command until that counts as sequential
         ends, sequential, streams = [], [], 0
         commands = row["commands"]
         for _, slba, nlb, _ in commands:
-            hits = [n for n, (end, _) in enumerate(ends) if end == slba]
-            if hits:
-                _, continues = ends.pop(hits[-1])
-                streams += not continues
-                sequential.append(nlb)
-            elif len(ends) == 16:
-                ends.pop(0)
-            ends.append((slba + nlb, bool(hits)))
+            hits = [n for n, s in enumerate(ends) if s[1] == slba or s[0] == slba + nlb]
+            if not hits:
+                ends = ends[-15:] + [[slba, slba + nlb, False, nlb]]
+                continue
+            begin, end, continues, first = ends.pop(hits[-1])
+            sequential.append(nlb)
+            own = [min(begin, slba), max(end, slba + nlb), True, first]
+            before = [n for n, s in enumerate(ends) if s[2] and s[1] == own[0] and slba < begin]
+            if before:
+                own[0] = ends.pop(before[-1])[0]
+                if first is not None:
+                    sequential.append(first)
+                own[3] = None
+            streams += not continues and not before
+            ends.append(own)
         blocks = sum(nlb for _, _, nlb, _ in commands)
         pairs = list(zip(commands, commands[1:]))
         divides = [min((slba | nlb) & -(slba | nlb), 1 << 16) for _, slba, nlb, _ in commands]

@@ -16,8 +16,6 @@
  * A request has the submitter of the bio that got it. A kernel thread submits some bios for bios of
  * a device mapper disk.
  */
-#define ND_WAITS
-#define ND_WHO
 #define OWN_BIOS
 #include "stubs.h"
 
@@ -243,7 +241,7 @@ static void start_request(u32 i)
 		on_bio_start((u64)BIO(i), ND_HOOK_START_BIO_BTF);
 	} else {
 		starts_of[i] = (struct nd_start){.ns = bpf_ktime_get_ns()};
-		note_waits(&starts_of[i], &requests_of[i], TYPED);
+		note_waits(&starts_of[i], &requests_of[i], ACCESS_BTF);
 	}
 	l->state = STARTED;
 	l->start_ns = now_ns;
@@ -289,16 +287,16 @@ static void set_up_and_end(u32 i)
 	if (by_bio) {
 		s.start_ns = take_begun(&requests_of[i], &s);
 		waits_in(&s)->also = 0;
-		take_submitter(&s, 0, &requests_of[i], s.start_ns, TYPED);
+		take_submitter(&s, 0, &requests_of[i], s.start_ns, ACCESS_BTF);
 	} else {
-		take_submitter(&s, &starts_of[i], &requests_of[i], starts_of[i].ns, TYPED);
+		take_submitter(&s, &starts_of[i], &requests_of[i], starts_of[i].ns, ACCESS_BTF);
 		*waits_in(&s) = starts_of[i].waits;
 		s.start_ns = waits_in(&s)->start_ns;
 	}
 	run_as(DISPATCHER);
-	find_submitter(&by, &s, &requests_of[i], TYPED);
+	find_submitter(&by, &s, &requests_of[i], ACCESS_BTF);
 	s.setup_out_ns = bpf_ktime_get_ns();
-	note_bios(&s, 0, &requests_of[i], TYPED);
+	note_bios(&s, 0, &requests_of[i], ACCESS_BTF);
 	bios = l->count << ND_BIOS_SHIFT | (s.setup_out_ns - l->oldest_ns);
 	requests++;
 	merged += l->count - 1;
@@ -306,8 +304,8 @@ static void set_up_and_end(u32 i)
 		lost++;
 	else if (by.tid != l->submitter || s.start_ns != l->start_ns ||
 		 waits_in(&s)->bio_ns != l->bio_ns || waits_in(&s)->iocost_ns != l->iocost_ns ||
-		 waits_in(&s)->submit_ns != l->submit_ns || waits_in(&s)->freeze_ns != l->freeze_ns ||
-		 (waits_in(&s)->also ^ bios) & mask)
+		 waits_in(&s)->submit_ns != l->submit_ns ||
+		 waits_in(&s)->freeze_ns != l->freeze_ns || (waits_in(&s)->also ^ bios) & mask)
 		wrong++;
 	for (u32 n = 0; n < BIOS; n++) {
 		if (n != i && (lives[n].state != MERGED || lives[n].request != i))

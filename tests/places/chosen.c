@@ -49,16 +49,16 @@ static void set_up(void)
 
 	rq->deadline = ++now_jiffies + rq->timeout;
 	the_io.sqe.common.command_id = (the_io.pdu.genctr & 0xf) << 12 | rq->tag;
-	on_start(rq, ND_HOOK_START_BTF, TYPED);
-	on_setup_out(0, rq, &the_io.sqe, 0, ND_HOOK_SETUP_OUT_BTF, TYPED);
+	on_start(rq, ND_HOOK_START_BTF, ACCESS_BTF);
+	on_setup_out(0, rq, &the_io.sqe, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF);
 }
 
 static void complete(void)
 {
 	/* the driver changes the generation after its tracepoint */
-	on_cqe(&the_io.rq, ND_HOOK_CQE_BTF, TYPED, 0);
+	on_cqe(&the_io.rq, ND_HOOK_CQE_BTF, ACCESS_BTF);
 	the_io.pdu.genctr++;
-	on_complete(0, &the_io.rq, ND_HOOK_COMPLETE_BTF, TYPED);
+	on_complete(0, &the_io.rq, ND_HOOK_COMPLETE_BTF, ACCESS_BTF);
 }
 
 /* Whether its commands are filtered, once each, and change no slot. The second command finds the

@@ -52,7 +52,7 @@ static void set_up(struct io *io, u32 tag)
 	io->rq.tag = tag;
 	io->rq.start_time_ns = now_ns;
 	io->sqe.common.command_id = (io->pdu.genctr & 0xf) << 12 | tag;
-	on_setup_out(0, &io->rq, &io->sqe, 0, ND_HOOK_SETUP_OUT_BTF, TYPED);
+	on_setup_out(0, &io->rq, &io->sqe, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF);
 }
 
 static void preempted(void)
@@ -119,7 +119,7 @@ static int requeue(u32 generation, u32 other, int reads, u64 *wrong)
 	begin(generation, other);
 	first.rq.tag = -1;
 	reads_left = reads;
-	on_requeue(&first.rq, ND_HOOK_REQUEUE_BTF, TYPED);
+	on_requeue(&first.rq, ND_HOOK_REQUEUE_BTF, ACCESS_BTF);
 	within = reads_left < 0;
 	reads_left = -1;
 	if (!within)
@@ -131,7 +131,7 @@ static int requeue(u32 generation, u32 other, int reads, u64 *wrong)
 
 static void end_flush(void)
 {
-	on_cqe(&first.rq, ND_HOOK_CQE_BTF, TYPED, 0);
+	on_cqe(&first.rq, ND_HOOK_CQE_BTF, ACCESS_BTF);
 	first.pdu.genctr++;
 }
 
@@ -149,7 +149,7 @@ static int is_lost_flush(u32 generation, u32 later)
 	for (u32 n = 0; n < later; n++) {
 		set_up(&first, 2);
 		end_flush();
-		on_complete(0, &first.rq, ND_HOOK_COMPLETE_BTF, TYPED);
+		on_complete(0, &first.rq, ND_HOOK_COMPLETE_BTF, ACCESS_BTF);
 	}
 	set_up(&second, 1);
 	return !has(1, &second) || counted(ND_OVERWRITTEN) || counted(ND_UNSEEN_SETUP) != 1 ||

@@ -101,9 +101,9 @@ static void command(int instance, struct space *s, int h)
 	moved += owner[s->hctx[h]] && owner[s->hctx[h]] != id;
 	owner[s->hctx[h]] = id;
 	here = random_below(2);
-	on_start(rq, ND_HOOK_START_BTF, TYPED);
+	on_start(rq, ND_HOOK_START_BTF, ACCESS_BTF);
 	start = now_ns;
-	on_setup_out(0, rq, &sqe, 0, ND_HOOK_SETUP_OUT_BTF, TYPED);
+	on_setup_out(0, rq, &sqe, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF);
 	if (slot->rq != (u64)rq || slot->state != ND_OPEN ||
 	    (kept_key(slot) >> ND_KEY_CTRL_SHIFT & 0xff) != (u32)instance ||
 	    (slot->start_ns && slot->start_ns != start)) {
@@ -112,8 +112,8 @@ static void command(int instance, struct space *s, int h)
 		return;
 	}
 	here = random_below(2);
-	on_cqe(rq, ND_HOOK_CQE_BTF, TYPED, 0);
-	on_complete(0, rq, ND_HOOK_COMPLETE_BTF, TYPED);
+	on_cqe(rq, ND_HOOK_CQE_BTF, ACCESS_BTF);
+	on_complete(0, rq, ND_HOOK_COMPLETE_BTF, ACCESS_BTF);
 	if (cells_asked != before + 1 || slot->state != ND_FREE || !slot->cqe_ns) {
 		wrong++;
 		memset(slot_map, 0, sizeof(slot_map));
@@ -134,20 +134,20 @@ static void move_during_command(int instance, struct space *s, int h)
 	rq->cmd_flags = other->cmd_flags = 0;
 	before = cells_asked;
 	commands += 1 + meanwhile;
-	on_start(rq, ND_HOOK_START_BTF, TYPED);
-	on_setup_out(0, rq, &sqe, 0, ND_HOOK_SETUP_OUT_BTF, TYPED);
+	on_start(rq, ND_HOOK_START_BTF, ACCESS_BTF);
+	on_setup_out(0, rq, &sqe, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF);
 	ctrl->base = ctrl->base < half ? ctrl->base + half : ctrl->base - half;
 	on_control(ND_CONTROL_FORGET, 0);
 	if (meanwhile) {
 		next.common.command_id = 1;
-		on_start(other, ND_HOOK_START_BTF, TYPED);
-		on_setup_out(0, other, &next, 0, ND_HOOK_SETUP_OUT_BTF, TYPED);
+		on_start(other, ND_HOOK_START_BTF, ACCESS_BTF);
+		on_setup_out(0, other, &next, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF);
 	}
 	here = random_below(2);
-	on_cqe(rq, ND_HOOK_CQE_BTF, TYPED, 0);
-	on_complete(0, rq, ND_HOOK_COMPLETE_BTF, TYPED);
+	on_cqe(rq, ND_HOOK_CQE_BTF, ACCESS_BTF);
+	on_complete(0, rq, ND_HOOK_COMPLETE_BTF, ACCESS_BTF);
 	if (meanwhile)
-		on_complete(0, other, ND_HOOK_COMPLETE_BTF, TYPED);
+		on_complete(0, other, ND_HOOK_COMPLETE_BTF, ACCESS_BTF);
 	if (cells_asked != before + 1 + meanwhile || slot_map[at].state != ND_FREE) {
 		wrong++;
 		memset(slot_map, 0, sizeof(slot_map));

@@ -99,13 +99,13 @@ static int within; /* an interrupt */
 static void reap(struct io *io, int irq)
 {
 	if (irq)
-		on_irq_in((u64)io->rq.mq_hctx->driver_data, ND_HOOK_IRQ_IN_FENTRY, TYPED);
+		on_irq_in((u64)io->rq.mq_hctx->driver_data, ND_HOOK_IRQ_IN_FENTRY, ACCESS_BTF);
 	if (irq)
-		on_cqe(&io->rq, ND_HOOK_CQE_BTF, TYPED, 0);
+		on_cqe(&io->rq, ND_HOOK_CQE_BTF, ACCESS_BTF);
 	else
-		PROGRAM(on_cqe(&io->rq, ND_HOOK_CQE_BTF, TYPED, 0));
+		PROGRAM(on_cqe(&io->rq, ND_HOOK_CQE_BTF, ACCESS_BTF));
 	if (irq)
-		on_irq_out(ND_HOOK_IRQ_OUT_FEXIT, TYPED);
+		on_irq_out(ND_HOOK_IRQ_OUT_FEXIT, ACCESS_BTF);
 	io->pdu.genctr++;
 	io->rq.state = MQ_RQ_COMPLETE;
 }
@@ -116,9 +116,9 @@ static void complete(struct io *io)
 	io->busy = 1;
 	reap(io, within || random_below(2));
 	completing += !within;
-	PROGRAM(on_complete(0, &io->rq, ND_HOOK_COMPLETE_BTF, TYPED));
+	PROGRAM(on_complete(0, &io->rq, ND_HOOK_COMPLETE_BTF, ACCESS_BTF));
 	if (cfg_end)
-		PROGRAM(on_end(&io->rq, ND_HOOK_END_BTF, TYPED));
+		PROGRAM(on_end(&io->rq, ND_HOOK_END_BTF, ACCESS_BTF));
 	completing -= !within;
 	completed++;
 	io->set_up = io->busy = 0;
@@ -157,15 +157,15 @@ static void set_up(struct io *io)
 	io->sqe.common.command_id = (io->pdu.genctr & 0xf) << 12 | io->rq.tag;
 	io->rq.state = MQ_RQ_IN_FLIGHT;
 	io->rq.deadline = ++now_jiffies + io->rq.timeout;
-	PROGRAM(on_start(&io->rq, ND_HOOK_START_BTF, TYPED));
-	PROGRAM(on_setup_in(0, &io->rq, 0, ND_HOOK_SETUP_IN_FENTRY, TYPED));
-	PROGRAM(on_setup_out(0, &io->rq, &io->sqe, 0, ND_HOOK_SETUP_OUT_BTF, TYPED));
-	PROGRAM(on_issue(&io->rq, ND_HOOK_ISSUE_BTF, TYPED));
+	PROGRAM(on_start(&io->rq, ND_HOOK_START_BTF, ACCESS_BTF));
+	PROGRAM(on_setup_in(0, &io->rq, 0, ND_HOOK_SETUP_IN_FENTRY, ACCESS_BTF));
+	PROGRAM(on_setup_out(0, &io->rq, &io->sqe, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF));
+	PROGRAM(on_issue(&io->rq, ND_HOOK_ISSUE_BTF, ACCESS_BTF));
 	set_ups++;
 	io->set_up = 1;
 	io->busy = 0; /* the device may answer before the function returns */
 	nvmeqs[q].last_sq_tail = ++nvmeqs[q].sq_tail;
-	PROGRAM(on_queued(&hctxs[q], &bd, 0, ND_HOOK_QUEUE_RQ_FEXIT, TYPED));
+	PROGRAM(on_queued(&hctxs[q], &bd, 0, ND_HOOK_QUEUE_RQ_FEXIT, ACCESS_BTF));
 }
 
 /* What the compiler calls. */

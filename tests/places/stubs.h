@@ -45,6 +45,7 @@ void *bpf_rdonly_cast(const void *at, __u32 type)
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY,
+	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_CGROUP_ARRAY = 8,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
@@ -56,6 +57,7 @@ enum { BPF_ANY, BPF_NOEXIST, BPF_EXIST };
 #define BPF_RB_NO_WAKEUP 1
 
 static void *bpf_map_lookup_elem(void *map, const void *key);
+static __u64 task_address(void);
 static __u64 now_ns, now_jiffies = 1;
 static __u32 here; /* CPU */
 static __u32 current_tid = 4711;
@@ -86,7 +88,7 @@ static long bpf_map_delete_elem(void *map, const void *key);
 #define bpf_get_prandom_u32()		   0
 #define bpf_get_smp_processor_id()	   here
 #define bpf_get_current_pid_tgid()	   ((__u64)current_tid << 32 | current_tid)
-#define bpf_get_current_task()		   ((__u64)&current_task)
+#define bpf_get_current_task()		   task_address()
 #define bpf_get_current_comm(to, size)	   ((void)0)
 #define bpf_current_task_under_cgroup(...) 0
 #define bpf_get_current_cgroup_id()	   1
@@ -97,37 +99,18 @@ static long bpf_map_delete_elem(void *map, const void *key);
 	((__u64)(f)-4096 < 1ULL << 47 ? memcpy(to, f, size) : memset(to, 0, size))
 #define bpf_probe_read_kernel_str(...) 0
 
-#define ND_NO_CONTEXT
 #include "kernel.bpf.h"
 static struct task_struct current_task;
+static __u64 task_address(void)
+{
+	return (__u64)&current_task;
+}
 #include "abi.h"
-#define const
-#include "config.bpf.h"
-#undef const
+#define const /* the settings */
 #include "maps.bpf.h"
-#include "filter.bpf.h"
-#include "peek.bpf.h"
-#include "hist.bpf.h"
-#include "rows.bpf.h"
-#include "times.bpf.h"
-#include "waits.bpf.h"
-#include "trace.bpf.h"
-#include "slots.bpf.h"
-#include "stages.bpf.h"
-#ifdef NEVER_FORGET
-#define forget_places() ((void)0)
-#endif
-#include "queues.bpf.h"
-#include "where.bpf.h"
-#include "cgroup.bpf.h"
-#include "bio.bpf.h"
-#include "command.bpf.h"
-#include "recover.bpf.h"
-#include "announce.bpf.h"
-#include "setup.bpf.h"
-#include "doorbell.bpf.h"
-#include "details.bpf.h"
+#undef const
 #include "points.bpf.h"
+#include "setup.bpf.h"
 
 #define WORLD_CPUS 2
 #ifndef WORLD_SLOTS
@@ -152,6 +135,9 @@ static void *bpf_map_lookup_elem(void *m, const void *key)
 	u32 i = *(const u32 *)key;
 
 	PREEMPTED();
+#ifdef NEVER_FORGET
+	places_age = 0;
+#endif
 	ARRAY(cpus, cpu_map);
 	ARRAY(slots, slot_map);
 	ARRAY(starts, start_map);

@@ -13,7 +13,6 @@
  * Prints the number of requests, of bios that waited, of pieces, of requests for bios above, of
  * requests with a wrong submitter, of bios that were lost, and of commands without a submitter.
  */
-#define ND_WHO
 #define OWN_BIOS
 #include "stubs.h"
 
@@ -214,7 +213,7 @@ static void start_request(u32 i)
 	int verdict;
 
 	run_as(1 + random_below(TASKS));
-	find_submitter(&found, &s, &rq, TYPED);
+	find_submitter(&found, &s, &rq, ACCESS_BTF);
 	requests++;
 	of_above += lives[i].above != NONE;
 	if (found.tid != lives[i].submitter)
@@ -223,7 +222,7 @@ static void start_request(u32 i)
 		lost++;
 		entry_at((u64)bio)->is_used = 0;
 	}
-	verdict = wanted_who(&s, &rq, TYPED);
+	verdict = wanted_who(&s, &rq, ACCESS_BTF);
 	unknown += verdict == UNATTRIBUTED;
 	wrong += verdict != UNATTRIBUTED &&
 		 (verdict == WANTED) != (lives[i].submitter == targ_pids[0]);

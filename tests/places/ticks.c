@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The timer of a CPU: it is late once, and the CPU is offline once. Prints the gaps, and since when
  * the CPU has had its timer. */
-#include <linux/types.h>
-#include <stdio.h>
+#include "stubs.h"
 
-typedef __u64 u64;
 #define MS 1000000ull
 
-static u64 now_ns = 1000 * MS, opened_ns;
-
-static u64 bpf_ktime_get_ns(void)
-{
-	return now_ns;
-}
+static u64 opened_ns;
 
 static long bpf_perf_prog_read_value(void *ctx, void *value, unsigned size)
 {
@@ -20,9 +13,7 @@ static long bpf_perf_prog_read_value(void *ctx, void *value, unsigned size)
 	return 0;
 }
 
-#include "activity_abi.h"
-#define __always_inline inline __attribute__((always_inline))
-#include "tick.bpf.h"
+#include "activity.bpf.h"
 
 static struct nd_activity cpu;
 
@@ -36,6 +27,7 @@ static void run(int ms)
 
 int main(void)
 {
+	now_ns = 1000 * MS;
 	opened_ns = now_ns;
 	run(100);
 	now_ns += 9 * MS; /* something keeps the CPU from its timer */

@@ -19,21 +19,22 @@ pub fn diagnosis(program: &Path, recording: &Path, options: &[&str]) -> Value {
     object.unwrap_or_else(|e| panic!("{}: {e}: {out:?}", recording.display()))
 }
 
+/// The rules whose verdicts have a status.
+pub fn with_status<'d>(diagnosis: &'d Value, status: &str) -> Vec<&'d str> {
+    let all = diagnosis["verdicts"].as_array().unwrap().iter();
+    all.filter(|v| v["status"] == status).map(|v| v["rule"].as_str().unwrap()).collect()
+}
+
 /// The rules that name a cause.
 pub fn causes(diagnosis: &Value) -> Vec<&str> {
-    rules(&diagnosis["causes"])
+    with_status(diagnosis, "found")
 }
 
 /// The rules that name a cause, or have something to note.
 pub fn findings(diagnosis: &Value) -> Vec<&str> {
     let mut all = causes(diagnosis);
-    all.extend(rules(&diagnosis["notes"]));
+    all.extend(with_status(diagnosis, "noted"));
     all
-}
-
-fn rules(list: &Value) -> Vec<&str> {
-    let list = list.as_array().unwrap().iter();
-    list.map(|c| c["rule"].as_str().unwrap()).collect()
 }
 
 /// The causes in the name of a recording; none: a control, or a clean run.
@@ -47,5 +48,5 @@ pub fn planted(name: &str) -> Vec<&str> {
 
 /// Whether a rate limit was left open. At a constant depth it cannot be ruled out.
 pub fn leaves_a_limit_open(diagnosis: &Value) -> bool {
-    rules(&diagnosis["not_judged"]).contains(&"rate-cap")
+    with_status(diagnosis, "inconclusive").contains(&"rate-cap")
 }

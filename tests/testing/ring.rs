@@ -1,32 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A ring of events in a file, with records as the BPF side writes them (bpf/include/trace_abi.h).
+//! Records of a ring in a file, as the BPF side writes them (bpf/include/abi.h).
 
+use std::fs;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Bytes of the ring; the file has its data twice. None of the records crosses its end.
-pub const RING: usize = 32 << 20;
-const PAGE: u64 = 4096;
-
-/// Makes a file of a ring with these records, none of which is written yet: see [`produce`].
+/// Makes a file of these records, each after its length.
 pub fn ring_of<'r>(path: &Path, records: impl Iterator<Item = &'r [u8]>) -> File {
-    let file =
-        File::options().create(true).truncate(true).read(true).write(true).open(path).unwrap();
-    file.set_len(2 * PAGE + 2 * RING as u64).unwrap();
     let mut bytes = vec![];
     for record in records {
         bytes.extend((record.len() as u64).to_ne_bytes());
         bytes.extend(record);
     }
-    assert!(bytes.len() < RING);
-    file.write_all_at(&bytes, 2 * PAGE).unwrap();
-    file
-}
-
-/// The producer has written the ring up to here.
-pub fn produce(ring: &File, bytes: u64) {
-    ring.write_all_at(&bytes.to_ne_bytes(), PAGE).unwrap();
+    fs::write(path, bytes).unwrap();
+    File::open(path).unwrap()
 }
 
 /// Read `n` of 4 KiB somewhere on a disk, by a thread of process 777 (struct nd_pair), with the points

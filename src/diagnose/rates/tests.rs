@@ -145,3 +145,125 @@ fn a_gap_of_years_costs_nothing() {
     assert!(rates.bins.len() <= MOST_BINS);
     assert!(!matches!(rates.reading(), Reading::Limit(_)));
 }
+
+/// A bucket of 150 commands per second that holds 15, as QEMU's throttle has: closed loops whose depth is that of each
+/// second.
+fn throttled(seed: u64, depths: &[usize]) -> Vec<(f64, f64)> {
+    let mut rng = Rng::with_seed(seed);
+    let most = depths.iter().copied().max().unwrap();
+    let mut next: Vec<f64> = (0..most).map(|_| rng.f64() * 4e6).collect();
+    let (mut level, mut at, mut all) = (0.0_f64, 0.0_f64, Vec::new());
+    loop {
+        let order = next.iter().enumerate();
+        let (slot, &begin) = order.min_by(|a, b| a.1.total_cmp(b.1)).unwrap();
+        let second = (begin / SECOND) as usize;
+        let Some(depth) = depths.get(second) else {
+            return all;
+        };
+        if slot >= *depth {
+            next[slot] = (second + 1) as f64 * SECOND + rng.f64() * 1e5;
+            continue;
+        }
+        // leaks since the last one; one that finds more than 15 in it waits
+        let start = begin.max(at);
+        level = (level - (start - at) / SECOND * 150.0).max(0.0);
+        let wait = ((level - 15.0) / 150.0).max(0.0) * SECOND;
+        level += 1.0 - wait / SECOND * 150.0;
+        at = start + wait;
+        let done = at + 4e6 * (0.1 * normal(&mut rng)).exp();
+        all.push((begin, done));
+        next[slot] = done + 50e3;
+    }
+}
+
+/// Ways in which the depth changes.
+fn ways(seed: u64) -> Vec<(&'static str, Vec<usize>)> {
+    let mut rng = Rng::with_seed(seed);
+    let repeat = |levels: &[usize], seconds: usize, length: usize| -> Vec<usize> {
+        (0..length).map(|n| levels[n / seconds % levels.len()]).collect()
+    };
+    let random: Vec<usize> = (0..20).map(|_| rng.usize(1..=32)).collect();
+    let sine = (0..30).map(|n| 9 + (7.0 * (TAU * f64::from(n) / 10.0).sin()) as usize).collect();
+    vec![
+        ("4 and 16 for 3 s", repeat(&[4, 16], 3, 20)),
+        ("2 to 10 in steps of 2 s", repeat(&[2, 4, 6, 8, 10], 2, 20)),
+        ("4 to 28 in steps of 5 s", repeat(&[4, 28], 5, 20)),
+        ("1 and 8 for 1 s", repeat(&[1, 8], 1, 20)),
+        ("random each second", random),
+        ("a ramp", (0..30).map(|n| 2 + n).collect()),
+        ("a sine", sine),
+        ("one step", repeat(&[4, 16], 10, 20)),
+        ("8, and 32 now and then", repeat(&[8, 8, 8, 32], 1, 20)),
+        ("4, idle, 16", repeat(&[4, 0, 16], 2, 24)),
+    ]
+}
+
+/// At least eight of ten. Depth 1 is never busy enough.
+#[test]
+fn a_limit_is_named_in_most_ways_in_which_the_depth_changes() {
+    const SEEDS: u64 = 10;
+    let mut ways_named = 0;
+    for n in 0..10 {
+        let mut named = 0;
+        for seed in 0..SEEDS {
+            let (name, depths) = ways(seed).swap_remove(n);
+            if let Reading::Limit(flat) = reading(throttled(seed, &depths)) {
+                assert!((140.0..160.0).contains(&flat.rate), "{name}: {flat:?}");
+                named += 1;
+            }
+        }
+        ways_named += u32::from(named >= SEEDS * 9 / 10);
+    }
+    assert!(ways_named >= 8, "{ways_named}");
+}
+
+#[test]
+fn a_constant_depth_is_left_open_and_even_completions_are_noted() {
+    for seed in 0..20 {
+        let Reading::Open(why) = reading(throttled(seed, &[8; 20])) else {
+            panic!("{seed}");
+        };
+        assert!(why.contains("as even as under a limit of 15"), "{why}");
+        let Reading::Open(why) = reading(closed(seed, &[8; 10], 2e6, 0.5, 0.0)) else {
+            panic!("{seed}");
+        };
+        assert!(why.contains("did not vary"), "{why}");
+    }
+}
+
+/// Open loops: at random, with a rate that changes, on and off; the device drifts.
+#[test]
+fn no_open_loop_of_a_thousand_has_a_limit() {
+    for seed in 0..1000 {
+        let mut rng = Rng::with_seed(seed);
+        let rate = 60.0 * (5.0 * rng.f64()).exp2();
+        let (mut at, mut all) = (0.0, Vec::new());
+        let service = 1e6 * (4.0 * rng.f64()).exp2();
+        while at < 12.0 * SECOND {
+            let phase = (at / SECOND) as u64;
+            let factor = match seed % 4 {
+                0 => 1.0,
+                1 => {
+                    if at < 6.0 * SECOND {
+                        1.0
+                    } else {
+                        2.0
+                    }
+                }
+                2 => {
+                    if phase.is_multiple_of(2) {
+                        2.0
+                    } else {
+                        0.25
+                    }
+                }
+                _ => 1.0 + (TAU * at / 4e9).sin() * 0.8,
+            };
+            at += exponential(&mut rng, SECOND / (rate * factor));
+            let level = service * (1.0 + 0.5 * (TAU * at / 3e9).sin());
+            all.push((at, at + level * (0.2 * normal(&mut rng)).exp()));
+        }
+        let found = reading(all);
+        assert!(!matches!(found, Reading::Limit(_)), "{seed}: {found:?}");
+    }
+}

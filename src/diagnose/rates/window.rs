@@ -19,6 +19,8 @@ const CHANGE: f64 = 0.2;
 const CHANGES: usize = 3;
 /// Submissions make this part of them, at least.
 const MOVED: f64 = 0.6;
+/// Or this part of fewer changes, if these make up the mean number in flight.
+const SURELY_MOVED: f64 = 0.8;
 /// Quantile of the normal distribution for the bounds of variances: one in 1000 outside on each side.
 const Z: f64 = 3.09;
 
@@ -111,8 +113,10 @@ impl Windows {
             }
         };
         let all: Vec<Window> = starts.map(window).collect();
-        let busy = all.iter().filter(|w| w.least >= DEPTH).copied();
-        let busy: Vec<Window> = busy.collect();
+        // not the first one after an idle time: many limits let a burst pass then
+        let is_busy = |w: &Window| w.least >= DEPTH;
+        let busy = all.windows(2).filter(|pair| pair.iter().all(is_busy));
+        let busy: Vec<Window> = busy.map(|pair| pair[1]).collect();
         let number = |q| quantile(busy.iter().map(|w| w.in_flight), q);
         Self {
             seconds: width * length as f64 / 1e9,
@@ -146,10 +150,8 @@ impl Windows {
         if self.response_bounds()?.1 > 1.0 + UNMOVED * (self.in_flight.1 / self.in_flight.0 - 1.0) {
             return None;
         }
-        let by_submissions = self.moved_by_submissions()?;
-        if by_submissions < MOVED {
-            return None;
-        }
+        // slow changes show in longer windows
+        let by_submissions = [1, 4, 16].into_iter().find_map(|n| self.moved_by_submissions(n))?;
         let top = self.top();
         let sets = [self.busy.as_slice(), top.as_slice()];
         let flat = sets.into_iter().find_map(|windows| self.even_in(windows))?;
@@ -179,20 +181,34 @@ impl Windows {
         even.min_by(|a, b| a.dispersion.total_cmp(&b.dispersion))
     }
 
+    /// Completions at a constant number in flight that are more even than independent ones.
+    pub fn even(&self) -> Option<Flat> {
+        self.even_in(&self.busy)
+    }
+
     /// The part of large changes of the number in flight that submissions made, and not completions: the
-    /// limit of a device leaves completions as they are, a slower device does not. `None`: too few.
-    fn moved_by_submissions(&self) -> Option<f64> {
-        let usual = mean(&pick(&self.busy, |w| w.submitted));
+    /// limit of a device leaves completions as they are, a slower device does not. `windows`: so many are taken
+    /// together. `None`: too few changes, or a small part.
+    fn moved_by_submissions(&self, windows: usize) -> Option<f64> {
+        let usual = mean(&pick(&self.busy, |w| w.completed)) * windows as f64;
         let number = mean(&pick(&self.busy, |w| w.in_flight));
         let least = f64::max(DEPTH, CHANGE * number);
-        let change = |w: &Window| w.submitted - w.completed;
-        let large = self.busy.iter().filter(|w| change(w).abs() >= least);
-        if large.clone().count() < CHANGES {
-            return None;
+        let chunks = self.all.chunks_exact(windows);
+        let busy = chunks.filter(|chunk| chunk.iter().all(|w| w.least >= DEPTH));
+        let (mut count, mut all, mut own) = (0, 0.0, 0.0);
+        for chunk in busy {
+            let submitted: f64 = chunk.iter().map(|w| w.submitted).sum();
+            let completed: f64 = chunk.iter().map(|w| w.completed).sum();
+            let change = submitted - completed;
+            if change.abs() >= least {
+                count += 1;
+                all += change.abs();
+                own += (submitted - usual) * change.signum();
+            }
         }
-        let all: f64 = large.clone().map(|w| change(w).abs()).sum();
-        let own: f64 = large.map(|w| (w.submitted - usual) * change(w).signum()).sum();
-        Some(own / all)
+        let part = own / f64::max(all, 1.0);
+        let is_enough = count >= CHANGES && part >= MOVED;
+        (is_enough || (all >= number && part >= SURELY_MOVED)).then_some(part)
     }
 
     /// The ratio of the rates of the windows with more and with fewer commands in flight: its bounds, and

@@ -3,26 +3,37 @@
 //! saturated device. Without the vendor's log these two look the same. Where the number in flight does
 //! not change, a limit does not show, and is not ruled out.
 
-use super::percent;
-use super::waits::PART;
-use crate::diagnose::portion::Reaches;
-use crate::diagnose::rates::{Flat, Reading};
-use crate::diagnose::report::{Answer, Cause, Facts, Portion, Rates, Stages, Subject};
+use crate::diagnose::rates::{Flat, Rates, Reading};
+use crate::diagnose::rule::{Case, Kind, Rule, Tier};
+use crate::diagnose::share::{MOST, Share};
+use crate::diagnose::stages::Stages;
+use crate::diagnose::verdict::{Reason, Verdict, absent, open, out};
 use crate::nvme::log::EbsStats;
-use crate::units::{rate, size_text};
+use crate::units::percent;
 
-/// A limit counts that was exceeded for this part of the run.
-const LOGGED: f64 = 0.05;
+pub const RULE: Rule = Rule {
+    id: "rate-cap",
+    noun: "a rate limit",
+    tier: Tier::Limit,
+    kind: Kind::Event(rate_cap),
+    found: "the rate stays the same while submissions change the number in flight by half and more, and completions \
+            vary at most half as much as independent ones: [below](#a-rate-limit). Or, with `--log`, an EBS volume counts \
+            5% of the time beyond a limit. Not judged if `throttle` has 30% of the time",
+    text: "{name} does no more than {limit}: a limit, or a saturated device",
+    advice: "compare with the limits that the provider states (IOPS and throughput of the volume and of the instance), \
+             and raise them; or submit fewer commands at a time, which wait less",
+    ..super::RULE
+};
 
-/// The part of the run in which more was asked for than the provider allows, by the volume's own log,
-/// for each of its limits.
-fn beyond(facts: &Facts, ctrl: u32) -> Option<[(&'static str, f64); 4]> {
-    let mut logs = facts.logs.iter().flatten();
-    let (first, last) = logs.find(|(_, last)| last.instance == ctrl)?;
+/// The parts of the run in which more was asked for than the provider allows, by the volume's own log, for each
+/// of its limits.
+fn beyond(case: &Case<'_>) -> Option<[(&'static str, f64); 4]> {
+    let mut logs = case.facts.logs.iter().flatten();
+    let (first, last) = logs.find(|(_, last)| last.instance == case.ctrl())?;
     let (first, last) = (first.ebs?, last.ebs?);
     let part = |of: fn(&EbsStats) -> u64| {
         let micros = of(&last).saturating_sub(of(&first)) as f64;
-        micros / (facts.covers.as_micros() as f64).max(1.0)
+        micros / (case.facts.covers.as_micros() as f64).max(1.0)
     };
     Some([
         ("IOPS of the volume", part(|s| s.volume_iops_us)),
@@ -32,86 +43,60 @@ fn beyond(facts: &Facts, ctrl: u32) -> Option<[(&'static str, f64); 4]> {
     ])
 }
 
-/// A limit that the volume's own log shows.
-fn logged(facts: &Facts, ctrl: u32) -> Option<Cause> {
-    let limits = beyond(facts, ctrl)?;
-    let most = limits.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    (most.1 >= LOGGED).then(|| {
-        let name = format!("nvme{ctrl}");
-        let cause = Cause::new(
-            "rate-cap",
-            &name,
-            format!("{name} was asked for more than the {} allow", most.0),
-            "raise this limit at the provider, or submit less at a time",
-        )
-        .explaining(most.1.min(1.0));
-        let shown = limits.iter().filter(|(_, part)| *part > 0.0);
-        shown.fold(cause, |cause, (what, part)| {
-            cause.shown_by(&format!("time beyond the {what}"), percent(*part))
-        })
-    })
+/// Whether the volume's own log shows a limit.
+fn is_logged(case: &Case<'_>, verdict: &mut Verdict) -> bool {
+    let limits = beyond(case).unwrap_or_default();
+    let Some((what, most)) = limits.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return false;
+    };
+    if most < 0.05 {
+        return false;
+    }
+    verdict.share = Some(Share::of(most.min(1.0)));
+    verdict.text = format!("{{name}} was asked for more than the {what} allow");
+    verdict.advice = "raise this limit at the provider, or submit less at a time".into();
+    for (what, part) in limits.iter().filter(|(_, part)| *part > 0.0) {
+        verdict.shows(format!("time beyond the {what}"), percent(*part));
+    }
+    true
 }
 
-pub fn check(facts: &Facts, subject: Subject) -> Answer {
-    let Some(ctrl) = subject.ctrl() else {
-        return Answer::Absent("no controller".into());
-    };
-    if let Some(cause) = logged(facts, ctrl) {
-        return Answer::cause(cause);
+fn rate_cap(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+    if is_logged(case, verdict) {
+        return Ok(());
     }
-    if let Some(why) = facts.lacks(subject) {
-        return Answer::Open(why);
-    }
-    let Some(portion) = facts.portion_at_device(subject) else {
-        return Answer::Absent("no commands".into());
-    };
-    match portion.is_most() {
-        Reaches::Yes => {}
-        Reaches::No => {
-            let stages = portion.stages;
-            return Answer::Out(format!("{} {} {}", stages.short(), stages.have(), portion.text()));
-        }
-        Reaches::Open => return Answer::Open(portion.undecided()),
-    }
-    let throttled = facts.portion(subject, Stages::THROTTLE);
-    if let Some(throttled) = throttled.filter(|p| p.is_at_least(PART) == Reaches::Yes) {
-        return Answer::Open(format!(
-            "a limit of a cgroup may make the rate: throttle has {}",
+    case.needs_all()?;
+    // a limit of the device is in the device's time; if that was not observed apart, it is between the end of the
+    // set-up and the completion by the driver
+    let wider = Stages::MAP | Stages::SUBMIT | Stages::AT_DEVICE | Stages::COMPLETE;
+    let is_apart = case.share(Stages::AT_DEVICE).reaches(MOST).is_some();
+    let stages = if is_apart { Stages::AT_DEVICE } else { wider };
+    let share = case.large(stages, MOST)?;
+    let throttled = case.share(Stages::THROTTLE);
+    if throttled.reaches(0.3) == Some(true) {
+        return Err(open(format!(
+            "a limit of a cgroup may make the rate: throttle has {} of the time",
             throttled.text()
-        ));
+        )));
     }
-    let reading = facts.rates.get(&ctrl).map(Rates::reading);
-    let flat = match reading {
-        Some(Reading::Limit(flat)) => flat,
-        Some(Reading::None(why)) => return Answer::Out(why),
-        Some(Reading::Open(why)) => return Answer::Open(why),
-        None => return Answer::Absent("no commands".into()),
-    };
-    Answer::cause(cause(ctrl, &portion, &flat))
+    match case.facts.rates.get(&case.ctrl()).map(Rates::reading) {
+        Some(Reading::Limit(flat)) => {
+            verdict.has_share(share, stages);
+            shows(verdict, &flat);
+            Ok(())
+        }
+        Some(Reading::None(why)) => Err(out(why)),
+        Some(Reading::Open(why)) => Err(open(why)),
+        None => Err(absent("no commands")),
+    }
 }
 
-/// The cause: the rate of a controller is flat.
-fn cause(ctrl: u32, portion: &Portion, flat: &Flat) -> Cause {
-    let name = format!("nvme{ctrl}");
-    let limit = match flat.is_bytes {
-        false => format!("{} IOPS", rate(flat.rate)),
-        true => format!("{}/s", size_text(flat.rate as u64)),
-    };
+fn shows(verdict: &mut Verdict, flat: &Flat) {
+    verdict.shows("rate", flat.limit());
+    verdict.name("limit", flat.limit());
     let (low, high) = flat.in_flight;
-    let cause = Cause::new(
-        "rate-cap",
-        &name,
-        format!("{name} does no more than {limit}: a limit, or a saturated device"),
-        "compare with the limits that the provider states (IOPS and throughput of the volume and of \
-         the instance), and raise them; or submit fewer commands at a time, which wait less",
-    );
-    cause
-        .explaining_stages(portion)
-        .shown_by("rate", limit)
-        .shown_by("commands in flight", format!("{low:.1} to {high:.1}"))
-        .shown_by(
-            "variance / mean of completions",
-            format!("{:.2} (independent ones: 1)", flat.dispersion),
-        )
-        .shown_by("changes of it that submissions made", percent(flat.by_submissions))
+    verdict.shows("commands in flight", format!("{low:.1} to {high:.1}"));
+    let dispersion = format!("{:.2} (independent ones: 1)", flat.dispersion);
+    verdict.shows("variance / mean of completions", dispersion);
+    verdict.shows("changes of it that submissions made", percent(flat.by_submissions));
 }

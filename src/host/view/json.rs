@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events of the host side as JSON, one object per line (docs/json.md).
+//! Events of the host side as JSON, one object per line (docs/reference/json.md).
 
 use std::io;
 use std::io::Write;
 
 use serde::Serialize;
 
-use super::HostSink;
-use crate::model::host::{HostCommand, HostEvent, HostId, HostPoint, HostStage};
+use crate::model::host::{HostCommand, HostEvent, HostPoint, HostStage};
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo};
 use crate::nvme::opcode::Opcode;
@@ -34,13 +33,18 @@ struct StatusLine {
 /// The ids of a command.
 #[derive(Serialize)]
 pub(super) struct IdLine {
-    qid: u16,
-    cid: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    qid: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cid: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nsid: Option<u32>,
-    queue: &'static str,
-    opcode: String,
-    opcode_value: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opcode: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opcode_value: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fctype: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +79,7 @@ struct CommandLine<'a> {
     time_ns: u64,
     ctrl: &'a str,
     #[serde(flatten)]
-    id: Option<IdLine>,
+    id: IdLine,
     #[serde(skip_serializing_if = "Option::is_none")]
     request: Option<u64>,
     status: Option<StatusLine>,
@@ -116,16 +120,16 @@ fn status(opcode: Option<Opcode>, status: Status) -> StatusLine {
 }
 
 /// The ids as in JSON.
-pub(super) fn id_line(id: &HostId) -> IdLine {
+pub(super) fn id_line(id: &HostCommand) -> IdLine {
     let opcode = id.opcode();
     IdLine {
         qid: id.qid,
         cid: id.cid,
         nsid: id.namespace(),
-        queue: opcode.queue.name(),
-        opcode: opcode.name_or_code(),
-        opcode_value: id.opcode,
-        fctype: id.nsid.and_then(|cdw1| fctype(opcode, cdw1)),
+        queue: opcode.map(|opcode| opcode.queue.name()),
+        opcode: opcode.map(Opcode::name_or_code),
+        opcode_value: id.code,
+        fctype: opcode.zip(id.nsid).and_then(|(opcode, cdw1)| fctype(opcode, cdw1)),
         slba: id.slba,
         nlb: id.nlb,
     }
@@ -138,9 +142,9 @@ fn command<'a>(command: &HostCommand, ctrl: &'a str) -> CommandLine<'a> {
     CommandLine {
         time_ns: HostEvent::Command(*command).at_ns(),
         ctrl,
-        id: command.id.as_ref().map(id_line),
+        id: id_line(command),
         request: command.request,
-        status: command.status.map(|s| status(command.id.map(|id| id.opcode()), s)),
+        status: command.status.map(|s| status(command.opcode(), s)),
         points_ns: PointsLine {
             fetch: at(HostPoint::Fetch),
             backend_submit: at(HostPoint::BackendSubmit),
@@ -156,8 +160,12 @@ fn command<'a>(command: &HostCommand, ctrl: &'a str) -> CommandLine<'a> {
     }
 }
 
-impl HostSink for HostJson {
-    fn event(&mut self, event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Result<()> {
+impl HostJson {
+    /// Writes an event. `name` is that of its controller.
+    ///
+    /// # Errors
+    /// Errors of the writer.
+    pub fn event(event: &HostEvent, name: &str, out: &mut dyn Write) -> io::Result<()> {
         match event {
             HostEvent::Command(c) => typed_line("host_command", &command(c, name), out),
             HostEvent::Unfinished(c) => typed_line("host_unfinished", &command(c, name), out),
@@ -167,9 +175,7 @@ impl HostSink for HostJson {
             }
         }
     }
-}
 
-impl HostJson {
     /// Writes the target and its controllers.
     ///
     /// # Errors

@@ -40,9 +40,6 @@ pub fn ledger_text(ledger: &HostLedger, detail: bool, out: &mut dyn Write) -> io
         if let Some(ns) = ledger.run_ns.get(program) {
             text += &format!(", {ns} ns per hit in the program");
         }
-        if let Some(ns) = ledger.trap_ns.get(program) {
-            text += &format!(", {ns} ns in the trap (measured at the start)");
-        }
         entry("hook", &text, out)?;
     }
     if ledger.other > 0 {

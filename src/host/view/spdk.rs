@@ -7,7 +7,7 @@ use std::io::Write;
 use serde::Serialize;
 
 use super::json::{IdLine, id_line};
-use crate::model::host::HostId;
+use crate::model::host::HostCommand;
 use crate::model::text::{Text, word};
 use crate::target::spdk_trace::{Argument, ArgumentValue, Entry, Trace};
 use crate::view::json::typed_line;
@@ -36,7 +36,7 @@ fn value(argument: Option<&Argument>, value: &ArgumentValue) -> String {
 pub fn spdk_text(
     trace: &Trace,
     entry: &Entry,
-    id: Option<&HostId>,
+    id: Option<&HostCommand>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let first = trace.entries.first().map_or(0, |first| first.tsc);
@@ -60,8 +60,10 @@ pub fn spdk_text(
         line += &format!(" {name}={}", value(described, argument));
     }
     if let Some(id) = id {
-        let opcode = id.opcode().name_or_code();
-        line += &format!(" qid={} cid={} opcode={opcode}", id.qid, id.cid);
+        let numbers = [("qid", id.qid), ("cid", id.cid)].into_iter();
+        let known = numbers.filter_map(|(key, value)| Some((key, value?)));
+        known.for_each(|(key, value)| line += &format!(" {key}={value}"));
+        id.opcode().iter().for_each(|o| line += &format!(" opcode={}", o.name_or_code()));
         let slba = id.slba.iter();
         slba.for_each(|slba| line += &format!(" slba={slba}"));
     }
@@ -89,7 +91,7 @@ struct EntryLine<'a> {
 pub fn spdk_json(
     trace: &Trace,
     entry: &Entry,
-    id: Option<&HostId>,
+    id: Option<&HostCommand>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let first = trace.entries.first().map_or(0, |first| first.tsc);

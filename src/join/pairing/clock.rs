@@ -8,10 +8,6 @@
 const STEEPEST: f64 = 1e-3;
 /// Rounds of a search by thirds: enough for a part in 10^10.
 const ROUNDS: u32 = 60;
-/// Pairs on which a trial line is judged.
-const JURY: usize = 1000;
-/// Trial lines.
-const TRIALS: u32 = 400;
 
 /// The difference of two times. Those of a file may be any numbers.
 const fn apart(later: i64, earlier: i64) -> f64 {
@@ -255,39 +251,25 @@ fn best_slope(spans: &[Span], at: f64) -> f64 {
     })
 }
 
-/// A line that most intervals agree on, with its tolerance: the best of many lines through the
-/// middles of two narrow intervals. Robust against pairs that are wrong.
+/// The middle value.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// A line that most intervals agree on, with its tolerance: medians, which wrong pairs do not move.
+/// The slope is that between intervals half of the run apart.
 fn rough(spans: &[Span]) -> Option<(Span, f64, f64)> {
-    let mut narrow: Vec<&Span> = spans.iter().collect();
-    narrow.sort_by(|a, b| (a.up - a.low).total_cmp(&(b.up - b.low)));
-    narrow.truncate(narrow.len().div_ceil(2));
-    let first = **narrow.first()?;
-    let jury: Vec<&Span> = spans.iter().step_by(spans.len().div_ceil(JURY)).collect();
-    let mut best = (0, f64::INFINITY, (first, 0.0, first.up - first.low));
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut pick = || {
-        // xorshift: the same lines in every run
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        *narrow[(random % narrow.len() as u64) as usize]
-    };
-    for _ in 0..TRIALS {
-        let (a, b) = (pick(), pick());
-        let middle = |s: &Span| f64::midpoint(s.low, s.up);
-        let apart = b.at - a.at;
-        let slope = if apart == 0.0 { 0.0 } else { (middle(&b) - middle(&a)) / apart };
-        if slope.abs() > STEEPEST {
-            continue;
-        }
-        let tolerance = f64::midpoint(a.up - a.low, b.up - b.low);
-        let fits = |s: &&&Span| is_near(s, (&a, slope, tolerance));
-        let agree = jury.iter().filter(fits).count();
-        if (agree, -tolerance) > (best.0, -best.1) {
-            best = (agree, tolerance, (a, slope, tolerance));
-        }
-    }
-    Some(best.2)
+    let first = *spans.first()?;
+    let middle = |s: &Span| f64::midpoint(s.low, s.up);
+    let later = spans.iter().skip(spans.len() / 2);
+    let slopes = spans.iter().zip(later).filter(|(a, b)| a.at < b.at);
+    let slope = median(slopes.map(|(a, b)| (middle(b) - middle(a)) / (b.at - a.at)).collect());
+    let slope = slope.clamp(-STEEPEST, STEEPEST);
+    let rest = |s: &Span| middle(s) - slope * (s.at - first.at);
+    let level = median(spans.iter().map(rest).collect());
+    let tolerance = median(spans.iter().map(|s| s.up - s.low).collect());
+    Some((Span { low: level, up: level, ..first }, slope, tolerance))
 }
 
 /// Whether an interval is as close to the line as its tolerance.

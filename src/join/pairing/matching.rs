@@ -14,7 +14,7 @@ struct Key {
     ctrl: u32,
     qid: u16,
     cid: u16,
-    opcode: u8,
+    opcode: Option<u8>,
     nsid: Option<u32>,
     slba: Option<u64>,
     nlb: Option<u32>,
@@ -68,13 +68,13 @@ pub fn bounds(guest: &Guest, host: &Served, slack_ns: u64) -> Bounds {
 }
 
 /// Parts of an identity that a record of the host lacks, by queue and opcode.
-type Lacks = HashMap<(u32, u16, u8), [bool; 3]>;
+type Lacks = HashMap<(u32, u16, Option<u8>), [bool; 3]>;
 
 fn lacks(host: &[Served]) -> Lacks {
     let mut lacks = Lacks::new();
     for served in host {
         let id = &served.id;
-        let entry = lacks.entry((served.ctrl, id.qid, id.opcode)).or_default();
+        let entry = lacks.entry((served.ctrl, served.qid, id.code)).or_default();
         entry[0] |= id.nsid.is_none();
         entry[1] |= id.slba.is_none();
         entry[2] |= id.nlb.is_none();
@@ -82,8 +82,17 @@ fn lacks(host: &[Served]) -> Lacks {
     lacks
 }
 
+/// The tag of a command id. Linux has a generation above it (5.14 and later, PCI).
+const TAG: u16 = 0xfff;
+
 fn groups(guest: &[Guest], host: &[Served]) -> HashMap<Key, Group> {
     let lacks = lacks(host);
+    let has_generations = [
+        guest.iter().any(|c| c.qid > 0 && c.cid > TAG),
+        host.iter().any(|s| s.qid > 0 && s.cid > TAG),
+    ];
+    // one side may have been recorded without them
+    let ids = if has_generations[0] == has_generations[1] { u16::MAX } else { TAG };
     let whole = |mut key: Key| {
         let lack = lacks.get(&(key.ctrl, key.qid, key.opcode));
         let [nsid, slba, nlb] = lack.copied().unwrap_or_default();
@@ -97,8 +106,8 @@ fn groups(guest: &[Guest], host: &[Served]) -> HashMap<Key, Group> {
         let key = whole(Key {
             ctrl: command.host_ctrl,
             qid: command.qid,
-            cid: command.cid,
-            opcode: command.opcode.code,
+            cid: command.cid & ids,
+            opcode: Some(command.opcode.code),
             nsid: Some(command.nsid),
             slba: command.slba,
             nlb: command.nlb,
@@ -109,9 +118,9 @@ fn groups(guest: &[Guest], host: &[Served]) -> HashMap<Key, Group> {
         let id = &served.id;
         let key = whole(Key {
             ctrl: served.ctrl,
-            qid: id.qid,
-            cid: id.cid,
-            opcode: id.opcode,
+            qid: served.qid,
+            cid: served.cid & ids,
+            opcode: id.code,
             nsid: id.nsid,
             slba: id.slba,
             nlb: id.nlb,

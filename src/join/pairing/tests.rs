@@ -71,13 +71,14 @@ fn made(load: Load, mut random: impl FnMut(u64) -> u64) -> Vec<Made> {
                 .with(HostPoint::BackendDone, clock(done));
             let host = Served {
                 ctrl: 0,
-                id: HostId {
-                    qid: guest.qid,
-                    cid,
+                qid: guest.qid,
+                cid,
+                id: HostCommand {
                     nsid: Some(1),
-                    opcode: 2,
+                    code: Some(2),
                     slba: Some(slba),
                     nlb: Some(8),
+                    ..HostCommand::default()
                 },
                 first_ns: clock(fetch),
                 last_ns: clock(done),

@@ -152,6 +152,9 @@ pub struct Ledger {
     /// Whether all causes of lost commands are counted. Not if kprobes or classic tracepoints begin
     /// or end commands on a kernel that does not count their misses (before 6.7).
     pub misses_known: bool,
+    /// The commands were read from a text, which may be an excerpt: what its tracer lost is not known.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub imported: bool,
     /// The first and the last point of totals, as far as they were observed for a command.
     #[serde(rename = "total_span")]
     pub span: (Point, Point),
@@ -223,38 +226,27 @@ impl Ledger {
         Accuracy::of(self.degraded(), self.misses_known)
     }
 
-    /// Why the numbers are not exact, one phrase per reason. Empty if they are exact.
+    /// Why the numbers are not exact, one phrase per reason. Empty if they are exact. Few kinds: `-v` and JSON
+    /// have each count.
     pub fn degraded(&self) -> Vec<String> {
-        let mut reasons = Vec::new();
-        let mut say = |n: u64, what: &'static str| reasons.extend(phrases([(n, what)]));
-        say(self.overwritten, "commands without a known end");
-        say(
-            self.unrecovered,
-            "commands may be in no row: the kernel skipped all programs that would show them",
-        );
-        say(
-            self.unattributed,
-            "commands in no row: their submitter, which a filter asks for, was not observed",
-        );
-        say(
-            self.no_cpu,
-            "set-ups and completions not counted: on CPUs that the kernel did not list",
-        );
-        say(self.misfits, "contradictions to the BTF file");
-        say(self.untracked, "commands outside the slot table");
-        say(self.no_row, "commands without a row");
-        if !self.recovers {
-            say(self.recursion_misses, "program runs skipped by the kernel");
-        }
-        say(self.negative_intervals, "points out of order");
-        say(self.doorbell_list_full, "doorbells not kept");
-        match &self.trace {
-            None => say(self.ring_drops, "command records dropped"),
-            Some(trace) => trace.flaws().into_iter().for_each(|(n, what)| say(n, what)),
-        }
-        if self.may_lose_completions && self.balance.is_some() {
-            say(self.in_flight, "commands without an end, in flight or their completion missed");
-        }
+        let without_end = match self.may_lose_completions && self.balance.is_some() {
+            true => self.overwritten + self.in_flight,
+            false => self.overwritten,
+        };
+        let skipped = if self.recovers { 0 } else { self.recursion_misses };
+        let without_row = self.no_row + self.untracked + self.unattributed + self.no_cpu;
+        let of_trace = self.trace.as_ref().map(TraceLedger::flaws);
+        let of_rows = [(self.ring_drops, "events lost: the ring was full")];
+        let all = [
+            (without_end, "commands without a known end"),
+            (without_row, "commands without a row"),
+            (self.unrecovered, "commands may be in no row: the kernel skipped programs"),
+            (skipped, "program runs skipped by the kernel"),
+            (self.negative_intervals + self.doorbell_list_full, "points out of order or not kept"),
+        ];
+        let lost = of_trace.as_ref().map_or(&of_rows[..], |flaws| &flaws[..]);
+        let mut reasons: Vec<String> =
+            phrases(all.into_iter().chain(lost.iter().copied())).collect();
         if let Some(off) = self.balance.filter(|b| !b.balanced) {
             reasons.push(format!(
                 "the ledger is off by {} commands and {} completions",

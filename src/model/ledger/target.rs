@@ -40,9 +40,6 @@ pub struct HostLedger {
     pub skipped: BTreeMap<Text, u64>,
     /// Mean time of a program's run in nanoseconds, without the trap.
     pub run_ns: BTreeMap<Text, u64>,
-    /// Mean time of a uprobe's trap in nanoseconds, as measured on this machine at the start of the
-    /// run, on an instruction of the same kind.
-    pub trap_ns: BTreeMap<Text, u64>,
 }
 
 impl HostLedger {

@@ -185,14 +185,11 @@ impl TraceLedger {
     }
 
     /// Why the trace is not complete: counts and phrases.
-    pub(super) const fn flaws(&self) -> [(u64, &'static str); 7] {
+    pub(super) const fn flaws(&self) -> [(u64, &'static str); 4] {
         [
-            (self.lost_submits, "submit events lost"),
-            (self.lost_completions, "completions lost"),
-            (self.lost_events, "other events lost"),
+            (self.lost(), "events lost: the ring was full"),
             (self.not_written, "events not written"),
-            (self.out_of_order, "events out of time order"),
-            (self.undecodable, "records that make no sense"),
+            (self.out_of_order + self.undecodable, "events out of time order or not valid"),
             (self.stacks_not_taken + self.stacks_lost, "stacks not taken or not kept"),
         ]
     }

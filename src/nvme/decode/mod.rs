@@ -87,6 +87,7 @@ const DWORDS: &[Spec] = &[
 
 fn layout(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> Layout {
     match (queue, set) {
+        _ if !sqe.has_dwords() => (&[], &[]),
         _ if sqe.opcode() == FABRICS => fabrics::layout(sqe),
         (QueueKind::Admin, _) => admin::layout(sqe),
         (QueueKind::Io, CommandSet::KeyValue) => kv::layout(sqe).unwrap_or_else(|| io::layout(sqe)),
@@ -151,5 +152,5 @@ pub fn name(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> Option<&'static str
 #[must_use]
 pub fn blocks(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> Option<Blocks> {
     let has = queue == QueueKind::Io && set != CommandSet::KeyValue && io::has_blocks(sqe.opcode());
-    has.then(|| Blocks { slba: sqe.slba(), nlb: sqe.nlb() })
+    (has && sqe.has_dwords()).then(|| Blocks { slba: sqe.slba(), nlb: sqe.nlb() })
 }

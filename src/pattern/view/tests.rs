@@ -84,7 +84,7 @@ fn the_verdict_is_by_the_part_that_is_sequential() {
     for (sequential, random, verdict) in
         [(90, 10, "sequential"), (89, 11, "mixed"), (10, 90, "mixed"), (9, 91, "random")]
     {
-        let counts = Counts { sequential, random, ..Counts::default() };
+        let counts = Counts { sequential, commands: sequential + random, ..Counts::default() };
         assert_eq!(super::verdict(&counts), verdict, "{sequential}");
     }
 }

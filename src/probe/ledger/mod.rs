@@ -96,6 +96,7 @@ impl Ledger {
                 .filter(|&h| !CATALOG[h].is_second() && !CATALOG[h].role.is_context())
                 .map(|h| misses_of(plan, counters, misses, h))
                 .sum(),
+            imported: false,
             misses_known: [Point::SetupOut, Point::Complete]
                 .into_iter()
                 .filter_map(|point| plan.point(point))

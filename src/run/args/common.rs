@@ -69,7 +69,7 @@ impl FromArgs {
 pub const JSON: &str = "One JSON object per line instead of text";
 /// The same in full.
 pub const JSON_LONG: &str =
-    "One JSON object per line instead of text\n\nThe schema is in docs/json.md.";
+    "One JSON object per line instead of text\n\nThe schema is in docs/reference/json.md.";
 
 /// When to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

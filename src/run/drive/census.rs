@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::filter::Filter;
 use crate::model::ids::NamespaceId;
 use crate::model::text::Text;
-use crate::recording::Item;
+use crate::recording::{Fact, Item};
 
 /// The controllers and namespaces of a recording, as far as it was read.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Census {
     /// Takes an item in.
     pub fn add(&mut self, item: &Item<'_>) {
         match item {
-            Item::Controllers(all) => {
+            Item::Fact(Fact::Controllers(all)) => {
                 for controller in all {
                     let disks = self.disks.entry(controller.instance).or_default();
                     let named = controller.disks.iter().map(|d| (d.nsid, d.name.clone()));

@@ -1,30 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports lost events while the trace runs.
-
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread;
-use std::thread::JoinHandle;
-use std::time::Duration;
+//! The warning about lost events during a run.
 
 use crate::model::counters::Counters;
 use crate::model::ledger::{Shown, TraceLedger};
 use crate::model::stage::StageSet;
-use crate::session::Session;
-use crate::settings::Settings;
-use anyhow::Result;
-
 use crate::run::eprint_note;
+use crate::session::Session;
 use crate::settings::MAX_RING;
-
-/// Interval between checks.
-const EVERY: Duration = Duration::from_secs(1);
-
-/// A thread that checks for lost events. It is separate because the thread that reads the ring may
-/// be blocked, which is why events are lost.
-pub struct Drops {
-    stop: Sender<()>,
-    thread: JoinHandle<()>,
-}
+use crate::settings::Settings;
 
 /// What takes the events from the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,49 +55,32 @@ fn message(n: u64, settings: &Settings, ring_bytes: u32, reader: Reader) -> Stri
         "" => String::new(),
         options => format!("; these options help: {options}"),
     };
-    format!("{n} events lost in the last second: the ring is full, because {why}{help}")
+    format!("{n} events lost: the ring was full, because {why}{help}")
 }
 
-fn lost(counters: &Counters) -> u64 {
-    TraceLedger::new(counters, &Shown::default()).lost()
+/// Reports events that found no room in the ring.
+pub struct Drops {
+    settings: Settings,
+    ring_bytes: u32,
+    reader: Reader,
+    lost: u64,
 }
 
 impl Drops {
-    /// Starts the thread for a session with these settings.
-    ///
-    /// # Errors
-    /// If the counters cannot be read.
-    pub fn watch(session: &Session, settings: &Settings, reader: Reader) -> Result<Self> {
-        let counters_of = session.counter_reader()?;
-        let settings = settings.clone();
+    /// Nothing was lost until now.
+    pub fn of(session: &Session, settings: &Settings, reader: Reader) -> Self {
         let ring_bytes = u32::try_from(session.rings().total()).unwrap_or(u32::MAX);
-        let (stop, stopped) = channel();
-        let thread = thread::spawn(move || {
-            let mut before = 0;
-            loop {
-                let ends = stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
-                let Ok(counters) = counters_of.read() else {
-                    break;
-                };
-                let now = lost(&counters);
-                if now > before {
-                    eprint_note(&message(now - before, &settings, ring_bytes, reader));
-                }
-                before = now;
-                // only after the last look: a run may end within a second of a loss
-                if ends {
-                    break;
-                }
-            }
-        });
-        Ok(Self { stop, thread })
+        Self { settings: settings.clone(), ring_bytes, reader, lost: 0 }
     }
 
-    /// Ends the thread, after a last look.
-    pub fn stop(self) {
-        drop(self.stop);
-        // there is no result, and a panic has already printed its message
-        let _ = self.thread.join();
+    /// Reports what was lost since the last look.
+    pub fn look(&mut self, counters: &Counters) {
+        let lost = TraceLedger::new(counters, &Shown::default()).lost();
+        if lost > self.lost {
+            let text = message(lost - self.lost, &self.settings, self.ring_bytes, self.reader);
+            eprint_note(&text);
+        }
+        self.lost = lost;
     }
 }
 
@@ -138,7 +104,7 @@ mod tests {
         let mut settings = Mode::Events(Events::default()).with(StageSet::Basic);
         assert_eq!(
             message(9, &settings, 16 << 20, Reader::Stdout),
-            "9 events lost in the last second: the ring is full, because stdout is not read fast \
+            "9 events lost: the ring was full, because stdout is not read fast \
              enough; these options help: --buffer 64M, --stages=none, --slow 1ms, --ctrl, \
              --opcode"
         );

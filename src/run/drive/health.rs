@@ -9,7 +9,6 @@ use crate::session::Session;
 use anyhow::Result;
 
 use super::ledger::check_fit;
-use super::turns::Upkeep;
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
 
@@ -59,26 +58,13 @@ impl HealthCheck {
             Some(why) => Err(Failure::error(Kind::Run, why)),
         }
     }
-}
 
-/// The message on a controller without slots.
-fn without_slots(controller: &str, pairing: Pairing) -> String {
-    match pairing {
-        Pairing::Request => format!(
-            "no slots left for {controller}, which appeared or got more queues during the run: its \
-             commands are counted as untracked; start again to measure them"
-        ),
-        // also of controllers that were there: tags do not share slots
-        Pairing::Tag => format!(
-            "no slots left for {controller}: classic tracepoints need one for each tag, and its \
-             commands are counted as untracked; `doctor` says what a better method lacks"
-        ),
-    }
-}
-
-impl Upkeep<Session> for HealthCheck {
-    /// Also gives slots to new controllers.
-    fn rescan(&mut self, session: &mut Session) -> Result<bool> {
+    /// Once a second: gives slots to new controllers, and tends the session. Returns true if the session
+    /// receives no more events.
+    ///
+    /// # Errors
+    /// If the kernel cannot be read.
+    pub fn is_gone(&mut self, session: &mut Session) -> Result<bool> {
         check_fit(&session.counters()?)?;
         session.assign_new_groups()?;
         if let Some(remark) = session.tend_timers()? {
@@ -93,5 +79,20 @@ impl Upkeep<Session> for HealthCheck {
             }
         }
         Ok(self.gone.is_some())
+    }
+}
+
+/// The message on a controller without slots.
+fn without_slots(controller: &str, pairing: Pairing) -> String {
+    match pairing {
+        Pairing::Request => format!(
+            "no slots left for {controller}, which appeared or got more queues during the run: its \
+             commands are counted as untracked; start again to measure them"
+        ),
+        // also of controllers that were there: tags do not share slots
+        Pairing::Tag => format!(
+            "no slots left for {controller}: classic tracepoints need one for each tag, and its \
+             commands are counted as untracked; `doctor` says what a better method lacks"
+        ),
     }
 }

@@ -6,7 +6,7 @@ use crate::model::counters::{Count, Counters};
 use crate::model::ledger::{Ledger, Shown, TraceLedger};
 use crate::model::run::Scan;
 use crate::model::snapshot::Snapshot;
-use crate::source::Source;
+use crate::session::Session;
 use anyhow::Result;
 
 use crate::run::eprint_note;
@@ -30,32 +30,36 @@ pub fn check_fit(counters: &Counters) -> Result<()> {
     }
 }
 
-/// The ledger of a session with histograms. `scan`: the slots, after the end of the session.
-///
-/// # Errors
-/// If the types do not fit the kernel.
-pub fn ledger_of(source: &dyn Source, now: &Snapshot, scan: Option<Scan>) -> Result<Ledger> {
-    check_fit(&now.counters)?;
-    let plan = source.plan();
-    let ledger = Ledger::new(plan, &now.counters, &now.misses, now.commands(), scan);
-    Ok(ledger.with_unmeasured(now.unmeasured()).with_cost(plan, source.run_times().as_ref()))
+/// Where the commands of a session are counted.
+pub enum CountedBy<'c> {
+    /// By the programs, in rows.
+    Programs(&'c Snapshot),
+    /// By what was shown of their events.
+    Events(&'c Shown),
 }
 
-/// Builds the ledger of a trace session. `scan`: the slots, after the end of the session.
+/// The ledger of a session. `scan`: the slots, after its end.
 ///
 /// # Errors
-/// If the source can't be read, or the types do not fit the kernel.
-pub fn ledger_of_trace(source: &dyn Source, shown: &Shown, scan: Option<Scan>) -> Result<Ledger> {
-    let counters = source.counters()?;
-    check_fit(&counters)?;
-    let ledger = Ledger::new(
-        source.plan(),
-        &counters,
-        &source.misses(),
-        counters.get(Count::Finished),
-        scan,
-    );
-    Ok(ledger.with_trace(&counters, shown).with_cost(source.plan(), source.run_times().as_ref()))
+/// If the counters cannot be read, or the types do not fit the kernel.
+pub fn ledger(session: &Session, counted: CountedBy<'_>, scan: Option<Scan>) -> Result<Ledger> {
+    let plan = session.plan();
+    let ledger = match counted {
+        CountedBy::Programs(now) => {
+            check_fit(&now.counters)?;
+            let in_rows = now.commands();
+            Ledger::new(plan, &now.counters, &now.misses, in_rows, scan)
+                .with_unmeasured(now.unmeasured())
+        }
+        CountedBy::Events(shown) => {
+            let counters = session.counters()?;
+            check_fit(&counters)?;
+            let finished = counters.get(Count::Finished);
+            Ledger::new(plan, &counters, &session.misses(), finished, scan)
+                .with_trace(&counters, shown)
+        }
+    };
+    Ok(ledger.with_cost(plan, session.run_times().as_ref()))
 }
 
 /// Reports the commands of this process in a trace, if there are any.

@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A session of this machine as the input of a run.
+//! A run of this machine: attached, read until its end, detached, and read to the last event.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::mem::ManuallyDrop;
+use std::mem::take;
 use std::time::Duration;
 
 use crate::machine::clock::{monotonic_ns, wall_offset_ns};
+use crate::machine::own_tgid;
 use crate::machine::watch::Modules;
-use crate::machine::{System, own_tgid};
+use crate::model::event::Event;
 use crate::model::ledger::{EventClass, Shown};
-use crate::session::Session;
+use crate::model::snapshot::Snapshot;
+use crate::recording::{ClockOffset, Fact};
+use crate::session::{LiveEvents, Session};
 use crate::settings::Settings;
-use crate::source::{EventStream, Read, Source};
 use crate::view::header::Header;
 use anyhow::Result;
 
 use super::drops::{Drops, Reader};
 use super::exec::{Program, until_end};
 use super::health::HealthCheck;
-use super::ledger::{ledger_of, ledger_of_trace};
+use super::ledger::{CountedBy, ledger};
 use super::names::Names;
-use super::turns::Run;
-use super::{Consumer, End, Feed, Item, Make, Moment, Start, Turn};
+use super::turns::Turns;
+use super::{End, Ready, Tick, Wish};
 use crate::run::start::{Preflight, require_status};
 use crate::run::symbols::LiveStacks;
 
@@ -30,6 +33,8 @@ use crate::run::symbols::LiveStacks;
 const DRAIN: Duration = Duration::from_millis(20);
 const ROOM_FOR_DRAIN: u32 = 4 << 20;
 const SHORTEST_DRAIN: Duration = Duration::from_millis(1);
+/// Interval between checks of the machine.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Time between two drains of a ring of this size.
 fn drain_pause(ring_bytes: u32) -> Duration {
@@ -37,7 +42,7 @@ fn drain_pause(ring_bytes: u32) -> Duration {
     DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
 }
 
-/// A run on this machine.
+/// How to run on this machine.
 pub struct Live<'l> {
     /// The machine.
     pub ready: Preflight,
@@ -57,192 +62,6 @@ pub struct Live<'l> {
     pub irq_entry: Option<(u64, u64)>,
 }
 
-/// Creates the consumer, unless the settings ask for what can't be read: it may begin a file.
-fn begin<C>(
-    settings: &Settings,
-    can_read_status: bool,
-    make: &mut dyn FnMut() -> Result<C>,
-) -> Result<C> {
-    require_status(settings, can_read_status)?;
-    make()
-}
-
-/// Passes the items of a session on.
-pub struct Feeder<C> {
-    /// What takes them.
-    pub consumer: C,
-    header: Header,
-    names: Names,
-    stacks: Option<LiveStacks>,
-    shown: Shown,
-    /// This process.
-    own: Option<u32>,
-}
-
-impl<C: Consumer> Feeder<C> {
-    /// Feeds this consumer.
-    pub fn new(consumer: C, names: Names, stacks: Option<LiveStacks>) -> Self {
-        let header = Header::default();
-        Self { consumer, header, names, stacks, shown: Shown::default(), own: own_tgid() }
-    }
-
-    fn item(&mut self, item: &Item<'_>) -> Result<()> {
-        let names = &mut self.names;
-        self.consumer.item(item, &mut Feed { names, later: 0 })
-    }
-
-    fn shown(&mut self) -> &mut Shown {
-        match self.consumer.shown() {
-            Some(shown) => shown,
-            None => &mut self.shown,
-        }
-    }
-
-    #[inline]
-    fn changes(&mut self) -> Result<()> {
-        if self.names.take_changed() {
-            return self.controllers();
-        }
-        Ok(())
-    }
-
-    // out of line: the controllers rarely change
-    #[inline(never)]
-    fn controllers(&mut self) -> Result<()> {
-        let all = self.names.controllers().to_vec();
-        self.item(&Item::Controllers(all))
-    }
-
-    fn activity(&mut self, source: &dyn Source) -> Result<()> {
-        match source.activity()? {
-            Some(activity) => self.item(&Item::Activity(activity)),
-            None => Ok(()),
-        }
-    }
-
-    /// At the begin, and each second.
-    fn second(&mut self, at: Duration, source: &dyn Source) -> Result<()> {
-        self.names.allow_rescan();
-        self.item(&Item::Clock(wall_offset_ns()))?;
-        self.activity(source)?;
-        if self.consumer.wants_ledgers() {
-            let ledger = ledger_of_trace(source, self.shown(), None)?;
-            self.item(&Item::Ledger(at, &ledger))?;
-        }
-        Ok(())
-    }
-
-    fn begin(&mut self, settings: &Settings, system: &System, source: &dyn Source) -> Result<()> {
-        if settings.counts() {
-            return Ok(());
-        }
-        self.changes()?;
-        if settings.context() {
-            self.item(&Item::Machine(Box::new(system.info(false))))?;
-        }
-        self.second(Duration::ZERO, source)
-    }
-
-    fn read(&mut self, read: Read<'_>, source: &dyn Source) -> Result<()> {
-        let Some(event) = read else {
-            self.shown().undecodable += 1;
-            return self.item(&Item::Undecodable);
-        };
-        if self.stacks.is_some() {
-            for id in event.what.stacks() {
-                let stacks = self.stacks.as_mut();
-                if let Some(frames) = stacks.and_then(|stacks| stacks.learn(id, source)) {
-                    self.item(&Item::Stack(id, frames))?;
-                }
-            }
-        }
-        // a lookup of an unknown disk reads the names again
-        self.names.of_command(event.what.id());
-        self.changes()?;
-        // it owns nothing, so there is nothing to drop
-        self.item(&ManuallyDrop::new(Item::Event(event)))?;
-        if C::SHOWS && self.consumer.shown().is_none() {
-            self.shown.add(EventClass::of(&event.what));
-            self.shown.add_own(&event.what, self.own);
-        }
-        Ok(())
-    }
-
-    /// Passes on the events that are complete. Returns true if there may be more.
-    ///
-    /// # Errors
-    /// If they cannot be read; those of the consumer.
-    pub fn drain(&mut self, events: &mut dyn EventStream, source: &dyn Source) -> Result<bool> {
-        self.take(false, events, source)
-    }
-
-    fn take(
-        &mut self,
-        all: bool,
-        events: &mut dyn EventStream,
-        source: &dyn Source,
-    ) -> Result<bool> {
-        let mut done = Ok(());
-        let more = events.take(all, &mut |read| {
-            if done.is_ok() {
-                done = self.read(read, source);
-            }
-        })?;
-        done?;
-        Ok(more)
-    }
-
-    /// Passes on what is left after the end of the run, in CLOCK_MONOTONIC nanoseconds.
-    ///
-    /// # Errors
-    /// As before.
-    pub fn drain_rest(
-        &mut self,
-        events: &mut dyn EventStream,
-        source: &dyn Source,
-        end_ns: u64,
-    ) -> Result<()> {
-        self.take(true, events, source)?;
-        self.shown().out_of_order = events.late();
-        if C::SHOWS {
-            for event in source.unfinished(end_ns.max(events.last_ns()))? {
-                self.read(Some(&event), source)?;
-            }
-        }
-        self.consumer.flush();
-        self.activity(source)
-    }
-
-    fn tick(&mut self, now: Duration, is_second: bool, session: &Session) -> Result<Turn> {
-        self.consumer.flush();
-        let moment = Moment { now, is_second, session: Some(session), shown: *self.shown() };
-        self.consumer.tick(&moment)
-    }
-
-    /// Hands the end over. The inner error counts less than one of the run.
-    fn finish(
-        mut self,
-        settings: &Settings,
-        took: Duration,
-        session: &Session,
-    ) -> Result<Result<()>> {
-        let scan = Some(session.scan()?);
-        let mut end = End::at(took, self.names);
-        end.session = Some(session);
-        if settings.counts() {
-            end.sums = session.snapshot()?;
-            end.ledger = ledger_of(session, &end.sums, scan)?;
-        } else {
-            let shown = *self.consumer.shown().unwrap_or(&mut self.shown);
-            end.ledger = ledger_of_trace(session, &shown, scan)?;
-            end.shown = shown;
-        }
-        end.header = self.header;
-        end.header.end(took, end.ledger.matched, &end.ledger);
-        self.consumer.finish(end)
-    }
-}
-
 impl<'l> Live<'l> {
     /// A run of events that are summed up, without a program.
     pub const fn new(ready: Preflight, settings: &'l Settings, duration: Option<Duration>) -> Self {
@@ -257,70 +76,270 @@ impl<'l> Live<'l> {
             irq_entry: None,
         }
     }
+}
 
-    pub(super) fn drive<C: Consumer>(self, make: &mut Make<'_, C>) -> Result<()> {
-        let Self { ready, settings, .. } = self;
-        let until = until_end(self.exec, self.duration.is_some(), self.until);
-        let irq_entry = self.stacks.as_ref().and_then(LiveStacks::irq_entry);
+#[derive(Clone, Copy)]
+enum State {
+    /// Attached. The command may still be preparing its output.
+    Attached,
+    /// The events that have come are being passed on.
+    Passing {
+        is_second: bool,
+    },
+    /// There was a tick.
+    Ticked,
+    /// Detached. The last events are being passed on.
+    Detached,
+    /// The commands that are still in flight are being passed on.
+    InFlight,
+    Ended,
+}
+
+/// A run in progress.
+pub(super) struct LiveRun<'l> {
+    live: &'l Live<'l>,
+    pub session: Session,
+    events: LiveEvents,
+    event: Option<Event>,
+    /// Whether the facts that the event needs come first.
+    is_held: bool,
+    facts: VecDeque<Fact>,
+    in_flight: Vec<Event>,
+    stacks: Option<LiveStacks>,
+    health: HealthCheck,
+    drops: Option<Drops>,
+    program: Option<Program>,
+    turns: Turns<'l>,
+    state: State,
+    /// The next fetch, if nothing happens before.
+    drain_at: Duration,
+    pause: Duration,
+    next_second: Duration,
+    took: Duration,
+    pub begin_ns: u64,
+    /// CLOCK_MONOTONIC nanoseconds, as `begin_ns`.
+    end_ns: u64,
+    /// This process.
+    own: Option<u32>,
+}
+
+impl<'l> LiveRun<'l> {
+    /// Attaches. The run begins with the first step.
+    pub fn attach(live: &'l Live<'_>, stacks: Option<LiveStacks>) -> Result<(Self, Header)> {
+        let Live { ready, settings, .. } = live;
+        let until = until_end(live.exec, live.duration.is_some(), live.until);
+        let irq_entry = stacks.as_ref().and_then(LiveStacks::irq_entry);
         let modules = Modules::of(&ready.system);
-        let mut session = ready.attach(settings, &until, irq_entry.or(self.irq_entry))?;
-        let with_events = settings.has_events();
-        let mut health = HealthCheck::of(modules, &session, ready.system.clone());
-        let mut events = session.events()?;
-        let pause = match with_events {
-            true => drain_pause(session.rings().bytes),
-            false => Duration::MAX,
-        };
+        let session = ready.attach(settings, &until, irq_entry.or(live.irq_entry))?;
+        require_status(settings, session.can_read_status())?;
+        let health = HealthCheck::of(modules, &session, ready.system.clone());
         let (host, kernel) = ready.system.host_and_kernel();
         let begin_ns = Some(wall_offset_ns().saturating_add_unsigned(monotonic_ns()));
         let who = settings.asks_who().then(|| session.origin().who());
         let header = Header { host, kernel, begin_ns, who, ..Header::default() };
-        let consumer = begin(settings, session.can_read_status(), &mut || {
-            make(&Start {
-                begin_ns: monotonic_ns(),
-                from: Duration::ZERO,
-                session: Some(&session),
-                recording: None,
-                target: None,
-                header: header.clone(),
-            })
-        })?;
-        let drops = with_events.then(|| Drops::watch(&session, settings, self.reader));
-        let drops = drops.transpose()?;
-        let names = Names::of(ready.system.clone());
-        let mut feeder = Feeder::new(consumer, names, self.stacks);
-        feeder.header = header;
-        feeder.begin(settings, &ready.system, &session)?;
-        let program = Program::start(self.exec, &ready.waker)?;
-        let run = Run::begin(&ready.stop, self.duration);
-        let ended = run.turns(&mut session, &mut health, &mut |session, tick| {
-            if tick.rescanned {
-                feeder.second(tick.now, session)?;
+        let pause = match settings.has_events() {
+            true => drain_pause(session.rings().bytes),
+            false => Duration::MAX,
+        };
+        let run = Self {
+            events: session.events()?,
+            event: None,
+            is_held: false,
+            facts: VecDeque::new(),
+            in_flight: Vec::new(),
+            stacks,
+            health,
+            drops: None,
+            program: None,
+            turns: Turns::begin(&ready.stop, live.duration),
+            state: State::Attached,
+            drain_at: Duration::ZERO,
+            pause,
+            next_second: SECOND,
+            took: Duration::ZERO,
+            begin_ns: monotonic_ns(),
+            end_ns: 0,
+            own: own_tgid(),
+            live,
+            session,
+        };
+        Ok((run, header))
+    }
+
+    /// The last event.
+    pub const fn event(&self) -> Option<&Event> {
+        self.event.as_ref()
+    }
+
+    pub fn advance(
+        &mut self,
+        names: &mut Names,
+        shown: &mut Shown,
+        wish: &mut Wish,
+    ) -> Result<Ready> {
+        loop {
+            if let Some(fact) = self.facts.pop_front() {
+                return Ok(Ready::Fact(fact));
             }
-            let more = feeder.drain(&mut events, session)?;
-            let again = match more {
-                true => tick.now,
-                false => run.elapsed().saturating_add(pause),
-            };
-            Ok(match feeder.tick(run.elapsed(), tick.rescanned, session)? {
-                Turn::Items => Turn::Until(again),
-                Turn::Until(next) => Turn::Until(next.min(again)),
-                Turn::Done => Turn::Done,
-            })
-        });
-        let took = run.elapsed();
-        health.final_check(&session)?;
-        // commands continue while the hooks are detached: their events are still in the ring
-        let end_ns = monotonic_ns();
-        let closed = session.end();
-        drops.into_iter().for_each(Drops::stop);
-        ended?;
-        closed?;
-        feeder.drain_rest(&mut events, &session, end_ns)?;
-        let own = feeder.finish(settings, took, &session)?;
-        health.verdict()?;
-        program.end()?;
-        own
+            if take(&mut self.is_held) || self.next_event(names, shown) {
+                // what it needs comes first
+                self.is_held = !self.facts.is_empty();
+                if self.is_held {
+                    continue;
+                }
+                return Ok(Ready::Event { is_selected: true, later: 0 });
+            }
+            match self.state {
+                State::Attached => self.begin(names)?,
+                State::Passing { is_second } => {
+                    *wish = Wish { wake_at: None, ..*wish };
+                    self.state = State::Ticked;
+                    return Ok(Ready::Tick(Tick { now: self.turns.now(), is_second }));
+                }
+                State::Ticked if wish.stop => self.detach()?,
+                State::Ticked => self.turn(names, wish)?,
+                State::Detached => {
+                    shown.out_of_order = self.events.late();
+                    self.state = State::InFlight;
+                    if self.live.settings.events().is_some() {
+                        let end_ns = self.events.last_ns().max(self.end_ns);
+                        self.in_flight = self.session.unfinished(end_ns)?;
+                        self.in_flight.reverse();
+                    }
+                }
+                State::InFlight => {
+                    self.activity()?;
+                    self.state = State::Ended;
+                }
+                State::Ended => return Ok(Ready::Ended),
+            }
+        }
+    }
+
+    /// Takes the next event that has come, and queues the facts that it needs.
+    fn next_event(&mut self, names: &mut Names, shown: &mut Shown) -> bool {
+        let event = loop {
+            match self.events.next_event() {
+                Some(Ok(event)) => break self.event.insert(event),
+                Some(Err(_)) => shown.undecodable += 1,
+                None => match self.in_flight.pop() {
+                    Some(event) => break self.event.insert(event),
+                    None => return false,
+                },
+            }
+        };
+        if let Some(stacks) = &mut self.stacks {
+            for id in event.what.stacks() {
+                let frames = stacks.learn(id, &self.session);
+                self.facts.extend(frames.map(|frames| Fact::Stacks(vec![(id, frames)])));
+            }
+        }
+        // a lookup of an unknown disk reads the names again
+        names.of_command(event.what.id());
+        if names.take_changed() {
+            self.facts.push_back(Fact::Controllers(names.controllers().to_vec()));
+        }
+        shown.add(EventClass::of(&event.what));
+        shown.add_own(&event.what, self.own);
+        true
+    }
+
+    fn begin(&mut self, names: &mut Names) -> Result<()> {
+        let Live { ready, settings, .. } = self.live;
+        if settings.has_events() {
+            self.drops = Some(Drops::of(&self.session, settings, self.live.reader));
+        }
+        if !settings.counts() {
+            names.take_changed();
+            self.facts.push_back(Fact::Controllers(names.controllers().to_vec()));
+            if settings.context() {
+                self.facts.push_back(Fact::Machine(Box::new(ready.system.info(false))));
+            }
+            self.second(names)?;
+        }
+        self.program = Some(Program::start(self.live.exec, &ready.waker)?);
+        self.turns = Turns::begin(&ready.stop, self.live.duration);
+        self.state = State::Passing { is_second: true };
+        Ok(())
+    }
+
+    /// At the begin, and each second.
+    fn second(&mut self, names: &mut Names) -> Result<()> {
+        names.allow_rescan();
+        self.facts.push_back(Fact::Clock(ClockOffset { wall_ns: wall_offset_ns() }));
+        self.activity()
+    }
+
+    fn activity(&mut self) -> Result<()> {
+        self.facts.extend(self.session.activity()?.map(Fact::Activity));
+        Ok(())
+    }
+
+    fn look_for_drops(&mut self) -> Result<()> {
+        if let Some(drops) = &mut self.drops {
+            drops.look(&self.session.counters()?);
+        }
+        Ok(())
+    }
+
+    /// Waits, and fetches what has come.
+    fn turn(&mut self, names: &mut Names, wish: &Wish) -> Result<()> {
+        let is_second = self.turns.now() >= self.next_second;
+        if is_second {
+            self.look_for_drops()?;
+            if self.health.is_gone(&mut self.session)? {
+                return self.detach();
+            }
+            self.next_second = self.turns.now() + SECOND;
+        }
+        let next = self.next_second.min(self.drain_at);
+        if !self.turns.wait(wish.wake_at.map_or(next, |at| at.min(next))) {
+            return self.detach();
+        }
+        if is_second {
+            self.second(names)?;
+        }
+        let more = self.events.fetch(false)?;
+        self.drain_at = match more {
+            true => Duration::ZERO,
+            false => self.turns.elapsed().saturating_add(self.pause),
+        };
+        self.state = State::Passing { is_second };
+        Ok(())
+    }
+
+    /// Ends the session. Commands continue while the hooks are detached: their events are still in the
+    /// ring.
+    fn detach(&mut self) -> Result<()> {
+        self.took = self.turns.elapsed();
+        self.health.final_check(&self.session)?;
+        self.end_ns = monotonic_ns();
+        self.session.end()?;
+        self.look_for_drops()?;
+        self.events.fetch(true)?;
+        self.state = State::Detached;
+        Ok(())
+    }
+
+    /// The end. The programs count the commands of some runs; others show them.
+    pub fn end(&self, shown: &Shown) -> Result<(End, Option<u64>)> {
+        let (session, scan) = (&self.session, Some(self.session.scan()?));
+        let (took, covers) = (self.took, self.took);
+        let (sums, ledger) = if self.live.settings.counts() {
+            let sums = session.snapshot()?;
+            let ledger = ledger(session, CountedBy::Programs(&sums), scan)?;
+            (sums, ledger)
+        } else {
+            (Snapshot::default(), ledger(session, CountedBy::Events(shown), scan)?)
+        };
+        Ok((End { ledger, sums, took, covers }, None))
+    }
+
+    /// The verdict, after the report: whether the programs received events to the end, and how the
+    /// program of `--exec` ended.
+    pub fn check(self) -> Result<()> {
+        self.health.verdict()?;
+        self.program.map_or(Ok(()), Program::end)
     }
 }
 
@@ -340,20 +359,14 @@ mod tests {
     }
 
     #[test]
-    fn no_file_is_begun_for_a_run_that_cannot_be() {
+    fn a_run_that_needs_the_status_is_refused_where_it_cannot_be_read() {
         let Command::Trace(args) = command("trace --errors --tee run.nvd") else {
             panic!("not trace");
         };
         let settings = args.settings().unwrap();
-        let mut begun = 0;
-        let mut make = || {
-            begun += 1;
-            Ok(())
-        };
-        let refused = begin(&settings, false, &mut make).unwrap_err();
+        let refused = require_status(&settings, false).unwrap_err();
         assert_eq!(kind_of(&refused), Kind::Kernel);
-        begin(&settings, true, &mut make).unwrap();
-        assert_eq!(begun, 1);
+        require_status(&settings, true).unwrap();
     }
 
     #[test]

@@ -1,68 +1,322 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The only run of all commands.
+//! The event loop of all commands:
 //!
 //! ```text
-//!   session     (live.rs)     ─┐
-//!   recordings  (recorded.rs) ─┼─ items ─▶ drive() ─▶ Consumer { item, tick, finish }
-//!   a target    (target.rs)   ─┘
+//! input.each(&mut |run| {
+//!     loop {
+//!         match run.next()? {
+//!             Step::Event(seen) => ...,    // a command, or something else that happened
+//!             Step::Fact(fact) => ...,     // what applies to the events after it
+//!             Step::Tick(tick) => ...,     // flush, report, run.wake_at(...)
+//!             Step::Ended => break,
+//!         }
+//!     }
+//!     let end = run.end()?;                // the ledger
+//!     ...
+//! })
 //! ```
 //!
-//! Signals, duration and the time of the next tick are in turns.rs, `--exec` in exec.rs, the checks of
-//! the machine and the verdict on them in health.rs, the warning about lost events in drops.rs, the
-//! ledger in ledger.rs. A command is an [`Input`], a [`Consumer`] and a view.
+//! A run is a session of this machine (live.rs) or a recording (file.rs). Targets have a loop of their
+//! own (target.rs). Signals, the duration and waiting are in turns.rs, `--exec` in exec.rs, the checks
+//! once a second and the verdict on them in health.rs, the warning about lost events in drops.rs.
 
 mod census;
 mod drops;
 pub mod exec;
+mod file;
 mod health;
 mod ledger;
-pub mod live;
+mod live;
 pub mod names;
 mod order;
-mod recorded;
-mod recorded_who;
-pub mod replay;
 mod target;
 pub mod turns;
 
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use crate::model::activity::Activity;
-use crate::model::controller::ControllerInfo;
-use crate::model::event::{Event, StackId};
-use crate::model::host::HostEvent;
+use crate::error::Kind;
+use crate::model::event::Event;
 use crate::model::ledger::{Ledger, Shown};
-use crate::model::machine::MachineInfo;
-use crate::model::run::ClockReading;
 use crate::model::snapshot::Snapshot;
-use crate::model::stack::Frame;
-use crate::model::target::{HostController, TargetInfo};
-use crate::recording::{CgroupInfo, KernelLine};
-pub use crate::session::{CostSample, Session};
-use crate::settings::OriginDetail;
+use crate::recording::Fact;
+use crate::session::Session;
 use crate::view::header::Header;
 use anyhow::Result;
 
 pub use self::drops::Reader;
-pub use self::ledger::{ledger_of, say_own_share};
+pub use self::file::{FileReader, Form, again, count, open_all};
+pub use self::ledger::{CountedBy, ledger, say_own_share};
 pub use self::live::Live;
+use self::live::LiveRun;
 pub use self::names::Names;
 pub use self::order::submissions_of;
-pub use self::recorded::{Form, Recordings, again, header_of, open_all, read, scan};
-use self::replay::Replay;
-pub use self::target::{LiveTarget, TargetEnd, TargetRecording, check_target_end};
-pub use self::turns::Turn;
+pub use self::target::{TargetInput, TargetStep};
+use self::turns::{Turns, Wake};
+use crate::run::eprint_note;
+use crate::run::exit::Failure;
+use crate::run::symbols::LiveStacks;
 
-/// Where the items of a run come from.
+/// Where runs come from.
 pub enum Input<'i> {
     /// This machine.
     Live(Box<Live<'i>>),
-    /// Files, one after the other.
-    Recordings(Recordings<'i>),
-    /// A target of this machine.
-    Target(LiveTarget),
-    /// What was recorded of a target, or imported.
-    TargetRecording(Box<TargetRecording<'i>>),
+    /// Files, one after the other. With `stop`, a signal or a key ends the reading.
+    Files { files: Vec<FileReader>, form: Form, stop: Option<&'i Receiver<Wake>> },
+}
+
+/// What comes next in a run.
+pub enum Step<'s> {
+    /// An event.
+    Event(Seen<'s>),
+    /// What applies to the events after it.
+    Fact(Fact),
+    /// There is nothing more at the moment. The time for output.
+    Tick(Tick),
+    /// The run is over.
+    Ended,
+}
+
+/// An event.
+pub struct Seen<'s> {
+    /// The event.
+    pub event: &'s Event,
+    /// Whether the settings select it. Those of this machine are selected.
+    pub is_selected: bool,
+    /// The names of the disks.
+    pub names: &'s mut Names,
+    /// Commands of a recording after its last ledger, before this event.
+    pub later: u64,
+}
+
+/// A moment between two events.
+#[derive(Clone, Copy, Debug)]
+pub struct Tick {
+    /// Time since the begin of the run.
+    pub now: Duration,
+    /// At the begin, and about once a second: the machine has been checked. Never in a recording.
+    pub is_second: bool,
+}
+
+/// The end of a run.
+pub struct End {
+    /// The ledger. Default, if a recording was not read to its end.
+    pub ledger: Ledger,
+    /// The sums of a session that has any.
+    pub sums: Snapshot,
+    /// Length of the run.
+    pub took: Duration,
+    /// The time that the events cover: less, if a ring dropped older ones.
+    pub covers: Duration,
+}
+
+/// What a command asks of its run at a tick.
+#[derive(Default)]
+struct Wish {
+    /// The next tick comes at this time, or earlier. A recording is not read on before.
+    wake_at: Option<Duration>,
+    /// End the run.
+    stop: bool,
+}
+
+/// The next step without what it lends.
+enum Ready {
+    Event {
+        is_selected: bool,
+        later: u64,
+    },
+    Fact(Fact),
+    Tick(Tick),
+    /// The end of a block of a recording: time for a tick.
+    BlockEnd,
+    Ended,
+}
+
+enum Source<'r> {
+    Live(Box<LiveRun<'r>>),
+    File(Box<FileRun<'r>>),
+}
+
+/// A run: of this machine, or recorded.
+pub struct Run<'r> {
+    source: Source<'r>,
+    names: Names,
+    /// What is known of the header of the report: more at the end.
+    pub header: Header,
+    /// What has come. A command that shows less sets it before the ledger is made.
+    pub shown: Shown,
+    wish: Wish,
+}
+
+impl Run<'_> {
+    /// The next step.
+    ///
+    /// # Errors
+    /// If the kernel or the file cannot be read.
+    pub fn next(&mut self) -> Result<Step<'_>> {
+        let Self { source, names, shown, wish, .. } = self;
+        let ready = match source {
+            Source::Live(live) => live.advance(names, shown, wish)?,
+            Source::File(file) => file.advance(names, shown, wish)?,
+        };
+        let (is_selected, later) = match ready {
+            Ready::Event { is_selected, later } => (is_selected, later),
+            Ready::Fact(fact) => return Ok(Step::Fact(fact)),
+            Ready::Tick(tick) => return Ok(Step::Tick(tick)),
+            Ready::BlockEnd | Ready::Ended => return Ok(Step::Ended),
+        };
+        let event = match source {
+            Source::Live(live) => live.event(),
+            Source::File(file) => file.reader.event(),
+        };
+        Ok(match event {
+            Some(event) => Step::Event(Seen { event, is_selected, names, later }),
+            None => Step::Ended,
+        })
+    }
+
+    /// At a tick: asks for the next one at this time since the begin, or earlier.
+    pub fn wake_at(&mut self, at: impl Into<Option<Duration>>) {
+        self.wish.wake_at = at.into();
+    }
+
+    /// Ends the run. What has happened until now still comes.
+    pub const fn stop(&mut self) {
+        self.wish.stop = true;
+    }
+
+    /// Whether a signal or the command has ended the reading of a recording.
+    pub const fn is_stopped(&self) -> bool {
+        matches!(&self.source, Source::File(file) if file.is_stopped)
+    }
+
+    /// The session; `None`: a recording is read.
+    pub fn session(&self) -> Option<&Session> {
+        match &self.source {
+            Source::Live(live) => Some(&live.session),
+            Source::File(_) => None,
+        }
+    }
+
+    /// The recording; `None`: a session.
+    pub fn file(&self) -> Option<&FileReader> {
+        match &self.source {
+            Source::Live(_) => None,
+            Source::File(file) => Some(file.reader),
+        }
+    }
+
+    /// CLOCK_MONOTONIC nanoseconds at which the run began.
+    pub fn begin_ns(&self) -> u64 {
+        match &self.source {
+            Source::Live(live) => live.begin_ns,
+            Source::File(file) => file.reader.info().begin_ns,
+        }
+    }
+
+    /// The names of the disks.
+    pub const fn names(&mut self) -> &mut Names {
+        &mut self.names
+    }
+
+    /// The ledger of a session up to now, for a command that shows events.
+    ///
+    /// # Errors
+    /// If the counters cannot be read, or the types do not fit the kernel.
+    pub fn ledger(&self) -> Result<Ledger> {
+        let of = |session| ledger(session, CountedBy::Events(&self.shown), None);
+        self.session().map_or_else(|| Ok(Ledger::default()), of)
+    }
+
+    /// The end of the run, after [`Step::Ended`]. Completes the header.
+    ///
+    /// # Errors
+    /// If the kernel cannot be read, or a recording has no ledger.
+    pub fn end(&mut self) -> Result<End> {
+        let (end, commands) = match &mut self.source {
+            Source::Live(live) => live.end(&self.shown)?,
+            Source::File(file) => file.end()?,
+        };
+        self.header.end(end.covers, commands.unwrap_or(end.ledger.matched), &end.ledger);
+        Ok(end)
+    }
+
+    /// The same for a command that shows events: the ledger says how many.
+    ///
+    /// # Errors
+    /// As [`Run::end`].
+    pub fn end_of_shown(&mut self) -> Result<End> {
+        let mut end = self.end()?;
+        if let (Source::File(file), Some(trace)) = (&self.source, &mut end.ledger.trace) {
+            trace.show(&self.shown, file.reader.unselected);
+        }
+        Ok(end)
+    }
+
+    /// Whether the run of this machine is complete, or the recording is whole.
+    fn check(self) -> Result<()> {
+        match self.source {
+            Source::Live(live) => live.check(),
+            Source::File(file) => file.reader.check_complete(),
+        }
+    }
+}
+
+/// A recording that is read, with ticks between its blocks.
+struct FileRun<'r> {
+    reader: &'r mut FileReader,
+    /// With signals and keys.
+    turns: Option<Turns<'r>>,
+    /// The last step was a tick.
+    ticked: bool,
+    is_at_end: bool,
+    /// A signal or the command has ended the reading.
+    is_stopped: bool,
+}
+
+impl FileRun<'_> {
+    fn advance(&mut self, names: &mut Names, shown: &mut Shown, wish: &mut Wish) -> Result<Ready> {
+        if self.ticked {
+            let wake_at = wish.wake_at.take();
+            let turns = self.turns.as_mut();
+            let goes_on = turns.is_none_or(|turns| turns.wait(wake_at.unwrap_or_default()));
+            if wish.stop || !goes_on {
+                (self.is_stopped, self.is_at_end) = (true, true);
+                return Ok(Ready::Ended);
+            }
+            self.ticked = wake_at.is_some() && self.turns.is_some();
+            if self.is_at_end && !self.ticked {
+                return Ok(Ready::Ended);
+            }
+        } else if self.is_at_end {
+            // the command goes on after the end
+            self.ticked = true;
+        } else {
+            match self.reader.advance(names, shown)? {
+                Ready::BlockEnd => self.ticked = true,
+                ready => {
+                    self.is_at_end = matches!(ready, Ready::Ended);
+                    return Ok(ready);
+                }
+            }
+        }
+        if !self.ticked {
+            return self.advance(names, shown, wish);
+        }
+        let now = self.turns.as_ref().map_or(Duration::ZERO, Turns::elapsed);
+        Ok(Ready::Tick(Tick { now, is_second: false }))
+    }
+
+    /// The end, and the number of commands that are selected.
+    fn end(&mut self) -> Result<(End, Option<u64>)> {
+        let (ledger, took) = match self.is_stopped {
+            true => <_>::default(),
+            false => self.reader.end()?,
+        };
+        let covers = self.reader.covers();
+        let end = End { ledger, sums: Snapshot::default(), took, covers };
+        Ok((end, Some(self.reader.selected)))
+    }
 }
 
 impl<'i> Input<'i> {
@@ -71,211 +325,103 @@ impl<'i> Input<'i> {
         Self::Live(Box::new(live))
     }
 
-    /// Files, one after the other. `is_silent`: nothing is written before the end of each.
-    pub const fn recordings(replays: Vec<Replay>, form: Form, is_silent: bool) -> Self {
-        Self::Recordings(Recordings { replays, form, is_silent, stop: None })
+    /// Files, one after the other.
+    pub const fn files(files: Vec<FileReader>, form: Form) -> Self {
+        Self::Files { files, form, stop: None }
     }
-}
 
-/// A part of a run. Each applies to the events after it.
-pub enum Item<'i> {
-    /// An event that the settings select.
-    Event(&'i Event),
-    /// An event of a recording that they do not select.
-    Unselected(&'i Event),
-    /// A record of the ring that cannot be decoded.
-    Undecodable,
-    /// The frames of a stack, before the first event with it.
-    Stack(StackId, Vec<Frame>),
-    /// Cgroups of a recording, before the first event with them.
-    Cgroups(Vec<CgroupInfo>),
-    /// Wall clock minus CLOCK_MONOTONIC in nanoseconds: at the begin, and each second.
-    Clock(i64),
-    /// The controllers, when they change.
-    Controllers(Vec<ControllerInfo>),
-    /// What the machine did besides the commands: at the begin, each second, and at the end.
-    Activity(Activity),
-    /// The settings of the machine.
-    Machine(Box<MachineInfo>),
-    /// Readings of clocks that two machines can share.
-    Readings(Vec<ClockReading>),
-    /// Lines of the kernel's log.
-    KernelLog(Vec<KernelLine>),
-    /// The ledger at this time since the start: at the begin, and each second.
-    Ledger(Duration, &'i Ledger),
-    /// A recording is over: its length, the time that its events cover, and its ledger.
-    Last(Duration, Duration, &'i Ledger),
-    /// An event of a target.
-    Target(&'i HostEvent),
-    /// The controllers of a target: of a recording at its begin, else when there are more.
-    TargetControllers(&'i [HostController]),
-}
-
-/// What a consumer may use while it takes an item.
-pub struct Feed<'f> {
-    /// The names of the disks.
-    pub names: &'f mut Names,
-    /// Commands of a recording after its last ledger, before this item.
-    pub later: u64,
-}
-
-/// The begin of a run.
-pub struct Start<'s> {
-    /// CLOCK_MONOTONIC nanoseconds.
-    pub begin_ns: u64,
-    /// Since then: where the part of a recording begins that is read.
-    pub from: Duration,
-    /// `None`: a recording is read.
-    pub session: Option<&'s Session>,
-    /// `None`: a session.
-    pub recording: Option<&'s Replay>,
-    /// The target; `None`: the driver.
-    pub target: Option<&'s TargetInfo>,
-    /// What is known of the header of the report.
-    pub header: Header,
-}
-
-impl Start<'_> {
-    /// What the session observes of where commands come from; nothing for a recording.
-    pub fn origin(&self) -> OriginDetail {
-        self.session.map(Session::origin).unwrap_or_default()
-    }
-}
-
-/// A moment of a run, between two items.
-pub struct Moment<'m> {
-    /// Time since the start of the run.
-    pub now: Duration,
-    /// The machine has been checked since the last call: about once a second.
-    pub is_second: bool,
-    /// `None`: a recording is read.
-    pub session: Option<&'m Session>,
-    /// What has been shown.
-    pub shown: Shown,
-}
-
-impl Moment<'_> {
-    /// The ledger up to now. `None`: a recording is read.
+    /// Calls `read` for each run, which reads it to its end and writes the result. If there are several
+    /// recordings, what is wrong with one is reported, and the others are read.
     ///
     /// # Errors
-    /// If the counters cannot be read, or the types do not fit the kernel.
-    pub fn ledger(&self) -> Result<Option<Ledger>> {
-        let session = self.session;
-        let ledger = |session| ledger::ledger_of_trace(session, &self.shown, None);
-        session.map(|session| ledger(session)).transpose()
-    }
-}
-
-/// The end of a run.
-pub struct End<'e> {
-    /// The ledger.
-    pub ledger: Ledger,
-    /// The sums of a session that has any.
-    pub sums: Snapshot,
-    /// Length of the run.
-    pub took: Duration,
-    /// The time that the events cover: less, if a ring dropped older ones.
-    pub covers: Duration,
-    /// What was shown.
-    pub shown: Shown,
-    /// The header of the report, complete. Empty for a target.
-    pub header: Header,
-    /// Commands of a recording that the settings do not select.
-    pub unselected: u64,
-    /// The names of the disks at the end.
-    pub names: Names,
-    /// Of a recording: that it has no command that was asked for.
-    pub unmatched: Option<String>,
-    /// Whether nothing is missing at the end.
-    pub is_whole: bool,
-    /// `None`: a recording was read.
-    pub session: Option<&'e Session>,
-    /// `None`: a session.
-    pub recording: Option<&'e Replay>,
-    /// `None`: the driver.
-    pub target: Option<TargetEnd<'e>>,
-}
-
-impl End<'_> {
-    /// The end of a run of this length.
-    fn at(took: Duration, names: Names) -> Self {
-        Self {
-            ledger: Ledger::default(),
-            sums: Snapshot::default(),
-            took,
-            covers: took,
-            shown: Shown::default(),
-            header: Header::default(),
-            unselected: 0,
-            names,
-            unmatched: None,
-            is_whole: true,
-            session: None,
-            recording: None,
-            target: None,
+    /// Those of `read`. Programs that no longer receive events, or a recording without an end; one
+    /// sentence each, with the exit code of its kind. Nothing stays attached.
+    pub fn each(self, read: &mut dyn FnMut(&mut Run<'_>) -> Result<()>) -> Result<()> {
+        let (files, form, stop) = match self {
+            Self::Live(mut live) => {
+                let stacks = live.stacks.take();
+                let mut run = Run::live(&live, stacks)?;
+                read(&mut run)?;
+                return run.check();
+            }
+            Self::Files { files, form, stop } => (files, form, stop),
+        };
+        let (all, mut incomplete) = (files.len(), 0);
+        for mut reader in files {
+            let mut run = Run::of_file(&mut reader, stop);
+            let mut done = run.begin_file(&form, all > 1);
+            if done.is_ok() {
+                done = read(&mut run);
+            }
+            let Source::File(file) = &run.source else {
+                return done;
+            };
+            let cannot_be_read = file.reader.has_failed;
+            if done.is_ok() {
+                done = file.reader.check_complete();
+            } else if !cannot_be_read {
+                return done;
+            }
+            match done {
+                Ok(()) if file.is_stopped => return Ok(()),
+                Ok(()) => {}
+                Err(error) if all == 1 => return Err(error),
+                Err(error) => {
+                    eprint_note(&format!("{error:#}"));
+                    incomplete += 1;
+                }
+            }
         }
-    }
-}
-
-/// What a command does with the items of a run.
-pub trait Consumer: Sized {
-    /// Whether it shows events, which the ledger then counts. Otherwise it sums them up by itself.
-    const SHOWS: bool = true;
-
-    /// Whether its text begins with the header. Otherwise each of several recordings gets one.
-    const HEADS: bool = false;
-
-    /// Takes an item. Items come in the order of time.
-    ///
-    /// # Errors
-    /// Any error ends the run.
-    fn item(&mut self, _item: &Item<'_>, _feed: &mut Feed<'_>) -> Result<()> {
+        if incomplete > 0 {
+            let text = "recordings could not be read to the end: see above";
+            return Err(Failure::error(Kind::Run, format!("{incomplete} of {all} {text}")));
+        }
         Ok(())
     }
-
-    /// Called after items, and when it asked for it. Returns when to call it again.
-    ///
-    /// # Errors
-    /// Any error ends the run.
-    fn tick(&mut self, _moment: &Moment<'_>) -> Result<Turn> {
-        Ok(Turn::Items)
-    }
-
-    /// Writes what it holds back: after the items of a turn, and before the last ledger is made.
-    fn flush(&mut self) {}
-
-    /// Whether it takes [`Item::Ledger`].
-    fn wants_ledgers(&self) -> bool {
-        false
-    }
-
-    /// What was shown, if it counts that by itself.
-    fn shown(&mut self) -> Option<&mut Shown> {
-        None
-    }
-
-    /// Writes the result. The inner error counts less than one of the run, such as a recording without
-    /// an end. A consumer of several recordings has none for each.
-    ///
-    /// # Errors
-    /// Errors of the output, which end the command.
-    fn finish(self, _end: End<'_>) -> Result<Result<()>> {
-        Ok(Ok(()))
-    }
 }
 
-/// Creates the consumer of a run, or of each recording, when it begins.
-pub type Make<'m, C> = dyn FnMut(&Start<'_>) -> Result<C> + 'm;
+impl<'r> Run<'r> {
+    fn live(live: &'r Live<'_>, stacks: Option<LiveStacks>) -> Result<Self> {
+        let (source, header) = LiveRun::attach(live, stacks)?;
+        Ok(Self {
+            source: Source::Live(Box::new(source)),
+            names: Names::of(live.ready.system.clone()),
+            header,
+            shown: Shown::default(),
+            wish: Wish::default(),
+        })
+    }
 
-/// Runs a command to its end.
-///
-/// # Errors
-/// One sentence each, with the exit code of its kind. Nothing stays attached.
-pub fn drive<C: Consumer>(input: Input<'_>, make: &mut Make<'_, C>) -> Result<()> {
-    match input {
-        Input::Live(live) => live.drive(make),
-        Input::Recordings(recordings) => recordings.drive(make),
-        Input::Target(target) => target.drive(make),
-        Input::TargetRecording(recording) => recording.drive(make),
+    fn of_file(reader: &'r mut FileReader, stop: Option<&'r Receiver<Wake>>) -> Self {
+        let turns = stop.map(|stop| Turns::begin(stop, None));
+        let (ticked, is_at_end, is_stopped) = (false, false, false);
+        let file = FileRun { reader, turns, ticked, is_at_end, is_stopped };
+        Self {
+            source: Source::File(Box::new(file)),
+            names: Names::recorded(),
+            header: Header::default(),
+            shown: Shown::default(),
+            wish: Wish::default(),
+        }
+    }
+
+    /// Reads a recording that is not one of those of an [`Input`]: for a first pass, or by a command
+    /// that reads several into one result. The command checks by itself whether it is whole.
+    pub fn of(reader: &'r mut FileReader) -> Self {
+        Self::of_file(reader, None)
+    }
+
+    /// Says which of several recordings is shown.
+    fn begin_file(&mut self, form: &Form, is_one_of_several: bool) -> Result<()> {
+        if let Source::File(file) = &mut self.source {
+            self.header = file.reader.header()?;
+            if is_one_of_several {
+                file.reader.head(&self.header, form)?;
+            }
+            if form.is_silent {
+                file.reader.show_progress();
+            }
+        }
+        Ok(())
     }
 }

@@ -17,17 +17,24 @@ use crate::nvme::decode::CommandSet;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::CgroupInfo;
 
+/// A namespace.
+#[derive(Clone, Debug, Default)]
+struct Disk {
+    name: Text,
+    set: CommandSet,
+}
+
 /// Disk name and command set of each namespace, from sysfs or from a recording.
 #[derive(Debug)]
 pub struct Names {
     /// `None`: the names are those of a recording.
     system: Option<System>,
     controllers: Vec<ControllerInfo>,
-    disks: HashMap<NamespaceId, (Text, CommandSet)>,
+    disks: HashMap<NamespaceId, Disk>,
     /// Bytes of a logical block.
     sizes: HashMap<NamespaceId, u32>,
-    /// The last lookup; the next one is usually the same.
-    last: (NamespaceId, Text, CommandSet),
+    /// The last lookup; the next one is usually the same. Id 0 has no disk.
+    last: (NamespaceId, Disk),
     may_rescan: bool,
     changed: bool,
     /// Cgroups of this machine; `None`: those of a recording.
@@ -75,7 +82,7 @@ impl Names {
             controllers: Vec::new(),
             disks: HashMap::new(),
             sizes: HashMap::new(),
-            last: Self::no_disk(),
+            last: (NamespaceId::new(0, 0), Disk::default()),
             may_rescan: false,
             changed: false,
             paths: None,
@@ -110,14 +117,11 @@ impl Names {
         if self.paths.is_some() && event.what.submission().is_some_and(has_origin) {
             self.learn_cgroups(event);
         }
-        let is_io = self.learn_io(event.what.id());
-        let (disk, set) = self.disk(is_io);
+        let (disk, set) = match self.learn(event.what.id()) {
+            true => (self.last.1.name.as_str(), self.last.1.set),
+            false => ("", CommandSet::Nvm),
+        };
         (disk, set, self.cgroups())
-    }
-
-    /// The entry of no namespace: id 0 has no disk.
-    fn no_disk() -> (NamespaceId, Text, CommandSet) {
-        (NamespaceId::new(0, 0), Text::default(), CommandSet::Nvm)
     }
 
     /// Allows one more read of sysfs, because a new namespace may have appeared.
@@ -139,12 +143,11 @@ impl Names {
         self.disks.clear();
         let sizes = controllers.iter().flat_map(ControllerInfo::block_sizes);
         self.sizes = sizes.collect();
-        self.last = Self::no_disk();
+        self.last = (NamespaceId::new(0, 0), Disk::default());
         for controller in &controllers {
             for disk in &controller.disks {
-                let name = (disk.name.clone(), disk.set());
                 let id = NamespaceId::new(controller.instance, disk.nsid);
-                self.disks.insert(id, name);
+                self.disks.insert(id, Disk { name: disk.name.clone(), set: disk.set() });
             }
         }
         self.controllers = controllers;
@@ -169,44 +172,33 @@ impl Names {
 
     /// The disk of a command, as in the kernel's own trace: none for admin commands.
     pub fn of_command(&mut self, id: Option<&CommandId>) -> (&str, CommandSet) {
-        let is_io = self.learn_io(id);
-        self.disk(is_io)
-    }
-
-    /// Looks up the disk of a command. Returns false if it can have none.
-    fn learn_io(&mut self, id: Option<&CommandId>) -> bool {
-        let io = id.filter(|id| id.opcode.queue == QueueKind::Io);
-        if let Some(id) = io {
-            self.learn(id.namespace());
-        }
-        io.is_some()
-    }
-
-    /// The disk that was looked up last.
-    fn disk(&self, is_io: bool) -> (&str, CommandSet) {
-        match is_io {
-            true => (&self.last.1, self.last.2),
+        match self.learn(id) {
+            true => (&self.last.1.name, self.last.1.set),
             false => ("", CommandSet::Nvm),
         }
     }
 
-    /// Reads the names again if this namespace is a new one.
+    /// Looks up the disk of a command. Returns false if it can have none.
     #[inline]
-    pub fn learn(&mut self, key: NamespaceId) {
-        if self.last.0 != key {
-            self.turn_to(key);
+    fn learn(&mut self, id: Option<&CommandId>) -> bool {
+        let Some(id) = id.filter(|id| id.opcode.queue == QueueKind::Io) else {
+            return false;
+        };
+        if self.last.0 != id.namespace() {
+            self.turn_to(id.namespace());
         }
+        true
     }
 
     fn turn_to(&mut self, key: NamespaceId) {
+        // a new namespace may have appeared
         if self.may_rescan && !self.disks.contains_key(&key) {
             self.rescan();
         }
-        let none = (Text::default(), CommandSet::Nvm);
-        let (name, set) = self.disks.get(&key).unwrap_or(&none);
+        let none = Disk::default();
+        let disk = self.disks.get(&key).unwrap_or(&none);
         // reuses the allocation
-        self.last.1.clone_from(name);
-        self.last.2 = *set;
-        self.last.0 = key;
+        self.last.1.name.clone_from(&disk.name);
+        (self.last.0, self.last.1.set) = (key, disk.set);
     }
 }

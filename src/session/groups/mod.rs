@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The groups of a session (bpf/include/group.bpf.h): who has a number, and the names.
+//! The groups of a session (bpf/include/command.bpf.h): who has a number, and the names.
 
 mod slots;
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loads and attaches the programs of a target.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use libbpf_rs::{Link, ObjectBuilder, OpenObject, UprobeOpts};
 
 use super::{Attached, HostSession};
 use crate::error::{Error, Result, failed};
-use crate::machine::elf::Probe;
 use crate::machine::process::TargetError;
 use crate::machine::{System, missing_capabilities};
 use crate::model::target::{HostClock, TargetInfo, TargetKind};
@@ -32,7 +30,8 @@ pub struct Constants {
 pub struct Hook<'a> {
     pub program: &'static str,
     pub path: &'a Path,
-    pub probe: Probe,
+    /// In the file.
+    pub offset: usize,
 }
 
 /// Opens bpf/host.bpf.c.
@@ -92,7 +91,7 @@ pub fn attach(loaded: &Loaded, pid: u32, hook: &Hook<'_>) -> Result<Link> {
         Error::Mismatch(format!("the object has no program `{}`", hook.program).into())
     })?;
     let (pid, options) = (pid.cast_signed(), UprobeOpts::default());
-    Ok(program.attach_uprobe_with_opts(pid, hook.path, hook.probe.offset, options)?)
+    Ok(program.attach_uprobe_with_opts(pid, hook.path, hook.offset, options)?)
 }
 
 impl HostSession {
@@ -120,6 +119,6 @@ impl HostSession {
             version: Some(system.release().into()),
             ..TargetInfo::default()
         };
-        Self::new(Attached { loaded, links, target, memory: None, traps: BTreeMap::new(), stats })
+        Self::new(Attached { loaded, links, target, memory: None, stats })
     }
 }

@@ -39,8 +39,8 @@ impl Messages {
         let constants = Constants { tgid: pid, ..Constants::default() };
         let mut hooks = Vec::new();
         for (program, function) in CALLS {
-            let (path, probe) = found.probe(function, "it is no process of SPDK")?;
-            hooks.push(Hook { program, path, probe });
+            let (path, offset) = found.probe(function, "it is no process of SPDK")?;
+            hooks.push(Hook { program, path, offset });
         }
         configure(&mut open, &constants);
         let loaded = load(open, &CALLS.map(|(program, _)| program))?;

@@ -7,7 +7,6 @@ mod process;
 mod qemu_usdt;
 mod record;
 mod states;
-mod trap;
 mod usdt;
 
 use std::collections::BTreeMap;
@@ -17,7 +16,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use self::record::{COUNTS, CtrlKey, HostCount, Record};
 use super::read;
-use super::sorted::SortedRings;
+use super::rings::SortedRings;
 use crate::error::{Result, failed};
 use crate::machine::process::{Memory, TargetError};
 use crate::model::host::HostEvent;
@@ -52,7 +51,6 @@ struct Attached {
     links: Vec<Link>,
     target: TargetInfo,
     memory: Option<Memory>,
-    traps: BTreeMap<&'static str, u64>,
     stats: Option<OwnedFd>,
 }
 
@@ -64,8 +62,6 @@ pub struct HostSession {
     target: TargetInfo,
     /// The memory of the process; `None` for the kernel.
     memory: Option<Memory>,
-    /// Mean cost of the trap by program, in nanoseconds, if it was measured.
-    traps: BTreeMap<&'static str, u64>,
     controllers: Vec<HostController>,
     /// Numbers of the controllers.
     numbers: BTreeMap<CtrlKey, Option<u32>>,
@@ -78,12 +74,11 @@ impl HostSession {
     /// Takes over the loaded and attached programs.
     fn new(attached: Attached) -> Result<Self> {
         Ok(Self {
-            rings: SortedRings::open([&attached.loaded.map("host_events")?])?,
+            rings: SortedRings::open([&attached.loaded.map("host_events")?], Record::time_of)?,
             loaded: attached.loaded,
             links: attached.links,
             target: attached.target,
             memory: attached.memory,
-            traps: attached.traps,
             controllers: Vec::new(),
             numbers: BTreeMap::new(),
             ledger: HostLedger::default(),
@@ -186,9 +181,6 @@ impl HostSession {
             if let Some(ns) = run.ns.checked_div(run.count) {
                 ledger.run_ns.insert(target.into(), ns);
             }
-            if let Some(ns) = self.traps.get(program) {
-                ledger.trap_ns.insert(target.into(), *ns);
-            }
         }
         Ok(ledger.clone())
     }
@@ -208,12 +200,9 @@ impl HostSource for HostSession {
         all: bool,
         to: &mut dyn FnMut(&HostEvent, &[HostController]),
     ) -> Result<bool> {
-        let mut records = Vec::new();
-        let more = self.rings.take(all, Record::time_of, |bytes| {
-            records.push(Record::read(bytes));
-        })?;
+        let more = self.rings.fetch(all)?;
         self.check()?;
-        for record in records {
+        while let Some(record) = self.rings.next(Record::read) {
             let Some(record) = record else {
                 self.ledger.malformed += 1;
                 continue;

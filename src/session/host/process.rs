@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Attaches to a process: QEMU or SPDK.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use libbpf_rs::Link;
 
 use super::attach::{Constants, Hook, attach, configure, load, open};
-use super::trap::Traps;
 use super::{Attached, HostSession};
 use crate::error::Result;
 use crate::machine::System;
-use crate::machine::elf::Probe;
 use crate::machine::process::{Memory, Process, TargetError};
 use crate::machine::spdk::Spdk;
 use crate::model::target::{HostClock, TargetInfo, TargetKind};
@@ -97,7 +94,7 @@ impl Found {
     }
 
     /// A function that must be there.
-    pub fn probe(&self, symbol: &str, reason: &'static str) -> Result<(&Path, Probe), TargetError> {
+    pub fn probe(&self, symbol: &str, reason: &'static str) -> Result<(&Path, usize), TargetError> {
         let found = self.code.probe(symbol);
         found.ok_or_else(|| TargetError::NoSymbol {
             pid: self.process.pid,
@@ -127,8 +124,8 @@ impl Found {
         for wanted in programs {
             let places = wanted.functions.iter().map(|f| self.probe(f, reason));
             for place in places.filter(|p| !wanted.is_optional || p.is_ok()) {
-                let (path, probe) = place?;
-                hooks.push(Hook { program: wanted.program, path, probe });
+                let (path, offset) = place?;
+                hooks.push(Hook { program: wanted.program, path, offset });
             }
         }
         Ok(hooks)
@@ -172,10 +169,6 @@ impl HostSession {
         configure(&mut open, &constants);
         let names: Vec<&str> = chosen.iter().map(|wanted| wanted.program).collect();
         let loaded = load(open, &names)?;
-        let traps = match options.measure {
-            true => costs(&hooks)?,
-            false => BTreeMap::new(),
-        };
         let stats = options.measure.then(read::enable_stats).flatten();
         let links: Result<Vec<Link>> = hooks.iter().map(|h| attach(&loaded, pid, h)).collect();
         Self::new(Attached {
@@ -183,20 +176,7 @@ impl HostSession {
             links: links?,
             target: found.target(kind, "uprobes"),
             memory: Some(found.memory),
-            traps,
             stats,
         })
     }
-}
-
-/// The cost of each program's trap: of the dearest, if it has several places.
-fn costs(hooks: &[Hook<'_>]) -> Result<BTreeMap<&'static str, u64>> {
-    let traps = Traps::measure()?;
-    let mut found = BTreeMap::new();
-    for hook in hooks {
-        let ns = traps.ns(hook.probe.trap);
-        let known: &mut u64 = found.entry(hook.program).or_default();
-        *known = ns.max(*known);
-    }
-    Ok(found)
 }

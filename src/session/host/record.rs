@@ -6,7 +6,7 @@ use std::mem::size_of;
 use bytemuck::{AnyBitPattern, try_pod_read_unaligned};
 
 use crate::abi::{nd_host, nd_host_count, nd_host_flag, nd_host_limit};
-use crate::model::host::{HOST_POINTS, HostCommand, HostEvent, HostId, HostPoint, HostTimes};
+use crate::model::host::{HOST_POINTS, HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::model::text::Text;
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::QueueKind;
@@ -125,14 +125,12 @@ impl Record {
         }
         HostCommand {
             ctrl,
-            id: Some(HostId {
-                qid: self.qid,
-                cid: sqe.cid(),
-                nsid: Some(nsid),
-                opcode,
-                slba: found.map(|b| b.slba),
-                nlb: found.map(|b| b.nlb),
-            }),
+            qid: Some(self.qid),
+            cid: Some(sqe.cid()),
+            nsid: Some(nsid),
+            code: Some(opcode),
+            slba: found.map(|b| b.slba),
+            nlb: found.map(|b| b.nlb),
             request: Some(self.request),
             status: (self.flags & HAS_STATUS != 0).then_some(Status(self.status)),
             times,

@@ -10,7 +10,7 @@ use super::attach::{Constants, configure, load, open_object};
 use crate::abi::{nd_usdt_cookie, nd_usdt_count, nd_usdt_limit};
 use crate::error::{Error, Result, failed};
 use crate::session::load::Loaded;
-use crate::session::sorted::SortedRings;
+use crate::session::rings::SortedRings;
 use crate::target::spdk::probes::ARGS;
 
 /// Bytes of a text, with its end.
@@ -102,7 +102,7 @@ impl Usdt {
             )?);
         }
         Ok(Self {
-            rings: SortedRings::open([&loaded.map("usdt_events")?])?,
+            rings: SortedRings::open([&loaded.map("usdt_events")?], UsdtHit::time_of)?,
             loaded,
             links,
             malformed: 0,
@@ -112,12 +112,14 @@ impl Usdt {
     /// Passes on new hits by time, except the latest: earlier ones may still arrive. With `all`,
     /// those too. Returns true if there may be more.
     pub fn take(&mut self, all: bool, to: &mut dyn FnMut(&UsdtHit)) -> Result<bool> {
-        let malformed = &mut self.malformed;
-        let to = |bytes: &[u8]| match UsdtHit::read(bytes) {
-            Some(hit) => to(&hit),
-            None => *malformed += 1,
-        };
-        self.rings.take(all, UsdtHit::time_of, to)
+        let more = self.rings.fetch(all)?;
+        while let Some(hit) = self.rings.next(UsdtHit::read) {
+            match hit {
+                Some(hit) => to(&hit),
+                None => self.malformed += 1,
+            }
+        }
+        Ok(more)
     }
 
     /// Detaches the probes.

@@ -142,7 +142,8 @@ fn maybe(text: Option<&str>) -> Cell<'_> {
 }
 
 fn cdw<'r>(row: &Row<'_>, n: usize) -> Cell<'r> {
-    number(row.submission().map(|submission| submission.sqe.cdw(n)))
+    let known = row.submission().filter(|submission| submission.sqe.has_dwords());
+    number(known.map(|submission| submission.sqe.cdw(n)))
 }
 
 fn point<'r>(row: &Row<'_>, at: Point) -> Cell<'r> {

@@ -63,7 +63,7 @@ enum Form {
     Columns,
     /// All fields as `key=value`.
     Long,
-    /// An object per event. The schema is in docs/json.md.
+    /// An object per event. The schema is in docs/reference/json.md.
     Json,
 }
 

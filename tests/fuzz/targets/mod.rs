@@ -46,7 +46,7 @@ pub type Entry = (&'static str, Form, fn(&Path) -> Box<dyn Target>);
 pub const TARGETS: [Entry; 9] = [
     ("recordings", Form::Parts, |dir| Box::new(recordings::Recordings::of(dir))),
     ("join", Form::Parts, |dir| Box::new(recordings::Recordings::of_both_sides(dir))),
-    ("qemu-log", Form::Text, |dir| Box::new(texts::Texts::of_qemu(dir))),
+    ("import", Form::Text, |dir| Box::new(texts::Texts::of_import(dir))),
     ("spdk-trace", Form::Text, |dir| Box::new(texts::Texts::of_spdk(dir))),
     ("kvm-trace", Form::Text, |dir| Box::new(texts::Texts::of_kvm(dir))),
     ("elf", Form::Bytes, |dir| Box::new(elf::Elf::of(dir))),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Texts of other programs: QEMU's log, SPDK's trace, a trace of KVM.
+//! Texts of other programs.
 
 use std::path::{Path, PathBuf};
 
@@ -13,37 +13,22 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// A log of QEMU.
-    pub fn of_qemu(dir: &Path) -> Self {
-        Self::by(
-            &[
-                "host import --qemu-log A",
-                "host import --json --qemu-log A",
-                "host import --qemu-log A --force -o OUT",
-            ],
-            dir,
-        )
+    /// Any text that `import` reads.
+    pub fn of_import(dir: &Path) -> Self {
+        Self::by(&["import A", "import --json A", "import A --force -o OUT"], dir)
     }
 
     /// The output of `spdk_trace -j`.
     pub fn of_spdk(dir: &Path) -> Self {
-        Self::by(
-            &[
-                "host import --spdk-trace A",
-                "host import --json --spdk-trace A",
-                "host annotate A",
-                "host annotate --json A",
-            ],
-            dir,
-        )
+        Self::by(&["import A", "host annotate A", "host annotate --json A"], dir)
     }
 
     /// A text trace of KVM.
     pub fn of_kvm(dir: &Path) -> Self {
         Self::by(
             &[
-                "host kvm A --bar 0xfebd0000-0xfebd3fff",
-                "host kvm A --json --bar 0x0-0xffffffffffffffff --dstrd 15 --queues 3",
+                "import A --bar 0xfebd0000-0xfebd3fff",
+                "import A --json --bar 0x0-0xffffffffffffffff --dstrd 15 --queues 3",
             ],
             dir,
         )

@@ -40,10 +40,6 @@ refused held "$NVME_DEEP" inflight --json
 refused text "$NVME_DEEP" inflight
 wait
 
-# What arm64 does not have.
-begin refused
-refused kvm "$NVME_DEEP" host kvm --pid 1 --bar 0x10000000-0x10003fff
-
 # tests/recordings has these files of 6.12.
 begin golden
 tool trace trace --json --stages=fine --kstack --tee "$case_dir/file.nvd" --ctrl nvme0 --no-admin

@@ -81,4 +81,5 @@ stop
 kill "$qemu"
 wait "$qemu" || true
 mv /tmp/SER0.log "$case_dir/qemu.log"
-refused import "$NVME_DEEP" host import --json --qemu-log "$case_dir/qemu.log"
+refused imported "$NVME_DEEP" import "$case_dir/qemu.log" -o "$case_dir/qemu.nvd"
+refused import "$NVME_DEEP" host trace --json --from "$case_dir/qemu.nvd"

@@ -3,7 +3,6 @@
 # QEMU writes each doorbell to its log.
 . "$(dirname "$0")/lib.sh"
 begin kvm
-refused no-module "$NVME_DEEP" host kvm --pid $$ --bar 0xfebd4000-0xfebd7fff
 for module in irqbypass ccp kvm kvm-amd; do
     [[ ! -e /tmp/mods/$module.ko ]] || insmod "/tmp/mods/$module.ko"
 done
@@ -58,19 +57,13 @@ wait "$qemu" || true
 rm -f /tmp/monitor
 
 machine second
-tool kvm host kvm --pid "$qemu" --bar "$bar" --json
-tools_ready=''
-for ((i = 0; i < 300; i++)); do
-    ! grep -q 'tracing the VM exits' "$case_dir/kvm.err" || { tools_ready=yes; break; }
-    sleep 0.1
-done
-[[ -n $tools_ready ]]
+tracing=/sys/kernel/tracing
+echo 16384 >"$tracing/buffer_size_kb"
+for event in exit mmio userspace_exit entry; do echo 1 >"$tracing/events/kvm/kvm_$event/enable"; done
 monitor cont >/dev/null
 doorbells "$case_dir/second.log"
-stop
-ls /sys/kernel/tracing/instances >"$case_dir/instances"
-# the process ends during a run
-tool gone host kvm --pid "$qemu" --bar "$bar"
-sleep 2
+echo 0 >"$tracing/tracing_on"
+cat "$tracing/trace" >"$case_dir/kvm.txt"
+refused kvm "$NVME_DEEP" import "$case_dir/kvm.txt" --bar "$bar" --json
 kill "$qemu"
 finished

@@ -112,10 +112,6 @@ fn a_command_in_flight_is_found(outcome: &Outcome) {
     assert!(outcome.text("held", "text.out").contains("  in the device\n"));
 }
 
-fn what_arm64_lacks_is_refused(outcome: &Outcome) {
-    outcome.assert_refused("refused", "kvm", 5, &["host kvm --pid", "arm64"]);
-}
-
 super::on_kernels! {
     only_in_test_all_arm64_all_methods_on_6_12 "6.12-arm64" ARM64 all_methods_on_new_kernels
     only_in_test_all_arm64_traces_are_exact_on_6_12 "6.12-arm64" ARM64 traces_are_exact
@@ -123,5 +119,4 @@ super::on_kernels! {
     only_in_test_all_arm64_stacks_have_their_symbols_on_6_12 "6.12-arm64" ARM64 stacks_have_their_symbols
     only_in_test_all_arm64_recordings_read_the_same_here_on_6_12 "6.12-arm64" ARM64 recordings_read_the_same_here
     only_in_test_all_arm64_a_command_in_flight_is_found_on_6_12 "6.12-arm64" ARM64 a_command_in_flight_is_found
-    only_in_test_all_arm64_what_arm64_lacks_is_refused_on_6_12 "6.12-arm64" ARM64 what_arm64_lacks_is_refused
 }

@@ -10,7 +10,7 @@ use nvme_deep::model::event::{CommandId, Event, EventKind, Outcome as CommandOut
 use nvme_deep::model::machine::MachineInfo;
 use nvme_deep::model::point::Point;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::recording::{Item, Reader};
+use nvme_deep::recording::{Fact, Item, Reader};
 
 use super::guest::{Outcome, Suite};
 
@@ -63,15 +63,16 @@ impl Recorded {
             skipped: boundaries.map_or(0, |number| number.parse().unwrap()),
             ..Self::default()
         };
-        let mut take = |item: &Item<'_>| match item {
-            Item::Event(Event { what: EventKind::Command(id, _, end), .. }) => {
-                found.commands.push((*id, *end))
+        while let Some(item) = reader.next().unwrap() {
+            match item {
+                Item::Event(Event { what: EventKind::Command(id, _, end), .. }) => {
+                    found.commands.push((*id, *end))
+                }
+                Item::Fact(Fact::Activity(activity)) => found.activities.push(activity),
+                Item::Fact(Fact::Machine(machine)) => found.machine = Some(*machine),
+                _ => {}
             }
-            Item::Activity(activity) => found.activities.push(activity.clone()),
-            Item::Machine(machine) => found.machine = Some((**machine).clone()),
-            _ => {}
-        };
-        while reader.next_block(&mut take).unwrap() {}
+        }
         found
     }
 

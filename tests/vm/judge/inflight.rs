@@ -187,7 +187,7 @@ fn diagnose_names_what_is_stuck(outcome: &Outcome) {
         assert_eq!(outcome.code(case, "diagnosis"), 3, "{case}: {said}");
         let object: Value = serde_json::from_str(&outcome.text(case, "diagnosis.out")).unwrap();
         assert_eq!(causes(&object), [rule], "{object}");
-        let cause = &object["causes"][0];
+        let cause = &object["verdicts"][0];
         assert_eq!(cause["subject"], ctrl, "{cause}");
         let evidence = cause["evidence"].as_array().unwrap().iter();
         let stuck = evidence.filter(|e| e["name"] == "commands stuck now");

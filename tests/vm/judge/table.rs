@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stores the results of methods.sh for the planner's tests and docs/kernels.md (`make table`).
+//! Stores the results of methods.sh for the planner's tests and docs/dev/kernels.md (`make table`).
 
 use std::collections::BTreeMap;
 use std::{env, fs};

@@ -4,6 +4,9 @@
 //! other.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::process::Command;
 
 use nvme_deep::nvme::decode::{CommandSet, fields};
 use nvme_deep::nvme::opcode::QueueKind;
@@ -204,6 +207,61 @@ fn the_trace_says_what_the_kernel_says(outcome: &Outcome) {
     assert_as_the_kernel(outcome, "known", &run);
 }
 
+/// `import` of the kernel's own text gives the commands of the trace of the same period.
+fn an_import_of_the_kernels_text_has_the_commands_of_the_trace(outcome: &Outcome) {
+    let file = outcome.path("known", "imported.nvd");
+    let tool = |words: &[&OsStr]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nvme-deep"));
+        let ran = command.args(words).output().unwrap();
+        assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        let text = String::from_utf8(ran.stdout).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    };
+    let kernel = outcome.path("known", "kernel");
+    let report = tool(&[
+        "import".as_ref(),
+        kernel.as_ref(),
+        "--json".as_ref(),
+        "--force".as_ref(),
+        "-o".as_ref(),
+        file.as_ref(),
+    ]);
+    let unread = list(&report[0], "unread").iter();
+    let others: Vec<&Value> = unread.filter(|u| u["kind"] != "nvme_async_event").collect();
+    assert!(others.is_empty(), "{others:?}");
+    for none in ["without_begin", "without_end", "unfinished", "lost"] {
+        assert_eq!(number(&report[0], none), 0, "{}", report[0]);
+    }
+    let imported = tool(&["trace".as_ref(), "--json".as_ref(), "--from".as_ref(), file.as_ref()]);
+    let run = TraceRun::read(outcome, "known", "pair");
+    let lane = |c: &&Value| (text(c, "ctrl").to_owned(), number(c, "qid"));
+    let theirs = imported.iter().filter(|event| event["type"] == "command");
+    let (theirs, ours) = (by_lane(theirs, lane), by_lane(run.of("command"), lane));
+    assert_eq!(theirs.keys().collect::<Vec<_>>(), ours.keys().collect::<Vec<_>>());
+    let mut apart = Vec::new();
+    for (lane, theirs) in &theirs {
+        let ours = &ours[lane];
+        assert_eq!(theirs.len(), ours.len(), "{lane:?}");
+        for (their, our) in theirs.iter().zip(ours) {
+            for key in ["disk", "cid", "nsid", "opcode", "flags", "status", "retries", "result"] {
+                assert_eq!(their[key], our[key], "{key}: {their} {our}");
+            }
+            for key in ["slba", "len", "nr"] {
+                // the kernel does not decode all that we do
+                let known = !their["fields"][key].is_null();
+                assert!(!known || their["fields"][key] == our["fields"][key], "{their} {our}");
+            }
+            apart.push(number(their, "driver_ns").abs_diff(number(our, "driver_ns")));
+        }
+    }
+    apart.sort_unstable();
+    let (median, most) = (apart[apart.len() / 2], apart[apart.len() - 1]);
+    let text = format!("median {median} ns apart, at most {most} ns, {} commands\n", apart.len());
+    fs::write(outcome.path("known", "imported.apart"), text).unwrap();
+    // microseconds in the text, and two probes at each end
+    assert!(median < 2_000_000, "{apart:?}");
+}
+
 /// Each retry counts as a command. Its Retry event comes between the failure and the next attempt.
 fn retries_are_reported(outcome: &Outcome) {
     let run = TraceRun::read(outcome, "known", "events");
@@ -391,6 +449,10 @@ pub fn assert_stages(command: &Value) {
 }
 
 super::on_kernels! {
+    only_in_test_all_an_import_of_the_kernels_text_has_the_commands_of_the_trace_on_6_1 "6.1" TRACE an_import_of_the_kernels_text_has_the_commands_of_the_trace
+    an_import_of_the_kernels_text_has_the_commands_of_the_trace_on_6_12 "6.12" TRACE an_import_of_the_kernels_text_has_the_commands_of_the_trace
+    only_in_test_all_an_import_of_the_kernels_text_has_the_commands_of_the_trace_on_7_x "7.x" TRACE an_import_of_the_kernels_text_has_the_commands_of_the_trace
+    only_in_test_all_an_import_of_the_kernels_text_has_the_commands_of_the_trace_on_5_10 "5.10" TRACE an_import_of_the_kernels_text_has_the_commands_of_the_trace
     only_in_test_all_the_known_list_is_traced_exactly_on_6_1 "6.1" TRACE the_known_list_is_traced_exactly
     the_known_list_is_traced_exactly_on_6_12 "6.12" TRACE the_known_list_is_traced_exactly
     only_in_test_all_the_known_list_is_traced_exactly_on_7_x "7.x" TRACE the_known_list_is_traced_exactly

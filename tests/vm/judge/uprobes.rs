@@ -45,9 +45,6 @@ fn every_command_of_spdk_is_seen(outcome: &Outcome) {
     }
     let end = of(&found, "host_end")[0];
     assert_eq!(end["exact"], true, "{end}");
-    for (hook, ns) in end["ledger"]["trap_ns"].as_object().unwrap() {
-        assert!(ns.as_u64().unwrap() > 0, "{hook}: {end}");
-    }
     let ends = lines(outcome, "spdk", "ends");
     let rows = of(&ends, "host_row");
     let counted: u64 = rows.iter().map(|row| number(row, "count")).sum();

@@ -41,21 +41,24 @@ impl<W: Write> Perfetto<W> {
     /// Errors of the writer.
     pub fn on_host(&mut self, served: &OnHost<'_>) -> io::Result<bool> {
         let command = served.command;
-        let Some(((begin_ns, end_ns), id)) = served.span().zip(command.id) else {
+        let Some(((begin_ns, end_ns), (qid, opcode))) =
+            served.span().zip(command.qid.zip(command.opcode()))
+        else {
             return Ok(false);
         };
         let ctrl = command.ctrl;
         self.targets.entry(ctrl).or_insert_with(|| format!("host {}", served.name));
-        let queue = QueueId::new(ctrl, id.qid);
+        let queue = QueueId::new(ctrl, qid);
         let lanes = self.host_lanes.entry(queue).or_default();
         let lane = lanes.put(&Span { begin_ns, end_ns: Some(end_ns) });
         let track = self.track(Place::HostLane(queue, lane), Shows::Events)?;
-        let opcode = id.opcode().to_string();
+        let opcode = opcode.to_string();
         let number = |name, n: u64| Detail::Value(name, Cell::Unsigned(n));
-        let mut details = vec![number("qid", id.qid.into()), number("cid", id.cid.into())];
-        details.extend(id.nsid.map(|n| number("nsid", n.into())));
-        details.extend(id.slba.map(|n| number("slba", n)));
-        details.extend(id.nlb.map(|n| number("nlb", n.into())));
+        let mut details = vec![number("qid", qid.into())];
+        details.extend(command.cid.map(|cid| number("cid", cid.into())));
+        details.extend(command.nsid.map(|n| number("nsid", n.into())));
+        details.extend(command.slba.map(|n| number("slba", n)));
+        details.extend(command.nlb.map(|n| number("nlb", n.into())));
         details.extend(command.status.map(|s| number("status", s.0.into())));
         details.push(number("uncertain_ns", served.error_ns));
         let begin = (Kind::Begin, track, begin_ns);

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Shares of time and ratios of medians, with intervals: by bootstrap over slices of time, because
+//! commands that follow each other are alike.
+
+use super::classes::ClassFacts;
+use super::command::Command;
+use super::facts::Facts;
+use super::share::Share;
+use super::stages::Stages;
+use super::subject::Subject;
+use crate::model::command_class::CommandClass;
+use crate::model::histogram::Histogram;
+use crate::stats::intervals::{Ratio, Resamples};
+use crate::stats::sample::{Sample, empty_slice};
+
+/// Length of a slice of a short recording, in nanoseconds.
+const MIN_SLICE_NS: u64 = 250_000_000;
+/// Most slices.
+const MAX_SLICES: u64 = 64;
+/// Fewest commands of each side of a comparison.
+pub const NEEDED: u64 = 30;
+/// Fewest slices with commands of each side.
+const MIN_SLICES: usize = 4;
+/// Index of the median in the statistics.
+const MEDIAN: usize = 0;
+/// Index of the mean.
+const MEAN: usize = 3;
+const SEED: u64 = 1;
+/// The fastest tenth.
+const FASTEST: f64 = 0.1;
+/// A real cost also slows the fastest commands, and commands beside faster ones: by this part of it, at least.
+const PART: f64 = 0.3;
+/// A ratio above this says only that it is large.
+const LARGE: f64 = 100.0;
+
+/// A comparison of the commands with a condition and those without it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Comparison {
+    /// Median with the condition, by that without it; `None`: too few commands of either side.
+    pub ratio: Option<Ratio>,
+    /// The class that was compared. Of several classes, the one in which the condition explains most.
+    pub class: Option<CommandClass>,
+    /// Commands with the condition.
+    pub with: u64,
+    /// Commands without it.
+    pub without: u64,
+    /// Medians with and without it, nanoseconds.
+    medians: [f64; 2],
+    /// The upper ends of the fastest tenth.
+    fastest: [f64; 2],
+    /// Median of the ratios of neighbours of which one has the condition; `None`: fewer than 30.
+    beside: Option<f64>,
+    /// The part of the time that the commands with the condition took longer, on average.
+    pub explains: f64,
+    /// The part of the time that commands with the condition took.
+    pub at_most: f64,
+    /// The part of the time that commands with the condition took, and that could not be compared.
+    pub unjudged: f64,
+    /// The classes with a longer time, and the part of their time that this explains.
+    pub classes: Vec<(CommandClass, f64)>,
+}
+
+impl Comparison {
+    /// Whether the condition goes with a longer time: by a tenth surely, and for this part of all time
+    /// at least.
+    pub fn goes_with(&self, least: f64) -> bool {
+        self.ratio.is_some_and(|ratio| ratio.low > 1.1) && self.explains >= least
+    }
+
+    /// Whether the condition may cost the time. If commands take long for another reason, and this brings
+    /// the condition about, then the fastest ones are as fast, or their neighbours as slow.
+    pub fn may_cause(&self) -> bool {
+        let [with, without] = self.medians;
+        let [fast, faster] = self.fastest;
+        let shifts_all = fast - faster >= PART * (with - without);
+        let ratio = self.ratio.map_or(1.0, |ratio| ratio.ratio);
+        let is_own = |beside: f64| beside - 1.0 >= PART * (ratio - 1.0);
+        shifts_all && self.beside.is_none_or(is_own)
+    }
+
+    /// Whether the interval spans both no effect and twice the time.
+    pub fn is_vague(&self) -> bool {
+        self.ratio.is_some_and(|ratio| ratio.low <= 1.1 && ratio.high >= 2.0)
+    }
+
+    /// `1.42x [1.31, 1.55]`
+    pub fn text(&self) -> String {
+        let Some(Ratio { ratio, low, high, .. }) = self.ratio else {
+            return "not compared".into();
+        };
+        let high = if high < LARGE { format!("{high:.2}") } else { format!("above {LARGE}") };
+        format!("{ratio:.2}x [{low:.2}, {high}]")
+    }
+}
+
+/// The time of a command with the condition by that of its neighbour without it.
+fn beside(last: (bool, u64), this: (bool, u64)) -> Option<f64> {
+    let (ns, other) = match (last.0, this.0) {
+        (true, false) => (last.1, this.1),
+        (false, true) => (this.1, last.1),
+        _ => return None,
+    };
+    (other > 0).then(|| ns as f64 / other as f64)
+}
+
+/// The median of enough ratios.
+fn median(mut ratios: Vec<f64>) -> Option<f64> {
+    let middle = ratios.len() / 2;
+    (ratios.len() as u64 >= NEEDED)
+        .then(|| *ratios.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+/// The slices of a recording.
+#[derive(Clone, Debug)]
+pub struct TimeSlices {
+    origin_ns: u64,
+    width_ns: u64,
+    count: usize,
+    resamples: Resamples,
+}
+
+impl Default for TimeSlices {
+    fn default() -> Self {
+        Self::of(&[])
+    }
+}
+
+impl TimeSlices {
+    /// Slices from the first to the last of these commands.
+    pub fn of(commands: &[Command]) -> Self {
+        let first = commands.iter().map(|c| c.end_ns).min().unwrap_or(0);
+        let last = commands.iter().map(|c| c.end_ns).max().unwrap_or(0);
+        let width_ns = ((last - first) / MAX_SLICES + 1).max(MIN_SLICE_NS);
+        let count = ((last - first) / width_ns + 1) as usize;
+        Self { origin_ns: first, width_ns, count, resamples: Resamples::new(&[count], SEED) }
+    }
+
+    /// The slice of a time.
+    pub fn slice(&self, at_ns: u64) -> usize {
+        let at = at_ns.saturating_sub(self.origin_ns) / self.width_ns;
+        (at as usize).min(self.count - 1)
+    }
+
+    /// Length of a slice in nanoseconds.
+    pub const fn width_ns(&self) -> u64 {
+        self.width_ns
+    }
+
+    /// The share that `part` has of `whole`, both by slice: 0 if there is no whole.
+    pub fn share(&self, part: &[f64], whole: &[f64]) -> Share {
+        let sum: f64 = whole.iter().sum();
+        if sum <= 0.0 {
+            return Share::default();
+        }
+        let drawn = self.resamples.within.iter().map(|weights| {
+            let of = |values: &[f64]| -> f64 {
+                weights.iter().zip(values).map(|(&w, v)| f64::from(w) * v).sum()
+            };
+            of(part) / of(whole).max(1.0)
+        });
+        let mut drawn: Vec<f64> = drawn.collect();
+        drawn.sort_by(f64::total_cmp);
+        let at = |q: f64| drawn[((drawn.len() - 1) as f64 * q).round() as usize];
+        let share = part.iter().sum::<f64>() / sum;
+        Share { least: share, most: share, low: at(0.025), high: at(0.975) }
+    }
+
+    /// Values by slice: the sums over commands.
+    pub fn sums<'c, const N: usize>(
+        &self,
+        commands: impl Iterator<Item = &'c Command>,
+        values: impl Fn(&Command) -> [u64; N],
+    ) -> [Vec<f64>; N] {
+        let mut sums = std::array::from_fn(|_| vec![0.0; self.count]);
+        for command in commands {
+            let slice = self.slice(command.end_ns);
+            for (sums, value) in sums.iter_mut().zip(values(command)) {
+                sums[slice] += value as f64;
+            }
+        }
+        sums
+    }
+
+    /// Compares the time of commands of a class in these stages with a condition and without.
+    pub fn compare<'c>(
+        &self,
+        commands: impl Iterator<Item = &'c Command>,
+        stages: Stages,
+        when: impl Fn(&Command) -> Option<bool>,
+    ) -> Comparison {
+        // as long as needed: most classes of a recording may have a command or two
+        let mut sides: [Vec<Histogram>; 2] = Default::default();
+        let mut counts = [0_u64; 2];
+        let (mut total, mut at_most, mut unjudged) = (0.0, 0.0, 0.0);
+        let (mut last, mut ratios) = (None, Vec::new());
+        for command in commands {
+            total += command.total() as f64;
+            let Some(with) = when(command) else { continue };
+            let Some(ns) = command.time_in(stages) else {
+                unjudged += f64::from(u8::from(with)) * command.time_bounds(stages).1 as f64;
+                continue;
+            };
+            at_most += if with { ns as f64 } else { 0.0 };
+            ratios.extend(last.and_then(|last| beside(last, (with, ns))));
+            last = Some((with, ns));
+            let (side, slice) = (usize::from(with), self.slice(command.end_ns));
+            counts[side] += 1;
+            if sides[side].len() <= slice {
+                sides[side].resize_with(slice + 1, empty_slice);
+            }
+            sides[side][slice].record(ns);
+        }
+        let part = |ns: f64| ns / total.max(1.0);
+        let few = Comparison {
+            with: counts[1],
+            without: counts[0],
+            at_most: part(at_most),
+            unjudged: part(unjudged),
+            ..Comparison::default()
+        };
+        if counts[0].min(counts[1]) < NEEDED {
+            return few;
+        }
+        let [without, with] = sides.map(|slices| Sample::new(&[(slices.as_slice(), self.count)]));
+        if with.slices().min(without.slices()) < MIN_SLICES {
+            return few;
+        }
+        let (a, b) = (without.values(), with.values());
+        let spread = with.spread(&self.resamples).minus(&without.spread(&self.resamples));
+        Comparison {
+            ratio: Some(Ratio::new(a[MEDIAN], b[MEDIAN], spread.variances(MEDIAN))),
+            medians: [b[MEDIAN], a[MEDIAN]],
+            beside: median(ratios),
+            fastest: [with.quantile_of_all(FASTEST), without.quantile_of_all(FASTEST)],
+            explains: part((b[MEAN] - a[MEAN]) * with.count() as f64),
+            ..few
+        }
+    }
+}
+
+/// The comparison of the class in which a condition explains most. What it explains, and what could not
+/// be compared, are parts of the time of all classes. Each comes with its part of that time.
+fn best(all: Vec<(f64, Comparison)>) -> Comparison {
+    let (all, few): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, c)| c.ratio.is_some());
+    let not_compared: f64 = few.iter().map(|(part, c)| (c.at_most + c.unjudged) * part).sum();
+    let longer = || all.iter().filter(|(_, c)| c.goes_with(0.0));
+    let explains: f64 = longer().map(|(part, c)| c.explains * part).sum();
+    let classes = longer().filter_map(|(_, c)| Some((c.class?, c.explains))).collect();
+    let vague = |c: &Comparison| if c.is_vague() { c.at_most } else { 0.0 };
+    let unjudged: f64 = all.iter().map(|(part, c)| (c.unjudged + vague(c)) * part).sum();
+    let best = all.into_iter().max_by(|(p, a), (q, b)| {
+        let order = a.goes_with(0.0).cmp(&b.goes_with(0.0));
+        order.then((a.explains * p).total_cmp(&(b.explains * q)))
+    });
+    match best {
+        Some((part, found)) => Comparison {
+            explains: explains.max(found.explains * part),
+            unjudged: unjudged + not_compared - vague(&found) * part,
+            at_most: found.at_most * part,
+            classes,
+            ..found
+        },
+        None => Comparison {
+            with: few.iter().map(|(_, c)| c.with).sum(),
+            without: few.iter().map(|(_, c)| c.without).sum(),
+            at_most: not_compared,
+            ..Comparison::default()
+        },
+    }
+}
+
+impl Facts {
+    /// Compares the time of a subject's commands in these stages with a condition and without, in the
+    /// class in which the condition explains most. `explains` is the part of the time of all commands
+    /// of the subject, in all classes with a longer time.
+    pub fn compare(
+        &self,
+        subject: Subject,
+        stages: Stages,
+        when: impl Fn(&Command) -> Option<bool>,
+    ) -> Comparison {
+        let total = self.total(subject).max(1.0);
+        let compare = |class: &ClassFacts| {
+            let found = self.slices.compare(self.of_class(class), stages, &when);
+            (class.total_ns as f64 / total, Comparison { class: Some(class.class), ..found })
+        };
+        best(self.classes.of_subject(subject).map(compare).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::f64::consts::TAU;
+
+    use fastrand::Rng;
+
+    use super::*;
+    use crate::model::command_class::BlockSizes;
+    use crate::testing::{EventBuilder, STAGES};
+
+    /// Runs of each test.
+    const RUNS: u64 = 100;
+    const COMMANDS: u64 = 2000;
+    const STEP_NS: u64 = 5_000_000;
+
+    fn normal(rng: &mut Rng) -> f64 {
+        (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (TAU * rng.f64()).cos()
+    }
+
+    /// Commands of 10 s whose device times are autocorrelated, for 10 commands or so. `cid` is 1 for those
+    /// with the condition, which lasts for some commands; their device time is multiplied.
+    fn run(seed: u64, factor: f64) -> Vec<Command> {
+        let mut rng = Rng::with_seed(seed);
+        let (mut level, mut with) = (normal(&mut rng), false);
+        let one = |n| {
+            level = 0.9 * level + 0.436 * normal(&mut rng);
+            if rng.f64() < 0.2 {
+                with = rng.f64() < 0.3;
+            }
+            let times = if with { factor } else { 1.0 };
+            let noise = (0.3 * level + 0.3 * normal(&mut rng)).exp();
+            let mut stages = STAGES;
+            stages[4] = (100_000.0 * times * noise) as u64;
+            let made = EventBuilder::staged(1_000_000_000 + n * STEP_NS, stages);
+            let event = made.cid(u16::from(with)).command();
+            Command::of(&event, &BlockSizes::default()).unwrap()
+        };
+        (0..COMMANDS).map(one).collect()
+    }
+
+    fn compare(seed: u64, factor: f64) -> Comparison {
+        let commands = run(seed, factor);
+        let clock = TimeSlices::of(&commands);
+        let when = |c: &Command| Some(c.cid == 1);
+        clock.compare(commands.iter(), Stages::DEVICE, when)
+    }
+
+    #[test]
+    fn a_condition_without_effect_is_seldom_seen_to_have_one() {
+        let all: Vec<Comparison> = (0..RUNS).map(|seed| compare(seed, 1.0)).collect();
+        let of = |ratio: &Ratio| ratio.low > 1.0 || ratio.high < 1.0;
+        let excludes = all.iter().filter(|c| of(&c.ratio.unwrap())).count();
+        assert!(excludes <= 10, "{excludes}");
+        assert_eq!(all.iter().filter(|c| c.goes_with(0.0)).count(), 0);
+    }
+
+    #[test]
+    fn a_condition_that_adds_a_half_is_seen() {
+        let all: Vec<Comparison> = (0..RUNS).map(|seed| compare(seed, 1.5)).collect();
+        let seen = all.iter().filter(|c| c.goes_with(0.05)).count();
+        assert!(seen >= 95, "{seen}");
+        let covers = all.iter().map(|c| c.ratio.unwrap()).filter(|r| r.low < 1.5 && r.high > 1.5);
+        assert!(covers.clone().count() >= 88, "{}", covers.count());
+        // 30 % of the commands take 50 us longer than 105 us; the other stages take 19 us
+        let mean = all.iter().map(|c| c.explains).sum::<f64>() / RUNS as f64;
+        assert!((0.08..0.14).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn the_interval_of_a_share_has_the_share() {
+        let runs: Vec<Vec<Command>> = (0..RUNS).map(|seed| run(seed, 2.0)).collect();
+        let part = |c: &Command| if c.cid == 1 { c.total() } else { 0 };
+        let sum = |value: &dyn Fn(&Command) -> u64| -> f64 {
+            let all = runs.iter().flatten();
+            all.map(|c| value(c) as f64).sum()
+        };
+        let truth = sum(&part) / sum(&Command::total);
+        let has = |commands: &&Vec<Command>| {
+            let clock = TimeSlices::of(commands);
+            let [parts, all] = clock.sums(commands.iter(), |c| [part(c), c.total()]);
+            let share = clock.share(&parts, &all);
+            assert!(share.low <= share.least && share.least <= share.high);
+            share.low < truth && truth < share.high
+        };
+        let covers = runs.iter().filter(has).count();
+        // 95 with very many slices; it has 40
+        assert!(covers >= 84, "{covers}");
+    }
+
+    #[test]
+    fn too_few_commands_or_slices_are_not_compared() {
+        let commands = run(1, 1.0);
+        let clock = TimeSlices::of(&commands);
+        let compare = |most: usize, slices: u64| {
+            let mut left = most;
+            let mut when = Vec::new();
+            for command in &commands {
+                let early = command.end_ns < 1_000_000_000 + slices * 250_000_000;
+                let with = left > 0 && early && command.cid == 1;
+                left -= usize::from(with);
+                when.push((command.end_ns, with));
+            }
+            let with = |c: &Command| when.iter().find(|(end, _)| *end == c.end_ns).map(|w| w.1);
+            let found = clock.compare(commands.iter(), Stages::DEVICE, with);
+            found.ratio.is_none().then_some(found.with)
+        };
+        assert!(compare(usize::MAX, 40).is_none());
+        assert_eq!(compare(29, 40), Some(29));
+        assert!(compare(usize::MAX, 2).is_some());
+        assert_eq!(compare(0, 40), Some(0));
+    }
+
+    #[test]
+    fn nothing_has_no_share() {
+        let clock = TimeSlices::of(&[]);
+        assert_eq!(clock.share(&[0.0], &[0.0]), Share::default());
+        assert_eq!((clock.count, clock.slice(u64::MAX)), (1, 0));
+    }
+}

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Commands that were lost, held or failed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::RULE;
+use crate::diagnose::affected::{Affected, first_of, queues_of, times_text};
+use crate::diagnose::command::{Command, LONG_NS};
+use crate::diagnose::facts::Facts;
+use crate::diagnose::incidents::{Happened, Incident};
+use crate::diagnose::rule::{Case, Kind, Rule, Tier};
+use crate::diagnose::stuck::OTHERS_NS;
+use crate::diagnose::subject::Subject;
+use crate::diagnose::verdict::{Reason, Status, Verdict, absent, open, out};
+use crate::machine::inflight::StuckState;
+use crate::nvme::opcode::{Opcode, QueueKind};
+use crate::nvme::status::{Status as NvmeStatus, StatusType};
+use crate::units::{counted, nanos};
+
+pub const RULES: &[Rule] = &[
+    Rule {
+        id: "lost-interrupt",
+        noun: "lost interrupts",
+        tier: Tier::Incident,
+        kind: Kind::Event(lost_interrupt),
+        found: "after a timeout, the driver's poll finds the CQE and the command has succeeded; or a CQE waits at the \
+                end of the run. Not: polled queues, which have no interrupt",
+        text: "{name} completed commands, but its interrupt did not arrive",
+        advice: "compare the lines {name}qN of /proc/interrupts over time, where N is the queue id: here {queues} \
+                 (`inflight` shows commands that are stuck now), check the affinity of their vectors \
+                 (/proc/irq/N/smp_affinity_list), and report it to {maker}, with this report",
+        ..RULE
+    },
+    Rule {
+        id: "doorbell-unseen",
+        noun: "missed doorbells",
+        tier: Tier::Incident,
+        kind: Kind::Event(doorbell_unseen),
+        found: "nothing completes on a queue until its next submission, which frees a command of 100 ms and more: \
+                twice, or once for 1 s if a timer shows that its CPU ran; or the device has not fetched a stuck command",
+        text: "{name} did not notice doorbells: commands waited for the next submission",
+        advice: "update the virtual machine monitor; until then switch shadow doorbells off there (QEMU 8.1 and later: \
+                 `-device nvme,dbcs=off`)",
+        risk: "without shadow doorbells each doorbell is an exit",
+        ..RULE
+    },
+    Rule {
+        id: "held-by-device",
+        noun: "held commands",
+        tier: Tier::Incident,
+        kind: Kind::Event(held_by_device),
+        found: "later commands of the queue overtake one that takes 20 times its median and 250 ms (10 s if it is no \
+                read or write): three times, or once for 500 ms; or the device has fetched a command that is stuck",
+        text: "{name} delays single commands (up to {longest})",
+        advice: "{behind}, at {times}",
+        ..RULE
+    },
+    Rule {
+        id: "path-failover",
+        noun: "failed paths",
+        tier: Tier::Incident,
+        kind: Kind::Event(path_failover),
+        found: "a command fails with a path-related status",
+        text: "A path through {name} failed: {count} ended with a path-related status",
+        advice: "check the link and the ANA state of {name} (`nvme list-subsys`), and the policy of the subsystem \
+                 (/sys/class/nvme-subsystem/*/iopolicy)",
+        ..RULE
+    },
+    Rule {
+        id: "errors-timeout",
+        noun: "failed commands",
+        tier: Tier::Incident,
+        kind: Kind::Event(errors_timeout),
+        found: "three commands fail or are retried; one times out; a reset. Not: unsupported commands. One or two \
+                failures are a note",
+        text: "{name}: {counts}",
+        advice: "read `dmesg | grep {name}`{more}",
+        ..RULE
+    },
+];
+
+/// Commands are stuck now: how many, and the oldest.
+fn shows_stuck(verdict: &mut Verdict, stuck: &[Affected]) {
+    if let Some(oldest) = stuck.iter().map(Affected::time_ns).max() {
+        verdict.shows("commands stuck now", stuck.len());
+        verdict.shows("age of the oldest", nanos(oldest as f64));
+    }
+}
+
+fn lost_interrupt(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+    let (facts, ctrl) = (case.facts, case.ctrl());
+    if let Some(transport) = facts.fabric(ctrl) {
+        return Err(absent(format!("{transport} has no interrupt of its own")));
+    }
+    let mut affected = facts.stuck(ctrl, |state| state == Some(StuckState::Answered));
+    let is_polled = facts.is_polled(ctrl);
+    let timeouts = || facts.incidents.timeouts(ctrl);
+    let (on_polled, lost): (Vec<&Incident>, Vec<&Incident>) =
+        timeouts().filter(|t| t.is_polled).partition(|t| is_polled(t.affected.qid));
+    if affected.is_empty() && lost.is_empty() {
+        let waiting = facts.stuck(ctrl, |state| state == Some(StuckState::NotPolled));
+        return Err(match timeouts().count() {
+            _ if !on_polled.is_empty() || !waiting.is_empty() => out(
+                "the completed commands that waited are on polled queues, which have no interrupt: nothing polled them",
+            ),
+            0 => absent("no command timed out"),
+            _ => out("after the timeouts, the driver's poll found no CQE"),
+        });
+    }
+    shows_stuck(verdict, &affected);
+    if let Some(longest) = lost.iter().map(|t| t.affected.time_ns()).max() {
+        verdict.shows("commands that the driver's poll completed", lost.len());
+        verdict.shows("the longest waited", nanos(longest as f64));
+    }
+    affected.extend(lost.iter().map(|t| t.affected));
+    let others = also_lost(facts, ctrl, &lost);
+    if !others.is_empty() {
+        verdict.shows("the same queue, within a second", first_of(others));
+        verdict.advice = "several controllers lost the same queue id at once, which points to the virtual machine \
+                          monitor, not to a device: report it to {maker}, with this report"
+            .into();
+    }
+    verdict.name("queues", queues_of(&affected));
+    let maker = if facts.is_metal() {
+        "maker of the device"
+    } else {
+        "provider of the virtual machine monitor"
+    };
+    verdict.name("maker", format!("the {maker}"));
+    verdict.about(facts, affected);
+    Ok(())
+}
+
+/// The controllers that lost the interrupt of the same queue at the same time.
+fn also_lost(facts: &Facts, ctrl: u32, lost: &[&Incident]) -> BTreeSet<String> {
+    let alike = |other: &Incident| {
+        other.is_polled
+            && lost.iter().any(|own| {
+                let apart = own.affected.end_ns.abs_diff(other.affected.end_ns);
+                own.affected.qid == other.affected.qid && apart < 1_000_000_000
+            })
+    };
+    let others: BTreeSet<u32> = facts.incidents.ctrls().filter(|other| *other != ctrl).collect();
+    let others = others.into_iter().filter(|other| facts.incidents.timeouts(*other).any(alike));
+    others.map(|other| format!("nvme{other}")).collect()
+}
+
+/// A command that took far longer than others of its class.
+struct Outlier<'f> {
+    command: &'f Command,
+    /// The commands of its queue in the order of their set-ups.
+    queue: &'f [&'f Command],
+    median_ns: u64,
+}
+
+/// The commands of a controller by queue, in the order of their set-ups.
+pub fn queues(facts: &Facts, ctrl: u32) -> Vec<Vec<&Command>> {
+    let mut queues: BTreeMap<u16, Vec<&Command>> = BTreeMap::new();
+    let long = facts.commands.long.iter().filter(|c| c.class.ctrl == ctrl);
+    let all = facts.of(Subject::Controller(ctrl)).chain(long);
+    for command in all.filter(|c| c.setup_ns > 0 && c.cqe_ns > 0) {
+        queues.entry(command.qid).or_default().push(command);
+    }
+    for queue in queues.values_mut() {
+        queue.sort_by_key(|c| c.setup_ns);
+    }
+    queues.into_values().collect()
+}
+
+/// Commands that took 20 times the median of their class, and 100 ms.
+fn outliers<'f>(facts: &'f Facts, queues: &'f [Vec<&'f Command>]) -> Vec<Outlier<'f>> {
+    let outlier = |queue: &'f [&'f Command], command: &'f Command| {
+        let median_ns = facts.classes.get(command.class)?.begun_p50_ns;
+        let usual = if command.is_read_or_write() { LONG_NS } else { OTHERS_NS };
+        let found = Outlier { command, queue, median_ns };
+        (found.time_ns() >= median_ns.saturating_mul(20).max(usual)).then_some(found)
+    };
+    let all = queues.iter().flat_map(|queue| queue.iter().map(move |c| (queue.as_slice(), *c)));
+    all.filter_map(|(queue, command)| outlier(queue, command)).collect()
+}
+
+impl<'f> Outlier<'f> {
+    /// Commands of its queue that were set up after it, in order.
+    fn later(&self) -> &'f [&'f Command] {
+        let first = self.queue.partition_point(|c| c.setup_ns <= self.command.setup_ns);
+        &self.queue[first..]
+    }
+
+    /// From its set-up to its CQE, in nanoseconds.
+    const fn time_ns(&self) -> u64 {
+        self.command.cqe_ns.saturating_sub(self.command.setup_ns)
+    }
+
+    /// Whether a later command completed in the first half of its time.
+    fn was_overtaken(&self) -> bool {
+        let half = self.command.setup_ns + self.time_ns() / 2;
+        self.later().iter().take_while(|c| c.setup_ns < half).any(|c| c.cqe_ns < half)
+    }
+
+    /// When the next submission freed it: nothing on the queue completed before, and then this command
+    /// did, as fast as any.
+    fn freed_ns(&self) -> Option<u64> {
+        let Command { setup_ns, cqe_ns, .. } = *self.command;
+        let next_ns = self.later().first()?.setup_ns;
+        let rest = cqe_ns.checked_sub(next_ns)?;
+        let is_silent = self.queue.iter().all(|c| c.cqe_ns <= setup_ns || c.cqe_ns >= next_ns);
+        let is_fast = rest < self.time_ns() / 10 && rest < self.median_ns * 3 + 5_000_000;
+        (is_silent && is_fast).then_some(next_ns)
+    }
+}
+
+/// One command that waited this long for the next submission suffices.
+const UNSEEN_NS: u64 = 1_000_000_000;
+
+fn doorbell_unseen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+    let (facts, ctrl) = (case.facts, case.ctrl());
+    if let Some(transport) = facts.fabric(ctrl) {
+        return Err(absent(format!("{transport} has no doorbells")));
+    }
+    let queues = queues(facts, ctrl);
+    let (mut freed, mut by, mut is_certain, mut away) = (Vec::new(), BTreeSet::new(), false, 0);
+    let mut longest = 0;
+    for outlier in outliers(facts, &queues) {
+        let Some(next_ns) = outlier.freed_ns() else { continue };
+        let Command { setup_ns, submit_cpu, qid, .. } = *outlier.command;
+        let (cpu, waited) = (submit_cpu.map(u32::from), (setup_ns, next_ns));
+        // the machine may have stood still
+        if cpu.is_some_and(|cpu| facts.gaps.within(cpu, waited) > (next_ns - setup_ns) / 2) {
+            away += 1;
+            continue;
+        }
+        let has_all = facts.counted(|a| Some(a.gaps_lost)) == Some(0);
+        let ran = cpu.is_some_and(|cpu| has_all && facts.gaps.has_timer(cpu, waited));
+        is_certain |= ran && outlier.time_ns() >= UNSEEN_NS;
+        by.insert((qid, next_ns));
+        longest = longest.max(outlier.time_ns());
+        freed.push(Affected::of_command(facts, outlier.command));
+    }
+    let lacks = facts.lacks(case.subject);
+    let is_freed = lacks.is_none() && (by.len() > 1 || is_certain);
+    let mut affected = facts.stuck(ctrl, |state| state == Some(StuckState::NotFetched));
+    if affected.is_empty() && !is_freed {
+        return Err(match lacks {
+            Some(why) if !freed.is_empty() => open(why),
+            _ if longest >= UNSEEN_NS => open(
+                "commands waited once for the next submission on their queue; no timer shows whether the machine stood \
+                 still",
+            ),
+            _ if away > 0 => absent(format!(
+                "{} waited for the next submission while the CPU that submits did not run",
+                counted(away, "command")
+            )),
+            _ => absent("no command waited for the next submission on its queue"),
+        });
+    }
+    shows_stuck(verdict, &affected);
+    if is_freed {
+        verdict.shows("commands that the next submission freed", freed.len());
+        verdict.shows("the longest waited", nanos(longest as f64));
+        affected.extend(freed);
+    }
+    verdict.about(facts, affected);
+    let shadow = case.controller().and_then(|c| c.shadow_doorbells);
+    verdict.setting("shadow doorbells", shadow.map(|on| if on { "yes" } else { "no" }));
+    Ok(())
+}
+
+fn held_by_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+    /// One command that was held this long suffices.
+    const CERTAIN_NS: u64 = 500_000_000;
+    /// Otherwise three of this time. Devices with bursts take 100 ms now and then.
+    const SEVERAL_NS: u64 = 250_000_000;
+    let (facts, ctrl) = (case.facts, case.ctrl());
+    let queues = queues(facts, ctrl);
+    let mut held = outliers(facts, &queues);
+    held.retain(|outlier| outlier.time_ns() >= SEVERAL_NS && outlier.was_overtaken());
+    let longest = held.iter().map(Outlier::time_ns).max().unwrap_or(0);
+    let is_held = held.len() >= 3 || longest >= CERTAIN_NS;
+    let mut affected = facts.stuck(ctrl, |state| state == Some(StuckState::Held));
+    if affected.is_empty() && !is_held {
+        let unproved = facts.stuck(ctrl, |state| {
+            use StuckState::{Answered, Held, NotFetched, NotPolled};
+            !matches!(state, Some(Answered | NotPolled | NotFetched | Held))
+        });
+        return Err(match unproved.iter().map(Affected::time_ns).max() {
+            Some(oldest) => open(format!(
+                "a command has been in flight for {}, and nothing proves where it is: see `inflight`",
+                nanos(oldest as f64)
+            )),
+            None => absent(
+                "no command waited 250 ms and 20 times its median while later ones completed",
+            ),
+        });
+    }
+    shows_stuck(verdict, &affected);
+    let oldest = affected.iter().map(Affected::time_ns).max().unwrap_or(0).max(longest);
+    if is_held {
+        verdict.shows("commands that later ones overtook", held.len());
+        verdict.shows("the longest was held", nanos(longest as f64));
+        let median = held.last().map_or(0, |outlier| outlier.median_ns);
+        verdict.shows("median of its class", nanos(median as f64));
+        affected.extend(held.iter().map(|outlier| Affected::of_command(facts, outlier.command)));
+    }
+    verdict.name("longest", nanos(oldest as f64));
+    verdict.name("behind", facts.behind(ctrl));
+    verdict.name("times", facts.times_of(&affected));
+    verdict.about(facts, affected);
+    Ok(())
+}
+
+fn path_failover(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+    let incidents = &case.facts.incidents;
+    let count = incidents.count(case.ctrl(), Happened::is_path_error);
+    if count == 0 {
+        return Err(absent("no command failed with a path-related status"));
+    }
+    verdict.name("count", counted(count, "command"));
+    let failed = incidents.of(case.ctrl()).filter(|i| i.what.is_path_error());
+    verdict.about(case.facts, failed.map(|i| i.affected).collect());
+    Ok(())
+}
+
+/// The status, if a failure is the device's, and not due to a request that it does not support.
+fn failure_of_device(what: Happened) -> Option<NvmeStatus> {
+    let Happened::Failed(code) = what else { return None };
+    let status = NvmeStatus(code);
+    let is_own = match status.kind() {
+        // invalid opcode, field, namespace
+        StatusType::Generic => !matches!(status.code(), 0x01 | 0x02 | 0x0b),
+        StatusType::CommandSpecific | StatusType::Path => false,
+        _ => true,
+    };
+    is_own.then_some(status)
+}
+
+fn is_media(what: Happened) -> bool {
+    failure_of_device(what).is_some_and(|status| status.kind() == StatusType::Media)
+}
+
+fn errors_timeout(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+    let (facts, ctrl) = (case.facts, case.ctrl());
+    let incidents = &facts.incidents;
+    let is_polled = facts.is_polled(ctrl);
+    let of = |what| incidents.count(ctrl, |w| w == what);
+    let failed = incidents.count(ctrl, |what| failure_of_device(what).is_some());
+    let media = incidents.count(ctrl, is_media);
+    // those of a failed path are the path's
+    let retries =
+        of(Happened::Retried).saturating_sub(incidents.count(ctrl, Happened::is_path_error));
+    let unpolled = |i: &&Incident| i.is_polled && is_polled(i.affected.qid);
+    let waiting = incidents.timeouts(ctrl).filter(unpolled).count() as u64;
+    let completed = incidents.timeouts(ctrl).filter(|i| i.is_polled).count() as u64;
+    let timeouts = of(Happened::TimedOut).saturating_sub(completed);
+    let resets = of(Happened::Reset);
+    if failed + retries + timeouts + waiting + resets == 0 {
+        return Err(absent(match facts.fabric(ctrl) {
+            Some(transport) => {
+                format!("no failure, retry or reset (timeouts of {transport} are not observed)")
+            }
+            None => "no failure, retry, timeout or reset".into(),
+        }));
+    }
+    let several = |n: u64, one: &str, many: &str| {
+        (n > 0).then(|| format!("{n} {}", if n == 1 { one } else { many }))
+    };
+    let counts = [
+        several(failed, "command failed", "commands failed"),
+        several(timeouts, "command timed out", "commands timed out"),
+        several(
+            waiting,
+            "completed command timed out because nothing polled its queue",
+            "completed commands timed out because nothing polled their queues",
+        ),
+        several(retries, "retry", "retries"),
+        several(resets, "reset", "resets"),
+    ];
+    verdict.name("counts", counts.into_iter().flatten().collect::<Vec<_>>().join(", "));
+    for (what, count) in incidents.counts(ctrl) {
+        if let Some(status) = failure_of_device(what) {
+            verdict.shows(status.to_string(), format!("{count} commands"));
+        }
+    }
+    for (what, n) in [("retries", retries), ("timeouts", timeouts + waiting), ("resets", resets)] {
+        verdict.shows_if(what, (n > 0).then_some(n));
+    }
+    shows_resets(case, verdict);
+    let is_own = |i: &&Incident| match i.what {
+        Happened::TimedOut => !i.is_polled || is_polled(i.affected.qid),
+        Happened::Retried => retries > 0,
+        Happened::Reset => false,
+        Happened::Failed(_) => failure_of_device(i.what).is_some(),
+    };
+    let all: Vec<Affected> = incidents.of(ctrl).filter(is_own).map(|i| i.affected).collect();
+    verdict.shows_if("what most have in common", in_common(facts, &all));
+    let blocks: Vec<Affected> =
+        incidents.of(ctrl).filter(|i| is_media(i.what)).map(|i| i.affected).collect();
+    let blocks = match facts.blocks_of(&blocks) {
+        blocks if blocks.is_empty() => "that dmesg names".to_owned(),
+        blocks => blocks,
+    };
+    let media_advice = format!(
+        "; the medium has errors: see `nvme smart-log /dev/{{name}}` and `nvme error-log /dev/{{name}}`, and restore the \
+         data of the blocks {blocks}"
+    );
+    let more = [
+        (media > 0, media_advice.as_str()),
+        (
+            timeouts > 0,
+            "; where the storage is slow for longer than the timeout, raise it (nvme_core.io_timeout)",
+        ),
+        (
+            waiting > 0,
+            "; see why the application stopped polling: the driver finds completions of polled queues only then",
+        ),
+        (retries > 0, "; each retry waits and runs again"),
+    ];
+    let more: String = more.iter().filter(|(holds, _)| *holds).map(|(_, text)| *text).collect();
+    verdict.name("more", more.replace("{name}", &format!("nvme{ctrl}")));
+    verdict.about(facts, all);
+    if timeouts + waiting + resets == 0 && failed.max(retries) < 3 {
+        verdict.status = Status::Noted;
+    }
+    Ok(())
+}
+
+/// When the controller was reset.
+pub fn shows_resets(case: &Case<'_>, verdict: &mut Verdict) {
+    let resets = case.facts.incidents.of(case.ctrl()).filter(|i| i.what == Happened::Reset);
+    let times = resets.map(|i| (i.affected.begin_ns, i.affected.end_ns));
+    verdict.shows("reset at", times_text(case.facts.clock, times));
+}
+
+/// Something that commands may share.
+type Trait<'a> = &'a dyn Fn(&Affected) -> Option<String>;
+
+/// What nearly all of some commands share, though the other commands of the controller do not: queue, opcode,
+/// size, or that the controller was idle before them.
+fn in_common(facts: &Facts, all: &[Affected]) -> Option<String> {
+    /// Fewest commands.
+    const FEW: usize = 4;
+    /// Nearly all.
+    const NEARLY: f64 = 0.9;
+    /// What most other commands share says nothing about these.
+    const USUAL: f64 = 0.5;
+    /// The controller is idle if nothing was submitted or completed for so long.
+    const IDLE_NS: u64 = 100_000_000;
+    let subject = Subject::Controller(all.first()?.disk.ctrl);
+    if all.len() < FEW {
+        return None;
+    }
+    let others: Vec<Affected> = facts.of(subject).map(|c| Affected::of_command(facts, c)).collect();
+    let mut times: Vec<u64> = others.iter().flat_map(|c| [c.begin_ns, c.end_ns]).collect();
+    times.sort_unstable();
+    let is_after_idle = |c: &Affected| {
+        let before = times.partition_point(|at| *at < c.begin_ns).checked_sub(1)?;
+        (c.begin_ns - times[before] >= IDLE_NS)
+            .then(|| format!("an idle time of {} and more before", nanos(IDLE_NS as f64)))
+    };
+    let size = |c: &Affected| {
+        let (first, last) = c.blocks?;
+        Some(counted((last - first).saturating_add(1), "block"))
+    };
+    let opcode =
+        |c: &Affected| Opcode { queue: QueueKind::Io, code: c.code? }.name().map(str::to_owned);
+    let traits: [Trait<'_>; 4] =
+        [&|c| Some(format!("queue {}", c.qid)), &opcode, &size, &is_after_idle];
+    let shared = traits.iter().filter_map(|of| {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        all.iter().filter_map(of).for_each(|value| *counts.entry(value).or_default() += 1);
+        let (value, count) = counts.into_iter().max_by_key(|(_, n)| *n)?;
+        let usual = others.iter().filter(|c| of(c).as_ref() == Some(&value)).count();
+        let is_nearly_all = count as f64 >= NEARLY * all.len() as f64;
+        let is_usual = usual as f64 > USUAL * others.len() as f64;
+        (is_nearly_all && !is_usual).then(|| format!("{value} ({count} of {})", all.len()))
+    });
+    let shared: Vec<String> = shared.collect();
+    (!shared.is_empty()).then(|| shared.join(", "))
+}

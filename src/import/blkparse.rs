@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The requests in the text of blkparse: from their issue (D) to their completion (C).
+
+use std::collections::BTreeMap;
+
+use super::lines::{SECOND, Unreads, time};
+use crate::model::host::{HostCommand, HostEvent, HostPoint, HostTimes};
+use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
+use crate::target::Imported;
+
+/// Most requests in flight and most devices that are kept from any text.
+const MOST: usize = 1 << 18;
+
+/// An event: `259,1 2 5 0.000241000 211 D WFSM 8388872 + 32 [kworker/2:1H]`.
+struct Line<'t> {
+    device: &'t str,
+    at_ns: u64,
+    action: &'t str,
+    rwbs: &'t str,
+    /// First sector and number of sectors; none for a flush.
+    sectors: (u64, u32),
+}
+
+fn line(text: &str) -> Option<Line<'_>> {
+    let mut words = text.trim_start_matches(['>', ' ']).split_whitespace();
+    let mut next = || words.next();
+    let device = next()?;
+    let (major, minor) = device.split_once(',')?;
+    let _: (u32, u32, u32, u64) =
+        (major.parse().ok()?, minor.parse().ok()?, next()?.parse().ok()?, next()?.parse().ok()?);
+    // its first time is zero, which would be none
+    let at_ns = time(next()?, SECOND)?.0.checked_add(SECOND)?;
+    let _: u32 = next()?.parse().ok()?;
+    let (action, rwbs) = (next()?, next()?);
+    let sector = next().and_then(|word| word.parse().ok());
+    let count = next().filter(|word| *word == "+").and_then(|_| next()?.parse().ok());
+    let sectors = sector.zip(count).unwrap_or_default();
+    Some(Line { device, at_ns, action, rwbs, sectors })
+}
+
+/// Whether a line is of blkparse.
+pub fn is_line(text: &str) -> bool {
+    line(text).is_some()
+}
+
+/// The NVMe opcode that the driver makes of a request; `None` if it is none of these.
+fn code(rwbs: &str) -> Option<u8> {
+    let rest = rwbs.trim_start_matches('F');
+    match rest.bytes().next() {
+        Some(b'R') => Some(2),
+        Some(b'W') => Some(1),
+        Some(b'D') => Some(9),
+        Some(b'N') | None if rest.len() < rwbs.len() => Some(0),
+        _ => None,
+    }
+}
+
+/// Reads a text.
+pub fn import(text: &str) -> (Imported, Unreads) {
+    let mut imported = Imported {
+        target: TargetInfo {
+            kind: TargetKind::Block,
+            by: "blkparse".into(),
+            clock: HostClock::Other,
+            resolution_ns: 1,
+            ..TargetInfo::default()
+        },
+        ..Imported::default()
+    };
+    let mut unreads = Unreads::default();
+    let mut devices: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut open: BTreeMap<(u32, (u64, u32)), HostCommand> = BTreeMap::new();
+    for (number, text) in (1..).zip(text.lines()) {
+        let Some(line) = line(text) else {
+            let kind = if text.trim().is_empty() { continue } else { "no event" };
+            unreads.add(kind, number, text);
+            continue;
+        };
+        let next = devices.len() as u32;
+        if devices.len() >= MOST && !devices.contains_key(line.device) {
+            unreads.add("device beyond those that are kept", number, text);
+            continue;
+        }
+        let ctrl = *devices.entry(line.device).or_insert(next);
+        let ledger = &mut imported.ledger;
+        let key = (ctrl, line.sectors);
+        match line.action {
+            "D" if open.len() >= MOST => ledger.lost += 1,
+            "D" => {
+                let known = Some(line.sectors).filter(|(_, count)| *count > 0);
+                let request = HostCommand {
+                    ctrl,
+                    code: code(line.rwbs),
+                    slba: known.map(|(first, _)| first),
+                    nlb: known.map(|(_, count)| count),
+                    times: HostTimes::default().with(HostPoint::BackendSubmit, line.at_ns),
+                    ..HostCommand::default()
+                };
+                ledger.without_end += u64::from(open.insert(key, request).is_some());
+            }
+            "C" => match open.remove(&key) {
+                Some(mut request) => {
+                    request.times.set(HostPoint::BackendDone, line.at_ns);
+                    imported.events.push(HostEvent::Command(request));
+                }
+                None => ledger.without_begin += 1,
+            },
+            // queued, merged, allocated, plugged: before the issue
+            _ => ledger.other += 1,
+        }
+    }
+    imported.events.extend(open.into_values().map(HostEvent::Unfinished));
+    let controllers = devices.into_iter().map(|(name, number)| HostController {
+        number,
+        name: name.replace(',', ":").into(),
+        ..HostController::default()
+    });
+    imported.controllers = controllers.collect();
+    imported.controllers.sort_by_key(|c| c.number);
+    (imported.finished(), unreads)
+}

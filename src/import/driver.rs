@@ -1,0 +1,554 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The commands in texts of the driver's own tracepoints: nvme_setup_cmd, nvme_complete_rq and
+//! nvme_sq, and with them block_getrq and block_rq_issue where the text has them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::lines::{Found, Line, Unreads, read};
+use crate::model::bios::Bios;
+use crate::model::conditions::Conditions;
+use crate::model::controller::{ControllerInfo, DiskInfo};
+use crate::model::event::{
+    CommandId, CompletionStatus, Event, EventKind, Outcome, StackId, Submission,
+};
+use crate::model::ledger::{Ledger, TraceLedger};
+use crate::model::origin::Origin;
+use crate::model::point::{Pattern, Point};
+use crate::model::run::Pairing;
+use crate::model::stage::StageSet;
+use crate::model::timeline::Timeline;
+use crate::nvme::decode::{CommandSet, blocks};
+use crate::nvme::opcode::{Opcode, QueueKind, parse};
+use crate::nvme::sqe::{Parts, Sqe};
+use crate::nvme::status::Status;
+use crate::target::{value, word};
+
+/// Most commands in flight, allocations and disks that are kept from any text.
+const MOST: usize = 1 << 18;
+/// Sectors of 512 bytes in a block, of the sizes that Linux supports.
+const SECTORS: [u64; 2] = [1, 8];
+
+/// The kernel's names of commands (drivers/nvme/host/trace.h) that [`parse`] does not know.
+const NAMES: [(&str, &str); 6] = [
+    ("activate_fw", "firmware-commit"),
+    ("download_fw", "firmware-download"),
+    ("dev_self_test", "self-test"),
+    ("virtual_mgmt", "virtualization-mgmt"),
+    ("zone_mgmt_send", "zone-mgmt-send"),
+    ("zone_mgmt_recv", "zone-mgmt-recv"),
+];
+
+/// The place of a field in the 24 bytes of CDW10 to CDW15: its name, first byte, and size.
+type Place = (&'static str, usize, usize);
+const BLOCKS: &[Place] =
+    &[("slba", 0, 8), ("len", 8, 2), ("ctrl", 10, 2), ("dsmgmt", 12, 4), ("reftag", 16, 4)];
+
+/// The fields of the commands that the kernel decodes (drivers/nvme/host/trace.c).
+const fn places(opcode: Opcode) -> &'static [Place] {
+    match (opcode.queue, opcode.code) {
+        (QueueKind::Io, 0x01 | 0x02 | 0x08 | 0x7d) => BLOCKS,
+        (QueueKind::Io, 0x09) => &[("nr", 0, 4), ("attributes", 4, 4)],
+        (QueueKind::Io, 0x79) => &[("slba", 0, 8), ("zsa", 12, 1), ("all", 13, 1)],
+        (QueueKind::Admin, 0x00) => &[("sqid", 0, 2)],
+        (QueueKind::Admin, 0x01) => {
+            &[("sqid", 0, 2), ("qsize", 2, 2), ("sq_flags", 4, 2), ("cqid", 6, 2)]
+        }
+        (QueueKind::Admin, 0x04) => &[("cqid", 0, 2)],
+        (QueueKind::Admin, 0x05) => {
+            &[("cqid", 0, 2), ("qsize", 2, 2), ("cq_flags", 4, 2), ("irq_vector", 6, 2)]
+        }
+        (QueueKind::Admin, 0x06) => &[("cns", 0, 1), ("ctrlid", 2, 2)],
+        (QueueKind::Admin, 0x0a) => &[("fid", 0, 1), ("sel", 1, 1), ("cdw11", 4, 4)],
+        (QueueKind::Admin, 0x09) => &[("fid", 0, 1), ("sv", 3, 1), ("cdw11", 4, 4)],
+        _ => &[],
+    }
+}
+
+/// CDW10 to CDW15, from the fields or from 24 bytes in hexadecimal. `None`: the text does not have
+/// them.
+fn dwords(opcode: Opcode, fields: &str) -> Option<[u32; 6]> {
+    let mut bytes = [0_u8; 24];
+    let places = places(opcode);
+    if places.is_empty() || word(fields, places[0].0).is_none() {
+        let hex = fields.strip_prefix("cdw10=").unwrap_or(fields);
+        let mut found = hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16));
+        for byte in &mut bytes {
+            *byte = found.next()?.ok()?;
+        }
+    } else {
+        for &(key, from, size) in places {
+            let field = value(fields, key)?.to_le_bytes();
+            bytes[from..from + size].copy_from_slice(&field[..size]);
+        }
+    }
+    let mut dwords = [0; 6];
+    for (dword, four) in dwords.iter_mut().zip(bytes.as_chunks().0) {
+        *dword = u32::from_le_bytes(*four);
+    }
+    Some(dwords)
+}
+
+/// `nvme_cmd_write` on an I/O queue, `nvme_admin_identify`, `nvme_fabrics_type_connect`, `0x84`.
+fn opcode(name: &str, queue: QueueKind) -> Option<Opcode> {
+    if name.starts_with("nvme_fabrics_") {
+        return Some(Opcode { queue, code: 0x7f });
+    }
+    let known = name.strip_prefix("nvme_cmd_").or(name.strip_prefix("nvme_admin_")).unwrap_or(name);
+    let alias = NAMES.iter().find(|(kernel, _)| *kernel == known);
+    let found = parse(&format!("{}:{}", queue.name(), alias.map_or(known, |(_, name)| name)));
+    found.ok()?.first().copied()
+}
+
+fn comm(name: &str) -> [u8; 16] {
+    let mut comm = [0; 16];
+    let kept = name.len().min(15);
+    comm[..kept].copy_from_slice(&name.as_bytes()[..kept]);
+    comm
+}
+
+/// A command that was set up.
+struct Open {
+    id: CommandId,
+    submission: Submission,
+    at_ns: u64,
+    start_ns: Option<u64>,
+    issue_ns: Option<u64>,
+}
+
+/// Time and CPU.
+type Cqe = (u64, Option<u16>);
+/// Controller, queue, tag: what makes a completion that of a set-up.
+type Key = (u32, u16, u16);
+/// The tag of a command id. Above it are generations, which nvme_complete_rq of 5.10 does not print.
+const TAG: u16 = 0xfff;
+
+/// What a text has, and what it lacks.
+#[derive(Clone, Debug, Default)]
+pub struct Census {
+    /// Times of the first and the last event.
+    pub span: Option<(u64, u64)>,
+    /// Of the times.
+    pub resolution_ns: u64,
+    /// Events that were read, by tracepoint.
+    pub events: BTreeMap<&'static str, u64>,
+    /// The counts of the commands.
+    pub ledger: Ledger,
+    /// Commands without CDW10 to CDW15.
+    pub bare: u64,
+    /// Commands of which the kernel prints some fields only.
+    pub partial: u64,
+    /// Completions whose status the text does not have.
+    pub without_status: u64,
+    /// Commands whose CQE was seen, or whose allocation.
+    pub with_cqe: u64,
+    /// See `with_cqe`.
+    pub with_start: u64,
+    /// See `with_cqe`: the issue.
+    pub with_issue: u64,
+    /// Older events that were overwritten before the text was read.
+    pub overwritten: u64,
+    /// The disks, by controller and namespace: name, bytes of a block or 0.
+    disks: BTreeMap<(u32, u32), (String, u32)>,
+    /// The controllers.
+    controllers: BTreeMap<u32, ()>,
+    /// Lines that nothing was read from.
+    pub unreads: Unreads,
+}
+
+impl Census {
+    /// The stages that the points of the text make.
+    pub fn stage_set(&self) -> StageSet {
+        if self.with_issue > 0 { StageSet::Fine } else { StageSet::Basic }
+    }
+
+    /// The controllers and disks.
+    pub fn controllers(&self) -> Vec<ControllerInfo> {
+        let all = self.controllers.keys().map(|&instance| ControllerInfo {
+            instance,
+            disks: (self.disks.range((instance, 0)..=(instance, u32::MAX)))
+                .map(|((_, nsid), (name, lba_bytes))| DiskInfo {
+                    name: name.as_str().into(),
+                    nsid: *nsid,
+                    lba_bytes: *lba_bytes,
+                    csi: 0,
+                })
+                .collect(),
+            ..ControllerInfo::default()
+        });
+        all.collect()
+    }
+}
+
+/// Reads a text.
+struct Reader<'s> {
+    census: Census,
+    open: HashMap<Key, Open>,
+    /// Open commands by their first block.
+    by_block: HashMap<u64, Key>,
+    /// Allocated requests without a command, by sector; `None`: several have it.
+    allocated: HashMap<u64, Option<(u64, u64)>>,
+    /// CQEs by queue, whose completion is next: time and CPU.
+    cqes: HashMap<(u32, u16), Vec<Cqe>>,
+    to: &'s mut dyn FnMut(&Event),
+}
+
+/// Reads the whole text, and passes on its events in their order. A second call gives the same.
+pub fn import(text: &str, to: &mut dyn FnMut(&Event)) -> Census {
+    let mut reader = Reader {
+        census: Census::default(),
+        open: HashMap::new(),
+        by_block: HashMap::new(),
+        allocated: HashMap::new(),
+        cqes: HashMap::new(),
+        to,
+    };
+    for (number, line) in (1..).zip(text.lines()) {
+        let kind = match read(line) {
+            Found::Header => {
+                reader.header(line);
+                continue;
+            }
+            Found::Lost(lost) => {
+                reader.lost(lost);
+                continue;
+            }
+            Found::Other => "no event",
+            Found::Event(event) => match reader.event(event) {
+                true => continue,
+                false => event.name,
+            },
+        };
+        reader.census.unreads.add(kind, number, line);
+    }
+    reader.finish()
+}
+
+impl Reader<'_> {
+    /// `# entries-in-buffer/entries-written: 9/12   #P:8`
+    fn header(&mut self, line: &str) {
+        let counts = line.split_once("entries-written:").map(|(_, counts)| counts.trim());
+        let counts = counts.and_then(|c| c.split_whitespace().next()?.split_once('/'));
+        let counts = counts.and_then(|(kept, all)| Some((kept.parse().ok()?, all.parse().ok()?)));
+        let (kept, all): (u64, u64) = counts.unwrap_or_default();
+        self.census.overwritten += all.saturating_sub(kept);
+    }
+
+    fn ledger(&mut self) -> &mut Ledger {
+        &mut self.census.ledger
+    }
+
+    fn trace(&mut self) -> &mut TraceLedger {
+        self.ledger().trace.get_or_insert_default()
+    }
+
+    /// The set-ups, completions and CQEs before the gap may not be those after it.
+    fn lost(&mut self, events: u64) {
+        self.trace().lost_events += events;
+        self.cqes.clear();
+        self.allocated.clear();
+    }
+
+    fn count(&mut self, name: &'static str) {
+        *self.census.events.entry(name).or_default() += 1;
+    }
+
+    /// Takes an event in. Returns whether it was understood.
+    fn event(&mut self, event: Line<'_>) -> bool {
+        let Line { at_ns, text, resolution_ns, .. } = event;
+        let done = match event.name {
+            "nvme_setup_cmd" => self.setup(&event).map(|()| "nvme_setup_cmd"),
+            "nvme_complete_rq" => self.complete(&event).map(|()| "nvme_complete_rq"),
+            "nvme_sq" => self.cqe(&event).map(|()| "nvme_sq"),
+            "block_getrq" => self.allocate(at_ns, text).map(|()| "block_getrq"),
+            "block_rq_issue" => self.issue(at_ns, text).map(|()| "block_rq_issue"),
+            _ => None,
+        };
+        let Some(name) = done else { return false };
+        self.count(name);
+        let census = &mut self.census;
+        let (first, last) = census.span.unwrap_or((at_ns, at_ns));
+        if at_ns < last {
+            self.trace().out_of_order += 1;
+        }
+        let census = &mut self.census;
+        census.span = Some((first.min(at_ns), last.max(at_ns)));
+        census.resolution_ns = census.resolution_ns.max(resolution_ns);
+        true
+    }
+
+    /// `nvme0: disk=nvme0n1, qid=4, ` of ftrace, `disk: "nvme0n1", ctrl_id: 0, qid: 4` of `perf trace`:
+    /// controller and queue, the disk, and the fields before those of the command.
+    fn head<'e>(&mut self, event: &Line<'e>) -> Option<((u32, u16), &'e str, &'e str)> {
+        let fields = event.text.split_once("cmd=(").map_or(event.text, |(before, _)| before);
+        let ctrl = match event.hides_zeros {
+            true => number(event, fields, "ctrl_id")?,
+            false => fields.strip_prefix("nvme")?.split_once(':')?.0.parse().ok()?,
+        };
+        // records have 16 bits for it
+        let ctrl = u16::try_from(ctrl).ok()?.into();
+        let queue = (ctrl, number(event, fields, "qid")?.try_into().ok()?);
+        let disk = word(fields, "disk").filter(|name| name.len() <= 32).unwrap_or_default();
+        self.census.controllers.insert(ctrl, ());
+        Some((queue, disk, fields))
+    }
+
+    fn setup(&mut self, event: &Line<'_>) -> Option<()> {
+        let ((ctrl, qid), disk, fields) = self.head(event)?;
+        let cid = number(event, fields, "cmdid").filter(|_| !event.hides_zeros);
+        let cid: u16 = cid.or_else(|| number(event, fields, "cid"))?.try_into().ok()?;
+        let nsid = number(event, fields, "nsid")?.try_into().ok()?;
+        let flags = number(event, fields, "flags")? as u8;
+        let metadata =
+            value(fields, "meta").or_else(|| value(fields, "metadata")).unwrap_or(0) != 0;
+        let queue = if qid == 0 { QueueKind::Admin } else { QueueKind::Io };
+        let (opcode, cdw) = match event.text.split_once("cmd=(") {
+            Some((_, cmd)) => {
+                let cmd = cmd.trim_end_matches(')');
+                let (name, rest) = cmd.split_once(' ').unwrap_or((cmd, ""));
+                let opcode = opcode(name, queue)?;
+                (opcode, dwords(opcode, rest))
+            }
+            None => {
+                let code = number(event, fields, "opcode")?.try_into().ok()?;
+                (Opcode { queue, code }, None)
+            }
+        };
+        let id = CommandId { ctrl, qid, cid, nsid, opcode };
+        let parts =
+            Parts { opcode: opcode.code, flags, cid, nsid, metadata, cdw: cdw.unwrap_or_default() };
+        let sqe = match cdw {
+            Some(_) => Sqe::from(parts),
+            None => Sqe::from(parts).without_dwords(),
+        };
+        self.census.bare += u64::from(cdw.is_none());
+        let is_whole = event.text.contains("cdw10=") || places(opcode) == BLOCKS;
+        self.census.partial += u64::from(cdw.is_some() && !is_whole && opcode.code != 0);
+        let knows = !event.comm.is_empty();
+        let submission = Submission {
+            sqe,
+            bytes: None,
+            knows_submitter: knows,
+            pid: event.tgid.unwrap_or(event.tid),
+            tid: event.tid,
+            comm: comm(event.comm),
+            cpu: event.cpu.unwrap_or(0),
+            stack: StackId::default(),
+            origin: Origin::default(),
+        };
+        let lba_bytes = self.disk(&id, disk);
+        let mut open = Open { id, submission, at_ns: event.at_ns, start_ns: None, issue_ns: None };
+        if let Some(found) = blocks(queue, CommandSet::Nvm, &sqe) {
+            let (start_ns, size) = self.allocation(found.slba, found.nlb, event.at_ns);
+            open.start_ns = start_ns;
+            self.learn_size(&id, size);
+            let size = size.or(Some(lba_bytes).filter(|size| *size > 0));
+            open.submission.bytes = size.and_then(|size| size.checked_mul(found.nlb));
+            if self.by_block.len() < MOST {
+                self.by_block.insert(found.slba, (ctrl, qid, cid & TAG));
+            }
+        }
+        self.ledger().seen += 1;
+        if self.open.len() >= MOST {
+            self.ledger().untracked += 1;
+            return Some(());
+        }
+        if self.open.insert((ctrl, qid, cid & TAG), open).is_some() {
+            self.ledger().overwritten += 1;
+        }
+        Some(())
+    }
+
+    /// Notes the disk of a command. Returns the bytes of its blocks, or 0.
+    fn disk(&mut self, id: &CommandId, name: &str) -> u32 {
+        let disks = &mut self.census.disks;
+        let key = (id.ctrl, id.nsid);
+        if name.is_empty() || disks.len() >= MOST && !disks.contains_key(&key) {
+            return 0;
+        }
+        disks.entry(key).or_insert_with(|| (name.to_owned(), 0)).1
+    }
+
+    fn learn_size(&mut self, id: &CommandId, size: Option<u32>) {
+        let disk = self.census.disks.get_mut(&(id.ctrl, id.nsid));
+        if let Some(((_, known), size)) = disk.zip(size) {
+            *known = size;
+        }
+    }
+
+    /// The allocation of the request with these blocks, and the size of a block, if only one fits.
+    fn allocation(&mut self, slba: u64, nlb: u32, now: u64) -> (Option<u64>, Option<u32>) {
+        let fits = |sectors: u64, found: &(u64, u64)| {
+            // later bios may have been merged into the request
+            found.1 <= sectors * u64::from(nlb) && found.0 <= now
+        };
+        let found = SECTORS.into_iter().filter_map(|sectors| {
+            let at = slba.checked_mul(sectors)?;
+            let found = self.allocated.get(&at).copied().flatten();
+            Some((sectors, at, found.filter(|found| fits(sectors, found))?))
+        });
+        let found: Vec<_> = found.collect();
+        let [(sectors, at, (ns, length))] = found[..] else {
+            return (None, None);
+        };
+        self.allocated.remove(&at);
+        let is_sure = slba > 0 || length == sectors * u64::from(nlb);
+        (Some(ns), is_sure.then_some(512 * sectors as u32))
+    }
+
+    /// `259,0 WFS 498192384 + 8 [logwriter]`
+    fn allocate(&mut self, at_ns: u64, text: &str) -> Option<()> {
+        let (sector, length) = sectors(text)?;
+        if self.allocated.len() < MOST {
+            let entry = self.allocated.entry(sector);
+            entry.and_modify(|known| *known = None).or_insert(Some((at_ns, length)));
+        }
+        Some(())
+    }
+
+    /// `259,0 WFS 4096 () 498192384 + 8 none,0,0 [logwriter]`
+    fn issue(&mut self, at_ns: u64, text: &str) -> Option<()> {
+        let (sector, length) = sectors(text)?;
+        for size in SECTORS {
+            let slba = sector / size;
+            let open = self.by_block.get(&slba).and_then(|key| self.open.get_mut(key));
+            let Some(open) = open.filter(|_| sector.is_multiple_of(size)) else { continue };
+            let found = blocks(open.id.opcode.queue, CommandSet::Nvm, &open.submission.sqe);
+            let fits = found.is_some_and(|b| b.slba == slba && u64::from(b.nlb) * size == length);
+            if fits && open.at_ns <= at_ns {
+                open.issue_ns = Some(at_ns);
+                let id = open.id;
+                self.learn_size(&id, Some(512 * size as u32));
+                break;
+            }
+        }
+        Some(())
+    }
+
+    fn cqe(&mut self, event: &Line<'_>) -> Option<()> {
+        let ((ctrl, qid), _, fields) = self.head(event)?;
+        let half = |key| u16::try_from(number(event, fields, key)?).ok();
+        let (head, tail) = half("head").zip(half("tail"))?;
+        if self.cqes.len() < MOST {
+            let waiting = self.cqes.entry((ctrl, qid)).or_default();
+            // of two none is used, so a third changes nothing
+            if waiting.len() < 2 {
+                waiting.push((event.at_ns, event.cpu));
+            }
+        }
+        let what = EventKind::Sq { ctrl, qid, id: None, head, tail };
+        (self.to)(&Event { at_ns: event.at_ns, what });
+        self.trace().events_shown += 1;
+        Some(())
+    }
+
+    /// The CQE of the completion that runs here: the only one of its queue since the last completion,
+    /// on the same CPU. Of several, the text does not say whose each is.
+    fn cqe_of(&mut self, queue: (u32, u16), cpu: Option<u16>) -> Option<u64> {
+        match self.cqes.remove(&queue)?[..] {
+            [(ns, on)] if on == cpu => Some(ns),
+            _ => None,
+        }
+    }
+
+    fn complete(&mut self, event: &Line<'_>) -> Option<()> {
+        let ((ctrl, qid), _, fields) = self.head(event)?;
+        let cid = number(event, fields, "cmdid").filter(|_| !event.hides_zeros);
+        let cid: u16 = cid.or_else(|| number(event, fields, "cid"))?.try_into().ok()?;
+        let key = (ctrl, qid, cid & TAG);
+        let status = number(event, fields, "status").and_then(|s| u16::try_from(s).ok());
+        let result = value(fields, "res").or_else(|| value(fields, "result"));
+        let verdict = status.map(|status| CompletionStatus {
+            result: result.unwrap_or(0),
+            status: Status(status),
+            retries: number(event, fields, "retries").unwrap_or(0) as u8,
+            flags: number(event, fields, "flags").unwrap_or(0) as u8,
+        });
+        self.ledger().completions += 1;
+        self.census.without_status += u64::from(verdict.is_none());
+        let cqe_ns = self.cqe_of((ctrl, qid), event.cpu);
+        let is_it = self.open.get(&key).is_some_and(|open| open.id.cid == cid || cid <= TAG);
+        let open = if is_it { self.open.remove(&key) } else { None };
+        let Some(open) = open else {
+            self.ledger().orphan_completions += 1;
+            return Some(());
+        };
+        if let Some(found) = blocks(open.id.opcode.queue, CommandSet::Nvm, &open.submission.sqe)
+            && self.by_block.get(&found.slba) == Some(&key)
+        {
+            self.by_block.remove(&found.slba);
+        }
+        self.finished(&open, event, verdict, cqe_ns);
+        Some(())
+    }
+
+    fn finished(
+        &mut self,
+        open: &Open,
+        event: &Line<'_>,
+        verdict: Option<CompletionStatus>,
+        cqe_ns: Option<u64>,
+    ) {
+        let at_ns = event.at_ns;
+        let latency_ns = at_ns.checked_sub(open.at_ns);
+        self.ledger().matched += 1;
+        self.ledger().negative_intervals += u64::from(latency_ns.is_none());
+        let cqe_ns = cqe_ns.filter(|ns| (open.at_ns..=at_ns).contains(ns));
+        let seen = [
+            (Point::Start, open.start_ns),
+            (Point::Issue, open.issue_ns),
+            (Point::Cqe, cqe_ns),
+            (Point::SetupOut, Some(open.at_ns)),
+            (Point::Complete, Some(at_ns)),
+        ];
+        let census = &mut self.census;
+        census.with_start += u64::from(open.start_ns.is_some());
+        census.with_issue += u64::from(open.issue_ns.is_some());
+        census.with_cqe += u64::from(cqe_ns.is_some());
+        let known = seen.iter().filter(|(_, ns)| ns.is_some());
+        let bits: Pattern = known.filter_map(|(point, _)| point.pattern_bit()).sum();
+        let time = |point| seen.iter().find(|(p, _)| *p == point).and_then(|(_, ns)| *ns);
+        let line = Timeline::from_fn(bits, |point| time(point).unwrap_or(0));
+        let outcome = Outcome {
+            verdict,
+            latency_ns,
+            timeline: latency_ns.map(|_| line),
+            cpu: event.cpu.unwrap_or(0),
+            conditions: Conditions::default(),
+            bios: Bios::default(),
+            stack: StackId::default(),
+        };
+        self.trace().commands_shown += 1;
+        (self.to)(&Event { at_ns, what: EventKind::Command(open.id, open.submission, outcome) });
+    }
+
+    fn finish(mut self) -> Census {
+        let last_ns = self.census.span.map_or(0, |(_, last)| last);
+        let mut left: Vec<Open> = self.open.drain().map(|(_, open)| open).collect();
+        left.sort_by_key(|open| (open.at_ns, open.id.qid, open.id.cid));
+        for Open { id, submission, at_ns, .. } in &left {
+            let age_ns = last_ns.saturating_sub(*at_ns);
+            let what = EventKind::Unfinished { id: *id, submission: *submission, age_ns };
+            (self.to)(&Event { at_ns: last_ns, what });
+        }
+        self.trace().events_shown += left.len() as u64;
+        let ledger = self.ledger();
+        ledger.in_flight = left.len() as u64;
+        ledger.imported = true;
+        ledger.pairing = Pairing::Tag;
+        ledger.span = (Point::SetupOut, Point::Complete);
+        self.census
+    }
+}
+
+/// A number of the text. One that `perf trace` does not print is zero.
+fn number(event: &Line<'_>, fields: &str, key: &str) -> Option<u64> {
+    let is_there = word(fields, key).is_some();
+    value(fields, key).or_else(|| (event.hides_zeros && !is_there).then_some(0))
+}
+
+/// `498192384 + 8`
+fn sectors(text: &str) -> Option<(u64, u64)> {
+    let (before, after) = text.split_once(" + ")?;
+    let sector = before.rsplit(' ').next()?.parse().ok()?;
+    Some((sector, after.split(' ').next()?.parse().ok()?))
+}

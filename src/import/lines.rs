@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lines of tracepoints in the texts of ftrace, trace-cmd, `perf script` and `perf trace`, and the
+//! lines that nothing was read from.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::model::text::Text;
+
+/// Kinds of unread lines that are told apart. A text may have any number of them.
+const MOST_KINDS: usize = 40;
+/// The kind of all others.
+const MORE: &str = "other kinds";
+/// Characters that are shown of a kind and of a line.
+const SHOWN: (usize, usize) = (40, 160);
+/// Nanoseconds of a second.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// Lines of a kind that nothing was read from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unread {
+    /// How many.
+    pub count: u64,
+    /// Number of the first one, from 1.
+    pub line: u64,
+    /// The first one.
+    pub first: Text,
+}
+
+/// The lines that nothing was read from, by kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unreads(pub BTreeMap<Text, Unread>);
+
+fn cut(text: &str, most: usize) -> Text {
+    let end = text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
+    text[..end].trim().into()
+}
+
+impl Unreads {
+    /// Counts a line.
+    pub fn add(&mut self, kind: &str, number: u64, line: &str) {
+        let mut kind = cut(kind, SHOWN.0);
+        if self.0.len() >= MOST_KINDS && !self.0.contains_key(&kind) {
+            kind = MORE.into();
+        }
+        let first = || Unread { count: 0, line: number, first: cut(line, SHOWN.1) };
+        self.0.entry(kind).or_insert_with(first).count += 1;
+    }
+}
+
+/// An event of a tracepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<'t> {
+    /// Nanoseconds of the text's clock.
+    pub at_ns: u64,
+    /// The digits of the time allow for this error.
+    pub resolution_ns: u64,
+    /// The task's name; empty if it is not known.
+    pub comm: &'t str,
+    /// Its thread id.
+    pub tid: u32,
+    /// Its process, where the text has it.
+    pub tgid: Option<u32>,
+    /// The CPU, where the text has it.
+    pub cpu: Option<u16>,
+    /// The tracepoint: `nvme_setup_cmd`.
+    pub name: &'t str,
+    /// Its fields.
+    pub text: &'t str,
+    /// `perf trace` prints no field that is zero.
+    pub hides_zeros: bool,
+}
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<'t> {
+    /// An event.
+    Event(Line<'t>),
+    /// A part of the header, or an empty line.
+    Header,
+    /// The kernel or the tool has lost this many events; at least, where it gives no number.
+    Lost(u64),
+    /// Something else.
+    Other,
+}
+
+/// A decimal fraction in units of `unit` nanoseconds, and the weight of its last digit.
+pub fn time(text: &str, unit: u64) -> Option<(u64, u64)> {
+    let (whole, part) = text.split_once('.')?;
+    if whole.is_empty()
+        || part.is_empty()
+        || !(whole.bytes().chain(part.bytes())).all(|b| b.is_ascii_digit())
+    {
+        return None;
+    }
+    let weight = unit / 10_u64.checked_pow(u32::try_from(part.len()).ok()?)?;
+    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
+    let ns = whole.checked_add(part.parse::<u64>().ok()?.checked_mul(weight)?)?;
+    (weight > 0).then_some((ns, weight))
+}
+
+/// `7` in `CPU:1 [LOST 7 EVENTS]` (ftrace), `CPU:1 [7 EVENTS DROPPED]` (trace-cmd) and `LOST 7 events!`
+/// (perf).
+fn lost(line: &str) -> Option<u64> {
+    let inside =
+        line.strip_prefix("CPU:").and_then(|rest| rest.split_once('[')).map(|(_, inside)| inside);
+    let text = inside.unwrap_or(line).trim_end_matches([']', '!']).to_ascii_uppercase();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words[..] {
+        ["LOST", n, "EVENTS"] | [n, "EVENTS", "DROPPED"] => n.parse().ok(),
+        ["LOST", "EVENTS"] | ["EVENTS", "DROPPED"] => Some(1),
+        _ => None,
+    }
+}
+
+/// Name, thread and process: `fio-3218`, `fio-3218 (3200)`, `fio 3218`, `fio 3200/3218`, `fio/3218`.
+fn task(text: &str) -> Option<(&str, u32, Option<u32>)> {
+    let mut text = text.trim();
+    let mut tgid = None;
+    if let Some((before, inside)) = text.strip_suffix(')').and_then(|text| text.rsplit_once('(')) {
+        (text, tgid) = (before.trim(), inside.trim().parse().ok());
+    }
+    if let Some((comm, ids)) = text.rsplit_once(char::is_whitespace) {
+        let (group, thread) = ids.split_once('/').map_or((None, ids), |(g, t)| (Some(g), t));
+        let group = group.map(str::parse).transpose();
+        if let (Ok(group), Ok(tid)) = (group, thread.parse()) {
+            return Some((comm.trim(), tid, group.or(tgid)));
+        }
+    }
+    let (comm, tid) = text.rsplit_once(['-', '/'])?;
+    Some((comm, tid.parse().ok()?, tgid))
+}
+
+/// A line of `perf trace`: `0.289 fio/3218 nvme:nvme_complete_rq(disk: "nvme0n1", qid: 3)`.
+fn of_perf_trace(line: &str) -> Option<Line<'_>> {
+    let (stamp, rest) = line.split_once(char::is_whitespace)?;
+    let (at_ns, resolution_ns) = time(stamp, 1_000_000)?;
+    // its times are relative to the first event, and a time of zero is none
+    let at_ns = at_ns.checked_add(SECOND)?;
+    let end = rest.match_indices('(').map(|(at, _)| at);
+    let (at, from) = end.into_iter().find_map(|at| {
+        let from = rest[..at].rfind(char::is_whitespace)? + 1;
+        rest[from..at].contains(':').then_some((at, from))
+    })?;
+    let (_, name) = rest[from..at].split_once(':')?;
+    // the duration of a system call, which an event has not, may be between: `(         ):`
+    let who = rest[..from].rsplit_once("):").map_or(&rest[..from], |(_, who)| who);
+    let (comm, tid, tgid) = task(who)?;
+    let comm = comm.trim_start_matches(':');
+    let comm = if tid == 0 { "swapper" } else { comm };
+    let text = rest[at + 1..].trim_end().trim_end_matches(')');
+    Some(Line { at_ns, resolution_ns, comm, tid, tgid, cpu: None, name, text, hides_zeros: true })
+}
+
+/// A line of the others: `fio-3218 [003] d..1. 4021.100001: nvme_setup_cmd: nvme0: qid=3, ...`.
+fn of_text(line: &str) -> Option<Line<'_>> {
+    let mut stamps = line.match_indices(':').filter_map(|(at, _)| {
+        let from = line[..at].rfind(char::is_whitespace)? + 1;
+        Some((from, at, time(&line[from..at], SECOND)?))
+    });
+    let (from, at, (at_ns, resolution_ns)) = stamps.next()?;
+    let (head, mut rest) = (&line[..from], line[at + 1..].trim_start());
+    // the period of a sample of perf
+    if let Some((number, after)) = rest.split_once(char::is_whitespace)
+        && number.bytes().all(|b| b.is_ascii_digit())
+    {
+        rest = after.trim_start();
+    }
+    let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+    let name = rest[..end].strip_suffix(':')?;
+    let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
+    let cpu = head.rsplit_once('[').and_then(|(who, cpu)| {
+        let cpu = cpu.split_once(']')?.0;
+        Some((who, cpu.trim().parse().ok()?))
+    });
+    let (who, cpu) = cpu.map_or((head, None), |(who, cpu)| (who, Some(cpu)));
+    let (comm, tid, tgid) = task(who).unwrap_or_default();
+    let text = rest[end..].trim();
+    Some(Line { at_ns, resolution_ns, comm, tid, tgid, cpu, name, text, hides_zeros: false })
+}
+
+/// Reads a line, also a quoted one of a mail.
+pub fn read(line: &str) -> Found<'_> {
+    let line = line.trim_start_matches(['>', ' ', '\t']).trim_end();
+    if line.is_empty() || line.starts_with('#') || line.starts_with("cpus=") {
+        return Found::Header;
+    }
+    if let Some(lost) = lost(line) {
+        return Found::Lost(lost);
+    }
+    of_text(line).or_else(|| of_perf_trace(line)).map_or(Found::Other, Found::Event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::{value, word};
+
+    fn event(line: &str) -> Line<'_> {
+        match read(line) {
+            Found::Event(event) => event,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_layout_of_columns_is_read() {
+        for (line, comm, tid, tgid, cpu, ns) in [
+            (
+                "a b-7 [003] ..... 1.000002: nvme_sq: nvme0: x",
+                "a b",
+                7,
+                None,
+                Some(3),
+                1_000_002_000,
+            ),
+            (
+                "k/0:1H-7 (  9) [003] d..2. 1.000002: nvme_sq: x",
+                "k/0:1H",
+                7,
+                Some(9),
+                Some(3),
+                1_000_002_000,
+            ),
+            (
+                "<idle>-0 (-----) [000] 1.000002003: nvme_sq: x",
+                "<idle>",
+                0,
+                None,
+                Some(0),
+                1_000_002_003,
+            ),
+            ("> a 7 [003] 1.000002:   nvme:nvme_sq: x", "a", 7, None, Some(3), 1_000_002_000),
+            (
+                "a b 9/7 [003] 1.000002:     1 nvme:nvme_sq: x",
+                "a b",
+                7,
+                Some(9),
+                Some(3),
+                1_000_002_000,
+            ),
+            (" 1.002 a b/7 nvme:nvme_sq(x)", "a b", 7, None, None, 1_001_002_000),
+            (" 1.002 (         ): a/7 nvme:nvme_sq(x)", "a", 7, None, None, 1_001_002_000),
+            (" 1.002 :0/0 nvme:nvme_sq(x)", "swapper", 0, None, None, 1_001_002_000),
+        ] {
+            let found = event(line);
+            assert_eq!((found.comm, found.tid, found.tgid), (comm, tid, tgid), "{line}");
+            assert_eq!((found.cpu, found.at_ns, found.name), (cpu, ns, "nvme_sq"), "{line}");
+            assert!(found.text.ends_with('x'), "{line}: {}", found.text);
+        }
+        let ns = event("a-7 [003] 1.000002003: nvme_sq: x").resolution_ns;
+        assert_eq!((ns, event(" 1.002 a/7 nvme:nvme_sq(x)").resolution_ns), (1, 1000));
+    }
+
+    #[test]
+    fn lost_events_headers_and_other_lines_are_told_apart() {
+        for (line, lost) in [
+            ("CPU:1 [LOST 7 EVENTS]", 7),
+            ("CPU:1 [7 EVENTS DROPPED]", 7),
+            ("CPU:1 [LOST EVENTS]", 1),
+            ("LOST 3 events!", 3),
+        ] {
+            assert_eq!(read(line), Found::Lost(lost), "{line}");
+        }
+        assert_eq!((read("# tracer: nop"), read("  ")), (Found::Header, Found::Header));
+        for line in
+            ["hello", "a-7 [003] 1.2.3: x", "99999999999999999999.1: a: b", "1.000000000001: a:"]
+        {
+            assert_eq!(read(line), Found::Other, "{line}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_bounded() {
+        let mut all = Unreads::default();
+        (0..1000).for_each(|n| all.add(&format!("k{n}"), n, &"x".repeat(1 << 20)));
+        assert_eq!((all.0.len(), all.0[&MORE.into()].count), (MOST_KINDS + 1, 1000 - 40));
+        assert!(all.0.values().all(|unread| unread.first.len() <= SHOWN.1));
+    }
+
+    #[test]
+    fn a_field_is_a_whole_word() {
+        let text = "nvme0: disk=nvme0n1, sqid=9, qid=4, x: 0x1f, d: \"a b\"";
+        assert_eq!(
+            (value(text, "qid"), value(text, "x"), value(text, "id")),
+            (Some(4), Some(31), None)
+        );
+        assert_eq!((word(text, "disk"), word(text, "d")), (Some("nvme0n1"), Some("a b")));
+    }
+}

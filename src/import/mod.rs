@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `import`: a text of another program becomes a recording.
+
+pub(crate) mod args;
+mod blkparse;
+mod driver;
+mod kvm;
+mod lines;
+mod qemu;
+mod report;
+mod spdk;
+
+use std::io::{BufWriter, Write, stderr};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::Kind;
+use crate::import::args::ImportArgs;
+use crate::import::report::Report;
+use crate::model::ledger::Ledger;
+use crate::model::text::printable;
+use crate::recording::RunInfo;
+use crate::run::exit::Failure;
+use crate::run::input::read_text;
+use crate::run::outfile::is_stdout;
+use crate::run::recording::{FileSettings, FileWriter};
+use crate::run::stdout::stdout;
+use crate::target::spdk_trace::Trace;
+use crate::target::{Imported, spdk_trace};
+use anyhow::Result;
+
+/// What a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// Tracepoints of the driver.
+    Driver,
+    /// Tracepoints of KVM.
+    Kvm,
+    Blkparse,
+    Qemu,
+    SpdkText,
+    SpdkJson,
+}
+
+/// What a line is of, if it is of anything that is read.
+fn format_of_line(line: &str) -> Option<Format> {
+    match lines::read(line) {
+        lines::Found::Event(event) if event.name.starts_with("nvme_") => Some(Format::Driver),
+        lines::Found::Event(event) if event.name.starts_with("kvm_") => Some(Format::Kvm),
+        _ if qemu::is_line(line) => Some(Format::Qemu),
+        _ if blkparse::is_line(line) => Some(Format::Blkparse),
+        _ if spdk::is_line(line) => Some(Format::SpdkText),
+        _ => None,
+    }
+}
+
+/// What a text is, by the first line that tells.
+fn format_of(text: &str) -> Option<Format> {
+    if text.trim_start().starts_with('{') {
+        return Some(Format::SpdkJson);
+    }
+    text.lines().find_map(format_of_line)
+}
+
+/// What can be imported, for an error.
+const EXPECTED: &str = "it has no line of nvme:* tracepoints (ftrace, trace-cmd, perf script, perf \
+                        trace), of blkparse, of QEMU's pci_nvme_* trace events, of spdk_trace, or of \
+                        kvm:* tracepoints";
+
+fn usage(text: impl Into<String>) -> anyhow::Error {
+    Failure::error(Kind::Usage, text)
+}
+
+fn settings<'a>(args: &'a ImportArgs, path: &'a Path) -> FileSettings<'a> {
+    FileSettings {
+        path,
+        force: args.force,
+        inputs: std::slice::from_ref(&args.text),
+        redact: false,
+        count: None,
+        keep: None,
+    }
+}
+
+/// Reads tracepoints of the driver, and records their commands.
+fn driver(text: &str, args: &ImportArgs) -> Result<Report> {
+    let census = driver::import(text, &mut |_| {});
+    let report = Report::of_driver(&census);
+    let (Some(path), Some((first_ns, last_ns))) = (&args.output, census.span) else {
+        return Ok(report);
+    };
+    let info = RunInfo {
+        begin_ns: first_ns,
+        pairs: true,
+        sample_period: 1,
+        stage_set: census.stage_set(),
+        sq: Some(census.events.contains_key("nvme_sq")),
+        aen: Some(false),
+        imported: Some(report.format.into()),
+        ..RunInfo::default()
+    };
+    let mut file = FileWriter::of_text(&settings(args, path), info)?;
+    file.controllers(&census.controllers());
+    file.ledger(Duration::ZERO, &Ledger { imported: true, ..Ledger::default() });
+    driver::import(text, &mut |event| file.event(event));
+    file.finish(Duration::from_nanos(last_ns - first_ns), &census.ledger)?;
+    Ok(report)
+}
+
+/// Records what a target did.
+fn target(imported: Imported, args: &ImportArgs) -> Result<()> {
+    let Some(path) = &args.output else { return Ok(()) };
+    let info = RunInfo { target: Some(imported.target), ..RunInfo::default() };
+    let mut file = FileWriter::of_text(&settings(args, path), info)?;
+    file.target_controllers(&imported.controllers);
+    for event in &imported.events {
+        file.target_event(event);
+    }
+    file.finish(Duration::ZERO, &imported.ledger)?;
+    Ok(())
+}
+
+fn spdk(trace: &Trace, args: &ImportArgs, report: Report) -> Result<Report> {
+    let imported = spdk_trace::import(trace);
+    let report = report.of_target(&imported, "SPDK's trace").with_states(spdk::states(trace));
+    target(imported, args)?;
+    Ok(report)
+}
+
+/// Runs the command to its end.
+///
+/// # Errors
+/// One sentence each, with the exit code of its kind.
+pub fn run(args: &ImportArgs) -> Result<()> {
+    let text = read_text(&args.text)?;
+    let refuse = |why: &str| usage(format!("{}: {why}", printable(&args.text)));
+    let format = format_of(&text).ok_or_else(|| refuse(EXPECTED))?;
+    if args.bar.is_some() && format != Format::Kvm {
+        return Err(refuse("it has no kvm:* tracepoints, and --bar is for those only"));
+    }
+    // a recording on stdout is alone there
+    let is_alone = args.output.as_deref().is_some_and(is_stdout);
+    let mut out: Box<dyn Write> = match is_alone {
+        true => Box::new(stderr()),
+        false => Box::new(BufWriter::new(stdout())),
+    };
+    let report = match format {
+        Format::Driver => driver(&text, args)?,
+        Format::Blkparse => {
+            let (imported, unreads) = blkparse::import(&text);
+            let report = Report::default().of_target(&imported, "blkparse").with(&unreads);
+            target(imported, args)?;
+            report.lacking(&[
+                "NVMe fields: no queue, no command id, no status",
+                "all but the time from issue (D) to completion (C), which is driver and device: \
+                 `backend`",
+                "blocks: slba and nlb are sectors of 512 bytes",
+            ])
+        }
+        Format::Qemu => {
+            let log = qemu::import(&text).map_err(|why| refuse(&why.to_string()))?;
+            let report = Report::default().of_target(&log.imported, "QEMU's log");
+            target(log.imported, args)?;
+            report.with(&log.unreads).lacking(&log.lacks)
+        }
+        Format::SpdkText => {
+            let (trace, unreads) = spdk::parse(&text);
+            let report = Report::default().with(&unreads);
+            spdk(&trace, args, report)?.lacking(&["commands: a request has states, and no ids"])
+        }
+        Format::SpdkJson => {
+            let trace = Trace::parse(&text).map_err(|why| refuse(&why.to_string()))?;
+            spdk(&trace, args, Report::default())?.lacking(&[
+                "commands: a request has states, and no ids; `host annotate` adds them from a \
+                 recording",
+            ])
+        }
+        Format::Kvm if args.output.is_some() => {
+            return Err(refuse("kvm:* tracepoints have no commands to record: omit -o"));
+        }
+        Format::Kvm => {
+            let bar = args.bar.ok_or_else(|| {
+                refuse("kvm:* tracepoints need --bar, the controller's BAR 0 in the guest")
+            })?;
+            let bar = kvm::Doorbells { bar, stride: args.dstrd, queues: args.queues };
+            let trace = kvm::import(&text, &bar);
+            trace.write(args.json, &mut out)?;
+            Report::of_kvm(&trace)
+        }
+    };
+    report.write(args.json, &mut out)?;
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! QEMU's log of `-trace 'pci_nvme_*'`. A line is an event; before it, with `-msg timestamp=on`,
+//! `TID@SECONDS.MICROS:` up to QEMU 10, and a time in ISO 8601 later.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::lines::{SECOND, Unreads, time};
+use crate::model::host::{HostEvent, HostTimes};
+use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
+use crate::target::qemu_log::{ENDS, Reader, Skip};
+use crate::target::{ImportError, Imported};
+
+const EVENT: &str = "pci_nvme_";
+
+/// What a log has besides its events.
+pub struct Log {
+    pub imported: Imported,
+    pub unreads: Unreads,
+    /// What it lacks; a sentence each.
+    pub lacks: Vec<String>,
+}
+
+/// Whether a line is of QEMU's NVMe controller.
+pub fn is_line(line: &str) -> bool {
+    event(line).is_some_and(|(_, event)| event.starts_with(EVENT))
+}
+
+/// The time of a line, and its event with its arguments.
+fn event(line: &str) -> Option<(Option<u64>, &str)> {
+    let line = line.trim_start_matches(['>', ' ']).trim_end();
+    if line.starts_with(EVENT) {
+        return Some((None, line));
+    }
+    let (stamp, rest) =
+        line.split_once(' ').filter(|(first, _)| first.ends_with('Z')).or_else(|| {
+            let (stamp, rest) = line.split_once(':')?;
+            stamp.contains('@').then_some((stamp, rest))
+        })?;
+    let ns = match stamp.split_once('@') {
+        Some((_, seconds)) => time(seconds, SECOND)?.0,
+        None => u64::try_from(stamp.parse::<Timestamp>().ok()?.as_nanosecond()).ok()?,
+    };
+    Some((Some(ns), rest))
+}
+
+/// Reads a log.
+///
+/// # Errors
+/// If it is about several controllers.
+pub fn import(log: &str) -> Result<Log, ImportError> {
+    let mut unreads = Unreads::default();
+    let mut seen = BTreeSet::new();
+    let is_timed =
+        log.lines().any(|line| is_line(line) && event(line).is_some_and(|e| e.0.is_some()));
+    let mut reader = Reader::default();
+    reader.has_ends = log.contains(ENDS);
+    for (number, line) in (1..).zip(log.lines()) {
+        let Some((ns, text)) = event(line) else {
+            if !line.trim().is_empty() {
+                unreads.add("no event", number, line);
+            }
+            continue;
+        };
+        let (name, arguments) = text.split_once(' ').unwrap_or((text, ""));
+        let ns = match (is_timed, ns) {
+            (false, _) => number,
+            (true, Some(ns)) => ns,
+            (true, None) => {
+                unreads.add("an event without a time", number, line);
+                continue;
+            }
+        };
+        match reader.line(ns, name, arguments) {
+            Ok(()) => {
+                seen.insert(name);
+            }
+            Err(Skip::Second) => return Err(ImportError::SeveralControllers { line: number }),
+            Err(Skip::Other) if name.starts_with(EVENT) => reader.imported.ledger.other += 1,
+            Err(Skip::Other) => unreads.add(name, number, line),
+            Err(Skip::Malformed) => unreads.add(&format!("{name}, in another form"), number, line),
+        }
+    }
+    let left = reader.unfinished();
+    let mut imported = reader.imported;
+    imported.events.extend(left);
+    if !is_timed {
+        // the number of a line is no time
+        imported.events.iter_mut().for_each(without_times);
+    }
+    imported.target = TargetInfo {
+        kind: TargetKind::Qemu,
+        by: "log".into(),
+        clock: if is_timed { HostClock::Realtime } else { HostClock::Order },
+        resolution_ns: if is_timed { 1000 } else { 0 },
+        ..TargetInfo::default()
+    };
+    imported.controllers =
+        vec![HostController { name: "qemu:0".into(), ..HostController::default() }];
+    Ok(Log { imported: imported.finished(), unreads, lacks: lacks(&seen, is_timed) })
+}
+
+/// The order is kept in one point, so that no stage has a length.
+fn without_times(event: &mut HostEvent) {
+    if let HostEvent::Command(command) | HostEvent::Unfinished(command) = event
+        && let Some((point, order)) = command.times.seen().last()
+    {
+        command.times = HostTimes::default().with(point, order);
+    }
+}
+
+fn lacks(seen: &BTreeSet<&str>, is_timed: bool) -> Vec<String> {
+    let has = |names: &[&str]| names.iter().any(|name| seen.contains(name));
+    let begins: &[&str] = &["pci_nvme_io_cmd", "pci_nvme_admin_cmd"];
+    let blocks: &[&str] = &["pci_nvme_read", "pci_nvme_write"];
+    let answers: &[&str] = &["pci_nvme_rw_cb", "pci_nvme_rw_complete_cb"];
+    let mut lacks = Vec::new();
+    if !is_timed {
+        lacks.push("times, so no latency: start QEMU with -msg timestamp=on".to_owned());
+    }
+    for (what, names) in [
+        ("begins of commands, with their opcodes", begins),
+        ("ends of commands", &[ENDS]),
+        ("blocks", blocks),
+        ("answers of the storage", answers),
+        ("interrupts", &["pci_nvme_irq_msix"]),
+    ] {
+        if !has(names) {
+            lacks.push(format!("{what}: {} would give them", names.join(" and ")));
+        }
+    }
+    lacks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::host::HostPoint;
+
+    const HEAD: &str = "7@10.000001:pci_nvme_io_cmd cid 5 nsid 0x1 sqid 2 opc 0x2 opname 'R'\n";
+
+    fn lines(more: &str) -> String {
+        format!("{HEAD}{more}")
+    }
+
+    #[test]
+    fn an_answer_that_fits_two_commands_is_left_out() {
+        let log = lines(
+            "7@10.000002:pci_nvme_io_cmd cid 5 nsid 0x1 sqid 3 opc 0x2 opname 'R'\n\
+             7@10.000003:pci_nvme_rw_cb cid 5 blk ''\n\
+             7@10.000004:pci_nvme_enqueue_req_completion cid 5 cqid 3 dw0 0x0 dw1 0x0 status 0x0\n",
+        );
+        let read = import(&log).unwrap().imported;
+        let HostEvent::Command(done) = read.events[1] else {
+            panic!("{:?}", read.events);
+        };
+        assert_eq!(done.qid, Some(3));
+        assert_eq!(done.times.at(HostPoint::BackendDone), None);
+        assert_eq!((read.ledger.commands, read.ledger.unfinished), (1, 1));
+        assert_eq!(read.ledger.other, 1);
+    }
+
+    #[test]
+    fn an_end_fits_the_queues_of_its_completion_queue() {
+        let io = |sqid| format!("7@10.000001:pci_nvme_io_cmd cid 5 nsid 0x1 sqid {sqid} opc 0x2\n");
+        let created = |sqid| format!("7@10.000001:pci_nvme_create_sq sqid={sqid}, cqid=9\n");
+        let end = "7@10.000002:pci_nvme_enqueue_req_completion cid 5 cqid 9 status 0x0\n";
+        let read = |log: String| {
+            let read = import(&log).unwrap().imported;
+            let done = read.events.iter().filter_map(|event| match event {
+                HostEvent::Command(command) => command.qid,
+                _ => None,
+            });
+            (done.collect::<Vec<_>>(), read.ledger.without_begin)
+        };
+        let (second, third) = (created(2), created(3));
+        assert_eq!(read(io(9) + &io(2) + end), (vec![9], 0));
+        assert_eq!(read(second.clone() + &io(2) + &io(4) + end), (vec![2], 0));
+        // two fit: 2 by its creation and 9 by its number, and then two by their creation
+        assert_eq!(read(second.clone() + &io(9) + &io(2) + end), (vec![], 1));
+        assert_eq!(read(second.clone() + &third + &io(2) + &io(3) + end), (vec![], 1));
+        let deleted = "7@10.000001:pci_nvme_del_sq sqid=2\n";
+        assert_eq!(read(second + &third + deleted + &io(2) + &io(3) + end), (vec![3], 0));
+    }
+
+    #[test]
+    fn a_second_controller_is_refused() {
+        let end = "7@10.000002:pci_nvme_enqueue_req_completion cid 5 cqid 3 status 0x0\n";
+        let again = lines(HEAD) + end;
+        let refused = import(&again).map(|_| ()).unwrap_err();
+        assert_eq!(refused, ImportError::SeveralControllers { line: 2 });
+    }
+
+    #[test]
+    fn a_reset_ends_what_is_in_flight() {
+        let log = lines("7@10.000002:pci_nvme_mmio_cfg wrote MMIO, config controller config=0x0\n");
+        let ledger = import(&lines(&log[HEAD.len()..])).unwrap().imported.ledger;
+        assert_eq!((ledger.commands, ledger.without_end), (0, 1));
+    }
+
+    #[test]
+    fn without_ends_an_id_may_come_again() {
+        let again = format!("{HEAD}{HEAD}");
+        let log = import(&again).unwrap();
+        assert_eq!((log.imported.ledger.without_end, log.imported.ledger.unfinished), (1, 1));
+        assert!(log.lacks.iter().any(|lack| lack.contains(ENDS)), "{:?}", log.lacks);
+    }
+}

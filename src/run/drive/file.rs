@@ -1,0 +1,726 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reading recordings (`--from`): opened, checked for what is asked of them, and their end reported.
+
+use std::fmt::Display;
+use std::fs::{File, Metadata};
+use std::io::{BufReader, IsTerminal, Write, stdout};
+use std::mem::take;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::Kind;
+use crate::machine::cgroups::{self, Pseudonyms};
+use crate::model::controller::ControllerInfo;
+use crate::model::event::Event;
+use crate::model::filter::quoted;
+use crate::model::ledger::{Accuracy, EventClass, Ledger, Shown, TraceLedger};
+use crate::model::report::recount::Recount;
+use crate::model::snapshot::Snapshot;
+use crate::model::stack::StackAt;
+use crate::model::stage::StageSet;
+use crate::model::text::{Text, printable};
+use crate::recording::{Ending, Error as RecordingError, Fact, Item, LedgerInfo, Reader, RunInfo};
+use crate::settings::{OriginDetail, Outcome, Settings};
+use crate::view::header::{self, Header};
+use crate::view::theme::Theme;
+use crate::when::RunClock;
+use anyhow::{Result, bail};
+
+use super::Ready;
+use super::census::Census;
+use super::names::Names;
+use crate::run::exit::Failure;
+use crate::run::progress::Progress;
+use crate::run::{eprint_note, input, stdout};
+
+/// The form of the output of several recordings.
+#[derive(Default)]
+pub struct Form {
+    /// JSON lines instead of text.
+    pub json: bool,
+    /// Colour the text.
+    pub color: bool,
+    /// In text, the ledger goes to stderr.
+    pub ledger_apart: bool,
+    /// The command writes the header by itself.
+    pub has_header: bool,
+    /// Show the progress also beside the output on a terminal: nothing is written before the end.
+    pub is_silent: bool,
+}
+
+/// A recording that is being read for a command.
+pub struct FileReader {
+    reader: Reader<BufReader<File>>,
+    /// The path as text.
+    pub path: Text,
+    /// The file.
+    pub file: PathBuf,
+    /// Device and inode: two paths can be one file.
+    pub file_id: (u64, u64),
+    /// Size in bytes.
+    pub size: u64,
+    progress: Option<Progress>,
+    /// Which commands were asked for.
+    pub settings: Settings,
+    /// They select every command.
+    selects_all: bool,
+    /// The part that was asked for, CLOCK_MONOTONIC nanoseconds.
+    window: Range<u64>,
+    /// What finding that took; of no use without a window.
+    clock: RunClock,
+    /// The last ledger so far.
+    ledger: Option<Box<LedgerInfo>>,
+    /// Commands after that ledger.
+    later: u64,
+    /// Times of the first and the last event.
+    span_ns: Option<(u64, u64)>,
+    /// Commands that the settings select, and the others.
+    pub selected: u64,
+    pub unselected: u64,
+    /// The last item was not the last one of its block.
+    is_in_block: bool,
+    /// It cannot be read to its end.
+    pub has_failed: bool,
+    /// The command itself reports that no command was selected.
+    pub is_quiet: bool,
+    /// Another pass over the file says what is to be said about it.
+    pub is_silent: bool,
+    /// Other names for cgroups; `Some`: names are left out.
+    redactor: Option<Pseudonyms>,
+    /// The last event without names, if they are left out.
+    redacted: Option<Event>,
+}
+
+/// The options that select commands by what they are, as text. Empty: all commands.
+fn choice(settings: &Settings) -> String {
+    let Outcome { slow, errors } = settings.outcome();
+    let slow = slow.map(|time| format!("--slow {time:?}").replace('µ', "u"));
+    let errors = errors.then(|| "--errors".to_owned());
+    let filter = Some(settings.filter.text()).filter(|text| !text.is_empty());
+    let all = [filter, slow, errors].into_iter().flatten();
+    all.collect::<Vec<String>>().join(" ")
+}
+
+/// The same with the options that select a part of the recording.
+fn whole_choice(settings: &Settings) -> String {
+    let window = settings.window.options();
+    let window = window.map(|(option, time)| format!("{option} {}", quoted(&time.to_string())));
+    let other = Some(choice(settings)).filter(|text| !text.is_empty());
+    window.chain(other).collect::<Vec<String>>().join(" ")
+}
+
+/// Counts the command of an event.
+///
+/// # Errors
+/// If there are more rows than can be counted; one sentence.
+pub fn count(recount: &Recount, event: &Event, to: &mut Snapshot) -> Result<()> {
+    let counted = recount.add(event, to);
+    counted.map_err(|error| usage(format!("the recording: {error}")))
+}
+
+fn usage(text: String) -> anyhow::Error {
+    Failure::error(Kind::Usage, text)
+}
+
+fn failure(path: &impl Display, error: &RecordingError) -> anyhow::Error {
+    let kind = match error {
+        RecordingError::Io(_) => Kind::Run,
+        _ => Kind::Usage,
+    };
+    Failure::error(kind, format!("{path}: {error}"))
+}
+
+/// Opens a recording of the driver.
+///
+/// # Errors
+/// If it cannot be read, or is none; one sentence.
+fn open_recording(path: &Path) -> Result<(Reader<BufReader<File>>, Metadata)> {
+    let shown = printable(path);
+    let (file, metadata) = input::open(path)?;
+    let reader = BufReader::with_capacity(1 << 16, file);
+    let reader = Reader::open(reader).map_err(|e| failure(&shown, &e))?;
+    if reader.info().target.is_some() {
+        return Err(usage(format!(
+            "{shown} is a recording of the host side: read it with `host trace --from`, `host \
+             latency --from` or `join`"
+        )));
+    }
+    Ok((reader, metadata))
+}
+
+/// Opens all recordings. `require` checks what the command needs besides the settings.
+///
+/// # Errors
+/// If one cannot be read, lacks what is asked for, or is given twice; one sentence.
+pub fn open_all(
+    paths: &[PathBuf],
+    settings: &Settings,
+    require: &dyn Fn(&FileReader) -> Result<()>,
+) -> Result<Vec<FileReader>> {
+    let mut all: Vec<FileReader> = Vec::new();
+    for path in paths {
+        let reader = FileReader::open(path, settings)?;
+        require(&reader)?;
+        if let Some(same) = all.iter().find(|other| other.file_id == reader.file_id) {
+            let (path, same) = (&reader.path, &same.path);
+            return Err(usage(if path == same {
+                format!("{path} is given twice: give each recording once")
+            } else {
+                format!("{path} is the same file as {same}: give each recording once")
+            }));
+        }
+        all.push(reader);
+    }
+    Ok(all)
+}
+
+/// Opens a recording again, for another pass over it, with these settings.
+///
+/// # Errors
+/// If it is a pipe: one sentence, with what needs two passes (`option`). As [`FileReader::open`].
+pub fn again(reader: &FileReader, settings: &Settings, option: &str) -> Result<FileReader> {
+    input::require_file(&reader.file, option)?;
+    FileReader::open(&reader.file, settings)
+}
+
+impl FileReader {
+    /// Opens a recording for a command with these settings.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or lacks what the settings ask for; one sentence.
+    pub fn open(path: &Path, settings: &Settings) -> Result<Self> {
+        Self::open_by(path, settings, "--stages")
+    }
+
+    /// The same for a command that asks for stages by another option.
+    ///
+    /// # Errors
+    /// As before.
+    pub fn open_by(path: &Path, settings: &Settings, stages: &str) -> Result<Self> {
+        let (reader, metadata) = open_recording(path)?;
+        let info = reader.info();
+        let settings = settings.for_recording(info.stage_set, info.submitters);
+        let shown = printable(path);
+        // a terminal that gets the output has no room for another line
+        let has_room = !stdout().is_terminal();
+        let mut opened = Self {
+            progress: has_room.then(|| Progress::reading(&shown)).flatten(),
+            reader,
+            path: Text::from_os(path),
+            file: path.to_owned(),
+            file_id: (metadata.dev(), metadata.ino()),
+            size: metadata.len(),
+            selects_all: false,
+            settings,
+            window: 0..u64::MAX,
+            clock: RunClock::default(),
+            ledger: None,
+            later: 0,
+            span_ns: None,
+            selected: 0,
+            unselected: 0,
+            is_in_block: false,
+            has_failed: false,
+            is_quiet: false,
+            is_silent: false,
+            redactor: None,
+            redacted: None,
+        };
+        opened.check(stages)?;
+        if opened.settings.window.is_some() {
+            opened.clock = opened.clock()?;
+            opened.window = opened.find_window()?;
+            opened.reader.skip_to(opened.window.start);
+        }
+        if let Some(disk) = opened.settings.window.disk.clone() {
+            input::require_file(path, "--disk")?;
+            opened.find_disk(&disk)?;
+        } else if metadata.is_file() {
+            opened.check_devices()?;
+        }
+        opened.selects_all = choice(&opened.settings).is_empty();
+        Ok(opened)
+    }
+
+    /// The error of an option that needs the time of day, where it is not known.
+    pub fn timeless(&self, advice: &str) -> anyhow::Error {
+        let why = if self.info().redacted { " (it is redacted)" } else { "" };
+        usage(format!("{} does not know the time of day{why}: {advice}", self.path))
+    }
+
+    /// Finds the part that was asked for.
+    fn find_window(&self) -> Result<Range<u64>> {
+        let (path, clock) = (&self.path, self.clock);
+        let mut range = 0..u64::MAX;
+        for (option, time) in self.settings.window.options() {
+            let advice = format!("give a time since its start, as in `{option} 7s`");
+            let at_ns = time.at_ns(clock).ok_or_else(|| self.timeless(&advice))?;
+            match option {
+                "--since" => range.start = at_ns,
+                _ => range.end = at_ns,
+            }
+        }
+        let first = range.start.max(clock.begin_ns);
+        if range.end <= first {
+            let (first, end) = (clock.text(first), clock.text(range.end));
+            return Err(usage(format!(
+                "{path}: --until ({end}) is not after the first time to read ({first}): give a later one"
+            )));
+        }
+        Ok(range)
+    }
+
+    /// A second look at the file, until it answers, or to its end.
+    fn census(&self, answers: impl Fn(&Census) -> bool) -> Result<Census> {
+        let (mut reader, _) = open_recording(&self.file)?;
+        let mut census = Census::default();
+        while let Some(item) = reader.next().map_err(|e| failure(&self.path, &e))? {
+            census.add(&item);
+            if reader.is_at_block() && answers(&census) {
+                break;
+            }
+        }
+        Ok(census)
+    }
+
+    /// Refuses controllers and namespaces that the recording does not have.
+    fn check_devices(&self) -> Result<()> {
+        let filter = &self.settings.filter;
+        if filter.ctrls.is_empty() && filter.nsids.is_empty() {
+            return Ok(());
+        }
+        let census = self.census(|census| census.lacks(filter).is_none())?;
+        census.lacks(filter).map_or(Ok(()), |what| {
+            Err(Failure::error(Kind::NoDevice, format!("{} has {what}", self.path)))
+        })
+    }
+
+    /// Finds the controllers and the namespace of a disk.
+    fn find_disk(&mut self, disk: &str) -> Result<()> {
+        let census = self.census(|census| !census.places(disk).0.is_empty())?;
+        let filter = &mut self.settings.filter;
+        (filter.ctrls, filter.nsids) = census.places(disk);
+        if filter.ctrls.is_empty() {
+            let (path, all) = (&self.path, census.disks());
+            let text = format!("{path} has no disk {}: it has {all}", printable(Path::new(disk)));
+            return Err(Failure::error(Kind::NoDevice, text));
+        }
+        Ok(())
+    }
+
+    /// Refuses, by name, what the recording lacks.
+    fn check(&self, stages: &str) -> Result<()> {
+        let (info, settings, path) = (self.reader.info(), &self.settings, &self.path);
+        let (set, has, filter) = (settings.stage_set, info.stage_set, &settings.filter);
+        let events = settings.events();
+        let (sq, aen) = (events.is_some_and(|e| e.sq), events.is_some_and(|e| e.aen));
+        let by_cgroup = settings.by().iter().any(|by| by.is_cgroup()) || filter.cgroup.is_some();
+        let by_submitter = settings.required_origin() == OriginDetail::Submitters;
+        let (again, cgroups) = ("again with plain `record`", "the options with cgroups");
+        let basic = set == StageSet::Basic && has == StageSet::Total;
+        let fine = set == StageSet::Fine && !has.is_fine();
+        let full = set == StageSet::Full && has != StageSet::Full;
+        let lacks = [
+            (basic, "stages", "with --stages=basic", stages),
+            (fine, "fine stages", "with --stages=fine", stages),
+            (full, "waits before the request", "with --stages=full", stages),
+            (by_cgroup && !info.cgroups, "cgroups", again, cgroups),
+            (by_submitter && !info.submitters, "submitters", again, "--submitters"),
+            (sq && info.sq == Some(false), "SQ heads and tails", "with `trace --sq --tee`", "--sq"),
+            (
+                aen && info.aen == Some(false),
+                "asynchronous events",
+                "with `trace --aen --tee`",
+                "--aen",
+            ),
+        ];
+        if let Some((_, what, how, option)) = lacks.into_iter().find(|(lacks, ..)| *lacks) {
+            return Err(usage(format!("{path} has no {what}: record {how}, or omit {option}")));
+        }
+        if info.redacted && (filter.cgroup.is_some() || !filter.comms.is_empty()) {
+            return Err(usage(format!(
+                "{path} has no names of cgroups and processes (it is redacted): record without \
+                 --redact, or choose in another way"
+            )));
+        }
+        let period = settings.stack().map_or(1, |stack| stack.period);
+        if period != 1 && period != info.sample_period {
+            return Err(usage(format!(
+                "--sample can't change which stacks {path} has, those of one command in {}: omit \
+                 --sample",
+                info.sample_period
+            )));
+        }
+        self.check_stacks()
+    }
+
+    /// Refuses stacks that the recording lacks.
+    fn check_stacks(&self) -> Result<()> {
+        let (settings, recorded) = (&self.settings, self.reader.info().stack);
+        let at = settings.stack().map(|stack| stack.at);
+        let Some(at) = at.filter(|_| at != recorded) else {
+            return Ok(());
+        };
+        let name = |at: StackAt| format!("{at:?}").to_lowercase();
+        let at = name(at);
+        let otherwise = match (recorded.map(name), settings.sums_stacks()) {
+            (Some(other), true) => format!(", or use --at {other}"),
+            (Some(other), false) => format!(", or use --kstack={other}"),
+            (None, true) => String::new(),
+            (None, false) => ", or omit --kstack".into(),
+        };
+        Err(usage(format!(
+            "{} was recorded without kernel stacks at {at}: record again with --kstack={at}{otherwise}",
+            self.path
+        )))
+    }
+
+    /// Leaves out what `record --redact` leaves out: names of the machine, of its controllers, of processes
+    /// and of cgroups.
+    pub fn redact(&mut self) {
+        if self.info().redacted {
+            return;
+        }
+        self.reader.info_mut().redact();
+        self.redactor = Some(Pseudonyms::default());
+    }
+
+    /// Whether names are left out that the file may have.
+    pub const fn is_redacting(&self) -> bool {
+        self.redactor.is_some()
+    }
+
+    /// Whether times of day, which a file may have all the same, are not shown: it was recorded without names.
+    fn hides_clock(&self) -> bool {
+        self.info().redacted && !self.is_redacting()
+    }
+
+    /// Refuses a recording with two events per command.
+    ///
+    /// # Errors
+    /// If it has two; one sentence.
+    pub fn require_pairs(&self) -> Result<()> {
+        if self.info().pairs {
+            return Ok(());
+        }
+        Err(usage(format!(
+            "{} has two events per command: `trace --events` shows it, without --process and \
+             --lba. Record with `record`, or with `trace --tee` without --events",
+            self.path
+        )))
+    }
+
+    /// Reports that the recording lacks commands which `trace --tee` did not show, for a command
+    /// that counts them.
+    pub fn warn_partial(&self) {
+        let choice = self.info().chosen_by();
+        if !choice.is_empty() {
+            eprint_note(&format!(
+                "{} was recorded with `trace {choice} --tee`: counts cover only those commands",
+                self.path
+            ));
+        }
+    }
+
+    /// What was recorded, where and when.
+    pub const fn info(&self) -> &RunInfo {
+        self.reader.info()
+    }
+
+    /// The clock of its times, at the first event.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn clock(&mut self) -> Result<RunClock> {
+        let clock = self.reader.first_clock();
+        let clock = clock.map_err(|e| self.failed(&e))?;
+        let known = clock.filter(|_| !self.hides_clock());
+        let wall_ns = known.map(|offset| offset.wall_ns);
+        Ok(RunClock { begin_ns: self.info().begin_ns, wall_ns })
+    }
+
+    /// The header before it is read.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn header(&mut self) -> Result<Header> {
+        let clock = self.clock()?;
+        let (info, settings) = (self.info(), &self.settings);
+        Ok(Header {
+            // its name may have that of the machine
+            file: (!self.is_redacting()).then(|| self.path.clone()),
+            host: info.host.clone(),
+            kernel: info.kernel.clone(),
+            begin_ns: clock.real_ns(self.window.start.max(info.begin_ns)),
+            who: settings.asks_who().then_some(settings.filter.who),
+            from: self.begins_at(),
+            ..Header::default()
+        })
+    }
+
+    /// Writes which of several recordings is shown.
+    pub(super) fn head(&mut self, header: &Header, form: &Form) -> Result<()> {
+        let (clock, mut out) = (self.clock()?, stdout::stdout());
+        if form.json {
+            header::json(&self.path, self.info(), clock, &mut out)?;
+            return Ok(());
+        }
+        if !form.has_header {
+            write!(out, "{}", header.text(Theme { color: form.color }, stdout::output_width()))?;
+        }
+        if form.ledger_apart && !stdout().is_terminal() {
+            eprint_note(&format!("{}:", self.path));
+        }
+        Ok(())
+    }
+
+    /// Shows the progress also beside the output on a terminal: the command writes nothing before the
+    /// end of the file.
+    pub fn show_progress(&mut self) {
+        if self.progress.is_none() {
+            self.progress = Progress::reading(&self.path.to_string());
+        }
+    }
+
+    fn failed(&mut self, error: &RecordingError) -> anyhow::Error {
+        self.has_failed = true;
+        failure(&self.path, error)
+    }
+
+    /// The next event, fact or end. Events outside the window are counted only.
+    pub(super) fn advance(&mut self, names: &mut Names, shown: &mut Shown) -> Result<Ready> {
+        loop {
+            if take(&mut self.is_in_block) && self.reader.is_at_block() {
+                if let Some(progress) = &mut self.progress {
+                    progress.step(self.reader.whole_bytes(), self.size);
+                }
+                return Ok(Ready::BlockEnd);
+            }
+            self.is_in_block = true;
+            match self.reader.next() {
+                Ok(Some(Item::Event(event))) => {
+                    let first = self.span_ns.map_or(event.at_ns, |(first, _)| first);
+                    self.span_ns = Some((first, event.at_ns));
+                    let (later, class) = (self.later, EventClass::of(&event.what));
+                    let is_command = u64::from(class == EventClass::Command);
+                    self.later += is_command;
+                    if !self.window.contains(&event.at_ns) {
+                        self.unselected += is_command;
+                        continue;
+                    }
+                    let is_selected = self.selects_all && event.what.is_finished()
+                        || self.settings.selects(event);
+                    if is_selected {
+                        self.selected += is_command;
+                        shown.add(class);
+                    } else {
+                        self.unselected += is_command;
+                    }
+                    self.redacted = self.redactor.as_ref().map(|_| event.redacted());
+                    return Ok(Ready::Event { is_selected, later });
+                }
+                Ok(Some(Item::Skipped(block))) => {
+                    let first = self.span_ns.map_or(block.from_ns, |(first, _)| first);
+                    self.span_ns = Some((first, block.to_ns));
+                    self.later += u64::from(block.commands);
+                    self.unselected += u64::from(block.commands);
+                }
+                Ok(Some(Item::Fact(fact))) => {
+                    if let Some(fact) = self.fact(fact, names) {
+                        return Ok(Ready::Fact(fact));
+                    }
+                }
+                Ok(Some(Item::Target(_))) => {}
+                Ok(None) => {
+                    self.progress = None;
+                    return Ok(Ready::Ended);
+                }
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+    }
+
+    /// Notes a fact. Returns it unless it does not concern the part that is read.
+    fn fact(&mut self, mut fact: Fact, names: &mut Names) -> Option<Fact> {
+        match &mut fact {
+            Fact::Ledger(ledger) | Fact::End(ledger) => {
+                (self.ledger, self.later) = (Some(ledger.clone()), 0);
+            }
+            Fact::Controllers(all) => {
+                if self.is_redacting() {
+                    all.iter_mut().for_each(ControllerInfo::redact);
+                }
+                names.set(all.clone());
+            }
+            Fact::Cgroups(all) => {
+                for one in &mut *all {
+                    cgroups::add(&mut self.settings.filter, one.id, &one.path);
+                    if let Some(pseudonyms) = &mut self.redactor {
+                        one.path = pseudonyms.path(&one.path);
+                    }
+                }
+                names.add_cgroups(all);
+            }
+            Fact::Machine(machine) if self.is_redacting() => machine.redact(),
+            Fact::Activity(activity) if !self.window.contains(&activity.at_ns) => return None,
+            // older ones have the clock
+            Fact::Clock(_) if self.hides_clock() => return None,
+            // it may have any name
+            Fact::KernelLog(_) if self.is_redacting() => return None,
+            _ => {}
+        }
+        Some(fact)
+    }
+
+    /// The last event.
+    pub fn event(&self) -> Option<&Event> {
+        self.redacted.as_ref().or_else(|| self.reader.event())
+    }
+
+    /// The last ledger so far.
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()?.ledger.as_ref()
+    }
+
+    /// After the end: that no command was selected, if commands were to be chosen.
+    pub fn unmatched(&self) -> Option<String> {
+        let all = self.selected + self.unselected;
+        let chosen = whole_choice(&self.settings);
+        let none = all > 0 && self.selected == 0 && !chosen.is_empty();
+        none.then(|| format!("0 of {all} commands match {chosen}"))
+    }
+
+    /// After the end: the ledger, and the length of the run.
+    ///
+    /// # Errors
+    /// If there is no ledger that can be read.
+    pub fn end(&mut self) -> Result<(Ledger, Duration)> {
+        let (path, events) = (&self.path, self.reader.events());
+        let evicted = self.ledger.as_ref().map_or(0, |l| l.evicted);
+        if evicted > 0 {
+            self.say(&format!(
+                "{path} has the last {events} events of its run: {evicted} older ones were dropped"
+            ));
+        }
+        if let Some(text) = self.unmatched().filter(|_| !self.is_quiet) {
+            self.say(&format!("{path}: {text}"));
+        }
+        let Some(mut ledger) = self.ledger().cloned() else {
+            self.has_failed = true;
+            bail!(
+                "{path} is cut off at its start, before any counts: no report is possible, record again"
+            );
+        };
+        if self.reader.ending() != Some(Ending::Complete) {
+            // what it counted already is among the later ones
+            ledger = ledger.when_shown(0);
+            ledger.uncovered = self.later;
+        }
+        let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
+        own.into_iter().for_each(|own| self.say(&format!("{path}: {own}")));
+        self.say_window(&ledger);
+        Ok((ledger, self.ends_at()))
+    }
+
+    /// Says which times of the window the recording does not have, and what its accuracy is about.
+    fn say_window(&self, ledger: &Ledger) {
+        let (path, clock) = (&self.path, self.clock);
+        let window = &self.settings.window;
+        let end = self.since_begin(self.end_at());
+        for (option, time) in window.options().filter(|(_, time)| time.at_ns(clock) > Some(end)) {
+            let (end, begin) = (clock.text(end), clock.text(clock.begin_ns));
+            self.say(&format!("{path}: {option} {time} is after its end ({begin} to {end})"));
+        }
+        if window.is_some() && ledger.accuracy() != Accuracy::Exact {
+            self.say(&format!("{path}: the accuracy is that of the whole recording"));
+        }
+    }
+
+    fn say(&self, text: &str) {
+        if !self.is_silent {
+            eprint_note(text);
+        }
+    }
+
+    /// A time since the start in CLOCK_MONOTONIC nanoseconds.
+    fn since_begin(&self, at: Duration) -> u64 {
+        let ns = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
+        self.info().begin_ns.saturating_add(ns)
+    }
+
+    /// The time since the start at which the part that was asked for ends.
+    fn ends_at(&self) -> Duration {
+        let window = self.window.end.saturating_sub(self.info().begin_ns);
+        self.end_at().min(Duration::from_nanos(window))
+    }
+
+    /// The time since the start at which the part that was asked for begins.
+    pub fn begins_at(&self) -> Duration {
+        Duration::from_nanos(self.window.start.saturating_sub(self.info().begin_ns))
+    }
+
+    /// The time since the start at which the recording ends.
+    fn end_at(&self) -> Duration {
+        if self.reader.ending() == Some(Ending::Complete) {
+            return self.ledger_at();
+        }
+        let last = self.span_ns.map_or(0, |(_, last)| last);
+        let last = last.saturating_sub(self.info().begin_ns);
+        self.ledger_at().max(Duration::from_nanos(last))
+    }
+
+    /// The time that the events cover: less than the run, if a ring dropped the older ones.
+    pub fn covers(&self) -> Duration {
+        let before = self.covers_from().saturating_sub(self.info().begin_ns);
+        self.ends_at().saturating_sub(Duration::from_nanos(before))
+    }
+
+    /// Where the covered time begins, in CLOCK_MONOTONIC nanoseconds.
+    pub fn covers_from(&self) -> u64 {
+        let begin_ns = self.info().begin_ns;
+        let first = self.span_ns.filter(|_| self.is_ring());
+        first.map_or(begin_ns, |(first, _)| first).max(self.window.start)
+    }
+
+    /// Whether a ring dropped older events.
+    fn is_ring(&self) -> bool {
+        self.ledger.as_ref().is_some_and(|l| l.evicted > 0)
+    }
+
+    fn ledger_at(&self) -> Duration {
+        Duration::from_nanos(self.ledger.as_ref().map_or(0, |l| l.at_ns))
+    }
+
+    /// Whether the file was read to its end.
+    pub fn is_whole(&self) -> bool {
+        self.reader.ending() == Some(Ending::Complete)
+    }
+
+    /// How the file is not whole: `is damaged: ...`. `None`: it is, or the output has ended first.
+    pub fn incomplete(&self) -> Option<String> {
+        self.reader.ending()?.flaw()
+    }
+
+    /// An error if the file is damaged or has no end. To be called after the last output.
+    ///
+    /// # Errors
+    /// If it is; one sentence.
+    pub fn check_complete(&self) -> Result<()> {
+        let path = &self.path;
+        let Some(how) = self.incomplete() else {
+            return Ok(());
+        };
+        Err(Failure::error(
+            Kind::Run,
+            format!(
+                "{path} {how}. Its first {} bytes are whole, with {} events, which are shown; the \
+                 accuracy line covers the first {:.1} s only",
+                self.reader.whole_bytes(),
+                self.reader.events(),
+                self.ledger_at().as_secs_f64()
+            ),
+        ))
+    }
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `import`: what each kind of text gives, and what is said of what it lacks.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod binary;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use self::binary::run;
+
+/// The report of an import, and the lines of `view --json` of its recording.
+fn imported(text: &str, view: &str) -> (Value, Vec<Value>) {
+    let dir = TempDir::new().unwrap();
+    let [from, to] = ["text", "nvd"].map(|name| dir.path().join(name).display().to_string());
+    fs::write(&from, text).unwrap();
+    let ran = run(&format!("import {from} -o {to} --json"));
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    // as people read it
+    let shown = run(&format!("import {from}"));
+    let wide = shown.out.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(wide, None);
+    let ran = run(&format!("{view} --json --from {to}"));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let lines = ran.out.lines().map(|line| serde_json::from_str(line).unwrap());
+    (report, lines.collect())
+}
+
+fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+fn lacks(report: &Value, what: &str) {
+    let all = report["lacks"].as_array().unwrap().iter();
+    assert!(all.clone().any(|l| l.as_str().unwrap().contains(what)), "no `{what}`: {report}");
+}
+
+fn kinds(report: &Value) -> Vec<(&str, u64)> {
+    let all = report["unread"].as_array().unwrap().iter();
+    all.map(|u| (u["kind"].as_str().unwrap(), u["count"].as_u64().unwrap())).collect()
+}
+
+fn stages(command: &Value) -> Vec<(&str, u64)> {
+    let all = command["stages"].as_array().unwrap().iter();
+    all.map(|s| (s["name"].as_str().unwrap(), s["ns"].as_u64().unwrap())).collect()
+}
+
+#[test]
+fn ftrace_gives_commands_with_the_stages_that_its_events_make() {
+    let text = include_str!("import/ftrace.txt");
+    let (report, lines) = imported(text, "trace --stages=fine");
+    let commands = of(&lines, "command");
+    assert_eq!((commands.len(), &report["commands"]), (2, &2.into()));
+    let write = commands[0];
+    assert_eq!(
+        (&write["disk"], &write["qid"], &write["cid"]),
+        (&"nvme2n1".into(), &1.into(), &4101.into())
+    );
+    assert_eq!((&write["opcode"], &write["fields"]["slba"]), (&"write".into(), &4096.into()));
+    assert_eq!((&write["fields"]["nlb"], &write["fields"]["fua"]), (&16.into(), &true.into()));
+    assert_eq!(
+        (&write["comm"], &write["pid"], &write["bytes"]),
+        (&"writer".into(), &300.into(), &8192.into())
+    );
+    assert_eq!(write["driver_ns"], 4_005_000);
+    let want = [
+        ("queue", 30_000),
+        ("submit.map", 2000),
+        ("submit.ring+device", 3_998_000),
+        ("complete", 5000),
+    ];
+    assert_eq!(stages(write), want, "{write}");
+    let identify = commands[1];
+    assert_eq!(
+        (&identify["opcode"], &identify["status"]["value"]),
+        (&"identify".into(), &0x371.into())
+    );
+    assert_eq!(identify["driver_ns"], 800_000_000);
+    // the third read has no end, a completion no begin; nothing is lost silently
+    for (key, count) in [("unfinished", 1), ("without_begin", 1), ("without_end", 0), ("lost", 3)] {
+        assert_eq!(report[key], count, "{key}: {report}");
+    }
+    assert_eq!(of(&lines, "unfinished").len(), 1);
+    lacks(&report, "3 events at its begin");
+    lacks(&report, "submit+device");
+    assert_eq!(kinds(&report), [("jbd2_run_stats", 1), ("nvme_setup_cmd", 1)]);
+    let first = report["unread"][1]["first"].as_str().unwrap();
+    assert!(first.contains("cmdid=x") && report["unread"][1]["line"] == 17, "{report}");
+}
+
+#[test]
+fn trace_cmd_and_perf_script_give_the_same() {
+    let setup = "nvme0: disk=nvme0n1, qid=3, cmdid=448, nsid=1, flags=0x0, meta=0x0, \
+                 cmd=(nvme_cmd_read slba=2048, len=255, ctrl=0x0, dsmgmt=7, reftag=0)";
+    let done = "nvme0: disk=nvme0n1, qid=3, cmdid=448, res=0x0, retries=1, flags=0x0, status=0x281";
+    for [before, between] in [
+        [
+            "cpus=2\n dd-22  [002]   5.000100: nvme_setup_cmd:    ",
+            "\n <idle>-0 [002]   5.000300: nvme_complete_rq:   ",
+        ],
+        [
+            "dd    22 [002]   5.000100:  nvme:nvme_setup_cmd: ",
+            "\nswapper 0 [002]  5.000300: nvme:nvme_complete_rq: ",
+        ],
+        [
+            "dd-22 (   20) [002] d..2. 5.000100000: nvme_setup_cmd: ",
+            "\n<idle>-0 (-----) [002] d.h2. 5.000300000: nvme_complete_rq: ",
+        ],
+    ] {
+        let (report, lines) = imported(&format!("{before}{setup}{between}{done}\n"), "trace");
+        let [command] = of(&lines, "command")[..] else { panic!("{lines:?}") };
+        assert_eq!((&command["comm"], &command["tid"]), (&"dd".into(), &22.into()), "{before}");
+        assert_eq!((&command["cpu"], &command["driver_ns"]), (&2.into(), &200_000.into()));
+        assert_eq!(
+            (&command["fields"]["slba"], &command["fields"]["nlb"]),
+            (&2048.into(), &256.into())
+        );
+        assert_eq!((&command["status"]["value"], &command["retries"]), (&0x281.into(), &1.into()));
+        assert_eq!(kinds(&report), []);
+        lacks(&report, "block_getrq");
+    }
+}
+
+#[test]
+fn perf_trace_has_no_blocks_and_hides_zeros() {
+    let text = "     0.000 fio/3218 nvme:nvme_setup_cmd(disk: \"nvme1n1\", ctrl_id: 1, qid: 3, opcode: 2, \
+                fctype: 1, cid: 448, nsid: 1, cdw10: 132542552314041)\n     \
+                0.289 :0/0 nvme:nvme_complete_rq(disk: \"nvme1n1\", ctrl_id: 1, qid: 3, cid: 448)\n     \
+                0.400 (         ): fio/3218 nvme:nvme_setup_cmd(disk: \"nvme1n1\", ctrl_id: 1, qid: 3, cid: 9, nsid: 1)\n     \
+                0.500 :0/0 nvme:nvme_complete_rq(disk: \"nvme1n1\", ctrl_id: 1, qid: 3, cid: 9, status: 2)\n";
+    let (report, lines) = imported(text, "trace");
+    let [read, flush] = of(&lines, "command")[..] else { panic!("{lines:?}") };
+    assert_eq!((&read["ctrl"], &read["opcode"]), (&"nvme1".into(), &"read".into()));
+    assert_eq!((&read["driver_ns"], &read["status"]["value"]), (&289_000.into(), &0.into()));
+    assert_eq!(read["fields"], serde_json::json!({}), "blocks that are not there: {read}");
+    assert_eq!((&flush["opcode"], &flush["status"]["value"]), (&"flush".into(), &2.into()));
+    lacks(&report, "the blocks and sizes of 2 commands");
+    let (_, rows) = imported(text, "pattern");
+    assert_eq!(rows[0]["rows"], serde_json::json!([]), "{rows:?}");
+}
+
+#[test]
+fn blkparse_gives_the_time_from_issue_to_completion() {
+    let text = "259,1    2        1     0.000000000  1701  Q FWFSM 8388872 + 32 [xfs]\n\
+                259,1    2        3     0.000012000   211  D  FN [kworker/2:1H]\n\
+                259,1    2        4     0.000230500     0  C  FN 0 [0]\n\
+                259,1    2        5     0.000241000   211  D  WFSM 8388872 + 32 [kworker/2:1H]\n\
+                259,1    2        6     0.000640000     0  C  WFSM 8388872 + 32 [0]\n\
+                259,1    2        7     0.000650000     0  C  R 64 + 8 [0]\n\
+                CPU0 (259,1):\n";
+    let (report, lines) = imported(text, "host trace");
+    let [flush, write] = of(&lines, "host_command")[..] else { panic!("{lines:?}") };
+    assert_eq!((&flush["opcode"], &flush["total_ns"]), (&"flush".into(), &218_500.into()));
+    assert_eq!((&write["opcode"], &write["total_ns"]), (&"write".into(), &399_000.into()));
+    assert_eq!(
+        (&write["slba"], &write["nlb"], &write["qid"]),
+        (&8_388_872.into(), &32.into(), &Value::Null)
+    );
+    assert_eq!((&report["without_begin"], &report["not_needed"]), (&1.into(), &1.into()));
+    lacks(&report, "NVMe fields");
+    assert_eq!(kinds(&report), [("no event", 1)]);
+}
+
+const QEMU: &str = "\
+pci_nvme_admin_cmd cid 28 sqid 0 opc 0x6 opname 'NVME_ADM_CMD_IDENTIFY'
+pci_nvme_identify cid 28 cns 0x5 ctrlid 0 csi 0x0
+pci_nvme_enqueue_req_completion cid 28 cqid 0 dw0 0x0 dw1 0x0 status 0x0
+pci_nvme_io_cmd cid 32770 nsid 0x1 sqid 1 opc 0x2 opname 'NVME_NVM_CMD_READ'
+pci_nvme_read cid 32770 nsid 1 nlb 8 count 4096 lba 0x40
+pci_nvme_enqueue_req_completion cid 32770 cqid 1 dw0 0x0 dw1 0x0 status 0x0
+pci_nvme_irq_msix raising MSI-X IRQ vector 1
+";
+
+#[test]
+fn a_log_of_qemu_without_times_has_an_order_and_no_latency() {
+    let (report, lines) = imported(QEMU, "host trace");
+    let [identify, read] = of(&lines, "host_command")[..] else { panic!("{lines:?}") };
+    assert_eq!((&identify["opcode"], &identify["total_ns"]), (&"identify".into(), &Value::Null));
+    assert_eq!(
+        (&read["opcode"], &read["slba"], &read["nlb"]),
+        (&"read".into(), &64.into(), &8.into())
+    );
+    assert_eq!(read["total_ns"], Value::Null, "{read}");
+    assert!(read["time_ns"].as_u64() > identify["time_ns"].as_u64());
+    lacks(&report, "start QEMU with -msg timestamp=on");
+    assert_eq!((&report["resolution_ns"], &report["not_needed"]), (&0.into(), &1.into()));
+    let (_, rows) = imported(QEMU, "host latency");
+    for row in of(&rows, "host_row") {
+        assert_eq!((&row["count"], &row["unmeasured"]), (&1.into(), &1.into()), "{row}");
+    }
+}
+
+#[test]
+fn the_times_of_old_and_new_qemu_are_read() {
+    let old = |n: usize| format!("7@1788927128.49{n}000:");
+    let new = |n: usize| format!("2026-09-09T04:12:08.49{n}000Z ");
+    for stamp in [&old as &dyn Fn(usize) -> String, &new] {
+        let text: String =
+            QEMU.lines().enumerate().map(|(n, line)| format!("{}{line}\n", stamp(n))).collect();
+        let (report, lines) = imported(&text, "host trace");
+        let read = of(&lines, "host_command")[1];
+        assert_eq!(
+            (&read["time_ns"], &read["total_ns"]),
+            (&1_788_927_128_495_000_000_u64.into(), &2_000_000.into())
+        );
+        assert_eq!(report["resolution_ns"], 1000);
+        lacks(&report, "answers of the storage: pci_nvme_rw_cb");
+    }
+}
+
+#[test]
+fn a_log_of_qemu_without_begins_says_which_events_give_them() {
+    let ends: String = QEMU.lines().filter(|l| !l.contains("_cmd ")).collect::<Vec<_>>().join("\n");
+    let other = "7@1788927128.493679:apic_mem_writel 0x380 = 0x17d0f064";
+    let (report, lines) = imported(
+        &ends.replace("pci_", "7@1788927128.493000:pci_").replace("\n", &format!("\n{other}\n")),
+        "host trace",
+    );
+    let [_, read] = of(&lines, "host_command")[..] else { panic!("{lines:?}") };
+    assert_eq!((&read["cid"], &read["opcode"]), (&32770.into(), &Value::Null));
+    assert_eq!(of(&lines, "host_interrupt").len(), 1);
+    assert_eq!(report["without_begin"], 2);
+    lacks(&report, "begins of commands, with their opcodes: pci_nvme_io_cmd");
+    assert_eq!(kinds(&report), [("apic_mem_writel", 4)]);
+}
+
+#[test]
+fn spdk_gives_the_states_of_each_request() {
+    let text = "28:   6026.658 ( 12656064)     RDMA_REQ_NEW                    id:    r3622\n\
+                28:   6026.820 ( 12656406)     RDMA_REQ_EXECUTING              id:    r3622            time:  0.162\n\
+                28:   6026.992 ( 12656766)     RDMA_REQ_EXECUTED               id:    r3622            time:  0.334\n\
+                28:   6027.115 ( 12657024)     RDMA_REQ_COMPLETING             id:    r3622            time:  0.457\n\
+                28:   6027.471 ( 12657770)     RDMA_REQ_COMPLETED              id:    r3622            time:  0.813\n\
+                TSC Rate: 2100000000\n";
+    let (report, lines) = imported(text, "host trace");
+    let [request] = of(&lines, "host_command")[..] else { panic!("{lines:?}") };
+    let want = [("host_submit", 162), ("backend", 172), ("host_complete", 123)];
+    assert_eq!(stages(request), want);
+    let states = report["states"].as_array().unwrap().iter();
+    let states: Vec<_> =
+        states.map(|s| (s["state"].as_str().unwrap(), s["max_ns"].as_u64().unwrap())).collect();
+    assert_eq!(states[1..3], [("RDMA_REQ_EXECUTING", 162), ("RDMA_REQ_EXECUTED", 334)]);
+    lacks(&report, "no ids");
+    assert_eq!(kinds(&report), [("no event", 1)]);
+    let (report, _) = imported(include_str!("host/spdk_trace.json"), "host latency");
+    assert_eq!((&report["commands"], &report["unfinished"]), (&2.into(), &1.into()));
+}
+
+#[test]
+fn old_text_of_kvm_does_not_know_returns_to_user_space() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("kvm");
+    let text = " kvm-56  [000] 19.000178: kvm_entry: vcpu 0\n \
+                kvm-56  [000] 19.000181: kvm_exit: reason ept_violation rip 0xc011518c\n \
+                kvm-56  [000] 19.000183: kvm_mmio: mmio write len 4 gpa 0xfebd1008 val 0x1\n \
+                kvm-56  [000] 19.000185: kvm_entry: vcpu 0\n";
+    fs::write(&file, text).unwrap();
+    let ran = run(&format!("import {} --bar 0xfebd0000-0xfebd3fff --json", file.display()));
+    let lines: Vec<Value> = ran.out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!((&lines[0]["qid"], &lines[0]["in_user"]), (&1.into(), &Value::Null));
+    assert_eq!((&lines[0]["doorbell"], &lines[0]["max_ns"]), (&"sq_tail".into(), &4000.into()));
+    lacks(&lines[1], "kvm_userspace_exit");
+}
+
+#[test]
+fn the_recording_is_new_unless_forced_and_host_import_is_the_same() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("q.nvd");
+    let import = format!("import tests/host/qemu.log -o {}", file.display());
+    assert_eq!(run(&import).code, Some(0));
+    run(&import).refuses(2, "--force");
+    assert_eq!(run(&format!("host {import} --force")).code, Some(0));
+    assert!(Path::new(&file).exists());
+}
