@@ -87,10 +87,10 @@ impl ByStack<'_> {
         let is_live = run.session().is_some();
         loop {
             match run.next()? {
-                Step::Event(Seen { event, is_selected: true, .. }) => {
-                    if !self.recorded.add(&event.what) {
-                        return Err(too_many());
-                    }
+                Step::Event(Seen { event, is_selected: true, .. })
+                    if !self.recorded.add(&event.what) =>
+                {
+                    return Err(too_many());
                 }
                 Step::Fact(Fact::Stacks(all)) => {
                     all.iter().for_each(|(id, frames)| self.recorded.stack(*id, frames));
