@@ -209,10 +209,12 @@ pub fn run(options: &ReportOptions, diagnose: &Diagnose<'_>) -> Result<()> {
         let end = run.end_of_shown()?;
         gathered.cover(end.took);
         let number = parts.len() + 1;
+        // each part of the page has its name above it
+        let named = run.header.file.take().is_some();
         let file = run.file().context("a recording")?;
-        let name = match file.is_redacting() {
-            false => Text::file_name(&file.file),
-            true => format!("recording {number}").into(),
+        let name = match named {
+            true => Text::file_name(&file.file),
+            false => format!("recording {number}").into(),
         };
         let diagnosis = diagnose(&file.file, &options.settings, options.redact);
         let part = sections::recording(gathered, (file, &run.header, &end), &diagnosis, number);
