@@ -106,7 +106,7 @@ fuzz: deps ## fuzz the readers (TARGET=all SECONDS=60 SEED=...), each for SECOND
 	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/fuzz/rustc.sh cargo test --profile fuzz --locked --test fuzz -- \
 		--fuzz $(TARGET) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
-test-alarms: ## print how often diagnose names causes in healthy runs, and finds causes, for docs/diagnose.md (half an hour)
+test-alarms: ## print how often diagnose names causes in healthy runs, and finds causes, for docs/dev/diagnose.md (half an hour)
 	cargo test --release --locked --test diagnosis -- --ignored --nocapture --test-threads=1
 
 test-all: test-fast test-cost build debug-arm64 shapes ## run test-fast, test-cost and all guest tests

@@ -130,7 +130,7 @@ fn what_is_no_key_is_refused() {
     run("latency --sort p99").refuses(2, "--by");
     run("latency --by size=12K").refuses(2, "power of two");
     run("latency --by cpu,64K").refuses(2, "`--by size=16K,64K`");
-    run("latency --by priority --lat-shift 2").refuses(2, "single commands do not have it");
+    run("latency --by priority --lat-shift 2").refuses(2, "does not work with --lat-min-us");
     run("latency --by disk,priority --from x.nvd").refuses(2, "only while tracing");
     for by in ["cgroup", "disk,container"] {
         let command = format!("latency --by {by} --from tests/recordings/6.12.nvd");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replays the recordings of planted causes (`make matrix`): each cause is named, alone; its control and
-//! the clean runs have none. docs/diagnose.md has the table of the results.
+//! the clean runs have none. docs/dev/diagnose.md has the table of the results.
 #![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -186,7 +186,7 @@ fn table() -> String {
 
 #[test]
 fn the_table_in_the_docs_is_that_of_the_recordings() {
-    let path = root().join("docs/diagnose.md");
+    let path = root().join("docs/dev/diagnose.md");
     let docs = fs::read_to_string(&path).unwrap();
     let (before, rest) = docs.split_once(BEGIN).expect("the table's begin");
     let (found, after) = rest.split_once(END).expect("the table's end");

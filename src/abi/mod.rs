@@ -37,7 +37,7 @@ pub use self::groups::{
 };
 #[cfg(feature = "live")]
 pub use self::maps::*;
-pub use self::record::{Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
+pub use self::record::{NO_EVENT, Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
 #[cfg(feature = "live")]
 pub use self::slots::{SlotState, open_command, slot_is_idle, slot_owner, slot_state, unfinished};
 #[cfg(feature = "live")]

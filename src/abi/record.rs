@@ -13,7 +13,7 @@ use super::records::{
     RawEnd, RawOrigin, RawOther, RawPair, RawSender, RawSubmission, RawSubmit, kind, known,
 };
 use super::{DecodeError, read};
-use crate::model::event::{CommandId, Event, EventKind, Outcome, Submission};
+use crate::model::event::{CommandId, CtrlState, Event, EventKind, Outcome, Submission};
 use crate::model::origin::{Origin, Submitter};
 use crate::model::point::{HAS_BEFORE, IN_RECORDS, NO_COMPLETE, NO_SETUP, Pattern, Point};
 use crate::model::timeline::Timeline;
@@ -68,6 +68,12 @@ pub const TIMES_OF_RECORD: [usize; 1 + IN_RECORDS.len() + BIOS] = {
         n += 1;
     }
     words
+};
+
+/// To be decoded into.
+pub const NO_EVENT: Event = {
+    let what = EventKind::State { ctrl: 0, state: CtrlState(0), requested: false };
+    Event { at_ns: 0, what }
 };
 
 impl Record {
@@ -260,22 +266,28 @@ impl Record {
     /// If its kind is unknown.
     #[inline]
     pub fn event(&self) -> Result<Event, DecodeError> {
+        let mut event = NO_EVENT;
+        self.decode(&mut event)?;
+        Ok(event)
+    }
+
+    /// The same in place, because an event is large.
+    ///
+    /// # Errors
+    /// As before.
+    #[inline]
+    pub fn decode(&self, to: &mut Event) -> Result<(), DecodeError> {
         let e = &self.pair.end.event;
         if u32::from(e.kind) != kind::PAIR || e.pattern & NO_COMPLETE as u16 != 0 {
-            return self.other_event();
+            *to = self.other_event()?;
+            return Ok(());
         }
-        // nearly all are such, and are made in place
+        // nearly all are such
         let id = id(e);
-        let mut event = Event {
-            at_ns: e.ns,
-            what: EventKind::Command(
-                id,
-                self.submitted(&id),
-                outcome(&self.pair.end, self.times()),
-            ),
-        };
-        self.add_waits(&mut event);
-        Ok(event)
+        let outcome = outcome(&self.pair.end, self.times());
+        *to = Event { at_ns: e.ns, what: EventKind::Command(id, self.submitted(&id), outcome) };
+        self.add_waits(to);
+        Ok(())
     }
 
     #[inline(always)]

@@ -311,7 +311,7 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
         is_silent: true,
     };
     let (all, mut failed) = (files.len(), Vec::new());
-    Input::files(files, form).each(&mut |run| {
+    let read = Input::files(files, form).each(&mut |run| {
         let file = run.file().context("a recording")?;
         file.warn_partial();
         let path = file.path.clone();
@@ -320,8 +320,9 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
         let diagnosing = Diagnosing { options, expectation, collector, live: None };
         failed.extend(diagnosing.read(run)?.err().map(|error| (path, error)));
         Ok(())
-    })?;
-    verdict_of_all(all, failed)
+    });
+    let verdict = verdict_of_all(all, failed);
+    read.and(verdict)
 }
 
 /// Diagnoses this machine.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why commands are slow: rules over the commands, the activity and the settings of a machine.
-//! docs/diagnose.md has the rules and their tests.
+//! docs/diagnose.md has the rules, docs/dev/diagnose.md the method and the tests.
 
 pub use super::affected::Affected;
 pub use super::classes::ClassFacts;

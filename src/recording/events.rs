@@ -6,7 +6,7 @@ use super::frame::{Content, Summary};
 use super::planes::{pack, unpack};
 use super::reader::Item;
 use super::target::{TARGET_WORDS, target_event, words};
-use crate::abi::{Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
+use crate::abi::{NO_EVENT, Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
 use crate::model::event::Event;
 use crate::model::host::HostEvent;
 use crate::model::ledger::EventClass;
@@ -141,8 +141,9 @@ impl Unpacked {
         let n = self.next;
         self.next += 1;
         if let Some(words) = self.records.get(n) {
-            let event = Record::of_words(words).event().map_err(|_| UNKNOWN)?;
-            return Ok(Item::Event(self.event.insert(event)));
+            let event = self.event.get_or_insert(NO_EVENT);
+            Record::of_words(words).decode(event).map_err(|_| UNKNOWN)?;
+            return Ok(Item::Event(event));
         }
         let event = self.of_target.get(n).and_then(target_event);
         event.map(Item::Target).ok_or(UNKNOWN)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules. docs/diagnose.md describes how to add one.
+//! The rules. docs/dev/diagnose.md describes how to add one.
 
 mod conditions;
 mod incidents;

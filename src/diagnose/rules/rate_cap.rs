@@ -17,7 +17,7 @@ pub const RULE: Rule = Rule {
     tier: Tier::Limit,
     kind: Kind::Event(rate_cap),
     found: "the rate stays the same while submissions change the number in flight by half and more, and completions \
-            vary at most half as much as independent ones: [below](#a-rate-limit). Or, with `--log`, an EBS volume counts \
+            vary at most half as much as independent ones ([more](dev/diagnose.md)). Or, with `--log`, an EBS volume counts \
             5% of the time beyond a limit. Not judged if `throttle` has 30% of the time",
     text: "{name} does no more than {limit}: a limit, or a saturated device",
     advice: "compare with the limits that the provider states (IOPS and throughput of the volume and of the instance), \

@@ -47,7 +47,10 @@ impl Accuracy {
 /// The counts that are not zero, as phrases: `3 lost`.
 fn phrases(counts: impl IntoIterator<Item = (u64, &'static str)>) -> impl Iterator<Item = String> {
     let lost = counts.into_iter().filter(|(n, _)| *n > 0);
-    lost.map(|(n, what)| format!("{n} {what}"))
+    lost.map(|(n, what)| match n {
+        1 => format!("1 {}", what.replacen("s ", " ", 1)),
+        n => format!("{n} {what}"),
+    })
 }
 
 /// Two differences that are zero if every command is accounted for.
