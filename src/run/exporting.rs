@@ -42,7 +42,7 @@ struct Copy<'a> {
     sink: &'a mut dyn Sink,
     counts: &'a mut Counts,
     shown: Shown,
-    /// Other names instead of those of cgroups, with `--redact`.
+    /// Other names for cgroups, with `--redact`.
     redacted: Option<(Pseudonyms, Cgroups)>,
 }
 

@@ -338,7 +338,7 @@ impl FileReader {
         let period = settings.stack().map_or(1, |stack| stack.period);
         if period != 1 && period != info.sample_period {
             return Err(usage(format!(
-                "--sample can't change which stacks {path} has, those of one command in {}: omit \
+                "--sample can't change which stacks {path} has (one command in {}): omit \
                  --sample",
                 info.sample_period
             )));
@@ -591,7 +591,7 @@ impl FileReader {
             eprint_note(&format!("{path}: {option} {time} is after its end ({begin} to {end})"));
         }
         if window.is_some() && ledger.accuracy() != Accuracy::Exact {
-            eprint_note(&format!("{path}: the accuracy is that of the whole recording"));
+            eprint_note(&format!("{path}: the accuracy line covers the whole recording"));
         }
     }
 
