@@ -47,7 +47,7 @@ pub struct DiagnoseArgs {
 
     /// Compare with this recording of the same load
     ///
-    /// Commands are slow if their median is a fifth above that of the same commands in it.
+    /// Commands are slow if their median is a fifth higher than in that recording.
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
 

@@ -21,7 +21,7 @@ const STAGES: usize = StageSet::Full.stages().len();
 const FUA: u32 = 1 << 30;
 /// The longest time of a command, in nanoseconds.
 const LONGEST_NS: u64 = 1 << 52;
-/// Times from here on, in nanoseconds, are those of no machine.
+/// Larger times, in nanoseconds, are treated as corrupt.
 const NO_TIME_NS: u64 = 1 << 60;
 /// Commands in memory. If more come, every second block of reads and writes is dropped, or of the
 /// other commands: whichever are more.
@@ -165,7 +165,7 @@ impl Command {
         any.then_some(sum)
     }
 
-    /// Time in these stages: the least, which is surely in them, and the most, that of all merged stages that
+    /// Time in these stages: the least, which is surely in them, and the most: with all merged stages that
     /// have a part of them.
     pub fn time_bounds(&self, stages: Stages) -> (u64, u64) {
         let (mut least, mut most) = (0, 0);

@@ -48,7 +48,7 @@ pub struct Comparison {
     medians: [f64; 2],
     /// The upper ends of the fastest tenth.
     fastest: [f64; 2],
-    /// Median of the ratios of neighbours of which one has the condition; `None`: fewer than 30.
+    /// Median of the ratios of neighbours, one with the condition; `None`: fewer than 30.
     beside: Option<f64>,
     /// The part of the time that the commands with the condition took longer, on average.
     pub explains: f64,
@@ -93,7 +93,7 @@ impl Comparison {
     }
 }
 
-/// The time of a command with the condition by that of its neighbour without it.
+/// The time of a command with the condition, divided by its neighbour's without it.
 fn beside(last: (bool, u64), this: (bool, u64)) -> Option<f64> {
     let (ns, other) = match (last.0, this.0) {
         (true, false) => (last.1, this.1),

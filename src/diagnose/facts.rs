@@ -282,7 +282,7 @@ impl Facts {
     /// `None`: there are none.
     pub fn joined(&self, ctrl: u32) -> Option<String> {
         let classes = || self.classes.of_subject(Subject::Controller(ctrl));
-        // those of one column of the report are not worth a word
+        // stages in one column of the report need no word
         let columns = [Stages::BLOCK_LAYER, Stages::DRIVER, Stages::AT_DEVICE];
         let is_joined = |stages: Stages| !columns.iter().any(|column| column.covers(stages));
         let joined = classes().flat_map(|c| &c.stages).filter(|(stages, _)| is_joined(*stages));

@@ -25,7 +25,7 @@ const FIRST_WIDTH_NS: u64 = 250_000;
 const MOST_BINS: usize = 8192;
 /// The number in flight varies if its 90 % quantile is this many times its 10 % quantile.
 pub const VARIES: f64 = 1.5;
-/// Variance by mean, of which independent completions have 1.
+/// Variance by mean; 1 for independent completions.
 const EVEN: f64 = 0.5;
 /// Below this part of the time with a command in flight, there is no queue that a limit makes.
 const BUSY: f64 = 0.5;

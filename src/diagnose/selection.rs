@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What left commands out of a run: filters, and options that keep only some commands. Rates, numbers in
-//! flight and neighbours are those of all commands, so rules about these need all of them.
+//! flight and neighbours concern all commands, so rules about these need all of them.
 
 use std::collections::BTreeSet;
 
@@ -56,12 +56,12 @@ impl Selection {
         self.of(Subject::Machine).or(unknown)
     }
 
-    /// Why the times of these commands are not those of all: they were chosen by how they ended.
+    /// Why the times of these commands do not represent all commands: they were chosen by how they ended.
     pub fn bias(&self) -> Option<String> {
         let names: Vec<&str> = self.by_end.iter().copied().collect();
         (!names.is_empty()).then(|| {
             format!(
-                "the recording has only commands that {} chose: their times are not those of all",
+                "the recording has only commands that {} chose: their times do not represent all commands",
                 names.join(" and ")
             )
         })

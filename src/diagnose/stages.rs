@@ -78,7 +78,7 @@ impl Stages {
         self.0 & other.0 != 0
     }
 
-    /// The names; those of more than three joined stages are shortened to the first and the last.
+    /// The names; more than three joined stages are shortened to the first and the last.
     pub fn short(self) -> String {
         let all = self.name();
         let names: Vec<&str> = all.split('+').collect();

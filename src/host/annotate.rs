@@ -31,7 +31,7 @@ fn other(args: &HostAnnotateArgs, recording: &HostRecording, requests: u64) -> S
         TargetKind::Other => "another target",
     };
     format!(
-        "{} has none of the {requests} requests of {}: it is a recording of {what}. Give that of `host \
+        "{} has none of the {requests} requests of {}: it is a recording of {what}. Give one of `host \
          trace --pid PID -o FILE` during the trace",
         printable(path),
         printable(&args.trace)

@@ -29,7 +29,7 @@ pub struct ImportArgs {
 
     /// Write a recording to this file
     ///
-    /// For the --from of other commands; of QEMU, SPDK and blkparse, for that of `host`. It is
+    /// For other commands; of QEMU, SPDK and blkparse, for `host`. It is
     /// readable by its owner only.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -117,7 +117,7 @@ struct Open {
 
 /// Time and CPU.
 type Cqe = (u64, Option<u16>);
-/// Controller, queue, tag: what makes a completion that of a set-up.
+/// Controller, queue, tag: what a completion and its setup share.
 type Key = (u32, u16, u16);
 /// The tag of a command id. Above it are generations, which nvme_complete_rq of 5.10 does not print.
 const TAG: u16 = 0xfff;
@@ -135,7 +135,7 @@ pub struct Census {
     pub ledger: Ledger,
     /// Commands without CDW10 to CDW15.
     pub bare: u64,
-    /// Commands of which the kernel prints some fields only.
+    /// Commands for which the kernel prints some fields only.
     pub partial: u64,
     /// Completions whose status the text does not have.
     pub without_status: u64,
@@ -277,7 +277,7 @@ impl Reader<'_> {
     }
 
     /// `nvme0: disk=nvme0n1, qid=4, ` of ftrace, `disk: "nvme0n1", ctrl_id: 0, qid: 4` of `perf trace`:
-    /// controller and queue, the disk, and the fields before those of the command.
+    /// controller and queue, the disk, and the fields before the command's.
     fn head<'e>(&mut self, event: &Line<'e>) -> Option<((u32, u16), &'e str, &'e str)> {
         let fields = event.text.split_once("cmd=(").map_or(event.text, |(before, _)| before);
         let ctrl = match event.hides_zeros {

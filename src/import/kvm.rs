@@ -27,7 +27,7 @@ pub struct Doorbells {
     pub queues: Option<u32>,
 }
 
-/// A doorbell: queue id, and whether it is that of the completion queue.
+/// A doorbell: queue id, and whether it belongs to the completion queue.
 type Doorbell = (u16, bool);
 
 impl Doorbells {

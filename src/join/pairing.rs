@@ -54,7 +54,7 @@ pub struct Guest {
     pub issue_ns: u64,
     /// The first point after the target has answered: the CQE, or the completion.
     pub end_ns: u64,
-    /// Whether `end_ns` is that of the CQE.
+    /// Whether `end_ns` is the time of the CQE.
     pub has_cqe: bool,
     /// The last observed point.
     pub last_ns: u64,
@@ -79,7 +79,7 @@ pub struct Served {
     pub times: HostTimes,
 }
 
-/// Points of which one makes `guest_submit` an interval. Setup_out is always known: it alone is the
+/// Points; one of them makes `guest_submit` an interval. Setup_out is always known: it alone is the
 /// issue.
 const BEFORE_ISSUE: [Point; 3] = [Point::Start, Point::SetupIn, Point::Issue];
 
@@ -121,7 +121,7 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
     })
 }
 
-/// Times from here on (146 years) are those of no clock: sums of two would not fit.
+/// Times from here on (146 years) are treated as corrupt: sums of two would not fit.
 const NO_TIME: u64 = 1 << 62;
 
 /// The finished commands of the host side that have ids and times, and the number of the others.

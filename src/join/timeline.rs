@@ -27,7 +27,7 @@ use crate::run::outfile::{OutFile, Rules};
 /// Length of the intervals of the completion rates, as in `export`.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What to add to a time of the host for that of the guest. The offset depends on the guest's time,
+/// What to add to a time of the host to get the guest's. The offset depends on the guest's time,
 /// from which a few steps lead to it: clocks drift by far less than one part in 1000.
 fn shift(offset: &Offset, host_ns: u64, near_ns: u64) -> i64 {
     let host = host_ns.cast_signed();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The catalog of hooks: constant data. One row per BPF program. The number of a row is that of its hit
-//! counter: build.rs makes `enum nd_hook` of the rows. Also the attach methods of each point, best first.
+//! The catalog of hooks: constant data. One row per BPF program. A row and its hit
+//! counter have the same number: build.rs makes `enum nd_hook` of the rows. Also the attach methods of each point, best first.
 //!
 //! Accuracy decides the order. Trampolines (fentry, fexit, tp_btf) and raw tracepoints have a
 //! re-entry guard per program, and the kernel counts the skipped runs (`recursion_misses`). kprobe

@@ -20,7 +20,7 @@ const MOST_VALUES: usize = 1 << 19;
 /// If it does not have the form of its kind, or has too many values.
 pub fn parse<T: DeserializeOwned>(payload: &[u8]) -> Result<T, Damage> {
     let count = |byte: u8| payload.iter().filter(|&&b| b == byte).count();
-    // also counts those within texts, of which no block has so many
+    // also counts brackets within texts; no block has so many
     if count(b'{') > MOST_OBJECTS || count(b',') > MOST_VALUES || count(b'[') > MOST_VALUES {
         return Err(Damage::Length);
     }

@@ -68,7 +68,7 @@ pub struct RunInfo {
     /// What the events were read from, if they were not observed: `ftrace text`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub imported: Option<Text>,
-    /// The target whose commands these are; `None`: they are those of the driver.
+    /// The target whose commands these are; `None`: the driver's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<TargetInfo>,
 }

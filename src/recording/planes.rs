@@ -62,7 +62,7 @@ pub fn pack<const N: usize>(records: &[[u64; N]], times: &[usize]) -> Vec<u8> {
     out
 }
 
-/// The bytes of a word of which any bit is set, as bits.
+/// The bytes of a word that are not zero, as bits.
 fn planes_of(word: u64) -> u8 {
     let bytes = word.to_le_bytes().into_iter().zip(0..);
     bytes.filter(|(byte, _)| *byte != 0).map(|(_, n)| 1 << n).sum()
@@ -73,7 +73,7 @@ fn shifts(planes: u8) -> impl Iterator<Item = u32> {
     (0..8).filter(move |n| planes & 1 << n != 0).map(|n| n * 8)
 }
 
-/// The inverse of [`pack`]: replaces `records` by those of the payload.
+/// The inverse of [`pack`]: replaces `records` by the payload's.
 ///
 /// # Errors
 /// If the payload does not have this number of records, or if no writer makes a block of so many.

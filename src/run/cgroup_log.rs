@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cgroups that a recording has: those of the machine at its begin, and each new one before the first
+//! The cgroups that a recording has: the machine's at its start, and each new one before the first
 //! event with it.
 
 use std::collections::HashSet;

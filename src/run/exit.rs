@@ -55,7 +55,7 @@ pub fn code_of_program(error: &Error) -> Option<ExitCode> {
     error.downcast_ref().map(|Exited(code)| ExitCode::from(*code))
 }
 
-/// Returns the kind of an error: that of the first error in its chain that has one, or
+/// Returns the kind of an error: of the first error in its chain that has one, or
 /// [`Kind::Run`].
 pub fn kind_of(error: &Error) -> Kind {
     error
@@ -67,7 +67,7 @@ pub fn kind_of(error: &Error) -> Kind {
         .unwrap_or(Kind::Run)
 }
 
-/// The innermost I/O error in this one. Libraries wrap those of the writer that they get.
+/// The innermost I/O error in this one. Libraries wrap errors of the writer that they get.
 pub fn cause<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e IoError> {
     let (mut found, mut next) = (None, Some(error));
     while let Some(error) = next {

@@ -120,7 +120,7 @@ impl Access {
         scope: Scope<'_>,
         observe: &mut dyn FnMut() -> Result<Option<Observed>>,
     ) -> Result<InFlight> {
-        // the ages of both readings are those of this moment: what is not old now gets no verdict
+        // both readings have the ages of this moment: what is not old now gets no verdict
         let (ticks, at_ns) = (self.ticks(), monotonic_ns());
         let first = self.read(controllers, scope.filter)?;
         let mut run = observe()?;

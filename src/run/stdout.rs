@@ -6,7 +6,7 @@ use std::{env, io};
 
 use ratatui::crossterm::terminal;
 
-/// Columns of the output: those of the terminal on stdout, else $COLUMNS, else 80. At least 80, at most
+/// Columns of the output: of the terminal on stdout, else $COLUMNS, else 80. At least 80, at most
 /// 120: longer lines are hard to read.
 pub fn output_width() -> usize {
     let of_terminal = || io::stdout().is_terminal().then(terminal::size)?.ok();
@@ -24,7 +24,7 @@ pub fn has_unicode() -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// A write to stdout that failed. Its kind is that of the cause.
+/// A write to stdout that failed. It has the kind of its cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct CannotWrite(String);

@@ -122,7 +122,7 @@ fn callers(settings: &Settings, session: &Session) -> Option<String> {
     })
 }
 
-/// A remark if cgroups are those of tasks.
+/// A remark if commands count for the cgroups of tasks.
 fn cgroups_by_task(config: &Config<'_>, origin: OriginDetail) -> Option<&'static str> {
     let by_cgroup = config.settings.by().iter().any(|by| by.is_cgroup());
     let of_cgroups = by_cgroup || origin != OriginDetail::Nobody && !config.settings.asks_who();

@@ -37,11 +37,11 @@ impl Need {
 /// A build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, that of the object.
+    /// Its name, and the object's.
     pub name: &'static str,
     /// The source: bpf/SOURCE.bpf.c.
     pub source: &'static str,
-    /// A macro that is defined, besides those of the fixed settings.
+    /// A macro that is defined besides the fixed settings.
     pub defines: Option<&'static str>,
     /// The settings that are fixed.
     pub fixed: &'static [&'static [Fixed]],

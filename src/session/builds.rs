@@ -226,7 +226,7 @@ pub(super) mod tests {
     fn relocated(object: &[u8]) -> BTreeSet<u32> {
         let ext = section(object, ".BTF.ext").unwrap();
         let word = |at: usize| u32::from_ne_bytes(ext[at..at + 4].try_into().unwrap());
-        // the third table of the header, after those of functions and lines
+        // the third table of the header, after functions and lines
         let mut at = (word(4) + word(24)) as usize;
         let end = at + word(28) as usize;
         let mut ids = BTreeSet::new();

@@ -30,7 +30,7 @@ use crate::settings::{ExtraEvents, Mode, OriginDetail, Settings};
 const MIN_ROWS: u32 = 64;
 /// Tables of a fixed size (tasks, queues, controllers, row cache, commands without a row).
 const FIXED: usize = 3 << 19;
-/// The table of groups, and that of the candidates.
+/// The tables of groups and of candidates.
 const GROUPS: usize = 3 << 18;
 /// Default size of all rings of events.
 const RINGS: u32 = 16 << 20;

@@ -146,7 +146,7 @@ pub struct Session {
     missed: Vec<u64>,
     can_read_status: bool,
     origin: OriginDetail,
-    /// The kernel measures run times while this file is open; the time is that of its opening.
+    /// The kernel measures run times while this file is open; with the time at which it was opened.
     stats: Option<(OwnedFd, Instant)>,
     /// The time from then until everything was detached.
     detached_after: Option<Duration>,

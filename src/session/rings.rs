@@ -19,7 +19,7 @@ use crate::model::event::REORDER_NS;
 /// never become empty.
 const AT_ONCE: usize = 100_000;
 
-/// How long a record that its producer does not complete delays those of other rings, in nanoseconds.
+/// How long an incomplete record delays the records of other rings, in nanoseconds.
 /// Its CPU may be a virtual one that does not run.
 const BLOCKED_NS: u64 = 1_000_000_000;
 

@@ -206,7 +206,7 @@ fn seen(case: &Case<'_>, of: fn(Conditions) -> Option<bool>, what: &str) -> Resu
 /// I/O queues with interrupts, and CPUs.
 fn queue_counts(case: &Case<'_>) -> Result<(u32, u32), Reason> {
     let machine = case.facts.machine.as_ref().ok_or_else(|| needs(FULL))?;
-    // those of the PCI driver
+    // of the PCI driver
     let is_pci = case.facts.fabric(case.ctrl()).is_none();
     let polled = machine.poll_queues.filter(|_| is_pci).unwrap_or(0);
     let queues = case.controller().and_then(|c| c.io_queues).map(|n| n.saturating_sub(polled));

@@ -344,7 +344,7 @@ fn errors_timeout(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
     let of = |what| incidents.count(ctrl, |w| w == what);
     let failed = incidents.count(ctrl, |what| failure_of_device(what).is_some());
     let media = incidents.count(ctrl, is_media);
-    // those of a failed path are the path's
+    // failures of a failed path belong to the path
     let retries =
         of(Happened::Retried).saturating_sub(incidents.count(ctrl, Happened::is_path_error));
     let unpolled = |i: &&Incident| i.is_polled && is_polled(i.affected.qid);

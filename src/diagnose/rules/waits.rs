@@ -310,7 +310,7 @@ fn limits(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
             verdict.shows(format!("{name} that waited"), rate);
         }
     }
-    // those of the other direction hold none of these back
+    // limits of the other direction hold none of these back
     let all = known.map_or(&[][..], |limits| limits.cgroups.as_slice());
     let likely = |limit: &&IoLimit| held.iter().any(|(_, code)| limits_it(limit, *code));
     let likely: Vec<&IoLimit> = all.iter().filter(likely).collect();
@@ -402,7 +402,7 @@ fn scheduler<'f>(case: &Case<'f>) -> Option<&'f str> {
     Some(scheduler.as_str()).filter(|name| *name != "none")
 }
 
-/// The commands that share the tags of a disk: without a scheduler, those of all disks of the controller.
+/// The commands that share the tags of a disk: without a scheduler, the commands of all disks of the controller.
 fn sharing(case: &Case<'_>) -> Subject {
     scheduler(case).map_or(Subject::Controller(case.ctrl()), |_| case.subject)
 }
@@ -480,7 +480,7 @@ fn which_limit(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
             .name("limit", format!("async_depth={depth} of {scheduler} is too small for the load"));
         verdict.advice = format!(
             "raise /sys/block/{{name}}/queue/iosched/async_depth above {depth} (at most nr_requests={limit}), or use the \
-             scheduler none: not nr_requests, of which at most {most} were in use"
+             scheduler none: not nr_requests: at most {most} were in use"
         );
         return Ok(());
     }
@@ -555,7 +555,7 @@ fn below_scheduler(case: &Case<'_>) -> Result<(bool, u64, u32), String> {
     Ok((full as f64 >= 0.5 * all as f64 && full > 0, most, limit))
 }
 
-/// Below a scheduler, requests have its tags, and wait in it for those of the device.
+/// Below a scheduler, requests have its tags, and wait in it for the device's.
 fn full_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let share = case.share(Stages::QUEUE);
     if scheduler(case).is_none() || share.reaches(LARGE) != Some(true) {

@@ -161,7 +161,7 @@ fn command<'a>(command: &HostCommand, ctrl: &'a str) -> CommandLine<'a> {
 }
 
 impl HostJson {
-    /// Writes an event. `name` is that of its controller.
+    /// Writes an event. `name` is its controller's.
     ///
     /// # Errors
     /// Errors of the writer.

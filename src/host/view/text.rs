@@ -38,7 +38,7 @@ fn fields(command: &HostCommand) -> String {
     parts.join(", ")
 }
 
-/// Writes an event as a line. `name` is that of its controller.
+/// Writes an event as a line. `name` is its controller's.
 ///
 /// # Errors
 /// Errors of the writer.

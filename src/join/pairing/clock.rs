@@ -61,9 +61,9 @@ pub struct Offset {
 pub enum Stands {
     /// It fits them.
     Fits,
-    /// It may be a wrong pair, of two commands of which the other records are lost.
+    /// It may be a wrong pair, of two commands whose other records are lost.
     Unsure,
-    /// Its times contradict those of the others.
+    /// Its times contradict the others.
     Contradicts,
 }
 

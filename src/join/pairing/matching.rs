@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which record of the guest and which of the host are of one command. Records with equal
-//! identities pair if the identity occurs once on each side, and the times agree with those of the
+//! identities pair if the identity occurs once on each side, and the times agree with the times of the
 //! other pairs; an identity that occurs more often pairs where the clock leaves one possibility.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

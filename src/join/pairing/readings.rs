@@ -50,13 +50,13 @@ pub enum NoOffset {
 /// The third clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedReference {
-    /// The TSC, of which the guest has its own.
+    /// The TSC; the guest has its own.
     Tsc,
     /// The host's wall clock, which the guest reads by ptp_kvm.
     Ptp,
 }
 
-/// A time of the third clock, and that of CLOCK_MONOTONIC.
+/// A time of the third clock, and of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     third: i128,

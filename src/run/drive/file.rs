@@ -348,7 +348,7 @@ impl FileReader {
         let period = settings.stack().map_or(1, |stack| stack.period);
         if period != 1 && period != info.sample_period {
             return Err(usage(format!(
-                "--sample can't change which stacks {path} has, those of one command in {}: omit \
+                "--sample can't change which stacks {path} has (one command in {}): omit \
                  --sample",
                 info.sample_period
             )));
@@ -634,7 +634,7 @@ impl FileReader {
             self.say(&format!("{path}: {option} {time} is after its end ({begin} to {end})"));
         }
         if window.is_some() && ledger.accuracy() != Accuracy::Exact {
-            self.say(&format!("{path}: the accuracy is that of the whole recording"));
+            self.say(&format!("{path}: the accuracy line covers the whole recording"));
         }
     }
 

@@ -405,7 +405,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Reads a recording that is not one of those of an [`Input`]: for a first pass, or by a command
+    /// Reads a recording outside of an [`Input`]: for a first pass, or by a command
     /// that reads several into one result. The command checks by itself whether it is whole.
     pub fn of(reader: &'r mut FileReader) -> Self {
         Self::of_file(reader, None)

@@ -27,7 +27,7 @@ struct Disk {
 /// Disk name and command set of each namespace, from sysfs or from a recording.
 #[derive(Debug)]
 pub struct Names {
-    /// `None`: the names are those of a recording.
+    /// `None`: the names come from a recording.
     system: Option<System>,
     controllers: Vec<ControllerInfo>,
     disks: HashMap<NamespaceId, Disk>,
@@ -37,7 +37,7 @@ pub struct Names {
     last: (NamespaceId, Disk),
     may_rescan: bool,
     changed: bool,
-    /// Cgroups of this machine; `None`: those of a recording.
+    /// Cgroups of this machine; `None`: of a recording.
     paths: Option<CgroupPaths>,
     /// Those of a recording.
     cgroups: Cgroups,

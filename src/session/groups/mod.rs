@@ -24,7 +24,7 @@ use crate::session::load::Loaded;
 /// Rows of a group: patterns of points.
 const ROWS: u32 = 4;
 
-/// The numbers of groups with rows of their own. The number 0 is that of the others.
+/// The numbers of groups with rows of their own. The number 0 stands for the others.
 pub(super) fn numbers(layout: &Layout) -> RangeInclusive<u32> {
     1..=(layout.cells.rows / ROWS).clamp(1, MAX_GROUPS - 1)
 }

@@ -91,7 +91,7 @@ impl GroupSlots {
         all
     }
 
-    /// What is to be changed. `groups` have numbers, `cells` are those of all numbers, `busy` the numbers
+    /// What is to be changed. `groups` have numbers, `cells` are the cells of all numbers, `busy` the numbers
     /// of commands in flight, `candidates` as [`GroupSlots::busiest`] returns them.
     pub(super) fn change(
         &mut self,

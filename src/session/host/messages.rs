@@ -16,7 +16,7 @@ use crate::session::read;
 /// The map of the counts.
 const MAP: &str = "messages";
 
-/// The programs, and the functions of SPDK that pass on a function. The order is that of
+/// The programs, and the functions of SPDK that pass on a function. In the order of
 /// `ND_SPDK_SEND_MSG` and `ND_SPDK_EACH_CHANNEL`.
 const CALLS: [(&str, &str); 2] =
     [("spdk_send_msg", "spdk_thread_send_msg"), ("spdk_each_channel", "spdk_for_each_channel")];
@@ -29,7 +29,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Counts those of a process.
+    /// Counts the messages of a process.
     ///
     /// # Errors
     /// If it is no process of SPDK, may not be traced, or the kernel refuses the programs.

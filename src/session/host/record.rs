@@ -70,7 +70,7 @@ impl Record {
         try_pod_read_unaligned(bytes).ok()
     }
 
-    /// The time of a record, that of its last point; `None` if it has another size.
+    /// The time of a record: its last point; `None` if it has another size.
     pub fn time_of(bytes: &[u8]) -> Option<u64> {
         let points = Self::read(bytes)?.points_ns;
         Some(points.into_iter().rfind(|ns| *ns > 0).unwrap_or(0))

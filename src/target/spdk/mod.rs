@@ -40,7 +40,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a release; of an unknown one, that of the latest.
+    /// The layout of a release; the latest for an unknown one.
     pub fn of(release: Option<Release>) -> Self {
         let latest = Self { request_cmd: 16, request_rsp: 24, qpair_qid: 2, qpair_ctrlr: 16 };
         match release {

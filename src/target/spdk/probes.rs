@@ -129,14 +129,14 @@ impl StateProbe {
         self.fields.len() + 1
     }
 
-    /// A bit for each argument that is a text. Bit 0 is that of the first one, the time.
+    /// A bit for each argument that is a text. Bit 0 stands for the first one, the time.
     pub fn texts(&self) -> u64 {
         let texts = self.fields.iter().enumerate();
         let texts = texts.filter(|(_, (_, is))| *is == Is::Text);
         texts.map(|(n, _)| 2 << n).sum()
     }
 
-    /// The change that a hit reports. `texts`: those of the arguments that are texts, in order.
+    /// The change that a hit reports. `texts`: the arguments that are texts, in order.
     pub fn decode(
         &self,
         release: Option<Release>,

@@ -176,7 +176,7 @@ impl<W: Write> Sink for Hlog<W> {
     }
 
     fn clock(&mut self, wall_ns: i64) -> io::Result<()> {
-        // that of the start
+        // the start's
         self.wall_ns.get_or_insert(wall_ns);
         Ok(())
     }

@@ -76,11 +76,11 @@ fn the_log_page_shows_the_temperature(outcome: &Outcome) {
     let said = outcome.text("load", "hot.err");
     assert_eq!(outcome.code("load", "hot"), 0, "{said}");
     let object: Value = serde_json::from_str(&outcome.text("load", "hot.out")).unwrap();
-    let mut notes = object["notes"].as_array().unwrap().iter();
-    let thermal = notes.find(|note| note["rule"] == "thermal");
+    let mut verdicts = object["verdicts"].as_array().unwrap().iter();
+    let thermal = verdicts.find(|verdict| verdict["rule"] == "thermal");
     // QEMU's own value, 323 K
-    let evidence = thermal.map(|note| note["evidence"].to_string());
-    assert!(evidence.is_some_and(|text| text.contains("50 \u{b0}C")), "{object}");
+    let said = thermal.map(ToString::to_string);
+    assert!(said.is_some_and(|text| text.contains("50 \u{b0}C")), "{object}");
 }
 
 fn what_the_device_holds(outcome: &Outcome) {

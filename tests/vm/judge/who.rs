@@ -78,7 +78,7 @@ fn submitters_are_those_of_fio_behind_a_scheduler(outcome: &Outcome) {
     let by_kernel = of_kernel_threads(&callers, "comm");
     assert!(by_kernel > 0, "{}", callers.last);
     assert_eq!(callers.last["who"], "caller");
-    assert!(callers.talk.contains("submitters of bios are not observed"), "{}", callers.talk);
+    assert!(callers.talk.contains("submitters are not observed"), "{}", callers.talk);
 }
 
 fn names_and_cgroups_of_submitters_select(outcome: &Outcome) {
