@@ -344,7 +344,7 @@ fn trouble_is_shown_before_the_accuracy_and_only_if_there_is_any() {
     let text = drawn(&app(31), 80, 24, ASCII);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].ends_with("  DEGRADED"), "{text}");
-    assert!(lines[1].starts_with("failed 2  1 commands without a row"), "{text}");
+    assert!(lines[1].starts_with("failed 2  1 command without a row"), "{text}");
     let narrow = drawn(&app(14), 60, 24, ASCII);
     let row = narrow.lines().find(|line| line.starts_with(">nvme1n1 read ")).unwrap();
     assert!(row.ends_with("ms"), "columns that do not fit are left out: {narrow}");

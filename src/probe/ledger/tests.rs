@@ -42,7 +42,7 @@ fn a_run_where_everything_has_its_place_balances() {
     let ledger = Ledger::new(&plan(), &c, &[], 89, scan);
     assert_eq!((ledger.seen, ledger.matched), (100, 90));
     assert!(ledger.balance.unwrap().balanced, "{ledger:?}");
-    assert_eq!(ledger.degraded(), ["1 commands without a row"]);
+    assert_eq!(ledger.degraded(), ["1 command without a row"]);
 }
 
 #[test]
