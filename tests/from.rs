@@ -238,8 +238,8 @@ fn options_that_a_recording_cannot_serve_are_refused() {
     for (words, says) in [
         ("trace --sq", "has no SQ heads and tails"),
         ("trace --aen", "has no asynchronous events"),
-        ("trace --kstack --sample 1/2", "of one command in 4"),
-        ("stacks --sample 1/64", "of one command in 4"),
+        ("trace --kstack --sample 1/2", "(one command in 4)"),
+        ("stacks --sample 1/64", "(one command in 4)"),
         ("latency --stages", "has no stages: record with --stages=basic, or omit --stages\n"),
         (
             "trace --kstack=complete",
