@@ -17,7 +17,7 @@ pub const OTHERS_NS: u64 = 10_000_000_000;
 /// Least age, in medians of its class.
 const TIMES: u64 = 20;
 
-/// An I/O command in flight, for [`STUCK_NS`] and more.
+/// An I/O command in flight, for `STUCK_NS` and more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stuck {
     /// Controller instance.
