@@ -17,7 +17,7 @@ use crate::run::args::value::count;
 const EXAMPLES: &str = "\
 Examples:
   nvme-deep record --duration 60s
-      Record for a minute what all other commands need
+      Record for a minute what all other commands except `stacks` need
   nvme-deep record -o stuck.nvd --ring 15m --trigger slow=50ms,reset
       Keep the last 15 minutes, and write them when a command is slow or a controller is reset
   nvme-deep record -o /var/spool/nvme --ring 1h --trigger reset --keep 20
@@ -121,7 +121,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Trigger::parse)]
     pub trigger: Vec<Trigger>,
 
-    /// Run on after a trigger: -o is a directory, of which the last N files stay
+    /// Go on after a trigger: -o is a directory, which keeps the last N files
     ///
     /// Each trigger makes a file with all of the ring and what follows in --after. Older files of this
     /// machine in the directory are deleted.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::machine::System;
+use crate::machine::{System, own_tgid};
 use crate::model::event::{Event, EventKind};
 use crate::model::ledger::{Ledger, Shown};
 use crate::model::text::Text;
@@ -29,6 +29,8 @@ struct Recorder<'o> {
     file: FileWriter,
     /// What has fired a trigger; empty at first.
     fired: Fired,
+    /// This process.
+    own: Option<u32>,
     /// When the run ends, or the ring is written, after a trigger.
     end: Option<Duration>,
     /// `None`: a trigger ends the run.
@@ -121,6 +123,7 @@ impl<'o> Recorder<'o> {
             options,
             file,
             fired: Fired::default(),
+            own: own_tgid(),
             end: None,
             flight,
             progress: Progress {
@@ -170,7 +173,10 @@ impl<'o> Recorder<'o> {
 impl Recorder<'_> {
     fn event(&mut self, event: &Event) {
         self.file.event(event);
-        if self.fired.what.is_empty() && !self.options.trigger.is_empty() {
+        // what the recorder itself writes must not make it write again
+        let by = event.what.submission().filter(|s| s.knows_submitter).map(|s| s.pid);
+        let is_own = self.own.is_some() && by == self.own;
+        if self.fired.what.is_empty() && !self.options.trigger.is_empty() && !is_own {
             let triggers = self.options.trigger.iter();
             let mut found = triggers.filter_map(|t| fires(*t, event));
             if let Some(what) = found.next() {
@@ -204,8 +210,8 @@ impl Recorder<'_> {
 
     /// Ends the file, and reports what is in it.
     fn finish(mut self, shown: &Shown, end: End) -> Result<()> {
-        if self.end.is_some() && self.flight.is_some() {
-            // stopped soon after a trigger
+        if !self.fired.what.is_empty() && self.flight.is_some() {
+            // stopped soon after a trigger, or it was among the last events
             self.write_ring(end.took, &end.ledger);
         }
         let Self { mut file, options, progress, cost, flight, .. } = self;

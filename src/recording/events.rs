@@ -142,7 +142,11 @@ impl Unpacked {
         self.next += 1;
         if let Some(words) = self.records.get(n) {
             let event = self.event.get_or_insert(NO_EVENT);
-            Record::of_words(words).decode(event).map_err(|_| UNKNOWN)?;
+            if Record::of_words(words).decode(event).is_err() {
+                // nothing after damage is shown
+                self.next = usize::MAX;
+                return Err(UNKNOWN);
+            }
             return Ok(Item::Event(event));
         }
         let event = self.of_target.get(n).and_then(target_event);

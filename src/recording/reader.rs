@@ -195,6 +195,7 @@ impl<R: Read> Reader<R> {
         match self.unpacked.next_event() {
             Ok(item) => Ok(Some(item)),
             Err(damage) => {
+                self.events -= 1;
                 self.blocks.reject(damage);
                 Ok(None)
             }

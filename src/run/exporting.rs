@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Error, Result};
 
 use crate::model::event::Event;
-use crate::model::ledger::{EventClass, Ledger, Shown};
+use crate::model::ledger::Ledger;
 use crate::model::text::Text;
 use crate::model::timeline::Span;
 use crate::recording::Fact;
@@ -37,7 +37,6 @@ pub struct Counts {
 struct Copy<'a> {
     sink: &'a mut dyn Sink,
     counts: &'a mut Counts,
-    shown: Shown,
 }
 
 impl Copy<'_> {
@@ -51,13 +50,10 @@ impl Copy<'_> {
             _ => Ok(()),
         }
     }
-}
 
-impl Copy<'_> {
     fn event(&mut self, event: &Event, names: &mut Names) -> io::Result<()> {
         let (disk, set, cgroups) = names.of_event(event);
         let taken = self.sink.event(&Entry { event, disk, set, cgroups })?;
-        self.shown.add(EventClass::of(&event.what));
         match (taken, Span::of(event)) {
             (false, _) => self.counts.left_out += 1,
             (true, Some(_)) => self.counts.commands += 1,
@@ -97,7 +93,7 @@ pub fn add(
     failed: &dyn Fn(io::Error) -> Error,
 ) -> Result<(Option<Ledger>, Result<()>)> {
     sink.begin(name, file.info()).map_err(failed)?;
-    let mut copy = Copy { sink, counts, shown: Shown::default() };
+    let mut copy = Copy { sink, counts };
     let mut run = Run::of(&mut file);
     loop {
         match run.next()? {
@@ -105,7 +101,8 @@ pub fn add(
             step => copy.step(step).map_err(failed)?,
         }
     }
-    let (shown, unselected) = (copy.shown, file.unselected);
+    let shown = run.shown;
+    let unselected = file.unselected;
     counts.unselected += unselected;
     let (ledger, at, ended) = match file.end() {
         Ok((ledger, at)) => (Some(ledger), at, Ok(())),

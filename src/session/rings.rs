@@ -174,10 +174,9 @@ impl SortedRings {
             found.push((ring.fetch(share)?, ring.last_ns.get()));
         }
         let more = found.iter().any(|(left, _)| matches!(left, Left::Many));
-        let until_ns = match (all, found.len()) {
-            (true, _) => u64::MAX,
-            (false, 1) => now_ns.saturating_sub(REORDER_NS),
-            (false, _) => complete_until(now_ns.saturating_sub(REORDER_NS), found.into_iter()),
+        let until_ns = match all {
+            true => u64::MAX,
+            false => complete_until(now_ns.saturating_sub(REORDER_NS), found.into_iter()),
         };
         self.waiting.borrow_mut().release(until_ns);
         Ok(more)

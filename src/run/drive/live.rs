@@ -189,17 +189,17 @@ impl<'l> LiveRun<'l> {
                 }
                 return Ok(Ready::Event { is_selected: true, later: 0 });
             }
+            shown.out_of_order = self.events.late();
             match self.state {
                 State::Attached => self.begin(names)?,
                 State::Passing { is_second } => {
-                    *wish = Wish { wake_at: None, ..*wish };
+                    wish.wake_at = None;
                     self.state = State::Ticked;
                     return Ok(Ready::Tick(Tick { now: self.turns.now(), is_second }));
                 }
                 State::Ticked if wish.stop => self.detach()?,
                 State::Ticked => self.turn(names, wish)?,
                 State::Detached => {
-                    shown.out_of_order = self.events.late();
                     self.state = State::InFlight;
                     if self.live.settings.events().is_some() {
                         let end_ns = self.events.last_ns().max(self.end_ns);

@@ -363,7 +363,7 @@ impl<'i> Input<'i> {
                 return done;
             }
             match done {
-                Ok(()) if file.is_stopped => return Ok(()),
+                Ok(()) if file.is_stopped => break,
                 Ok(()) => {}
                 Err(error) if all == 1 => return Err(error),
                 Err(error) => {

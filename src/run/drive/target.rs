@@ -2,6 +2,7 @@
 //! A run of a target: of this machine, or what was recorded of one.
 
 use std::collections::VecDeque;
+use std::mem::take;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -70,15 +71,13 @@ impl TargetInput<'_> {
                 }
             }
             Self::Recorded(mut recording, path) => {
-                let (events, ledger) = (recording.events.clone(), recording.ledger.clone());
-                recording.events.shrink_to_fit();
+                // before its events are taken, which it counts
+                let whole = path.map_or(Ok(()), |path| check_target_end(&recording, path));
+                let (events, ledger) = (take(&mut recording.events), recording.ledger.clone());
                 let mut run = TargetRun::new(Source::Recorded(recording));
                 (run.coming, run.ledger) = (events.into(), ledger);
                 read(&mut run)?;
-                match (run.source, path) {
-                    (Source::Recorded(recording), Some(path)) => check_target_end(&recording, path),
-                    _ => Ok(()),
-                }
+                whole
             }
         }
     }
