@@ -45,7 +45,7 @@ fn commands(events: &[HostEvent]) -> Vec<HostCommand> {
 fn every_command_of_the_log_is_the_one_that_was_issued() {
     let read = imported(LOG);
     let ledger = read.ledger.clone().unwrap();
-    assert!(ledger.is_exact(), "{ledger:?}");
+    assert!(ledger.imported && ledger.degraded().is_empty(), "{ledger:?}");
     assert_eq!(read.target.clock, HostClock::Realtime);
     let found = commands(&read.events);
     assert_eq!(found.len(), TRUTH.lines().count());

@@ -276,3 +276,66 @@ fn the_recording_is_new_unless_forced_and_host_import_is_the_same() {
     assert_eq!(run(&format!("host {import} --force")).code, Some(0));
     assert!(Path::new(&file).exists());
 }
+
+const SETUP: &str =
+    "nvme_setup_cmd: nvme0: disk=nvme0n1, qid=1, cmdid=7, nsid=1, flags=0x0, meta=0x0, cmd=";
+const READ: &str = "(nvme_cmd_read slba=8, len=7, ctrl=0x0, dsmgmt=0, reftag=0)";
+const DONE: &str = "nvme_complete_rq: nvme0: disk=nvme0n1, qid=1, cmdid=7, res=0x0, retries=0, flags=0x0, status=0x0";
+
+/// An ftrace text with these events, a second apart.
+fn ftrace(events: &[String]) -> String {
+    let line = |(n, event): (usize, &String)| {
+        format!("          reader-301     [001] .....    {}.000000: {event}\n", 50 + n)
+    };
+    events.iter().enumerate().map(line).collect()
+}
+
+/// A command that is not understood has taken the tag of the one before: that did not end with it.
+#[test]
+fn a_setup_that_is_not_understood_ends_nothing() {
+    let unknown = "(nvme_cmd_of_tomorrow x=1)";
+    let events = [format!("{SETUP}{READ}"), format!("{SETUP}{unknown}"), DONE.to_owned()];
+    let (report, lines) = imported(&ftrace(&events), "trace");
+    assert_eq!(of(&lines, "command").len(), 0, "{report}");
+    let whole = [format!("{SETUP}{READ}"), DONE.to_owned()];
+    let (_, lines) = imported(&ftrace(&whole), "trace");
+    assert_eq!(of(&lines, "command")[0]["driver_ns"], 1_000_000_000);
+}
+
+/// To look for a time after each colon of a long line takes time that grows with its square.
+#[test]
+fn a_line_of_a_megabyte_is_not_understood_and_takes_no_minutes() {
+    let mut text = ftrace(&[format!("{SETUP}{READ}"), DONE.to_owned()]);
+    text += &":".repeat(1 << 20);
+    text += "\n0.1 ";
+    text += &"(".repeat(1 << 20);
+    let dir = TempDir::new().unwrap();
+    let from = dir.path().join("text").display().to_string();
+    fs::write(&from, text).unwrap();
+    let report: Value = serde_json::from_str(&run(&format!("import {from} --json")).out).unwrap();
+    assert_eq!(report["commands"], 1, "{report}");
+    assert_eq!(kinds(&report).iter().map(|(_, count)| count).sum::<u64>(), 2, "{report}");
+}
+
+/// A text does not say what is missing before and after it.
+#[test]
+fn no_import_is_exact() {
+    let dir = TempDir::new().unwrap();
+    let to = dir.path().join("a.nvd").display().to_string();
+    for (text, view) in
+        [("tests/host/qemu.log", "host latency"), ("tests/import/ftrace.txt", "latency")]
+    {
+        assert_eq!(run(&format!("import {text} -o {to} --force")).code, Some(0));
+        let ran = run(&format!("{view} --from {to}"));
+        assert!(!(ran.out + &ran.err).contains("exact"), "{text}");
+    }
+}
+
+#[test]
+fn a_text_without_one_event_that_can_be_read_makes_no_recording() {
+    let dir = TempDir::new().unwrap();
+    let [from, to] = ["text", "nvd"].map(|name| dir.path().join(name).display().to_string());
+    fs::write(&from, ftrace(&["nvme_setup_cmd: of another form".to_owned()])).unwrap();
+    run(&format!("import {from} -o {to}")).refuses(2, "no event of the text can be read");
+    assert!(!Path::new(&to).exists());
+}

@@ -23,14 +23,14 @@ pub struct ImportArgs {
     ///
     /// Tracepoints nvme:* and block:* as ftrace, `trace-cmd report`, `perf script` or `perf trace`
     /// print them; blkparse; QEMU's log of pci_nvme_*; spdk_trace, its text or -j; tracepoints kvm:*.
-    /// What it is, is found out.
+    /// The format is detected.
     #[arg(value_name = "TEXT")]
     pub text: PathBuf,
 
     /// Write a recording to this file
     ///
-    /// For other commands; of QEMU, SPDK and blkparse, for `host`. It is
-    /// readable by its owner only.
+    /// All commands read it; if the text is from QEMU, SPDK or blkparse, `host trace` and `host latency` do. Only
+    /// its owner can read the file.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -38,7 +38,7 @@ pub struct ImportArgs {
     #[arg(long, requires = "output")]
     pub force: bool,
 
-    /// Of kvm:* text, the controller's BAR 0 in the guest
+    /// For kvm:* text: the controller's BAR 0 in the guest
     ///
     /// First and last address (sysfs `resource`).
     #[arg(long, value_name = "FIRST-LAST", value_parser = addresses)]

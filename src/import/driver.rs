@@ -243,7 +243,8 @@ impl Reader<'_> {
 
     /// The set-ups, completions and CQEs before the gap may not be those after it.
     fn lost(&mut self, events: u64) {
-        self.trace().lost_events += events;
+        let trace = self.trace();
+        trace.lost_events = trace.lost_events.saturating_add(events);
         self.cqes.clear();
         self.allocated.clear();
     }
@@ -296,6 +297,10 @@ impl Reader<'_> {
         let ((ctrl, qid), disk, fields) = self.head(event)?;
         let cid = number(event, fields, "cmdid").filter(|_| !event.hides_zeros);
         let cid: u16 = cid.or_else(|| number(event, fields, "cid"))?.try_into().ok()?;
+        // also if the rest is not understood: the tag has a new command
+        if self.open.remove(&(ctrl, qid, cid & TAG)).is_some() {
+            self.ledger().overwritten += 1;
+        }
         let nsid = number(event, fields, "nsid")?.try_into().ok()?;
         let flags = number(event, fields, "flags")? as u8;
         let metadata =
@@ -352,9 +357,7 @@ impl Reader<'_> {
             self.ledger().untracked += 1;
             return Some(());
         }
-        if self.open.insert((ctrl, qid, cid & TAG), open).is_some() {
-            self.ledger().overwritten += 1;
-        }
+        self.open.insert((ctrl, qid, cid & TAG), open);
         Some(())
     }
 

@@ -85,7 +85,7 @@ pub fn import(text: &str, bar: &Doorbells) -> KvmTrace {
         let kind = match read(line) {
             Found::Header => continue,
             Found::Lost(lost) => {
-                trace.lost += lost;
+                trace.lost = trace.lost.saturating_add(lost);
                 // an exit or an entry may be among them
                 trace.forget();
                 continue;

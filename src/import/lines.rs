@@ -72,6 +72,9 @@ pub struct Line<'t> {
     pub hides_zeros: bool,
 }
 
+/// A longer line is no event: to look for a time in it would take minutes.
+const LONGEST: usize = 4096;
+
 /// What a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'t> {
@@ -182,6 +185,9 @@ fn of_text(line: &str) -> Option<Line<'_>> {
 
 /// Reads a line, also a quoted one of a mail.
 pub fn read(line: &str) -> Found<'_> {
+    if line.len() > LONGEST {
+        return Found::Other;
+    }
     let line = line.trim_start_matches(['>', ' ', '\t']).trim_end();
     if line.is_empty() || line.starts_with('#') || line.starts_with("cpus=") {
         return Found::Header;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::error::Kind;
 use crate::import::args::ImportArgs;
 use crate::import::report::Report;
-use crate::model::ledger::Ledger;
+use crate::model::ledger::{HostLedger, Ledger};
 use crate::model::text::printable;
 use crate::recording::RunInfo;
 use crate::run::exit::Failure;
@@ -86,8 +86,11 @@ fn settings<'a>(args: &'a ImportArgs, path: &'a Path) -> FileSettings<'a> {
 fn driver(text: &str, args: &ImportArgs) -> Result<Report> {
     let census = driver::import(text, &mut |_| {});
     let report = Report::of_driver(&census);
-    let (Some(path), Some((first_ns, last_ns))) = (&args.output, census.span) else {
+    let Some(path) = &args.output else {
         return Ok(report);
+    };
+    let Some((first_ns, last_ns)) = census.span else {
+        return Err(usage("no event of the text can be read, so no recording is written"));
     };
     let info = RunInfo {
         begin_ns: first_ns,
@@ -116,7 +119,7 @@ fn target(imported: Imported, args: &ImportArgs) -> Result<()> {
     for event in &imported.events {
         file.target_event(event);
     }
-    file.finish(Duration::ZERO, &imported.ledger)?;
+    file.finish(Duration::ZERO, &HostLedger { imported: true, ..imported.ledger })?;
     Ok(())
 }
 

@@ -21,17 +21,22 @@ fn entry(label: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
 /// Errors of the writer.
 pub fn ledger_text(ledger: &HostLedger, detail: bool, out: &mut dyn Write) -> io::Result<()> {
     let mut text = counted(ledger.commands, "command");
-    let more = [(ledger.unfinished, "unfinished"), (ledger.interrupts, "interrupts")];
-    for (count, name) in more.into_iter().filter(|(count, _)| *count > 0) {
-        text += &format!(", {count} {name}");
+    if ledger.unfinished > 0 {
+        text += &format!(", {} unfinished", ledger.unfinished);
+    }
+    if ledger.interrupts > 0 {
+        text += &format!(", {}", counted(ledger.interrupts, "interrupt"));
     }
     let accuracy = ledger.accuracy();
     let grade = match &accuracy {
         Accuracy::Degraded(why) => format!("DEGRADED: {text}; {}", why.join(", ")),
-        _ => format!("exact: {text}, 0 lost"),
+        Accuracy::Unknown => {
+            format!("NOT KNOWN: {text} in a text, which does not say what is missing")
+        }
+        Accuracy::Exact => format!("exact: {text}, 0 lost"),
     };
     entry("accuracy", &grade, out)?;
-    if !detail && accuracy == Accuracy::Exact {
+    if !detail && !matches!(accuracy, Accuracy::Degraded(_)) {
         return Ok(());
     }
     for (program, hits) in &ledger.hits {

@@ -13,6 +13,8 @@ use crate::model::text::Text;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostLedger {
+    /// It was read from a text, which does not say what its tracer lost.
+    pub imported: bool,
     /// Finished commands.
     pub commands: u64,
     /// Commands that the run or their connection ended before.
@@ -57,9 +59,9 @@ impl HostLedger {
         phrases(all).collect()
     }
 
-    /// The accuracy of the records: all losses of a target are known.
+    /// The accuracy of the records: all losses of a target are known, unless a text was imported.
     pub fn accuracy(&self) -> Accuracy {
-        Accuracy::of(self.degraded(), true)
+        Accuracy::of(self.degraded(), !self.imported)
     }
 
     /// Whether every command of the run has a complete record.
