@@ -125,6 +125,20 @@ fn a_redacted_page_has_no_names() {
     assert!(redacted.contains("(366)"), "processes have their numbers");
 }
 
+/// Also of a file that was recorded without names, and of one that no diagnosis can be made of: its error has
+/// the path.
+#[test]
+fn a_redacted_page_does_not_name_its_files() {
+    let dir = TempDir::new().unwrap();
+    for source in ["tests/recordings/diagnose/wbt.nvd", "tests/exports/none.nvd", RECORDING] {
+        let path = dir.path().join("customer-acme.nvd");
+        std::fs::copy(source, &path).unwrap();
+        let page = report(&format!("{} --redact", path.display()), dir.path());
+        assert!(page.contains("recording 1"), "{source}");
+        assert!(!page.contains("customer-acme"), "{source}");
+    }
+}
+
 /// A page about a recording whose names try to be markup, and one whose names do not.
 fn hostile_pages(dir: &Path) -> [String; 2] {
     [hostile::EVIL, "x"].map(|name| {

@@ -78,7 +78,7 @@ impl Html {
         self.markup("</details>\n")
     }
 
-    /// Adds a table. Heads are those of text tables: `<` marks texts, which are aligned to the left. The
+    /// Adds a table. Heads look as in text tables: `<` marks texts, which are aligned to the left. The
     /// script makes it sortable.
     pub fn table<'h>(&mut self, heads: &[&'h str], rows: impl Iterator<Item = Vec<Self>>) {
         let class = |head: &'h str| if is_text(head) { "" } else { " class=\"n\"" };

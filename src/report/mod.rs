@@ -27,7 +27,7 @@ use crate::settings::Settings;
 use crate::units::{counted, size_text};
 use crate::view::heatmap::grid::{Interval, Plot, Quantity};
 use crate::when::RunClock;
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use serde_json::Value;
 
 use crate::report::args::ReportOptions;
@@ -216,7 +216,9 @@ pub fn run(options: &ReportOptions, diagnose: &Diagnose<'_>) -> Result<()> {
             true => Text::file_name(&file.file),
             false => format!("recording {number}").into(),
         };
-        let diagnosis = diagnose(&file.file, &options.settings, options.redact);
+        // an error names the file
+        let diagnosis = diagnose(&file.file, &options.settings, options.redact)
+            .map_err(|error| if named { error } else { without(&error, &file.path, &name) });
         let part = sections::recording(gathered, (file, &run.header, &end), &diagnosis, number);
         parts.push((name, part));
         Ok(())
@@ -232,6 +234,11 @@ pub fn run(options: &ReportOptions, diagnose: &Diagnose<'_>) -> Result<()> {
         eprint_note(&format!("{name}: {recordings}, {}", size_text(size)));
     }
     done
+}
+
+/// The same error with another name of the file.
+fn without(error: &Error, path: &str, name: &str) -> Error {
+    Error::msg(format!("{error:#}").replace(path, name))
 }
 
 /// The page of these recordings.

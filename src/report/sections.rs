@@ -195,7 +195,8 @@ fn verdict(diagnosis: &Result<Value>, html: &mut Html) {
 fn cause(cause: &Value, headline: &str, begin: &'static str, html: &mut Html) {
     let name = format!("{} {}", text_of(cause, "rule"), text_of(cause, "subject"));
     html.markup(begin).element("h3", &name);
-    if !headline.contains(text_of(cause, "text")) {
+    // a sentence of the headline ends with a full stop
+    if !headline.contains(&format!("{}.", text_of(cause, "text"))) {
         html.element("p", text_of(cause, "text"));
     }
     html.markup("<dl>");
@@ -210,11 +211,16 @@ fn cause(cause: &Value, headline: &str, begin: &'static str, html: &mut Html) {
     let shares = |key: &str, name: &str| {
         let text = |one: &Value| {
             let share = percent(one["share"].as_f64().unwrap_or(0.0));
-            format!("{} {share}", text_of(one, name))
+            match one[name].as_str() {
+                Some(name) => format!("{name} {share}"),
+                None => format!("id {} {share}", one["id"]),
+            }
         };
-        list(cause, key).iter().take(5).map(text).collect::<Vec<_>>().join(", ")
+        list(cause, key).iter().map(text).collect::<Vec<_>>().join(", ")
     };
-    entry("who", &shares("who", "name"));
+    let is_caller = list(cause, "who").iter().any(|who| text_of(who, "by") == "caller");
+    let by = if is_caller { " (callers of the driver)" } else { "" };
+    entry("who", &format!("{}{by}", shares("who", "name")));
     entry("cgroups", &shares("cgroups", "path"));
     entry("advice", text_of(cause, "advice"));
     entry("risk", text_of(cause, "risk"));

@@ -89,6 +89,8 @@ pub struct FileReader {
     pub is_silent: bool,
     /// Other names for cgroups; `Some`: names are left out.
     redactor: Option<Pseudonyms>,
+    /// Its name is not shown.
+    hides_name: bool,
     /// The last event without names, if they are left out.
     redacted: Option<Event>,
 }
@@ -226,6 +228,7 @@ impl FileReader {
             is_quiet: false,
             is_silent: false,
             redactor: None,
+            hides_name: false,
             redacted: None,
         };
         opened.check(stages)?;
@@ -380,6 +383,7 @@ impl FileReader {
     /// Leaves out what `record --redact` leaves out: names of the machine, of its controllers, of processes
     /// and of cgroups.
     pub fn redact(&mut self) {
+        self.hides_name = true;
         if self.info().redacted {
             return;
         }
@@ -449,8 +453,8 @@ impl FileReader {
         let clock = self.clock()?;
         let (info, settings) = (self.info(), &self.settings);
         Ok(Header {
-            // its name may have that of the machine
-            file: (!self.is_redacting()).then(|| self.path.clone()),
+            // its name may contain the machine's
+            file: (!self.hides_name).then(|| self.path.clone()),
             host: info.host.clone(),
             kernel: info.kernel.clone(),
             begin_ns: clock.real_ns(self.window.start.max(info.begin_ns)),
