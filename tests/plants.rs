@@ -71,6 +71,27 @@ fn joined_stages_give_bounds() {
     }
 }
 
+/// Advice about a cause that is none would be followed.
+#[test]
+fn what_was_not_found_has_no_advice() {
+    let mut others = 0;
+    for name in ["vcpu-stolen", "tag-wait", "scheduler", "flush-cost", "clean-7.x"] {
+        let found = diagnosis(name, &[]);
+        for verdict in found["verdicts"].as_array().unwrap() {
+            if ["found", "noted"].iter().all(|status| verdict["status"] != *status) {
+                others += 1;
+                assert_eq!(
+                    (&verdict["advice"], &verdict["who"]),
+                    (&"".into(), &serde_json::json!([])),
+                    "{verdict}"
+                );
+                assert!(verdict["risk"].is_null(), "{verdict}");
+            }
+        }
+    }
+    assert!(others > 50, "{others}");
+}
+
 /// What a cause says of single commands, of waits and of a CPU has a referent: times since the start,
 /// because these recordings are redacted, blocks, ids.
 #[test]

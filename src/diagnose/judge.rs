@@ -60,6 +60,11 @@ impl Diagnosis {
         self.verdicts.iter().filter(move |v| v.status == status)
     }
 
+    /// Whether the headline has this sentence. Each of its sentences ends with a full stop.
+    pub fn says(&self, sentence: &str) -> bool {
+        self.headline.contains(&format!("{sentence}."))
+    }
+
     /// The causes.
     pub fn causes(&self) -> impl Iterator<Item = &Verdict> + Clone {
         self.of(Status::Found)

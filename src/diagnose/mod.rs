@@ -112,6 +112,14 @@ fn require(file: &FileReader) -> Result<()> {
     Ok(())
 }
 
+/// The facts of a recording.
+fn facts_of(file: &mut FileReader, settings: &Settings) -> Result<Facts> {
+    let mut collector = collector_of(file.info(), settings);
+    let mut run = Run::of(file);
+    collect(&mut collector, &mut run, true)?;
+    Ok(finish(collector, &mut run, Expectation::None)?.0)
+}
+
 /// How long commands should take.
 fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     if let Some(expect) = options.expect {
@@ -126,10 +134,7 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     require(&file)?;
     file.warn_partial();
     file.show_progress();
-    let mut collector = collector_of(file.info(), &settings);
-    let mut run = Run::of(&mut file);
-    collect(&mut collector, &mut run, true)?;
-    let (facts, _) = finish(collector, &mut run, Expectation::None)?;
+    let facts = facts_of(&mut file, &settings)?;
     file.check_complete()?;
     let medians = facts.classes.all.iter().map(|own| (own.class, own.medians()));
     Ok(Expectation::Baseline(medians.collect()))
@@ -147,10 +152,7 @@ pub(crate) fn object(path: &Path, settings: &Settings, redact: bool) -> Result<V
     if redact {
         file.redact();
     }
-    let mut collector = collector_of(file.info(), &settings);
-    let mut run = Run::of(&mut file);
-    collect(&mut collector, &mut run, true)?;
-    let (facts, _) = finish(collector, &mut run, Expectation::None)?;
+    let facts = facts_of(&mut file, &settings)?;
     let origin = Origin { file: None, kernel: None, machine: None };
     let mut line = Vec::new();
     DiagnosisView { facts: &facts, origin, diagnosis: &diagnose(&facts) }.json(&mut line)?;

@@ -29,7 +29,7 @@ pub enum Tier {
 }
 
 /// A rule. Its texts have names in braces: `{name}` is the subject, `{share}` its share of the time, `{disk}`
-/// the disk of the class that was compared, `{times}` how many times the time; rules add others.
+/// the disk of the class that was compared, `{times}` how many times as long its commands take; rules add others.
 #[derive(Clone, Copy)]
 pub struct Rule {
     /// Its stable name.
@@ -245,7 +245,8 @@ impl<'f> Case<'f> {
             verdict.share = is_alone.then_some(share);
             let classes = self.facts.classes.of_subject(self.subject);
             let is_own = |class: &&super::classes::ClassFacts| {
-                self.facts.of_class(class).next().is_some_and(is_own)
+                let mut all = self.facts.of_class(class).peekable();
+                all.peek().is_some() && all.all(is_own)
             };
             verdict.classes = classes.filter(is_own).map(|c| (c.class, 1.0)).collect();
         }

@@ -153,6 +153,11 @@ impl Verdict {
         self.names.push((name, value.to_string()));
     }
 
+    /// The value of a name.
+    pub(super) fn names(&self, name: &str) -> Option<&str> {
+        self.names.iter().find(|(own, _)| *own == name).map(|(_, value)| &**value)
+    }
+
     /// These stages have this share of the time.
     pub(super) fn has_share(&mut self, share: Share, stages: Stages) {
         (self.share, self.stages) = (Some(share), Some(stages));
@@ -192,8 +197,12 @@ impl Verdict {
     /// Completes it with the result of its rule.
     pub(super) fn finish(&mut self, facts: &Facts, rule: &Rule, result: Result<(), Reason>) {
         if let Err(Reason(status, why)) = result {
-            (self.status, self.text, self.share) = (status, why, None);
-            self.evidence.clear();
+            *self = Self {
+                status,
+                text: why,
+                is_minor: self.is_minor,
+                ..Self::new(rule, facts, self.of)
+            };
             return;
         }
         if self.status == Status::Noted {

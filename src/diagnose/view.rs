@@ -159,7 +159,7 @@ impl DiagnosisView<'_> {
     /// A cause: what it does, when, whose commands, what to do.
     fn cause(&self, verdict: &Verdict, text: &mut Text<'_>) -> io::Result<()> {
         text.head(&format!("{}  {}", verdict.rule, verdict.subject))?;
-        if !self.diagnosis.headline.contains(&verdict.text) {
+        if !self.diagnosis.says(&verdict.text) {
             text.labelled("found", &verdict.text)?;
         }
         let evidence = |label: &str| {
@@ -214,7 +214,11 @@ impl DiagnosisView<'_> {
         }
         table.write(theme, width, text.out)?;
         if classes.len() > shown {
-            text.plain(&format!("{} more classes of commands (-v)", classes.len() - shown))?;
+            let more = match classes.len() - shown {
+                1 => "1 more class".to_owned(),
+                n => format!("{n} more classes"),
+            };
+            text.plain(&format!("{more} of commands (-v)"))?;
         }
         for ctrl in self.ctrls() {
             if let Some(joined) = self.facts.joined(ctrl) {
@@ -353,7 +357,7 @@ impl DiagnosisView<'_> {
         let mut order: Vec<String> = Vec::new();
         let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         // the first line says it already
-        let is_new = |v: &&Verdict| detail || !self.diagnosis.headline.contains(&v.text);
+        let is_new = |v: &&Verdict| detail || !self.diagnosis.says(&v.text);
         for verdict in self.diagnosis.of(status).filter(is_new) {
             let is_named = match verdict.of {
                 Subject::Machine => false,

@@ -68,7 +68,7 @@ fn variance(values: &[f64]) -> f64 {
 }
 
 /// Factors for the bounds of a variance of this many values, if they are normal. The quantiles of
-/// chi-squared are those of Wilson and Hilferty.
+/// chi-squared follow Wilson and Hilferty.
 fn bounds(count: usize) -> (f64, f64) {
     let degrees = (count as f64 - 1.0).max(1.0);
     let chi = |z: f64| {

@@ -149,7 +149,7 @@ pub const RULES: &[Rule] = &[
         }),
         found: "writes with FUA take longer than those without it. A note, if every write carries FUA, they have 30% of \
                 the time, and take three times as long as reads",
-        text: "Writes to {name} with FUA (O_DSYNC) bypass the device's write cache: {times} times the time",
+        text: "Writes to {name} with FUA (O_DSYNC) bypass the device's write cache: they take {times} times as long",
         advice: "let the application make fewer writes durable one by one (group commits, fdatasync after several \
                  writes); a device whose cache survives a power cut does FUA writes as fast as others",
         risk: "without FUA or a flush, a power cut loses data that the application believes written",
@@ -168,7 +168,7 @@ pub const RULES: &[Rule] = &[
             ..CONDITION
         }),
         found: "reads or writes take longer beside discards (Dataset Management, Write Zeroes)",
-        text: "Discards on {from} slow down the commands of {disk}: {times} times the time",
+        text: "Discards on {from} slow down the commands of {disk}: they take {times} times as long",
         advice: "mount without `discard` and run fstrim at quiet times; limit one discard by \
                  /sys/block/{from}/queue/discard_max_bytes",
         risk: "blocks are returned to the device later",
@@ -310,9 +310,9 @@ fn shadow_doorbells(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason
 }
 
 fn rq_affinity(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
-    let controller = case.controller();
-    let mut disks = controller.into_iter().flat_map(|c| &c.disks);
-    if disks.any(|disk| disk.rq_affinity == Some(2)) {
+    let mut disks = case.controller().into_iter().flat_map(|c| &c.disks);
+    let own = disks.find(|disk| verdict.names("disk") == Some(&*disk.name));
+    if own.is_some_and(|disk| disk.rq_affinity == Some(2)) {
         verdict.advice = "give each CPU a queue, so that its commands complete on it".into();
     }
     Ok(())
@@ -393,7 +393,8 @@ fn flushing(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     verdict.name("disk", disk_of(case, &[FLUSH]));
     let flushes = case.facts.sum(case.commands().filter(|c| c.code() == FLUSH), Command::total);
     if flushes < ALONE * case.facts.total(case.subject) {
-        verdict.text = "Flushes slow down the writes of {name}: {times} times the time".into();
+        verdict.text =
+            "Flushes slow down the writes of {name}: they take {times} times as long".into();
     }
     Ok(())
 }

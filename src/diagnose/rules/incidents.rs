@@ -377,7 +377,7 @@ fn errors_timeout(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
     verdict.name("counts", counts.into_iter().flatten().collect::<Vec<_>>().join(", "));
     for (what, count) in incidents.counts(ctrl) {
         if let Some(status) = failure_of_device(what) {
-            verdict.shows(status.to_string(), format!("{count} commands"));
+            verdict.shows(status.to_string(), counted(count, "command"));
         }
     }
     for (what, n) in [("retries", retries), ("timeouts", timeouts + waiting), ("resets", resets)] {

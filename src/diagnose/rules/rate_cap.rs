@@ -21,7 +21,7 @@ pub const RULE: Rule = Rule {
             5% of the time beyond a limit. Not judged if `throttle` has 30% of the time",
     text: "{name} does no more than {limit}: a limit, or a saturated device",
     advice: "compare with the limits that the provider states (IOPS and throughput of the volume and of the instance), \
-             and raise them; or submit fewer commands at a time, which wait less",
+             and raise them; or submit fewer commands at a time, so that each waits less",
     ..super::RULE
 };
 
@@ -98,5 +98,6 @@ fn shows(verdict: &mut Verdict, flat: &Flat) {
     verdict.shows("commands in flight", format!("{low:.1} to {high:.1}"));
     let dispersion = format!("{:.2} (independent ones: 1)", flat.dispersion);
     verdict.shows("variance / mean of completions", dispersion);
-    verdict.shows("changes of it that submissions made", percent(flat.by_submissions));
+    verdict
+        .shows("changes in the number in flight made by submissions", percent(flat.by_submissions));
 }

@@ -558,13 +558,13 @@ fn below_scheduler(case: &Case<'_>) -> Result<(bool, u64, u32), String> {
 /// Below a scheduler, requests have its tags, and wait in it for the device's.
 fn full_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let share = case.share(Stages::QUEUE);
-    if scheduler(case).is_none() || share.reaches(LARGE) != Some(true) {
+    let waits_for_tag = case.share(Stages::TAG).reaches(LARGE) == Some(true);
+    if scheduler(case).is_none() || share.reaches(LARGE) != Some(true) || waits_for_tag {
         return Ok(());
     }
     let (most, limit) = match below_scheduler(case) {
         Ok((true, most, limit)) => (most, limit),
         Ok(_) => return Ok(()),
-        Err(_) if case.share(Stages::TAG).reaches(LARGE) == Some(true) => return Ok(()),
         Err(why) => return Err(unknown_below(share, &why)),
     };
     verdict.has_share(share, Stages::QUEUE);
@@ -628,7 +628,8 @@ fn zone(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 /// Later parts of a bio that is split wait for the earlier ones.
 fn not_split(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let splits = case.facts.counted(|a| a.splits.as_deref()).unwrap_or_default();
-    let mut splits = splits.iter().filter(|s| (s.ctrl, s.nsid) == (case.ctrl(), case.nsid()));
+    let mut splits =
+        splits.iter().filter(|s| s.ctrl == case.ctrl() && [0, case.nsid()].contains(&s.nsid));
     let commands = case.facts.count(case.subject) as f64;
     if splits.any(|splits| splits.count as f64 > 0.05 * commands) {
         return Err(open(format!(
