@@ -283,7 +283,8 @@ pub(crate) fn groups(plan: &AttachPlan, config: &Config<'_>) -> Result<u16> {
     if config.settings.by().iter().any(|by| by.is_cgroup()) {
         let has_io = config.system.cgroups_have_io();
         let has_io = has_io.ok_or(Error::Unsupported(NO_HIERARCHY.into()))?;
-        bits |= if has_io { nd_by::ND_BY_BIO.0 } else { 0 };
+        // without groups in the kernel the setting would make every command one of a group
+        bits |= if has_io && bits != 0 { nd_by::ND_BY_BIO.0 } else { 0 };
     }
     Ok(bits as u16)
 }

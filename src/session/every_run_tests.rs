@@ -148,6 +148,7 @@ fn modes() -> Vec<Mode> {
         histograms(|h| (h.extra, h.submitters) = (ExtraEvents::TopCounters, true)),
         histograms(|h| h.extra = ExtraEvents::Commands),
         histograms(|h| h.lat = Some(lat)),
+        histograms(|h| (h.lat, h.by) = (Some(lat), vec![By::Disk])),
         histograms(|h| h.by = vec![By::Cpu]),
         histograms(|h| h.by = vec![By::Comm, By::Disk]),
         traced(|_| ()),
@@ -248,7 +249,11 @@ fn loaded(facts: &KernelFacts, settings: &Settings) -> Result<Option<&'static st
     let cpus = Capacity { possible: 4, online: 4, present: (0..4).collect(), memory };
     let layout = Layout::new(settings, &cpus, &[]);
     let build = match prepare(&plan, &layout, &config) {
-        Ok((_, build)) => build,
+        Ok((set, build)) => {
+            // groups that nobody reads would mix up the commands
+            prop_assert!(set.by == 0 || !settings.kernel_groups().is_empty());
+            build
+        }
         // each of these has a text for the user
         Err(Error::Unsupported(_)) => return Ok(None),
         Err(error) => return Err(TestCaseError::fail(format!("{error}: {plan:?}"))),
