@@ -327,8 +327,8 @@ struct {
 } scratch_subsystem SEC(".maps");
 
 /*
- * The offset of the NQN in a subsystem: that of the first one. Releases differ. A program that
- * preempts this one copies another subsystem of the same release.
+ * The offset of the NQN in a subsystem, learned from the first subsystem. Releases differ. A
+ * program that preempts this one copies another subsystem of the same release.
  */
 static __always_inline int spdk_nqn_at(__u64 subsystem)
 {

@@ -97,7 +97,7 @@ pub enum Command {
     ///
     /// Run it on the machine that serves the commands.
     Host(HostArgs),
-    /// Turn a text of ftrace, perf, blkparse, QEMU or SPDK into a recording
+    /// Turn text from ftrace, perf, blkparse, QEMU or SPDK into a recording
     ///
     /// Needs no root.
     Import(ImportArgs),

@@ -61,7 +61,7 @@ enum nd_by {
 	ND_BY_PRIORITY = 1 << 6,
 	ND_BY_DISK = 1 << 7,
 	ND_BY_OPCODE = 1 << 8,
-	ND_BY_BIO = 1 << 9, /* with ND_BY_CGROUP: that of the bio, if it has one */
+	ND_BY_BIO = 1 << 9, /* with ND_BY_CGROUP: of the bio, if it has one */
 	ND_BY_WHO = ND_BY_PROCESS | ND_BY_COMM | ND_BY_CGROUP,
 };
 
@@ -483,12 +483,12 @@ enum nd_mode {
 	ND_MODE_FINE = 2,  /* every stage between neighbouring points, total */
 };
 
-/* Histograms of a cell in each stage set, with that of the total. */
+/* Histograms of a cell in each stage set, including the total. */
 enum nd_stages {
 	ND_STAGES_TOTAL = 1,
 	ND_STAGES_BASIC = 5,
 	ND_STAGES_FINE = 9,
-	ND_STAGES_FULL = 16, /* those of the fine set, then those before the request */
+	ND_STAGES_FULL = 16, /* the fine set, then the stages before the request */
 };
 
 struct nd_hist {
@@ -879,7 +879,7 @@ struct nd_config {
 	__u8 targ_by_opcode;
 	/* ND_CGROUP_*: how commands of the cgroup are selected; 0: no such filter. */
 	__u8 targ_by_cgroup;
-	/* Processes, threads and the cgroup are those of the submitter. */
+	/* Processes, threads and the cgroup mean the submitter. */
 	__u8 targ_submitter;
 	__u8 targ_by_lba;
 	/* Any filter is set. */

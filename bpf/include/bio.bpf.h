@@ -222,7 +222,7 @@ static __always_inline void forget_pause(void)
 		p->tid = 0;
 }
 
-/* The pause of this task, empty if it was that of another. */
+/* The pause of this task, emptied if it was another task's. */
 static __always_inline struct nd_pause *own_pause(void)
 {
 	u32 tid = this_task();
@@ -716,8 +716,8 @@ static __noinline int follow_chain(struct nd_chain *c)
 	return 0;
 }
 
-/* Notes the bios of a command at its set-up. One that was requeued has those of its first set-up,
- * in its slot or in the entry of its tag. */
+/* Notes the bios of a command at its set-up. One that was requeued has the bios of its first
+ * set-up, in its slot or in the entry of its tag. */
 static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, struct request *rq,
 				      enum nd_access access)
 {
@@ -739,7 +739,7 @@ static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, st
 		st->waits.also = s->waits.also;
 }
 
-/* The submitter of a command, before its set-up: that of the bio that got the request. A retry has
+/* The submitter of a command, before its set-up: the bio that got the request has it. A retry has
  * no start, but the same bio. Without an entry (start_of_bios()) the slot has it, also of a command
  * that was requeued. */
 static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *st,

@@ -239,7 +239,7 @@ static __always_inline void emit_submit(struct nd_slot *s, u64 now)
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-/* Whether the run has events other than those of its commands. */
+/* Whether the run has other events than its commands. */
 static __always_inline int traces_events(void)
 {
 	return cfg_trace == ND_TRACE_EVENTS || cfg_trace == ND_TRACE_PAIRS;

@@ -27,7 +27,7 @@
 #define FORGET(x) asm volatile("%0 = be64 %0" : "+r"(x))
 #endif
 
-/* Clang computes an address, which is not NULL, once, not that of each field. */
+/* Makes clang compute this address (not NULL) once, instead of one address per field. */
 #define ONE_REGISTER(p)                                                                            \
 	do {                                                                                       \
 		asm volatile("" : "+r"(p));                                                        \

@@ -103,7 +103,7 @@ struct nd_host {
 
 enum nd_usdt_limit {
 	ND_USDT_ARGS = 6,		/* arguments of a probe that are read */
-	ND_USDT_TEXTS = 3,		/* those of them that are texts */
+	ND_USDT_TEXTS = 3,		/* arguments that are texts */
 	ND_USDT_TEXT = 224,		/* bytes of a text, with its end */
 	ND_USDT_RING = 8 * 1024 * 1024, /* bytes of the ring */
 };

@@ -46,7 +46,7 @@ enum nd_access {
 
 struct cgroup_subsys_state;
 
-/* include/linux/cgroup-defs.h: of a task, by controller; without one, that of an ancestor. */
+/* include/linux/cgroup-defs.h: of a task, by controller; without one, of an ancestor. */
 struct css_set {
 	struct cgroup_subsys_state *subsys[1];
 };

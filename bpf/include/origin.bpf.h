@@ -7,15 +7,16 @@
  * block_bio_queue, which a kernel thread then passes if the bio had to wait.
  *
  * With --stages=full the bios of NVMe disks are followed anyway (bio.bpf.h), and this table has
- * only those of device mapper. The submitter is that of the bio that got the request: most get it
- * in the same task, which needs no table. The start entry of the request keeps it until the set-up.
+ * only those of device mapper. A command has the submitter of the bio that got its request: most
+ * get it in the same task, which needs no table. The start entry of the request keeps it until the
+ * set-up.
  *
  * Device mapper makes new bios, clones, for the disk below. Where a kernel thread submits one
- * (dm-crypt, thin pools), the submitter is that of the original bio. So the table has the bios of
+ * (dm-crypt, thin pools), the original bio's submitter counts. So the table has the bios of
  * all device-mapper disks, too.
  *
  * block_bio_complete shows only the end of bios without a request. The others stay until their
- * address is used again, or the table is full: the sector must be that of the bio.
+ * address is used again, or the table is full: the sector must be the bio's.
  */
 #ifndef ND_ORIGIN_H
 #define ND_ORIGIN_H
@@ -53,7 +54,7 @@ static __always_inline u64 disk_name_of(u64 bio)
 	return disk + bpf_core_field_offset(struct gendisk, disk_name);
 }
 
-/* Whether a name, of which this is the first word, begins with `nvme`. */
+/* Whether a name with this first word begins with `nvme`. */
 static __always_inline int is_nvme_name(u64 word)
 {
 	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
@@ -68,7 +69,7 @@ static __always_inline int is_of_nvme(u64 bio)
 	return is_nvme_name(peek(disk_name_of(bio), ACCESS_BTF));
 }
 
-/* Whether a name, of which this is the first word, begins with `dm-`. */
+/* Whether a name with this first word begins with `dm-`. */
 static __always_inline int is_mapped_name(u64 word)
 {
 	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)

@@ -75,7 +75,7 @@ static __always_inline void outcome_of(struct nd_outcome *o, struct request *rq,
 }
 
 /* Emits the event of a finished command. The slot still has its times. With submitters, it ends
- * with that of the command. */
+ * with the command's. */
 static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64 complete, u64 end,
 				      enum nd_access access)
 {
@@ -258,7 +258,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, enum nd_access a
 			tally(cpu, hook, access);
 		if (!s || s->state != ND_OPEN)
 			return 0;
-		/* Without a time of the set-up, has_completed_of() needs that of the CQE. */
+		/* Without the set-up's time, has_completed_of() needs the CQE's. */
 		if (mode == ND_MODE_TOTAL && !s->setup_out_ns) {
 			s->cqe_ns = bpf_ktime_get_ns();
 			return 0;

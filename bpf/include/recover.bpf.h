@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Recovery of commands of which a program was skipped.
+ * Recovers commands for which the kernel skipped a program.
  *
  * The kernel skips a program that is already running on the same CPU, in a task that was preempted
  * or interrupted inside it. The remaining state shows the command:

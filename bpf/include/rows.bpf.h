@@ -105,8 +105,9 @@ static __always_inline u64 row_word(u64 key)
 	return *word = word_of(key, row);
 }
 
-/* The word of a row with fewer points than in `key`: those of the basic stages, or none. 0: no row.
- * A command whose set-up or completion was not observed has no total: see count_rowless(). */
+/* The word of a row with fewer points than in `key`: only the points of the basic stages, or none.
+ * 0: no row. A command whose set-up or completion was not observed has no total: see
+ * count_rowless(). */
 __noinline u64 word_with_fewer(u64 key)
 {
 	int row;
@@ -122,7 +123,7 @@ __noinline u64 word_with_fewer(u64 key)
 	return row < 0 ? 0 : word_of(key, row);
 }
 
-/* Counts a command of which no row is free, without its times. */
+/* Counts a command for which no row is free, without its times. */
 __noinline int count_rowless(u64 key, u32 bytes)
 {
 	struct nd_rowless none = {}, *sum;

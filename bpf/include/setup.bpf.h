@@ -258,7 +258,7 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 	}
 }
 
-/* Whether the set-up that the task has begun is that of this command. */
+/* Whether the set-up that the task has begun belongs to this command. */
 static __always_inline int is_begun(struct nd_task *t, struct nd_slot *s)
 {
 	u32 generation = t->setup_in_gen + (generation_changes == ND_GEN_AT_SETUP);
@@ -392,8 +392,9 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	return 0;
 }
 
-/* A kretprobe at nvme_setup_cmd. It has no arguments: struct nd_task holds those of the entry. If
- * another task with the same entry of `tasks` overwrites them, the command is lost, and counted. */
+/* A kretprobe at nvme_setup_cmd. It has no arguments: struct nd_task keeps the arguments of the
+ * entry. If another task with the same entry of `tasks` overwrites them, the command is lost, and
+ * counted. */
 static __always_inline int on_setup_return(u32 hook)
 {
 	u32 tid = this_task();

@@ -16,7 +16,7 @@
 /* The order of this CPU's accesses, as other CPUs see it: docs/dev/memory-order.md. */
 
 /*
- * Orders what is before it with what is after it. x86 keeps the order of stores and that of loads.
+ * Orders what is before it with what is after it. x86 keeps stores in order, and loads in order.
  * On arm64 an atomic operation that returns a value orders all, from 5.18 on. The builds without
  * ND_LOOP have no such instruction, because 5.10 refuses a program that contains one.
  */
@@ -78,7 +78,7 @@ static __always_inline u32 tag_slot(u32 first, u32 stride, u32 tag)
 	return tag < stride ? first + tag : ND_NO_SLOT;
 }
 
-/* Whether slots from here on are those of a controller that the filter leaves out. */
+/* Whether slots from here on belong to a controller that the filter leaves out. */
 static __always_inline u32 is_left_out(u32 first)
 {
 	return first >= ND_NO_SLOT;
@@ -338,7 +338,7 @@ static __always_inline int number_in(u64 name)
 /*
  * The controller of a queue, without the driver's types. In sysfs, a disk's queue is below the
  * disk, and the disk is below its controller. The admin queue has no disk, but its tag set has the
- * same owner as that of the I/O queues. Admin commands are followed only after an I/O queue has
+ * same owner as the I/O queues' tag set. Admin commands are followed only after an I/O queue has
  * been observed.
  */
 static __noinline int instance_by_name(struct request_queue *q)

@@ -290,7 +290,7 @@ static __always_inline void partial_point(u32 row, u64 ns, u32 stage, u32 *befor
 
 #define POINT(bit, ns) (*(volatile u16 *)&s->saw & (bit) ? (ns) : 0)
 
-/* The stages of a command of which a program was skipped: each interval between two observed
+/* The stages of a command for which a program was skipped: each interval between two observed
  * points. Returns 0 if there is none. */
 static __always_inline int partial_stages(struct nd_slot *s, u64 complete, u64 end)
 {

@@ -51,7 +51,7 @@ struct Driver {
     controllers: Vec<ControllerInfo>,
     readings: Vec<ClockReading>,
     is_exact: bool,
-    /// As many as a file of its size can have, but for one that was made to have more: they are kept.
+    /// As many as a file of its size can have, unless it was made to have more: they are kept.
     most: u64,
     path: String,
 }

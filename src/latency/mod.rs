@@ -225,7 +225,7 @@ struct Counting<'o> {
     reports: Reports<'o>,
     out: BufWriter<Stdout>,
     /// `--commands`: each finished command as an object of its own, beside the reports. The events and
-    /// their JSON are those of `trace`.
+    /// their JSON are `trace`'s.
     single: Option<TraceLines>,
     /// `None`: a session, which counts by itself.
     counted: Option<Counted>,

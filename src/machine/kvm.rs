@@ -38,7 +38,7 @@ fn tsc_of(cpu: &Path) -> Option<TscScale> {
         let scale = offset.map(|offset| TscScale { offset, ratio, bits });
         Ok(scale.filter(|_| !is_nested))
     };
-    // kernels without guest_mode: the values of a moment in the inner guest are not those of the next
+    // kernels without guest_mode: the values of a moment in the inner guest change in the next
     let mut last = once().ok()?;
     for _ in 0..TRIES {
         let now = once().ok()?;

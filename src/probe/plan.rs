@@ -158,7 +158,7 @@ impl Planner<'_> {
 
     /// Why this kprobe of the completing side would miss events; `None` if it would not. Unless a
     /// method is given, kprobes are used on one side only. Those of the submitting side are
-    /// interrupted by those of the completing side, which are then skipped.
+    /// interrupted by programs of the completing side, which are then skipped.
     fn would_starve(&self, candidate: &Candidate, so_far: &[PointPlan]) -> Option<Reason> {
         let free = self.policy.only.is_none() && self.facts.preemption != Preemption::RealTime;
         let at_completion = match candidate.role {

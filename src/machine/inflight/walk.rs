@@ -131,7 +131,7 @@ impl<'a> Walker<'a> {
         })
     }
 
-    /// The queues of a controller that have tags. If those of a tag set cannot be read, its first
+    /// The queues of a controller that have tags. If the tags of a tag set cannot be read, its first
     /// queue stands for all.
     pub fn queues(&mut self, ctrl: &ControllerAt) -> Vec<Tags> {
         let admin = self.tags_of(ctrl.admin_tags, 0);

@@ -44,7 +44,7 @@ fn rules(dark: bool, out: &mut String) {
     }
 }
 
-/// The style of pictures: that of a file has it, and a page of several pictures has it once.
+/// The style of pictures: each file has it, and a page of several pictures has it once.
 pub fn style(scheme: Scheme) -> String {
     let mut text = String::from(
         "text{font-family:system-ui,sans-serif;font-size:12px}\
