@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::facts::Facts;
-use crate::machine::nvme_class::Class;
 use crate::model::command_class::CommandClass;
 use crate::model::ids::NamespaceId;
-use crate::model::machine::{MachineController, MachineDisk};
+use crate::model::machine::{Class, MachineController, MachineDisk};
 use crate::nvme::opcode::QueueKind;
 
 /// What a rule is applied to.
@@ -108,7 +107,7 @@ impl Facts {
 
     /// The kind of device behind a controller; `None`: not recorded.
     pub fn device_class(&self, ctrl: u32) -> Option<Class> {
-        Class::named(self.controller(ctrl)?.class.as_str())
+        Some(self.controller(ctrl)?.class)
     }
 
     /// Where to look behind a controller, by its kind.

@@ -422,7 +422,7 @@ fn describe(controller: &MachineController) -> String {
         .shadow_doorbells
         .map(|s| if s { "shadow doorbells" } else { "no shadow doorbells" });
     let parts = [
-        Some(controller.class.to_string()),
+        Some(controller.class.name().into()),
         controller.transport.as_ref().filter(|t| **t != "pcie").map(ToString::to_string),
         number(controller.io_queues, "I/O queues"),
         number(controller.depth, "entries each"),

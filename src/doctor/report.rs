@@ -2,16 +2,14 @@
 //! The data and rules of `doctor`: the machine, its controllers, the attach method of each point,
 //! and settings to change. Nothing here attaches or changes anything.
 //!
-//! It must work on machines where the other commands do not. Data that can't be read is a [`Fact`]
-//! without a value; rules that need the value do not apply.
-//!
-//! [`Fact`]: crate::machine::fact::Fact
+//! It must work on machines where the other commands do not. What can't be read is `None`; rules that need
+//! the value do not apply.
 
 use crate::error::Kind;
 use crate::machine::System;
-use crate::machine::fact::Fact;
-use crate::machine::nvme::{NvmeDetail, NvmeParameters};
+use crate::machine::nvme::NvmeParameters;
 use crate::machine::overview::Machine;
+use crate::model::machine::MachineController;
 use crate::model::point::Point;
 use crate::model::report::finding::{Finding, Severity};
 use crate::model::stage::StageSet;
@@ -74,7 +72,7 @@ pub struct DoctorReport {
     /// The driver's parameters.
     pub parameters: NvmeParameters,
     /// The controllers, by number.
-    pub controllers: Vec<NvmeDetail>,
+    pub controllers: Vec<MachineController>,
     /// Sources of types.
     pub btf: Vec<BtfLine>,
     /// The attach method of each point, in the order of a command's life.
@@ -94,11 +92,15 @@ impl DoctorReport {
     /// sends one Identify command to each live PCI controller.
     pub fn of(system: &System, identify: bool) -> Self {
         let machine = system.machine();
-        let controllers = system.nvme_details(&machine.hypervisor, identify);
+        let controllers = system.nvme_details(machine.hypervisor.present, identify);
         Self::new(machine, system.nvme_parameters(), controllers)
     }
 
-    fn new(machine: Machine, parameters: NvmeParameters, controllers: Vec<NvmeDetail>) -> Self {
+    fn new(
+        machine: Machine,
+        parameters: NvmeParameters,
+        controllers: Vec<MachineController>,
+    ) -> Self {
         Self {
             verdict: Verdict::default(),
             findings: advice::findings(&machine, &parameters, &controllers),
@@ -380,14 +382,14 @@ fn lacks(machine: &Machine, has_controller: bool) -> Option<Blocker> {
     let blocker = |kind, what: &str, advice: &str| {
         Some(Blocker { kind, what: what.into(), advice: advice.into() })
     };
-    if machine.user_namespace.is(&true) {
+    if machine.user_namespace == Some(true) {
         return blocker(
             Kind::Privilege,
             "this is a user namespace, whose capabilities do not reach the kernel",
             "run in the machine itself, not in a container",
         );
     }
-    if let Fact::Known(privileges) = &machine.privileges
+    if let Some(privileges) = &machine.privileges
         && !privileges.has("CAP_SYS_ADMIN")
     {
         let needed = ["CAP_BPF", "CAP_PERFMON"];
@@ -459,7 +461,7 @@ mod verdict_tests {
 
     fn machine(names: &[&'static str]) -> Machine {
         let mut machine = guest().machine;
-        machine.privileges = Fact::Known(Privileges {
+        machine.privileges = Some(Privileges {
             uid: 0,
             capabilities: names.iter().map(|n| capability(n, true)).collect(),
         });

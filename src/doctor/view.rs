@@ -3,9 +3,8 @@
 //! JSON is the report itself.
 
 use crate::doctor::report::{DoctorReport, Readiness, Verdict};
-use crate::machine::fact::Fact;
-use crate::machine::nvme::{NamespaceDetail, NvmeDetail};
 use crate::machine::overview::Machine;
+use crate::model::machine::{MachineController, MachineDisk};
 use crate::model::report::finding::Severity;
 use crate::units::size_text;
 use crate::view::json::{SCHEMA_VERSION, line};
@@ -115,39 +114,39 @@ fn limits(commands: &[Readiness]) -> Vec<(String, Vec<&str>)> {
 
 /// `Linux 6.12.117, QEMU, 4 CPUs, root`
 fn summary(machine: &Machine) -> String {
-    let user = match machine.privileges.known().map(|privileges| privileges.uid) {
+    let user = match machine.privileges.as_ref().map(|privileges| privileges.uid) {
         Some(0) => "root".into(),
         Some(uid) => format!("uid {uid}"),
         None => "unknown user".into(),
     };
     let Machine { release, cpus_online, hypervisor, .. } = machine;
-    format!("Linux {release}, {}, {cpus_online} CPUs, {user}", hypervisor.name)
+    let (release, cpus) = (shown(release), shown(cpus_online));
+    format!("Linux {release}, {}, {cpus} CPUs, {user}", hypervisor.name)
 }
 
 /// A line for each disk.
 fn controllers(
-    all: &[NvmeDetail],
+    all: &[MachineController],
     theme: Theme,
     width: usize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let mut rows = Vec::new();
-    for NvmeDetail { name, model, class, queue_count, queue_depth, namespaces, .. } in all {
-        let io_queues =
-            queue_count.known().map_or_else(|| "?".into(), |n| (n - 1.min(*n)).to_string());
-        let depth = queue_depth.known().map_or_else(|| "?".into(), ToString::to_string);
+    let or_unknown = |n: Option<u32>| n.map_or_else(|| "?".into(), |n| n.to_string());
+    for controller in all {
+        let queues =
+            format!("{}x{}", or_unknown(controller.io_queues), or_unknown(controller.depth));
         let of_disk = |disk: [String; 3]| {
             let [disk, scheduler, limits] = disk;
-            let kind = class.name().to_owned();
-            let (name, model) = (name.to_string(), model.to_string());
-            [name, model, kind, format!("{io_queues}x{depth}"), disk, scheduler, limits]
+            let (name, model) = (controller.name(), shown(&controller.model));
+            [name, model, controller.class.name().into(), queues.clone(), disk, scheduler, limits]
         };
-        if namespaces.is_empty() {
+        if controller.disks.is_empty() {
             rows.push(of_disk(["-", "-", "-"].map(str::to_owned)));
         }
-        rows.extend(namespaces.iter().map(|ns| {
-            let scheduler = ns.scheduler.known().map_or("?", |name| name.as_str());
-            of_disk([ns.name.to_string(), scheduler.to_owned(), limits_of(ns)])
+        rows.extend(controller.disks.iter().map(|disk| {
+            let scheduler = disk.scheduler.as_deref().unwrap_or("?");
+            of_disk([disk.name.to_string(), scheduler.to_owned(), limits_of(disk)])
         }));
     }
     if rows.is_empty() {
@@ -176,29 +175,30 @@ fn controllers(
 }
 
 /// What could make a bio wait for its request, besides tags and the scheduler.
-fn limits_of(ns: &NamespaceDetail) -> String {
-    let NamespaceDetail { limits, io_cost, wbt_lat_us, zoned, .. } = ns;
-    let cgroups = limits.known().map_or(0, |limits| limits.cgroups.len());
+fn limits_of(disk: &MachineDisk) -> String {
+    let MachineDisk { limits, io_cost, wbt_lat_us, zoned, .. } = disk;
+    let cgroups = limits.as_ref().map_or(0, |limits| limits.cgroups.len());
     let limits = [
         (cgroups > 0).then(|| format!("io.max{TIE}({cgroups})")),
-        io_cost.known().is_some_and(|cost| cost.enabled).then(|| "io.cost".into()),
-        wbt_lat_us.known().filter(|us| **us > 0).map(|us| format!("wbt{TIE}{us}us")),
-        zoned.known().filter(|zoned| *zoned != "none").map(|_| "zones".into()),
+        io_cost.as_ref().is_some_and(|cost| cost.enabled).then(|| "io.cost".into()),
+        wbt_lat_us.filter(|us| *us > 0).map(|us| format!("wbt{TIE}{us}us")),
+        zoned.as_deref().filter(|zoned| *zoned != "none").map(|_| "zones".into()),
     ];
     let limits: Vec<String> = limits.into_iter().flatten().collect();
     if limits.is_empty() { "-".into() } else { limits.join(" ") }
 }
 
-/// A fact as `name value`, on one line.
-fn setting<T: Display>(name: &str, fact: &Fact<T>) -> String {
-    match fact {
-        Fact::Known(value) => format!("{name}{TIE}{value}"),
-        Fact::Unknown { unknown } => format!("{name} unknown ({unknown})"),
-    }
+fn shown<T: Display>(value: &Option<T>) -> String {
+    value.as_ref().map_or_else(|| "unknown".into(), ToString::to_string)
 }
 
-fn yes_no(fact: &Fact<bool>, yes: &str, no: &str) -> String {
-    fact.clone().map(|is_so| if is_so { yes } else { no }).to_string()
+/// `name value`, on one line.
+fn setting<T: Display>(name: &str, value: &Option<T>) -> String {
+    format!("{name}{TIE}{}", shown(value))
+}
+
+fn yes_no(value: Option<bool>, yes: &str, no: &str) -> String {
+    shown(&value.map(|is_so| if is_so { yes } else { no }))
 }
 
 /// A heading, with labels and texts.
@@ -231,8 +231,8 @@ fn section<const N: usize>(title: &str, entries: [(&str, String); N]) -> Section
 fn machine(report: &DoctorReport) -> Section {
     let m = &report.machine;
     let kprobes = [
-        yes_no(&m.kprobes_enabled, "on", "switched off"),
-        format!("through perf: {}", yes_no(&m.kprobe_pmu, "yes", "no")),
+        yes_no(m.kprobes_enabled, "on", "switched off"),
+        format!("through perf: {}", yes_no(m.kprobe_pmu, "yes", "no")),
     ];
     let sysctls = [
         setting("kptr_restrict", &m.sysctls.kptr_restrict),
@@ -241,17 +241,19 @@ fn machine(report: &DoctorReport) -> Section {
         setting("bpf_jit_enable", &m.sysctls.bpf_jit_enable),
         setting("ftrace_enabled", &m.sysctls.ftrace_enabled),
     ];
+    let processors =
+        format!("{} online, {} possible", shown(&m.cpus_online), shown(&m.cpus_possible));
     let mut machine = section(
         "machine",
         [
-            ("kernel", format!("{} {}", m.release, m.arch)),
-            ("version", m.version.to_string()),
-            ("processors", format!("{} online, {} possible", m.cpus_online, m.cpus_possible)),
+            ("kernel", format!("{} {}", shown(&m.release), m.arch)),
+            ("version", shown(&m.version)),
+            ("processors", processors),
             ("hypervisor", format!("{} ({})", m.hypervisor.name, m.hypervisor.evidence)),
-            ("clock", m.clock_source.to_string()),
-            ("lockdown", m.lockdown.to_string()),
-            ("tracefs", m.tracefs.to_string()),
-            ("debugfs", yes_no(&m.debugfs, "mounted", "not mounted")),
+            ("clock", shown(&m.clock_source)),
+            ("lockdown", shown(&m.lockdown)),
+            ("tracefs", shown(&m.tracefs)),
+            ("debugfs", yes_no(m.debugfs, "mounted", "not mounted")),
             ("kprobes", kprobes.join("; ")),
             ("sysctls", sysctls.join(", ")),
         ],
@@ -262,14 +264,11 @@ fn machine(report: &DoctorReport) -> Section {
 }
 
 fn privileges(machine: &Machine) -> Section {
-    let privileges = match &machine.privileges {
-        Fact::Known(privileges) => privileges,
-        Fact::Unknown { unknown } => {
-            return section("privileges", [("user", format!("unknown ({unknown})"))]);
-        }
+    let Some(privileges) = &machine.privileges else {
+        return section("privileges", [("user", "unknown".into())]);
     };
     let user = if privileges.uid == 0 { "root".into() } else { format!("uid {}", privileges.uid) };
-    let place = if machine.user_namespace.is(&true) { ", in a user namespace" } else { "" };
+    let place = if machine.user_namespace == Some(true) { ", in a user namespace" } else { "" };
     let held = privileges.capabilities.iter().filter(|c| c.held);
     let held: Vec<_> = held.map(|c| c.name).collect();
     let (held, lacks) = (held.join(", "), privileges.missing().join(", "));
@@ -283,7 +282,7 @@ fn privileges(machine: &Machine) -> Section {
 
 fn driver(report: &DoctorReport) -> Section {
     let p = &report.parameters;
-    let seconds = |name, fact: &Fact<_>| setting(name, &fact.clone().map(|s| format!("{s} s")));
+    let seconds = |name, value: Option<u32>| setting(name, &value.map(|s| format!("{s} s")));
     let pci = [
         setting("poll_queues", &p.poll_queues),
         setting("write_queues", &p.write_queues),
@@ -291,80 +290,81 @@ fn driver(report: &DoctorReport) -> Section {
         setting("use_threaded_interrupts", &p.use_threaded_interrupts),
     ];
     let core = [
-        seconds("io_timeout", &p.io_timeout_s),
-        seconds("admin_timeout", &p.admin_timeout_s),
+        seconds("io_timeout", p.io_timeout_s),
+        seconds("admin_timeout", p.admin_timeout_s),
         setting("multipath", &p.multipath),
     ];
     section("driver", [("nvme", pci.join(", ")), ("nvme_core", core.join(", "))])
 }
 
-fn controller(c: &NvmeDetail) -> Section {
+fn controller(c: &MachineController) -> Section {
+    let (transport, address) = (shown(&c.transport), shown(&c.address));
     let (title, mut entries) = section(
-        &format!("{}  {}", c.name, c.model),
+        &format!("{}  {}", c.name(), shown(&c.model)),
         [
             ("kind", format!("{} ({})", c.class.name(), c.class_reason)),
-            ("at", format!("{} {}, {}", c.transport, c.address, setting("firmware", &c.firmware))),
-            ("state", c.state.to_string()),
+            ("at", format!("{transport} {address}, {}", setting("firmware", &c.firmware))),
+            ("state", shown(&c.state)),
         ],
     );
     let mut add = |label: &str, text: String| entries.push((label.into(), text));
-    let of = match c.queue_count.known() {
-        Some(n @ 1..) => format!(" (admin and {} I/O)", n - 1),
-        _ => String::new(),
-    };
-    let queues = format!("{}{of}, entries {}", c.queue_count, c.queue_depth);
-    if c.pci_id.known().is_some() {
-        let node = match c.numa_node.known() {
+    let queues = format!("admin and {} I/O, entries {}", shown(&c.io_queues), shown(&c.depth));
+    if let Some(pci_id) = &c.pci_id {
+        let node = match c.numa_node {
             Some(-1) => "no NUMA node".into(),
             _ => setting("NUMA node", &c.numa_node),
         };
-        add("pci", format!("{}, subsystem {}, {node}", c.pci_id, c.pci_subsystem_id));
-        add("queues", format!("{queues}, interrupt vectors {}", c.interrupt_vectors));
-        let offered = "shadow doorbells offered";
-        add("doorbells", yes_no(&c.shadow_doorbells, offered, "no shadow doorbells"));
+        add("pci", format!("{pci_id}, subsystem {}, {node}", shown(&c.pci_subsystem_id)));
+        add("queues", format!("{queues}, interrupt vectors {}", shown(&c.vectors)));
+        let doorbells = match c.shadow_doorbells {
+            Some(true) => "shadow doorbells offered",
+            Some(false) => "no shadow doorbells",
+            None => "unknown (root's --identify asks a live controller)",
+        };
+        add("doorbells", doorbells.into());
     } else {
         add("queues", queues);
     }
-    if c.namespaces.is_empty() {
+    if c.disks.is_empty() {
         add("namespaces", "none".into());
     }
-    for ns in &c.namespaces {
-        namespace(ns, &mut add);
+    for disk in &c.disks {
+        namespace(disk, &mut add);
     }
     (title, entries)
 }
 
 /// A disk, and what could make its bios wait.
-fn namespace(ns: &NamespaceDetail, add: &mut dyn FnMut(&str, String)) {
-    let size = ns.size_bytes.clone().map(capacity);
-    let timeout = ns.io_timeout_ms.clone().map(|ms| format!("{} s", f64::from(ms) / 1e3));
-    let path = if ns.hidden { "a path of a multipath namespace, " } else { "" };
-    let disk = [
-        setting("nsid", &ns.nsid),
-        format!("{size} in blocks of {} B", ns.lba_bytes),
+fn namespace(disk: &MachineDisk, add: &mut dyn FnMut(&str, String)) {
+    let timeout = disk.io_timeout_ms.map(|ms| format!("{} s", f64::from(ms) / 1e3));
+    let path = if disk.hidden { "a path of a multipath namespace, " } else { "" };
+    let size = shown(&disk.size_bytes.map(capacity));
+    let poll = disk.io_poll.map(u8::from);
+    let settings = [
+        format!("nsid{TIE}{}", disk.nsid),
+        format!("{size} in blocks of {} B", shown(&disk.logical_bytes)),
         setting("io_timeout", &timeout),
-        setting("iostats", &ns.iostats),
-        setting("nomerges", &ns.nomerges),
-        setting("rq_affinity", &ns.rq_affinity),
-        setting("io_poll", &ns.io_poll),
+        setting("iostats", &disk.iostats),
+        setting("nomerges", &disk.nomerges),
+        setting("rq_affinity", &disk.rq_affinity),
+        setting("io_poll", &poll),
     ];
-    add(&ns.name.to_string(), format!("{path}{}", disk.join(", ")));
-    let wbt =
-        ns.wbt_lat_us.clone().map(|us| if us == 0 { "off".into() } else { format!("{us} us") });
-    let limits = ns.limits.clone().map(|limits| match limits.cgroups.len() {
+    add(disk.name.as_str(), format!("{path}{}", settings.join(", ")));
+    let wbt = disk.wbt_lat_us.map(|us| if us == 0 { "off".into() } else { format!("{us} us") });
+    let limits = disk.limits.as_ref().map(|limits| match limits.cgroups.len() {
         0 => "none".to_owned(),
         n => format!("{n} cgroups"),
     });
     let waits = [
-        setting("scheduler", &ns.scheduler),
-        setting("nr_requests", &ns.nr_requests),
+        setting("scheduler", &disk.scheduler),
+        setting("nr_requests", &disk.nr_requests),
         setting("wbt_lat", &wbt),
-        setting("io.cost", &ns.io_cost),
-        setting("zones", &ns.zoned),
+        setting("io.cost", &disk.io_cost),
+        setting("zones", &disk.zoned),
         setting("io.max", &limits),
     ];
     add("may wait", waits.join(", "));
-    if let Some(limits) = ns.limits.known() {
+    if let Some(limits) = &disk.limits {
         for limit in &limits.cgroups {
             add("io.max", format!("{limit}: {}", limit.cgroup));
         }
@@ -481,7 +481,7 @@ mod tests {
     #[test]
     fn a_machine_without_anything_has_a_report_of_unknowns() {
         let mut report = DoctorReport::of(&System::at("/nonexistent"), true);
-        report.machine.privileges = Fact::unknown("no /proc/self");
+        report.machine.privileges = None;
         report.machine.arch = "x86_64".into();
         report.plan(KernelFacts::default(), &Policy::default(), &[], None);
         report.facts = None;

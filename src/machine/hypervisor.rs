@@ -54,7 +54,7 @@ fn flag(cpuinfo: &str) -> Option<bool> {
 impl System {
     /// Detects the hypervisor of this machine.
     pub fn hypervisor(&self) -> Hypervisor {
-        let line = |path: &str| self.text(path).known().cloned().unwrap_or_default();
+        let line = |path: &str| self.text(path).unwrap_or_default();
         let dmi = |field: &str| line(&format!("sys/class/dmi/id/{field}"));
         let flag = flag(&fs::read_to_string(self.path("proc/cpuinfo")).unwrap_or_default());
         let product = dmi("product_name");

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::System;
-use super::fact::Fact;
 use super::process_files::read_some;
 use crate::machine::cgroups::each_below;
 use crate::model::machine::{IoCost, IoLimit, IoLimits};
@@ -25,10 +24,11 @@ const LONGEST: usize = 4096;
 pub type Number = [u32; 2];
 
 /// What cgroups do to the I/O of disks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IoControl {
     limits: BTreeMap<Number, IoLimits>,
-    costs: Fact<BTreeMap<Number, IoCost>>,
+    /// `None`: the kernel has no io.cost.
+    costs: Option<BTreeMap<Number, IoCost>>,
     /// Not all cgroups were looked at.
     more: bool,
 }
@@ -82,12 +82,7 @@ fn text(path: &Path) -> Option<String> {
 }
 
 impl IoControl {
-    /// Nothing yet; io.cost is not known, for this reason.
-    fn without_cost(why: &str) -> Self {
-        Self { limits: BTreeMap::new(), costs: Fact::unknown(why), more: false }
-    }
-
-    /// Takes in the io.max of a cgroup.
+    /// Adds the io.max of a cgroup.
     fn add(&mut self, cgroup: &Text, text: &str) {
         for (disk, line) in by_disk(text) {
             let limits = self.limits.entry(disk).or_default();
@@ -107,19 +102,16 @@ impl IoControl {
     }
 
     /// The settings of io.cost for a disk.
-    pub fn cost(&self, disk: Number) -> Fact<IoCost> {
-        let of = |all: BTreeMap<Number, IoCost>| all.get(&disk).cloned().unwrap_or_default();
-        self.costs.clone().map(of)
+    pub fn cost(&self, disk: Number) -> Option<IoCost> {
+        Some(self.costs.as_ref()?.get(&disk).cloned().unwrap_or_default())
     }
 }
 
 impl System {
-    /// Reads what the cgroups of version 2 do to the I/O of disks.
-    pub fn io_control(&self) -> Fact<IoControl> {
-        let Some(top) = self.cgroups() else {
-            return Fact::unknown("cgroups of version 2 are not mounted");
-        };
-        let mut found = IoControl::without_cost("there is no io.cost.qos");
+    /// Reads what the cgroups of version 2 do to the I/O of disks. `None`: they are not mounted.
+    pub fn io_control(&self) -> Option<IoControl> {
+        let top = self.cgroups()?;
+        let mut found = IoControl::default();
         let mut left = MOST_CGROUPS;
         let all = each_below(&top, Path::new("/"), 0, &mut |entry, path| {
             let dir = entry.path();
@@ -137,9 +129,9 @@ impl System {
         found.more |= !all;
         if let Some(text) = text(&top.join("io.cost.qos")) {
             let all = by_disk(&text).filter_map(|(disk, line)| Some((disk, cost(line)?)));
-            found.costs = Fact::Known(all.collect());
+            found.costs = Some(all.collect());
         }
-        Fact::Known(found)
+        Some(found)
     }
 }
 
@@ -167,7 +159,7 @@ mod tests {
     }
 
     fn known(system: &System) -> IoControl {
-        system.io_control().known().unwrap().clone()
+        system.io_control().unwrap()
     }
 
     #[test]
@@ -216,24 +208,22 @@ mod tests {
             "259:1 enable=1 ctrl=user rpct=95.00 rlat=5000 min=50.00 max=150.00\n\
              259:2 enable=0 ctrl=auto\n",
         )]);
-        let of = |disk| known(&system).cost(disk).to_string();
+        let of = |disk| known(&system).cost(disk).unwrap().to_string();
         assert!(of(DISK).starts_with("on (ctrl=user rpct=95.00"));
         assert_eq!((of([259, 2]), of([259, 3])), ("off".into(), "off".into()));
         let (_root, none) = machine(&[("a/io.max", "")]);
-        assert!(known(&none).cost(DISK).known().is_none());
+        assert!(known(&none).cost(DISK).is_none());
     }
 
     #[test]
     fn without_cgroups_of_version_2_nothing_is_known() {
-        let found = System::at("/nonexistent").io_control();
-        let why = "cgroups of version 2 are not mounted";
-        assert_eq!(found, Fact::unknown(why));
+        assert_eq!(System::at("/nonexistent").io_control(), None);
     }
 
     proptest! {
         #[test]
         fn any_text_has_limits_or_none(text in any::<String>(), line in "[0-9:]{0,8} [a-z=0-9 ]{0,40}") {
-            let mut all = IoControl::without_cost("");
+            let mut all = IoControl::default();
             all.add(&"/x".into(), &text);
             all.add(&"/x".into(), &line);
             let _ = (number(&text), cost(&text), all.limits(DISK));

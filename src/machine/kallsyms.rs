@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's symbols: which of the wanted functions exist, and in which module.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::io;
 use std::str::from_utf8;
 
-use serde::Serialize;
-
+use super::System;
 use super::names::{Wanted, any_line, each_line};
-use super::{System, Unreadable};
-
-/// What /proc/kallsyms contains of the wanted names.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Symbols {
-    /// The functions that exist, clones included, each with its module; `None` for the kernel
-    /// image. A function listed here may not be hookable: `notrace` functions are listed too.
-    pub functions: BTreeMap<String, Option<String>>,
-    /// The kernel shows addresses. Otherwise (kptr_restrict, no CAP_SYSLOG) all are zero, and
-    /// stacks have no names.
-    pub addresses: bool,
-}
 
 /// A line of /proc/kallsyms: `ffffffffc0a1b2c0 t nvme_irq`, then, after a tab, `[nvme]`.
 #[derive(Clone, Copy, Debug)]
@@ -61,30 +49,20 @@ pub fn fields(line: &[u8]) -> Option<SymbolLine<'_>> {
     Some(SymbolLine { address, kind: *kind, name, rest })
 }
 
-/// /proc/kallsyms cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("/proc/kallsyms: {0}")]
-pub struct NoSymbols(Unreadable);
-
 impl System {
-    /// Looks up the wanted functions in /proc/kallsyms.
+    /// The wanted functions in /proc/kallsyms, clones included. Not all can be hooked: `notrace` functions are
+    /// listed too.
     ///
     /// # Errors
-    /// If the list is not available.
-    pub fn symbols(&self, wanted: &[&str]) -> Result<Symbols, NoSymbols> {
+    /// If the list cannot be read.
+    pub fn symbols(&self, wanted: &[&str]) -> io::Result<BTreeSet<String>> {
         let wanted = Wanted::new(wanted);
-        let mut found = Symbols::default();
-        let read = each_line(&self.path("proc/kallsyms"), |line| {
-            let Some(symbol) = fields(line).filter(SymbolLine::is_text) else {
-                return;
-            };
-            found.addresses |= symbol.address.iter().any(|&b| b != b'0');
-            if let Some(name) = wanted.pick(symbol.name) {
-                let home = found.functions.entry(name);
-                home.or_insert_with(|| symbol.module().map(str::to_owned));
+        let mut found = BTreeSet::new();
+        each_line(&self.path("proc/kallsyms"), |line| {
+            if let Some(symbol) = fields(line).filter(SymbolLine::is_text) {
+                found.extend(wanted.pick(symbol.name));
             }
-        });
-        read.map_err(|e| NoSymbols(e.into()))?;
+        })?;
         Ok(found)
     }
 
@@ -109,20 +87,16 @@ impl System {
     /// kernel hides addresses.
     ///
     /// # Errors
-    /// If the list is not available.
-    pub fn addresses<const N: usize>(
-        &self,
-        names: [&str; N],
-    ) -> Result<[Option<u64>; N], NoSymbols> {
+    /// If the list cannot be read.
+    pub fn addresses<const N: usize>(&self, names: [&str; N]) -> io::Result<[Option<u64>; N]> {
         let mut found = [None; N];
-        let read = each_line(&self.path("proc/kallsyms"), |line| {
+        each_line(&self.path("proc/kallsyms"), |line| {
             let Some(symbol) = fields(line) else { return };
             let n = names.iter().position(|n| n.as_bytes() == symbol.name);
             if let Some(n) = n {
                 found[n] = symbol.address().filter(|at| *at != 0);
             }
-        });
-        read.map_err(|e| NoSymbols(e.into()))?;
+        })?;
         Ok(found)
     }
 }
@@ -158,35 +132,24 @@ ffffffffc09f0000 t nvme_setup_cmd\t[nvme_core]
         "nvme_setup_cmd",
     ];
 
-    fn symbols(text: &str) -> Symbols {
+    fn symbols(text: &str) -> BTreeSet<String> {
         let root = TempDir::new().unwrap();
         put(&root, "proc/kallsyms", text);
         System::at(root.path()).symbols(&NAMES).unwrap()
     }
 
     #[test]
-    fn functions_come_with_their_module_and_data_does_not_come() {
-        let found = symbols(SYMBOLS);
-        assert!(found.addresses);
-        let module = |name: &str| Some(name.to_owned());
-        let want = BTreeMap::from([
-            ("blk_mq_start_request".into(), None),
-            ("blk_mq_weak".into(), None),
-            ("nvme_irq".into(), module("nvme")),
-            ("nvme_prep_rq.part.0".into(), module("nvme")),
-            ("nvme_setup_cmd".into(), module("nvme_core")),
-        ]);
-        assert_eq!(found.functions, want);
-    }
-
-    #[test]
-    fn addresses_that_are_all_zero_are_hidden_ones() {
-        let hidden =
-            symbols("0000000000000000 T startup_64\n0000000000000000 t nvme_irq\t[nvme]\n");
-        assert!(!hidden.addresses);
-        assert_eq!(hidden.functions.len(), 1);
-        // data symbols do not count: the per-cpu base may be zero without kptr_restrict
-        assert!(!symbols("ffffffff81000000 D _data\n").addresses);
+    fn functions_come_with_their_clones_and_data_does_not_come() {
+        let names = [
+            "blk_mq_start_request",
+            "blk_mq_weak",
+            "nvme_irq",
+            "nvme_prep_rq.part.0",
+            "nvme_setup_cmd",
+        ];
+        assert_eq!(symbols(SYMBOLS), names.map(str::to_owned).into());
+        assert_eq!(symbols("0000000000000000 t nvme_irq\t[nvme]\n").len(), 1);
+        assert!(System::at("/nonexistent").symbols(&NAMES).is_err());
     }
 
     #[test]
@@ -201,12 +164,6 @@ ffffffffc09f0000 t nvme_setup_cmd\t[nvme_core]
         assert!(lists("0000000000031700 D kstat\nffffffff81000000 T startup_64\n"));
         assert!(!lists("ffffffff81000000 t kstat\nffffffff82000000 D kstat_cpu\n"));
         assert!(System::at("/nonexistent").lists_variables());
-    }
-
-    #[test]
-    fn no_kallsyms_says_why() {
-        let why = System::at("/nonexistent").symbols(&NAMES).unwrap_err();
-        assert_eq!(why.to_string(), "/proc/kallsyms: no such file");
     }
 
     proptest! {

@@ -81,20 +81,18 @@ impl System {
         let plain = facts.nvme_core_types.is_the_kernels() && may_use_module_btf;
         if look != Look::Brief || !plain {
             let functions = names(&[AttachKind::Kprobe, AttachKind::Kretprobe, AttachKind::Fentry]);
-            facts.symbols =
-                self.symbols(&functions).ok().map(|s| s.functions.into_keys().collect());
+            facts.symbols = self.symbols(&functions).ok();
         }
         if look == Look::Full {
             let functions = names(&[AttachKind::Fentry, AttachKind::Fexit]);
-            facts.traceable =
-                self.filter_functions(&functions).ok().map(|f| f.into_keys().collect());
+            facts.traceable = self.filter_functions(&functions);
         }
         Ok((facts, types))
     }
 
     /// The lockdown level; [`Lockdown::None`] if securityfs does not show it.
     pub(super) fn lockdown_level(&self) -> Lockdown {
-        match self.lockdown().known().map(String::as_str) {
+        match self.lockdown().as_deref() {
             Some("confidentiality") => Lockdown::Confidentiality,
             Some("integrity") => Lockdown::Integrity,
             _ => Lockdown::None,
@@ -175,7 +173,7 @@ impl System {
 
     /// The classic events of the catalog, with the offsets of their fields.
     fn events(&self) -> Option<BTreeMap<String, BTreeMap<String, u32>>> {
-        self.tracefs().ok()?;
+        self.tracefs()?;
         let mut of_nvme: Vec<_> = CATALOG
             .iter()
             .filter(|h| h.target.home() == Home::NvmeCore)
@@ -184,11 +182,9 @@ impl System {
             .collect();
         of_nvme.sort_unstable();
         of_nvme.dedup();
-        let found = of_nvme.into_iter().filter_map(|name| {
-            let format = self.event_format("nvme", name).ok()?;
-            let fields = format.fields.into_iter().map(|(n, f)| (n, f.offset));
-            Some((format!("nvme/{name}"), fields.collect()))
-        });
+        let found = of_nvme
+            .into_iter()
+            .filter_map(|name| Some((format!("nvme/{name}"), self.event_fields("nvme", name)?)));
         Some(found.collect())
     }
 }

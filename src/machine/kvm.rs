@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What KVM says of a virtual machine: its TSC; and the BAR of a controller in a guest.
+//! What KVM says of a virtual machine: its TSC.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -88,17 +88,6 @@ impl System {
         let first = scales.next()?;
         scales.all(|scale| scale == first).then_some(first)?
     }
-
-    /// The first and the last physical address of a controller's BAR 0.
-    pub fn nvme_bar(&self, instance: u32) -> Option<[u64; 2]> {
-        let resource = self.text(&format!("sys/class/nvme/nvme{instance}/device/resource"));
-        let mut numbers = resource.known()?.split(' ').map(|word| {
-            let digits = word.strip_prefix("0x").unwrap_or(word);
-            u64::from_str_radix(digits, 16).ok()
-        });
-        let (first, last) = (numbers.next()??, numbers.next()??);
-        (first < last).then_some([first, last])
-    }
 }
 
 #[cfg(test)]
@@ -135,17 +124,5 @@ mod tests {
         put(&root, &format!("{dir}/vcpu1/tsc-scaling-ratio"), "6442450944\n");
         put(&root, &format!("{dir}/vcpu1/tsc-offset"), "-8\n");
         assert_eq!(system.tsc_scale(40), None);
-    }
-
-    #[test]
-    fn the_bar_is_the_first_resource() {
-        let root = TempDir::new().unwrap();
-        let system = System::at(root.path());
-        assert_eq!(system.nvme_bar(0), None);
-        let file = "sys/class/nvme/nvme0/device/resource";
-        put(&root, file, "0x00000000febd4000 0x00000000febd7fff 0x140204\n0x0 0x0 0x0\n");
-        assert_eq!(system.nvme_bar(0), Some([0xfebd_4000, 0xfebd_7fff]));
-        put(&root, file, "0x0 0x0 0x0\n");
-        assert_eq!(system.nvme_bar(0), None);
     }
 }

@@ -9,10 +9,8 @@ pub mod cgroups;
 pub mod clock;
 pub mod disk;
 pub mod elf;
-pub mod fact;
 pub mod hypervisor;
 pub mod inflight;
-pub mod info;
 pub mod interrupts;
 pub mod io_control;
 pub mod kallsyms;
@@ -22,7 +20,6 @@ pub mod kvm;
 pub mod memory;
 mod names;
 pub mod nvme;
-pub mod nvme_class;
 pub mod overview;
 pub mod preemption;
 pub mod process;
@@ -36,21 +33,16 @@ pub mod tracefs;
 pub mod types;
 pub mod watch;
 
-use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::id as own_id;
-use std::{fs, io};
+use std::str::FromStr;
 
-use procfs::FromBufRead;
-use procfs::process::{MMapPath, MemoryMaps, Process};
+use procfs::process::Process;
 
+use crate::model::text::Text;
 use overview::{Capability, Privileges};
-
-/// Bytes of a list of mappings that are read. The kernel allows 65530 mappings unless vm.max_map_count
-/// says otherwise.
-const MAX_MAPS: u64 = 16 << 20;
 
 /// A machine, given by its root directory.
 #[derive(Clone, Debug)]
@@ -64,19 +56,6 @@ impl System {
         Self { root: root.into() }
     }
 
-    /// The files that a process has mapped, each with the addresses of one mapping. Empty if this
-    /// process may not look at them, or there are more than any process needs.
-    pub fn mapped_files(&self, pid: u32) -> BTreeMap<PathBuf, (u64, u64)> {
-        let maps = process_files::read_some(&self.path(&format!("proc/{pid}/maps")), MAX_MAPS);
-        let maps = MemoryMaps::from_buf_read(maps.unwrap_or_default().as_slice());
-        let maps = maps.into_iter().flatten();
-        maps.filter_map(|map| match map.pathname {
-            MMapPath::Path(path) => Some((path, map.address)),
-            _ => None,
-        })
-        .collect()
-    }
-
     /// The path of a file of this machine. `relative` has no leading slash.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.root.join(relative)
@@ -87,39 +66,22 @@ impl System {
         read_line(&self.path("proc/sys/kernel/osrelease")).unwrap_or_else(|| "?".into())
     }
 
+    fn text(&self, path: &str) -> Option<String> {
+        read_line(&self.path(path))
+    }
+
+    fn device_text(&self, path: &str) -> Option<Text> {
+        read_device_line(&self.path(path))
+    }
+
+    fn number<T: FromStr>(&self, path: &str) -> Option<T> {
+        self.text(path)?.parse().ok()
+    }
+
     /// Whether a file system of this type is mounted; `None` if /proc/mounts cannot be read.
     fn mounted(&self, kind: &str) -> Option<bool> {
         let mounts = fs::read_to_string(self.path("proc/mounts")).ok()?;
         Some(mounts.lines().any(|l| l.split_whitespace().nth(2) == Some(kind)))
-    }
-}
-
-/// Why a file cannot be read, in a few words.
-#[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
-    /// Lockdown or a security module forbids it (EPERM). File modes do not matter.
-    #[error("the kernel refuses it")]
-    Refused,
-    /// The file modes forbid it (EACCES).
-    #[error("no permission: run as root")]
-    NoPermission,
-    /// There is no such file.
-    #[error("no such file")]
-    Missing,
-    /// Another error.
-    #[error(transparent)]
-    Other(io::Error),
-}
-
-impl From<io::Error> for Unreadable {
-    fn from(error: io::Error) -> Self {
-        const EPERM: i32 = 1;
-        match error.kind() {
-            _ if error.raw_os_error() == Some(EPERM) => Self::Refused,
-            ErrorKind::PermissionDenied => Self::NoPermission,
-            ErrorKind::NotFound => Self::Missing,
-            _ => Self::Other(error),
-        }
     }
 }
 
@@ -147,6 +109,13 @@ fn read_line(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().next()?.trim();
     (!line.is_empty()).then(|| line.to_owned())
+}
+
+/// The same, of a file with text that a device chooses.
+fn read_device_line(path: &Path) -> Option<Text> {
+    let bytes = fs::read(path).ok()?;
+    let line = bytes.split(|b| *b == b'\n').next()?.trim_ascii();
+    (!line.is_empty()).then(|| Text::from_bytes(line))
 }
 
 const CAP_SYS_ADMIN: u64 = 1 << 21;
@@ -213,11 +182,17 @@ mod tests {
     }
 
     #[test]
-    fn eperm_and_eacces_have_different_messages() {
-        let reason = |errno| Unreadable::from(io::Error::from_raw_os_error(errno)).to_string();
-        assert!(reason(13).contains("root"));
-        assert!(reason(1).contains("kernel refuses"));
-        assert!(reason(2).contains("no such file"));
+    fn a_file_without_a_line_that_makes_sense_gives_nothing() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        put(&root, "number", " -7 \nmore\n");
+        put(&root, "empty", "\n");
+        put(&root, "model", "\u{1b}[2Jdisk");
+        assert_eq!(system.number::<i64>("number"), Some(-7));
+        assert_eq!(system.number::<u32>("number"), None);
+        assert_eq!(system.text("empty"), None);
+        assert_eq!(system.text("none"), None);
+        assert_eq!(system.device_text("model").unwrap().as_str(), "\\u{1b}[2Jdisk");
     }
 
     #[test]

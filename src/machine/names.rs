@@ -28,12 +28,6 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Parses `[nvme_core]`, with blanks around it, to nvme_core.
-pub(super) fn module(text: &[u8]) -> Option<String> {
-    let name = text.trim_ascii().strip_prefix(b"[")?.strip_suffix(b"]")?;
-    String::from_utf8(name.to_vec()).ok()
-}
-
 /// Calls `each` with every line of a file, without its end.
 pub(super) fn each_line(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     any_line(path, |line| {

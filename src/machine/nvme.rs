@@ -1,316 +1,273 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads facts about NVMe controllers without tracing: from sysfs, and optionally from one Identify
-//! command. Serial numbers and the like are left out, because the output is used in bug reports.
+//! NVMe controllers and disks as sysfs describes them, and the kind of device behind each. Attaches nothing;
+//! sends an Identify command only if asked to.
 
 use std::fs;
 
 use serde::Serialize;
 
-use super::System;
 use super::disk::disk_of_path;
-use super::fact::Fact;
-use super::hypervisor::Hypervisor;
-use super::io_control::{IoControl, number as disk_number};
-use super::nvme_class::{Class, Traits};
+use super::io_control::{IoControl, number};
 use super::overview::bracketed;
 use super::sysfs::{instance_of, is_namespace, names_in};
-use crate::model::machine::{IoCost, IoLimits};
+use super::{System, read_device_line, read_line};
+use crate::model::machine::{Class, MachineController, MachineDisk};
 use crate::model::text::Text;
 
-/// Parameters of the modules nvme and nvme_core. Queue parameters take effect at the next reset of
-/// a controller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// Parameters of the modules nvme and nvme_core; `None`: the module is not loaded. Queue parameters take
+/// effect at the next reset of a controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NvmeParameters {
     /// nvme.poll_queues: I/O queues without an interrupt, for `io_uring` with IOPOLL.
-    pub poll_queues: Fact<u32>,
+    pub poll_queues: Option<u32>,
     /// nvme.write_queues: I/O queues for writes only.
-    pub write_queues: Fact<u32>,
+    pub write_queues: Option<u32>,
     /// nvme.io_queue_depth: the maximum number of entries that the driver requests.
-    pub io_queue_depth: Fact<u32>,
+    pub io_queue_depth: Option<u32>,
     /// nvme.use_threaded_interrupts: `0`, or `1` for completions in interrupt threads.
-    pub use_threaded_interrupts: Fact<String>,
+    pub use_threaded_interrupts: Option<String>,
     /// nvme_core.io_timeout in seconds.
-    pub io_timeout_s: Fact<u32>,
+    pub io_timeout_s: Option<u32>,
     /// nvme_core.admin_timeout in seconds.
-    pub admin_timeout_s: Fact<u32>,
+    pub admin_timeout_s: Option<u32>,
     /// nvme_core.multipath: `Y` or `N`.
-    pub multipath: Fact<String>,
-}
-
-/// A namespace, and its settings in the block layer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NamespaceDetail {
-    /// The block device's name: `nvme0n1`, or `nvme0c1n1` for a path of a multipath namespace.
-    pub name: String,
-    /// A path of a multipath namespace; applications use another device.
-    pub hidden: bool,
-    /// The namespace id.
-    pub nsid: Fact<u32>,
-    /// Size in bytes.
-    pub size_bytes: Fact<u64>,
-    /// Logical block size in bytes.
-    pub lba_bytes: Fact<u32>,
-    /// The I/O scheduler in use.
-    pub scheduler: Fact<String>,
-    /// Number of requests that a queue (or its scheduler) has room for.
-    pub nr_requests: Fact<u32>,
-    /// Requests other than reads that mq-deadline or kyber lets a queue have.
-    #[serde(skip)]
-    pub async_depth: Fact<u32>,
-    /// The block layer keeps statistics, including the times in its requests: 0 or 1.
-    pub iostats: Fact<u32>,
-    /// Merging of requests. 0: where possible; 1: only simple merges; 2: none.
-    pub nomerges: Fact<u32>,
-    /// Latency target of writeback throttling in microseconds; 0 is off.
-    pub wbt_lat_us: Fact<i64>,
-    /// Major and minor number of the disk that applications use: `259:0`.
-    pub number: Fact<String>,
-    /// Limits of cgroups on it (io.max).
-    pub limits: Fact<IoLimits>,
-    /// io.cost on it.
-    pub io_cost: Fact<IoCost>,
-    /// `none`, `host-aware` or `host-managed`: whether it has zones.
-    pub zoned: Fact<String>,
-    /// 1: complete on a CPU that shares a cache with the submitting CPU; 2: on the submitting CPU.
-    pub rq_affinity: Fact<u32>,
-    /// There are polled queues: 0 or 1.
-    pub io_poll: Fact<u32>,
-    /// `write back` or `write through`: whether the block layer sends flushes.
-    pub write_cache: Fact<String>,
-    /// Largest transfer that the controller permits, in KiB.
-    pub max_hw_sectors_kb: Fact<u32>,
-    /// Largest transfer that the block layer uses, in KiB.
-    pub max_sectors_kb: Fact<u32>,
-    /// Physical block size in bytes.
-    pub physical_block_size: Fact<u32>,
-    /// Request timeout in milliseconds. After this time the driver considers a command lost.
-    pub io_timeout_ms: Fact<u32>,
-}
-
-/// A controller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NvmeDetail {
-    /// `nvme0`
-    pub name: String,
-    /// Its number: 0 for nvme0.
-    pub instance: u32,
-    /// Model, as reported by the controller.
-    pub model: Fact<Text>,
-    /// Firmware revision.
-    pub firmware: Fact<Text>,
-    /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
-    pub transport: Fact<String>,
-    /// The PCI address, or the target's address.
-    pub address: Fact<String>,
-    /// `live`, `resetting`, `connecting`, `deleting`, `dead`.
-    pub state: Fact<String>,
-    /// PCI vendor and device ids, as in lspci: `1b36:0010`.
-    pub pci_id: Fact<String>,
-    /// PCI subsystem vendor and device ids.
-    pub pci_subsystem_id: Fact<String>,
-    /// The NUMA node; -1 if none.
-    pub numa_node: Fact<i32>,
-    /// The kind of device behind it.
-    pub class: Class,
-    /// The reason for `class`.
-    pub class_reason: String,
-    /// Number of queues, including the admin queue.
-    pub queue_count: Fact<u32>,
-    /// Entries of an I/O submission queue.
-    pub queue_depth: Fact<u32>,
-    /// Message signalled interrupts: one for the admin queue, and at most one for each I/O queue
-    /// that is not polled.
-    pub interrupt_vectors: Fact<u32>,
-    /// The controller offers shadow doorbells (Doorbell Buffer Config). The driver then uses them,
-    /// and most doorbells are memory writes without an exit to the hypervisor.
-    pub shadow_doorbells: Fact<bool>,
-    /// Type of its IOMMU group: `identity` (no translation), `DMA` (strict invalidation), `DMA-FQ`
-    /// (lazy).
-    pub iommu_group: Fact<String>,
-    /// Its namespaces, sorted by id.
-    pub namespaces: Vec<NamespaceDetail>,
-}
-
-impl NamespaceDetail {
-    /// Takes in the limits of cgroups, and io.cost.
-    fn set_io_control(&mut self, control: &Fact<IoControl>) {
-        let number = self.number.clone().and_then(|text| {
-            disk_number(&text)
-                .map_or_else(|| Fact::unknown(format!("it says `{text}`")), Fact::Known)
-        });
-        (self.limits, self.io_cost) = match (number, control) {
-            (Fact::Known(number), Fact::Known(control)) => {
-                let limits = Fact::Known(control.limits(number));
-                (limits, control.cost(number))
-            }
-            (Fact::Unknown { unknown }, _) => (Fact::unknown(&unknown), Fact::unknown(unknown)),
-            (_, Fact::Unknown { unknown }) => (Fact::unknown(unknown), Fact::unknown(unknown)),
-        };
-    }
+    pub multipath: Option<String>,
 }
 
 impl System {
-    fn parameter(&self, module: &str, name: &str) -> Fact<String> {
-        if self.exists(&format!("sys/module/{module}")).is(&false) {
-            return Fact::unknown(format!("{module} is not loaded"));
-        }
-        self.text(&format!("sys/module/{module}/parameters/{name}"))
-    }
-
     /// Reads the parameters of the driver.
     pub fn nvme_parameters(&self) -> NvmeParameters {
+        let text = |module, name| self.text(&format!("sys/module/{module}/parameters/{name}"));
+        let number = |module, name| text(module, name)?.parse().ok();
         NvmeParameters {
-            poll_queues: self.parameter("nvme", "poll_queues").parse(),
-            write_queues: self.parameter("nvme", "write_queues").parse(),
-            io_queue_depth: self.parameter("nvme", "io_queue_depth").parse(),
-            use_threaded_interrupts: self.parameter("nvme", "use_threaded_interrupts"),
-            io_timeout_s: self.parameter("nvme_core", "io_timeout").parse(),
-            admin_timeout_s: self.parameter("nvme_core", "admin_timeout").parse(),
-            multipath: self.parameter("nvme_core", "multipath"),
+            poll_queues: number("nvme", "poll_queues"),
+            write_queues: number("nvme", "write_queues"),
+            io_queue_depth: number("nvme", "io_queue_depth"),
+            use_threaded_interrupts: text("nvme", "use_threaded_interrupts"),
+            io_timeout_s: number("nvme_core", "io_timeout"),
+            admin_timeout_s: number("nvme_core", "admin_timeout"),
+            multipath: text("nvme_core", "multipath"),
         }
     }
 
-    /// Reads all controllers, sorted by number. With `identify` it sends an Identify command to
-    /// each live PCI controller: only this shows whether there are shadow doorbells.
-    pub fn nvme_details(&self, hypervisor: &Hypervisor, identify: bool) -> Vec<NvmeDetail> {
-        let mut found: Vec<NvmeDetail> = names_in(&self.path("sys/class/nvme"))
-            .into_iter()
-            .filter_map(|name| {
-                let instance = instance_of(&name)?;
-                Some(self.nvme_detail(name, instance, hypervisor, identify))
-            })
-            .collect();
+    /// Reads all controllers, sorted by number. With `identify` it sends an Identify command to each live
+    /// PCI controller: only this shows whether there are shadow doorbells. `is_virtual`: there is a
+    /// hypervisor.
+    pub fn nvme_details(&self, is_virtual: Option<bool>, identify: bool) -> Vec<MachineController> {
+        let names = names_in(&self.path("sys/class/nvme")).into_iter();
+        let instances = names.filter_map(|name| instance_of(&name));
+        let detail = |instance| self.nvme_detail(instance, is_virtual, identify);
+        let mut found: Vec<_> = instances.map(detail).collect();
         found.sort_by_key(|c| c.instance);
-        let mut namespaces = found.iter_mut().flat_map(|c| &mut c.namespaces).peekable();
-        if namespaces.peek().is_some() {
+        let mut disks = found.iter_mut().flat_map(|c| &mut c.disks).peekable();
+        if disks.peek().is_some() {
             let control = self.io_control();
-            namespaces.for_each(|namespace| namespace.set_io_control(&control));
+            disks.for_each(|disk| set_io_control(disk, control.as_ref()));
         }
         found
     }
 
     fn nvme_detail(
         &self,
-        name: String,
         instance: u32,
-        hypervisor: &Hypervisor,
+        is_virtual: Option<bool>,
         identify: bool,
-    ) -> NvmeDetail {
+    ) -> MachineController {
+        let name = format!("nvme{instance}");
         let at = format!("sys/class/nvme/{name}");
-        let text = |file: &str| self.text(&format!("{at}/{file}"));
-        let chosen = |file: &str| self.device_text(&format!("{at}/{file}"));
-        let (model, transport, state) = (chosen("model"), text("transport"), text("state"));
+        let text = |file: &str| self.device_text(&format!("{at}/{file}"));
+        let number = |file: &str| self.number::<u32>(&format!("{at}/{file}"));
+        let (model, transport, state) = (text("model"), text("transport"), text("state"));
         let pci_id = self.pci_id(&at, "vendor", "device");
         let (class, class_reason) = Traits {
-            pci_id: pci_id.known().map(String::as_str),
-            model: model.known().map_or("", Text::as_str),
-            transport: transport.known().map(String::as_str),
-            hypervisor: hypervisor.present,
+            pci_id: pci_id.as_deref(),
+            model: model.as_deref().unwrap_or(""),
+            transport: transport.as_deref(),
+            is_virtual,
         }
         .classify();
-        let shadow_doorbells = match (pci_id.known(), state.known().map(String::as_str)) {
-            (None, _) => Fact::unknown("not on PCI"),
-            (_, Some(state)) if state != "live" => {
-                Fact::unknown(format!("not asked: it is {state}"))
-            }
-            _ if !identify => Fact::unknown("not asked"),
-            _ => self.shadow_doorbells(&name),
-        };
-        NvmeDetail {
+        let is_asked = identify && pci_id.is_some() && state.as_deref().is_none_or(|s| s == "live");
+        let vectors = fs::read_dir(self.path(&format!("{at}/device/msi_irqs")));
+        let vectors = vectors.ok().filter(|_| pci_id.is_some());
+        let bar = self.text(&format!("{at}/device/resource"));
+        MachineController {
             instance,
-            model,
-            firmware: chosen("firmware_rev"),
-            transport,
+            firmware: text("firmware_rev"),
+            class,
+            class_reason: class_reason.into(),
             address: text("address"),
-            state,
             pci_subsystem_id: self.pci_id(&at, "subsystem_vendor", "subsystem_device"),
             numa_node: self
                 .number(&format!("{at}/numa_node"))
                 .or_else(|| self.number(&format!("{at}/device/numa_node"))),
-            class,
-            class_reason,
-            queue_count: self.number(&format!("{at}/queue_count")),
+            // the kernel counts the admin queue, too
+            io_queues: number("queue_count").map(|n| n.saturating_sub(1)),
             // zero based, as in the specification (CAP.MQES)
-            queue_depth: self.number::<u32>(&format!("{at}/sqsize")).map(|n| n.saturating_add(1)),
-            interrupt_vectors: self.interrupt_vectors(&at, pci_id.known().is_some()),
-            shadow_doorbells,
-            iommu_group: self.text(&format!("{at}/device/iommu_group/type")),
-            namespaces: self.namespace_details(&at),
+            depth: number("sqsize").map(|n| n.saturating_add(1)),
+            vectors: vectors.map(|entries| u32::try_from(entries.count()).unwrap_or(u32::MAX)),
+            shadow_doorbells: is_asked.then(|| self.shadow_doorbells(&name)).flatten(),
+            iommu_group: text("device/iommu_group/type"),
+            bar: bar.as_deref().and_then(bar_0),
+            disks: self.disks_of(&at),
+            model,
+            transport,
+            state,
             pci_id,
-            name,
         }
     }
 
     /// Joins the ids in two files, `0x1b36` and `0x0010`, to `1b36:0010`.
-    fn pci_id(&self, at: &str, vendor: &str, device: &str) -> Fact<String> {
+    fn pci_id(&self, at: &str, vendor: &str, device: &str) -> Option<Text> {
         let half = |file: &str| {
-            self.text(&format!("{at}/device/{file}")).and_then(|text| {
-                let digits = text.trim_start_matches("0x");
-                u16::from_str_radix(digits, 16).map_or_else(
-                    |_| Fact::unknown(format!("{file} says `{text}`")),
-                    |n| Fact::Known(format!("{n:04x}")),
-                )
-            })
+            let text = self.text(&format!("{at}/device/{file}"))?;
+            u16::from_str_radix(text.trim_start_matches("0x"), 16).ok()
         };
-        half(vendor).and_then(|vendor| half(device).map(|device| format!("{vendor}:{device}")))
+        Some(format!("{:04x}:{:04x}", half(vendor)?, half(device)?).into())
     }
 
-    fn interrupt_vectors(&self, at: &str, on_pci: bool) -> Fact<u32> {
-        if !on_pci {
-            return Fact::unknown("not on PCI");
-        }
-        match fs::read_dir(self.path(&format!("{at}/device/msi_irqs"))) {
-            Ok(entries) => Fact::Known(u32::try_from(entries.count()).unwrap_or(u32::MAX)),
-            Err(_) => Fact::unknown("no msi_irqs: a legacy interrupt, or none"),
-        }
-    }
-
-    /// The number of the disk of a namespace. The path of a multipath disk has none.
-    fn number_of_disk(&self, name: &str) -> Fact<String> {
-        let disk = disk_of_path(name);
-        self.text(&format!("sys/class/block/{disk}/dev"))
-    }
-
-    fn namespace_details(&self, at: &str) -> Vec<NamespaceDetail> {
-        let mut found: Vec<NamespaceDetail> = names_in(&self.path(at))
-            .into_iter()
-            .filter(|name| is_namespace(name))
-            .map(|name| {
-                let path = |file: &str| format!("{at}/{name}/{file}");
-                let number = |file: &str| self.number::<u32>(&path(&format!("queue/{file}")));
-                NamespaceDetail {
-                    hidden: name.trim_start_matches("nvme").contains('c'),
-                    nsid: self.number(&path("nsid")),
-                    // in sectors of 512 bytes, independent of the block size
-                    size_bytes: self
-                        .number::<u64>(&path("size"))
-                        .map(|sectors| sectors.saturating_mul(512)),
-                    lba_bytes: number("logical_block_size"),
-                    scheduler: self
-                        .text(&path("queue/scheduler"))
-                        .map(|text| bracketed(&text).to_owned()),
-                    nr_requests: number("nr_requests"),
-                    async_depth: number("iosched/async_depth"),
-                    iostats: number("iostats"),
-                    nomerges: number("nomerges"),
-                    wbt_lat_us: self.number(&path("queue/wbt_lat_usec")),
-                    number: self.number_of_disk(&name),
-                    limits: Fact::unknown("not read"),
-                    io_cost: Fact::unknown("not read"),
-                    zoned: self.text(&path("queue/zoned")),
-                    rq_affinity: number("rq_affinity"),
-                    io_poll: number("io_poll"),
-                    write_cache: self.text(&path("queue/write_cache")),
-                    max_hw_sectors_kb: number("max_hw_sectors_kb"),
-                    max_sectors_kb: number("max_sectors_kb"),
-                    physical_block_size: number("physical_block_size"),
-                    io_timeout_ms: number("io_timeout"),
-                    name,
-                }
-            })
-            .collect();
-        found.sort_by_key(|ns| ns.nsid.known().copied());
+    fn disks_of(&self, at: &str) -> Vec<MachineDisk> {
+        let names = names_in(&self.path(at)).into_iter().filter(|name| is_namespace(name));
+        let mut found: Vec<_> = names.filter_map(|name| self.namespace(at, &name)).collect();
+        found.sort_by_key(|disk| disk.nsid);
         found
+    }
+
+    fn namespace(&self, at: &str, name: &str) -> Option<MachineDisk> {
+        let at = self.path(at).join(name);
+        let text = |file: &str| read_device_line(&at.join(file));
+        let wide = |file: &str| read_line(&at.join(file))?.parse::<u64>().ok();
+        let count = |file: &str| wide(file).and_then(|n| u32::try_from(n).ok());
+        // cgroups have limits on the disk: the path of a multipath disk has no number
+        let disk = disk_of_path(name);
+        let numbers = self.text(&format!("sys/class/block/{disk}/dev"));
+        Some(MachineDisk {
+            name: name.into(),
+            hidden: name.trim_start_matches("nvme").contains('c'),
+            nsid: count("nsid")?,
+            // in sectors of 512 bytes, independent of the block size
+            size_bytes: wide("size").map(|sectors| sectors.saturating_mul(512)),
+            iostats: count("queue/iostats"),
+            nomerges: count("queue/nomerges"),
+            scheduler: text("queue/scheduler").map(|text| bracketed(&text).into()),
+            nr_requests: count("queue/nr_requests"),
+            async_depth: count("queue/iosched/async_depth"),
+            rq_affinity: count("queue/rq_affinity"),
+            io_poll: count("queue/io_poll").map(|n| n != 0),
+            write_cache: text("queue/write_cache"),
+            max_hw_bytes: wide("queue/max_hw_sectors_kb").map(|kib| kib << 10),
+            max_bytes: wide("queue/max_sectors_kb").map(|kib| kib << 10),
+            physical_bytes: count("queue/physical_block_size"),
+            logical_bytes: count("queue/logical_block_size"),
+            io_timeout_ms: count("queue/io_timeout"),
+            number: numbers.and_then(|text| number(&text)),
+            wbt_lat_us: read_line(&at.join("queue/wbt_lat_usec")).and_then(|t| t.parse().ok()),
+            zoned: text("queue/zoned"),
+            limits: None,
+            io_cost: None,
+        })
+    }
+}
+
+/// Adds the limits of cgroups, and io.cost.
+fn set_io_control(disk: &mut MachineDisk, control: Option<&IoControl>) {
+    if let Some((number, control)) = disk.number.zip(control) {
+        disk.limits = Some(control.limits(number));
+        disk.io_cost = control.cost(number);
+    }
+}
+
+/// The first and the last physical address of BAR 0, from the file `resource` of a PCI device.
+fn bar_0(resource: &str) -> Option<[u64; 2]> {
+    let mut numbers = resource.split(' ').map(|word| {
+        let digits = word.strip_prefix("0x").unwrap_or(word);
+        u64::from_str_radix(digits, 16).ok()
+    });
+    let (first, last) = (numbers.next()??, numbers.next()??);
+    (first < last).then_some([first, last])
+}
+
+/// The data that the class is derived from.
+struct Traits<'a> {
+    /// `1b36:0010`; `None` if not on PCI.
+    pci_id: Option<&'a str>,
+    /// Empty if unknown.
+    model: &'a str,
+    /// `pcie`, `tcp`, and so on.
+    transport: Option<&'a str>,
+    /// Whether there is a hypervisor; `None` if unknown.
+    is_virtual: Option<bool>,
+}
+
+/// Classes by prefix of the PCI id, the most specific first.
+const BY_PCI_ID: [(&str, Class, &str); 11] = [
+    ("1b36:0010", Class::Emulated, "QEMU's nvme"),
+    ("80ee:4e56", Class::Emulated, "VirtualBox's"),
+    ("15ad:07f0", Class::Emulated, "VMware's"),
+    ("fb5d:0a0a", Class::Emulated, "bhyve's"),
+    ("4e58:0001", Class::Target, "an SPDK target by vfio-user"),
+    ("1d0f:cd", Class::Cloud, "Amazon's, local to the host"),
+    ("1d0f:", Class::Cloud, "Amazon's Nitro card"),
+    ("1ae0:", Class::Cloud, "Google's"),
+    ("1414:00a9", Class::Cloud, "Microsoft's, local to the host"),
+    ("1414:", Class::Cloud, "Microsoft's"),
+    ("1ded:", Class::Cloud, "Alibaba Cloud's"),
+];
+
+/// Classes by prefix of the model. Checked before the PCI id, which may be borrowed.
+const BY_MODEL: [(&str, Class, &str); 15] = [
+    ("QEMU NVMe Ctrl", Class::Emulated, "QEMU's nvme"),
+    ("FEMU", Class::Emulated, "FEMU's"),
+    ("ORCL-VBOX-NVME", Class::Emulated, "VirtualBox's"),
+    ("VMware Virtual NVMe", Class::Emulated, "VMware's"),
+    ("bhyve-NVMe", Class::Emulated, "bhyve's"),
+    ("Parallels", Class::Emulated, "Parallels'"),
+    ("SPDK bdev Controller", Class::Target, "an SPDK target"),
+    ("Linux", Class::Target, "Linux's own target (nvmet)"),
+    ("Amazon Elastic Block Store", Class::Cloud, "EBS, over the network"),
+    ("Amazon EC2 NVMe Instance Storage", Class::Cloud, "EC2 instance storage, local to the host"),
+    ("nvme_card-pd", Class::Cloud, "a Google disk, over the network"),
+    ("nvme_card", Class::Cloud, "a Google local SSD, local to the host"),
+    ("Microsoft NVMe Direct Disk", Class::Cloud, "an Azure local disk, local to the host"),
+    ("MSFT NVMe Accelerator", Class::Cloud, "an Azure disk, over the network"),
+    (
+        "Alibaba Cloud Elastic Block Storage",
+        Class::Cloud,
+        "an Alibaba Cloud disk, over the network",
+    ),
+];
+
+impl Traits<'_> {
+    /// Returns the class, and the reason for it.
+    fn classify(&self) -> (Class, String) {
+        let Self { pci_id, model, transport, is_virtual } = *self;
+        if transport == Some("loop") {
+            return (Class::Target, "the target is in this very kernel (loop)".into());
+        }
+        for (begin, class, what) in BY_MODEL {
+            // a longer model that begins with "Linux" is not nvmet
+            if model.starts_with(begin) && (begin != "Linux" || model == begin) {
+                return (class, format!("{what}: model `{model}`"));
+            }
+        }
+        for (begin, class, what) in BY_PCI_ID {
+            if let Some(id) = pci_id.filter(|id| id.starts_with(begin)) {
+                return (class, format!("{what}: PCI id {id}"));
+            }
+        }
+        match (pci_id, transport, is_virtual) {
+            (None, Some(transport @ ("tcp" | "rdma" | "fc")), _) => {
+                (Class::Fabrics, format!("a target over {transport}"))
+            }
+            (None, None, _) => (Class::Unknown, "neither PCI id nor transport".into()),
+            (_, _, Some(true)) => {
+                (Class::Passthrough, "a disk's own name inside a virtual machine".into())
+            }
+            (_, _, Some(false)) => (Class::Physical, "a disk's own name, and no hypervisor".into()),
+            (_, _, None) => (
+                Class::Unknown,
+                "a disk's own name, but whether there is a hypervisor is unknown".into(),
+            ),
+        }
     }
 }
 
@@ -341,6 +298,8 @@ mod tests {
             ("device/msi_irqs/25", "msix\n"),
             ("device/msi_irqs/26", "msix\n"),
             ("device/msi_irqs/27", "msix\n"),
+            ("device/iommu_group/type", "DMA\n"),
+            ("device/resource", "0x00000000febd4000 0x00000000febd7fff 0x140204\n0x0 0x0 0x0\n"),
             ("nvme0c0n1/nsid", "1\n"),
             ("nvme0c0n1/size", "2097152\n"),
             ("nvme0c0n1/queue/scheduler", "[none] mq-deadline \n"),
@@ -349,12 +308,16 @@ mod tests {
             ("nvme0c0n1/queue/io_timeout", "30000\n"),
             ("nvme0c0n1/queue/wbt_lat_usec", "2000\n"),
             ("nvme0c0n1/queue/nr_requests", "1023\n"),
+            ("nvme0c0n1/queue/write_cache", "write back\n"),
+            ("nvme0c0n1/queue/max_hw_sectors_kb", "8\n"),
+            ("nvme0c0n1/queue/max_sectors_kb", "4\n"),
+            ("nvme0c0n1/queue/physical_block_size", "4096\n"),
+            ("nvme0c0n1/queue/io_poll", "0\n"),
             ("ng0n1/nsid", "1\n"),
         ] {
             put(&root, &format!("{at}/{file}"), text);
         }
         put(&root, "sys/module/nvme/parameters/poll_queues", "2\n");
-        put(&root, "proc/cpuinfo", "flags : hypervisor\n");
         let system = System::at(root.path());
         (root, system)
     }
@@ -362,74 +325,67 @@ mod tests {
     #[test]
     fn a_controller_has_all_fields_except_its_serial_number() {
         let (_root, system) = guest();
-        let found = system.nvme_details(&system.hypervisor(), true);
+        let found = system.nvme_details(Some(true), true);
+        let json = serde_json::to_string(&found).unwrap();
+        assert!(!json.contains("deadbeef"), "{json}");
         let [nvme] = found.as_slice() else {
             panic!("{found:?}");
         };
-        assert_eq!((nvme.name.as_str(), nvme.instance), ("nvme0", 0));
-        assert_eq!(nvme.pci_id.to_string(), "1b36:0010");
-        assert_eq!(nvme.pci_subsystem_id.to_string(), "1af4:1100");
-        assert_eq!(nvme.class, Class::Emulated);
-        assert!(nvme.queue_count.is(&3) && nvme.queue_depth.is(&1024));
-        assert!(nvme.interrupt_vectors.is(&3) && nvme.numa_node.is(&-1));
-        let doorbells = nvme.shadow_doorbells.to_string();
-        assert!(doorbells.contains("/dev/nvme0: no such file"), "{doorbells}");
-        let json = serde_json::to_string(&found).unwrap();
-        assert!(!json.contains("deadbeef"), "{json}");
+        assert_eq!((nvme.name().as_str(), nvme.class), ("nvme0", Class::Emulated));
+        assert_eq!(nvme.pci_id, Some("1b36:0010".into()));
+        assert_eq!(nvme.pci_subsystem_id, Some("1af4:1100".into()));
+        assert_eq!((nvme.io_queues, nvme.depth), (Some(2), Some(1024)));
+        assert_eq!((nvme.vectors, nvme.numa_node), (Some(3), Some(-1)));
+        assert_eq!(nvme.iommu_group, Some("DMA".into()));
+        assert_eq!(nvme.bar, Some([0xfebd_4000, 0xfebd_7fff]));
+        assert_eq!(bar_0("0x0 0x0 0x0\n"), None);
+        // there is no /dev/nvme0
+        assert_eq!(nvme.shadow_doorbells, None);
     }
 
     #[test]
-    fn namespaces_come_with_how_the_block_layer_treats_them() {
+    fn a_disk_comes_with_its_settings_in_the_block_layer() {
         let (_root, system) = guest();
-        let namespaces = &system.nvme_details(&system.hypervisor(), false)[0].namespaces;
-        let [path] = namespaces.as_slice() else {
-            panic!("{namespaces:?}");
+        let disk = MachineDisk {
+            name: "nvme0c0n1".into(),
+            hidden: true,
+            nsid: 1,
+            size_bytes: Some(1 << 30),
+            iostats: Some(1),
+            scheduler: Some("none".into()),
+            nr_requests: Some(1023),
+            io_poll: Some(false),
+            write_cache: Some("write back".into()),
+            max_hw_bytes: Some(8192),
+            max_bytes: Some(4096),
+            physical_bytes: Some(4096),
+            logical_bytes: Some(512),
+            io_timeout_ms: Some(30_000),
+            wbt_lat_us: Some(2000),
+            ..MachineDisk::default()
         };
-        assert!(path.hidden && path.nsid.is(&1) && path.size_bytes.is(&(1 << 30)));
-        assert_eq!(path.scheduler.to_string(), "none");
-        assert!(path.io_timeout_ms.is(&30_000) && path.wbt_lat_us.is(&2000));
-        assert!(path.iostats.is(&1) && path.io_poll.known().is_none());
-        let why = "unknown (no such file)";
-        assert_eq!(path.number.to_string(), why);
-        assert_eq!(path.limits, Fact::unknown("no such file"));
+        assert_eq!(system.nvme_details(None, false)[0].disks, [disk]);
     }
 
-    /// A path of a multipath disk has no number: cgroups have limits on the disk.
     #[test]
     fn limits_of_cgroups_are_those_of_the_disk_of_a_path() {
         let (root, system) = guest();
         put(&root, "sys/class/block/nvme0n1/dev", "259:3\n");
-        let limits = || {
-            let found = system.nvme_details(&system.hypervisor(), false);
-            found[0].namespaces[0].limits.clone()
-        };
-        assert_eq!(limits(), Fact::unknown("cgroups of version 2 are not mounted"));
+        let limits = || system.nvme_details(None, false)[0].disks[0].limits.clone();
+        assert_eq!(limits(), None);
         put(&root, "proc/mounts", "c /cg cgroup2 rw 0 0\n");
         put(&root, "cg/a/io.max", "259:3 riops=60\n259:4 riops=1\n");
-        let found = limits().known().unwrap().clone();
-        let shown: Vec<String> = found.cgroups.iter().map(ToString::to_string).collect();
+        let shown: Vec<String> =
+            limits().unwrap().cgroups.iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["riops=60"]);
     }
 
     #[test]
-    fn a_controller_that_is_not_live_is_not_asked() {
-        let (root, system) = guest();
-        let doorbells = |identify| {
-            let found = system.nvme_details(&system.hypervisor(), identify);
-            found[0].shadow_doorbells.to_string()
-        };
-        assert_eq!(doorbells(false), "unknown (not asked)");
-        put(&root, "sys/class/nvme/nvme0/state", "resetting\n");
-        assert_eq!(doorbells(true), "unknown (not asked: it is resetting)");
-    }
-
-    #[test]
-    fn parameters_of_a_module_that_is_not_there_say_so() {
+    fn parameters_of_a_module_that_is_not_loaded_are_unknown() {
         let (_root, system) = guest();
         let parameters = system.nvme_parameters();
-        assert!(parameters.poll_queues.is(&2));
-        assert_eq!(parameters.write_queues.to_string(), "unknown (no such file)");
-        assert_eq!(parameters.io_timeout_s.to_string(), "unknown (nvme_core is not loaded)");
+        let want = NvmeParameters { poll_queues: Some(2), ..NvmeParameters::default() };
+        assert_eq!(parameters, want);
     }
 
     #[test]
@@ -437,11 +393,59 @@ mod tests {
         let root = TempDir::new().unwrap();
         put(&root, "sys/class/nvme/nvme1/transport", "tcp\n");
         put(&root, "sys/class/nvme/nvme1/model", "Linux\n");
-        let system = System::at(root.path());
-        let found = &system.nvme_details(&system.hypervisor(), true)[0];
+        let found = &System::at(root.path()).nvme_details(None, true)[0];
         assert_eq!(found.class, Class::Target);
-        for fact in [found.interrupt_vectors.to_string(), found.shadow_doorbells.to_string()] {
-            assert_eq!(fact, "unknown (not on PCI)");
+        assert_eq!((found.vectors, found.shadow_doorbells), (None, None));
+    }
+
+    fn class(pci_id: &str, model: &str, is_virtual: Option<bool>) -> Class {
+        let (class, reason) =
+            Traits { pci_id: Some(pci_id), model, transport: Some("pcie"), is_virtual }.classify();
+        assert!(!reason.is_empty());
+        class
+    }
+
+    #[test]
+    fn controllers_on_pci_are_known_by_model_or_id() {
+        let vm = Some(true);
+        for (id, model, want) in [
+            ("1b36:0010", "QEMU NVMe Ctrl", Class::Emulated),
+            ("8086:5845", "QEMU NVMe Ctrl", Class::Emulated),
+            ("1b36:0010", "My Own Name", Class::Emulated),
+            ("80ee:4e56", "ORCL-VBOX-NVME-VER12", Class::Emulated),
+            ("15ad:07f0", "VMware Virtual NVMe Disk", Class::Emulated),
+            ("4e58:0001", "SPDK bdev Controller", Class::Target),
+            ("4e58:0001", "other", Class::Target),
+            ("1d0f:8061", "Amazon Elastic Block Store", Class::Cloud),
+            ("1d0f:cd01", "Amazon EC2 NVMe Instance Storage", Class::Cloud),
+            ("1ae0:001f", "nvme_card-pd", Class::Cloud),
+            ("1414:00a9", "Microsoft NVMe Direct Disk v2", Class::Cloud),
+            ("1414:b111", "MSFT NVMe Accelerator v1.0", Class::Cloud),
+            ("144d:a80a", "SAMSUNG MZVL21T0HCLR-00B00", Class::Passthrough),
+            ("144d:a80a", "Linuxoid SSD", Class::Passthrough),
+        ] {
+            assert_eq!(class(id, model, vm), want, "{id} {model}");
         }
+    }
+
+    #[test]
+    fn a_disk_is_physical_passed_through_or_unknown_by_the_hypervisor() {
+        let samsung = |hypervisor| class("144d:a80a", "SAMSUNG", hypervisor);
+        assert_eq!(samsung(Some(false)), Class::Physical);
+        assert_eq!(samsung(Some(true)), Class::Passthrough);
+        assert_eq!(samsung(None), Class::Unknown);
+    }
+
+    #[test]
+    fn controllers_over_a_network_are_targets_or_fabrics() {
+        let over = |transport, model| {
+            let traits = Traits { pci_id: None, model, transport, is_virtual: Some(true) };
+            traits.classify().0
+        };
+        assert_eq!(over(Some("tcp"), "Linux"), Class::Target);
+        assert_eq!(over(Some("rdma"), "SPDK bdev Controller"), Class::Target);
+        assert_eq!(over(Some("tcp"), "Dorado"), Class::Fabrics);
+        assert_eq!(over(Some("loop"), "anything"), Class::Target);
+        assert_eq!(over(None, ""), Class::Unknown);
     }
 }

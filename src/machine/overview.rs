@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine as a whole: kernel, hypervisor, kernel settings, and the privileges of this process.
-//! It only reads, needs no privilege, and gives a reason for each value that it cannot read.
+//! It only reads, and needs no privilege. `None`: the value cannot be read.
 
 use std::env::consts::ARCH;
 use std::ops::RangeInclusive;
 
 use serde::Serialize;
 
-use super::fact::Fact;
 use super::hypervisor::Hypervisor;
 use super::{System, privileges};
+use crate::model::machine::{MachineController, MachineInfo};
 use crate::model::text::{Text, printable};
 
 /// Kernel settings that affect tracing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sysctls {
     /// kernel.kptr_restrict: above 0, kernel addresses are hidden from some or all users.
-    pub kptr_restrict: Fact<i64>,
+    pub kptr_restrict: Option<i64>,
     /// kernel.perf_event_paranoid
-    pub perf_event_paranoid: Fact<i64>,
+    pub perf_event_paranoid: Option<i64>,
     /// kernel.unprivileged_bpf_disabled
-    pub unprivileged_bpf_disabled: Fact<i64>,
+    pub unprivileged_bpf_disabled: Option<i64>,
     /// net.core.bpf_jit_enable: fentry and fexit need the JIT.
-    pub bpf_jit_enable: Fact<i64>,
+    pub bpf_jit_enable: Option<i64>,
     /// kernel.ftrace_enabled: with 0, fentry and kprobes on functions do not fire.
-    pub ftrace_enabled: Fact<i64>,
+    pub ftrace_enabled: Option<i64>,
 }
 
 /// A capability (capabilities(7)) that matters here.
@@ -62,38 +62,38 @@ impl Privileges {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Machine {
     /// `uname -r`
-    pub release: Fact<String>,
+    pub release: Option<String>,
     /// `uname -v`: how and when the kernel was built. A real-time kernel has PREEMPT_RT here.
-    pub version: Fact<String>,
+    pub version: Option<String>,
     /// `uname -m`
     pub arch: String,
     /// Number of CPUs that are online.
-    pub cpus_online: Fact<u32>,
+    pub cpus_online: Option<u32>,
     /// Number of possible CPUs, which determines the size of per-CPU maps.
-    pub cpus_possible: Fact<u32>,
+    pub cpus_possible: Option<u32>,
     /// The hypervisor.
     pub hypervisor: Hypervisor,
     /// The clock source (`tsc`, `hpet`): each point of a command reads it.
-    pub clock_source: Fact<String>,
+    pub clock_source: Option<String>,
     /// Kernel lockdown: `none`, `integrity` or `confidentiality`.
-    pub lockdown: Fact<String>,
+    pub lockdown: Option<String>,
     /// Settings of the kernel.
     pub sysctls: Sysctls,
     /// The directory of a readable tracefs.
-    pub tracefs: Fact<String>,
+    pub tracefs: Option<String>,
     /// tracefs is mounted, readable or not.
-    pub tracefs_mounted: Fact<bool>,
+    pub tracefs_mounted: Option<bool>,
     /// debugfs is mounted.
-    pub debugfs: Fact<bool>,
+    pub debugfs: Option<bool>,
     /// kprobes are not switched off (`/sys/kernel/debug/kprobes/enabled`).
-    pub kprobes_enabled: Fact<bool>,
+    pub kprobes_enabled: Option<bool>,
     /// The kernel can attach kprobes through perf (CONFIG_KPROBE_EVENTS).
-    pub kprobe_pmu: Fact<bool>,
+    pub kprobe_pmu: Option<bool>,
     /// This process is in a user namespace other than the initial one, where its capabilities do
     /// not apply to the kernel.
-    pub user_namespace: Fact<bool>,
+    pub user_namespace: Option<bool>,
     /// What this process may do.
-    pub privileges: Fact<Privileges>,
+    pub privileges: Option<Privileges>,
 }
 
 /// The last entry of a list like `0-3,5,7-8`.
@@ -142,30 +142,27 @@ pub struct Identity {
 
 impl System {
     /// The highest number of a CPU that is online.
-    pub fn last_online_cpu(&self) -> Fact<u32> {
+    pub fn last_online_cpu(&self) -> Option<u32> {
         self.last_cpu("online")
     }
 
     /// The CPUs that are present, in order. `None`: not known.
     pub fn present_cpus(&self) -> Option<Vec<u32>> {
-        let list = self.text("sys/devices/system/cpu/present");
-        Some(list_ranges(list.known()?)?.into_iter().flatten().collect())
+        let list = self.text("sys/devices/system/cpu/present")?;
+        Some(list_ranges(&list)?.into_iter().flatten().collect())
     }
 
     /// The highest number that a CPU can ever have.
-    pub fn last_possible_cpu(&self) -> Fact<u32> {
+    pub fn last_possible_cpu(&self) -> Option<u32> {
         self.last_cpu("possible")
     }
 
-    fn last_cpu(&self, which: &str) -> Fact<u32> {
-        let list = self.text(&format!("sys/devices/system/cpu/{which}"));
-        list.and_then(|list| {
-            list_end(&list).map_or_else(|| Fact::unknown(format!("it says `{list}`")), Fact::Known)
-        })
+    fn last_cpu(&self, which: &str) -> Option<u32> {
+        list_end(&self.text(&format!("sys/devices/system/cpu/{which}"))?)
     }
 
     fn kernel_text(&self, name: &str) -> Option<Text> {
-        self.device_text(&format!("proc/sys/kernel/{name}")).known().cloned()
+        self.device_text(&format!("proc/sys/kernel/{name}"))
     }
 
     /// Reads the name of the machine and `uname -r`.
@@ -187,19 +184,12 @@ impl System {
 
     /// Reads the facts about the machine.
     pub fn machine(&self) -> Machine {
-        let cpus = |which| {
-            let list = self.text(&format!("sys/devices/system/cpu/{which}"));
-            list.and_then(|l| {
-                list_length(&l).map_or_else(|| Fact::unknown(format!("it says `{l}`")), Fact::Known)
-            })
-        };
-        let mounted =
-            |kind| self.mounted(kind).map_or_else(|| Fact::unknown("no /proc/mounts"), Fact::Known);
+        let cpus = |which| list_length(&self.text(&format!("sys/devices/system/cpu/{which}"))?);
         Machine {
             release: self.text("proc/sys/kernel/osrelease"),
             version: self.text("proc/sys/kernel/version"),
             // the file exists since 6.1; the fallback is the architecture of the build
-            arch: self.text("proc/sys/kernel/arch").known().cloned().unwrap_or_else(|| ARCH.into()),
+            arch: self.text("proc/sys/kernel/arch").unwrap_or_else(|| ARCH.into()),
             cpus_online: cpus("online"),
             cpus_possible: cpus("possible"),
             hypervisor: self.hypervisor(),
@@ -212,41 +202,75 @@ impl System {
                 bpf_jit_enable: self.number("proc/sys/net/core/bpf_jit_enable"),
                 ftrace_enabled: self.number("proc/sys/kernel/ftrace_enabled"),
             },
-            tracefs: Fact::from(self.tracefs()).map(|at| printable(&at)),
-            tracefs_mounted: mounted("tracefs"),
-            debugfs: mounted("debugfs"),
-            kprobes_enabled: self.kprobes_enabled(),
+            tracefs: self.tracefs().map(|at| printable(&at)),
+            tracefs_mounted: self.mounted("tracefs"),
+            debugfs: self.mounted("debugfs"),
+            kprobes_enabled: self.text("sys/kernel/debug/kprobes/enabled").map(|text| text != "0"),
             kprobe_pmu: self.kprobe_pmu(),
             user_namespace: self.text("proc/self/uid_map").map(|map| {
                 // the initial namespace maps all ids to themselves
                 !map.split_whitespace().eq(["0", "0", "4294967295"])
             }),
-            privileges: privileges().map_or_else(|| Fact::unknown("no /proc/self"), Fact::Known),
+            privileges: privileges(),
         }
     }
 
-    pub(super) fn lockdown(&self) -> Fact<String> {
-        let text = self.text("sys/kernel/security/lockdown");
-        if text.known().is_none() && self.mounted("securityfs") == Some(false) {
-            return Fact::unknown("securityfs is not mounted");
-        }
-        text.map(|text| bracketed(&text).to_owned())
+    pub(super) fn lockdown(&self) -> Option<String> {
+        self.text("sys/kernel/security/lockdown").map(|text| bracketed(&text).to_owned())
     }
 
-    fn kprobes_enabled(&self) -> Fact<bool> {
-        let text = self.text("sys/kernel/debug/kprobes/enabled");
-        if text.known().is_none() && self.mounted("debugfs") == Some(false) {
-            return Fact::unknown("debugfs is not mounted");
-        }
-        text.map(|text| text != "0")
+    /// Whether the kernel can attach kprobes through perf.
+    fn kprobe_pmu(&self) -> Option<bool> {
+        let devices = self.path("sys/bus/event_source/devices");
+        devices.exists().then(|| devices.join("kprobe/type").exists())
     }
+}
 
-    fn kprobe_pmu(&self) -> Fact<bool> {
-        let devices = "sys/bus/event_source/devices";
-        if self.exists(devices).is(&true) {
-            self.exists(&format!("{devices}/kprobe/type"))
-        } else {
-            Fact::unknown("no /sys/bus/event_source")
+/// Whether mappings that are removed are invalidated at once, by the types of the IOMMU groups.
+/// Before 5.15 (`DMA-FQ`) the types do not show it.
+fn strict(controllers: &[MachineController], release: Option<(u32, u32)>) -> Option<bool> {
+    let types = controllers.iter().filter_map(|c| c.iommu_group.as_deref());
+    let mut strict = types.filter_map(|name| match name {
+        "DMA" if release.is_some_and(|version| version >= (5, 15)) => Some(true),
+        "DMA-FQ" => Some(false),
+        _ => None,
+    });
+    strict.next()
+}
+
+/// Major and minor version of a release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next()?.parse().ok();
+    Some((number()?, number()?))
+}
+
+impl System {
+    /// The settings of the machine as a recording has them. With `identify` it sends an Identify command to
+    /// each live PCI controller: only this shows whether there are shadow doorbells.
+    pub fn info(&self, identify: bool) -> MachineInfo {
+        let machine = self.machine();
+        let Hypervisor { present, name, emulated, .. } = machine.hypervisor;
+        let controllers = self.nvme_details(present, identify);
+        let parameters = self.nvme_parameters();
+        let is_real_time = machine.version.map(|v| v.contains("PREEMPT_RT"));
+        let is_asked = parameters.use_threaded_interrupts.map(|value| value != "0");
+        let release = machine.release.and_then(|text| version(&text));
+        MachineInfo {
+            hypervisor: (present == Some(true)).then(|| name.into()),
+            is_virtual: present,
+            is_emulated: emulated,
+            cpus: machine.cpus_online,
+            threaded_interrupts: match (is_real_time, is_asked) {
+                (Some(true), _) | (_, Some(true)) => Some(true),
+                (Some(false), Some(false)) => Some(false),
+                _ => None,
+            },
+            poll_queues: parameters.poll_queues,
+            io_timeout_s: parameters.io_timeout_s,
+            iommu_strict: strict(&controllers, release),
+            cgroup_mount: self.cgroup_mount().map(Into::into),
+            controllers,
         }
     }
 }
@@ -281,40 +305,24 @@ mod tests {
             put(&root, path, text);
         }
         let machine = System::at(root.path()).machine();
-        assert_eq!(machine.release.to_string(), "6.1.0-50-rt-amd64");
-        assert!(machine.version.to_string().contains("PREEMPT_RT"));
+        assert_eq!(machine.release.unwrap(), "6.1.0-50-rt-amd64");
+        assert!(machine.version.unwrap().contains("PREEMPT_RT"));
         assert_eq!(machine.arch, "x86_64");
-        assert!(machine.cpus_online.is(&3) && machine.cpus_possible.is(&8));
-        assert_eq!(machine.lockdown.to_string(), "integrity");
-        assert!(machine.sysctls.kptr_restrict.is(&2));
-        assert!(machine.sysctls.perf_event_paranoid.is(&-1));
-        assert_eq!(machine.sysctls.bpf_jit_enable.known(), None);
-        assert!(machine.tracefs.to_string().ends_with("sys/kernel/debug/tracing"));
-        assert!(machine.debugfs.is(&true) && machine.kprobes_enabled.is(&false));
-        assert!(machine.kprobe_pmu.is(&false) && machine.user_namespace.is(&true));
+        assert!(machine.cpus_online == Some(3) && machine.cpus_possible == Some(8));
+        assert_eq!(machine.lockdown.unwrap(), "integrity");
+        assert!(machine.sysctls.kptr_restrict == Some(2));
+        assert!(machine.sysctls.perf_event_paranoid == Some(-1));
+        assert_eq!(machine.sysctls.bpf_jit_enable, None);
+        assert!(machine.tracefs.unwrap().ends_with("sys/kernel/debug/tracing"));
+        assert!(machine.debugfs == Some(true) && machine.kprobes_enabled == Some(false));
+        assert!(machine.kprobe_pmu == Some(false) && machine.user_namespace == Some(true));
     }
 
     #[test]
     fn a_machine_without_anything_is_looked_at_all_the_same() {
         let machine = System::at("/nonexistent").machine();
-        assert!(machine.release.known().is_none());
+        assert!(machine.release.is_none());
         assert_eq!(machine.arch, ARCH);
-        let json = serde_json::to_value(&machine).unwrap();
-        assert_eq!(json["lockdown"]["unknown"], "no such file");
-    }
-
-    #[test]
-    fn what_is_not_mounted_is_the_reason() {
-        let root = TempDir::new().unwrap();
-        put(&root, "proc/mounts", "proc /proc proc rw 0 0\n");
-        let machine = System::at(root.path()).machine();
-        for (fact, want) in [
-            (machine.lockdown.to_string(), "securityfs is not mounted"),
-            (machine.tracefs.to_string(), "tracefs is not mounted"),
-            (machine.kprobes_enabled.to_string(), "debugfs is not mounted"),
-        ] {
-            assert_eq!(fact, format!("unknown ({want})"));
-        }
     }
 
     #[test]
@@ -335,5 +343,79 @@ mod tests {
         fn any_text_is_a_list_or_none(text in any::<String>(), list in "[0-9,-]{0,30}") {
             let _ = (list_length(&text), list_length(&list), bracketed(&text));
         }
+    }
+
+    fn machine() -> TempDir {
+        let root = TempDir::new().unwrap();
+        let at = "sys/class/nvme/nvme1";
+        for (file, text) in [
+            ("model", "QEMU NVMe Ctrl\n"),
+            ("transport", "pcie\n"),
+            ("state", "live\n"),
+            ("queue_count", "3\n"),
+            ("sqsize", "1023\n"),
+            ("device/iommu_group/type", "DMA\n"),
+            (
+                "device/resource",
+                "0x00000000febd4000 0x00000000febd7fff 0x0000000000140204\n0x0 0x0 0x0\n",
+            ),
+            ("nvme1n1/nsid", "7\n"),
+            ("nvme1n1/queue/scheduler", "[none] mq-deadline\n"),
+            ("nvme1n1/queue/write_cache", "write back\n"),
+            ("nvme1n1/queue/max_hw_sectors_kb", "8\n"),
+            ("nvme1n1/queue/max_sectors_kb", "4\n"),
+            ("nvme1n1/queue/physical_block_size", "4096\n"),
+            ("nvme1n1/queue/logical_block_size", "512\n"),
+            ("nvme1n1/queue/io_poll", "0\n"),
+        ] {
+            put(&root, &format!("{at}/{file}"), text);
+        }
+        for (path, text) in [
+            ("proc/cpuinfo", "flags : hypervisor\n"),
+            ("proc/sys/kernel/osrelease", "6.12.1\n"),
+            ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC\n"),
+            ("sys/devices/system/cpu/online", "0-3\n"),
+            ("sys/module/nvme/parameters/poll_queues", "2\n"),
+            ("sys/module/nvme/parameters/use_threaded_interrupts", "0\n"),
+        ] {
+            put(&root, path, text);
+        }
+        root
+    }
+
+    #[test]
+    fn the_settings_are_those_of_sysfs() {
+        let root = machine();
+        let info = System::at(root.path()).info(false);
+        assert_eq!((info.cpus, info.is_virtual), (Some(4), Some(true)));
+        assert_eq!(info.threaded_interrupts, Some(false));
+        assert_eq!((info.poll_queues, info.io_timeout_s), (Some(2), None));
+        assert_eq!(info.iommu_strict, Some(true));
+        assert_eq!(info.controllers.len(), 1);
+    }
+
+    #[test]
+    fn interrupts_are_threads_on_a_real_time_kernel_and_by_parameter() {
+        let root = machine();
+        let threaded = || System::at(root.path()).info(false).threaded_interrupts;
+        let parameter = "sys/module/nvme/parameters/use_threaded_interrupts";
+        put(&root, parameter, "1\n");
+        assert_eq!(threaded(), Some(true));
+        put(&root, parameter, "0\n");
+        put(&root, "proc/sys/kernel/version", "#1 SMP PREEMPT_RT\n");
+        assert_eq!(threaded(), Some(true));
+    }
+
+    #[test]
+    fn before_5_15_the_group_does_not_show_whether_invalidation_is_strict() {
+        let root = machine();
+        let strict = || System::at(root.path()).info(false).iommu_strict;
+        put(&root, "proc/sys/kernel/osrelease", "5.10.0-46-amd64\n");
+        assert_eq!(strict(), None);
+        let group = "sys/class/nvme/nvme1/device/iommu_group/type";
+        put(&root, group, "DMA-FQ\n");
+        assert_eq!(strict(), Some(false));
+        put(&root, group, "identity\n");
+        assert_eq!(strict(), None);
     }
 }

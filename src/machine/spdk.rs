@@ -1,23 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The code of SPDK in a process: its executable, or shared libraries.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use procfs::FromBufRead;
+use procfs::process::{MMapPath, MemoryMaps};
+
 use super::System;
 use super::elf::Symbols;
 use super::process::{Process, TargetError};
-use super::process_files::{open, open_below, path_of};
+use super::process_files::{open, open_below, path_of, read_some};
 use crate::target::spdk::Release;
 
 /// How the names of SPDK's shared libraries begin.
 const LIBRARY: &str = "libspdk_";
 /// Most files of a process that are read: SPDK has some 80 libraries.
 const MOST_PARTS: usize = 128;
+
+/// Bytes of a list of mappings that are read. The kernel allows 65530 mappings unless vm.max_map_count
+/// says otherwise.
+const MAX_MAPS: u64 = 16 << 20;
+
+impl System {
+    /// The files that a process has mapped, each with the addresses of one mapping. Empty if this
+    /// process may not look at them, or there are more than any process needs.
+    pub fn mapped_files(&self, pid: u32) -> BTreeMap<PathBuf, (u64, u64)> {
+        let maps = read_some(&self.path(&format!("proc/{pid}/maps")), MAX_MAPS);
+        let maps = MemoryMaps::from_buf_read(maps.unwrap_or_default().as_slice());
+        let maps = maps.into_iter().flatten();
+        maps.filter_map(|map| match map.pathname {
+            MMapPath::Path(path) => Some((path, map.address)),
+            _ => None,
+        })
+        .collect()
+    }
+}
 
 /// A file with code of SPDK.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::{System, read_line};
+use super::{System, read_device_line, read_line};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::text::Text;
 use crate::nvme::decode::CommandSet;
@@ -94,13 +94,6 @@ fn command_set(at: &Path) -> CommandSet {
     }
 }
 
-/// Text that a device chooses; empty if there is none.
-fn device_text(at: &Path) -> Text {
-    let bytes = fs::read(at).unwrap_or_default();
-    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
-    Text::from_bytes(line.trim_ascii())
-}
-
 fn namespaces_in(dir: &Path) -> Vec<Namespace> {
     let mut found: Vec<Namespace> = names_in(dir)
         .into_iter()
@@ -135,7 +128,7 @@ impl System {
                 let nqn = text("subsysnqn").filter(|_| !["", "pcie"].contains(&&*transport));
                 Some(Controller {
                     instance,
-                    model: device_text(&at.join("model")),
+                    model: read_device_line(&at.join("model")).unwrap_or_default(),
                     cntlid: text("cntlid").and_then(|n| n.parse().ok()),
                     nqn: nqn.map(Into::into),
                     transport: transport.into(),

@@ -39,7 +39,7 @@ impl MachineInfo {
     /// Removes the names that users gave, and what identifies the machine.
     pub fn redact(&mut self) {
         for controller in &mut self.controllers {
-            controller.bar = None;
+            (controller.bar, controller.address) = (None, None);
             let disks = controller.disks.iter_mut();
             let limits = disks.filter_map(|disk| disk.limits.as_mut());
             for limit in limits.flat_map(|limits| &mut limits.cgroups) {
@@ -49,42 +49,113 @@ impl MachineInfo {
     }
 }
 
-/// Settings of a controller.
+/// The kind of device behind a controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// A virtual machine monitor emulates it: each doorbell may cause an exit.
+    Emulated,
+    /// A cloud provider's device. Its storage may be remote.
+    Cloud,
+    /// A software target: SPDK, or Linux nvmet.
+    #[serde(rename = "software target")]
+    Target,
+    /// None of these, in a virtual machine: most likely passed through by the host.
+    Passthrough,
+    /// None of these, on bare metal.
+    Physical,
+    /// An unidentified target over a network.
+    Fabrics,
+    /// Unknown, or from a later version.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+impl Class {
+    /// The name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Emulated => "emulated",
+            Self::Cloud => "cloud",
+            Self::Target => "software target",
+            Self::Passthrough => "passthrough",
+            Self::Physical => "physical",
+            Self::Fabrics => "fabrics",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A controller as sysfs describes it. Its serial number is left out: reports go into bug trackers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineController {
     /// Its number: 0 for nvme0.
     pub instance: u32,
-    /// The kind of device: the name of a `machine::nvme_class::Class`.
-    pub class: Text,
-    /// Transport.
+    /// Model, as reported by the controller.
+    pub model: Option<Text>,
+    /// Firmware revision.
+    pub firmware: Option<Text>,
+    /// The kind of device.
+    pub class: Class,
+    /// What the class was derived from.
+    pub class_reason: Text,
+    /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
     pub transport: Option<Text>,
-    /// `live`, ...
+    /// The PCI address, or the target's address.
+    pub address: Option<Text>,
+    /// `live`, `resetting`, `connecting`, `deleting`, `dead`.
     pub state: Option<Text>,
+    /// PCI vendor and device ids, as in lspci: `1b36:0010`. `None`: not on PCI.
+    pub pci_id: Option<Text>,
+    /// PCI subsystem vendor and device ids.
+    pub pci_subsystem_id: Option<Text>,
+    /// The NUMA node; -1 if none.
+    pub numa_node: Option<i32>,
     /// I/O queues, without the admin queue.
     pub io_queues: Option<u32>,
     /// Entries of an I/O submission queue.
     pub depth: Option<u32>,
-    /// Interrupt vectors.
+    /// Message signalled interrupts: one for the admin queue, and at most one for each I/O queue that is
+    /// not polled.
     pub vectors: Option<u32>,
-    /// It offers shadow doorbells.
+    /// It offers shadow doorbells (Doorbell Buffer Config). The driver then uses them, and most doorbells
+    /// are memory writes without an exit to the hypervisor.
     pub shadow_doorbells: Option<bool>,
-    /// Type of its IOMMU group: `DMA`, `DMA-FQ`, `identity`.
+    /// Type of its IOMMU group: `identity` (no translation), `DMA` (strict invalidation), `DMA-FQ` (lazy).
     pub iommu_group: Option<Text>,
     /// First and last physical address of BAR 0, its registers.
     pub bar: Option<[u64; 2]>,
-    /// Its namespaces.
+    /// Its namespaces, sorted by id.
     pub disks: Vec<MachineDisk>,
 }
 
-/// Settings of a namespace in the block layer.
+impl MachineController {
+    /// The name of its device: `nvme0`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("nvme{}", self.instance)
+    }
+}
+
+/// A namespace, and its settings in the block layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineDisk {
-    /// The block device's name.
+    /// The block device's name: `nvme0n1`, or `nvme0c1n1` for a path of a multipath namespace.
     pub name: Text,
+    /// A path of a multipath namespace; applications use another device.
+    pub hidden: bool,
     /// The namespace id.
     pub nsid: u32,
+    /// Size in bytes.
+    pub size_bytes: Option<u64>,
+    /// The block layer keeps statistics, including the times in its requests: 0 or 1.
+    pub iostats: Option<u32>,
+    /// Merging of requests. 0: where possible; 1: only simple merges; 2: none.
+    pub nomerges: Option<u32>,
     /// The I/O scheduler.
     pub scheduler: Option<Text>,
     /// Requests that a queue has room for.

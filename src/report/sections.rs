@@ -261,7 +261,7 @@ fn machine(gathered: &Gathered, file: &FileReader, header: &Header, html: &mut H
         let cells = [
             format!("nvme{}", controller.instance),
             controller.model.trim().to_owned(),
-            set.map(|set| set.class.to_string()).unwrap_or_default(),
+            set.map(|set| set.class.name().to_owned()).unwrap_or_default(),
             controller.transport.to_string(),
             number(
                 set.and_then(|set| set.io_queues)

@@ -80,7 +80,8 @@ impl Access {
         })?;
         let names = ["nvme_subsystems", "jiffies"];
         let found = system.addresses(names);
-        let [subsystems, jiffies] = found.map_err(|e| lacks(&e.to_string()))?;
+        let [subsystems, jiffies] =
+            found.map_err(|e| lacks(&format!("/proc/kallsyms can't be read ({e})")))?;
         let subsystems = subsystems.ok_or_else(|| {
             lacks(if system.lists_variables() {
                 "/proc/kallsyms has no address of nvme_subsystems: run as root, with \

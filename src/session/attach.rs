@@ -85,8 +85,7 @@ fn unknown_mode(verbose: bool, facts: &KernelFacts) -> Option<&'static str> {
 
 /// A remark if readings of the clock are slow.
 fn slow_clock(system: &System) -> Option<String> {
-    let source = system.clock_source();
-    let source = source.known().filter(|source| is_slow(source))?;
+    let source = system.clock_source().filter(|source| is_slow(source))?;
     Some(format!(
         "the kernel's clock ({source}) takes about 1 us or more to read, which makes all stages longer"
     ))

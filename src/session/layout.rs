@@ -66,8 +66,7 @@ impl Capacity {
     /// # Errors
     /// If the kernel does not report how many CPUs it can ever have.
     pub fn of(system: &System) -> Result<Self> {
-        let last = system.last_possible_cpu();
-        let possible = match last.known() {
+        let possible = match system.last_possible_cpu() {
             // not how many there are: the numbers may have holes
             Some(last) => last + 1,
             None => {
@@ -79,7 +78,7 @@ impl Capacity {
         let present = system.present_cpus().filter(|cpus| !cpus.is_empty());
         Ok(Self {
             possible,
-            online: last.known().map_or(possible, |last| last + 1),
+            online: last.map_or(possible, |last| last + 1),
             present: present.unwrap_or_else(|| (0..possible).collect()),
             memory: system.map_memory(),
         })

@@ -313,7 +313,7 @@ impl Load {
         };
         let controller = MachineController {
             instance: place.ctrl,
-            class: place.class.into(),
+            class: place.class,
             transport: Some(place.transport.into()),
             io_queues: Some(u32::from(self.queues) + place.poll_queues.0),
             iommu_group: place.iommu_group.map(Into::into),

@@ -2,6 +2,7 @@
 //! How commands come by themselves, and the machine on which they run.
 
 use fastrand::Rng;
+use nvme_deep::model::machine::Class;
 use nvme_deep::model::point::Pattern;
 
 use super::level::exponential;
@@ -54,8 +55,8 @@ impl Arrivals {
 /// The machine, and what is observed on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The name of a `machine::nvme_class::Class`.
-    pub class: &'static str,
+    /// The kind of device.
+    pub class: Class,
     pub transport: &'static str,
     pub hypervisor: Option<&'static str>,
     pub shadow_doorbells: Option<bool>,
@@ -75,7 +76,7 @@ pub struct Place {
 impl Default for Place {
     fn default() -> Self {
         Self {
-            class: "emulated",
+            class: Class::Emulated,
             transport: "pcie",
             hypervisor: Some("KVM"),
             shadow_doorbells: Some(true),

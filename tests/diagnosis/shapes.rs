@@ -2,6 +2,7 @@
 //! What production looks like: shapes of healthy runs. No rule may name a cause in any of them.
 
 use fastrand::Rng;
+use nvme_deep::model::machine::Class;
 use nvme_deep::model::point::Pattern;
 
 use super::draft::{DEVICE, QUEUE, SUBMIT};
@@ -143,7 +144,7 @@ pub const SHAPES: &[Shape] = &[
     shape("TCP: no doorbell, interrupt or CQE", |load, rng| {
         closed(load, rng, 1.0);
         load.place = Place {
-            class: "software target",
+            class: Class::Target,
             transport: "tcp",
             pattern: FABRICS,
             has_conditions: false,
@@ -161,7 +162,7 @@ pub const SHAPES: &[Shape] = &[
     }),
     shape("bare metal: 10 us, batches of 32", |load, rng| {
         load.place = Place {
-            class: "physical",
+            class: Class::Physical,
             hypervisor: None,
             shadow_doorbells: None,
             iommu_group: one(rng, &[Some("identity"), Some("DMA-FQ"), None]),
@@ -175,7 +176,7 @@ pub const SHAPES: &[Shape] = &[
     shape("Nitro: a cloud's controller, doorbells to hardware", |load, rng| {
         closed(load, rng, 1.0);
         load.place = Place {
-            class: "cloud",
+            class: Class::Cloud,
             hypervisor: Some("Amazon EC2 (Nitro)"),
             shadow_doorbells: None,
             ..Place::default()
@@ -186,7 +187,7 @@ pub const SHAPES: &[Shape] = &[
     shape("Azure: Hyper-V, a disk passed through", |load, rng| {
         load.arrivals = Arrivals::Poisson(open(load, rng, 1.0));
         load.place = Place {
-            class: one(rng, &["cloud", "passthrough"]),
+            class: one(rng, &[Class::Cloud, Class::Passthrough]),
             hypervisor: Some("Hyper-V (Azure)"),
             ..Place::default()
         };

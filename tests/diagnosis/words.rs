@@ -7,6 +7,7 @@ use nvme_deep::diagnose::report::{
 use nvme_deep::model::activity::Pool;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
+use nvme_deep::model::machine::Class;
 
 use super::causes::Cause;
 use super::draft::{DEVICE, DISCARD, MAP};
@@ -141,7 +142,7 @@ fn one_failed_command_is_a_note_and_media_errors_need_no_timeout() {
 
 #[test]
 fn bare_metal_has_no_hypervisor() {
-    let metal = Place { class: "physical", hypervisor: None, ..Place::default() };
+    let metal = Place { class: Class::Physical, hypervisor: None, ..Place::default() };
     let load = Load { place: metal, ..Load::default() };
     for cause in [Cause::VcpuStolen, Cause::HeldByDevice, Cause::LostInterrupt] {
         let found = of(load.run(&[cause]));
@@ -161,12 +162,12 @@ fn only_emulated_controllers_have_doorbells_that_exit() {
         let load = Load { place, ..Load::default() };
         of(load.run(&[Cause::DoorbellExit]))
     };
-    assert_eq!(named(&of("emulated")), ["doorbell-exit"]);
-    for class in ["cloud", "passthrough"] {
+    assert_eq!(named(&of(Class::Emulated)), ["doorbell-exit"]);
+    for class in [Class::Cloud, Class::Passthrough] {
         let found = of(class);
-        assert!(why(&found, "doorbell-exit").contains("do not exit"), "{class}");
+        assert!(why(&found, "doorbell-exit").contains("do not exit"), "{class:?}");
     }
-    let open = of("software target");
+    let open = of(Class::Target);
     assert_eq!(said(&open, "doorbell-exit").status, Status::Inconclusive);
 }
 
@@ -174,7 +175,7 @@ fn only_emulated_controllers_have_doorbells_that_exit() {
 fn what_a_network_does_not_show_is_not_claimed() {
     let load = Load {
         place: Place {
-            class: "software target",
+            class: Class::Target,
             transport: "tcp",
             pattern: 0b0100_0111,
             has_conditions: false,

@@ -117,7 +117,6 @@ fn machine() -> MachineInfo {
         cpus: Some(4),
         cgroup_mount: evil(),
         controllers: vec![MachineController {
-            class: EVIL_HERE.into(),
             transport: Some("pcie".into()),
             depth: Some(1024),
             state: evil(),

@@ -13,8 +13,8 @@ use crate::diagnose::share::MOST;
 use crate::diagnose::stages::Stages;
 use crate::diagnose::subject::{Scope, Subject};
 use crate::diagnose::verdict::{Reason, Status, Verdict, absent, needs, open, out};
-use crate::machine::nvme_class::Class;
 use crate::model::conditions::{Announcement, Conditions};
+use crate::model::machine::Class;
 use crate::model::stage::StageSet;
 use crate::units::nanos;
 

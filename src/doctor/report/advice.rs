@@ -4,9 +4,9 @@
 //! A rule does not apply if a fact that it needs is unknown. The report shows the unknown fact.
 
 use crate::machine::clock::is_slow;
-use crate::machine::nvme::{NvmeDetail, NvmeParameters};
-use crate::machine::nvme_class::Class;
+use crate::machine::nvme::NvmeParameters;
 use crate::machine::overview::Machine;
+use crate::model::machine::{Class, MachineController};
 use crate::model::report::device_name::DeviceName;
 use crate::model::report::finding::{Finding, Severity};
 
@@ -15,7 +15,7 @@ use crate::model::report::finding::{Finding, Severity};
 pub(super) fn findings(
     machine: &Machine,
     parameters: &NvmeParameters,
-    controllers: &[NvmeDetail],
+    controllers: &[MachineController],
 ) -> Vec<Finding> {
     let mut findings: Vec<Finding> = on_privileges(machine).into_iter().collect();
     findings.extend(on_settings(machine));
@@ -39,7 +39,7 @@ fn note(rule: &'static str, advice: impl Into<String>) -> Finding {
 
 /// The capabilities suffice to trace, but not to see the BTF of modules.
 fn on_privileges(machine: &Machine) -> Option<Finding> {
-    let privileges = machine.privileges.known()?;
+    let privileges = machine.privileges.as_ref()?;
     let missing = privileges.missing();
     let able = privileges.has("CAP_BPF") && privileges.has("CAP_PERFMON");
     if privileges.has("CAP_SYS_ADMIN") || missing.is_empty() || !able {
@@ -53,7 +53,7 @@ fn on_privileges(machine: &Machine) -> Option<Finding> {
 
 fn on_settings(machine: &Machine) -> Vec<Finding> {
     let Machine { lockdown, sysctls, tracefs, tracefs_mounted, kprobes_enabled, .. } = machine;
-    let lockdown = lockdown.known().filter(|l| *l == "confidentiality");
+    let lockdown = lockdown.as_ref().filter(|l| *l == "confidentiality");
     let rules = [
         lockdown.map(|level| {
             let advice = "kernel lockdown is `confidentiality`, which disables kprobes and tracefs \
@@ -61,22 +61,22 @@ fn on_settings(machine: &Machine) -> Vec<Finding> {
                           lockdown=integrity, which does neither";
             warning("lockdown", advice).shown_by("lockdown", level)
         }),
-        (tracefs.known().is_none() && tracefs_mounted.is(&false)).then(|| {
+        (tracefs.is_none() && *tracefs_mounted == Some(false)).then(|| {
             let advice = "mount tracefs (`mount -t tracefs tracefs /sys/kernel/tracing`): it lists \
                           the functions that can be hooked, and the layout of events";
             warning("tracefs-not-mounted", advice)
         }),
-        sysctls.bpf_jit_enable.is(&0).then(|| {
+        (sysctls.bpf_jit_enable == Some(0)).then(|| {
             let advice = "switch the BPF JIT on (`sysctl net.core.bpf_jit_enable=1`): fentry and \
                           fexit need it";
             warning("bpf-jit-off", advice).shown_by("net.core.bpf_jit_enable", 0)
         }),
-        sysctls.ftrace_enabled.is(&0).then(|| {
+        (sysctls.ftrace_enabled == Some(0)).then(|| {
             let advice = "switch ftrace on (`sysctl kernel.ftrace_enabled=1`): without it hooks on \
                           functions fail, or do not fire";
             warning("ftrace-off", advice).shown_by("kernel.ftrace_enabled", 0)
         }),
-        kprobes_enabled.is(&false).then(|| {
+        (*kprobes_enabled == Some(false)).then(|| {
             let advice = "switch kprobes on (`echo 1 > /sys/kernel/debug/kprobes/enabled`): they \
                           are disarmed, and do not fire";
             warning("kprobes-off", advice).shown_by("kprobes/enabled", 0)
@@ -87,8 +87,8 @@ fn on_settings(machine: &Machine) -> Vec<Finding> {
 
 /// Names of stack frames need the addresses of kernel symbols.
 fn on_symbols(machine: &Machine) -> Option<Finding> {
-    let restrict = machine.sysctls.kptr_restrict.known().copied().unwrap_or(0);
-    let finding = match (restrict, machine.privileges.known()) {
+    let restrict = machine.sysctls.kptr_restrict.unwrap_or(0);
+    let finding = match (restrict, &machine.privileges) {
         (2.., _) => warning(
             "kernel-addresses-hidden",
             "show addresses of the kernel to root (`sysctl kernel.kptr_restrict=1`): stacks have \
@@ -110,19 +110,19 @@ fn of_kernel(text: &str) -> &str {
     if text.chars().all(is_known) { text } else { "?" }
 }
 
-fn on_controllers(controllers: &[NvmeDetail]) -> Vec<Finding> {
+fn on_controllers(controllers: &[MachineController]) -> Vec<Finding> {
     let mut findings = vec![];
     for controller in controllers {
-        let name = &DeviceName::of(&(&controller.name).into()).to_string();
-        if let Some(state) = controller.state.known().filter(|s| *s != "live") {
+        let name = &controller.name();
+        if let Some(state) = controller.state.as_ref().filter(|s| s.as_str() != "live") {
             let word = of_kernel(state);
             let advice =
                 format!("{name} is `{word}`, not live: see the kernel log (`dmesg | grep {name}`)");
             let finding = warning("controller-not-live", advice).about(name);
             findings.push(finding.shown_by("state", state));
         }
-        for ns in controller.namespaces.iter().filter(|ns| ns.iostats.is(&0)) {
-            let disk = DeviceName::of(&(&ns.name).into());
+        for ns in controller.disks.iter().filter(|ns| ns.iostats == Some(0)) {
+            let disk = DeviceName::of(&ns.name);
             let path = format!("/sys/class/nvme/{name}/{disk}/queue/iostats");
             let advice = format!(
                 "switch statistics on (`echo 1 > {path}`): kernels without the tracepoint \
@@ -142,14 +142,14 @@ fn notes_on_machine(machine: &Machine, parameters: &NvmeParameters) -> Vec<Findi
                       real hardware";
         notes.push(note("emulated-processor", advice));
     }
-    if let Some(source) = machine.clock_source.known().filter(|s| is_slow(s)) {
+    if let Some(source) = machine.clock_source.as_ref().filter(|s| is_slow(s)) {
         let advice = "the kernel reads a slow clock, which takes about 1 us or more at each point of a \
                       command, and all stages contain that (`dmesg | grep -i clocksource` may say why)";
         notes.push(note("slow-clock", advice).shown_by("current_clocksource", source));
     }
-    let version = machine.version.known();
+    let version = machine.version.as_ref();
     let rt = version.is_some_and(|v| v.contains("PREEMPT_RT"));
-    let parameter = parameters.use_threaded_interrupts.is(&"1".into());
+    let parameter = parameters.use_threaded_interrupts.as_deref() == Some("1");
     if rt || parameter {
         let advice = "completions run in threads (PREEMPT_RT, or use_threaded_interrupts): the \
                       stage `device` includes the wait until the interrupt thread gets a CPU";
@@ -161,10 +161,10 @@ fn notes_on_machine(machine: &Machine, parameters: &NvmeParameters) -> Vec<Findi
     notes
 }
 
-fn notes_on_queues(controller: &NvmeDetail, machine: &Machine) -> Vec<Finding> {
+fn notes_on_queues(controller: &MachineController, machine: &Machine) -> Vec<Finding> {
     let mut notes = vec![];
-    let name = &controller.name;
-    let doorbells = match controller.shadow_doorbells.known() {
+    let name = &controller.name();
+    let doorbells = match controller.shadow_doorbells {
         // doorbells of other controllers reach the device without an exit
         Some(false) if controller.class == Class::Emulated => Some((
             "no-shadow-doorbells",
@@ -181,8 +181,8 @@ fn notes_on_queues(controller: &NvmeDetail, machine: &Machine) -> Vec<Finding> {
     if let Some((rule, what)) = doorbells {
         notes.push(note(rule, format!("{name} {what}")).about(name));
     }
-    let io_queues = controller.queue_count.known().map(|n| n.saturating_sub(1));
-    if let (Some(&cpus), Some(queues @ 1..)) = (machine.cpus_online.known(), io_queues)
+    let io_queues = controller.io_queues;
+    if let (Some(cpus), Some(queues @ 1..)) = (machine.cpus_online, io_queues)
         && queues < cpus
     {
         let plural = if queues == 1 { "" } else { "s" };
@@ -194,7 +194,7 @@ fn notes_on_queues(controller: &NvmeDetail, machine: &Machine) -> Vec<Finding> {
         let finding = finding.shown_by("I/O queues", queues);
         notes.push(finding.shown_by("online CPUs", cpus));
     }
-    if controller.interrupt_vectors.is(&1) && io_queues.is_some_and(|n| n > 1) {
+    if controller.vectors == Some(1) && io_queues.is_some_and(|n| n > 1) {
         let advice =
             format!("{name} has one interrupt for all its queues: one CPU takes all completions");
         let finding = note("one-irq-cpu", advice).about(name);
@@ -203,11 +203,11 @@ fn notes_on_queues(controller: &NvmeDetail, machine: &Machine) -> Vec<Finding> {
     notes
 }
 
-fn notes_on_namespaces(controller: &NvmeDetail) -> Vec<Finding> {
+fn notes_on_namespaces(controller: &MachineController) -> Vec<Finding> {
     let mut notes = vec![];
-    for ns in &controller.namespaces {
+    for ns in &controller.disks {
         let name = &ns.name;
-        if ns.io_poll.is(&1) {
+        if ns.io_poll == Some(true) {
             let advice = format!("{name} has polled queues: their completions have no interrupt");
             let finding = note("polled-queues", advice).about(name);
             notes.push(finding.shown_by("queue/io_poll", 1));
@@ -222,7 +222,6 @@ mod tests {
     use super::super::fixture::{capability, guest};
     use super::*;
     use crate::machine::System;
-    use crate::machine::fact::Fact;
     use crate::machine::overview::Privileges;
 
     /// Number of findings of this severity that contain these words.
@@ -259,7 +258,7 @@ mod tests {
     #[test]
     fn a_machine_without_anything_gets_no_advice_on_what_is_unknown() {
         let mut report = DoctorReport::of(&System::at("/nonexistent"), true);
-        report.machine.privileges = Fact::unknown("no /proc/self");
+        report.machine.privileges = None;
         let found = findings(&report.machine, &report.parameters, &report.controllers);
         assert_eq!(found, []);
     }
@@ -271,7 +270,7 @@ mod tests {
             let held = names.iter().map(|n| capability(n, true));
             let missing = missing.iter().map(|n| capability(n, false));
             machine.privileges =
-                Fact::Known(Privileges { uid: 1000, capabilities: held.chain(missing).collect() });
+                Some(Privileges { uid: 1000, capabilities: held.chain(missing).collect() });
             on_privileges(&machine).map(|f| f.advice)
         };
         assert_eq!(with(&["CAP_SYS_ADMIN"], &["CAP_BPF"]), None);

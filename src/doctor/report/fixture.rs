@@ -7,7 +7,6 @@ use tempfile::TempDir;
 
 use super::DoctorReport;
 use crate::machine::System;
-use crate::machine::fact::Fact;
 use crate::machine::overview::{Capability, Privileges};
 
 /// Files of the guest.
@@ -98,9 +97,9 @@ pub(crate) fn guest() -> DoctorReport {
         fs::write(path, text).unwrap();
     }
     let mut found = DoctorReport::of(&System::at(root.path()), false);
-    found.controllers[0].shadow_doorbells = Fact::Known(false);
+    found.controllers[0].shadow_doorbells = Some(false);
     // do not use the privileges of the user that runs the tests
-    found.machine.privileges = Fact::Known(Privileges {
+    found.machine.privileges = Some(Privileges {
         uid: 1000,
         capabilities: vec![capability("CAP_SYS_ADMIN", false), capability("CAP_BPF", true)],
     });

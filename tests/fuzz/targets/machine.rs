@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nvme_deep::machine::System;
 use nvme_deep::machine::process::Process;
-use nvme_deep::machine::tracefs::EventFormat;
+use nvme_deep::machine::tracefs::fields_of;
 use nvme_deep::model::stack::StackAt;
 use nvme_deep::symbols::Symbolizer;
 
@@ -59,7 +59,7 @@ fn look(system: &System) {
     let _ = (system.cpu_times(), system.sample_rate(), system.bounce_pool());
     let _ = (system.queue_interrupts(), system.last_online_cpu());
     let _ = (system.info(false), system.identity());
-    let _ = system.nvme_details(&system.hypervisor(), false);
+    let _ = system.nvme_details(system.hypervisor().present, false);
     for name in ["nvme0n1", "/dev/nvme0n1p1", "dm-0", "/mnt/data"] {
         let _ = system.disk(name);
     }
@@ -68,10 +68,10 @@ fn look(system: &System) {
         let _ = (system.mapped_files(pid), system.tsc_scale(pid));
         let _ = Process::at(system, pid).map(|p| (p.nvme_serials(), p.is_spdk()));
     }
-    let _ = (system.targets(), system.nvme_bar(0), system.build_id("nvme"));
+    let _ = (system.targets(), system.build_id("nvme"));
     let _ = (system.module_identity("nvme"), system.symbols(&WANTED));
     let _ = (system.addresses(WANTED), system.filter_functions(&WANTED));
-    let _ = system.event_format("nvme", "nvme_sq");
+    let _ = system.event_fields("nvme", "nvme_sq");
 }
 
 impl Target for Machine {
@@ -83,7 +83,7 @@ impl Target for Machine {
             let (path, text) = file.split_once('\n').unwrap_or((file, ""));
             self.write(path, text);
         }
-        let _ = EventFormat::parse(&text);
+        let _ = fields_of(&text);
         look(&System::at(&self.root));
         let mut symbols = Symbolizer::at(&self.root);
         let _ = symbols.stack(&[0xffff_ffff_c000_1234, u64::MAX, 1], StackAt::Submit);

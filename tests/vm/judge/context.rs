@@ -261,7 +261,7 @@ fn the_machine_is_described(outcome: &Outcome) {
     assert_eq!(machine.controllers.len(), 3);
     for controller in &machine.controllers {
         assert_eq!(controller.transport, Some("pcie".into()));
-        assert_eq!(controller.class, "emulated");
+        assert_eq!(controller.class.name(), "emulated");
     }
 }
 

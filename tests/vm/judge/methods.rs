@@ -331,7 +331,7 @@ fn doctor_reports_the_plan(outcome: &Outcome) {
     assert_eq!(json["type"], "doctor");
     let controller = &list(&json, "controllers")[0];
     assert_eq!(text(controller, "name"), "nvme0");
-    assert_eq!(controller["queue_count"], 3, "{controller}");
+    assert_eq!(controller["io_queues"], 2, "{controller}");
     assert_eq!(controller["interrupt_vectors"], 3, "{controller}");
     let text = outcome.text("words", "tracepoint.out");
     assert!(text.contains("total = from the set-up of the command to its completion"), "{text}");
