@@ -92,7 +92,6 @@ pub mod view;
 #[doc(hidden)]
 pub mod when;
 
-pub use self::error::Error;
 pub use self::model::event::{Event, EventKind};
 pub use self::model::histogram::Histogram;
 pub use self::model::ledger::Ledger;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the events of a target come from.
 
-use crate::error::Result;
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo};
+use anyhow::Result;
 
 /// A target that is traced.
 pub trait HostSource {

@@ -47,10 +47,11 @@ use crate::view::theme::Theme;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::error::kind_of;
 use crate::run::drive::{
     End, FileReader, Form, Input, Live, Run, Seen, Step, open_all, say_own_share,
 };
-use crate::run::exit::{Failure, kind_of};
+use crate::run::exit::Failure;
 use crate::run::inflight::{Access, Scope};
 use crate::run::start::Preflight;
 use crate::run::stdout::{output_width, stdout};

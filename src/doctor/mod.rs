@@ -10,7 +10,6 @@ use std::path::Path;
 
 use crate::doctor::report::{DoctorReport, MemoryLine};
 use crate::doctor::view as doctor;
-use crate::error::Error;
 use crate::machine::kernel::Look;
 use crate::machine::{System, may_read_module_btf, missing_capabilities};
 use crate::model::report::finding::{Finding, Severity};
@@ -88,7 +87,7 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
     let may_use_module_btf = may_read_module_btf() || !missing_capabilities().is_empty();
     let file = btf.as_deref().map(Path::new);
     let facts = kernel_facts(&system, file, may_use_module_btf, Look::Full);
-    let (facts, types) = facts.map_err(Error::Btf)?;
+    let (facts, types) = facts?;
     let remark = types.remark.map(|r| Finding::new("btf-file", Severity::Note, r));
     report.findings.extend(remark);
     let policy = Policy { only: *attach, ..Policy::default() };

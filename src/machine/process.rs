@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use super::System;
 use super::process_files::read_some;
+use crate::error::Kind;
 use crate::model::text::{Text, printable};
 use rustix::process::geteuid;
 
@@ -124,6 +125,24 @@ pub enum TargetError {
         /// Its id.
         pid: u32,
     },
+}
+
+impl TargetError {
+    /// What the error is about.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::NotPermitted { .. } => Kind::Privilege,
+            Self::NoNvmet => Kind::NoDevice,
+            Self::NoProcess { .. }
+            | Self::Unreadable { .. }
+            | Self::NoTarget { .. }
+            | Self::NoSymbol { .. }
+            | Self::NoUsdt { .. }
+            | Self::SeveralControllers { .. } => Kind::Usage,
+            Self::Layout { .. } | Self::Ended { .. } => Kind::Run,
+        }
+    }
 }
 
 /// A process.

@@ -7,7 +7,8 @@ use std::error::Error as StdError;
 use std::io::{Error as IoError, ErrorKind, Write, stderr};
 use std::process::ExitCode;
 
-use crate::error::{Error as LibraryError, Kind};
+pub use crate::error::Failure;
+use crate::error::{Kind, kind_of};
 use crate::model::text::clean;
 use anyhow::{Error, Result};
 use serde_json::Error as JsonError;
@@ -29,22 +30,6 @@ pub const fn number(kind: Kind) -> u8 {
     }
 }
 
-/// An error message of one sentence (what happened, why, what to do), and its kind.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct Failure {
-    kind: Kind,
-    message: String,
-}
-
-impl Failure {
-    /// Creates an error that ends the program with the exit code of `kind`.
-    pub fn error(kind: Kind, message: impl Into<String>) -> Error {
-        let message = message.into();
-        Self { kind, message }.into()
-    }
-}
-
 /// Ends with this code, without a message: the program of `--exec`, or `doctor`, has printed its own.
 #[derive(Debug, thiserror::Error)]
 #[error("the command ended with exit code {0}")]
@@ -53,18 +38,6 @@ pub struct Exited(pub u8);
 /// The exit code of [`Exited`], if the error is one.
 pub fn code_of_program(error: &Error) -> Option<ExitCode> {
     error.downcast_ref().map(|Exited(code)| ExitCode::from(*code))
-}
-
-/// Returns the kind of an error: of the first error in its chain that has one, or
-/// [`Kind::Run`].
-pub fn kind_of(error: &Error) -> Kind {
-    error
-        .chain()
-        .find_map(|cause| {
-            let failure = cause.downcast_ref::<Failure>().map(|f| f.kind);
-            failure.or_else(|| cause.downcast_ref().map(LibraryError::kind))
-        })
-        .unwrap_or(Kind::Run)
 }
 
 /// The innermost I/O error in this one. Libraries wrap errors of the writer that they get.
@@ -114,6 +87,7 @@ pub(crate) fn end(result: Result<()>) -> ExitCode {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::error::not_permitted;
     use anyhow::Context;
     use std::io::{Result as IoResult, Write};
 
@@ -159,7 +133,7 @@ pub mod tests {
         let error = Err::<(), _>(Failure::error(Kind::NoDevice, "no nvme9")).context("starting");
         assert_eq!(kind_of(&error.unwrap_err()), Kind::NoDevice);
         let missing = vec!["CAP_BPF"];
-        let error = Error::from(LibraryError::NotPermitted { missing }).context("starting");
+        let error = not_permitted(&missing).context("starting");
         assert_eq!(kind_of(&error), Kind::Privilege);
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::error::{Error, Kind};
+use crate::error::{Kind, not_permitted};
 use crate::machine::clock::monotonic_ns;
 use crate::machine::inflight::report::{AgeLimit, Ages, InFlight, Observed, Reading};
 use crate::machine::inflight::{Memory, Ticks, Types, Walker};
@@ -72,9 +72,9 @@ impl Access {
     pub fn find(btf: Option<&Path>, system: &System) -> Result<(Types, u64, Option<u64>)> {
         let missing = missing_capabilities();
         if !missing.is_empty() {
-            return Err(Error::NotPermitted { missing }.into());
+            return Err(not_permitted(&missing));
         }
-        let layouts = Layouts::load(system, btf).map_err(Error::Btf)?;
+        let layouts = Layouts::load(system, btf)?;
         let types = Types::new(|name| layouts.of(name)).map_err(|missing| {
             lacks(&format!("{missing}: give BTF of the whole kernel with its modules (--btf FILE)"))
         })?;

@@ -5,7 +5,7 @@
 use std::io::{Write, stderr};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::error::{Error, Kind};
+use crate::error::{Kind, not_permitted};
 use crate::machine::sysfs::Controller;
 use crate::machine::{System, missing_capabilities};
 use crate::model::filter::Filter;
@@ -155,7 +155,7 @@ impl Preflight {
         prepare((settings.attaching.verbose > 1).then_some(copy_log))?;
         let missing = missing_capabilities();
         if !missing.is_empty() {
-            return Err(Error::NotPermitted { missing }.into());
+            return Err(not_permitted(&missing));
         }
         let system = System::at("/");
         let controllers = system.controllers();
@@ -219,9 +219,9 @@ pub fn require_status(settings: &Settings, can_read_status: bool) -> Result<()> 
 mod tests {
     use super::*;
     use crate::cli::{Args, Command};
+    use crate::error::kind_of;
     use crate::machine::sysfs::Namespace;
     use crate::nvme::decode::CommandSet;
-    use crate::run::exit::kind_of;
     use clap::Parser;
 
     fn check(words: &str) -> Result<()> {

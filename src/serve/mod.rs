@@ -187,7 +187,7 @@ pub fn run(options: &ServeOptions) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::exit::kind_of;
+    use crate::error::kind_of;
     use std::thread::spawn;
 
     #[test]

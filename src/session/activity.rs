@@ -12,7 +12,6 @@ use super::read::lookup;
 use super::ticks::Timer;
 use super::{Config, Session, ticks};
 use crate::abi::{DecodeError, GapSum, Volumes, add_activity, add_counters, add_disk, disk_name};
-use crate::error::{Error, Result};
 use crate::machine::System;
 use crate::machine::activity::CpuTimes;
 use crate::machine::clock::monotonic_ns;
@@ -23,6 +22,7 @@ use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::probe::catalog::{CATALOG, Role};
 use crate::session::load::Loaded;
+use anyhow::{Context, Result, anyhow};
 
 /// The kernel stops a timer that exceeds its limit until the next tick of the scheduler: with a lower
 /// limit than this, timers of 1 kHz would show gaps that are none.
@@ -102,7 +102,7 @@ const fn passes_a_cpu(role: Role) -> bool {
 fn tick_of(activities: &MapHandle, cpu: u32) -> Result<u64> {
     let (mut sum, mut to) = (Volumes::default(), Activity::default());
     let gaps = add_activity(cpu, &lookup(activities, cpu)?, 0, &mut sum, &mut to)
-        .map_err(|DecodeError| Error::Mismatch("the counters of a CPU of the wrong size".into()))?;
+        .map_err(|DecodeError| anyhow!("the counters of a CPU of the wrong size"))?;
     Ok(gaps.tick_ns)
 }
 
@@ -169,9 +169,8 @@ impl ActivityReader {
             return Ok(None);
         };
         let program = loaded.0.progs().find(|p| p.name() == ticks::PROGRAM);
-        let program = program.ok_or_else(|| {
-            Error::Mismatch(format!("the object has no program `{}`", ticks::PROGRAM).into())
-        })?;
+        let program =
+            program.with_context(|| format!("the object has no program `{}`", ticks::PROGRAM))?;
         let (mut without, mut why) = (Vec::new(), String::new());
         for CpuTimes { cpu, .. } in self.system.cpu_times() {
             let now_ns = monotonic_ns();
@@ -228,9 +227,8 @@ impl ActivityReader {
             (waits.ctrl, waits.nsid) = (ctrl, nsid);
             (splits.ctrl, splits.nsid) = (ctrl, nsid);
             for value in values.into_iter().flatten() {
-                add_disk(waits, splits, &value).map_err(|DecodeError| {
-                    Error::Mismatch("the counters of a disk of the wrong size".into())
-                })?;
+                add_disk(waits, splits, &value)
+                    .map_err(|DecodeError| anyhow!("the counters of a disk of the wrong size"))?;
             }
         }
         Ok(all.into_values().unzip())
@@ -245,9 +243,8 @@ impl ActivityReader {
         for (cpu, maps) in maps.flat_map(|maps| (0..cpus).map(move |cpu| (cpu, maps))) {
             let value = lookup(&maps.activities, cpu)?;
             let from = state.gaps.get(&cpu).copied().unwrap_or(0);
-            let sum = add_activity(cpu, &value, from, &mut volumes, to).map_err(|DecodeError| {
-                Error::Mismatch("the counters of a CPU of the wrong size".into())
-            })?;
+            let sum = add_activity(cpu, &value, from, &mut volumes, to)
+                .map_err(|DecodeError| anyhow!("the counters of a CPU of the wrong size"))?;
             state.gaps.insert(cpu, sum.count);
             gaps.insert(cpu, sum);
         }
@@ -308,9 +305,8 @@ impl Session {
         let cpus = &self.maps.cpus;
         watch.tend_timers(&self.loaded, &|cpu| {
             let mut counters = Counters::default();
-            add_counters(&mut counters, &lookup(cpus, cpu)?).map_err(|DecodeError| {
-                Error::Mismatch("the counters of a CPU of the wrong size".into())
-            })?;
+            add_counters(&mut counters, &lookup(cpus, cpu)?)
+                .map_err(|DecodeError| anyhow!("the counters of a CPU of the wrong size"))?;
             let mut hooks = CATALOG.iter().zip(&counters.hits);
             Ok(hooks.any(|(hook, hits)| *hits > 0 && passes_a_cpu(hook.role)))
         })

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::{Config, Layout, Session, StartError, kernel_facts};
-use crate::error::{Error, Result};
+use crate::error::{no_method, unsupported};
 use crate::machine::clock::is_slow;
 use crate::machine::kernel::Look;
 use crate::machine::sysfs::Controller;
@@ -19,6 +19,7 @@ use crate::probe::catalog::{CATALOG, Method, Role};
 use crate::probe::facts::{KernelFacts, PreemptionSource};
 use crate::probe::plan::{AttachPlan, Policy, plan_with};
 use crate::settings::{Events, ExtraEvents, Mode, OriginDetail, Settings};
+use anyhow::Result;
 
 /// Maximum number of attempts; each refusal of a program takes one.
 const ATTEMPTS: usize = 16;
@@ -184,7 +185,7 @@ pub fn attach(
     let (mut facts, types) =
         kernel_facts(system, file, may_read_module_btf(), look_for(options.attaching.only))?;
     if let Some(why) = facts.unsupported() {
-        return Err(Error::Unsupported(why.into()));
+        return Err(unsupported(why));
     }
     facts.recovers = facts.can_recover() && !options.attaching.test_no_recovery;
     let verbose = options.attaching.verbose > 0;
@@ -204,8 +205,8 @@ pub fn attach(
     };
     let events = events(options);
     for _ in 0..ATTEMPTS {
-        let plan =
-            plan_with(options.stage_set, &events, &facts, &policy).map_err(Error::NoMethod)?;
+        let plan = plan_with(options.stage_set, &events, &facts, &policy)
+            .map_err(|why| no_method(&why))?;
         match Session::start(plan, layout.clone(), &config, controllers) {
             Ok(session) => {
                 let remarks = [
@@ -234,5 +235,5 @@ pub fn attach(
     let text = format!(
         "this kernel refused {ATTEMPTS} programs one after the other; -v shows which, -vv why"
     );
-    Err(Error::Unsupported(text.into()))
+    Err(unsupported(text))
 }

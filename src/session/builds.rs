@@ -6,11 +6,12 @@ use std::io;
 use super::Config;
 use super::build_table::{BUILDS, Entry, Need};
 use crate::abi::{nd_config, nd_mode};
-use crate::error::{Error, Result};
+use crate::error::unsupported;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::probe::catalog::Method;
 use crate::probe::plan::AttachPlan;
+use anyhow::Result;
 
 /// What build.rs made of an entry of the table.
 struct Built {
@@ -45,7 +46,9 @@ fn choose(values: &nd_config, is_met: impl Fn(Need) -> bool) -> Result<Build> {
     let unmet = |at: usize| BUILDS[at].needs.iter().copied().find(|&need| !is_met(need));
     let found = (0..BUILDS.len()).find(|at| fits(at) && unmet(*at).is_none());
     found.map(|at| Build { entry: &BUILDS[at], packed: BUILT[at].packed }).ok_or_else(|| {
-        Error::NoBuild { lacks: (0..BUILDS.len()).filter(fits).find_map(unmet).map(Need::text) }
+        let lacks = (0..BUILDS.len()).filter(fits).find_map(unmet).map(Need::text);
+        let lacks = lacks.map_or_else(String::new, |lacks| format!(": {lacks}"));
+        unsupported(format!("no build of the BPF programs can do this run{lacks}"))
     })
 }
 
@@ -81,7 +84,7 @@ impl Build {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::error::Kind;
+    use crate::error::{Kind, kind_of};
     use crate::machine;
     use crate::machine::elf::section;
     use crate::machine::reduced::{READ, reduced};
@@ -204,7 +207,7 @@ pub(super) mod tests {
         let mut values = nd_config::zeroed();
         let lacks = |values: &nd_config, lacks: &[Need]| {
             let error = choose(values, |need| !lacks.contains(&need)).unwrap_err();
-            assert_eq!(error.kind(), Kind::Kernel);
+            assert_eq!(kind_of(&error), Kind::Kernel);
             error.to_string()
         };
         values.mode = nd_mode::ND_MODE_FINE.0;

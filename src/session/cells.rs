@@ -8,9 +8,9 @@ use libbpf_rs::{MapCore, MapFlags};
 use super::Session;
 use super::mapping::Values;
 use crate::abi::{DecodeError, add_cell, add_zero_waits, unused_words, words};
-use crate::error::{Error, Result};
 use crate::model::point::Point;
 use crate::model::snapshot::{Cell, Snapshot};
+use anyhow::{Context, Result, anyhow};
 
 impl Session {
     /// The rows in use: number and key.
@@ -23,8 +23,8 @@ impl Session {
             };
             let key = words(&key).first().copied();
             let row = row.try_into().ok().map(u32::from_ne_bytes);
-            let row = row.ok_or(Error::Mismatch("a row number of the wrong size".into()))?;
-            all.insert(row, key.ok_or(Error::Mismatch("a row key of the wrong size".into()))?);
+            let row = row.context("a row number of the wrong size")?;
+            all.insert(row, key.context("a row key of the wrong size")?);
         }
         Ok(all)
     }
@@ -49,7 +49,7 @@ impl Session {
                 .or_insert_with(|| Cell::empty(self.plan.stage_set));
             values.copy(at, &mut value);
             add_cell(cell, self.plan.stage_set, &value, self.is_shared(group, pattern))
-                .map_err(|DecodeError| Error::Mismatch("a cell of the wrong size".into()))?;
+                .map_err(|DecodeError| anyhow!("a cell of the wrong size"))?;
         }
         for ((_, pattern), cell) in &mut snapshot.cells {
             if Point::Bio.seen_in(*pattern) {

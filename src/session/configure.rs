@@ -9,7 +9,7 @@ use crate::abi::{
     by_bits, by_size, cell_bytes, nd_by, nd_by_cgroup, nd_config, nd_mode, nd_stack_at, nd_trace,
     nd_who, wait_bits,
 };
-use crate::error::{Error, Result};
+use crate::error::{unreadable_cgroup, unsupported};
 use crate::machine::cgroups;
 use crate::model::filter::Filter;
 use crate::model::group::By;
@@ -22,6 +22,7 @@ use crate::probe::catalog::{Method, Role, number_of};
 use crate::probe::facts::{KernelFacts, Preemption};
 use crate::probe::plan::{AttachPlan, StartSource};
 use crate::settings::{ExtraEvents, Mode, OriginDetail, Settings};
+use anyhow::{Context, Result};
 use bytemuck::Zeroable;
 use std::path::Path;
 
@@ -154,8 +155,7 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
     c.hard_irq = u8::from(!facts.threaded_interrupts);
     c.softirq = u8::from(facts.preemption != Preemption::RealTime);
     for program in &config.settings.attaching.test_ignore {
-        let number = number_of(program)
-            .ok_or_else(|| Error::Mismatch(format!("no program `{program}`").into()))?;
+        let number = number_of(program).with_context(|| format!("no program `{program}`"))?;
         c.test_ignore[number / 64] |= 1 << (number % 64);
         c.test_ignore_every = IGNORE_EVERY;
     }
@@ -170,9 +170,11 @@ fn add_request(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Res
 fn add_fields(c: &mut nd_config, plan: &AttachPlan, config: &Config<'_>) -> Result<()> {
     let facts = config.facts;
     let field = |event: &'static str, field: &'static str| {
-        facts.events.as_ref().and_then(|events| events.get(event)?.get(field).copied()).ok_or_else(
-            || Error::Unsupported(format!("the format of {event} has no field `{field}`").into()),
-        )
+        facts
+            .events
+            .as_ref()
+            .and_then(|events| events.get(event)?.get(field).copied())
+            .ok_or_else(|| unsupported(format!("the format of {event} has no field `{field}`")))
     };
     let (setup, done) = ("nvme/nvme_setup_cmd", "nvme/nvme_complete_rq");
     c.tp_setup_ctrl = field(setup, "ctrl_id")?;
@@ -215,7 +217,7 @@ fn add_cgroup(c: &mut nd_config, path: &Path, plan: &AttachPlan) -> Result<()> {
     let by = if by_bio { nd_by_cgroup::ND_CGROUP_BIO } else { nd_by_cgroup::ND_CGROUP_TASK };
     c.targ_by_cgroup = by.0 as u8;
     let id = cgroups::cgroup_id(path);
-    c.targ_cgroup_id = id.map_err(|error| Error::unreadable_cgroup(path, &error))?;
+    c.targ_cgroup_id = id.map_err(|error| unreadable_cgroup(path, &error))?;
     Ok(())
 }
 
@@ -272,17 +274,16 @@ const NO_HIERARCHY: &str = "cgroups and containers of commands need cgroups of v
 pub(crate) fn groups(plan: &AttachPlan, config: &Config<'_>) -> Result<u16> {
     let by = config.settings.kernel_groups();
     if !config.settings.by().is_empty() && plan.pairing == Pairing::Tag {
-        return Err(Error::Unsupported(
+        return Err(unsupported(
             "--by does not work with classic tracepoints, which do not show the request: use another \
-             method (`nvme-deep doctor` says what it lacks), or `record` and `latency --by --from`"
-                .into(),
+             method (`nvme-deep doctor` says what it lacks), or `record` and `latency --by --from`",
         ));
     }
     let mut bits = by_bits(by);
     // also if single commands are grouped here
     if config.settings.by().iter().any(|by| by.is_cgroup()) {
         let has_io = config.system.cgroups_have_io();
-        let has_io = has_io.ok_or(Error::Unsupported(NO_HIERARCHY.into()))?;
+        let has_io = has_io.ok_or(unsupported(NO_HIERARCHY))?;
         // without groups in the kernel the setting would make every command one of a group
         bits |= if has_io && bits != 0 { nd_by::ND_BY_BIO.0 } else { 0 };
     }
@@ -324,7 +325,7 @@ pub(crate) fn add_origin(c: &mut nd_config, plan: &AttachPlan, config: &Config<'
     let settings = config.settings;
     let (who, lacks) = shown_origin(plan, config);
     if let Some(why) = lacks.filter(|_| who < settings.required_origin()) {
-        return Err(Error::Unsupported(why.into()));
+        return Err(unsupported(why));
     }
     if who == OriginDetail::Nobody {
         return Ok(());

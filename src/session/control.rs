@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::load::CONTROL;
 use super::{Session, begins};
 use crate::abi::{SlotState, nd_control, nd_end_of_recovery, slot_owner};
-use crate::error::Result;
 use crate::model::run::Pairing;
+use anyhow::Result;
 
 /// A jiffy at the lowest timer frequency (CONFIG_HZ_100), and a margin.
 const JIFFY: Duration = Duration::from_millis(11);

@@ -17,7 +17,7 @@ use super::attach::events;
 use super::builds::tests::objects;
 use super::layout::{Capacity, Layout};
 use super::load::prepare;
-use crate::error::Error;
+use crate::error::{Kind, kind_of};
 use crate::machine::System;
 use crate::machine::memory::MapMemory;
 use crate::model::filter::Filter;
@@ -255,7 +255,7 @@ fn loaded(facts: &KernelFacts, settings: &Settings) -> Result<Option<&'static st
             build
         }
         // each of these has a text for the user
-        Err(Error::Unsupported(_)) => return Ok(None),
+        Err(error) if kind_of(&error) == Kind::Kernel => return Ok(None),
         Err(error) => return Err(TestCaseError::fail(format!("{error}: {plan:?}"))),
     };
     let has = &PROGRAMS[build.name()];

@@ -7,9 +7,10 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder};
 use super::libbpf_log;
 use super::load::refusal;
 use crate::abi::nd_memory_limit;
-use crate::error::{Result, failed};
+use crate::error::failed;
 use crate::machine::inflight::Memory;
 use crate::session::load::Loaded;
+use anyhow::Result;
 
 /// Maximum number of bytes per run.
 const WINDOW: usize = nd_memory_limit::ND_MEMORY_WINDOW.0 as usize;

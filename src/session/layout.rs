@@ -17,7 +17,7 @@ use crate::abi::{
     CPU_BYTES, LINE, MAX_ROWS, MAX_STACKS, RING_CPUS, SCRATCH_BYTES, SCRATCHES, STACK_BYTES,
     STACK_SUM_BYTES,
 };
-use crate::error::{Error, Result, failed};
+use crate::error::{failed, unsupported};
 use crate::machine::System;
 use crate::machine::memory::MapMemory;
 use crate::machine::sysfs::Controller;
@@ -25,6 +25,7 @@ use crate::session::configure::{
     HASH_ENTRY, bio_bytes, cell_stride, slot_bytes, start_bytes, submitter_bytes,
 };
 use crate::settings::{ExtraEvents, Mode, OriginDetail, Settings};
+use anyhow::Result;
 
 /// Lower bound of the number of rows.
 const MIN_ROWS: u32 = 64;
@@ -316,7 +317,7 @@ impl Layout {
             )
         };
         match self.of_slots {
-            n if n > most => Err(Error::Unsupported(text(most).into())),
+            n if n > most => Err(unsupported(text(most))),
             n if n > usual => Ok(Some(text(usual))),
             _ => Ok(None),
         }

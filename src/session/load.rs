@@ -8,13 +8,14 @@ use crate::abi::{
     BIOS, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SCRATCHES, SUBMITTERS,
     fresh_cpu, nd_config, nd_who,
 };
-use crate::error::{Error, Result, failed, in_brackets};
+use crate::error::{Failure, Kind, failed, in_brackets, not_permitted};
 use crate::machine::elf::section;
 use crate::machine::missing_capabilities;
 use crate::model::run::Pairing;
 use crate::probe::catalog::{CATALOG, Method, number_of};
 use crate::probe::plan::{AttachPlan, StartSource};
 use crate::session::configure::{cell_stride, lru_entries, start_bytes};
+use anyhow::{Context, Error, Result, anyhow};
 use bytemuck::bytes_of;
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{
@@ -86,24 +87,24 @@ pub fn refusal(error: libbpf_rs::Error) -> Error {
     let missing = missing_capabilities();
     let denied = error.kind() == ErrorKind::PermissionDenied;
     if denied && !missing.is_empty() {
-        return Error::NotPermitted { missing };
+        return not_permitted(&missing);
     }
-    Error::ObjectRefused {
-        denied,
-        error: error.into(),
-        log: libbpf_log::last_complaint().map(with_remedy),
-    }
+    let log = libbpf_log::last_complaint().map(with_remedy);
+    let log = in_brackets(log.as_deref());
+    let text = format!("this kernel refuses the BPF object: {error}{log}; -vv shows libbpf's log");
+    Failure::error(if denied { Kind::Privilege } else { Kind::Kernel }, text)
 }
 
 fn load_trouble(error: libbpf_rs::Error, plan: &AttachPlan) -> StartError {
-    let refused = refusal(error);
-    if !matches!(refused, Error::NotPermitted { .. })
+    let is_denied =
+        error.kind() == ErrorKind::PermissionDenied && !missing_capabilities().is_empty();
+    if !is_denied
         && let Some((program, reason)) = libbpf_log::culprit()
         && let Some(number) = number_of(&program).filter(|n| plan.hooks().contains(n))
     {
         return StartError::Refused(number, Refusal::Load { reason });
     }
-    StartError::Fatal(refused)
+    StartError::Fatal(refusal(error))
 }
 
 /// Selects the programs of the plan, and the program `control`.
@@ -112,7 +113,7 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) -> Re
     let hooks = plan.hooks();
     for program in hooks.iter().map(|&hook| CATALOG[hook].program) {
         if !object.progs().any(|p| p.name() == program) {
-            return Err(Error::Mismatch(format!("the object has no program `{program}`").into()));
+            return Err(anyhow!("the object has no program `{program}`"));
         }
     }
     let timer = config.settings.has_timers();
@@ -192,12 +193,10 @@ fn size_maps(
 /// Sets the configuration of the object: the whole content of one map.
 fn set_config(object: &mut OpenObject, values: &nd_config) -> Result<()> {
     let mut maps = object.maps_mut();
-    let mut map = maps
-        .find(|m| m.name() == CONFIG)
-        .ok_or(Error::Mismatch("the BPF object has no configuration".into()))?;
+    let mut map =
+        maps.find(|m| m.name() == CONFIG).context("the BPF object has no configuration")?;
     let to = map.initial_value_mut().filter(|to| to.len() == size_of_val(values));
-    let to =
-        to.ok_or(Error::Mismatch("the configuration of the BPF object has another size".into()))?;
+    let to = to.context("the configuration of the BPF object has another size")?;
     to.copy_from_slice(bytes_of(values));
     Ok(())
 }
@@ -303,8 +302,7 @@ impl Loaded {
     /// Returns a map by name.
     pub fn map(&self, name: &str) -> Result<MapHandle> {
         let map = self.0.maps().find(|m| m.name() == name);
-        let map =
-            map.ok_or_else(|| Error::Mismatch(format!("the object has no map `{name}`").into()))?;
+        let map = map.with_context(|| format!("the object has no map `{name}`"))?;
         MapHandle::try_from(&map).map_err(failed(format!("open map `{name}`")))
     }
 
@@ -312,8 +310,7 @@ impl Loaded {
     pub fn run(&self, name: &str, args: [u64; 2]) -> Result<u32> {
         let mut args = args.map(u64::to_ne_bytes).concat();
         let program = self.0.progs_mut().find(|p| p.name() == name);
-        let program = program
-            .ok_or_else(|| Error::Mismatch(format!("the object has no program `{name}`").into()))?;
+        let program = program.with_context(|| format!("the object has no program `{name}`"))?;
         let input = ProgramInput { context_in: Some(&mut args), ..ProgramInput::default() };
         let output = program.test_run(input);
         Ok(output.map_err(failed("run the program `control`"))?.return_value)

@@ -13,7 +13,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::param::page_size;
 
 use super::read::name_of;
-use crate::error::{Result, failed};
+use crate::error::failed;
+use anyhow::Result;
 
 /// Pages of a map.
 pub(super) struct Mapping {

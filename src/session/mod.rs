@@ -46,7 +46,7 @@ use self::rings::SortedRings;
 use crate::abi::{
     ALL_QUEUES, MAX_CTRLS, NO_SLOT, ctrl_value, event_time, namespace_entry, nd_control,
 };
-use crate::error::{Error, Result, failed};
+use crate::error::{failed, no_cgroup, unreadable_cgroup};
 use crate::machine::System;
 use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
@@ -60,12 +60,7 @@ use crate::probe::plan::AttachPlan;
 use crate::session::load::Loaded;
 pub use crate::session::read::LiveEvents;
 use crate::settings::{OriginDetail, Settings};
-
-impl From<libbpf_rs::Error> for Error {
-    fn from(error: libbpf_rs::Error) -> Self {
-        Self::Bpf(error.into())
-    }
-}
+use anyhow::{Context, Result};
 
 /// Before anything else: takes over the log of libbpf, and copies it if that is asked for.
 ///
@@ -225,11 +220,11 @@ impl Session {
 
     /// Sets the cgroup of the filter.
     fn only_cgroup(&self, path: &Path) -> Result<()> {
-        let dir = File::open(path).map_err(|error| Error::unreadable_cgroup(path, &error))?;
+        let dir = File::open(path).map_err(|error| unreadable_cgroup(path, &error))?;
         let cgroups = self.loaded.map("cgroups")?;
-        cgroups.update(&0_u32.to_ne_bytes(), &dir.as_raw_fd().to_ne_bytes(), MapFlags::ANY).map_err(
-            |_| Error::Cgroup { path: path.to_owned(), why: "is not a cgroup of version 2".into() },
-        )
+        cgroups
+            .update(&0_u32.to_ne_bytes(), &dir.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+            .map_err(|_| no_cgroup(path, "is not a cgroup of version 2"))
     }
 
     /// The attach plan: what is attached, and why not more.
@@ -364,9 +359,7 @@ impl Session {
 
     fn attach_one(&self, program: &str) -> Result<Link> {
         let found = self.loaded.0.progs_mut().find(|p| p.name() == program);
-        let found = found.ok_or_else(|| {
-            Error::Mismatch(format!("the object has no program `{program}`").into())
-        })?;
+        let found = found.with_context(|| format!("the object has no program `{program}`"))?;
         Ok(found.attach()?)
     }
 

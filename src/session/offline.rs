@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::abi::DecodeError;
-use crate::error::{Error, Result};
+use crate::error::{Failure, Kind};
 use crate::machine::System;
 use crate::machine::inflight::Memory;
 use crate::machine::kernel::Look;
@@ -27,6 +27,7 @@ use crate::probe::plan::AttachPlan;
 use crate::settings::{HostOptions, OriginDetail, Settings};
 use crate::source::HostSource;
 use crate::target::spdk::probes::StateChange;
+use anyhow::{Error, Result};
 
 /// The session of a run.
 pub enum Session {}
@@ -67,12 +68,18 @@ pub enum StateChanges {}
 /// The messages of SPDK.
 pub enum Messages {}
 
+fn not_live() -> Error {
+    let text = "this nvme-deep was built without the feature `live`: it reads recordings (--from FILE), and \
+                cannot trace this machine";
+    Failure::error(Kind::Usage, text)
+}
+
 /// Refuses to trace.
 ///
 /// # Errors
-/// [`Error::NotLive`].
+/// Always.
 pub fn prepare(_copy_to: Option<fn(&str)>) -> Result<()> {
-    Err(Error::NotLive)
+    Err(not_live())
 }
 
 pub fn kernel_facts(
@@ -92,7 +99,7 @@ pub fn attach(
     _irq_entry: Option<(u64, u64)>,
     _notice: &mut dyn FnMut(&str),
 ) -> Result<Session> {
-    Err(Error::NotLive)
+    Err(not_live())
 }
 
 impl Rings {
@@ -102,8 +109,8 @@ impl Rings {
 }
 
 impl Capacity {
-    pub const fn of(_system: &System) -> Result<Self> {
-        Err(Error::NotLive)
+    pub fn of(_system: &System) -> Result<Self> {
+        Err(not_live())
     }
 }
 
@@ -116,8 +123,8 @@ impl Layout {
         Self { bytes: 0 }
     }
 
-    pub const fn remark(&self) -> Result<Option<String>> {
-        Err(Error::NotLive)
+    pub fn remark(&self) -> Result<Option<String>> {
+        Err(not_live())
     }
 }
 
@@ -242,8 +249,8 @@ impl LiveEvents {
 }
 
 impl KernelMemory {
-    pub const fn open() -> Result<Self> {
-        Err(Error::NotLive)
+    pub fn open() -> Result<Self> {
+        Err(not_live())
     }
 }
 
@@ -289,24 +296,24 @@ macro_rules! no_target {
 no_target!(HostSession QemuUsdt);
 
 impl HostSession {
-    pub const fn nvmet(_system: &System, _measure: bool) -> Result<Self> {
-        Err(Error::NotLive)
+    pub fn nvmet(_system: &System, _measure: bool) -> Result<Self> {
+        Err(not_live())
     }
 
-    pub const fn process(_system: &System, _pid: u32, _options: HostOptions) -> Result<Self> {
-        Err(Error::NotLive)
+    pub fn process(_system: &System, _pid: u32, _options: HostOptions) -> Result<Self> {
+        Err(not_live())
     }
 }
 
 impl QemuUsdt {
-    pub const fn of(_system: &System, _pid: u32) -> Result<Self> {
-        Err(Error::NotLive)
+    pub fn of(_system: &System, _pid: u32) -> Result<Self> {
+        Err(not_live())
     }
 }
 
 impl StateChanges {
-    pub const fn of(_system: &System, _pid: u32) -> Result<Self> {
-        Err(Error::NotLive)
+    pub fn of(_system: &System, _pid: u32) -> Result<Self> {
+        Err(not_live())
     }
 
     pub const fn target(&self) -> TargetInfo {
@@ -331,8 +338,8 @@ impl StateChanges {
 }
 
 impl Messages {
-    pub const fn of(_system: &System, _pid: u32) -> Result<Self> {
-        Err(Error::NotLive)
+    pub fn of(_system: &System, _pid: u32) -> Result<Self> {
+        Err(not_live())
     }
 
     pub const fn target(&self) -> TargetInfo {

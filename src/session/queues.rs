@@ -9,13 +9,14 @@ use super::Session;
 use super::layout::{MIN_STRIDE, SlotRange};
 use super::mapping::Values;
 use crate::abi::{DecodeError, SLOT_STATE, SlotState, slot_is_idle, slot_state};
-use crate::error::{Error, Result, failed};
+use crate::error::failed;
 use crate::model::ids::QueueId;
+use anyhow::{Context, Result, anyhow};
 
 /// A number in native byte order.
 fn number(bytes: Vec<u8>, what: &'static str) -> Result<u32> {
     let number = bytes.try_into().ok().map(u32::from_ne_bytes);
-    number.ok_or_else(|| Error::Mismatch(format!("{what} of the wrong size").into()))
+    number.with_context(|| format!("{what} of the wrong size"))
 }
 
 impl Session {
@@ -44,7 +45,7 @@ impl Session {
                 continue;
             }
             slots.copy(at, &mut value);
-            let wrong = |DecodeError| Error::Mismatch("a slot of the wrong size".into());
+            let wrong = |DecodeError| anyhow!("a slot of the wrong size");
             let state = slot_state(&value).map_err(wrong)?;
             // it may have ended meanwhile
             if state != SlotState::Idle {
@@ -97,7 +98,7 @@ impl Session {
         let mut all: BTreeMap<QueueId, u64> = BTreeMap::new();
         for (key, value) in map.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY)? {
             let count = value.try_into().ok().map(u64::from_ne_bytes);
-            let count = count.ok_or(Error::Mismatch("a queue's count of the wrong size".into()))?;
+            let count = count.context("a queue's count of the wrong size")?;
             let at = number(key, "a queue's number")?;
             if count > 0
                 && let Some(queue) = self.queue_at(|place| place.queue_of_slot(at * MIN_STRIDE))

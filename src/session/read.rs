@@ -8,7 +8,7 @@ use crate::abi::{
     DecodeError, STACK_UNSEEN, SlotState, add_counters, add_rowless, event, failures, open_command,
     stack_frames, unfinished, words,
 };
-use crate::error::{Error, Result, failed};
+use crate::error::failed;
 use crate::model::counters::{Count, Counters, Failures};
 use crate::model::event::{Event, OpenCommand, StackId};
 use crate::model::histogram::Histogram;
@@ -17,6 +17,7 @@ use crate::model::point::{Pattern, Point, pattern_of};
 use crate::model::run::{RunTimes, Runs, Scan, StackSum};
 use crate::model::snapshot::{Cell, Snapshot};
 use crate::probe::catalog::CATALOG;
+use anyhow::{Context, Result, anyhow};
 use libbpf_rs::query::{LinkTypeInfo, PerfEventType};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, Program};
 use libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats, bpf_prog_get_info_by_fd, bpf_prog_info};
@@ -50,17 +51,13 @@ impl Session {
             let Some(value) = map.lookup(&key, MapFlags::ANY)? else {
                 continue;
             };
-            let key = words(&key)
-                .first()
-                .copied()
-                .ok_or(Error::Mismatch("a row key of the wrong size".into()))?;
+            let key = words(&key).first().copied().context("a row key of the wrong size")?;
             let cell = snapshot
                 .cells
                 .entry(self.unpack(key))
                 .or_insert_with(|| Cell::empty(self.plan.stage_set));
-            add_rowless(cell, &value).map_err(|DecodeError| {
-                Error::Mismatch("commands without a row of the wrong size".into())
-            })?;
+            add_rowless(cell, &value)
+                .map_err(|DecodeError| anyhow!("commands without a row of the wrong size"))?;
         }
         Ok(())
     }
@@ -92,8 +89,7 @@ impl Session {
         };
         let of = |ctrl: &u32| {
             let found = failures(&lookup(map, *ctrl)?);
-            let found = found
-                .map_err(|DecodeError| Error::Mismatch("failures of the wrong size".into()))?;
+            let found = found.map_err(|DecodeError| anyhow!("failures of the wrong size"))?;
             Ok((*ctrl, found))
         };
         self.placed.keys().map(of).collect()
@@ -114,7 +110,7 @@ impl Session {
     pub fn stack(&self, id: StackId) -> Result<Option<Vec<u64>>> {
         let value = self.maps.stacks.lookup(&id.0.to_ne_bytes(), MapFlags::ANY)?;
         let frames = value.map(|v| stack_frames(&v)).transpose();
-        frames.map_err(|DecodeError| Error::Mismatch("a stack of the wrong size".into()))
+        frames.map_err(|DecodeError| anyhow!("a stack of the wrong size"))
     }
 
     /// Every stack with the latencies of its commands, and the number of commands without one.
@@ -138,14 +134,12 @@ impl Session {
                 _ => (None, 0),
             };
             let id = key.try_into().ok().map(u64::from_ne_bytes);
-            let id = id.ok_or(Error::Mismatch("a stack's number of the wrong size".into()))?;
+            let id = id.context("a stack's number of the wrong size")?;
             let frames = match StackId(id) {
                 STACK_UNSEEN => None,
-                id => {
-                    Some(self.stack(id)?.ok_or(Error::Mismatch("a stack without frames".into()))?)
-                }
+                id => Some(self.stack(id)?.context("a stack without frames")?),
             };
-            let hist = hist.ok_or(Error::Mismatch("a histogram of the wrong size".into()))?;
+            let hist = hist.context("a histogram of the wrong size")?;
             all.push(StackSum { addresses: frames, hist, unmeasured });
         }
         Ok(all)
@@ -299,7 +293,7 @@ fn counters(cpus: &MapHandle, count: u32) -> Result<Counters> {
     for cpu in 0..count {
         let value = lookup(cpus, cpu)?;
         add_counters(&mut counters, &value)
-            .map_err(|DecodeError| Error::Mismatch("a CPU's counters of the wrong size".into()))?;
+            .map_err(|DecodeError| anyhow!("a CPU's counters of the wrong size"))?;
     }
     Ok(counters)
 }
@@ -312,9 +306,7 @@ pub(super) fn name_of(map: &dyn MapCore) -> String {
 pub(super) fn lookup(map: &dyn MapCore, index: u32) -> Result<Vec<u8>> {
     let value = map.lookup(&index.to_ne_bytes(), MapFlags::ANY);
     let value = value.map_err(|e| failed(format!("read map `{}`", name_of(map)))(e))?;
-    value.ok_or_else(|| {
-        Error::Mismatch(format!("map `{}` has no entry {index}", name_of(map)).into())
-    })
+    value.with_context(|| format!("map `{}` has no entry {index}", name_of(map)))
 }
 
 /// The kernel's information about a program.

@@ -11,9 +11,9 @@ use std::rc::Rc;
 use libbpf_rs::{AsRawLibbpf, MapHandle, RingBuffer, RingBufferBuilder};
 use libbpf_sys::{ring__avail_data_size, ring_buffer__ring};
 
-use crate::error::{Error, Result};
 use crate::machine::clock::monotonic_ns;
 use crate::model::event::REORDER_NS;
+use anyhow::Result;
 
 /// Most records per fetch, some 20 MB: the caller has other work, and on a busy machine the rings may
 /// never become empty.
@@ -118,7 +118,7 @@ impl Ring {
     /// Reads at most this number of records.
     fn fetch(&self, most: usize) -> Result<Left> {
         let fetched = self.buffer.consume_raw_n(most);
-        let failed = |_| Error::Bpf(io::Error::from_raw_os_error(-fetched).into());
+        let failed = |_| io::Error::from_raw_os_error(-fetched);
         let fetched = usize::try_from(fetched).map_err(failed)?;
         let buffer = self.buffer.as_libbpf_object();
         // SAFETY: the buffer lives, and has this ring from its begin to its end

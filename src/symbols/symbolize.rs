@@ -9,6 +9,7 @@
 //! its place, this is not noticed.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::fs;
 use std::fs::File;
 use std::io::BufReader;
@@ -20,7 +21,6 @@ use blazesym::symbolize::{Input, Symbolizer as Names};
 
 use super::regions::Regions;
 use super::trim::trim;
-use crate::error::BoxError;
 use crate::model::stack::{Frame, StackAt, Symbol};
 
 /// Number of pages of generated code to remember; when it is exceeded, they are checked again.
@@ -34,7 +34,7 @@ pub enum Hidden {
         "kernel stacks come as bare addresses: /proc/kallsyms can't be read ({0}); it takes \
          CONFIG_KALLSYMS and a mounted /proc"
     )]
-    Unreadable(BoxError),
+    Unreadable(String),
     /// The kernel shows the addresses of symbols to no process.
     #[error(
         "kernel stacks come as bare addresses: kernel.kptr_restrict is 2, which hides symbols from \
@@ -50,8 +50,8 @@ pub enum Hidden {
 }
 
 impl Hidden {
-    fn unreadable(error: impl Into<BoxError>) -> Self {
-        Self::Unreadable(error.into())
+    fn unreadable(error: impl Display) -> Self {
+        Self::Unreadable(error.to_string())
     }
 
     /// Why the symbols have no addresses.

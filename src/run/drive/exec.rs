@@ -110,7 +110,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::run::exit::{code_of_program, kind_of};
+    use crate::error::kind_of;
+    use crate::run::exit::code_of_program;
 
     fn started(words: &[&str]) -> (Program, Receiver<Wake>) {
         let words: Vec<OsString> = words.iter().map(Into::into).collect();

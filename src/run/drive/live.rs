@@ -350,8 +350,8 @@ mod tests {
 
     use super::*;
     use crate::cli::{Args, Command};
+    use crate::error::kind_of;
     use crate::run::args::common::SessionOptions;
-    use crate::run::exit::kind_of;
 
     fn command(words: &str) -> Command {
         let words = ["nvme-deep"].into_iter().chain(words.split(' '));

@@ -12,7 +12,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use self::slots::{GroupSlots, Key, Numbered};
 use super::{Config, Layout, Session};
 use crate::abi::{DecodeError, MAX_GROUPS, group_of, group_row, group_row_bytes, slot_group};
-use crate::error::{Error, Result, failed};
+use crate::error::failed;
 use crate::machine::System;
 use crate::machine::cgroups::learn;
 use crate::model::container::owner;
@@ -20,6 +20,7 @@ use crate::model::group::{By, Group, GroupNames, KeyPart, Owner};
 use crate::model::ids::RowKey;
 use crate::model::snapshot::{Cells, Snapshot};
 use crate::session::load::Loaded;
+use anyhow::{Context, Result, anyhow};
 
 /// Rows of a group: patterns of points.
 const ROWS: u32 = 4;
@@ -75,7 +76,7 @@ impl Grouping {
             let Some(value) = self.groups.lookup(&key, MapFlags::ANY)? else {
                 continue;
             };
-            let wrong = |DecodeError| Error::Mismatch("a group of the wrong size".into());
+            let wrong = |DecodeError| anyhow!("a group of the wrong size");
             let row = group_row(&value).map_err(wrong)?;
             let group = Group(group_of(&key, &self.by).map_err(wrong)?);
             let key = key.try_into().map_err(|_| wrong(DecodeError))?;
@@ -94,8 +95,7 @@ impl Grouping {
                 continue;
             };
             let pair = key.try_into().ok().zip(value.try_into().ok());
-            let (key, count) =
-                pair.ok_or(Error::Mismatch("a candidate of the wrong size".into()))?;
+            let (key, count) = pair.context("a candidate of the wrong size")?;
             all.insert(key, u64::from_ne_bytes(count));
         }
         Ok(all)

@@ -6,12 +6,13 @@ use std::path::Path;
 use libbpf_rs::{Link, ObjectBuilder, OpenObject, UprobeOpts};
 
 use super::{Attached, HostSession};
-use crate::error::{Error, Result, failed};
+use crate::error::{failed, not_permitted};
 use crate::machine::process::TargetError;
 use crate::machine::{System, missing_capabilities};
 use crate::model::target::{HostClock, TargetInfo, TargetKind};
 use crate::session::load::{Loaded, refusal};
 use crate::session::{libbpf_log, read};
+use anyhow::{Context, Result};
 
 /// The map with the constants.
 const CONSTANTS: &str = ".rodata";
@@ -43,7 +44,7 @@ pub fn open() -> Result<OpenObject> {
 pub fn open_object(object: &[u8]) -> Result<OpenObject> {
     let missing = missing_capabilities();
     if !missing.is_empty() {
-        return Err(Error::NotPermitted { missing });
+        return Err(not_permitted(&missing));
     }
     libbpf_log::forget();
     let mut builder = ObjectBuilder::default();
@@ -87,9 +88,8 @@ pub fn configure(open: &mut OpenObject, constants: &Constants) {
 /// Attaches a program of the loaded object to a process.
 pub fn attach(loaded: &Loaded, pid: u32, hook: &Hook<'_>) -> Result<Link> {
     let program = loaded.0.progs_mut().find(|p| p.name() == hook.program);
-    let program = program.ok_or_else(|| {
-        Error::Mismatch(format!("the object has no program `{}`", hook.program).into())
-    })?;
+    let program =
+        program.with_context(|| format!("the object has no program `{}`", hook.program))?;
     let (pid, options) = (pid.cast_signed(), UprobeOpts::default());
     Ok(program.attach_uprobe_with_opts(pid, hook.path, hook.offset, options)?)
 }

@@ -6,12 +6,13 @@ use libbpf_rs::{Link, MapCore, MapFlags};
 use super::attach::{Constants, Hook, attach, configure, load, open};
 use super::process::Found;
 use super::record::HostCount;
-use crate::error::{Result, failed};
+use crate::error::failed;
 use crate::machine::System;
 use crate::machine::process::TargetError;
 use crate::model::target::{Call, TargetInfo, TargetKind};
 use crate::session::load::Loaded;
 use crate::session::read;
+use anyhow::Result;
 
 /// The map of the counts.
 const MAP: &str = "messages";

@@ -17,7 +17,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 use self::record::{COUNTS, CtrlKey, HostCount, Record};
 use super::read;
 use super::rings::SortedRings;
-use crate::error::{Result, failed};
+use crate::error::failed;
 use crate::machine::process::{Memory, TargetError};
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
@@ -25,6 +25,7 @@ use crate::model::target::{HostController, TargetInfo, TargetKind};
 use crate::model::text::Text;
 use crate::session::load::Loaded;
 use crate::source::HostSource;
+use anyhow::Result;
 
 /// Programs of bpf/host.bpf.c, what each is attached to, and its counter.
 const PROGRAMS: [(&str, &str, HostCount); 11] = [

@@ -7,7 +7,6 @@ use libbpf_rs::Link;
 
 use super::attach::{Constants, Hook, attach, configure, load, open};
 use super::{Attached, HostSession};
-use crate::error::Result;
 use crate::machine::System;
 use crate::machine::process::{Memory, Process, TargetError};
 use crate::machine::spdk::Spdk;
@@ -15,6 +14,7 @@ use crate::model::target::{HostClock, TargetInfo, TargetKind};
 use crate::session::read;
 use crate::settings::HostOptions;
 use crate::target::spdk::Layout;
+use anyhow::Result;
 
 /// Offset of the command in QEMU's `struct NvmeRequest` (hw/nvme/nvme.h, 6.1 to 10.0).
 const QEMU_REQUEST_CMD: u32 = 56;

@@ -3,7 +3,6 @@
 
 use super::process::Found;
 use super::usdt::{Usdt, UsdtHit, UsdtProbe};
-use crate::error::Result;
 use crate::machine::System;
 use crate::machine::process::TargetError;
 use crate::model::host::HostEvent;
@@ -11,6 +10,7 @@ use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo, TargetKind};
 use crate::source::HostSource;
 use crate::target::qemu_usdt::{PROBES, QemuHits, is_enough};
+use anyhow::Result;
 
 /// The provider of QEMU's trace events.
 const PROVIDER: &str = "qemu";

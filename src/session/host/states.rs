@@ -3,12 +3,12 @@
 
 use super::process::Found;
 use super::usdt::{Usdt, UsdtProbe};
-use crate::error::Result;
 use crate::machine::System;
 use crate::machine::process::TargetError;
 use crate::model::target::{TargetInfo, TargetKind};
 use crate::target::spdk::Release;
 use crate::target::spdk::probes::{PROBES, StateChange};
+use anyhow::Result;
 
 /// The changes of state of a target of SPDK.
 pub struct StateChanges {
