@@ -11,7 +11,6 @@ use std::{fmt::Display, io, path::Path};
 use anyhow::Error;
 
 use crate::machine::process::TargetError;
-use crate::machine::types::BtfError;
 #[cfg(feature = "live")]
 use crate::probe::plan::NoPlan;
 
@@ -52,8 +51,7 @@ impl Failure {
 pub fn kind_of(error: &Error) -> Kind {
     let kind = |cause: &(dyn StdError + 'static)| {
         let target = || cause.downcast_ref().map(TargetError::kind);
-        let btf = || cause.is::<BtfError>().then_some(Kind::Usage);
-        cause.downcast_ref().map(|f: &Failure| f.kind).or_else(target).or_else(btf)
+        cause.downcast_ref().map(|f: &Failure| f.kind).or_else(target)
     };
     error.chain().find_map(kind).unwrap_or(Kind::Run)
 }

@@ -6,9 +6,11 @@ use std::env::consts::ARCH;
 use std::fs;
 use std::path::Path;
 
+use anyhow::Result;
+
 use super::btf::{Btf, Wanted};
 use super::reduced::IDS;
-use super::types::{BLOCK, BtfError, CORE, KernelBtf, PCI, Types};
+use super::types::{BLOCK, CORE, KernelBtf, PCI, Types};
 use super::{System, read_line};
 use crate::probe::catalog::{AttachKind, CATALOG, Home, Hook, MECHANISMS};
 use crate::probe::facts::{KernelFacts, Lockdown, Preemption};
@@ -43,7 +45,7 @@ impl System {
         file: Option<&Path>,
         may_use_module_btf: bool,
         look: Look,
-    ) -> Result<(KernelFacts, Types), BtfError> {
+    ) -> Result<(KernelFacts, Types)> {
         let mut kernel = KernelBtf::load();
         kernel.look_for(&wanted());
         let types = self.types(&mut kernel, file)?;

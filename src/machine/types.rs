@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::{fs, io};
 
+use anyhow::{Context, Error, Result};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::System;
 use super::btf::{Btf, Wanted};
 use super::reduced::reduced;
 use super::structure::Structure;
+use crate::error::{Failure, Kind};
 use crate::model::text::printable;
 use crate::probe::catalog::Home;
 use crate::probe::facts::TypeSource;
@@ -70,84 +72,9 @@ include!(concat!(env!("OUT_DIR"), "/shipped_btf.rs"));
 /// Other modules whose types the programs read.
 const OTHER_MODULES: [&str; 2] = ["dm_mod", "dm_crypt"];
 
-/// Why no BTF can be given to libbpf. Most of it is about the user's file, at `path`.
-#[derive(Debug, thiserror::Error)]
-pub enum BtfError {
-    /// A file in memory could not be made.
-    #[error("no memory file for BTF")]
-    NoMemoryFile(#[source] io::Error),
-    /// The file cannot be read.
-    #[error("--btf {path}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why it cannot be read.
-        source: io::Error,
-    },
-    /// The file contains no BTF.
-    #[error(
-        "--btf {path} holds no BTF that can be read ({bytes} bytes): give raw BTF or an ELF file \
-         with a .BTF section, not split BTF (no --btf_base)"
-    )]
-    NoBtf {
-        /// The file.
-        path: PathBuf,
-        /// Its size.
-        bytes: usize,
-    },
-    /// The file lacks types of nvme_core.
-    #[error(
-        "--btf {path} does not describe nvme_request and nvme_ctrl with all that is needed: make \
-         it from the nvme_core module that runs (see btf/README.md)"
-    )]
-    NoDriver {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file describes another kernel.
-    #[error("--btf {path} does not fit this kernel ({difference}): make one from this very kernel")]
-    Misfit {
-        /// The file.
-        path: PathBuf,
-        /// The first difference.
-        difference: Difference,
-    },
-    /// Neither the kernel nor the file describes the block layer.
-    #[error(
-        "this kernel has no BTF, and --btf {path} does not describe the block layer either: give \
-         a file for the whole kernel with its modules"
-    )]
-    NoBlockLayer {
-        /// The file.
-        path: PathBuf,
-    },
-}
-
-/// A difference between the types in a file and in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Difference {
-    /// The size of a struct, in bytes.
-    #[error("struct {name} has {file} bytes there and {kernel} in this kernel")]
-    Size {
-        /// The struct.
-        name: &'static str,
-        /// Its size in the file.
-        file: u32,
-        /// Its size in the kernel.
-        kernel: u32,
-    },
-    /// The offset of a member, in bytes.
-    #[error("{name}.{member} is at {file} there and at {kernel} in this kernel")]
-    Offset {
-        /// The struct.
-        name: &'static str,
-        /// The member.
-        member: &'static str,
-        /// Its offset in the file.
-        file: u32,
-        /// Its offset in the kernel.
-        kernel: u32,
-    },
+/// The user's file, at `path`, cannot be used.
+fn unusable(path: &Path, why: &str) -> Error {
+    Failure::error(Kind::Usage, format!("--btf {} {why}", printable(path)))
 }
 
 /// BTF for libbpf to use instead of the kernel's. It is a file in memory, which exists as long as
@@ -172,7 +99,7 @@ fn follows_device_mapper(btf: &Btf) -> bool {
 }
 
 impl CustomBtf {
-    fn new(bytes: &[u8]) -> Result<Self, BtfError> {
+    fn new(bytes: &[u8]) -> Result<Self> {
         let file = || -> io::Result<File> {
             let create = |flags| memfd_create("nvme-deep-btf", MemfdFlags::CLOEXEC | flags);
             // vm.memfd_noexec may ask for the flag, which 6.3 added
@@ -182,7 +109,7 @@ impl CustomBtf {
             Ok(file)
         };
         Ok(Self {
-            file: file().map_err(BtfError::NoMemoryFile)?,
+            file: file().context("no memory file for BTF")?,
             follows_device_mapper: Btf::parse(bytes).is_some_and(|b| follows_device_mapper(&b)),
         })
     }
@@ -230,7 +157,7 @@ impl KernelBtf {
     }
 
     /// BTF for libbpf: of the types that the programs read. `None` if nothing is described.
-    fn for_libbpf(&self) -> Result<Option<CustomBtf>, BtfError> {
+    fn for_libbpf(&self) -> Result<Option<CustomBtf>> {
         let module = |name| Btf::module(name, self.vmlinux.as_ref()?);
         let others = OTHER_MODULES.map(module);
         let all: Vec<_> = self.all().chain(others.iter().flatten()).collect();
@@ -280,7 +207,7 @@ impl Layouts {
     ///
     /// # Errors
     /// If the file cannot be read, or has no BTF.
-    pub fn load(system: &System, file: Option<&Path>) -> Result<Self, BtfError> {
+    pub fn load(system: &System, file: Option<&Path>) -> Result<Self> {
         Ok(Self {
             file: file.map(read).transpose()?,
             kernel: KernelBtf::load(),
@@ -298,10 +225,17 @@ impl Layouts {
 }
 
 /// Reads the user's file.
-fn read(path: &Path) -> Result<Btf, BtfError> {
+fn read(path: &Path) -> Result<Btf> {
     let bytes =
-        fs::read(path).map_err(|source| BtfError::Unreadable { path: path.to_owned(), source })?;
-    Btf::parse(&bytes).ok_or_else(|| BtfError::NoBtf { path: path.to_owned(), bytes: bytes.len() })
+        fs::read(path).map_err(|error| unusable(path, &format!("can't be read: {error}")))?;
+    Btf::parse(&bytes).ok_or_else(|| {
+        let why = format!(
+            "holds no BTF that can be read ({} bytes): give raw BTF or an ELF file with a .BTF section, not \
+             split BTF (no --btf_base)",
+            bytes.len()
+        );
+        unusable(path, &why)
+    })
 }
 
 fn complete(btf: &Btf, structs: &[(&str, &[&str])]) -> bool {
@@ -311,19 +245,20 @@ fn complete(btf: &Btf, structs: &[(&str, &[&str])]) -> bool {
 }
 
 /// The first difference between two descriptions of the same structs.
-fn differ(
-    file: &Btf,
-    kernel: &Btf,
-    structs: &[(&'static str, &[&'static str])],
-) -> Option<Difference> {
+fn differ(file: &Btf, kernel: &Btf, structs: &[(&str, &[&str])]) -> Option<String> {
     structs.iter().find_map(|&(name, members)| {
         let (theirs, ours) = (file.structure(name)?, kernel.structure(name)?);
         if theirs.size != ours.size {
-            return Some(Difference::Size { name, file: theirs.size, kernel: ours.size });
+            let (theirs, ours) = (theirs.size, ours.size);
+            return Some(format!(
+                "struct {name} has {theirs} bytes there and {ours} in this kernel"
+            ));
         }
         members.iter().find_map(|&member| {
-            let (file, kernel) = (*theirs.members.get(member)?, *ours.members.get(member)?);
-            (file != kernel).then_some(Difference::Offset { name, member, file, kernel })
+            let (theirs, ours) = (*theirs.members.get(member)?, *ours.members.get(member)?);
+            (theirs != ours).then(|| {
+                format!("{name}.{member} is at {theirs} there and at {ours} in this kernel")
+            })
         })
     })
 }
@@ -352,11 +287,7 @@ impl System {
     ///
     /// # Errors
     /// If the user's file cannot be read, lacks needed types, or does not fit.
-    pub(super) fn types(
-        &self,
-        kernel: &mut KernelBtf,
-        file: Option<&Path>,
-    ) -> Result<Types, BtfError> {
+    pub(super) fn types(&self, kernel: &mut KernelBtf, file: Option<&Path>) -> Result<Types> {
         let mut own = Types {
             core: kernel.source(Home::NvmeCore, &CORE),
             pci: kernel.source(Home::NvmePci, &PCI),
@@ -381,12 +312,14 @@ impl System {
 }
 
 /// Uses the user's file, if the kernel does not describe the driver.
-fn from_file(path: &Path, kernel: &mut KernelBtf, own: &mut Types) -> Result<(), BtfError> {
-    let shown = printable(path);
-    let owned = || path.to_owned();
+fn from_file(path: &Path, kernel: &mut KernelBtf, own: &mut Types) -> Result<()> {
     let file = read(path)?;
     if !complete(&file, &CORE) {
-        return Err(BtfError::NoDriver { path: owned() });
+        return Err(unusable(
+            path,
+            "does not describe nvme_request and nvme_ctrl with all that is needed: make it from the \
+             nvme_core module that runs (see btf/README.md)",
+        ));
     }
     let image = kernel.vmlinux.as_deref();
     let misfit = [
@@ -395,15 +328,22 @@ fn from_file(path: &Path, kernel: &mut KernelBtf, own: &mut Types) -> Result<(),
         kernel.of(Home::NvmePci).and_then(|k| differ(&file, k, &PCI)),
     ];
     if let Some(difference) = misfit.into_iter().flatten().next() {
-        return Err(BtfError::Misfit { path: owned(), difference });
+        let why =
+            format!("does not fit this kernel ({difference}): make one from this very kernel");
+        return Err(unusable(path, &why));
     }
+    let shown = printable(path);
     if own.core.is_the_kernels() {
         own.remark =
             Some(format!("--btf {shown} fits, but the kernel has BTF of its own, which is used"));
         return Ok(());
     }
     if image.is_none() && !complete(&file, &BLOCK) {
-        return Err(BtfError::NoBlockLayer { path: owned() });
+        return Err(unusable(
+            path,
+            "does not describe the block layer, and this kernel has no BTF either: give a file for the \
+             whole kernel with its modules",
+        ));
     }
     let source = || TypeSource::File(shown.to_string());
     own.core = source();

@@ -3,12 +3,14 @@
 
 use std::path::Path;
 
+use anyhow::Result;
+
 use super::KernelMemory;
 use crate::machine::System;
 use crate::machine::inflight::Memory;
 use crate::machine::kernel::Look;
 use crate::machine::preemption::{VARIABLE, of_value};
-use crate::machine::types::{BtfError, Types};
+use crate::machine::types::Types;
 use crate::probe::facts::{KernelFacts, Preemption, PreemptionSource};
 
 /// The preemption mode in the kernel's memory. `None`: the kernel has no such variable, does not list
@@ -30,7 +32,7 @@ pub fn kernel_facts(
     file: Option<&Path>,
     may_use_module_btf: bool,
     look: Look,
-) -> Result<(KernelFacts, Types), BtfError> {
+) -> Result<(KernelFacts, Types)> {
     let (mut facts, types) = system.kernel_facts(file, may_use_module_btf, look)?;
     if facts.preemption_source == PreemptionSource::Unknown
         && let Some(mode) = preemption(system)

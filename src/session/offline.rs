@@ -12,7 +12,7 @@ use crate::machine::inflight::Memory;
 use crate::machine::kernel::Look;
 use crate::machine::process::TargetError;
 use crate::machine::sysfs::Controller;
-use crate::machine::types::{BtfError, Types};
+use crate::machine::types::Types;
 use crate::model::activity::Activity;
 use crate::model::counters::Counters;
 use crate::model::event::{Event, OpenCommand, StackId};
@@ -87,7 +87,7 @@ pub fn kernel_facts(
     file: Option<&Path>,
     may_use_module_btf: bool,
     look: Look,
-) -> Result<(KernelFacts, Types), BtfError> {
+) -> Result<(KernelFacts, Types)> {
     system.kernel_facts(file, may_use_module_btf, look)
 }
 
