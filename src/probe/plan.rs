@@ -86,23 +86,23 @@ impl Planner<'_> {
             }
             let name = format!("{} {}", hook.kind.name(), hook.target.name());
             if self.would_cut_stacks(hook) {
-                return Err(reject(&name, Reason::TruncatesStacks, false));
+                return Err(reject(&name, Reason::TRUNCATES_STACKS, false));
             }
             if self.is_held_up(hook) {
-                return Err(reject(&name, Reason::HeldUp { trampoline: true }, false));
+                return Err(reject(&name, Reason::HELD_UP_TRAMPOLINE, false));
             }
             if self.may_miss_completions(hook) {
-                return Err(reject(&name, Reason::HeldUp { trampoline: false }, false));
+                return Err(reject(&name, Reason::HELD_UP_TRACEPOINT, false));
             }
             if self.is_exception(hook) {
-                return Err(reject(&name, Reason::Exception, false));
+                return Err(reject(&name, Reason::EXCEPTION, false));
             }
             if let Some(why) = self.policy.refused.get(&number) {
-                return Err(reject(&name, Reason::Refused(why.clone()), true));
+                return Err(reject(&name, why.clone().into(), true));
             }
             match why_not(hook, self.facts) {
                 None => taken.push(number),
-                Some(why) if why.is_absence() && OPTIONAL_TARGETS.contains(&hook.target.name()) => {
+                Some(why) if why.is_absence && OPTIONAL_TARGETS.contains(&hook.target.name()) => {
                     left_out.push(number);
                 }
                 Some(why) => return Err(reject(&name, why, false)),
@@ -172,7 +172,7 @@ impl Planner<'_> {
             .any(|p| p.method == Some(Method::Kprobe) && p.point().is_some_and(|p| p < Point::Irq));
         let starved =
             free && candidate.method == Method::Kprobe && at_completion && submits_by_kprobe;
-        starved.then_some(Reason::Starved)
+        starved.then_some(Reason::STARVED)
     }
 
     /// Whether the candidate is one for this run: some are only for the waits of bios, if these are observed.
@@ -198,9 +198,8 @@ impl Planner<'_> {
             match self.take(candidate, so_far) {
                 Ok(hooks) => {
                     // other kernels have another function for the same method
-                    rejected.retain(|r: &Rejection| {
-                        r.method != candidate.method || !r.why.is_absence()
-                    });
+                    rejected
+                        .retain(|r: &Rejection| r.method != candidate.method || !r.why.is_absence);
                     return PointPlan { role, method: Some(candidate.method), hooks, rejected };
                 }
                 Err(rejection) => rejected.push(rejection),
@@ -212,7 +211,7 @@ impl Planner<'_> {
             rejected.push(Rejection {
                 method,
                 hook: role.name().to_owned(),
-                why: Reason::NoHook,
+                why: Reason::NO_HOOK,
                 tried: false,
             });
         }
@@ -223,7 +222,7 @@ impl Planner<'_> {
     fn absent(&self) -> Vec<(Point, Reason)> {
         let lacks = |point| {
             let mechanism = self.facts.lacks_mechanism(point)?;
-            Some((point, Reason::NoMechanism(mechanism.name)))
+            Some((point, Reason::missing(mechanism.name)))
         };
         let wanted = Point::ALL.into_iter().filter(|p| self.stage_set.has_point(*p));
         wanted.filter_map(lacks).collect()
@@ -339,7 +338,7 @@ fn join_waits(plan: &mut AttachPlan) {
         part.rejected.push(Rejection {
             method: Method::Fentry,
             hook: point.name().to_owned(),
-            why: if none { Reason::NoStart } else { Reason::Joined },
+            why: if none { Reason::NO_START } else { Reason::JOINED },
             tried: false,
         });
     }
@@ -377,9 +376,9 @@ fn explain_tag_pairing(plan: &mut AttachPlan, failed: &[PointPlan]) {
                 method: Method::Tracepoint,
                 hook: point.name().to_owned(),
                 why: match point.role {
-                    Role::Timeout | Role::Cancel | Role::State => Reason::NoClassic,
-                    role if role.is_context() => Reason::NoClassic,
-                    _ => Reason::Unidentified,
+                    Role::Timeout | Role::Cancel | Role::State => Reason::NO_CLASSIC,
+                    role if role.is_context() => Reason::NO_CLASSIC,
+                    _ => Reason::UNIDENTIFIED,
                 },
                 tried: false,
             });

@@ -1,197 +1,102 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a hook is not available on a kernel, in words for the user. Pure.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::catalog::{AttachKind, Home, Hook, Method, Role};
 use super::facts::{KernelFacts, Lockdown, TypeSource};
 use crate::model::point::Point;
 
-/// A reason why a hook is not available, or not used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The kernel image has no BTF.
-    NoKernelBtf,
-    /// The module has no BTF of its own.
-    NoModuleBtf {
-        /// The module.
-        module: &'static str,
-        /// Its types are known from elsewhere, so it is loaded.
-        loaded: bool,
-    },
-    /// The driver is built in, and the kernel's BTF does not describe it.
-    NoBuiltInTypes(&'static str),
-    /// The kernel shows the BTF of modules to CAP_SYS_ADMIN only.
-    ModuleBtfHidden,
-    /// No BTF describes nvme_core's types.
-    NoCoreTypes,
-    /// No BTF describes the types of the PCI driver.
-    NoPciTypes,
-    /// Lockdown forbids the helper that reads kernel memory.
-    HelperForbidden {
-        /// Kernels since 6.2 would not need it.
-        before_6_2: bool,
-    },
-    /// Lockdown forbids kprobes.
-    KprobesForbidden,
-    /// Lockdown closes tracefs.
-    TracefsForbidden,
-    /// tracefs can't be read.
-    NoTracefs,
-    /// The kernel has no such tracepoint.
-    NoTracepoint(&'static str),
-    /// The kernel has no such event in tracefs.
-    NoEvent(&'static str),
-    /// The kernel has no such function.
-    NoFunction(&'static str),
-    /// Only a clone of the function is left.
-    Inlined(String),
-    /// ftrace excludes the function.
-    Notrace(&'static str),
-    /// A setting of the machine, in words.
-    Setting(String),
-    /// The kernel refused the program, in its words.
-    Refused(String),
-    /// A return probe would truncate stacks (before 5.15).
-    TruncatesStacks,
-    /// On PREEMPT_RT a preempted task in the program stops it on its CPU.
-    HeldUp {
-        /// The program is a trampoline's; else a tracepoint's.
-        trampoline: bool,
-    },
-    /// Kprobes of the submitting side would make this one miss interrupts.
-    Starved,
-    /// A kprobe is an exception on this architecture.
-    Exception,
-    /// The only method that the user permits has no hook for it.
-    NoHook,
-    /// There is no classic tracepoint for it.
-    NoClassic,
-    /// Classic tracepoints do not identify the command.
-    Unidentified,
-    /// The kernel is built without what could make a bio wait.
-    NoMechanism(&'static str),
-    /// The bio of a request is found when the request is allocated.
-    NoStart,
-    /// A wait after it is not observed, so both are in one part.
-    Joined,
-}
-
-impl Reason {
-    /// Whether the kernel lacks the function or tracepoint.
-    pub const fn is_absence(&self) -> bool {
-        matches!(self, Self::NoTracepoint(_) | Self::NoEvent(_) | Self::NoFunction(_))
-    }
+/// A reason why a hook is not available, or not used: a phrase for the user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Reason {
+    phrase: Cow<'static, str>,
+    /// The kernel lacks the function or tracepoint.
+    #[serde(skip)]
+    pub is_absence: bool,
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoModuleBtf { module, loaded } => {
-                let loaded = if *loaded { "" } else { "is not loaded, or " };
-                return write!(
-                    f,
-                    "{module} {loaded}has no BTF of its own (CONFIG_DEBUG_INFO_BTF_MODULES, 5.11)"
-                );
-            }
-            Self::NoBuiltInTypes(module) => {
-                return write!(
-                    f,
-                    "{module} is built in, and the kernel's BTF does not describe its types"
-                );
-            }
-            Self::NoTracepoint(name) => return write!(f, "this kernel has no tracepoint {name}"),
-            Self::NoEvent(name) => {
-                return write!(
-                    f,
-                    "this kernel has no event nvme/{name}, or nvme_core is not loaded"
-                );
-            }
-            Self::NoFunction(name) => return write!(f, "this kernel has no function {name}"),
-            Self::NoMechanism(name) => return write!(f, "this kernel has no {name}"),
-            Self::Inlined(clone) => return write!(f, "inlined: only {clone} exists"),
-            Self::Notrace(name) => return write!(f, "ftrace can't hook {name} (notrace)"),
-            Self::Setting(text) | Self::Refused(text) => text,
-            _ => self.phrase(),
-        })
+        f.write_str(&self.phrase)
     }
 }
 
-impl Serialize for Reason {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+impl From<String> for Reason {
+    fn from(phrase: String) -> Self {
+        Self { phrase: phrase.into(), is_absence: false }
     }
 }
 
 impl Reason {
-    /// Reasons without parameters.
-    const fn phrase(&self) -> &'static str {
-        match self {
-            Self::NoKernelBtf => {
-                "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF), or none that this version can read"
-            }
-            Self::ModuleBtfHidden => {
-                "the kernel lets only CAP_SYS_ADMIN look up the BTF of modules"
-            }
-            Self::NoCoreTypes => {
-                "no BTF describes nvme_core's types, and no file of btf/ fits (--btf takes yours)"
-            }
-            Self::NoPciTypes => "no BTF describes the PCI driver's types (--btf takes a file)",
-            Self::HelperForbidden { before_6_2: true } => {
-                "lockdown=confidentiality forbids BPF to read kernel memory by helper, which \
-                 kernels before 6.2 need"
-            }
-            Self::HelperForbidden { before_6_2: false } => {
-                "lockdown=confidentiality forbids BPF to read kernel memory by helper"
-            }
-            Self::KprobesForbidden => "lockdown=confidentiality forbids kprobes",
-            Self::TracefsForbidden => "lockdown=confidentiality closes tracefs",
-            Self::NoTracefs => "tracefs is not mounted or can't be read (/sys/kernel/tracing)",
-            Self::TruncatesStacks => {
-                "before 5.15 stacks end at a function whose return is probed, and you want stacks"
-            }
-            Self::HeldUp { trampoline: true } => {
-                "on PREEMPT_RT a task that is preempted in a trampoline's program keeps all others \
-                 on its CPU from it; a kprobe's can't be preempted"
-            }
-            Self::HeldUp { trampoline: false } => {
-                "on PREEMPT_RT a task that is preempted in a tracepoint's program keeps all others \
-                 on its CPU from it; a kprobe's can't be preempted"
-            }
-            Self::Starved => {
-                "the kprobes of the submitting side would make this one miss interrupts unseen"
-            }
-            Self::Exception => {
-                "on arm64 a kprobe is an exception, whose time would be in the stages (--attach kprobe uses \
-                 it)"
-            }
-            Self::NoHook => "this method has no hook for it",
-            Self::NoClassic => "there is no classic tracepoint for it",
-            Self::NoStart => {
-                "the allocation of requests is not observed (block_io_start; before 6.5 blk_account_io_start, or block_getrq)"
-            }
-            Self::Joined => "a wait that follows is not observed, so it has no end",
-            Self::Unidentified => "a classic tracepoint does not identify the command",
-            _ => "",
-        }
+    pub const TRUNCATES_STACKS: Self = Self::of(
+        "before 5.15 stacks end at a function whose return is probed, and you want stacks",
+    );
+    pub const HELD_UP_TRAMPOLINE: Self = Self::of(
+        "on PREEMPT_RT a task that is preempted in a trampoline's program keeps all others on its CPU from \
+         it; a kprobe's can't be preempted",
+    );
+    pub const HELD_UP_TRACEPOINT: Self = Self::of(
+        "on PREEMPT_RT a task that is preempted in a tracepoint's program keeps all others on its CPU from \
+         it; a kprobe's can't be preempted",
+    );
+    pub const STARVED: Self =
+        Self::of("the kprobes of the submitting side would make this one miss interrupts unseen");
+    pub const EXCEPTION: Self = Self::of(
+        "on arm64 a kprobe is an exception, whose time would be in the stages (--attach kprobe uses it)",
+    );
+    pub const NO_HOOK: Self = Self::of("this method has no hook for it");
+    pub const NO_CLASSIC: Self = Self::of("there is no classic tracepoint for it");
+    pub const UNIDENTIFIED: Self = Self::of("a classic tracepoint does not identify the command");
+    pub const NO_START: Self = Self::of(
+        "the allocation of requests is not observed (block_io_start; before 6.5 blk_account_io_start, or \
+         block_getrq)",
+    );
+    pub const JOINED: Self = Self::of("a wait that follows is not observed, so it has no end");
+
+    const fn of(phrase: &'static str) -> Self {
+        Self { phrase: Cow::Borrowed(phrase), is_absence: false }
     }
+
+    /// The kernel has no such function, tracepoint or mechanism.
+    pub fn missing(what: &str) -> Self {
+        Self { is_absence: true, ..format!("this kernel has no {what}").into() }
+    }
+}
+
+const NO_KERNEL_BTF: Reason =
+    Reason::of("the kernel has no BTF (CONFIG_DEBUG_INFO_BTF), or none that this version can read");
+
+fn inlined_as(clone: &str) -> Reason {
+    format!("inlined: only {clone} exists").into()
+}
+
+fn no_tracepoint(hook: &Hook) -> Reason {
+    Reason::missing(&format!("tracepoint {}", hook.target.name()))
 }
 
 /// Why a trampoline cannot be attached to code of this module, or its types cannot be used.
 fn no_kernel_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     let (types, module) = facts.types_of(hook.target.home()).zip(hook.target.home().module())?;
     if !types.is_the_kernels() && facts.built_in.contains(&hook.target.home()) {
-        return Some(Reason::NoBuiltInTypes(module));
+        return Some(
+            format!("{module} is built in, and the kernel's BTF does not describe its types")
+                .into(),
+        );
     }
     if !types.is_the_kernels() {
-        let loaded = types.is_known();
-        return Some(Reason::NoModuleBtf { module, loaded });
+        let loaded = if types.is_known() { "" } else { "is not loaded, or " };
+        let text =
+            format!("{module} {loaded}has no BTF of its own (CONFIG_DEBUG_INFO_BTF_MODULES, 5.11)");
+        return Some(text.into());
     }
     if *types == TypeSource::Module && !facts.may_use_module_btf {
-        return Some(Reason::ModuleBtfHidden);
+        return Some(Reason::of("the kernel lets only CAP_SYS_ADMIN look up the BTF of modules"));
     }
     None
 }
@@ -208,13 +113,15 @@ fn no_types(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
         // the argument is the controller, and only its type leads to its number
         || matches!(hook.role, Role::State | Role::AsyncEvent);
     if needs_core && !facts.nvme_core_types.is_known() {
-        return Some(Reason::NoCoreTypes);
+        return Some(Reason::of(
+            "no BTF describes nvme_core's types, and no file of btf/ fits (--btf takes yours)",
+        ));
     }
     if point == Some(Point::Doorbell) && !facts.nvme_pci_types.is_known() {
-        return Some(Reason::NoPciTypes);
+        return Some(Reason::of("no BTF describes the PCI driver's types (--btf takes a file)"));
     }
     let from_file = matches!(facts.nvme_core_types, TypeSource::File(_));
-    (!facts.vmlinux_btf && !from_file).then_some(Reason::NoKernelBtf)
+    (!facts.vmlinux_btf && !from_file).then_some(NO_KERNEL_BTF)
 }
 
 /// A clone that is left of a function that the compiler has split or inlined.
@@ -226,14 +133,14 @@ fn inlined(target: &'static str, facts: &KernelFacts) -> Option<Reason> {
     let names = [&facts.symbols, &facts.traceable];
     let clone = names.into_iter().flatten().find_map(|n| clone_of(target, n));
     match clone {
-        Some(clone) => Some(Reason::Inlined(clone.clone())),
-        None => Some(Reason::NoFunction(target)),
+        Some(clone) => Some(inlined_as(clone)),
+        None => Some(Reason::missing(&format!("function {target}"))),
     }
 }
 
 fn trampoline(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     if !facts.vmlinux_btf {
-        return Some(Reason::NoKernelBtf);
+        return Some(NO_KERNEL_BTF);
     }
     if let Some(why) = no_kernel_types(hook, facts) {
         return Some(why);
@@ -242,14 +149,16 @@ fn trampoline(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
         && !facts.rdonly_cast
         && hook.role == Role::Point(Point::SetupOut)
     {
-        return Some(Reason::HelperForbidden { before_6_2: true });
+        return Some(Reason::of(
+            "lockdown=confidentiality forbids BPF to read kernel memory by helper, which kernels before 6.2 \
+             need",
+        ));
     }
     if hook.kind == AttachKind::TpBtf {
-        return (!facts.tracepoints.contains(hook.target.name()))
-            .then_some(Reason::NoTracepoint(hook.target.name()));
+        return (!facts.tracepoints.contains(hook.target.name())).then(|| no_tracepoint(hook));
     }
     if let Some(why) = &facts.no_trampolines {
-        return Some(Reason::Setting(why.clone()));
+        return Some(why.clone().into());
     }
     if !facts.functions.contains(hook.target.name()) {
         return inlined(hook.target.name(), facts);
@@ -257,8 +166,8 @@ fn trampoline(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     match &facts.traceable {
         Some(names) if !names.contains(hook.target.name()) => {
             match clone_of(hook.target.name(), names) {
-                Some(clone) => Some(Reason::Inlined(clone.clone())),
-                None => Some(Reason::Notrace(hook.target.name())),
+                Some(clone) => Some(inlined_as(clone)),
+                None => Some(format!("ftrace can't hook {} (notrace)", hook.target.name()).into()),
             }
         }
         _ => None,
@@ -267,12 +176,14 @@ fn trampoline(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
 
 fn raw_tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     if facts.lockdown == Lockdown::Confidentiality {
-        return Some(Reason::HelperForbidden { before_6_2: false });
+        return Some(Reason::of(
+            "lockdown=confidentiality forbids BPF to read kernel memory by helper",
+        ));
     }
     if let Some(why) = no_types(hook, facts) {
         return Some(why);
     }
-    let gone = || Some(Reason::NoTracepoint(hook.target.name()));
+    let gone = || Some(no_tracepoint(hook));
     let described = hook.target.home() == Home::Block || facts.nvme_core_types.is_the_kernels();
     if described && !facts.tracepoints.contains(hook.target.name()) {
         return gone();
@@ -293,10 +204,10 @@ pub fn kprobes_work(facts: &KernelFacts) -> bool {
 
 fn kprobe(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     if facts.lockdown == Lockdown::Confidentiality {
-        return Some(Reason::KprobesForbidden);
+        return Some(Reason::of("lockdown=confidentiality forbids kprobes"));
     }
     if let Some(why) = &facts.no_kprobes {
-        return Some(Reason::Setting(why.clone()));
+        return Some(why.clone().into());
     }
     if let Some(why) = no_types(hook, facts) {
         return Some(why);
@@ -309,12 +220,13 @@ fn kprobe(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
 
 fn tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     if facts.lockdown == Lockdown::Confidentiality {
-        return Some(Reason::TracefsForbidden);
+        return Some(Reason::of("lockdown=confidentiality closes tracefs"));
     }
     match &facts.events {
-        None => Some(Reason::NoTracefs),
+        None => Some(Reason::of("tracefs is not mounted or can't be read (/sys/kernel/tracing)")),
         Some(events) if !events.contains_key(&format!("nvme/{}", hook.target.name())) => {
-            Some(Reason::NoEvent(hook.target.name()))
+            let event = format!("event nvme/{}, or nvme_core is not loaded", hook.target.name());
+            Some(Reason::missing(&event))
         }
         Some(_) => None,
     }

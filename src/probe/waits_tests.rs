@@ -106,7 +106,7 @@ fn the_points_before_the_request_are_those_that_can_be_told_apart() {
     let plan = auto(StageSet::Full, &facts);
     assert_eq!(before(&plan), ["bio_submit", "bio_queue", "tag"]);
     let joined = &plan.point(Point::Freeze).unwrap().rejected;
-    assert!(joined.iter().any(|r| r.why == Reason::Joined), "{joined:?}");
+    assert!(joined.iter().any(|r| r.why == Reason::JOINED), "{joined:?}");
     // kernels before 6.5: other stage sets have the request's own time
     let mut facts = everything();
     facts.tracepoints.remove("block_io_start");
