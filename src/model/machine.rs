@@ -40,6 +40,9 @@ impl MachineInfo {
     pub fn redact(&mut self) {
         for controller in &mut self.controllers {
             (controller.bar, controller.address) = (None, None);
+            (controller.model, controller.firmware) = (None, None);
+            // it quotes the model
+            controller.class_reason = Text::default();
             let disks = controller.disks.iter_mut();
             let limits = disks.filter_map(|disk| disk.limits.as_mut());
             for limit in limits.flat_map(|limits| &mut limits.cgroups) {
