@@ -111,9 +111,9 @@ static __always_inline void hist_add(struct nd_hist *h, u64 ns, int atomic)
 
 /* For a histogram that is not the last of its cell. The verifier takes a byte of the table for any
  * number below 256, and so the largest index for 511: still in the next histogram of the cell. */
-static __always_inline void hist_add_inner(struct nd_hist *h, u64 ns, int atomic)
+static __always_inline void hist_add_inner(struct nd_hist *h, u64 ns)
 {
-	hist_put(h, hist_index(ns), ns, atomic);
+	hist_put(h, hist_index(ns), ns, 0);
 }
 
 _Static_assert(255 + 32 * 8 < ND_HIST_BUCKETS + sizeof(struct nd_hist) / 8, "in the next one");
