@@ -107,6 +107,18 @@ static __always_inline void begin(__u64 req, const struct nd_host *event)
 		count(ND_HOST_NO_ROOM);
 }
 
+/* Takes the command of a request out of the map. Returns 0 if its begin was not observed. */
+static __always_inline int take(__u64 req, struct nd_host *event)
+{
+	struct nd_host *known = bpf_map_lookup_elem(&flying, &req);
+
+	if (!known)
+		return 0;
+	*event = *known;
+	bpf_map_delete_elem(&flying, &req);
+	return 1;
+}
+
 static __always_inline void emit(struct nd_host *event)
 {
 	if (bpf_ringbuf_output(&host_events, event, sizeof(*event), BPF_RB_NO_WAKEUP))
@@ -166,19 +178,15 @@ int nvmet_init(struct bpf_raw_tracepoint_args *ctx)
 SEC("?raw_tp/nvmet_req_complete")
 int nvmet_complete(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct nd_host *known, event = {};
+	struct nd_host event = {};
 	struct nvmet_req *req = (struct nvmet_req *)ctx->args[0];
-	__u64 now = bpf_ktime_get_ns(), key = (__u64)req;
+	__u64 now = bpf_ktime_get_ns();
 	struct nvmet_ctrl *ctrl;
 
 	count(ND_HOST_HIT_COMPLETE);
-	known = bpf_map_lookup_elem(&flying, &key);
-	if (known) {
-		event = *known;
-		bpf_map_delete_elem(&flying, &key);
-	} else {
+	if (!take((__u64)req, &event)) {
 		count(ND_HOST_WITHOUT_BEGIN);
-		event.request = key;
+		event.request = (__u64)req;
 		bpf_probe_read_kernel(event.sqe, sizeof(event.sqe), BPF_CORE_READ(req, cmd));
 	}
 	event.points_ns[ND_HOST_POST] = now;
@@ -195,9 +203,13 @@ int nvmet_complete(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-static __always_inline int is_target(void)
+/* Counts a hit. Returns 0 if it is not of the process that is traced. */
+static __always_inline int hit(__u32 what)
 {
-	return bpf_get_current_pid_tgid() >> 32 == host_config.tgid;
+	if (bpf_get_current_pid_tgid() >> 32 != host_config.tgid)
+		return 0;
+	count(what);
+	return 1;
 }
 
 /*
@@ -212,9 +224,8 @@ int qemu_fetch(struct pt_regs *ctx)
 	__u64 req = cmd - host_config.req_cmd;
 	__u16 cid = 0;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_FETCH))
 		return 0;
-	count(ND_HOST_HIT_FETCH);
 	bpf_probe_read_user(event.sqe, sizeof(event.sqe), (void *)cmd);
 	bpf_probe_read_user(&cid, sizeof(cid), (void *)(req + ND_QEMU_REQ_CID));
 	bpf_probe_read_user(&sq, sizeof(sq), (void *)(req + ND_QEMU_REQ_SQ));
@@ -240,9 +251,8 @@ int qemu_submit(struct pt_regs *ctx)
 	__u64 req = PT_REGS_PARM6(ctx);
 	struct nd_host *event;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_SUBMIT))
 		return 0;
-	count(ND_HOST_HIT_SUBMIT);
 	/* Requests of other devices are not in the map. */
 	event = bpf_map_lookup_elem(&flying, &req);
 	if (event)
@@ -255,19 +265,15 @@ SEC("?uprobe")
 int qemu_done(struct pt_regs *ctx)
 {
 	__u64 req = PT_REGS_PARM1(ctx), now = bpf_ktime_get_ns();
-	struct nd_host *known, event;
+	struct nd_host event;
 	__u16 cid = 0;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_DONE))
 		return 0;
-	count(ND_HOST_HIT_DONE);
-	known = bpf_map_lookup_elem(&flying, &req);
-	if (!known) {
+	if (!take(req, &event)) {
 		count(ND_HOST_WITHOUT_BEGIN);
 		return 0;
 	}
-	event = *known;
-	bpf_map_delete_elem(&flying, &req);
 	bpf_probe_read_user(&cid, sizeof(cid), (void *)(req + ND_QEMU_REQ_CID));
 	if (cid != event.sqe[0] >> 16) {
 		count(ND_HOST_FAILED_CHECK);
@@ -287,9 +293,8 @@ int qemu_interrupt(struct pt_regs *ctx)
 {
 	struct nd_host event = {.flags = ND_HOST_IS_INTERRUPT};
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_INTERRUPT))
 		return 0;
-	count(ND_HOST_HIT_INTERRUPT);
 	event.points_ns[ND_HOST_INTERRUPT] = bpf_ktime_get_ns();
 	event.ctrl.address = PT_REGS_PARM1(ctx);
 	event.sqe[0] = PT_REGS_PARM2(ctx);
@@ -394,9 +399,8 @@ int spdk_fetch(struct pt_regs *ctx)
 	struct nd_host event = {.points_ns = {bpf_ktime_get_ns()}};
 	__u64 req = PT_REGS_PARM1(ctx), cmd = 0;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_FETCH))
 		return 0;
-	count(ND_HOST_HIT_FETCH);
 	event.request = req;
 	if (peek(&cmd, req + host_config.req_cmd) || peek(&event.sqe, cmd) ||
 	    spdk_where(req, &event)) {
@@ -417,9 +421,8 @@ int spdk_submit(struct pt_regs *ctx)
 	struct nd_host *event;
 	__u64 req = 0;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_SUBMIT))
 		return 0;
-	count(ND_HOST_HIT_SUBMIT);
 #if defined(__TARGET_ARCH_x86)
 	/* The first two words of the stack are the return address and the callback. */
 	if (peek(&req, PT_REGS_SP(ctx) + 16))
@@ -442,9 +445,8 @@ int spdk_done(struct pt_regs *ctx)
 	__u64 req = PT_REGS_PARM1(ctx);
 	struct nd_host *event;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_DONE))
 		return 0;
-	count(ND_HOST_HIT_DONE);
 	event = bpf_map_lookup_elem(&flying, &req);
 	if (event && event->points_ns[ND_HOST_BACKEND_SUBMIT])
 		event->points_ns[ND_HOST_BACKEND_DONE] = bpf_ktime_get_ns();
@@ -456,17 +458,12 @@ SEC("?uprobe")
 int spdk_complete(struct pt_regs *ctx)
 {
 	__u64 req = PT_REGS_PARM1(ctx), now = bpf_ktime_get_ns(), cmd = 0, rsp = 0;
-	struct nd_host *known, event = {};
+	struct nd_host event = {};
 	__u16 cid = 0, status = 0;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_COMPLETE))
 		return 0;
-	count(ND_HOST_HIT_COMPLETE);
-	known = bpf_map_lookup_elem(&flying, &req);
-	if (known) {
-		event = *known;
-		bpf_map_delete_elem(&flying, &req);
-	} else {
+	if (!take(req, &event)) {
 		count(ND_HOST_WITHOUT_BEGIN);
 		event.request = req;
 		if (peek(&cmd, req + host_config.req_cmd) || peek(&event.sqe, cmd)) {
@@ -492,16 +489,10 @@ SEC("?uprobe")
 int spdk_free(struct pt_regs *ctx)
 {
 	__u64 req = PT_REGS_PARM1(ctx);
-	struct nd_host *known, event;
+	struct nd_host event;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_FREE) || !take(req, &event))
 		return 0;
-	count(ND_HOST_HIT_FREE);
-	known = bpf_map_lookup_elem(&flying, &req);
-	if (!known)
-		return 0;
-	event = *known;
-	bpf_map_delete_elem(&flying, &req);
 	event.flags |= ND_HOST_IS_ABANDONED;
 	emit(&event);
 	return 0;
@@ -510,21 +501,16 @@ int spdk_free(struct pt_regs *ctx)
 static __always_inline int count_msg(__u32 call, __u64 function)
 {
 	struct nd_spdk_msg key = {.function = function, .call = call};
-	__u64 one = 1, *n;
+	__u64 none = 0, *n;
 
-	if (!is_target())
+	if (bpf_get_current_pid_tgid() >> 32 != host_config.tgid)
 		return 0;
+	bpf_map_update_elem(&messages, &key, &none, BPF_NOEXIST);
 	n = bpf_map_lookup_elem(&messages, &key);
 	if (n)
 		__sync_fetch_and_add(n, 1);
-	/* Another CPU may have added it meanwhile. */
-	else if (bpf_map_update_elem(&messages, &key, &one, BPF_NOEXIST)) {
-		n = bpf_map_lookup_elem(&messages, &key);
-		if (n)
-			__sync_fetch_and_add(n, 1);
-		else
-			count(ND_HOST_NO_ROOM);
-	}
+	else
+		count(ND_HOST_NO_ROOM);
 	return 0;
 }
 

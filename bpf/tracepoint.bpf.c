@@ -52,7 +52,7 @@ static __always_inline void count_without_slot(u32 instance, u32 left_out, u32 u
 	count(ctrl && is_left_out(ctrl->base) ? left_out : untracked);
 }
 
-static __always_inline u32 bytes_of(void *ctx, u32 instance, u32 nsid, u32 opcode)
+static __always_inline u32 bytes_of(void *ctx, u32 instance, u32 nsid)
 {
 	u64 key = (u64)instance << 32 | nsid;
 	u32 *block = bpf_map_lookup_elem(&namespaces, &key);
@@ -125,7 +125,7 @@ int setup_out_tp(void *ctx)
 	}
 	key = key_of(instance, nsid, opcode, admin);
 	if (says_blocks(admin, opcode)) {
-		bytes = bytes_of(ctx, instance, nsid, opcode);
+		bytes = bytes_of(ctx, instance, nsid);
 		if (cfg_trace == ND_TRACE_FLIGHT)
 			key |= class_of(bytes) << ND_KEY_CLASS_SHIFT;
 		/* The command names blocks, but does not transfer them. */

@@ -98,7 +98,6 @@ enum nd_key {
 #define ND_KEY_VALID (1ull << ND_KEY_VALID_SHIFT)
 
 enum nd_class {
-	ND_CLASS_NONE = 0,
 	ND_CLASS_SMALL = 1, /* <= 16 KiB */
 	ND_CLASS_MID = 2,   /* (16 KiB, 64 KiB] */
 	ND_CLASS_LARGE = 3, /* > 64 KiB */
@@ -125,7 +124,6 @@ enum nd_beside {
 
 /* What a trace does with each command. */
 enum nd_trace {
-	ND_TRACE_OFF = 0,
 	ND_TRACE_EVENTS = 1,   /* one event at the set-up, one at the completion */
 	ND_TRACE_PAIRS = 2,    /* one event at the completion */
 	ND_TRACE_STACKS = 3,   /* counted by stack */
@@ -396,7 +394,6 @@ enum nd_limit {
 	ND_RING_CPUS = 8, /* CPUs that share a ring of events */
 	ND_LINE = 64,	  /* bytes of a cache line */
 	ND_NO_SLOT = 1 << 30, /* not the number of a slot, whatever tag is added */
-	ND_TAG_MASK = 0xfff,  /* the tag in a command id */
 };
 
 /* Set in the numbers of idle tasks, which have no id. */

@@ -100,43 +100,20 @@ static __always_inline struct nd_activity *activity_here(void)
 	return bpf_map_lookup_elem(&activities, &cpu);
 }
 
-/* An interrupt may map, too. */
-static __always_inline void add_volume(struct nd_volume *v, u64 bytes)
+/* Memory is bounced, mapped or unmapped: also in interrupts. */
+static __always_inline int on_volume(u64 bytes, u32 hook)
 {
+	struct nd_activity *a = activity_here();
+	struct nd_volume *v;
+
+	if (!a || ignored(hook))
+		return 0;
+	hit(hook, ACCESS_BTF);
+	v = hook == ND_HOOK_BOUNCE_BTF ? &a->bounced
+	    : hook == ND_HOOK_MAP_BTF  ? &a->mapped
+				       : &a->unmapped;
 	__sync_fetch_and_add(&v->count, 1);
 	__sync_fetch_and_add(&v->bytes, bytes);
-}
-
-static __always_inline int on_bounce(u64 bytes, u32 hook)
-{
-	struct nd_activity *a = activity_here();
-
-	if (!a || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	add_volume(&a->bounced, bytes);
-	return 0;
-}
-
-static __always_inline int on_map(u64 bytes, u32 hook)
-{
-	struct nd_activity *a = activity_here();
-
-	if (!a || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	add_volume(&a->mapped, bytes);
-	return 0;
-}
-
-static __always_inline int on_unmap(u64 bytes, u32 hook)
-{
-	struct nd_activity *a = activity_here();
-
-	if (!a || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	add_volume(&a->unmapped, bytes);
 	return 0;
 }
 

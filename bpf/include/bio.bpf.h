@@ -115,31 +115,14 @@ static __always_inline struct nd_last_bio *in_last(u64 bio)
 	return l->tid == tid && l->bio == bio ? l : NULL;
 }
 
-/* Whether this bio has this place. */
-static __always_inline int has_place(u64 bio, u64 sector, u32 bytes)
-{
-	return sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
-	       bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
-}
-
-/* Whether the entry is of this bio, not of an earlier one with its address. */
-static __always_inline int is_entry_of(struct nd_bio *b, u64 bio)
-{
-	return has_place(bio, b->sector, b->bytes);
-}
-
 /* Moves the bio of this task to the table. It has not waited. A later entry of its address stays.
  */
 static __always_inline void move_bio(struct nd_last_bio *l)
 {
-	struct nd_bio b =
-			      {
-				      .submit_ns = l->bio_ns,
-				      .bio_ns = l->bio_ns,
-				      .sector = l->sector,
-				      .bytes = l->bytes,
-			      },
-		      *there;
+	struct nd_bio *there, b = {.submit_ns = l->bio_ns,
+				   .bio_ns = l->bio_ns,
+				   .sector = l->sector,
+				   .bytes = l->bytes};
 	u64 bio = l->bio;
 
 	l->bio = 0;
@@ -212,13 +195,21 @@ static __always_inline struct nd_pause *pause_of(u32 tid)
 	return &pauses[tid & (ND_PAUSES - 1)];
 }
 
-/* What the task waited for before was not for its next bio. */
-static __always_inline void forget_pause(void)
+/* The pause of this task; NULL: it has not waited. */
+static __always_inline struct nd_pause *known_pause(void)
 {
 	u32 tid = this_task();
 	struct nd_pause *p = pause_of(tid);
 
-	if (p->tid == tid)
+	return p->tid == tid ? p : NULL;
+}
+
+/* What the task waited for before was not for its next bio. */
+static __always_inline void forget_pause(void)
+{
+	struct nd_pause *p = known_pause();
+
+	if (p)
 		p->tid = 0;
 }
 
@@ -233,51 +224,52 @@ static __always_inline struct nd_pause *own_pause(void)
 	return p;
 }
 
-/* Before 5.14 the task enters the queue with each bio, and the bio is no argument. If the queue is
- * frozen after the test, the wait is in `block`. */
-static __always_inline int on_enter_in(u64 q, u32 hook)
-{
-	if (!(u32)peek(q + bpf_core_field_offset(struct request_queue, mq_freeze_depth),
-		       ACCESS_BTF) ||
-	    ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	own_pause()->freeze_begin_ns = bpf_ktime_get_ns();
-	return 0;
-}
-
-static __always_inline int on_enter_out(u32 hook)
-{
-	u32 tid = this_task();
-	struct nd_pause *p = pause_of(tid);
-
-	if (p->tid != tid || !p->freeze_begin_ns || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	p->freeze_ns += bpf_ktime_get_ns() - p->freeze_begin_ns;
-	p->freeze_begin_ns = 0;
-	return 0;
-}
-
-static __always_inline int on_wbt_in(u32 hook)
+static __always_inline int begin_wait(u64 *begin_ns, u32 hook)
 {
 	if (ignored(hook))
 		return 0;
 	hit(hook, ACCESS_BTF);
-	own_pause()->wbt_begin_ns = bpf_ktime_get_ns();
+	*begin_ns = bpf_ktime_get_ns();
 	return 0;
+}
+
+/* The end of a wait, if its begin was observed. */
+static __always_inline int end_wait(u64 *begin_ns, u64 *sum_ns, u32 hook)
+{
+	if (!*begin_ns || ignored(hook))
+		return 0;
+	hit(hook, ACCESS_BTF);
+	*sum_ns += bpf_ktime_get_ns() - *begin_ns;
+	*begin_ns = 0;
+	return 0;
+}
+
+/* Before 5.14 the task enters the queue with each bio, and the bio is no argument. If the queue is
+ * frozen after the test, the wait is in `block`. */
+static __always_inline int on_enter_in(u64 q, u32 hook)
+{
+	u64 depth = q + bpf_core_field_offset(struct request_queue, mq_freeze_depth);
+
+	return (u32)peek(depth, ACCESS_BTF) ? begin_wait(&own_pause()->freeze_begin_ns, hook) : 0;
+}
+
+static __always_inline int on_enter_out(u32 hook)
+{
+	struct nd_pause *p = known_pause();
+
+	return p ? end_wait(&p->freeze_begin_ns, &p->freeze_ns, hook) : 0;
+}
+
+static __always_inline int on_wbt_in(u32 hook)
+{
+	return begin_wait(&own_pause()->wbt_begin_ns, hook);
 }
 
 static __always_inline int on_wbt_out(u32 hook)
 {
-	struct nd_pause *p = own_pause();
+	struct nd_pause *p = known_pause();
 
-	if (!p->wbt_begin_ns || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	p->wbt_ns += bpf_ktime_get_ns() - p->wbt_begin_ns;
-	p->wbt_begin_ns = 0;
-	return 0;
+	return p ? end_wait(&p->wbt_begin_ns, &p->wbt_ns, hook) : 0;
 }
 
 #define BLK_MQ_REQ_NOWAIT 1
@@ -307,12 +299,11 @@ static __always_inline int on_tag_wait(u32 hook)
 /* Takes the waits of the task that gets a request. Returns 0 if one has no end. */
 static __always_inline int take_pause(struct nd_waits *w, u64 start)
 {
-	u32 tid = this_task();
-	struct nd_pause *p = pause_of(tid);
+	struct nd_pause *p = known_pause();
 
 	w->wbt_ns = 0;
 	w->tag_ns = 0;
-	if (p->tid != tid)
+	if (!p)
 		return 1;
 	p->tid = 0;
 	if (cfg_wait_points & ND_WAIT_FREEZE)
@@ -350,7 +341,7 @@ static __always_inline int on_throttle(u64 bio, u32 hook)
 		return 0;
 	hit(hook, ACCESS_BTF);
 	b = bpf_map_lookup_elem(&bios, &bio);
-	if (!b || !b->bio_ns || (!b->rest && !is_entry_of(b, bio)))
+	if (!b || !b->bio_ns || (!b->rest && !has_place(bio, b->sector, b->bytes)))
 		put_bio(bio, bpf_ktime_get_ns(), 0);
 	return 0;
 }
@@ -363,7 +354,7 @@ static __always_inline int on_limits_in(u64 bio, u32 hook)
 {
 	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
 
-	if (b && b->submit_ns && !b->bio_ns && is_entry_of(b, bio)) {
+	if (b && b->submit_ns && !b->bio_ns && has_place(bio, b->sector, b->bytes)) {
 		b->released = 1;
 		return 0;
 	}
@@ -398,7 +389,7 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 	now = bpf_ktime_get_ns();
 	if (bios_there) {
 		b = bpf_map_lookup_elem(&bios, &bio);
-		if (b && !b->bio_ns && is_entry_of(b, bio)) {
+		if (b && !b->bio_ns && has_place(bio, b->sector, b->bytes)) {
 			b->bio_ns = now;
 			if (!b->submit_ns)
 				b->submit_ns = now;
@@ -408,7 +399,7 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 			drop_entry(bio);
 	}
 	/* A task's last bio is its own: a clone goes to the table. */
-	if ((FOLLOWS_SUBMITTERS && submitter_of_original(bio)) || !note_last(bio, now))
+	if ((FOLLOWS_SUBMITTERS && bio_above(bio)) || !note_last(bio, now))
 		put_bio(bio, now, now);
 	return 0;
 }
@@ -453,29 +444,15 @@ static __always_inline int on_wait_in(u64 bio, u32 hook)
 {
 	struct nd_bio *b = bio_in_table(bio);
 
-	if (!b || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	b->begin_ns = bpf_ktime_get_ns();
-	return 0;
+	return b ? begin_wait(&b->begin_ns, hook) : 0;
 }
 
 /* The bio may be gone: its address only finds its entry. */
 static __always_inline int on_wait_out(u64 bio, int freeze, u32 hook)
 {
 	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
-	u64 waited;
 
-	if (!b || !b->begin_ns || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	waited = bpf_ktime_get_ns() - b->begin_ns;
-	b->begin_ns = 0;
-	if (freeze)
-		b->freeze_ns += waited;
-	else
-		b->iocost_ns += waited;
-	return 0;
+	return b ? end_wait(&b->begin_ns, freeze ? &b->freeze_ns : &b->iocost_ns, hook) : 0;
 }
 
 /*
@@ -487,11 +464,7 @@ static __always_inline int on_zone_in(u64 bio, u32 hook)
 {
 	struct nd_bio *b = bio_in_table(bio);
 
-	if (!b || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	b->zone_ns = bpf_ktime_get_ns();
-	return 0;
+	return b ? begin_wait(&b->zone_ns, hook) : 0;
 }
 
 static __always_inline int on_zone_out(u64 bio, int waits, u32 hook)
@@ -549,19 +522,6 @@ static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 b
 	drop_entry(bio);
 }
 
-/* Whether a request begins within a bio. */
-static __always_inline int begins_in(u64 at, u64 sector, u32 bytes)
-{
-	return at >= sector && at <= sector + (bytes >> 9);
-}
-
-/* The submitter of the last bio that this task queued: the task itself. */
-static __always_inline void submitter_of_last(struct nd_sender *by, u64 bio)
-{
-	if (FOLLOWS_SUBMITTERS)
-		by_this_task(by, bio, ACCESS_BTF);
-}
-
 /* A request was allocated for a bio: keeps its waits, and its submitter, until the set-up. Requests
  * of flushes, and of passthrough commands, have no bio. The address of a bio may be that of an
  * earlier one. */
@@ -581,7 +541,8 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 	l = in_last(bio);
 	if (l && begins_in(at, l->sector, l->bytes)) {
 		waits_of_last(&st->waits, l, st->ns);
-		submitter_of_last(&st->by, bio);
+		if (FOLLOWS_SUBMITTERS)
+			by_this_task(&st->by, bio, ACCESS_BTF);
 		return;
 	}
 	b = bpf_map_lookup_elem(&bios, &bio);
@@ -613,7 +574,8 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
 	now = bpf_ktime_get_ns();
 	if (l) {
 		waits_of_last(&w.waits, l, now);
-		submitter_of_last(&w.by, bio);
+		if (FOLLOWS_SUBMITTERS)
+			by_this_task(&w.by, bio, ACCESS_BTF);
 	} else if (b) {
 		w.by = b->by;
 		waits_of(&w.waits, b, bio, now);

@@ -149,14 +149,11 @@ static __always_inline void announce_rest(struct nd_task *t, u32 n, u32 tid, u64
 static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, enum nd_access access)
 {
 	u16 last;
-	u32 depth;
 
 	if (rq)
 		return 0;
-	last = peek(t->nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), access);
-	depth = peek(t->nvmeq + bpf_core_field_offset(struct nvme_queue, q_depth), access);
-	return n == (last >= t->announced_tail ? last - t->announced_tail
-					       : last + depth - t->announced_tail);
+	last = OF_QUEUE(t->nvmeq, last_sq_tail, access);
+	return n == entries_between(t->announced_tail, last, OF_QUEUE(t->nvmeq, q_depth, access));
 }
 
 /*
@@ -232,7 +229,8 @@ static __always_inline void mark_rejected(u64 rq)
 static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd,
 				     u32 ret, u32 hook, enum nd_access access)
 {
-	u64 nvmeq, tail, last, rq;
+	u64 nvmeq, rq;
+	u16 tail;
 
 	if (ignored(hook))
 		return 0;
@@ -244,9 +242,8 @@ static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_q
 	}
 	if (!GET(access, bd, last)) {
 		nvmeq = (u64)GET(access, hctx, driver_data);
-		tail = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, sq_tail), access);
-		last = peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), access);
-		if ((u16)tail != (u16)last)
+		tail = OF_QUEUE(nvmeq, sq_tail, access);
+		if (tail != (u16)OF_QUEUE(nvmeq, last_sq_tail, access))
 			return 0;
 	}
 	return ring_doorbell(rq, access);

@@ -184,7 +184,7 @@ static __always_inline void about(struct nd_event *e, u32 kind, struct nd_slot *
 	e->cid = s->cid;
 	e->ns = ns;
 	e->ctrl = (key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1);
-	e->nsid = s->submission.nsid;
+	e->nsid = cfg_trace ? s->submission.nsid : (key >> ND_KEY_NSID_SHIFT) & ND_KEY_NSID_MASK;
 }
 
 /* Records the submitter, except its name. */

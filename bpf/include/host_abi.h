@@ -108,9 +108,8 @@ enum nd_usdt_limit {
 	ND_USDT_RING = 8 * 1024 * 1024, /* bytes of the ring */
 };
 
-/* The cookie of a probe: its number, and a bit for each argument that is a text. */
+/* The cookie of a probe: its number, and from this bit on one for each argument that is a text. */
 enum nd_usdt_cookie {
-	ND_USDT_PROBE = 0xffff,
 	ND_USDT_TEXT_SHIFT = 16,
 };
 

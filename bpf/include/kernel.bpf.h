@@ -215,6 +215,7 @@ struct bio {
 	struct block_device *bi_bdev; /* 5.12 and later */
 	struct bvec_iter bi_iter;
 	struct bio *bi_next;
+	unsigned short bi_flags;
 	void *bi_private;
 	struct blkcg_gq *bi_blkg; /* with CONFIG_BLK_CGROUP */
 	unsigned short bi_ioprio;
@@ -342,6 +343,14 @@ static __always_inline struct request *drop_trust(struct request *rq)
 	if (HAVE_RDONLY_CAST)
 		return bpf_rdonly_cast(rq, TYPE_ID(REQUEST));
 	return rq;
+}
+
+/* Whether a name with this first word begins with `nvme`. */
+static __always_inline int is_nvme_name(u64 word)
+{
+	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+		return (u32)word == 0x656d766e;
+	return word >> 32 == 0x6e766d65;
 }
 
 /* bpf_get_current_comm() copies byte by byte: 150 instructions. */

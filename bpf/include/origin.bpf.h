@@ -54,14 +54,6 @@ static __always_inline u64 disk_name_of(u64 bio)
 	return disk + bpf_core_field_offset(struct gendisk, disk_name);
 }
 
-/* Whether a name with this first word begins with `nvme`. */
-static __always_inline int is_nvme_name(u64 word)
-{
-	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-		return (u32)word == 0x656d766e;
-	return word >> 32 == 0x6e766d65;
-}
-
 #define BIO_FIELD(at, field) peek((at) + bpf_core_field_offset(struct bio, field), ACCESS_BTF)
 
 static __always_inline int is_of_nvme(u64 bio)
@@ -94,11 +86,17 @@ static __always_inline int within_wanted(u64 cgroup)
 	return bpf_current_task_under_cgroup(&cgroups, 0) == 1;
 }
 
-/* Whether the entry is of this bio, as it is now, not of an earlier one with its address. */
-static __always_inline int is_submission_of(struct nd_submitter *by, u64 bio)
+/* Whether an entry with this place is of this bio, not of an earlier one with its address. */
+static __always_inline int has_place(u64 bio, u64 sector, u32 bytes)
 {
-	return by->sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
-	       by->bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
+	return sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
+	       bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
+}
+
+/* Whether a request begins within a bio. */
+static __always_inline int begins_in(u64 at, u64 sector, u32 bytes)
+{
+	return at >= sector && at <= sector + (bytes >> 9);
 }
 
 /* The current task submits a bio, or without one (0) a command of its own. */
@@ -136,8 +134,10 @@ static __always_inline int is_followed(u64 bio)
 	return is_nvme_name(name) || (HAVE_DM && is_mapped_name(name));
 }
 
-/* The bio for which device mapper made this clone; 0: it is no clone. A clone is a part of a
- * dm_target_io, with a magic number. Before other bios there may be anything. */
+/* Of bi_flags, from 5.4 on: another bio has the data. */
+#define BIO_IS_CLONE (1 << 1)
+
+/* The bio for which device mapper made this one, if it is part of a dm_target_io; else 0. */
 static __always_inline u64 original_of(u64 clone)
 {
 	u64 tio = clone - bpf_core_field_offset(struct dm_target_io, clone), io;
@@ -151,37 +151,40 @@ static __always_inline u64 original_of(u64 clone)
 	return peek(io + bpf_core_field_offset(struct dm_io, orig_bio), ACCESS_BTF);
 }
 
-/* The submission of the original of a bio that a kernel thread submits; NULL: it has none, or that
- * was not observed. dm-crypt submits a bio of its own for the clone. */
-static __always_inline struct nd_submitter *submitter_of_original(u64 bio)
+/* The bio of a device-mapper disk for which a kernel thread submits this one; 0: none. dm-crypt
+ * submits a bio of its own for the clone. Before other bios, memory may be that of a former clone.
+ */
+static __always_inline u64 bio_above(u64 bio)
 {
-	struct nd_submitter *by;
-	u64 original, at;
+	u64 original = 0;
 
 	if (!HAVE_DM || !is_kernel_thread(ACCESS_BTF))
 		return 0;
-	original = original_of(bio);
+	if ((u16)BIO_FIELD(bio, bi_flags) & BIO_IS_CLONE)
+		original = original_of(bio);
 	if (!original && bpf_core_type_exists(struct dm_crypt_io))
 		original = original_of(
 			peek(BIO_FIELD(bio, bi_private) +
 				     bpf_core_field_offset(struct dm_crypt_io, base_bio),
 			     ACCESS_BTF));
-	if (!original)
-		return 0;
-	by = bpf_map_lookup_elem(&submitters, &original);
-	at = BIO_FIELD(original, bi_iter.bi_sector);
-	return by && at >= by->sector && at <= by->sector + (by->bytes >> 9) ? by : 0;
+	return original;
 }
 
-/* Who submits a bio: the current task, unless it is a clone. */
+/* Who submits a bio: the current task, or for a bio that device mapper made the submitter of the
+ * one above: nobody, if its submission was not observed. */
 static __always_inline void who_submits(struct nd_sender *by, u64 bio)
 {
-	struct nd_submitter *original = submitter_of_original(bio);
+	u64 above = bio_above(bio);
+	struct nd_submitter *found;
 
-	if (original)
-		*by = original->by;
-	else
+	if (!above) {
 		by_this_task(by, bio, ACCESS_BTF);
+		return;
+	}
+	*by = (struct nd_sender){};
+	found = bpf_map_lookup_elem(&submitters, &above);
+	if (found && begins_in(BIO_FIELD(above, bi_iter.bi_sector), found->sector, found->bytes))
+		*by = found->by;
 }
 
 /* Notes the current task as the one that submits a bio, unless another passes on one that has its
@@ -194,7 +197,7 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 		return 0;
 	hit(hook, ACCESS_BTF);
 	was = bpf_map_lookup_elem(&submitters, &bio);
-	if (was && (was->early || (early && was->rest)) && is_submission_of(was, bio)) {
+	if (was && (was->early || (early && was->rest)) && has_place(bio, was->sector, was->bytes)) {
 		if (!early)
 			was->early = 0;
 		return 0;
@@ -205,18 +208,6 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 	by.early = early;
 	bpf_map_update_elem(&submitters, &bio, &by, BPF_ANY);
 	return 0;
-}
-
-/* A bio is queued. This comes once in the life of a bio. */
-static __always_inline int on_bio_submitted(u64 bio, u32 hook)
-{
-	return note_submission_of(bio, 0, hook);
-}
-
-/* blk-throttle looks at a bio: it is about to be queued, now or later. */
-static __always_inline int on_bio_limited(u64 bio, u32 hook)
-{
-	return note_submission_of(bio, 1, hook);
 }
 
 /* The block layer has split a piece off: `bio`. The rest is its bi_private, and is submitted again
@@ -247,14 +238,13 @@ static __always_inline int on_submitted_done(u64 bio, u32 hook)
 /* The submission of a request's first bio; NULL: not observed, or no bio. */
 static __always_inline struct nd_submitter *submitter_of(struct request *rq, enum nd_access access)
 {
-	u64 bio = FIELD_AT((u64)rq, struct request, bio, access), at;
+	u64 bio = FIELD_AT((u64)rq, struct request, bio, access);
 	struct nd_submitter *by;
 
 	if (!bio)
 		return 0;
 	by = bpf_map_lookup_elem(&submitters, &bio);
-	at = GET(access, rq, __sector);
-	if (!by || at < by->sector || at > by->sector + (by->bytes >> 9))
+	if (!by || !begins_in(GET(access, rq, __sector), by->sector, by->bytes))
 		return 0;
 	by->rest = 0; /* no other part of it comes */
 	return by;

@@ -27,16 +27,7 @@ static __always_inline void read_again(struct nd_submission *a, struct nd_slot *
 	struct request_queue *q;
 	u64 at, words[3], block, sector;
 
-	a->stack = 0;
-	__builtin_memset(a->cdw, 0, sizeof(a->cdw));
-	__builtin_memset(a->comm, 0, sizeof(a->comm));
-	a->tgid = 0;
-	a->tid = 0;
-	a->cpu = 0;
-	a->flags = 0;
-	a->metadata = 0;
-	a->bytes = s->bytes;
-	a->known = ND_KNOWN_BYTES;
+	*a = (struct nd_submission){.bytes = s->bytes, .known = ND_KNOWN_BYTES};
 	if (!cfg_cmd_arg) {
 		/* Word by word: lockdown=confidentiality forbids the helper. */
 		at = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), access) +
@@ -57,21 +48,32 @@ static __always_inline void read_again(struct nd_submission *a, struct nd_slot *
 	}
 }
 
-static __always_inline void outcome_of(struct nd_outcome *o, struct request *rq,
-				       enum nd_access access)
+/* Records the outcome that the driver reports, if the driver's types are available. */
+static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq,
+					 enum nd_access access)
 {
-	u64 pdu = pdu_of(rq), from = bpf_core_field_offset(struct nvme_request, retries);
-	u64 word = peek(pdu + from, access);
+	u64 pdu = pdu_of(rq), from, word;
 
-	o->stack = 0;
-	o->result = 0;
+	o->cpu = bpf_get_smp_processor_id();
+	o->known = cfg_verdict;
+	if (!cfg_context)
+		o->beside = 0;
+	if (!cfg_verdict) {
+		o->result = 0;
+		o->status = 0;
+		o->retries = 0;
+		o->flags = 0;
+		return;
+	}
+	o->result = peek(pdu + bpf_core_field_offset(struct nvme_request, result), access);
+	/* These three are neighbours on every kernel so far. */
+	from = bpf_core_field_offset(struct nvme_request, retries);
+	word = peek(pdu + from, access);
 	o->retries = word;
-	o->flags = 0;
+	o->flags =
+		part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word, access);
 	o->status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word,
 			    access);
-	o->cpu = bpf_get_smp_processor_id();
-	o->known = 1;
-	o->beside = 0;
 }
 
 /* Emits the event of a finished command. The slot still has its times. With submitters, it ends
@@ -81,7 +83,6 @@ static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64
 {
 	u32 submitter = cfg_who & ND_WHO_SUBMITTER ? sizeof(struct nd_origin) : 0;
 	struct nd_pair *p = reserve(sizeof(*p) + submitter);
-	u64 key = s->key >> ND_ROW_BITS;
 	struct nd_event *e;
 
 	if (!p) {
@@ -89,17 +90,10 @@ static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64
 		return;
 	}
 	e = &p->end.event;
-	e->kind = ND_KIND_PAIR;
-	e->admin = (key >> ND_KEY_ADMIN_SHIFT) & 1;
-	e->opcode = key >> ND_KEY_OPCODE_SHIFT;
-	e->_pad = 0;
-	e->qid = s->qid;
-	e->cid = s->cid;
-	e->ns = complete;
-	e->ctrl = (key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1);
+	about(e, ND_KIND_PAIR, s, complete);
 	e->pattern = s->saw | (end >= complete ? ND_SAW_END : 0);
-	e->nsid = (key >> ND_KEY_NSID_SHIFT) & ND_KEY_NSID_MASK;
-	outcome_of(&p->end.outcome, rq, access);
+	p->end.outcome = (struct nd_outcome){};
+	note_outcome(&p->end.outcome, rq, access);
 	p->end.setup_out_ns = s->setup_out_ns;
 	read_again(&p->submission, s, rq, e->opcode, e->admin, access);
 	p->submission.nsid = e->nsid;
@@ -279,34 +273,6 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, enum nd_access a
 	if (cfg_context)
 		note_reaped(s, by_irq);
 	return 0;
-}
-
-/* Records the outcome that the driver reports, if the driver's types are available. */
-static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq,
-					 enum nd_access access)
-{
-	u64 pdu = pdu_of(rq), from, word;
-
-	o->cpu = bpf_get_smp_processor_id();
-	o->known = cfg_verdict;
-	if (!cfg_context)
-		o->beside = 0;
-	if (!cfg_verdict) {
-		o->result = 0;
-		o->status = 0;
-		o->retries = 0;
-		o->flags = 0;
-		return;
-	}
-	o->result = peek(pdu + bpf_core_field_offset(struct nvme_request, result), access);
-	/* These three are neighbours on every kernel so far. */
-	from = bpf_core_field_offset(struct nvme_request, retries);
-	word = peek(pdu + from, access);
-	o->retries = word;
-	o->flags =
-		part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word, access);
-	o->status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word,
-			    access);
 }
 
 /* Counts the command if it failed, or was a retry: one load more. */

@@ -318,12 +318,11 @@ static __always_inline void wait_no_more(struct nd_task *t)
 /* Returns 12 for the name `nvme12`, and -1 for another kind of name. */
 static __always_inline int number_in(u64 name)
 {
-	char text[16] = {};
+	char text[16] __attribute__((aligned(8))) = {};
 	int number = 0;
 
-	if (bpf_probe_read_kernel_str(text, sizeof(text), (void *)name) < 6)
-		return -1;
-	if (text[0] != 'n' || text[1] != 'v' || text[2] != 'm' || text[3] != 'e')
+	if (bpf_probe_read_kernel_str(text, sizeof(text), (void *)name) < 6 ||
+	    !is_nvme_name(*(u64 *)text))
 		return -1;
 	for (int i = 4; i < 8; i++) {
 		if (!text[i])
@@ -466,21 +465,14 @@ static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *
 static __always_inline int is_nvme_disk(struct request *rq, struct request_queue *q,
 					enum nd_access access)
 {
-	char name[4] = {};
 	struct gendisk *d;
 
 	if (bpf_core_field_exists(q->disk))
 		d = GET(access, q, disk);
 	else
 		d = GET(access, rq, rq_disk);
-	if (!d)
-		return 0;
-	if (access != ACCESS_BTF) {
-		bpf_core_read(name, sizeof(name), &d->disk_name);
-		return name[0] == 'n' && name[1] == 'v' && name[2] == 'm' && name[3] == 'e';
-	}
-	return d->disk_name[0] == 'n' && d->disk_name[1] == 'v' && d->disk_name[2] == 'm' &&
-	       d->disk_name[3] == 'e';
+	return d && is_nvme_name(peek((u64)d + bpf_core_field_offset(struct gendisk, disk_name),
+				      access));
 }
 
 /* The controller and queue of a command, at its set-up: usually cached. tests/places tests it. */
