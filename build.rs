@@ -288,7 +288,7 @@ mod live {
         let hooks = hooks(&fs::read_to_string("src/probe/catalog.rs")?);
         fs::write(out.join("hooks.h"), &hooks)?;
         let header = fs::read_to_string("bpf/include/abi.h")?;
-        let headers = [header, fs::read_to_string("bpf/include/host_abi.h")?];
+        let headers = [header, fs::read_to_string("bpf/include/host_abi.h")?, hooks.clone()];
         fs::write(out.join("shared.h"), shared(&headers))?;
         object("abi", "abi", &[], &out)?.generate(out.join("abi.skel.rs"))?;
         let settings = settings(&headers[0]);

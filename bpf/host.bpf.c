@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * The host side of NVMe commands: the kernel's target (nvmet) by its tracepoints, QEMU and SPDK by
- * uprobes. Each command is kept in a map from its first to its last point, and then written to a
- * ring. Only one target is traced at a time.
- */
+/* The host side of NVMe commands: nvmet by its tracepoints, QEMU and SPDK by uprobes, one target at
+ * a time. A map keeps each command from its first to its last point; then it goes to a ring. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
 #include <bpf/bpf_helpers.h>
@@ -40,10 +37,8 @@ struct nvmet_req {
 
 #pragma clang attribute pop
 
-/*
- * The process that is traced, and where its structures have their fields. QEMU: the command of a
- * request; SPDK: also its response, and the id and the controller of a queue. User space sets all.
- */
+/* The process that is traced, and the offsets of fields in its structures. QEMU: the command of a
+ * request. SPDK: also its response, and the id and the controller of a queue. */
 const volatile struct {
 	__u32 tgid;
 	__u32 req_cmd;
@@ -171,10 +166,8 @@ int nvmet_init(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/*
- * The queue and the controller are read here: a Connect command gets them while it is executed. It
- * runs without an init for a command that is rejected before its execution.
- */
+/* Reads the queue and the controller: a Connect command gets them while it is executed. A command
+ * that is rejected before its execution has no init. */
 SEC("?raw_tp/nvmet_req_complete")
 int nvmet_complete(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -212,10 +205,8 @@ static __always_inline int hit(__u32 what)
 	return 1;
 }
 
-/*
- * QEMU: nvme_map_dptr(n, sg, len, cmd). The command is part of its request, whose other fields must
- * agree with it; otherwise this QEMU has another layout.
- */
+/* QEMU: nvme_map_dptr(n, sg, len, cmd). The other fields of the request around the command must
+ * agree with it; otherwise this QEMU has another layout. */
 SEC("?uprobe")
 int qemu_fetch(struct pt_regs *ctx)
 {
@@ -302,11 +293,8 @@ int qemu_interrupt(struct pt_regs *ctx)
 	return 0;
 }
 
-/*
- * SPDK's NVMe-oF target by uprobes, whatever its transport. Where its structures have their fields
- * depends on the release (src/machine/spdk.rs); every hit is checked, because another layout gives
- * wrong records.
- */
+/* SPDK's NVMe-oF target, on any transport. Offsets depend on the release (src/machine/spdk.rs), and
+ * every hit is checked. */
 
 /* Messages between SPDK's threads, by function. */
 struct {
@@ -331,10 +319,7 @@ struct {
 	__type(value, struct nd_spdk_subsystem);
 } scratch_subsystem SEC(".maps");
 
-/*
- * The offset of the NQN in a subsystem, learned from the first subsystem. Releases differ. A
- * program that preempts this one copies another subsystem of the same release.
- */
+/* The offset of the NQN in a subsystem, which differs between releases. */
 static __always_inline int spdk_nqn_at(__u64 subsystem)
 {
 	struct nd_spdk_subsystem *copy;
@@ -371,9 +356,7 @@ static __always_inline int spdk_ctrl(const struct nd_host_ctrl *key)
 	return 0;
 }
 
-/*
- * The queue and the controller of a request, checked. A queue has no controller until its Connect
- * has been executed.
+/* The queue and the controller of a request, checked. A queue has no controller before its Connect.
  */
 static __always_inline int spdk_where(__u64 req, struct nd_host *event)
 {
@@ -411,10 +394,7 @@ int spdk_fetch(struct pt_regs *ctx)
 	return 0;
 }
 
-/*
- * spdk_bdev_readv_blocks_ext(..., cb, req, opts) and the like. The callback and its argument are
- * the seventh and the eighth parameter.
- */
+/* spdk_bdev_readv_blocks_ext(..., cb, req, opts) and others: cb is the seventh parameter. */
 SEC("?uprobe")
 int spdk_submit(struct pt_regs *ctx)
 {

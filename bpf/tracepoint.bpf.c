@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * The last resort: classic tracepoints, for kernels without BTF. A separate object without any
- * CO-RE relocation. A classic tracepoint provides no request, only the fields that it prints. So
- * (controller, queue, tag) identifies a command: the tag is the low twelve bits of the cid, and
- * unique at the device. Whether the completion has the generation in the upper four bits depends on
- * the kernel.
- *
- * These programs share one guard per CPU with all other kprobe and tracepoint programs of the
- * system: an interrupt that comes while any of them runs is not observed.
- */
+/* Classic tracepoints, for kernels without BTF: an object without relocations. They print no
+ * request, so (controller, queue, tag) identifies a command; the tag is the low twelve bits of the
+ * cid. The programs share one guard per CPU with all kprobe and tracepoint programs of the system:
+ * an interrupt that comes while any of them runs is not observed. */
 #define ND_NO_KFUNC /* no requests to read */
 #include "filter.bpf.h"
 #include "slots.bpf.h"
@@ -108,11 +102,9 @@ int setup_out_tp(void *ctx)
 		count_without_slot(instance, ND_FILTERED, ND_UNTRACKED);
 		return 0;
 	}
-	/*
-	 * Either the completion was not observed, or the driver rejected the command and it is set
-	 * up again. The events do not distinguish these. The same cid proves nothing: requests with
-	 * separate generations share tags (flushes, requests of a scheduler).
-	 */
+	/* The completion was not observed, or the driver rejected the command and sets it up again:
+	 * the events do not show which. The cid proves nothing: requests with separate generations
+	 * share tags. */
 	if (s->state == ND_OPEN)
 		count(ND_OVERWRITTEN);
 	s->cid = cid;

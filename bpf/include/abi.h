@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The interface between the BPF programs and user space: map values, counters, limits.
- *
- * libbpf-cargo generates the Rust types and numbers of src/abi from these declarations, through
- * bpf/abi.bpf.c. All fields have a fixed width, padding is explicit, no kernel types are used, and
- * both sides assert the sizes. Numbers are enumerators, because BTF has no macros.
- */
+/* The interface between the BPF programs and user space. build.rs makes Rust of it (src/abi).
+ * Widths are fixed, padding is explicit, both sides assert the sizes. Numbers are enumerators,
+ * because BTF has no macros. */
 #ifndef ND_ABI_H
 #define ND_ABI_H
 
@@ -76,9 +72,9 @@ _Static_assert(sizeof(struct nd_group_row) == 24, "no padding");
 
 /* The keys of rows, and commands without a row. */
 
-/* Row key, 54 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 11. The
- * cache stores it with the 10-bit row number in one word, so that a read cannot tear. The patterns
- * have 10 bits so far (enum nd_saw). */
+/* Row key, 54 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 11 (enum
+ * nd_saw has 10 so far). The cache stores it with the row number in one word, so that a read cannot
+ * tear. */
 enum nd_key {
 	ND_KEY_PATTERN_SHIFT = 0,
 	ND_KEY_PATTERN_BITS = 11,
@@ -235,7 +231,7 @@ struct nd_times {
 };
 
 /* With --stages=full, behind nd_times: points before the request. Its waits are the last before it:
- * the times are the request's start less the waits that follow. */
+ * each time is the start of the request less the waits that follow. */
 struct nd_early_times {
 	__u64 bio_ns;
 	__u64 submit_ns;
@@ -244,8 +240,8 @@ struct nd_early_times {
 	__u64 wbt_ns;
 	__u64 tag_ns;
 	__u64 zone_ns;
-	/* Number of bios, and from ND_BIOS_SHIFT bits down the time from the submission of the
-	 * oldest to the set-up. 0: not known. */
+	/* ND_BIOS_SHIFT bits: time from the submission of the oldest bio to the set-up. Above:
+	 * number of bios. 0: not known. */
 	__u64 bios;
 };
 
@@ -514,8 +510,8 @@ enum nd_state {
  * first 64 bytes. */
 struct nd_slot {
 	__u64 rq; /* struct request * of the command */
-	/* Row key << ND_ROW_BITS | row. With ND_KEY_VALID: of the previous command in this slot,
-	 * with its pattern. Without: the key of this command, which has no row yet. */
+	/* Row key << ND_ROW_BITS | row. With ND_KEY_VALID it is the previous command's, with its
+	 * pattern; without, this command's, which has no row yet. */
 	__u64 key;
 	__u64 start_ns;
 	__u64 setup_out_ns;
@@ -606,8 +602,8 @@ struct nd_task {
 	__u64 bd;
 	__u32 setup_tid;
 	__u32 inside; /* submitting function: ND_INSIDE_* */
-	/* Of the commands that wait for a doorbell: the last request, the driver's queue (struct
-	 * nvme_queue *), and its last_sq_tail when the first was set up. */
+	/* Of the commands that wait for a doorbell: the last request, the struct nvme_queue *, and
+	 * its last_sq_tail when the first was set up. */
 	__u64 last_rq;
 	__u64 nvmeq;
 	__u16 announced_tail;
@@ -781,8 +777,8 @@ struct nd_disk {
 _Static_assert(sizeof(struct nd_activity) == 80 + 16 * ND_GAPS, "no padding");
 _Static_assert(sizeof(struct nd_wait) == 16, "no padding");
 
-/* The configuration of a run. User space sets it before the load. The verifier treats it as
- * constants and removes the code that the run does not need. The order by size avoids padding. */
+/* The configuration of a run, which user space sets before the load: constants to the verifier,
+ * which removes code that the run does not need. Ordered by size, without padding. */
 
 struct nd_config {
 	/* [irq_first, irq_end): the kernel's interrupt entry code. Both 0: unknown. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the machine does besides the commands, with conditions: waits for tags, splits, bounce
- * buffers, IOMMU mappings, gaps. The programs of these count only; they have no part in a command.
- */
+/* What the machine does besides the commands, with conditions. These programs only count. */
 #ifndef ND_ACTIVITY_H
 #define ND_ACTIVITY_H
 

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Bios before they have a request (--stages=full): the programs from their submission until a
- * request is allocated for them, or they are merged into one, or end without one.
- *
- * Waits with a bio among their arguments are added to its entry, the others to the task's struct
- * nd_pause.
- */
+/* Bios before they have a request (--stages=full): from their submission until they get a request,
+ * are merged into one, or end without one. Waits with a bio among their arguments are added to its
+ * entry, the others to the pause of the task. */
 #ifndef ND_BIO_H
 #define ND_BIO_H
 
@@ -63,12 +59,8 @@ static __always_inline int count_wait(u64 bio, u64 waited)
 	return 1;
 }
 
-/*
- * Where bios are from their submission until they have a request (--stages=full). Each task has
- * room for the bio that it queued last: most get their request before the task queues another. A
- * bio that waits, is split, or has no request when its task queues another one, moves to a table,
- * by its address.
- */
+/* Each task has room for the bio that it queued last: most get their request before the task queues
+ * another. A bio that waits, is split, or has no request by then moves to a table. */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -143,11 +135,8 @@ static __always_inline struct nd_bio *bio_in_table(u64 bio)
 	return bpf_map_lookup_elem(&bios, &bio);
 }
 
-/*
- * Notes a bio in the room of its task. If a task of another number has its bio there,
- * the bio goes to the table. Two tasks that meet in the same room at the same time may lose a bio,
- * which is counted at its request: that compares task, address, sector and size.
- */
+/* Notes a bio in the room of its task, unless a task of another number has a bio there. Two tasks
+ * that meet there at the same time may lose a bio, which is counted at its request. */
 static __always_inline int note_last(u64 bio, u64 now)
 {
 	u32 tid = this_task();
@@ -181,11 +170,8 @@ static __always_inline void put_bio(u64 bio, u64 submit_ns, u64 bio_ns)
 	put_entry(bio, &b);
 }
 
-/*
- * The waits of a task that is about to get a request (--stages=full): for a tag, in wbt, and before
- * 5.14 for a frozen queue. The functions do not have the bio. The task has no other request in
- * between: its next one is the one that waited.
- */
+/* What a task has waited for: a tag, wbt, before 5.14 a frozen queue. These functions do not have
+ * the bio, but the next request of the task is the one that waited. */
 
 /* By task. Not a map: see `tasks` in slots.bpf.h. */
 static struct nd_pause pauses[ND_PAUSES] SEC(".bss.waits");
@@ -346,10 +332,8 @@ static __always_inline int on_throttle(u64 bio, u32 hook)
 	return 0;
 }
 
-/*
- * The same before 5.18, for each bio. A bio that has waited comes here again. Whether one has to
- * wait, the end of the function shows.
- */
+/* The same before 5.18, for each bio, and again for one that has waited. The end of the function
+ * shows whether it has to wait. */
 static __always_inline int on_limits_in(u64 bio, u32 hook)
 {
 	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
@@ -455,11 +439,9 @@ static __always_inline int on_wait_out(u64 bio, int freeze, u32 hook)
 	return b ? end_wait(&b->begin_ns, freeze ? &b->freeze_ns : &b->iocost_ns, hook) : 0;
 }
 
-/*
- * A zone of a disk takes one write at a time, and others wait (zone write plugging, 6.10 and
- * later). Whether this one has to, the end of the function shows. By then another CPU may have
- * given it a request. It waits until then, less the waits that come after this one.
- */
+/* A zone takes one write at a time (zone write plugging, 6.10). The end of the function shows
+ * whether this one has to wait. By then another CPU may have given it a request, so its wait ends
+ * there, less the waits that come after this one. */
 static __always_inline int on_zone_in(u64 bio, u32 hook)
 {
 	struct nd_bio *b = bio_in_table(bio);
@@ -522,9 +504,8 @@ static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 b
 	drop_entry(bio);
 }
 
-/* A request was allocated for a bio: keeps its waits, and its submitter, until the set-up. Requests
- * of flushes, and of passthrough commands, have no bio. The address of a bio may be that of an
- * earlier one. */
+/* A request was allocated for a bio: keeps its waits and its submitter until the set-up. The
+ * address of a bio may be that of an earlier one. */
 static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 				       enum nd_access access)
 {
@@ -555,9 +536,7 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 	waits_of(&st->waits, b, bio, st->ns);
 }
 
-/*
- * The bio got a request, which is not an argument: keeps its waits by its address until the set-up.
- * Until then the bio is one of the request's.
+/* The bio got a request, which is not an argument: keeps its waits by its address until the set-up.
  */
 static __always_inline int on_bio_start(u64 bio, u32 hook)
 {
@@ -701,9 +680,8 @@ static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, st
 		st->waits.also = s->waits.also;
 }
 
-/* The submitter of a command, before its set-up: the bio that got the request has it. A retry has
- * no start, but the same bio. Without an entry (start_of_bios()) the slot has it, also of a command
- * that was requeued. */
+/* The submitter of a command, before its set-up. A retry has no start, but the same bio. Without an
+ * entry (start_of_bios()) the slot has it, also after a requeue. */
 static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *st,
 					   struct request *rq, u64 start, enum nd_access access)
 {

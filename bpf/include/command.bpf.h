@@ -6,12 +6,9 @@
 #include "emit.bpf.h"
 #include "origin.bpf.h"
 
-/*
- * Groups (--by). A group has a number, which its row keys have instead of controller, namespace and
- * opcode. The first groups take free numbers. The commands of later ones are in the rows of
- * ND_GROUP_OTHER, and are counted by group as candidates: user space gives the busiest the numbers
- * of idle groups (src/session/groups).
- */
+/* Groups (--by). The first groups take free numbers, which their row keys have in place of the
+ * namespace. Commands of later ones are in the rows of ND_GROUP_OTHER, and counted by group as
+ * candidates: user space gives the busiest the numbers of idle groups (src/session/groups). */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

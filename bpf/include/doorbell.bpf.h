@@ -6,17 +6,11 @@
 
 #include "slots.bpf.h"
 
-/*
- * How the driver announced commands, with conditions: by a write to the doorbell register, or by
- * the shadow doorbell only (NVMe base specification, "Doorbell Buffer Config"). tests/parity tests
- * the rule.
- *
- * The driver writes the register if the new tail has passed the event index
- * (nvme_dbbuf_need_event() in drivers/nvme/host/pci.c). The device may move the event index at any
- * time. So the index is read when the first command of a batch is set up, and when the submitting
- * function returns. If it moved in between such that the driver's decision depends on the moment,
- * the result is 0: not known.
- */
+/* How the driver announced commands: by a write to the doorbell register, or by the shadow doorbell
+ * only. It writes the register if the new tail has passed the event index (nvme_dbbuf_need_event()
+ * in drivers/nvme/host/pci.c), which the device may move at any time. So the index is read when the
+ * first command of a batch is set up, and when the submitting function returns; if the decision
+ * depends on the moment, the result is 0. tests/parity tests the rule. */
 
 /* Entries of a ring from one index to another. */
 static __always_inline u32 entries_between(u32 from, u32 to, u32 depth)
@@ -24,11 +18,9 @@ static __always_inline u32 entries_between(u32 from, u32 to, u32 depth)
 	return to >= from ? to - from : to + depth - from;
 }
 
-/*
- * How `n` entries from the tail `old` on were announced, in a ring of `depth` entries. The device
- * moved the event index from `from` forward to `to` meanwhile. The driver writes the register if
- * the index is one of the new entries.
- */
+/* How `n` entries from the tail `old` on were announced, in a ring of `depth` entries. The event
+ * index moved from `from` to `to` meanwhile; the driver writes the register if it is one of the new
+ * entries. */
 static __always_inline u8 announced_how(u32 old, u32 n, u32 depth, u32 from, u32 to)
 {
 	u32 before = entries_between(old, from, depth), after = entries_between(old, to, depth);
@@ -102,12 +94,9 @@ static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now,
 }
 
 #ifdef ND_LOOP
-/*
- * The verifier explores every iteration of a plain loop, but not of bpf_loop() (5.17). bpf_loop()
- * costs a call per iteration, so it handles only the entries beyond ND_BATCH, which few batches
- * have. Kernels before 5.13 reject a program that refers to a function; they never use the build
- * for the usual cases.
- */
+/* The verifier explores every iteration of a plain loop, but not of bpf_loop() (5.17), which costs
+ * a call per iteration: it handles the entries beyond ND_BATCH, which few batches have. Kernels
+ * before 5.13 reject a program that refers to a function, and use another build. */
 #define HAVE_LOOP bpf_core_enum_value_exists(enum bpf_func_id___loop, BPF_FUNC_loop___loop)
 #define ND_BATCH  32
 
@@ -140,12 +129,9 @@ static __always_inline void announce_rest(struct nd_task *t, u32 n, u32 tid, u64
 #define announce_rest(t, n, tid, now, beside) ((void)0)
 #endif
 
-/*
- * Returns whether the driver has announced exactly as many entries as commands wait, since the
- * first of them was set up. If not, the set-up of some entries was not observed, or they belong to
- * another task: the doorbell cannot be attributed. Nonzero `rq`: the function submitted only `rq`,
- * and the caller has found that the task set up another command last.
- */
+/* Whether the driver has announced exactly as many entries as commands wait. If not, a set-up was
+ * not observed, or another task's entries were announced. Nonzero `rq`: the function submitted only
+ * `rq`, but the task set up another command last. */
 static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, enum nd_access access)
 {
 	u16 last;
@@ -156,11 +142,9 @@ static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, enum nd_acc
 	return n == entries_between(t->announced_tail, last, OF_QUEUE(t->nvmeq, q_depth, access));
 }
 
-/*
- * The task has rung the doorbell: stamp the commands that it has set up since the last doorbell.
- * Skip a slot whose command has completed meanwhile, and one that another task has taken over. `rq`
- * is the command, if the function submits only one.
- */
+/* The task has rung the doorbell: stamps the commands that it has set up since the last one, unless
+ * they have completed or another task has taken the slot. `rq`: the command, if the function
+ * submits only one. */
 static __always_inline int ring_doorbell(u64 rq, enum nd_access access)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -220,12 +204,9 @@ static __always_inline void mark_rejected(u64 rq)
 	}
 }
 
-/*
- * nvme_queue_rq returns. It has rung the doorbell if this request was the last of a batch, or if
+/* nvme_queue_rq returns. It has rung the doorbell if this request was the last of a batch, or if
  * the SQ was about to be full (nvme_write_sq_db in drivers/nvme/host/pci.c); then sq_tail equals
- * last_sq_tail. A rejected command was not copied to the SQ; if blk-mq issues it again, it has
- * another set-up.
- */
+ * last_sq_tail. A rejected command was not copied to the SQ. */
 static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd,
 				     u32 ret, u32 hook, enum nd_access access)
 {
@@ -249,11 +230,8 @@ static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_q
 	return ring_doorbell(rq, access);
 }
 
-/*
- * Kprobes only: a submitting function begins. If the return of the task's previous one was not
- * observed, its doorbell time is unknown. Drop the commands that wait for it: they must not take
- * this function's doorbell.
- */
+/* Kprobes only: a submitting function begins. If the return of the previous one was not observed,
+ * the commands that wait for it must not take this doorbell. */
 static __always_inline int on_submit_in(u32 hook, u32 what, u64 hctx, u64 bd)
 {
 	u32 tid = this_task();

@@ -103,11 +103,8 @@ static __always_inline int wanted_blocks(u64 slba, u32 nlb)
 	return slba <= targ_lba_last && slba + (nlb & 0xffff) >= targ_lba_first;
 }
 
-/*
- * The filter by cgroup. A bio has the cgroup that caused it: for writeback, the one that wrote
- * the pages, whatever thread submits it. Commands without such a bio (passthrough, flushes by the
- * flush machinery, kernels without CONFIG_BLK_CGROUP) are selected by the current task.
- */
+/* The filter by cgroup. A bio has the cgroup that caused it: for writeback, the one that wrote the
+ * pages. Commands without such a bio are selected by the current task. */
 
 /* Levels of cgroups that are searched. */
 #define ND_CGROUP_DEPTH 32

@@ -125,7 +125,7 @@ struct nd_usdt {
 	__u64 at_ns;
 	__u64 cookie;
 	__u64 args[ND_USDT_ARGS];
-	char texts[ND_USDT_TEXTS][ND_USDT_TEXT];
+	char texts[ND_USDT_TEXTS * ND_USDT_TEXT];
 };
 
 #endif

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The kernel and nvme structs that the programs read, with only the fields that they read. CO-RE
- * relocates every access against the running kernel's BTF, so order and gaps have no meaning.
- *
- * nvme_command is the wire format (NVMe base specification, "Submission Queue Entry"). It is the
- * same on every kernel.
- */
+/* The structs of the kernel that the programs read, with only the fields that they read: CO-RE
+ * relocates every access. nvme_command is the wire format, the same on every kernel. */
 #ifndef ND_KERNEL_H
 #define ND_KERNEL_H
 
@@ -294,10 +289,8 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 #define HAVE_RDONLY_CAST bpf_ksym_exists(bpf_rdonly_cast)
 #endif
 
-/*
- * Ids of types in the kernel's BTF, for bpf_rdonly_cast(). src/machine/reduced.rs adds this enum,
- * with the kernel's ids, to the BTF for libbpf, in which types have other ids.
- */
+/* Ids in the kernel's BTF, for bpf_rdonly_cast(): src/machine/reduced.rs adds this enum to the BTF
+ * for libbpf, in which types have other ids. */
 enum nd_type_id {
 	ND_TYPE_ID_REQUEST = 1,
 	ND_TYPE_ID_TIMESPEC64,
@@ -309,11 +302,9 @@ struct nd_word {
 	u64 word;
 };
 
-/*
- * Reads a word of kernel memory that no typed pointer leads to. With bpf_rdonly_cast (6.2) this is
- * one load that cannot fault. The helper costs some eighty instructions, and
- * lockdown=confidentiality forbids it.
- */
+/* Reads a word of kernel memory that no typed pointer leads to. With bpf_rdonly_cast (6.2) this is
+ * one load that cannot fault; the helper costs some eighty instructions, and
+ * lockdown=confidentiality forbids it. */
 static __always_inline u64 peek(u64 at, enum nd_access access)
 {
 	if (access == ACCESS_BTF && HAVE_RDONLY_CAST) {
@@ -332,12 +323,9 @@ static __always_inline u64 peek(u64 at, enum nd_access access)
 	}
 }
 
-/*
- * Drops verifier trust: slower loads, faster verification. For each pointer that is read through a
- * trusted pointer, the verifier searches all types of the kernel four times for a declaration of
- * trust (btf_nested_type_is_trusted()). This takes ten million instructions each time that it
- * explores the load.
- */
+/* Drops verifier trust: slower loads, faster verification. For each pointer read through a trusted
+ * one, the verifier searches all types of the kernel four times (btf_nested_type_is_trusted()): ten
+ * million instructions. */
 static __always_inline struct request *drop_trust(struct request *rq)
 {
 	if (HAVE_RDONLY_CAST)

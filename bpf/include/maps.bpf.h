@@ -11,11 +11,8 @@
 
 const volatile struct nd_config config SEC(".rodata.config") = {};
 
-/*
- * The names of the settings: cfg_mode is config.mode, or a constant where a build fixes it
- * (src/session/build_table.rs). Those that begin with targ_, tp_ or test_ have no other prefix.
- * build.rs makes the file from struct nd_config.
- */
+/* The settings by name: cfg_mode is config.mode, or a constant where a build fixes it
+ * (src/session/build_table.rs). Those with targ_, tp_ or test_ have no other prefix. */
 #include "settings.h"
 
 /* Free numbers. */
@@ -26,8 +23,8 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 		__uint(value_size, sizeof(u32));                                                   \
 	} name SEC(".maps")
 
-/* Values begin at a page, not behind the kernel's struct bpf_array: they share no cache line with
- * it, nor with each other if their size is a multiple of a line. User space reads some in place. */
+/* Values begin at a page, so they share no cache line with struct bpf_array, nor with each other if
+ * their size is a multiple of a line. */
 #define PAGED_MAP(name, vtype)                                                                     \
 	struct {                                                                                   \
 		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
@@ -92,10 +89,8 @@ struct {
 	__uint(value_size, sizeof(struct nd_rowless));
 } rowless SEC(".maps");
 
-/*
- * The rings of events, by CPU / ND_RING_CPUS. A ring has one spinlock, which its CPUs share. User
- * space creates the rings; several entries may be the same ring.
- */
+/* The rings of events, by CPU / ND_RING_CPUS: a ring has one spinlock. User space creates them;
+ * several entries may be the same ring. */
 struct event_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -123,9 +118,8 @@ static __always_inline struct nd_cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
-/* Counts a hit. The kernel guards programs with typed arguments against themselves: they cannot
- * nest on a CPU and need no atomics. Trampolines have had the guard since 5.12, tracepoints
- * since 6.1. Before that, an interrupt between load and store would lose a hit. */
+/* Counts a hit. The kernel guards programs with typed arguments against themselves (trampolines
+ * since 5.12, tracepoints since 6.1): these need no atomics. */
 static __always_inline void tally(struct nd_cpu *cpu, u32 hook, enum nd_access access)
 {
 	if (!cpu)

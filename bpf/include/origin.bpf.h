@@ -1,35 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Who caused a command: cgroups, and the submitter. The task that calls the driver may be a kernel
- * thread, which dispatches the request of another. So a table has the task that submitted each bio
- * of an NVMe disk, by the address of the bio, from block_bio_queue on. A command has the submitter
- * of its request's first bio. Where a cgroup has limits, blk-throttle looks at a bio before
- * block_bio_queue, which a kernel thread then passes if the bio had to wait.
- *
+/* Who caused a command. The task that calls the driver may be a kernel thread, so a table has the
+ * task that submitted each bio, by the address of the bio, and a command has the submitter of its
+ * request's first bio. Where a cgroup has limits, blk-throttle looks at a bio before
+ * block_bio_queue, which a kernel thread passes if the bio had to wait.
  * With --stages=full the bios of NVMe disks are followed anyway (bio.bpf.h), and this table has
- * only those of device mapper. A command has the submitter of the bio that got its request: most
- * get it in the same task, which needs no table. The start entry of the request keeps it until the
- * set-up.
- *
- * Device mapper makes new bios, clones, for the disk below. Where a kernel thread submits one
- * (dm-crypt, thin pools), the original bio's submitter counts. So the table has the bios of
- * all device-mapper disks, too.
- *
+ * only those of device mapper. Device mapper makes clones for the disk below; where a kernel thread
+ * submits one (dm-crypt, thin pools), the submitter of the original counts.
  * block_bio_complete shows only the end of bios without a request. The others stay until their
- * address is used again, or the table is full: the sector must be the bio's.
- */
+ * address is used again, or the table is full: the sector must be the bio's. */
 #ifndef ND_ORIGIN_H
 #define ND_ORIGIN_H
 
 #include "filter.bpf.h"
 #include "slots.bpf.h"
 
-/*
- * The bio in this kernel's event: arguments are (bio, ...), or before 5.11 (queue, bio, ...). Not
- * cfg_rq_second: 5.10.y got that change of the events with requests, but not this one. On 5.11 the
- * verifier rejects these programs, because its bios have bi_disk, too. In assembly: clang merges
- * the loads to one from a computed address, which the verifier of 5.10 rejects.
- */
+/* The bio in this kernel's event: (bio, ...), or before 5.11 (queue, bio, ...). Not cfg_rq_second:
+ * 5.10.y got that change of other events. In assembly: clang merges the loads to one from a
+ * computed address, which the verifier of 5.10 rejects. */
 static __always_inline u64 bio_of(void *ctx)
 {
 	u64 bio;
@@ -197,7 +184,8 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 		return 0;
 	hit(hook, ACCESS_BTF);
 	was = bpf_map_lookup_elem(&submitters, &bio);
-	if (was && (was->early || (early && was->rest)) && has_place(bio, was->sector, was->bytes)) {
+	if (was && (was->early || (early && was->rest)) &&
+	    has_place(bio, was->sector, was->bytes)) {
 		if (!early)
 			was->early = 0;
 		return 0;
@@ -250,8 +238,8 @@ static __always_inline struct nd_submitter *submitter_of(struct request *rq, enu
 	return by;
 }
 
-/* The submitter of a command that the current task sets up: of one without a bio that was submitted
- * (passthrough, a flush of the block layer, a command of the driver) the current task. */
+/* The submitter of a command that the current task sets up: without a bio (passthrough, a flush, a
+ * command of the driver) that task. */
 static __always_inline void find_submitter(struct nd_sender *by, struct nd_slot *s,
 					   struct request *rq, enum nd_access access)
 {

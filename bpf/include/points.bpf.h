@@ -6,14 +6,10 @@
 
 #include "recover.bpf.h"
 
-/*
- * `top`: the commands of each queue, and the slowest commands as events.
- *
- * A command is an event if it takes longer than a bar. User space sets the bar before each
- * interval; each event moves it an eighth of the way to the latency of its command. So the slowest
- * command of an interval is always an event, and a change of all latencies makes some dozens of
- * events.
- */
+/* `top`: the commands of each queue, and the slowest commands as events. A command is an event if
+ * it takes longer than a bar. User space sets the bar before each interval; each event moves it an
+ * eighth of the way to its latency. So the slowest command is always an event, and a change of all
+ * latencies makes some dozens. */
 
 /* The least number of tags per queue (MIN_STRIDE of src/session/layout.rs): the first slot of a
  * queue, divided by it, is the number of the queue's counter. */
@@ -215,13 +211,9 @@ static __always_inline void note_reaped(struct nd_slot *s, int by_irq)
 	s->outcome.beside = beside;
 }
 
-/*
- * The kernel guards each program against itself per CPU: if an interrupt comes while a polling task
- * runs the first instance, only the second instance sees the commands of the interrupt.
- *
- * `anyone`: the kprobe sees the requests of every driver. It also sees cancellations by the nvme
- * driver (NVME_REQ_CANCELLED), which have no CQE.
- */
+/* The kernel guards each program against itself per CPU: if an interrupt comes while a polling task
+ * runs the first instance, only the second sees the commands of the interrupt. `anyone`: the kprobe
+ * sees the requests of every driver, and cancellations (NVME_REQ_CANCELLED), which have no CQE. */
 static __always_inline int on_cqe(struct request *rq, u32 hook, enum nd_access access)
 {
 	int second = hook == ND_HOOK_CQE_SECOND, anyone = hook == ND_HOOK_CQE_KPROBE;
@@ -382,13 +374,9 @@ static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, en
 		emit_event(ND_KIND_RETRY, s, cfg_verdict ? (u8)peek(at, access) : ~0ull);
 }
 
-/*
- * blk-mq takes a request back. If it has not completed, the driver has rejected it: it keeps its
- * start and will be set up again, with a scheduler possibly under another tag. If it has completed,
- * this is a retry, and the completed attempt has no end.
- *
- * A scheduled request no longer has a driver tag: its slot is found by the scheduler's tag.
- */
+/* blk-mq takes a request back. If it has not completed, the driver has rejected it: it keeps its
+ * start and will be set up again. If it has, this is a retry, and the completed attempt has no end.
+ * A scheduled request no longer has a driver tag: its slot is found by the scheduler's tag. */
 static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_access access)
 {
 	struct request_queue *q;

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Commands in flight: the slot of a request.
- *
- * (controller, queue, tag) selects the slot. It is unique at the device: a flush request borrows
- * its owner's tag, but the owner is not at the device then. The request pointer in the slot
- * identifies the owner, which on_setup_out() changes, or recover_setup() if the set-up was skipped.
- *
- * Controllers that the filter leaves out have no slots: theirs begin at ND_NO_SLOT.
- */
+/* Commands in flight: the slot of a request, by (controller, queue, tag). That is unique at the
+ * device: a flush borrows its owner's tag, but the owner is not at the device then. The request
+ * pointer in the slot identifies the owner. Controllers that the filter leaves out have no slots:
+ * theirs begin at ND_NO_SLOT. */
 #ifndef ND_SLOTS_H
 #define ND_SLOTS_H
 
@@ -15,11 +10,9 @@
 
 /* The order of this CPU's accesses, as other CPUs see it: docs/dev/memory-order.md. */
 
-/*
- * Orders what is before it with what is after it. x86 keeps stores in order, and loads in order.
- * On arm64 an atomic operation that returns a value orders all, from 5.18 on. The builds without
- * ND_LOOP have no such instruction, because 5.10 refuses a program that contains one.
- */
+/* Orders what is before it with what is after it. x86 keeps the order of stores, and of loads. On
+ * arm64 an atomic operation that returns a value orders all, from 5.18 on; builds without ND_LOOP
+ * have none, because 5.10 refuses a program that contains one. */
 #if defined(__TARGET_ARCH_arm64) && defined(ND_LOOP)
 enum bpf_func_id___fence { BPF_FUNC_copy_from_user_task___fence = 191 }; /* 5.18, too */
 
@@ -38,11 +31,9 @@ static __always_inline void fence(void)
 #define fence() asm volatile("" ::: "memory")
 #endif
 
-/*
- * Generation of the cached places: a place is valid only while this number is unchanged. It changes
- * with every admin command (see where()), when a queue turns out to have another owner than before,
- * and when user space moves a controller's slots.
- */
+/* Generation of the cached places: a place is valid while this number is unchanged. It changes with
+ * every admin command (see where()), when a queue has another owner than before, and when user
+ * space moves a controller's slots. */
 volatile u32 places_age = 0;
 
 static __always_inline void forget_places(void)
@@ -225,9 +216,9 @@ static __always_inline struct nd_slot *slot_checked(struct request *rq, enum nd_
 	return s && s->rq == (u64)rq ? s : 0;
 }
 
-/* Like slot_checked(), for the other hooks: usually from the cache. The queue is read if the cached
- * place leads to the slot of another request. `followed`: whether the tag has a slot; ND_LEFT_OUT:
- * the filter leaves the controller out. */
+/* The same for the other hooks: usually from the cache. The queue is read if the cached place leads
+ * to the slot of another request. `followed`: whether the tag has a slot; ND_LEFT_OUT: the filter
+ * leaves the controller out. */
 static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_cpu *cpu, u32 at,
 						 int *followed, enum nd_access access)
 {
@@ -263,12 +254,9 @@ static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu
 	return slot_near(rq, cpu, at, &followed, access);
 }
 
-/*
- * The entry for the start of a request, until the driver sets it up. With a scheduler the request
- * has no driver tag yet, only a scheduler tag. Scheduler tags are per namespace, so `spread`
- * separates namespaces. If two requests still collide, one start is lost (not observed, counted). A
- * request never gets a wrong start: the entry holds the request.
- */
+/* The entry for the start of a request, until the driver sets it up: by its driver tag, or its
+ * scheduler tag. Those are per namespace, so `spread` separates namespaces. If two requests still
+ * collide, one start is lost (counted); the entry holds the request. */
 static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 first, u32 tags,
 						    u32 spread)
 {
@@ -334,12 +322,9 @@ static __always_inline int number_in(u64 name)
 	return number;
 }
 
-/*
- * The controller of a queue, without the driver's types. In sysfs, a disk's queue is below the
- * disk, and the disk is below its controller. The admin queue has no disk, but its tag set has the
- * same owner as the I/O queues' tag set. Admin commands are followed only after an I/O queue has
- * been observed.
- */
+/* The controller of a queue, without the driver's types. In sysfs a disk's queue is below the disk,
+ * and that below its controller. The admin queue has no disk, but a tag set of the same owner: its
+ * commands are followed once an I/O queue has been observed. */
 static __noinline int instance_by_name(struct request_queue *q)
 {
 	struct blk_mq_tag_set *set = BPF_CORE_READ(q, tag_set);
@@ -409,11 +394,8 @@ static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 	return number_in((u64)BPF_CORE_READ(device, kobj.name)) == (int)instance;
 }
 
-/*
- * Whether a queue leads to I/O queues of the controller. Queues of namespaces do. Of the two queues
- * without a namespace, only that by which fabrics controllers connect their I/O queues
- * (ctrl->connect_q) does: it has the tag set of the I/O queues.
- */
+/* Whether a queue leads to I/O queues of the controller: that of a namespace, and ctrl->connect_q
+ * of fabrics, which has the tag set of the I/O queues. */
 static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, enum nd_access access)
 {
 	u64 tags;
@@ -536,12 +518,9 @@ static __noinline struct nd_where *where_slowly(struct request *rq, struct nd_wh
 	return where_by_queue(drop_trust(rq), w, admin, ACCESS_BTF);
 }
 
-/*
- * Like where_by_queue(), usually from the cache. The address of a queue can be reused for another
- * queue, of another controller or number, and that of a controller for one with another number. But
- * no controller, namespace or queue appears without admin commands (at least Identify), and each of
- * these invalidates the cache. Admin queues are never cached.
- */
+/* Like where_by_queue(), usually from the cache. The addresses of queues and controllers are used
+ * again, but no controller, namespace or queue appears without admin commands (at least Identify),
+ * and each of these invalidates the cache. Admin queues are never cached. */
 static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu *cpu,
 					      enum nd_access access)
 {

@@ -40,16 +40,12 @@ static __always_inline u64 stages_before(struct nd_cell *c, struct nd_slot *s, u
 	return w->submit_ns;
 }
 
-/*
- * Drops the points that were not observed or that are not between their neighbours, and leaves the
- * others in s->saw. The rules:
- *  - a doorbell after the CQE is the submitting function's late return, not the doorbell;
- *  - an interrupt before the doorbell was already running for other commands;
- *  - any other point out of order counts as negative.
- *
+/* Drops the points that were not observed or are not between their neighbours, and leaves the
+ * others in s->saw. A doorbell after the CQE is the late return of the submitting function; an
+ * interrupt before the doorbell was already running; any other point out of order counts as
+ * negative.
  * The pattern is in the map, not in a register: the verifier would follow each of its 128 values
- * through the rest of the program (half a million instructions instead of some thousands).
- */
+ * through the rest of the program (half a million instructions instead of some thousands). */
 static __always_inline void validate_points(struct nd_slot *s, u64 complete, u32 mode)
 {
 	volatile u16 *saw = &s->saw;
@@ -173,9 +169,10 @@ struct nd_walk {
 	u32 stage;  /* that the last point began */
 };
 
-/* Ends a stage, and begins the next one, unless the point was not observed (`ns` is 0). The verifier
- * must forget the numbers, or it would follow every pattern of points. */
-static __always_inline void reach(struct nd_walk *w, struct nd_cell *c, u64 ns, u32 next, int atomic)
+/* Ends a stage, and begins the next one, unless the point was not observed (`ns` is 0). The
+ * verifier must forget the numbers, or it would follow every pattern of points. */
+static __always_inline void reach(struct nd_walk *w, struct nd_cell *c, u64 ns, u32 next,
+				  int atomic)
 {
 	u32 stage = w->stage;
 
@@ -206,7 +203,8 @@ static __always_inline void reach(struct nd_walk *w, struct nd_cell *c, u64 ns, 
 static __always_inline void add_intervals(struct nd_cell *c, struct nd_slot *s, u64 complete,
 					  u64 end, int atomic)
 {
-	int fine = cfg_mode == ND_MODE_FINE, total = fine ? ND_STAGES_FINE - 1 : ND_STAGES_BASIC - 1;
+	int fine = cfg_mode == ND_MODE_FINE,
+	    total = fine ? ND_STAGES_FINE - 1 : ND_STAGES_BASIC - 1;
 	struct nd_walk w = {};
 
 	if (cfg_mode == ND_MODE_TOTAL) {
@@ -254,11 +252,9 @@ static __noinline int add_atomically(struct nd_cell *c, struct nd_slot *s, u64 c
 	return 0;
 }
 
-/*
- * Finishes a command whose set-up (setup_out_ns is 0), completion (`complete` is 0) or end (`end`
- * is 0) was not observed. It counts in its own row, with the observed intervals. Several programs
- * add to the cells of this row (the pattern is part of the key), so they use atomics.
- */
+/* Finishes a command whose set-up (setup_out_ns is 0), completion (`complete` is 0) or end (`end`
+ * is 0) was not observed, in its own row, with the observed intervals. Several programs add to the
+ * cells of this row, so they use atomics. */
 static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
 	volatile u16 *saw = &s->saw;
