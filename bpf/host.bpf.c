@@ -47,26 +47,19 @@ const volatile struct {
 	__u32 qpair_ctrlr;
 } host_config = {.req_cmd = 1};
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_HOST_FLYING);
-	__type(key, __u64);
-	__type(value, struct nd_host);
-} flying SEC(".maps");
+#define MAP(name, kind, key_type, value_type, n)                                                   \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_##kind);                                                 \
+		__uint(max_entries, n);                                                            \
+		__type(key, key_type);                                                             \
+		__type(value, value_type);                                                         \
+	} name SEC(".maps")
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_HOST_CTRLS);
-	__type(key, struct nd_host_ctrl);
-	__type(value, struct nd_host_name);
-} host_ctrls SEC(".maps");
+MAP(flying, HASH, __u64, struct nd_host, ND_HOST_FLYING);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ND_HOST_COUNTS);
-	__type(key, __u32);
-	__type(value, __u64);
-} host_counts SEC(".maps");
+MAP(host_ctrls, HASH, struct nd_host_ctrl, struct nd_host_name, ND_HOST_CTRLS);
+
+MAP(host_counts, PERCPU_ARRAY, __u32, __u64, ND_HOST_COUNTS);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -74,12 +67,7 @@ struct {
 } host_events SEC(".maps");
 
 /* A name that is never written: it is too large for the stack. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct nd_host_name);
-} no_name SEC(".maps");
+MAP(no_name, ARRAY, __u32, struct nd_host_name, 1);
 
 static __always_inline void count(__u32 what)
 {
@@ -297,12 +285,7 @@ int qemu_interrupt(struct pt_regs *ctx)
  * every hit is checked. */
 
 /* Messages between SPDK's threads, by function. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_SPDK_MSGS);
-	__type(key, struct nd_spdk_msg);
-	__type(value, __u64);
-} messages SEC(".maps");
+MAP(messages, HASH, struct nd_spdk_msg, __u64, ND_SPDK_MSGS);
 
 /* Reads memory of the process. */
 #define peek(to, from) bpf_probe_read_user(to, sizeof(*(to)), (void *)(from))
@@ -312,12 +295,7 @@ struct nd_spdk_subsystem {
 	char bytes[ND_SPDK_SUBSYSTEM];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct nd_spdk_subsystem);
-} scratch_subsystem SEC(".maps");
+MAP(scratch_subsystem, PERCPU_ARRAY, __u32, struct nd_spdk_subsystem, 1);
 
 /* The offset of the NQN in a subsystem, which differs between releases. */
 static __always_inline int spdk_nqn_at(__u64 subsystem)

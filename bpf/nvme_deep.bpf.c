@@ -318,9 +318,7 @@ int BPF_PROG(getrq_btf)
 SEC("?tp_btf/block_split")
 int BPF_PROG(split_btf)
 {
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_split(bio, ND_HOOK_SPLIT_BTF) : 0;
+	return on_split(bio_of(ctx), ND_HOOK_SPLIT_BTF);
 }
 
 SEC("?tp_btf/swiotlb_bounced")
@@ -370,17 +368,13 @@ int BPF_PROG(start_bio_btf)
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(bio_queued_btf)
 {
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_bio_queued(bio, ND_HOOK_BIO_QUEUED_BTF) : 0;
+	return on_bio_queued(bio_of(ctx), ND_HOOK_BIO_QUEUED_BTF);
 }
 
 SEC("?tp_btf/block_split")
 int BPF_PROG(bio_split_btf)
 {
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_bio_split(bio, ND_HOOK_BIO_SPLIT_BTF) : 0;
+	return on_bio_split(bio_of(ctx), ND_HOOK_BIO_SPLIT_BTF);
 }
 
 SEC("?tp_btf/block_bio_backmerge")
@@ -500,17 +494,13 @@ int BPF_PROG(tag_fexit, void *data, void *bt, u32 tag)
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(submit_btf)
 {
-	u64 bio = bio_of(ctx);
-
-	return bio ? note_submission_of(bio, 0, ND_HOOK_SUBMIT_BTF) : 0;
+	return note_submission_of(bio_of(ctx), 0, ND_HOOK_SUBMIT_BTF);
 }
 
 SEC("?tp_btf/block_split")
 int BPF_PROG(submit_split_btf)
 {
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_submitted_split(bio, ND_HOOK_SUBMIT_SPLIT_BTF) : 0;
+	return on_submitted_split(bio_of(ctx), ND_HOOK_SUBMIT_SPLIT_BTF);
 }
 
 /* Its arguments are (queue, bio) on every kernel. */

@@ -13,12 +13,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* A completion had the generation of its set-up. From then on every completion must match. */
 u8 two_sided = 0;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_MAX_NAMESPACES);
-	__uint(key_size, sizeof(u64));	 /* controller << 32 | nsid */
-	__uint(value_size, sizeof(u32)); /* bytes per block */
-} namespaces SEC(".maps");
+MAP(namespaces, HASH, u64, u32, ND_MAX_NAMESPACES);
+/* controller << 32 | nsid */ /* bytes per block */
 
 /* Reads a number of the event; the low bytes if the field is wider than `type` (little endian). */
 #define FIELD(ctx, at, type)                                                                       \

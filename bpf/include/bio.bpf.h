@@ -10,12 +10,7 @@
 
 /* What is counted of each disk. */
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, ND_MAX_DISKS);
-	__uint(key_size, sizeof(struct nd_disk_name));
-	__uint(value_size, sizeof(struct nd_disk));
-} disks SEC(".maps");
+MAP(disks, PERCPU_HASH, struct nd_disk_name, struct nd_disk, ND_MAX_DISKS);
 
 /* Adds a disk to the table. */
 static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
@@ -62,12 +57,7 @@ static __always_inline int count_wait(u64 bio, u64 waited)
 /* Each task has room for the bio that it queued last: most get their request before the task queues
  * another. A bio that waits, is split, or has no request by then moves to a table. */
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_BIOS);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_bio));
-} bios SEC(".maps");
+MAP(bios, HASH, u64, struct nd_bio, ND_BIOS);
 
 /* How many bios the table has. 0 spares searches for each bio. */
 static u32 bios_there SEC(".bss.waits");
@@ -302,12 +292,7 @@ static __always_inline int take_pause(struct nd_waits *w, u64 start)
 }
 
 /* With cfg_start_bio: bios with a request whose command is not set up. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1); /* user space sets it */
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_begun));
-} begun SEC(".maps");
+MAP(begun, HASH, u64, struct nd_begun, 1); /* user space sets it */
 
 /* A bio of another disk than NVMe: device mapper may submit a clone of it to one. */
 static __always_inline int on_other_bio(u64 bio, u8 early, u32 hook)
@@ -509,7 +494,7 @@ static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 b
 static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 				       enum nd_access access)
 {
-	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), access), at;
+	u64 bio = FIELD_AT((u64)rq, struct request, bio, access), at;
 	struct nd_last_bio *l;
 	struct nd_bio *b;
 
@@ -569,7 +554,7 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
  * it: the first counts, as for the kernel. Returns when that was; 0: not known. */
 static __noinline u64 take_begun(struct request *rq, struct nd_slot *to)
 {
-	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), ACCESS_BTF), start = 0;
+	u64 bio = FIELD_AT((u64)rq, struct request, bio, ACCESS_BTF), start = 0;
 	struct nd_begun *w;
 
 	for (u32 i = 0; i < ND_CHAIN; i++) {
@@ -609,7 +594,7 @@ static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st,
 	/* Without the driver's types a retry, whose bio is gone, counts too. */
 	if (!start && GET(access, rq, bio) && !is_passthrough(rq, access) &&
 	    ((access != ACCESS_BTF && cfg_by_name) ||
-	     !(u8)peek(pdu + bpf_core_field_offset(struct nvme_request, retries), access)))
+	     !(u8)FIELD_AT(pdu, struct nvme_request, retries, access)))
 		count(ND_NO_BIO);
 	return start;
 }
@@ -666,7 +651,7 @@ static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, st
 
 	if (!cfg_trace || !s->start_ns || s->waits.start_ns != s->start_ns || s->waits.also)
 		return;
-	c.bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), access);
+	c.bio = FIELD_AT((u64)rq, struct request, bio, access);
 	if (!c.bio)
 		return;
 	c.oldest_ns = s->waits.submit_ns;

@@ -30,9 +30,8 @@ static __always_inline u8 announced_how(u32 old, u32 n, u32 depth, u32 from, u32
 	return before < n ? ND_BESIDE_RUNG : ND_BESIDE_ELIDED;
 }
 
-#define SHADOW bpf_core_field_exists(struct nvme_queue, dbbuf_sq_ei)
-#define OF_QUEUE(nvmeq, field, access)                                                             \
-	peek((nvmeq) + bpf_core_field_offset(struct nvme_queue, field), access)
+#define SHADOW			       bpf_core_field_exists(struct nvme_queue, dbbuf_sq_ei)
+#define OF_QUEUE(nvmeq, field, access) FIELD_AT((nvmeq), struct nvme_queue, field, access)
 
 /* The address of the event index of a queue; 0: the queue has no shadow doorbell. */
 static __always_inline u64 event_index_of(u64 nvmeq, enum nd_access access)
@@ -93,42 +92,6 @@ static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now,
 	}
 }
 
-#ifdef ND_LOOP
-/* The verifier explores every iteration of a plain loop, but not of bpf_loop() (5.17), which costs
- * a call per iteration: it handles the entries beyond ND_BATCH, which few batches have. Kernels
- * before 5.13 reject a program that refers to a function, and use another build. */
-#define HAVE_LOOP bpf_core_enum_value_exists(enum bpf_func_id___loop, BPF_FUNC_loop___loop)
-#define ND_BATCH  32
-
-/* A doorbell, for the commands beyond ND_BATCH. */
-struct nd_bell {
-	struct nd_task *task;
-	u64 now;
-	u32 tid;
-	u8 beside;
-};
-
-static long announce_further(u32 i, struct nd_bell *bell)
-{
-	i += ND_BATCH;
-	if (i >= ND_TASK_SLOTS)
-		return 1;
-	announce(bell->task, i, bell->tid, bell->now, bell->beside);
-	return 0;
-}
-
-static __always_inline void announce_rest(struct nd_task *t, u32 n, u32 tid, u64 now, u8 beside)
-{
-	struct nd_bell bell = {.task = t, .now = now, .tid = tid, .beside = beside};
-
-	bpf_loop(n, announce_further, &bell, 0);
-}
-#else
-#define HAVE_LOOP			      0
-#define ND_BATCH			      ND_TASK_SLOTS
-#define announce_rest(t, n, tid, now, beside) ((void)0)
-#endif
-
 /* Whether the driver has announced exactly as many entries as commands wait. If not, a set-up was
  * not observed, or another task's entries were announced. Nonzero `rq`: the function submitted only
  * `rq`, but the task set up another command last. */
@@ -148,7 +111,7 @@ static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, enum nd_acc
 static __always_inline int ring_doorbell(u64 rq, enum nd_access access)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 tid = this_task(), n, all, turns = ND_TASK_SLOTS;
+	u32 tid = this_task(), n, all;
 	struct nd_task *t = task_of(tid);
 	u8 beside = 0;
 
@@ -163,15 +126,11 @@ static __always_inline int ring_doorbell(u64 rq, enum nd_access access)
 	}
 	if (cfg_context && n)
 		beside = announcement_of(t, all, access);
-	if (HAVE_LOOP)
-		turns = ND_BATCH;
-	for (u32 i = 0; i < turns; i++) {
+	for (u32 i = 0; i < ND_TASK_SLOTS; i++) {
 		if (i >= n)
 			return 0;
 		announce(t, i, tid, now, beside);
 	}
-	if (HAVE_LOOP && n > ND_BATCH)
-		announce_rest(t, n - ND_BATCH, tid, now, beside);
 	return 0;
 }
 
@@ -216,7 +175,7 @@ static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_q
 	if (ignored(hook))
 		return 0;
 	hit(hook, access);
-	rq = peek((u64)bd + bpf_core_field_offset(struct blk_mq_queue_data, rq), access);
+	rq = FIELD_AT((u64)bd, struct blk_mq_queue_data, rq, access);
 	if (ret) {
 		mark_rejected(rq);
 		return 0;

@@ -11,12 +11,7 @@
 #define UNATTRIBUTED 2 /* a filter needs the submitter, which is unknown */
 
 /* The cgroup of the filter. */
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(u32));
-	__uint(value_size, sizeof(u32));
-} cgroups SEC(".maps");
+MAP(cgroups, CGROUP_ARRAY, u32, u32, 1);
 
 static __always_inline int in_list(const volatile u32 *list, u32 n, u32 value)
 {
@@ -113,9 +108,6 @@ static __always_inline int wanted_blocks(u64 slba, u32 nlb)
 	(bpf_core_field_exists(struct bio, bi_blkg) &&                                             \
 	 bpf_core_field_exists(struct blkcg_gq, blkcg) &&                                          \
 	 bpf_core_field_exists(struct kernfs_node, id))
-
-/* Reads a field of the struct at this address. */
-#define FIELD_AT(at, type, field, access) peek((at) + bpf_core_field_offset(type, field), access)
 
 /* The cgroup of a bio. 0: none. */
 static __always_inline u64 cgroup_of_bio(u64 bio, enum nd_access access)

@@ -159,11 +159,6 @@ enum req_flag_bits {
 	__REQ_INTEGRITY,
 };
 
-/* Only BPF helpers that some kernels lack: bpf_loop (5.17). */
-enum bpf_func_id___loop {
-	BPF_FUNC_loop___loop = 181,
-};
-
 struct nvme_queue {
 	u32 q_depth;
 	u16 sq_tail;
@@ -323,6 +318,9 @@ static __always_inline u64 peek(u64 at, enum nd_access access)
 	}
 }
 
+/* Reads a field of the struct at an address, up to 64 bits. */
+#define FIELD_AT(at, type, field, access) peek((at) + bpf_core_field_offset(type, field), access)
+
 /* Drops verifier trust: slower loads, faster verification. For each pointer read through a trusted
  * one, the verifier searches all types of the kernel four times (btf_nested_type_is_trusted()): ten
  * million instructions. */
@@ -414,8 +412,7 @@ static __always_inline u32 command_id_of(struct request *rq, enum nd_access acce
 		};
 	} head;
 
-	head.word = peek(peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), access),
-			 access);
+	head.word = peek(FIELD_AT(pdu_of(rq), struct nvme_request, cmd, access), access);
 	return head.command_id;
 }
 

@@ -15,31 +15,33 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
  * (src/session/build_table.rs). Those with targ_, tp_ or test_ have no other prefix. */
 #include "settings.h"
 
+#define MAP(name, kind, key, value, n)                                                             \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_##kind);                                                 \
+		__uint(max_entries, n);                                                            \
+		__uint(key_size, sizeof(key));                                                     \
+		__uint(value_size, sizeof(value));                                                 \
+	} name SEC(".maps")
+
+#define ARRAY_MAP(name, value, n) MAP(name, ARRAY, u32, value, n)
+
+/* Values begin at a page, so they share no cache line with struct bpf_array, nor with each other if
+ * their size is a multiple of a line. */
+#define PAGED_MAP(name, value)                                                                     \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
+		__uint(map_flags, BPF_F_MMAPABLE);                                                 \
+		__uint(max_entries, 1);                                                            \
+		__uint(key_size, sizeof(u32));                                                     \
+		__uint(value_size, sizeof(value));                                                 \
+	} name SEC(".maps")
+
 /* Free numbers. */
 #define FREE_MAP(name)                                                                             \
 	struct {                                                                                   \
 		__uint(type, BPF_MAP_TYPE_QUEUE);                                                  \
 		__uint(max_entries, 1);                                                            \
 		__uint(value_size, sizeof(u32));                                                   \
-	} name SEC(".maps")
-
-/* Values begin at a page, so they share no cache line with struct bpf_array, nor with each other if
- * their size is a multiple of a line. */
-#define PAGED_MAP(name, vtype)                                                                     \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
-		__uint(map_flags, BPF_F_MMAPABLE);                                                 \
-		__uint(max_entries, 1);                                                            \
-		__uint(key_size, sizeof(u32));                                                     \
-		__uint(value_size, sizeof(vtype));                                                 \
-	} name SEC(".maps")
-
-#define ARRAY_MAP(name, vtype, n)                                                                  \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
-		__uint(max_entries, n);                                                            \
-		__uint(key_size, sizeof(u32));                                                     \
-		__uint(value_size, sizeof(vtype));                                                 \
 	} name SEC(".maps")
 
 PAGED_MAP(slots, struct nd_slot);
@@ -57,37 +59,17 @@ ARRAY_MAP(slow_bar, u64, 1);		    /* see points.bpf.h */
 ARRAY_MAP(empty, struct nd_stack_sum, 1);
 
 /* Distinct stacks by a hash of their frames, and the latencies of the commands of each. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_stack));
-} stacks SEC(".maps");
+MAP(stacks, HASH, u64, struct nd_stack, 1);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_stack_sum));
-} stack_sums SEC(".maps");
+MAP(stack_sums, HASH, u64, struct nd_stack_sum, 1);
 
 /* key -> row number. The hash decides which CPU adds a row; the queue holds the free rows. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(u32));
-} rows SEC(".maps");
+MAP(rows, HASH, u64, u32, 1);
 
 FREE_MAP(free_rows);
 
 /* Commands without a row, by row key with ND_NO_ANY. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_MAX_ROWLESS);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_rowless));
-} rowless SEC(".maps");
+MAP(rowless, HASH, u64, struct nd_rowless, ND_MAX_ROWLESS);
 
 /* The rings of events, by CPU / ND_RING_CPUS: a ring has one spinlock. User space creates them;
  * several entries may be the same ring. */
@@ -104,12 +86,7 @@ struct {
 } rings SEC(".maps");
 
 /* Without nvme types: controller number by driver_data of a tag set, from queues with a disk. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_MAX_CTRLS);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(u32));
-} owners SEC(".maps");
+MAP(owners, HASH, u64, u32, ND_MAX_CTRLS);
 
 static __always_inline struct nd_cpu *this_cpu(void)
 {

@@ -25,6 +25,7 @@ static __always_inline u64 bio_of(void *ctx)
 		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(bio) : "r"(ctx));
 	else
 		asm volatile("%0 = *(u64 *)(%1 + 0)" : "=r"(bio) : "r"(ctx));
+	FORGET(bio);
 	return bio;
 }
 
@@ -33,10 +34,10 @@ static __always_inline u64 disk_name_of(u64 bio)
 	u64 disk;
 
 	if (bpf_core_field_exists(struct bio, bi_disk)) {
-		disk = peek(bio + bpf_core_field_offset(struct bio, bi_disk), ACCESS_BTF);
+		disk = FIELD_AT(bio, struct bio, bi_disk, ACCESS_BTF);
 	} else {
-		disk = peek(bio + bpf_core_field_offset(struct bio, bi_bdev), ACCESS_BTF);
-		disk = peek(disk + bpf_core_field_offset(struct block_device, bd_disk), ACCESS_BTF);
+		disk = FIELD_AT(bio, struct bio, bi_bdev, ACCESS_BTF);
+		disk = FIELD_AT(disk, struct block_device, bd_disk, ACCESS_BTF);
 	}
 	return disk + bpf_core_field_offset(struct gendisk, disk_name);
 }
@@ -56,12 +57,8 @@ static __always_inline int is_mapped_name(u64 word)
 	return word >> 40 == 0x646d2d;
 }
 
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, ND_SUBMITTERS); /* user space adds some for each CPU */
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_submitter));
-} submitters SEC(".maps");
+MAP(submitters, LRU_HASH, u64, struct nd_submitter,
+    ND_SUBMITTERS); /* user space adds some for each CPU */
 
 /* Whether a bio that this task submits is of the cgroup of the filter, or below it. */
 static __always_inline int within_wanted(u64 cgroup)
@@ -129,13 +126,12 @@ static __always_inline u64 original_of(u64 clone)
 {
 	u64 tio = clone - bpf_core_field_offset(struct dm_target_io, clone), io;
 
-	if ((u16)peek(tio + bpf_core_field_offset(struct dm_target_io, magic), ACCESS_BTF) !=
-	    DM_TIO_MAGIC)
+	if ((u16)FIELD_AT(tio, struct dm_target_io, magic, ACCESS_BTF) != DM_TIO_MAGIC)
 		return 0;
-	io = peek(tio + bpf_core_field_offset(struct dm_target_io, io), ACCESS_BTF);
-	if ((u16)peek(io + bpf_core_field_offset(struct dm_io, magic), ACCESS_BTF) != DM_IO_MAGIC)
+	io = FIELD_AT(tio, struct dm_target_io, io, ACCESS_BTF);
+	if ((u16)FIELD_AT(io, struct dm_io, magic, ACCESS_BTF) != DM_IO_MAGIC)
 		return 0;
-	return peek(io + bpf_core_field_offset(struct dm_io, orig_bio), ACCESS_BTF);
+	return FIELD_AT(io, struct dm_io, orig_bio, ACCESS_BTF);
 }
 
 /* The bio of a device-mapper disk for which a kernel thread submits this one; 0: none. dm-crypt
@@ -150,10 +146,8 @@ static __always_inline u64 bio_above(u64 bio)
 	if ((u16)BIO_FIELD(bio, bi_flags) & BIO_IS_CLONE)
 		original = original_of(bio);
 	if (!original && bpf_core_type_exists(struct dm_crypt_io))
-		original = original_of(
-			peek(BIO_FIELD(bio, bi_private) +
-				     bpf_core_field_offset(struct dm_crypt_io, base_bio),
-			     ACCESS_BTF));
+		original = original_of(FIELD_AT(BIO_FIELD(bio, bi_private), struct dm_crypt_io,
+						base_bio, ACCESS_BTF));
 	return original;
 }
 

@@ -26,7 +26,7 @@ static __always_inline void read_again(struct nd_submission *a, struct nd_slot *
 	*a = (struct nd_submission){.bytes = s->bytes, .known = ND_KNOWN_BYTES};
 	if (!cfg_cmd_arg) {
 		/* Word by word: lockdown=confidentiality forbids the helper. */
-		at = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), access) +
+		at = FIELD_AT(pdu_of(rq), struct nvme_request, cmd, access) +
 		     __builtin_offsetof(struct nvme_command, common.cdw10);
 		for (u32 i = 0; i < 3; i++)
 			words[i] = peek(at + i * sizeof(u64), access);
@@ -61,7 +61,7 @@ static __always_inline void note_outcome(struct nd_outcome *o, struct request *r
 		o->flags = 0;
 		return;
 	}
-	o->result = peek(pdu + bpf_core_field_offset(struct nvme_request, result), access);
+	o->result = FIELD_AT(pdu, struct nvme_request, result, access);
 	/* These three are neighbours on every kernel so far. */
 	from = bpf_core_field_offset(struct nvme_request, retries);
 	word = peek(pdu + from, access);
@@ -379,7 +379,6 @@ static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, en
  * A scheduled request no longer has a driver tag: its slot is found by the scheduler's tag. */
 static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_access access)
 {
-	struct request_queue *q;
 	struct nd_queue *e;
 	s32 internal;
 	struct nd_start *st;
@@ -389,20 +388,13 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 
 	if (access == ACCESS_BTF)
 		rq = drop_trust(rq); /* requeues are rare */
-	q = GET(access, rq, q);
-	if (!q)
-		return 0;
-	e = queue_entry(q, access);
-	if (!e || e->q != (u64)q || !e->queues || ignored(hook))
+	e = known_queue(rq, &qid, &first, access);
+	if (!e || ignored(hook))
 		return 0;
 	hit(hook, access);
-	qid = hctx_number(rq, access) + e->io;
-	if (qid >= e->queues)
-		return 0;
-	first = first_slot(e->base, e->stride, qid);
 	internal = GET(access, rq, internal_tag);
 	tag = GET(access, rq, tag);
-	st = start_entry(internal, tag, first, e->stride, spread_of(q, access));
+	st = start_entry(internal, tag, first, e->stride, spread_of(GET(access, rq, q), access));
 	if (!st)
 		return 0;
 	if (internal < 0)
@@ -455,7 +447,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hook,
 				 enum nd_access access)
 {
-	struct nd_slot *s = slot_checked(rq, access);
+	struct nd_slot *s = slot_of(rq, 0, 0, access);
 
 	if (!s)
 		return 0;

@@ -67,9 +67,8 @@ static __noinline int learn_generation(u64 rq)
  * not completed, is idle. */
 static __noinline int is_done(u64 rq)
 {
-	return (u32)peek(rq + bpf_core_field_offset(struct request, state), ACCESS_BTF) ==
-		       MQ_RQ_COMPLETE ||
-	       !(u32)peek(rq + bpf_core_field_offset(struct request, ref), ACCESS_BTF);
+	return (u32)FIELD_AT(rq, struct request, state, ACCESS_BTF) == MQ_RQ_COMPLETE ||
+	       !(u32)FIELD_AT(rq, struct request, ref, ACCESS_BTF);
 }
 
 /* Whether the driver has completed the command of this slot. The generation shows it, except after
@@ -88,7 +87,7 @@ static __always_inline int has_completed_of(struct nd_slot *s, u64 rq)
 
 	if (!cfg_recover)
 		return 0;
-	start = peek(rq + bpf_core_field_offset(struct request, start_time_ns), ACCESS_BTF);
+	start = FIELD_AT(rq, struct request, start_time_ns, ACCESS_BTF);
 	if (!since)
 		since = s->cqe_ns;
 	if (since && start > since)
@@ -145,7 +144,7 @@ __noinline int close_unseen(u32 index)
 /* The address of the SQE of a request. */
 static __always_inline u64 entry_of(struct request *rq, enum nd_access access)
 {
-	return peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), access);
+	return FIELD_AT(pdu_of(rq), struct nvme_request, cmd, access);
 }
 
 /* Not inlined: a group would be on the stack below the functions that close a slot, and the kernel

@@ -16,34 +16,27 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 						       enum nd_access access)
 {
 	struct request_queue *q = GET(access, rq, q);
-	u32 qid, age = places_age, first;
-	struct nd_queue *e;
+	u32 qid, age = places_age, first, instance;
+	struct nd_queue *e = known_queue(rq, &qid, &first, access);
+	struct nd_ctrl *ctrl;
+	u64 address;
 
 	if (!q)
 		return 0;
-	fence();
-	e = queue_entry(q, access);
-	if (!e)
-		return 0;
-	if (e->q != (u64)q) {
+	if (!e) {
 		/* First command of a queue. The set-up handles a queue without a disk (admin). */
-		u32 instance;
-		u64 address;
-		struct nd_ctrl *ctrl;
-
 		if (!is_nvme_disk(rq, q, access))
 			return 0;
 		ctrl = ctrl_of(rq, q, &instance, &address, access);
 		if (!ctrl || !ctrl->stride)
 			return 0;
 		learn_queue(q, ctrl, address, instance, 1, access);
+		e = known_queue(rq, &qid, &first, access);
+		if (!e)
+			return 0;
 	}
-	qid = hctx_number(rq, access) + e->io;
-	if (qid >= e->queues)
-		return 0;
-	first = first_slot(e->base, e->stride, qid);
 	if (p && e->io)
-		remember(p, rq, q, first, e->stride, age, access);
+		remember(p, rq, first, e->stride, age, access);
 	return start_entry(GET(access, rq, internal_tag), GET(access, rq, tag), first, e->stride,
 			   spread_of(q, access));
 }
@@ -124,8 +117,7 @@ static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, en
 	if (access != ACCESS_BTF && cfg_by_name)
 		again = start == last;
 	else
-		again = (u8)peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries),
-				 access);
+		again = (u8)FIELD_AT(pdu_of(rq), struct nvme_request, retries, access);
 	if (start > now || again) {
 		count(ND_START_UNTRUSTED);
 		return 0;
@@ -203,8 +195,7 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 static __always_inline void check_waiting(struct nd_task *t, struct request *rq, u64 nvmeq,
 					  enum nd_access access)
 {
-	u16 announced_tail =
-		peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), access);
+	u16 announced_tail = FIELD_AT(nvmeq, struct nvme_queue, last_sq_tail, access);
 
 	if (is_waiting(t) && (t->nvmeq != nvmeq || t->announced_tail != announced_tail)) {
 		if (t->n)
@@ -394,10 +385,8 @@ static __always_inline int on_setup_return(u32 hook)
 	}
 	rq = t->setup_in_rq;
 	t->setup_tid = 0;
-	cmd = cfg_cmd_arg
-		      ? t->setup_cmd
-		      : peek(pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, cmd),
-			     0);
+	cmd = cfg_cmd_arg ? t->setup_cmd
+			  : FIELD_AT(pdu_of((void *)rq), struct nvme_request, cmd, 0);
 	return on_setup_out(0, (void *)rq, (void *)cmd, t->setup_stack, hook, ACCESS_PROBE_READ);
 }
 

@@ -11,9 +11,9 @@
 /* The order of this CPU's accesses, as other CPUs see it: docs/dev/memory-order.md. */
 
 /* Orders what is before it with what is after it. x86 keeps the order of stores, and of loads. On
- * arm64 an atomic operation that returns a value orders all, from 5.18 on; builds without ND_LOOP
+ * arm64 an atomic operation that returns a value orders all, from 5.18 on; builds without ND_FENCE
  * have none, because 5.10 refuses a program that contains one. */
-#if defined(__TARGET_ARCH_arm64) && defined(ND_LOOP)
+#if defined(__TARGET_ARCH_arm64) && defined(ND_FENCE)
 enum bpf_func_id___fence { BPF_FUNC_copy_from_user_task___fence = 191 }; /* 5.18, too */
 
 static __always_inline void fence(void)
@@ -149,14 +149,13 @@ static __always_inline u32 spread_of(struct request_queue *q, enum nd_access acc
 
 /* Caches the place of this request's queue. ACCESS_PROBE_READ programs cache nothing: each read of
  * the request would need a helper. */
-static __always_inline void remember(struct nd_place *p, struct request *rq,
-				     struct request_queue *q, u32 first, u32 tags, u32 age,
-				     enum nd_access access)
+static __always_inline void remember(struct nd_place *p, struct request *rq, u32 first, u32 tags,
+				     u32 age, enum nd_access access)
 {
 	p->first = first;
 	p->tags = tags;
 	p->age = age;
-	p->spread = spread_of(q, access);
+	p->spread = spread_of(GET(access, rq, q), access);
 	p->hctx = access == ACCESS_BTF ? (u64)rq->mq_hctx : 0;
 }
 
@@ -176,14 +175,13 @@ static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, stru
 	return s && s->rq == (u64)rq ? former : index;
 }
 
-/* The slot of a request's tag, on a queue in `queues`. NULL: not followed, or out of range. Caches
- * the place of an I/O queue in `p`, if not NULL. */
-static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct nd_place *p,
-						     enum nd_access access)
+/* The entry of a request's queue, with the number of the queue and its first slot. NULL: not
+ * followed, or out of range. */
+static __always_inline struct nd_queue *known_queue(struct request *rq, u32 *qid, u32 *first,
+						    enum nd_access access)
 {
 	struct request_queue *q = GET(access, rq, q);
 	struct nd_queue *e;
-	u32 qid, tag = GET(access, rq, tag), age = places_age, first, index;
 
 	if (!q)
 		return 0;
@@ -191,12 +189,23 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 	e = queue_entry(q, access);
 	if (!e || e->q != (u64)q || !e->queues)
 		return 0;
-	qid = hctx_number(rq, access) + e->io;
-	if (qid >= e->queues)
+	*qid = hctx_number(rq, access) + e->io;
+	*first = first_slot(e->base, e->stride, *qid);
+	return *qid < e->queues ? e : 0;
+}
+
+/* The slot of a request's tag, on a queue in `queues`. NULL: not followed, or out of range. Caches
+ * the place of an I/O queue in `p`, if not NULL. */
+static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct nd_place *p,
+						     enum nd_access access)
+{
+	u32 qid, tag = GET(access, rq, tag), age = places_age, first, index;
+	struct nd_queue *e = known_queue(rq, &qid, &first, access);
+
+	if (!e)
 		return 0;
-	first = first_slot(e->base, e->stride, qid);
 	if (p && e->io)
-		remember(p, rq, q, first, e->stride, age, access);
+		remember(p, rq, first, e->stride, age, access);
 	index = tag_slot(first, e->stride, tag);
 	if (e->former_queues)
 		index = index_before_move(index, e, rq, qid, tag);
@@ -208,17 +217,9 @@ static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_plac
 	return slot_by_queue(drop_trust(rq), p, ACCESS_BTF);
 }
 
-/* The slot of this request, or NULL. For frequent hooks without a cache. */
-static __always_inline struct nd_slot *slot_checked(struct request *rq, enum nd_access access)
-{
-	struct nd_slot *s = slot_by_queue(rq, 0, access);
-
-	return s && s->rq == (u64)rq ? s : 0;
-}
-
-/* The same for the other hooks: usually from the cache. The queue is read if the cached place leads
- * to the slot of another request. `followed`: whether the tag has a slot; ND_LEFT_OUT: the filter
- * leaves the controller out. */
+/* The slot of this request, or NULL: usually from the cache. The queue is read if the cached place
+ * leads to the slot of another request. `followed`: whether the tag has a slot; ND_LEFT_OUT: the
+ * filter leaves the controller out. */
 static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_cpu *cpu, u32 at,
 						 int *followed, enum nd_access access)
 {
@@ -369,11 +370,11 @@ static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct reques
 		*address = 0;
 		return bpf_map_lookup_elem(&ctrls, instance);
 	}
-	ctrl = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, ctrl), access);
+	ctrl = FIELD_AT(pdu_of(rq), struct nvme_request, ctrl, access);
 	if (!ctrl)
 		return 0;
 	*address = ctrl;
-	*instance = peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, instance), access);
+	*instance = FIELD_AT(ctrl, struct nvme_ctrl, instance, access);
 	return bpf_map_lookup_elem(&ctrls, instance);
 }
 
@@ -384,13 +385,10 @@ static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 	u64 set = (u64)BPF_CORE_READ(q, tag_set);
 	struct device *device;
 
-	if (!set || (set != peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, tagset),
-				 ACCESS_PROBE_READ) &&
-		     set != peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, admin_tagset),
-				 ACCESS_PROBE_READ)))
+	if (!set || (set != FIELD_AT(ctrl, struct nvme_ctrl, tagset, ACCESS_PROBE_READ) &&
+		     set != FIELD_AT(ctrl, struct nvme_ctrl, admin_tagset, ACCESS_PROBE_READ)))
 		return 0;
-	device = (void *)peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, device),
-			      ACCESS_PROBE_READ);
+	device = (void *)FIELD_AT(ctrl, struct nvme_ctrl, device, ACCESS_PROBE_READ);
 	return number_in((u64)BPF_CORE_READ(device, kobj.name)) == (int)instance;
 }
 
@@ -405,7 +403,7 @@ static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, enum nd_acce
 	if (!ctrl)
 		return 0; /* no driver types */
 	tags = (u64)GET(access, q, tag_set);
-	return tags == peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, tagset), access);
+	return tags == FIELD_AT(ctrl, struct nvme_ctrl, tagset, access);
 }
 
 /* Results of learn_queue(). 0: the queue cannot be followed, because its id is beyond the table or
@@ -453,8 +451,7 @@ static __always_inline int is_nvme_disk(struct request *rq, struct request_queue
 		d = GET(access, q, disk);
 	else
 		d = GET(access, rq, rq_disk);
-	return d && is_nvme_name(peek((u64)d + bpf_core_field_offset(struct gendisk, disk_name),
-				      access));
+	return d && is_nvme_name(FIELD_AT((u64)d, struct gendisk, disk_name, access));
 }
 
 /* The controller and queue of a command, at its set-up: usually cached. tests/places tests it. */
@@ -494,7 +491,7 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 	else if (access == ACCESS_BTF && w->place.hctx == (u64)rq->mq_hctx && w->place.age == age &&
 		 w->ctrl != address)
 		forget_places();
-	remember(&w->place, rq, q, first_slot(ctrl->base, ctrl->stride, qid), ctrl->stride, age,
+	remember(&w->place, rq, first_slot(ctrl->base, ctrl->stride, qid), ctrl->stride, age,
 		 access);
 	w->ctrl = address;
 	if (cfg_exit_skips || cfg_context)
