@@ -44,12 +44,24 @@ static __always_inline void read_again(struct nd_submission *a, struct nd_slot *
 	}
 }
 
+/* Reads status, retries and flags: neighbours on every kernel so far, so mostly with one load. */
+static __always_inline void read_verdict(struct nd_outcome *o, struct request *rq,
+					 enum nd_access access)
+{
+	u64 pdu = pdu_of(rq), from = bpf_core_field_offset(struct nvme_request, retries);
+	u64 word = peek(pdu + from, access);
+
+	o->retries = word;
+	o->flags =
+		part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word, access);
+	o->status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word,
+			    access);
+}
+
 /* Records the outcome that the driver reports, if the driver's types are available. */
 static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq,
 					 enum nd_access access)
 {
-	u64 pdu = pdu_of(rq), from, word;
-
 	o->cpu = bpf_get_smp_processor_id();
 	o->known = cfg_verdict;
 	if (!cfg_context)
@@ -61,15 +73,8 @@ static __always_inline void note_outcome(struct nd_outcome *o, struct request *r
 		o->flags = 0;
 		return;
 	}
-	o->result = FIELD_AT(pdu, struct nvme_request, result, access);
-	/* These three are neighbours on every kernel so far. */
-	from = bpf_core_field_offset(struct nvme_request, retries);
-	word = peek(pdu + from, access);
-	o->retries = word;
-	o->flags =
-		part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word, access);
-	o->status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word,
-			    access);
+	o->result = FIELD_AT(pdu_of(rq), struct nvme_request, result, access);
+	read_verdict(o, rq, access);
 }
 
 /* Emits the event of a finished command. The slot still has its times. With submitters, it ends
@@ -267,23 +272,12 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, enum nd_access a
 	return 0;
 }
 
-/* Counts the command if it failed, or was a retry: one load more. */
-static __always_inline void note_failure(struct nd_slot *s, struct request *rq,
-					 enum nd_access access)
-{
-	u64 pdu = pdu_of(rq), from = bpf_core_field_offset(struct nvme_request, retries);
-	u64 word = peek(pdu + from, access);
-	u16 status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word,
-			     access);
-
-	count_status(s, status, (u8)word);
-}
-
 static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook,
 				       enum nd_access access)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct nd_cpu *cpu = this_cpu();
+	struct nd_outcome verdict;
 	struct nd_slot *s;
 	int followed;
 
@@ -330,7 +324,8 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook,
 		finish(s, cpu, now, 0);
 	}
 	if (cfg_count_status) {
-		note_failure(s, rq, access);
+		read_verdict(&verdict, rq, access);
+		count_status(s, verdict.status, verdict.retries);
 		if (cfg_details && !cfg_end)
 			note_details(s, rq, now, 0, access);
 	}

@@ -146,8 +146,7 @@ pub(super) mod tests {
         BUILDS.iter().map(|entry| entry.name).zip(objects)
     }
 
-    /// The kernel rejects the BTF of an object with a variable that clang has made smaller than its type,
-    /// and then programs that call bpf_loop().
+    /// The kernel rejects the BTF of an object with a variable that clang has made smaller than its type.
     #[test]
     fn variables_are_as_large_as_their_types() {
         let mut seen = 0;
