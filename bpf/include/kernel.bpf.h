@@ -26,8 +26,8 @@ struct nvme_command;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* How a program reads what its pointers lead to. The verifier has the types of the arguments of
- * tp_btf, fentry and fexit programs. The others have numbers, and each read needs a helper. */
+/* How a program reads what its pointers lead to. The verifier knows the types of the arguments of
+ * tp_btf, fentry and fexit programs; for the others each read needs a helper. */
 enum nd_access {
 	ACCESS_PROBE_READ,
 	ACCESS_BTF,
@@ -274,8 +274,8 @@ _Static_assert(sizeof(struct nvme_command) == 64, "an SQE");
 /* Reads of memory that no typed pointer leads to, and reads without verifier trust. */
 
 #ifdef ND_NO_KFUNC
-/* libbpf resolves a kernel function in the kernel's BTF, and fails without BTF. This build is for
- * kernels whose types come from a file. */
+/* libbpf resolves kernel functions in the kernel's BTF. This build is for kernels whose types come
+ * from a file. */
 #define HAVE_RDONLY_CAST	     0
 #define bpf_rdonly_cast(obj, btf_id) ((void *)(obj))
 #else
@@ -380,8 +380,8 @@ extern const struct pcpu_hot pcpu_hot __ksym __weak;
 /* SOFTIRQ_OFFSET of include/linux/preempt.h, the same on every kernel so far. */
 #define ND_SOFTIRQ (1 << 8)
 
-/* Whether this CPU handles a soft interrupt, or was interrupted in one; -1: not known. BTF
- * describes the count on x86 kernels after 5.10. */
+/* Whether this CPU handles a soft interrupt, or was interrupted in one; -1: not known (BTF has the
+ * count on x86 after 5.10). */
 static __always_inline int soft_interrupt(void)
 {
 	struct pcpu_hot *hot;
@@ -416,8 +416,8 @@ static __always_inline u32 command_id_of(struct request *rq, enum nd_access acce
 	return head.command_id;
 }
 
-/* Reads up to 16 bits at offset `at` of nvme_request: from `word`, which was read at offset `from`,
- * if they are in it, else from memory. */
+/* Reads up to 16 bits at offset `at` of nvme_request: from `word`, read at offset `from`, if they
+ * are in it. */
 static __always_inline u64 part_of(u64 pdu, u64 at, u64 from, u64 word, enum nd_access access)
 {
 	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && at >= from && at < from + 7)

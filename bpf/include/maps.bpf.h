@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* All maps. User space sets the sizes that depend on the machine (max_entries, the value size of
- * slots and cells) before the load. The numbers here are placeholders. */
+/* All maps. User space sets the sizes that depend on the machine before the load. */
 #ifndef ND_MAPS_H
 #define ND_MAPS_H
 
@@ -128,7 +127,7 @@ static __always_inline int ignored(u32 hook)
 	return cpu && cpu->offered[hook]++ % every == every - 1;
 }
 
-/* For counters that several programs add to: an interrupt may come between load and store. */
+/* For counters of several programs: an interrupt may come between load and store. */
 static __always_inline void count_here(struct nd_cpu *cpu, u32 what)
 {
 	__sync_fetch_and_add(&cpu->count[what], 1);

@@ -104,8 +104,8 @@ static __always_inline u64 nvmeq_of(struct request *rq, enum nd_access access)
 	return (u64)GET(access, hctx, driver_data);
 }
 
-/* REQ_OP_DRV_IN. It and REQ_OP_DRV_OUT, the last operation, are used by the driver itself and for
- * passthrough (include/linux/blk_types.h, the same since 4.20). */
+/* REQ_OP_DRV_IN. It and REQ_OP_DRV_OUT, the last operation, are the driver's own and passthrough
+ * (the same since 4.20). */
 #define ND_OP_MASK   0xff
 #define ND_OP_DRV_IN 34
 
@@ -114,8 +114,7 @@ static __always_inline int is_passthrough(struct request *rq, enum nd_access acc
 	return (GET(access, rq, cmd_flags) & ND_OP_MASK) >= ND_OP_DRV_IN;
 }
 
-/* Identifies a use of a request: the same at the start and at the set-up, and almost always
- * different in the next use. */
+/* Identifies a use of a request: almost always different in the next use. */
 static __always_inline u32 mark_of(struct request *rq, enum nd_access access)
 {
 	u64 bio = (u64)GET(access, rq, bio);
@@ -130,8 +129,8 @@ static __always_inline u32 mark_of(struct request *rq, enum nd_access access)
 /* Whether start entries have marks. */
 #define HAS_MARKS (cfg_setup_skips || FOLLOWS_SUBMITTERS)
 
-/* Whether the request goes to an admin queue (or to connect_q of a fabrics controller): only these
- * operations do, and these queues have no queuedata. */
+/* Whether the request goes to a queue without a namespace: an admin queue, or connect_q of fabrics.
+ */
 static __always_inline int is_admin(struct request *rq)
 {
 	struct request_queue *q;
@@ -147,8 +146,7 @@ static __always_inline u32 spread_of(struct request_queue *q, enum nd_access acc
 	return GET(access, q, id) & 3;
 }
 
-/* Caches the place of this request's queue. ACCESS_PROBE_READ programs cache nothing: each read of
- * the request would need a helper. */
+/* Caches the place of this request's queue. For ACCESS_PROBE_READ each read would need a helper. */
 static __always_inline void remember(struct nd_place *p, struct request *rq, u32 first, u32 tags,
 				     u32 age, enum nd_access access)
 {
@@ -159,8 +157,8 @@ static __always_inline void remember(struct nd_place *p, struct request *rq, u32
 	p->hctx = access == ACCESS_BTF ? (u64)rq->mq_hctx : 0;
 }
 
-/* `index`, or the number of the slot that has this request since before its controller moved to
- * other slots, because it had gained queues in a reset. */
+/* `index`, or the slot that has had this request since before its controller moved to other slots,
+ * because it gained queues in a reset. */
 static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, struct request *rq,
 					     u32 qid, u32 tag)
 {
@@ -272,8 +270,8 @@ static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 f
 /* Not a map: the size is constant, and an access costs a third of a map lookup. */
 static struct nd_task tasks[ND_TASKS];
 
-/* The number of this task. That of the idle task is 0 on every CPU: the CPU's number, above those
- * of all tasks (PID_MAX_LIMIT is 2^22), stands for it. Softirqs of idle CPUs may submit. */
+/* The number of this task. Softirqs of idle CPUs may submit, too: the CPU's number, above those of
+ * all tasks (PID_MAX_LIMIT is 2^22), stands for the idle task. */
 static __always_inline u32 this_task(void)
 {
 	u64 tid = (u32)bpf_get_current_pid_tgid();
@@ -354,8 +352,8 @@ static __noinline int instance_by_name(struct request_queue *q)
 	return number;
 }
 
-/* The controller of a request, from the driver's private part. A set-up whose queue is not cached
- * always reads it: the address and id of a queue can be reused for another controller. */
+/* The controller of a request. A set-up whose queue is not cached always reads it: addresses and
+ * ids of queues are used again. */
 static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct request_queue *q,
 					       u32 *instance, u64 *address, enum nd_access access)
 {
@@ -378,8 +376,8 @@ static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct reques
 	return bpf_map_lookup_elem(&ctrls, instance);
 }
 
-/* Whether types that do not come from the kernel itself fit it. The controller that they lead to
- * must own the queue's tags, and its device must have the number that was read. */
+/* Whether types that are not the kernel's own fit it: the controller must own the queue's tags, and
+ * its device must have its number. */
 static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 {
 	u64 set = (u64)BPF_CORE_READ(q, tag_set);
@@ -406,8 +404,7 @@ static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, enum nd_acce
 	return tags == FIELD_AT(ctrl, struct nvme_ctrl, tagset, access);
 }
 
-/* Results of learn_queue(). 0: the queue cannot be followed, because its id is beyond the table or
- * it contradicts the types. */
+/* Results of learn_queue(). 0: the id is beyond the table, or the queue contradicts the types. */
 #define QUEUE_WAS_KNOWN	  1
 #define QUEUE_WAS_ANOTHER 2
 
@@ -456,8 +453,8 @@ static __always_inline int is_nvme_disk(struct request *rq, struct request_queue
 
 /* The controller and queue of a command, at its set-up: usually cached. tests/places tests it. */
 
-/* Finds the controller and queue of a command from the request and its queue. Caches an I/O queue
- * in `w`, an admin queue in `admin`. NULL: the command cannot be followed. */
+/* Finds them from the request. Caches an I/O queue in `w`, an admin queue in `admin`. NULL: the
+ * command cannot be followed. */
 static __always_inline struct nd_where *where_by_queue(struct request *rq, struct nd_where *w,
 						       struct nd_where *admin,
 						       enum nd_access access)
