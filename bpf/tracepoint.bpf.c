@@ -85,7 +85,7 @@ static __always_inline void note_outcome(struct nd_outcome *o, void *ctx)
 SEC("?tp/nvme/nvme_setup_cmd")
 int setup_out_tp(void *ctx)
 {
-	struct nd_cpu *cpu = hit(ND_HOOK_SETUP_OUT_TP, ACCESS_PROBE_READ);
+	struct nd_cpu *cpu = this_cpu();
 	u32 instance = FIELD(ctx, tp_setup_ctrl, u32), qid = FIELD(ctx, tp_setup_qid, u32);
 	u32 nsid = FIELD(ctx, tp_setup_nsid, u32), opcode = FIELD(ctx, tp_setup_opcode, u8);
 	u32 cid = FIELD(ctx, tp_setup_cid, u16), admin = !qid, bytes = 0;
@@ -94,6 +94,7 @@ int setup_out_tp(void *ctx)
 
 	if (!cpu)
 		return count_no_cpu();
+	tally(cpu, ND_HOOK_SETUP_OUT_TP, ACCESS_PROBE_READ);
 	if (!s) {
 		count_without_slot(instance, ND_FILTERED, ND_UNTRACKED);
 		return 0;
@@ -141,13 +142,14 @@ SEC("?tp/nvme/nvme_complete_rq")
 int complete_tp(void *ctx)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct nd_cpu *cpu = hit(ND_HOOK_COMPLETE_TP, ACCESS_PROBE_READ);
+	struct nd_cpu *cpu = this_cpu();
 	u32 instance = FIELD(ctx, tp_done_ctrl, u32), qid = FIELD(ctx, tp_done_qid, u32);
 	u32 cid = FIELD(ctx, tp_done_cid, u16);
 	struct nd_slot *s = slot_by_cid(instance, qid, cid);
 
 	if (!cpu)
 		return count_no_cpu();
+	tally(cpu, ND_HOOK_COMPLETE_TP, ACCESS_PROBE_READ);
 	if (!s) {
 		count_without_slot(instance, ND_FILTERED_DONE, ND_UNTRACKED_DONE);
 		return 0;

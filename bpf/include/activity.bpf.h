@@ -55,9 +55,8 @@ static __always_inline int on_bio(u32 hook)
 	u32 tid = this_task(), at = tid & (ND_TASKS - 1);
 	struct nd_wait *w = bpf_map_lookup_elem(&waits, &at);
 
-	if (!w || ignored(hook))
+	if (!w || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	w->tid = tid;
 	w->ns = bpf_ktime_get_ns();
 	return 0;
@@ -84,9 +83,8 @@ static __always_inline int on_split(u64 bio, u32 hook)
 {
 	struct nd_disk *disk = disk_of(bio);
 
-	if (!disk || ignored(hook))
+	if (!disk || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	disk->splits++;
 	return 0;
 }
@@ -104,9 +102,8 @@ static __always_inline int on_volume(u64 bytes, u32 hook)
 	struct nd_activity *a = activity_here();
 	struct nd_volume *v;
 
-	if (!a || ignored(hook))
+	if (!a || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	v = hook == ND_HOOK_BOUNCE_BTF ? &a->bounced
 	    : hook == ND_HOOK_MAP_BTF  ? &a->mapped
 				       : &a->unmapped;

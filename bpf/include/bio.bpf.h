@@ -202,9 +202,8 @@ static __always_inline struct nd_pause *own_pause(void)
 
 static __always_inline int begin_wait(u64 *begin_ns, u32 hook)
 {
-	if (ignored(hook))
+	if (!hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	*begin_ns = bpf_ktime_get_ns();
 	return 0;
 }
@@ -212,9 +211,8 @@ static __always_inline int begin_wait(u64 *begin_ns, u32 hook)
 /* The end of a wait, if its begin was observed. */
 static __always_inline int end_wait(u64 *begin_ns, u64 *sum_ns, u32 hook)
 {
-	if (!*begin_ns || ignored(hook))
+	if (!*begin_ns || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	*sum_ns += bpf_ktime_get_ns() - *begin_ns;
 	*begin_ns = 0;
 	return 0;
@@ -263,9 +261,8 @@ static __always_inline int on_tag_wait(u32 hook)
 {
 	struct nd_pause *p;
 
-	if (ignored(hook))
+	if (!hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	p = own_pause();
 	if (!p->tag_ns)
 		p->tag_ns = bpf_ktime_get_ns();
@@ -308,9 +305,8 @@ static __always_inline int on_throttle(u64 bio, u32 hook)
 
 	if (!is_of_nvme(bio))
 		return on_other_bio(bio, 1, hook);
-	if (ignored(hook))
+	if (!hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	b = bpf_map_lookup_elem(&bios, &bio);
 	if (!b || !b->bio_ns || (!b->rest && !has_place(bio, b->sector, b->bytes)))
 		put_bio(bio, bpf_ktime_get_ns(), 0);
@@ -335,9 +331,8 @@ static __always_inline int on_limits_out(u64 bio, int waits, u32 hook)
 {
 	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
 
-	if (!b || ignored(hook))
+	if (!b || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	if (!waits && !b->bio_ns && !b->released)
 		b->submit_ns = 0; /* not submitted yet */
 	return 0;
@@ -351,9 +346,8 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 
 	if (!is_of_nvme(bio))
 		return on_other_bio(bio, 0, hook);
-	if (ignored(hook))
+	if (!hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	forget_pause();
 	now = bpf_ktime_get_ns();
 	if (bios_there) {
@@ -438,9 +432,8 @@ static __always_inline int on_zone_out(u64 bio, int waits, u32 hook)
 {
 	struct nd_bio *b = waits ? NULL : bpf_map_lookup_elem(&bios, &bio);
 
-	if (!b || ignored(hook))
+	if (!b || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	b->zone_ns = 0;
 	return 0;
 }

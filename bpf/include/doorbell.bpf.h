@@ -136,9 +136,8 @@ static __always_inline int ring_doorbell(u64 rq, enum nd_access access)
 
 static __always_inline int on_doorbell(u32 hook, enum nd_access access)
 {
-	if (ignored(hook))
+	if (!hit(hook, access))
 		return 0;
-	hit(hook, access);
 	return ring_doorbell(0, access);
 }
 
@@ -172,9 +171,8 @@ static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_q
 	u64 nvmeq, rq;
 	u16 tail;
 
-	if (ignored(hook))
+	if (!hit(hook, access))
 		return 0;
-	hit(hook, access);
 	rq = FIELD_AT((u64)bd, struct blk_mq_queue_data, rq, access);
 	if (ret) {
 		mark_rejected(rq);

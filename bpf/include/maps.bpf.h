@@ -106,14 +106,6 @@ static __always_inline void tally(struct nd_cpu *cpu, u32 hook, enum nd_access a
 		__sync_fetch_and_add(&cpu->hits[hook], 1);
 }
 
-static __always_inline struct nd_cpu *hit(u32 hook, enum nd_access access)
-{
-	struct nd_cpu *cpu = this_cpu();
-
-	tally(cpu, hook, access);
-	return cpu;
-}
-
 /* Tests only: whether to ignore this event. */
 static __always_inline int ignored(u32 hook)
 {
@@ -125,6 +117,15 @@ static __always_inline int ignored(u32 hook)
 	cpu = this_cpu();
 	/* Not atomic: before 5.12 an atomic operation cannot return the value. */
 	return cpu && cpu->offered[hook]++ % every == every - 1;
+}
+
+/* Counts a hit; 0: the event is to be ignored. */
+static __always_inline int hit(u32 hook, enum nd_access access)
+{
+	if (ignored(hook))
+		return 0;
+	tally(this_cpu(), hook, access);
+	return 1;
 }
 
 /* For counters of several programs: an interrupt may come between load and store. */

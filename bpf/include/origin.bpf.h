@@ -174,9 +174,8 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 {
 	struct nd_submitter by = {}, *was;
 
-	if (!is_followed(bio) || ignored(hook))
+	if (!is_followed(bio) || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	was = bpf_map_lookup_elem(&submitters, &bio);
 	if (was && (was->early || (early && was->rest)) &&
 	    has_place(bio, was->sector, was->bytes)) {
@@ -199,9 +198,8 @@ static __always_inline int on_submitted_split(u64 bio, u32 hook)
 	u64 rest = BIO_FIELD(bio, bi_private);
 	struct nd_submitter *by = bpf_map_lookup_elem(&submitters, &rest), copy;
 
-	if (!by || ignored(hook))
+	if (!by || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	copy = *by;
 	by->sector = BIO_FIELD(rest, bi_iter.bi_sector);
 	by->bytes = BIO_FIELD(rest, bi_iter.bi_size);

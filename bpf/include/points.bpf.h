@@ -384,9 +384,8 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 	if (access == ACCESS_BTF)
 		rq = drop_trust(rq); /* requeues are rare */
 	e = known_queue(rq, &qid, &first, access);
-	if (!e || ignored(hook))
+	if (!e || !hit(hook, access))
 		return 0;
-	hit(hook, access);
 	internal = GET(access, rq, internal_tag);
 	tag = GET(access, rq, tag);
 	st = start_entry(internal, tag, first, e->stride, spread_of(GET(access, rq, q), access));

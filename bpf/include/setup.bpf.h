@@ -89,9 +89,8 @@ static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u
 	u32 tid = this_task();
 	struct nd_task *t = task_of(tid);
 
-	if (ignored(hook))
+	if (!hit(hook, access))
 		return 0;
-	hit(hook, access);
 	t->setup_in_rq = (u64)rq;
 	t->setup_in_ns = now;
 	if (cfg_recover)
