@@ -94,6 +94,15 @@ mod live {
         fs::write(out.join("settings.h"), text)
     }
 
+    /// Makes shared.h: a variable of each struct and enum of the headers that Rust shares.
+    fn shared(headers: &[String]) -> String {
+        let lines = headers.iter().flat_map(|text| text.lines());
+        let types = lines.filter_map(|line| line.strip_suffix(" {"));
+        let types = types.filter(|kind| kind.starts_with("struct ") || kind.starts_with("enum "));
+        let variable = |(at, kind)| format!("const {kind} shared_{at} = {{0}};\n");
+        types.enumerate().map(variable).collect()
+    }
+
     /// Makes hooks.h of the catalog: the number of each program, and how many there are.
     fn hooks(catalog: &str) -> String {
         let rows = catalog.split("= &hooks! {").nth(1).unwrap_or("").split("};").next();
@@ -278,9 +287,11 @@ mod live {
         let out = PathBuf::from(env::var("OUT_DIR")?);
         let hooks = hooks(&fs::read_to_string("src/probe/catalog.rs")?);
         fs::write(out.join("hooks.h"), &hooks)?;
-        object("abi", "abi", &[], &out)?.generate(out.join("abi.skel.rs"))?;
         let header = fs::read_to_string("bpf/include/abi.h")?;
-        let settings = settings(&header);
+        let headers = [header, fs::read_to_string("bpf/include/host_abi.h")?, hooks.clone()];
+        fs::write(out.join("shared.h"), shared(&headers))?;
+        object("abi", "abi", &[], &out)?.generate(out.join("abi.skel.rs"))?;
+        let settings = settings(&headers[0]);
         write_settings(&settings, &out)?;
         drivers(&settings, &hooks, &out)?;
         fs::write(out.join("built.rs"), built(&out))?;

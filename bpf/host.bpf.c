@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * The host side of NVMe commands: the kernel's target (nvmet) by its tracepoints, QEMU and SPDK by
- * uprobes. Each command is kept in a map from its first to its last point, and then written to a
- * ring. Only one target is traced at a time.
- */
+/* The host side of NVMe commands: nvmet by its tracepoints, QEMU and SPDK by uprobes, one target at
+ * a time. A map keeps each command from its first to its last point; then it goes to a ring. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
 #include <bpf/bpf_helpers.h>
@@ -40,10 +37,8 @@ struct nvmet_req {
 
 #pragma clang attribute pop
 
-/*
- * The process that is traced, and where its structures have their fields. QEMU: the command of a
- * request; SPDK: also its response, and the id and the controller of a queue. User space sets all.
- */
+/* The process that is traced, and the offsets of fields in its structures. QEMU: the command of a
+ * request. SPDK: also its response, and the id and the controller of a queue. */
 const volatile struct {
 	__u32 tgid;
 	__u32 req_cmd;
@@ -52,26 +47,19 @@ const volatile struct {
 	__u32 qpair_ctrlr;
 } host_config = {.req_cmd = 1};
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_HOST_FLYING);
-	__type(key, __u64);
-	__type(value, struct nd_host);
-} flying SEC(".maps");
+#define MAP(name, kind, key_type, value_type, n)                                                   \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_##kind);                                                 \
+		__uint(max_entries, n);                                                            \
+		__type(key, key_type);                                                             \
+		__type(value, value_type);                                                         \
+	} name SEC(".maps")
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_HOST_CTRLS);
-	__type(key, struct nd_host_ctrl);
-	__type(value, struct nd_host_name);
-} host_ctrls SEC(".maps");
+MAP(flying, HASH, __u64, struct nd_host, ND_HOST_FLYING);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ND_HOST_COUNTS);
-	__type(key, __u32);
-	__type(value, __u64);
-} host_counts SEC(".maps");
+MAP(host_ctrls, HASH, struct nd_host_ctrl, struct nd_host_name, ND_HOST_CTRLS);
+
+MAP(host_counts, PERCPU_ARRAY, __u32, __u64, ND_HOST_COUNTS);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -79,12 +67,7 @@ struct {
 } host_events SEC(".maps");
 
 /* A name that is never written: it is too large for the stack. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct nd_host_name);
-} no_name SEC(".maps");
+MAP(no_name, ARRAY, __u32, struct nd_host_name, 1);
 
 static __always_inline void count(__u32 what)
 {
@@ -105,6 +88,18 @@ static __always_inline void begin(__u64 req, const struct nd_host *event)
 		count(ND_HOST_WITHOUT_END);
 	if (bpf_map_update_elem(&flying, &req, event, BPF_ANY))
 		count(ND_HOST_NO_ROOM);
+}
+
+/* Takes the command of a request out of the map. Returns 0 if its begin was not observed. */
+static __always_inline int take(__u64 req, struct nd_host *event)
+{
+	struct nd_host *known = bpf_map_lookup_elem(&flying, &req);
+
+	if (!known)
+		return 0;
+	*event = *known;
+	bpf_map_delete_elem(&flying, &req);
+	return 1;
 }
 
 static __always_inline void emit(struct nd_host *event)
@@ -159,26 +154,20 @@ int nvmet_init(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/*
- * The queue and the controller are read here: a Connect command gets them while it is executed. It
- * runs without an init for a command that is rejected before its execution.
- */
+/* Reads the queue and the controller: a Connect command gets them while it is executed. A command
+ * that is rejected before its execution has no init. */
 SEC("?raw_tp/nvmet_req_complete")
 int nvmet_complete(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct nd_host *known, event = {};
+	struct nd_host event = {};
 	struct nvmet_req *req = (struct nvmet_req *)ctx->args[0];
-	__u64 now = bpf_ktime_get_ns(), key = (__u64)req;
+	__u64 now = bpf_ktime_get_ns();
 	struct nvmet_ctrl *ctrl;
 
 	count(ND_HOST_HIT_COMPLETE);
-	known = bpf_map_lookup_elem(&flying, &key);
-	if (known) {
-		event = *known;
-		bpf_map_delete_elem(&flying, &key);
-	} else {
+	if (!take((__u64)req, &event)) {
 		count(ND_HOST_WITHOUT_BEGIN);
-		event.request = key;
+		event.request = (__u64)req;
 		bpf_probe_read_kernel(event.sqe, sizeof(event.sqe), BPF_CORE_READ(req, cmd));
 	}
 	event.points_ns[ND_HOST_POST] = now;
@@ -195,15 +184,17 @@ int nvmet_complete(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-static __always_inline int is_target(void)
+/* Counts a hit. Returns 0 if it is not of the process that is traced. */
+static __always_inline int hit(__u32 what)
 {
-	return bpf_get_current_pid_tgid() >> 32 == host_config.tgid;
+	if (bpf_get_current_pid_tgid() >> 32 != host_config.tgid)
+		return 0;
+	count(what);
+	return 1;
 }
 
-/*
- * QEMU: nvme_map_dptr(n, sg, len, cmd). The command is part of its request, whose other fields must
- * agree with it; otherwise this QEMU has another layout.
- */
+/* QEMU: nvme_map_dptr(n, sg, len, cmd). The other fields of the request around the command must
+ * agree with it; otherwise this QEMU has another layout. */
 SEC("?uprobe")
 int qemu_fetch(struct pt_regs *ctx)
 {
@@ -212,9 +203,8 @@ int qemu_fetch(struct pt_regs *ctx)
 	__u64 req = cmd - host_config.req_cmd;
 	__u16 cid = 0;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_FETCH))
 		return 0;
-	count(ND_HOST_HIT_FETCH);
 	bpf_probe_read_user(event.sqe, sizeof(event.sqe), (void *)cmd);
 	bpf_probe_read_user(&cid, sizeof(cid), (void *)(req + ND_QEMU_REQ_CID));
 	bpf_probe_read_user(&sq, sizeof(sq), (void *)(req + ND_QEMU_REQ_SQ));
@@ -240,9 +230,8 @@ int qemu_submit(struct pt_regs *ctx)
 	__u64 req = PT_REGS_PARM6(ctx);
 	struct nd_host *event;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_SUBMIT))
 		return 0;
-	count(ND_HOST_HIT_SUBMIT);
 	/* Requests of other devices are not in the map. */
 	event = bpf_map_lookup_elem(&flying, &req);
 	if (event)
@@ -255,19 +244,15 @@ SEC("?uprobe")
 int qemu_done(struct pt_regs *ctx)
 {
 	__u64 req = PT_REGS_PARM1(ctx), now = bpf_ktime_get_ns();
-	struct nd_host *known, event;
+	struct nd_host event;
 	__u16 cid = 0;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_DONE))
 		return 0;
-	count(ND_HOST_HIT_DONE);
-	known = bpf_map_lookup_elem(&flying, &req);
-	if (!known) {
+	if (!take(req, &event)) {
 		count(ND_HOST_WITHOUT_BEGIN);
 		return 0;
 	}
-	event = *known;
-	bpf_map_delete_elem(&flying, &req);
 	bpf_probe_read_user(&cid, sizeof(cid), (void *)(req + ND_QEMU_REQ_CID));
 	if (cid != event.sqe[0] >> 16) {
 		count(ND_HOST_FAILED_CHECK);
@@ -287,9 +272,8 @@ int qemu_interrupt(struct pt_regs *ctx)
 {
 	struct nd_host event = {.flags = ND_HOST_IS_INTERRUPT};
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_INTERRUPT))
 		return 0;
-	count(ND_HOST_HIT_INTERRUPT);
 	event.points_ns[ND_HOST_INTERRUPT] = bpf_ktime_get_ns();
 	event.ctrl.address = PT_REGS_PARM1(ctx);
 	event.sqe[0] = PT_REGS_PARM2(ctx);
@@ -297,19 +281,11 @@ int qemu_interrupt(struct pt_regs *ctx)
 	return 0;
 }
 
-/*
- * SPDK's NVMe-oF target by uprobes, whatever its transport. Where its structures have their fields
- * depends on the release (src/machine/spdk.rs); every hit is checked, because another layout gives
- * wrong records.
- */
+/* SPDK's NVMe-oF target, on any transport. Offsets depend on the release (src/machine/spdk.rs), and
+ * every hit is checked. */
 
 /* Messages between SPDK's threads, by function. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_SPDK_MSGS);
-	__type(key, struct nd_spdk_msg);
-	__type(value, __u64);
-} messages SEC(".maps");
+MAP(messages, HASH, struct nd_spdk_msg, __u64, ND_SPDK_MSGS);
 
 /* Reads memory of the process. */
 #define peek(to, from) bpf_probe_read_user(to, sizeof(*(to)), (void *)(from))
@@ -319,17 +295,9 @@ struct nd_spdk_subsystem {
 	char bytes[ND_SPDK_SUBSYSTEM];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct nd_spdk_subsystem);
-} scratch_subsystem SEC(".maps");
+MAP(scratch_subsystem, PERCPU_ARRAY, __u32, struct nd_spdk_subsystem, 1);
 
-/*
- * The offset of the NQN in a subsystem, learned from the first subsystem. Releases differ. A
- * program that preempts this one copies another subsystem of the same release.
- */
+/* The offset of the NQN in a subsystem, which differs between releases. */
 static __always_inline int spdk_nqn_at(__u64 subsystem)
 {
 	struct nd_spdk_subsystem *copy;
@@ -366,9 +334,7 @@ static __always_inline int spdk_ctrl(const struct nd_host_ctrl *key)
 	return 0;
 }
 
-/*
- * The queue and the controller of a request, checked. A queue has no controller until its Connect
- * has been executed.
+/* The queue and the controller of a request, checked. A queue has no controller before its Connect.
  */
 static __always_inline int spdk_where(__u64 req, struct nd_host *event)
 {
@@ -394,9 +360,8 @@ int spdk_fetch(struct pt_regs *ctx)
 	struct nd_host event = {.points_ns = {bpf_ktime_get_ns()}};
 	__u64 req = PT_REGS_PARM1(ctx), cmd = 0;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_FETCH))
 		return 0;
-	count(ND_HOST_HIT_FETCH);
 	event.request = req;
 	if (peek(&cmd, req + host_config.req_cmd) || peek(&event.sqe, cmd) ||
 	    spdk_where(req, &event)) {
@@ -407,19 +372,15 @@ int spdk_fetch(struct pt_regs *ctx)
 	return 0;
 }
 
-/*
- * spdk_bdev_readv_blocks_ext(..., cb, req, opts) and the like. The callback and its argument are
- * the seventh and the eighth parameter.
- */
+/* spdk_bdev_readv_blocks_ext(..., cb, req, opts) and others: cb is the seventh parameter. */
 SEC("?uprobe")
 int spdk_submit(struct pt_regs *ctx)
 {
 	struct nd_host *event;
 	__u64 req = 0;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_SUBMIT))
 		return 0;
-	count(ND_HOST_HIT_SUBMIT);
 #if defined(__TARGET_ARCH_x86)
 	/* The first two words of the stack are the return address and the callback. */
 	if (peek(&req, PT_REGS_SP(ctx) + 16))
@@ -442,9 +403,8 @@ int spdk_done(struct pt_regs *ctx)
 	__u64 req = PT_REGS_PARM1(ctx);
 	struct nd_host *event;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_DONE))
 		return 0;
-	count(ND_HOST_HIT_DONE);
 	event = bpf_map_lookup_elem(&flying, &req);
 	if (event && event->points_ns[ND_HOST_BACKEND_SUBMIT])
 		event->points_ns[ND_HOST_BACKEND_DONE] = bpf_ktime_get_ns();
@@ -456,17 +416,12 @@ SEC("?uprobe")
 int spdk_complete(struct pt_regs *ctx)
 {
 	__u64 req = PT_REGS_PARM1(ctx), now = bpf_ktime_get_ns(), cmd = 0, rsp = 0;
-	struct nd_host *known, event = {};
+	struct nd_host event = {};
 	__u16 cid = 0, status = 0;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_COMPLETE))
 		return 0;
-	count(ND_HOST_HIT_COMPLETE);
-	known = bpf_map_lookup_elem(&flying, &req);
-	if (known) {
-		event = *known;
-		bpf_map_delete_elem(&flying, &req);
-	} else {
+	if (!take(req, &event)) {
 		count(ND_HOST_WITHOUT_BEGIN);
 		event.request = req;
 		if (peek(&cmd, req + host_config.req_cmd) || peek(&event.sqe, cmd)) {
@@ -492,16 +447,10 @@ SEC("?uprobe")
 int spdk_free(struct pt_regs *ctx)
 {
 	__u64 req = PT_REGS_PARM1(ctx);
-	struct nd_host *known, event;
+	struct nd_host event;
 
-	if (!is_target())
+	if (!hit(ND_HOST_HIT_FREE) || !take(req, &event))
 		return 0;
-	count(ND_HOST_HIT_FREE);
-	known = bpf_map_lookup_elem(&flying, &req);
-	if (!known)
-		return 0;
-	event = *known;
-	bpf_map_delete_elem(&flying, &req);
 	event.flags |= ND_HOST_IS_ABANDONED;
 	emit(&event);
 	return 0;
@@ -510,21 +459,16 @@ int spdk_free(struct pt_regs *ctx)
 static __always_inline int count_msg(__u32 call, __u64 function)
 {
 	struct nd_spdk_msg key = {.function = function, .call = call};
-	__u64 one = 1, *n;
+	__u64 none = 0, *n;
 
-	if (!is_target())
+	if (bpf_get_current_pid_tgid() >> 32 != host_config.tgid)
 		return 0;
+	bpf_map_update_elem(&messages, &key, &none, BPF_NOEXIST);
 	n = bpf_map_lookup_elem(&messages, &key);
 	if (n)
 		__sync_fetch_and_add(n, 1);
-	/* Another CPU may have added it meanwhile. */
-	else if (bpf_map_update_elem(&messages, &key, &one, BPF_NOEXIST)) {
-		n = bpf_map_lookup_elem(&messages, &key);
-		if (n)
-			__sync_fetch_and_add(n, 1);
-		else
-			count(ND_HOST_NO_ROOM);
-	}
+	else
+		count(ND_HOST_NO_ROOM);
 	return 0;
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * Reads kernel memory: for `inflight`, and the preemption mode. User space runs the program by
- * BPF_PROG_TEST_RUN; nothing is attached.
- */
+/* Reads kernel memory for `inflight` and the preemption mode. User space runs it by
+ * BPF_PROG_TEST_RUN. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 

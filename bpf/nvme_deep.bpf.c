@@ -318,28 +318,26 @@ int BPF_PROG(getrq_btf)
 SEC("?tp_btf/block_split")
 int BPF_PROG(split_btf)
 {
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_split(bio, ND_HOOK_SPLIT_BTF) : 0;
+	return on_split(bio_of(ctx), ND_HOOK_SPLIT_BTF);
 }
 
 SEC("?tp_btf/swiotlb_bounced")
 int BPF_PROG(bounce_btf, void *device, u64 address, u64 bytes)
 {
-	return on_bounce(bytes, ND_HOOK_BOUNCE_BTF);
+	return on_volume(bytes, ND_HOOK_BOUNCE_BTF);
 }
 
 /* Of the IOMMU. */
 SEC("?tp_btf/map")
 int BPF_PROG(map_btf, u64 iova, u64 address, u64 bytes)
 {
-	return on_map(bytes, ND_HOOK_MAP_BTF);
+	return on_volume(bytes, ND_HOOK_MAP_BTF);
 }
 
 SEC("?tp_btf/unmap")
 int BPF_PROG(unmap_btf, u64 iova, u64 bytes, u64 unmapped)
 {
-	return on_unmap(unmapped, ND_HOOK_UNMAP_BTF);
+	return on_volume(unmapped, ND_HOOK_UNMAP_BTF);
 }
 
 /* The timer of a CPU, which user space opens. */
@@ -370,17 +368,13 @@ int BPF_PROG(start_bio_btf)
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(bio_queued_btf)
 {
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_bio_queued(bio, ND_HOOK_BIO_QUEUED_BTF) : 0;
+	return on_bio_queued(bio_of(ctx), ND_HOOK_BIO_QUEUED_BTF);
 }
 
 SEC("?tp_btf/block_split")
 int BPF_PROG(bio_split_btf)
 {
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_bio_split(bio, ND_HOOK_BIO_SPLIT_BTF) : 0;
+	return on_bio_split(bio_of(ctx), ND_HOOK_BIO_SPLIT_BTF);
 }
 
 SEC("?tp_btf/block_bio_backmerge")
@@ -500,17 +494,13 @@ int BPF_PROG(tag_fexit, void *data, void *bt, u32 tag)
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(submit_btf)
 {
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_bio_submitted(bio, ND_HOOK_SUBMIT_BTF) : 0;
+	return note_submission_of(bio_of(ctx), 0, ND_HOOK_SUBMIT_BTF);
 }
 
 SEC("?tp_btf/block_split")
 int BPF_PROG(submit_split_btf)
 {
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_submitted_split(bio, ND_HOOK_SUBMIT_SPLIT_BTF) : 0;
+	return on_submitted_split(bio_of(ctx), ND_HOOK_SUBMIT_SPLIT_BTF);
 }
 
 /* Its arguments are (queue, bio) on every kernel. */
@@ -523,13 +513,13 @@ int BPF_PROG(submit_done_btf, void *q, void *bio)
 SEC("?fentry/__blk_throtl_bio")
 int BPF_PROG(submit_limit_fentry, void *bio)
 {
-	return on_bio_limited((u64)bio, ND_HOOK_SUBMIT_LIMIT_FENTRY);
+	return note_submission_of((u64)bio, 1, ND_HOOK_SUBMIT_LIMIT_FENTRY);
 }
 
 SEC("?fentry/blk_throtl_bio")
 int BPF_PROG(submit_limit_old_fentry, void *bio)
 {
-	return on_bio_limited((u64)bio, ND_HOOK_SUBMIT_LIMIT_OLD_FENTRY);
+	return note_submission_of((u64)bio, 1, ND_HOOK_SUBMIT_LIMIT_OLD_FENTRY);
 }
 
 /* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_CONTROL_* and a slot or ND_END_*.

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * The last resort: classic tracepoints, for kernels without BTF. A separate object without any
- * CO-RE relocation. A classic tracepoint provides no request, only the fields that it prints. So
- * (controller, queue, tag) identifies a command: the tag is the low twelve bits of the cid, and
- * unique at the device. Whether the completion has the generation in the upper four bits depends on
- * the kernel.
- *
- * These programs share one guard per CPU with all other kprobe and tracepoint programs of the
- * system: an interrupt that comes while any of them runs is not observed.
- */
+/* Classic tracepoints, for kernels without BTF: an object without relocations. They print no
+ * request, so (controller, queue, tag) identifies a command; the tag is the low twelve bits of the
+ * cid. The programs share one guard per CPU with all kprobe and tracepoint programs of the system:
+ * an interrupt that comes while any of them runs is not observed. */
 #define ND_NO_KFUNC /* no requests to read */
 #include "filter.bpf.h"
 #include "slots.bpf.h"
@@ -19,12 +13,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* A completion had the generation of its set-up. From then on every completion must match. */
 u8 two_sided = 0;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_MAX_NAMESPACES);
-	__uint(key_size, sizeof(u64));	 /* controller << 32 | nsid */
-	__uint(value_size, sizeof(u32)); /* bytes per block */
-} namespaces SEC(".maps");
+MAP(namespaces, HASH, u64, u32, ND_MAX_NAMESPACES);
+/* controller << 32 | nsid */ /* bytes per block */
 
 /* Reads a number of the event; the low bytes if the field is wider than `type` (little endian). */
 #define FIELD(ctx, at, type)                                                                       \
@@ -52,7 +42,7 @@ static __always_inline void count_without_slot(u32 instance, u32 left_out, u32 u
 	count(ctrl && is_left_out(ctrl->base) ? left_out : untracked);
 }
 
-static __always_inline u32 bytes_of(void *ctx, u32 instance, u32 nsid, u32 opcode)
+static __always_inline u32 bytes_of(void *ctx, u32 instance, u32 nsid)
 {
 	u64 key = (u64)instance << 32 | nsid;
 	u32 *block = bpf_map_lookup_elem(&namespaces, &key);
@@ -95,7 +85,7 @@ static __always_inline void note_outcome(struct nd_outcome *o, void *ctx)
 SEC("?tp/nvme/nvme_setup_cmd")
 int setup_out_tp(void *ctx)
 {
-	struct nd_cpu *cpu = hit(ND_HOOK_SETUP_OUT_TP, ACCESS_PROBE_READ);
+	struct nd_cpu *cpu = this_cpu();
 	u32 instance = FIELD(ctx, tp_setup_ctrl, u32), qid = FIELD(ctx, tp_setup_qid, u32);
 	u32 nsid = FIELD(ctx, tp_setup_nsid, u32), opcode = FIELD(ctx, tp_setup_opcode, u8);
 	u32 cid = FIELD(ctx, tp_setup_cid, u16), admin = !qid, bytes = 0;
@@ -104,15 +94,14 @@ int setup_out_tp(void *ctx)
 
 	if (!cpu)
 		return count_no_cpu();
+	tally(cpu, ND_HOOK_SETUP_OUT_TP, ACCESS_PROBE_READ);
 	if (!s) {
 		count_without_slot(instance, ND_FILTERED, ND_UNTRACKED);
 		return 0;
 	}
-	/*
-	 * Either the completion was not observed, or the driver rejected the command and it is set
-	 * up again. The events do not distinguish these. The same cid proves nothing: requests with
-	 * separate generations share tags (flushes, requests of a scheduler).
-	 */
+	/* The completion was not observed, or the driver rejected the command and sets it up again:
+	 * the events do not show which. The cid proves nothing: requests with separate generations
+	 * share tags. */
 	if (s->state == ND_OPEN)
 		count(ND_OVERWRITTEN);
 	s->cid = cid;
@@ -125,7 +114,7 @@ int setup_out_tp(void *ctx)
 	}
 	key = key_of(instance, nsid, opcode, admin);
 	if (says_blocks(admin, opcode)) {
-		bytes = bytes_of(ctx, instance, nsid, opcode);
+		bytes = bytes_of(ctx, instance, nsid);
 		if (cfg_trace == ND_TRACE_FLIGHT)
 			key |= class_of(bytes) << ND_KEY_CLASS_SHIFT;
 		/* The command names blocks, but does not transfer them. */
@@ -153,13 +142,14 @@ SEC("?tp/nvme/nvme_complete_rq")
 int complete_tp(void *ctx)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct nd_cpu *cpu = hit(ND_HOOK_COMPLETE_TP, ACCESS_PROBE_READ);
+	struct nd_cpu *cpu = this_cpu();
 	u32 instance = FIELD(ctx, tp_done_ctrl, u32), qid = FIELD(ctx, tp_done_qid, u32);
 	u32 cid = FIELD(ctx, tp_done_cid, u16);
 	struct nd_slot *s = slot_by_cid(instance, qid, cid);
 
 	if (!cpu)
 		return count_no_cpu();
+	tally(cpu, ND_HOOK_COMPLETE_TP, ACCESS_PROBE_READ);
 	if (!s) {
 		count_without_slot(instance, ND_FILTERED_DONE, ND_UNTRACKED_DONE);
 		return 0;

@@ -40,6 +40,7 @@ static __always_inline void count(__u32 what)
 static __always_inline void fill(struct pt_regs *ctx, struct nd_usdt *hit, __u64 cookie, bool all)
 {
 	__u32 texts = 0, arg;
+	char *text;
 
 	hit->at_ns = bpf_ktime_get_ns();
 	hit->cookie = cookie;
@@ -51,9 +52,9 @@ static __always_inline void fill(struct pt_regs *ctx, struct nd_usdt *hit, __u64
 		hit->args[arg] = value;
 		if (!all || !(cookie >> (ND_USDT_TEXT_SHIFT + arg) & 1) || texts >= ND_USDT_TEXTS)
 			continue;
-		if (bpf_probe_read_user_str(hit->texts[texts], ND_USDT_TEXT, (void *)value) < 0)
-			hit->texts[texts][0] = 0;
-		texts++;
+		text = hit->texts + texts++ * ND_USDT_TEXT;
+		if (bpf_probe_read_user_str(text, ND_USDT_TEXT, (void *)value) < 0)
+			*text = 0;
 	}
 }
 

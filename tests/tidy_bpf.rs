@@ -44,21 +44,6 @@ fn the_shared_headers_have_enumerators_instead_of_macros() {
     }
 }
 
-#[test]
-fn every_shared_enum_is_made_rust_of() {
-    let shared = text_of("bpf/abi.bpf.c");
-    for (file, text) in headers() {
-        for line in text.lines().filter(|line| line.ends_with('{')) {
-            let Some(name) = line.strip_prefix("enum ") else {
-                continue;
-            };
-            let name = name.trim_end_matches(" {");
-            let listed = shared.contains(&format!("SHARE(enum, {name});"));
-            assert!(listed, "{file}: bpf/abi.bpf.c does not list {name}");
-        }
-    }
-}
-
 /// A header includes what it uses, whatever another includes before it.
 #[cfg(feature = "live")]
 #[test]

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The interface between the BPF programs and user space: map values, counters, limits.
- *
- * libbpf-cargo generates the Rust types and numbers of src/abi from these declarations, through
- * bpf/abi.bpf.c. All fields have a fixed width, padding is explicit, no kernel types are used, and
- * both sides assert the sizes. Numbers are enumerators, because BTF has no macros.
- */
+/* The interface between the BPF programs and user space. build.rs makes Rust of it (src/abi, which
+ * asserts the sizes). Widths are fixed, padding is explicit. Numbers are enumerators, because BTF
+ * has no macros. */
 #ifndef ND_ABI_H
 #define ND_ABI_H
 
@@ -13,7 +9,7 @@
 
 /* Failed and retried commands. */
 
-/* Counters of a controller, struct nd_failures: first by status code type (bits 10:8). */
+/* Counters of a controller: first by status code type (bits 10:8). */
 enum nd_failure {
 	ND_FAIL_RETRIED = 8, /* completed commands that were retries */
 	ND_FAIL_MAX = 16,
@@ -72,13 +68,12 @@ enum nd_group_limit {
 };
 
 _Static_assert(sizeof(struct nd_group) == 48, "no padding");
-_Static_assert(sizeof(struct nd_group_row) == 24, "no padding");
 
 /* The keys of rows, and commands without a row. */
 
-/* Row key, 54 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 11. The
- * cache stores it with the 10-bit row number in one word, so that a read cannot tear. The patterns
- * have 10 bits so far (enum nd_saw). */
+/* Row key, 54 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 11 (enum
+ * nd_saw has 10 so far). The cache stores it with the row number in one word, so that a read cannot
+ * tear. */
 enum nd_key {
 	ND_KEY_PATTERN_SHIFT = 0,
 	ND_KEY_PATTERN_BITS = 11,
@@ -98,7 +93,6 @@ enum nd_key {
 #define ND_KEY_VALID (1ull << ND_KEY_VALID_SHIFT)
 
 enum nd_class {
-	ND_CLASS_NONE = 0,
 	ND_CLASS_SMALL = 1, /* <= 16 KiB */
 	ND_CLASS_MID = 2,   /* (16 KiB, 64 KiB] */
 	ND_CLASS_LARGE = 3, /* > 64 KiB */
@@ -125,7 +119,6 @@ enum nd_beside {
 
 /* What a trace does with each command. */
 enum nd_trace {
-	ND_TRACE_OFF = 0,
 	ND_TRACE_EVENTS = 1,   /* one event at the set-up, one at the completion */
 	ND_TRACE_PAIRS = 2,    /* one event at the completion */
 	ND_TRACE_STACKS = 3,   /* counted by stack */
@@ -237,7 +230,7 @@ struct nd_times {
 };
 
 /* With --stages=full, behind nd_times: points before the request. Its waits are the last before it:
- * the times are the request's start less the waits that follow. */
+ * each time is the start of the request less the waits that follow. */
 struct nd_early_times {
 	__u64 bio_ns;
 	__u64 submit_ns;
@@ -246,8 +239,8 @@ struct nd_early_times {
 	__u64 wbt_ns;
 	__u64 tag_ns;
 	__u64 zone_ns;
-	/* Number of bios, and from ND_BIOS_SHIFT bits down the time from the submission of the
-	 * oldest to the set-up. 0: not known. */
+	/* ND_BIOS_SHIFT bits: time from the submission of the oldest bio to the set-up. Above:
+	 * number of bios. 0: not known. */
 	__u64 bios;
 };
 
@@ -277,11 +270,6 @@ struct nd_other {
 	__u64 value;
 };
 
-_Static_assert(sizeof(struct nd_submission) == 72, "no padding");
-_Static_assert(sizeof(struct nd_outcome) == 24, "no padding");
-_Static_assert(sizeof(struct nd_origin) == 48, "no padding");
-_Static_assert(sizeof(struct nd_event) == 24, "no padding");
-
 /* What happens before the request (--stages=full): bios, and the waits of a request. */
 
 enum nd_bio_limit {
@@ -306,8 +294,7 @@ struct nd_bio {
 	struct nd_sender by; /* only if submitters are observed */
 };
 
-/* The last bio that a task queued, until it has a request: most get it before the task queues
- * another. */
+/* The last bio that a task queued, until it has a request. */
 struct nd_last_bio {
 	__u32 tid;
 	__u32 bytes;
@@ -337,8 +324,7 @@ struct nd_waits {
 	__u64 iocost_ns;
 	__u64 wbt_ns;
 	__u64 tag_ns;
-	/* While the request is not known: when it was allocated (on_bio_start()). In a slot: as
-	 * nd_early_times.bios. */
+	/* In nd_begun: when the request was allocated. In a slot: as nd_early_times.bios. */
 	__u64 also;
 };
 
@@ -348,11 +334,8 @@ struct nd_begun {
 	struct nd_sender by;
 };
 
-_Static_assert(sizeof(struct nd_bio) == 96, "no padding");
 _Static_assert(sizeof(struct nd_last_bio) == 64, "a cache line");
-_Static_assert(sizeof(struct nd_pause) == 48, "no padding");
 _Static_assert(sizeof(struct nd_waits) == 64, "a cache line");
-_Static_assert(sizeof(struct nd_begun) == 96, "no padding");
 
 /* Who submitted a bio (origin.bpf.h). */
 
@@ -372,8 +355,6 @@ struct nd_submitter {
 	__u16 early; /* noted before block_bio_queue, which may be of another task */
 	__u16 rest;  /* a piece was split off, and this has no request yet */
 };
-
-_Static_assert(sizeof(struct nd_submitter) == 48, "no padding");
 
 /* Log-linear buckets: 2^ND_HIST_SUB_BITS per power of two, so half a bucket is at most 6.25 %.
  * src/model/histogram.rs has the same rule; tests/parity.rs compares both. */
@@ -396,13 +377,12 @@ enum nd_limit {
 	ND_RING_CPUS = 8, /* CPUs that share a ring of events */
 	ND_LINE = 64,	  /* bytes of a cache line */
 	ND_NO_SLOT = 1 << 30, /* not the number of a slot, whatever tag is added */
-	ND_TAG_MASK = 0xfff,  /* the tag in a command id */
 };
 
 /* Set in the numbers of idle tasks, which have no id. */
 #define ND_IDLE_TASK (1u << 31)
 
-/* Hit counters, one per program, in the order of src/probe/catalog.rs: build.rs makes the enum. */
+/* The hooks, in the order of src/probe/catalog.rs: build.rs makes the enum. */
 #include "hooks.h"
 
 /* Counters of the ledger: exceptions and losses. */
@@ -442,8 +422,8 @@ enum nd_count {
 	ND_COUNT_MAX,
 };
 
-/* Points of a command that were observed. This pattern is part of the row key, so that merged
- * stages have separate histograms. */
+/* Points of a command that were observed: a part of the row key, so that merged stages have
+ * separate histograms. */
 enum nd_saw {
 	ND_SAW_START = 1 << 0,
 	ND_SAW_SETUP_IN = 1 << 1,
@@ -453,7 +433,7 @@ enum nd_saw {
 	ND_SAW_CQE = 1 << 5,
 	ND_SAW_END = 1 << 6,
 	ND_SAW_ALL = (1 << 7) - 1,
-	/* Set if the set-up or the completion was not observed. Nearly every command has both. */
+	/* Set if the set-up or the completion was not observed. */
 	ND_NO_SETUP = 1 << 7,
 	ND_NO_COMPLETE = 1 << 8,
 	ND_NO_ANY = ND_NO_SETUP | ND_NO_COMPLETE,
@@ -497,8 +477,7 @@ struct nd_hist {
 	__u64 bucket[ND_HIST_BUCKETS];
 };
 
-/* One row of one CPU, or of several. The map value holds only as many histograms as the stage set
- * has, up to the end of a cache line. */
+/* A row of a group of CPUs. The map value has only the histograms of the stage set. */
 struct nd_cell {
 	__u64 bytes;
 	__u64 unmeasured; /* commands without an observed interval; in no histogram */
@@ -513,12 +492,11 @@ enum nd_state {
 	ND_REQUEUED_SLOT, /* set up, rejected by the driver; back in blk-mq */
 };
 
-/* A command in flight, by (controller, queue, tag). The total and basic stage sets use only the
- * first 64 bytes. */
+/* A command in flight. The total and basic stage sets use only the first 64 bytes. */
 struct nd_slot {
 	__u64 rq; /* struct request * of the command */
-	/* Row key << ND_ROW_BITS | row. With ND_KEY_VALID: of the previous command in this slot,
-	 * with its pattern. Without: the key of this command, which has no row yet. */
+	/* Row key << ND_ROW_BITS | row. With ND_KEY_VALID it is the previous command's, with its
+	 * pattern; without, this command's, which has no row yet. */
 	__u64 key;
 	__u64 start_ns;
 	__u64 setup_out_ns;
@@ -535,8 +513,8 @@ struct nd_slot {
 	__u64 setup_in_ns;
 	__u64 issue_ns;
 	__u64 irq_ns;
-	/* Time between completion and blk-mq's end. In traces that do not observe the end: the
-	 * request of the previous command, after it has finished. */
+	/* Time of the completion, until blk-mq ends the command. In traces that do not observe the
+	 * end: the request of the previous command. */
 	__u64 complete_ns;
 	/* Traces only. */
 	struct nd_submission submission;
@@ -609,8 +587,8 @@ struct nd_task {
 	__u64 bd;
 	__u32 setup_tid;
 	__u32 inside; /* submitting function: ND_INSIDE_* */
-	/* Of the commands that wait for a doorbell: the last request, the driver's queue (struct
-	 * nvme_queue *), and its last_sq_tail when the first was set up. */
+	/* Of the commands that wait for a doorbell: the last request, the struct nvme_queue *, and
+	 * its last_sq_tail when the first was set up. */
 	__u64 last_rq;
 	__u64 nvmeq;
 	__u16 announced_tail;
@@ -646,7 +624,7 @@ struct nd_where {
 	__u32 points; /* of the controller */
 };
 
-/* The other hooks that cache places, each in its own cache. None interrupts itself on its CPU. */
+/* The hooks that cache places, each in its own cache. None interrupts itself on its CPU. */
 enum nd_at {
 	ND_AT_START = 0,
 	ND_AT_ISSUE = 1,
@@ -668,8 +646,8 @@ struct nd_cpu {
 	__u64 irq_nvmeq;	    /* struct nvme_queue * that the interrupt serves */
 	__u64 irq_id;		    /* see this_interrupt() */
 	__u64 offered[ND_HOOK_MAX]; /* tests only, see ignored() */
-	/* The first cell of its group, and whether programs add to these cells at the same time.
-	 * User space sets both before the attach. */
+	/* Set before the attach: the first cell of its group, and whether programs add to these
+	 * cells at the same time. */
 	__u32 first_cell;
 	__u32 shares;
 	__u32 _pad[ND_CPU_PAD(sizeof(struct nd_where) * (1 + (1 << ND_PLACE_BITS)) +
@@ -712,21 +690,9 @@ struct nd_scratch {
 	struct nd_stack stack;
 };
 
-_Static_assert(ND_HIST_BUCKETS == 272, "src/model/histogram.rs has the same number");
-_Static_assert(sizeof(struct nd_hist) == 2192, "histogram layout");
-_Static_assert(sizeof(struct nd_cell) == ND_CELL_HEAD + ND_STAGES_FULL * 2192, "cell layout");
 _Static_assert(sizeof(struct nd_task) % ND_LINE == 0, "no cache line of two tasks");
-_Static_assert(sizeof(struct nd_slot) == ND_SLOT_ORIGIN, "slot layout");
-_Static_assert(__builtin_offsetof(struct nd_slot, origin) == ND_SLOT_FULL, "a line of its own");
-_Static_assert(__builtin_offsetof(struct nd_slot, waits) == ND_SLOT_TRACE, "a line of its own");
-_Static_assert(sizeof(struct nd_start) == ND_START_BY, "no padding");
 _Static_assert(__builtin_offsetof(struct nd_start, waits) == ND_START, "the usual part");
-_Static_assert(__builtin_offsetof(struct nd_slot, submission) == ND_SLOT_FINE, "fine part");
-_Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_SLOT_BASIC, "basic half");
-_Static_assert(sizeof(struct nd_place) == 24, "no padding");
-_Static_assert(sizeof(struct nd_where) == 56, "no padding");
 _Static_assert(sizeof(struct nd_cpu) % ND_LINE == 0, "no cache line of two CPUs");
-_Static_assert(ND_SLOT_BASIC % ND_LINE == 0, "a slot is one cache line");
 
 /* The counters besides the commands (activity.bpf.h). */
 
@@ -781,11 +747,8 @@ struct nd_disk {
 	__u64 splits;
 };
 
-_Static_assert(sizeof(struct nd_activity) == 80 + 16 * ND_GAPS, "no padding");
-_Static_assert(sizeof(struct nd_wait) == 16, "no padding");
-
-/* The configuration of a run. User space sets it before the load. The verifier treats it as
- * constants and removes the code that the run does not need. The order by size avoids padding. */
+/* The configuration of a run, which user space sets before the load: constants to the verifier,
+ * which removes code that the run does not need. Ordered by size, without padding. */
 
 struct nd_config {
 	/* [irq_first, irq_end): the kernel's interrupt entry code. Both 0: unknown. */
@@ -841,13 +804,13 @@ struct nd_config {
 	/* start_hook: block_io_start is attached. start_field: read start_time_ns instead. */
 	__u8 start_hook;
 	__u8 start_field;
-	/* The doorbell has hooks: record the commands that each task sets up. 2: the hooks are
-	 * kprobes, which may miss a return. */
+	/* The doorbell has hooks: record the commands that each task sets up. 2: kprobes, which may
+	 * miss a return. */
 	__u8 doorbell;
 	/* Completions may be missed: a second set-up of a slot is not necessarily a requeue. */
 	__u8 lossy;
-	/* The driver's types are available, and command ids have a generation (5.14). Commands
-	 * whose set-up or completion was not observed are recovered. */
+	/* Commands whose set-up or completion was not observed are recovered: the driver's types
+	 * are available, and command ids have a generation (5.14). */
 	__u8 recover;
 	/* The kernel may skip set-ups: programs at tracepoints can be preempted (7.0). */
 	__u8 setup_skips;

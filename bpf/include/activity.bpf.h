@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the machine does besides the commands, with conditions: waits for tags, splits, bounce
- * buffers, IOMMU mappings, gaps. The programs of these count only; they have no part in a command.
- */
+/* What the machine does besides the commands, with conditions. These programs only count. */
 #ifndef ND_ACTIVITY_H
 #define ND_ACTIVITY_H
 
@@ -57,9 +55,8 @@ static __always_inline int on_bio(u32 hook)
 	u32 tid = this_task(), at = tid & (ND_TASKS - 1);
 	struct nd_wait *w = bpf_map_lookup_elem(&waits, &at);
 
-	if (!w || ignored(hook))
+	if (!w || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	w->tid = tid;
 	w->ns = bpf_ktime_get_ns();
 	return 0;
@@ -86,9 +83,8 @@ static __always_inline int on_split(u64 bio, u32 hook)
 {
 	struct nd_disk *disk = disk_of(bio);
 
-	if (!disk || ignored(hook))
+	if (!disk || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	disk->splits++;
 	return 0;
 }
@@ -100,43 +96,19 @@ static __always_inline struct nd_activity *activity_here(void)
 	return bpf_map_lookup_elem(&activities, &cpu);
 }
 
-/* An interrupt may map, too. */
-static __always_inline void add_volume(struct nd_volume *v, u64 bytes)
+/* Memory is bounced, mapped or unmapped: also in interrupts. */
+static __always_inline int on_volume(u64 bytes, u32 hook)
 {
+	struct nd_activity *a = activity_here();
+	struct nd_volume *v;
+
+	if (!a || !hit(hook, ACCESS_BTF))
+		return 0;
+	v = hook == ND_HOOK_BOUNCE_BTF ? &a->bounced
+	    : hook == ND_HOOK_MAP_BTF  ? &a->mapped
+				       : &a->unmapped;
 	__sync_fetch_and_add(&v->count, 1);
 	__sync_fetch_and_add(&v->bytes, bytes);
-}
-
-static __always_inline int on_bounce(u64 bytes, u32 hook)
-{
-	struct nd_activity *a = activity_here();
-
-	if (!a || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	add_volume(&a->bounced, bytes);
-	return 0;
-}
-
-static __always_inline int on_map(u64 bytes, u32 hook)
-{
-	struct nd_activity *a = activity_here();
-
-	if (!a || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	add_volume(&a->mapped, bytes);
-	return 0;
-}
-
-static __always_inline int on_unmap(u64 bytes, u32 hook)
-{
-	struct nd_activity *a = activity_here();
-
-	if (!a || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	add_volume(&a->unmapped, bytes);
 	return 0;
 }
 

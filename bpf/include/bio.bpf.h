@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Bios before they have a request (--stages=full): the programs from their submission until a
- * request is allocated for them, or they are merged into one, or end without one.
- *
- * Waits with a bio among their arguments are added to its entry, the others to the task's struct
- * nd_pause.
- */
+/* Bios before they have a request (--stages=full): from their submission until they get a request,
+ * are merged into one, or end without one. Waits with a bio among their arguments are added to its
+ * entry, the others to the pause of the task. */
 #ifndef ND_BIO_H
 #define ND_BIO_H
 
@@ -14,12 +10,7 @@
 
 /* What is counted of each disk. */
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, ND_MAX_DISKS);
-	__uint(key_size, sizeof(struct nd_disk_name));
-	__uint(value_size, sizeof(struct nd_disk));
-} disks SEC(".maps");
+MAP(disks, PERCPU_HASH, struct nd_disk_name, struct nd_disk, ND_MAX_DISKS);
 
 /* Adds a disk to the table. */
 static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
@@ -63,19 +54,10 @@ static __always_inline int count_wait(u64 bio, u64 waited)
 	return 1;
 }
 
-/*
- * Where bios are from their submission until they have a request (--stages=full). Each task has
- * room for the bio that it queued last: most get their request before the task queues another. A
- * bio that waits, is split, or has no request when its task queues another one, moves to a table,
- * by its address.
- */
+/* Each task has room for the bio that it queued last: most get their request before the task queues
+ * another. A bio that waits, is split, or has no request by then moves to a table. */
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_BIOS);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_bio));
-} bios SEC(".maps");
+MAP(bios, HASH, u64, struct nd_bio, ND_BIOS);
 
 /* How many bios the table has. 0 spares searches for each bio. */
 static u32 bios_there SEC(".bss.waits");
@@ -115,31 +97,14 @@ static __always_inline struct nd_last_bio *in_last(u64 bio)
 	return l->tid == tid && l->bio == bio ? l : NULL;
 }
 
-/* Whether this bio has this place. */
-static __always_inline int has_place(u64 bio, u64 sector, u32 bytes)
-{
-	return sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
-	       bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
-}
-
-/* Whether the entry is of this bio, not of an earlier one with its address. */
-static __always_inline int is_entry_of(struct nd_bio *b, u64 bio)
-{
-	return has_place(bio, b->sector, b->bytes);
-}
-
 /* Moves the bio of this task to the table. It has not waited. A later entry of its address stays.
  */
 static __always_inline void move_bio(struct nd_last_bio *l)
 {
-	struct nd_bio b =
-			      {
-				      .submit_ns = l->bio_ns,
-				      .bio_ns = l->bio_ns,
-				      .sector = l->sector,
-				      .bytes = l->bytes,
-			      },
-		      *there;
+	struct nd_bio *there, b = {.submit_ns = l->bio_ns,
+				   .bio_ns = l->bio_ns,
+				   .sector = l->sector,
+				   .bytes = l->bytes};
 	u64 bio = l->bio;
 
 	l->bio = 0;
@@ -160,11 +125,8 @@ static __always_inline struct nd_bio *bio_in_table(u64 bio)
 	return bpf_map_lookup_elem(&bios, &bio);
 }
 
-/*
- * Notes a bio in the room of its task. If a task of another number has its bio there,
- * the bio goes to the table. Two tasks that meet in the same room at the same time may lose a bio,
- * which is counted at its request: that compares task, address, sector and size.
- */
+/* Notes a bio in the room of its task, unless a task of another number has a bio there. Two tasks
+ * that meet there at the same time may lose a bio, which is counted at its request. */
 static __always_inline int note_last(u64 bio, u64 now)
 {
 	u32 tid = this_task();
@@ -198,11 +160,8 @@ static __always_inline void put_bio(u64 bio, u64 submit_ns, u64 bio_ns)
 	put_entry(bio, &b);
 }
 
-/*
- * The waits of a task that is about to get a request (--stages=full): for a tag, in wbt, and before
- * 5.14 for a frozen queue. The functions do not have the bio. The task has no other request in
- * between: its next one is the one that waited.
- */
+/* What a task has waited for: a tag, wbt, before 5.14 a frozen queue. These functions do not have
+ * the bio, but the next request of the task is the one that waited. */
 
 /* By task. Not a map: see `tasks` in slots.bpf.h. */
 static struct nd_pause pauses[ND_PAUSES] SEC(".bss.waits");
@@ -212,13 +171,21 @@ static __always_inline struct nd_pause *pause_of(u32 tid)
 	return &pauses[tid & (ND_PAUSES - 1)];
 }
 
-/* What the task waited for before was not for its next bio. */
-static __always_inline void forget_pause(void)
+/* The pause of this task; NULL: it has not waited. */
+static __always_inline struct nd_pause *known_pause(void)
 {
 	u32 tid = this_task();
 	struct nd_pause *p = pause_of(tid);
 
-	if (p->tid == tid)
+	return p->tid == tid ? p : NULL;
+}
+
+/* What the task waited for before was not for its next bio. */
+static __always_inline void forget_pause(void)
+{
+	struct nd_pause *p = known_pause();
+
+	if (p)
 		p->tid = 0;
 }
 
@@ -233,51 +200,50 @@ static __always_inline struct nd_pause *own_pause(void)
 	return p;
 }
 
+static __always_inline int begin_wait(u64 *begin_ns, u32 hook)
+{
+	if (!hit(hook, ACCESS_BTF))
+		return 0;
+	*begin_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* The end of a wait, if its begin was observed. */
+static __always_inline int end_wait(u64 *begin_ns, u64 *sum_ns, u32 hook)
+{
+	if (!*begin_ns || !hit(hook, ACCESS_BTF))
+		return 0;
+	*sum_ns += bpf_ktime_get_ns() - *begin_ns;
+	*begin_ns = 0;
+	return 0;
+}
+
 /* Before 5.14 the task enters the queue with each bio, and the bio is no argument. If the queue is
  * frozen after the test, the wait is in `block`. */
 static __always_inline int on_enter_in(u64 q, u32 hook)
 {
-	if (!(u32)peek(q + bpf_core_field_offset(struct request_queue, mq_freeze_depth),
-		       ACCESS_BTF) ||
-	    ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	own_pause()->freeze_begin_ns = bpf_ktime_get_ns();
-	return 0;
+	u64 depth = q + bpf_core_field_offset(struct request_queue, mq_freeze_depth);
+
+	return (u32)peek(depth, ACCESS_BTF) ? begin_wait(&own_pause()->freeze_begin_ns, hook) : 0;
 }
 
 static __always_inline int on_enter_out(u32 hook)
 {
-	u32 tid = this_task();
-	struct nd_pause *p = pause_of(tid);
+	struct nd_pause *p = known_pause();
 
-	if (p->tid != tid || !p->freeze_begin_ns || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	p->freeze_ns += bpf_ktime_get_ns() - p->freeze_begin_ns;
-	p->freeze_begin_ns = 0;
-	return 0;
+	return p ? end_wait(&p->freeze_begin_ns, &p->freeze_ns, hook) : 0;
 }
 
 static __always_inline int on_wbt_in(u32 hook)
 {
-	if (ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	own_pause()->wbt_begin_ns = bpf_ktime_get_ns();
-	return 0;
+	return begin_wait(&own_pause()->wbt_begin_ns, hook);
 }
 
 static __always_inline int on_wbt_out(u32 hook)
 {
-	struct nd_pause *p = own_pause();
+	struct nd_pause *p = known_pause();
 
-	if (!p->wbt_begin_ns || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	p->wbt_ns += bpf_ktime_get_ns() - p->wbt_begin_ns;
-	p->wbt_begin_ns = 0;
-	return 0;
+	return p ? end_wait(&p->wbt_begin_ns, &p->wbt_ns, hook) : 0;
 }
 
 #define BLK_MQ_REQ_NOWAIT 1
@@ -295,9 +261,8 @@ static __always_inline int on_tag_wait(u32 hook)
 {
 	struct nd_pause *p;
 
-	if (ignored(hook))
+	if (!hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	p = own_pause();
 	if (!p->tag_ns)
 		p->tag_ns = bpf_ktime_get_ns();
@@ -307,12 +272,11 @@ static __always_inline int on_tag_wait(u32 hook)
 /* Takes the waits of the task that gets a request. Returns 0 if one has no end. */
 static __always_inline int take_pause(struct nd_waits *w, u64 start)
 {
-	u32 tid = this_task();
-	struct nd_pause *p = pause_of(tid);
+	struct nd_pause *p = known_pause();
 
 	w->wbt_ns = 0;
 	w->tag_ns = 0;
-	if (p->tid != tid)
+	if (!p)
 		return 1;
 	p->tid = 0;
 	if (cfg_wait_points & ND_WAIT_FREEZE)
@@ -325,12 +289,7 @@ static __always_inline int take_pause(struct nd_waits *w, u64 start)
 }
 
 /* With cfg_start_bio: bios with a request whose command is not set up. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1); /* user space sets it */
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_begun));
-} begun SEC(".maps");
+MAP(begun, HASH, u64, struct nd_begun, 1); /* user space sets it */
 
 /* A bio of another disk than NVMe: device mapper may submit a clone of it to one. */
 static __always_inline int on_other_bio(u64 bio, u8 early, u32 hook)
@@ -346,24 +305,21 @@ static __always_inline int on_throttle(u64 bio, u32 hook)
 
 	if (!is_of_nvme(bio))
 		return on_other_bio(bio, 1, hook);
-	if (ignored(hook))
+	if (!hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	b = bpf_map_lookup_elem(&bios, &bio);
-	if (!b || !b->bio_ns || (!b->rest && !is_entry_of(b, bio)))
+	if (!b || !b->bio_ns || (!b->rest && !has_place(bio, b->sector, b->bytes)))
 		put_bio(bio, bpf_ktime_get_ns(), 0);
 	return 0;
 }
 
-/*
- * The same before 5.18, for each bio. A bio that has waited comes here again. Whether one has to
- * wait, the end of the function shows.
- */
+/* The same before 5.18, for each bio, and again for one that has waited. The end of the function
+ * shows whether it has to wait. */
 static __always_inline int on_limits_in(u64 bio, u32 hook)
 {
 	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
 
-	if (b && b->submit_ns && !b->bio_ns && is_entry_of(b, bio)) {
+	if (b && b->submit_ns && !b->bio_ns && has_place(bio, b->sector, b->bytes)) {
 		b->released = 1;
 		return 0;
 	}
@@ -375,9 +331,8 @@ static __always_inline int on_limits_out(u64 bio, int waits, u32 hook)
 {
 	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
 
-	if (!b || ignored(hook))
+	if (!b || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	if (!waits && !b->bio_ns && !b->released)
 		b->submit_ns = 0; /* not submitted yet */
 	return 0;
@@ -391,14 +346,13 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 
 	if (!is_of_nvme(bio))
 		return on_other_bio(bio, 0, hook);
-	if (ignored(hook))
+	if (!hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	forget_pause();
 	now = bpf_ktime_get_ns();
 	if (bios_there) {
 		b = bpf_map_lookup_elem(&bios, &bio);
-		if (b && !b->bio_ns && is_entry_of(b, bio)) {
+		if (b && !b->bio_ns && has_place(bio, b->sector, b->bytes)) {
 			b->bio_ns = now;
 			if (!b->submit_ns)
 				b->submit_ns = now;
@@ -408,7 +362,7 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 			drop_entry(bio);
 	}
 	/* A task's last bio is its own: a clone goes to the table. */
-	if ((FOLLOWS_SUBMITTERS && submitter_of_original(bio)) || !note_last(bio, now))
+	if ((FOLLOWS_SUBMITTERS && bio_above(bio)) || !note_last(bio, now))
 		put_bio(bio, now, now);
 	return 0;
 }
@@ -453,54 +407,33 @@ static __always_inline int on_wait_in(u64 bio, u32 hook)
 {
 	struct nd_bio *b = bio_in_table(bio);
 
-	if (!b || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	b->begin_ns = bpf_ktime_get_ns();
-	return 0;
+	return b ? begin_wait(&b->begin_ns, hook) : 0;
 }
 
 /* The bio may be gone: its address only finds its entry. */
 static __always_inline int on_wait_out(u64 bio, int freeze, u32 hook)
 {
 	struct nd_bio *b = bpf_map_lookup_elem(&bios, &bio);
-	u64 waited;
 
-	if (!b || !b->begin_ns || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	waited = bpf_ktime_get_ns() - b->begin_ns;
-	b->begin_ns = 0;
-	if (freeze)
-		b->freeze_ns += waited;
-	else
-		b->iocost_ns += waited;
-	return 0;
+	return b ? end_wait(&b->begin_ns, freeze ? &b->freeze_ns : &b->iocost_ns, hook) : 0;
 }
 
-/*
- * A zone of a disk takes one write at a time, and others wait (zone write plugging, 6.10 and
- * later). Whether this one has to, the end of the function shows. By then another CPU may have
- * given it a request. It waits until then, less the waits that come after this one.
- */
+/* A zone takes one write at a time (zone write plugging, 6.10). The end of the function shows
+ * whether this one has to wait. By then another CPU may have given it a request, so its wait ends
+ * there, less the waits that come after this one. */
 static __always_inline int on_zone_in(u64 bio, u32 hook)
 {
 	struct nd_bio *b = bio_in_table(bio);
 
-	if (!b || ignored(hook))
-		return 0;
-	hit(hook, ACCESS_BTF);
-	b->zone_ns = bpf_ktime_get_ns();
-	return 0;
+	return b ? begin_wait(&b->zone_ns, hook) : 0;
 }
 
 static __always_inline int on_zone_out(u64 bio, int waits, u32 hook)
 {
 	struct nd_bio *b = waits ? NULL : bpf_map_lookup_elem(&bios, &bio);
 
-	if (!b || ignored(hook))
+	if (!b || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	b->zone_ns = 0;
 	return 0;
 }
@@ -549,26 +482,12 @@ static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 b
 	drop_entry(bio);
 }
 
-/* Whether a request begins within a bio. */
-static __always_inline int begins_in(u64 at, u64 sector, u32 bytes)
-{
-	return at >= sector && at <= sector + (bytes >> 9);
-}
-
-/* The submitter of the last bio that this task queued: the task itself. */
-static __always_inline void submitter_of_last(struct nd_sender *by, u64 bio)
-{
-	if (FOLLOWS_SUBMITTERS)
-		by_this_task(by, bio, ACCESS_BTF);
-}
-
-/* A request was allocated for a bio: keeps its waits, and its submitter, until the set-up. Requests
- * of flushes, and of passthrough commands, have no bio. The address of a bio may be that of an
- * earlier one. */
+/* A request was allocated for a bio: keeps its waits and its submitter until the set-up. The
+ * address of a bio may be that of an earlier one. */
 static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 				       enum nd_access access)
 {
-	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), access), at;
+	u64 bio = FIELD_AT((u64)rq, struct request, bio, access), at;
 	struct nd_last_bio *l;
 	struct nd_bio *b;
 
@@ -581,7 +500,8 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 	l = in_last(bio);
 	if (l && begins_in(at, l->sector, l->bytes)) {
 		waits_of_last(&st->waits, l, st->ns);
-		submitter_of_last(&st->by, bio);
+		if (FOLLOWS_SUBMITTERS)
+			by_this_task(&st->by, bio, ACCESS_BTF);
 		return;
 	}
 	b = bpf_map_lookup_elem(&bios, &bio);
@@ -594,9 +514,7 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 	waits_of(&st->waits, b, bio, st->ns);
 }
 
-/*
- * The bio got a request, which is not an argument: keeps its waits by its address until the set-up.
- * Until then the bio is one of the request's.
+/* The bio got a request, which is not an argument: keeps its waits by its address until the set-up.
  */
 static __always_inline int on_bio_start(u64 bio, u32 hook)
 {
@@ -613,7 +531,8 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
 	now = bpf_ktime_get_ns();
 	if (l) {
 		waits_of_last(&w.waits, l, now);
-		submitter_of_last(&w.by, bio);
+		if (FOLLOWS_SUBMITTERS)
+			by_this_task(&w.by, bio, ACCESS_BTF);
 	} else if (b) {
 		w.by = b->by;
 		waits_of(&w.waits, b, bio, now);
@@ -628,7 +547,7 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
  * it: the first counts, as for the kernel. Returns when that was; 0: not known. */
 static __noinline u64 take_begun(struct request *rq, struct nd_slot *to)
 {
-	u64 bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), ACCESS_BTF), start = 0;
+	u64 bio = FIELD_AT((u64)rq, struct request, bio, ACCESS_BTF), start = 0;
 	struct nd_begun *w;
 
 	for (u32 i = 0; i < ND_CHAIN; i++) {
@@ -668,7 +587,7 @@ static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st,
 	/* Without the driver's types a retry, whose bio is gone, counts too. */
 	if (!start && GET(access, rq, bio) && !is_passthrough(rq, access) &&
 	    ((access != ACCESS_BTF && cfg_by_name) ||
-	     !(u8)peek(pdu + bpf_core_field_offset(struct nvme_request, retries), access)))
+	     !(u8)FIELD_AT(pdu, struct nvme_request, retries, access)))
 		count(ND_NO_BIO);
 	return start;
 }
@@ -725,7 +644,7 @@ static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, st
 
 	if (!cfg_trace || !s->start_ns || s->waits.start_ns != s->start_ns || s->waits.also)
 		return;
-	c.bio = peek((u64)rq + bpf_core_field_offset(struct request, bio), access);
+	c.bio = FIELD_AT((u64)rq, struct request, bio, access);
 	if (!c.bio)
 		return;
 	c.oldest_ns = s->waits.submit_ns;
@@ -739,9 +658,8 @@ static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, st
 		st->waits.also = s->waits.also;
 }
 
-/* The submitter of a command, before its set-up: the bio that got the request has it. A retry has
- * no start, but the same bio. Without an entry (start_of_bios()) the slot has it, also of a command
- * that was requeued. */
+/* The submitter of a command, before its set-up. A retry has no start, but the same bio. Without an
+ * entry (start_of_bios()) the slot has it, also after a requeue. */
 static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *st,
 					   struct request *rq, u64 start, enum nd_access access)
 {

@@ -6,29 +6,17 @@
 #include "emit.bpf.h"
 #include "origin.bpf.h"
 
-/*
- * Groups (--by). A group has a number, which its row keys have instead of controller, namespace and
- * opcode. The first groups take free numbers. The commands of later ones are in the rows of
- * ND_GROUP_OTHER, and are counted by group as candidates: user space gives the busiest the numbers
- * of idle groups (src/session/groups).
- */
+/* Groups (--by). The first groups take free numbers, which their row keys have in place of the
+ * namespace. Commands of later ones are in the rows of ND_GROUP_OTHER, and counted by group as
+ * candidates: user space gives the busiest the numbers of idle groups (src/session/groups). */
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_MAX_GROUPS);
-	__uint(key_size, sizeof(struct nd_group));
-	__uint(value_size, sizeof(struct nd_group_row));
-} groups SEC(".maps");
+MAP(groups, HASH, struct nd_group, struct nd_group_row, ND_MAX_GROUPS);
 
 FREE_MAP(free_groups);
 
 /* Commands of groups without a number. The busiest stay. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, ND_MAX_CANDIDATES); /* user space adds some for each CPU */
-	__uint(key_size, sizeof(struct nd_group));
-	__uint(value_size, sizeof(u64));
-} candidates SEC(".maps");
+MAP(candidates, LRU_HASH, struct nd_group, u64,
+    ND_MAX_CANDIDATES); /* user space adds some for each CPU */
 
 static __noinline u32 group_slow(struct nd_group *g, int here, u64 comm_low, u64 comm_high)
 {

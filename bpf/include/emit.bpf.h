@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Single commands: their fields, their stacks, and their events in the rings.
- *
- * The events do not wake the reader. It polls, often enough for the size of the rings. Events that
- * find no room are counted by kind.
- */
+/* Single commands: their fields, their stacks, and their events in the rings. Events do not wake
+ * the reader, which polls. Events that find no room are counted by kind. */
 #ifndef ND_EMIT_H
 #define ND_EMIT_H
 
@@ -184,7 +180,7 @@ static __always_inline void about(struct nd_event *e, u32 kind, struct nd_slot *
 	e->cid = s->cid;
 	e->ns = ns;
 	e->ctrl = (key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1);
-	e->nsid = s->submission.nsid;
+	e->nsid = cfg_trace ? s->submission.nsid : (key >> ND_KEY_NSID_SHIFT) & ND_KEY_NSID_MASK;
 }
 
 /* Records the submitter, except its name. */
@@ -283,10 +279,8 @@ static __always_inline void emit_ctrl(u32 kind, u32 ctrl, u64 value)
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-/*
- * The event of a finished command. `complete` is 0 if its completion was not observed: now is then
- * the upper bound. The verifier requires a constant size, which this is on each path.
- */
+/* The event of a finished command. If `complete` is 0, now is the upper bound. The verifier
+ * requires a constant size, which this is on each path. */
 static __always_inline void emit_end(struct nd_slot *s, u32 kind, u32 saw, u64 complete, u64 end)
 {
 	u32 size = sizeof(struct nd_end);
@@ -353,10 +347,8 @@ static __always_inline void sum_stack(u64 stack, u64 latency, int measured)
 		__sync_fetch_and_add(&sum->unmeasured, 1);
 }
 
-/*
- * Whether a command is too fast for --slow: by the time from its first to its last observed point.
- * One whose begin or end was not observed is not (total_ns() of src/model/timeline.rs).
- */
+/* Whether a command is too fast for --slow, from its first to its last observed point (total_ns()
+ * of src/model/timeline.rs). Without a begin or an end it is not. */
 static __always_inline int is_fast(struct nd_slot *s, u32 saw, u64 complete, u64 end)
 {
 	u64 begin = s->setup_out_ns;
@@ -372,10 +364,7 @@ static __always_inline int is_fast(struct nd_slot *s, u32 saw, u64 complete, u64
 	return begin && complete && complete - begin < cfg_slow_ns;
 }
 
-/*
- * Traces a finished command. Returns 1 if the histograms count it as well. `complete` is 0 if its
- * completion was not observed.
- */
+/* Traces a finished command. Returns 1 if the histograms count it as well. */
 static __always_inline int finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u32 saw,
 					u64 complete, u64 end)
 {

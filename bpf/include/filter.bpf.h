@@ -11,12 +11,7 @@
 #define UNATTRIBUTED 2 /* a filter needs the submitter, which is unknown */
 
 /* The cgroup of the filter. */
-struct {
-	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(u32));
-	__uint(value_size, sizeof(u32));
-} cgroups SEC(".maps");
+MAP(cgroups, CGROUP_ARRAY, u32, u32, 1);
 
 static __always_inline int in_list(const volatile u32 *list, u32 n, u32 value)
 {
@@ -103,11 +98,8 @@ static __always_inline int wanted_blocks(u64 slba, u32 nlb)
 	return slba <= targ_lba_last && slba + (nlb & 0xffff) >= targ_lba_first;
 }
 
-/*
- * The filter by cgroup. A bio has the cgroup that caused it: for writeback, the one that wrote
- * the pages, whatever thread submits it. Commands without such a bio (passthrough, flushes by the
- * flush machinery, kernels without CONFIG_BLK_CGROUP) are selected by the current task.
- */
+/* The filter by cgroup. A bio has the cgroup that caused it: for writeback, the one that wrote the
+ * pages. Commands without such a bio are selected by the current task. */
 
 /* Levels of cgroups that are searched. */
 #define ND_CGROUP_DEPTH 32
@@ -116,9 +108,6 @@ static __always_inline int wanted_blocks(u64 slba, u32 nlb)
 	(bpf_core_field_exists(struct bio, bi_blkg) &&                                             \
 	 bpf_core_field_exists(struct blkcg_gq, blkcg) &&                                          \
 	 bpf_core_field_exists(struct kernfs_node, id))
-
-/* Reads a field of the struct at this address. */
-#define FIELD_AT(at, type, field, access) peek((at) + bpf_core_field_offset(type, field), access)
 
 /* The cgroup of a bio. 0: none. */
 static __always_inline u64 cgroup_of_bio(u64 bio, enum nd_access access)

@@ -14,11 +14,9 @@
 #define BELOW(i, limit) ((i) = (i) < (limit) ? (i) : (limit)-1)
 #endif
 
-/*
- * Makes the verifier forget the bounds of a number. Where branches join, the verifier continues
- * once per branch while the bounds of a number that is used later differ. A conversion to the
- * machine's own byte order costs no machine instruction. A pointer becomes a number.
- */
+/* Makes the verifier forget the bounds of a number: where branches join, it continues once per
+ * branch while they differ. A conversion to the own byte order costs no machine instruction. A
+ * pointer becomes a number. */
 #if !defined(__bpf__)
 #define FORGET(x)
 #elif __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -54,10 +52,8 @@ static const u8 bucket_of[1 << ND_WINDOW] = {
 	ND_OCTAVE(ND_TIMES_32, 48), ND_OCTAVE(ND_TIMES_64, 56), ND_OCTAVE(ND_TIMES_128, 64),
 };
 
-/*
- * Halving a number lowers its bucket by eight, as long as eight are left. So the table serves all
- * numbers, shifted by whole bytes. This takes fewer instructions than a search for the highest bit,
- * no variable shifts, and five paths. The verifier follows each path in every histogram.
+/* Halving a number lowers its bucket by eight, as long as eight are left. So the table serves all
+ * numbers, shifted by whole bytes: fewer instructions and paths than a search for the highest bit.
  */
 static __always_inline u64 hist_index(u64 v)
 {
@@ -94,9 +90,8 @@ static __always_inline void hist_put(struct nd_hist *h, u64 i, u64 ns, int atomi
 {
 	add(&h->sum_ns, ns, atomic);
 	add(&h->bucket[i], 1, atomic);
-	/* Without a compare-and-swap (5.12), two CPUs of one cell may lose the larger value. User
-	 * space never shows less than the lowest value of the highest bucket, and marks it (`~`).
-	 */
+	/* Without a compare-and-swap (5.12), two CPUs of one cell may lose the larger value: user
+	 * space shows no less than the highest bucket has, and marks it (`~`). */
 	if (ns > h->max_ns)
 		h->max_ns = ns;
 }
@@ -111,9 +106,9 @@ static __always_inline void hist_add(struct nd_hist *h, u64 ns, int atomic)
 
 /* For a histogram that is not the last of its cell. The verifier takes a byte of the table for any
  * number below 256, and so the largest index for 511: still in the next histogram of the cell. */
-static __always_inline void hist_add_inner(struct nd_hist *h, u64 ns, int atomic)
+static __always_inline void hist_add_inner(struct nd_hist *h, u64 ns)
 {
-	hist_put(h, hist_index(ns), ns, atomic);
+	hist_put(h, hist_index(ns), ns, 0);
 }
 
 _Static_assert(255 + 32 * 8 < ND_HIST_BUCKETS + sizeof(struct nd_hist) / 8, "in the next one");

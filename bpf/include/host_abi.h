@@ -108,9 +108,8 @@ enum nd_usdt_limit {
 	ND_USDT_RING = 8 * 1024 * 1024, /* bytes of the ring */
 };
 
-/* The cookie of a probe: its number, and a bit for each argument that is a text. */
+/* The cookie of a probe: its number, and from this bit on one for each argument that is a text. */
 enum nd_usdt_cookie {
-	ND_USDT_PROBE = 0xffff,
 	ND_USDT_TEXT_SHIFT = 16,
 };
 
@@ -126,7 +125,7 @@ struct nd_usdt {
 	__u64 at_ns;
 	__u64 cookie;
 	__u64 args[ND_USDT_ARGS];
-	char texts[ND_USDT_TEXTS][ND_USDT_TEXT];
+	char texts[ND_USDT_TEXTS * ND_USDT_TEXT];
 };
 
 #endif

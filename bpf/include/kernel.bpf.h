@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The kernel and nvme structs that the programs read, with only the fields that they read. CO-RE
- * relocates every access against the running kernel's BTF, so order and gaps have no meaning.
- *
- * nvme_command is the wire format (NVMe base specification, "Submission Queue Entry"). It is the
- * same on every kernel.
- */
+/* The structs of the kernel that the programs read, with only the fields that they read: CO-RE
+ * relocates every access. nvme_command is the wire format, the same on every kernel. */
 #ifndef ND_KERNEL_H
 #define ND_KERNEL_H
 
@@ -31,8 +26,8 @@ struct nvme_command;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* How a program reads what its pointers lead to. The verifier has the types of the arguments of
- * tp_btf, fentry and fexit programs. The others have numbers, and each read needs a helper. */
+/* How a program reads what its pointers lead to. The verifier knows the types of the arguments of
+ * tp_btf, fentry and fexit programs; for the others each read needs a helper. */
 enum nd_access {
 	ACCESS_PROBE_READ,
 	ACCESS_BTF,
@@ -164,11 +159,6 @@ enum req_flag_bits {
 	__REQ_INTEGRITY,
 };
 
-/* Only BPF helpers that some kernels lack: bpf_loop (5.17). */
-enum bpf_func_id___loop {
-	BPF_FUNC_loop___loop = 181,
-};
-
 struct nvme_queue {
 	u32 q_depth;
 	u16 sq_tail;
@@ -215,6 +205,7 @@ struct bio {
 	struct block_device *bi_bdev; /* 5.12 and later */
 	struct bvec_iter bi_iter;
 	struct bio *bi_next;
+	unsigned short bi_flags;
 	void *bi_private;
 	struct blkcg_gq *bi_blkg; /* with CONFIG_BLK_CGROUP */
 	unsigned short bi_ioprio;
@@ -283,8 +274,8 @@ _Static_assert(sizeof(struct nvme_command) == 64, "an SQE");
 /* Reads of memory that no typed pointer leads to, and reads without verifier trust. */
 
 #ifdef ND_NO_KFUNC
-/* libbpf resolves a kernel function in the kernel's BTF, and fails without BTF. This build is for
- * kernels whose types come from a file. */
+/* libbpf resolves kernel functions in the kernel's BTF. This build is for kernels whose types come
+ * from a file. */
 #define HAVE_RDONLY_CAST	     0
 #define bpf_rdonly_cast(obj, btf_id) ((void *)(obj))
 #else
@@ -293,10 +284,8 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 #define HAVE_RDONLY_CAST bpf_ksym_exists(bpf_rdonly_cast)
 #endif
 
-/*
- * Ids of types in the kernel's BTF, for bpf_rdonly_cast(). src/machine/reduced.rs adds this enum,
- * with the kernel's ids, to the BTF for libbpf, in which types have other ids.
- */
+/* Ids in the kernel's BTF, for bpf_rdonly_cast(): src/machine/reduced.rs adds this enum to the BTF
+ * for libbpf, in which types have other ids. */
 enum nd_type_id {
 	ND_TYPE_ID_REQUEST = 1,
 	ND_TYPE_ID_TIMESPEC64,
@@ -308,11 +297,9 @@ struct nd_word {
 	u64 word;
 };
 
-/*
- * Reads a word of kernel memory that no typed pointer leads to. With bpf_rdonly_cast (6.2) this is
- * one load that cannot fault. The helper costs some eighty instructions, and
- * lockdown=confidentiality forbids it.
- */
+/* Reads a word of kernel memory that no typed pointer leads to. With bpf_rdonly_cast (6.2) this is
+ * one load that cannot fault; the helper costs some eighty instructions, and
+ * lockdown=confidentiality forbids it. */
 static __always_inline u64 peek(u64 at, enum nd_access access)
 {
 	if (access == ACCESS_BTF && HAVE_RDONLY_CAST) {
@@ -331,17 +318,25 @@ static __always_inline u64 peek(u64 at, enum nd_access access)
 	}
 }
 
-/*
- * Drops verifier trust: slower loads, faster verification. For each pointer that is read through a
- * trusted pointer, the verifier searches all types of the kernel four times for a declaration of
- * trust (btf_nested_type_is_trusted()). This takes ten million instructions each time that it
- * explores the load.
- */
+/* Reads a field of the struct at an address, up to 64 bits. */
+#define FIELD_AT(at, type, field, access) peek((at) + bpf_core_field_offset(type, field), access)
+
+/* Drops verifier trust: slower loads, faster verification. For each pointer read through a trusted
+ * one, the verifier searches all types of the kernel four times (btf_nested_type_is_trusted()): ten
+ * million instructions. */
 static __always_inline struct request *drop_trust(struct request *rq)
 {
 	if (HAVE_RDONLY_CAST)
 		return bpf_rdonly_cast(rq, TYPE_ID(REQUEST));
 	return rq;
+}
+
+/* Whether a name with this first word begins with `nvme`. */
+static __always_inline int is_nvme_name(u64 word)
+{
+	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+		return (u32)word == 0x656d766e;
+	return word >> 32 == 0x6e766d65;
 }
 
 /* bpf_get_current_comm() copies byte by byte: 150 instructions. */
@@ -385,8 +380,8 @@ extern const struct pcpu_hot pcpu_hot __ksym __weak;
 /* SOFTIRQ_OFFSET of include/linux/preempt.h, the same on every kernel so far. */
 #define ND_SOFTIRQ (1 << 8)
 
-/* Whether this CPU handles a soft interrupt, or was interrupted in one; -1: not known. BTF
- * describes the count on x86 kernels after 5.10. */
+/* Whether this CPU handles a soft interrupt, or was interrupted in one; -1: not known (BTF has the
+ * count on x86 after 5.10). */
 static __always_inline int soft_interrupt(void)
 {
 	struct pcpu_hot *hot;
@@ -417,13 +412,12 @@ static __always_inline u32 command_id_of(struct request *rq, enum nd_access acce
 		};
 	} head;
 
-	head.word = peek(peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), access),
-			 access);
+	head.word = peek(FIELD_AT(pdu_of(rq), struct nvme_request, cmd, access), access);
 	return head.command_id;
 }
 
-/* Reads up to 16 bits at offset `at` of nvme_request: from `word`, which was read at offset `from`,
- * if they are in it, else from memory. */
+/* Reads up to 16 bits at offset `at` of nvme_request: from `word`, read at offset `from`, if they
+ * are in it. */
 static __always_inline u64 part_of(u64 pdu, u64 at, u64 from, u64 word, enum nd_access access)
 {
 	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && at >= from && at < from + 7)

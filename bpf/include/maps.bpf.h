@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* All maps. User space sets the sizes that depend on the machine (max_entries, the value size of
- * slots and cells) before the load. The numbers here are placeholders. */
+/* All maps. User space sets the sizes that depend on the machine before the load. */
 #ifndef ND_MAPS_H
 #define ND_MAPS_H
 
@@ -11,12 +10,30 @@
 
 const volatile struct nd_config config SEC(".rodata.config") = {};
 
-/*
- * The names of the settings: cfg_mode is config.mode, or a constant where a build fixes it
- * (src/session/build_table.rs). Those that begin with targ_, tp_ or test_ have no other prefix.
- * build.rs makes the file from struct nd_config.
- */
+/* The settings by name: cfg_mode is config.mode, or a constant where a build fixes it
+ * (src/session/build_table.rs). Those with targ_, tp_ or test_ have no other prefix. */
 #include "settings.h"
+
+#define MAP(name, kind, key, value, n)                                                             \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_##kind);                                                 \
+		__uint(max_entries, n);                                                            \
+		__uint(key_size, sizeof(key));                                                     \
+		__uint(value_size, sizeof(value));                                                 \
+	} name SEC(".maps")
+
+#define ARRAY_MAP(name, value, n) MAP(name, ARRAY, u32, value, n)
+
+/* Values begin at a page, so they share no cache line with struct bpf_array, nor with each other if
+ * their size is a multiple of a line. */
+#define PAGED_MAP(name, value)                                                                     \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
+		__uint(map_flags, BPF_F_MMAPABLE);                                                 \
+		__uint(max_entries, 1);                                                            \
+		__uint(key_size, sizeof(u32));                                                     \
+		__uint(value_size, sizeof(value));                                                 \
+	} name SEC(".maps")
 
 /* Free numbers. */
 #define FREE_MAP(name)                                                                             \
@@ -24,25 +41,6 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 		__uint(type, BPF_MAP_TYPE_QUEUE);                                                  \
 		__uint(max_entries, 1);                                                            \
 		__uint(value_size, sizeof(u32));                                                   \
-	} name SEC(".maps")
-
-/* Values begin at a page, not behind the kernel's struct bpf_array: they share no cache line with
- * it, nor with each other if their size is a multiple of a line. User space reads some in place. */
-#define PAGED_MAP(name, vtype)                                                                     \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
-		__uint(map_flags, BPF_F_MMAPABLE);                                                 \
-		__uint(max_entries, 1);                                                            \
-		__uint(key_size, sizeof(u32));                                                     \
-		__uint(value_size, sizeof(vtype));                                                 \
-	} name SEC(".maps")
-
-#define ARRAY_MAP(name, vtype, n)                                                                  \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
-		__uint(max_entries, n);                                                            \
-		__uint(key_size, sizeof(u32));                                                     \
-		__uint(value_size, sizeof(vtype));                                                 \
 	} name SEC(".maps")
 
 PAGED_MAP(slots, struct nd_slot);
@@ -60,42 +58,20 @@ ARRAY_MAP(slow_bar, u64, 1);		    /* see points.bpf.h */
 ARRAY_MAP(empty, struct nd_stack_sum, 1);
 
 /* Distinct stacks by a hash of their frames, and the latencies of the commands of each. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_stack));
-} stacks SEC(".maps");
+MAP(stacks, HASH, u64, struct nd_stack, 1);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_stack_sum));
-} stack_sums SEC(".maps");
+MAP(stack_sums, HASH, u64, struct nd_stack_sum, 1);
 
 /* key -> row number. The hash decides which CPU adds a row; the queue holds the free rows. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(u32));
-} rows SEC(".maps");
+MAP(rows, HASH, u64, u32, 1);
 
 FREE_MAP(free_rows);
 
 /* Commands without a row, by row key with ND_NO_ANY. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_MAX_ROWLESS);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_rowless));
-} rowless SEC(".maps");
+MAP(rowless, HASH, u64, struct nd_rowless, ND_MAX_ROWLESS);
 
-/*
- * The rings of events, by CPU / ND_RING_CPUS. A ring has one spinlock, which its CPUs share. User
- * space creates the rings; several entries may be the same ring.
- */
+/* The rings of events, by CPU / ND_RING_CPUS: a ring has one spinlock. User space creates them;
+ * several entries may be the same ring. */
 struct event_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -109,12 +85,7 @@ struct {
 } rings SEC(".maps");
 
 /* Without nvme types: controller number by driver_data of a tag set, from queues with a disk. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ND_MAX_CTRLS);
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(u32));
-} owners SEC(".maps");
+MAP(owners, HASH, u64, u32, ND_MAX_CTRLS);
 
 static __always_inline struct nd_cpu *this_cpu(void)
 {
@@ -123,9 +94,8 @@ static __always_inline struct nd_cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
-/* Counts a hit. The kernel guards programs with typed arguments against themselves: they cannot
- * nest on a CPU and need no atomics. Trampolines have had the guard since 5.12, tracepoints
- * since 6.1. Before that, an interrupt between load and store would lose a hit. */
+/* Counts a hit. The kernel guards programs with typed arguments against themselves (trampolines
+ * since 5.12, tracepoints since 6.1): these need no atomics. */
 static __always_inline void tally(struct nd_cpu *cpu, u32 hook, enum nd_access access)
 {
 	if (!cpu)
@@ -134,14 +104,6 @@ static __always_inline void tally(struct nd_cpu *cpu, u32 hook, enum nd_access a
 		cpu->hits[hook]++;
 	else
 		__sync_fetch_and_add(&cpu->hits[hook], 1);
-}
-
-static __always_inline struct nd_cpu *hit(u32 hook, enum nd_access access)
-{
-	struct nd_cpu *cpu = this_cpu();
-
-	tally(cpu, hook, access);
-	return cpu;
 }
 
 /* Tests only: whether to ignore this event. */
@@ -157,7 +119,16 @@ static __always_inline int ignored(u32 hook)
 	return cpu && cpu->offered[hook]++ % every == every - 1;
 }
 
-/* For counters that several programs add to: an interrupt may come between load and store. */
+/* Counts a hit; 0: the event is to be ignored. */
+static __always_inline int hit(u32 hook, enum nd_access access)
+{
+	if (ignored(hook))
+		return 0;
+	tally(this_cpu(), hook, access);
+	return 1;
+}
+
+/* For counters of several programs: an interrupt may come between load and store. */
 static __always_inline void count_here(struct nd_cpu *cpu, u32 what)
 {
 	__sync_fetch_and_add(&cpu->count[what], 1);

@@ -1,35 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Who caused a command: cgroups, and the submitter. The task that calls the driver may be a kernel
- * thread, which dispatches the request of another. So a table has the task that submitted each bio
- * of an NVMe disk, by the address of the bio, from block_bio_queue on. A command has the submitter
- * of its request's first bio. Where a cgroup has limits, blk-throttle looks at a bio before
- * block_bio_queue, which a kernel thread then passes if the bio had to wait.
- *
+/* Who caused a command. The task that calls the driver may be a kernel thread, so a table has the
+ * task that submitted each bio, by the address of the bio, and a command has the submitter of its
+ * request's first bio. Where a cgroup has limits, blk-throttle looks at a bio before
+ * block_bio_queue, which a kernel thread passes if the bio had to wait.
  * With --stages=full the bios of NVMe disks are followed anyway (bio.bpf.h), and this table has
- * only those of device mapper. A command has the submitter of the bio that got its request: most
- * get it in the same task, which needs no table. The start entry of the request keeps it until the
- * set-up.
- *
- * Device mapper makes new bios, clones, for the disk below. Where a kernel thread submits one
- * (dm-crypt, thin pools), the original bio's submitter counts. So the table has the bios of
- * all device-mapper disks, too.
- *
+ * only those of device mapper. Device mapper makes clones for the disk below; where a kernel thread
+ * submits one (dm-crypt, thin pools), the submitter of the original counts.
  * block_bio_complete shows only the end of bios without a request. The others stay until their
- * address is used again, or the table is full: the sector must be the bio's.
- */
+ * address is used again, or the table is full: the sector must be the bio's. */
 #ifndef ND_ORIGIN_H
 #define ND_ORIGIN_H
 
 #include "filter.bpf.h"
 #include "slots.bpf.h"
 
-/*
- * The bio in this kernel's event: arguments are (bio, ...), or before 5.11 (queue, bio, ...). Not
- * cfg_rq_second: 5.10.y got that change of the events with requests, but not this one. On 5.11 the
- * verifier rejects these programs, because its bios have bi_disk, too. In assembly: clang merges
- * the loads to one from a computed address, which the verifier of 5.10 rejects.
- */
+/* The bio in this kernel's event: (bio, ...), or before 5.11 (queue, bio, ...). Not cfg_rq_second:
+ * 5.10.y got that change of other events. In assembly: clang merges the loads to one from a
+ * computed address, which the verifier of 5.10 rejects. */
 static __always_inline u64 bio_of(void *ctx)
 {
 	u64 bio;
@@ -38,6 +25,7 @@ static __always_inline u64 bio_of(void *ctx)
 		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(bio) : "r"(ctx));
 	else
 		asm volatile("%0 = *(u64 *)(%1 + 0)" : "=r"(bio) : "r"(ctx));
+	FORGET(bio);
 	return bio;
 }
 
@@ -46,20 +34,12 @@ static __always_inline u64 disk_name_of(u64 bio)
 	u64 disk;
 
 	if (bpf_core_field_exists(struct bio, bi_disk)) {
-		disk = peek(bio + bpf_core_field_offset(struct bio, bi_disk), ACCESS_BTF);
+		disk = FIELD_AT(bio, struct bio, bi_disk, ACCESS_BTF);
 	} else {
-		disk = peek(bio + bpf_core_field_offset(struct bio, bi_bdev), ACCESS_BTF);
-		disk = peek(disk + bpf_core_field_offset(struct block_device, bd_disk), ACCESS_BTF);
+		disk = FIELD_AT(bio, struct bio, bi_bdev, ACCESS_BTF);
+		disk = FIELD_AT(disk, struct block_device, bd_disk, ACCESS_BTF);
 	}
 	return disk + bpf_core_field_offset(struct gendisk, disk_name);
-}
-
-/* Whether a name with this first word begins with `nvme`. */
-static __always_inline int is_nvme_name(u64 word)
-{
-	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-		return (u32)word == 0x656d766e;
-	return word >> 32 == 0x6e766d65;
 }
 
 #define BIO_FIELD(at, field) peek((at) + bpf_core_field_offset(struct bio, field), ACCESS_BTF)
@@ -77,12 +57,8 @@ static __always_inline int is_mapped_name(u64 word)
 	return word >> 40 == 0x646d2d;
 }
 
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, ND_SUBMITTERS); /* user space adds some for each CPU */
-	__uint(key_size, sizeof(u64));
-	__uint(value_size, sizeof(struct nd_submitter));
-} submitters SEC(".maps");
+MAP(submitters, LRU_HASH, u64, struct nd_submitter,
+    ND_SUBMITTERS); /* user space adds some for each CPU */
 
 /* Whether a bio that this task submits is of the cgroup of the filter, or below it. */
 static __always_inline int within_wanted(u64 cgroup)
@@ -94,11 +70,17 @@ static __always_inline int within_wanted(u64 cgroup)
 	return bpf_current_task_under_cgroup(&cgroups, 0) == 1;
 }
 
-/* Whether the entry is of this bio, as it is now, not of an earlier one with its address. */
-static __always_inline int is_submission_of(struct nd_submitter *by, u64 bio)
+/* Whether an entry with this place is of this bio, not of an earlier one with its address. */
+static __always_inline int has_place(u64 bio, u64 sector, u32 bytes)
 {
-	return by->sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
-	       by->bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
+	return sector == BIO_FIELD(bio, bi_iter.bi_sector) &&
+	       bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
+}
+
+/* Whether a request begins within a bio. */
+static __always_inline int begins_in(u64 at, u64 sector, u32 bytes)
+{
+	return at >= sector && at <= sector + (bytes >> 9);
 }
 
 /* The current task submits a bio, or without one (0) a command of its own. */
@@ -136,52 +118,54 @@ static __always_inline int is_followed(u64 bio)
 	return is_nvme_name(name) || (HAVE_DM && is_mapped_name(name));
 }
 
-/* The bio for which device mapper made this clone; 0: it is no clone. A clone is a part of a
- * dm_target_io, with a magic number. Before other bios there may be anything. */
+/* Of bi_flags, from 5.4 on: another bio has the data. */
+#define BIO_IS_CLONE (1 << 1)
+
+/* The bio for which device mapper made this one, if it is part of a dm_target_io; else 0. */
 static __always_inline u64 original_of(u64 clone)
 {
 	u64 tio = clone - bpf_core_field_offset(struct dm_target_io, clone), io;
 
-	if ((u16)peek(tio + bpf_core_field_offset(struct dm_target_io, magic), ACCESS_BTF) !=
-	    DM_TIO_MAGIC)
+	if ((u16)FIELD_AT(tio, struct dm_target_io, magic, ACCESS_BTF) != DM_TIO_MAGIC)
 		return 0;
-	io = peek(tio + bpf_core_field_offset(struct dm_target_io, io), ACCESS_BTF);
-	if ((u16)peek(io + bpf_core_field_offset(struct dm_io, magic), ACCESS_BTF) != DM_IO_MAGIC)
+	io = FIELD_AT(tio, struct dm_target_io, io, ACCESS_BTF);
+	if ((u16)FIELD_AT(io, struct dm_io, magic, ACCESS_BTF) != DM_IO_MAGIC)
 		return 0;
-	return peek(io + bpf_core_field_offset(struct dm_io, orig_bio), ACCESS_BTF);
+	return FIELD_AT(io, struct dm_io, orig_bio, ACCESS_BTF);
 }
 
-/* The submission of the original of a bio that a kernel thread submits; NULL: it has none, or that
- * was not observed. dm-crypt submits a bio of its own for the clone. */
-static __always_inline struct nd_submitter *submitter_of_original(u64 bio)
+/* The bio of a device-mapper disk for which a kernel thread submits this one; 0: none. dm-crypt
+ * submits a bio of its own for the clone. Before other bios, memory may be that of a former clone.
+ */
+static __always_inline u64 bio_above(u64 bio)
 {
-	struct nd_submitter *by;
-	u64 original, at;
+	u64 original = 0;
 
 	if (!HAVE_DM || !is_kernel_thread(ACCESS_BTF))
 		return 0;
-	original = original_of(bio);
+	if ((u16)BIO_FIELD(bio, bi_flags) & BIO_IS_CLONE)
+		original = original_of(bio);
 	if (!original && bpf_core_type_exists(struct dm_crypt_io))
-		original = original_of(
-			peek(BIO_FIELD(bio, bi_private) +
-				     bpf_core_field_offset(struct dm_crypt_io, base_bio),
-			     ACCESS_BTF));
-	if (!original)
-		return 0;
-	by = bpf_map_lookup_elem(&submitters, &original);
-	at = BIO_FIELD(original, bi_iter.bi_sector);
-	return by && at >= by->sector && at <= by->sector + (by->bytes >> 9) ? by : 0;
+		original = original_of(FIELD_AT(BIO_FIELD(bio, bi_private), struct dm_crypt_io,
+						base_bio, ACCESS_BTF));
+	return original;
 }
 
-/* Who submits a bio: the current task, unless it is a clone. */
+/* Who submits a bio: the current task, or for a bio that device mapper made the submitter of the
+ * one above: nobody, if its submission was not observed. */
 static __always_inline void who_submits(struct nd_sender *by, u64 bio)
 {
-	struct nd_submitter *original = submitter_of_original(bio);
+	u64 above = bio_above(bio);
+	struct nd_submitter *found;
 
-	if (original)
-		*by = original->by;
-	else
+	if (!above) {
 		by_this_task(by, bio, ACCESS_BTF);
+		return;
+	}
+	*by = (struct nd_sender){};
+	found = bpf_map_lookup_elem(&submitters, &above);
+	if (found && begins_in(BIO_FIELD(above, bi_iter.bi_sector), found->sector, found->bytes))
+		*by = found->by;
 }
 
 /* Notes the current task as the one that submits a bio, unless another passes on one that has its
@@ -190,11 +174,11 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 {
 	struct nd_submitter by = {}, *was;
 
-	if (!is_followed(bio) || ignored(hook))
+	if (!is_followed(bio) || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	was = bpf_map_lookup_elem(&submitters, &bio);
-	if (was && (was->early || (early && was->rest)) && is_submission_of(was, bio)) {
+	if (was && (was->early || (early && was->rest)) &&
+	    has_place(bio, was->sector, was->bytes)) {
 		if (!early)
 			was->early = 0;
 		return 0;
@@ -207,18 +191,6 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 	return 0;
 }
 
-/* A bio is queued. This comes once in the life of a bio. */
-static __always_inline int on_bio_submitted(u64 bio, u32 hook)
-{
-	return note_submission_of(bio, 0, hook);
-}
-
-/* blk-throttle looks at a bio: it is about to be queued, now or later. */
-static __always_inline int on_bio_limited(u64 bio, u32 hook)
-{
-	return note_submission_of(bio, 1, hook);
-}
-
 /* The block layer has split a piece off: `bio`. The rest is its bi_private, and is submitted again
  * without block_bio_queue: blk-throttle may look at it, also in a kernel thread. */
 static __always_inline int on_submitted_split(u64 bio, u32 hook)
@@ -226,9 +198,8 @@ static __always_inline int on_submitted_split(u64 bio, u32 hook)
 	u64 rest = BIO_FIELD(bio, bi_private);
 	struct nd_submitter *by = bpf_map_lookup_elem(&submitters, &rest), copy;
 
-	if (!by || ignored(hook))
+	if (!by || !hit(hook, ACCESS_BTF))
 		return 0;
-	hit(hook, ACCESS_BTF);
 	copy = *by;
 	by->sector = BIO_FIELD(rest, bi_iter.bi_sector);
 	by->bytes = BIO_FIELD(rest, bi_iter.bi_size);
@@ -247,21 +218,20 @@ static __always_inline int on_submitted_done(u64 bio, u32 hook)
 /* The submission of a request's first bio; NULL: not observed, or no bio. */
 static __always_inline struct nd_submitter *submitter_of(struct request *rq, enum nd_access access)
 {
-	u64 bio = FIELD_AT((u64)rq, struct request, bio, access), at;
+	u64 bio = FIELD_AT((u64)rq, struct request, bio, access);
 	struct nd_submitter *by;
 
 	if (!bio)
 		return 0;
 	by = bpf_map_lookup_elem(&submitters, &bio);
-	at = GET(access, rq, __sector);
-	if (!by || at < by->sector || at > by->sector + (by->bytes >> 9))
+	if (!by || !begins_in(GET(access, rq, __sector), by->sector, by->bytes))
 		return 0;
 	by->rest = 0; /* no other part of it comes */
 	return by;
 }
 
-/* The submitter of a command that the current task sets up: of one without a bio that was submitted
- * (passthrough, a flush of the block layer, a command of the driver) the current task. */
+/* The submitter of a command that the current task sets up: without a bio (passthrough, a flush, a
+ * command of the driver) that task. */
 static __always_inline void find_submitter(struct nd_sender *by, struct nd_slot *s,
 					   struct request *rq, enum nd_access access)
 {

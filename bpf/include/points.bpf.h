@@ -6,14 +6,10 @@
 
 #include "recover.bpf.h"
 
-/*
- * `top`: the commands of each queue, and the slowest commands as events.
- *
- * A command is an event if it takes longer than a bar. User space sets the bar before each
- * interval; each event moves it an eighth of the way to the latency of its command. So the slowest
- * command of an interval is always an event, and a change of all latencies makes some dozens of
- * events.
- */
+/* `top`: the commands of each queue, and the slowest commands as events. A command is an event if
+ * it takes longer than a bar. User space sets the bar before each interval; each event moves it an
+ * eighth of the way to its latency. So the slowest command is always an event, and a change of all
+ * latencies makes some dozens. */
 
 /* The least number of tags per queue (MIN_STRIDE of src/session/layout.rs): the first slot of a
  * queue, divided by it, is the number of the queue's counter. */
@@ -27,19 +23,10 @@ static __always_inline void read_again(struct nd_submission *a, struct nd_slot *
 	struct request_queue *q;
 	u64 at, words[3], block, sector;
 
-	a->stack = 0;
-	__builtin_memset(a->cdw, 0, sizeof(a->cdw));
-	__builtin_memset(a->comm, 0, sizeof(a->comm));
-	a->tgid = 0;
-	a->tid = 0;
-	a->cpu = 0;
-	a->flags = 0;
-	a->metadata = 0;
-	a->bytes = s->bytes;
-	a->known = ND_KNOWN_BYTES;
+	*a = (struct nd_submission){.bytes = s->bytes, .known = ND_KNOWN_BYTES};
 	if (!cfg_cmd_arg) {
 		/* Word by word: lockdown=confidentiality forbids the helper. */
-		at = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), access) +
+		at = FIELD_AT(pdu_of(rq), struct nvme_request, cmd, access) +
 		     __builtin_offsetof(struct nvme_command, common.cdw10);
 		for (u32 i = 0; i < 3; i++)
 			words[i] = peek(at + i * sizeof(u64), access);
@@ -57,21 +44,37 @@ static __always_inline void read_again(struct nd_submission *a, struct nd_slot *
 	}
 }
 
-static __always_inline void outcome_of(struct nd_outcome *o, struct request *rq,
-				       enum nd_access access)
+/* Reads status, retries and flags: neighbours on every kernel so far, so mostly with one load. */
+static __always_inline void read_verdict(struct nd_outcome *o, struct request *rq,
+					 enum nd_access access)
 {
 	u64 pdu = pdu_of(rq), from = bpf_core_field_offset(struct nvme_request, retries);
 	u64 word = peek(pdu + from, access);
 
-	o->stack = 0;
-	o->result = 0;
 	o->retries = word;
-	o->flags = 0;
+	o->flags =
+		part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word, access);
 	o->status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word,
 			    access);
+}
+
+/* Records the outcome that the driver reports, if the driver's types are available. */
+static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq,
+					 enum nd_access access)
+{
 	o->cpu = bpf_get_smp_processor_id();
-	o->known = 1;
-	o->beside = 0;
+	o->known = cfg_verdict;
+	if (!cfg_context)
+		o->beside = 0;
+	if (!cfg_verdict) {
+		o->result = 0;
+		o->status = 0;
+		o->retries = 0;
+		o->flags = 0;
+		return;
+	}
+	o->result = FIELD_AT(pdu_of(rq), struct nvme_request, result, access);
+	read_verdict(o, rq, access);
 }
 
 /* Emits the event of a finished command. The slot still has its times. With submitters, it ends
@@ -81,7 +84,6 @@ static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64
 {
 	u32 submitter = cfg_who & ND_WHO_SUBMITTER ? sizeof(struct nd_origin) : 0;
 	struct nd_pair *p = reserve(sizeof(*p) + submitter);
-	u64 key = s->key >> ND_ROW_BITS;
 	struct nd_event *e;
 
 	if (!p) {
@@ -89,17 +91,10 @@ static __always_inline void emit_slow(struct nd_slot *s, struct request *rq, u64
 		return;
 	}
 	e = &p->end.event;
-	e->kind = ND_KIND_PAIR;
-	e->admin = (key >> ND_KEY_ADMIN_SHIFT) & 1;
-	e->opcode = key >> ND_KEY_OPCODE_SHIFT;
-	e->_pad = 0;
-	e->qid = s->qid;
-	e->cid = s->cid;
-	e->ns = complete;
-	e->ctrl = (key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1);
+	about(e, ND_KIND_PAIR, s, complete);
 	e->pattern = s->saw | (end >= complete ? ND_SAW_END : 0);
-	e->nsid = (key >> ND_KEY_NSID_SHIFT) & ND_KEY_NSID_MASK;
-	outcome_of(&p->end.outcome, rq, access);
+	p->end.outcome = (struct nd_outcome){};
+	note_outcome(&p->end.outcome, rq, access);
 	p->end.setup_out_ns = s->setup_out_ns;
 	read_again(&p->submission, s, rq, e->opcode, e->admin, access);
 	p->submission.nsid = e->nsid;
@@ -221,13 +216,9 @@ static __always_inline void note_reaped(struct nd_slot *s, int by_irq)
 	s->outcome.beside = beside;
 }
 
-/*
- * The kernel guards each program against itself per CPU: if an interrupt comes while a polling task
- * runs the first instance, only the second instance sees the commands of the interrupt.
- *
- * `anyone`: the kprobe sees the requests of every driver. It also sees cancellations by the nvme
- * driver (NVME_REQ_CANCELLED), which have no CQE.
- */
+/* The kernel guards each program against itself per CPU: if an interrupt comes while a polling task
+ * runs the first instance, only the second sees the commands of the interrupt. `anyone`: the kprobe
+ * sees the requests of every driver, and cancellations (NVME_REQ_CANCELLED), which have no CQE. */
 static __always_inline int on_cqe(struct request *rq, u32 hook, enum nd_access access)
 {
 	int second = hook == ND_HOOK_CQE_SECOND, anyone = hook == ND_HOOK_CQE_KPROBE;
@@ -281,51 +272,12 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, enum nd_access a
 	return 0;
 }
 
-/* Records the outcome that the driver reports, if the driver's types are available. */
-static __always_inline void note_outcome(struct nd_outcome *o, struct request *rq,
-					 enum nd_access access)
-{
-	u64 pdu = pdu_of(rq), from, word;
-
-	o->cpu = bpf_get_smp_processor_id();
-	o->known = cfg_verdict;
-	if (!cfg_context)
-		o->beside = 0;
-	if (!cfg_verdict) {
-		o->result = 0;
-		o->status = 0;
-		o->retries = 0;
-		o->flags = 0;
-		return;
-	}
-	o->result = peek(pdu + bpf_core_field_offset(struct nvme_request, result), access);
-	/* These three are neighbours on every kernel so far. */
-	from = bpf_core_field_offset(struct nvme_request, retries);
-	word = peek(pdu + from, access);
-	o->retries = word;
-	o->flags =
-		part_of(pdu, bpf_core_field_offset(struct nvme_request, flags), from, word, access);
-	o->status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word,
-			    access);
-}
-
-/* Counts the command if it failed, or was a retry: one load more. */
-static __always_inline void note_failure(struct nd_slot *s, struct request *rq,
-					 enum nd_access access)
-{
-	u64 pdu = pdu_of(rq), from = bpf_core_field_offset(struct nvme_request, retries);
-	u64 word = peek(pdu + from, access);
-	u16 status = part_of(pdu, bpf_core_field_offset(struct nvme_request, status), from, word,
-			     access);
-
-	count_status(s, status, (u8)word);
-}
-
 static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook,
 				       enum nd_access access)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct nd_cpu *cpu = this_cpu();
+	struct nd_outcome verdict;
 	struct nd_slot *s;
 	int followed;
 
@@ -372,7 +324,8 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook,
 		finish(s, cpu, now, 0);
 	}
 	if (cfg_count_status) {
-		note_failure(s, rq, access);
+		read_verdict(&verdict, rq, access);
+		count_status(s, verdict.status, verdict.retries);
 		if (cfg_details && !cfg_end)
 			note_details(s, rq, now, 0, access);
 	}
@@ -416,16 +369,11 @@ static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, en
 		emit_event(ND_KIND_RETRY, s, cfg_verdict ? (u8)peek(at, access) : ~0ull);
 }
 
-/*
- * blk-mq takes a request back. If it has not completed, the driver has rejected it: it keeps its
- * start and will be set up again, with a scheduler possibly under another tag. If it has completed,
- * this is a retry, and the completed attempt has no end.
- *
- * A scheduled request no longer has a driver tag: its slot is found by the scheduler's tag.
- */
+/* blk-mq takes a request back. If it has not completed, the driver has rejected it: it keeps its
+ * start and will be set up again. If it has, this is a retry, and the completed attempt has no end.
+ * A scheduled request no longer has a driver tag: its slot is found by the scheduler's tag. */
 static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_access access)
 {
-	struct request_queue *q;
 	struct nd_queue *e;
 	s32 internal;
 	struct nd_start *st;
@@ -435,20 +383,12 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 
 	if (access == ACCESS_BTF)
 		rq = drop_trust(rq); /* requeues are rare */
-	q = GET(access, rq, q);
-	if (!q)
+	e = known_queue(rq, &qid, &first, access);
+	if (!e || !hit(hook, access))
 		return 0;
-	e = queue_entry(q, access);
-	if (!e || e->q != (u64)q || !e->queues || ignored(hook))
-		return 0;
-	hit(hook, access);
-	qid = hctx_number(rq, access) + e->io;
-	if (qid >= e->queues)
-		return 0;
-	first = first_slot(e->base, e->stride, qid);
 	internal = GET(access, rq, internal_tag);
 	tag = GET(access, rq, tag);
-	st = start_entry(internal, tag, first, e->stride, spread_of(q, access));
+	st = start_entry(internal, tag, first, e->stride, spread_of(GET(access, rq, q), access));
 	if (!st)
 		return 0;
 	if (internal < 0)
@@ -501,7 +441,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hook,
 				 enum nd_access access)
 {
-	struct nd_slot *s = slot_checked(rq, access);
+	struct nd_slot *s = slot_of(rq, 0, 0, access);
 
 	if (!s)
 		return 0;

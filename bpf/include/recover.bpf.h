@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Recovers commands for which the kernel skipped a program.
- *
- * The kernel skips a program that is already running on the same CPU, in a task that was preempted
- * or interrupted inside it. The remaining state shows the command:
- *  - A completion (or a CQE) whose slot does not hold the command: the set-up was skipped. The
- *    request still has its SQE, tag, queue and length, but not its set-up time, doorbell and
- *    submitter.
- *  - An open slot, but the generation of its request (or its state, see has_completed()) shows that
- *    the command is over: the completion was skipped. When the slot is needed again, the command
- * counts as over, without a completion time. Such a command counts in its own row, with the
- * intervals that were observed (finish_partial()).
- */
+/* Recovers commands for which the kernel skipped a program, because it was already running on the
+ * CPU. Such a command counts in its own row, with the observed intervals (finish_partial()).
+ * - A completion or CQE whose slot does not hold the command: the set-up was skipped. The request
+ * still has its SQE, tag, queue and length.
+ * - An open slot, but the generation or the state of its request shows that the command is over:
+ * the completion was skipped. The next command of the slot counts it, without a completion time. */
 #ifndef ND_RECOVER_H
 #define ND_RECOVER_H
 
@@ -42,10 +35,8 @@ static __always_inline int is_outside(struct request *rq, enum nd_access access)
 	return !began || (s64)(issued - began) <= 0 || (ended && (s64)(issued - ended) > 0);
 }
 
-/*
- * Where the driver changes nvme_request.genctr: with the CQE (e4fdb2b167ed: 5.17, and some
- * stable kernels), or before that at the set-up. The version does not show it; completions do.
- */
+/* Where the driver changes nvme_request.genctr: with the CQE (e4fdb2b167ed: 5.17, and some stable
+ * kernels), before that at the set-up. Completions show it. */
 #define ND_GEN_AT_CQE	1
 #define ND_GEN_AT_SETUP 2
 u32 generation_changes = 0; /* 0: not known yet, counts as ND_GEN_AT_CQE */
@@ -76,24 +67,18 @@ static __noinline int learn_generation(u64 rq)
  * not completed, is idle. */
 static __noinline int is_done(u64 rq)
 {
-	return (u32)peek(rq + bpf_core_field_offset(struct request, state), ACCESS_BTF) ==
-		       MQ_RQ_COMPLETE ||
-	       !(u32)peek(rq + bpf_core_field_offset(struct request, ref), ACCESS_BTF);
+	return (u32)FIELD_AT(rq, struct request, state, ACCESS_BTF) == MQ_RQ_COMPLETE ||
+	       !(u32)FIELD_AT(rq, struct request, ref, ACCESS_BTF);
 }
 
-/*
- * Whether the driver has completed the command of this slot. The generation shows it, except where
- * the driver completes a command without a CQE (a cancelled one). Generations repeat after 16
- * commands, so a request that was allocated after the set-up (or after the CQE, if the set-up was
- * skipped) also shows a later command. Without statistics and scheduler, start_time_ns is 0. Then
- * requests and tags are paired, and the next command of the request is set up in this slot; but the
- * request of flushes always has a start, and takes the tag of another one each time.
- *
- * With ND_GEN_AT_SETUP, a changed generation only shows that the request was set up again: after a
- * completion, or after blk-mq took it back. The state of the request shows a completion.
- *
- * `rq` is the slot's request, read once by the caller: another CPU may give the slot to another
- * request in the meantime, and a fresh command of that request has not completed.
+/* Whether the driver has completed the command of this slot. The generation shows it, except after
+ * a completion without a CQE (a cancelled command), and repeats after 16 commands. So a request
+ * that was allocated after the set-up (or the CQE) also shows a later command. Without statistics
+ * and scheduler start_time_ns is 0: then requests and tags are paired, and the next set-up comes to
+ * this slot; the request of flushes, which takes another tag each time, always has a start.
+ * With ND_GEN_AT_SETUP, a changed generation only shows that the request was set up again. Its
+ * state shows a completion.
+ * `rq`: the slot's request, read once: another CPU may give the slot to another request meanwhile.
  */
 static __always_inline int has_completed_of(struct nd_slot *s, u64 rq)
 {
@@ -102,7 +87,7 @@ static __always_inline int has_completed_of(struct nd_slot *s, u64 rq)
 
 	if (!cfg_recover)
 		return 0;
-	start = peek(rq + bpf_core_field_offset(struct request, start_time_ns), ACCESS_BTF);
+	start = FIELD_AT(rq, struct request, start_time_ns, ACCESS_BTF);
 	if (!since)
 		since = s->cqe_ns;
 	if (since && start > since)
@@ -124,11 +109,8 @@ static __always_inline int has_completed(struct nd_slot *s)
 	return has_completed_of(s, s->rq);
 }
 
-/*
- * Finishes a completed command whose end was not observed. Not static: the verifier verifies such a
- * function once, not at each call. Before 6.8 it does so even if nothing calls the function, so the
- * function must check itself whether it applies.
- */
+/* Finishes a completed command whose end was not observed. Not static: the verifier verifies such a
+ * function once, before 6.8 even if nothing calls it, so it checks itself whether it applies. */
 __noinline int finish_without_end(u32 index)
 {
 	struct nd_slot *s = slot_at(index);
@@ -162,7 +144,7 @@ __noinline int close_unseen(u32 index)
 /* The address of the SQE of a request. */
 static __always_inline u64 entry_of(struct request *rq, enum nd_access access)
 {
-	return peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, cmd), access);
+	return FIELD_AT(pdu_of(rq), struct nvme_request, cmd, access);
 }
 
 /* Not inlined: a group would be on the stack below the functions that close a slot, and the kernel
@@ -261,10 +243,8 @@ static __always_inline int is_outdated(struct nd_slot *s, struct request *rq, en
 	return cfg_setup_skips && s->cid != command_id_of(rq, access);
 }
 
-/*
- * The same at the CQE, with one read instead of two. The driver changes the generation after its
- * tracepoint, so it is that of the command; it has found the request by it.
- */
+/* The same at the CQE, with one read instead of two. The driver has found the request by the
+ * generation, and changes it after its tracepoint. */
 static __always_inline int is_outdated_at_cqe(struct nd_slot *s, struct request *rq,
 					      enum nd_access access)
 {

@@ -48,11 +48,8 @@ static __always_inline u32 class_of(u32 bytes)
 
 #define ND_PATTERN ((1ull << ND_KEY_PATTERN_BITS) - 1)
 
-/*
- * Whether a pattern of points may take the free row number `next`. Rows are taken in the order of
- * their numbers, and are never freed: the last ones are for commands of other kinds, not for
- * further patterns of the same.
- */
+/* Whether a pattern of points may take the free row number `next`. Rows are taken in order and
+ * never freed: the last ones are for commands of other kinds. */
 static __always_inline int may_have_row(u32 saw, u32 next)
 {
 	if (next < cfg_rows - cfg_rows / 8)
@@ -147,29 +144,9 @@ static __always_inline struct nd_cell *cell_of_row(struct nd_cpu *cpu, u32 row)
 	return bpf_map_lookup_elem(&cells, &index);
 }
 
-/* Adds an interval to a stage of a row, for commands that were observed in part. */
-__noinline int add_interval(u32 row, u32 stage, u64 ns)
-{
-	struct nd_cpu *cpu = this_cpu();
-	struct nd_cell *c = cpu ? cell_of_row(cpu, row & (ND_MAX_ROWS - 1)) : 0;
-
-	if (!c || cfg_mode == ND_MODE_TOTAL)
-		return 0;
-	if (cfg_waits)
-		BELOW(stage, ND_STAGES_FULL);
-	else
-		BELOW(stage, ND_STAGES_FINE);
-	if (cfg_mode != ND_MODE_FINE)
-		BELOW(stage, ND_STAGES_BASIC);
-	hist_add(&c->hist[stage], ns, 1);
-	return 0;
-}
-
-/*
- * The cell of a command with the observed points `saw`. Usually a command has the key and the
- * pattern of the previous command in its slot. (The topmost bit of the word is ND_KEY_VALID.)
- * Leaves out points, in `saw` and in the slot, if few rows are left.
- */
+/* The cell of a command with the observed points `saw`: usually that of the previous command in its
+ * slot. (The topmost bit of the word is ND_KEY_VALID.) Leaves out points, in `saw` and in the slot,
+ * if few rows are left. */
 static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, struct nd_cpu *cpu)
 {
 	u64 word = s->key;

@@ -16,34 +16,27 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 						       enum nd_access access)
 {
 	struct request_queue *q = GET(access, rq, q);
-	u32 qid, age = places_age, first;
-	struct nd_queue *e;
+	u32 qid, age = places_age, first, instance;
+	struct nd_queue *e = known_queue(rq, &qid, &first, access);
+	struct nd_ctrl *ctrl;
+	u64 address;
 
 	if (!q)
 		return 0;
-	fence();
-	e = queue_entry(q, access);
-	if (!e)
-		return 0;
-	if (e->q != (u64)q) {
+	if (!e) {
 		/* First command of a queue. The set-up handles a queue without a disk (admin). */
-		u32 instance;
-		u64 address;
-		struct nd_ctrl *ctrl;
-
 		if (!is_nvme_disk(rq, q, access))
 			return 0;
 		ctrl = ctrl_of(rq, q, &instance, &address, access);
 		if (!ctrl || !ctrl->stride)
 			return 0;
 		learn_queue(q, ctrl, address, instance, 1, access);
+		e = known_queue(rq, &qid, &first, access);
+		if (!e)
+			return 0;
 	}
-	qid = hctx_number(rq, access) + e->io;
-	if (qid >= e->queues)
-		return 0;
-	first = first_slot(e->base, e->stride, qid);
 	if (p && e->io)
-		remember(p, rq, q, first, e->stride, age, access);
+		remember(p, rq, first, e->stride, age, access);
 	return start_entry(GET(access, rq, internal_tag), GET(access, rq, tag), first, e->stride,
 			   spread_of(q, access));
 }
@@ -96,9 +89,8 @@ static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u
 	u32 tid = this_task();
 	struct nd_task *t = task_of(tid);
 
-	if (ignored(hook))
+	if (!hit(hook, access))
 		return 0;
-	hit(hook, access);
 	t->setup_in_rq = (u64)rq;
 	t->setup_in_ns = now;
 	if (cfg_recover)
@@ -112,11 +104,8 @@ static __always_inline int on_setup_in(void *ctx, struct request *rq, u64 cmd, u
 	return 0;
 }
 
-/*
- * start_time_ns, for kernels without block_io_start (before 6.5). blk-mq sets it when it allocates
- * the request. Rejected: zero (iostats off), a retry (start of the first attempt), later than now.
- * Without the driver's types, a retry is a request with the same start as the previous command.
- */
+/* start_time_ns, for kernels without block_io_start (before 6.5). Rejected: zero (iostats off), a
+ * retry (it has the start of the first attempt), later than now. */
 static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, enum nd_access access)
 {
 	u64 start = GET(access, rq, start_time_ns);
@@ -127,8 +116,7 @@ static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, en
 	if (access != ACCESS_BTF && cfg_by_name)
 		again = start == last;
 	else
-		again = (u8)peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries),
-				 access);
+		again = (u8)FIELD_AT(pdu_of(rq), struct nvme_request, retries, access);
 	if (start > now || again) {
 		count(ND_START_UNTRUSTED);
 		return 0;
@@ -145,11 +133,9 @@ static __always_inline void count_requeue(struct nd_slot *s)
 		emit_event(ND_KIND_REQUEUE, s, 0);
 }
 
-/*
- * Closes the command that is still in a slot when `rq` is set up there. Returns the start of that
- * command if `rq` is the same command again. Without the driver's types, only another generation of
- * the same request shows a missed completion. `over`: the command has completed.
- */
+/* Closes the command that is still in a slot when `rq` is set up there. Returns its start if `rq`
+ * is the same command again. Without the driver's types, only another generation of the same
+ * request shows a missed completion. `over`: the command has completed. */
 static __always_inline u64 close_slot(struct nd_slot *s, u32 index, struct request *rq, u32 cid,
 				      int over)
 {
@@ -179,13 +165,9 @@ static __always_inline int is_over(struct nd_slot *s, struct request *rq)
 	       ((cfg_end && s->state == ND_COMPLETED) || has_completed_of(s, (u64)rq));
 }
 
-/*
- * A scheduled request may return with another driver tag. No completion will reach its first slot:
- * find that slot by the scheduler's tag, and close it. Leave a slot alone if its command is over:
- * another CPU may be setting up the next command with that tag. This program may be preempted
- * between two of the tests, so the owner is tested again after them: the slot of another command
- * must not be closed.
- */
+/* A scheduled request may return with another driver tag: finds its first slot by the scheduler's
+ * tag, and closes it, unless its command is over: another CPU may be setting up the next one. This
+ * program may be preempted between the tests, so the owner is tested again after them. */
 static __always_inline void close_former(struct nd_start *st, struct request *rq, u32 index,
 					 u32 cid, u64 *start)
 {
@@ -212,8 +194,7 @@ static __always_inline void close_former(struct nd_start *st, struct request *rq
 static __always_inline void check_waiting(struct nd_task *t, struct request *rq, u64 nvmeq,
 					  enum nd_access access)
 {
-	u16 announced_tail =
-		peek(nvmeq + bpf_core_field_offset(struct nvme_queue, last_sq_tail), access);
+	u16 announced_tail = FIELD_AT(nvmeq, struct nvme_queue, last_sq_tail, access);
 
 	if (is_waiting(t) && (t->nvmeq != nvmeq || t->announced_tail != announced_tail)) {
 		if (t->n)
@@ -225,9 +206,8 @@ static __always_inline void check_waiting(struct nd_task *t, struct request *rq,
 	t->last_rq = (u64)rq;
 }
 
-/* Adds a command to the list that waits for the task's next doorbell. Only a command whose doorbell
- * is observed may wait: the task's next doorbell may belong to another command. ND_NO_SLOT: a
- * filter has rejected the command. The driver announces it, too, so it counts. */
+/* Adds a command to the list that waits for the task's next doorbell, if that is observed.
+ * ND_NO_SLOT: a filter has rejected the command, but the driver announces it, too. */
 static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t, u32 by,
 					   struct request *rq, struct nd_where *w,
 					   enum nd_access access)
@@ -300,11 +280,8 @@ static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct 
 	}
 }
 
-/*
- * Returns the start entry of a request, if the run needs it. Sets `start` to the time of the
- * request's start, if the entry holds it, and `last` to the previous time in the entry. Closes the
- * slot that the request had under another driver tag.
- */
+/* Returns the start entry of a request, if the run needs it. Sets `start` to its time, if the entry
+ * has it, and `last` to the previous time in the entry. */
 static __always_inline struct nd_start *take_start(struct request *rq, u32 index, u32 cid,
 						   struct nd_place *place, u64 *start, u64 *last,
 						   enum nd_access access)
@@ -392,9 +369,8 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	return 0;
 }
 
-/* A kretprobe at nvme_setup_cmd. It has no arguments: struct nd_task keeps the arguments of the
- * entry. If another task with the same entry of `tasks` overwrites them, the command is lost, and
- * counted. */
+/* A kretprobe at nvme_setup_cmd. It has no arguments: struct nd_task keeps those of the entry. If
+ * another task overwrites them, the command is counted as untracked. */
 static __always_inline int on_setup_return(u32 hook)
 {
 	u32 tid = this_task();
@@ -408,10 +384,8 @@ static __always_inline int on_setup_return(u32 hook)
 	}
 	rq = t->setup_in_rq;
 	t->setup_tid = 0;
-	cmd = cfg_cmd_arg
-		      ? t->setup_cmd
-		      : peek(pdu_of((void *)rq) + bpf_core_field_offset(struct nvme_request, cmd),
-			     0);
+	cmd = cfg_cmd_arg ? t->setup_cmd
+			  : FIELD_AT(pdu_of((void *)rq), struct nvme_request, cmd, 0);
 	return on_setup_out(0, (void *)rq, (void *)cmd, t->setup_stack, hook, ACCESS_PROBE_READ);
 }
 

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Commands in flight: the slot of a request.
- *
- * (controller, queue, tag) selects the slot. It is unique at the device: a flush request borrows
- * its owner's tag, but the owner is not at the device then. The request pointer in the slot
- * identifies the owner, which on_setup_out() changes, or recover_setup() if the set-up was skipped.
- *
- * Controllers that the filter leaves out have no slots: theirs begin at ND_NO_SLOT.
- */
+/* Commands in flight: the slot of a request, by (controller, queue, tag). That is unique at the
+ * device: a flush borrows its owner's tag, but the owner is not at the device then. The request
+ * pointer in the slot identifies the owner. Controllers that the filter leaves out have no slots:
+ * theirs begin at ND_NO_SLOT. */
 #ifndef ND_SLOTS_H
 #define ND_SLOTS_H
 
@@ -15,12 +10,10 @@
 
 /* The order of this CPU's accesses, as other CPUs see it: docs/dev/memory-order.md. */
 
-/*
- * Orders what is before it with what is after it. x86 keeps stores in order, and loads in order.
- * On arm64 an atomic operation that returns a value orders all, from 5.18 on. The builds without
- * ND_LOOP have no such instruction, because 5.10 refuses a program that contains one.
- */
-#if defined(__TARGET_ARCH_arm64) && defined(ND_LOOP)
+/* Orders what is before it with what is after it. x86 keeps the order of stores, and of loads. On
+ * arm64 an atomic operation that returns a value orders all, from 5.18 on; builds without ND_FENCE
+ * have none, because 5.10 refuses a program that contains one. */
+#if defined(__TARGET_ARCH_arm64) && defined(ND_FENCE)
 enum bpf_func_id___fence { BPF_FUNC_copy_from_user_task___fence = 191 }; /* 5.18, too */
 
 static __always_inline void fence(void)
@@ -38,11 +31,9 @@ static __always_inline void fence(void)
 #define fence() asm volatile("" ::: "memory")
 #endif
 
-/*
- * Generation of the cached places: a place is valid only while this number is unchanged. It changes
- * with every admin command (see where()), when a queue turns out to have another owner than before,
- * and when user space moves a controller's slots.
- */
+/* Generation of the cached places: a place is valid while this number is unchanged. It changes with
+ * every admin command (see where()), when a queue has another owner than before, and when user
+ * space moves a controller's slots. */
 volatile u32 places_age = 0;
 
 static __always_inline void forget_places(void)
@@ -113,8 +104,8 @@ static __always_inline u64 nvmeq_of(struct request *rq, enum nd_access access)
 	return (u64)GET(access, hctx, driver_data);
 }
 
-/* REQ_OP_DRV_IN. It and REQ_OP_DRV_OUT, the last operation, are used by the driver itself and for
- * passthrough (include/linux/blk_types.h, the same since 4.20). */
+/* REQ_OP_DRV_IN. It and REQ_OP_DRV_OUT, the last operation, are the driver's own and passthrough
+ * (the same since 4.20). */
 #define ND_OP_MASK   0xff
 #define ND_OP_DRV_IN 34
 
@@ -123,8 +114,7 @@ static __always_inline int is_passthrough(struct request *rq, enum nd_access acc
 	return (GET(access, rq, cmd_flags) & ND_OP_MASK) >= ND_OP_DRV_IN;
 }
 
-/* Identifies a use of a request: the same at the start and at the set-up, and almost always
- * different in the next use. */
+/* Identifies a use of a request: almost always different in the next use. */
 static __always_inline u32 mark_of(struct request *rq, enum nd_access access)
 {
 	u64 bio = (u64)GET(access, rq, bio);
@@ -139,8 +129,8 @@ static __always_inline u32 mark_of(struct request *rq, enum nd_access access)
 /* Whether start entries have marks. */
 #define HAS_MARKS (cfg_setup_skips || FOLLOWS_SUBMITTERS)
 
-/* Whether the request goes to an admin queue (or to connect_q of a fabrics controller): only these
- * operations do, and these queues have no queuedata. */
+/* Whether the request goes to a queue without a namespace: an admin queue, or connect_q of fabrics.
+ */
 static __always_inline int is_admin(struct request *rq)
 {
 	struct request_queue *q;
@@ -156,21 +146,19 @@ static __always_inline u32 spread_of(struct request_queue *q, enum nd_access acc
 	return GET(access, q, id) & 3;
 }
 
-/* Caches the place of this request's queue. ACCESS_PROBE_READ programs cache nothing: each read of
- * the request would need a helper. */
-static __always_inline void remember(struct nd_place *p, struct request *rq,
-				     struct request_queue *q, u32 first, u32 tags, u32 age,
-				     enum nd_access access)
+/* Caches the place of this request's queue. For ACCESS_PROBE_READ each read would need a helper. */
+static __always_inline void remember(struct nd_place *p, struct request *rq, u32 first, u32 tags,
+				     u32 age, enum nd_access access)
 {
 	p->first = first;
 	p->tags = tags;
 	p->age = age;
-	p->spread = spread_of(q, access);
+	p->spread = spread_of(GET(access, rq, q), access);
 	p->hctx = access == ACCESS_BTF ? (u64)rq->mq_hctx : 0;
 }
 
-/* `index`, or the number of the slot that has this request since before its controller moved to
- * other slots, because it had gained queues in a reset. */
+/* `index`, or the slot that has had this request since before its controller moved to other slots,
+ * because it gained queues in a reset. */
 static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, struct request *rq,
 					     u32 qid, u32 tag)
 {
@@ -185,14 +173,13 @@ static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, stru
 	return s && s->rq == (u64)rq ? former : index;
 }
 
-/* The slot of a request's tag, on a queue in `queues`. NULL: not followed, or out of range. Caches
- * the place of an I/O queue in `p`, if not NULL. */
-static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct nd_place *p,
-						     enum nd_access access)
+/* The entry of a request's queue, with the number of the queue and its first slot. NULL: not
+ * followed, or out of range. */
+static __always_inline struct nd_queue *known_queue(struct request *rq, u32 *qid, u32 *first,
+						    enum nd_access access)
 {
 	struct request_queue *q = GET(access, rq, q);
 	struct nd_queue *e;
-	u32 qid, tag = GET(access, rq, tag), age = places_age, first, index;
 
 	if (!q)
 		return 0;
@@ -200,12 +187,23 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 	e = queue_entry(q, access);
 	if (!e || e->q != (u64)q || !e->queues)
 		return 0;
-	qid = hctx_number(rq, access) + e->io;
-	if (qid >= e->queues)
+	*qid = hctx_number(rq, access) + e->io;
+	*first = first_slot(e->base, e->stride, *qid);
+	return *qid < e->queues ? e : 0;
+}
+
+/* The slot of a request's tag, on a queue in `queues`. NULL: not followed, or out of range. Caches
+ * the place of an I/O queue in `p`, if not NULL. */
+static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct nd_place *p,
+						     enum nd_access access)
+{
+	u32 qid, tag = GET(access, rq, tag), age = places_age, first, index;
+	struct nd_queue *e = known_queue(rq, &qid, &first, access);
+
+	if (!e)
 		return 0;
-	first = first_slot(e->base, e->stride, qid);
 	if (p && e->io)
-		remember(p, rq, q, first, e->stride, age, access);
+		remember(p, rq, first, e->stride, age, access);
 	index = tag_slot(first, e->stride, tag);
 	if (e->former_queues)
 		index = index_before_move(index, e, rq, qid, tag);
@@ -217,17 +215,9 @@ static __noinline struct nd_slot *slot_slowly(struct request *rq, struct nd_plac
 	return slot_by_queue(drop_trust(rq), p, ACCESS_BTF);
 }
 
-/* The slot of this request, or NULL. For frequent hooks without a cache. */
-static __always_inline struct nd_slot *slot_checked(struct request *rq, enum nd_access access)
-{
-	struct nd_slot *s = slot_by_queue(rq, 0, access);
-
-	return s && s->rq == (u64)rq ? s : 0;
-}
-
-/* Like slot_checked(), for the other hooks: usually from the cache. The queue is read if the cached
- * place leads to the slot of another request. `followed`: whether the tag has a slot; ND_LEFT_OUT:
- * the filter leaves the controller out. */
+/* The slot of this request, or NULL: usually from the cache. The queue is read if the cached place
+ * leads to the slot of another request. `followed`: whether the tag has a slot; ND_LEFT_OUT: the
+ * filter leaves the controller out. */
 static __always_inline struct nd_slot *slot_near(struct request *rq, struct nd_cpu *cpu, u32 at,
 						 int *followed, enum nd_access access)
 {
@@ -263,12 +253,9 @@ static __always_inline struct nd_slot *slot_of(struct request *rq, struct nd_cpu
 	return slot_near(rq, cpu, at, &followed, access);
 }
 
-/*
- * The entry for the start of a request, until the driver sets it up. With a scheduler the request
- * has no driver tag yet, only a scheduler tag. Scheduler tags are per namespace, so `spread`
- * separates namespaces. If two requests still collide, one start is lost (not observed, counted). A
- * request never gets a wrong start: the entry holds the request.
- */
+/* The entry for the start of a request, until the driver sets it up: by its driver tag, or its
+ * scheduler tag. Those are per namespace, so `spread` separates namespaces. If two requests still
+ * collide, one start is lost (counted); the entry holds the request. */
 static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 first, u32 tags,
 						    u32 spread)
 {
@@ -283,8 +270,8 @@ static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 f
 /* Not a map: the size is constant, and an access costs a third of a map lookup. */
 static struct nd_task tasks[ND_TASKS];
 
-/* The number of this task. That of the idle task is 0 on every CPU: the CPU's number, above those
- * of all tasks (PID_MAX_LIMIT is 2^22), stands for it. Softirqs of idle CPUs may submit. */
+/* The number of this task. Softirqs of idle CPUs may submit, too: the CPU's number, above those of
+ * all tasks (PID_MAX_LIMIT is 2^22), stands for the idle task. */
 static __always_inline u32 this_task(void)
 {
 	u64 tid = (u32)bpf_get_current_pid_tgid();
@@ -318,12 +305,11 @@ static __always_inline void wait_no_more(struct nd_task *t)
 /* Returns 12 for the name `nvme12`, and -1 for another kind of name. */
 static __always_inline int number_in(u64 name)
 {
-	char text[16] = {};
+	char text[16] __attribute__((aligned(8))) = {};
 	int number = 0;
 
-	if (bpf_probe_read_kernel_str(text, sizeof(text), (void *)name) < 6)
-		return -1;
-	if (text[0] != 'n' || text[1] != 'v' || text[2] != 'm' || text[3] != 'e')
+	if (bpf_probe_read_kernel_str(text, sizeof(text), (void *)name) < 6 ||
+	    !is_nvme_name(*(u64 *)text))
 		return -1;
 	for (int i = 4; i < 8; i++) {
 		if (!text[i])
@@ -335,12 +321,9 @@ static __always_inline int number_in(u64 name)
 	return number;
 }
 
-/*
- * The controller of a queue, without the driver's types. In sysfs, a disk's queue is below the
- * disk, and the disk is below its controller. The admin queue has no disk, but its tag set has the
- * same owner as the I/O queues' tag set. Admin commands are followed only after an I/O queue has
- * been observed.
- */
+/* The controller of a queue, without the driver's types. In sysfs a disk's queue is below the disk,
+ * and that below its controller. The admin queue has no disk, but a tag set of the same owner: its
+ * commands are followed once an I/O queue has been observed. */
 static __noinline int instance_by_name(struct request_queue *q)
 {
 	struct blk_mq_tag_set *set = BPF_CORE_READ(q, tag_set);
@@ -369,8 +352,8 @@ static __noinline int instance_by_name(struct request_queue *q)
 	return number;
 }
 
-/* The controller of a request, from the driver's private part. A set-up whose queue is not cached
- * always reads it: the address and id of a queue can be reused for another controller. */
+/* The controller of a request. A set-up whose queue is not cached always reads it: addresses and
+ * ids of queues are used again. */
 static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct request_queue *q,
 					       u32 *instance, u64 *address, enum nd_access access)
 {
@@ -385,36 +368,30 @@ static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct reques
 		*address = 0;
 		return bpf_map_lookup_elem(&ctrls, instance);
 	}
-	ctrl = peek(pdu_of(rq) + bpf_core_field_offset(struct nvme_request, ctrl), access);
+	ctrl = FIELD_AT(pdu_of(rq), struct nvme_request, ctrl, access);
 	if (!ctrl)
 		return 0;
 	*address = ctrl;
-	*instance = peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, instance), access);
+	*instance = FIELD_AT(ctrl, struct nvme_ctrl, instance, access);
 	return bpf_map_lookup_elem(&ctrls, instance);
 }
 
-/* Whether types that do not come from the kernel itself fit it. The controller that they lead to
- * must own the queue's tags, and its device must have the number that was read. */
+/* Whether types that are not the kernel's own fit it: the controller must own the queue's tags, and
+ * its device must have its number. */
 static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 {
 	u64 set = (u64)BPF_CORE_READ(q, tag_set);
 	struct device *device;
 
-	if (!set || (set != peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, tagset),
-				 ACCESS_PROBE_READ) &&
-		     set != peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, admin_tagset),
-				 ACCESS_PROBE_READ)))
+	if (!set || (set != FIELD_AT(ctrl, struct nvme_ctrl, tagset, ACCESS_PROBE_READ) &&
+		     set != FIELD_AT(ctrl, struct nvme_ctrl, admin_tagset, ACCESS_PROBE_READ)))
 		return 0;
-	device = (void *)peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, device),
-			      ACCESS_PROBE_READ);
+	device = (void *)FIELD_AT(ctrl, struct nvme_ctrl, device, ACCESS_PROBE_READ);
 	return number_in((u64)BPF_CORE_READ(device, kobj.name)) == (int)instance;
 }
 
-/*
- * Whether a queue leads to I/O queues of the controller. Queues of namespaces do. Of the two queues
- * without a namespace, only that by which fabrics controllers connect their I/O queues
- * (ctrl->connect_q) does: it has the tag set of the I/O queues.
- */
+/* Whether a queue leads to I/O queues of the controller: that of a namespace, and ctrl->connect_q
+ * of fabrics, which has the tag set of the I/O queues. */
 static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, enum nd_access access)
 {
 	u64 tags;
@@ -424,11 +401,10 @@ static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, enum nd_acce
 	if (!ctrl)
 		return 0; /* no driver types */
 	tags = (u64)GET(access, q, tag_set);
-	return tags == peek(ctrl + bpf_core_field_offset(struct nvme_ctrl, tagset), access);
+	return tags == FIELD_AT(ctrl, struct nvme_ctrl, tagset, access);
 }
 
-/* Results of learn_queue(). 0: the queue cannot be followed, because its id is beyond the table or
- * it contradicts the types. */
+/* Results of learn_queue(). 0: the id is beyond the table, or the queue contradicts the types. */
 #define QUEUE_WAS_KNOWN	  1
 #define QUEUE_WAS_ANOTHER 2
 
@@ -466,27 +442,19 @@ static __always_inline int learn_queue(struct request_queue *q, struct nd_ctrl *
 static __always_inline int is_nvme_disk(struct request *rq, struct request_queue *q,
 					enum nd_access access)
 {
-	char name[4] = {};
 	struct gendisk *d;
 
 	if (bpf_core_field_exists(q->disk))
 		d = GET(access, q, disk);
 	else
 		d = GET(access, rq, rq_disk);
-	if (!d)
-		return 0;
-	if (access != ACCESS_BTF) {
-		bpf_core_read(name, sizeof(name), &d->disk_name);
-		return name[0] == 'n' && name[1] == 'v' && name[2] == 'm' && name[3] == 'e';
-	}
-	return d->disk_name[0] == 'n' && d->disk_name[1] == 'v' && d->disk_name[2] == 'm' &&
-	       d->disk_name[3] == 'e';
+	return d && is_nvme_name(FIELD_AT((u64)d, struct gendisk, disk_name, access));
 }
 
 /* The controller and queue of a command, at its set-up: usually cached. tests/places tests it. */
 
-/* Finds the controller and queue of a command from the request and its queue. Caches an I/O queue
- * in `w`, an admin queue in `admin`. NULL: the command cannot be followed. */
+/* Finds them from the request. Caches an I/O queue in `w`, an admin queue in `admin`. NULL: the
+ * command cannot be followed. */
 static __always_inline struct nd_where *where_by_queue(struct request *rq, struct nd_where *w,
 						       struct nd_where *admin,
 						       enum nd_access access)
@@ -520,7 +488,7 @@ static __always_inline struct nd_where *where_by_queue(struct request *rq, struc
 	else if (access == ACCESS_BTF && w->place.hctx == (u64)rq->mq_hctx && w->place.age == age &&
 		 w->ctrl != address)
 		forget_places();
-	remember(&w->place, rq, q, first_slot(ctrl->base, ctrl->stride, qid), ctrl->stride, age,
+	remember(&w->place, rq, first_slot(ctrl->base, ctrl->stride, qid), ctrl->stride, age,
 		 access);
 	w->ctrl = address;
 	if (cfg_exit_skips || cfg_context)
@@ -544,12 +512,9 @@ static __noinline struct nd_where *where_slowly(struct request *rq, struct nd_wh
 	return where_by_queue(drop_trust(rq), w, admin, ACCESS_BTF);
 }
 
-/*
- * Like where_by_queue(), usually from the cache. The address of a queue can be reused for another
- * queue, of another controller or number, and that of a controller for one with another number. But
- * no controller, namespace or queue appears without admin commands (at least Identify), and each of
- * these invalidates the cache. Admin queues are never cached.
- */
+/* Like where_by_queue(), usually from the cache. The addresses of queues and controllers are used
+ * again, but no controller, namespace or queue appears without admin commands (at least Identify),
+ * and each of these invalidates the cache. Admin queues are never cached. */
 static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu *cpu,
 					      enum nd_access access)
 {

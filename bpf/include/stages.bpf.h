@@ -40,47 +40,12 @@ static __always_inline u64 stages_before(struct nd_cell *c, struct nd_slot *s, u
 	return w->submit_ns;
 }
 
-static __always_inline void partial_wait(u32 row, u32 stage, u64 ns)
-{
-	if (ns)
-		add_interval(row, stage, ns);
-}
-
-/* The same for a command that was observed in part: an attempt that is retried has no end. */
-static __always_inline u64 partial_before(u32 row, struct nd_slot *s, u64 first)
-{
-	struct nd_waits *w = waits_in(s);
-	u64 rest;
-
-	if (!cfg_waits || !(*(volatile u16 *)&s->saw & ND_SAW_BIO))
-		return first;
-	rest = first - w->bio_ns - to_enter(w) - w->iocost_ns - w->wbt_ns - w->tag_ns;
-	add_interval(row, BEFORE_BIO, rest);
-	partial_wait(row, BEFORE_SUBMIT, w->bio_ns - w->submit_ns);
-	partial_wait(row, entering(w), to_enter(w));
-	partial_wait(row, BEFORE_IOCOST, w->iocost_ns);
-	partial_wait(row, BEFORE_WBT, w->wbt_ns);
-	partial_wait(row, BEFORE_TAG, w->tag_ns);
-	return w->submit_ns;
-}
-
-static __always_inline void finish_total(struct nd_cell *c, u32 at, u64 total, u32 bytes,
-					 int atomic)
-{
-	hist_add(&c->hist[at], total, atomic);
-	add(&c->bytes, bytes, atomic);
-}
-
-/*
- * Drops the points that were not observed or that are not between their neighbours, and leaves the
- * others in s->saw. The rules:
- *  - a doorbell after the CQE is the submitting function's late return, not the doorbell;
- *  - an interrupt before the doorbell was already running for other commands;
- *  - any other point out of order counts as negative.
- *
+/* Drops the points that were not observed or are not between their neighbours, and leaves the
+ * others in s->saw. A doorbell after the CQE is the late return of the submitting function; an
+ * interrupt before the doorbell was already running; any other point out of order counts as
+ * negative.
  * The pattern is in the map, not in a register: the verifier would follow each of its 128 values
- * through the rest of the program (half a million instructions instead of some thousands).
- */
+ * through the rest of the program (half a million instructions instead of some thousands). */
 static __always_inline void validate_points(struct nd_slot *s, u64 complete, u32 mode)
 {
 	volatile u16 *saw = &s->saw;
@@ -167,180 +132,129 @@ enum nd_fine {
 	FINE_END
 };
 
-/* floor(log2(n)) of a byte; 0 for 0. */
-static const u8 log2_of_byte[256] = {
-	[2 ... 3] = 1,	 [4 ... 7] = 2,	   [8 ... 15] = 3,    [16 ... 31] = 4,
-	[32 ... 63] = 5, [64 ... 127] = 6, [128 ... 255] = 7,
-};
-
-/*
- * Closes the stage that ends at `to` with `point`. It began at the last observed point before, not
- * earlier than setup_out. The stage number comes from the map, not from a register, for the same
- * reason as in validate_points().
- */
-static __always_inline void stage(struct nd_cell *c, struct nd_slot *s, u32 point, u64 *from,
-				  u64 to, u32 mode, int atomic)
+/* The stages of a command with all points of its stage set, in order: of nearly every command. */
+static __always_inline void stages_basic(struct nd_cell *c, struct nd_slot *s, u64 complete)
 {
-	u32 before = *(volatile u16 *)&s->saw & (point - 1) & ~(ND_SAW_START | ND_SAW_SETUP_IN), i;
+	u64 first = s->start_ns;
 
-	if (mode == ND_MODE_FINE) { /* issue, doorbell, irq, cqe: bits 2 to 5 */
-		i = log2_of_byte[(before << 1 | 1 << FINE_MAP) & 0xff];
-		BELOW(i, ND_STAGES_FINE);
-	} else { /* doorbell and cqe: bits 3 and 5 */
-		i = BASIC_SUBMIT + (log2_of_byte[before & 0xff] >> 1);
-		BELOW(i, ND_STAGES_BASIC);
-	}
-	hist_add(&c->hist[i], to - *from, atomic);
-	*from = to;
-	FORGET(*from);
-}
-
-static __always_inline void stages_basic(struct nd_cell *c, struct nd_slot *s, u64 complete,
-					 u32 saw, int atomic)
-{
-	u64 from = s->setup_out_ns, first = from;
-	volatile u16 *seen = &s->saw;
-
-	/* The usual case, without the arithmetic of merged stages. */
-	if (saw == ND_SAW_BASIC) {
-		first = s->start_ns;
-		hist_add_inner(&c->hist[BASIC_QUEUE], from - first, atomic);
-		hist_add_inner(&c->hist[BASIC_SUBMIT], s->doorbell_ns - from, atomic);
-		hist_add_inner(&c->hist[BASIC_DEVICE], s->cqe_ns - s->doorbell_ns, atomic);
-		hist_add_inner(&c->hist[BASIC_COMPLETE], complete - s->cqe_ns, atomic);
-		finish_total(c, ND_STAGES_BASIC - 1, complete - first, s->bytes, atomic);
-		return;
-	}
-	if (*seen & ND_SAW_START) {
-		first = s->start_ns;
-		hist_add_inner(&c->hist[BASIC_QUEUE], from - first, atomic);
-	}
-	if (*seen & ND_SAW_DOORBELL)
-		stage(c, s, ND_SAW_DOORBELL, &from, s->doorbell_ns, ND_MODE_BASIC, atomic);
-	if (*seen & ND_SAW_CQE)
-		stage(c, s, ND_SAW_CQE, &from, s->cqe_ns, ND_MODE_BASIC, atomic);
-	FORGET(first);
-	stage(c, s, ND_SAW_END, &from, complete, ND_MODE_BASIC, atomic);
-	finish_total(c, ND_STAGES_BASIC - 1, complete - first, s->bytes, atomic);
+	hist_add_inner(&c->hist[BASIC_QUEUE], s->setup_out_ns - first);
+	hist_add_inner(&c->hist[BASIC_SUBMIT], s->doorbell_ns - s->setup_out_ns);
+	hist_add_inner(&c->hist[BASIC_DEVICE], s->cqe_ns - s->doorbell_ns);
+	hist_add_inner(&c->hist[BASIC_COMPLETE], complete - s->cqe_ns);
+	hist_add(&c->hist[ND_STAGES_BASIC - 1], complete - first, 0);
 }
 
 static __always_inline void stages_fine(struct nd_cell *c, struct nd_slot *s, u64 complete, u64 end,
-					u32 saw, int atomic)
+					u32 saw)
 {
-	u64 from = s->setup_out_ns, first = from;
-	volatile u16 *seen = &s->saw;
+	u64 first = s->start_ns;
 
-	/* The usual case, as above. */
-	if ((cfg_waits ? saw & ~ND_SAW_BIO : saw) == ND_SAW_ALL) {
-		first = s->start_ns;
-		hist_add_inner(&c->hist[FINE_QUEUE], s->setup_in_ns - first, atomic);
-		hist_add_inner(&c->hist[FINE_SETUP], from - s->setup_in_ns, atomic);
-		hist_add_inner(&c->hist[FINE_MAP], s->issue_ns - from, atomic);
-		hist_add_inner(&c->hist[FINE_SUBMIT], s->doorbell_ns - s->issue_ns, atomic);
-		hist_add_inner(&c->hist[FINE_DEVICE], s->irq_ns - s->doorbell_ns, atomic);
-		hist_add_inner(&c->hist[FINE_IRQ], s->cqe_ns - s->irq_ns, atomic);
-		hist_add_inner(&c->hist[FINE_COMPLETE], complete - s->cqe_ns, atomic);
-		hist_add_inner(&c->hist[FINE_END], end - complete, atomic);
-		first = stages_before(c, s, first, saw, atomic);
-		finish_total(c, ND_STAGES_FINE - 1, end - first, s->bytes, atomic);
-		return;
-	}
-	if (*seen & ND_SAW_SETUP_IN) {
-		first = s->setup_in_ns;
-		hist_add_inner(&c->hist[FINE_SETUP], from - first, atomic);
-	}
-	if (*seen & ND_SAW_START) {
-		hist_add_inner(&c->hist[FINE_QUEUE], first - s->start_ns, atomic);
-		first = s->start_ns;
-	}
-	FORGET(first);
-	if (*seen & ND_SAW_ISSUE)
-		stage(c, s, ND_SAW_ISSUE, &from, s->issue_ns, ND_MODE_FINE, atomic);
-	if (*seen & ND_SAW_DOORBELL)
-		stage(c, s, ND_SAW_DOORBELL, &from, s->doorbell_ns, ND_MODE_FINE, atomic);
-	if (*seen & ND_SAW_IRQ)
-		stage(c, s, ND_SAW_IRQ, &from, s->irq_ns, ND_MODE_FINE, atomic);
-	if (*seen & ND_SAW_CQE)
-		stage(c, s, ND_SAW_CQE, &from, s->cqe_ns, ND_MODE_FINE, atomic);
-	stage(c, s, ND_SAW_END, &from, complete, ND_MODE_FINE, atomic);
-	if (saw & ND_SAW_END) {
-		hist_add_inner(&c->hist[FINE_END], end - complete, atomic);
-		complete = end;
-	}
-	first = stages_before(c, s, first, saw, atomic);
-	finish_total(c, ND_STAGES_FINE - 1, complete - first, s->bytes, atomic);
+	hist_add_inner(&c->hist[FINE_QUEUE], s->setup_in_ns - first);
+	hist_add_inner(&c->hist[FINE_SETUP], s->setup_out_ns - s->setup_in_ns);
+	hist_add_inner(&c->hist[FINE_MAP], s->issue_ns - s->setup_out_ns);
+	hist_add_inner(&c->hist[FINE_SUBMIT], s->doorbell_ns - s->issue_ns);
+	hist_add_inner(&c->hist[FINE_DEVICE], s->irq_ns - s->doorbell_ns);
+	hist_add_inner(&c->hist[FINE_IRQ], s->cqe_ns - s->irq_ns);
+	hist_add_inner(&c->hist[FINE_COMPLETE], complete - s->cqe_ns);
+	hist_add_inner(&c->hist[FINE_END], end - complete);
+	first = stages_before(c, s, first, saw, 0);
+	hist_add(&c->hist[ND_STAGES_FINE - 1], end - first, 0);
 }
 
-/* Adds the interval from the last observed point to this one, for partial_stages(). */
-static __always_inline void partial_point(u32 row, u64 ns, u32 stage, u32 *before, u64 *from,
-					  u64 *any)
+/* A walk along the observed points of a command. */
+struct nd_walk {
+	u64 first; /* the first point; 0: none yet */
+	u64 last;
+	u64 stages; /* how many have ended */
+	u32 stage;  /* that the last point began */
+};
+
+/* Ends a stage, and begins the next one, unless the point was not observed (`ns` is 0). The
+ * verifier must forget the numbers, or it would follow every pattern of points. */
+static __always_inline void reach(struct nd_walk *w, struct nd_cell *c, u64 ns, u32 next,
+				  int atomic)
 {
+	u32 stage = w->stage;
+
 	if (!ns)
 		return;
-	if (*from) {
-		add_interval(row, *before, ns - *from);
-		*any = 1;
-		FORGET(*any);
+	if (w->last) {
+		if (cfg_mode == ND_MODE_FINE)
+			BELOW(stage, ND_STAGES_FINE);
+		else
+			BELOW(stage, ND_STAGES_BASIC);
+		hist_add(&c->hist[stage], ns - w->last, atomic);
+		w->stages++;
+	} else {
+		w->first = ns;
 	}
-	*before = stage;
-	*from = ns;
-	FORGET(*before);
-	FORGET(*from);
+	w->last = ns;
+	w->stage = next;
+	FORGET(w->first);
+	FORGET(w->last);
+	FORGET(w->stages);
+	FORGET(w->stage);
 }
 
-#define POINT(bit, ns) (*(volatile u16 *)&s->saw & (bit) ? (ns) : 0)
+#define SEEN(bit, ns) (*(volatile u16 *)&s->saw & (bit) ? (ns) : 0)
 
-/* The stages of a command for which a program was skipped: each interval between two observed
- * points. Returns 0 if there is none. */
-static __always_inline int partial_stages(struct nd_slot *s, u64 complete, u64 end)
+/* Adds the intervals between the points of `s->saw`, of a command with any points. Where one is
+ * missing, stages are merged. */
+static __always_inline void add_intervals(struct nd_cell *c, struct nd_slot *s, u64 complete,
+					  u64 end, int atomic)
 {
-	u32 row = s->key & (ND_MAX_ROWS - 1);
-	int fine = cfg_mode == ND_MODE_FINE;
-	u64 from = 0, any = 0, first;
-	u32 before = 0;
+	int fine = cfg_mode == ND_MODE_FINE,
+	    total = fine ? ND_STAGES_FINE - 1 : ND_STAGES_BASIC - 1;
+	struct nd_walk w = {};
 
-	first = POINT(ND_SAW_START, s->start_ns);
-	if (!first && fine)
-		first = POINT(ND_SAW_SETUP_IN, s->setup_in_ns);
-	if (!first)
-		first = s->setup_out_ns;
-	if (!first && fine)
-		first = POINT(ND_SAW_IRQ, s->irq_ns);
-	if (!first)
-		first = POINT(ND_SAW_CQE, s->cqe_ns);
-	if (!first)
-		first = complete;
-	FORGET(first);
-	partial_point(row, POINT(ND_SAW_START, s->start_ns), 0, &before, &from, &any);
-	if (fine)
-		partial_point(row, POINT(ND_SAW_SETUP_IN, s->setup_in_ns), FINE_SETUP, &before,
-			      &from, &any);
-	partial_point(row, s->setup_out_ns, fine ? FINE_MAP : BASIC_SUBMIT, &before, &from, &any);
-	if (fine)
-		partial_point(row, POINT(ND_SAW_ISSUE, s->issue_ns), FINE_SUBMIT, &before, &from,
-			      &any);
-	partial_point(row, POINT(ND_SAW_DOORBELL, s->doorbell_ns),
-		      fine ? FINE_DEVICE : BASIC_DEVICE, &before, &from, &any);
-	if (fine)
-		partial_point(row, POINT(ND_SAW_IRQ, s->irq_ns), FINE_IRQ, &before, &from, &any);
-	partial_point(row, POINT(ND_SAW_CQE, s->cqe_ns), fine ? FINE_COMPLETE : BASIC_COMPLETE,
-		      &before, &from, &any);
-	partial_point(row, complete, fine ? FINE_END : BASIC_COMPLETE, &before, &from, &any);
-	if (fine)
-		partial_point(row, POINT(ND_SAW_END, end), FINE_END, &before, &from, &any);
-	if (!any)
-		return 0;
-	if (fine)
-		first = partial_before(row, s, first);
-	add_interval(row, fine ? ND_STAGES_FINE - 1 : ND_STAGES_BASIC - 1, from - first);
-	return 1;
+	if (cfg_mode == ND_MODE_TOTAL) {
+		total = 0;
+		w.first = s->setup_out_ns;
+		w.last = complete;
+		w.stages = w.first && complete;
+	} else {
+		reach(&w, c, SEEN(ND_SAW_START, s->start_ns), 0, atomic);
+		if (fine)
+			reach(&w, c, SEEN(ND_SAW_SETUP_IN, s->setup_in_ns), FINE_SETUP, atomic);
+		reach(&w, c, s->setup_out_ns, fine ? FINE_MAP : BASIC_SUBMIT, atomic);
+		if (fine)
+			reach(&w, c, SEEN(ND_SAW_ISSUE, s->issue_ns), FINE_SUBMIT, atomic);
+		reach(&w, c, SEEN(ND_SAW_DOORBELL, s->doorbell_ns),
+		      fine ? FINE_DEVICE : BASIC_DEVICE, atomic);
+		if (fine)
+			reach(&w, c, SEEN(ND_SAW_IRQ, s->irq_ns), FINE_IRQ, atomic);
+		reach(&w, c, SEEN(ND_SAW_CQE, s->cqe_ns), fine ? FINE_COMPLETE : BASIC_COMPLETE,
+		      atomic);
+		reach(&w, c, complete, fine ? FINE_END : BASIC_COMPLETE, atomic);
+		if (fine)
+			reach(&w, c, SEEN(ND_SAW_END, end), FINE_END, atomic);
+	}
+	if (w.stages) {
+		if (fine)
+			w.first = stages_before(c, s, w.first, *(volatile u16 *)&s->saw, atomic);
+		hist_add(&c->hist[total], w.last - w.first, atomic);
+	} else {
+		add(&c->unmeasured, 1, atomic);
+	}
+	add(&c->bytes, s->bytes, atomic);
 }
 
-/*
- * Finishes a command whose set-up (setup_out_ns is 0), completion (`complete` is 0) or end (`end`
- * is 0) was not observed. It counts in its own row, with the observed intervals. Several programs
- * add to the cells of this row (the pattern is part of the key), so they use atomics.
- */
+static __noinline int add_merged(struct nd_cell *c, struct nd_slot *s, u64 complete, u64 end)
+{
+	add_intervals(c, s, complete, end, 0);
+	return 0;
+}
+
+/* The same for cells that several CPUs add to, or programs that interrupt each other. */
+static __noinline int add_atomically(struct nd_cell *c, struct nd_slot *s, u64 complete, u64 end)
+{
+	add_intervals(c, s, complete, end, 1);
+	return 0;
+}
+
+/* Finishes a command whose set-up (setup_out_ns is 0), completion (`complete` is 0) or end (`end`
+ * is 0) was not observed, in its own row, with the observed intervals. Several programs add to the
+ * cells of this row, so they use atomics. */
 static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
 	volatile u16 *saw = &s->saw;
@@ -380,9 +294,8 @@ static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64
 		count_rowless(kept_key(s), s->bytes);
 		return;
 	}
-	if (cfg_mode == ND_MODE_TOTAL || !partial_stages(s, complete, end))
-		__sync_fetch_and_add(&c->unmeasured, 1);
-	__sync_fetch_and_add(&c->bytes, s->bytes);
+	s->saw = pattern;
+	add_atomically(c, s, complete, end);
 }
 
 /* Counts a failure of the slot's command: ND_FAIL_* or its status type. */
@@ -411,25 +324,6 @@ static __always_inline void end_slot(struct nd_slot *s)
 	if (cfg_trace && !cfg_end)
 		s->complete_ns = s->rq;
 	s->rq = 0;
-}
-
-static __always_inline void add_stages(struct nd_cell *c, struct nd_slot *s, u64 complete, u64 end,
-				       u32 saw, int atomic)
-{
-	if (cfg_mode == ND_MODE_FINE)
-		stages_fine(c, s, complete, end, saw, atomic);
-	else if (cfg_mode == ND_MODE_BASIC)
-		stages_basic(c, s, complete, saw, atomic);
-	else
-		finish_total(c, 0, complete - s->setup_out_ns, s->bytes, atomic);
-}
-
-/* The same for cells that several CPUs add to, or programs that interrupt each other. */
-static __noinline int add_stages_atomically(struct nd_cell *c, struct nd_slot *s, u64 complete,
-					    u64 end, u32 saw)
-{
-	add_stages(c, s, complete, end, saw, 1);
-	return 0;
 }
 
 /* Finishes a command. `end` is 0 if blk-mq's end was not observed. */
@@ -475,10 +369,23 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 		count_rowless(kept_key(s), s->bytes);
 		return;
 	}
-	if (cpu->shares)
-		add_stages_atomically(c, s, complete, end, saw);
-	else
-		add_stages(c, s, complete, end, saw, 0);
+	if (cpu->shares) {
+		s->saw = saw;
+		add_atomically(c, s, complete, end);
+		return;
+	}
+	if (mode == ND_MODE_TOTAL) {
+		hist_add(&c->hist[0], complete - s->setup_out_ns, 0);
+	} else if (mode == ND_MODE_BASIC && saw == ND_SAW_BASIC) {
+		stages_basic(c, s, complete);
+	} else if (mode == ND_MODE_FINE && (saw & ~ND_SAW_BIO) == ND_SAW_ALL) {
+		stages_fine(c, s, complete, end, saw);
+	} else {
+		s->saw = saw;
+		add_merged(c, s, complete, end);
+		return;
+	}
+	c->bytes += s->bytes;
 }
 
 #endif

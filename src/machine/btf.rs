@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads BTF (Documentation/bpf/btf.rst), also the split BTF of modules, which libbpf-rs cannot read. Each
-//! start reads 150,000 types: this takes a fifth of libbpf's instructions.
+//! Reads BTF (Documentation/bpf/btf.rst), also the split BTF of modules, which libbpf-rs cannot read. A start
+//! reads all types of the kernel. For 126,611 types libbpf takes 77 million instructions to load them and 8 million
+//! to look for one by its name; this takes 4 million, and 14 with all names and the BTF for libbpf. Most modes
+//! start in less than 600 million.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};

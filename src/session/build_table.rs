@@ -92,14 +92,14 @@ pub const BUILDS: [Entry; 6] = [
     Entry {
         name: "nvme_deep_total",
         source: "nvme_deep",
-        defines: Some("ND_LOOP"),
+        defines: Some("ND_FENCE"),
         fixed: &[USUAL, ROWS, HISTOGRAMS, TOTAL],
         needs: USUAL_NEEDS,
     },
     Entry {
         name: "nvme_deep_basic",
         source: "nvme_deep",
-        defines: Some("ND_LOOP"),
+        defines: Some("ND_FENCE"),
         fixed: &[USUAL, ROWS, HISTOGRAMS, BASIC],
         needs: USUAL_NEEDS,
     },
@@ -107,7 +107,7 @@ pub const BUILDS: [Entry; 6] = [
     Entry {
         name: "nvme_deep_usual",
         source: "nvme_deep",
-        defines: Some("ND_LOOP"),
+        defines: Some("ND_FENCE"),
         fixed: &[USUAL],
         needs: USUAL_NEEDS,
     },

@@ -149,8 +149,7 @@ pub(super) mod tests {
         BUILDS.iter().map(|entry| entry.name).zip(objects)
     }
 
-    /// The kernel rejects the BTF of an object with a variable that clang has made smaller than its type,
-    /// and then programs that call bpf_loop().
+    /// The kernel rejects the BTF of an object with a variable that clang has made smaller than its type.
     #[test]
     fn variables_are_as_large_as_their_types() {
         let mut seen = 0;
@@ -264,7 +263,10 @@ pub(super) mod tests {
             seen.extend(ids.into_iter().map(|id| named(&btf, id)));
         }
         let listed = READ.map(str::to_owned).into_iter();
-        let want: BTreeSet<_> = listed.chain(["nd_type_id".to_owned()]).collect();
+        let mut want: BTreeSet<_> = listed.chain(["nd_type_id".to_owned()]).collect();
+        if !cfg!(target_arch = "aarch64") {
+            want.remove("bpf_func_id"); // of fence(), which is an instruction only there
+        }
         assert_eq!(seen, want);
     }
 

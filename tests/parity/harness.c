@@ -79,12 +79,6 @@ static int count_rowless(u64 key, u32 bytes)
 	abort();
 }
 
-static int add_interval(u32 row, u32 stage, u64 ns)
-{
-	hist_add(&the_cell.hist[stage], ns, 1);
-	return 0;
-}
-
 #include "stages.bpf.h"
 #include "doorbell.bpf.h"
 

@@ -158,6 +158,7 @@ static void begin(u32 i)
 
 	lives[i] = (struct life){.task = task, .submitter = task};
 	targets[i].magic = 0;
+	BIO(i)->bi_flags = 0;
 	BIO(i)->bi_disk = &disk;
 	BIO(i)->bi_private = 0;
 	BIO(i)->bi_iter.bi_sector = random_below(1000) * 8;
@@ -169,6 +170,7 @@ static void begin(u32 i)
 		on_bio_queued((u64)&above[i], ND_HOOK_BIO_QUEUED_BTF);
 		ios[i] = (struct dm_io){.magic = DM_IO_MAGIC, .orig_bio = &above[i]};
 		targets[i].magic = DM_TIO_MAGIC;
+		BIO(i)->bi_flags = BIO_IS_CLONE;
 		targets[i].io = &ios[i];
 		lives[i].task = DISPATCHER;
 	}

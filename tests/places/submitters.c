@@ -4,14 +4,15 @@
  * them, blk-throttle lets some wait and a kernel thread queues them later, the block layer splits
  * some, and all use the same few addresses and sectors again. For some bios of a device mapper disk
  * the kernel thread submits a clone, or as dm-crypt does a bio of its own. Each request must have
- * the task that submitted its bio, or the bio above. tests/places.rs runs it:
+ * the task that submitted its bio, or the bio above, or nobody if the submission of that was not
+ * observed. tests/places.rs runs it:
  *
  *   submitters SEED STEPS OLD
  *
  * OLD: before 5.18, where blk-throttle looks at each bio, and again at those that have waited.
  * A filter selects the commands of one task. Now and then the table has lost the bio of a request.
  * Prints the number of requests, of bios that waited, of pieces, of requests for bios above, of
- * requests with a wrong submitter, of bios that were lost, and of commands without a submitter.
+ * requests with a wrong submitter, of submissions that were lost, and of commands without one.
  */
 #define OWN_BIOS
 #include "stubs.h"
@@ -103,14 +104,14 @@ static void submit(u32 i, u32 tid, int waits)
 
 	run_as(tid);
 	if (old || lives[i].limited)
-		on_bio_limited(bio, ND_HOOK_SUBMIT_LIMIT_FENTRY);
+		note_submission_of(bio, 1, ND_HOOK_SUBMIT_LIMIT_FENTRY);
 	if (waits) {
 		waited++;
 		lives[i].state = LIMITED;
 		return;
 	}
 	if (!lives[i].rest)
-		on_bio_submitted(bio, ND_HOOK_SUBMIT_BTF);
+		note_submission_of(bio, 0, ND_HOOK_SUBMIT_BTF);
 	lives[i].state = QUEUED;
 }
 
@@ -147,6 +148,7 @@ static void begin(u32 i)
 	parts[i]++;
 	memory[i].clone.bi_disk = &disk;
 	memory[i].clone.bi_private = 0;
+	memory[i].clone.bi_flags = kind == CLONE ? BIO_IS_CLONE : 0;
 	if (kind == NONE) {
 		choose(&memory[i].clone.bi_iter);
 		submit(i, tid, lives[i].limited && random_below(2));
@@ -155,7 +157,10 @@ static void begin(u32 i)
 	choose(&above[i].bi_iter);
 	above[i].bi_disk = &mapped;
 	run_as(tid);
-	on_bio_submitted((u64)&above[i], ND_HOOK_SUBMIT_BTF);
+	if (random_below(20))
+		note_submission_of((u64)&above[i], 0, ND_HOOK_SUBMIT_BTF);
+	else
+		lives[i].submitter = 0; /* the kernel has skipped the program */
 	lives[i].state = MAPPED;
 }
 
@@ -180,7 +185,7 @@ static void end(u32 i)
 {
 	u32 owner = lives[i].owner;
 
-	if (!--parts[owner] && lives[i].above != NONE)
+	if (!--parts[owner])
 		on_submitted_done((u64)&above[owner], ND_HOOK_SUBMIT_DONE_BTF);
 	lives[i].state = FREE;
 }
@@ -210,7 +215,7 @@ static void start_request(u32 i)
 	struct request rq = {.bio = bio, .__sector = bio->bi_iter.bi_sector};
 	struct nd_slot s = {};
 	struct nd_sender found;
-	int verdict;
+	int verdict, is_lost = !random_below(50);
 
 	run_as(1 + random_below(TASKS));
 	find_submitter(&found, &s, &rq, ACCESS_BTF);
@@ -218,10 +223,9 @@ static void start_request(u32 i)
 	of_above += lives[i].above != NONE;
 	if (found.tid != lives[i].submitter)
 		wrong++;
-	if (!random_below(50)) {
-		lost++;
+	if (is_lost)
 		entry_at((u64)bio)->is_used = 0;
-	}
+	lost += is_lost || !lives[i].submitter;
 	verdict = wanted_who(&s, &rq, ACCESS_BTF);
 	unknown += verdict == UNATTRIBUTED;
 	wrong += verdict != UNATTRIBUTED &&
