@@ -7,7 +7,7 @@
  * block_bio_queue, which a kernel thread then passes if the bio had to wait.
  *
  * With --stages=full the bios of NVMe disks are followed anyway (bio.bpf.h), and this table has
- * only those of device mapper. A command has the submitter of the bio that got its request: most
+ * only the bios of device mapper and md. A command has the submitter of the bio that got its request: most
  * get it in the same task, which needs no table. The start entry of the request keeps it until the
  * set-up.
  *
@@ -69,12 +69,16 @@ static __always_inline int is_of_nvme(u64 bio)
 	return is_nvme_name(peek(disk_name_of(bio), ACCESS_BTF));
 }
 
-/* Whether a name with this first word begins with `dm-`. */
-static __always_inline int is_mapped_name(u64 word)
+/* Whether a name with this first word is of device mapper (`dm-0`) or md (`md0`, `md_home`). */
+static __always_inline int is_upper_name(u64 word)
 {
-	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-		return (word & 0xffffff) == 0x2d6d64;
-	return word >> 40 == 0x646d2d;
+	u32 letters = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(word) >> 40
+								 : word >> 40;
+	u8 third = letters;
+
+	if (letters == 0x646d2d)
+		return 1;
+	return letters >> 8 == 0x6d64 && (third == '_' || (third >= '0' && third <= '9'));
 }
 
 struct {
@@ -128,12 +132,12 @@ static __always_inline int is_kernel_thread(enum nd_access access)
 #define DM_TIO_MAGIC 28714
 #define DM_IO_MAGIC  19577
 
-/* Whether a bio is of an NVMe disk, or of a device-mapper disk, which may be above one. */
+/* Whether a bio is of an NVMe disk, or of a disk that may be above one. */
 static __always_inline int is_followed(u64 bio)
 {
 	u64 name = peek(disk_name_of(bio), ACCESS_BTF);
 
-	return is_nvme_name(name) || (HAVE_DM && is_mapped_name(name));
+	return is_nvme_name(name) || ((HAVE_DM || cfg_context) && is_upper_name(name));
 }
 
 /* The bio for which device mapper made this clone; 0: it is no clone. A clone is a part of a
@@ -203,6 +207,8 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 	by.sector = BIO_FIELD(bio, bi_iter.bi_sector);
 	by.bytes = BIO_FIELD(bio, bi_iter.bi_size);
 	by.early = early;
+	if (cfg_context && cfg_waits)
+		by.since_ns = bpf_ktime_get_ns();
 	bpf_map_update_elem(&submitters, &bio, &by, BPF_ANY);
 	return 0;
 }
@@ -230,6 +236,7 @@ static __always_inline int on_submitted_split(u64 bio, u32 hook)
 		return 0;
 	hit(hook, ACCESS_BTF);
 	copy = *by;
+	copy.since_ns = 0;
 	by->sector = BIO_FIELD(rest, bi_iter.bi_sector);
 	by->bytes = BIO_FIELD(rest, bi_iter.bi_size);
 	by->rest = 1;

@@ -42,8 +42,8 @@ impl Outcome {
     }
 }
 
-/// The result: one verdict for each pair of rule and subject. Incidents come first, then the other causes,
-/// those that explain most first, then the rest in the order of the rules.
+/// The result: one verdict for each pair of rule and subject. Incidents come first, then what is above NVMe, then the
+/// other causes, those that explain most first, then the rest in the order of the rules.
 #[derive(Clone, Debug)]
 pub struct Diagnosis {
     /// The outcome.
@@ -183,10 +183,15 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
     }
     let all = facts.total(Subject::Machine).max(1.0);
     found.sort_by_cached_key(|(tier, v)| {
+        let rank = match tier {
+            Tier::Incident => 0,
+            Tier::Above => 1,
+            _ => 2,
+        };
         // incidents in the order of their rules
         let is_cause = v.status == Status::Found && *tier != Tier::Incident;
         let part = if is_cause { least(v) * facts.total(v.of) / all } else { 0.0 };
-        (v.status, *tier != Tier::Incident, Reverse((part * 1e9) as u64))
+        (v.status, rank, Reverse((part * 1e9) as u64))
     });
     let verdicts: Vec<Verdict> = found.into_iter().map(|(_, verdict)| verdict).collect();
     let has = |status| verdicts.iter().any(|v| v.status == status);

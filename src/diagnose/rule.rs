@@ -20,6 +20,8 @@ pub enum Tier {
     Incident,
     /// The CPUs themselves were taken away: all times grow.
     Machine,
+    /// Above NVMe: this is said before what is below.
+    Above,
     /// A mechanism or a setting.
     Mechanism,
     /// A limit of the device.

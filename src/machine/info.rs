@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The settings of a machine as a recording has them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::System;
 use super::fact::Fact;
 use super::io_control::number;
 use super::nvme::{NamespaceDetail, NvmeDetail, NvmeParameters};
 use super::overview::Machine;
-use crate::model::machine::{MachineController, MachineDisk, MachineInfo};
+use super::read_line;
+use super::sysfs::{is_namespace, names_in};
+use crate::model::machine::{MachineController, MachineDisk, MachineInfo, UpperDisk};
 use crate::model::text::Text;
 
 fn known<T: Clone>(fact: &Fact<T>) -> Option<T> {
@@ -108,16 +112,59 @@ pub fn machine_info(
         iommu_strict: strict(controllers, release),
         cgroup_mount: None,
         controllers: controllers.iter().map(controller).collect(),
+        upper: Vec::new(),
     }
 }
 
+/// The disk of a partition: `nvme0n1` of `nvme0n1p2`, `md0` of `md0p1`.
+fn whole_disk(name: &str) -> &str {
+    let part = name.rsplit_once('p').filter(|(_, number)| number.parse::<u32>().is_ok());
+    part.map_or(name, |(disk, _)| disk)
+}
+
 impl System {
+    /// Disks of device mapper and md that are above NVMe.
+    fn upper_disks(&self) -> Vec<UpperDisk> {
+        let all = names_in(&self.path("sys/block"));
+        let all = all.iter().filter(|name| name.starts_with("dm-") || name.starts_with("md"));
+        let below: BTreeMap<&str, Vec<String>> = all
+            .map(|name| {
+                let slaves = names_in(&self.path(&format!("sys/block/{name}/slaves")));
+                (name.as_str(), slaves.iter().map(|s| whole_disk(s).to_owned()).collect())
+            })
+            .collect();
+        let disk = |name: &str| {
+            // the leaves of the tree
+            let (mut leaves, mut seen, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![name]);
+            while let Some(next) = open.pop() {
+                match below.get(next) {
+                    Some(slaves) if seen.insert(next) => open.extend(slaves.iter().map(|s| &**s)),
+                    Some(_) => {}
+                    None => _ = leaves.insert(next),
+                }
+            }
+            let (disks, others): (Vec<&str>, Vec<&str>) =
+                leaves.into_iter().partition(|leaf| is_namespace(leaf));
+            let read = |file: &str| read_line(&self.path(&format!("sys/block/{name}/{file}")));
+            let made_by = |uuid: String| uuid.split_once('-').map(|(by, _)| by.to_owned());
+            (!disks.is_empty()).then(|| UpperDisk {
+                name: name.into(),
+                kind: read("md/level").or_else(|| made_by(read("dm/uuid")?)).map(Into::into),
+                disks: disks.into_iter().map(Into::into).collect(),
+                is_top: !below.values().flatten().any(|slave| slave == name),
+                has_others: !others.is_empty(),
+            })
+        };
+        below.keys().filter_map(|name| disk(name)).collect()
+    }
+
     /// Reads the settings of the machine. With `identify` it sends an Identify command to each live
     /// PCI controller: only this shows whether there are shadow doorbells.
     pub fn info(&self, identify: bool) -> MachineInfo {
         let machine = self.machine();
         let controllers = self.nvme_details(&machine.hypervisor, identify);
         let mut info = machine_info(&machine, &self.nvme_parameters(), &controllers);
+        info.upper = self.upper_disks();
         info.cgroup_mount = self.cgroup_mount().map(Into::into);
         for controller in &mut info.controllers {
             controller.bar = self.nvme_bar(controller.instance);

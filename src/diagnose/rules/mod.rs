@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules. docs/dev/diagnose.md describes how to add one.
 
+mod above_nvme;
 mod conditions;
 mod incidents;
 mod machine;
@@ -22,8 +23,13 @@ pub const FULL: &str = "record --stages=full";
 
 /// Every rule, by tier.
 pub static RULES: LazyLock<Vec<&'static Rule>> = LazyLock::new(|| {
-    let files =
-        [incidents::RULES, machine::RULES, waits::RULES, conditions::RULES, &[rate_cap::RULE]];
+    let files = [
+        incidents::RULES,
+        machine::RULES,
+        waits::RULES,
+        conditions::RULES,
+        &[above_nvme::RULE, rate_cap::RULE],
+    ];
     let mut rules: Vec<&Rule> = files.into_iter().flatten().collect();
     rules.sort_by_key(|rule| rule.tier);
     rules
