@@ -198,16 +198,6 @@ impl Command {
         (least, most)
     }
 
-    /// Time that is surely in these stages.
-    pub fn time_within(&self, stages: Stages) -> u64 {
-        self.time_bounds(stages).0
-    }
-
-    /// Time that may be in these stages.
-    pub fn time_meeting(&self, stages: Stages) -> u64 {
-        self.time_bounds(stages).1
-    }
-
     /// All observed time.
     pub fn total(&self) -> u64 {
         self.ns.iter().sum()
@@ -395,7 +385,7 @@ mod tests {
             prop_assert_eq!(Some(command.total()), timeline.total(StageSet::Full));
             for (run, ns) in runs {
                 prop_assert_eq!(command.time_in(run), Some(ns));
-                prop_assert_eq!(command.time_within(run), ns);
+                prop_assert_eq!(command.time_bounds(run).0, ns);
             }
         }
     }
@@ -410,10 +400,10 @@ mod tests {
         assert_eq!(command.time_in(Stages::DEVICE), None);
         assert_eq!(command.time_in(Stages::DEVICE | Stages::IRQ), None);
         assert_eq!(command.time_in(Stages::MAP | Stages::IRQ), Some(5000));
-        assert_eq!(command.time_within(Stages::DEVICE | Stages::IRQ), 3000);
-        assert_eq!(command.time_meeting(Stages::DEVICE), 104_000);
-        assert_eq!(command.time_meeting(Stages::DEVICE | Stages::IRQ), 107_000);
-        assert_eq!(command.time_meeting(Stages::MAP), 2000);
+        assert_eq!(command.time_bounds(Stages::DEVICE | Stages::IRQ).0, 3000);
+        assert_eq!(command.time_bounds(Stages::DEVICE).1, 104_000);
+        assert_eq!(command.time_bounds(Stages::DEVICE | Stages::IRQ).1, 107_000);
+        assert_eq!(command.time_bounds(Stages::MAP).1, 2000);
         assert_eq!(command.time_in(Stages::ALL), Some(119_000));
     }
 

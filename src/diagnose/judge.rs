@@ -11,7 +11,7 @@ use super::stages::Stages;
 use super::subject::Subject;
 use super::verdict::{Reason, Status, Verdict, open, out};
 use crate::model::ledger::Accuracy;
-use crate::units::nanos;
+use crate::units::{nanos, percent};
 
 /// Fewest commands for a verdict on times.
 const MIN_COMMANDS: u64 = 200;
@@ -228,10 +228,19 @@ fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
                 let name = facts.class_name(slow.class);
                 format!("No cause found, but {name} is slower than expected ({median}, expected {expected})")
             });
-            let share = facts.share(Subject::Machine, Stages::AT_DEVICE).range();
+            let share = facts.share(Subject::Machine, Stages::AT_DEVICE);
+            let mut ctrls = facts.classes.all.iter().map(|own| own.class.ctrl);
+            let place = match ctrls.all(|ctrl| facts.fabric(ctrl).is_some()) {
+                // nothing separates these
+                true => format!(
+                    "{} of the time is spent in the driver, the network, the target and its storage",
+                    percent(share.most)
+                ),
+                false => format!("{} of the time is spent in the device", share.range()),
+            };
             let end = if facts.is_cut { " The end of the recording is missing." } else { "" };
             let first = slow.unwrap_or_else(|| "No cause found on this machine".into());
-            format!("{first}: {share} of the time is spent in the device.{end}")
+            format!("{first}: {place}.{end}")
         }
     }
 }

@@ -155,6 +155,13 @@ impl<'f> Case<'f> {
         self.facts.controller(self.ctrl())
     }
 
+    /// Shows whether the controller offers shadow doorbells, if that is known.
+    pub fn shadow_doorbells(&self, verdict: &mut Verdict) -> Option<bool> {
+        let shadow = self.controller().and_then(|c| c.shadow_doorbells);
+        verdict.setting("shadow doorbells", shadow.map(|on| if on { "yes" } else { "no" }));
+        shadow
+    }
+
     /// The settings of the disk.
     pub fn disk(&self) -> Option<&'f MachineDisk> {
         self.facts.disk(self.ctrl(), self.nsid())

@@ -261,6 +261,36 @@ mod tests {
     }
 
     #[test]
+    fn disks_above_nvme_have_the_disks_below_and_the_top_is_known() {
+        let root = machine();
+        for (path, text) in [
+            ("dm-0/slaves/nvme1n1p2/x", ""),
+            ("dm-0/dm/uuid", "CRYPT-LUKS2-5f3e-luks\n"),
+            ("dm-1/slaves/dm-0/x", ""),
+            ("dm-2/slaves/sda/x", ""),
+            ("md127/slaves/nvme0n1/x", ""),
+            ("md127/slaves/sdb1/x", ""),
+            ("md127/md/level", "raid1\n"),
+        ] {
+            put(&root, &format!("sys/block/{path}"), text);
+        }
+        let upper = System::at(root.path()).info(false).upper;
+        let text = |u: &UpperDisk| {
+            let kind = u.kind.as_ref().map_or("?", |kind| kind.as_str());
+            format!("{} {kind} {:?} {} {}", u.name, u.disks, u.is_top, u.has_others)
+        };
+        let all: Vec<String> = upper.iter().map(text).collect();
+        assert_eq!(
+            all,
+            [
+                "dm-0 CRYPT [\"nvme1n1\"] false false",
+                "dm-1 ? [\"nvme1n1\"] true false",
+                "md127 raid1 [\"nvme0n1\"] true true",
+            ]
+        );
+    }
+
+    #[test]
     fn before_5_15_the_group_does_not_show_whether_invalidation_is_strict() {
         let root = machine();
         let strict = || System::at(root.path()).info(false).iommu_strict;

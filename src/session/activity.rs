@@ -24,8 +24,8 @@ use crate::model::counters::Counters;
 use crate::model::ids::NamespaceId;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
-use crate::session::AttachPlan;
 use crate::probe::catalog::{CATALOG, Role};
+use crate::session::AttachPlan;
 use crate::session::load::Loaded;
 use crate::settings::OriginDetail;
 
