@@ -3,6 +3,8 @@
 
 use std::cmp::Reverse;
 
+use serde::Serialize;
+
 use super::expectation::Slow;
 use super::facts::Facts;
 use super::rule::{Case, Rule, Tier};
@@ -21,25 +23,17 @@ const AWAY: f64 = 0.2;
 const MOST: usize = 2;
 
 /// What a diagnosis comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Outcome {
     /// There are causes.
+    #[serde(rename = "cause")]
     Cause,
     /// No rule that could be judged has found a cause.
+    #[serde(rename = "no_cause")]
     Nothing,
     /// No rule could be judged.
+    #[serde(rename = "not_known")]
     Unknown,
-}
-
-impl Outcome {
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cause => "cause",
-            Self::Nothing => "no_cause",
-            Self::Unknown => "not_known",
-        }
-    }
 }
 
 /// The result: one verdict for each pair of rule and subject. Incidents come first, then what is above NVMe, then the

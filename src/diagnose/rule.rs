@@ -4,7 +4,6 @@
 use super::command::Command;
 use super::compare::{Comparison, NEEDED};
 use super::facts::Facts;
-use super::issuers::Who;
 use super::rules::observed_waits;
 use super::share::Share;
 use super::stages::Stages;
@@ -170,11 +169,6 @@ impl<'f> Case<'f> {
     /// The share of the time that is in these stages.
     pub fn share(&self, stages: Stages) -> Share {
         self.facts.share(self.subject, stages)
-    }
-
-    /// Who issued its commands, by the time in these stages.
-    pub fn who(&self, stages: Stages) -> Who {
-        self.facts.who_of(self.commands(), |c| c.time_bounds(stages).0 as f64)
     }
 
     /// An error if not all commands of the subject are known.

@@ -7,7 +7,6 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::classes::ClassFacts;
 use super::facts::Facts;
 use super::judge::{Diagnosis, Outcome, obstacle};
 use super::rule::Tier;
@@ -17,18 +16,14 @@ use super::subject::{Scope, Subject};
 use super::verdict::{Status, Verdict};
 use crate::model::machine::{MachineController, MachineInfo};
 use crate::model::report::finding::{Diagnosed, Evidence, Explained};
-use crate::units::{counted, nanos, percent};
+use crate::units::{counted, nanos};
 use crate::view::json::{SCHEMA_VERSION, line as json_line};
 use crate::view::page::hang;
 use crate::view::table::Table;
-use crate::view::theme::{Theme, block};
+use crate::view::theme::Theme;
 
 /// Classes in the table; more only with detail.
 const CLASSES: usize = 6;
-/// Width of a bar.
-const BAR: usize = 24;
-/// Smallest share of the time that gets a line.
-const SMALL: f64 = 0.02;
 /// Column of the text after a label.
 const LABEL: usize = 10;
 
@@ -69,7 +64,7 @@ pub struct Look {
     pub theme: Theme,
     /// Width of a line.
     pub width: usize,
-    /// All classes with their stages, the machine, and the reasons of all rules.
+    /// All classes, the machine, and the reasons of all rules.
     pub detail: bool,
 }
 
@@ -217,7 +212,7 @@ impl DiagnosisView<'_> {
         }
     }
 
-    /// Where the time went: a line for each class, and with detail its stages.
+    /// Where the time went: a line for each class.
     fn times(&self, text: &mut Text<'_>) -> io::Result<()> {
         let Look { theme, width, detail } = text.look;
         let classes = &self.facts.classes.all;
@@ -251,32 +246,6 @@ impl DiagnosisView<'_> {
             if let Some(joined) = self.facts.joined(ctrl) {
                 text.plain(&format!("nvme{ctrl}: {joined}"))?;
             }
-        }
-        if detail {
-            for own in classes {
-                self.stages(own, text)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn stages(&self, own: &ClassFacts, text: &mut Text<'_>) -> io::Result<()> {
-        text.head(&self.facts.class_name(own.class))?;
-        let mut stages = own.stages.clone();
-        stages.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-        let part = |ns: u64| ns as f64 / own.total_ns.max(1) as f64;
-        let (shown, small): (Vec<_>, Vec<_>) =
-            stages.into_iter().partition(|(_, ns)| part(*ns) >= SMALL);
-        let other: u64 = small.iter().map(|(_, ns)| ns).sum();
-        let rows = shown.iter().map(|(stages, ns)| (stages.short(), *ns));
-        let other = (other > 0).then(|| ("other".to_owned(), other));
-        for (name, ns) in rows.chain(other) {
-            let length = (part(ns) * BAR as f64).round() as usize;
-            let bar = text.look.theme.bar(&block().repeat(length));
-            let mean = nanos(ns as f64 / own.commands.max(1) as f64);
-            let blank = " ".repeat(BAR.saturating_sub(length));
-            let share = percent(part(ns));
-            writeln!(text.out, "  {name:26} {bar}{blank} {share:>5} {mean:>8}")?;
         }
         Ok(())
     }
@@ -469,7 +438,7 @@ struct Line<'a> {
     schema_version: u32,
     file: Option<&'a str>,
     kernel: Option<&'a str>,
-    outcome: &'static str,
+    outcome: Outcome,
     headline: &'a str,
     verdicts: &'a [Verdict],
     whole: bool,
@@ -520,7 +489,7 @@ impl DiagnosisView<'_> {
             schema_version: SCHEMA_VERSION,
             file: self.origin.file,
             kernel: self.origin.kernel,
-            outcome: self.diagnosis.outcome.name(),
+            outcome: self.diagnosis.outcome,
             headline: &self.diagnosis.headline,
             verdicts: &self.diagnosis.verdicts,
             whole: !self.facts.is_cut,

@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 
 pub use self::machine::slow_device;
 pub use self::waits::observed_waits;
+use self::waits::{LARGE, unseen_wait};
 use super::facts::Facts;
 use super::rule::{Condition, Kind, NEVER, Rule, Tier, Wait, nothing};
 use super::stages::Stages;
@@ -60,10 +61,10 @@ const CONDITION: Condition = Condition {
 };
 const WAIT: Wait = Wait {
     stages: Stages::ALL,
-    least: 0.3,
+    least: LARGE,
     what: "",
     premise: nothing,
-    unseen: nothing,
+    unseen: |case, _| Err(unseen_wait(case, LARGE)),
     then: nothing,
 };
 
