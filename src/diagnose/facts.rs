@@ -31,6 +31,8 @@ use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::when::RunClock;
 
+/// A rule about all commands of a disk needs this part of them.
+const MOST_COMMANDS: f64 = 0.8;
 /// Most controllers whose rates are kept.
 const MOST_RATES: usize = 256;
 /// Most gaps in memory; a machine with more is stolen from anyway.
@@ -223,6 +225,22 @@ impl Facts {
     /// Whether not all commands of a controller are in memory.
     pub fn is_thinned(&self, ctrl: u32) -> bool {
         self.of(Subject::Controller(ctrl)).any(|c| self.commands.weight(c) > 1)
+    }
+
+    /// Whether requests of a disk of this controller, or of any, were left out of the commands, as by a
+    /// filter. Activity is counted whether or not a filter selects the command. Where requests were not
+    /// counted: no.
+    pub fn lacks_requests(&self, ctrl: Option<u32>) -> bool {
+        let waits = self.counted(|a| a.waits.as_deref()).unwrap_or_default();
+        let mut own = waits.iter().filter(|w| ctrl.is_none_or(|c| c == w.ctrl));
+        own.any(|w| {
+            let subject = match w.nsid {
+                0 => Subject::Controller(w.ctrl),
+                nsid => Subject::Disk(w.ctrl, nsid),
+            };
+            let commands = self.count(subject) as f64;
+            commands > 0.0 && commands < MOST_COMMANDS * w.requests as f64
+        })
     }
 
     /// The activity, if this part of it was observed.

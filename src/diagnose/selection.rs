@@ -69,15 +69,28 @@ impl Selection {
 }
 
 impl Facts {
+    /// Whether the requests of all commands of a subject were counted.
+    fn counts_requests(&self, subject: Subject) -> bool {
+        let waits = self.counted(|a| a.waits.as_deref()).unwrap_or_default();
+        let is_counted = |ctrl: u32| waits.iter().any(|w| w.ctrl == ctrl);
+        match subject.ctrl() {
+            Some(ctrl) => is_counted(ctrl),
+            None => !waits.is_empty(),
+        }
+    }
+
     /// Why not all commands of a subject are known; `None`: they are.
     pub fn lacks(&self, subject: Subject) -> Option<String> {
-        match self.selection.of(subject) {
-            Some(what) => Some(format!("needs all commands, and {what} left some out")),
-            None => self
-                .selection
-                .unknown
-                .then(|| "needs all commands, and a filter may have left some out".into()),
+        if let Some(what) = self.selection.of(subject) {
+            return Some(format!("needs all commands, and {what} left some out"));
         }
+        // a filter whose text was removed: the requests that were counted show whether commands lack
+        if self.selection.unknown && !self.counts_requests(subject) {
+            return Some("needs all commands, and a filter may have left some out".into());
+        }
+        self.lacks_requests(subject.ctrl()).then(|| {
+            "needs all commands, and some requests of a disk are not among them, as with a filter".into()
+        })
     }
 }
 

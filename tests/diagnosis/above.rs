@@ -33,7 +33,7 @@ fn the_sentence_has_both_times_and_the_setting_what_is_below() {
     let said = said(&found, "above-nvme");
     assert!(said.text.starts_with("Bios on dm-0 wait "), "{}", said.text);
     let setting = said.evidence.iter().find(|e| e.name == "setting").unwrap();
-    assert_eq!(setting.value, "dm-0 = CRYPT on nvme0n1");
+    assert_eq!(setting.value, "dm-0 (CRYPT) on nvme0n1");
 }
 
 /// A linear map takes microseconds. A mirror writes to two disks at a time: its bios take as long as one of

@@ -144,9 +144,9 @@ fn above_nvme(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     verdict.shows("impact", format!("{} bios; mean {mean}, longest {longest}", times.bios));
     verdict.shows("time of the commands below, for each bio", below);
     for upper in &group.upper {
-        let kind = upper.kind.as_ref().map_or("", |kind| kind.as_str());
+        let kind = upper.kind.as_ref().map_or(String::new(), |kind| format!(" ({kind})"));
         let disks = first_of(upper.disks.iter().map(ToString::to_string));
-        verdict.setting(&upper.name.to_string(), Some(format!("{kind} on {disks}").trim()));
+        verdict.shows("setting", format!("{}{kind} on {disks}", upper.name));
     }
     verdict.name("upper", names);
     verdict.name("above", each(above(&times)));
