@@ -70,7 +70,7 @@ fn collect(collector: &mut Collector, run: &mut Run<'_>, machine: bool) -> Resul
                 _ = collector.facts.clock.wall_ns.get_or_insert(offset.wall_ns);
             }
             Step::Fact(Fact::Controllers(all)) => collector.controllers(&all),
-            Step::Fact(Fact::Activity(activity)) => collector.activity(activity),
+            Step::Fact(Fact::Activity(activity)) => collector.activity(*activity),
             Step::Fact(Fact::Machine(found)) if machine => collector.facts.machine = Some(*found),
             Step::Ended => return Ok(()),
             _ => {}

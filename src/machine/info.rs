@@ -277,15 +277,16 @@ mod tests {
         let upper = System::at(root.path()).info(false).upper;
         let text = |u: &UpperDisk| {
             let kind = u.kind.as_ref().map_or("?", |kind| kind.as_str());
-            format!("{} {kind} {:?} {} {}", u.name, u.disks, u.is_top, u.has_others)
+            let disks: Vec<&str> = u.disks.iter().map(|disk| disk.as_str()).collect();
+            format!("{} {kind} {} {} {}", u.name, disks.join(" "), u.is_top, u.has_others)
         };
         let all: Vec<String> = upper.iter().map(text).collect();
         assert_eq!(
             all,
             [
-                "dm-0 CRYPT [\"nvme1n1\"] false false",
-                "dm-1 ? [\"nvme1n1\"] true false",
-                "md127 raid1 [\"nvme0n1\"] true true",
+                "dm-0 CRYPT nvme1n1 false false",
+                "dm-1 ? nvme1n1 true false",
+                "md127 raid1 nvme0n1 true true",
             ]
         );
     }

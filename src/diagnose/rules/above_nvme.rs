@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{FULL, RULE as COMMON, not_observed};
+use super::{FULL, not_observed};
 use crate::diagnose::affected::first_of;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::rule::{Case, Kind, Rule, Tier};
@@ -34,7 +34,6 @@ pub const RULE: Rule = Rule {
              --perf-no_write_workqueue NAME` does without; RAID computes parity, updates its bitmap and resyncs; \
              snapshots and thin pools copy",
     risk: "without work queues, the task that submits encrypts, and soft interrupts decrypt",
-    ..COMMON
 };
 
 /// Disks that share disks below, and these.
