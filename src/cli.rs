@@ -185,7 +185,7 @@ fn run(command: Command) -> Result<()> {
         Command::Heatmap(args) => heatmap::run(&args.checked()?),
         Command::Pattern(args) => pattern::run(&args.checked()?),
         Command::Info(args) => info::run(&args),
-        Command::Report(args) => report::run(&args.checked()?, &diagnose::object),
+        Command::Report(args) => report::run(&args.checked()?, &diagnose::of_file),
         Command::Export(args) => export::run(&args.checked()?),
         Command::Diff(args) => diff::run(&args),
         Command::Host(args) => host::run(&args),

@@ -418,19 +418,24 @@ impl Settings {
     }
 
     /// Whether the kernel counts the commands.
-    pub const fn counts(&self) -> bool {
-        matches!(self.mode, Mode::Histograms(_) | Mode::Flight(_)) && self.lat().is_none()
+    pub fn counts(&self) -> bool {
+        matches!(self.mode, Mode::Histograms(_) | Mode::Flight(_)) && !self.counts_events()
+    }
+
+    /// Whether user space counts the events of the commands, because the kernel does not have such counters.
+    pub fn counts_events(&self) -> bool {
+        self.lat().is_some() || self.by().contains(&By::Flags)
     }
 
     /// Whether each command has an event.
-    pub const fn has_events(&self) -> bool {
+    pub fn has_events(&self) -> bool {
         matches!(self.mode, Mode::Events(_))
             || matches!(self.extra(), ExtraEvents::Commands)
-            || self.lat().is_some()
+            || self.counts_events()
     }
 
     /// Whether commands are looked at singly, with or instead of histograms.
-    pub const fn is_trace(&self) -> bool {
+    pub fn is_trace(&self) -> bool {
         !matches!(self.mode, Mode::Histograms(_)) || self.has_events()
     }
 

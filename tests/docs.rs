@@ -33,9 +33,11 @@ const COMMANDS: [&str; 21] = [
 ];
 
 /// Options of other programs.
-const FOREIGN: [&str; 17] = [
+const FOREIGN: [&str; 19] = [
     "--path",
     "--num-trace-entries",
+    "--perf-no_read_workqueue",
+    "--perf-no_write_workqueue",
     "--with-usdt",
     "--no-parquet",
     "--now",

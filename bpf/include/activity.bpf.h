@@ -81,7 +81,7 @@ static __always_inline int on_getrq(u64 bio, u32 hook)
 
 static __always_inline int on_split(u64 bio, u32 hook)
 {
-	struct nd_disk *disk = disk_of(bio);
+	struct nd_disk *disk = disk_of(bio, 0);
 
 	if (!disk || !hit(hook, ACCESS_BTF))
 		return 0;

@@ -23,26 +23,25 @@ static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
 	return bpf_map_lookup_elem(&disks, name);
 }
 
-/* The counters of the disk of a bio; NULL: not an NVMe disk, or the table is full. */
-static __always_inline struct nd_disk *disk_of(u64 bio)
+/* The counters of the disk of a bio; NULL: not an NVMe disk (`upper`: not one of device mapper or
+ * md), or the table is full. */
+static __always_inline struct nd_disk *disk_of(u64 bio, int upper)
 {
 	struct nd_disk_name name;
 	struct nd_disk *disk;
 	u64 at = disk_name_of(bio);
 
 	name.word[0] = peek(at, ACCESS_BTF);
-	if (!is_nvme_name(name.word[0]))
+	if (upper ? !is_upper_name(name.word[0]) : !is_nvme_name(name.word[0]))
 		return 0;
 	name.word[1] = peek(at + sizeof(u64), ACCESS_BTF);
 	disk = bpf_map_lookup_elem(&disks, &name);
 	return disk ? disk : new_disk(&name);
 }
 
-/* A bio has its request, after this wait. Returns 0 if its disk has no counters. */
-static __always_inline int count_wait(u64 bio, u64 waited)
+/* Adds a time to the counters of a disk. Returns 0 if it has none. */
+static __always_inline int count_time(struct nd_disk *disk, u64 waited)
 {
-	struct nd_disk *disk = disk_of(bio);
-
 	if (!disk)
 		return 0;
 	disk->requests++;
@@ -52,6 +51,21 @@ static __always_inline int count_wait(u64 bio, u64 waited)
 	if (waited > disk->max_ns)
 		disk->max_ns = waited;
 	return 1;
+}
+
+/* A bio has its request, after this wait. Returns 0 if its disk has no counters. */
+static __always_inline int count_wait(u64 bio, u64 waited)
+{
+	return count_time(disk_of(bio, 0), waited);
+}
+
+/* A bio of a disk above NVMe has ended: counts its time. */
+static __always_inline void count_upper(u64 bio)
+{
+	struct nd_submitter *by = bpf_map_lookup_elem(&submitters, &bio);
+
+	if (by && by->since_ns)
+		count_time(disk_of(bio, 1), bpf_ktime_get_ns() - by->since_ns);
 }
 
 /* Each task has room for the bio that it queued last: most get their request before the task queues
@@ -398,8 +412,11 @@ static __always_inline int on_bio_gone(u64 bio, u32 hook)
 		l->bio = 0;
 	if (l || (bios_there && drop_entry(bio)))
 		hit(hook, ACCESS_BTF);
-	else if (FOLLOWS_SUBMITTERS)
+	else if (FOLLOWS_SUBMITTERS) {
+		if (cfg_context)
+			count_upper(bio);
 		on_submitted_done(bio, hook);
+	}
 	return 0;
 }
 

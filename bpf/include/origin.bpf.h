@@ -4,8 +4,8 @@
  * request's first bio. Where a cgroup has limits, blk-throttle looks at a bio before
  * block_bio_queue, which a kernel thread passes if the bio had to wait.
  * With --stages=full the bios of NVMe disks are followed anyway (bio.bpf.h), and this table has
- * only those of device mapper. Device mapper makes clones for the disk below; where a kernel thread
- * submits one (dm-crypt, thin pools), the submitter of the original counts.
+ * only those of device mapper and md. Device mapper makes clones for the disk below; where a
+ * kernel thread submits one (dm-crypt, thin pools), the submitter of the original counts.
  * block_bio_complete shows only the end of bios without a request. The others stay until their
  * address is used again, or the table is full: the sector must be the bio's. */
 #ifndef ND_ORIGIN_H
@@ -49,12 +49,16 @@ static __always_inline int is_of_nvme(u64 bio)
 	return is_nvme_name(peek(disk_name_of(bio), ACCESS_BTF));
 }
 
-/* Whether a name with this first word begins with `dm-`. */
-static __always_inline int is_mapped_name(u64 word)
+/* Whether a name with this first word is of device mapper (`dm-0`) or md (`md0`, `md_home`). */
+static __always_inline int is_upper_name(u64 word)
 {
-	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-		return (word & 0xffffff) == 0x2d6d64;
-	return word >> 40 == 0x646d2d;
+	u32 letters = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(word) >> 40
+								 : word >> 40;
+	u8 third = letters;
+
+	if (letters == 0x646d2d)
+		return 1;
+	return letters >> 8 == 0x6d64 && (third == '_' || (third >= '0' && third <= '9'));
 }
 
 MAP(submitters, LRU_HASH, u64, struct nd_submitter,
@@ -110,12 +114,12 @@ static __always_inline int is_kernel_thread(enum nd_access access)
 #define DM_TIO_MAGIC 28714
 #define DM_IO_MAGIC  19577
 
-/* Whether a bio is of an NVMe disk, or of a device-mapper disk, which may be above one. */
+/* Whether a bio is of an NVMe disk, or of a disk that may be above one. */
 static __always_inline int is_followed(u64 bio)
 {
 	u64 name = peek(disk_name_of(bio), ACCESS_BTF);
 
-	return is_nvme_name(name) || (HAVE_DM && is_mapped_name(name));
+	return is_nvme_name(name) || ((HAVE_DM || cfg_context) && is_upper_name(name));
 }
 
 /* Of bi_flags, from 5.4 on: another bio has the data. */
@@ -187,6 +191,8 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 	by.sector = BIO_FIELD(bio, bi_iter.bi_sector);
 	by.bytes = BIO_FIELD(bio, bi_iter.bi_size);
 	by.early = early;
+	if (cfg_context && cfg_waits)
+		by.since_ns = bpf_ktime_get_ns();
 	bpf_map_update_elem(&submitters, &bio, &by, BPF_ANY);
 	return 0;
 }
@@ -201,6 +207,7 @@ static __always_inline int on_submitted_split(u64 bio, u32 hook)
 	if (!by || !hit(hook, ACCESS_BTF))
 		return 0;
 	copy = *by;
+	copy.since_ns = 0;
 	by->sector = BIO_FIELD(rest, bi_iter.bi_sector);
 	by->bytes = BIO_FIELD(rest, bi_iter.bi_size);
 	by->rest = 1;

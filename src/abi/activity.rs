@@ -5,7 +5,7 @@ use bytemuck::AnyBitPattern;
 
 use super::skel::types::{nd_activity, nd_activity_limit, nd_disk};
 use super::{DecodeError, read};
-use crate::model::activity::{Activity, Gap, Splits, TagWaits, Volume};
+use crate::model::activity::{Activity, Gap, Splits, TagWaits, UpperBios, Volume};
 
 /// Gaps that each CPU keeps.
 pub const GAPS: u64 = nd_activity_limit::ND_GAPS.0 as u64;
@@ -85,6 +85,18 @@ pub fn add_activity(
 pub fn disk_name(key: &[u8]) -> String {
     let end = key.iter().position(|b| *b == 0).unwrap_or(key.len());
     String::from_utf8_lossy(&key[..end]).into_owned()
+}
+
+/// Adds the counters on one CPU of a disk that is above NVMe, from their value in the map.
+///
+/// # Errors
+/// If the value is too short.
+pub fn add_upper(upper: &mut UpperBios, bytes: &[u8]) -> Result<(), DecodeError> {
+    let disk: nd_disk = read(bytes)?;
+    upper.bios += disk.requests;
+    upper.sum_ns += disk.sum_ns;
+    upper.max_ns = upper.max_ns.max(disk.max_ns);
+    Ok(())
 }
 
 /// Adds the counters of a disk on one CPU, from their value in the map.

@@ -52,6 +52,7 @@ const fn bit(by: By) -> u32 {
         By::Priority => nd_by::ND_BY_PRIORITY.0,
         By::Disk => nd_by::ND_BY_DISK.0,
         By::Opcode => nd_by::ND_BY_OPCODE.0,
+        By::Flags => 0,
     }
 }
 
@@ -104,6 +105,7 @@ pub fn group_of(bytes: &[u8], by: &[By]) -> Result<Vec<KeyPart>, DecodeError> {
         By::Priority => KeyPart::Priority(g.priority),
         By::Disk => KeyPart::Disk(g.ctrl.into(), row_nsid(g.nsid)),
         By::Opcode => KeyPart::Opcode(Opcode { queue, code: g.opcode }),
+        By::Flags => KeyPart::Unknown,
     };
     Ok(by.iter().map(part).collect())
 }

@@ -25,7 +25,8 @@ use bytemuck::{AnyBitPattern, try_pod_read_unaligned};
 
 #[cfg(feature = "live")]
 pub use self::activity::{
-    ACTIVITY_BYTES, GAP_NS, GAPS, GapSum, TICK_NS, Volumes, add_activity, add_disk, disk_name,
+    ACTIVITY_BYTES, GAP_NS, GAPS, GapSum, TICK_NS, Volumes, add_activity, add_disk, add_upper,
+    disk_name,
 };
 #[cfg(feature = "live")]
 pub use self::events::wait_bits;

@@ -83,14 +83,14 @@ pub fn first_of(all: impl IntoIterator<Item = String>) -> String {
     if more > 0 { format!("{text} and {more} more") } else { text }
 }
 
-/// Times in order; those that are less than a tenth of a second apart are one.
-fn joined(times: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+/// Times in order; those that are at most so far apart are one.
+pub fn joined(times: impl Iterator<Item = (u64, u64)>, apart_ns: u64) -> Vec<(u64, u64)> {
     let mut times: Vec<(u64, u64)> = times.collect();
     times.sort_unstable();
     let mut all: Vec<(u64, u64)> = Vec::new();
     for (from, to) in times {
         match all.last_mut() {
-            Some((_, end)) if from.saturating_sub(*end) < APART_NS => *end = to.max(*end),
+            Some((_, end)) if from.saturating_sub(*end) <= apart_ns => *end = to.max(*end),
             _ => all.push((from, to)),
         }
     }
@@ -99,7 +99,7 @@ fn joined(times: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
 
 /// Times as text: the first, and how many more there are.
 pub fn times_text(clock: RunClock, times: impl Iterator<Item = (u64, u64)>) -> String {
-    first_of(joined(times).into_iter().map(|span| clock.span(span)))
+    first_of(joined(times, APART_NS).into_iter().map(|span| clock.span(span)))
 }
 
 /// The first and the last of some blocks; `None`: there are none.
@@ -184,7 +184,7 @@ impl Facts {
         };
         let ids =
             |a: &Affected| Ids { ctrl: format!("nvme{}", a.disk.ctrl), qid: a.qid, cid: a.cid };
-        let times = joined(affected.iter().map(|a| (a.begin_ns, a.end_ns)));
+        let times = joined(affected.iter().map(|a| (a.begin_ns, a.end_ns)), APART_NS);
         let disk = |a: &Affected| self.disk_name(a.disk.ctrl, a.disk.nsid);
         (!affected.is_empty()).then(|| Where {
             count: affected.len(),
@@ -218,7 +218,7 @@ mod tests {
         const S: u64 = 1_000_000_000;
         let times = [(5, 6), (1, 3), (2, 4), (8, 9), (11, 12), (15, 16)];
         let times = times.into_iter().map(|(from, to)| (from * S, to * S));
-        assert_eq!(joined(times.clone()).first(), Some(&(S, 4 * S)));
+        assert_eq!(joined(times.clone(), APART_NS).first(), Some(&(S, 4 * S)));
         let text = times_text(RunClock::default(), times);
         assert_eq!(text, "1.0-4.0 s, 5.0-6.0 s, 8.0-9.0 s and 2 more");
         assert_eq!(times_text(RunClock::default(), [].into_iter()), "");

@@ -60,7 +60,7 @@ pub struct DiagnoseArgs {
 
     /// End with exit code 3 if a cause was found
     ///
-    /// With 1 if no rule could be judged.
+    /// Or with 1 if no rule could be judged.
     #[arg(long)]
     pub check: bool,
 

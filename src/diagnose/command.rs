@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finished commands as the rules need them, in memory: their number is bounded.
 
+use crate::model::bios::Bios;
 use crate::model::command_class::{BlockSizes, CommandClass};
 use crate::model::conditions::Conditions;
 use crate::model::event::{CommandId, Event, EventKind};
@@ -65,6 +66,8 @@ pub struct Command {
     pub bytes: u32,
     /// The device must have written it to the medium: FUA of a write.
     pub is_fua: bool,
+    /// The time of its bios below other disks, in nanoseconds, summed: at most that.
+    pub below_ns: u64,
     /// What was observed beside the points.
     pub conditions: Conditions,
     /// The merged stages that begin at each stage, in nanoseconds.
@@ -83,6 +86,14 @@ fn stages_of(finished: &Finished<'_>) -> Vec<Segment> {
     }
     let line = finished.timeline().map(Timeline::from_request);
     line.and_then(|line| line.segments(StageSet::Full)).unwrap_or_default()
+}
+
+/// The time of a command's bios, summed. Those that were merged into its request were submitted after the oldest.
+fn below_ns(bios: Bios, total: u64, end_ns: u64, setup_ns: u64) -> u64 {
+    let (Some(count), Some(wait)) = (bios.count(), bios.longest_wait_ns()) else { return total };
+    total
+        .max(end_ns.saturating_sub(setup_ns).saturating_add(wait))
+        .saturating_mul(u16::from(count).into())
 }
 
 impl Command {
@@ -108,6 +119,7 @@ impl Command {
         let line = finished.timeline();
         let at = |point| line.and_then(|line| line.at(point)).unwrap_or(0);
         let end_ns = at(Point::End).max(event.at_ns);
+        let (setup_ns, total) = (at(Point::SetupOut), ns.iter().sum());
         let submission = finished.submission;
         let named = submission.and_then(|a| blocks(id.opcode.queue, CommandSet::Nvm, &a.sqe));
         let submitter = submission.filter(|a| a.knows_submitter);
@@ -120,7 +132,7 @@ impl Command {
             begin_ns: ns[StageSet::Full.before()..]
                 .iter()
                 .fold(end_ns, |at, ns| at.saturating_sub(*ns)),
-            setup_ns: at(Point::SetupOut),
+            setup_ns,
             cqe_ns: at(Point::Cqe),
             end_ns,
             issuer: 0,
@@ -128,6 +140,12 @@ impl Command {
             blocks: named.map_or(0, |blocks| blocks.nlb),
             bytes: block_sizes.size(id, submission),
             is_fua: id.opcode.code == 1 && submission.is_some_and(|a| a.sqe.cdw(12) & FUA != 0),
+            below_ns: below_ns(
+                outcome.map(|o| o.bios).unwrap_or_default(),
+                total,
+                end_ns,
+                setup_ns,
+            ),
             conditions: outcome.map(|o| o.conditions).unwrap_or_default(),
             ns,
             begins,
@@ -178,16 +196,6 @@ impl Command {
             }
         }
         (least, most)
-    }
-
-    /// Time that is surely in these stages.
-    pub fn time_within(&self, stages: Stages) -> u64 {
-        self.time_bounds(stages).0
-    }
-
-    /// Time that may be in these stages.
-    pub fn time_meeting(&self, stages: Stages) -> u64 {
-        self.time_bounds(stages).1
     }
 
     /// All observed time.
@@ -377,7 +385,7 @@ mod tests {
             prop_assert_eq!(Some(command.total()), timeline.total(StageSet::Full));
             for (run, ns) in runs {
                 prop_assert_eq!(command.time_in(run), Some(ns));
-                prop_assert_eq!(command.time_within(run), ns);
+                prop_assert_eq!(command.time_bounds(run).0, ns);
             }
         }
     }
@@ -392,10 +400,10 @@ mod tests {
         assert_eq!(command.time_in(Stages::DEVICE), None);
         assert_eq!(command.time_in(Stages::DEVICE | Stages::IRQ), None);
         assert_eq!(command.time_in(Stages::MAP | Stages::IRQ), Some(5000));
-        assert_eq!(command.time_within(Stages::DEVICE | Stages::IRQ), 3000);
-        assert_eq!(command.time_meeting(Stages::DEVICE), 104_000);
-        assert_eq!(command.time_meeting(Stages::DEVICE | Stages::IRQ), 107_000);
-        assert_eq!(command.time_meeting(Stages::MAP), 2000);
+        assert_eq!(command.time_bounds(Stages::DEVICE | Stages::IRQ).0, 3000);
+        assert_eq!(command.time_bounds(Stages::DEVICE).1, 104_000);
+        assert_eq!(command.time_bounds(Stages::DEVICE | Stages::IRQ).1, 107_000);
+        assert_eq!(command.time_bounds(Stages::MAP).1, 2000);
         assert_eq!(command.time_in(Stages::ALL), Some(119_000));
     }
 

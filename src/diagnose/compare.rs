@@ -2,6 +2,8 @@
 //! Shares of time and ratios of medians, with intervals: by bootstrap over slices of time, because
 //! commands that follow each other are alike.
 
+use std::cmp::Ordering;
+
 use super::classes::ClassFacts;
 use super::command::Command;
 use super::facts::Facts;
@@ -103,11 +105,12 @@ fn beside(last: (bool, u64), this: (bool, u64)) -> Option<f64> {
     (other > 0).then(|| ns as f64 / other as f64)
 }
 
-/// The median of enough ratios.
-fn median(mut ratios: Vec<f64>) -> Option<f64> {
-    let middle = ratios.len() / 2;
-    (ratios.len() as u64 >= NEEDED)
-        .then(|| *ratios.select_nth_unstable_by(middle, f64::total_cmp).1)
+/// The median; `None`: there are no values.
+pub fn median<T: PartialOrd>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut values: Vec<T> = values.collect();
+    let middle = values.len() / 2;
+    values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+    values.into_iter().nth(middle)
 }
 
 /// The slices of a recording.
@@ -230,7 +233,7 @@ impl TimeSlices {
         Comparison {
             ratio: Some(Ratio::new(a[MEDIAN], b[MEDIAN], spread.variances(MEDIAN))),
             medians: [b[MEDIAN], a[MEDIAN]],
-            beside: median(ratios),
+            beside: if ratios.len() as u64 >= NEEDED { median(ratios.into_iter()) } else { None },
             fastest: [with.quantile_of_all(FASTEST), without.quantile_of_all(FASTEST)],
             explains: part((b[MEAN] - a[MEAN]) * with.count() as f64),
             ..few

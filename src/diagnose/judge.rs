@@ -3,6 +3,8 @@
 
 use std::cmp::Reverse;
 
+use serde::Serialize;
+
 use super::expectation::Slow;
 use super::facts::Facts;
 use super::rule::{Case, Rule, Tier};
@@ -11,7 +13,7 @@ use super::stages::Stages;
 use super::subject::Subject;
 use super::verdict::{Reason, Status, Verdict, open, out};
 use crate::model::ledger::Accuracy;
-use crate::units::nanos;
+use crate::units::{nanos, percent};
 
 /// Fewest commands for a verdict on times.
 const MIN_COMMANDS: u64 = 200;
@@ -21,29 +23,21 @@ const AWAY: f64 = 0.2;
 const MOST: usize = 2;
 
 /// What a diagnosis comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Outcome {
     /// There are causes.
+    #[serde(rename = "cause")]
     Cause,
     /// No rule that could be judged has found a cause.
+    #[serde(rename = "no_cause")]
     Nothing,
     /// No rule could be judged.
+    #[serde(rename = "not_known")]
     Unknown,
 }
 
-impl Outcome {
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cause => "cause",
-            Self::Nothing => "no_cause",
-            Self::Unknown => "not_known",
-        }
-    }
-}
-
-/// The result: one verdict for each pair of rule and subject. Incidents come first, then the other causes,
-/// those that explain most first, then the rest in the order of the rules.
+/// The result: one verdict for each pair of rule and subject. Incidents come first, then what is above NVMe, then the
+/// other causes, those that explain most first, then the rest in the order of the rules.
 #[derive(Clone, Debug)]
 pub struct Diagnosis {
     /// The outcome.
@@ -183,10 +177,15 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
     }
     let all = facts.total(Subject::Machine).max(1.0);
     found.sort_by_cached_key(|(tier, v)| {
+        let rank = match tier {
+            Tier::Incident => 0,
+            Tier::Above => 1,
+            _ => 2,
+        };
         // incidents in the order of their rules
         let is_cause = v.status == Status::Found && *tier != Tier::Incident;
         let part = if is_cause { least(v) * facts.total(v.of) / all } else { 0.0 };
-        (v.status, *tier != Tier::Incident, Reverse((part * 1e9) as u64))
+        (v.status, rank, Reverse((part * 1e9) as u64))
     });
     let verdicts: Vec<Verdict> = found.into_iter().map(|(_, verdict)| verdict).collect();
     let has = |status| verdicts.iter().any(|v| v.status == status);
@@ -223,10 +222,19 @@ fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
                 let name = facts.class_name(slow.class);
                 format!("No cause found, but {name} is slower than expected ({median}, expected {expected})")
             });
-            let share = facts.share(Subject::Machine, Stages::AT_DEVICE).range();
+            let share = facts.share(Subject::Machine, Stages::AT_DEVICE);
+            let mut ctrls = facts.classes.all.iter().map(|own| own.class.ctrl);
+            let place = match ctrls.all(|ctrl| facts.fabric(ctrl).is_some()) {
+                // nothing separates these
+                true => format!(
+                    "{} of the time is spent in the driver, the network, the target and its storage",
+                    percent(share.most)
+                ),
+                false => format!("{} of the time is spent in the device", share.range()),
+            };
             let end = if facts.is_cut { " The end of the recording is missing." } else { "" };
             let first = slow.unwrap_or_else(|| "No cause found on this machine".into());
-            format!("{first}: {share} of the time is spent in the device.{end}")
+            format!("{first}: {place}.{end}")
         }
     }
 }

@@ -39,13 +39,13 @@ use crate::machine::clock::monotonic_ns;
 use crate::machine::inflight::report::AgeLimit;
 use crate::machine::overview::Identity;
 use crate::model::machine::ControllerLogs;
+use crate::model::report::finding::Diagnosed;
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::recording::{Fact, RunInfo};
 use crate::settings::Settings;
 use crate::view::theme::Theme;
 use anyhow::{Context, Result};
-use serde_json::Value;
 
 use crate::error::kind_of;
 use crate::run::drive::{
@@ -71,7 +71,7 @@ fn collect(collector: &mut Collector, run: &mut Run<'_>, machine: bool) -> Resul
                 _ = collector.facts.clock.wall_ns.get_or_insert(offset.wall_ns);
             }
             Step::Fact(Fact::Controllers(all)) => collector.controllers(&all),
-            Step::Fact(Fact::Activity(activity)) => collector.activity(activity),
+            Step::Fact(Fact::Activity(activity)) => collector.activity(*activity),
             Step::Fact(Fact::Machine(found)) if machine => collector.facts.machine = Some(*found),
             Step::Ended => return Ok(()),
             _ => {}
@@ -141,11 +141,11 @@ fn expectation(options: &DiagnoseOptions) -> Result<Expectation> {
     Ok(Expectation::Baseline(medians.collect()))
 }
 
-/// The object of `diagnose --json` of a recording, for a report.
+/// The diagnosis of a recording, for a page. `redact`: without names.
 ///
 /// # Errors
 /// If the recording cannot be read, or no diagnosis can be made of it; one sentence.
-pub(crate) fn object(path: &Path, settings: &Settings, redact: bool) -> Result<Value> {
+pub(crate) fn of_file(path: &Path, settings: &Settings, redact: bool) -> Result<Diagnosed> {
     let settings = Settings { stage_set: StageSet::Total, ..settings.clone() };
     let mut file = FileReader::open(path, &settings)?;
     require(&file)?;
@@ -155,9 +155,7 @@ pub(crate) fn object(path: &Path, settings: &Settings, redact: bool) -> Result<V
     }
     let facts = facts_of(&mut file, &settings)?;
     let origin = Origin { file: None, kernel: None, machine: None };
-    let mut line = Vec::new();
-    DiagnosisView { facts: &facts, origin, diagnosis: &diagnose(&facts) }.json(&mut line)?;
-    Ok(serde_json::from_slice(&line)?)
+    Ok(DiagnosisView { facts: &facts, origin, diagnosis: &diagnose(&facts) }.diagnosed())
 }
 
 fn show(options: &DiagnoseOptions, origin: Origin<'_>, facts: &Facts) -> Result<Diagnosis> {

@@ -17,7 +17,7 @@ mod window;
 
 use window::Windows;
 
-use crate::units::{rate, size_text};
+use crate::units::{percent, rate, size_text};
 
 /// Width of a bin at first, in nanoseconds.
 const FIRST_WIDTH_NS: u64 = 250_000;
@@ -185,9 +185,9 @@ impl Rates {
         if !windows.is_enough() {
             let is_idle = windows.busy_part < BUSY && windows.are_seldom_busy();
             if is_idle && windows.varies_like_independent() {
+                let busy = percent(windows.busy_part);
                 return Reading::None(format!(
-                    "commands are in flight for {:.0} % of the time, at irregular times",
-                    windows.busy_part * 100.0
+                    "commands are in flight for {busy} of the time, at irregular times"
                 ));
             }
             return Reading::Open(

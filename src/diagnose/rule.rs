@@ -4,7 +4,6 @@
 use super::command::Command;
 use super::compare::{Comparison, NEEDED};
 use super::facts::Facts;
-use super::issuers::Who;
 use super::rules::observed_waits;
 use super::share::Share;
 use super::stages::Stages;
@@ -20,6 +19,8 @@ pub enum Tier {
     Incident,
     /// The CPUs themselves were taken away: all times grow.
     Machine,
+    /// Above NVMe: this is said before what is below.
+    Above,
     /// A mechanism or a setting.
     Mechanism,
     /// A limit of the device.
@@ -153,6 +154,13 @@ impl<'f> Case<'f> {
         self.facts.controller(self.ctrl())
     }
 
+    /// Shows whether the controller offers shadow doorbells, if that is known.
+    pub fn shadow_doorbells(&self, verdict: &mut Verdict) -> Option<bool> {
+        let shadow = self.controller().and_then(|c| c.shadow_doorbells);
+        verdict.setting("shadow doorbells", shadow.map(|on| if on { "yes" } else { "no" }));
+        shadow
+    }
+
     /// The settings of the disk.
     pub fn disk(&self) -> Option<&'f MachineDisk> {
         self.facts.disk(self.ctrl(), self.nsid())
@@ -161,11 +169,6 @@ impl<'f> Case<'f> {
     /// The share of the time that is in these stages.
     pub fn share(&self, stages: Stages) -> Share {
         self.facts.share(self.subject, stages)
-    }
-
-    /// Who issued its commands, by the time in these stages.
-    pub fn who(&self, stages: Stages) -> Who {
-        self.facts.who_of(self.commands(), |c| c.time_bounds(stages).0 as f64)
     }
 
     /// An error if not all commands of the subject are known.

@@ -208,12 +208,14 @@ impl Verdict {
         if self.status == Status::Noted {
             self.share = None;
         }
+        self.who = self.issued_by(facts);
+        let cgroup = self.who.cgroups.first().map(|cgroup| format!("the cgroup {}", cgroup.name()));
+        self.name("cgroup", cgroup.unwrap_or("the cgroup".into()));
         let text = if self.text.is_empty() { rule.text } else { &self.text };
         self.text = self.named(text);
         let advice = if self.advice.is_empty() { rule.advice } else { &self.advice };
         self.advice = self.named(advice);
         self.risk = self.risk.or(Some(rule.risk)).filter(|risk| !risk.is_empty());
-        self.who = self.issued_by(facts);
     }
 
     /// The share of a class's time that it explains; `None`: not measured for the class.

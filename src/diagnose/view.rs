@@ -7,7 +7,6 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::classes::ClassFacts;
 use super::facts::Facts;
 use super::judge::{Diagnosis, Outcome, obstacle};
 use super::rule::Tier;
@@ -16,20 +15,25 @@ use super::stages::Stages;
 use super::subject::{Scope, Subject};
 use super::verdict::{Status, Verdict};
 use crate::model::machine::{MachineController, MachineInfo};
-use crate::units::{counted, nanos, percent};
+use crate::model::report::finding::{Diagnosed, Evidence, Explained};
+use crate::units::{counted, nanos};
 use crate::view::json::{SCHEMA_VERSION, line as json_line};
 use crate::view::page::hang;
 use crate::view::table::Table;
-use crate::view::theme::{Theme, block};
+use crate::view::theme::Theme;
 
 /// Classes in the table; more only with detail.
 const CLASSES: usize = 6;
-/// Width of a bar.
-const BAR: usize = 24;
-/// Smallest share of the time that gets a line.
-const SMALL: f64 = 0.02;
 /// Column of the text after a label.
 const LABEL: usize = 10;
+
+/// Verdicts that found nothing, and what that means.
+const NOTHING_FOUND: [(Status, &str); 4] = [
+    (Status::RuledOut, "Ruled out"),
+    (Status::NotPresent, "Not present"),
+    (Status::Inconclusive, "Not judged"),
+    (Status::NotObserved, "Not observed: needs an option"),
+];
 
 /// Where the facts come from.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +64,7 @@ pub struct Look {
     pub theme: Theme,
     /// Width of a line.
     pub width: usize,
-    /// All classes with their stages, the machine, and the reasons of all rules.
+    /// All classes, the machine, and the reasons of all rules.
     pub detail: bool,
 }
 
@@ -159,38 +163,56 @@ impl DiagnosisView<'_> {
     /// A cause: what it does, when, whose commands, what to do.
     fn cause(&self, verdict: &Verdict, text: &mut Text<'_>) -> io::Result<()> {
         text.head(&format!("{}  {}", verdict.rule, verdict.subject))?;
-        if !self.diagnosis.says(&verdict.text) {
-            text.labelled("found", &verdict.text)?;
-        }
-        let evidence = |label: &str| {
-            let own = verdict.evidence.iter().filter(move |e| e.name == label);
-            own.map(|e| (label.to_owned(), e.value.clone())).collect::<Vec<_>>()
-        };
-        let own = ["impact", "when", "setting"];
-        let others = verdict.evidence.iter().filter(|e| !own.contains(&e.name.as_str()));
-        let others = others.map(|e| ("seen by".to_owned(), format!("{}: {}", e.name, e.value)));
-        let one = |label: &str, value: Option<String>| {
-            value.map(|value| (label.to_owned(), value)).into_iter().collect::<Vec<_>>()
-        };
-        let all = [
-            evidence("impact"),
-            others.collect(),
-            evidence("when"),
-            one("who", verdict.who.text()),
-            one("cgroup", verdict.who.cgroups_text()),
-            evidence("setting"),
-            one("fix", Some(capital(&verdict.advice))),
-            one("risk", verdict.risk.map(capital)),
-        ];
         let mut last = String::new();
-        for (label, value) in all.into_iter().flatten() {
-            text.labelled(if label == last { "" } else { &label }, &value)?;
-            last = label;
+        for Evidence { name, value } in self.lines(verdict) {
+            text.labelled(if name == last { "" } else { &name }, &value)?;
+            last = name;
         }
         Ok(())
     }
 
-    /// Where the time went: a line for each class, and with detail its stages.
+    /// What a verdict shows, with labels.
+    fn lines(&self, verdict: &Verdict) -> Vec<Evidence> {
+        let own = ["impact", "when", "setting"];
+        let evidence = |label: &str| -> Vec<Evidence> {
+            verdict.evidence.iter().filter(|e| e.name == label).cloned().collect()
+        };
+        let others = verdict.evidence.iter().filter(|e| !own.contains(&e.name.as_str()));
+        let others = others.map(|e| line("seen by", format!("{}: {}", e.name, e.value)));
+        let found = (!self.diagnosis.says(&verdict.text)).then(|| verdict.text.clone());
+        let mut all = Vec::from_iter(found.map(|text| line("found", text)));
+        all.extend(evidence("impact"));
+        all.extend(others);
+        all.extend(evidence("when"));
+        all.extend(verdict.who.text().map(|text| line("who", text)));
+        all.extend(verdict.who.cgroups_text().map(|text| line("cgroup", text)));
+        all.extend(evidence("setting"));
+        all.push(line("fix", capital(&verdict.advice)));
+        all.extend(verdict.risk.map(|risk| line("risk", capital(risk))));
+        all
+    }
+
+    /// The same for a page.
+    pub fn diagnosed(&self) -> Diagnosed {
+        let shown = [Status::Found, Status::Noted];
+        let causes = shown.into_iter().flat_map(|status| self.diagnosis.of(status));
+        let causes = causes.map(|verdict| Explained {
+            title: format!("{} {}", verdict.rule, verdict.subject),
+            is_note: verdict.status == Status::Noted,
+            lines: self.lines(verdict),
+        });
+        let others = NOTHING_FOUND.into_iter().map(|(status, head)| {
+            let row = |v: &Verdict| [v.rule.into(), v.subject.clone(), v.text.clone()];
+            (head, self.diagnosis.of(status).map(row).collect())
+        });
+        Diagnosed {
+            headline: self.diagnosis.headline.clone(),
+            causes: causes.collect(),
+            others: others.collect(),
+        }
+    }
+
+    /// Where the time went: a line for each class.
     fn times(&self, text: &mut Text<'_>) -> io::Result<()> {
         let Look { theme, width, detail } = text.look;
         let classes = &self.facts.classes.all;
@@ -224,32 +246,6 @@ impl DiagnosisView<'_> {
             if let Some(joined) = self.facts.joined(ctrl) {
                 text.plain(&format!("nvme{ctrl}: {joined}"))?;
             }
-        }
-        if detail {
-            for own in classes {
-                self.stages(own, text)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn stages(&self, own: &ClassFacts, text: &mut Text<'_>) -> io::Result<()> {
-        text.head(&self.facts.class_name(own.class))?;
-        let mut stages = own.stages.clone();
-        stages.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-        let part = |ns: u64| ns as f64 / own.total_ns.max(1) as f64;
-        let (shown, small): (Vec<_>, Vec<_>) =
-            stages.into_iter().partition(|(_, ns)| part(*ns) >= SMALL);
-        let other: u64 = small.iter().map(|(_, ns)| ns).sum();
-        let rows = shown.iter().map(|(stages, ns)| (stages.short(), *ns));
-        let other = (other > 0).then(|| ("other".to_owned(), other));
-        for (name, ns) in rows.chain(other) {
-            let length = (part(ns) * BAR as f64).round() as usize;
-            let bar = text.look.theme.bar(&block().repeat(length));
-            let mean = nanos(ns as f64 / own.commands.max(1) as f64);
-            let blank = " ".repeat(BAR.saturating_sub(length));
-            let share = percent(part(ns));
-            writeln!(text.out, "  {name:26} {bar}{blank} {share:>5} {mean:>8}")?;
         }
         Ok(())
     }
@@ -292,7 +288,8 @@ impl DiagnosisView<'_> {
             .map(|v| v.rule)
             .collect();
         let out = RULES.iter().filter(|rule| !found.contains(rule.id)).count();
-        text.plain(&format!("Ruled out: {} (-v).", counted(out as u64, "other cause")))
+        let hint = if text.look.detail { "" } else { " (-v)" };
+        text.plain(&format!("Ruled out: {}{hint}.", counted(out as u64, "other cause")))
     }
 
     /// The rules that could not judge, by what they look for: with the reason, or the option.
@@ -344,10 +341,7 @@ impl DiagnosisView<'_> {
 
     /// The rules that found nothing, with their reasons.
     fn reasons(&self, text: &mut Text<'_>) -> io::Result<()> {
-        self.group("Ruled out", Status::RuledOut, text)?;
-        self.group("Not present", Status::NotPresent, text)?;
-        self.group("Not judged", Status::Inconclusive, text)?;
-        self.group("Not observed: needs an option", Status::NotObserved, text)
+        NOTHING_FOUND.into_iter().try_for_each(|(status, head)| self.group(head, status, text))
     }
 
     /// Rules with a status; those with the same reason together.
@@ -405,6 +399,10 @@ impl DiagnosisView<'_> {
     }
 }
 
+fn line(name: &str, value: String) -> Evidence {
+    Evidence { name: name.into(), value }
+}
+
 /// The same with a capital letter.
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
@@ -440,7 +438,7 @@ struct Line<'a> {
     schema_version: u32,
     file: Option<&'a str>,
     kernel: Option<&'a str>,
-    outcome: &'static str,
+    outcome: Outcome,
     headline: &'a str,
     verdicts: &'a [Verdict],
     whole: bool,
@@ -491,7 +489,7 @@ impl DiagnosisView<'_> {
             schema_version: SCHEMA_VERSION,
             file: self.origin.file,
             kernel: self.origin.kernel,
-            outcome: self.diagnosis.outcome.name(),
+            outcome: self.diagnosis.outcome,
             headline: &self.diagnosis.headline,
             verdicts: &self.diagnosis.verdicts,
             whole: !self.facts.is_cut,

@@ -4,11 +4,10 @@
 use crate::diff::report::Rows;
 use crate::diff::report::{
     Both, Compared, Counted, Diff, DiffRow, FALSE_ALARM, Finding, Group, Interval, Load,
-    LoadChange, MEAN, SAME_MIX, Scope, Side, Summary, WaitChange,
+    LoadChange, MEAN, SAME_MIX, Scope, Side, Summary,
 };
 use crate::model::command_class::CommandClass;
 use crate::model::histogram::Histogram;
-use crate::model::ids::NamespaceId;
 use crate::nvme::opcode::QueueKind;
 use crate::stats::intervals::{Ratio, Resamples, adjust};
 use crate::stats::sample::{
@@ -70,13 +69,7 @@ pub fn compare(a: &Side, b: &Side, least: f64, paired: bool) -> Diff {
         paired,
     };
     let groups = common.chain(pooled).map(|members| comparer.group(&members));
-    let mut diff = Diff {
-        groups: groups.collect(),
-        only,
-        load_changes,
-        waits: waits(Both { a, b }),
-        comparisons: 0,
-    };
+    let mut diff = Diff { groups: groups.collect(), only, load_changes, comparisons: 0 };
     judge(&mut diff, least);
     diff
 }
@@ -325,17 +318,4 @@ pub fn iops(
     let parts = spreads.iter().flat_map(|s| s.variances(MEAN));
     let means = samples.map(|sample| sample.values()[MEAN]);
     Some(Ratio::new(means.a, means.b, parts))
-}
-
-/// Waits before the request of the disks that both sides have, if both observed them.
-pub fn waits(sides: Both<&Side>) -> Vec<WaitChange> {
-    let Both { a: Some(a), b: Some(b) } = sides.map(Side::waits) else {
-        return Vec::new();
-    };
-    let both = a.into_iter().filter_map(|(key, a)| {
-        let waits = Both { a, b: *b.get(&key)? };
-        let NamespaceId { ctrl, nsid } = key;
-        Some(WaitChange { ctrl, nsid, waits })
-    });
-    both.collect()
 }

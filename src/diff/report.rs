@@ -3,7 +3,6 @@
 //! stage, with its interval, and what can be claimed. docs/dev/methods.md explains the method.
 
 pub use crate::diff::compare::compare;
-use crate::model::activity::{Activity, TagWaits};
 use crate::model::command_class::{BlockSizes, CommandClass};
 use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
@@ -124,16 +123,6 @@ pub enum LoadChange {
     Depth { ctrl: u32, load: Both<Load> },
 }
 
-/// Waits before the request of a disk, on both sides.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WaitChange {
-    pub ctrl: u32,
-    /// The namespace; 0: any.
-    pub nsid: u32,
-    /// The waits. The longest is not known.
-    pub waits: Both<TagWaits>,
-}
-
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diff {
     /// Classes that both sides have, then controllers.
@@ -141,8 +130,6 @@ pub struct Diff {
     /// Classes that only one side has, with their commands.
     pub only: Both<Vec<(CommandClass, u64)>>,
     pub load_changes: Vec<LoadChange>,
-    /// Waits before the request, if both sides observed them.
-    pub waits: Vec<WaitChange>,
     /// Number of statistics that were compared.
     pub comparisons: usize,
 }
@@ -307,8 +294,6 @@ pub struct Counted {
     loads: BTreeMap<CommandClass, (u64, u128)>,
     /// All values by row.
     values: BTreeMap<(CommandClass, Interval), Histogram>,
-    /// Waits before the request; `None`: not observed.
-    pub waits: Option<Vec<TagWaits>>,
     covers: Duration,
 }
 
@@ -344,8 +329,6 @@ pub struct Counter {
     /// Controllers that are counted under the other side's number.
     renamed: BTreeMap<u32, u32>,
     counted: Counted,
-    /// The first reading of the activity, and the last.
-    readings: Option<(Activity, Activity)>,
     /// Whether there are more classes than are counted.
     pub is_crowded: bool,
 }
@@ -353,27 +336,6 @@ pub struct Counter {
 impl Counter {
     pub fn new(stage_set: StageSet, renamed: BTreeMap<u32, u32>) -> Self {
         Self { stage_set, renamed, ..Self::default() }
-    }
-
-    pub fn activity(&mut self, activity: Activity) {
-        match &mut self.readings {
-            Some((_, last)) => *last = activity,
-            None => self.readings = Some((activity.clone(), activity)),
-        }
-    }
-
-    /// The waits between the first reading and the last.
-    fn waits(&self) -> Option<Vec<TagWaits>> {
-        let (first, last) = self.readings.as_ref()?;
-        let mut all = last.since(first).waits?;
-        if !self.renamed.is_empty() {
-            all.retain_mut(|waits| {
-                let number = self.renamed.get(&waits.ctrl);
-                waits.ctrl = number.copied().unwrap_or_default();
-                number.is_some()
-            });
-        }
-        Some(all)
     }
 
     pub fn block_sizes(&mut self, sizes: impl IntoIterator<Item = (NamespaceId, u32)>) {
@@ -410,8 +372,7 @@ impl Counter {
     }
 
     /// Ends the recording, which covers this time.
-    pub fn finish(mut self, covers: Duration) -> Counted {
-        self.counted.waits = self.waits();
+    pub fn finish(self, covers: Duration) -> Counted {
         self.counted.covering(covers)
     }
 }
@@ -444,25 +405,6 @@ impl Side {
             classes.iter().filter_map(of).for_each(|one| all.merge(one));
         }
         all
-    }
-
-    /// Waits before the request by namespace; `None` if a recording lacks them.
-    pub fn waits(&self) -> Option<BTreeMap<NamespaceId, TagWaits>> {
-        let mut sums: BTreeMap<NamespaceId, TagWaits> = BTreeMap::new();
-        for recording in &self.recordings {
-            for waits in recording.waits.as_ref()? {
-                let key = NamespaceId::new(waits.ctrl, waits.nsid);
-                let sum = sums.entry(key).or_insert(TagWaits {
-                    ctrl: waits.ctrl,
-                    nsid: waits.nsid,
-                    ..TagWaits::default()
-                });
-                sum.requests += waits.requests;
-                sum.waited += waits.waited;
-                sum.sum_ns += waits.sum_ns;
-            }
-        }
-        Some(sums)
     }
 
     /// Numbers of slices of the recordings.

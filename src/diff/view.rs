@@ -3,7 +3,7 @@
 
 use crate::diff::report::{
     Both, Claim, Compared, Diff, DiffRow, Finding, Group, Load, LoadChange, MEAN, Origin, Scope,
-    Summary, WaitChange,
+    Summary,
 };
 use crate::model::command_class::CommandClass;
 use crate::model::ledger::Accuracy;
@@ -328,7 +328,6 @@ impl DiffText<'_> {
         if !few.is_empty() {
             self.hang("\ntoo few commands: ", &some(&few), Theme::dim, out)?;
         }
-        self.waits(diff, out)?;
         writeln!(out)?;
         if diff.comparisons > 0 {
             let unclaimed = |row: &DiffRow| was_compared(row) && row.compared.contains(&None);
@@ -453,24 +452,6 @@ impl DiffText<'_> {
         }
         (text, mark == '*')
     }
-
-    /// Waits before the request, if the stages do not have them.
-    fn waits(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
-        let all = diff.waits.iter().filter(|_| self.subject.stage_set != StageSet::Full);
-        for (n, WaitChange { ctrl, nsid, waits }) in all.enumerate() {
-            let Both { a, b } = waits.map(|w| {
-                let mean = w.sum_ns as f64 / w.requests.max(1) as f64;
-                (format!("{} of {}", w.waited, w.requests), nanos(mean))
-            });
-            let disk = disk_of(self.subject.origins, *ctrl, *nsid);
-            let text = format!(
-                "{disk} waits before the request above 20us: {} -> {}, mean {} -> {}",
-                a.0, b.0, a.1, b.1
-            );
-            self.hang(if n == 0 { "\n" } else { "" }, &text, |_, line| line.to_owned(), out)?;
-        }
-        Ok(())
-    }
 }
 
 #[derive(Serialize)]
@@ -486,24 +467,6 @@ struct VerdictLine<'a> {
     #[serde(flatten)]
     origins: Both<Vec<OriginLine<'a>>>,
     remarks: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tag_waits: Vec<WaitsLine>,
-}
-
-/// Waits before the request of a disk.
-#[derive(Serialize)]
-struct WaitsLine {
-    ctrl: String,
-    nsid: u32,
-    #[serde(flatten)]
-    sides: Both<WaitsOfSide>,
-}
-
-#[derive(Serialize)]
-struct WaitsOfSide {
-    requests: u64,
-    waited: u64,
-    sum_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -613,15 +576,6 @@ impl Subject<'_> {
     /// Errors of the writer.
     pub fn json(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
         let Verdict { word, text } = self.verdict(diff);
-        let waits = diff.waits.iter().map(|WaitChange { ctrl, nsid, waits }| WaitsLine {
-            ctrl: format!("nvme{ctrl}"),
-            nsid: *nsid,
-            sides: waits.map(|w| WaitsOfSide {
-                requests: w.requests,
-                waited: w.waited,
-                sum_ns: w.sum_ns,
-            }),
-        });
         let verdict = VerdictLine {
             r#type: "diff",
             schema_version: SCHEMA_VERSION,
@@ -633,7 +587,6 @@ impl Subject<'_> {
             stage_set: self.stage_set,
             origins: self.origins.map(|side| side.iter().map(origin).collect()),
             remarks: self.remarks(diff),
-            tag_waits: waits.collect(),
         };
         json_line(&verdict, out)?;
         for group in &diff.groups {

@@ -67,6 +67,11 @@ const fn verdict(verdict: StuckState) -> (&'static str, &'static str) {
             "look at the device, or at what is behind it (hypervisor, array, provider): its log \
              (`nvme smart-log /dev/nvme{ctrl}`), its load, dmesg",
         ),
+        StuckState::CqSeemsFull => (
+            "in the device: NO ROOM for its answer",
+            "the device has not noticed that the driver emptied the completion queue: update the virtual machine monitor, \
+             or switch shadow doorbells off there",
+        ),
         StuckState::NotProvable => (
             "in the device, or not fetched",
             "look again when another command on queue {qid} of nvme{ctrl} has completed: it shows which",

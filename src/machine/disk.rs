@@ -2,12 +2,14 @@
 //! From the name of a disk, a partition or a file to its controllers, namespace and logical blocks.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use super::sysfs::{Controller, is_namespace, names_in};
 use super::{System, read_line};
+use crate::model::machine::UpperDisk;
 use crate::model::text::{Text, printable};
 
 /// Unit of the start and size of partitions in sysfs.
@@ -207,6 +209,49 @@ impl System {
         // without the hidden paths
         names.retain(|name| is_namespace(name) && !name.contains('c'));
         names
+    }
+}
+
+/// The disk of a partition: `nvme0n1` of `nvme0n1p2`, `md0` of `md0p1`.
+fn whole_disk(name: &str) -> &str {
+    let part = name.rsplit_once('p').filter(|(_, number)| number.parse::<u32>().is_ok());
+    part.map_or(name, |(disk, _)| disk)
+}
+
+impl System {
+    /// Disks of device mapper and md that are above NVMe.
+    pub(super) fn upper_disks(&self) -> Vec<UpperDisk> {
+        let all = names_in(&self.path("sys/block"));
+        let all = all.iter().filter(|name| name.starts_with("dm-") || name.starts_with("md"));
+        let below: BTreeMap<&str, Vec<String>> = all
+            .map(|name| {
+                let slaves = names_in(&self.path(&format!("sys/block/{name}/slaves")));
+                (name.as_str(), slaves.iter().map(|s| whole_disk(s).to_owned()).collect())
+            })
+            .collect();
+        let disk = |name: &str| {
+            // the leaves of the tree
+            let (mut leaves, mut seen, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![name]);
+            while let Some(next) = open.pop() {
+                match below.get(next) {
+                    Some(slaves) if seen.insert(next) => open.extend(slaves.iter().map(|s| &**s)),
+                    Some(_) => {}
+                    None => _ = leaves.insert(next),
+                }
+            }
+            let (disks, others): (Vec<&str>, Vec<&str>) =
+                leaves.into_iter().partition(|leaf| is_namespace(leaf));
+            let read = |file: &str| read_line(&self.path(&format!("sys/block/{name}/{file}")));
+            let made_by = |uuid: String| uuid.split_once('-').map(|(by, _)| by.to_owned());
+            (!disks.is_empty()).then(|| UpperDisk {
+                name: name.into(),
+                kind: read("md/level").or_else(|| made_by(read("dm/uuid")?)).map(Into::into),
+                disks: disks.into_iter().map(Into::into).collect(),
+                is_top: !below.values().flatten().any(|slave| slave == name),
+                has_others: !others.is_empty(),
+            })
+        };
+        below.keys().filter_map(|name| disk(name)).collect()
     }
 }
 

@@ -271,6 +271,7 @@ impl System {
             iommu_strict: strict(&controllers, release),
             cgroup_mount: self.cgroup_mount().map(Into::into),
             controllers,
+            upper: self.upper_disks(),
         }
     }
 }
@@ -279,6 +280,7 @@ impl System {
 mod tests {
     use super::super::tests::put;
     use super::*;
+    use crate::model::machine::UpperDisk;
     use proptest::prelude::any;
     use proptest::proptest;
     use tempfile::TempDir;
@@ -404,6 +406,37 @@ mod tests {
         put(&root, parameter, "0\n");
         put(&root, "proc/sys/kernel/version", "#1 SMP PREEMPT_RT\n");
         assert_eq!(threaded(), Some(true));
+    }
+
+    #[test]
+    fn disks_above_nvme_have_the_disks_below_and_the_top_is_known() {
+        let root = machine();
+        for (path, text) in [
+            ("dm-0/slaves/nvme1n1p2/x", ""),
+            ("dm-0/dm/uuid", "CRYPT-LUKS2-5f3e-luks\n"),
+            ("dm-1/slaves/dm-0/x", ""),
+            ("dm-2/slaves/sda/x", ""),
+            ("md127/slaves/nvme0n1/x", ""),
+            ("md127/slaves/sdb1/x", ""),
+            ("md127/md/level", "raid1\n"),
+        ] {
+            put(&root, &format!("sys/block/{path}"), text);
+        }
+        let upper = System::at(root.path()).info(false).upper;
+        let text = |u: &UpperDisk| {
+            let kind = u.kind.as_ref().map_or("?", |kind| kind.as_str());
+            let disks: Vec<&str> = u.disks.iter().map(|disk| disk.as_str()).collect();
+            format!("{} {kind} {} {} {}", u.name, disks.join(" "), u.is_top, u.has_others)
+        };
+        let all: Vec<String> = upper.iter().map(text).collect();
+        assert_eq!(
+            all,
+            [
+                "dm-0 CRYPT nvme1n1 false false",
+                "dm-1 ? nvme1n1 true false",
+                "md127 raid1 nvme0n1 true true",
+            ]
+        );
     }
 
     #[test]

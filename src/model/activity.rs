@@ -2,6 +2,7 @@
 //! What the machine did besides the commands: counters since the begin of the run,
 //! and gaps. `None`: not observed.
 
+use super::text::Text;
 use serde::{Deserialize, Serialize};
 
 /// The counters up to a time.
@@ -24,6 +25,9 @@ pub struct Activity {
     pub iommu_unmaps: Option<Volume>,
     /// bios split for a limit of the queue (`block_split`), by controller and namespace.
     pub splits: Option<Vec<Splits>>,
+    /// Bios of disks above NVMe: device mapper and md, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upper: Option<Vec<UpperBios>>,
     /// Gaps since the last reading.
     pub gaps: Vec<Gap>,
     /// Gaps that found no room, since the begin.
@@ -48,6 +52,10 @@ impl Activity {
             let before = first.splits.as_deref().unwrap_or_default();
             all.iter().map(|splits| splits.since(before)).collect()
         });
+        let upper = self.upper.as_ref().map(|all| {
+            let before = first.upper.as_deref().unwrap_or_default();
+            all.iter().map(|upper| upper.since(before)).collect()
+        });
         let volume = |last: Option<Volume>, first: Option<Volume>| {
             last.map(|last| last.since(first.unwrap_or_default()))
         };
@@ -55,6 +63,7 @@ impl Activity {
             cpus: cpus.collect(),
             waits,
             splits,
+            upper,
             bounces: volume(self.bounces, first.bounces),
             iommu_maps: volume(self.iommu_maps, first.iommu_maps),
             iommu_unmaps: volume(self.iommu_unmaps, first.iommu_unmaps),
@@ -196,6 +205,33 @@ impl Splits {
         let same = |s: &&Self| (s.ctrl, s.nsid) == (self.ctrl, self.nsid);
         let first = first.iter().find(same).copied().unwrap_or_default();
         Self { count: self.count.saturating_sub(first.count), ..*self }
+    }
+}
+
+/// Bios of a disk above NVMe that have ended, from their submission to their end. Their pieces do not count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UpperBios {
+    /// The disk: `dm-0`, `md0`.
+    pub name: Text,
+    /// How many.
+    pub bios: u64,
+    /// The sum of their times, in nanoseconds.
+    pub sum_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl UpperBios {
+    /// The longest one covers the whole run.
+    fn since(&self, first: &[Self]) -> Self {
+        let before = first.iter().find(|upper| upper.name == self.name);
+        let (bios, sum_ns) = before.map_or((0, 0), |upper| (upper.bios, upper.sum_ns));
+        Self {
+            bios: self.bios.saturating_sub(bios),
+            sum_ns: self.sum_ns.saturating_sub(sum_ns),
+            ..self.clone()
+        }
     }
 }
 

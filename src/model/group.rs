@@ -12,7 +12,8 @@ use super::finished::Finished;
 use super::origin::{Cgroups, Who};
 use super::text::{Text, escape};
 use crate::model::ids::row_nsid;
-use crate::nvme::opcode::Opcode;
+use crate::nvme::opcode::{Opcode, QueueKind};
+use crate::nvme::sqe::Sqe;
 use crate::units::parse_size;
 
 /// A property by which commands are grouped.
@@ -38,10 +39,12 @@ pub enum By {
     Disk,
     /// The opcode.
     Opcode,
+    /// The flags of the entry ([`Flags`]). The kernel does not group by them.
+    Flags,
 }
 
 /// All properties, with their names.
-pub const KEYS: [(By, &str); 10] = [
+pub const KEYS: [(By, &str); 11] = [
     (By::Process, "process"),
     (By::Comm, "comm"),
     (By::Cgroup, "cgroup"),
@@ -52,6 +55,7 @@ pub const KEYS: [(By, &str); 10] = [
     (By::Priority, "priority"),
     (By::Disk, "disk"),
     (By::Opcode, "opcode"),
+    (By::Flags, "flags"),
 ];
 
 impl By {
@@ -204,6 +208,46 @@ pub enum KeyPart {
     Disk(u32, u32),
     /// Opcode.
     Opcode(Opcode),
+    /// Flags.
+    Flags(Flags),
+}
+
+/// Flags of the entry of a read, write or the like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Flags {
+    /// Force Unit Access.
+    pub fua: bool,
+    /// Limited retry: the kernel gives up early (failfast, readahead).
+    pub limited_retry: bool,
+    /// Readahead: the kernel's hint that data may be read soon.
+    pub readahead: bool,
+}
+
+impl Flags {
+    fn of(opcode: Opcode, sqe: &Sqe) -> Self {
+        /// Write, read, compare, write zeroes, zone append.
+        const WITH_FLAGS: [u8; 5] = [1, 2, 5, 8, 0x7d];
+        /// NVME_RW_DSM_FREQ_PREFETCH
+        const PREFETCH: u32 = 7;
+        if opcode.queue != QueueKind::Io || !WITH_FLAGS.contains(&opcode.code) {
+            return Self::default();
+        }
+        Self {
+            fua: sqe.cdw(12) & 1 << 30 != 0,
+            limited_retry: sqe.cdw(12) & 1 << 31 != 0,
+            readahead: opcode.code == 2 && sqe.cdw(13) & 0xf == PREFETCH,
+        }
+    }
+
+    /// The names of those that are set.
+    pub fn names(self) -> Vec<&'static str> {
+        let all = [
+            (self.fua, "fua"),
+            (self.readahead, "readahead"),
+            (self.limited_retry, "limited_retry"),
+        ];
+        all.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name).collect()
+    }
 }
 
 /// The container and the pod that a cgroup belongs to, as its path names them.
@@ -264,6 +308,9 @@ fn part(command: &Finished<'_>, by: By, who: Who) -> KeyPart {
         }
         By::Disk => KeyPart::Disk(id.ctrl, row_nsid(id.nsid)),
         By::Opcode => KeyPart::Opcode(id.opcode),
+        By::Flags => submission
+            .filter(|s| s.sqe.has_dwords())
+            .map_or(KeyPart::Unknown, |s| KeyPart::Flags(Flags::of(id.opcode, &s.sqe))),
         By::Priority => KeyPart::Unknown,
     }
 }
@@ -301,6 +348,7 @@ impl GroupNames {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nvme::sqe::Parts;
 
     #[test]
     fn every_key_has_a_name_that_is_parsed() {
@@ -310,6 +358,22 @@ mod tests {
         }
         let error = "pid".parse::<By>().unwrap_err().to_string();
         assert!(error.contains("process, comm, cgroup"), "{error}");
+    }
+
+    #[test]
+    fn flags_are_of_reads_and_writes() {
+        let names = |code, cdw12: u32, cdw13| {
+            let opcode = Opcode { queue: QueueKind::Io, code };
+            let cdw = [0, 0, cdw12, cdw13, 0, 0];
+            let sqe =
+                Sqe::from(Parts { opcode: code, flags: 0, cid: 1, nsid: 1, metadata: false, cdw });
+            Flags::of(opcode, &sqe).names().join(" ")
+        };
+        assert_eq!(names(1, 1 << 30 | 7, 0), "fua");
+        assert_eq!(names(2, 1 << 31, 7), "readahead limited_retry");
+        assert_eq!(names(2, 7, 0), "");
+        // of Dataset Management the dword has other bits
+        assert_eq!(names(9, 1 << 30, 7), "");
     }
 
     #[test]

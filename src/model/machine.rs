@@ -33,6 +33,25 @@ pub struct MachineInfo {
     pub cgroup_mount: Option<Text>,
     /// The controllers.
     pub controllers: Vec<MachineController>,
+    /// Disks of device mapper and md that are above NVMe.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub upper: Vec<UpperDisk>,
+}
+
+/// A disk of device mapper or md.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UpperDisk {
+    /// `dm-0`, `md0`.
+    pub name: Text,
+    /// Who made it (`CRYPT`, `LVM`), or the level of md (`raid1`), if that is known.
+    pub kind: Option<Text>,
+    /// The NVMe disks below it.
+    pub disks: Vec<Text>,
+    /// No other such disk is above it.
+    pub is_top: bool,
+    /// Other disks than NVMe are below it, too.
+    pub has_others: bool,
 }
 
 impl MachineInfo {

@@ -81,7 +81,7 @@ impl Cost {
     fn text(&self, took: Duration, bytes: u64, commands: u64) -> String {
         let cpu = cpu_time().saturating_sub(self.begin).as_secs_f64();
         let share = 100.0 * cpu / took.as_secs_f64().max(0.001);
-        let mut text = format!("cost: {cpu:.2} s of CPU time ({share:.1} % of a CPU)");
+        let mut text = format!("cost: {cpu:.2} s of CPU time ({share:.1}% of a CPU)");
         if commands > 0 {
             text += &format!(", {:.1} bytes per command", bytes as f64 / commands as f64);
         }

@@ -45,7 +45,7 @@ pub enum Fact {
     /// The controllers.
     Controllers(Vec<ControllerInfo>),
     /// What the machine did besides the commands, up to here.
-    Activity(Activity),
+    Activity(Box<Activity>),
     /// Settings of the machine and its controllers.
     Machine(Box<MachineInfo>),
     /// Readings of clocks that two machines can share.
@@ -104,7 +104,7 @@ fn fact(content: Content, is_target: bool, payload: &[u8]) -> Result<Option<Fact
         (Content::Controllers, _) => Fact::Controllers(parse(payload)?),
         (Content::Ledger, _) => Fact::Ledger(Box::new(ledger(payload)?)),
         (Content::End, _) => Fact::End(Box::new(ledger(payload)?)),
-        (Content::Activity, _) => Fact::Activity(parse(payload)?),
+        (Content::Activity, _) => Fact::Activity(Box::new(parse(payload)?)),
         (Content::Machine, _) => Fact::Machine(parse(payload)?),
         (Content::KernelLog, _) => Fact::KernelLog(parse(payload)?),
         _ => return Ok(None),

@@ -37,9 +37,9 @@ pub struct ReportArgs {
     #[arg(long)]
     pub force: bool,
 
-    /// Leave out names of the machine, controllers, processes
+    /// Leave out names
     ///
-    /// And of cgroups and the recordings.
+    /// Of the machine, controllers, processes, cgroups and the recordings.
     #[arg(long)]
     pub redact: bool,
 

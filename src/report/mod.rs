@@ -15,6 +15,7 @@ use crate::model::group::By;
 use crate::model::machine::MachineInfo;
 use crate::model::origin::Who;
 use crate::model::report::disk_names::DiskNames;
+use crate::model::report::finding::Diagnosed;
 use crate::model::report::recount::Recount;
 use crate::model::report::stacks::RecordedStacks;
 use crate::model::report::submissions::{Submissions, TaskKind};
@@ -28,7 +29,6 @@ use crate::units::{counted, size_text};
 use crate::view::heatmap::grid::{Interval, Plot, Quantity};
 use crate::when::RunClock;
 use anyhow::{Context, Error, Result};
-use serde_json::Value;
 
 use crate::report::args::ReportOptions;
 use crate::report::html::Html;
@@ -42,8 +42,8 @@ use crate::run::slowest::Slowest;
 /// Slowest commands in the page.
 const SLOWEST: usize = 200;
 
-/// The diagnosis of a recording as `diagnose --json` has it. `true`: without names.
-pub type Diagnose<'d> = dyn Fn(&Path, &Settings, bool) -> Result<Value> + 'd;
+/// Diagnoses a recording. `true`: without names.
+pub type Diagnose<'d> = dyn Fn(&Path, &Settings, bool) -> Result<Diagnosed> + 'd;
 
 /// Commands that are counted in one way.
 struct Counted {

@@ -8,6 +8,7 @@ use crate::model::event::{Event, EventKind};
 use crate::model::finished::Finished;
 use crate::model::group::comm_text;
 use crate::model::histogram::Histogram;
+use crate::model::report::finding::{Diagnosed, Evidence, Explained};
 use crate::model::report::groups::{Groups, Sort};
 use crate::model::report::latency::{RowReport, StageReport, rows};
 use crate::model::report::recount::Recount;
@@ -30,7 +31,6 @@ use crate::view::text::{Shown, TextView, name_of, share};
 use crate::view::theme::Theme;
 use crate::when::RunClock;
 use anyhow::Result;
-use serde_json::Value;
 
 use super::Gathered;
 use super::html::{BarPart, Html};
@@ -62,7 +62,7 @@ const VIEW: TextView = TextView {
 pub fn recording(
     mut gathered: Gathered,
     (file, header, end): (&FileReader, &Header, &End),
-    diagnosis: &Result<Value>,
+    diagnosis: &Result<Diagnosed>,
     number: usize,
 ) -> Html {
     let mut page = Page { html: Html::default(), links: Vec::new(), number };
@@ -146,16 +146,8 @@ impl Page {
     }
 }
 
-fn text_of<'v>(value: &'v Value, key: &str) -> &'v str {
-    value[key].as_str().unwrap_or_default()
-}
-
-fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
-    value[key].as_array().map_or(&[], Vec::as_slice)
-}
-
-/// The headline, what was found and what was ruled out, from the object of `diagnose --json`.
-fn verdict(diagnosis: &Result<Value>, html: &mut Html) {
+/// The headline, what was found, and what was not.
+fn verdict(diagnosis: &Result<Diagnosed>, html: &mut Html) {
     let found = match diagnosis {
         Ok(found) => found,
         Err(error) => {
@@ -163,68 +155,27 @@ fn verdict(diagnosis: &Result<Value>, html: &mut Html) {
             return;
         }
     };
-    let first = text_of(found, "headline");
-    html.element("h1", first);
-    let all = list(found, "verdicts");
-    let with = |status: &'static str| {
-        all.iter().filter(move |verdict| text_of(verdict, "status") == status)
-    };
-    for (status, begin) in
-        [("found", "<div class=\"cause\">"), ("noted", "<div class=\"cause note\">")]
-    {
-        with(status).for_each(|one| cause(one, first, begin, html));
-    }
-    for (status, title) in [
-        ("ruled_out", "Ruled out"),
-        ("not_present", "Not present"),
-        ("inconclusive", "Could not be judged"),
-        ("not_observed", "Not observed: what it would need"),
-    ] {
-        let number = with(status).count();
-        if number == 0 {
-            continue;
+    html.element("h1", &found.headline);
+    for Explained { title, is_note, lines } in &found.causes {
+        html.markup(match is_note {
+            true => "<div class=\"cause note\">",
+            false => "<div class=\"cause\">",
+        });
+        html.element("h3", title).markup("<dl>");
+        let mut last = "";
+        for Evidence { name, value } in lines {
+            html.element("dt", if name == last { "" } else { name });
+            html.markup("<dd>").prose(value).markup("</dd>");
+            last = name;
         }
-        html.fold(false, &format!("{title} ({number})"), |html| {
-            let cells =
-                |one: &Value| ["rule", "subject", "text"].map(|k| Html::of(text_of(one, k)));
-            html.table(&["<RULE", "<OF", "<WHY"], with(status).map(|one| cells(one).into()));
+        html.markup("</dl></div>\n");
+    }
+    for (title, rules) in found.others.iter().filter(|(_, rules)| !rules.is_empty()) {
+        html.fold(false, &format!("{title} ({})", rules.len()), |html| {
+            let row = |cells: &[String; 3]| cells.iter().map(|cell| Html::of(cell)).collect();
+            html.table(&["<RULE", "<OF", "<WHY"], rules.iter().map(row));
         });
     }
-}
-
-fn cause(cause: &Value, headline: &str, begin: &'static str, html: &mut Html) {
-    let name = format!("{} {}", text_of(cause, "rule"), text_of(cause, "subject"));
-    html.markup(begin).element("h3", &name);
-    // a sentence of the headline ends with a full stop
-    if !headline.contains(&format!("{}.", text_of(cause, "text"))) {
-        html.element("p", text_of(cause, "text"));
-    }
-    html.markup("<dl>");
-    let mut entry = |name: &str, value: &str| {
-        if !value.is_empty() {
-            html.element("dt", name).markup("<dd>").prose(value).markup("</dd>");
-        }
-    };
-    for evidence in list(cause, "evidence") {
-        entry(text_of(evidence, "name"), text_of(evidence, "value"));
-    }
-    let shares = |key: &str, name: &str| {
-        let text = |one: &Value| {
-            let share = percent(one["share"].as_f64().unwrap_or(0.0));
-            match one[name].as_str() {
-                Some(name) => format!("{name} {share}"),
-                None => format!("id {} {share}", one["id"]),
-            }
-        };
-        list(cause, key).iter().map(text).collect::<Vec<_>>().join(", ")
-    };
-    let is_caller = list(cause, "who").iter().any(|who| text_of(who, "by") == "caller");
-    let by = if is_caller { " (callers of the driver)" } else { "" };
-    entry("who", &format!("{}{by}", shares("who", "name")));
-    entry("cgroups", &shares("cgroups", "path"));
-    entry("advice", text_of(cause, "advice"));
-    entry("risk", text_of(cause, "risk"));
-    html.markup("</dl></div>\n");
 }
 
 /// The machine, the time, the controllers with their settings.

@@ -47,7 +47,7 @@ impl ProgressLine {
         self.due = now + EVERY;
         self.shown = true;
         let share = done.saturating_mul(100) / all.max(1);
-        Some(format!("{ERASE}{}: {} %", self.what, share.min(100)))
+        Some(format!("{ERASE}{}: {}%", self.what, share.min(100)))
     }
 
     /// What erases the line.

@@ -8,20 +8,25 @@ use std::os::fd::AsFd;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
+use super::configure::shown_origin;
 use super::read::lookup;
 use super::ticks::Timer;
 use super::{Config, Session, ticks};
-use crate::abi::{DecodeError, GapSum, Volumes, add_activity, add_counters, add_disk, disk_name};
+use crate::abi::{
+    DecodeError, GapSum, Volumes, add_activity, add_counters, add_disk, add_upper, disk_name,
+};
 use crate::machine::System;
 use crate::machine::activity::CpuTimes;
 use crate::machine::clock::monotonic_ns;
-use crate::model::activity::{Activity, CpuActivity, Splits, TagWaits};
+use crate::model::activity::{Activity, CpuActivity, Splits, TagWaits, UpperBios};
 use crate::model::counters::Counters;
 use crate::model::ids::NamespaceId;
 use crate::model::point::Point;
 use crate::model::run::Pairing;
 use crate::probe::catalog::{CATALOG, Role};
+use crate::session::AttachPlan;
 use crate::session::load::Loaded;
+use crate::settings::OriginDetail;
 use anyhow::{Context, Result, anyhow};
 
 /// The kernel stops a timer that exceeds its limit until the next tick of the scheduler: with a lower
@@ -45,6 +50,8 @@ pub(super) struct ActivityReader {
     no_timer: Option<String>,
     /// Whether CPUs get timers.
     has_timers: bool,
+    /// Whether bios of disks above NVMe are followed.
+    follows_submitters: bool,
     /// CPUs that must not be interrupted by a timer.
     isolated: BTreeSet<u32>,
     /// CPUs with commands but no timer: the user was told about these.
@@ -126,7 +133,7 @@ fn since(begin: &mut BTreeMap<u32, CpuTimes>, now: &CpuTimes, gaps: Option<GapSu
 
 impl ActivityReader {
     /// Reads what the kernel has counted before.
-    pub(super) fn begin(loaded: &Loaded, pairing: Pairing, config: &Config<'_>) -> Result<Self> {
+    pub(super) fn begin(loaded: &Loaded, plan: &AttachPlan, config: &Config<'_>) -> Result<Self> {
         let (system, has_timers) = (config.system, config.settings.has_timers());
         let begin = system.cpu_times().into_iter();
         let state =
@@ -137,11 +144,13 @@ impl ActivityReader {
             timers: BTreeMap::new(),
             no_timer: None,
             has_timers,
+            follows_submitters: plan.has(Point::Bio)
+                && shown_origin(plan, config).0 == OriginDetail::Submitters,
             isolated: system.isolated_cpus(),
             told: BTreeSet::new(),
             state: RefCell::new(state),
         };
-        if pairing == Pairing::Tag {
+        if plan.pairing == Pairing::Tag {
             let is_told = has_timers && !config.settings.leaves_out();
             watch.no_timer = is_told.then(|| "the kernel has no BTF".into());
             return Ok(watch);
@@ -212,13 +221,23 @@ impl ActivityReader {
         self.no_timer.as_deref()
     }
 
-    /// The counters by disk: waits before the request, splits.
-    fn disks(&self, disks: &MapHandle) -> Result<(Vec<TagWaits>, Vec<Splits>)> {
+    /// The counters by disk: waits before the request, splits; and of the disks above NVMe.
+    fn disks(&self, disks: &MapHandle) -> Result<(Vec<TagWaits>, Vec<Splits>, Vec<UpperBios>)> {
+        let wrong = |DecodeError| anyhow!("the counters of a disk of the wrong size");
         let mut all: BTreeMap<NamespaceId, (TagWaits, Splits)> = BTreeMap::new();
+        let mut above = Vec::new();
         let mut state = self.state.borrow_mut();
         for key in disks.keys() {
             let values = disks.lookup_percpu(&key, MapFlags::ANY)?;
             let name = disk_name(&key);
+            if !name.starts_with("nvme") {
+                let mut upper = UpperBios { name: (&name).into(), ..UpperBios::default() };
+                for value in values.into_iter().flatten() {
+                    add_upper(&mut upper, &value).map_err(wrong)?;
+                }
+                above.push(upper);
+                continue;
+            }
             let Some(disk) = state.disk(&name, &self.system) else {
                 continue;
             };
@@ -227,11 +246,11 @@ impl ActivityReader {
             (waits.ctrl, waits.nsid) = (ctrl, nsid);
             (splits.ctrl, splits.nsid) = (ctrl, nsid);
             for value in values.into_iter().flatten() {
-                add_disk(waits, splits, &value)
-                    .map_err(|DecodeError| anyhow!("the counters of a disk of the wrong size"))?;
+                add_disk(waits, splits, &value).map_err(wrong)?;
             }
         }
-        Ok(all.into_values().unzip())
+        let (waits, splits) = all.into_values().unzip();
+        Ok((waits, splits, above))
     }
 
     /// Reads the counters of all CPUs.
@@ -282,7 +301,8 @@ impl Session {
         activity.iommu_unmaps = has(Role::IommuUnmap).then_some(volumes.unmapped);
         let has_waits = has(Role::TagWait) || self.plan.has(Point::Bio);
         if let (true, Some(maps)) = (has_waits || has(Role::Split), &watch.maps) {
-            let (waits, splits) = watch.disks(&maps.disks)?;
+            let (waits, splits, above) = watch.disks(&maps.disks)?;
+            activity.upper = watch.follows_submitters.then_some(above);
             activity.waits = has_waits.then_some(waits);
             activity.splits = has(Role::Split).then_some(splits);
         }

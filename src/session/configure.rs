@@ -58,10 +58,10 @@ pub fn has_top_counters(plan: &AttachPlan, config: &Config<'_>) -> bool {
 }
 
 /// How commands are looked at singly, if they are.
-const fn kind(settings: &Settings) -> Option<nd_trace> {
+fn kind(settings: &Settings) -> Option<nd_trace> {
     Some(match &settings.mode {
         Mode::Histograms(histograms) => match histograms.extra {
-            _ if histograms.lat.is_some() => nd_trace::ND_TRACE_PAIRS,
+            _ if settings.counts_events() => nd_trace::ND_TRACE_PAIRS,
             ExtraEvents::Commands => nd_trace::ND_TRACE_COMMANDS,
             ExtraEvents::Nothing | ExtraEvents::CountErrors | ExtraEvents::TopCounters => {
                 return None;

@@ -211,8 +211,7 @@ impl Session {
         }
         session.attach()?;
         if config.settings.context() {
-            let pairing = session.plan.pairing;
-            session.watch = Some(ActivityReader::begin(&session.loaded, pairing, config)?);
+            session.watch = Some(ActivityReader::begin(&session.loaded, &session.plan, config)?);
         }
         session.begin()?;
         Ok(session)

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::model::group::By;
 use crate::model::stage::StageSet;
 use crate::settings::{ExtraEvents, Histograms, LIVE, Mode, Settings};
 use anyhow::Result;
@@ -12,6 +13,7 @@ use crate::run::args::common::{
 };
 use crate::run::args::examples;
 use crate::run::args::value::interval;
+use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,6 +77,9 @@ impl SessionOptions for TopArgs {
     fn settings(&self) -> Result<Settings> {
         let is_recorded = !self.from.is_empty();
         let by = self.keys.each(is_recorded.then_some(Singles::Recording))?;
+        if by.contains(&By::Flags) && !is_recorded {
+            return Err(usage("--by flags works with `latency`, and with recordings"));
+        }
         let histograms = Histograms {
             // the programs for groups have no such counters
             extra: match by.is_empty() {

@@ -31,6 +31,7 @@ const fn keys(by: By) -> &'static [&'static str] {
         By::Cpu => &["cpu"],
         By::Size(_) => &["max_bytes"],
         By::Priority => &["priority"],
+        By::Flags => &["flags"],
         By::Queue | By::Disk | By::Opcode => &[],
     }
 }
@@ -58,6 +59,7 @@ fn fields(
             fields
         }
         KeyPart::Priority(number) => vec![("priority", json!(priority(*number)))],
+        KeyPart::Flags(flags) => vec![("flags", json!(flags.names()))],
         KeyPart::Cpu(cpu) => vec![("cpu", json!(cpu))],
         KeyPart::Queue(ctrl, qid) => {
             vec![("ctrl", json!(format!("nvme{ctrl}"))), ("qid", json!(qid))]

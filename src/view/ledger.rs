@@ -211,7 +211,7 @@ fn own_cost(cost: &OwnCost, out: &mut dyn Write) -> io::Result<()> {
         cost.ns_per_command.map_or_else(String::new, |ns| format!("{} a command, ", nanos(ns)));
     writeln!(
         out,
-        "  own cost     {per_command}{:.2} % of one CPU (programs only)",
+        "  own cost     {per_command}{:.2}% of one CPU (programs only)",
         100.0 * cost.share_of_a_cpu
     )?;
     let ran = cost.programs.iter().filter(|p| p.runs > 0);

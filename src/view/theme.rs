@@ -94,11 +94,6 @@ pub(crate) fn ellipsis() -> &'static str {
     choose("…", "~")
 }
 
-/// A cell of a bar.
-pub(crate) fn block() -> &'static str {
-    choose("█", "#")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use nvme_deep::model::activity::{Activity, Gap, Volume};
+use nvme_deep::model::activity::{Activity, Gap, UpperBios, Volume};
 use nvme_deep::model::event::{Event, EventKind};
-use nvme_deep::model::machine::{ControllerLogs, IoCost, IoLimit, IoLimits, MachineInfo};
+use nvme_deep::model::machine::{
+    ControllerLogs, IoCost, IoLimit, IoLimits, MachineInfo, UpperDisk,
+};
 
 use super::draft::{
     BLOCK, COMPLETE, DEVICE, DISCARD, Draft, FLUSH, FREEZE, IOCOST, IRQ, MAP, QUEUE, SUBMIT, TAG,
@@ -79,6 +81,8 @@ pub enum Cause {
     /// The volume's log shows time beyond its IOPS.
     LoggedCap,
     Device,
+    /// Bios of dm-0 take three times as long as the commands below.
+    Above,
 }
 
 /// What has happened so far in a run.
@@ -278,6 +282,15 @@ impl Cause {
                     Some(IoCost { enabled: true, qos: "ctrl=user".into() });
             }
             Self::Wbt => controller.disks[0].wbt_lat_us = Some(2000),
+            Self::Above => {
+                machine.upper = vec![UpperDisk {
+                    name: "dm-0".into(),
+                    kind: Some("CRYPT".into()),
+                    disks: vec!["nvme0n1".into()],
+                    is_top: true,
+                    has_others: false,
+                }];
+            }
             _ => {}
         }
     }
@@ -393,6 +406,14 @@ impl Cause {
                 for splits in activity.splits.iter_mut().flatten() {
                     splits.count = commands * 3 / 4;
                 }
+            }
+            Self::Above => {
+                activity.upper = Some(vec![UpperBios {
+                    name: "dm-0".into(),
+                    bios: commands,
+                    sum_ns: state.total_ns * 3,
+                    max_ns: 30_000_000,
+                }]);
             }
             Self::Bounce | Self::CountBounces => activity.bounces = volume(commands),
             Self::Iommu | Self::CountMappings => activity.iommu_maps = volume(commands),

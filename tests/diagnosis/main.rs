@@ -12,6 +12,7 @@
     reason = "tests; make test-alarms prints tables"
 )]
 
+mod above;
 mod alarms;
 mod causes;
 mod draft;

@@ -33,6 +33,7 @@ pub const PLANTS: &[Plant] = &[
     plant("vcpu-stolen", Cause::VcpuStolen, |load| {
         load.stages[DEVICE] = 1e6;
     }),
+    plant("above-nvme", Cause::Above, any),
     plant("cgroup-throttle", Cause::Throttle, any),
     plant("queue-freeze", Cause::Freeze, any),
     plant("io-cost", Cause::IoCost, any),

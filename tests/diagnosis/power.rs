@@ -196,6 +196,17 @@ const CASES: &[Case] = &[
         }),
     },
     Case {
+        rule: "above-nvme",
+        threshold: "30 % of the time of the bios is above NVMe",
+        run: Effect::Made(|seed, times| {
+            let mut run = load(seed).run(&[Cause::Above]);
+            let below: u64 = run.events.iter().map(total).sum();
+            run.activity.upper.as_mut().unwrap()[0].sum_ns =
+                (below as f64 / (1.0 - 0.3 * times)) as u64;
+            run
+        }),
+    },
+    Case {
         rule: "scheduler",
         threshold: "queue has 50 % of the time",
         run: Effect::Share {

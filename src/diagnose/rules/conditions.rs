@@ -5,8 +5,9 @@ use std::collections::HashSet;
 
 use super::incidents::queues;
 use super::{CONDITION, FULL, RULE, not_observed};
+use crate::diagnose::affected::joined;
 use crate::diagnose::command::{Command, LONG_NS};
-use crate::diagnose::compare::NEEDED;
+use crate::diagnose::compare::{NEEDED, median};
 use crate::diagnose::facts::Facts;
 use crate::diagnose::rule::{Case, Condition, Kind, Rule, Test};
 use crate::diagnose::share::MOST;
@@ -231,9 +232,8 @@ fn shared_queue<'f>(case: &Case<'f>) -> Result<Test<'f>, Reason> {
     for queue in queues(case.facts, case.ctrl()) {
         // the median time. Each command's own would be wrong: a long one meets more others, whether or not
         // it waits for them
-        let mut times: Vec<u64> = queue.iter().map(|c| c.time_bounds(SUBMISSION).0).collect();
-        let middle = times.len() / 2;
-        let window_ns = (*times.select_nth_unstable(middle).1).max(CLOSE_NS);
+        let times = queue.iter().map(|c| c.time_bounds(SUBMISSION).0);
+        let window_ns = median(times).unwrap_or(0).max(CLOSE_NS);
         for (n, command) in queue.iter().enumerate() {
             let ends = command.setup_ns + window_ns;
             let next = queue[n + 1..].iter().take_while(|c| c.setup_ns <= ends);
@@ -272,12 +272,9 @@ fn rung<'f>(case: &Case<'f>) -> Result<Test<'f>, Reason> {
     }
     match case.facts.device_class(case.ctrl()) {
         Some(Class::Emulated) => {}
-        Some(Class::Passthrough | Class::Physical) => {
-            return Err(absent("the doorbells of a passed-through controller do not exit"));
-        }
-        Some(Class::Cloud) => {
+        Some(Class::Passthrough | Class::Physical | Class::Cloud) => {
             return Err(absent(
-                "the doorbells of the cloud's controller go to hardware: they do not exit",
+                "the doorbells of this controller go to hardware: they do not exit",
             ));
         }
         _ => {
@@ -299,9 +296,7 @@ fn rung<'f>(case: &Case<'f>) -> Result<Test<'f>, Reason> {
 }
 
 fn shadow_doorbells(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
-    let shadow = case.controller().and_then(|c| c.shadow_doorbells);
-    verdict.setting("shadow doorbells", shadow.map(|on| if on { "yes" } else { "no" }));
-    if shadow == Some(true) {
+    if case.shadow_doorbells(verdict) == Some(true) {
         verdict.advice = "let the device wait longer before it asks for doorbells (its polling time), or submit several \
                           commands at a time, so that they share a doorbell"
             .into();
@@ -357,15 +352,7 @@ fn c_states(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 /// class takes.
 fn overlaps<'f>(facts: &'f Facts, ctrl: u32, codes: &[u8]) -> impl Fn(&Command) -> bool + use<'f> {
     let own = facts.of(Subject::Controller(ctrl)).filter(|c| codes.contains(&c.code()));
-    let mut times: Vec<(u64, u64)> = own.map(|c| (c.begin_ns, c.end_ns)).collect();
-    times.sort_unstable();
-    let mut merged: Vec<(u64, u64)> = Vec::new();
-    for (begin, end) in times {
-        match merged.last_mut() {
-            Some(last) if begin <= last.1 => last.1 = last.1.max(end),
-            _ => merged.push((begin, end)),
-        }
-    }
+    let merged = joined(own.map(|c| (c.begin_ns, c.end_ns)), 0);
     move |command| {
         let (from, to) = facts.expected(command);
         let next = merged.partition_point(|(_, end)| *end < from);
@@ -415,15 +402,13 @@ fn write_cache(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
 fn all_with_fua(case: &Case<'_>, verdict: &mut Verdict, reason: Reason) -> Result<(), Reason> {
     /// FUA writes take so many times as long as reads.
     const TIMES: f64 = 3.0;
-    let median = |holds: &dyn Fn(&Command) -> bool| {
-        let own = case.commands().filter(|c| holds(c));
-        let mut times: Vec<u64> = own.map(Command::since_begin).collect();
-        let middle = times.len() / 2;
-        (times.len() as u64 >= NEEDED).then(|| *times.select_nth_unstable(middle).1 as f64)
+    let median_of = |holds: &dyn Fn(&Command) -> bool| {
+        let own = case.commands().filter(|c| holds(c)).map(Command::since_begin);
+        (own.clone().count() as u64 >= NEEDED).then(|| median(own))?.map(|ns| ns as f64)
     };
     let share = case.facts.sum(case.commands().filter(|c| c.is_fua), Command::total);
     let is_large = share >= ALONE * case.facts.total(case.subject);
-    let medians = median(&|c| c.is_fua).zip(median(&|c| c.code() == 2));
+    let medians = median_of(&|c| c.is_fua).zip(median_of(&|c| c.code() == 2));
     let has_others = case.commands().any(|c| c.code() == WRITE && !c.is_fua);
     let Some((fua, reads)) = medians.filter(|_| is_large && !has_others) else {
         return Err(reason);

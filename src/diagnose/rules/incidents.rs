@@ -37,7 +37,8 @@ pub const RULES: &[Rule] = &[
         tier: Tier::Incident,
         kind: Kind::Event(doorbell_unseen),
         found: "nothing completes on a queue until its next submission, which frees a command of 100 ms and more: \
-                twice, or once for 1 s if a timer shows that its CPU ran; or the device has not fetched a stuck command",
+                twice, or once for 1 s if a timer shows that its CPU ran; or the device has not fetched a stuck command, or \
+                takes its completion queue to be full",
         text: "{name} did not notice doorbells: commands waited for the next submission",
         advice: "update the virtual machine monitor; until then switch shadow doorbells off there (QEMU 8.1 and later: \
                  `-device nvme,dbcs=off`)",
@@ -52,7 +53,7 @@ pub const RULES: &[Rule] = &[
         found: "later commands of the queue overtake one that takes 20 times its median and 250 ms (10 s if it is no \
                 read or write): three times, or once for 500 ms; or the device has fetched a command that is stuck",
         text: "{name} delays single commands (up to {longest})",
-        advice: "{behind}, at {times}",
+        advice: "{behind}",
         ..RULE
     },
     Rule {
@@ -238,7 +239,9 @@ fn doorbell_unseen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason>
     }
     let lacks = facts.lacks(case.subject);
     let is_freed = lacks.is_none() && (by.len() > 1 || is_certain);
-    let mut affected = facts.stuck(ctrl, |state| state == Some(StuckState::NotFetched));
+    let mut affected = facts.stuck(ctrl, |state| {
+        matches!(state, Some(StuckState::NotFetched | StuckState::CqSeemsFull))
+    });
     if affected.is_empty() && !is_freed {
         return Err(match lacks {
             Some(why) if !freed.is_empty() => open(why),
@@ -260,8 +263,7 @@ fn doorbell_unseen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason>
         affected.extend(freed);
     }
     verdict.about(facts, affected);
-    let shadow = case.controller().and_then(|c| c.shadow_doorbells);
-    verdict.setting("shadow doorbells", shadow.map(|on| if on { "yes" } else { "no" }));
+    case.shadow_doorbells(verdict);
     Ok(())
 }
 
@@ -279,8 +281,8 @@ fn held_by_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
     let mut affected = facts.stuck(ctrl, |state| state == Some(StuckState::Held));
     if affected.is_empty() && !is_held {
         let unproved = facts.stuck(ctrl, |state| {
-            use StuckState::{Answered, Held, NotFetched, NotPolled};
-            !matches!(state, Some(Answered | NotPolled | NotFetched | Held))
+            use StuckState::{Answered, CqSeemsFull, Held, NotFetched, NotPolled};
+            !matches!(state, Some(Answered | CqSeemsFull | NotPolled | NotFetched | Held))
         });
         return Err(match unproved.iter().map(Affected::time_ns).max() {
             Some(oldest) => open(format!(
@@ -303,7 +305,6 @@ fn held_by_device(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> 
     }
     verdict.name("longest", nanos(oldest as f64));
     verdict.name("behind", facts.behind(ctrl));
-    verdict.name("times", facts.times_of(&affected));
     verdict.about(facts, affected);
     Ok(())
 }

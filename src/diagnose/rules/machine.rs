@@ -127,7 +127,7 @@ fn vcpu_stolen(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let timed = sum(&|cpu| facts.gaps.timed_ns(cpu.cpu, whole));
     let stolen =
         sum(&|cpu| cpu.steal_ns) / (*passed_ns as f64 * counted.cpus.len() as f64).max(1.0);
-    let away = sum(&|cpu| cpu.gap_ns) / timed.max(1.0);
+    let away = (sum(&|cpu| cpu.gap_ns) / timed.max(1.0)).min(1.0);
     let most = stolen.max(away);
     let gaps = if timed > 0.0 { percent(away) } else { "not observed".into() };
     let text = format!("steal {}, gaps in the timers {gaps}", percent(stolen));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules. docs/dev/diagnose.md describes how to add one.
 
+mod above_nvme;
 mod conditions;
 mod incidents;
 mod machine;
@@ -11,6 +12,7 @@ use std::sync::LazyLock;
 
 pub use self::machine::slow_device;
 pub use self::waits::observed_waits;
+use self::waits::{LARGE, unseen_wait};
 use super::facts::Facts;
 use super::rule::{Condition, Kind, NEVER, Rule, Tier, Wait, nothing};
 use super::stages::Stages;
@@ -22,8 +24,13 @@ pub const FULL: &str = "record --stages=full";
 
 /// Every rule, by tier.
 pub static RULES: LazyLock<Vec<&'static Rule>> = LazyLock::new(|| {
-    let files =
-        [incidents::RULES, machine::RULES, waits::RULES, conditions::RULES, &[rate_cap::RULE]];
+    let files = [
+        incidents::RULES,
+        machine::RULES,
+        waits::RULES,
+        conditions::RULES,
+        &[above_nvme::RULE, rate_cap::RULE],
+    ];
     let mut rules: Vec<&Rule> = files.into_iter().flatten().collect();
     rules.sort_by_key(|rule| rule.tier);
     rules
@@ -54,10 +61,10 @@ const CONDITION: Condition = Condition {
 };
 const WAIT: Wait = Wait {
     stages: Stages::ALL,
-    least: 0.3,
+    least: LARGE,
     what: "",
     premise: nothing,
-    unseen: nothing,
+    unseen: |case, _| Err(unseen_wait(case, LARGE)),
     then: nothing,
 };
 

@@ -22,7 +22,7 @@ use crate::model::text::word;
 use crate::units::{nanos, percent, rate, size_text};
 
 /// The waits have this share of the time.
-const LARGE: f64 = 0.3;
+pub const LARGE: f64 = 0.3;
 /// Frozen queues have this share. No load needs them.
 const FROZEN: f64 = 0.1;
 /// The number in flight on a queue is near a limit from this part of it.
@@ -92,13 +92,7 @@ pub const RULES: &[Rule] = &[
         id: "io-cost",
         noun: "io.cost",
         scope: Scope::Disk,
-        kind: Kind::Large(Wait {
-            stages: Stages::IOCOST,
-            what: "io.cost",
-            unseen: |case, _| Err(unseen_wait(case, LARGE)),
-            then: io_cost,
-            ..WAIT
-        }),
+        kind: Kind::Large(Wait { stages: Stages::IOCOST, what: "io.cost", then: io_cost, ..WAIT }),
         found: "iocost has 30% of the time",
         text: "io.cost holds bios of {name} back for {share} of the time",
         advice: "measure the device for io.cost.model (tools/cgroup/iocost_coef_gen.py of the kernel), widen min and \
@@ -113,7 +107,6 @@ pub const RULES: &[Rule] = &[
         kind: Kind::Large(Wait {
             stages: Stages::WBT,
             what: "writeback throttling",
-            unseen: |case, _| Err(unseen_wait(case, LARGE)),
             then: |case, verdict| {
                 verdict.setting("queue/wbt_lat_usec", case.disk().and_then(|disk| disk.wbt_lat_us));
                 Ok(())
@@ -209,9 +202,6 @@ impl Verdict {
         let most = waited().filter(|c| wait(c) * 2 > c.total());
         let times = most.map(|c| (c.end_ns.saturating_sub(c.total()), c.end_ns));
         self.shows("when", times_text(case.facts.clock, times));
-        let who = case.who(stages);
-        let cgroup = who.cgroups.first().map(|cgroup| format!("the cgroup {}", cgroup.name()));
-        self.name("cgroup", cgroup.unwrap_or("the cgroup".into()));
     }
 
     /// `2414 of 9334 commands waited; mean 20.3ms, longest 62.9ms`
@@ -232,7 +222,7 @@ fn unseen(facts: &Facts) -> Reason {
 
 /// All waits between the bio and its request are counted together: if they have less than `least` of the
 /// time, each has.
-fn unseen_wait(case: &Case<'_>, least: f64) -> Reason {
+pub fn unseen_wait(case: &Case<'_>, least: f64) -> Reason {
     match counted(case, least) {
         Err(reason) if reason.0 != Status::NotObserved => reason,
         _ => unseen(case.facts),

@@ -33,6 +33,10 @@ pub struct QueueReading {
     /// If it has shadow doorbells (NVMe base 2.1, Doorbell Buffer Config): the tail up to which the
     /// controller wants no notification.
     pub event_index: Option<u32>,
+    /// Likewise for the CQ: the head up to which it wants none. QEMU writes the head that it knows.
+    pub cq_event_index: Option<u32>,
+    /// More commands are in flight than the SQ has room for: then its tail meets its head, as if it were empty.
+    pub is_overfull: bool,
     /// Command ids of the CQEs that the driver has not handled.
     pub waiting: Vec<u16>,
     /// The SQ head of the latest CQE. Linux ignores it, so a wrong one does no harm elsewhere.
@@ -76,6 +80,7 @@ impl QueueReading {
             depth,
             cq_head: queue.u16("cq_head")?,
             polled: flags & POLLED != 0,
+            is_overfull: commands.iter().filter(|c| !c.completed).count() >= usize::from(depth),
             ..Self::default()
         };
         // some controllers have SQEs of more than 64 bytes
@@ -86,11 +91,12 @@ impl QueueReading {
         if flags & SQ_IN_CMB != 0 {
             reading.sq = 0;
         }
-        let event_index = queue.u64("dbbuf_sq_ei")?;
-        if event_index != 0 {
-            let bytes = reader.bytes(event_index, 4)?;
-            reading.event_index = Some(u32::from_le_bytes(bytes.try_into().ok()?));
-        }
+        let mut index = |member| match queue.u64(member)? {
+            0 => Some(None),
+            at => Some(Some(u32::from_le_bytes(reader.bytes(at, 4)?.try_into().ok()?))),
+        };
+        reading.event_index = index("dbbuf_sq_ei")?;
+        reading.cq_event_index = index("dbbuf_cq_ei")?;
         let cqes = reader.bytes(reading.cq, usize::from(depth) * CQE_BYTES)?;
         let posted = reading.take_cqes(&cqes, queue.u8("cq_phase")? & 1);
         let sq = reader.bytes(reading.sq, usize::from(depth) * entry_bytes);
@@ -112,6 +118,13 @@ impl QueueReading {
     /// The end of the CQEs that the controller has posted.
     pub(super) fn cq_end(&self) -> usize {
         (usize::from(self.cq_head) + self.waiting.len()) % usize::from(self.depth.max(1))
+    }
+
+    /// Whether the controller takes the CQ to be full, though the driver has handled all of it: the head that it knows is
+    /// just behind the place of its next CQE, and it was not told of the later ones.
+    pub(super) fn seems_full(&self) -> bool {
+        let next = (self.cq_end() + 1) % usize::from(self.depth.max(1));
+        self.waiting.is_empty() && self.cq_event_index.is_some_and(|known| known as usize == next)
     }
 
     /// Whether the SQ was read.

@@ -32,6 +32,8 @@ pub enum StuckState {
     NotFetched,
     /// The controller has fetched its SQE, or was notified of it, and has posted no CQE.
     Held,
+    /// The controller has no room for its CQE: it has not noticed that the driver handled those in the CQ.
+    CqSeemsFull,
     /// The controller was notified, and nothing shows whether it has fetched the SQE.
     NotProvable,
     /// The doorbell was not written.
@@ -112,6 +114,12 @@ fn proven_head(before: &QueueReading, queue: &QueueReading) -> Option<u16> {
 
 /// The verdict on a command whose doorbell was written before the first reading.
 fn at_device(before: &QueueReading, queue: &QueueReading, command: &CommandReading) -> StuckState {
+    if queue.is_overfull {
+        return StuckState::NotProvable;
+    }
+    if before.seems_full() && queue.seems_full() && before.cq_head == queue.cq_head {
+        return StuckState::CqSeemsFull;
+    }
     let Some(distance) = distance(queue, command) else {
         return StuckState::Unknown;
     };

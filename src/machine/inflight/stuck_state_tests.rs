@@ -96,6 +96,29 @@ fn an_sq_head_beyond_the_slot_shows_that_it_was_fetched() {
     assert_eq!(both, StuckState::Held);
 }
 
+/// The head that the controller knows is just behind the place of its next CQE: from there on it is full.
+#[test]
+fn a_cq_that_the_controller_takes_to_be_full_is_told_from_a_held_command() {
+    let known = |q: &mut QueueReading, head: u32| {
+        with_head(q, 4);
+        q.cq_event_index = Some(head);
+    };
+    let full = u32::from(queue().cq_head) + 1;
+    assert_eq!(both(|q| known(q, full)), StuckState::CqSeemsFull);
+    assert_eq!(both(|q| known(q, full - 1)), StuckState::Held);
+    let once = changed(|q| known(q, full), |q| known(q, full - 1));
+    assert_eq!(once, StuckState::Held);
+}
+
+#[test]
+fn more_commands_than_the_sq_has_room_for_prove_nothing() {
+    let overfull = both(|q| {
+        with_head(q, 4);
+        q.is_overfull = true;
+    });
+    assert_eq!(overfull, StuckState::NotProvable);
+}
+
 #[test]
 fn an_sq_head_that_was_posted_between_the_readings_shows_that_it_was_not_fetched() {
     let posted = changed(

@@ -131,12 +131,13 @@ fn queue(types: &Types, m: &mut Fake) {
         ("cq_phase", 1),
         ("flags", 1),
         ("dbbuf_sq_ei", EVENT_INDEX),
+        ("dbbuf_cq_ei", EVENT_INDEX + 4),
     ];
     m.structure(types, "nvme_queue", at, &members);
     m.put(SQ, &[0; 256]);
     m.put(SQ + 64, &sqe(0x5002));
     m.put(CQ, &[0; 64]);
-    m.put(EVENT_INDEX, &[1, 0, 0, 0]);
+    m.put(EVENT_INDEX, &[1, 0, 0, 0, 3, 0, 0, 0]);
 }
 
 #[test]
@@ -165,7 +166,7 @@ fn a_command_is_found_with_its_queue() {
     assert_eq!(command.age(ticks), Some(Duration::from_millis(2500)));
     let queue = walker.queue(&ctrl, 1, &mut []).unwrap();
     assert_eq!(queue.cids, [0, 0x5002, 0, 0]);
-    assert_eq!(queue.event_index, Some(1));
+    assert_eq!((queue.event_index, queue.cq_event_index), (Some(1), Some(3)));
 }
 
 #[test]

@@ -179,8 +179,7 @@ impl TraceLedger {
         // with two events per command, only the first has the submitter
         let all = self.submits_shown.max(self.commands_shown);
         let percent = 100.0 * own as f64 / all.max(1) as f64;
-        let share =
-            if percent < 0.05 { "less than 0.1 %".into() } else { format!("{percent:.1} %") };
+        let share = if percent < 0.05 { "less than 0.1%".into() } else { format!("{percent:.1}%") };
         (own > 0).then(|| format!("{own} of {all} commands ({share}) are nvme-deep's own"))
     }
 

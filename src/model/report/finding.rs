@@ -25,6 +25,28 @@ pub struct Evidence {
     pub value: String,
 }
 
+/// A diagnosis as a page shows it.
+#[derive(Clone, Debug)]
+pub struct Diagnosed {
+    /// The first line.
+    pub headline: String,
+    /// What was found or noted.
+    pub causes: Vec<Explained>,
+    /// Rules that found nothing, by what that means: rule, subject, reason.
+    pub others: Vec<(&'static str, Vec<[String; 3]>)>,
+}
+
+/// A cause, or something to note.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The rule and its subject.
+    pub title: String,
+    /// It takes no measured share of the time.
+    pub is_note: bool,
+    /// Lines with their labels.
+    pub lines: Vec<Evidence>,
+}
+
 /// A finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {

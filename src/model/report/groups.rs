@@ -76,6 +76,8 @@ fn part_text(part: &KeyPart, by: By, names: &GroupNames, disks: &DiskNames) -> S
         },
         KeyPart::Container(owner) => owner_text(owner, names),
         KeyPart::Priority(number) => priority(*number),
+        KeyPart::Flags(flags) if flags.names().is_empty() => "no flags".into(),
+        KeyPart::Flags(flags) => flags.names().join("+"),
         KeyPart::Comm(comm) if comm_of(comm).is_empty() => "no name".into(),
         KeyPart::Comm(comm) => comm_text(comm).into_owned(),
         KeyPart::Cpu(cpu) => format!("cpu {cpu}"),

@@ -130,12 +130,13 @@ pub struct PictureFile {
 #[derive(Clone, Debug, clap::Args)]
 pub struct GroupKeys {
     /// Group commands by KEY[,KEY]: process, comm, cgroup, container, cpu, queue, size, priority,
-    /// disk, opcode
+    /// disk, opcode, flags
     ///
     /// Instead of rows per disk and opcode. `process`, `comm` (the name of the thread), `cgroup` and
     /// `container` are of the task that submitted the bio, where that can be observed, else of the one that
     /// calls the driver, which may be a kernel thread; the report says which. For writeback the cgroup is
     /// the one that wrote. `size=16K,64K` makes three classes: up to 16K, up to 64K, and above.
+    /// `flags` are FUA, readahead and limited retry; while tracing they cost as much as `trace`.
     /// Recordings have no priority.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub by: Vec<ByWord>,

@@ -271,7 +271,8 @@ impl<'l> LiveRun<'l> {
     }
 
     fn activity(&mut self) -> Result<()> {
-        self.facts.extend(self.session.activity()?.map(Fact::Activity));
+        self.facts
+            .extend(self.session.activity()?.map(|activity| Fact::Activity(Box::new(activity))));
         Ok(())
     }
 

@@ -260,6 +260,27 @@ throttled() {
     buffered wbt-control
 }
 
+# mapped NAME TABLE FIO-OPTION...: records a load on a disk of device mapper
+mapped() {
+    local name=$1 table=$2
+    shift 2
+    DM_DISABLE_UDEV=1 dmsetup create upper --table "0 1048576 $table"
+    DM_DISABLE_UDEV=1 dmsetup mknodes upper
+    record "$name"
+    load "$name" --eta=never --filename=/dev/mapper/upper --size=512m --ioengine=libaio --time_based --runtime=6 "$@"
+    stop
+    DM_DISABLE_UDEV=1 dmsetup remove upper
+}
+
+# above: dm-crypt decrypts in work queues. A linear map adds microseconds
+above() {
+    local disk
+    disk=/dev/$(disk nvme0)
+    while read -r module; do insmod "/tmp/mods/$module" 2>/dev/null || true; done </tmp/mods/all
+    mapped above-nvme "crypt aes-xts-plain64 $(printf '%064d' 7) 0 $disk 0" --rw=randread --bs=64k --iodepth=8
+    mapped above-nvme-control "linear $disk 0" --rw=randread --bs=4k --iodepth=32
+}
+
 # waits: what bios wait for before they have a request
 waits() {
     limited

@@ -106,6 +106,9 @@ const WAITS: Suite = suite("-waits", &["nvme_null nvme0 4000000"], "lab.plants=w
 const WAITS_SHORT: Suite =
     Suite { variant: "-waits-short", append: "lab.plants=waits lab.short", ..WAITS };
 
+/// Disks of device mapper.
+const ABOVE: Suite = suite("-above", &["nvme_null nvme0 4000000"], "lab.plants=above", &[]);
+
 /// A path of a subsystem, whose target withdraws it.
 const FAILOVER: Suite = suite(
     "-failover",
@@ -322,6 +325,9 @@ super::on_kernels! {
     only_in_test_all_a_target_over_tcp_is_clean_on_7_x "7.x" TCP each_cause_is_named_alone
     only_in_test_all_waits_before_the_request_are_named_on_6_12 "6.12" WAITS each_cause_is_named_alone
     only_in_test_all_waits_before_the_request_are_named_on_7_x "7.x" WAITS each_cause_is_named_alone
+    only_in_test_all_time_above_nvme_is_named_on_6_1 "6.1" ABOVE each_cause_is_named_alone
+    only_in_test_all_time_above_nvme_is_named_on_6_12 "6.12" ABOVE each_cause_is_named_alone
+    only_in_test_all_time_above_nvme_is_named_on_7_x "7.x" ABOVE each_cause_is_named_alone
     only_in_test_all_causes_of_devices_are_named_on_6_1 "6.1" DEVICES each_cause_is_named_alone
     only_in_test_all_causes_of_devices_are_named_on_7_x "7.x" DEVICES each_cause_is_named_alone
     only_in_test_all_unused_polled_queues_are_named_on_6_1 "6.1" POLLED each_cause_is_named_alone

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The time that bios of device mapper and md spend above NVMe: from the time of the bios, the time of the commands
+//! below is subtracted. A bio that is split, mirrored or coded has several commands, which are all subtracted,
+//! though they ran at the same time. So the result is a lower bound.
+
+use std::collections::BTreeSet;
+
+use super::{FULL, not_observed};
+use crate::diagnose::affected::first_of;
+use crate::diagnose::facts::Facts;
+use crate::diagnose::rule::{Case, Kind, Rule, Tier};
+use crate::diagnose::subject::Scope;
+use crate::diagnose::verdict::{Reason, Verdict, absent, needs, open, out};
+use crate::model::machine::UpperDisk;
+use crate::units::{nanos, percent};
+
+/// This part of the time of the bios is above NVMe.
+const LARGE: f64 = 0.3;
+/// Fewest bios.
+const ENOUGH: u64 = 200;
+/// The bios of this part of the reads and writes were observed. Of the others the waits before the request are not
+/// known, which are below device mapper.
+const NEARLY_ALL: f64 = 0.95;
+
+pub const RULE: Rule = Rule {
+    id: "above-nvme",
+    noun: "time above NVMe",
+    tier: Tier::Above,
+    scope: Scope::Machine,
+    kind: Kind::Event(above_nvme),
+    found: "bios of a disk of device mapper or md take 30% longer than all their commands together",
+    text: "Bios on {upper} wait {above} of {mean} above NVMe",
+    advice: "look at what is above NVMe. dm-crypt works in queues: `cryptsetup refresh --perf-no_read_workqueue \
+             --perf-no_write_workqueue NAME` does without; RAID computes parity, updates its bitmap and resyncs; \
+             snapshots and thin pools copy",
+    risk: "without work queues, the task that submits encrypts, and soft interrupts decrypt",
+};
+
+/// Disks that share disks below, and these.
+#[derive(Default)]
+struct Group<'f> {
+    upper: Vec<&'f UpperDisk>,
+    disks: BTreeSet<&'f str>,
+}
+
+fn groups(all: &[UpperDisk]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for upper in all.iter().filter(|upper| upper.is_top) {
+        let disks = upper.disks.iter().map(|disk| disk.as_str()).collect();
+        let mut own = Group { upper: vec![upper], disks };
+        for group in std::mem::take(&mut groups) {
+            if group.disks.is_disjoint(&own.disks) {
+                groups.push(group);
+            } else {
+                own.upper.extend(group.upper);
+                own.disks.extend(group.disks);
+            }
+        }
+        groups.push(own);
+    }
+    groups
+}
+
+/// The disk that applications use: `nvme0n1` of the path `nvme0c1n1`.
+fn without_path(name: &str) -> String {
+    let parts = name.strip_prefix("nvme").and_then(|rest| rest.split_once('c'));
+    match parts.and_then(|(head, path)| Some((head, path.split_once('n')?.1))) {
+        Some((head, ns)) => format!("nvme{head}n{ns}"),
+        None => name.to_owned(),
+    }
+}
+
+/// Bios, and their time in nanoseconds: all of it, and the time of the commands below.
+#[derive(Default)]
+struct Times {
+    bios: u64,
+    longest_ns: u64,
+    all_ns: f64,
+    below_ns: f64,
+}
+
+fn times(facts: &Facts, group: &Group<'_>) -> Times {
+    let mut times = Times::default();
+    let counted = facts.counted(|a| a.upper.as_deref()).unwrap_or_default();
+    for bios in counted.iter().filter(|bios| group.upper.iter().any(|u| u.name == bios.name)) {
+        times.bios += bios.bios;
+        times.longest_ns = times.longest_ns.max(bios.max_ns);
+        times.all_ns += bios.sum_ns as f64;
+    }
+    for class in &facts.classes.all {
+        let disk = without_path(&facts.disk_name(class.class.ctrl, class.class.nsid));
+        if group.disks.contains(&*disk) {
+            times.below_ns += facts.sum(facts.of_class(class), |c| c.below_ns);
+        }
+    }
+    times
+}
+
+fn above_nvme(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
+    let facts = case.facts;
+    let machine = facts.machine.as_ref().ok_or_else(|| needs(FULL))?;
+    if machine.upper.is_empty() {
+        return Err(absent("no disk of device mapper or md is above NVMe"));
+    }
+    if facts.counted(|a| a.upper.as_ref()).is_none() {
+        return Err(not_observed(facts, "bios of disks above NVMe"));
+    }
+    case.needs_all()?;
+    let count = |waits: bool| {
+        let own = case.commands().filter(|c| c.is_read_or_write() && (!waits || c.has_waits()));
+        facts.sum(own, |_| 1)
+    };
+    let seen = count(true) / f64::max(count(false), 1.0);
+    if seen < NEARLY_ALL {
+        let unseen = percent(1.0 - seen);
+        return Err(open(format!(
+            "the bios of {unseen} of the reads and writes were not observed"
+        )));
+    }
+    let all = groups(&machine.upper).into_iter().map(|group| (times(facts, &group), group));
+    let above = |times: &Times| times.all_ns - times.below_ns;
+    let most = all.max_by(|(a, _), (b, _)| above(a).total_cmp(&above(b)));
+    let Some((times, group)) = most.filter(|(times, _)| times.bios > 0) else {
+        return Err(absent("no bio ended on a disk above NVMe"));
+    };
+    let names = first_of(group.upper.iter().map(|upper| upper.name.to_string()));
+    let each = |ns: f64| nanos(ns.max(0.0) / times.bios as f64);
+    let [mean, below] = [times.all_ns, times.below_ns].map(each);
+    if times.bios < ENOUGH {
+        return Err(open(format!(
+            "only {} bios ended on {names}, and {ENOUGH} are needed",
+            times.bios
+        )));
+    }
+    let share = above(&times) / times.all_ns.max(1.0);
+    if share < LARGE {
+        return Err(out(format!("bios on {names} take {mean}, their commands {below}")));
+    }
+    if group.upper.iter().any(|upper| upper.has_others) {
+        return Err(open(format!("{names} is above other disks than NVMe, too")));
+    }
+    let longest = nanos(times.longest_ns as f64);
+    verdict.shows("impact", format!("{} bios; mean {mean}, longest {longest}", times.bios));
+    verdict.shows("time of the commands below, for each bio", below);
+    for upper in &group.upper {
+        let kind = upper.kind.as_ref().map_or(String::new(), |kind| format!(" ({kind})"));
+        let disks = first_of(upper.disks.iter().map(ToString::to_string));
+        verdict.shows("setting", format!("{}{kind} on {disks}", upper.name));
+    }
+    verdict.name("upper", names);
+    verdict.name("above", each(above(&times)));
+    verdict.name("mean", mean);
+    Ok(())
+}
