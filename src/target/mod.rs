@@ -71,7 +71,18 @@ pub enum ImportError {
     },
 }
 
+/// Most events that are kept from any text.
+pub const MOST_EVENTS: usize = 1 << 22;
+
 impl Imported {
+    /// Keeps an event, unless there are too many.
+    pub fn push(&mut self, event: HostEvent) {
+        match self.events.len() < MOST_EVENTS {
+            true => self.events.push(event),
+            false => self.ledger.lost += 1,
+        }
+    }
+
     /// The same by time, and counted.
     #[must_use]
     pub fn finished(mut self) -> Self {
