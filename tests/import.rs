@@ -93,6 +93,12 @@ fn ftrace_gives_commands_with_the_stages_that_its_events_make() {
 }
 
 #[test]
+fn the_example_in_the_documentation_is_real() {
+    let report = run("import tests/import/ftrace.txt").out;
+    assert!(fs::read_to_string("docs/import.md").unwrap().contains(&report), "{report}");
+}
+
+#[test]
 fn trace_cmd_and_perf_script_give_the_same() {
     let setup = "nvme0: disk=nvme0n1, qid=3, cmdid=448, nsid=1, flags=0x0, meta=0x0, \
                  cmd=(nvme_cmd_read slba=2048, len=255, ctrl=0x0, dsmgmt=7, reftag=0)";

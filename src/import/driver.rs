@@ -461,9 +461,8 @@ impl Reader<'_> {
             let key = (disk, slba.checked_mul(sectors)?);
             let request = *self.allocated.get(&key)?;
             // later bios may have been merged into the request
-            let fits = request.is_none_or(|(ns, length)| {
-                length <= sectors * u64::from(nlb) && ns <= now
-            });
+            let fits =
+                request.is_none_or(|(ns, length)| length <= sectors * u64::from(nlb) && ns <= now);
             fits.then_some((sectors, key, request))
         });
         let found: Vec<_> = found.collect();

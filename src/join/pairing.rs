@@ -6,24 +6,22 @@
 mod clock;
 mod matching;
 mod readings;
-mod strata;
 mod waterfall;
 
 use std::collections::BTreeMap;
 
 pub use self::clock::Offset;
-pub use self::matching::{Matches, bounds};
+pub use self::matching::Matches;
 pub use self::readings::{SharedReference, by_readings};
-pub use self::strata::{Part, Strata};
-pub use self::waterfall::{Segment, waterfall};
+pub use self::waterfall::waterfall;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::{Event, EventKind};
-use crate::model::host::{HostCommand, HostEvent, HostTimes};
+use crate::model::host::{HostCommand, HostEvent, Part};
 use crate::model::point::Point;
+use crate::model::report::parts::PartRows;
 use crate::model::target::{HostController, TargetKind};
 use crate::nvme::decode::{CommandSet, blocks};
 use crate::nvme::opcode::Opcode;
-use crate::nvme::status::Status;
 
 /// A command in the guest's recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +42,6 @@ pub struct Guest {
     pub slba: Option<u64>,
     /// Number of logical blocks, if it has any.
     pub nlb: Option<u32>,
-    /// Status; `None` if the driver's types are not known.
-    pub status: Option<Status>,
     /// The first observed point.
     pub begin_ns: u64,
     /// Whether that is not `issue_ns`: a point before it was observed, too.
@@ -60,23 +56,19 @@ pub struct Guest {
     pub last_ns: u64,
 }
 
-/// A command in the host's recording.
+/// A command in the host's recording, which has its ids and its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Number of the controller.
-    pub ctrl: u32,
     /// Queue id.
     pub qid: u16,
     /// Command id.
     pub cid: u16,
-    /// The command.
-    pub id: HostCommand,
-    /// The first and the last observed point.
+    /// The first observed point.
     pub first_ns: u64,
-    /// See `first_ns`.
+    /// The last one.
     pub last_ns: u64,
-    /// All points.
-    pub times: HostTimes,
+    /// The command.
+    pub command: HostCommand,
 }
 
 /// Points; one of them makes `guest_submit` an interval. Setup_out is always known: it alone is the
@@ -111,7 +103,6 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
         opcode: id.opcode,
         slba: found.map(|b| b.slba),
         nlb: found.map(|b| b.nlb),
-        status: outcome.verdict.map(|v| v.status),
         has_begin: BEFORE_ISSUE.into_iter().any(|point| at(point).is_some()),
         begin_ns: seen().min().unwrap_or(setup_out).min(setup_out),
         issue_ns: at(Point::Issue).unwrap_or(setup_out).max(setup_out),
@@ -133,8 +124,7 @@ pub fn served(events: &[HostEvent]) -> (Vec<Served>, u64) {
         };
         match (command.qid.zip(command.cid), command.times.ends()) {
             (Some((qid, cid)), Some((first_ns, last_ns))) if last_ns < NO_TIME => {
-                let (ctrl, id, times) = (command.ctrl, *command, command.times);
-                all.push(Served { ctrl, qid, cid, id, first_ns, last_ns, times });
+                all.push(Served { qid, cid, first_ns, last_ns, command: *command });
             }
             _ => nameless += 1,
         }
@@ -202,9 +192,6 @@ pub struct Join {
     pub matches: Matches,
     /// Resolution of the host's times.
     pub slack_ns: u64,
-    /// Pairs that contradict one clock: the host's interval is outside the guest's. Only if the
-    /// offset was given.
-    pub outside: u64,
 }
 
 impl Join {
@@ -220,19 +207,8 @@ impl Join {
         guest.sort_by_key(|c| (c.issue_ns, c.qid, c.cid));
         host.sort_by_key(|c| (c.first_ns, c.qid, c.cid));
         let slack_ns = resolution_ns.saturating_sub(1);
-        let matches = matching::pair(&guest, &host, slack_ns, known.clone(), is_whole);
-        let fits = |(g, h): &(usize, usize)| {
-            let bounds = bounds(&guest[*g], &host[*h], slack_ns);
-            matches.offset.as_ref().is_some_and(|o| o.may_fit(&bounds))
-        };
-        let outside = matches.pairs.iter().filter(|pair| !fits(pair)).count() as u64;
-        Self {
-            outside: outside + if known.is_some() { matches.contradictory } else { 0 },
-            guest,
-            host,
-            matches,
-            slack_ns,
-        }
+        let matches = matching::pair(&guest, &host, slack_ns, known, is_whole);
+        Self { guest, host, matches, slack_ns }
     }
 
     /// Commands of the guest without a partner and without several possible ones.
@@ -248,12 +224,22 @@ impl Join {
     }
 
     /// The pairs, with the parts of their times.
-    pub fn commands(&self) -> impl Iterator<Item = (&Guest, &Served, Vec<Segment>)> {
+    pub fn commands(&self) -> impl Iterator<Item = (&Guest, &Served, Vec<Part>)> {
         self.matches.pairs.iter().map(|&(g, h)| {
             let (guest, host) = (&self.guest[g], &self.host[h]);
             let parts = waterfall(guest, host, self.matches.offset.as_ref());
             (guest, host, parts)
         })
+    }
+
+    /// The pairs by controller, namespace and opcode.
+    pub fn rows(&self) -> PartRows {
+        let mut rows = PartRows::new();
+        for (guest, _, parts) in self.commands() {
+            let key = (guest.ctrl, Some(guest.nsid), Some(guest.opcode));
+            rows.entry(key).or_default().add(&parts);
+        }
+        rows
     }
 
     /// How far the split between the two directions may be wrong, in nanoseconds.

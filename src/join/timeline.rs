@@ -46,7 +46,7 @@ fn on_host<'a>(
     let mut issues = BTreeMap::new();
     for &(g, h) in &join.matches.pairs {
         let served = &join.host[h];
-        let key = (served.ctrl, served.qid, served.cid, served.first_ns);
+        let key = (served.command.ctrl, served.qid, served.cid, served.first_ns);
         issues.insert(key, join.guest[g].issue_ns);
     }
     let near_ns = join.guest.first().map_or(0, |guest| guest.issue_ns);

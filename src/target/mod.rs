@@ -2,7 +2,6 @@
 //! The host side of NVMe commands: logs and traces of targets, and the join with the guest's
 //! records. Pure: functions of text and of recordings.
 
-pub mod latency;
 pub mod qemu_log;
 pub mod qemu_usdt;
 pub mod spdk;

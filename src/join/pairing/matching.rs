@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::clock::{Bounds, Fit, Offset, Stands, fit};
+use super::clock::{Bounds, Offset, Stands, fit};
 use super::{Guest, Served};
 
 /// What makes commands equal. Parts that the host's record lacks are left out on both sides.
@@ -57,7 +57,7 @@ pub struct Matches {
 }
 
 /// What a pair says of the offset. `slack_ns`: how much later than recorded the host's times can be.
-pub fn bounds(guest: &Guest, host: &Served, slack_ns: u64) -> Bounds {
+fn bounds(guest: &Guest, host: &Served, slack_ns: u64) -> Bounds {
     let difference = |host: u64, guest: u64| host.cast_signed().wrapping_sub(guest.cast_signed());
     Bounds {
         at_ns: guest.issue_ns.cast_signed(),
@@ -73,8 +73,8 @@ type Lacks = HashMap<(u32, u16, Option<u8>), [bool; 3]>;
 fn lacks(host: &[Served]) -> Lacks {
     let mut lacks = Lacks::new();
     for served in host {
-        let id = &served.id;
-        let entry = lacks.entry((served.ctrl, served.qid, id.code)).or_default();
+        let id = &served.command;
+        let entry = lacks.entry((id.ctrl, served.qid, id.code)).or_default();
         entry[0] |= id.nsid.is_none();
         entry[1] |= id.slba.is_none();
         entry[2] |= id.nlb.is_none();
@@ -115,9 +115,9 @@ fn groups(guest: &[Guest], host: &[Served]) -> HashMap<Key, Group> {
         groups.entry(key).or_default().guest.push(n);
     }
     for (n, served) in host.iter().enumerate() {
-        let id = &served.id;
+        let id = &served.command;
         let key = whole(Key {
-            ctrl: served.ctrl,
+            ctrl: id.ctrl,
             qid: served.qid,
             cid: served.cid & ids,
             opcode: id.code,
@@ -146,11 +146,14 @@ pub fn pair(
     let times = || guest.iter().map(|c| c.issue_ns.cast_signed());
     let range = times().min().zip(times().max()).unwrap_or_default();
     let found = match known {
-        Some(offset) => Some(Fit::known(offset, &anchors, is_whole)),
+        Some(offset) => {
+            let stands = offset.judge(&anchors, is_whole);
+            Some((offset, stands))
+        }
         None => fit(&anchors, range, is_whole),
     };
     let mut matches = Matches::default();
-    let Some(Fit { offset, stands }) = found else {
+    let Some((offset, stands)) = found else {
         for group in groups.values().filter(|group| group.is_on_both_sides()) {
             matches.ambiguous_guest += group.guest.len() as u64;
             matches.ambiguous_host += group.host.len() as u64;

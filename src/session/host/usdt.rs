@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use libbpf_rs::{Link, MapCore, MapFlags, UsdtOpts};
 
-use super::attach::{Constants, configure, load, open_object};
+use super::attach::{Constants, configure, load, open_object, program};
 use crate::abi::{nd_usdt_cookie, nd_usdt_count, nd_usdt_limit};
 use crate::error::{Error, Result, failed};
 use crate::session::load::Loaded;
@@ -84,10 +84,7 @@ impl Usdt {
         let loaded = load(open, &[PROGRAM])?;
         let mut links = Vec::new();
         for probe in probes {
-            let program = loaded.0.progs_mut().find(|p| p.name() == PROGRAM);
-            let program = program.ok_or_else(|| {
-                Error::Mismatch(format!("the object has no program `{PROGRAM}`").into())
-            })?;
+            let program = program(&loaded, PROGRAM)?;
             let options = UsdtOpts {
                 cookie: u64::from(probe.number) | probe.texts << TEXT_SHIFT,
                 ..UsdtOpts::default()
