@@ -166,7 +166,7 @@ fn blkparse_gives_the_time_from_issue_to_completion() {
         (&write["slba"], &write["nlb"], &write["qid"]),
         (&8_388_872.into(), &32.into(), &Value::Null)
     );
-    assert_eq!((&report["without_begin"], &report["not_needed"]), (&1.into(), &1.into()));
+    assert_eq!((&report["without_begin"], &report["other"]), (&1.into(), &1.into()));
     lacks(&report, "NVMe fields");
     assert_eq!(kinds(&report), [("no event", 1)]);
 }
@@ -211,7 +211,7 @@ fn a_log_of_qemu_without_times_has_an_order_and_no_latency() {
     assert_eq!(read["total_ns"], Value::Null, "{read}");
     assert!(read["time_ns"].as_u64() > identify["time_ns"].as_u64());
     lacks(&report, "start QEMU with -msg timestamp=on");
-    assert_eq!((&report["resolution_ns"], &report["not_needed"]), (&0.into(), &1.into()));
+    assert_eq!((&report["resolution_ns"], &report["other"]), (&0.into(), &1.into()));
     let (_, rows) = imported(QEMU, "host latency");
     for row in of(&rows, "host_row") {
         assert_eq!((&row["count"], &row["unmeasured"]), (&1.into(), &1.into()), "{row}");

@@ -254,7 +254,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     let mut commands = std::mem::take(&mut guest.commands);
     commands.retain_mut(|c| {
         let number = pairs.get(&c.ctrl);
-        c.host_ctrl = number.copied().unwrap_or_default();
+        c.id.ctrl = number.copied().unwrap_or_default();
         number.is_some()
     });
     let (mut served, nameless) = served(&host.events);

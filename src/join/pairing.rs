@@ -21,27 +21,14 @@ use crate::model::point::Point;
 use crate::model::report::parts::PartRows;
 use crate::model::target::{HostController, TargetKind};
 use crate::nvme::decode::{CommandSet, blocks};
-use crate::nvme::opcode::Opcode;
 
 /// A command in the guest's recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guest {
     /// Controller instance in the guest.
     pub ctrl: u32,
-    /// Number of the controller on the host side.
-    pub host_ctrl: u32,
-    /// Queue id.
-    pub qid: u16,
-    /// Command id on the wire.
-    pub cid: u16,
-    /// Namespace id.
-    pub nsid: u32,
-    /// Opcode.
-    pub opcode: Opcode,
-    /// First logical block, if the command has one.
-    pub slba: Option<u64>,
-    /// Number of logical blocks, if it has any.
-    pub nlb: Option<u32>,
+    /// What the target can know of it, too. Its controller is the number on the host side.
+    pub id: HostCommand,
     /// The first observed point.
     pub begin_ns: u64,
     /// Whether that is not `issue_ns`: a point before it was observed, too.
@@ -59,16 +46,12 @@ pub struct Guest {
 /// A command in the host's recording, which has its ids and its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Queue id.
-    pub qid: u16,
-    /// Command id.
-    pub cid: u16,
+    /// The command.
+    pub command: HostCommand,
     /// The first observed point.
     pub first_ns: u64,
     /// The last one.
     pub last_ns: u64,
-    /// The command.
-    pub command: HostCommand,
 }
 
 /// Points; one of them makes `guest_submit` an interval. Setup_out is always known: it alone is the
@@ -96,13 +79,15 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
     }
     Some(Guest {
         ctrl: id.ctrl,
-        host_ctrl: 0,
-        qid: id.qid,
-        cid: id.cid,
-        nsid: id.nsid,
-        opcode: id.opcode,
-        slba: found.map(|b| b.slba),
-        nlb: found.map(|b| b.nlb),
+        id: HostCommand {
+            qid: Some(id.qid),
+            cid: Some(id.cid),
+            nsid: Some(id.nsid),
+            code: Some(id.opcode.code),
+            slba: found.map(|b| b.slba),
+            nlb: found.map(|b| b.nlb),
+            ..HostCommand::default()
+        },
         has_begin: BEFORE_ISSUE.into_iter().any(|point| at(point).is_some()),
         begin_ns: seen().min().unwrap_or(setup_out).min(setup_out),
         issue_ns: at(Point::Issue).unwrap_or(setup_out).max(setup_out),
@@ -123,8 +108,8 @@ pub fn served(events: &[HostEvent]) -> (Vec<Served>, u64) {
             continue;
         };
         match (command.qid.zip(command.cid), command.times.ends()) {
-            (Some((qid, cid)), Some((first_ns, last_ns))) if last_ns < NO_TIME => {
-                all.push(Served { qid, cid, first_ns, last_ns, command: *command });
+            (Some(_), Some((first_ns, last_ns))) if last_ns < NO_TIME => {
+                all.push(Served { command: *command, first_ns, last_ns });
             }
             _ => nameless += 1,
         }
@@ -204,8 +189,8 @@ impl Join {
         known: Option<Offset>,
         is_whole: bool,
     ) -> Self {
-        guest.sort_by_key(|c| (c.issue_ns, c.qid, c.cid));
-        host.sort_by_key(|c| (c.first_ns, c.qid, c.cid));
+        guest.sort_by_key(|c| (c.issue_ns, c.id.qid, c.id.cid));
+        host.sort_by_key(|c| (c.first_ns, c.command.qid, c.command.cid));
         let slack_ns = resolution_ns.saturating_sub(1);
         let matches = matching::pair(&guest, &host, slack_ns, known, is_whole);
         Self { guest, host, matches, slack_ns }
@@ -236,7 +221,7 @@ impl Join {
     pub fn rows(&self) -> PartRows {
         let mut rows = PartRows::new();
         for (guest, _, parts) in self.commands() {
-            let key = (guest.ctrl, Some(guest.nsid), Some(guest.opcode));
+            let key = (guest.ctrl, guest.id.nsid, guest.id.opcode());
             rows.entry(key).or_default().add(&parts);
         }
         rows

@@ -6,17 +6,17 @@ use std::io;
 use std::io::Write;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::join::pairing::{Guest, Join};
 use crate::model::host::Part;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::parts::PartKey;
 use crate::model::text::{Text, word};
-use crate::nvme::subject::fctype;
 use crate::units::{counted, nanos};
 use crate::view::json::typed_line;
 use crate::view::page::fill;
-use crate::view::parts::{parts_json, parts_text, signed};
+use crate::view::parts::{ids, parts_json, parts_text, signed};
 use crate::view::theme::Theme;
 
 /// How the clocks of the two recordings were compared.
@@ -161,7 +161,14 @@ impl JoinView<'_> {
         let name = |ctrl| format!("nvme{ctrl}").into();
         parts_json("join_row", &self.join.rows(), &name, out)?;
         for (guest, parts) in self.slow() {
-            typed_line("join_command", &command_line(guest, parts), out)?;
+            let line = CommandLine {
+                time_ns: guest.last_ns,
+                ctrl: format!("nvme{}", guest.ctrl),
+                ids: ids(&guest.id),
+                parts,
+                total_ns: guest.last_ns - guest.begin_ns,
+            };
+            typed_line("join_command", &line, out)?;
         }
         typed_line("join", &self.end_line(), out)
     }
@@ -201,13 +208,13 @@ fn slow_line(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let total = nanos((guest.last_ns - guest.begin_ns) as f64);
-    let mut text = format!(
-        "{} qid={} cid={}",
-        disks.subject(guest.ctrl, guest.nsid, guest.opcode),
-        guest.qid,
-        guest.cid
-    );
-    let slba = guest.slba.iter();
+    let known = guest.id.nsid.zip(guest.id.opcode());
+    let mut text =
+        known.map_or_else(String::new, |(cdw1, opcode)| disks.subject(guest.ctrl, cdw1, opcode));
+    for (key, value) in [("qid", guest.id.qid), ("cid", guest.id.cid)] {
+        value.into_iter().for_each(|value| text += &format!(" {key}={value}"));
+    }
+    let slba = guest.id.slba.iter();
     slba.for_each(|slba| text += &format!(" slba={slba}"));
     writeln!(out, "{total:>8}  {text}")?;
     let parts: Vec<String> =
@@ -222,34 +229,10 @@ fn slow_line(
 struct CommandLine {
     time_ns: u64,
     ctrl: String,
-    qid: u16,
-    cid: u16,
-    nsid: u32,
-    queue: &'static str,
-    opcode: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fctype: Option<String>,
-    slba: Option<u64>,
-    nlb: Option<u32>,
+    #[serde(flatten)]
+    ids: Map<String, Value>,
     parts: Vec<Part>,
     total_ns: u64,
-}
-
-fn command_line(guest: &Guest, parts: Vec<Part>) -> CommandLine {
-    CommandLine {
-        time_ns: guest.last_ns,
-        ctrl: format!("nvme{}", guest.ctrl),
-        qid: guest.qid,
-        cid: guest.cid,
-        nsid: guest.nsid,
-        queue: guest.opcode.queue.name(),
-        opcode: guest.opcode.name_or_code(),
-        fctype: fctype(guest.opcode, guest.nsid),
-        slba: guest.slba,
-        nlb: guest.nlb,
-        parts,
-        total_ns: guest.last_ns - guest.begin_ns,
-    }
 }
 
 #[derive(Serialize)]

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables of `host latency` and `join` as text and as JSON.
+//! What `host` and `join` print alike: the table of the parts, as text and as JSON, and the ids of a
+//! command in JSON.
 
 use std::io;
 use std::io::Write;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::json::{Dist, dist, typed_line};
 use super::theme::Theme;
+use crate::model::host::HostCommand;
 use crate::model::report::parts::{PartKey, PartRows, PartTimes};
 use crate::model::text::Text;
 use crate::nvme::subject::{fctype, namespace};
@@ -40,6 +43,26 @@ fn line(name: &str, part: &PartTimes, total: i128, out: &mut dyn Write) -> io::R
         write!(out, "{:>8}", time(times.percentile(p)))?;
     }
     writeln!(out, "{:>8}", time(times.max()))
+}
+
+/// The ids of a command that are known.
+pub fn ids(id: &HostCommand) -> Map<String, Value> {
+    let opcode = id.opcode();
+    let all = [
+        ("qid", id.qid.map(Value::from)),
+        ("cid", id.cid.map(Value::from)),
+        ("nsid", id.namespace().map(Value::from)),
+        ("queue", opcode.map(|opcode| opcode.queue.name().into())),
+        ("opcode", opcode.map(|opcode| opcode.name_or_code().into())),
+        ("opcode_value", id.code.map(Value::from)),
+        (
+            "fctype",
+            opcode.zip(id.nsid).and_then(|(opcode, cdw1)| Some(fctype(opcode, cdw1)?.into())),
+        ),
+        ("slba", id.slba.map(Value::from)),
+        ("nlb", id.nlb.map(Value::from)),
+    ];
+    all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
 /// Writes a table per row. `subject`: what the commands of a row are. `marks`: a part to which the

@@ -12,8 +12,8 @@ use crate::model::host::{HostCommand, HostEvent, Part};
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo};
 use crate::nvme::opcode::Opcode;
-use crate::nvme::subject::fctype;
 use crate::view::json::typed_line;
+use crate::view::parts::ids;
 use crate::view::trace::status_type;
 
 #[derive(Serialize)]
@@ -26,26 +26,6 @@ struct CommandLine<'a> {
     points_ns: BTreeMap<&'static str, u64>,
     stages: Option<Vec<Part>>,
     total_ns: Option<i64>,
-}
-
-/// The ids of a command that are known.
-pub(super) fn ids(id: &HostCommand) -> Map<String, Value> {
-    let opcode = id.opcode();
-    let all = [
-        ("qid", id.qid.map(Value::from)),
-        ("cid", id.cid.map(Value::from)),
-        ("nsid", id.namespace().map(Value::from)),
-        ("queue", opcode.map(|opcode| opcode.queue.name().into())),
-        ("opcode", opcode.map(|opcode| opcode.name_or_code().into())),
-        ("opcode_value", id.code.map(Value::from)),
-        (
-            "fctype",
-            opcode.zip(id.nsid).and_then(|(opcode, cdw1)| Some(fctype(opcode, cdw1)?.into())),
-        ),
-        ("slba", id.slba.map(Value::from)),
-        ("nlb", id.nlb.map(Value::from)),
-    ];
-    all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
 fn status(command: &HostCommand) -> Option<Value> {

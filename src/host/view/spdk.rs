@@ -7,11 +7,11 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::json::ids;
 use crate::model::host::HostCommand;
 use crate::model::text::{Text, word};
 use crate::target::spdk_trace::{Argument, ArgumentValue, Entry, Trace};
 use crate::view::json::typed_line;
+use crate::view::parts::ids;
 
 /// Nanoseconds as microseconds with three digits, without rounding.
 fn micros(ns: u64) -> String {

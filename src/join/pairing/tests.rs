@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::model::host::{HostPoint, HostTimes};
-use crate::nvme::opcode::QueueKind;
 use proptest::prelude::*;
 
 /// A command of both sides, with the truth.
@@ -50,13 +49,15 @@ fn made(load: Load, mut random: impl FnMut(u64) -> u64) -> Vec<Made> {
             let slba = random(load.blocks);
             let guest = Guest {
                 ctrl: 3,
-                host_ctrl: 0,
-                qid: queue as u16 + 1,
-                cid,
-                nsid: 1,
-                opcode: Opcode { queue: QueueKind::Io, code: 2 },
-                slba: Some(slba),
-                nlb: Some(8),
+                id: HostCommand {
+                    qid: Some(queue as u16 + 1),
+                    cid: Some(cid),
+                    nsid: Some(1),
+                    code: Some(2),
+                    slba: Some(slba),
+                    nlb: Some(8),
+                    ..HostCommand::default()
+                },
                 begin_ns: issue - 400,
                 has_begin: true,
                 issue_ns: issue,
@@ -69,16 +70,7 @@ fn made(load: Load, mut random: impl FnMut(u64) -> u64) -> Vec<Made> {
                 .with(HostPoint::BackendSubmit, clock(submit))
                 .with(HostPoint::BackendDone, clock(done));
             let host = Served {
-                qid: guest.qid,
-                cid,
-                command: HostCommand {
-                    nsid: Some(1),
-                    code: Some(2),
-                    slba: Some(slba),
-                    nlb: Some(8),
-                    times,
-                    ..HostCommand::default()
-                },
+                command: HostCommand { times, ..guest.id },
                 first_ns: clock(fetch),
                 last_ns: clock(done),
             };
