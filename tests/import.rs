@@ -93,6 +93,12 @@ fn ftrace_gives_commands_with_the_stages_that_its_events_make() {
 }
 
 #[test]
+fn the_example_in_the_documentation_is_real() {
+    let report = run("import tests/import/ftrace.txt").out;
+    assert!(fs::read_to_string("docs/import.md").unwrap().contains(&report), "{report}");
+}
+
+#[test]
 fn trace_cmd_and_perf_script_give_the_same() {
     let setup = "nvme0: disk=nvme0n1, qid=3, cmdid=448, nsid=1, flags=0x0, meta=0x0, \
                  cmd=(nvme_cmd_read slba=2048, len=255, ctrl=0x0, dsmgmt=7, reftag=0)";
@@ -160,9 +166,27 @@ fn blkparse_gives_the_time_from_issue_to_completion() {
         (&write["slba"], &write["nlb"], &write["qid"]),
         (&8_388_872.into(), &32.into(), &Value::Null)
     );
-    assert_eq!((&report["without_begin"], &report["not_needed"]), (&1.into(), &1.into()));
+    assert_eq!((&report["without_begin"], &report["other"]), (&1.into(), &1.into()));
     lacks(&report, "NVMe fields");
     assert_eq!(kinds(&report), [("no event", 1)]);
+}
+
+#[test]
+fn a_requeued_request_is_issued_again_and_passthrough_is_no_flush() {
+    let text = "259,1 2 1 0.000010000 211 D R 64 + 8 [fio]\n\
+                259,1 2 2 0.000020000 211 R R 64 + 8 [0]\n\
+                259,1 2 3 0.000030000 211 D R 64 + 8 [fio]\n\
+                259,1 2 4 0.000040000 211 D FN [kworker/2:1H]\n\
+                259,1 2 5 0.000050000 300 D N 512 [nvme]\n\
+                259,1 2 6 0.000060000 0 C N 0 [0]\n\
+                259,1 2 7 0.000070000 0 C FN 0 [0]\n\
+                259,1 2 8 0.000090000 0 C R 64 + 8 [0]\n";
+    let (report, lines) = imported(text, "host trace");
+    let [flush, read] = of(&lines, "host_command")[..] else { panic!("{report}") };
+    assert_eq!((&flush["opcode"], &flush["total_ns"]), (&"flush".into(), &30_000.into()));
+    assert_eq!((&read["opcode"], &read["total_ns"]), (&"read".into(), &60_000.into()));
+    assert_eq!((&report["without_end"], &report["without_begin"]), (&0.into(), &0.into()));
+    assert_eq!(kinds(&report), [("a request without sectors", 2)]);
 }
 
 const QEMU: &str = "\
@@ -187,7 +211,7 @@ fn a_log_of_qemu_without_times_has_an_order_and_no_latency() {
     assert_eq!(read["total_ns"], Value::Null, "{read}");
     assert!(read["time_ns"].as_u64() > identify["time_ns"].as_u64());
     lacks(&report, "start QEMU with -msg timestamp=on");
-    assert_eq!((&report["resolution_ns"], &report["not_needed"]), (&0.into(), &1.into()));
+    assert_eq!((&report["resolution_ns"], &report["other"]), (&0.into(), &1.into()));
     let (_, rows) = imported(QEMU, "host latency");
     for row in of(&rows, "host_row") {
         assert_eq!((&row["count"], &row["unmeasured"]), (&1.into(), &1.into()), "{row}");
@@ -228,6 +252,15 @@ fn a_log_of_qemu_without_begins_says_which_events_give_them() {
     assert_eq!(kinds(&report), [("apic_mem_writel", 4)]);
 }
 
+/// Also the recording says that lines were not understood.
+#[test]
+fn malformed_lines_of_a_log_are_in_the_ledger_of_the_recording() {
+    let text = QEMU.to_owned() + "pci_nvme_irq_msix raising MSI-X IRQ vector of tomorrow\n";
+    let (report, lines) = imported(&text, "host trace");
+    assert_eq!(kinds(&report), [("pci_nvme_irq_msix, in another form", 1)]);
+    assert_eq!(of(&lines, "host_end")[0]["ledger"]["malformed"], 1, "{lines:?}");
+}
+
 #[test]
 fn spdk_gives_the_states_of_each_request() {
     let text = "28:   6026.658 ( 12656064)     RDMA_REQ_NEW                    id:    r3622\n\
@@ -266,6 +299,25 @@ fn old_text_of_kvm_does_not_know_returns_to_user_space() {
     lacks(&lines[1], "kvm_userspace_exit");
 }
 
+/// `perf trace` prints the fields of an event, and none that is zero.
+#[test]
+fn doorbells_are_read_from_perf_trace() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("kvm");
+    let text = "  0.000 CPU 0/KVM/56 kvm:kvm_exit(exit_reason: 48, guest_rip: 0xc011518c, isa: 1)\n  \
+                0.002 CPU 0/KVM/56 kvm:kvm_mmio(type: 2, len: 4, gpa: 4273803272, val: 1)\n  \
+                0.003 CPU 0/KVM/56 kvm:kvm_mmio(type: 1, len: 4, gpa: 4273803276, val: 1)\n  \
+                0.004 CPU 0/KVM/56 kvm:kvm_userspace_exit(reason: 6)\n  \
+                0.007 CPU 0/KVM/56 kvm:kvm_entry(rip: 0xc011518c)\n";
+    fs::write(&file, text).unwrap();
+    let ran = run(&format!("import {} --bar 0xfebd0000-0xfebd3fff --json", file.display()));
+    let lines: Vec<Value> = ran.out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let [doorbell, report] = &lines[..] else { panic!("{}{}", ran.out, ran.err) };
+    assert_eq!((&doorbell["qid"], &doorbell["doorbell"]), (&1.into(), &"sq_tail".into()));
+    assert_eq!((&doorbell["in_user"], &doorbell["max_ns"]), (&1.into(), &7000.into()));
+    assert_eq!((&report["commands"], kinds(report)), (&1.into(), vec![]));
+}
+
 #[test]
 fn the_recording_is_new_unless_forced_and_host_import_is_the_same() {
     let dir = TempDir::new().unwrap();
@@ -288,6 +340,91 @@ fn ftrace(events: &[String]) -> String {
         format!("          reader-301     [001] .....    {}.000000: {event}\n", 50 + n)
     };
     events.iter().enumerate().map(line).collect()
+}
+
+/// nvme_setup_cmd of this disk, block_getrq and block_rq_issue of this device number.
+fn request(disk: u32, device: &str, slba: u64, cid: u16) -> [String; 3] {
+    let setup = SETUP.replace("nvme0", &format!("nvme{disk}"));
+    let setup = setup.replace("cmdid=7", &format!("cmdid={cid}"));
+    let read = READ.replace("slba=8", &format!("slba={slba}"));
+    [
+        format!("block_getrq: {device} R {slba} + 8 [reader]"),
+        setup + &read,
+        format!("block_rq_issue: {device} R 4096 () {slba} + 8 none,0,0 [reader]"),
+    ]
+}
+
+fn done(disk: u32, cid: u16) -> String {
+    DONE.replace("nvme0", &format!("nvme{disk}")).replace("cmdid=7", &format!("cmdid={cid}"))
+}
+
+/// The sectors of several disks are the same numbers.
+#[test]
+fn a_request_belongs_to_the_command_of_its_own_disk() {
+    let [get_a, set_a, issue_a] = request(0, "259,0", 4096, 1);
+    let [get_b, set_b, issue_b] = request(1, "259,3", 4096, 2);
+    let sda = "block_getrq: 8,0 R 4096 + 8 [reader]".to_owned();
+    let [get_c, set_c, issue_c] = request(0, "259,0", 64, 3);
+    let [get_d, set_d, issue_d] = request(1, "259,3", 128, 4);
+    // a mirror: both disks are asked for the same sectors
+    let [get_e, set_e, issue_e] = request(0, "259,0", 8000, 5);
+    let [get_f, set_f, issue_f] = request(1, "259,3", 8000, 6);
+    let sda_more = (1..4).map(|n| format!("block_getrq: 8,0 R {n} + 8 [reader]"));
+    let mut events: Vec<String> = sda_more.collect();
+    events.extend([get_c, set_c, issue_c, get_d, set_d, issue_d]);
+    events.extend([sda, get_a, set_a, issue_a, get_b, set_b, issue_b]);
+    events.extend([get_e, get_f, set_f, issue_f, set_e, issue_e]);
+    events.extend([(0, 1), (1, 2), (0, 3), (1, 4), (0, 5), (1, 6)].map(|(d, c)| done(d, c)));
+    let (report, lines) = imported(&ftrace(&events), "trace --stages=fine");
+    let commands = of(&lines, "command");
+    assert_eq!(commands.len(), 6, "{report}");
+    for (cid, queue) in [(1, 1), (2, 1), (3, 1), (4, 1), (5, 4), (6, 1)] {
+        let command = commands.iter().find(|c| c["cid"] == cid).unwrap();
+        let want = [("queue", queue * 1_000_000_000), ("submit.map", 1_000_000_000)];
+        assert_eq!(stages(command)[..2], want, "{command}");
+    }
+}
+
+/// A set-up takes the allocations that fit it, so that none is left for a later command.
+#[test]
+fn two_allocations_of_a_sector_are_of_no_command_and_are_forgotten() {
+    let [get, set, _] = request(0, "259,0", 4096, 7);
+    let mut events = vec![get.clone(), get.clone(), set.clone(), DONE.to_owned()];
+    events.extend([get, set, DONE.to_owned()]);
+    let (report, lines) = imported(&ftrace(&events), "trace");
+    let [first, second] = of(&lines, "command")[..] else { panic!("{report}") };
+    assert_eq!(stages(first)[0].0, "submit+device+complete", "{first}");
+    assert_eq!(stages(second)[0], ("queue", 1_000_000_000), "{second}");
+    lacks(&report, "the allocation of 1 command");
+}
+
+/// Two CQEs, and then the completions: neither is known, and the CQE after them is not of the second.
+#[test]
+fn a_completion_takes_no_cqe_of_another_command() {
+    let set = |cid| request(0, "259,0", 4096, cid)[1].clone();
+    let cqe = || "nvme_sq: nvme0: disk=nvme0n1, qid=1, head=1, tail=2".to_owned();
+    let mut events = vec![set(1), set(2), set(3), cqe(), cqe(), done(0, 1)];
+    events.extend([cqe(), done(0, 2), done(0, 3), set(4), cqe(), done(0, 4)]);
+    // the driver aborts a command, which has no CQE
+    events.extend([set(5), set(6), cqe(), done(0, 6).replace("status=0x0", "status=0x371")]);
+    events.push(done(0, 5));
+    let (report, lines) = imported(&ftrace(&events), "trace");
+    let with_cqe = of(&lines, "command").into_iter().filter(|c| stages(c).len() == 2);
+    let with_cqe: Vec<_> = with_cqe.map(|c| c["cid"].as_u64().unwrap()).collect();
+    assert_eq!(with_cqe, [4, 5], "{report}");
+}
+
+/// Generation 0 is one like the others, if completions have them.
+#[test]
+fn an_end_belongs_to_the_command_with_its_generation() {
+    let set = |cid| request(0, "259,0", 4096, cid)[1].clone();
+    let events = [set(0x2007), done(0, 0x7), set(0x1008), done(0, 0x1008)];
+    let (report, lines) = imported(&ftrace(&events), "trace");
+    let [command] = of(&lines, "command")[..] else { panic!("{report}") };
+    assert_eq!((&command["cid"], &report["without_begin"]), (&0x1008.into(), &1.into()));
+    // kernels that print no generation at the end
+    let (report, _) = imported(&ftrace(&[set(0x2007), done(0, 0x7)]), "trace");
+    assert_eq!(report["commands"], 1, "{report}");
 }
 
 /// A command that is not understood has taken the tag of the one before: that did not end with it.

@@ -121,9 +121,7 @@ fn what_has_no_such_probes_is_refused() {
     let own = std::process::id();
     let ran = binary::run(&format!("host trace --usdt --pid {own} --duration 1s"));
     ran.refuses(2, "has no USDT probes of QEMU's NVMe controller");
-    let both = binary::run(&format!("host trace --usdt --uprobe --pid {own}"));
-    both.refuses(2, "cannot be used with");
-    for option in ["--usdt", "--uprobe", "--ends"] {
+    for option in ["--usdt", "--ends"] {
         let ran = binary::run(&format!("host trace --nvmet {option}"));
         ran.refuses(2, "cannot be used with");
     }

@@ -52,8 +52,8 @@ static __always_inline int is_of_nvme(u64 bio)
 /* Whether a name with this first word is of device mapper (`dm-0`) or md (`md0`, `md_home`). */
 static __always_inline int is_upper_name(u64 word)
 {
-	u32 letters = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(word) >> 40
-								 : word >> 40;
+	u32 letters =
+		(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(word) : word) >> 40;
 	u8 third = letters;
 
 	if (letters == 0x646d2d)

@@ -98,11 +98,7 @@ pub struct TargetArgs {
     #[arg(long, value_name = "PID", conflicts_with = "nvmet", value_parser = number(0..=u32::MAX))]
     pub pid: Option<u32>,
 
-    /// Trace --pid by uprobes: the default
-    #[arg(long, requires = "pid", conflicts_with_all = ["usdt", "nvmet", "from"])]
-    pub uprobe: bool,
-
-    /// Trace --pid by USDT probes
+    /// Trace --pid by USDT probes instead of uprobes
     ///
     /// It must be a QEMU that was built with the trace backend dtrace.
     #[arg(long, requires = "pid", conflicts_with_all = ["nvmet", "from"])]

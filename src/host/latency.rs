@@ -3,10 +3,12 @@
 
 use std::io::{BufWriter, Write};
 
-use crate::host::view::{latency_json, latency_text};
 use crate::model::host::HostEvent;
+use crate::model::report::parts::{PartKey, PartRows};
 use crate::model::target::{HostController, name_of};
-use crate::target::latency::HostRows;
+use crate::model::text::word;
+use crate::nvme::subject::subject;
+use crate::view::parts::{parts_json, parts_text};
 use crate::view::theme::Theme;
 use anyhow::Result;
 
@@ -14,10 +16,12 @@ use super::{Taker, observe, write_ledger};
 use crate::host::args::HostLatencyArgs;
 use crate::run::stdout::stdout;
 
-impl Taker for HostRows {
+impl Taker for PartRows {
     fn event(&mut self, event: &HostEvent, _controllers: &[HostController]) -> Result<()> {
         if let HostEvent::Command(command) = event {
-            self.add(command);
+            let key = (command.ctrl, command.nsid, command.opcode());
+            let parts = command.times.stages().unwrap_or_default();
+            self.entry(key).or_default().add(&parts);
         }
         Ok(())
     }
@@ -28,15 +32,24 @@ impl Taker for HostRows {
 /// # Errors
 /// One sentence each, with the exit code of its kind.
 pub fn run(args: &HostLatencyArgs) -> Result<()> {
-    let mut rows = HostRows::default();
+    let mut rows = PartRows::new();
     let ended = observe(&args.target, args.duration, args.verbose, &mut rows)?;
     let name_of = |ctrl| name_of(&ended.controllers, ctrl);
     let mut out = BufWriter::new(stdout());
     if args.json {
-        latency_json(&rows, &name_of, &mut out)?;
+        parts_json("host_row", &rows, &name_of, &mut out)?;
     } else {
         let color = args.color.on_stdout(false);
-        latency_text(&rows, &name_of, Theme { color }, &mut out)?;
+        if rows.is_empty() {
+            writeln!(out, "no command has completed")?;
+        }
+        let shown = |(ctrl, cdw1, opcode): &PartKey| {
+            let name = name_of(*ctrl);
+            let name = word(&name);
+            opcode
+                .map_or_else(|| format!("{name} requests"), |opcode| subject(&name, *cdw1, opcode))
+        };
+        parts_text(&rows, &shown, false, Theme { color }, &mut out)?;
     }
     write_ledger(ended.ledger.as_ref(), args.json, args.verbose, &mut out)?;
     out.flush()?;

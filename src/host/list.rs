@@ -3,8 +3,9 @@
 
 use std::io::{BufWriter, Write};
 
-use crate::host::view::{targets_json, targets_text};
+use crate::host::view::targets_text;
 use crate::machine::System;
+use crate::view::json::typed_line;
 use anyhow::Result;
 
 use crate::host::args::HostListArgs;
@@ -18,7 +19,9 @@ pub fn run(args: &HostListArgs) -> Result<()> {
     let targets = System::at("/").targets();
     let mut out = BufWriter::new(stdout());
     if args.json {
-        targets_json(&targets, &mut out)?;
+        for target in &targets {
+            typed_line("host_found", target, &mut out)?;
+        }
     } else {
         targets_text(&targets, &mut out)?;
     }

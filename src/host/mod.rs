@@ -10,24 +10,26 @@ mod trace;
 pub mod view;
 
 use std::io::{Write, stderr};
+use std::mem::replace;
 use std::time::Duration;
 
 use crate::error::Kind;
-use crate::host::view::{HostJson, ledger_text};
+use crate::host::view::{end_json, ledger_text};
 use crate::machine::System;
 use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
 use crate::model::target::{HostController, TargetInfo};
+use crate::recording::HostRecording;
 use crate::run::start::{HostSession, QemuUsdt, prepare};
 use crate::settings::HostOptions;
 use crate::source::HostSource;
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::host::args::{HostArgs, HostCommand, TargetArgs};
-use crate::run::drive::{TargetInput, TargetStep};
+use crate::run::drive::turns::{Turns, stop_receiver};
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
-use crate::run::input::read_recording;
+use crate::run::input::{check_target_end, read_recording};
 
 /// Attaches to the target. `measure`: also the cost of each hook.
 fn attach(args: &TargetArgs, measure: bool) -> Result<Box<dyn HostSource>> {
@@ -77,36 +79,32 @@ struct Ended {
     early: Result<()>,
 }
 
-/// Passes on the events of a target, or of the recording of one.
-fn read(input: TargetInput<'_>, taker: &mut dyn Taker) -> Result<Ended> {
-    let mut ended = None;
-    let early = input.read(&mut |run| {
-        loop {
-            match run.next()? {
-                TargetStep::Event(event) => taker.event(&event, run.controllers())?,
-                TargetStep::Tick if taker.pause()? => {}
-                TargetStep::Tick => run.stop()?,
-                TargetStep::Ended => break,
-            }
-        }
-        let (target, controllers) = (run.target().clone(), run.controllers().to_vec());
-        let (ledger, took) = (run.ledger.take(), run.took);
-        ended = Some(Ended { target, controllers, ledger, took, early: Ok(()) });
-        Ok(())
-    });
-    match ended {
-        Some(ended) => Ok(Ended { early, ..ended }),
-        None => Err(early.err().context("the run has no end")?),
-    }
-}
-
 /// Passes on the events of a target of this machine, until a signal, for this time, or to its end.
 fn live(
-    source: Box<dyn HostSource>,
+    mut source: Box<dyn HostSource>,
     duration: Option<Duration>,
     taker: &mut dyn Taker,
 ) -> Result<Ended> {
-    read(TargetInput::Live(source, duration), taker)
+    let stop = stop_receiver()?;
+    let mut turns = Turns::begin(&stop, duration);
+    let (mut more, mut taken) = (true, Ok(()));
+    while taker.pause()? && source.alive().is_ok() && turns.pause(more) {
+        more = source.take(false, &mut |event, controllers| {
+            if taken.is_ok() {
+                taken = taker.event(event, controllers);
+            }
+        })?;
+        replace(&mut taken, Ok(()))?;
+    }
+    let (took, early) = (turns.elapsed(), source.alive().map_err(Into::into));
+    let ledger = source.end(&mut |event, controllers| {
+        if taken.is_ok() {
+            taken = taker.event(event, controllers);
+        }
+    })?;
+    taken?;
+    let (target, controllers) = (source.target().clone(), source.controllers().to_vec());
+    Ok(Ended { target, controllers, ledger: Some(ledger), took, early })
 }
 
 /// Passes on the events of the target that was asked for, or of the recording of one.
@@ -116,12 +114,16 @@ fn observe(
     measure: bool,
     taker: &mut dyn Taker,
 ) -> Result<Ended> {
-    match &args.from {
-        Some(path) => {
-            read(TargetInput::Recorded(Box::new(read_recording(path)?), Some(path)), taker)
-        }
-        None => live(attach(args, measure)?, duration, taker),
+    let Some(path) = &args.from else {
+        return live(attach(args, measure)?, duration, taker);
+    };
+    let recording = read_recording(path)?;
+    let early = check_target_end(&recording, path);
+    for event in &recording.events {
+        taker.event(event, &recording.controllers)?;
     }
+    let HostRecording { target, controllers, ledger, .. } = recording;
+    Ok(Ended { target, controllers, ledger, took: Duration::ZERO, early })
 }
 
 /// Writes the ledger: as JSON to the output, as text to stderr.
@@ -135,7 +137,7 @@ fn write_ledger(
     out: &mut dyn Write,
 ) -> Result<()> {
     match ledger {
-        Some(ledger) if json => HostJson::end(ledger, out)?,
+        Some(ledger) if json => end_json(ledger, out)?,
         // a closed stderr is not an error
         Some(ledger) => _ = ledger_text(ledger, detail, &mut stderr().lock()),
         None => {}

@@ -4,16 +4,15 @@
 use std::io::{BufWriter, Write};
 use std::time::{Duration, Instant};
 
-use crate::host::view::{
-    MessageRow, messages_end_json, messages_json, messages_text, state_json, state_text,
-    states_end_json,
-};
+use crate::host::view::{MessageRow, messages_text, state_json, state_text};
 use crate::machine::System;
 use crate::model::target::TargetInfo;
 use crate::run::start::{Messages, StateChanges, prepare};
 use crate::symbols::process::Functions;
 use crate::target::spdk::probes::StateChange;
+use crate::view::json::typed_line;
 use anyhow::Result;
+use serde_json::json;
 
 use crate::host::args::HostSpdkArgs;
 use crate::run::drive::turns::{Turns, stop_receiver};
@@ -74,7 +73,8 @@ pub fn states(args: &HostSpdkArgs) -> Result<()> {
     let (hits, lost) = changes.end(&mut |change| write(change, &mut out))?;
     written?;
     if args.json {
-        states_end_json(hits, lost, &mut out)?;
+        let line = json!({ "exact": lost == 0, "changes": hits, "lost": lost });
+        typed_line("spdk_end", &line, &mut out)?;
     } else {
         verdict(hits, "changes of state", lost);
     }
@@ -114,11 +114,14 @@ pub fn messages(args: &HostSpdkArgs) -> Result<()> {
         count: call.count,
     });
     let rows: Vec<MessageRow> = rows.collect();
-    let (sent, lost) = (counts.iter().map(|c| c.count).sum(), messages.lost()?);
+    let (sent, lost): (u64, u64) = (counts.iter().map(|c| c.count).sum(), messages.lost()?);
     let mut out = BufWriter::new(stdout());
     if args.json {
-        messages_json(&rows, &mut out)?;
-        messages_end_json(sent, lost, &mut out)?;
+        for row in &rows {
+            typed_line("spdk_messages", row, &mut out)?;
+        }
+        let line = json!({ "exact": lost == 0, "messages": sent, "lost": lost });
+        typed_line("spdk_messages_end", &line, &mut out)?;
     } else {
         messages_text(&rows, &mut out)?;
         verdict(sent, "messages", lost);

@@ -4,7 +4,7 @@
 use std::io::{BufWriter, Write, sink};
 use std::path::Path;
 
-use crate::host::view::{HostJson, event_text};
+use crate::host::view::{event_json, event_text, target_json};
 use crate::machine::System;
 use crate::model::host::HostEvent;
 use crate::model::target::{HostController, name_of};
@@ -27,7 +27,7 @@ impl Taker for Lines {
     fn event(&mut self, event: &HostEvent, controllers: &[HostController]) -> Result<()> {
         let name = name_of(controllers, event.ctrl());
         match self.json {
-            true => HostJson::event(event, &name, &mut self.out)?,
+            true => event_json(event, &name, &mut self.out)?,
             false => event_text(event, &name, &mut self.out)?,
         }
         Ok(())
@@ -85,7 +85,7 @@ pub fn run(args: &HostTraceArgs) -> Result<()> {
     let ended = observe(&args.target, args.duration, args.verbose, &mut lines)?;
     let Lines { json, mut out } = lines;
     if json {
-        HostJson::target(&ended.target, &ended.controllers, &mut out)?;
+        target_json(&ended.target, &ended.controllers, &mut out)?;
     }
     write_ledger(ended.ledger.as_ref(), json, args.verbose, &mut out)?;
     out.flush()?;

@@ -17,8 +17,8 @@ struct Line<'t> {
     at_ns: u64,
     action: &'t str,
     rwbs: &'t str,
-    /// First sector and number of sectors; none for a flush.
-    sectors: (u64, u32),
+    /// First sector and number of sectors; zero for a flush, `None` for another command without them.
+    sectors: Option<(u64, u32)>,
 }
 
 fn line(text: &str) -> Option<Line<'_>> {
@@ -34,7 +34,7 @@ fn line(text: &str) -> Option<Line<'_>> {
     let (action, rwbs) = (next()?, next()?);
     let sector = next().and_then(|word| word.parse().ok());
     let count = next().filter(|word| *word == "+").and_then(|_| next()?.parse().ok());
-    let sectors = sector.zip(count).unwrap_or_default();
+    let sectors = sector.zip(count).or_else(|| rwbs.starts_with('F').then_some((0, 0)));
     Some(Line { device, at_ns, action, rwbs, sectors })
 }
 
@@ -83,11 +83,19 @@ pub fn import(text: &str) -> (Imported, Unreads) {
         }
         let ctrl = *devices.entry(line.device).or_insert(next);
         let ledger = &mut imported.ledger;
-        let key = (ctrl, line.sectors);
+        let Some(sectors) = line.sectors else {
+            // an end does not tell which of them it belongs to
+            match line.action {
+                "D" | "C" => unreads.add("a request without sectors", number, text),
+                _ => ledger.other += 1,
+            }
+            continue;
+        };
+        let key = (ctrl, sectors);
         match line.action {
             "D" if open.len() >= MOST => ledger.lost += 1,
             "D" => {
-                let known = Some(line.sectors).filter(|(_, count)| *count > 0);
+                let known = Some(sectors).filter(|(_, count)| *count > 0);
                 let request = HostCommand {
                     ctrl,
                     code: code(line.rwbs),
@@ -101,12 +109,17 @@ pub fn import(text: &str) -> (Imported, Unreads) {
             "C" => match open.remove(&key) {
                 Some(mut request) => {
                     request.times.set(HostPoint::BackendDone, line.at_ns);
-                    imported.events.push(HostEvent::Command(request));
+                    imported.push(HostEvent::Command(request));
                 }
                 None => ledger.without_begin += 1,
             },
-            // queued, merged, allocated, plugged: before the issue
-            _ => ledger.other += 1,
+            // requeued requests are issued again; queued, merged, allocated, plugged: before the issue
+            action => {
+                if action == "R" {
+                    open.remove(&key);
+                }
+                ledger.other += 1;
+            }
         }
     }
     imported.events.extend(open.into_values().map(HostEvent::Unfinished));

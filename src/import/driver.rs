@@ -2,7 +2,7 @@
 //! The commands in texts of the driver's own tracepoints: nvme_setup_cmd, nvme_complete_rq and
 //! nvme_sq, and with them block_getrq and block_rq_issue where the text has them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::lines::{Found, Line, Unreads, read};
 use crate::model::bios::Bios;
@@ -27,6 +27,8 @@ use crate::target::{value, word};
 const MOST: usize = 1 << 18;
 /// Sectors of 512 bytes in a block, of the sizes that Linux supports.
 const SECTORS: [u64; 2] = [1, 8];
+/// Most device numbers with a request at one sector: more are no mirror of a disk.
+const MOST_DEVICES: usize = 16;
 
 /// The kernel's names of commands (drivers/nvme/host/trace.h) that [`parse`] does not know.
 const NAMES: [(&str, &str); 6] = [
@@ -115,12 +117,25 @@ struct Open {
     issue_ns: Option<u64>,
 }
 
-/// Time and CPU.
-type Cqe = (u64, Option<u16>);
+/// The CQEs of a queue whose commands have not completed yet.
+#[derive(Default)]
+struct Cqes {
+    waiting: u32,
+    /// Time and CPU, if there is one and no other since the queue had none.
+    only: Option<(u64, Option<u16>)>,
+}
+
+/// Controller and namespace.
+type Disk = (u32, u32);
+/// Who runs: thread and CPU.
+type Runs = (u32, Option<u16>);
 /// Controller, queue, tag: what a completion and its setup share.
 type Key = (u32, u16, u16);
 /// The tag of a command id. Above it are generations, which nvme_complete_rq of 5.10 does not print.
 const TAG: u16 = 0xfff;
+
+/// Status of commands that the driver ends itself, without a CQE: host path error, host aborted.
+const BY_DRIVER: [u16; 2] = [0x370, 0x371];
 
 /// What a text has, and what it lacks.
 #[derive(Clone, Debug, Default)]
@@ -150,7 +165,7 @@ pub struct Census {
     /// The disks, by controller and namespace: name, bytes of a block or 0.
     disks: BTreeMap<(u32, u32), (String, u32)>,
     /// The controllers.
-    controllers: BTreeMap<u32, ()>,
+    controllers: BTreeSet<u32>,
     /// Lines that nothing was read from.
     pub unreads: Unreads,
 }
@@ -163,7 +178,7 @@ impl Census {
 
     /// The controllers and disks.
     pub fn controllers(&self) -> Vec<ControllerInfo> {
-        let all = self.controllers.keys().map(|&instance| ControllerInfo {
+        let all = self.controllers.iter().map(|&instance| ControllerInfo {
             instance,
             disks: (self.disks.range((instance, 0)..=(instance, u32::MAX)))
                 .map(|((_, nsid), (name, lba_bytes))| DiskInfo {
@@ -179,25 +194,84 @@ impl Census {
     }
 }
 
+/// What must be known of the whole text before its commands are read.
+pub struct Known<'t> {
+    /// Which disk each device number of block events is.
+    disks: HashMap<&'t str, Disk>,
+    /// Whether completions have the generation of a command id.
+    has_generations: bool,
+}
+
+impl<'t> Known<'t> {
+    /// The text does not say which disk has which device number. It is the one whose commands begin at
+    /// the sectors that most requests of that number have; of two that fit as well, it is none.
+    pub fn of(text: &'t str) -> Self {
+        let mut allocated: HashMap<u64, Vec<&str>> = HashMap::new();
+        let mut fits: HashMap<&str, (u64, BTreeMap<Disk, u64>)> = HashMap::new();
+        let mut has_generations = false;
+        for line in text.lines() {
+            let Found::Event(event) = read(line) else { continue };
+            match event.name {
+                "block_getrq" => {
+                    let Some((device, sector, _)) = sectors(event.text) else { continue };
+                    if allocated.len() >= MOST {
+                        allocated.clear();
+                    }
+                    let devices = allocated.entry(sector).or_default();
+                    if !devices.contains(&device) && devices.len() < MOST_DEVICES {
+                        devices.push(device);
+                    }
+                    if fits.len() < MOST || fits.contains_key(device) {
+                        fits.entry(device).or_default().0 += 1;
+                    }
+                }
+                "nvme_setup_cmd" => {
+                    let Some(((ctrl, _), _, fields)) = head(&event) else { continue };
+                    let nsid = number(&event, fields, "nsid").and_then(|n| n.try_into().ok());
+                    let Some((nsid, slba)) = nsid.zip(value(event.text, "slba")) else { continue };
+                    let sectors = SECTORS.into_iter().filter_map(|size| slba.checked_mul(size));
+                    for device in sectors.filter_map(|s| allocated.get(&s)).flatten() {
+                        if let Some((_, disks)) = fits.get_mut(device) {
+                            *disks.entry((ctrl, nsid)).or_default() += 1;
+                        }
+                    }
+                }
+                "nvme_complete_rq" => {
+                    has_generations |= value(event.text, "cmdid").is_some_and(|c| c > TAG.into());
+                    has_generations |= value(event.text, "cid").is_some_and(|c| c > TAG.into());
+                }
+                _ => {}
+            }
+        }
+        let best = |(device, (requests, disks)): (_, (u64, BTreeMap<Disk, u64>))| {
+            let (disk, most) = disks.iter().max_by_key(|(_, count)| **count)?;
+            let is_only = disks.values().filter(|count| *count == most).count() == 1;
+            (is_only && 2 * most >= requests).then_some((device, *disk))
+        };
+        Self { disks: fits.into_iter().filter_map(best).collect(), has_generations }
+    }
+}
+
 /// Reads a text.
 struct Reader<'s> {
+    known: &'s Known<'s>,
     census: Census,
     open: HashMap<Key, Open>,
-    /// Open commands by their first block.
-    by_block: HashMap<u64, Key>,
-    /// Allocated requests without a command, by sector; `None`: several have it.
-    allocated: HashMap<u64, Option<(u64, u64)>>,
-    /// CQEs by queue, whose completion is next: time and CPU.
-    cqes: HashMap<(u32, u16), Vec<Cqe>>,
+    /// The command that was set up last, by who runs: block_rq_issue follows at once.
+    last: HashMap<Runs, Key>,
+    /// Time and length of allocated requests without a command, by disk and sector; `None`: several.
+    allocated: HashMap<(Disk, u64), Option<(u64, u64)>>,
+    cqes: HashMap<(u32, u16), Cqes>,
     to: &'s mut dyn FnMut(&Event),
 }
 
 /// Reads the whole text, and passes on its events in their order. A second call gives the same.
-pub fn import(text: &str, to: &mut dyn FnMut(&Event)) -> Census {
+pub fn import(text: &str, known: &Known<'_>, to: &mut dyn FnMut(&Event)) -> Census {
     let mut reader = Reader {
+        known,
         census: Census::default(),
         open: HashMap::new(),
-        by_block: HashMap::new(),
+        last: HashMap::new(),
         allocated: HashMap::new(),
         cqes: HashMap::new(),
         to,
@@ -247,6 +321,7 @@ impl Reader<'_> {
         trace.lost_events = trace.lost_events.saturating_add(events);
         self.cqes.clear();
         self.allocated.clear();
+        self.last.clear();
     }
 
     fn count(&mut self, name: &'static str) {
@@ -261,10 +336,14 @@ impl Reader<'_> {
             "nvme_complete_rq" => self.complete(&event).map(|()| "nvme_complete_rq"),
             "nvme_sq" => self.cqe(&event).map(|()| "nvme_sq"),
             "block_getrq" => self.allocate(at_ns, text).map(|()| "block_getrq"),
-            "block_rq_issue" => self.issue(at_ns, text).map(|()| "block_rq_issue"),
+            "block_rq_issue" => self.issue(&event).map(|()| "block_rq_issue"),
             _ => None,
         };
-        let Some(name) = done else { return false };
+        let Some(name) = done else {
+            // one that is not understood may have ended the command of a CQE
+            self.cqes.clear();
+            return false;
+        };
         self.count(name);
         let census = &mut self.census;
         let (first, last) = census.span.unwrap_or((at_ns, at_ns));
@@ -277,20 +356,10 @@ impl Reader<'_> {
         true
     }
 
-    /// `nvme0: disk=nvme0n1, qid=4, ` of ftrace, `disk: "nvme0n1", ctrl_id: 0, qid: 4` of `perf trace`:
-    /// controller and queue, the disk, and the fields before the command's.
     fn head<'e>(&mut self, event: &Line<'e>) -> Option<((u32, u16), &'e str, &'e str)> {
-        let fields = event.text.split_once("cmd=(").map_or(event.text, |(before, _)| before);
-        let ctrl = match event.hides_zeros {
-            true => number(event, fields, "ctrl_id")?,
-            false => fields.strip_prefix("nvme")?.split_once(':')?.0.parse().ok()?,
-        };
-        // records have 16 bits for it
-        let ctrl = u16::try_from(ctrl).ok()?.into();
-        let queue = (ctrl, number(event, fields, "qid")?.try_into().ok()?);
-        let disk = word(fields, "disk").filter(|name| name.len() <= 32).unwrap_or_default();
-        self.census.controllers.insert(ctrl, ());
-        Some((queue, disk, fields))
+        let found = head(event)?;
+        self.census.controllers.insert(found.0.0);
+        Some(found)
     }
 
     fn setup(&mut self, event: &Line<'_>) -> Option<()> {
@@ -343,14 +412,12 @@ impl Reader<'_> {
         let lba_bytes = self.disk(&id, disk);
         let mut open = Open { id, submission, at_ns: event.at_ns, start_ns: None, issue_ns: None };
         if let Some(found) = blocks(queue, CommandSet::Nvm, &sqe) {
-            let (start_ns, size) = self.allocation(found.slba, found.nlb, event.at_ns);
+            let (start_ns, size) =
+                self.allocation((ctrl, nsid), found.slba, found.nlb, event.at_ns);
             open.start_ns = start_ns;
             self.learn_size(&id, size);
             let size = size.or(Some(lba_bytes).filter(|size| *size > 0));
             open.submission.bytes = size.and_then(|size| size.checked_mul(found.nlb));
-            if self.by_block.len() < MOST {
-                self.by_block.insert(found.slba, (ctrl, qid, cid & TAG));
-            }
         }
         self.ledger().seen += 1;
         if self.open.len() >= MOST {
@@ -358,6 +425,10 @@ impl Reader<'_> {
             return Some(());
         }
         self.open.insert((ctrl, qid, cid & TAG), open);
+        if self.last.len() >= MOST {
+            self.last.clear();
+        }
+        self.last.insert((event.tid, event.cpu), (ctrl, qid, cid & TAG));
         Some(())
     }
 
@@ -379,50 +450,62 @@ impl Reader<'_> {
     }
 
     /// The allocation of the request with these blocks, and the size of a block, if only one fits.
-    fn allocation(&mut self, slba: u64, nlb: u32, now: u64) -> (Option<u64>, Option<u32>) {
-        let fits = |sectors: u64, found: &(u64, u64)| {
-            // later bios may have been merged into the request
-            found.1 <= sectors * u64::from(nlb) && found.0 <= now
-        };
+    fn allocation(
+        &mut self,
+        disk: Disk,
+        slba: u64,
+        nlb: u32,
+        now: u64,
+    ) -> (Option<u64>, Option<u32>) {
         let found = SECTORS.into_iter().filter_map(|sectors| {
-            let at = slba.checked_mul(sectors)?;
-            let found = self.allocated.get(&at).copied().flatten();
-            Some((sectors, at, found.filter(|found| fits(sectors, found))?))
+            let key = (disk, slba.checked_mul(sectors)?);
+            let request = *self.allocated.get(&key)?;
+            // later bios may have been merged into the request
+            let fits =
+                request.is_none_or(|(ns, length)| length <= sectors * u64::from(nlb) && ns <= now);
+            fits.then_some((sectors, key, request))
         });
         let found: Vec<_> = found.collect();
-        let [(sectors, at, (ns, length))] = found[..] else {
+        found.iter().for_each(|(_, key, _)| {
+            self.allocated.remove(key);
+        });
+        let [(sectors, _, Some((ns, length)))] = found[..] else {
             return (None, None);
         };
-        self.allocated.remove(&at);
         let is_sure = slba > 0 || length == sectors * u64::from(nlb);
         (Some(ns), is_sure.then_some(512 * sectors as u32))
     }
 
     /// `259,0 WFS 498192384 + 8 [logwriter]`
     fn allocate(&mut self, at_ns: u64, text: &str) -> Option<()> {
-        let (sector, length) = sectors(text)?;
-        if self.allocated.len() < MOST {
-            let entry = self.allocated.entry(sector);
+        let (device, sector, length) = sectors(text)?;
+        if let Some(disk) = self.known.disks.get(device) {
+            if self.allocated.len() >= MOST {
+                self.allocated.clear();
+            }
+            let entry = self.allocated.entry((*disk, sector));
             entry.and_modify(|known| *known = None).or_insert(Some((at_ns, length)));
         }
         Some(())
     }
 
     /// `259,0 WFS 4096 () 498192384 + 8 none,0,0 [logwriter]`
-    fn issue(&mut self, at_ns: u64, text: &str) -> Option<()> {
-        let (sector, length) = sectors(text)?;
-        for size in SECTORS {
-            let slba = sector / size;
-            let open = self.by_block.get(&slba).and_then(|key| self.open.get_mut(key));
-            let Some(open) = open.filter(|_| sector.is_multiple_of(size)) else { continue };
-            let found = blocks(open.id.opcode.queue, CommandSet::Nvm, &open.submission.sqe);
-            let fits = found.is_some_and(|b| b.slba == slba && u64::from(b.nlb) * size == length);
-            if fits && open.at_ns <= at_ns {
-                open.issue_ns = Some(at_ns);
-                let id = open.id;
-                self.learn_size(&id, Some(512 * size as u32));
-                break;
-            }
+    fn issue(&mut self, event: &Line<'_>) -> Option<()> {
+        let (_, sector, length) = sectors(event.text)?;
+        let runs = (event.tid, event.cpu);
+        let open = self.last.get(&runs).and_then(|key| self.open.get_mut(key));
+        let Some(open) = open.filter(|open| open.at_ns <= event.at_ns) else { return Some(()) };
+        let found = blocks(open.id.opcode.queue, CommandSet::Nvm, &open.submission.sqe);
+        let size = SECTORS.into_iter().find(|size| {
+            found.is_some_and(|b| {
+                b.slba.checked_mul(*size) == Some(sector) && u64::from(b.nlb) * size == length
+            })
+        });
+        if let Some(size) = size {
+            open.issue_ns = Some(event.at_ns);
+            let id = open.id;
+            self.last.remove(&runs);
+            self.learn_size(&id, Some(512 * size as u32));
         }
         Some(())
     }
@@ -431,26 +514,24 @@ impl Reader<'_> {
         let ((ctrl, qid), _, fields) = self.head(event)?;
         let half = |key| u16::try_from(number(event, fields, key)?).ok();
         let (head, tail) = half("head").zip(half("tail"))?;
-        if self.cqes.len() < MOST {
-            let waiting = self.cqes.entry((ctrl, qid)).or_default();
-            // of two none is used, so a third changes nothing
-            if waiting.len() < 2 {
-                waiting.push((event.at_ns, event.cpu));
-            }
+        if self.cqes.len() >= MOST {
+            self.cqes.clear();
         }
+        let cqes = self.cqes.entry((ctrl, qid)).or_default();
+        cqes.only = (cqes.waiting == 0).then_some((event.at_ns, event.cpu));
+        cqes.waiting += 1;
         let what = EventKind::Sq { ctrl, qid, id: None, head, tail };
         (self.to)(&Event { at_ns: event.at_ns, what });
         self.trace().events_shown += 1;
         Some(())
     }
 
-    /// The CQE of the completion that runs here: the only one of its queue since the last completion,
-    /// on the same CPU. Of several, the text does not say whose each is.
+    /// The CQE of the completion that runs here: the only one of its queue that waits, on the same CPU.
+    /// Of several, the text does not say whose each is.
     fn cqe_of(&mut self, queue: (u32, u16), cpu: Option<u16>) -> Option<u64> {
-        match self.cqes.remove(&queue)?[..] {
-            [(ns, on)] if on == cpu => Some(ns),
-            _ => None,
-        }
+        let cqes = self.cqes.get_mut(&queue)?;
+        cqes.waiting = cqes.waiting.saturating_sub(1);
+        cqes.only.take().filter(|(_, on)| *on == cpu).map(|(ns, _)| ns)
     }
 
     fn complete(&mut self, event: &Line<'_>) -> Option<()> {
@@ -468,18 +549,15 @@ impl Reader<'_> {
         });
         self.ledger().completions += 1;
         self.census.without_status += u64::from(verdict.is_none());
-        let cqe_ns = self.cqe_of((ctrl, qid), event.cpu);
-        let is_it = self.open.get(&key).is_some_and(|open| open.id.cid == cid || cid <= TAG);
+        let has_cqe = status.is_none_or(|status| !BY_DRIVER.contains(&(status & 0x7ff)));
+        let cqe_ns = if has_cqe { self.cqe_of((ctrl, qid), event.cpu) } else { None };
+        let by_tag = !self.known.has_generations;
+        let is_it = self.open.get(&key).is_some_and(|open| open.id.cid == cid || by_tag);
         let open = if is_it { self.open.remove(&key) } else { None };
         let Some(open) = open else {
             self.ledger().orphan_completions += 1;
             return Some(());
         };
-        if let Some(found) = blocks(open.id.opcode.queue, CommandSet::Nvm, &open.submission.sqe)
-            && self.by_block.get(&found.slba) == Some(&key)
-        {
-            self.by_block.remove(&found.slba);
-        }
         self.finished(&open, event, verdict, cqe_ns);
         Some(())
     }
@@ -549,9 +627,24 @@ fn number(event: &Line<'_>, fields: &str, key: &str) -> Option<u64> {
     value(fields, key).or_else(|| (event.hides_zeros && !is_there).then_some(0))
 }
 
-/// `498192384 + 8`
-fn sectors(text: &str) -> Option<(u64, u64)> {
+/// `nvme0: disk=nvme0n1, qid=4, ` of ftrace, `disk: "nvme0n1", ctrl_id: 0, qid: 4` of `perf trace`:
+/// controller and queue, the disk, and the fields before the command's.
+fn head<'e>(event: &Line<'e>) -> Option<((u32, u16), &'e str, &'e str)> {
+    let fields = event.text.split_once("cmd=(").map_or(event.text, |(before, _)| before);
+    let ctrl = match event.hides_zeros {
+        true => number(event, fields, "ctrl_id")?,
+        false => fields.strip_prefix("nvme")?.split_once(':')?.0.parse().ok()?,
+    };
+    // records have 16 bits for it
+    let ctrl = u16::try_from(ctrl).ok()?.into();
+    let queue = (ctrl, number(event, fields, "qid")?.try_into().ok()?);
+    let disk = word(fields, "disk").filter(|name| name.len() <= 32).unwrap_or_default();
+    Some((queue, disk, fields))
+}
+
+/// Device, first sector and number of sectors: `259,0 WFS 498192384 + 8`
+fn sectors(text: &str) -> Option<(&str, u64, u64)> {
     let (before, after) = text.split_once(" + ")?;
     let sector = before.rsplit(' ').next()?.parse().ok()?;
-    Some((sector, after.split(' ').next()?.parse().ok()?))
+    Some((text.split(' ').next()?, sector, after.split(' ').next()?.parse().ok()?))
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::lines::{Found, Line, Unreads, read};
 use crate::model::histogram::Histogram;
+use crate::target::value;
 use crate::units::nanos;
 use crate::view::json::{Dist, dist, typed_line};
 
@@ -69,12 +70,17 @@ pub struct KvmTrace {
     vcpus: BTreeMap<u32, Outside>,
 }
 
-/// The address in `mmio write len 4 gpa 0xfebd1008 val 0x5`; `None` for a read.
-fn written(text: &str) -> Option<Option<u64>> {
-    if !text.starts_with("mmio write ") {
+/// The address in `mmio write len 4 gpa 0xfebd1008 val 0x5`, or `type: 2, len: 4, gpa: 4273803272` of
+/// `perf trace`; `None` for a read.
+fn written(event: &Line<'_>) -> Option<Option<u64>> {
+    if event.hides_zeros {
+        let is_write = value(event.text, "type") == Some(2);
+        return Some(Some(value(event.text, "gpa")?).filter(|_| is_write));
+    }
+    if !event.text.starts_with("mmio write ") {
         return Some(None);
     }
-    let after = text.split_once(" gpa ")?.1.split_whitespace().next()?;
+    let after = event.text.split_once(" gpa ")?.1.split_whitespace().next()?;
     u64::from_str_radix(after.strip_prefix("0x").unwrap_or(after), 16).ok().map(Some)
 }
 
@@ -118,7 +124,7 @@ impl KvmTrace {
             }
             "userspace_exit" => (vcpu.in_user, self.has_user) = (true, true),
             "mmio" => {
-                let doorbell = written(event.text)?.and_then(|address| bar.at(address));
+                let doorbell = written(event)?.and_then(|address| bar.at(address));
                 vcpu.doorbell = doorbell.or(vcpu.doorbell);
             }
             "entry" => {

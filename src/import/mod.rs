@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use crate::error::Kind;
 use crate::import::args::ImportArgs;
+use crate::import::driver::Known;
 use crate::import::report::Report;
 use crate::model::ledger::{HostLedger, Ledger};
 use crate::model::text::printable;
@@ -84,7 +85,8 @@ fn settings<'a>(args: &'a ImportArgs, path: &'a Path) -> FileSettings<'a> {
 
 /// Reads tracepoints of the driver, and records their commands.
 fn driver(text: &str, args: &ImportArgs) -> Result<Report> {
-    let census = driver::import(text, &mut |_| {});
+    let known = Known::of(text);
+    let census = driver::import(text, &known, &mut |_| {});
     let report = Report::of_driver(&census);
     let Some(path) = &args.output else {
         return Ok(report);
@@ -105,7 +107,7 @@ fn driver(text: &str, args: &ImportArgs) -> Result<Report> {
     let mut file = FileWriter::of_text(&settings(args, path), info)?;
     file.controllers(&census.controllers());
     file.ledger(Duration::ZERO, &Ledger { imported: true, ..Ledger::default() });
-    driver::import(text, &mut |event| file.event(event));
+    driver::import(text, &known, &mut |event| file.event(event));
     file.finish(Duration::from_nanos(last_ns - first_ns), &census.ledger)?;
     Ok(report)
 }

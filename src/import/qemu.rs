@@ -69,6 +69,7 @@ pub fn import(log: &str) -> Result<Log, ImportError> {
             (true, Some(ns)) => ns,
             (true, None) => {
                 unreads.add("an event without a time", number, line);
+                reader.skip(&Skip::Malformed);
                 continue;
             }
         };
@@ -79,7 +80,10 @@ pub fn import(log: &str) -> Result<Log, ImportError> {
             Err(Skip::Second) => return Err(ImportError::SeveralControllers { line: number }),
             Err(Skip::Other) if name.starts_with(EVENT) => reader.imported.ledger.other += 1,
             Err(Skip::Other) => unreads.add(name, number, line),
-            Err(Skip::Malformed) => unreads.add(&format!("{name}, in another form"), number, line),
+            Err(Skip::Malformed) => {
+                unreads.add(&format!("{name}, in another form"), number, line);
+                reader.skip(&Skip::Malformed);
+            }
         }
     }
     let left = reader.unfinished();

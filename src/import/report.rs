@@ -11,6 +11,7 @@ use super::kvm::KvmTrace;
 use super::lines::Unread;
 use super::spdk::State;
 use crate::model::histogram::Histogram;
+use crate::model::ledger::HostLedger;
 use crate::model::target::TargetKind;
 use crate::model::text::Text;
 use crate::target::Imported;
@@ -37,22 +38,11 @@ pub struct Report {
     /// What it has: `command`, `request`, `doorbell write`.
     #[serde(skip)]
     pub what: &'static str,
-    /// Finished ones.
-    pub commands: u64,
-    /// Those without an end.
-    pub unfinished: u64,
-    /// Ends without a begin.
-    pub without_begin: u64,
-    /// Begins whose end is not in the text: another command took their place.
-    pub without_end: u64,
-    /// Events that were understood, and that no time or field comes from.
-    pub not_needed: u64,
-    /// Interrupts.
-    pub interrupts: u64,
+    /// What was read, and what was not.
+    #[serde(flatten)]
+    pub ledger: HostLedger,
     /// Resolution of the times; zero: there are none.
     pub resolution_ns: u64,
-    /// Events that were lost before the text was written.
-    pub lost: u64,
     /// What the text lacks, and what follows from that; a sentence each.
     pub lacks: Vec<String>,
     unread: Vec<Kind>,
@@ -116,16 +106,20 @@ impl Report {
             let n = counted(census.overwritten, "event");
             lack(true, &format!("{n} at its begin, which ftrace's ring had overwritten"));
         }
-        let lost = ledger.trace.as_ref().map_or(0, |trace| trace.lost_events);
-        Self {
-            format: "tracepoints of the driver",
-            what: "command",
+        let ledger = HostLedger {
+            imported: true,
             commands: matched,
             unfinished: ledger.in_flight,
             without_begin: ledger.orphan_completions,
             without_end: ledger.overwritten + ledger.untracked,
+            lost: ledger.trace.as_ref().map_or(0, |trace| trace.lost_events),
+            ..HostLedger::default()
+        };
+        Self {
+            format: "tracepoints of the driver",
+            what: "command",
+            ledger,
             resolution_ns: census.resolution_ns,
-            lost,
             lacks,
             ..Self::default()
         }
@@ -136,18 +130,11 @@ impl Report {
     #[must_use]
     pub fn of_target(self, imported: &Imported, format: &'static str) -> Self {
         let is_command = imported.target.kind == TargetKind::Qemu;
-        let (ledger, target) = (&imported.ledger, &imported.target);
         Self {
             format,
             what: if is_command { "command" } else { "request" },
-            commands: ledger.commands,
-            not_needed: ledger.other,
-            unfinished: ledger.unfinished,
-            without_begin: ledger.without_begin,
-            without_end: ledger.without_end,
-            interrupts: ledger.interrupts,
-            resolution_ns: target.resolution_ns,
-            lost: ledger.lost,
+            ledger: HostLedger { imported: true, ..imported.ledger.clone() },
+            resolution_ns: imported.target.resolution_ns,
             ..self
         }
     }
@@ -158,10 +145,14 @@ impl Report {
         Self {
             format: "tracepoints of KVM",
             what: "doorbell write",
-            commands: trace.writes(),
-            without_end: trace.incomplete,
+            ledger: HostLedger {
+                imported: true,
+                commands: trace.writes(),
+                without_end: trace.incomplete,
+                lost: trace.lost,
+                ..HostLedger::default()
+            },
             resolution_ns: trace.resolution_ns,
-            lost: trace.lost,
             lacks: (!trace.has_user).then(|| user.to_owned()).into_iter().collect(),
             ..Self::default()
         }
@@ -221,21 +212,22 @@ impl Report {
         }
         let mut entry = |label: &str, text: &str| entry_at(COLUMN, label, text, out);
         entry("format", self.format)?;
-        let mut text = counted(self.commands, self.what);
+        let ledger = &self.ledger;
+        let mut text = counted(ledger.commands, self.what);
         for (count, what, how) in [
-            (self.unfinished, "begin", " without an end before the text ends"),
-            (self.without_begin, "end", " without a begin"),
-            (self.without_end, "begin", " without an end"),
-            (self.interrupts, "interrupt", ""),
-            (self.lost, "event", " lost before the text was written"),
+            (ledger.unfinished, "begin", " without an end before the text ends"),
+            (ledger.without_begin, "end", " without a begin"),
+            (ledger.without_end, "begin", " without an end"),
+            (ledger.interrupts, "interrupt", ""),
+            (ledger.lost, "event", " lost before the text was written"),
         ] {
             if count > 0 {
                 text += &format!(", {}{how}", counted(count, what));
             }
         }
         entry("read", &text)?;
-        if self.not_needed > 0 {
-            let text = format!("{}, which say nothing more", counted(self.not_needed, "event"));
+        if ledger.other > 0 {
+            let text = format!("{}, which say nothing more", counted(ledger.other, "event"));
             entry("not needed", &text)?;
         }
         match self.resolution_ns {

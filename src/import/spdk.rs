@@ -7,7 +7,7 @@ use super::lines::{Unreads, time};
 use crate::model::histogram::Histogram;
 use crate::model::text::Text;
 use crate::target::spdk_trace::{Entry, Object, Trace, Tracepoint};
-use crate::target::word;
+use crate::target::{MOST_EVENTS, word};
 
 /// Most tracepoints and objects that are kept from any text.
 const MOST: usize = 1 << 18;
@@ -49,8 +49,9 @@ pub fn parse(text: &str) -> (Trace, Unreads) {
             }
             continue;
         };
-        if numbers.len() >= MOST && !numbers.contains_key(name) {
-            unreads.add("tracepoint beyond those that are kept", number, text);
+        let is_full = numbers.len() >= MOST && !numbers.contains_key(name);
+        if is_full || trace.entries.len() >= MOST_EVENTS {
+            unreads.add("beyond those that are kept", number, text);
             continue;
         }
         let next = numbers.len() as u64;

@@ -197,7 +197,7 @@ fn controllers(
 }
 
 /// Reasons for commands without a partner.
-fn notes(guest: &Driver, ledger: &HostLedger, nameless: u64, join: &Join) -> Vec<String> {
+fn notes(guest: &Driver, ledger: &HostLedger, nameless: u64) -> Vec<String> {
     let mut notes = Vec::new();
     if !guest.is_exact {
         notes.push("the recording of the guest is not exact".into());
@@ -210,12 +210,6 @@ fn notes(guest: &Driver, ledger: &HostLedger, nameless: u64, join: &Join) -> Vec
     if guest.without_times > 0 {
         let n = guest.without_times;
         notes.push(format!("{n} commands of the guest have no times"));
-    }
-    if join.outside > 0 {
-        notes.push(format!(
-            "{} pairs contradict the clock: the target's time is outside the guest's",
-            join.outside
-        ));
     }
     notes
 }
@@ -260,11 +254,11 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     let mut commands = std::mem::take(&mut guest.commands);
     commands.retain_mut(|c| {
         let number = pairs.get(&c.ctrl);
-        c.host_ctrl = number.copied().unwrap_or_default();
+        c.id.ctrl = number.copied().unwrap_or_default();
         number.is_some()
     });
     let (mut served, nameless) = served(&host.events);
-    served.retain(|s| pairs.values().any(|number| *number == s.ctrl));
+    served.retain(|s| pairs.values().any(|number| *number == s.command.ctrl));
     let ledger = host.ledger.clone().unwrap_or_default();
     let is_whole = guest.is_exact && host.ledger.as_ref().is_some_and(HostLedger::is_exact);
     let resolution = host.target.resolution_ns;
@@ -284,7 +278,7 @@ pub fn run(args: &JoinArgs) -> Result<()> {
         host_name: &|number| host.name_of(number),
         controllers: pairs.into_iter().collect(),
         slowest: args.slowest,
-        notes: notes(&guest, &ledger, nameless, &join),
+        notes: notes(&guest, &ledger, nameless),
     };
     let mut out = BufWriter::new(stdout());
     if args.json {

@@ -6,46 +6,29 @@
 mod clock;
 mod matching;
 mod readings;
-mod strata;
 mod waterfall;
 
 use std::collections::BTreeMap;
 
 pub use self::clock::Offset;
-pub use self::matching::{Matches, bounds};
+pub use self::matching::Matches;
 pub use self::readings::{SharedReference, by_readings};
-pub use self::strata::{Part, Strata};
-pub use self::waterfall::{Segment, waterfall};
+pub use self::waterfall::waterfall;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::{Event, EventKind};
-use crate::model::host::{HostCommand, HostEvent, HostTimes};
+use crate::model::host::{HostCommand, HostEvent, Part};
 use crate::model::point::Point;
+use crate::model::report::parts::PartRows;
 use crate::model::target::{HostController, TargetKind};
 use crate::nvme::decode::{CommandSet, blocks};
-use crate::nvme::opcode::Opcode;
-use crate::nvme::status::Status;
 
 /// A command in the guest's recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guest {
     /// Controller instance in the guest.
     pub ctrl: u32,
-    /// Number of the controller on the host side.
-    pub host_ctrl: u32,
-    /// Queue id.
-    pub qid: u16,
-    /// Command id on the wire.
-    pub cid: u16,
-    /// Namespace id.
-    pub nsid: u32,
-    /// Opcode.
-    pub opcode: Opcode,
-    /// First logical block, if the command has one.
-    pub slba: Option<u64>,
-    /// Number of logical blocks, if it has any.
-    pub nlb: Option<u32>,
-    /// Status; `None` if the driver's types are not known.
-    pub status: Option<Status>,
+    /// What the target can know of it, too. Its controller is the number on the host side.
+    pub id: HostCommand,
     /// The first observed point.
     pub begin_ns: u64,
     /// Whether that is not `issue_ns`: a point before it was observed, too.
@@ -60,23 +43,15 @@ pub struct Guest {
     pub last_ns: u64,
 }
 
-/// A command in the host's recording.
+/// A command in the host's recording, which has its ids and its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Number of the controller.
-    pub ctrl: u32,
-    /// Queue id.
-    pub qid: u16,
-    /// Command id.
-    pub cid: u16,
     /// The command.
-    pub id: HostCommand,
-    /// The first and the last observed point.
+    pub command: HostCommand,
+    /// The first observed point.
     pub first_ns: u64,
-    /// See `first_ns`.
+    /// The last one.
     pub last_ns: u64,
-    /// All points.
-    pub times: HostTimes,
 }
 
 /// Points; one of them makes `guest_submit` an interval. Setup_out is always known: it alone is the
@@ -104,14 +79,15 @@ pub fn guest_command(event: &Event, set: CommandSet) -> Option<Guest> {
     }
     Some(Guest {
         ctrl: id.ctrl,
-        host_ctrl: 0,
-        qid: id.qid,
-        cid: id.cid,
-        nsid: id.nsid,
-        opcode: id.opcode,
-        slba: found.map(|b| b.slba),
-        nlb: found.map(|b| b.nlb),
-        status: outcome.verdict.map(|v| v.status),
+        id: HostCommand {
+            qid: Some(id.qid),
+            cid: Some(id.cid),
+            nsid: Some(id.nsid),
+            code: Some(id.opcode.code),
+            slba: found.map(|b| b.slba),
+            nlb: found.map(|b| b.nlb),
+            ..HostCommand::default()
+        },
         has_begin: BEFORE_ISSUE.into_iter().any(|point| at(point).is_some()),
         begin_ns: seen().min().unwrap_or(setup_out).min(setup_out),
         issue_ns: at(Point::Issue).unwrap_or(setup_out).max(setup_out),
@@ -132,9 +108,8 @@ pub fn served(events: &[HostEvent]) -> (Vec<Served>, u64) {
             continue;
         };
         match (command.qid.zip(command.cid), command.times.ends()) {
-            (Some((qid, cid)), Some((first_ns, last_ns))) if last_ns < NO_TIME => {
-                let (ctrl, id, times) = (command.ctrl, *command, command.times);
-                all.push(Served { ctrl, qid, cid, id, first_ns, last_ns, times });
+            (Some(_), Some((first_ns, last_ns))) if last_ns < NO_TIME => {
+                all.push(Served { command: *command, first_ns, last_ns });
             }
             _ => nameless += 1,
         }
@@ -202,9 +177,6 @@ pub struct Join {
     pub matches: Matches,
     /// Resolution of the host's times.
     pub slack_ns: u64,
-    /// Pairs that contradict one clock: the host's interval is outside the guest's. Only if the
-    /// offset was given.
-    pub outside: u64,
 }
 
 impl Join {
@@ -217,22 +189,11 @@ impl Join {
         known: Option<Offset>,
         is_whole: bool,
     ) -> Self {
-        guest.sort_by_key(|c| (c.issue_ns, c.qid, c.cid));
-        host.sort_by_key(|c| (c.first_ns, c.qid, c.cid));
+        guest.sort_by_key(|c| (c.issue_ns, c.id.qid, c.id.cid));
+        host.sort_by_key(|c| (c.first_ns, c.command.qid, c.command.cid));
         let slack_ns = resolution_ns.saturating_sub(1);
-        let matches = matching::pair(&guest, &host, slack_ns, known.clone(), is_whole);
-        let fits = |(g, h): &(usize, usize)| {
-            let bounds = bounds(&guest[*g], &host[*h], slack_ns);
-            matches.offset.as_ref().is_some_and(|o| o.may_fit(&bounds))
-        };
-        let outside = matches.pairs.iter().filter(|pair| !fits(pair)).count() as u64;
-        Self {
-            outside: outside + if known.is_some() { matches.contradictory } else { 0 },
-            guest,
-            host,
-            matches,
-            slack_ns,
-        }
+        let matches = matching::pair(&guest, &host, slack_ns, known, is_whole);
+        Self { guest, host, matches, slack_ns }
     }
 
     /// Commands of the guest without a partner and without several possible ones.
@@ -248,12 +209,22 @@ impl Join {
     }
 
     /// The pairs, with the parts of their times.
-    pub fn commands(&self) -> impl Iterator<Item = (&Guest, &Served, Vec<Segment>)> {
+    pub fn commands(&self) -> impl Iterator<Item = (&Guest, &Served, Vec<Part>)> {
         self.matches.pairs.iter().map(|&(g, h)| {
             let (guest, host) = (&self.guest[g], &self.host[h]);
             let parts = waterfall(guest, host, self.matches.offset.as_ref());
             (guest, host, parts)
         })
+    }
+
+    /// The pairs by controller, namespace and opcode.
+    pub fn rows(&self) -> PartRows {
+        let mut rows = PartRows::new();
+        for (guest, _, parts) in self.commands() {
+            let key = (guest.ctrl, guest.id.nsid, guest.id.opcode());
+            rows.entry(key).or_default().add(&parts);
+        }
+        rows
     }
 
     /// How far the split between the two directions may be wrong, in nanoseconds.

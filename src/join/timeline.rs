@@ -46,7 +46,8 @@ fn on_host<'a>(
     let mut issues = BTreeMap::new();
     for &(g, h) in &join.matches.pairs {
         let served = &join.host[h];
-        let key = (served.ctrl, served.qid, served.cid, served.first_ns);
+        let command = &served.command;
+        let key = (command.ctrl, command.qid, command.cid, served.first_ns);
         issues.insert(key, join.guest[g].issue_ns);
     }
     let near_ns = join.guest.first().map_or(0, |guest| guest.issue_ns);
@@ -57,7 +58,8 @@ fn on_host<'a>(
     let mut shifted: Vec<(&HostCommand, i64)> = commands
         .filter_map(|command| {
             let (first_ns, _) = command.times.ends()?;
-            let key = (command.ctrl, command.qid?, command.cid?, first_ns);
+            command.qid.zip(command.cid)?;
+            let key = (command.ctrl, command.qid, command.cid, first_ns);
             let shift_ns = match issues.get(&key) {
                 Some(issue_ns) => -offset.at(issue_ns.cast_signed()),
                 None => shift(offset, first_ns, near_ns),

@@ -6,19 +6,18 @@ use std::io;
 use std::io::Write;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
-use crate::join::pairing::{Guest, Join, Part, Segment, Strata};
-use crate::model::histogram::Histogram;
+use crate::join::pairing::{Guest, Join};
+use crate::model::host::Part;
 use crate::model::report::disk_names::DiskNames;
+use crate::model::report::parts::PartKey;
 use crate::model::text::{Text, word};
-use crate::nvme::subject::fctype;
 use crate::units::{counted, nanos};
-use crate::view::json::{Dist, SCHEMA_VERSION, dist, line as json_line};
+use crate::view::json::typed_line;
 use crate::view::page::fill;
+use crate::view::parts::{ids, parts_json, parts_text, signed};
 use crate::view::theme::Theme;
-
-/// Width of the column of names.
-const NAME: usize = 26;
 
 /// How the clocks of the two recordings were compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -53,21 +52,9 @@ pub struct JoinView<'a> {
     pub notes: Vec<String>,
 }
 
-/// A signed time.
-fn signed(ns: f64) -> String {
-    if ns < 0.0 { format!("-{}", nanos(-ns)) } else { nanos(ns) }
-}
-
-fn short(name: &str) -> String {
-    match (name.split_once('+'), name.rsplit_once('+')) {
-        (Some((first, _)), Some((_, last))) if name.len() >= NAME => format!("{first}..{last}"),
-        _ => name.to_owned(),
-    }
-}
-
 impl JoinView<'_> {
     /// The pairs, slowest first.
-    fn slow(&self) -> Vec<(&Guest, Vec<Segment>)> {
+    fn slow(&self) -> Vec<(&Guest, Vec<Part>)> {
         let mut all: Vec<_> = self.join.commands().map(|(g, _, parts)| (g, parts)).collect();
         all.sort_by_key(|(g, _)| (Reverse(g.last_ns - g.begin_ns), g.issue_ns));
         all.truncate(self.slowest);
@@ -79,25 +66,11 @@ impl JoinView<'_> {
     /// # Errors
     /// Errors of the writer.
     pub fn text(&self, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
-        let strata = Strata::of(self.join);
-        for (key, parts) in &strata.parts {
-            let (ctrl, nsid, opcode) = *key;
-            let Some(total) = strata.totals.get(key) else {
-                continue;
-            };
-            let head = theme.head(&self.disks.subject(ctrl, nsid, opcode));
-            writeln!(out, "{head}  {}", counted(total.times.count(), "cmd"))?;
-            let columns = format!(
-                "  {:<NAME$}{:>7}{:>7}{:>8}{:>8}{:>8}{:>8}",
-                "part", "n", "share", "mean", "p50", "p99", "max"
-            );
-            writeln!(out, "{}", theme.dim(&columns))?;
-            for part in parts {
-                self.part(part, total.sum_ns, out)?;
-            }
-            self.part(&Part { name: "total".into(), ..total.clone() }, total.sum_ns, out)?;
-            writeln!(out)?;
-        }
+        let subject = |(ctrl, cdw1, opcode): &PartKey| {
+            let known = cdw1.zip(*opcode);
+            known.map_or_else(String::new, |(cdw1, opcode)| self.disks.subject(*ctrl, cdw1, opcode))
+        };
+        parts_text(&self.join.rows(), &subject, self.error() > 0, theme, out)?;
         for (n, (guest, parts)) in self.slow().iter().enumerate() {
             if n == 0 {
                 writeln!(out, "{}", theme.head("slowest commands"))?;
@@ -108,19 +81,6 @@ impl JoinView<'_> {
             writeln!(out)?;
         }
         self.summary(out)
-    }
-
-    fn part(&self, part: &Part, total: i128, out: &mut dyn Write) -> io::Result<()> {
-        let Part { name, times, sum_ns, by_clock } = part;
-        let share = 100.0 * *sum_ns as f64 / (total as f64).max(1.0);
-        let mean = *sum_ns as f64 / (times.count() as f64).max(1.0);
-        let name = short(name) + if *by_clock && self.error() > 0 { " *" } else { "" };
-        let time = |ns: Option<u64>| ns.map_or_else(|| "-".into(), |ns| nanos(ns as f64));
-        write!(out, "  {name:<NAME$}{:>7}{share:>6.1}%{:>8}", times.count(), signed(mean))?;
-        for p in [50.0, 99.0] {
-            write!(out, "{:>8}", time(times.percentile(p)))?;
-        }
-        writeln!(out, "{:>8}", time(times.max()))
     }
 
     fn error(&self) -> u64 {
@@ -198,27 +158,19 @@ impl JoinView<'_> {
     /// # Errors
     /// Errors of the writer.
     pub fn json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let strata = Strata::of(self.join);
-        for (key, parts) in &strata.parts {
-            let (ctrl, nsid, opcode) = *key;
-            let total = strata.totals.get(key).map(|t| &t.times);
-            let row = RowLine {
-                r#type: "join_row",
-                schema_version: SCHEMA_VERSION,
-                ctrl: format!("nvme{ctrl}"),
-                nsid,
-                queue: opcode.queue.name(),
-                opcode: opcode.name_or_code(),
-                fctype: fctype(opcode, nsid),
-                parts: parts.iter().map(part_line).collect(),
-                total: dist(total.unwrap_or(&Histogram::new()), false),
-            };
-            json_line(&row, out)?;
-        }
+        let name = |ctrl| format!("nvme{ctrl}").into();
+        parts_json("join_row", &self.join.rows(), &name, out)?;
         for (guest, parts) in self.slow() {
-            json_line(&command_line(guest, parts), out)?;
+            let line = CommandLine {
+                time_ns: guest.last_ns,
+                ctrl: format!("nvme{}", guest.ctrl),
+                ids: ids(&guest.id),
+                parts,
+                total_ns: guest.last_ns - guest.begin_ns,
+            };
+            typed_line("join_command", &line, out)?;
         }
-        json_line(&self.end_line(), out)
+        typed_line("join", &self.end_line(), out)
     }
 
     fn end_line(&self) -> EndLine<'_> {
@@ -226,8 +178,6 @@ impl JoinView<'_> {
         let matches = &join.matches;
         let offset = matches.offset.as_ref();
         EndLine {
-            r#type: "join",
-            schema_version: SCHEMA_VERSION,
             controllers: self
                 .controllers
                 .iter()
@@ -253,18 +203,18 @@ impl JoinView<'_> {
 
 fn slow_line(
     guest: &Guest,
-    parts: &[Segment],
+    parts: &[Part],
     disks: &DiskNames,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let total = nanos((guest.last_ns - guest.begin_ns) as f64);
-    let mut text = format!(
-        "{} qid={} cid={}",
-        disks.subject(guest.ctrl, guest.nsid, guest.opcode),
-        guest.qid,
-        guest.cid
-    );
-    let slba = guest.slba.iter();
+    let known = guest.id.nsid.zip(guest.id.opcode());
+    let mut text =
+        known.map_or_else(String::new, |(cdw1, opcode)| disks.subject(guest.ctrl, cdw1, opcode));
+    for (key, value) in [("qid", guest.id.qid), ("cid", guest.id.cid)] {
+        value.into_iter().for_each(|value| text += &format!(" {key}={value}"));
+    }
+    let slba = guest.id.slba.iter();
     slba.for_each(|slba| text += &format!(" slba={slba}"));
     writeln!(out, "{total:>8}  {text}")?;
     let parts: Vec<String> =
@@ -276,86 +226,17 @@ fn slow_line(
 }
 
 #[derive(Serialize)]
-struct PartLine<'a> {
-    name: &'a str,
-    uncertain: bool,
-    exact_sum_ns: i64,
-    #[serde(flatten)]
-    dist: Dist,
-}
-
-fn part_line(part: &Part) -> PartLine<'_> {
-    PartLine {
-        name: &part.name,
-        uncertain: part.by_clock,
-        exact_sum_ns: i64::try_from(part.sum_ns).unwrap_or(i64::MAX),
-        dist: dist(&part.times, false),
-    }
-}
-
-#[derive(Serialize)]
-struct RowLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
-    ctrl: String,
-    nsid: u32,
-    queue: &'static str,
-    opcode: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fctype: Option<String>,
-    parts: Vec<PartLine<'a>>,
-    total: Dist,
-}
-
-#[derive(Serialize)]
-struct SegmentLine {
-    name: String,
-    ns: i64,
-}
-
-#[derive(Serialize)]
 struct CommandLine {
-    r#type: &'static str,
-    schema_version: u32,
     time_ns: u64,
     ctrl: String,
-    qid: u16,
-    cid: u16,
-    nsid: u32,
-    queue: &'static str,
-    opcode: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fctype: Option<String>,
-    slba: Option<u64>,
-    nlb: Option<u32>,
-    parts: Vec<SegmentLine>,
+    #[serde(flatten)]
+    ids: Map<String, Value>,
+    parts: Vec<Part>,
     total_ns: u64,
-}
-
-fn command_line(guest: &Guest, parts: Vec<Segment>) -> CommandLine {
-    let line = |s: Segment| SegmentLine { name: s.name, ns: s.ns };
-    CommandLine {
-        r#type: "join_command",
-        schema_version: SCHEMA_VERSION,
-        time_ns: guest.last_ns,
-        ctrl: format!("nvme{}", guest.ctrl),
-        qid: guest.qid,
-        cid: guest.cid,
-        nsid: guest.nsid,
-        queue: guest.opcode.queue.name(),
-        opcode: guest.opcode.name_or_code(),
-        fctype: fctype(guest.opcode, guest.nsid),
-        slba: guest.slba,
-        nlb: guest.nlb,
-        parts: parts.into_iter().map(line).collect(),
-        total_ns: guest.last_ns - guest.begin_ns,
-    }
 }
 
 #[derive(Serialize)]
 struct EndLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     controllers: Vec<(String, Text)>,
     matched: u64,
     unmatched_guest: u64,

@@ -104,7 +104,7 @@ pub enum TargetError {
     /// Its events do not name their controller.
     #[error(
         "process {pid} has several NVMe controllers, and its trace events do not say which one they \
-         are about: use --uprobe"
+         are about: omit --usdt"
     )]
     SeveralControllers {
         /// Its id.

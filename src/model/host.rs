@@ -58,14 +58,25 @@ pub struct HostTimes {
     points: [Option<u64>; HOST_POINTS],
 }
 
-/// The time between two observed points. A point between them that was not observed merges its two
-/// stages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostStage {
+/// A part of a command's time: between two observed points. A point between them that was not observed
+/// merges its two stages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Part {
     /// The stage, or merged stages: `backend`, `backend+host_complete`.
     pub name: String,
-    /// Duration in nanoseconds.
-    pub ns: u64,
+    /// Duration in nanoseconds. Negative only in a join whose clock contradicts the pair.
+    pub ns: i64,
+    /// Whether the error of a join's clock applies: it adds to one direction what it takes from the
+    /// other.
+    #[serde(skip)]
+    pub by_clock: bool,
+}
+
+impl Part {
+    /// A part that no clock is needed for.
+    pub fn new(name: impl Into<String>, ns: i64) -> Self {
+        Self { name: name.into(), ns, by_clock: false }
+    }
 }
 
 impl HostTimes {
@@ -100,11 +111,12 @@ impl HostTimes {
 
     /// The stages between the observed points. They add up to the time between the first and the
     /// last. `None` if two points are out of order.
-    pub fn stages(&self) -> Option<Vec<HostStage>> {
+    pub fn stages(&self) -> Option<Vec<Part>> {
         let seen: Vec<(HostPoint, u64)> = self.seen().collect();
         let pairs = seen.windows(2).map(|pair| {
             let (from, to) = (pair[0], pair[1]);
-            Some(HostStage { name: stages_between(from.0, to.0), ns: to.1.checked_sub(from.1)? })
+            let ns = i64::try_from(to.1.checked_sub(from.1)?).ok()?;
+            Some(Part::new(stages_between(from.0, to.0), ns))
         });
         pairs.collect()
     }
@@ -198,7 +210,7 @@ impl HostEvent {
 mod tests {
     use super::*;
 
-    fn named(times: HostTimes) -> Option<Vec<(String, u64)>> {
+    fn named(times: HostTimes) -> Option<Vec<(String, i64)>> {
         let stages = times.stages()?.into_iter();
         Some(stages.map(|s| (s.name, s.ns)).collect())
     }

@@ -2,7 +2,6 @@
 //! The host side of NVMe commands: logs and traces of targets, and the join with the guest's
 //! records. Pure: functions of text and of recordings.
 
-pub mod latency;
 pub mod qemu_log;
 pub mod qemu_usdt;
 pub mod spdk;
@@ -71,7 +70,18 @@ pub enum ImportError {
     },
 }
 
+/// Most events that are kept from any text.
+pub const MOST_EVENTS: usize = 1 << 22;
+
 impl Imported {
+    /// Keeps an event, unless there are too many.
+    pub fn push(&mut self, event: HostEvent) {
+        match self.events.len() < MOST_EVENTS {
+            true => self.events.push(event),
+            false => self.ledger.lost += 1,
+        }
+    }
+
     /// The same by time, and counted.
     #[must_use]
     pub fn finished(mut self) -> Self {

@@ -150,7 +150,7 @@ impl Reader {
         });
         command.times.set(HostPoint::Post, ns);
         command.status = Some(Status(status));
-        self.imported.events.push(HostEvent::Command(command));
+        self.imported.push(HostEvent::Command(command));
         Ok(())
     }
 
@@ -226,7 +226,7 @@ impl Reader {
             "pci_nvme_del_sq" => self.deleted(text),
             "pci_nvme_irq_msix" => {
                 let vector = small(text, "vector").ok_or(Skip::Malformed)?;
-                self.imported.events.push(HostEvent::Interrupt { ctrl: 0, vector, at_ns: ns });
+                self.imported.push(HostEvent::Interrupt { ctrl: 0, vector, at_ns: ns });
                 Ok(())
             }
             "pci_nvme_pci_reset" => {

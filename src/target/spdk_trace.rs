@@ -184,8 +184,8 @@ pub fn import(trace: &Trace) -> Imported {
         ..Imported::default()
     };
     let mut flying: BTreeMap<_, HostCommand> = BTreeMap::new();
-    let ledger = &mut imported.ledger;
     for entry in &trace.entries {
+        let ledger = &mut imported.ledger;
         let (Some(step), Some(request)) = (step(trace.name(entry)), entry.object_key()) else {
             ledger.other += 1;
             continue;
@@ -205,7 +205,7 @@ pub fn import(trace: &Trace) -> Imported {
                 of.into_iter().for_each(|command| command.times.set(point, ns));
             }
             Step::End => match flying.remove(&request) {
-                Some(command) => imported.events.push(HostEvent::Command(command)),
+                Some(command) => imported.push(HostEvent::Command(command)),
                 None => ledger.without_begin += 1,
             },
         }

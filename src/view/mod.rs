@@ -9,6 +9,7 @@ pub(crate) mod heatmap;
 pub mod json;
 pub mod ledger;
 pub(crate) mod page;
+pub(crate) mod parts;
 pub mod picture;
 pub(crate) mod stacks;
 pub(crate) mod table;

@@ -5,12 +5,13 @@ use std::io;
 use std::io::Write;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
-use super::json::{IdLine, id_line};
 use crate::model::host::HostCommand;
 use crate::model::text::{Text, word};
 use crate::target::spdk_trace::{Argument, ArgumentValue, Entry, Trace};
 use crate::view::json::typed_line;
+use crate::view::parts::ids;
 
 /// Nanoseconds as microseconds with three digits, without rounding.
 fn micros(ns: u64) -> String {
@@ -81,7 +82,7 @@ struct EntryLine<'a> {
     object: Option<u64>,
     object_id: Option<&'a Text>,
     args: &'a [ArgumentValue],
-    command: Option<IdLine>,
+    command: Option<Map<String, Value>>,
 }
 
 /// Writes an entry as an object.
@@ -106,7 +107,7 @@ pub fn spdk_json(
         object: object.and_then(|o| o.value),
         object_id: object.and_then(|o| o.id.as_ref()),
         args: &entry.args,
-        command: id.map(id_line),
+        command: id.map(ids),
     };
     typed_line("spdk_trace", &line, out)
 }

@@ -34,13 +34,6 @@ pub fn state_text(change: &StateChange, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{} - State {}: {fields}", change.at_ns, change.probe)
 }
 
-#[derive(Serialize)]
-struct StateLine<'a> {
-    time_ns: u64,
-    probe: &'a str,
-    fields: Map<String, Json>,
-}
-
 /// Writes a change as an object.
 ///
 /// # Errors
@@ -55,44 +48,9 @@ pub fn state_json(change: &StateChange, out: &mut dyn Write) -> io::Result<()> {
         };
         ((*name).to_owned(), value)
     };
-    let line = StateLine {
-        time_ns: change.at_ns,
-        probe: change.probe,
-        fields: change.fields.iter().map(field).collect(),
-    };
+    let fields: Map<String, Json> = change.fields.iter().map(field).collect();
+    let line = json!({ "time_ns": change.at_ns, "probe": change.probe, "fields": fields });
     typed_line("spdk_state", &line, out)
-}
-
-#[derive(Serialize)]
-struct EndLine {
-    exact: bool,
-    changes: u64,
-    lost: u64,
-}
-
-/// Writes the number of changes as the last object.
-///
-/// # Errors
-/// Errors of the writer.
-pub fn states_end_json(changes: u64, lost: u64, out: &mut dyn Write) -> io::Result<()> {
-    let line = EndLine { exact: lost == 0, changes, lost };
-    typed_line("spdk_end", &line, out)
-}
-
-#[derive(Serialize)]
-struct MessagesEndLine {
-    exact: bool,
-    messages: u64,
-    lost: u64,
-}
-
-/// Writes the number of messages as the last object.
-///
-/// # Errors
-/// Errors of the writer.
-pub fn messages_end_json(messages: u64, lost: u64, out: &mut dyn Write) -> io::Result<()> {
-    let line = MessagesEndLine { exact: lost == 0, messages, lost };
-    typed_line("spdk_messages_end", &line, out)
 }
 
 /// How often a function was passed on to other threads.
@@ -121,17 +79,6 @@ pub fn messages_text(rows: &[MessageRow], out: &mut dyn Write) -> io::Result<()>
         let address = || format!("{:#x}", row.address);
         let function = row.function.as_ref().map_or_else(address, |f| word(f).into_owned());
         writeln!(out, "{:>10} {:<22} {function}", row.count, row.call)?;
-    }
-    Ok(())
-}
-
-/// Writes an object per row.
-///
-/// # Errors
-/// Errors of the writer.
-pub fn messages_json(rows: &[MessageRow], out: &mut dyn Write) -> io::Result<()> {
-    for row in rows {
-        typed_line("spdk_messages", row, out)?;
     }
     Ok(())
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The list of targets as text and as JSON.
+//! The list of targets as text.
 
 use std::io;
 use std::io::Write;
 
 use crate::machine::targets::FoundTarget;
 use crate::model::text::Text;
-use crate::view::json::typed_line;
 use crate::view::page::{entry_at, fill};
 
 /// Column of texts.
@@ -43,17 +42,6 @@ pub fn targets_text(targets: &[FoundTarget], out: &mut dyn Write) -> io::Result<
             let how = format!("{mark}{}", way.how);
             entry_at(INDENT, &format!("  {}", way.by), &how, out)?;
         }
-    }
-    Ok(())
-}
-
-/// Writes an object per target.
-///
-/// # Errors
-/// Errors of the writer.
-pub fn targets_json(targets: &[FoundTarget], out: &mut dyn Write) -> io::Result<()> {
-    for target in targets {
-        typed_line("host_found", target, out)?;
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ fn fields(command: &HostCommand) -> String {
         parts.push(format!("{}={}", stage.name, nanos(stage.ns as f64)));
     }
     if !stages.is_empty() {
-        let total: u64 = stages.iter().map(|s| s.ns).sum();
+        let total: i64 = stages.iter().map(|s| s.ns).sum();
         parts.push(format!("total={}", nanos(total as f64)));
     }
     parts.join(", ")

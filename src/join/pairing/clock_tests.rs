@@ -27,7 +27,7 @@ proptest! {
         delays in prop::collection::vec(any::<(u16, u16)>(), 1..200),
     ) {
         let pairs = pairs(offset, ppm, &delays);
-        let found = fit(&pairs, range(&pairs), true).unwrap().offset;
+        let found = fit(&pairs, range(&pairs), true).unwrap().0;
         for pair in &pairs {
             let truth = offset + (pair.at_ns as f64 * ppm / 1e6) as i64;
             let apart = (found.at(pair.at_ns) - truth).unsigned_abs();
@@ -51,12 +51,25 @@ proptest! {
             all[n].low += i64::from(shift);
             all[n].up += i64::from(shift);
         }
-        let found = fit(&all, range(&all), true).unwrap().offset;
+        let found = fit(&all, range(&all), true).unwrap().0;
         let moved = |n: usize| all[n] != right[n];
         for (n, pair) in right.iter().enumerate().filter(|(n, _)| !moved(*n)) {
             prop_assert!(found.may_fit(pair), "{n} {pair:?} {found:?}");
         }
     }
+}
+
+/// Clocks drift evenly: a pair that bounds the offset well does so at all times.
+#[test]
+fn a_few_good_pairs_bound_the_offset_of_the_others() {
+    let mut pairs = pairs(0, 40.0, &[(39_999, 39_999); 100]);
+    for n in [20, 80] {
+        let at = pairs[n].at_ns as f64;
+        (pairs[n].low, pairs[n].up) = ((at * 40e-6) as i64 - 100, (at * 40e-6) as i64 + 100);
+    }
+    let found = fit(&pairs, range(&pairs), true).unwrap().0;
+    // 100 ns on both sides at 20 and at 80 are 167 ns at 0
+    assert!(found.error_ns < 200, "{found:?}");
 }
 
 #[test]
@@ -69,7 +82,7 @@ fn two_pairs_that_contradict_each_other_give_no_offset() {
 #[test]
 fn one_pair_gives_its_interval() {
     let bounds = Bounds { at_ns: 100, low: -30, up: 50, work_ns: 10 };
-    let found = fit(&[bounds], (100, 100), true).unwrap().offset;
+    let found = fit(&[bounds], (100, 100), true).unwrap().0;
     assert_eq!((found.at(100), found.error_ns), (10, 40));
     assert_eq!(found.range_ns, (-30, 50));
 }

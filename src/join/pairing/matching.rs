@@ -5,20 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::clock::{Bounds, Fit, Offset, Stands, fit};
+use super::clock::{Bounds, Offset, Stands, fit};
 use super::{Guest, Served};
+use crate::model::host::HostCommand;
 
-/// What makes commands equal. Parts that the host's record lacks are left out on both sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    ctrl: u32,
-    qid: u16,
-    cid: u16,
-    opcode: Option<u8>,
-    nsid: Option<u32>,
-    slba: Option<u64>,
-    nlb: Option<u32>,
-}
+/// What makes commands equal: controller, queue, command id, opcode, namespace, blocks. Parts that the
+/// host's record lacks are left out on both sides.
+type Key = (u32, Option<u16>, Option<u16>, Option<u8>, Option<u32>, Option<u64>, Option<u32>);
 
 /// Records with equal identities, by their numbers, in the order of time.
 #[derive(Default)]
@@ -57,7 +50,7 @@ pub struct Matches {
 }
 
 /// What a pair says of the offset. `slack_ns`: how much later than recorded the host's times can be.
-pub fn bounds(guest: &Guest, host: &Served, slack_ns: u64) -> Bounds {
+fn bounds(guest: &Guest, host: &Served, slack_ns: u64) -> Bounds {
     let difference = |host: u64, guest: u64| host.cast_signed().wrapping_sub(guest.cast_signed());
     Bounds {
         at_ns: guest.issue_ns.cast_signed(),
@@ -67,65 +60,36 @@ pub fn bounds(guest: &Guest, host: &Served, slack_ns: u64) -> Bounds {
     }
 }
 
-/// Parts of an identity that a record of the host lacks, by queue and opcode.
-type Lacks = HashMap<(u32, u16, Option<u8>), [bool; 3]>;
-
-fn lacks(host: &[Served]) -> Lacks {
-    let mut lacks = Lacks::new();
-    for served in host {
-        let id = &served.id;
-        let entry = lacks.entry((served.ctrl, served.qid, id.code)).or_default();
-        entry[0] |= id.nsid.is_none();
-        entry[1] |= id.slba.is_none();
-        entry[2] |= id.nlb.is_none();
-    }
-    lacks
-}
-
 /// The tag of a command id. Linux has a generation above it (5.14 and later, PCI).
 const TAG: u16 = 0xfff;
 
 fn groups(guest: &[Guest], host: &[Served]) -> HashMap<Key, Group> {
-    let lacks = lacks(host);
-    let has_generations = [
-        guest.iter().any(|c| c.qid > 0 && c.cid > TAG),
-        host.iter().any(|s| s.qid > 0 && s.cid > TAG),
-    ];
+    // parts of an identity that a record of the host lacks, by queue and opcode
+    let mut lacks: HashMap<_, [bool; 3]> = HashMap::new();
+    for Served { command: id, .. } in host {
+        let lack = lacks.entry((id.ctrl, id.qid, id.code)).or_default();
+        lack[0] |= id.nsid.is_none();
+        lack[1] |= id.slba.is_none();
+        lack[2] |= id.nlb.is_none();
+    }
+    let has_generation = |id: &HostCommand| id.qid > Some(0) && id.cid > Some(TAG);
+    let of_guest = guest.iter().any(|c| has_generation(&c.id));
+    let of_host = host.iter().any(|s| has_generation(&s.command));
     // one side may have been recorded without them
-    let ids = if has_generations[0] == has_generations[1] { u16::MAX } else { TAG };
-    let whole = |mut key: Key| {
-        let lack = lacks.get(&(key.ctrl, key.qid, key.opcode));
-        let [nsid, slba, nlb] = lack.copied().unwrap_or_default();
-        key.nsid = key.nsid.filter(|_| !nsid);
-        key.slba = key.slba.filter(|_| !slba);
-        key.nlb = key.nlb.filter(|_| !nlb);
-        key
+    let ids = if of_guest == of_host { u16::MAX } else { TAG };
+    let key = |id: &HostCommand| {
+        let lack = lacks.get(&(id.ctrl, id.qid, id.code)).copied();
+        let [nsid, slba, nlb] = lack.unwrap_or_default();
+        let nsid = id.nsid.filter(|_| !nsid);
+        let blocks = (id.slba.filter(|_| !slba), id.nlb.filter(|_| !nlb));
+        (id.ctrl, id.qid, id.cid.map(|cid| cid & ids), id.code, nsid, blocks.0, blocks.1)
     };
     let mut groups: HashMap<Key, Group> = HashMap::new();
     for (n, command) in guest.iter().enumerate() {
-        let key = whole(Key {
-            ctrl: command.host_ctrl,
-            qid: command.qid,
-            cid: command.cid & ids,
-            opcode: Some(command.opcode.code),
-            nsid: Some(command.nsid),
-            slba: command.slba,
-            nlb: command.nlb,
-        });
-        groups.entry(key).or_default().guest.push(n);
+        groups.entry(key(&command.id)).or_default().guest.push(n);
     }
     for (n, served) in host.iter().enumerate() {
-        let id = &served.id;
-        let key = whole(Key {
-            ctrl: served.ctrl,
-            qid: served.qid,
-            cid: served.cid & ids,
-            opcode: id.code,
-            nsid: id.nsid,
-            slba: id.slba,
-            nlb: id.nlb,
-        });
-        groups.entry(key).or_default().host.push(n);
+        groups.entry(key(&served.command)).or_default().host.push(n);
     }
     groups
 }
@@ -146,11 +110,14 @@ pub fn pair(
     let times = || guest.iter().map(|c| c.issue_ns.cast_signed());
     let range = times().min().zip(times().max()).unwrap_or_default();
     let found = match known {
-        Some(offset) => Some(Fit::known(offset, &anchors, is_whole)),
+        Some(offset) => {
+            let stands = offset.judge(&anchors, is_whole);
+            Some((offset, stands))
+        }
         None => fit(&anchors, range, is_whole),
     };
     let mut matches = Matches::default();
-    let Some(Fit { offset, stands }) = found else {
+    let Some((offset, stands)) = found else {
         for group in groups.values().filter(|group| group.is_on_both_sides()) {
             matches.ambiguous_guest += group.guest.len() as u64;
             matches.ambiguous_host += group.host.len() as u64;

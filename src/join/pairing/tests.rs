@@ -2,8 +2,7 @@
 //! Joins of made records: no wrong pair, whatever is lost, reused or shifted.
 
 use super::*;
-use crate::model::host::HostPoint;
-use crate::nvme::opcode::QueueKind;
+use crate::model::host::{HostPoint, HostTimes};
 use proptest::prelude::*;
 
 /// A command of both sides, with the truth.
@@ -50,14 +49,15 @@ fn made(load: Load, mut random: impl FnMut(u64) -> u64) -> Vec<Made> {
             let slba = random(load.blocks);
             let guest = Guest {
                 ctrl: 3,
-                host_ctrl: 0,
-                qid: queue as u16 + 1,
-                cid,
-                nsid: 1,
-                opcode: Opcode { queue: QueueKind::Io, code: 2 },
-                slba: Some(slba),
-                nlb: Some(8),
-                status: None,
+                id: HostCommand {
+                    qid: Some(queue as u16 + 1),
+                    cid: Some(cid),
+                    nsid: Some(1),
+                    code: Some(2),
+                    slba: Some(slba),
+                    nlb: Some(8),
+                    ..HostCommand::default()
+                },
                 begin_ns: issue - 400,
                 has_begin: true,
                 issue_ns: issue,
@@ -70,19 +70,9 @@ fn made(load: Load, mut random: impl FnMut(u64) -> u64) -> Vec<Made> {
                 .with(HostPoint::BackendSubmit, clock(submit))
                 .with(HostPoint::BackendDone, clock(done));
             let host = Served {
-                ctrl: 0,
-                qid: guest.qid,
-                cid,
-                id: HostCommand {
-                    nsid: Some(1),
-                    code: Some(2),
-                    slba: Some(slba),
-                    nlb: Some(8),
-                    ..HostCommand::default()
-                },
+                command: HostCommand { times, ..guest.id },
                 first_ns: clock(fetch),
                 last_ns: clock(done),
-                times,
             };
             Made { guest, host }
         })
@@ -214,7 +204,7 @@ fn identities_that_all_repeat_are_ambiguous_without_a_clock() {
     assert_eq!((join.matches.ambiguous_guest, join.matches.ambiguous_host), (3, 3));
     let join = Join::new(guest, host, 1, Some(Offset::same()), true);
     assert_eq!(join.matches.pairs, [(0, 0), (1, 1), (2, 2)]);
-    assert_eq!(join.outside, 0);
+    assert_eq!(join.matches.contradictory, 0);
 }
 
 #[test]
@@ -237,7 +227,7 @@ fn parts_without_a_point_are_merged_and_a_fabric_has_no_cqe() {
     assert_eq!(names(&made, Some(&same))[0], "to_host");
     made = one();
     made.guest.has_cqe = false;
-    made.host.times.set(HostPoint::Post, made.host.last_ns + 1);
+    made.host.command.times.set(HostPoint::Post, made.host.last_ns + 1);
     made.host.last_ns += 1;
     let found = names(&made, Some(&same));
     assert_eq!(found[4..], ["host_complete", "to_guest+guest_complete"]);

@@ -9,6 +9,7 @@ pub mod finding;
 pub mod groups;
 pub mod idle;
 pub mod latency;
+pub mod parts;
 pub mod recount;
 pub mod stacks;
 pub mod submissions;

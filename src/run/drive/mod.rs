@@ -16,8 +16,8 @@
 //! })
 //! ```
 //!
-//! A run is a session of this machine (live.rs) or a recording (file.rs). Targets have a loop of their
-//! own (target.rs). Signals, the duration and waiting are in turns.rs, `--exec` in exec.rs, the checks
+//! A run is a session of this machine (live.rs) or a recording (file.rs). `host` has a loop of its own.
+//! Signals, the duration and waiting are in turns.rs, `--exec` in exec.rs, the checks
 //! once a second and the verdict on them in health.rs, the warning about lost events in drops.rs.
 
 mod census;
@@ -29,7 +29,6 @@ mod ledger;
 mod live;
 pub mod names;
 mod order;
-mod target;
 pub mod turns;
 
 use std::sync::mpsc::Receiver;
@@ -51,7 +50,6 @@ pub use self::live::Live;
 use self::live::LiveRun;
 pub use self::names::Names;
 pub use self::order::submissions_of;
-pub use self::target::{TargetInput, TargetStep};
 use self::turns::{Turns, Wake};
 use crate::run::eprint_note;
 use crate::run::exit::Failure;

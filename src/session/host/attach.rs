@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use libbpf_rs::{Link, ObjectBuilder, OpenObject, UprobeOpts};
+use libbpf_rs::{Link, ObjectBuilder, OpenObject, ProgramMut, UprobeOpts};
 
-use super::{Attached, HostSession};
+use super::HostSession;
 use crate::error::{failed, not_permitted};
 use crate::machine::process::TargetError;
 use crate::machine::{System, missing_capabilities};
@@ -85,11 +85,15 @@ pub fn configure(open: &mut OpenObject, constants: &Constants) {
     }
 }
 
+/// A program of the loaded object.
+pub fn program<'l>(loaded: &'l Loaded, name: &str) -> Result<ProgramMut<'l>> {
+    let program = loaded.0.progs_mut().find(|p| p.name() == name);
+    program.with_context(|| format!("the object has no program `{name}`"))
+}
+
 /// Attaches a program of the loaded object to a process.
 pub fn attach(loaded: &Loaded, pid: u32, hook: &Hook<'_>) -> Result<Link> {
-    let program = loaded.0.progs_mut().find(|p| p.name() == hook.program);
-    let program =
-        program.with_context(|| format!("the object has no program `{}`", hook.program))?;
+    let program = program(loaded, hook.program)?;
     let (pid, options) = (pid.cast_signed(), UprobeOpts::default());
     Ok(program.attach_uprobe_with_opts(pid, hook.path, hook.offset, options)?)
 }
@@ -108,8 +112,7 @@ impl HostSession {
         let mut links = Vec::new();
         // the end first, so that no command is without its end
         for name in ["nvmet_complete", "nvmet_init"] {
-            let program = loaded.0.progs_mut().find(|p| p.name() == name);
-            links.extend(program.map(|p| p.attach()).transpose()?);
+            links.push(program(&loaded, name)?.attach()?);
         }
         let target = TargetInfo {
             kind: TargetKind::Nvmet,
@@ -119,6 +122,6 @@ impl HostSession {
             version: Some(system.release().into()),
             ..TargetInfo::default()
         };
-        Self::new(Attached { loaded, links, target, memory: None, stats })
+        Self::new(loaded, links, target, None, stats)
     }
 }

@@ -5,7 +5,7 @@ use libbpf_rs::{Link, MapCore, MapFlags};
 
 use super::attach::{Constants, Hook, attach, configure, load, open};
 use super::process::Found;
-use super::record::HostCount;
+use crate::abi::nd_host_count;
 use crate::error::failed;
 use crate::machine::System;
 use crate::machine::process::TargetError;
@@ -73,10 +73,9 @@ impl Messages {
     /// If the counts cannot be read.
     pub fn lost(&self) -> Result<u64> {
         let counts = super::counts(&self.loaded)?;
-        let no_room = counts.get(HostCount::NoRoom as usize).copied();
         let runs = read::program_runs(&self.loaded.0);
         let skipped: u64 = runs.values().map(|run| run.misses).sum();
-        Ok(no_room.unwrap_or(0) + skipped)
+        Ok(counts.of(nd_host_count::ND_HOST_NO_ROOM) + skipped)
     }
 
     /// The counts, the most frequent first.

@@ -14,9 +14,10 @@ use std::os::fd::OwnedFd;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
-use self::record::{COUNTS, CtrlKey, HostCount, Record};
+use self::record::{CtrlKey, Record};
 use super::read;
 use super::rings::SortedRings;
+use crate::abi::nd_host_count as Count;
 use crate::error::failed;
 use crate::machine::process::{Memory, TargetError};
 use crate::model::host::HostEvent;
@@ -28,32 +29,23 @@ use crate::source::HostSource;
 use anyhow::Result;
 
 /// Programs of bpf/host.bpf.c, what each is attached to, and its counter.
-const PROGRAMS: [(&str, &str, HostCount); 11] = [
-    ("nvmet_init", "nvmet_req_init", HostCount::HitInit),
-    ("nvmet_complete", "nvmet_req_complete", HostCount::HitComplete),
-    ("qemu_fetch", "nvme_map_dptr", HostCount::HitFetch),
-    ("qemu_submit", "backend submit", HostCount::HitSubmit),
-    ("qemu_done", "nvme_rw_complete_cb", HostCount::HitDone),
-    ("qemu_interrupt", "msix_notify", HostCount::HitInterrupt),
-    ("spdk_fetch", "spdk_nvmf_request_exec", HostCount::HitFetch),
-    ("spdk_submit", "bdev submit", HostCount::HitSubmit),
-    ("spdk_done", "spdk_nvmf_request_complete", HostCount::HitDone),
-    ("spdk_complete", "nvmf_transport_req_complete", HostCount::HitComplete),
-    ("spdk_free", "nvmf_transport_req_free", HostCount::HitFree),
+const PROGRAMS: [(&str, &str, Count); 11] = [
+    ("nvmet_init", "nvmet_req_init", Count::ND_HOST_HIT_INIT),
+    ("nvmet_complete", "nvmet_req_complete", Count::ND_HOST_HIT_COMPLETE),
+    ("qemu_fetch", "nvme_map_dptr", Count::ND_HOST_HIT_FETCH),
+    ("qemu_submit", "backend submit", Count::ND_HOST_HIT_SUBMIT),
+    ("qemu_done", "nvme_rw_complete_cb", Count::ND_HOST_HIT_DONE),
+    ("qemu_interrupt", "msix_notify", Count::ND_HOST_HIT_INTERRUPT),
+    ("spdk_fetch", "spdk_nvmf_request_exec", Count::ND_HOST_HIT_FETCH),
+    ("spdk_submit", "bdev submit", Count::ND_HOST_HIT_SUBMIT),
+    ("spdk_done", "spdk_nvmf_request_complete", Count::ND_HOST_HIT_DONE),
+    ("spdk_complete", "nvmf_transport_req_complete", Count::ND_HOST_HIT_COMPLETE),
+    ("spdk_free", "nvmf_transport_req_free", Count::ND_HOST_HIT_FREE),
 ];
 
 pub use self::messages::Messages;
 pub use self::qemu_usdt::QemuUsdt;
 pub use self::states::StateChanges;
-
-/// What a session takes over.
-struct Attached {
-    loaded: Loaded,
-    links: Vec<Link>,
-    target: TargetInfo,
-    memory: Option<Memory>,
-    stats: Option<OwnedFd>,
-}
 
 /// A target that is traced. Dropping it detaches everything.
 pub struct HostSession {
@@ -72,18 +64,24 @@ pub struct HostSession {
 }
 
 impl HostSession {
-    /// Takes over the loaded and attached programs.
-    fn new(attached: Attached) -> Result<Self> {
+    /// Takes over the loaded and attached programs. `memory`: of the process.
+    fn new(
+        loaded: Loaded,
+        links: Vec<Link>,
+        target: TargetInfo,
+        memory: Option<Memory>,
+        stats: Option<OwnedFd>,
+    ) -> Result<Self> {
         Ok(Self {
-            rings: SortedRings::open([&attached.loaded.map("host_events")?], Record::time_of)?,
-            loaded: attached.loaded,
-            links: attached.links,
-            target: attached.target,
-            memory: attached.memory,
+            rings: SortedRings::open([&loaded.map("host_events")?], Record::time_of)?,
+            loaded,
+            links,
+            target,
+            memory,
             controllers: Vec::new(),
             numbers: BTreeMap::new(),
             ledger: HostLedger::default(),
-            _stats: attached.stats,
+            _stats: stats,
         })
     }
 
@@ -154,7 +152,7 @@ impl HostSession {
 
     /// Fails if the target has another layout.
     fn check(&mut self) -> Result<()> {
-        let failed = self.count(HostCount::FailedCheck)?;
+        let failed = counts(&self.loaded)?.of(Count::ND_HOST_FAILED_CHECK);
         self.ledger.failed_checks = failed;
         if failed > 0 {
             return Err(TargetError::Layout { failed }.into());
@@ -162,17 +160,13 @@ impl HostSession {
         Ok(())
     }
 
-    fn count(&self, count: HostCount) -> Result<u64> {
-        Ok(counts(&self.loaded)?[count as usize])
-    }
-
     fn finish(&mut self, runs: &BTreeMap<String, read::ProgramRuns>) -> Result<HostLedger> {
         let counts = counts(&self.loaded)?;
-        let count = |n: HostCount| counts.get(n as usize).copied().unwrap_or(0);
+        let count = |n: Count| counts.of(n);
         let ledger = &mut self.ledger;
-        ledger.without_begin = count(HostCount::WithoutBegin);
-        ledger.without_end = count(HostCount::WithoutEnd);
-        ledger.lost = count(HostCount::NoRoom) + count(HostCount::Lost);
+        ledger.without_begin = count(Count::ND_HOST_WITHOUT_BEGIN);
+        ledger.without_end = count(Count::ND_HOST_WITHOUT_END);
+        ledger.lost = count(Count::ND_HOST_NO_ROOM) + count(Count::ND_HOST_LOST);
         for (program, target, hits) in PROGRAMS {
             let Some(run) = runs.get(program) else {
                 continue;
@@ -242,17 +236,25 @@ impl HostSource for HostSession {
 }
 
 /// The counts of the programs, over all CPUs.
-fn counts(loaded: &Loaded) -> Result<Vec<u64>> {
+struct Counts(Vec<u64>);
+
+impl Counts {
+    fn of(&self, count: Count) -> u64 {
+        self.0.get(count.0 as usize).copied().unwrap_or(0)
+    }
+}
+
+fn counts(loaded: &Loaded) -> Result<Counts> {
     let map = loaded.map("host_counts")?;
     let read = "read map `host_counts`";
     let mut counts = Vec::new();
-    for number in 0..COUNTS {
+    for number in 0..Count::ND_HOST_COUNTS.0 {
         let values = map.lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY);
         let values = values.map_err(failed(read))?.unwrap_or_default();
         let number = |bytes: &Vec<u8>| bytes.as_slice().try_into().map_or(0, u64::from_ne_bytes);
         counts.push(values.iter().map(number).sum());
     }
-    Ok(counts)
+    Ok(Counts(counts))
 }
 
 /// The commands in flight.

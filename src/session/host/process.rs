@@ -5,8 +5,8 @@ use std::path::Path;
 
 use libbpf_rs::Link;
 
+use super::HostSession;
 use super::attach::{Constants, Hook, attach, configure, load, open};
-use super::{Attached, HostSession};
 use crate::machine::System;
 use crate::machine::process::{Memory, Process, TargetError};
 use crate::machine::spdk::Spdk;
@@ -171,12 +171,7 @@ impl HostSession {
         let loaded = load(open, &names)?;
         let stats = options.measure.then(read::enable_stats).flatten();
         let links: Result<Vec<Link>> = hooks.iter().map(|h| attach(&loaded, pid, h)).collect();
-        Self::new(Attached {
-            loaded,
-            links: links?,
-            target: found.target(kind, "uprobes"),
-            memory: Some(found.memory),
-            stats,
-        })
+        let target = found.target(kind, "uprobes");
+        Self::new(loaded, links?, target, Some(found.memory), stats)
     }
 }

@@ -51,7 +51,7 @@ impl QemuUsdt {
         };
         let names: Vec<&str> = probes.iter().map(|probe| probe.name).collect();
         if found.code.probe("spdk_nvmf_request_exec").is_some() {
-            let reason = "SPDK has none per command; use --uprobe, and `host spdk` for its states";
+            let reason = "SPDK has none per command; omit --usdt; `host spdk` shows its states";
             return Err(refused(reason).into());
         }
         if !is_enough(&names) {

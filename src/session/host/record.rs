@@ -5,7 +5,7 @@ use std::mem::size_of;
 
 use bytemuck::{AnyBitPattern, try_pod_read_unaligned};
 
-use crate::abi::{nd_host, nd_host_count, nd_host_flag, nd_host_limit};
+use crate::abi::{nd_host, nd_host_flag, nd_host_limit};
 use crate::model::host::{HOST_POINTS, HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::model::text::Text;
 use crate::nvme::decode::{CommandSet, blocks};
@@ -19,27 +19,6 @@ const NQN: usize = nd_host_limit::ND_HOST_NQN.0 as usize;
 const HAS_STATUS: u32 = nd_host_flag::ND_HOST_HAS_STATUS.0;
 const IS_INTERRUPT: u32 = nd_host_flag::ND_HOST_IS_INTERRUPT.0;
 const IS_ABANDONED: u32 = nd_host_flag::ND_HOST_IS_ABANDONED.0;
-
-/// Counters of the BPF side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum HostCount {
-    HitInit = nd_host_count::ND_HOST_HIT_INIT.0,
-    HitComplete = nd_host_count::ND_HOST_HIT_COMPLETE.0,
-    HitFetch = nd_host_count::ND_HOST_HIT_FETCH.0,
-    HitSubmit = nd_host_count::ND_HOST_HIT_SUBMIT.0,
-    HitDone = nd_host_count::ND_HOST_HIT_DONE.0,
-    HitInterrupt = nd_host_count::ND_HOST_HIT_INTERRUPT.0,
-    HitFree = nd_host_count::ND_HOST_HIT_FREE.0,
-    WithoutBegin = nd_host_count::ND_HOST_WITHOUT_BEGIN.0,
-    WithoutEnd = nd_host_count::ND_HOST_WITHOUT_END.0,
-    NoRoom = nd_host_count::ND_HOST_NO_ROOM.0,
-    Lost = nd_host_count::ND_HOST_LOST.0,
-    FailedCheck = nd_host_count::ND_HOST_FAILED_CHECK.0,
-}
-
-/// Number of counters.
-pub const COUNTS: u32 = nd_host_count::ND_HOST_COUNTS.0;
 
 /// Key of a controller: its address, and its id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, AnyBitPattern)]

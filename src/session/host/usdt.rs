@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use libbpf_rs::{Link, MapCore, MapFlags, UsdtOpts};
 
-use super::attach::{Constants, configure, load, open_object};
+use super::attach::{Constants, configure, load, open_object, program};
 use crate::abi::{nd_usdt_cookie, nd_usdt_count, nd_usdt_limit};
 use crate::error::failed;
 use crate::session::load::Loaded;
 use crate::session::rings::SortedRings;
 use crate::target::spdk::probes::ARGS;
-use anyhow::{Context, Error, Result};
+use anyhow::{Error, Result};
 
 /// Bytes of a text, with its end.
 const TEXT: usize = nd_usdt_limit::ND_USDT_TEXT.0 as usize;
@@ -85,9 +85,7 @@ impl Usdt {
         let loaded = load(open, &[PROGRAM])?;
         let mut links = Vec::new();
         for probe in probes {
-            let program = loaded.0.progs_mut().find(|p| p.name() == PROGRAM);
-            let program =
-                program.with_context(|| format!("the object has no program `{PROGRAM}`"))?;
+            let program = program(&loaded, PROGRAM)?;
             let options = UsdtOpts {
                 cookie: u64::from(probe.number) | probe.texts << TEXT_SHIFT,
                 ..UsdtOpts::default()

@@ -67,7 +67,7 @@ impl<W: Write> Perfetto<W> {
         for stage in command.times.stages().unwrap_or_default() {
             let begin = (Kind::Begin, track, at_ns);
             self.packets.event(begin, &stage.name, &[])?;
-            at_ns += stage.ns;
+            at_ns = at_ns.saturating_add_signed(stage.ns);
             self.packets.slice_end(track, at_ns)?;
         }
         self.packets.slice_end(track, end_ns)?;
