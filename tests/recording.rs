@@ -82,7 +82,7 @@ fn read(bytes: &[u8]) -> Result<(Vec<Event>, Ending), Error> {
             unpacked.events(payload, count).unwrap();
             while !unpacked.is_empty() {
                 unpacked.next_event().unwrap();
-                all.extend(unpacked.event());
+                all.push(*unpacked.event());
             }
             assert_eq!(all.len() - before, count);
         }

@@ -73,7 +73,7 @@ fn count(
                 controllers.retain(|c| all.iter().all(|new| new.instance != c.instance));
                 controllers.extend(all);
             }
-            Step::Fact(Fact::Activity(activity)) => counter.activity(activity),
+            Step::Fact(Fact::Activity(activity)) => counter.activity(*activity),
             Step::Ended => break,
             _ => {}
         }

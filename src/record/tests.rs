@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::Path;
 
 use crate::StageSet;
-use crate::abi::event;
+use crate::abi::{NO_EVENT, event};
 use crate::model::event::Event;
 use crate::model::ledger::Ledger;
 use crate::recording::{Item as Recorded, Reader as RecordingReader};
@@ -61,13 +61,14 @@ fn run(words: &str, file: &Path, ring: &File, steps: &[u64]) -> (u64, String) {
     let options = options(words, file);
     let recording = create(&options, &System::at("/nonexistent")).unwrap();
     let mut recorder = Recorder::begin(&options, recording, None);
-    let (mut events, mut begin) = (LiveEvents::of_none(), 0);
+    let (mut events, mut event, mut begin) = (LiveEvents::of_none(), NO_EVENT, 0);
     for step in steps {
         read_ring(ring, begin..*step, &mut events);
         begin = *step;
         events.fetch(Some(step) == steps.last()).unwrap();
-        while let Some(event) = events.next_event() {
-            recorder.event(&event.unwrap());
+        while let Some(decoded) = events.next_event(&mut event) {
+            decoded.unwrap();
+            recorder.event(&event);
         }
     }
     let fired = recorder.fired.what.clone();

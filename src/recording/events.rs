@@ -97,13 +97,20 @@ impl Batch<TARGET_WORDS> {
 }
 
 /// The events of the block that is being read. Its memory is used again.
-#[derive(Default)]
 pub struct Unpacked {
     records: Vec<[u64; WORDS_OF_RECORD]>,
     of_target: Vec<[u64; TARGET_WORDS]>,
     next: usize,
     /// The last one that was decoded.
-    event: Option<Event>,
+    event: Event,
+    target_event: Option<HostEvent>,
+}
+
+impl Default for Unpacked {
+    fn default() -> Self {
+        let (records, of_target, next) = <_>::default();
+        Self { records, of_target, next, event: NO_EVENT, target_event: None }
+    }
 }
 
 const UNKNOWN: Damage = Damage::Content("an event of an unknown kind");
@@ -141,21 +148,20 @@ impl Unpacked {
         let n = self.next;
         self.next += 1;
         if let Some(words) = self.records.get(n) {
-            let event = self.event.get_or_insert(NO_EVENT);
-            if Record::of_words(words).decode(event).is_err() {
+            if Record::of_words(words).decode(&mut self.event).is_err() {
                 // nothing after damage is shown
                 self.next = usize::MAX;
                 return Err(UNKNOWN);
             }
-            return Ok(Item::Event(event));
+            return Ok(Item::Event(&self.event));
         }
-        let event = self.of_target.get(n).and_then(target_event);
-        event.map(Item::Target).ok_or(UNKNOWN)
+        self.target_event = self.of_target.get(n).and_then(target_event);
+        self.target_event.as_ref().map(Item::Target).ok_or(UNKNOWN)
     }
 
     /// The last event of the driver that was read.
-    pub const fn event(&self) -> Option<&Event> {
-        self.event.as_ref()
+    pub const fn event(&self) -> &Event {
+        &self.event
     }
 
     /// Forgets the rest of the block.

@@ -26,7 +26,7 @@ pub enum Item<'a> {
     /// An event of the driver.
     Event(&'a Event),
     /// An event of a target.
-    Target(HostEvent),
+    Target(&'a HostEvent),
     /// A block of events that are all before the time of [`Reader::skip_to`].
     Skipped(Summary),
     /// What applies to the events after it.
@@ -45,7 +45,7 @@ pub enum Fact {
     /// The controllers.
     Controllers(Vec<ControllerInfo>),
     /// What the machine did besides the commands, up to here.
-    Activity(Activity),
+    Activity(Box<Activity>),
     /// Settings of the machine and its controllers.
     Machine(Box<MachineInfo>),
     /// Readings of clocks that two machines can share.
@@ -97,7 +97,7 @@ fn fact(content: Content, is_target: bool, payload: &[u8]) -> Result<Option<Fact
         (_, true) => return Ok(None),
         (Content::Stacks, _) => {
             let stacks: Vec<StackInfo> = parse(payload)?;
-            Fact::Stacks(stacks.iter().map(|stack| (StackId(stack.id), stack.frames())).collect())
+            Fact::Stacks(stacks.into_iter().map(|stack| (stack.id, stack.frames)).collect())
         }
         (Content::Cgroups, _) => Fact::Cgroups(parse(payload)?),
         (Content::Clock, _) => Fact::Clock(parse(payload)?),
@@ -203,7 +203,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// The last event of the driver that was read.
-    pub const fn event(&self) -> Option<&Event> {
+    pub(crate) const fn event(&self) -> &Event {
         self.unpacked.event()
     }
 

@@ -121,7 +121,7 @@ fn recorded(options: &TraceOptions) -> Result<()> {
         color: options.session.color.on_stdout(options.json),
         ledger_apart: true,
         has_header: true,
-        is_silent: false,
+        writes_at_end: false,
     };
     Input::files(files, form).each(&mut |run| {
         let clock = clock(options, run.begin_ns(), clocks.next().flatten());

@@ -46,8 +46,8 @@ pub struct Form {
     pub ledger_apart: bool,
     /// The command writes the header by itself.
     pub has_header: bool,
-    /// Show the progress also beside the output on a terminal: nothing is written before the end.
-    pub is_silent: bool,
+    /// Nothing is written before the end of a file: a terminal has room for the progress.
+    pub writes_at_end: bool,
 }
 
 /// A recording that is being read for a command.
@@ -83,10 +83,8 @@ pub struct FileReader {
     is_in_block: bool,
     /// It cannot be read to its end.
     pub has_failed: bool,
-    /// The command itself reports that no command was selected.
-    pub is_quiet: bool,
-    /// Another pass over the file says what is to be said about it.
-    pub is_silent: bool,
+    /// The file is also read in another pass, which says what is to be said about it.
+    pub is_extra_pass: bool,
     /// Other names for cgroups; `Some`: names are left out.
     redactor: Option<Pseudonyms>,
     /// Its name is not shown.
@@ -225,8 +223,7 @@ impl FileReader {
             unselected: 0,
             is_in_block: false,
             has_failed: false,
-            is_quiet: false,
-            is_silent: false,
+            is_extra_pass: false,
             redactor: None,
             hides_name: false,
             redacted: None,
@@ -522,7 +519,9 @@ impl FileReader {
                     } else {
                         self.unselected += is_command;
                     }
-                    self.redacted = self.redactor.as_ref().map(|_| event.redacted());
+                    if self.redactor.is_some() {
+                        self.redacted = Some(event.redacted());
+                    }
                     return Ok(Ready::Event { is_selected, later });
                 }
                 Ok(Some(Item::Skipped(block))) => {
@@ -579,8 +578,8 @@ impl FileReader {
     }
 
     /// The last event.
-    pub fn event(&self) -> Option<&Event> {
-        self.redacted.as_ref().or_else(|| self.reader.event())
+    pub fn event(&self) -> &Event {
+        self.redacted.as_ref().unwrap_or_else(|| self.reader.event())
     }
 
     /// The last ledger so far.
@@ -589,7 +588,7 @@ impl FileReader {
     }
 
     /// After the end: that no command was selected, if commands were to be chosen.
-    pub fn unmatched(&self) -> Option<String> {
+    fn unmatched(&self) -> Option<String> {
         let all = self.selected + self.unselected;
         let chosen = whole_choice(&self.settings);
         let none = all > 0 && self.selected == 0 && !chosen.is_empty();
@@ -608,7 +607,7 @@ impl FileReader {
                 "{path} has the last {events} events of its run: {evicted} older ones were dropped"
             ));
         }
-        if let Some(text) = self.unmatched().filter(|_| !self.is_quiet) {
+        if let Some(text) = self.unmatched() {
             self.say(&format!("{path}: {text}"));
         }
         let Some(mut ledger) = self.ledger().cloned() else {
@@ -618,9 +617,7 @@ impl FileReader {
             );
         };
         if self.reader.ending() != Some(Ending::Complete) {
-            // what it counted already is among the later ones
-            ledger = ledger.when_shown(0);
-            ledger.uncovered = self.later;
+            ledger = ledger.cut_off(self.later);
         }
         let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
         own.into_iter().for_each(|own| self.say(&format!("{path}: {own}")));
@@ -643,7 +640,7 @@ impl FileReader {
     }
 
     fn say(&self, text: &str) {
-        if !self.is_silent {
+        if !self.is_extra_pass {
             eprint_note(text);
         }
     }

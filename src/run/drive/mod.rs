@@ -169,10 +169,7 @@ impl Run<'_> {
             Source::Live(live) => live.event(),
             Source::File(file) => file.reader.event(),
         };
-        Ok(match event {
-            Some(event) => Step::Event(Seen { event, is_selected, names, later }),
-            None => Step::Ended,
-        })
+        Ok(Step::Event(Seen { event, is_selected, names, later }))
     }
 
     /// At a tick: asks for the next one at this time since the begin, or earlier.
@@ -418,7 +415,7 @@ impl<'r> Run<'r> {
             if is_one_of_several {
                 file.reader.head(&self.header, form)?;
             }
-            if form.is_silent {
+            if form.writes_at_end {
                 file.reader.show_progress();
             }
         }

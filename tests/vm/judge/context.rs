@@ -68,7 +68,7 @@ impl Recorded {
                 Item::Event(Event { what: EventKind::Command(id, _, end), .. }) => {
                     found.commands.push((*id, *end))
                 }
-                Item::Fact(Fact::Activity(activity)) => found.activities.push(activity),
+                Item::Fact(Fact::Activity(activity)) => found.activities.push(*activity),
                 Item::Fact(Fact::Machine(machine)) => found.machine = Some(*machine),
                 _ => {}
             }
