@@ -29,12 +29,6 @@ impl<const N: usize> Batch<N> {
         Self { records: Vec::new(), summary }
     }
 
-    /// The same with its memory, so that a run needs no more later.
-    #[must_use]
-    pub fn allocated(self) -> Self {
-        Self { records: vec![[0; N]; BLOCK_EVENTS], ..self }
-    }
-
     /// Whether it has no room.
     pub const fn is_full(&self) -> bool {
         self.summary.events as usize >= BLOCK_EVENTS
@@ -45,7 +39,7 @@ impl<const N: usize> Batch<N> {
         self.summary
     }
 
-    /// Adds a record of zeroes. Lent, because a record is large.
+    /// Adds a record of zeroes, if there is room. Lent, because a record is large.
     #[inline]
     fn add(&mut self, at_ns: u64, is_command: bool) -> Option<&mut [u64; N]> {
         if self.records.is_empty() {
@@ -57,7 +51,6 @@ impl<const N: usize> Batch<N> {
         summary.commands += u16::from(is_command);
         summary.from_ns = summary.from_ns.min(at_ns);
         summary.to_ns = summary.to_ns.max(at_ns);
-        *record = [0; N];
         Some(record)
     }
 
@@ -68,11 +61,6 @@ impl<const N: usize> Batch<N> {
             Content::Events => pack(records, &TIMES_OF_RECORD),
             _ => pack(records, &[]),
         }
-    }
-
-    /// Empties it.
-    pub fn clear(&mut self) {
-        self.summary = Self::new(self.summary.content).summary;
     }
 }
 

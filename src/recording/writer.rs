@@ -8,7 +8,7 @@ use std::mem::replace;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::{io, thread};
 
@@ -58,6 +58,8 @@ pub struct Written {
     pub events: u64,
     /// Events that could not be written.
     pub lost: u64,
+    /// Events that the ring had dropped.
+    pub evicted: u64,
     /// Why the file could not be written to its end.
     pub error: Option<io::Error>,
 }
@@ -67,9 +69,6 @@ pub struct Writer {
     batch: Batch<WORDS_OF_RECORD>,
     of_target: Batch<TARGET_WORDS>,
     jobs: SyncSender<Job>,
-    /// Emptied batches, to be used again.
-    empty: Receiver<Batch<WORDS_OF_RECORD>>,
-    give_back: SyncSender<Batch<WORDS_OF_RECORD>>,
     progress: Arc<Progress>,
     thread: JoinHandle<Written>,
 }
@@ -83,11 +82,6 @@ impl Writer {
     pub fn create(file: File, keep: Option<Keep>) -> io::Result<Self> {
         let progress = Arc::new(Progress::default());
         let (jobs, received) = sync_channel::<Job>(WAITING);
-        let (give_back, empty) = sync_channel(WAITING + 2);
-        // with the current one: those that wait, the one that is written, and the next
-        for _ in 0..WAITING + 2 {
-            let _ = give_back.try_send(Batch::new(Content::Events).allocated());
-        }
         let mut worker = Worker {
             begin: begin_of(&file),
             file: BlockWriter::create(file)?,
@@ -102,9 +96,8 @@ impl Writer {
             received.iter().for_each(|job| job(&mut worker));
             worker.finish()
         })?;
-        let batch = Batch::new(Content::Events).allocated();
-        let of_target = Batch::new(Content::HostEvents);
-        Ok(Self { batch, of_target, jobs, empty, give_back, progress, thread })
+        let (batch, of_target) = (Batch::new(Content::Events), Batch::new(Content::HostEvents));
+        Ok(Self { batch, of_target, jobs, progress, thread })
     }
 
     /// Adds an event. Waits if the thread cannot keep up.
@@ -127,20 +120,14 @@ impl Writer {
     /// Ends the current block, so that its events are in the file soon.
     #[inline(never)]
     pub fn flush(&mut self) {
-        if self.batch.summary().events > 0 {
-            let next = self.empty.try_recv();
-            let next = next.unwrap_or_else(|_| Batch::new(Content::Events));
-            let mut batch = replace(&mut self.batch, next);
-            let give_back = self.give_back.clone();
-            self.job(move |worker| {
-                worker.write(batch.summary(), &batch.pack());
-                batch.clear();
-                // a full channel keeps enough of them
-                let _ = give_back.try_send(batch);
-            });
-        }
-        if self.of_target.summary().events > 0 {
-            let batch = replace(&mut self.of_target, Batch::new(Content::HostEvents));
+        let batch = replace(&mut self.batch, Batch::new(Content::Events));
+        self.send(batch);
+        let batch = replace(&mut self.of_target, Batch::new(Content::HostEvents));
+        self.send(batch);
+    }
+
+    fn send<const N: usize>(&self, batch: Batch<N>) {
+        if batch.summary().events > 0 {
             self.job(move |worker| worker.write(batch.summary(), &batch.pack()));
         }
     }
@@ -266,6 +253,7 @@ impl Worker {
             bytes: self.file.bytes(),
             events: self.events,
             lost: self.lost,
+            evicted: self.evicted,
             error: self.error,
         }
     }

@@ -21,7 +21,7 @@ use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
 use crate::recording::{
     ClockOffset, Content, Fact, Keep, KernelLine, LedgerInfo, RingCopy, RingInfo, RunInfo,
-    StackInfo, Writer,
+    StackInfo, Writer, Written,
 };
 use crate::settings::{OriginDetail, Settings};
 use crate::units::size_text;
@@ -48,16 +48,6 @@ pub struct FileSettings<'a> {
     pub count: Option<u64>,
     /// Keep the last blocks in memory until `dump`.
     pub keep: Option<Keep>,
-}
-
-/// What is in a finished file.
-pub struct Finished {
-    /// Events in it.
-    pub events: u64,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// Events that were dropped from memory before it was written.
-    pub evicted: u64,
 }
 
 /// What has fired a trigger.
@@ -440,20 +430,16 @@ impl FileWriter {
     ///
     /// # Errors
     /// If the file could not be written to its end; one sentence.
-    pub fn finish(mut self, at: Duration, ledger: &impl Serialize) -> Result<Finished> {
+    pub fn finish(mut self, at: Duration, ledger: &impl Serialize) -> Result<Written> {
         self.dump();
         if let Some(readings) = self.clocks.as_ref().map(SharedClocks::read) {
             self.readings(&readings);
         }
         self.put_ledger(Content::End, at, ledger);
-        let written = self.writer.finish();
-        let Some(error) = written.error else {
+        let mut written = self.writer.finish();
+        let Some(error) = written.error.take() else {
             self.file.keep()?;
-            return Ok(Finished {
-                events: written.events,
-                bytes: written.bytes,
-                evicted: self.evicted,
-            });
+            return Ok(written);
         };
         if error.kind() == ErrorKind::BrokenPipe || !self.file.is_file() {
             return Err(self.file.failed(error));

@@ -11,7 +11,7 @@ use crate::machine::clock::{monotonic_ns, wall_offset_ns};
 use crate::machine::own_tgid;
 use crate::machine::watch::Modules;
 use crate::model::event::Event;
-use crate::model::ledger::{EventClass, Shown};
+use crate::model::ledger::{EventClass, Shown, TraceLedger};
 use crate::model::snapshot::Snapshot;
 use crate::recording::{ClockOffset, Fact};
 use crate::session::{LiveEvents, Session};
@@ -19,13 +19,13 @@ use crate::settings::Settings;
 use crate::view::header::Header;
 use anyhow::Result;
 
-use super::drops::{Drops, Reader};
 use super::exec::{Program, until_end};
 use super::health::HealthCheck;
 use super::ledger::{CountedBy, ledger};
 use super::names::Names;
 use super::turns::Turns;
 use super::{End, Ready, Tick, Wish};
+use crate::run::eprint_note;
 use crate::run::start::{Preflight, require_status};
 use crate::run::symbols::LiveStacks;
 
@@ -41,6 +41,34 @@ const SECOND: Duration = Duration::from_secs(1);
 fn drain_pause(ring_bytes: u32) -> Duration {
     let share = f64::from(ring_bytes) / f64::from(ROOM_FOR_DRAIN);
     DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
+}
+
+/// What takes the events from the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// The reader of stdout.
+    Stdout,
+    /// The thread that sums the events up.
+    Sums,
+    /// The thread that writes a recording.
+    File,
+}
+
+impl Reader {
+    /// Why the ring was full, and what helps.
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::Stdout => {
+                "stdout is not read fast enough: a larger --buffer, --slow, --stages=none or filters \
+                 (--ctrl, --opcode) help"
+            }
+            Self::Sums => "the events are not counted fast enough: filters (--ctrl, --opcode) help",
+            Self::File => {
+                "the file is not written fast enough: a larger --buffer, --stages=none, --sample or \
+                 filters (--ctrl, --opcode) help"
+            }
+        }
+    }
 }
 
 /// How to run on this machine.
@@ -109,7 +137,8 @@ pub(super) struct LiveRun<'l> {
     in_flight: Vec<Event>,
     stacks: Option<LiveStacks>,
     health: HealthCheck,
-    drops: Option<Drops>,
+    /// Events that found no room in the ring, as far as that was reported.
+    lost: u64,
     program: Option<Program>,
     turns: Turns<'l>,
     state: State,
@@ -151,7 +180,7 @@ impl<'l> LiveRun<'l> {
             in_flight: Vec::new(),
             stacks,
             health,
-            drops: None,
+            lost: 0,
             program: None,
             turns: Turns::begin(&ready.stop, live.duration),
             state: State::Attached,
@@ -252,9 +281,6 @@ impl<'l> LiveRun<'l> {
 
     fn begin(&mut self, names: &mut Names) -> Result<()> {
         let Live { ready, settings, .. } = self.live;
-        if settings.has_events() {
-            self.drops = Some(Drops::of(&self.session, settings, self.live.reader));
-        }
         if !settings.counts() {
             names.take_changed();
             self.facts.push_back(Fact::Controllers(names.controllers().to_vec()));
@@ -282,9 +308,15 @@ impl<'l> LiveRun<'l> {
         Ok(())
     }
 
-    fn look_for_drops(&mut self) -> Result<()> {
-        if let Some(drops) = &mut self.drops {
-            drops.look(&self.session.counters()?);
+    /// Reports events that found no room in the ring since the last look.
+    fn report_lost(&mut self) -> Result<()> {
+        if self.live.settings.has_events() {
+            let lost = TraceLedger::new(&self.session.counters()?, &Shown::default()).lost();
+            if lost > self.lost {
+                let (n, why) = (lost - self.lost, self.live.reader.advice());
+                eprint_note(&format!("{n} events lost: the ring was full, because {why}"));
+            }
+            self.lost = lost;
         }
         Ok(())
     }
@@ -293,7 +325,7 @@ impl<'l> LiveRun<'l> {
     fn turn(&mut self, names: &mut Names, wish: &Wish) -> Result<()> {
         let is_second = self.turns.now() >= self.next_second;
         if is_second {
-            self.look_for_drops()?;
+            self.report_lost()?;
             if self.health.is_gone(&mut self.session)? {
                 return self.detach();
             }
@@ -322,7 +354,7 @@ impl<'l> LiveRun<'l> {
         self.health.final_check(&self.session)?;
         self.end_ns = monotonic_ns();
         self.session.end()?;
-        self.look_for_drops()?;
+        self.report_lost()?;
         self.events.fetch(true)?;
         self.state = State::Detached;
         Ok(())

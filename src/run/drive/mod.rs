@@ -18,10 +18,9 @@
 //!
 //! A run is a session of this machine (live.rs) or a recording (file.rs). Targets have a loop of their
 //! own (target.rs). Signals, the duration and waiting are in turns.rs, `--exec` in exec.rs, the checks
-//! once a second and the verdict on them in health.rs, the warning about lost events in drops.rs.
+//! once a second and the verdict on them in health.rs.
 
 mod census;
-mod drops;
 pub mod exec;
 mod file;
 mod health;
@@ -44,11 +43,10 @@ use crate::session::Session;
 use crate::view::header::Header;
 use anyhow::Result;
 
-pub use self::drops::Reader;
 pub use self::file::{FileReader, Form, again, count, open_all};
 pub use self::ledger::{CountedBy, ledger, say_own_share};
-pub use self::live::Live;
 use self::live::LiveRun;
+pub use self::live::{Live, Reader};
 pub use self::names::Names;
 pub use self::order::submissions_of;
 pub use self::target::{TargetInput, TargetStep};
@@ -411,7 +409,7 @@ impl<'r> Run<'r> {
     /// Says which of several recordings is shown.
     fn begin_file(&mut self, form: &Form, is_one_of_several: bool) -> Result<()> {
         if let Source::File(file) = &mut self.source {
-            self.header = file.reader.header()?;
+            self.header = file.reader.header();
             if is_one_of_several {
                 file.reader.head(&self.header, form)?;
             }
