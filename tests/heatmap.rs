@@ -278,7 +278,7 @@ fn what_cannot_be_drawn_leaves_no_file() {
         (
             format!("--from {mixed} --opcode compare"),
             1,
-            "0 of 258 commands match --opcode io:compare",
+            "nothing to draw: 0 of 258 commands match --opcode io:compare",
         ),
         (format!("--from {mixed} --y lba --opcode flush"), 1, "without a start LBA"),
         (

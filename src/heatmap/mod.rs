@@ -95,7 +95,8 @@ impl Painter<'_> {
         }
         let (map, left_out) = self.map(&end);
         if map.cells.is_empty() {
-            return Ok(Some(nothing(quantity, left_out)));
+            let unmatched = run.file().and_then(FileReader::unmatched);
+            return Ok(Some(nothing(quantity, left_out, unmatched)));
         }
         run.header.file = options.from.files.first().map(|path| Text::file_name(path));
         let caption = Caption {
@@ -130,10 +131,11 @@ impl Painter<'_> {
 /// Opens the recording.
 fn open(options: &HeatmapOptions, path: &Path) -> Result<FileReader> {
     let settings = &options.settings;
-    let file = FileReader::open_by(path, settings, "--stage")?;
+    let mut file = FileReader::open_by(path, settings, "--stage")?;
     if options.y != QuantityArg::Depth || settings.filter.needs_submission() {
         file.require_pairs()?;
     }
+    file.is_quiet = true;
     Ok(file)
 }
 
@@ -223,9 +225,9 @@ fn choice(settings: &Settings) -> String {
 }
 
 /// The error of a picture without commands.
-fn nothing(quantity: Quantity, left_out: u64) -> anyhow::Error {
+fn nothing(quantity: Quantity, left_out: u64, unmatched: Option<String>) -> anyhow::Error {
     let why = match left_out {
-        0 => "no command that has completed was selected".to_owned(),
+        0 => unmatched.unwrap_or("the filters select no command that has completed".into()),
         n => format!("{n} commands {}", quantity.missing()),
     };
     let help = match quantity {

@@ -2,7 +2,7 @@
 //! Records of rings, recorded and read again; and the user instructions of a command.
 #![allow(clippy::print_stderr, reason = "the counts are printed")]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::Path;
 
 use crate::StageSet;
@@ -134,6 +134,27 @@ fn a_file_has_the_events_of_the_ring() {
         let differs = found.iter().zip(want).find(|(found, want)| found != want);
         assert!(found.len() == 9000 && differs.is_none(), "{words}: {differs:#?}");
     }
+}
+
+#[test]
+fn the_last_ring_that_cannot_be_written_is_an_error() {
+    let dir = TempDir::new().unwrap();
+    let (spool, file) = (dir.path().join("spool"), dir.path().join("file"));
+    let system = System::at("/nonexistent");
+    let options = options("--ring 1h", &file);
+    let mut recording = create(&options, &system).unwrap();
+    recording.begin();
+    let mut ring = || recording.ring(&Fired::default(), Duration::ZERO, &Ledger::default());
+    assert!(Flight::new(&spool, 1, None, &system).is_err());
+    fs::create_dir(&spool).unwrap();
+    let mut flight = Flight::new(&spool, 1, None, &system).unwrap();
+    flight.write(ring().unwrap());
+    flight.wait().unwrap();
+    assert_eq!(fs::read_dir(&spool).unwrap().count(), 1);
+    fs::remove_dir_all(&spool).unwrap();
+    flight.write(ring().unwrap());
+    let error = flight.wait().unwrap_err().to_string();
+    assert!(error.contains("can't be written"), "{error}");
 }
 
 /// The most user instructions of a command.

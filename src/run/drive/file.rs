@@ -82,6 +82,8 @@ pub struct FileReader {
     is_in_block: bool,
     /// It cannot be read to its end.
     pub has_failed: bool,
+    /// The command itself reports that no command was selected.
+    pub is_quiet: bool,
     /// The file is also read in another pass, which says what is to be said about it.
     pub is_extra_pass: bool,
     /// Other names for cgroups; `Some`: names are left out.
@@ -225,6 +227,7 @@ impl FileReader {
             unselected: 0,
             is_in_block: false,
             has_failed: false,
+            is_quiet: false,
             is_extra_pass: false,
             redactor: None,
             hides_name: false,
@@ -572,7 +575,7 @@ impl FileReader {
     }
 
     /// After the end: that no command was selected, if commands were to be chosen.
-    fn unmatched(&self) -> Option<String> {
+    pub fn unmatched(&self) -> Option<String> {
         let all = self.selected + self.unselected;
         let chosen = whole_choice(&self.settings);
         let none = all > 0 && self.selected == 0 && !chosen.is_empty();
@@ -591,7 +594,7 @@ impl FileReader {
                 "{path} has the last {events} events of its run: {evicted} older ones were dropped"
             ));
         }
-        if let Some(text) = self.unmatched() {
+        if let Some(text) = self.unmatched().filter(|_| !self.is_quiet) {
             self.say(&format!("{path}: {text}"));
         }
         let Some(mut ledger) = self.ledger().cloned() else {

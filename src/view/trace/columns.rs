@@ -209,7 +209,7 @@ impl Out {
         let Self { cell: line, clock, .. } = self;
         match (field.value)(row) {
             Value::None => line.byte(b'-'),
-            Value::Name(name) if name.is_empty() => line.byte(b'-'),
+            Value::Name("") => line.byte(b'-'),
             Value::Unknown => line.byte(b'?'),
             Value::Num(n) => line.dec(n),
             Value::Hex(n) => line.hex(n),
@@ -233,7 +233,10 @@ impl Out {
             Value::Bytes(bytes) => line.str(&size_text(bytes)),
             Value::Word(text) | Value::Raw(text) => line.str(text),
             Value::Name(name) => line.str(&word(name)),
-            Value::Comm(comm) => line.comm(comm, "", |line, name| line.str(&word(name))),
+            Value::Comm(comm) => line.comm(comm, "", |line, name| match name {
+                "" => line.byte(b'-'),
+                name => line.str(&word(name)),
+            }),
             Value::Write(write) | Value::Parts(write) => write(row, line),
         }
     }
