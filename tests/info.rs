@@ -57,6 +57,15 @@ fn a_file_that_is_cut_off_is_shown_as_far_as_it_is_whole() {
     let ran = run(&format!("info {}", path.display()));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.out.contains("is damaged: it is truncated"), "{}", ran.out);
+    // the same counts as those of a report
+    let ledger = |words: &str| -> serde_json::Value {
+        let ran = run(&format!("{words} --json {}", path.display()));
+        let line = ran.out.lines().next().unwrap();
+        serde_json::from_str::<serde_json::Value>(line).unwrap()["ledger"].take()
+    };
+    let counted = ledger("info");
+    assert!(counted["uncovered"].as_u64().is_some_and(|later| later > 0), "{counted}");
+    assert_eq!(counted, ledger("latency"));
     run("info README.md").refuses(2, "README.md: it is not a recording of nvme-deep");
 }
 

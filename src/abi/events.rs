@@ -113,6 +113,15 @@ pub fn event(bytes: &[u8], before: Pattern) -> Result<Event, DecodeError> {
     Record::of_ring(bytes, before)?.event()
 }
 
+/// The same in place, because an event is large.
+///
+/// # Errors
+/// As before.
+#[inline]
+pub fn decode_event(bytes: &[u8], before: Pattern, to: &mut Event) -> Result<(), DecodeError> {
+    Record::of_ring(bytes, before)?.decode(to)
+}
+
 /// What a small record says.
 pub(super) fn small(e: &RawEvent, value: u64) -> Result<EventKind, DecodeError> {
     let id = id(e);

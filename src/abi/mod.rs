@@ -30,7 +30,7 @@ pub use self::activity::{
 };
 #[cfg(feature = "live")]
 pub use self::events::wait_bits;
-pub use self::events::{event, event_time};
+pub use self::events::{decode_event, event, event_time};
 #[cfg(feature = "live")]
 pub use self::groups::{
     GROUP_BYTES, GroupRow, MAX_CANDIDATES, MAX_GROUPS, by_bits, by_size, group_of, group_row,

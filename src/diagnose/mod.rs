@@ -149,7 +149,7 @@ pub(crate) fn of_file(path: &Path, settings: &Settings, redact: bool) -> Result<
     let settings = Settings { stage_set: StageSet::Total, ..settings.clone() };
     let mut file = FileReader::open(path, &settings)?;
     require(&file)?;
-    file.is_silent = true;
+    file.is_extra_pass = true;
     if redact {
         file.redact();
     }
@@ -174,20 +174,20 @@ fn show(options: &DiagnoseOptions, origin: Origin<'_>, facts: &Facts) -> Result<
 }
 
 /// The result of `--check`.
-fn verdict(options: &DiagnoseOptions, diagnosis: &Diagnosis) -> Result<()> {
+fn verdict(options: &DiagnoseOptions, diagnosis: &Diagnosis) -> Option<anyhow::Error> {
     if !options.check {
-        return Ok(());
+        return None;
     }
     match diagnosis.outcome {
-        Outcome::Nothing => Ok(()),
+        Outcome::Nothing => None,
         Outcome::Cause => {
             let rules = diagnosis.causes().map(|v| v.rule).collect::<Vec<_>>().join(", ");
             let text = format!("found: {rules} (--check)");
-            Err(Failure::error(Kind::Check, text))
+            Some(Failure::error(Kind::Check, text))
         }
         Outcome::Unknown => {
             let text = "no rule could be judged (--check): the first line says why";
-            Err(Failure::error(Kind::Run, text))
+            Some(Failure::error(Kind::Run, text))
         }
     }
 }
@@ -255,8 +255,8 @@ impl Observed {
 }
 
 impl Diagnosing<'_> {
-    /// Diagnoses a run. Returns the result of `--check`.
-    fn read(mut self, run: &mut Run<'_>) -> Result<Result<()>> {
+    /// Diagnoses a run. Returns why `--check` fails.
+    fn read(mut self, run: &mut Run<'_>) -> Result<Option<anyhow::Error>> {
         let options = self.options;
         collect(&mut self.collector, run, self.live.is_none())?;
         if let Some(live) = &self.live {
@@ -309,7 +309,7 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
         color: options.session.color.on_stdout(options.json),
         ledger_apart: false,
         has_header: false,
-        is_silent: true,
+        writes_at_end: true,
     };
     let (all, mut failed) = (files.len(), Vec::new());
     let read = Input::files(files, form).each(&mut |run| {
@@ -319,7 +319,7 @@ fn recorded(options: &DiagnoseOptions, expectation: &Expectation) -> Result<()> 
         let collector = collector_of(file.info(), &settings);
         let expectation = expectation.clone();
         let diagnosing = Diagnosing { options, expectation, collector, live: None };
-        failed.extend(diagnosing.read(run)?.err().map(|error| (path, error)));
+        failed.extend(diagnosing.read(run)?.map(|error| (path, error)));
         Ok(())
     });
     let verdict = verdict_of_all(all, failed);
@@ -338,14 +338,14 @@ fn observe(options: &DiagnoseOptions, expectation: Expectation) -> Result<()> {
         Observed { identity: ready.system.identity(), logs: options.log.then(|| logs(settings)) };
     let mut diagnosing = Some(Diagnosing { options, expectation, collector, live: Some(live) });
     let input = Input::live(Live::new(ready, settings, Some(options.duration())));
-    let mut verdict = Ok(());
+    let mut failed = None;
     input.each(&mut |run| {
         let mut diagnosing = diagnosing.take().context("one run")?;
         diagnosing.collector.facts.clock.begin_ns = run.begin_ns();
-        verdict = diagnosing.read(run)?;
+        failed = diagnosing.read(run)?;
         Ok(())
     })?;
-    verdict
+    failed.map_or(Ok(()), Err)
 }
 
 /// Runs the command to its end.

@@ -58,7 +58,7 @@ fn count(
 ) -> Result<(Counted, Origin)> {
     let mut counter = Counter::new(stages, renamed.clone());
     let (mut controllers, mut commands) = (Vec::<ControllerInfo>::new(), 0);
-    let begin_ns = file.header()?.begin_ns;
+    let begin_ns = file.header().begin_ns;
     file.show_progress();
     let mut run = Run::of(file);
     loop {

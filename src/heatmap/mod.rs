@@ -86,8 +86,8 @@ impl Painter<'_> {
         self.block = id.and_then(|id| names.lba_bytes(id)).or(self.block);
     }
 
-    /// Draws the picture. Returns an error, which counts less than one of the run, if it is empty.
-    fn finish(mut self, run: &mut Run<'_>) -> Result<Result<()>> {
+    /// Draws the picture. Returns why it is empty, which counts less than an error of the run.
+    fn finish(mut self, run: &mut Run<'_>) -> Result<Option<anyhow::Error>> {
         let (options, quantity, end) = (self.options, self.quantity, run.end_of_shown()?);
         let disks = self.plot.disks.names().to_vec();
         if quantity == Quantity::Lba {
@@ -96,7 +96,7 @@ impl Painter<'_> {
         let (map, left_out) = self.map(&end);
         if map.cells.is_empty() {
             let unmatched = run.file().and_then(FileReader::unmatched);
-            return Ok(Err(nothing(quantity, left_out, unmatched)));
+            return Ok(Some(nothing(quantity, left_out, unmatched)));
         }
         run.header.file = options.from.files.first().map(|path| Text::file_name(path));
         let caption = Caption {
@@ -124,7 +124,7 @@ impl Painter<'_> {
         if run.session().is_some() && quantity == Quantity::Latency(Interval::TOTAL) {
             eprint_note(WAITS_UNMEASURED);
         }
-        Ok(Ok(()))
+        Ok(None)
     }
 }
 
@@ -148,7 +148,7 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     let inputs = &options.from.files;
     let input = match inputs.first() {
         Some(path) => {
-            let form = Form { is_silent: true, ..Form::default() };
+            let form = Form { writes_at_end: true, ..Form::default() };
             Input::files(vec![open(options, path)?], form)
         }
         None => {
@@ -160,7 +160,7 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
     let files = options.picture_files()?;
     let mut pictures: Vec<Picture> =
         files.iter().map(|file| Picture::create(file, inputs)).collect::<Result<_>>()?;
-    let mut drawn = Ok(());
+    let mut empty = None;
     input.each(&mut |run| {
         let stages = run.file().map_or(settings, |file| &file.settings).stage_set;
         let (quantity, begin_ns) = (options.quantity(stages), run.begin_ns());
@@ -190,10 +190,10 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
                 _ => {}
             }
         }
-        drawn = painter.finish(run)?;
+        empty = painter.finish(run)?;
         Ok(())
     })?;
-    drawn
+    empty.map_or(Ok(()), Err)
 }
 
 /// Fails if the LBAs of several disks were in one picture of a recording. A run can't be made again: its

@@ -12,7 +12,7 @@ use crate::error::Kind;
 use crate::info::args::InfoArgs;
 use crate::model::controller::ControllerInfo;
 use crate::model::event::EventKind;
-use crate::model::ledger::Ledger;
+use crate::model::ledger::{EventClass, Ledger};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::stage::StageSet;
 use crate::model::text::{Text, printable};
@@ -48,6 +48,8 @@ struct Found {
     /// The length of the run, of a file that has its end.
     length: Option<Duration>,
     ledger: Option<Ledger>,
+    /// Commands after the ledger.
+    later: u64,
 }
 
 impl Found {
@@ -55,6 +57,7 @@ impl Found {
         match item {
             Item::Event(event) => {
                 self.last_ns = self.last_ns.max(event.at_ns);
+                self.later += u64::from(EventClass::of(&event.what) == EventClass::Command);
                 let (EventKind::Command(id, ..)
                 | EventKind::Missed { id, .. }
                 | EventKind::Complete(id, _)) = &event.what
@@ -77,9 +80,9 @@ impl Found {
                 }
             }
             Item::Fact(Fact::Clock(offset)) => self.wall_ns = self.wall_ns.or(Some(offset.wall_ns)),
-            Item::Fact(Fact::Ledger(found)) => self.ledger = found.ledger,
+            Item::Fact(Fact::Ledger(found)) => (self.ledger, self.later) = (found.ledger, 0),
             Item::Fact(Fact::End(found)) => {
-                self.ledger = found.ledger;
+                (self.ledger, self.later) = (found.ledger, 0);
                 self.length = Some(Duration::from_nanos(found.at_ns));
             }
             _ => {}
@@ -337,6 +340,9 @@ fn show(path: &Path, args: &InfoArgs, out: &mut dyn Write) -> Result<()> {
         found.add(item);
     }
     let flaw = reader.ending().and_then(|ending| ending.flaw());
+    if flaw.is_some() {
+        found.ledger = found.ledger.map(|ledger| ledger.cut_off(found.later));
+    }
     let info = Info::new(shown.clone(), metadata.len(), flaw, reader.info(), &found);
     if args.json {
         typed_line("info", &info, out)?;

@@ -456,7 +456,7 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
             color: options.session.color.on_stdout(options.json),
             ledger_apart: false,
             has_header: true,
-            is_silent: options.schedule.interval.is_none(),
+            writes_at_end: options.schedule.interval.is_none(),
         };
         Input::files(files, form)
     };

@@ -2,7 +2,7 @@
 //! Reads NVMe controllers and namespaces from sysfs.
 
 use std::fs;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -145,9 +145,9 @@ impl System {
 }
 
 impl System {
-    /// The NVMe disk on which a file is stored, if it is stored on one directly: `nvme0n1`.
+    /// The NVMe disk on which a file or a directory is stored, if it is stored on one directly: `nvme0n1`.
     pub fn nvme_disk_of(&self, file: &File) -> Option<String> {
-        let meta = file.metadata().ok().filter(Metadata::is_file)?;
+        let meta = file.metadata().ok().filter(|meta| meta.is_file() || meta.is_dir())?;
         // encoded as the kernel does for stat (include/linux/kdev_t.h, new_encode_dev)
         let dev = meta.dev();
         let major = dev >> 8 & 0xfff;

@@ -17,6 +17,7 @@ use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::{Parts, Sqe};
 use crate::nvme::status::Status;
 use crate::nvme::subject::FABRICS;
+use serde::{Deserialize, Serialize};
 
 /// Time to wait for earlier events. A program may be interrupted between its clock reading and its
 /// reservation in the ring.
@@ -24,7 +25,9 @@ pub const REORDER_NS: u64 = 20_000_000;
 
 /// Number of a kernel stack. The frames are stored separately, once for all events. Zero is no
 /// stack.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct StackId(pub u64);
 
 impl StackId {

@@ -19,11 +19,13 @@ pub enum StackAt {
 }
 
 /// A frame of a kernel stack.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Frame {
-    /// The return address.
+    /// The return address; zero in a recording.
+    #[serde(skip)]
     pub address: u64,
     /// The function; `None` if the kernel hides its symbols.
+    #[serde(flatten)]
     pub symbol: Option<Symbol>,
 }
 
@@ -49,11 +51,12 @@ impl Frame {
 }
 
 /// A function of the kernel, and an offset in it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Symbol {
     /// Its name.
     pub name: Text,
     /// Offset from its start, in bytes.
+    #[serde(default)]
     pub offset: u64,
     /// The module; `None` for the kernel image.
     pub module: Option<Text>,

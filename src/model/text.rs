@@ -76,8 +76,27 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     escaped(text, is_shown)
 }
 
+/// The bytes that need no escapes and no quotes in any form of output.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = b'+';
+    while byte <= b'z' {
+        plain[byte as usize] = !matches!(byte, b',' | b';'..=b'?' | b'[' | b'\\'..=b'^');
+        byte += 1;
+    }
+    plain
+};
+
+/// Whether a name has only such bytes, as nearly all names.
+pub fn is_plain(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|byte| PLAIN[usize::from(*byte)])
+}
+
 /// Escapes blanks, commas and semicolons, which separate the words of a line.
 pub fn word(text: &str) -> Cow<'_, str> {
+    if is_plain(text.as_bytes()) {
+        return text.into();
+    }
     escaped(text, |c| !matches!(c, ' ' | ',' | ';'))
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files of a run that goes on after a trigger (`--keep`).
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
@@ -12,8 +12,8 @@ use crate::machine::System;
 use crate::model::text::{Text, printable};
 use crate::run::eprint_note;
 use crate::run::exit::usage;
-use crate::run::recording::RingFile;
-use anyhow::Result;
+use crate::run::recording::{RingFile, warn_if_traced};
+use anyhow::{Result, anyhow};
 
 /// The begin of the names of this machine's files: `nvme-HOST-`.
 fn prefix(host: Option<&str>) -> String {
@@ -33,6 +33,7 @@ pub(super) fn now() -> String {
 }
 
 /// The files in a directory.
+#[derive(Clone)]
 pub(super) struct Files {
     dir: PathBuf,
     /// In their names.
@@ -79,7 +80,7 @@ impl Files {
 pub(super) struct Flight {
     files: Files,
     system: System,
-    writing: Option<JoinHandle<Result<Files>>>,
+    writing: Option<JoinHandle<Result<()>>>,
 }
 
 impl Flight {
@@ -97,6 +98,7 @@ impl Flight {
             let dir = printable(dir);
             return Err(usage(format!("-o {dir}: with --keep, give a directory that exists")));
         }
+        warn_if_traced(&File::open(dir)?, &printable(dir), system);
         let files = Files { dir: dir.to_owned(), host, most };
         Ok(Self { files, system: system.clone(), writing: None })
     }
@@ -104,37 +106,40 @@ impl Flight {
     /// Whether a file is being written.
     pub(super) fn is_busy(&mut self) -> bool {
         if self.writing.as_ref().is_some_and(JoinHandle::is_finished) {
-            self.wait();
+            self.go_on();
         }
         self.writing.is_some()
     }
 
-    /// Waits for the file that is being written. A failure is said, and the run goes on.
-    pub(super) fn wait(&mut self) {
-        let done = self.writing.take().map(JoinHandle::join);
-        if let Some(Ok(Err(error))) = done {
+    /// Waits for the file that is being written.
+    ///
+    /// # Errors
+    /// If it cannot be written; one sentence.
+    pub(super) fn wait(&mut self) -> Result<()> {
+        let panicked = |_| Err(anyhow!("the thread that writes the ring has failed"));
+        self.writing.take().map_or(Ok(()), |writing| writing.join().unwrap_or_else(panicked))
+    }
+
+    /// The same, but a file that cannot be written does not end the run.
+    fn go_on(&mut self) {
+        if let Err(error) = self.wait() {
             eprint_note(&format!("{error:#}; the run goes on"));
         }
     }
 
     /// Begins to write a file.
     pub(super) fn write(&mut self, ring: RingFile) {
-        self.wait();
-        let (path, system) = (self.files.path(&now()), self.system.clone());
-        let files =
-            Files { dir: self.files.dir.clone(), host: self.files.host.clone(), ..self.files };
+        self.go_on();
+        let (files, system) = (self.files.clone(), self.system.clone());
         let write = move || {
-            eprint_note(&ring.write(&path, &system)?);
+            eprint_note(&ring.write(&files.path(&now()), &system)?);
             if let Err(error) = files.prune() {
                 let dir = printable(&files.dir);
                 eprint_note(&format!("old files of {dir} can't be deleted: {error}"));
             }
-            Ok(files)
+            Ok(())
         };
-        match thread::Builder::new().name("ring".into()).spawn(write) {
-            Ok(thread) => self.writing = Some(thread),
-            Err(error) => eprint_note(&format!("the ring can't be written: {error}")),
-        }
+        self.writing = Some(thread::spawn(write));
     }
 }
 
@@ -167,7 +172,7 @@ mod tests {
             let new = files.path("20261127-030405");
             fs::write(&new, "").unwrap();
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(n);
-            fs::File::options().write(true).open(&new).unwrap().set_modified(time).unwrap();
+            File::options().write(true).open(&new).unwrap().set_modified(time).unwrap();
             files.prune().unwrap();
             last.push(new);
         }

@@ -218,15 +218,13 @@ impl Recorder<'_> {
         // erases its line
         drop(progress);
         if let Some(mut flight) = flight {
-            flight.wait();
+            let written = flight.wait();
             say_own_share(&end.ledger);
             say_ledger(&end.ledger, options.session.is_verbose());
-            return Ok(());
+            return written;
         }
         if options.ring().is_some() {
-            // without a right to read it, a recording has no log
-            let log = System::at("/").kernel_log(file.begin_ns()).unwrap_or_default();
-            file.kernel_log(&log);
+            file.kernel_log(&System::at("/"));
         }
         let (name, ledger, at) = (file.name(), end.ledger, end.took);
         let file = file.finish(at, &ledger)?;

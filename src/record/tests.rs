@@ -2,11 +2,11 @@
 //! Records of rings, recorded and read again; and the user instructions of a command.
 #![allow(clippy::print_stderr, reason = "the counts are printed")]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::Path;
 
 use crate::StageSet;
-use crate::abi::event;
+use crate::abi::{NO_EVENT, event};
 use crate::model::event::Event;
 use crate::model::ledger::Ledger;
 use crate::recording::{Item as Recorded, Reader as RecordingReader};
@@ -61,13 +61,14 @@ fn run(words: &str, file: &Path, ring: &File, steps: &[u64]) -> (u64, String) {
     let options = options(words, file);
     let recording = create(&options, &System::at("/nonexistent")).unwrap();
     let mut recorder = Recorder::begin(&options, recording, None);
-    let (mut events, mut begin) = (LiveEvents::of_none(), 0);
+    let (mut events, mut event, mut begin) = (LiveEvents::of_none(), NO_EVENT, 0);
     for step in steps {
         read_ring(ring, begin..*step, &mut events);
         begin = *step;
         events.fetch(Some(step) == steps.last()).unwrap();
-        while let Some(event) = events.next_event() {
-            recorder.event(&event.unwrap());
+        while let Some(decoded) = events.next_event(&mut event) {
+            decoded.unwrap();
+            recorder.event(&event);
         }
     }
     let fired = recorder.fired.what.clone();
@@ -133,6 +134,27 @@ fn a_file_has_the_events_of_the_ring() {
         let differs = found.iter().zip(want).find(|(found, want)| found != want);
         assert!(found.len() == 9000 && differs.is_none(), "{words}: {differs:#?}");
     }
+}
+
+#[test]
+fn the_last_ring_that_cannot_be_written_is_an_error() {
+    let dir = TempDir::new().unwrap();
+    let (spool, file) = (dir.path().join("spool"), dir.path().join("file"));
+    let system = System::at("/nonexistent");
+    let options = options("--ring 1h", &file);
+    let mut recording = create(&options, &system).unwrap();
+    recording.begin();
+    let mut ring = || recording.ring(&Fired::default(), Duration::ZERO, &Ledger::default());
+    assert!(Flight::new(&spool, 1, None, &system).is_err());
+    fs::create_dir(&spool).unwrap();
+    let mut flight = Flight::new(&spool, 1, None, &system).unwrap();
+    flight.write(ring().unwrap());
+    flight.wait().unwrap();
+    assert_eq!(fs::read_dir(&spool).unwrap().count(), 1);
+    fs::remove_dir_all(&spool).unwrap();
+    flight.write(ring().unwrap());
+    let error = flight.wait().unwrap_err().to_string();
+    assert!(error.contains("can't be written"), "{error}");
 }
 
 /// The most user instructions of a command.

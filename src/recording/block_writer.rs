@@ -3,7 +3,7 @@
 //! incomplete block behind.
 
 use std::io;
-use std::io::{ErrorKind, IoSlice, Write};
+use std::io::Write;
 
 use super::frame::{HEAD_BYTES, HEADER_BYTES, Head, MAX_PAYLOAD, Summary, header};
 
@@ -80,17 +80,7 @@ impl<W: Write> BlockWriter<W> {
             raw_bytes: block.raw_bytes,
             payload_crc: crc32fast::hash(&block.payload),
         };
-        let head = head.to_bytes();
-        let mut parts = [IoSlice::new(&head), IoSlice::new(&block.payload)];
-        let mut left = &mut parts[..];
-        while left.iter().any(|part| !part.is_empty()) {
-            match self.file.write_vectored(left) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(written) => IoSlice::advance_slices(&mut left, written),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        self.file.write_all(&[&head.to_bytes()[..], &block.payload].concat())?;
         self.number = self.number.wrapping_add(1);
         self.bytes += block.bytes();
         Ok(())

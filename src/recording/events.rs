@@ -29,12 +29,6 @@ impl<const N: usize> Batch<N> {
         Self { records: Vec::new(), summary }
     }
 
-    /// The same with its memory, so that a run needs no more later.
-    #[must_use]
-    pub fn allocated(self) -> Self {
-        Self { records: vec![[0; N]; BLOCK_EVENTS], ..self }
-    }
-
     /// Whether it has no room.
     pub const fn is_full(&self) -> bool {
         self.summary.events as usize >= BLOCK_EVENTS
@@ -45,7 +39,7 @@ impl<const N: usize> Batch<N> {
         self.summary
     }
 
-    /// Adds a record of zeroes. Lent, because a record is large.
+    /// Adds a record of zeroes, if there is room. Lent, because a record is large.
     #[inline]
     fn add(&mut self, at_ns: u64, is_command: bool) -> Option<&mut [u64; N]> {
         if self.records.is_empty() {
@@ -57,7 +51,6 @@ impl<const N: usize> Batch<N> {
         summary.commands += u16::from(is_command);
         summary.from_ns = summary.from_ns.min(at_ns);
         summary.to_ns = summary.to_ns.max(at_ns);
-        *record = [0; N];
         Some(record)
     }
 
@@ -68,11 +61,6 @@ impl<const N: usize> Batch<N> {
             Content::Events => pack(records, &TIMES_OF_RECORD),
             _ => pack(records, &[]),
         }
-    }
-
-    /// Empties it.
-    pub fn clear(&mut self) {
-        self.summary = Self::new(self.summary.content).summary;
     }
 }
 
@@ -97,13 +85,20 @@ impl Batch<TARGET_WORDS> {
 }
 
 /// The events of the block that is being read. Its memory is used again.
-#[derive(Default)]
 pub struct Unpacked {
     records: Vec<[u64; WORDS_OF_RECORD]>,
     of_target: Vec<[u64; TARGET_WORDS]>,
     next: usize,
     /// The last one that was decoded.
-    event: Option<Event>,
+    event: Event,
+    target_event: Option<HostEvent>,
+}
+
+impl Default for Unpacked {
+    fn default() -> Self {
+        let (records, of_target, next) = <_>::default();
+        Self { records, of_target, next, event: NO_EVENT, target_event: None }
+    }
 }
 
 const UNKNOWN: Damage = Damage::Content("an event of an unknown kind");
@@ -141,21 +136,20 @@ impl Unpacked {
         let n = self.next;
         self.next += 1;
         if let Some(words) = self.records.get(n) {
-            let event = self.event.get_or_insert(NO_EVENT);
-            if Record::of_words(words).decode(event).is_err() {
+            if Record::of_words(words).decode(&mut self.event).is_err() {
                 // nothing after damage is shown
                 self.next = usize::MAX;
                 return Err(UNKNOWN);
             }
-            return Ok(Item::Event(event));
+            return Ok(Item::Event(&self.event));
         }
-        let event = self.of_target.get(n).and_then(target_event);
-        event.map(Item::Target).ok_or(UNKNOWN)
+        self.target_event = self.of_target.get(n).and_then(target_event);
+        self.target_event.as_ref().map(Item::Target).ok_or(UNKNOWN)
     }
 
     /// The last event of the driver that was read.
-    pub const fn event(&self) -> Option<&Event> {
-        self.event.as_ref()
+    pub const fn event(&self) -> &Event {
+        &self.event
     }
 
     /// Forgets the rest of the block.

@@ -23,78 +23,61 @@ pub const MAX_PAYLOAD: usize = 16 << 20;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Content {
     /// The run: program, machine, settings. The first block of a file.
-    Run,
+    Run = 1,
     /// Events.
-    Events,
+    Events = 2,
     /// Stacks that later events refer to.
-    Stacks,
+    Stacks = 3,
     /// The offset between CLOCK_MONOTONIC and the wall clock, from here on.
-    Clock,
+    Clock = 4,
     /// The controllers and their namespaces, from here on.
-    Controllers,
+    Controllers = 5,
     /// The ledger up to here.
-    Ledger,
+    Ledger = 6,
     /// The ledger of the whole run. The last block of a file.
-    End,
+    End = 7,
     /// What the machine did besides the commands, up to here.
-    Activity,
+    Activity = 8,
     /// Settings of the machine and its controllers.
-    Machine,
+    Machine = 9,
     /// Readings of clocks that two machines can share.
-    Readings,
+    Readings = 10,
     /// Paths of cgroups that later events refer to.
-    Cgroups,
+    Cgroups = 11,
     /// Lines of the kernel's log.
-    KernelLog,
+    KernelLog = 12,
     /// Events of the host side.
-    HostEvents,
+    HostEvents = 32,
     /// The controllers of the host side.
-    HostControllers,
+    HostControllers = 33,
     /// A kind that a later program has added: skipped.
-    Unknown(u8),
+    Other = 0,
 }
 
 impl Content {
-    const fn code(self) -> u8 {
-        match self {
-            Self::Run => 1,
-            Self::Events => 2,
-            Self::Stacks => 3,
-            Self::Clock => 4,
-            Self::Controllers => 5,
-            Self::Ledger => 6,
-            Self::End => 7,
-            Self::Activity => 8,
-            Self::Machine => 9,
-            Self::Readings => 10,
-            Self::Cgroups => 11,
-            Self::KernelLog => 12,
-            Self::HostEvents => 32,
-            Self::HostControllers => 33,
-            Self::Unknown(code) => code,
-        }
-    }
+    const ALL: [Self; 14] = [
+        Self::Run,
+        Self::Events,
+        Self::Stacks,
+        Self::Clock,
+        Self::Controllers,
+        Self::Ledger,
+        Self::End,
+        Self::Activity,
+        Self::Machine,
+        Self::Readings,
+        Self::Cgroups,
+        Self::KernelLog,
+        Self::HostEvents,
+        Self::HostControllers,
+    ];
 
-    const fn of(code: u8) -> Self {
-        match code {
-            1 => Self::Run,
-            2 => Self::Events,
-            3 => Self::Stacks,
-            4 => Self::Clock,
-            5 => Self::Controllers,
-            6 => Self::Ledger,
-            7 => Self::End,
-            8 => Self::Activity,
-            9 => Self::Machine,
-            10 => Self::Readings,
-            11 => Self::Cgroups,
-            12 => Self::KernelLog,
-            32 => Self::HostEvents,
-            33 => Self::HostControllers,
-            _ => Self::Unknown(code),
-        }
+    /// The kind with this number in the head of a block.
+    pub fn of(code: u8) -> Self {
+        Self::ALL.into_iter().find(|content| *content as u8 == code).unwrap_or(Self::Other)
     }
 }
 
@@ -170,7 +153,7 @@ impl Head {
         let Summary { content, events, commands, from_ns, to_ns } = self.summary;
         let mut bytes = [0; HEAD_BYTES];
         bytes[..4].copy_from_slice(&BLOCK);
-        bytes[4] = content.code();
+        bytes[4] = content as u8;
         bytes[6..8].copy_from_slice(&events.to_le_bytes());
         bytes[8..10].copy_from_slice(&commands.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.number.to_le_bytes());

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::event::StackId;
 use crate::model::ledger::Ledger;
-use crate::model::stack::{Frame, StackAt, Symbol};
+use crate::model::stack::{Frame, StackAt};
 use crate::model::stage::StageSet;
 use crate::model::target::TargetInfo;
 use crate::model::text::Text;
@@ -152,53 +152,14 @@ pub struct ClockOffset {
     pub wall_ns: i64,
 }
 
-/// A stack that later events refer to.
+/// A stack that later events refer to. Addresses are not recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StackInfo {
     /// Its number in this file.
-    pub id: u64,
+    pub id: StackId,
     /// Frames, innermost first.
-    pub frames: Vec<FrameInfo>,
-}
-
-/// A frame. Without a function its address was not recorded.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct FrameInfo {
-    /// The function.
-    pub name: Option<Text>,
-    /// Offset from its start, in bytes.
-    pub offset: u64,
-    /// The module; `None` for the kernel image.
-    pub module: Option<Text>,
-}
-
-impl StackInfo {
-    /// A stack as it is recorded: without addresses.
-    pub fn new(id: StackId, frames: &[Frame]) -> Self {
-        let info = |frame: &Frame| {
-            frame.symbol.as_ref().map_or_else(FrameInfo::default, |s| FrameInfo {
-                name: Some(s.name.clone()),
-                offset: s.offset,
-                module: s.module.clone(),
-            })
-        };
-        Self { id: id.0, frames: frames.iter().map(info).collect() }
-    }
-
-    /// The frames. Their addresses are zero.
-    pub fn frames(&self) -> Vec<Frame> {
-        let frame = |info: &FrameInfo| Frame {
-            address: 0,
-            symbol: info.name.as_ref().map(|name| Symbol {
-                name: name.clone(),
-                offset: info.offset,
-                module: info.module.clone(),
-            }),
-        };
-        self.frames.iter().map(frame).collect()
-    }
+    pub frames: Vec<Frame>,
 }
 
 /// The ledger at a time: [`Ledger`] for the driver, [`HostLedger`](crate::model::ledger::HostLedger) for a

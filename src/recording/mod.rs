@@ -26,7 +26,7 @@ pub use self::error::{Damage, Error};
 pub use self::events::{BLOCK_EVENTS, Batch, Unpacked};
 pub use self::frame::{Content, Head, MAX_PAYLOAD, Summary};
 pub use self::meta::{
-    CgroupInfo, ClockOffset, FrameInfo, KernelLine, LedgerInfo, RingInfo, RunInfo, StackInfo,
+    CgroupInfo, ClockOffset, KernelLine, LedgerInfo, RingInfo, RunInfo, StackInfo,
 };
 pub use self::reader::{Fact, Item, Reader};
 pub use self::ring::{Keep, RingCopy};

@@ -26,7 +26,7 @@ pub enum Item<'a> {
     /// An event of the driver.
     Event(&'a Event),
     /// An event of a target.
-    Target(HostEvent),
+    Target(&'a HostEvent),
     /// A block of events that are all before the time of [`Reader::skip_to`].
     Skipped(Summary),
     /// What applies to the events after it.
@@ -67,7 +67,7 @@ const MOST_READINGS: usize = 3 << 18;
 /// Most bytes of all stacks and cgroups of a recording, as JSON: a reader keeps them.
 const MOST_STACKS: usize = 32 << 20;
 
-/// Most facts that are read ahead, for the offset of the clock, which is among the first.
+/// Most facts that are read ahead: the offset of the clock is among the first.
 const MOST_EARLY: usize = 64;
 
 /// A recording that is being read.
@@ -86,6 +86,7 @@ pub struct Reader<R> {
     early: VecDeque<Fact>,
     /// A block that was read ahead, and is not decoded.
     held: Option<Head>,
+    first_clock: Option<ClockOffset>,
 }
 
 /// What a block without events says; `None` if it has nothing for this kind of recording.
@@ -97,7 +98,7 @@ fn fact(content: Content, is_target: bool, payload: &[u8]) -> Result<Option<Fact
         (_, true) => return Ok(None),
         (Content::Stacks, _) => {
             let stacks: Vec<StackInfo> = parse(payload)?;
-            Fact::Stacks(stacks.iter().map(|stack| (StackId(stack.id), stack.frames())).collect())
+            Fact::Stacks(stacks.into_iter().map(|stack| (stack.id, stack.frames)).collect())
         }
         (Content::Cgroups, _) => Fact::Cgroups(parse(payload)?),
         (Content::Clock, _) => Fact::Clock(parse(payload)?),
@@ -127,7 +128,7 @@ impl<R: Read> Reader<R> {
                 _ => return Err(Damage::Short.into()),
             },
         };
-        Ok(Self {
+        let mut reader = Self {
             blocks,
             unpacked: Unpacked::default(),
             since_ns: 0,
@@ -137,7 +138,32 @@ impl<R: Read> Reader<R> {
             stacks: 0,
             early: VecDeque::new(),
             held: None,
-        })
+            first_clock: None,
+        };
+        reader.read_ahead()?;
+        Ok(reader)
+    }
+
+    /// Reads what comes before the first event: the offset of the clock is needed before all else.
+    fn read_ahead(&mut self) -> Result<(), Error> {
+        while self.early.len() < MOST_EARLY
+            && let Some(head) = self.blocks.next()?
+        {
+            if head.summary.events > 0 {
+                self.held = Some(head);
+                break;
+            }
+            match self.fact(&head) {
+                Ok(fact) => {
+                    if let (None, Some(Fact::Clock(offset))) = (self.first_clock, &fact) {
+                        self.first_clock = Some(*offset);
+                    }
+                    self.early.extend(fact);
+                }
+                Err(damage) => self.blocks.reject(damage),
+            }
+        }
+        Ok(())
     }
 
     /// What was recorded, where and when.
@@ -203,7 +229,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// The last event of the driver that was read.
-    pub const fn event(&self) -> Option<&Event> {
+    pub(crate) const fn event(&self) -> &Event {
         self.unpacked.event()
     }
 
@@ -254,34 +280,8 @@ impl<R: Read> Reader<R> {
         self.since_ns = since_ns;
     }
 
-    /// The offset of the wall clock at the first event. Reads ahead; [`Reader::next`] returns what
-    /// this reads. `None`: the recording has no offset before its first event.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn first_clock(&mut self) -> Result<Option<ClockOffset>, Error> {
-        // what an earlier call has found
-        let mut found = self.early.iter().find_map(|fact| match fact {
-            Fact::Clock(offset) => Some(*offset),
-            _ => None,
-        });
-        while self.held.is_none() && found.is_none() && self.early.len() < MOST_EARLY {
-            let Some(head) = self.blocks.next()? else {
-                break;
-            };
-            if head.summary.content == Content::Events {
-                self.held = Some(head);
-                break;
-            }
-            match self.fact(&head) {
-                Ok(Some(Fact::Clock(offset))) => {
-                    found = Some(offset);
-                    self.early.push_back(Fact::Clock(offset));
-                }
-                Ok(other) => self.early.extend(other),
-                Err(damage) => self.blocks.reject(damage),
-            }
-        }
-        Ok(found)
+    /// The offset of the wall clock at the first event. `None`: not known.
+    pub const fn first_clock(&self) -> Option<ClockOffset> {
+        self.first_clock
     }
 }

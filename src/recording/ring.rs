@@ -4,8 +4,6 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::io::Write;
-use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,11 +59,6 @@ impl Ring {
         self.evicted
     }
 
-    /// Number of events in it.
-    pub fn events(&self) -> u64 {
-        self.blocks.iter().map(|b| u64::from(b.summary.events)).sum()
-    }
-
     /// Adds a block, and drops old ones.
     pub fn push(&mut self, mut block: Block) {
         // the compressor reserves for the worst case
@@ -100,32 +93,21 @@ impl Ring {
         self.before.push(block);
     }
 
-    /// What is in it now. It goes on.
-    pub fn copy(&self) -> RingCopy {
-        let before = self.before.iter().filter(|b| b.summary.content != Content::Run);
-        let events = self.blocks.iter().filter(|b| b.summary.events > 0);
-        RingCopy {
-            first_ns: events.clone().map(|b| b.summary.from_ns).min(),
-            events: self.events(),
-            evicted: self.evicted,
-            blocks: before.chain(&self.stacks).chain(&self.blocks).cloned().collect(),
-        }
+    /// All blocks, the description of the run first.
+    pub fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
+        self.before.iter().chain(&self.stacks).chain(&self.blocks)
     }
 
-    /// Writes all blocks to a file. Returns the number of events that could be written, and the
-    /// error of the write that failed.
-    pub fn dump<W: Write>(mut self, writer: &mut BlockWriter<W>) -> (u64, io::Result<()>) {
-        // a file begins with its run
-        self.before.sort_by_key(|b| b.summary.content != Content::Run);
-        let mut events = 0;
-        let all = take(&mut self.before).into_iter().chain(take(&mut self.stacks));
-        for block in all.chain(take(&mut self.blocks)) {
-            if let Err(error) = writer.write(&block) {
-                return (events, Err(error));
-            }
-            events += u64::from(block.summary.events);
+    /// What is in it now. It goes on.
+    pub fn copy(&self) -> RingCopy {
+        let events = self.blocks.iter().filter(|b| b.summary.events > 0);
+        let blocks = self.blocks().filter(|b| b.summary.content != Content::Run);
+        RingCopy {
+            first_ns: events.clone().map(|b| b.summary.from_ns).min(),
+            events: events.map(|b| u64::from(b.summary.events)).sum(),
+            evicted: self.evicted,
+            blocks: blocks.cloned().collect(),
         }
-        (events, Ok(()))
     }
 }
 
@@ -194,10 +176,10 @@ mod tests {
     }
 
     /// The contents and times of a dump.
-    fn dumped(ring: Ring) -> Vec<(Content, u64)> {
+    fn dumped(ring: &Ring) -> Vec<(Content, u64)> {
         let mut file = vec![];
         let mut writer = BlockWriter::create(&mut file).unwrap();
-        ring.dump(&mut writer).1.unwrap();
+        ring.blocks().for_each(|block| writer.write(block).unwrap());
         let mut blocks = super::super::Blocks::open(file.as_slice()).unwrap();
         let mut all = vec![];
         while let Some(head) = blocks.next().unwrap() {
@@ -218,7 +200,7 @@ mod tests {
         }
         ring.push(block(Content::Clock, 29, 5));
         assert_eq!(ring.evicted(), 18);
-        let all = dumped(ring);
+        let all = dumped(&ring);
         assert_eq!(
             all[..4],
             [(Content::Run, 0), (Content::Clock, 0), (Content::Ledger, 18), (Content::Stacks, 1)]

@@ -5,9 +5,10 @@
 use std::fs::File;
 use std::io::Seek;
 use std::mem::replace;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::{io, thread};
 
@@ -28,21 +29,12 @@ use crate::model::host::HostEvent;
 const WAITING: usize = 2;
 
 /// What the thread has to do.
-enum Job {
-    Events(Batch<WORDS_OF_RECORD>),
-    TargetEvents(Batch<TARGET_WORDS>),
-    Block(Summary, Vec<u8>),
-    /// Writes the ring to the file, and answers with the number of events that it had dropped.
-    Dump(SyncSender<u64>),
-    /// Answers with what is in the ring, which goes on.
-    Copy(SyncSender<Option<RingCopy>>),
-}
+type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
 /// What the thread has done.
 #[derive(Debug, Default)]
 struct Progress {
     bytes: AtomicU64,
-    events: AtomicU64,
     failed: AtomicBool,
 }
 
@@ -66,6 +58,8 @@ pub struct Written {
     pub events: u64,
     /// Events that could not be written.
     pub lost: u64,
+    /// Events that the ring had dropped.
+    pub evicted: u64,
     /// Why the file could not be written to its end.
     pub error: Option<io::Error>,
 }
@@ -75,8 +69,6 @@ pub struct Writer {
     batch: Batch<WORDS_OF_RECORD>,
     of_target: Batch<TARGET_WORDS>,
     jobs: SyncSender<Job>,
-    /// Emptied batches, to be used again.
-    empty: Receiver<Batch<WORDS_OF_RECORD>>,
     progress: Arc<Progress>,
     thread: JoinHandle<Written>,
 }
@@ -89,12 +81,7 @@ impl Writer {
     /// If the header cannot be written.
     pub fn create(file: File, keep: Option<Keep>) -> io::Result<Self> {
         let progress = Arc::new(Progress::default());
-        let (jobs, received) = sync_channel(WAITING);
-        let (give_back, empty) = sync_channel(WAITING + 2);
-        // with the current one: those that wait, the one that is written, and the next
-        for _ in 0..WAITING + 2 {
-            let _ = give_back.try_send(Batch::new(Content::Events).allocated());
-        }
+        let (jobs, received) = sync_channel::<Job>(WAITING);
         let mut worker = Worker {
             begin: begin_of(&file),
             file: BlockWriter::create(file)?,
@@ -106,32 +93,11 @@ impl Writer {
             error: None,
         };
         let thread = thread::Builder::new().name("record".into()).spawn(move || {
-            for job in received {
-                match job {
-                    Job::Events(mut batch) => {
-                        worker.write(batch.summary(), &batch.pack());
-                        batch.clear();
-                        // a full channel keeps enough of them
-                        let _ = give_back.try_send(batch);
-                    }
-                    Job::TargetEvents(batch) => {
-                        worker.write(batch.summary(), &batch.pack());
-                    }
-                    Job::Block(summary, payload) => worker.write(summary, &payload),
-                    Job::Dump(answer) => {
-                        worker.dump();
-                        let _ = answer.send(worker.evicted);
-                    }
-                    Job::Copy(answer) => {
-                        let _ = answer.send(worker.ring.as_ref().map(Ring::copy));
-                    }
-                }
-            }
+            received.iter().for_each(|job| job(&mut worker));
             worker.finish()
         })?;
-        let batch = Batch::new(Content::Events).allocated();
-        let of_target = Batch::new(Content::HostEvents);
-        Ok(Self { batch, of_target, jobs, empty, progress, thread })
+        let (batch, of_target) = (Batch::new(Content::Events), Batch::new(Content::HostEvents));
+        Ok(Self { batch, of_target, jobs, progress, thread })
     }
 
     /// Adds an event. Waits if the thread cannot keep up.
@@ -154,23 +120,34 @@ impl Writer {
     /// Ends the current block, so that its events are in the file soon.
     #[inline(never)]
     pub fn flush(&mut self) {
-        if self.batch.summary().events > 0 {
-            let next = self.empty.try_recv();
-            let next = next.unwrap_or_else(|_| Batch::new(Content::Events));
-            let batch = replace(&mut self.batch, next);
-            self.job(Job::Events(batch));
-        }
-        if self.of_target.summary().events > 0 {
-            let batch = replace(&mut self.of_target, Batch::new(Content::HostEvents));
-            self.job(Job::TargetEvents(batch));
+        let batch = replace(&mut self.batch, Batch::new(Content::Events));
+        self.send(batch);
+        let batch = replace(&mut self.of_target, Batch::new(Content::HostEvents));
+        self.send(batch);
+    }
+
+    fn send<const N: usize>(&self, batch: Batch<N>) {
+        if batch.summary().events > 0 {
+            self.job(move |worker| worker.write(batch.summary(), &batch.pack()));
         }
     }
 
-    fn job(&self, job: Job) {
-        // the thread ends only when the sender is gone, or by a panic, which `finish` reports
-        if self.jobs.send(job).is_err() {
+    fn job(&self, job: impl FnOnce(&mut Worker) + Send + 'static) {
+        // the thread ends only when the sender is gone, or by a panic, which `finish` passes on
+        if self.jobs.send(Box::new(job)).is_err() {
             self.progress.failed.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Lets the thread answer, when it has done all before.
+    fn ask<T: Send + 'static>(
+        &mut self,
+        question: impl FnOnce(&mut Worker) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.flush();
+        let (answer, answered) = sync_channel(1);
+        self.job(move |worker| drop(answer.send(question(worker))));
+        answered.recv().ok()
     }
 
     /// Adds a block of another kind, which applies to the events after it.
@@ -178,24 +155,18 @@ impl Writer {
         // strings, numbers and lists of them: this cannot fail
         let payload = serde_json::to_vec(data).unwrap_or_default();
         self.flush();
-        self.job(Job::Block(Summary::at(content, at_ns), payload));
+        self.job(move |worker| worker.write(Summary::at(content, at_ns), &payload));
     }
 
     /// Writes the ring to the file. What comes later goes there directly. Returns the number of
     /// events that the ring had dropped.
     pub fn dump(&mut self) -> u64 {
-        self.flush();
-        let (answer, answered) = sync_channel(1);
-        self.job(Job::Dump(answer));
-        answered.recv().unwrap_or(0)
+        self.ask(Worker::dump).unwrap_or(0)
     }
 
     /// What is in the ring up to here, which goes on; `None`: there is no ring.
     pub fn ring(&mut self) -> Option<RingCopy> {
-        self.flush();
-        let (answer, answered) = sync_channel(1);
-        self.job(Job::Copy(answer));
-        answered.recv().unwrap_or(None)
+        self.ask(|worker| worker.ring.as_ref().map(Ring::copy)).flatten()
     }
 
     /// Bytes in the file, or in the ring.
@@ -212,12 +183,7 @@ impl Writer {
     pub fn finish(mut self) -> Written {
         self.flush();
         drop(self.jobs);
-        self.thread.join().unwrap_or_else(|_| Written {
-            bytes: self.progress.bytes.load(Ordering::Relaxed),
-            events: self.progress.events.load(Ordering::Relaxed),
-            lost: 0,
-            error: Some(io::Error::other("the thread that writes the file has failed")),
-        })
+        self.thread.join().unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
@@ -237,34 +203,27 @@ struct Worker {
 
 impl Worker {
     fn write(&mut self, summary: Summary, payload: &[u8]) {
-        let events = u64::from(summary.events);
-        let block = match &self.error {
-            None => Block::new(summary, payload),
-            Some(_) => {
-                self.lost += events;
-                return;
-            }
-        };
-        let done = match (block, &mut self.ring) {
-            (Ok(block), Some(ring)) => {
-                ring.push(block);
-                self.note();
-                return;
-            }
-            (Ok(block), None) => self.file.write(&block),
-            (Err(error), _) => Err(error),
-        };
-        match done {
-            Ok(()) => self.events += events,
-            Err(error) => {
-                self.fail(error);
-                self.lost += events;
-            }
+        match (Block::new(summary, payload), &mut self.ring) {
+            (Ok(block), Some(ring)) => ring.push(block),
+            (Ok(block), None) => self.put(&block),
+            (Err(error), _) => self.fail(error, summary),
         }
         self.note();
     }
 
-    fn fail(&mut self, error: io::Error) {
+    /// Writes a block. What comes after one that could not be written is lost.
+    fn put(&mut self, block: &Block) {
+        if self.error.is_some() {
+            self.lost += u64::from(block.summary.events);
+        } else if let Err(error) = self.file.write(block) {
+            self.fail(error, block.summary);
+        } else {
+            self.events += u64::from(block.summary.events);
+        }
+    }
+
+    fn fail(&mut self, error: io::Error, lost: Summary) {
+        self.lost += u64::from(lost.events);
         // leave whole blocks behind; the reader copes if this fails, too
         if let Some(begin) = self.begin {
             let _ = self.file.file().set_len(begin + self.file.bytes());
@@ -276,21 +235,16 @@ impl Worker {
     fn note(&self) {
         let bytes = self.ring.as_ref().map_or_else(|| self.file.bytes(), Ring::bytes);
         self.progress.bytes.store(bytes, Ordering::Relaxed);
-        self.progress.events.store(self.events, Ordering::Relaxed);
     }
 
-    fn dump(&mut self) {
+    /// Returns the number of events that the ring had dropped.
+    fn dump(&mut self) -> u64 {
         if let Some(ring) = self.ring.take() {
             self.evicted = ring.evicted();
-            let kept = ring.events();
-            let (events, done) = ring.dump(&mut self.file);
-            self.events += events;
-            self.lost += kept - events;
-            if let Err(error) = done {
-                self.fail(error);
-            }
+            ring.blocks().for_each(|block| self.put(block));
         }
         self.note();
+        self.evicted
     }
 
     fn finish(mut self) -> Written {
@@ -299,6 +253,7 @@ impl Worker {
             bytes: self.file.bytes(),
             events: self.events,
             lost: self.lost,
+            evicted: self.evicted,
             error: self.error,
         }
     }

@@ -202,7 +202,7 @@ pub fn run(options: &ReportOptions, diagnose: &Diagnose<'_>) -> Result<()> {
     let rules = Rules { force: options.force, inputs: &options.files, ..Rules::default() };
     let (output, mut out) = OutFile::create(&options.output, &rules)?;
     let mut parts = Vec::new();
-    let form = Form { has_header: true, is_silent: true, ..Form::default() };
+    let form = Form { has_header: true, writes_at_end: true, ..Form::default() };
     let done = Input::files(files, form).each(&mut |run| {
         let mut gathered = Gathered::new(run)?;
         gathered.read(run)?;

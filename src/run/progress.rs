@@ -2,10 +2,9 @@
 //! Progress of work that takes more than a second: one line on stderr, if it is a terminal, which is
 //! erased at the end.
 
+use std::env;
 use std::io::{IsTerminal, Write, stderr};
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use std::{env, thread};
 
 /// Work that takes less long has no line.
 const AFTER: Duration = Duration::from_secs(1);
@@ -85,28 +84,6 @@ impl Drop for Progress {
     }
 }
 
-/// Does work of unknown length. If it takes more than a second, a line says what it is.
-pub fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    if !has_terminal() {
-        return work();
-    }
-    let (done, wait) = channel::<()>();
-    let text = format!("{ERASE}{what} ...");
-    let line = thread::spawn(move || {
-        let is_long = wait.recv_timeout(AFTER) == Err(RecvTimeoutError::Timeout);
-        if is_long {
-            write(&text);
-            // until the sender is dropped
-            let _ = wait.recv();
-            write(ERASE);
-        }
-    });
-    let result = work();
-    drop(done);
-    let _ = line.join();
-    result
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,10 +99,5 @@ mod tests {
         assert_eq!(line.at(ms(1100), 50, 100), None, "five times a second");
         assert!(line.at(ms(1200), 200, 100).unwrap().ends_with(" 100 %"));
         assert_eq!((line.erased(), line.erased()), (ERASE, ""));
-    }
-
-    #[test]
-    fn work_returns_its_result() {
-        assert_eq!(during("working", || 7), 7);
     }
 }

@@ -2,6 +2,7 @@
 //! The file of `record` and of `trace --tee`: opened, kept up to date, ended.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
 use crate::recording::{
     ClockOffset, Content, Fact, Keep, KernelLine, LedgerInfo, RingCopy, RingInfo, RunInfo,
-    StackInfo, Writer,
+    StackInfo, Writer, Written,
 };
 use crate::settings::{OriginDetail, Settings};
 use crate::units::size_text;
@@ -49,16 +50,6 @@ pub struct FileSettings<'a> {
     pub keep: Option<Keep>,
 }
 
-/// What is in a finished file.
-pub struct Finished {
-    /// Events in it.
-    pub events: u64,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// Events that were dropped from memory before it was written.
-    pub evicted: u64,
-}
-
 /// What has fired a trigger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fired {
@@ -84,15 +75,7 @@ impl RingFile {
         let rules = Rules { is_recording: true, is_binary: true, ..Rules::default() };
         let (out, file) = OutFile::create(path, &rules)?;
         let first_ns = self.ring.first_ns.unwrap_or(self.info.begin_ns);
-        let mut log = Vec::new();
-        if !self.info.redacted {
-            log = system.kernel_log(first_ns).unwrap_or_else(|why| {
-                eprint_note(&format!(
-                    "the kernel's log can't be read ({why}): it takes CAP_SYSLOG"
-                ));
-                Vec::new()
-            });
-        }
+        let log = kernel_log(&self.info, first_ns, system);
         let written = self.ring.write(file, &self.info, &log, &self.end);
         let bytes = written.map_err(|error| out.failed(error))?;
         let name = out.name();
@@ -100,6 +83,27 @@ impl RingFile {
         let ring = self.info.ring.as_ref().map(RingInfo::text).unwrap_or_default();
         let (events, size) = (self.ring.events, size_text(bytes));
         Ok(format!("{name}: {events} events, {size}, {ring}"))
+    }
+}
+
+/// The kernel's log since this time for the recording of a ring. It may have names: a redacted one has none.
+fn kernel_log(info: &RunInfo, since_ns: u64, system: &System) -> Vec<KernelLine> {
+    if info.redacted {
+        return Vec::new();
+    }
+    system.kernel_log(since_ns).unwrap_or_else(|why| {
+        eprint_note(&format!("the kernel's log can't be read ({why}): it takes CAP_SYSLOG"));
+        Vec::new()
+    })
+}
+
+/// Reports it if a recording is on a disk of this machine, whose commands it has.
+pub fn warn_if_traced(file: &File, name: &str, system: &System) {
+    if let Some(disk) = system.nvme_disk_of(file) {
+        eprint_note(&format!(
+            "{name} is on {disk}: writing it makes commands, which are recorded too. Better write \
+             to a tmpfs, or leave that controller out (--ctrl)"
+        ));
     }
 }
 
@@ -213,13 +217,7 @@ impl FileWriter {
         let rules =
             Rules { force: file.force, inputs: file.inputs, is_recording: true, is_binary: true };
         let (out, created) = OutFile::create(file.path, &rules)?;
-        if let Some(disk) = system.and_then(|system| system.nvme_disk_of(&created)) {
-            eprint_note(&format!(
-                "{} is on {disk}: writing it makes commands, which are recorded too. Better write \
-                 to a tmpfs, or leave that controller out (--ctrl)",
-                out.name()
-            ));
-        }
+        system.iter().for_each(|system| warn_if_traced(&created, &out.name(), system));
         let writer = Writer::create(created, file.keep);
         let writer = writer.map_err(|error| out.failed(error))?;
         Ok(Self {
@@ -316,7 +314,7 @@ impl FileWriter {
     pub fn stack(&mut self, id: StackId, frames: &[Frame]) {
         let number = StackId(self.stacks.len() as u64 + 1);
         self.stacks.insert(id, number);
-        let stacks = [StackInfo::new(number, frames)];
+        let stacks = [StackInfo { id: number, frames: frames.to_vec() }];
         self.writer.block(Content::Stacks, self.now(), &stacks);
     }
 
@@ -392,9 +390,10 @@ impl FileWriter {
         self.evicted = self.writer.dump();
     }
 
-    /// Adds lines of the kernel's log, which may have names.
-    pub fn kernel_log(&mut self, lines: &[KernelLine]) {
-        if !self.info.redacted && !lines.is_empty() {
+    /// Adds the kernel's log of the run.
+    pub fn kernel_log(&mut self, system: &System) {
+        let lines = kernel_log(&self.info, self.info.begin_ns, system);
+        if !lines.is_empty() {
             self.writer.block(Content::KernelLog, monotonic_ns(), &lines);
         }
     }
@@ -431,20 +430,16 @@ impl FileWriter {
     ///
     /// # Errors
     /// If the file could not be written to its end; one sentence.
-    pub fn finish(mut self, at: Duration, ledger: &impl Serialize) -> Result<Finished> {
+    pub fn finish(mut self, at: Duration, ledger: &impl Serialize) -> Result<Written> {
         self.dump();
         if let Some(readings) = self.clocks.as_ref().map(SharedClocks::read) {
             self.readings(&readings);
         }
         self.put_ledger(Content::End, at, ledger);
-        let written = self.writer.finish();
-        let Some(error) = written.error else {
+        let mut written = self.writer.finish();
+        let Some(error) = written.error.take() else {
             self.file.keep()?;
-            return Ok(Finished {
-                events: written.events,
-                bytes: written.bytes,
-                evicted: self.evicted,
-            });
+            return Ok(written);
         };
         if error.kind() == ErrorKind::BrokenPipe || !self.file.is_file() {
             return Err(self.file.failed(error));

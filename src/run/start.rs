@@ -23,7 +23,6 @@ use anyhow::Result;
 
 use super::drive::turns::{Wake, stop_signals};
 use super::eprint_note;
-use super::progress::during;
 use crate::run::exit::Failure;
 
 /// Refuses controllers and namespaces of a filter that do not exist.
@@ -193,7 +192,7 @@ impl Preflight {
 /// A symbolizer. Reports it if the kernel hides its symbols. Reading the symbol table takes
 /// seconds.
 pub fn symbolizer() -> Symbolizer {
-    let symbolizer = during("reading the symbols of the kernel", Symbolizer::new);
+    let symbolizer = Symbolizer::new();
     if let Some(why) = symbolizer.hidden() {
         eprint_note(&why.to_string());
     }

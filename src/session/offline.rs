@@ -235,7 +235,7 @@ impl LiveEvents {
         match *self {}
     }
 
-    pub const fn next_event(&mut self) -> Option<Result<Event, DecodeError>> {
+    pub const fn next_event(&mut self, _to: &mut Event) -> Option<Result<(), DecodeError>> {
         match *self {}
     }
 

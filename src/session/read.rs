@@ -5,8 +5,8 @@
 use super::Session;
 use super::rings::SortedRings;
 use crate::abi::{
-    DecodeError, STACK_UNSEEN, SlotState, add_counters, add_rowless, event, failures, open_command,
-    stack_frames, unfinished, words,
+    DecodeError, STACK_UNSEEN, SlotState, add_counters, add_rowless, decode_event, failures,
+    open_command, stack_frames, unfinished, words,
 };
 use crate::error::failed;
 use crate::model::counters::{Count, Counters, Failures};
@@ -383,11 +383,11 @@ impl LiveEvents {
         self.rings.fetch(all)
     }
 
-    /// The next event, in the order of time.
+    /// Decodes the next event, in the order of time.
     #[inline]
-    pub fn next_event(&mut self) -> Option<std::result::Result<Event, DecodeError>> {
+    pub fn next_event(&mut self, to: &mut Event) -> Option<std::result::Result<(), DecodeError>> {
         let before = self.before;
-        self.rings.next(|bytes| event(bytes, before))
+        self.rings.next(|bytes| decode_event(bytes, before, to))
     }
 
     /// The time of the latest event that was passed on.

@@ -260,6 +260,20 @@ mod tests {
         assert_eq!(until(&[(Left::Many, old), (Left::Some, now)]), old - REORDER_NS);
     }
 
+    #[test]
+    fn a_fetch_holds_back_what_is_younger_than_a_late_record_may_be_old() {
+        let mut rings = SortedRings::of_none();
+        // far enough from now for a slow machine
+        rings.push(monotonic_ns() + 1_000 * REORDER_NS, b"young");
+        rings.push(1, b"old");
+        assert!(!rings.fetch(false).unwrap());
+        assert_eq!(rings.next(<[u8]>::to_vec), Some(b"old".to_vec()));
+        assert_eq!(rings.next(<[u8]>::to_vec), None);
+        rings.fetch(true).unwrap();
+        assert_eq!(rings.next(<[u8]>::to_vec), Some(b"young".to_vec()));
+        assert_eq!(rings.late(), 0);
+    }
+
     proptest! {
         #[test]
         fn nothing_is_lost_and_all_is_in_order(

@@ -217,7 +217,7 @@ pub fn run(options: &StacksOptions) -> Result<()> {
             color: options.session.color.on_stdout(options.has_lines()),
             ledger_apart: true,
             has_header: true,
-            is_silent: true,
+            writes_at_end: true,
         };
         Input::files(files, form)
     };

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::Opcode;
 use crate::model::group::{By, GroupNames};
+use crate::model::origin::Who;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups;
 use crate::nvme::subject::fctype;
@@ -169,6 +170,8 @@ pub struct App {
     pub panel: Panel,
     /// How times of the run become times of day.
     pub clock: RunClock,
+    /// Whose processes the groups are, if that is asked.
+    pub who: Option<Who>,
     /// Names of the disks.
     disks: DiskNames,
     /// Names of the groups.

@@ -211,6 +211,7 @@ impl Showing<'_> {
     }
 
     fn read(mut self, run: &mut Run<'_>) -> Result<()> {
+        self.display.app.who = run.header.who;
         loop {
             match run.next()? {
                 Step::Event(seen) => match &mut self.intervals {
@@ -316,7 +317,7 @@ fn recorded(options: &TopOptions) -> Result<()> {
             color: options.session.color == ColorArg::Always,
             ledger_apart: true,
             has_header: true,
-            is_silent: false,
+            writes_at_end: false,
         },
         stop: can_end.then_some(&stop),
     };

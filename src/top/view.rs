@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Draws the screen of `top`.
 
+use crate::model::group::By;
+use crate::model::origin::Who;
 use crate::model::report::latency::Share;
 use crate::top::report::view::TopKey;
 use crate::top::report::{DEGRADED, Row, Sample};
@@ -238,7 +240,12 @@ fn all_rows(
     buffer: &mut Buffer,
 ) {
     let more = area.width.saturating_sub(80);
-    let keys = app.keys().iter().map(|by| by.name().to_uppercase()).collect::<Vec<_>>().join(",");
+    let keys = app.keys().iter().map(|by| match (by, app.who) {
+        (By::Process, Some(Who::Submitter)) => "SUBMITTER".into(),
+        (By::Process, Some(Who::Caller)) => "CALLER".into(),
+        _ => by.name().to_uppercase(),
+    });
+    let keys = keys.collect::<Vec<String>>().join(",");
     // groups have long names, and need no trend
     let (name, head) =
         if keys.is_empty() { (17, "DISK OP".into()) } else { (23 + more.min(17), keys) };

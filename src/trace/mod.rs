@@ -99,32 +99,28 @@ fn live(options: &TraceOptions) -> Result<()> {
 fn recorded(options: &TraceOptions) -> Result<()> {
     let settings = &options.settings;
     let may_have_two = options.events.submits && !settings.filter.needs_submission();
-    let mut files = open_all(&options.from.files, settings, &|reader| match may_have_two {
+    let files = open_all(&options.from.files, settings, &|reader| match may_have_two {
         true => Ok(()),
         false => reader.require_pairs(),
     })?;
-    let mut clocks = Vec::new();
-    for file in &mut files {
-        // one that cannot be read is reported in its turn
-        let wall_ns = file.clock().map_or(Some(0), |clock| clock.wall_ns);
-        if options.time == Some(TimeArg::Wall) && wall_ns.is_none() {
+    if let Some(file) = files.iter().find(|file| file.clock().wall_ns.is_none()) {
+        if options.time == Some(TimeArg::Wall) {
             return Err(file.timeless("use --time rel"));
         }
-        clocks.push(wall_ns);
+        if options.clock() == TimeArg::Wall {
+            eprint_note(NO_WALL_CLOCK);
+        }
     }
-    if options.clock() == TimeArg::Wall && clocks.contains(&None) {
-        eprint_note(NO_WALL_CLOCK);
-    }
-    let mut clocks = clocks.into_iter();
     let form = Form {
         json: options.json,
         color: options.session.color.on_stdout(options.json),
         ledger_apart: true,
         has_header: true,
-        is_silent: false,
+        writes_at_end: false,
     };
     Input::files(files, form).each(&mut |run| {
-        let clock = clock(options, run.begin_ns(), clocks.next().flatten());
+        let wall_ns = run.file().and_then(|file| file.clock().wall_ns);
+        let clock = clock(options, run.begin_ns(), wall_ns);
         let stage_set = run.file().map_or(settings, |file| &file.settings).stage_set;
         let writer = TraceWriter::new(options, output()?, clock, stage_set);
         let has_submitters = run.file().is_some_and(|file| file.info().submitters);

@@ -4,6 +4,7 @@
 
 use std::io::{Read as _, Seek};
 
+use crate::abi::NO_EVENT;
 use crate::model::event::{CtrlState, Event, EventKind};
 use crate::model::ledger::Shown;
 use crate::model::stage::StageSet;
@@ -131,11 +132,13 @@ fn lines(words: &str, records: u64) {
     let out = File::create("lines").unwrap();
     let mut writer = TraceWriter::new(&options, out, clock, options.settings.stage_set);
     let (mut names, mut events) = (Names::recorded(), LiveEvents::of_none());
+    let mut event = NO_EVENT;
     for step in 0..records / 2000 {
         read_ring(&ring, step * 2000 * 192..(step + 1) * 2000 * 192, &mut events);
         events.fetch(step + 1 == records / 2000).unwrap();
-        while let Some(event) = events.next_event() {
-            writer.event(&event.unwrap(), &mut names);
+        while let Some(decoded) = events.next_event(&mut event) {
+            decoded.unwrap();
+            writer.event(&event, &mut names);
         }
         writer.flush();
     }

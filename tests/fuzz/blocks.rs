@@ -90,7 +90,7 @@ fn block(part: &Part, left: &mut usize) -> (Summary, Vec<u8>) {
     let summary = |kind: u8, events: u32| Summary {
         events: events as u16,
         commands: events as u16,
-        ..Summary::at(Content::Unknown(kind), part.at_ns)
+        ..Summary::at(Content::of(kind), part.at_ns)
     };
     match part.kind {
         MADE => {

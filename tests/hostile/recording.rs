@@ -13,11 +13,11 @@ use nvme_deep::model::machine::{
     IoCost, IoLimit, IoLimits, MachineController, MachineDisk, MachineInfo,
 };
 use nvme_deep::model::point::Point;
-use nvme_deep::model::stack::StackAt;
+use nvme_deep::model::stack::{Frame, StackAt, Symbol};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::recording::{
-    ClockOffset, Content, FrameInfo, HostRecording, LedgerInfo, RunInfo, StackInfo, Writer,
+    ClockOffset, Content, HostRecording, LedgerInfo, RunInfo, StackInfo, Writer,
 };
 
 use serde::Serialize;
@@ -77,8 +77,9 @@ fn read(n: u64) -> Event {
     event
 }
 
-fn frame(name: &str) -> FrameInfo {
-    FrameInfo { name: Some(name.into()), offset: 16, module: Some(name.into()) }
+fn frame(name: &str) -> Frame {
+    let symbol = Symbol { name: name.into(), offset: 16, module: Some(name.into()) };
+    Frame { address: 0, symbol: Some(symbol) }
 }
 
 fn ledger() -> LedgerInfo {
@@ -168,7 +169,8 @@ pub fn guest(path: &Path, disk: &str, filter: &str) {
     }];
     file.block(Content::Controllers, SECOND, &hostile(&controllers, disk));
     file.block(Content::Machine, SECOND, &hostile(&machine(), disk));
-    let stack = StackInfo { id: 1, frames: vec![frame(EVIL_HERE), frame("nvme_queue_rq")] };
+    let stack =
+        StackInfo { id: StackId(1), frames: vec![frame(EVIL_HERE), frame("nvme_queue_rq")] };
     file.block(Content::Stacks, SECOND, &hostile(&[stack], disk));
     (0..READS).for_each(|n| file.push(&read(n)));
     file.flush();

@@ -224,6 +224,13 @@ impl Ledger {
         }
     }
 
+    /// The last ledger of a recording without an end, which has this many commands after it.
+    #[must_use]
+    pub fn cut_off(self, later: u64) -> Self {
+        // what it counted already is among the later ones
+        Self { uncovered: later, ..self.when_shown(0) }
+    }
+
     /// The accuracy of the numbers.
     pub fn accuracy(&self) -> Accuracy {
         Accuracy::of(self.degraded(), self.misses_known)

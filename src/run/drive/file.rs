@@ -46,8 +46,8 @@ pub struct Form {
     pub ledger_apart: bool,
     /// The command writes the header by itself.
     pub has_header: bool,
-    /// Show the progress also beside the output on a terminal: nothing is written before the end.
-    pub is_silent: bool,
+    /// Nothing is written before the end of a file: a terminal has room for the progress.
+    pub writes_at_end: bool,
 }
 
 /// A recording that is being read for a command.
@@ -68,7 +68,6 @@ pub struct FileReader {
     selects_all: bool,
     /// The part that was asked for, CLOCK_MONOTONIC nanoseconds.
     window: Range<u64>,
-    /// What finding that took; of no use without a window.
     clock: RunClock,
     /// The last ledger so far.
     ledger: Option<Box<LedgerInfo>>,
@@ -85,8 +84,8 @@ pub struct FileReader {
     pub has_failed: bool,
     /// The command itself reports that no command was selected.
     pub is_quiet: bool,
-    /// Another pass over the file says what is to be said about it.
-    pub is_silent: bool,
+    /// The file is also read in another pass, which says what is to be said about it.
+    pub is_extra_pass: bool,
     /// Other names for cgroups; `Some`: names are left out.
     redactor: Option<Pseudonyms>,
     /// Its name is not shown.
@@ -205,6 +204,9 @@ impl FileReader {
         let info = reader.info();
         let settings = settings.for_recording(info.stage_set, info.submitters);
         let shown = printable(path);
+        // older ones that were recorded without names have the clock
+        let wall_ns = reader.first_clock().filter(|_| !info.redacted).map(|clock| clock.wall_ns);
+        let clock = RunClock { begin_ns: info.begin_ns, wall_ns };
         // a terminal that gets the output has no room for another line
         let has_room = !stdout().is_terminal();
         let mut opened = Self {
@@ -217,7 +219,7 @@ impl FileReader {
             selects_all: false,
             settings,
             window: 0..u64::MAX,
-            clock: RunClock::default(),
+            clock,
             ledger: None,
             later: 0,
             span_ns: None,
@@ -226,14 +228,13 @@ impl FileReader {
             is_in_block: false,
             has_failed: false,
             is_quiet: false,
-            is_silent: false,
+            is_extra_pass: false,
             redactor: None,
             hides_name: false,
             redacted: None,
         };
         opened.check(stages)?;
         if opened.settings.window.is_some() {
-            opened.clock = opened.clock()?;
             opened.window = opened.find_window()?;
             opened.reader.skip_to(opened.window.start);
         }
@@ -396,11 +397,6 @@ impl FileReader {
         self.redactor.is_some()
     }
 
-    /// Whether times of day, which a file may have all the same, are not shown: it was recorded without names.
-    fn hides_clock(&self) -> bool {
-        self.info().redacted && !self.is_redacting()
-    }
-
     /// Refuses a recording with two events per command.
     ///
     /// # Errors
@@ -434,41 +430,30 @@ impl FileReader {
     }
 
     /// The clock of its times, at the first event.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn clock(&mut self) -> Result<RunClock> {
-        let clock = self.reader.first_clock();
-        let clock = clock.map_err(|e| self.failed(&e))?;
-        let known = clock.filter(|_| !self.hides_clock());
-        let wall_ns = known.map(|offset| offset.wall_ns);
-        Ok(RunClock { begin_ns: self.info().begin_ns, wall_ns })
+    pub const fn clock(&self) -> RunClock {
+        self.clock
     }
 
     /// The header before it is read.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn header(&mut self) -> Result<Header> {
-        let clock = self.clock()?;
+    pub fn header(&self) -> Header {
         let (info, settings) = (self.info(), &self.settings);
-        Ok(Header {
+        Header {
             // its name may contain the machine's
             file: (!self.hides_name).then(|| self.path.clone()),
             host: info.host.clone(),
             kernel: info.kernel.clone(),
-            begin_ns: clock.real_ns(self.window.start.max(info.begin_ns)),
+            begin_ns: self.clock.real_ns(self.window.start.max(info.begin_ns)),
             who: settings.asks_who().then_some(settings.filter.who),
             from: self.begins_at(),
             ..Header::default()
-        })
+        }
     }
 
     /// Writes which of several recordings is shown.
-    pub(super) fn head(&mut self, header: &Header, form: &Form) -> Result<()> {
-        let (clock, mut out) = (self.clock()?, stdout::stdout());
+    pub(super) fn head(&self, header: &Header, form: &Form) -> Result<()> {
+        let mut out = stdout::stdout();
         if form.json {
-            header::json(&self.path, self.info(), clock, &mut out)?;
+            header::json(&self.path, self.info(), self.clock, &mut out)?;
             return Ok(());
         }
         if !form.has_header {
@@ -522,7 +507,9 @@ impl FileReader {
                     } else {
                         self.unselected += is_command;
                     }
-                    self.redacted = self.redactor.as_ref().map(|_| event.redacted());
+                    if self.redactor.is_some() {
+                        self.redacted = Some(event.redacted());
+                    }
                     return Ok(Ready::Event { is_selected, later });
                 }
                 Ok(Some(Item::Skipped(block))) => {
@@ -569,8 +556,7 @@ impl FileReader {
             }
             Fact::Machine(machine) if self.is_redacting() => machine.redact(),
             Fact::Activity(activity) if !self.window.contains(&activity.at_ns) => return None,
-            // older ones have the clock
-            Fact::Clock(_) if self.hides_clock() => return None,
+            Fact::Clock(_) if self.info().redacted && !self.is_redacting() => return None,
             // it may have any name
             Fact::KernelLog(_) if self.is_redacting() => return None,
             _ => {}
@@ -579,8 +565,8 @@ impl FileReader {
     }
 
     /// The last event.
-    pub fn event(&self) -> Option<&Event> {
-        self.redacted.as_ref().or_else(|| self.reader.event())
+    pub fn event(&self) -> &Event {
+        self.redacted.as_ref().unwrap_or_else(|| self.reader.event())
     }
 
     /// The last ledger so far.
@@ -617,10 +603,8 @@ impl FileReader {
                 "{path} is cut off at its start, before any counts: no report is possible, record again"
             );
         };
-        if self.reader.ending() != Some(Ending::Complete) {
-            // what it counted already is among the later ones
-            ledger = ledger.when_shown(0);
-            ledger.uncovered = self.later;
+        if !self.is_whole() {
+            ledger = ledger.cut_off(self.later);
         }
         let own = ledger.trace.as_ref().and_then(TraceLedger::own_share);
         own.into_iter().for_each(|own| self.say(&format!("{path}: {own}")));
@@ -632,7 +616,7 @@ impl FileReader {
     fn say_window(&self, ledger: &Ledger) {
         let (path, clock) = (&self.path, self.clock);
         let window = &self.settings.window;
-        let end = self.since_begin(self.end_at());
+        let end = self.end_ns();
         for (option, time) in window.options().filter(|(_, time)| time.at_ns(clock) > Some(end)) {
             let (end, begin) = (clock.text(end), clock.text(clock.begin_ns));
             self.say(&format!("{path}: {option} {time} is after its end ({begin} to {end})"));
@@ -643,58 +627,48 @@ impl FileReader {
     }
 
     fn say(&self, text: &str) {
-        if !self.is_silent {
+        if !self.is_extra_pass {
             eprint_note(text);
         }
     }
 
-    /// A time since the start in CLOCK_MONOTONIC nanoseconds.
-    fn since_begin(&self, at: Duration) -> u64 {
-        let ns = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
-        self.info().begin_ns.saturating_add(ns)
+    /// The time since the start of the run.
+    fn since_begin(&self, at_ns: u64) -> Duration {
+        Duration::from_nanos(at_ns.saturating_sub(self.info().begin_ns))
     }
 
-    /// The time since the start at which the part that was asked for ends.
-    fn ends_at(&self) -> Duration {
-        let window = self.window.end.saturating_sub(self.info().begin_ns);
-        self.end_at().min(Duration::from_nanos(window))
+    /// The time of the last ledger, CLOCK_MONOTONIC nanoseconds.
+    fn ledger_ns(&self) -> u64 {
+        let since = self.ledger.as_ref().map_or(0, |l| l.at_ns);
+        self.info().begin_ns.saturating_add(since)
+    }
+
+    /// When the recording ends.
+    fn end_ns(&self) -> u64 {
+        let last = self.span_ns.filter(|_| !self.is_whole());
+        self.ledger_ns().max(last.map_or(0, |(_, last)| last))
     }
 
     /// The time since the start at which the part that was asked for begins.
     pub fn begins_at(&self) -> Duration {
-        Duration::from_nanos(self.window.start.saturating_sub(self.info().begin_ns))
+        self.since_begin(self.window.start)
     }
 
-    /// The time since the start at which the recording ends.
-    fn end_at(&self) -> Duration {
-        if self.reader.ending() == Some(Ending::Complete) {
-            return self.ledger_at();
-        }
-        let last = self.span_ns.map_or(0, |(_, last)| last);
-        let last = last.saturating_sub(self.info().begin_ns);
-        self.ledger_at().max(Duration::from_nanos(last))
+    /// The time since the start at which it ends.
+    fn ends_at(&self) -> Duration {
+        self.since_begin(self.end_ns().min(self.window.end))
     }
 
     /// The time that the events cover: less than the run, if a ring dropped the older ones.
     pub fn covers(&self) -> Duration {
-        let before = self.covers_from().saturating_sub(self.info().begin_ns);
-        self.ends_at().saturating_sub(Duration::from_nanos(before))
+        self.ends_at().saturating_sub(self.since_begin(self.covers_from()))
     }
 
     /// Where the covered time begins, in CLOCK_MONOTONIC nanoseconds.
     pub fn covers_from(&self) -> u64 {
-        let begin_ns = self.info().begin_ns;
-        let first = self.span_ns.filter(|_| self.is_ring());
-        first.map_or(begin_ns, |(first, _)| first).max(self.window.start)
-    }
-
-    /// Whether a ring dropped older events.
-    fn is_ring(&self) -> bool {
-        self.ledger.as_ref().is_some_and(|l| l.evicted > 0)
-    }
-
-    fn ledger_at(&self) -> Duration {
-        Duration::from_nanos(self.ledger.as_ref().map_or(0, |l| l.at_ns))
+        let is_ring = self.ledger.as_ref().is_some_and(|l| l.evicted > 0);
+        let first = self.span_ns.filter(|_| is_ring);
+        first.map_or(self.info().begin_ns, |(first, _)| first).max(self.window.start)
     }
 
     /// Whether the file was read to its end.
@@ -723,7 +697,7 @@ impl FileReader {
                  accuracy line covers the first {:.1} s only",
                 self.reader.whole_bytes(),
                 self.reader.events(),
-                self.ledger_at().as_secs_f64()
+                self.since_begin(self.ledger_ns()).as_secs_f64()
             ),
         ))
     }

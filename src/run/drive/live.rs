@@ -6,11 +6,12 @@ use std::ffi::OsString;
 use std::mem::take;
 use std::time::Duration;
 
+use crate::abi::NO_EVENT;
 use crate::machine::clock::{monotonic_ns, wall_offset_ns};
 use crate::machine::own_tgid;
 use crate::machine::watch::Modules;
 use crate::model::event::Event;
-use crate::model::ledger::{EventClass, Shown};
+use crate::model::ledger::{EventClass, Shown, TraceLedger};
 use crate::model::snapshot::Snapshot;
 use crate::recording::{ClockOffset, Fact};
 use crate::session::{LiveEvents, Session};
@@ -18,13 +19,13 @@ use crate::settings::Settings;
 use crate::view::header::Header;
 use anyhow::Result;
 
-use super::drops::{Drops, Reader};
 use super::exec::{Program, until_end};
 use super::health::HealthCheck;
 use super::ledger::{CountedBy, ledger};
 use super::names::Names;
 use super::turns::Turns;
 use super::{End, Ready, Tick, Wish};
+use crate::run::eprint_note;
 use crate::run::start::{Preflight, require_status};
 use crate::run::symbols::LiveStacks;
 
@@ -40,6 +41,34 @@ const SECOND: Duration = Duration::from_secs(1);
 fn drain_pause(ring_bytes: u32) -> Duration {
     let share = f64::from(ring_bytes) / f64::from(ROOM_FOR_DRAIN);
     DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
+}
+
+/// What takes the events from the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// The reader of stdout.
+    Stdout,
+    /// The thread that sums the events up.
+    Sums,
+    /// The thread that writes a recording.
+    File,
+}
+
+impl Reader {
+    /// Why the ring was full, and what helps.
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::Stdout => {
+                "stdout is not read fast enough: a larger --buffer, --slow, --stages=none or filters \
+                 (--ctrl, --opcode) help"
+            }
+            Self::Sums => "the events are not counted fast enough: filters (--ctrl, --opcode) help",
+            Self::File => {
+                "the file is not written fast enough: a larger --buffer, --stages=none, --sample or \
+                 filters (--ctrl, --opcode) help"
+            }
+        }
+    }
 }
 
 /// How to run on this machine.
@@ -100,14 +129,16 @@ pub(super) struct LiveRun<'l> {
     live: &'l Live<'l>,
     pub session: Session,
     events: LiveEvents,
-    event: Option<Event>,
+    /// The last one.
+    event: Event,
     /// Whether the facts that the event needs come first.
     is_held: bool,
     facts: VecDeque<Fact>,
     in_flight: Vec<Event>,
     stacks: Option<LiveStacks>,
     health: HealthCheck,
-    drops: Option<Drops>,
+    /// Events that found no room in the ring, as far as that was reported.
+    lost: u64,
     program: Option<Program>,
     turns: Turns<'l>,
     state: State,
@@ -143,13 +174,13 @@ impl<'l> LiveRun<'l> {
         };
         let run = Self {
             events: session.events()?,
-            event: None,
+            event: NO_EVENT,
             is_held: false,
             facts: VecDeque::new(),
             in_flight: Vec::new(),
             stacks,
             health,
-            drops: None,
+            lost: 0,
             program: None,
             turns: Turns::begin(&ready.stop, live.duration),
             state: State::Attached,
@@ -167,8 +198,8 @@ impl<'l> LiveRun<'l> {
     }
 
     /// The last event.
-    pub const fn event(&self) -> Option<&Event> {
-        self.event.as_ref()
+    pub const fn event(&self) -> &Event {
+        &self.event
     }
 
     pub fn advance(
@@ -218,16 +249,20 @@ impl<'l> LiveRun<'l> {
 
     /// Takes the next event that has come, and queues the facts that it needs.
     fn next_event(&mut self, names: &mut Names, shown: &mut Shown) -> bool {
-        let event = loop {
-            match self.events.next_event() {
-                Some(Ok(event)) => break self.event.insert(event),
+        loop {
+            match self.events.next_event(&mut self.event) {
+                Some(Ok(())) => break,
                 Some(Err(_)) => shown.undecodable += 1,
                 None => match self.in_flight.pop() {
-                    Some(event) => break self.event.insert(event),
+                    Some(event) => {
+                        self.event = event;
+                        break;
+                    }
                     None => return false,
                 },
             }
-        };
+        }
+        let event = &self.event;
         if let Some(stacks) = &mut self.stacks {
             for id in event.what.stacks() {
                 let frames = stacks.learn(id, &self.session);
@@ -246,9 +281,6 @@ impl<'l> LiveRun<'l> {
 
     fn begin(&mut self, names: &mut Names) -> Result<()> {
         let Live { ready, settings, .. } = self.live;
-        if settings.has_events() {
-            self.drops = Some(Drops::of(&self.session, settings, self.live.reader));
-        }
         if !settings.counts() {
             names.take_changed();
             self.facts.push_back(Fact::Controllers(names.controllers().to_vec()));
@@ -271,14 +303,20 @@ impl<'l> LiveRun<'l> {
     }
 
     fn activity(&mut self) -> Result<()> {
-        self.facts
-            .extend(self.session.activity()?.map(|activity| Fact::Activity(Box::new(activity))));
+        let activity = self.session.activity()?;
+        self.facts.extend(activity.map(|activity| Fact::Activity(Box::new(activity))));
         Ok(())
     }
 
-    fn look_for_drops(&mut self) -> Result<()> {
-        if let Some(drops) = &mut self.drops {
-            drops.look(&self.session.counters()?);
+    /// Reports events that found no room in the ring since the last look.
+    fn report_lost(&mut self) -> Result<()> {
+        if self.live.settings.has_events() {
+            let lost = TraceLedger::new(&self.session.counters()?, &Shown::default()).lost();
+            if lost > self.lost {
+                let (n, why) = (lost - self.lost, self.live.reader.advice());
+                eprint_note(&format!("{n} events lost: the ring was full, because {why}"));
+            }
+            self.lost = lost;
         }
         Ok(())
     }
@@ -287,7 +325,7 @@ impl<'l> LiveRun<'l> {
     fn turn(&mut self, names: &mut Names, wish: &Wish) -> Result<()> {
         let is_second = self.turns.now() >= self.next_second;
         if is_second {
-            self.look_for_drops()?;
+            self.report_lost()?;
             if self.health.is_gone(&mut self.session)? {
                 return self.detach();
             }
@@ -316,7 +354,7 @@ impl<'l> LiveRun<'l> {
         self.health.final_check(&self.session)?;
         self.end_ns = monotonic_ns();
         self.session.end()?;
-        self.look_for_drops()?;
+        self.report_lost()?;
         self.events.fetch(true)?;
         self.state = State::Detached;
         Ok(())
@@ -354,34 +392,15 @@ mod tests {
     use crate::error::kind_of;
     use crate::run::args::common::SessionOptions;
 
-    fn command(words: &str) -> Command {
-        let words = ["nvme-deep"].into_iter().chain(words.split(' '));
-        Args::try_parse_from(words).unwrap().command
-    }
-
     #[test]
     fn a_run_that_needs_the_status_is_refused_where_it_cannot_be_read() {
-        let Command::Trace(args) = command("trace --errors --tee run.nvd") else {
+        let words = ["nvme-deep", "trace", "--errors", "--tee", "run.nvd"];
+        let Command::Trace(args) = Args::try_parse_from(words).unwrap().command else {
             panic!("not trace");
         };
         let settings = args.settings().unwrap();
         let refused = require_status(&settings, false).unwrap_err();
         assert_eq!(kind_of(&refused), Kind::Kernel);
         require_status(&settings, true).unwrap();
-    }
-
-    #[test]
-    fn each_run_with_events_is_watched_for_lost_ones() {
-        for (words, want) in [
-            ("latency", false),
-            ("latency --json --commands", true),
-            ("latency --lat-shift 2", true),
-        ] {
-            let Command::Latency(args) = command(words) else {
-                panic!("not latency");
-            };
-            let settings = args.settings().unwrap();
-            assert_eq!(settings.has_events(), want, "{words}");
-        }
     }
 }

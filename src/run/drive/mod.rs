@@ -18,10 +18,9 @@
 //!
 //! A run is a session of this machine (live.rs) or a recording (file.rs). `host` has a loop of its own.
 //! Signals, the duration and waiting are in turns.rs, `--exec` in exec.rs, the checks
-//! once a second and the verdict on them in health.rs, the warning about lost events in drops.rs.
+//! once a second and the verdict on them in health.rs.
 
 mod census;
-mod drops;
 pub mod exec;
 mod file;
 mod health;
@@ -43,11 +42,10 @@ use crate::session::Session;
 use crate::view::header::Header;
 use anyhow::Result;
 
-pub use self::drops::Reader;
 pub use self::file::{FileReader, Form, again, count, open_all};
 pub use self::ledger::{CountedBy, ledger, say_own_share};
-pub use self::live::Live;
 use self::live::LiveRun;
+pub use self::live::{Live, Reader};
 pub use self::names::Names;
 pub use self::order::submissions_of;
 use self::turns::{Turns, Wake};
@@ -167,10 +165,7 @@ impl Run<'_> {
             Source::Live(live) => live.event(),
             Source::File(file) => file.reader.event(),
         };
-        Ok(match event {
-            Some(event) => Step::Event(Seen { event, is_selected, names, later }),
-            None => Step::Ended,
-        })
+        Ok(Step::Event(Seen { event, is_selected, names, later }))
     }
 
     /// At a tick: asks for the next one at this time since the begin, or earlier.
@@ -412,11 +407,11 @@ impl<'r> Run<'r> {
     /// Says which of several recordings is shown.
     fn begin_file(&mut self, form: &Form, is_one_of_several: bool) -> Result<()> {
         if let Source::File(file) = &mut self.source {
-            self.header = file.reader.header()?;
+            self.header = file.reader.header();
             if is_one_of_several {
                 file.reader.head(&self.header, form)?;
             }
-            if form.is_silent {
+            if form.writes_at_end {
                 file.reader.show_progress();
             }
         }

@@ -4,7 +4,7 @@
 
 use super::fields::{FIELDS, Field, Row, Value};
 use super::line::LineWriter;
-use super::{TraceLines, is_apart, parts, times};
+use super::{Out, is_apart, parts, times};
 use crate::model::event::EventKind;
 use crate::model::stack::Frame;
 use crate::model::text::word;
@@ -142,7 +142,7 @@ fn cut(name: &str, width: usize) -> String {
     format!("{}{}{}", chars(0, head), ellipsis(), chars(len.saturating_sub(tail), tail))
 }
 
-impl TraceLines {
+impl Out {
     /// Writes the heading if one is due.
     fn heading(&mut self, has_submitters: bool) {
         let is_new_page = self.layout.page.is_some_and(|page| self.layout.lines >= page);
@@ -150,19 +150,18 @@ impl TraceLines {
             return;
         }
         (self.layout.has_heading, self.layout.lines) = (true, 1);
-        let begin = self.line.len();
+        let mut text = String::new();
         for Column { field, width, .. } in &self.layout.columns {
             // a trace shows either of them
             let name =
                 if field.head == PROCESS && has_submitters { "SUBMITTER" } else { field.head };
-            let blanks = width.saturating_sub(name.len());
-            self.line.blanks(if field.is_left { 0 } else { blanks });
-            self.line.str(name);
-            self.line.blanks(if field.is_left { blanks } else { 0 } + 1);
+            text += &match field.is_left {
+                true => format!("{name:width$} "),
+                false => format!("{name:>width$} "),
+            };
         }
-        let text = String::from_utf8_lossy(self.line.since(begin)).trim_end().to_owned();
-        self.line.truncate(begin);
-        self.styled(true, |codes| &codes.head, |lines| lines.line.str(&text));
+        let text = text.trim_end();
+        self.styled(true, |codes| &codes.head, |out| out.line.str(text));
         self.line.byte(b'\n');
     }
 
@@ -174,7 +173,7 @@ impl TraceLines {
         self.heading(row.cx.has_submitters);
         let is_slow = self.codes.is_some()
             && row.total().is_some_and(|total_ns| self.layout.usual.is_slow(total_ns));
-        self.styled(is_slow, |codes| &codes.head, |lines| lines.command(row));
+        self.styled(is_slow, |codes| &codes.head, |out| out.command(row));
         self.line.byte(b'\n');
         self.layout.lines += 1;
         self.notes(row);
@@ -182,41 +181,35 @@ impl TraceLines {
 
     /// Writes the columns of a command.
     fn command(&mut self, row: &Row<'_>) {
-        let (mut debt, begin) = (0_usize, self.line.len());
+        let (mut debt, mut blanks) = (0_usize, 0);
         for n in 0..self.layout.columns.len() {
             let Column { field, width, most } = self.layout.columns[n];
-            let at = self.line.len();
             self.cell(field, row);
-            let mut len = self.line.len() - at;
+            let mut len = self.cell.len();
             if let Some(most) = most {
-                len = self.line.width_since(at);
+                len = self.cell.width();
                 let most = if field.head == PROCESS { most.saturating_sub(debt) } else { most };
                 if len > most {
-                    let text = cut(&String::from_utf8_lossy(self.line.since(at)), most);
-                    self.line.truncate(at);
-                    self.line.str(&text);
+                    let text = self.cell.take(|name| cut(&String::from_utf8_lossy(name), most));
+                    self.cell.str(&text);
                     len = text.chars().count();
                 }
             }
-            let blanks = width.saturating_sub(len + debt);
+            let rest = width.saturating_sub(len + debt);
             debt = (len + debt).saturating_sub(width);
-            if field.is_left {
-                self.line.blanks(blanks);
-            } else {
-                self.line.indent(at, blanks);
-            }
-            self.line.byte(b' ');
+            self.line.blanks(if field.is_left { blanks } else { blanks + rest });
+            self.line.append(&mut self.cell);
+            blanks = if field.is_left { rest + 1 } else { 1 };
         }
-        let blanks = self.line.since(begin).iter().rev().take_while(|byte| **byte == b' ').count();
-        self.line.truncate(self.line.len() - blanks);
+        self.line.trim();
     }
 
-    /// Writes a value, without blanks around it.
+    /// Writes a value to the cell.
     fn cell(&mut self, field: &Field, row: &Row<'_>) {
-        let Self { line, clock, .. } = self;
+        let Self { cell: line, clock, .. } = self;
         match (field.value)(row) {
             Value::None => line.byte(b'-'),
-            Value::Name(name) if name.is_empty() => line.byte(b'-'),
+            Value::Name("") => line.byte(b'-'),
             Value::Unknown => line.byte(b'?'),
             Value::Num(n) => line.dec(n),
             Value::Hex(n) => line.hex(n),
@@ -239,7 +232,11 @@ impl TraceLines {
             }
             Value::Bytes(bytes) => line.str(&size_text(bytes)),
             Value::Word(text) | Value::Raw(text) => line.str(text),
-            Value::Name(name) => line.str(&word(&name)),
+            Value::Name(name) => line.str(&word(name)),
+            Value::Comm(comm) => line.comm(comm, "", |line, name| match name {
+                "" => line.byte(b'-'),
+                name => line.str(&word(name)),
+            }),
             Value::Write(write) | Value::Parts(write) => write(row, line),
         }
     }
@@ -268,21 +265,18 @@ impl TraceLines {
     /// Writes an event that is not a command: `TIME DISK -- what happened`.
     fn apart(&mut self, row: &Row<'_>) {
         for field in all().filter(|field| [TIME, "DISK"].contains(&field.head)) {
-            let at = self.line.len();
             self.cell(field, row);
-            let blanks = self.layout.width_of(field).saturating_sub(self.line.width_since(at));
-            match field.is_left {
-                true => self.line.blanks(blanks),
-                false => self.line.indent(at, blanks),
-            }
-            self.line.byte(b' ');
+            let rest = self.layout.width_of(field).saturating_sub(self.cell.width());
+            self.line.blanks(if field.is_left { 0 } else { rest });
+            self.line.append(&mut self.cell);
+            self.line.blanks(if field.is_left { rest + 1 } else { 1 });
         }
         let what = &row.event.what;
         let is_trouble = match what {
             EventKind::State { state, .. } => state.name() != Some("live"),
             what => is_apart(what) || matches!(what, EventKind::Retry { .. }),
         };
-        self.styled(is_trouble, |codes| &codes.warn, |lines| happened(row, &mut lines.line));
+        self.styled(is_trouble, |codes| &codes.warn, |out| happened(row, &mut out.line));
         self.line.byte(b'\n');
         self.layout.lines += 1;
     }

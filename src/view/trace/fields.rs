@@ -2,8 +2,6 @@
 //! The fields of events. Each is listed once, with its key in JSON, its key in long lines, its column, and
 //! its value. Fields without one of these are not in that form.
 
-use std::borrow::Cow;
-
 use super::line::LineWriter;
 use super::times::{Part, Parts};
 use super::{Context, Form, Out, parts, times};
@@ -38,7 +36,9 @@ pub(super) enum Value<'a> {
     /// A word of ours.
     Word(&'a str),
     /// A name from outside, escaped.
-    Name(Cow<'a, str>),
+    Name(&'a str),
+    /// The name of a thread.
+    Comm(&'a [u8; 16]),
     /// JSON.
     Raw(&'a str),
     /// Anything else.
@@ -104,7 +104,7 @@ impl<'a> Row<'a> {
         };
         let (mut points, mut stages): (&[(Point, String)], &[Part]) = (&[], &[]);
         if let Some(times) = timeline {
-            parts.set(times, stage_set);
+            parts.set(times, stage_set, form);
             (points, stages) = (parts.points(), parts.stages());
         }
         Self {
@@ -173,7 +173,7 @@ impl<'a> Row<'a> {
     fn cgroup(&self, id: u64) -> Value<'a> {
         let path = self.cx.cgroups.and_then(|all| all.get(&id));
         match path {
-            Some(path) => Value::Name(Cow::Borrowed(path)),
+            Some(path) => Value::Name(path),
             None if self.is_json() => Value::Unknown,
             None if id == 0 => Value::None,
             None => Value::Num(id),
@@ -194,7 +194,7 @@ impl<'a> Row<'a> {
 /// The value of a field.
 type Get = for<'a> fn(&Row<'a>) -> Value<'a>;
 /// Writes the key and the value.
-pub(super) type Put = for<'a> fn(&Row<'a>, &mut Out<'_>);
+pub(super) type Put = for<'a> fn(&Row<'a>, &mut Out);
 
 /// A field.
 #[derive(Debug)]
@@ -288,7 +288,7 @@ pub(super) const FIELDS: &[Group] = &[
             })
             .column("TID", 7),
             field!("comm", "comm", |r| {
-                r.caller().map_or(Value::None, |s| Value::Name(s.comm()))
+                r.caller().map_or(Value::None, |s| Value::Comm(&s.comm))
             })
             .left("COMM", 15),
         ],
@@ -317,7 +317,7 @@ pub(super) const FIELDS: &[Group] = &[
                 })
             }),
             field!("submitter_comm", "submitter_comm", |r| {
-                r.of_submitter(|by| Value::Name(by.comm()))
+                r.of_submitter(|by| Value::Comm(&by.comm))
             }),
             field!("submitter_cgroup", "submitter_cgroup", |r| {
                 let io_cgroup = r.origin().map_or(0, |origin| origin.io_cgroup);
@@ -468,7 +468,7 @@ fn disk<'a>(row: &Row<'a>) -> Value<'a> {
     match (row.cx.disk, row.form) {
         ("", Form::Columns) => Value::Write(parts::ctrl),
         ("", _) => Value::None,
-        (disk, _) => Value::Name(Cow::Borrowed(disk)),
+        (disk, _) => Value::Name(disk),
     }
 }
 

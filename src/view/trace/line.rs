@@ -3,6 +3,8 @@
 
 use itoa::Buffer;
 
+use crate::model::group::{comm_of, comm_text};
+use crate::model::text::is_plain;
 use crate::nvme::decode::{CommandSet, Value};
 
 /// Lines. The last one may be incomplete.
@@ -27,20 +29,23 @@ impl LineWriter {
         self.bytes.get(begin..).unwrap_or_default()
     }
 
-    /// Number of characters from a position on.
-    pub(super) fn width_since(&self, begin: usize) -> usize {
-        let text = self.since(begin);
-        match text.is_ascii() {
-            true => text.len(),
-            false => text.iter().filter(|byte| **byte & 0xc0 != 0x80).count(),
+    /// Appends what the other one has, and empties it.
+    pub(super) fn append(&mut self, other: &mut Self) {
+        self.bytes.extend_from_slice(&other.bytes);
+        other.bytes.clear();
+    }
+
+    /// Removes the blanks at the end.
+    pub(super) fn trim(&mut self) {
+        while self.bytes.last() == Some(&b' ') {
+            self.bytes.pop();
         }
     }
 
-    /// Removes everything from a position on.
-    pub(super) fn truncate(&mut self, len: usize) {
-        self.bytes.truncate(len);
+    /// Number of characters.
+    pub(super) fn width(&self) -> usize {
+        self.bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
     }
-
     /// Passes all lines to `to`, and removes them.
     pub(super) fn take<R>(&mut self, to: impl FnOnce(&[u8]) -> R) -> R {
         let taken = to(&self.bytes);
@@ -77,6 +82,14 @@ impl LineWriter {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
+    /// Opens an object whose members were written since a position, each with a comma before it.
+    pub(super) fn open(&mut self, begin: usize, bracket: u8) {
+        match self.bytes.get_mut(begin) {
+            Some(comma) => *comma = bracket,
+            None => self.bytes.push(bracket),
+        }
+    }
+
     /// Closes an object or an array. The comma after its last member goes.
     pub(super) fn close(&mut self, bracket: u8) {
         if self.bytes.last() == Some(&b',') {
@@ -87,14 +100,6 @@ impl LineWriter {
 
     pub(super) fn blanks(&mut self, n: usize) {
         self.bytes.resize(self.bytes.len() + n, b' ');
-    }
-
-    /// Inserts blanks before what was written since a position.
-    pub(super) fn indent(&mut self, begin: usize, n: usize) {
-        let end = self.bytes.len();
-        self.blanks(n);
-        self.bytes.copy_within(begin..end, begin + n);
-        self.bytes[begin..begin + n].fill(b' ');
     }
 
     #[inline]
@@ -141,22 +146,20 @@ impl LineWriter {
     /// Exact halves go up.
     pub(super) fn nanos(&mut self, ns: u64) {
         match ns {
-            0..1_000 => self.dec(ns),
-            1_000..999_500 => self.three(ns, 1_000),
-            999_500..999_500_000 => self.three(ns, 1_000_000),
-            _ => self.three(ns, 1_000_000_000),
+            0..1_000 => {
+                self.dec(ns);
+                self.str("ns");
+            }
+            1_000..999_500 => self.three(ns, 1_000, *b"us"),
+            999_500..999_500_000 => self.three(ns, 1_000_000, *b"ms"),
+            _ => self.three(ns, 1_000_000_000, *b"s"),
         }
-        self.str(match ns {
-            0..1_000 => "ns",
-            1_000..999_500 => "us",
-            999_500..999_500_000 => "ms",
-            _ => "s",
-        });
     }
 
-    /// Writes three significant digits in this unit. Inlined: the divisions are by constants.
+    /// Writes three significant digits and the unit, of this length in nanoseconds. Inlined: the divisions
+    /// are by constants.
     #[inline(always)]
-    fn three(&mut self, ns: u64, unit: u64) {
+    fn three<const N: usize>(&mut self, ns: u64, unit: u64, name: [u8; N]) {
         let round = |step: u64| ns / step + u64::from(ns % step >= step / 2);
         let digits = |n: u64| [n / 100, n / 10 % 10, n % 10].map(|digit| b'0' + digit as u8);
         match ns / (unit / 1000) {
@@ -170,12 +173,13 @@ impl LineWriter {
             }
             _ => self.dec(round(unit)),
         }
+        self.bytes.extend_from_slice(&name);
     }
 
     /// Writes a name. One that is ambiguous in a line of `key=value` is quoted.
     pub(super) fn name(&mut self, name: &str) {
-        let plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'"' | b',' | b'\\' | b'=');
-        if !name.is_empty() && name.bytes().all(plain) {
+        let may_stand = |b: u8| b.is_ascii_graphic() && !matches!(b, b'"' | b',' | b'\\' | b'=');
+        if is_plain(name.as_bytes()) || !name.is_empty() && name.bytes().all(may_stand) {
             return self.str(name);
         }
         self.byte(b'"');
@@ -185,13 +189,24 @@ impl LineWriter {
 
     /// Writes a JSON string.
     pub(super) fn json(&mut self, text: &str) {
-        let is_special = |b: u8| !matches!(b, b' '..=b'~') || b == b'"' || b == b'\\';
-        if !text.bytes().any(is_special) {
-            self.byte(b'"');
-            self.str(text);
-            return self.byte(b'"');
+        if !is_plain(text.as_bytes()) {
+            return self.str(&serde_json::Value::from(text).to_string());
         }
-        self.str(&serde_json::Value::from(text).to_string());
+        self.byte(b'"');
+        self.str(text);
+        self.byte(b'"');
+    }
+
+    /// Writes a thread's name between these quotes if it is plain, otherwise its escaped text by `write`.
+    #[inline]
+    pub(super) fn comm(&mut self, comm: &[u8; 16], quotes: &str, write: fn(&mut Self, &str)) {
+        let name = comm_of(comm);
+        if !is_plain(name) {
+            return write(self, &comm_text(comm));
+        }
+        self.str(quotes);
+        self.bytes.extend_from_slice(name);
+        self.str(quotes);
     }
 
     /// Writes the value of a field of a command in the format of its `Display`.
@@ -263,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_last_can_be_moved_up_or_indented() {
+    fn what_was_written_last_can_be_moved_up() {
         let text = line(|l| {
             l.str("one\n");
             let to = l.len();
@@ -271,11 +286,8 @@ mod tests {
             let from = l.len();
             l.str("more of one\n");
             l.move_up(from, to);
-            let begin = l.len();
-            l.str("three\n");
-            l.indent(begin, 2);
         });
-        assert_eq!(text, "one\nmore of one\ntwo\n  three\n");
+        assert_eq!(text, "one\nmore of one\ntwo\n");
     }
 
     proptest! {

@@ -13,8 +13,6 @@ mod line;
 mod parts;
 mod times;
 
-use std::mem::take;
-
 pub use self::clock::{Clock, Wall};
 pub use self::columns::Columns;
 use self::columns::Layout;
@@ -67,11 +65,15 @@ enum Form {
     Json,
 }
 
-/// Where fields are written.
-struct Out<'o> {
-    line: &'o mut LineWriter,
-    clock: &'o mut Clock,
-    codes: Option<&'o Codes>,
+/// Where fields are written, and how they look.
+#[derive(Debug)]
+struct Out {
+    line: LineWriter,
+    clock: Clock,
+    codes: Option<Codes>,
+    layout: Layout,
+    /// The value of a column.
+    cell: LineWriter,
     /// The first field of a long line has no comma before it.
     is_first: bool,
 }
@@ -80,38 +82,37 @@ struct Out<'o> {
 #[derive(Debug)]
 pub struct TraceLines {
     form: Form,
-    clock: Clock,
-    line: LineWriter,
     stages: Option<StageSet>,
     /// The fields of the form, by the events that have them.
     fields: Vec<(Has, Vec<Put>)>,
     /// The points and stages of the last command.
     parts: Parts,
-    codes: Option<Codes>,
-    layout: Layout,
+    out: Out,
 }
 
 impl TraceLines {
-    fn new(form: Form, clock: Clock, stages: Option<StageSet>) -> Self {
-        let (line, parts, layout) = <_>::default();
+    fn new(form: Form, codes: Option<Codes>, clock: Clock, stages: Option<StageSet>) -> Self {
+        let (line, cell, parts, layout) = <_>::default();
         let of_group = |(has, fields): &Group| {
             let put = |field: &Field| if form == Form::Json { field.json } else { field.text };
-            (*has, fields.iter().filter_map(put).collect())
+            let fields: Vec<Put> = fields.iter().filter_map(put).collect();
+            (!fields.is_empty()).then_some((*has, fields))
         };
-        let fields = FIELDS.iter().map(of_group).collect();
-        Self { form, clock, line, stages, fields, parts, codes: None, layout }
+        let fields = FIELDS.iter().filter_map(of_group).collect();
+        let out = Out { line, clock, codes, layout, cell, is_first: true };
+        Self { form, stages, fields, parts, out }
     }
 
     /// JSON. `stages` is the stage set to show, if any.
     #[must_use]
     pub fn json(clock: Clock, stages: Option<StageSet>) -> Self {
-        Self::new(Form::Json, clock, stages)
+        Self::new(Form::Json, None, clock, stages)
     }
 
     /// Long lines.
     #[must_use]
     pub fn long(theme: Theme, clock: Clock, stages: Option<StageSet>) -> Self {
-        Self { codes: theme.codes(), ..Self::new(Form::Long, clock, stages) }
+        Self::new(Form::Long, theme.codes(), clock, stages)
     }
 
     /// Columns that fit this width: `chosen`, or the usual ones.
@@ -124,57 +125,59 @@ impl TraceLines {
         width: usize,
     ) -> Self {
         let layout = Layout::new(chosen, width, clock.width());
-        Self { codes: theme.codes(), layout, ..Self::new(Form::Columns, clock, stages) }
+        let mut lines = Self::new(Form::Columns, theme.codes(), clock, stages);
+        lines.out.layout = layout;
+        lines
     }
 
     /// Columns have their heading again after this number of lines.
     #[must_use]
     pub fn with_pages(mut self, lines: Option<usize>) -> Self {
-        self.layout.page = lines;
+        self.out.layout.page = lines;
         self
     }
 
     /// Adds to each command the stages with most of its time. Nothing is above the first heading.
     #[must_use]
     pub const fn with_largest_stages(mut self) -> Self {
-        self.layout.largest = true;
+        self.out.layout.largest = true;
         self
     }
 
     /// The clock, to correct its offset.
     pub const fn clock(&mut self) -> &mut Clock {
-        &mut self.clock
+        &mut self.out.clock
     }
 
     /// Number of bytes that are not taken yet, for [`TraceLines::move_up`].
     pub fn bytes(&self) -> usize {
-        self.line.len()
+        self.out.line.len()
     }
 
     /// Moves what was appended after the first `from` bytes up, to behind the first `to`.
     pub fn move_up(&mut self, from: usize, to: usize) {
-        self.line.move_up(from, to);
+        self.out.line.move_up(from, to);
     }
 
     /// Whether the lines should be taken.
     pub fn is_full(&self) -> bool {
-        self.line.len() >= FULL
+        self.out.line.len() >= FULL
     }
 
     /// Passes the lines to `to`, and removes them.
     pub fn take<R>(&mut self, to: impl FnOnce(&[u8]) -> R) -> R {
-        self.line.take(to)
+        self.out.line.take(to)
     }
 
     /// Appends lines of text. Columns have their heading below it.
     pub fn text(&mut self, lines: &str) {
-        self.line.str(lines);
-        self.layout.has_heading = false;
+        self.out.line.str(lines);
+        self.out.layout.has_heading = false;
     }
 
     /// The lines of a stack, for [`Context`].
     pub fn stack(&self, frames: &[Frame]) -> String {
-        let dim = |text: &str| match &self.codes {
+        let dim = |text: &str| match &self.out.codes {
             Some(codes) => format!("    {}{text}{}\n", codes.dim.before, codes.dim.after),
             None => format!("    {text}\n"),
         };
@@ -184,7 +187,7 @@ impl TraceLines {
                 serde_json::to_string(&frames).unwrap_or_default()
             }
             Form::Long => frames.iter().map(|frame| dim(&frame.to_string())).collect(),
-            Form::Columns => dim(&columns::path(frames, self.layout.width - 4)),
+            Form::Columns => dim(&columns::path(frames, self.out.layout.width - 4)),
         }
     }
 
@@ -196,22 +199,23 @@ impl TraceLines {
                 None => "will be tried again".to_owned(),
             };
             let indent = if self.form == Form::Columns { "    " } else { "  " };
-            return self.second_line(indent, |codes| &codes.warn, &again);
+            return self.out.second_line(indent, |codes| &codes.warn, &again);
         }
-        let mut parts = take(&mut self.parts);
-        let row = Row::new(self.form, event, cx, self.stages, &mut parts);
-        match self.form {
-            Form::Json => self.object(&row),
-            Form::Long => self.pairs(&row),
-            Form::Columns => self.cells(&row),
+        let Self { form, stages, fields, parts, out } = self;
+        let row = Row::new(*form, event, cx, *stages, parts);
+        match form {
+            Form::Json => out.object(&row, fields),
+            Form::Long => out.pairs(&row, fields),
+            Form::Columns => out.cells(&row),
         }
-        self.parts = parts;
     }
+}
 
+impl Out {
     /// Writes an indented line that belongs to the one above.
     fn second_line(&mut self, indent: &str, style: Style, text: &str) {
         self.line.str(indent);
-        self.styled(true, style, |lines| lines.line.str(text));
+        self.styled(true, style, |out| out.line.str(text));
         self.line.byte(b'\n');
         self.layout.lines += 1;
     }
@@ -227,26 +231,25 @@ impl TraceLines {
         self.line.str(&around.after);
     }
 
-    fn put(&mut self, row: &Row<'_>) {
-        let Self { line, clock, codes, fields, .. } = self;
-        let mut out = Out { line, clock, codes: codes.as_ref(), is_first: true };
+    fn put(&mut self, row: &Row<'_>, fields: &[(Has, Vec<Put>)]) {
+        self.is_first = true;
         for (_, fields) in fields.iter().filter(|(has, _)| has(row)) {
-            fields.iter().for_each(|put| put(row, &mut out));
+            fields.iter().for_each(|put| put(row, self));
         }
     }
 
     /// Writes an event as an object.
-    fn object(&mut self, row: &Row<'_>) {
+    fn object(&mut self, row: &Row<'_>, fields: &[(Has, Vec<Put>)]) {
         const { assert!(SCHEMA_VERSION == 2, "it is in the next lines") };
         self.line.str("{\"type\":\"");
         self.line.str(row.event.what.name());
         self.line.str("\",\"schema_version\":2");
-        self.put(row);
+        self.put(row, fields);
         self.line.str("}\n");
     }
 
     /// Writes an event as a long line: time, disk, event and controller, the fields, the stacks.
-    fn pairs(&mut self, row: &Row<'_>) {
+    fn pairs(&mut self, row: &Row<'_>, fields: &[(Has, Vec<Put>)]) {
         let what = &row.event.what;
         if is_apart(what) {
             self.line.str("-- ");
@@ -259,7 +262,7 @@ impl TraceLines {
         }
         self.line.dec(what.ctrl());
         self.line.byte(b':');
-        self.put(row);
+        self.put(row, fields);
         self.line.byte(b'\n');
         self.line.str(row.cx.kstack);
         if !row.cx.kstack_complete.is_empty() {
@@ -269,16 +272,14 @@ impl TraceLines {
             self.line.str(row.cx.kstack_complete);
         }
     }
-}
 
-impl Out<'_> {
     /// Writes a field of an object.
     #[inline(always)]
     fn json(&mut self, key: &'static str, value: Value<'_>, row: &Row<'_>) {
         if let Value::None = value {
             return;
         }
-        let line = &mut *self.line;
+        let line = &mut self.line;
         line.str(key);
         match value {
             Value::None => {}
@@ -295,7 +296,8 @@ impl Out<'_> {
                 line.str(word);
                 line.byte(b'"');
             }
-            Value::Name(name) => line.json(&name),
+            Value::Name(name) => line.json(name),
+            Value::Comm(comm) => line.comm(comm, "\"", LineWriter::json),
             Value::Raw(json) => line.str(json),
             Value::Write(write) | Value::Parts(write) => write(row, line),
         }
@@ -304,7 +306,7 @@ impl Out<'_> {
     /// Writes a field of a long line.
     #[inline(always)]
     fn text(&mut self, key: &'static str, value: Value<'_>, row: &Row<'_>) {
-        let line = &mut *self.line;
+        let line = &mut self.line;
         match value {
             Value::None => return,
             Value::Parts(_) => {}
@@ -321,10 +323,11 @@ impl Out<'_> {
             Value::Clock(at_ns) => self.clock.text(at_ns, line),
             Value::Nanos(ns) | Value::Part(ns, _) => line.nanos(ns),
             Value::Word(text) | Value::Raw(text) => line.str(text),
-            Value::Name(name) => line.name(&name),
+            Value::Name(name) => line.name(name),
+            Value::Comm(comm) => line.comm(comm, "", LineWriter::name),
             Value::Parts(write) => write(row, line),
             Value::Write(write) => {
-                let red = self.codes.filter(|_| key == ", status=" && row.has_failed());
+                let red = self.codes.as_ref().filter(|_| key == ", status=" && row.has_failed());
                 line.str(red.map_or("", |codes| &codes.warn.before));
                 write(row, line);
                 line.str(red.map_or("", |codes| &codes.warn.after));

@@ -12,10 +12,14 @@ use crate::nvme::decode::{self, Field};
 use crate::nvme::status::{Status, StatusType};
 
 pub(super) fn ctrl(row: &Row<'_>, line: &mut LineWriter) {
-    line.str(if row.form == Form::Json { "\"nvme" } else { "nvme" });
-    line.dec(row.event.what.ctrl());
+    let ctrl = row.event.what.ctrl();
     if row.form == Form::Json {
+        line.str("\"nvme");
+        line.dec(ctrl);
         line.byte(b'"');
+    } else {
+        line.str("nvme");
+        line.dec(ctrl);
     }
 }
 
@@ -40,9 +44,9 @@ pub(super) fn opcode(row: &Row<'_>, line: &mut LineWriter) {
 /// Who submitted the bio if that was observed, otherwise who called the driver: `fio:366`.
 pub(super) fn process(row: &Row<'_>, line: &mut LineWriter) {
     let submitter = row.submitter().filter(|by| by.is_known());
-    let of_caller = || row.caller().map(|caller| (caller.comm(), caller.pid));
-    if let Some((comm, pid)) = submitter.map(|by| (by.comm(), by.pid)).or_else(of_caller) {
-        line.str(if comm.is_empty() { "redacted" } else { &comm });
+    let of_caller = || row.caller().map(|caller| (&caller.comm, caller.pid));
+    if let Some((comm, pid)) = submitter.map(|by| (&by.comm, by.pid)).or_else(of_caller) {
+        line.comm(comm, "", |line, name| line.str(if name.is_empty() { "redacted" } else { name }));
         line.byte(b':');
         line.dec(pid);
     }
@@ -199,36 +203,31 @@ pub(super) fn failure(row: &Row<'_>) -> Option<String> {
 
 /// The times of the observed points.
 pub(super) fn points(row: &Row<'_>, line: &mut LineWriter) {
-    line.byte(b'{');
-    let Some(times) = row.timeline else {
-        return line.str("}");
-    };
+    let begin = line.len();
     for (point, key) in row.points {
-        let ns = times.ns(*point);
+        let ns = row.timeline.map_or(0, |times| times.ns(*point));
         if ns != 0 {
             line.str(key);
             line.dec(ns);
-            line.byte(b',');
         }
     }
-    line.close(b'}');
+    line.open(begin, b'{');
+    line.byte(b'}');
 }
 
 /// The stages, in order.
 pub(super) fn stages(row: &Row<'_>, line: &mut LineWriter) {
     if row.form == Form::Json {
         line.byte(b'[');
-        for part in row.stages {
-            line.str(&part.json);
+        for (n, part) in row.stages.iter().enumerate() {
+            // the first closes no object
+            line.str(if n == 0 { &part.key[2..] } else { &part.key });
             line.dec(part.ns);
-            line.str("},");
         }
-        return line.close(b']');
+        return line.str(if row.stages.is_empty() { "]" } else { "}]" });
     }
     for part in row.stages {
-        line.str(", ");
-        line.str(&part.name);
-        line.byte(b'=');
+        line.str(&part.key);
         line.nanos(part.ns);
         if part.name == "before"
             && let Some(wait) = row.timeline.and_then(|times| main_wait(times, part.ns))

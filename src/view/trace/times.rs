@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stages of a command, and how columns divide its time.
 
+use super::Form;
 use super::fields::{Row, Value};
 use super::line::LineWriter;
 use crate::model::point::{Pattern, Point};
@@ -14,8 +15,8 @@ use crate::units::{nanos, percent};
 pub(super) struct Part {
     pub(super) run: StageRun,
     pub(super) name: String,
-    /// Its begin in JSON: `{"name":"queue","ns":`.
-    pub(super) json: String,
+    /// What comes before its time, in JSON `},{"name":"queue","ns":`, in long lines `, queue=`.
+    pub(super) key: String,
     /// The group of stages in whose column it is.
     group: &'static str,
     /// Whether it was merged with another group.
@@ -36,17 +37,20 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Takes the times of a command.
-    pub(super) fn set(&mut self, times: &Timeline, stages: StageSet) {
+    pub(super) fn set(&mut self, times: &Timeline, stages: StageSet, form: Form) {
         let pattern = times.pattern();
         if self.of != Some((stages, pattern)) {
             self.of = Some((stages, pattern));
             let points = Point::ALL.into_iter().filter(|point| point.seen_in(pattern));
-            self.points = points.map(|point| (point, format!("\"{}\":", point.name()))).collect();
+            self.points = points.map(|point| (point, format!(",\"{}\":", point.name()))).collect();
             let part = |run: StageRun| {
                 let (group, is_merged) = group_of(run);
                 let name = run.name();
-                let json = format!("{{\"name\":\"{name}\",\"ns\":");
-                Part { run, name, json, group, is_merged, ns: 0 }
+                let key = match form {
+                    Form::Json => format!("}},{{\"name\":\"{name}\",\"ns\":"),
+                    Form::Long | Form::Columns => format!(", {name}="),
+                };
+                Part { run, name, key, group, is_merged, ns: 0 }
             };
             self.parts = stages.runs(pattern).into_iter().map(part).collect();
         }
