@@ -165,7 +165,10 @@ impl ByWord {
 
 /// A text names no property.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is not a key: give some of {names}", names = KEYS.map(|(_, name)| name).join(", "))]
+#[error(
+    "`{0}` is not a key: choose from {names}, or sizes of your own: size=16K,64K",
+    names = KEYS.map(|(_, name)| name).join(", ")
+)]
 pub struct UnknownKey(String);
 
 impl FromStr for By {
