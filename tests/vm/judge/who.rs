@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Submitters are fio's jobs behind a scheduler and device mappers, and cgroups of writeback those of
-//! io.stat; recordings have the same as live runs.
+//! Submitters are fio's jobs behind a scheduler and device mappers, writeback belongs to the cgroups that io.stat
+//! charges, and recordings agree with live runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
