@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use nvme_deep::nvme::decode::{CommandSet, Field, fields};
-use nvme_deep::nvme::opcode::QueueKind::{Admin, Io};
 use nvme_deep::nvme::opcode::QueueKind;
+use nvme_deep::nvme::opcode::QueueKind::{Admin, Io};
 use nvme_deep::nvme::sqe::{Parts, Sqe};
 use proptest::prelude::*;
 

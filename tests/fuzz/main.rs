@@ -59,7 +59,7 @@ fn cpu() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Ends this process if an input takes too long.
+/// Ends this process if an input takes too long. Not for the corpus: some of its inputs are read by all commands.
 fn watch(mut report: File, kept: PathBuf) {
     thread::spawn(move || {
         loop {
@@ -87,8 +87,11 @@ impl Fuzzer {
         }));
         let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/fuzz-found");
         fs::create_dir_all(&kept).expect("target/fuzz-found");
-        watch(report.try_clone().expect("stderr"), kept.join(format!("current-{}", process::id())));
         Self { report, kept, is_well: true }
+    }
+
+    fn current(&self) -> PathBuf {
+        self.kept.join(format!("current-{}", process::id()))
     }
 
     fn say(&mut self, text: &str) {
@@ -97,7 +100,7 @@ impl Fuzzer {
 
     /// What is wrong with a run; `None`: nothing.
     fn check(&self, target: &mut dyn Target, input: &[u8]) -> Option<String> {
-        let current = self.kept.join(format!("current-{}", process::id()));
+        let current = self.current();
         let _ = fs::write(&current, input);
         let most = target.memory(input);
         STARTED.store(cpu().as_nanos() as u64, Relaxed);
@@ -186,6 +189,9 @@ fn main() -> ExitCode {
         _ => vec![],
     };
     let mut fuzzer = Fuzzer::new();
+    if !chosen.is_empty() {
+        watch(fuzzer.report.try_clone().expect("stderr"), fuzzer.current());
+    }
     match words.as_slice() {
         ["--fuzz", _, "--seconds", seconds, "--seed", seed] => {
             chosen.iter().for_each(|entry| fuzzer.fuzz(entry, number(seconds), number(seed)));
