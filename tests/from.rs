@@ -247,7 +247,7 @@ fn options_that_a_recording_cannot_serve_are_refused() {
     assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 10));
 }
 
-/// Asserts that the commands of each report are those of its ledger. Returns the number of reports.
+/// Asserts that each report and its ledger count the same commands. Returns the number of reports.
 fn each_ledger_counts_its_rows(words: &str) -> usize {
     let all = objects(&run(words));
     for report in &all {

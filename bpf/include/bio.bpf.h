@@ -562,7 +562,7 @@ static __always_inline void submitter_of_last(struct nd_sender *by, u64 bio)
 		by_this_task(by, bio, ACCESS_BTF);
 }
 
-/* A request was allocated for a bio: keeps its waits, and its submitter, until the set-up. Requests
+/* A request was allocated for a bio: keeps its waits, and its submitter, until the setup. Requests
  * of flushes, and of passthrough commands, have no bio. The address of a bio may be that of an
  * earlier one. */
 static __always_inline void note_waits(struct nd_start *st, struct request *rq,
@@ -595,7 +595,7 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 }
 
 /*
- * The bio got a request, which is not an argument: keeps its waits by its address until the set-up.
+ * The bio got a request, which is not an argument: keeps its waits by its address until the setup.
  * Until then the bio is one of the request's.
  */
 static __always_inline int on_bio_start(u64 bio, u32 hook)
@@ -716,8 +716,8 @@ static __noinline int follow_chain(struct nd_chain *c)
 	return 0;
 }
 
-/* Notes the bios of a command at its set-up. One that was requeued has the bios of its first
- * set-up, in its slot or in the entry of its tag. */
+/* Notes the bios of a command at its setup. One that was requeued has the bios of its first
+ * setup, in its slot or in the entry of its tag. */
 static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, struct request *rq,
 				      enum nd_access access)
 {
@@ -739,7 +739,7 @@ static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, st
 		st->waits.also = s->waits.also;
 }
 
-/* The submitter of a command, before its set-up: the bio that got the request has it. A retry has
+/* The submitter of a command, before its setup: the bio that got the request has it. A retry has
  * no start, but the same bio. Without an entry (start_of_bios()) the slot has it, also of a command
  * that was requeued. */
 static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *st,
@@ -753,7 +753,7 @@ static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *s
 		s->origin.by.tid = 0;
 }
 
-/* A requeued command has the waits of its first set-up, in its slot or in the entry of its tag. */
+/* A requeued command has the waits of its first setup, in its slot or in the entry of its tag. */
 static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, struct request *rq,
 				       enum nd_access access)
 {

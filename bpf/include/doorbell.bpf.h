@@ -48,7 +48,7 @@ static __always_inline u64 event_index_of(u64 nvmeq, enum nd_access access)
 	return SHADOW ? OF_QUEUE(nvmeq, dbbuf_sq_ei, access) : 0;
 }
 
-/* Records the queue of a batch at its first set-up. A batch of several queues has none. */
+/* Records the queue of a batch at its first setup. A batch of several queues has none. */
 static __always_inline void note_batch(struct nd_task *t, u64 nvmeq, enum nd_access access)
 {
 	u64 index;
@@ -142,7 +142,7 @@ static __always_inline void announce_rest(struct nd_task *t, u32 n, u32 tid, u64
 
 /*
  * Returns whether the driver has announced exactly as many entries as commands wait, since the
- * first of them was set up. If not, the set-up of some entries was not observed, or they belong to
+ * first of them was set up. If not, the setup of some entries was not observed, or they belong to
  * another task: the doorbell cannot be attributed. Nonzero `rq`: the function submitted only `rq`,
  * and the caller has found that the task set up another command last.
  */
@@ -203,7 +203,7 @@ static __always_inline int on_doorbell(u32 hook, enum nd_access access)
 }
 
 /* Marks the command that this task set up last: it never reached the SQ. blk-mq issues it again (no
- * resources) or ends it with an error. This set-up has no completion. */
+ * resources) or ends it with an error. This setup has no completion. */
 static __always_inline void mark_rejected(u64 rq)
 {
 	u32 tid = this_task(), n;
@@ -227,7 +227,7 @@ static __always_inline void mark_rejected(u64 rq)
  * nvme_queue_rq returns. It has rung the doorbell if this request was the last of a batch, or if
  * the SQ was about to be full (nvme_write_sq_db in drivers/nvme/host/pci.c); then sq_tail equals
  * last_sq_tail. A rejected command was not copied to the SQ; if blk-mq issues it again, it has
- * another set-up.
+ * another setup.
  */
 static __always_inline int on_queued(struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd,
 				     u32 ret, u32 hook, enum nd_access access)

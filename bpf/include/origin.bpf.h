@@ -9,7 +9,7 @@
  * With --stages=full the bios of NVMe disks are followed anyway (bio.bpf.h), and this table has
  * only those of device mapper. A command has the submitter of the bio that got its request: most
  * get it in the same task, which needs no table. The start entry of the request keeps it until the
- * set-up.
+ * setup.
  *
  * Device mapper makes new bios, clones, for the disk below. Where a kernel thread submits one
  * (dm-crypt, thin pools), the original bio's submitter counts. So the table has the bios of

@@ -4,8 +4,8 @@
  *
  * The kernel skips a program that is already running on the same CPU, in a task that was preempted
  * or interrupted inside it. The remaining state shows the command:
- *  - A completion (or a CQE) whose slot does not hold the command: the set-up was skipped. The
- *    request still has its SQE, tag, queue and length, but not its set-up time, doorbell and
+ *  - A completion (or a CQE) whose slot does not hold the command: the setup was skipped. The
+ *    request still has its SQE, tag, queue and length, but not its setup time, doorbell and
  *    submitter.
  *  - An open slot, but the generation of its request (or its state, see has_completed()) shows that
  *    the command is over: the completion was skipped. When the slot is needed again, the command
@@ -44,7 +44,7 @@ static __always_inline int is_outside(struct request *rq, enum nd_access access)
 
 /*
  * Where the driver changes nvme_request.genctr: with the CQE (e4fdb2b167ed: 5.17, and some
- * stable kernels), or before that at the set-up. The version does not show it; completions do.
+ * stable kernels), or before that at the setup. The version does not show it; completions do.
  */
 #define ND_GEN_AT_CQE	1
 #define ND_GEN_AT_SETUP 2
@@ -84,7 +84,7 @@ static __noinline int is_done(u64 rq)
 /*
  * Whether the driver has completed the command of this slot. The generation shows it, except where
  * the driver completes a command without a CQE (a cancelled one). Generations repeat after 16
- * commands, so a request that was allocated after the set-up (or after the CQE, if the set-up was
+ * commands, so a request that was allocated after the setup (or after the CQE, if the setup was
  * skipped) also shows a later command. Without statistics and scheduler, start_time_ns is 0. Then
  * requests and tags are paired, and the next command of the request is set up in this slot; but the
  * request of flushes always has a start, and takes the tag of another one each time.
@@ -189,7 +189,7 @@ static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, stru
 	return found;
 }
 
-/* Assigns a slot to a command whose set-up was skipped, at its CQE or its completion. NULL: outside
+/* Assigns a slot to a command whose setup was skipped, at its CQE or its completion. NULL: outside
  * the run, not followed, or rejected by a filter. `at_end`: nothing else will count the command. */
 static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end,
 						  enum nd_access access)
@@ -254,7 +254,7 @@ static __noinline struct nd_slot *recover_setup(struct request *rq, int at_end)
 	return recover_by(rq, at_end, ACCESS_PROBE_READ);
 }
 
-/* Whether the request now carries another command than the slot: the set-up of the request's
+/* Whether the request now carries another command than the slot: the setup of the request's
  * command was skipped, and so was the completion of the slot's command. */
 static __always_inline int is_outdated(struct nd_slot *s, struct request *rq, enum nd_access access)
 {

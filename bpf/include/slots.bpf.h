@@ -4,7 +4,7 @@
  *
  * (controller, queue, tag) selects the slot. It is unique at the device: a flush request borrows
  * its owner's tag, but the owner is not at the device then. The request pointer in the slot
- * identifies the owner, which on_setup_out() changes, or recover_setup() if the set-up was skipped.
+ * identifies the owner, which on_setup_out() changes, or recover_setup() if the setup was skipped.
  *
  * Controllers that the filter leaves out have no slots: theirs begin at ND_NO_SLOT.
  */
@@ -123,7 +123,7 @@ static __always_inline int is_passthrough(struct request *rq, enum nd_access acc
 	return (GET(access, rq, cmd_flags) & ND_OP_MASK) >= ND_OP_DRV_IN;
 }
 
-/* Identifies a use of a request: the same at the start and at the set-up, and almost always
+/* Identifies a use of a request: the same at the start and at the setup, and almost always
  * different in the next use. */
 static __always_inline u32 mark_of(struct request *rq, enum nd_access access)
 {
@@ -369,7 +369,7 @@ static __noinline int instance_by_name(struct request_queue *q)
 	return number;
 }
 
-/* The controller of a request, from the driver's private part. A set-up whose queue is not cached
+/* The controller of a request, from the driver's private part. A setup whose queue is not cached
  * always reads it: the address and id of a queue can be reused for another controller. */
 static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct request_queue *q,
 					       u32 *instance, u64 *address, enum nd_access access)
@@ -483,7 +483,7 @@ static __always_inline int is_nvme_disk(struct request *rq, struct request_queue
 	       d->disk_name[3] == 'e';
 }
 
-/* The controller and queue of a command, at its set-up: usually cached. tests/places tests it. */
+/* The controller and queue of a command, at its setup: usually cached. tests/places tests it. */
 
 /* Finds the controller and queue of a command from the request and its queue. Caches an I/O queue
  * in `w`, an admin queue in `admin`. NULL: the command cannot be followed. */

@@ -337,7 +337,7 @@ static __always_inline int partial_stages(struct nd_slot *s, u64 complete, u64 e
 }
 
 /*
- * Finishes a command whose set-up (setup_out_ns is 0), completion (`complete` is 0) or end (`end`
+ * Finishes a command whose setup (setup_out_ns is 0), completion (`complete` is 0) or end (`end`
  * is 0) was not observed. It counts in its own row, with the observed intervals. Several programs
  * add to the cells of this row (the pattern is part of the key), so they use atomics.
  */

@@ -41,7 +41,7 @@ pub struct Report {
     pub commands: u64,
     /// Those without an end.
     pub unfinished: u64,
-    /// Ends without a begin.
+    /// Ends without a start.
     pub without_begin: u64,
     /// Begins whose end is not in the text: another command took their place.
     pub without_end: u64,
@@ -84,7 +84,7 @@ impl Report {
         };
         let mut lacks = vec![stages.to_owned()];
         let mut lack = |is: bool, text: &str| lacks.extend(is.then(|| text.to_owned()));
-        lack(!has("nvme_setup_cmd"), "nvme_setup_cmd: no command has a begin");
+        lack(!has("nvme_setup_cmd"), "nvme_setup_cmd: no command has a start");
         lack(!has("nvme_complete_rq"), "nvme_complete_rq: no command has an end");
         lack(!has("block_getrq"), "block_getrq: no `queue`");
         let matched = ledger.matched;
@@ -224,7 +224,7 @@ impl Report {
         let mut text = counted(self.commands, self.what);
         for (count, what, how) in [
             (self.unfinished, "begin", " without an end before the text ends"),
-            (self.without_begin, "end", " without a begin"),
+            (self.without_begin, "end", " without a start"),
             (self.without_end, "begin", " without an end"),
             (self.interrupts, "interrupt", ""),
             (self.lost, "event", " lost before the text was written"),

@@ -183,7 +183,7 @@ impl FromStr for By {
 /// The value of a property.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyPart {
-    /// It was not observed: the kernel skipped the program at the set-up.
+    /// It was not observed: the kernel skipped the program at the setup.
     Unknown,
     /// Process id.
     Process(u32),

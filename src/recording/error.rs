@@ -51,7 +51,7 @@ pub enum Error {
     Version(u16),
     /// It is a recording of the driver, where one of the host side is needed.
     GuestSide,
-    /// It cannot be used at all.
+    /// It cannot be used.
     Damaged(Damage),
     /// It cannot be read or written.
     Io(io::Error),

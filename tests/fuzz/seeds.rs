@@ -91,7 +91,7 @@ pub fn write(target: &str, input: &str, out: &Path) {
     files.iter().zip(paths).for_each(|((file, _), path)| fs::write(path, file).unwrap());
 }
 
-/// The inputs that fuzzing begins with: those of recordings once per command.
+/// The inputs that fuzzing starts with; recordings once per command.
 pub fn seeds(target: &str, form: Form) -> Vec<Vec<u8>> {
     let mut all = vec![];
     for (_, input) in corpus(target) {
