@@ -99,12 +99,11 @@ test-diff: ## print how often diff raises false alarms, and finds changes, for d
 record-cost: build ## write tests/bench/recorded.json
 	@tests/bench/guard.sh --record
 
-# any compiler will do; the counters of tests/fuzz/rustc.sh guide the loop
 TARGET ?= all
 SECONDS ?= 60
+SEED ?= $(shell date +%s)
 fuzz: deps ## fuzz the readers (TARGET=all SECONDS=60 SEED=...), each for SECONDS: docs/dev/testing.md
-	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/fuzz/rustc.sh cargo test --profile fuzz --locked --test fuzz -- \
-		--fuzz $(TARGET) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	cargo test --profile fuzz --locked --test fuzz -- --fuzz $(TARGET) --seconds $(SECONDS) --seed $(SEED)
 
 test-alarms: ## print how often diagnose names causes in healthy runs, and finds causes, for docs/dev/diagnose.md (half an hour)
 	cargo test --release --locked --test diagnosis -- --ignored --nocapture --test-threads=1

@@ -78,7 +78,7 @@ static __always_inline void count(__u32 what)
 		__sync_fetch_and_add(n, 1);
 }
 
-/* Remembers the begin of a command. */
+/* Remembers the start of a command. */
 static __always_inline void begin(__u64 req, const struct nd_host *event)
 {
 	struct nd_host *before = bpf_map_lookup_elem(&flying, &req);

@@ -10,7 +10,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* A completion had the generation of its set-up. From then on every completion must match. */
+/* A completion had the generation of its setup. From then on every completion must match. */
 u8 two_sided = 0;
 
 MAP(namespaces, HASH, u64, u32, ND_MAX_NAMESPACES);
@@ -162,7 +162,7 @@ int complete_tp(void *ctx)
 		if (cid >> 12)
 			two_sided = 1;
 	} else if (cid >> 12 || two_sided) {
-		/* Another generation: the set-up of this command was not observed. */
+		/* Another generation: the setup of this command was not observed. */
 		count(ND_ORPHAN_DONE);
 		return 0;
 	}

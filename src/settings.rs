@@ -46,7 +46,7 @@ pub struct Attaching {
     #[cfg_attr(not(debug_assertions), arg(skip))]
     pub test_ignore: Vec<String>,
 
-    /// For tests, in debug builds: do not look for commands whose set-up or completion was not
+    /// For tests, in debug builds: do not look for commands whose setup or completion was not
     /// observed
     #[cfg_attr(debug_assertions, arg(long, hide = true, group = LIVE))]
     #[cfg_attr(not(debug_assertions), arg(skip))]
@@ -564,7 +564,7 @@ impl Settings {
 pub struct HostOptions {
     /// Measure the run times of the programs.
     pub measure: bool,
-    /// Only the begin and the end of each command, with fewer traps.
+    /// Only the start and the end of each command, with fewer traps.
     pub ends_only: bool,
     /// For tests: an error of the layout in bytes.
     pub shift: u32,

@@ -126,7 +126,8 @@ fn a_text_has_a_line_per_group_and_says_how_many_it_leaves_out() {
 
 #[test]
 fn what_is_no_key_is_refused() {
-    run("latency --by pid").refuses(2, "`pid` is not a key: give some of process,");
+    run("latency --by pid").refuses(2, "`pid` is not a key: choose from process, comm, ");
+    run("latency --by pid").refuses(2, ", or sizes of your own: size=16K,64K");
     run("latency --sort p99").refuses(2, "--by");
     run("latency --by size=12K").refuses(2, "power of two");
     run("latency --by cpu,64K").refuses(2, "`--by size=16K,64K`");

@@ -80,6 +80,8 @@ const WRONG: &[(&str, &str)] = &[
     ("latency 5x", "`x` is not a unit of time"),
     ("latency 1ms", "at least 10ms"),
     ("latency 1 0", "COUNT 0: expected a whole number of at least 1"),
+    ("trace -n x", "--count x: expected a whole number of at least 1"),
+    ("host trace --pid x", "expected a whole number from 0 to 4294967295"),
     ("latency 1 1 1", "unexpected argument `1`"),
     ("latency --delta", "<INTERVAL"),
     ("latency --commands", "--json"),

@@ -57,7 +57,7 @@ fn ledger(at_ns: u64, commands: u64, lost: u64) -> LedgerInfo {
     info
 }
 
-/// As the driver's completion is recorded: the time of an event is that of the completion, not of the end.
+/// As the driver's completion is recorded: an event has the time of the completion, not of the end.
 fn at_completion(event: &Event) -> Event {
     let outcome = event.what.outcome();
     let line = outcome.and_then(|outcome| outcome.timeline);
@@ -79,7 +79,7 @@ impl Files {
         self.write(name, load, causes, kind, RunInfo::default())
     }
 
-    /// The same, of which these options selected commands.
+    /// The same, with only the commands that these options selected.
     fn selected(
         &self,
         name: &str,

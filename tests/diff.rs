@@ -2,7 +2,7 @@
 //! The statistics of `diff` on synthetic recordings with fixed seeds: how often it raises an alarm
 //! where nothing differs, and how often it finds a change that was made.
 //!
-//! Latencies are autocorrelated, as those of real devices: log-normal with a slowly moving level, and
+//! Latencies are autocorrelated, as on real devices: log-normal with a slowly moving level, and
 //! bursts in which everything takes several times as long.
 #![allow(
     clippy::unwrap_used,

@@ -4,9 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -50,23 +49,6 @@ fn csv(path: &Path) -> Vec<csv::StringRecord> {
 }
 
 #[test]
-fn each_format_makes_a_file_for_its_owner_and_replaces_none() {
-    let dir = tempfile::tempdir().unwrap();
-    for format in FORMATS {
-        let out = dir.path().join(format);
-        ended(&export(&[recording("6.12")], format, &out, ""), 0, "12 commands");
-        let first = fs::read(&out).unwrap();
-        assert!(!first.is_empty(), "{format}");
-        assert_eq!(fs::metadata(&out).unwrap().permissions().mode() & 0o777, 0o600);
-        ended(&export(&[recording("5.10")], format, &out, ""), 2, "exists: give another file");
-        assert_eq!(fs::read(&out).unwrap(), first);
-        ended(&export(&[recording("5.10")], format, &out, "--force"), 0, "12 commands");
-        assert_ne!(fs::read(&out).unwrap(), first);
-    }
-    assert_eq!(names(&dir).len(), FORMATS.len());
-}
-
-#[test]
 fn stdout_gets_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
     for format in FORMATS {
@@ -76,22 +58,6 @@ fn stdout_gets_the_same_bytes() {
         ended(&output, 0, "stdout: 12 commands");
         assert_eq!(output.stdout, fs::read(&out).unwrap(), "{format}");
     }
-}
-
-#[test]
-fn a_full_disk_is_one_sentence_and_a_closed_pipe_is_no_error() {
-    for format in FORMATS {
-        let output = export(&[recording("6.12")], format, Path::new("/dev/full"), "");
-        ended(&output, 1, "/dev/full can't be written (No space left on device");
-        assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1);
-        let mut command = tool();
-        command.arg(recording("6.12")).args(["--format", format, "-o", "-"]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        drop(child.stdout.take());
-        ended(&child.wait_with_output().unwrap(), 0, "");
-    }
-    assert!(Path::new("/dev/full").exists());
 }
 
 #[test]

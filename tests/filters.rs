@@ -74,30 +74,6 @@ fn other_filters_that_select_nothing_are_named_with_the_number_of_commands() {
 }
 
 #[test]
-fn a_number_that_is_none_is_named_with_its_option_and_what_is_expected() {
-    for (words, option, range) in [
-        ("latency --qid 65536", "--qid <QID>", "from 0 to 65535"),
-        ("inflight --qid x", "--qid <QID>", "from 0 to 65535"),
-        ("latency --lat-min-us x", "--lat-min-us <US>", "from 0 to 18446744073709551615"),
-        ("latency --lat-shift x", "--lat-shift <SHIFT>", "from 0 to 4294967295"),
-        ("latency 1 x", "[COUNT]", "of at least 1"),
-        ("latency 1 0", "[COUNT]", "of at least 1"),
-        ("inflight 1 x", "[COUNT]", "of at least 1"),
-        ("trace -n x", "--count <COUNT>", "of at least 1"),
-        ("stacks --top x", "--top <COUNT>", "of at least 1"),
-        ("join a b --slowest x", "--slowest <COUNT>", "from 0 to 18446744073709551615"),
-        ("host trace --pid x", "--pid <PID>", "from 0 to 4294967295"),
-        ("import x --bar 0x1-0x2 --dstrd 16", "--dstrd <N>", "from 0 to 15"),
-        ("import x --bar 0x1-0x2 --queues x", "--queues <N>", "from 0 to 4294967295"),
-    ] {
-        let ran = run(words);
-        ran.refuses(2, &format!("expected a whole number {range}"));
-        let name = option.split(' ').next().unwrap().trim_matches(['[', ']']);
-        assert!(ran.err.starts_with(&format!("nvme-deep: {name} ")), "{}", ran.err);
-    }
-}
-
-#[test]
 fn stages_and_stacks_take_their_word_after_a_blank_too() {
     let path = "tests/recordings/6.12.nvd";
     for (with_blank, with_sign) in [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory of recordings over long runs: that of a ring is bounded by its options, and that of a
+//! Memory of recordings over long runs: a ring is bounded by its options, and a
 //! reader does not depend on the size of the file. The allocator counts.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

@@ -142,15 +142,6 @@ fn a_diagnosis_in_json_has_an_object_before_it() {
     both("heatmap --svg /tmp/never.svg").refuses(2, "a heat map shows one recording");
 }
 
-#[test]
-fn a_pipe_can_be_one_of_several() {
-    let [a, b] = ["5.10", "6.12"].map(|k| format!("{}.nvd", recording(k)));
-    let script = format!("cat {a} | {BINARY} trace --from /dev/stdin {b}");
-    let ran = Ran::from(Command::new("sh").args(["-c", &script]).env("COLUMNS", "120"));
-    let files = wide(&format!("trace --from {a} {b}"));
-    assert_eq!((ran.code, ran.out.lines().count()), (Some(0), files.out.lines().count()));
-}
-
 fn objects(ran: &Ran) -> Vec<Value> {
     let lines = ran.out.lines();
     lines.map(|l| serde_json::from_str(l).unwrap()).collect()
@@ -256,7 +247,7 @@ fn options_that_a_recording_cannot_serve_are_refused() {
     assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 10));
 }
 
-/// Asserts that the commands of each report are those of its ledger. Returns the number of reports.
+/// Asserts that each report and its ledger count the same commands. Returns the number of reports.
 fn each_ledger_counts_its_rows(words: &str) -> usize {
     let all = objects(&run(words));
     for report in &all {

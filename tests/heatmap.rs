@@ -7,7 +7,6 @@ mod binary;
 
 use std::fs;
 use std::fs::read_to_string;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::Value;
@@ -214,29 +213,6 @@ fn every_command_with_the_stage_is_in_the_picture_and_the_others_are_reported() 
 }
 
 #[test]
-fn a_picture_replaces_no_file_unless_it_must() {
-    let dir = TempDir::new().unwrap();
-    let from = recording("mixed");
-    for format in ["svg", "png"] {
-        let out = dir.path().join(format);
-        let words = format!("--from {from} --{format} {}", out.display());
-        let ran = heatmap(&words);
-        assert_eq!(ran.code, Some(0), "{}", ran.err);
-        assert!(ran.err.contains(" commands"), "{}", ran.err);
-        let first = fs::read(&out).unwrap();
-        let mode = fs::metadata(&out).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        heatmap(&words).refuses(2, "exists: give another file, or --force");
-        let ran = heatmap(&format!("{words} --force --theme dark"));
-        assert_eq!(ran.code, Some(0), "{}", ran.err);
-        assert_ne!(fs::read(&out).unwrap(), first);
-    }
-    let png = fs::read(dir.path().join("png")).unwrap();
-    assert!(png.starts_with(b"\x89PNG\r\n"));
-    heatmap(&format!("--from {from} --svg {from} --force")).refuses(2, "is a recording to read");
-}
-
-#[test]
 fn the_ending_of_a_file_chooses_the_format() {
     let dir = TempDir::new().unwrap();
     let [png, svg, other] = ["a.png", "a.svg", "a"].map(|name| dir.path().join(name));
@@ -249,6 +225,7 @@ fn the_ending_of_a_file_chooses_the_format() {
     assert!(ran.out.ends_with("</svg>\n"), "{}", ran.err);
     heatmap(&format!("{from} -o {}", other.display())).refuses(2, "ends in .svg or .png");
     heatmap(&format!("{from} -o - --png -")).refuses(2, "stdout can't have two pictures");
+    heatmap(&format!("--from {from} --svg {from} --force")).refuses(2, "is a recording to read");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use self::recording::{COMM, EVIL, SHELL};
 
 const GUEST: &str = "tests/host/nvmet-guest.nvd";
 
-/// A directory with a.nvd (driver), host.nvd (host side) and spdk.json, all of which have hostile names.
+/// A directory with a.nvd (driver), host.nvd (host side) and spdk.json, all with hostile names.
 struct Files(TempDir);
 
 impl Files {

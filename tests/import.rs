@@ -385,7 +385,7 @@ fn a_request_belongs_to_the_command_of_its_own_disk() {
     }
 }
 
-/// A set-up takes the allocations that fit it, so that none is left for a later command.
+/// A setup takes the allocations that fit it, so that none is left for a later command.
 #[test]
 fn two_allocations_of_a_sector_are_of_no_command_and_are_forgotten() {
     let [get, set, _] = request(0, "259,0", 4096, 7);

@@ -56,7 +56,7 @@ fn crates() -> BTreeMap<String, String> {
 }
 
 /// Whether an allowed licence can be chosen for each part of an SPDX expression. Of parentheses,
-/// only those of `(A OR B) AND C` are supported; no others occur.
+/// only `(A OR B) AND C` is supported; no others occur.
 fn is_allowed(expression: &str) -> bool {
     let allowed = |name: &str| {
         let name = name.trim().trim_matches(['(', ')']);

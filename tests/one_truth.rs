@@ -175,7 +175,7 @@ fn p99(commands: &[Command]) -> u64 {
     totals[(totals.len() * 99).div_ceil(100) - 1]
 }
 
-/// Nanoseconds of `50.6ms`, of which the last digit is rounded.
+/// Nanoseconds of `50.6ms`, whose last digit is rounded.
 fn time(text: &str) -> f64 {
     let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap();
     let factor = match &text[unit..] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All views of a recording have the same percentiles: those of its commands, by nearest rank.
+//! All views of a recording have the same percentiles: nearest rank among its commands.
 #![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

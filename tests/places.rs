@@ -9,7 +9,7 @@
 //! only its own points.
 //!
 //! tests/places/former.c: a program is preempted while it looks at the former slot of a request. The
-//! slot may have another command by then, which must stay in it. Also flushes of which programs are skipped.
+//! slot may have another command by then, which must stay in it. Also flushes whose programs are skipped.
 //!
 //! tests/places/chosen.c: a controller that the filter leaves out, an unknown CPU, and CPUs that share cells.
 //!
@@ -172,7 +172,7 @@ fn whatever_is_skipped_each_command_is_counted_once_and_no_point_is_anothers() {
         for mode in 0..3 {
             let run = Faults::run(&harness, n as u64, mode, ignoring, 7);
             assert!(run.is_true(), "{ignoring:?}, mode {mode}: {run:?}");
-            // only a skipped set-up or completion leaves commands without a latency
+            // only a skipped setup or completion leaves commands without a latency
             let essential = ["setup_out_btf", "complete_btf"];
             let misses = ignoring.iter().any(|p| essential.contains(p));
             assert_eq!(run.unmeasured > 0, misses, "{ignoring:?}: {run:?}");
@@ -183,8 +183,8 @@ fn whatever_is_skipped_each_command_is_counted_once_and_no_point_is_anothers() {
     assert!(commands > 1_000_000 && points > 5_000_000, "{commands} {points}");
 }
 
-/// Before 5.17 the driver changes the generation at the set-up, and no program at a tracepoint of a
-/// set-up or a requeue is skipped.
+/// Before 5.17 the driver changes the generation at the setup, and no program at a tracepoint of a
+/// setup or a requeue is skipped.
 #[test]
 fn the_set_up_may_change_the_generation_as_well() {
     let harness = build::harness(FAULTS, "faults-old", &[]);
@@ -205,7 +205,7 @@ fn the_set_up_may_change_the_generation_as_well() {
             assert!(old.is_true(), "{ignoring:?}, mode {mode}: {old:?}");
         }
     }
-    // all but those of the first commands
+    // all but the first commands
     assert!(old_points * 1000 > new_points * 995, "{old_points} {new_points}");
 }
 
@@ -288,7 +288,7 @@ fn a_missed_command_has_no_doorbell_after_its_end() {
     }
 }
 
-/// A CQE shows that the slot's command is over, if the next set-up was skipped as well.
+/// A CQE shows that the slot's command is over, if the next setup was skipped as well.
 #[test]
 fn a_cqe_is_not_that_of_the_command_before() {
     let harness = build::harness(FAULTS, "faults-cqe", &[]);

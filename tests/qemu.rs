@@ -54,7 +54,7 @@ fn drive(dir: &Path) -> Vec<Value> {
     lines(&String::from_utf8(driven.stdout).unwrap())
 }
 
-/// Traces a process while the driver runs; its lines, and those of the driver.
+/// Traces a process while the driver runs; its lines, and the driver's.
 fn traced(dir: &Path, pid: u32) -> (Vec<Value>, Vec<Value>) {
     let tool = Tool::start(dir, "trace", &format!("host trace --json --pid {pid}"));
     let truth = drive(dir);

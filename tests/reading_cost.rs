@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! User instructions of reading, counted by valgrind: per line of `trace --from`, as those of a file
-//! minus those of a smaller one, so that the start of the program does not count; and how they grow
+//! User instructions of reading, counted by valgrind: per line of `trace --from`: a file
+//! minus a smaller one, so that the start of the program does not count; and how they grow
 //! with inputs that were made to be slow. Run it by `make test-cost`.
 #![allow(
     clippy::unwrap_used,

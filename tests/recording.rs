@@ -18,7 +18,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// Makes latency and points consistent, as the BPF side reports them: the timeline has the times of the
-/// set-up and of the completion, too.
+/// setup and of the completion, too.
 fn consistent(
     at_ns: u64,
     is_complete: bool,

@@ -8,7 +8,6 @@ use std::fs;
 use std::path::Path;
 
 use nvme_deep::model::counters::COUNTS;
-use nvme_deep::probe::catalog::CATALOG;
 
 /// Data and arithmetic: these use nothing above them, only the standard library, serde, the names of
 /// option values (clap) and each other.
@@ -213,61 +212,6 @@ fn enumerators(name: &str) -> Vec<String> {
         .filter(|l| l.trim_start().starts_with("ND_") && !l.contains("_MAX"))
         .map(|l| word(l.trim_start()).to_owned())
         .collect()
-}
-
-/// Name, kind and target of every program of an object.
-fn programs_of(object: &str) -> Vec<[String; 3]> {
-    let text = text_of(object);
-    let programs: Vec<[String; 3]> = text
-        .split("SEC(\"?")
-        .skip(1)
-        .filter_map(|rest| {
-            let (section, rest) = rest.split_once('"').unwrap();
-            // a program without a target is never attached
-            let (kind, target) = section.split_once('/')?;
-            let rest = rest.strip_prefix(')').unwrap();
-            let (head, _) = rest.split_once(')').unwrap();
-            // BPF_PROG(name, ...), or a plain `int name(void *ctx)`
-            let name = head.split_once("BPF_").map_or_else(
-                || head.rsplit_once("int ").unwrap().1,
-                |(_, r)| r.split_once('(').unwrap().1,
-            );
-            let target = target.rsplit('/').next().unwrap();
-            Some([word(name), kind, target].map(Into::into))
-        })
-        .collect();
-    for section in text.split("SEC(\"").skip(1) {
-        let fine = ["?", "license\"", ".maps\""].iter().any(|p| section.starts_with(p));
-        assert!(fine, "{object}: every program is optional: {}", word(section));
-    }
-    programs
-}
-
-/// The files with the programs of the catalog.
-const OBJECTS: &str = "bpf/nvme_deep.bpf.c bpf/tracepoint.bpf.c";
-
-#[test]
-fn the_catalog_lists_the_programs_of_the_objects_and_no_others() {
-    let programs: BTreeSet<_> = OBJECTS.split(' ').flat_map(programs_of).collect();
-    let catalog: BTreeSet<[String; 3]> = CATALOG
-        .iter()
-        .map(|h| [h.program, h.kind.name(), h.target.name()].map(Into::into))
-        .collect();
-    assert_eq!(programs, catalog);
-}
-
-#[test]
-fn each_program_counts_its_own_hits() {
-    let text: String = OBJECTS.split(' ').map(text_of).collect();
-    for hook in CATALOG {
-        let name = &format!("ND_HOOK_{}", hook.program.to_uppercase());
-        let mut uses = after(&text, name).into_iter();
-        assert!(uses.next().is_some_and(|r| r.starts_with([',', ')'])), "{name}");
-        assert_eq!(uses.next(), None, "{name} is counted twice");
-        let body = text.split_once(hook.program).unwrap().1;
-        let body = body.split_once("\n}").unwrap().0;
-        assert!(!after(body, name).is_empty(), "{name} is not counted by its program");
-    }
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn slices(trace: &[u8]) -> BTreeMap<String, Vec<Slice>> {
     done
 }
 
-/// The commands of both sides: those of a controller of the guest, and of the host.
+/// The commands of both sides: a controller of the guest, and one of the host.
 fn joined(dir: &Path, [guest, host]: [&str; 2], ctrl: &str, more: &str) -> [Vec<Slice>; 2] {
     let out = dir.join("out");
     let words = format!("join {guest} {host} --format perfetto --force -o {}", out.display());

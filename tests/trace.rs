@@ -60,7 +60,7 @@ fn slow_commands_are_slow_from_their_first_to_their_last_point() {
 fn the_slowest_come_first_with_their_stages_and_their_callers() {
     for file in [WBT, MIXED] {
         let mut all = commands(&format!("--from {file}"));
-        // the begin of the others was not observed
+        // the start of the others was not observed
         all.retain(|c| {
             ["start", "setup_in", "setup_out"].iter().any(|at| !c["points_ns"][at].is_null())
         });

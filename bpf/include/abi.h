@@ -35,7 +35,7 @@ struct nd_group {
 	__u8 admin;
 	__u8 opcode;
 	__u8 size;    /* cfg_by_size */
-	__u8 unseen;  /* the set-up was not observed: the CPU is not known */
+	__u8 unseen;  /* the setup was not observed: the CPU is not known */
 	__u8 unknown; /* process, thread and cgroup are not known */
 };
 
@@ -119,7 +119,7 @@ enum nd_beside {
 
 /* What a trace does with each command. */
 enum nd_trace {
-	ND_TRACE_EVENTS = 1,   /* one event at the set-up, one at the completion */
+	ND_TRACE_EVENTS = 1,   /* one event at the setup, one at the completion */
 	ND_TRACE_PAIRS = 2,    /* one event at the completion */
 	ND_TRACE_STACKS = 3,   /* counted by stack */
 	ND_TRACE_COMMANDS = 4, /* as pairs, without other events; the histograms count them, too */
@@ -192,8 +192,8 @@ enum nd_kind {
 	ND_KIND_COMPLETE,
 	ND_KIND_PAIR,
 	ND_KIND_SQ,	 /* value: head | tail << 16; 1 << 32: command unknown */
-	ND_KIND_TIMEOUT, /* value: set-up time */
-	ND_KIND_CANCEL,	 /* value: set-up time */
+	ND_KIND_TIMEOUT, /* value: setup time */
+	ND_KIND_CANCEL,	 /* value: setup time */
 	ND_KIND_REQUEUE,
 	ND_KIND_RETRY, /* value: number of retries; ~0: unknown */
 	ND_KIND_ASYNC, /* value: result */
@@ -239,7 +239,7 @@ struct nd_early_times {
 	__u64 wbt_ns;
 	__u64 tag_ns;
 	__u64 zone_ns;
-	/* ND_BIOS_SHIFT bits: time from the submission of the oldest bio to the set-up. Above:
+	/* ND_BIOS_SHIFT bits: time from the submission of the oldest bio to the setup. Above:
 	 * number of bios. 0: not known. */
 	__u64 bios;
 };
@@ -328,7 +328,7 @@ struct nd_waits {
 	__u64 also;
 };
 
-/* What is known of a bio that got its request, until the set-up (on_bio_start()). */
+/* What is known of a bio that got its request, until the setup (on_bio_start()). */
 struct nd_begun {
 	struct nd_waits waits;
 	struct nd_sender by;
@@ -389,17 +389,17 @@ enum nd_limit {
 
 /* Counters of the ledger: exceptions and losses. */
 enum nd_count {
-	ND_FILTERED = 0,    /* set-ups that a filter rejected */
-	ND_FILTERED_DONE,   /* completions of rejected set-ups */
-	ND_UNTRACKED,	    /* set-ups outside the slot table (unknown controller, queue, tag) */
+	ND_FILTERED = 0,    /* setups that a filter rejected */
+	ND_FILTERED_DONE,   /* completions of rejected setups */
+	ND_UNTRACKED,	    /* setups outside the slot table (unknown controller, queue, tag) */
 	ND_UNTRACKED_DONE,  /* completions outside the slot table */
 	ND_ORPHAN_DONE,	    /* completions of commands set up outside the run */
 	ND_REQUEUED,	    /* set up again without a completion (no resources, blk-mq requeue) */
 	ND_OVERWRITTEN,	    /* another request took the slot; how this command ended is unknown */
-	ND_UNSEEN_SETUP,    /* set-ups not observed, found by the CQE or the completion */
+	ND_UNSEEN_SETUP,    /* setups not observed, found by the CQE or the completion */
 	ND_UNSEEN_COMPLETE, /* completions not observed, found by the command id */
-	ND_UNATTRIBUTED,    /* set-ups: a filter needs the submitter, which is unknown */
-	ND_UNMEASURED,	    /* trace: no latency, because set-up or completion was not observed */
+	ND_UNATTRIBUTED,    /* setups: a filter needs the submitter, which is unknown */
+	ND_UNMEASURED,	    /* trace: no latency, because setup or completion was not observed */
 	ND_NO_ROW,	    /* finished commands without a free row, and not in `rowless` */
 	ND_LATE_DOORBELL,   /* the CQE came before the submitting function returned */
 	ND_UNSURE_DOORBELL, /* discarded: an earlier doorbell, or what followed, was not observed */
@@ -420,7 +420,7 @@ enum nd_count {
 	ND_NO_BIO,	  /* requests with a bio whose submission was not observed */
 	ND_BIOS_FULL,	  /* bios that found no room in the table */
 	ND_UNPAIRED_WAIT, /* requests with a wait whose end was not observed */
-	ND_NO_CPU, /* set-ups and completions on a CPU that user space does not know; at CPU 0 */
+	ND_NO_CPU, /* setups and completions on a CPU that user space does not know; at CPU 0 */
 	ND_COUNT_MAX,
 };
 
@@ -435,7 +435,7 @@ enum nd_saw {
 	ND_SAW_CQE = 1 << 5,
 	ND_SAW_END = 1 << 6,
 	ND_SAW_ALL = (1 << 7) - 1,
-	/* Set if the set-up or the completion was not observed. */
+	/* Set if the setup or the completion was not observed. */
 	ND_NO_SETUP = 1 << 7,
 	ND_NO_COMPLETE = 1 << 8,
 	ND_NO_ANY = ND_NO_SETUP | ND_NO_COMPLETE,
@@ -562,7 +562,7 @@ struct nd_ctrl {
 	__u32 points; /* ND_SAW_*: the points that its transport has */
 };
 
-/* Cached owner of a request_queue. A set-up that finds it outdated rewrites it. */
+/* Cached owner of a request_queue. A setup that finds it outdated rewrites it. */
 struct nd_queue {
 	__u64 q; /* struct request_queue * */
 	__u32 base;
@@ -616,7 +616,7 @@ struct nd_place {
 	__u32 spread; /* see start_entry() */
 };
 
-/* A place as the set-up caches it. */
+/* A place as the setup caches it. */
 struct nd_where {
 	struct nd_place place;
 	__u64 ctrl;   /* struct nvme_ctrl * */
@@ -654,7 +654,7 @@ struct nd_cpu {
 	__u32 shares;
 	__u32 _pad[ND_CPU_PAD(sizeof(struct nd_where) * (1 + (1 << ND_PLACE_BITS)) +
 			      sizeof(struct nd_place) * (ND_AT_MAX << ND_PLACE_BITS))];
-	struct nd_where admin; /* admin queue of the current set-up */
+	struct nd_where admin; /* admin queue of the current setup */
 	struct nd_where where[1 << ND_PLACE_BITS];
 	struct nd_place place[ND_AT_MAX][1 << ND_PLACE_BITS];
 };
@@ -676,7 +676,7 @@ enum nd_control {
 	ND_CONTROL_BEGIN = 0,	  /* begin the run */
 	ND_CONTROL_COMPLETED = 1, /* whether the driver has completed a slot's open command */
 	ND_CONTROL_CLOSE = 2,	  /* count a command whose completion or end was not observed */
-	ND_CONTROL_END = 3,	  /* limit recovery of skipped set-ups (ND_END_*) */
+	ND_CONTROL_END = 3,	  /* limit recovery of skipped setups (ND_END_*) */
 	ND_CONTROL_FORGET = 4,	  /* the slots of a controller have moved */
 };
 
@@ -809,12 +809,12 @@ struct nd_config {
 	/* The doorbell has hooks: record the commands that each task sets up. 2: kprobes, which may
 	 * miss a return. */
 	__u8 doorbell;
-	/* Completions may be missed: a second set-up of a slot is not necessarily a requeue. */
+	/* Completions may be missed: a second setup of a slot is not necessarily a requeue. */
 	__u8 lossy;
-	/* Commands whose set-up or completion was not observed are recovered: the driver's types
+	/* Commands whose setup or completion was not observed are recovered: the driver's types
 	 * are available, and command ids have a generation (5.14). */
 	__u8 recover;
-	/* The kernel may skip set-ups: programs at tracepoints can be preempted (7.0). */
+	/* The kernel may skip setups: programs at tracepoints can be preempted (7.0). */
 	__u8 setup_skips;
 	/* The kernel may skip returns of submitting functions: their programs can be preempted. */
 	__u8 exit_skips;

@@ -499,7 +499,7 @@ static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 b
 	drop_entry(bio);
 }
 
-/* A request was allocated for a bio: keeps its waits and its submitter until the set-up. The
+/* A request was allocated for a bio: keeps its waits and its submitter until the setup. The
  * address of a bio may be that of an earlier one. */
 static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 				       enum nd_access access)
@@ -531,7 +531,7 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 	waits_of(&st->waits, b, bio, st->ns);
 }
 
-/* The bio got a request, which is not an argument: keeps its waits by its address until the set-up.
+/* The bio got a request, which is not an argument: keeps its waits by its address until the setup.
  */
 static __always_inline int on_bio_start(u64 bio, u32 hook)
 {
@@ -652,8 +652,8 @@ static __noinline int follow_chain(struct nd_chain *c)
 	return 0;
 }
 
-/* Notes the bios of a command at its set-up. One that was requeued has the bios of its first
- * set-up, in its slot or in the entry of its tag. */
+/* Notes the bios of a command at its setup. One that was requeued has the bios of its first
+ * setup, in its slot or in the entry of its tag. */
 static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, struct request *rq,
 				      enum nd_access access)
 {
@@ -675,7 +675,7 @@ static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, st
 		st->waits.also = s->waits.also;
 }
 
-/* The submitter of a command, before its set-up. A retry has no start, but the same bio. Without an
+/* The submitter of a command, before its setup. A retry has no start, but the same bio. Without an
  * entry (start_of_bios()) the slot has it, also after a requeue. */
 static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *st,
 					   struct request *rq, u64 start, enum nd_access access)
@@ -688,7 +688,7 @@ static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *s
 		s->origin.by.tid = 0;
 }
 
-/* A requeued command has the waits of its first set-up, in its slot or in the entry of its tag. */
+/* A requeued command has the waits of its first setup, in its slot or in the entry of its tag. */
 static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, struct request *rq,
 				       enum nd_access access)
 {

@@ -39,7 +39,7 @@ static __always_inline u64 event_index_of(u64 nvmeq, enum nd_access access)
 	return SHADOW ? OF_QUEUE(nvmeq, dbbuf_sq_ei, access) : 0;
 }
 
-/* Records the queue of a batch at its first set-up. A batch of several queues has none. */
+/* Records the queue of a batch at its first setup. A batch of several queues has none. */
 static __always_inline void note_batch(struct nd_task *t, u64 nvmeq, enum nd_access access)
 {
 	u64 index;
@@ -92,7 +92,7 @@ static __always_inline void announce(struct nd_task *t, u32 i, u32 tid, u64 now,
 	}
 }
 
-/* Whether the driver has announced exactly as many entries as commands wait. If not, a set-up was
+/* Whether the driver has announced exactly as many entries as commands wait. If not, a setup was
  * not observed, or another task's entries were announced. Nonzero `rq`: the function submitted only
  * `rq`, but the task set up another command last. */
 static __always_inline int are_all(struct nd_task *t, u32 n, u64 rq, enum nd_access access)
@@ -142,7 +142,7 @@ static __always_inline int on_doorbell(u32 hook, enum nd_access access)
 }
 
 /* Marks the command that this task set up last: it never reached the SQ. blk-mq issues it again (no
- * resources) or ends it with an error. This set-up has no completion. */
+ * resources) or ends it with an error. This setup has no completion. */
 static __always_inline void mark_rejected(u64 rq)
 {
 	u32 tid = this_task(), n;

@@ -7,9 +7,9 @@
 #include "hist.bpf.h"
 #include "maps.bpf.h"
 
-/* The times of points in the slot of a command: cleared at its set-up, copied to its event. */
+/* The times of points in the slot of a command: cleared at its setup, copied to its event. */
 
-/* Clears those that the run uses. The set-up itself sets start_ns and setup_out_ns. */
+/* Clears those that the run uses. The setup itself sets start_ns and setup_out_ns. */
 static __always_inline void clear_times(struct nd_slot *s, u32 mode)
 {
 	if (mode != ND_MODE_TOTAL) {

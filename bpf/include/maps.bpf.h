@@ -147,7 +147,7 @@ static __always_inline void count(u32 what)
 	count_n(what, 1);
 }
 
-/* A set-up or a completion on a CPU without an entry. Nothing else counts it. Returns 0. */
+/* A setup or a completion on a CPU without an entry. Nothing else counts it. Returns 0. */
 static __noinline int count_no_cpu(void)
 {
 	u32 first = 0;

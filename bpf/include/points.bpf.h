@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* One function per point of a command's life after its set-up (setup.bpf.h). All attach methods of
+/* One function per point of a command's life after its setup (setup.bpf.h). All attach methods of
  * a point call the same function. Each point reads the clock once. */
 #ifndef ND_POINTS_H
 #define ND_POINTS_H
@@ -124,7 +124,7 @@ static __always_inline void note_details(struct nd_slot *s, struct request *rq, 
 	commands = bpf_map_lookup_elem(&queue_counts, &at);
 	if (commands)
 		__sync_fetch_and_add(commands, 1);
-	/* A command whose set-up was skipped has no latency. */
+	/* A command whose setup was skipped has no latency. */
 	if (!bar || !s->setup_out_ns)
 		return;
 	from = s->saw & ND_SAW_START ? s->start_ns : s->setup_out_ns;
@@ -148,7 +148,7 @@ static __always_inline int on_issue(struct request *rq, u32 hook, enum nd_access
 	if (!s)
 		return 0;
 	tally(cpu, hook, access);
-	/* Skip a slot of the request's previous command: this set-up was skipped. */
+	/* Skip a slot of the request's previous command: this setup was skipped. */
 	if (s->state == ND_OPEN && !s->issue_ns && !s->cqe_ns && !is_outdated(s, rq, access))
 		s->issue_ns = bpf_ktime_get_ns();
 	return 0;
@@ -249,7 +249,7 @@ static __always_inline int on_cqe(struct request *rq, u32 hook, enum nd_access a
 			tally(cpu, hook, access);
 		if (!s || s->state != ND_OPEN)
 			return 0;
-		/* Without the set-up's time, has_completed_of() needs the CQE's. */
+		/* Without the setup's time, has_completed_of() needs the CQE's. */
 		if (mode == ND_MODE_TOTAL && !s->setup_out_ns) {
 			s->cqe_ns = bpf_ktime_get_ns();
 			return 0;

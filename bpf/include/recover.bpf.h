@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Recovers commands for which the kernel skipped a program, because it was already running on the
  * CPU. Such a command counts in its own row, with the observed intervals (finish_partial()).
- * - A completion or CQE whose slot does not hold the command: the set-up was skipped. The request
+ * - A completion or CQE whose slot does not hold the command: the setup was skipped. The request
  * still has its SQE, tag, queue and length.
  * - An open slot, but the generation or the state of its request shows that the command is over:
  * the completion was skipped. The next command of the slot counts it, without a completion time. */
@@ -36,7 +36,7 @@ static __always_inline int is_outside(struct request *rq, enum nd_access access)
 }
 
 /* Where the driver changes nvme_request.genctr: with the CQE (e4fdb2b167ed: 5.17, and some stable
- * kernels), before that at the set-up. Completions show it. */
+ * kernels), before that at the setup. Completions show it. */
 #define ND_GEN_AT_CQE	1
 #define ND_GEN_AT_SETUP 2
 u32 generation_changes = 0; /* 0: not known yet, counts as ND_GEN_AT_CQE */
@@ -73,8 +73,8 @@ static __noinline int is_done(u64 rq)
 
 /* Whether the driver has completed the command of this slot. The generation shows it, except after
  * a completion without a CQE (a cancelled command), and repeats after 16 commands. So a request
- * that was allocated after the set-up (or the CQE) also shows a later command. Without statistics
- * and scheduler start_time_ns is 0: then requests and tags are paired, and the next set-up comes to
+ * that was allocated after the setup (or the CQE) also shows a later command. Without statistics
+ * and scheduler start_time_ns is 0: then requests and tags are paired, and the next setup comes to
  * this slot; the request of flushes, which takes another tag each time, always has a start.
  * With ND_GEN_AT_SETUP, a changed generation only shows that the request was set up again. Its
  * state shows a completion.
@@ -171,7 +171,7 @@ static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, stru
 	return found;
 }
 
-/* Assigns a slot to a command whose set-up was skipped, at its CQE or its completion. NULL: outside
+/* Assigns a slot to a command whose setup was skipped, at its CQE or its completion. NULL: outside
  * the run, not followed, or rejected by a filter. `at_end`: nothing else will count the command. */
 static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end,
 						  enum nd_access access)
@@ -236,7 +236,7 @@ static __noinline struct nd_slot *recover_setup(struct request *rq, int at_end)
 	return recover_by(rq, at_end, ACCESS_PROBE_READ);
 }
 
-/* Whether the request now carries another command than the slot: the set-up of the request's
+/* Whether the request now carries another command than the slot: the setup of the request's
  * command was skipped, and so was the completion of the slot's command. */
 static __always_inline int is_outdated(struct nd_slot *s, struct request *rq, enum nd_access access)
 {

@@ -103,7 +103,7 @@ static __always_inline u64 row_word(u64 key)
 }
 
 /* The word of a row with fewer points than in `key`: only the points of the basic stages, or none.
- * 0: no row. A command whose set-up or completion was not observed has no total: see
+ * 0: no row. A command whose setup or completion was not observed has no total: see
  * count_rowless(). */
 __noinline u64 word_with_fewer(u64 key)
 {

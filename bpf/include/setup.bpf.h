@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The beginning of a command: its start in blk-mq, and its set-up. The set-up assigns the slot, and
+/* The beginning of a command: its start in blk-mq, and its setup. The setup assigns the slot, and
  * closes the previous command of the slot. */
 #ifndef ND_SETUP_H
 #define ND_SETUP_H
@@ -24,7 +24,7 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 	if (!q)
 		return 0;
 	if (!e) {
-		/* First command of a queue. The set-up handles a queue without a disk (admin). */
+		/* First command of a queue. The setup handles a queue without a disk (admin). */
 		if (!is_nvme_disk(rq, q, access))
 			return 0;
 		ctrl = ctrl_of(rq, q, &instance, &address, access);
@@ -62,7 +62,7 @@ static __always_inline int on_start(struct request *rq, u32 hook, enum nd_access
 		struct nd_place *p = place_of(cpu, ND_AT_START, hctx);
 
 		ONE_REGISTER(p);
-		/* An admin command starts before its set-up invalidates the cache: see where(). */
+		/* An admin command starts before its setup invalidates the cache: see where(). */
 		st = is_of(p, hctx) && !is_admin(rq)
 			     ? start_entry(rq->internal_tag, rq->tag, p->first, p->tags, p->spread)
 			     : start_slowly(rq, p);
@@ -124,7 +124,7 @@ static __always_inline u64 start_field(struct request *rq, u64 now, u64 last, en
 	return start;
 }
 
-/* A second set-up without a requeue event: nvme_queue_rqs() leaves the requests that it cannot
+/* A second setup without a requeue event: nvme_queue_rqs() leaves the requests that it cannot
  * prepare on the list, and blk-mq issues them one by one. */
 static __always_inline void count_requeue(struct nd_slot *s)
 {
@@ -238,7 +238,7 @@ static __always_inline void await_doorbell(u32 index, u32 tid, struct nd_task *t
 	}
 }
 
-/* Whether the set-up that the task has begun belongs to this command. */
+/* Whether the setup that the task has begun belongs to this command. */
 static __always_inline int is_begun(struct nd_task *t, struct nd_slot *s)
 {
 	u32 generation = t->setup_in_gen + (generation_changes == ND_GEN_AT_SETUP);

@@ -352,7 +352,7 @@ static __noinline int instance_by_name(struct request_queue *q)
 	return number;
 }
 
-/* The controller of a request. A set-up whose queue is not cached always reads it: addresses and
+/* The controller of a request. A setup whose queue is not cached always reads it: addresses and
  * ids of queues are used again. */
 static __always_inline struct nd_ctrl *ctrl_of(struct request *rq, struct request_queue *q,
 					       u32 *instance, u64 *address, enum nd_access access)
@@ -451,7 +451,7 @@ static __always_inline int is_nvme_disk(struct request *rq, struct request_queue
 	return d && is_nvme_name(FIELD_AT((u64)d, struct gendisk, disk_name, access));
 }
 
-/* The controller and queue of a command, at its set-up: usually cached. tests/places tests it. */
+/* The controller and queue of a command, at its setup: usually cached. tests/places tests it. */
 
 /* Finds them from the request. Caches an I/O queue in `w`, an admin queue in `admin`. NULL: the
  * command cannot be followed. */

@@ -252,7 +252,7 @@ static __noinline int add_atomically(struct nd_cell *c, struct nd_slot *s, u64 c
 	return 0;
 }
 
-/* Finishes a command whose set-up (setup_out_ns is 0), completion (`complete` is 0) or end (`end`
+/* Finishes a command whose setup (setup_out_ns is 0), completion (`complete` is 0) or end (`end`
  * is 0) was not observed, in its own row, with the observed intervals. Several programs add to the
  * cells of this row, so they use atomics. */
 static __noinline void finish_partial(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)

@@ -38,7 +38,7 @@ pub struct Volumes {
     pub unmapped: Volume,
 }
 
-/// The timer of a CPU, and its gaps since the begin of the run.
+/// The timer of a CPU, and its gaps since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GapSum {
     /// When the timer fired first; 0: the CPU has never had one.

@@ -92,7 +92,7 @@ pub(super) fn outcome(end: &RawEnd, times: Option<&Times>) -> Outcome {
     }
 }
 
-/// Time from the set-up to the event; `None` if the set-up was not observed.
+/// Time from the setup to the event; `None` if the setup was not observed.
 pub(super) fn event_latency(event: &RawEvent, setup_out_ns: u64) -> Option<u64> {
     let seen = event.pattern & NO_SETUP as u16 == 0;
     seen.then(|| event.ns.saturating_sub(setup_out_ns))

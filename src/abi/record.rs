@@ -23,7 +23,7 @@ use crate::nvme::opcode::QueueKind;
 /// zero; the value of a small record is in the place of the result.
 ///
 /// `parts` of its event has the points before the request that were observed (`enum nd_wait_point`),
-/// and bit 7 if points were recorded at all.
+/// and bit 7 if points were recorded.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Record {

@@ -124,9 +124,9 @@ pub(crate) mod kind {
     pub(crate) const PAIR: u32 = 4;
     /// value: head | tail << 16; 1 << 32: the command is unknown.
     pub(crate) const SQ: u32 = 5;
-    /// value: time of the set-up.
+    /// value: time of the setup.
     pub(crate) const TIMEOUT: u32 = 6;
-    /// value: time of the set-up.
+    /// value: time of the setup.
     pub(crate) const CANCEL: u32 = 7;
     pub(crate) const REQUEUE: u32 = 8;
     /// value: number of retries; !0: unknown.
@@ -135,7 +135,7 @@ pub(crate) mod kind {
     pub(crate) const ASYNC: u32 = 10;
     /// value: the new state; 1 << 32: requested, and the outcome is unknown.
     pub(crate) const STATE: u32 = 11;
-    /// In flight at the end; value: time of the set-up. Only in recordings.
+    /// In flight at the end; value: time of the setup. Only in recordings.
     pub(crate) const UNFINISHED: u32 = 255;
 }
 

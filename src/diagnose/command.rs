@@ -50,7 +50,7 @@ pub struct Command {
     pub end_cpu: Option<u16>,
     /// CLOCK_MONOTONIC nanoseconds of its first observed point from the request on.
     pub begin_ns: u64,
-    /// Of the end of its set-up; 0: not observed.
+    /// Of the end of its setup; 0: not observed.
     pub setup_ns: u64,
     /// Of the CQE; 0: not observed.
     pub cqe_ns: u64,

@@ -145,7 +145,7 @@ mod tests {
         assert!(!gaps.has_timer(0, (40, 50)));
         assert_eq!(gaps.timed_ns(1, (0, 300)), 120 + 49);
         assert_eq!(gaps.timed_ns(1, (50, 260)), 100 + 10);
-        // recordings of the time when each CPU had a timer from the begin on
+        // recordings of the time when each CPU had a timer from the start on
         let mut timed = Timed::default();
         timed.add(&reading(10, Some((0, 0))));
         timed.add(&reading(300, Some((0, 0))));

@@ -168,7 +168,7 @@ impl Rates {
         squares / sum.max(1.0)
     }
 
-    /// Commands in flight at the begin of each bin, and at the end.
+    /// Commands in flight at the start of each bin, and at the end.
     fn in_flight(&self) -> Vec<f64> {
         let mut now = self.before as f64;
         let mut all = vec![now];

@@ -290,7 +290,7 @@ impl<'f> Case<'f> {
         if found.ratio.is_none() {
             return Err(match (with, without) {
                 (0, 0) if !share.is_exact() => self.undecided(stages, share),
-                // even if they would take no time at all
+                // even if they took no time
                 (0, 1..) if at_most < least => absent(format!("no {side}")),
                 (1.., _) if at_most < least => {
                     out(format!("{side}: {with}, with {} of the time", percent(at_most)))

@@ -39,7 +39,7 @@ impl Stages {
     pub const COMPLETE: Self = Self::from(Point::Cqe);
     /// To the end by blk-mq.
     pub const END: Self = Self::from(Point::Complete);
-    /// The block layer's: waits before the request, the scheduler, the set-up of the command.
+    /// The block layer's: waits before the request, the scheduler, the setup of the command.
     pub const BLOCK_LAYER: Self = Self::range(0, StageSet::Full.before() + 2);
     /// The driver's.
     pub const DRIVER: Self = Self::MAP.with(Self::SUBMIT).with(Self::COMPLETE).with(Self::END);

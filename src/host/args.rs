@@ -104,7 +104,7 @@ pub struct TargetArgs {
     #[arg(long, requires = "pid", conflicts_with_all = ["nvmet", "from"])]
     pub usdt: bool,
 
-    /// Only the begin and the end of each command
+    /// Only the start and the end of each command
     ///
     /// Fewer traps, and one stage.
     #[arg(long, requires = "pid", conflicts_with_all = ["usdt", "nvmet", "from"])]

@@ -315,7 +315,7 @@ impl Reader<'_> {
         self.ledger().trace.get_or_insert_default()
     }
 
-    /// The set-ups, completions and CQEs before the gap may not be those after it.
+    /// The setups, completions and CQEs before the gap may not be those after it.
     fn lost(&mut self, events: u64) {
         let trace = self.trace();
         trace.lost_events = trace.lost_events.saturating_add(events);

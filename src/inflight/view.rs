@@ -348,7 +348,7 @@ struct CommandObject {
     observed: Option<ObservedObject>,
 }
 
-/// `age_ns` is since the set-up. `p99_ns` and `times_p99` are null with too few commands.
+/// `age_ns` is since the setup. `p99_ns` and `times_p99` are null with too few commands.
 #[derive(Serialize)]
 struct ObservedObject {
     age_ns: Option<u64>,

@@ -42,7 +42,7 @@ struct Found {
     commands: BTreeMap<(u32, Option<u32>), BTreeMap<String, u64>>,
     /// Events of a target.
     target_events: u64,
-    /// Wall clock minus CLOCK_MONOTONIC at the begin.
+    /// Wall clock minus CLOCK_MONOTONIC at the start.
     wall_ns: Option<i64>,
     last_ns: u64,
     /// The length of the run, of a file that has its end.

@@ -33,7 +33,7 @@ pub struct Guest {
     pub begin_ns: u64,
     /// Whether that is not `issue_ns`: a point before it was observed, too.
     pub has_begin: bool,
-    /// The last point before the target can see the command: issue, or the end of the set-up.
+    /// The last point before the target can see the command: issue, or the end of the setup.
     pub issue_ns: u64,
     /// The first point after the target has answered: the CQE, or the completion.
     pub end_ns: u64,

@@ -113,7 +113,7 @@ impl<'o> Reports<'o> {
         disks
     }
 
-    /// Sets the begin of the first interval, before the first report.
+    /// Sets the start of the first interval, before the first report.
     fn begin_at(&mut self, at: Duration) {
         (self.begin, self.last.0) = (at, at);
     }

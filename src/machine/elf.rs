@@ -43,7 +43,7 @@ fn spdk_release(data: &[u8]) -> Option<String> {
 /// first instruction that compilers emit (`stp`, `sub`, `bti`, `paciasp`): nothing is skipped there.
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
-/// Bytes to skip at the begin of a function. A probe on `endbr64` takes a single step; the `push`
+/// Bytes to skip at the start of a function. A probe on `endbr64` takes a single step; the `push`
 /// after it does not, and leaves the arguments in registers as they are.
 fn skipped(code: &[u8]) -> usize {
     let is_push = |code: &[u8]| match code {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the machine did besides the commands: counters since the begin of the run,
+//! What the machine did besides the commands: counters since the start of the run,
 //! and gaps. `None`: not observed.
 
 use super::text::Text;
@@ -30,9 +30,9 @@ pub struct Activity {
     pub upper: Option<Vec<UpperBios>>,
     /// Gaps since the last reading.
     pub gaps: Vec<Gap>,
-    /// Gaps that found no room, since the begin.
+    /// Gaps that found no room, since the start.
     pub gaps_lost: u64,
-    /// The programs of these observations that the kernel skipped, since the begin.
+    /// The programs of these observations that the kernel skipped, since the start.
     pub skipped: u64,
 }
 
@@ -74,7 +74,7 @@ impl Activity {
     }
 }
 
-/// Counters of a CPU, nanoseconds since the begin of the run.
+/// Counters of a CPU, nanoseconds since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuActivity {

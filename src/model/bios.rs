@@ -35,7 +35,7 @@ impl Bios {
         NonZeroU16::new((self.0 >> SHIFT) as u16)
     }
 
-    /// From the submission of the oldest to the end of the set-up, in nanoseconds.
+    /// From the submission of the oldest to the end of the setup, in nanoseconds.
     pub const fn longest_wait_ns(self) -> Option<u64> {
         match self.count() {
             Some(_) => Some(self.0 & ((1 << SHIFT) - 1)),

@@ -89,7 +89,7 @@ pub struct Submission {
     pub sqe: Sqe,
     /// Bytes to transfer; `None` if not known (classic tracepoints).
     pub bytes: Option<u32>,
-    /// Whether the set-up was observed. Without it `pid`, `tid`, `comm` and `cpu` are not valid.
+    /// Whether the setup was observed. Without it `pid`, `tid`, `comm` and `cpu` are not valid.
     pub knows_submitter: bool,
     /// The process that called the driver; a kernel thread if blk-mq dispatched the request later.
     pub pid: u32,
@@ -167,7 +167,7 @@ impl CompletionStatus {
 pub struct Outcome {
     /// `None` if the driver's types are not known (5.10 without a file of btf/).
     pub verdict: Option<CompletionStatus>,
-    /// From the end of the set-up to the completion, in nanoseconds; `None` if the set-up was not
+    /// From the end of the setup to the completion, in nanoseconds; `None` if the setup was not
     /// observed.
     pub latency_ns: Option<u64>,
     /// The observed points; only with `--stages`.
@@ -218,7 +218,7 @@ pub enum EventKind {
         id: CommandId,
         /// Its parameters and submitter.
         submission: Submission,
-        /// Time since its set-up, in nanoseconds.
+        /// Time since its setup, in nanoseconds.
         age_ns: u64,
     },
     /// The command is over, and its completion was not observed: the driver has incremented the
@@ -229,7 +229,7 @@ pub enum EventKind {
         id: CommandId,
         /// Its parameters and submitter; only where commands are paired.
         submission: Option<Submission>,
-        /// From its set-up to the time of the event, in nanoseconds; `None` if the set-up was not
+        /// From its setup to the time of the event, in nanoseconds; `None` if the setup was not
         /// observed either.
         latency_max_ns: Option<u64>,
         /// The observed points; only with `--stages`.
@@ -253,14 +253,14 @@ pub enum EventKind {
     Timeout {
         /// The command.
         id: CommandId,
-        /// Time since its set-up, in nanoseconds.
+        /// Time since its setup, in nanoseconds.
         age_ns: u64,
     },
     /// The driver cancels a command, because its controller is reset or removed.
     Cancel {
         /// The command.
         id: CommandId,
-        /// Time since its set-up, in nanoseconds.
+        /// Time since its setup, in nanoseconds.
         age_ns: u64,
     },
     /// blk-mq takes back a command that never reached the device.
@@ -446,7 +446,7 @@ pub struct OpenCommand {
     pub id: CommandId,
     /// The row of the histograms that will count it.
     pub row: RowKey,
-    /// Time of its set-up, CLOCK_MONOTONIC nanoseconds; 0 if that was not observed.
+    /// Time of its setup, CLOCK_MONOTONIC nanoseconds; 0 if that was not observed.
     pub setup_ns: u64,
     /// Its parameters and submitter. Only traces have them.
     pub submission: Submission,

@@ -13,7 +13,7 @@ pub struct Finished<'e> {
     pub id: &'e CommandId,
     /// Its parameters and submitter.
     pub submission: Option<&'e Submission>,
-    /// From the end of the set-up to the completion, in nanoseconds, if both were observed.
+    /// From the end of the setup to the completion, in nanoseconds, if both were observed.
     pub latency_ns: Option<u64>,
     timeline: Option<&'e Timeline>,
     /// The points that count.

@@ -169,7 +169,10 @@ impl ByWord {
 
 /// A text names no property.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is not a key: give some of {names}", names = KEYS.map(|(_, name)| name).join(", "))]
+#[error(
+    "`{0}` is not a key: choose from {names}, or sizes of your own: size=16K,64K",
+    names = KEYS.map(|(_, name)| name).join(", ")
+)]
 pub struct UnknownKey(String);
 
 impl FromStr for By {
@@ -184,7 +187,7 @@ impl FromStr for By {
 /// The value of a property.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyPart {
-    /// It was not observed: the kernel skipped the program at the set-up.
+    /// It was not observed: the kernel skipped the program at the setup.
     Unknown,
     /// Process id.
     Process(u32),

@@ -5,7 +5,7 @@
 use super::histogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// How a completion is matched with its set-up.
+/// How a completion is matched with its setup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairing {

@@ -12,7 +12,7 @@ use crate::model::text::{Text, word};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum StackAt {
-    /// At submission (the end of the set-up): who submits
+    /// At submission (the end of the setup): who submits
     Submit,
     /// At completion: interrupt, softirq, poll or cancellation
     Complete,

@@ -104,7 +104,7 @@ fn each_histogram_of_the_bpf_side_has_its_place() {
 #[test]
 fn a_missing_first_or_last_point_leaves_its_stage_out() {
     use Point::*;
-    // of a flush, the queue is the set-up
+    // of a flush, the queue is the setup
     assert_eq!(names(StageSet::Basic, &[Start])[0], "queue.setup");
     assert_eq!(names(StageSet::Basic, &[Start, SetupIn])[0], "submit");
     assert_eq!(

@@ -154,7 +154,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// From the end of the set-up to the completion. `None` for other events, and for a command whose
+    /// From the end of the setup to the completion. `None` for other events, and for a command whose
     /// latency is not known.
     #[must_use]
     pub fn of_latency(event: &Event) -> Option<Self> {
@@ -202,7 +202,7 @@ impl Span {
 }
 
 /// How long a command took, in nanoseconds: from its first to its last observed point, or without points
-/// from its set-up to its completion. So far, if it is in flight. `None` for other events, and if its begin
+/// from its setup to its completion. So far, if it is in flight. `None` for other events, and if its begin
 /// or its end was not observed.
 #[must_use]
 pub fn total_ns(event: &Event) -> Option<u64> {

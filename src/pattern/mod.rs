@@ -37,7 +37,7 @@ struct Reporter<'o> {
     patterns: Patterns,
     /// CLOCK_MONOTONIC nanoseconds.
     begin_ns: u64,
-    /// Since then: the begin of the first interval.
+    /// Since then: the start of the first interval.
     from: Duration,
     is_recorded: bool,
     /// Time and counts of the last report.

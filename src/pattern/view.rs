@@ -35,7 +35,7 @@ pub struct PatternReport {
     pub rows: Vec<PatternRow>,
     /// Commands without logical blocks, in no row, since the start.
     pub without_blocks: u64,
-    /// Commands whose set-up was not observed, in no row, since the start.
+    /// Commands whose setup was not observed, in no row, since the start.
     pub unknown: u64,
     /// Commands without an end that later depths lack, since the start.
     pub forgotten: u64,
@@ -182,7 +182,7 @@ impl PatternText {
         writeln!(out)?;
         let left_out = [
             (report.without_blocks, "without logical blocks"),
-            (report.unknown, "with an unknown set-up"),
+            (report.unknown, "with an unknown setup"),
         ];
         for (count, why) in left_out.into_iter().filter(|l| l.0 > 0) {
             let text = format!("in no row: {} {why}", counted(count, "command"));

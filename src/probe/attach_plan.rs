@@ -67,7 +67,7 @@ pub enum StartSource {
 pub struct AttachPlan {
     /// The stage set.
     pub stage_set: StageSet,
-    /// How completions are matched with set-ups.
+    /// How completions are matched with setups.
     pub pairing: Pairing,
     /// The points of the stage set, requeues, and the other events of a trace.
     pub points: Vec<PointPlan>,
@@ -77,7 +77,7 @@ pub struct AttachPlan {
     pub start: StartSource,
     /// The kernel counts the missed runs of kprobe and tracepoint programs.
     pub misses_counted: bool,
-    /// Commands whose set-up or completion was not observed are recovered.
+    /// Commands whose setup or completion was not observed are recovered.
     pub recovers: bool,
     /// A program may interrupt itself on its CPU ([`super::facts::KernelFacts::programs_nest`]).
     pub nests: bool,
@@ -188,7 +188,7 @@ impl AttachPlan {
         !self.recovers && self.method_of(Point::Complete).is_some_and(Method::loses)
     }
 
-    /// Set-ups that the kernel skipped and that nothing has shown yet. Their commands are in flight, or
+    /// Setups that the kernel skipped and that nothing has shown yet. Their commands are in flight, or
     /// their completions were skipped too. `misses` are the kernel's recursion misses by hook number.
     pub fn unrecovered(&self, counters: &Counters, misses: &[u64]) -> u64 {
         let point = self.point(Point::SetupOut).filter(|_| self.recovers);

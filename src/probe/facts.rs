@@ -126,9 +126,9 @@ pub struct KernelFacts {
     pub events: Option<BTreeMap<String, BTreeMap<String, u32>>>,
     /// The lockdown level.
     pub lockdown: Lockdown,
-    /// Why kprobes cannot be used at all; `None` if they can.
+    /// Why kprobes cannot be used; `None` if they can.
     pub no_kprobes: Option<String>,
-    /// Why function trampolines cannot be used at all; `None` if they can.
+    /// Why function trampolines cannot be used; `None` if they can.
     pub no_trampolines: Option<String>,
     /// A kprobe is an exception even at the entry of a function, and does not use ftrace (arm64).
     #[serde(default)]
@@ -161,16 +161,16 @@ pub struct KernelFacts {
     /// `genctr` (5.14.0).
     #[serde(default)]
     pub no_generation: bool,
-    /// Recover commands whose set-up or completion was not observed. Requires
+    /// Recover commands whose setup or completion was not observed. Requires
     /// [`KernelFacts::can_recover`].
     #[serde(skip)]
     pub recovers: bool,
 }
 
 impl KernelFacts {
-    /// Whether commands whose set-up or completion was not observed can be recovered. This requires
+    /// Whether commands whose setup or completion was not observed can be recovered. This requires
     /// the driver's types, and a generation in the command id. The programs find out whether the
-    /// driver changes it with the CQE or at the set-up.
+    /// driver changes it with the CQE or at the setup.
     pub const fn can_recover(&self) -> bool {
         self.nvme_core_types.is_known() && !self.command_is_argument && !self.no_generation
     }

@@ -34,12 +34,12 @@ pub struct Policy {
     pub refused: BTreeMap<usize, String>,
 }
 
-/// Whether each command must be observed at its CQE, because its set-up and its completion may both
+/// Whether each command must be observed at its CQE, because its setup and its completion may both
 /// be skipped: programs at tracepoints may be preempted, and tasks complete commands, those that poll
 /// or the threads of interrupts. With polling, the program at the CQE is never preempted, because
 /// nvme_poll() holds a spin lock there, and nvme_irq() is an interrupt handler. As a thread,
 /// nvme_irq() can be preempted there. If the kernel skips all three programs of a command, only the misses
-/// of its set-up count it ([`AttachPlan::unrecovered`]). (On PREEMPT_RT
+/// of its setup count it ([`AttachPlan::unrecovered`]). (On PREEMPT_RT
 /// completions are hooked by kprobes.)
 fn needs_witness(facts: &KernelFacts) -> bool {
     let in_tasks = facts.polled || facts.threaded_interrupts;
@@ -115,7 +115,7 @@ impl Planner<'_> {
     }
 
     /// Whether a return probe of a submitting function would truncate the stacks that are taken in
-    /// it. (If the set-up itself is observed by a return probe, there is no alternative.)
+    /// it. (If the setup itself is observed by a return probe, there is no alternative.)
     fn would_cut_stacks(&self, hook: &Hook) -> bool {
         self.policy.stacks
             && hook.kind == AttachKind::Kretprobe

@@ -311,7 +311,7 @@ fn where_set_ups_and_completions_may_be_skipped_each_command_is_seen_at_its_cqe(
     facts.polled = true;
     facts.preemption = Preemption::Full;
     let sees_cqe = |facts: &KernelFacts| auto(StageSet::Total, facts).has(Point::Cqe);
-    // before 7.0 programs at tracepoints are not preempted: all set-ups are observed
+    // before 7.0 programs at tracepoints are not preempted: all setups are observed
     assert!(!sees_cqe(&facts));
     assert!(seconds(&auto(StageSet::Fine, &facts)).is_empty());
     facts.preemptible_tracepoints = true;

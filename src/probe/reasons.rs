@@ -197,7 +197,7 @@ fn raw_tracepoint(hook: &Hook, facts: &KernelFacts) -> Option<Reason> {
     }
 }
 
-/// Whether kprobes can be used at all.
+/// Whether kprobes can be used.
 pub fn kprobes_work(facts: &KernelFacts) -> bool {
     facts.lockdown != Lockdown::Confidentiality && facts.no_kprobes.is_none()
 }

@@ -39,7 +39,7 @@ fn a_wait_that_nothing_can_cause_is_known_and_costs_no_other() {
         let known_waits = if at == 0 { rest.collect() } else { BEFORE.to_vec() };
         assert_eq!(known(&plan), (known_waits, vec![name]));
     }
-    // none at all, as on small kernels; without BTF it is not known
+    // none, as on small kernels; without BTF it is not known
     let mut facts = everything();
     facts.structs.clear();
     let plan = auto(StageSet::Full, &facts);

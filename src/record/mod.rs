@@ -41,7 +41,7 @@ struct Recorder<'o> {
 
 /// What the run costs.
 struct Cost {
-    /// CPU time of this process at the begin.
+    /// CPU time of this process at the start.
     begin: Duration,
     sample: Sample,
 }

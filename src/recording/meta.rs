@@ -31,7 +31,7 @@ pub struct RunInfo {
     pub boot_id: Option<Text>,
     /// CLOCK_MONOTONIC nanoseconds at which the run began.
     pub begin_ns: u64,
-    /// One event per command, at its completion; otherwise one at the set-up, too.
+    /// One event per command, at its completion; otherwise one at the setup, too.
     pub pairs: bool,
     /// The stage set; `total`: the events have no points.
     pub stage_set: StageSet,

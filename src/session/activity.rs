@@ -113,7 +113,7 @@ fn tick_of(activities: &MapHandle, cpu: u32) -> Result<u64> {
     Ok(gaps.tick_ns)
 }
 
-/// The counters of a CPU since the begin.
+/// The counters of a CPU since the start.
 fn since(begin: &mut BTreeMap<u32, CpuTimes>, now: &CpuTimes, gaps: Option<GapSum>) -> CpuActivity {
     // a CPU that came online counts from then on
     let before = begin.entry(now.cpu).or_insert(*now);
@@ -280,7 +280,7 @@ impl ActivityReader {
 }
 
 impl Session {
-    /// What the machine did besides the commands since the begin of the run, and the gaps since the
+    /// What the machine did besides the commands since the start of the run, and the gaps since the
     /// last reading. `None` without [`super::Config::context`].
     ///
     /// # Errors

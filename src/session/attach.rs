@@ -67,7 +67,7 @@ fn events_of(settings: &Settings) -> Vec<Role> {
     }
 }
 
-/// A remark if stacks are truncated. This is the case if the set-up is observed by a return probe,
+/// A remark if stacks are truncated. This is the case if the setup is observed by a return probe,
 /// and the kernel cannot unwind through it.
 fn short_stacks(policy: &Policy, facts: &KernelFacts, plan: &AttachPlan) -> Option<String> {
     let by_return = plan.method_of(Point::SetupOut) == Some(Method::Kprobe);

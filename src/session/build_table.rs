@@ -18,7 +18,7 @@ pub enum Need {
     Tags,
     /// The kernel describes itself by BTF: the build uses functions and variables of the kernel.
     KernelBtf,
-    /// Set-ups are observed by a tracepoint.
+    /// Setups are observed by a tracepoint.
     SetupEvent,
 }
 
@@ -29,7 +29,7 @@ impl Need {
             Self::Requests => "commands are known by their tags alone (classic tracepoints)",
             Self::Tags => "commands are known by their requests",
             Self::KernelBtf => "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)",
-            Self::SetupEvent => "set-ups are observed by a kprobe",
+            Self::SetupEvent => "setups are observed by a kprobe",
         }
     }
 }
@@ -73,7 +73,7 @@ const HISTOGRAMS: &[Fixed] = &[("trace", "0"), ("stack", "0"), ("context", "0")]
 /// Rows per controller, namespace and opcode; nothing before the request, and nobody's name is observed.
 const ROWS: &[Fixed] = &[("waits", "0"), ("by", "0"), ("who", "0")];
 
-/// From the set-up to the completion, nothing else.
+/// From the setup to the completion, nothing else.
 const TOTAL: &[Fixed] = &[
     ("mode", "ND_MODE_TOTAL"),
     ("end", "0"),

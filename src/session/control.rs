@@ -23,7 +23,7 @@ type Held = BTreeMap<u32, (u64, u16, SlotState)>;
 
 impl Session {
     /// Begins the run, after everything is attached. A command that was issued in this jiffy or
-    /// before, and whose set-up was not observed, does not belong to the run.
+    /// before, and whose setup was not observed, does not belong to the run.
     pub(super) fn begin(&mut self) -> Result<()> {
         if self.plan.recovers {
             self.control(nd_control::ND_CONTROL_BEGIN, 0)?;
@@ -51,7 +51,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the run for set-ups. Commands in flight whose set-up was skipped are not known yet, so
+    /// Ends the run for setups. Commands in flight whose setup was skipped are not known yet, so
     /// their completions are awaited, up to a limit. Commands that are set up later, while the
     /// programs are detached, are not part of the run and must not count as skipped.
     fn end_setups(&mut self) -> Result<()> {
@@ -65,7 +65,7 @@ impl Session {
             let _ = self.await_skipped()?;
             return Ok(());
         }
-        // set-ups that are skipped from now on are after the end
+        // setups that are skipped from now on are after the end
         let skipped = self.misses();
         self.detach_setup();
         let later = self.misses();
@@ -77,7 +77,7 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until all skipped set-ups are recovered, and ends recovery. Returns whether it
+    /// Waits until all skipped setups are recovered, and ends recovery. Returns whether it
     /// succeeded.
     fn await_skipped(&self) -> Result<bool> {
         for _ in 0..PATIENCE {
@@ -129,7 +129,7 @@ impl Session {
         self.loaded.run(CONTROL, [what.0.into(), slot.into()])
     }
 
-    /// Limits recovery of skipped set-ups.
+    /// Limits recovery of skipped setups.
     fn end_recovery(&self, how: nd_end_of_recovery) -> Result<u32> {
         self.control(nd_control::ND_CONTROL_END, how.0)
     }

@@ -164,7 +164,7 @@ fn full_stages_of_128_cpus_with_256_gib_have_their_own_cells() {
     assert_eq!(layout.remark().unwrap(), None);
 }
 
-/// Virtual machines report many CPUs, of which few are there.
+/// Virtual machines report many CPUs, and have few of them.
 #[test]
 fn cpus_that_are_not_present_share_one_group() {
     let capacity = Capacity { present: vec![0, 1, 2, 5], ..capacity(128, 4) };

@@ -159,7 +159,7 @@ pub struct Session {
     former: Vec<(u32, layout::SlotRange)>,
 }
 
-/// Whether this hook observes the set-up of commands.
+/// Whether this hook observes the setup of commands.
 fn begins(hook: usize) -> bool {
     CATALOG[hook].role.point() == Some(Point::SetupOut)
 }
@@ -324,10 +324,10 @@ impl Session {
             .map_err(failed(format!("assign slots to nvme{instance}")))
     }
 
-    /// Attaches the programs in this order. The hook at the set-up comes last, so that every
+    /// Attaches the programs in this order. The hook at the setup comes last, so that every
     /// counted command is observed to its end; the hook that keeps its arguments comes before it.
     /// The hook at the completion comes second to last, after functions, which take long to attach:
-    /// what it observes before the hook at the set-up is attached has no set-up. A second instance
+    /// what it observes before the hook at the setup is attached has no setup. A second instance
     /// comes after the first, because tracepoints run programs in the order in which they were
     /// attached.
     fn attach(&mut self) -> Result<(), StartError> {
@@ -362,7 +362,7 @@ impl Session {
         Ok(found.attach()?)
     }
 
-    /// Detaches the hook at the set-up: no further command begins.
+    /// Detaches the hook at the setup: no further command begins.
     fn detach_setup(&mut self) {
         let (setup, rest): (Vec<_>, Vec<_>) =
             take(&mut self.links).into_iter().partition(|(hook, _)| begins(*hook));

@@ -227,7 +227,7 @@ impl Session {
         Ok(Some(CostSample { _stats: stats, before: self.cost()? }))
     }
 
-    /// Run time of the programs per command since the begin of the sample, in nanoseconds. `None`: there was
+    /// Run time of the programs per command since the start of the sample, in nanoseconds. `None`: there was
     /// no command.
     ///
     /// # Errors
@@ -281,7 +281,7 @@ impl Session {
     }
 }
 
-/// A sample of the run time of the programs, which costs a clock reading at the begin and the end of each.
+/// A sample of the run time of the programs, which costs a clock reading at the start and the end of each.
 pub struct CostSample {
     /// The kernel measures while it is open.
     _stats: OwnedFd,

@@ -76,7 +76,7 @@ impl StackAt {
 }
 
 /// Whether the name of a frame has one of these prefixes. True for code without a name: if symbols
-/// are visible at all, it is generated code.
+/// are visible, it is generated code.
 fn named_one_of(frame: &Frame, names: &[&str]) -> bool {
     let Some(symbol) = &frame.symbol else {
         return true;

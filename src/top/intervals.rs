@@ -156,7 +156,7 @@ impl IntervalConsumer {
     pub fn add(&mut self, event: &Event, is_selected: bool) -> Result<()> {
         let at = Duration::from_nanos(event.at_ns.saturating_sub(self.begin_ns));
         if take(&mut self.is_first) {
-            // a ring may have dropped the begin
+            // a ring may have dropped the start
             let number = at.as_nanos() / self.step.as_nanos().max(1);
             self.number = u64::try_from(number).unwrap_or(u64::MAX);
         }

@@ -147,7 +147,7 @@ fn skipped(l: &Ledger, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(
         out,
-        "  skipped      {} program runs; found all the same: {} set-ups,\n    \
+        "  skipped      {} program runs; found all the same: {} setups,\n    \
              {} completions; {} commands unmeasured, {} lost",
         l.recursion_misses,
         l.unseen_setups,

@@ -317,7 +317,7 @@ const fn words(point: Point) -> &'static str {
     match point {
         Point::Submit => "the submission of the bio",
         Point::Start => "the allocation of the request",
-        Point::SetupOut => "the set-up of the command",
+        Point::SetupOut => "the setup of the command",
         Point::Complete => "its completion by the driver",
         Point::End => "the end of the request",
         other => other.name(),

@@ -95,7 +95,7 @@ pub struct State {
     pub gaps: Vec<Gap>,
     /// Long gaps by CPU, in order.
     away: BTreeMap<u16, Vec<Gap>>,
-    /// Last set-up by queue: time and CPU.
+    /// Last setup by queue: time and CPU.
     set_up: BTreeMap<u16, (u64, u16)>,
     /// The latest end by opcode, and by queue.
     code_until: BTreeMap<u8, u64>,

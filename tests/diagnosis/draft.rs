@@ -76,7 +76,7 @@ impl Draft {
         }
     }
 
-    /// The time of the end of its set-up.
+    /// The time of the end of its setup.
     pub fn setup_ns(&self) -> u64 {
         self.point(MAP)
     }

@@ -51,7 +51,7 @@ fn of(run: Run) -> Diagnosis {
     diagnose(&facts)
 }
 
-/// Reads and writes of which another CPU completes half, and all; writes take longer to complete.
+/// Reads and writes: another CPU completes half of them, or all; writes take longer to complete.
 fn remote_writes(writes: f64) -> Diagnosis {
     let load = Load { writes, remote: 0.5, ..Load::default() };
     let mut run = load.run(&[]);
@@ -77,7 +77,7 @@ fn a_kind_without_a_control_is_not_ruled_out() {
     };
     let why = open(&remote_writes(0.5)).unwrap();
     assert!(why.contains("of other classes, remote completions have"), "{why}");
-    // even if they took no time at all, they would explain less than a tenth
+    // even if they took no time, they would explain less than a tenth
     let few = remote_writes(0.05);
     assert_eq!(open(&few), None);
     let mut out = few.of(Status::RuledOut);

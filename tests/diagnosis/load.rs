@@ -73,10 +73,10 @@ pub struct Load {
     pub softirq: f64,
     /// How far the first of these rises with the logarithm of device times: a CPU that waits is idle.
     pub idle_follows: f64,
-    /// Part of the commands that another CPU than that of the queue completes.
+    /// Part of the commands that another CPU than the queue's completes.
     pub remote: f64,
     pub expectation: Expectation,
-    /// Commands that come by themselves, beside those of the threads.
+    /// Commands that come by themselves, beside the threads'.
     pub arrivals: Arrivals,
     /// Probability of a command that takes many times as long, and how many.
     pub slow: (f64, f64),
@@ -417,7 +417,7 @@ impl Run {
         [ControllerInfo { disks: vec![disk], ..ControllerInfo::default() }]
     }
 
-    /// The activity at the begin.
+    /// The activity at the start.
     pub fn first_activity(&self) -> Activity {
         let zero = |cpu: &CpuActivity| CpuActivity {
             cpu: cpu.cpu,

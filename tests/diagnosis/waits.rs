@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the rules about waits before the request say: of which cgroup, with which limit, and what to do.
+//! What the rules about waits before the request say: which cgroup, which limit, and what to do.
 
 use nvme_deep::diagnose::report::{
     ClassFacts, Collector, Diagnosis, Expectation, Status, Subject, Verdict, diagnose,
@@ -46,7 +46,7 @@ fn has(named: &Verdict, name: &str, value: &str) -> bool {
     all.any(|e| e.name == name && e.value == value)
 }
 
-/// What a rule says where it names no cause, and whether what it looks for was not there at all.
+/// What a rule says where it names no cause, and whether what it looks for was not there.
 fn why<'d>(diagnosis: &'d Diagnosis, rule: &str) -> (&'d str, bool) {
     let verdict = said(diagnosis, rule);
     assert!(!matches!(verdict.status, Status::Found | Status::Noted), "{verdict:?}");
@@ -84,7 +84,7 @@ fn limits_that_are_not_all_are_not_taken_away() {
         let limits = limits.map(|(cgroups, more)| IoLimits { cgroups, more });
         let found = limited(limits);
         assert!(!found.advice.contains("echo"), "{found:?}");
-        let says_none = has(&found, "setting", "io.max at the begin = no limit on it");
+        let says_none = has(&found, "setting", "io.max at the start = no limit on it");
         assert_eq!(says_none, is_known, "{found:?}");
     }
 }
@@ -120,7 +120,7 @@ fn names_of_cgroups_reach_no_shell_and_no_terminal() {
     }
 }
 
-/// Half of the time waits in blk-throttle: the rate is that of the limit, not of the device.
+/// Half of the time waits in blk-throttle: the limit sets the rate, not the device.
 #[test]
 fn a_limit_of_a_cgroup_is_no_limit_of_the_device() {
     let mut load = Load {
@@ -218,7 +218,7 @@ fn waits_of_half_of_the_commands_are_not_judged() {
     assert!(text.contains("reads and writes were not observed"), "{text}");
 }
 
-/// Medians of a time with waits are those of a baseline with waits only.
+/// Medians with waits are compared with a baseline that has waits, too.
 #[test]
 fn waits_are_compared_with_waits_only() {
     let slow = |all_ns| {

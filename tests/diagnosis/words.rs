@@ -73,7 +73,7 @@ fn counted() -> Load {
     load
 }
 
-/// The wait is that of the requests that waited.
+/// The wait counts only requests that waited.
 #[test]
 fn the_mean_wait_is_that_of_those_that_waited() {
     let mut run = counted().run(&[Cause::RequestWait]);

@@ -16,7 +16,7 @@ def check_fleet(tool, recordings, place, docs):
         hosts += 1
         there = Path(place) / "nvme" / "date=2026-11-23" / f"host=db-{hosts}"
         there.mkdir(parents=True)
-        # without names: the host is that of the path
+        # without names: the path has the host
         out = there / "101500.parquet"
         t.run(tool, "export", recording, "--format", "parquet", "--redact", "-o", out)
     os.chdir(place)

@@ -4,17 +4,12 @@
 //! A part is its kind, flags, number of events (4 bytes), time (8), length of its payload (4), and the
 //! payload before compression. So a changed byte reaches the decoders, and not only the checks.
 
-use arbitrary::Unstructured;
 use nvme_deep::recording::{
-    Batch, Block as Compressed, BlockWriter, Blocks, Content, MAX_PAYLOAD, RunInfo, Summary,
+    Block as Compressed, BlockWriter, Blocks, Content, MAX_PAYLOAD, RunInfo, Summary,
 };
-
-use crate::events::events;
 
 /// The head of a part.
 const HEAD: usize = 18;
-/// Kind: events made of the payload.
-pub const MADE: u8 = 0xe0;
 /// Kind of block, byte, length (4 bytes): a payload of equal bytes.
 pub const EQUAL: u8 = 0xe1;
 /// Kind: what follows belongs to another recording.
@@ -93,16 +88,6 @@ fn block(part: &Part, left: &mut usize) -> (Summary, Vec<u8>) {
         ..Summary::at(Content::of(kind), part.at_ns)
     };
     match part.kind {
-        MADE => {
-            let mut batch = Batch::new(Content::Events);
-            let mut source = Unstructured::new(&part.payload);
-            events(&mut source, part.at_ns, &mut |event| {
-                if !batch.is_full() {
-                    batch.push(event);
-                }
-            });
-            (batch.summary(), batch.pack())
-        }
         EQUAL => {
             let mut bytes = part.payload.iter().copied().chain([0; 6]);
             let mut next = || bytes.next().unwrap_or(0);
@@ -116,7 +101,7 @@ fn block(part: &Part, left: &mut usize) -> (Summary, Vec<u8>) {
     }
 }
 
-/// The block that a recording begins with, if the input has another one.
+/// The first block of a recording, if the input has another one.
 fn run() -> Part {
     let info = RunInfo { pairs: true, ..RunInfo::default() };
     Part { kind: 1, payload: serde_json::to_vec(&info).unwrap_or_default(), ..Part::default() }

@@ -1,80 +1,208 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fuzzing of all readers. Without options, runs the corpus once: a part of `cargo test`.
-//! `make fuzz` runs it with `--fuzz TARGET --seconds N [--seed N]`. docs/dev/testing.md describes it.
+//! `make fuzz` runs it with `--fuzz TARGET --seconds N --seed N`: docs/dev/testing.md.
 //!
-//! `--once TARGET FILE` runs an input again, `--replay TARGET` the corpus of a target.
-//! `--write TARGET FILE OUT` writes the recordings of an input (OUT, OUT.2), for nvme-deep; FILE may also
-//! be the name of an input of the corpus.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests"
-)]
+//! `--once TARGET FILE` runs one input again. `--write TARGET FILE OUT` writes the recordings of an input
+//! (OUT, OUT.2), for nvme-deep; FILE may also be the name of an input of the corpus.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod blocks;
-mod check;
-mod child;
-mod coverage;
 mod crafted;
-mod events;
 mod memory;
-mod minimise;
 mod mutate;
-mod parent;
 mod seeds;
 mod targets;
 #[path = "../testing/mod.rs"]
 mod testing;
 
-use std::env;
-use std::path::Path;
-use std::process::ExitCode;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{Write, stderr};
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, exit};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, process};
 
-use self::child::Fuzz;
-use self::parent::Options;
-use self::targets::{Entry, TARGETS};
+use rustix::stdio::{dup2_stderr, dup2_stdout};
+use rustix::time::{ClockId, clock_gettime};
+use tempfile::TempDir;
+
+use self::memory::peak_of;
+use self::mutate::{Random, mutate};
+use self::targets::{Entry, TARGETS, Target};
+
+/// CPU time after which an input is a finding.
+const SLOW: Duration = Duration::from_secs(10);
+
+/// Where the last panic was, of any thread.
+static PANIC: Mutex<Option<String>> = Mutex::new(None);
+/// CPU nanoseconds at which the current input started.
+static STARTED: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Runs inputs, and keeps those that fail.
+struct Fuzzer {
+    /// The own stderr: what targets print goes nowhere.
+    report: File,
+    /// Where findings are kept, and the current input, in case this process dies of it.
+    kept: PathBuf,
+    is_well: bool,
+}
+
+fn cpu() -> Duration {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// Ends this process if an input takes too long. Not for the corpus: some of its inputs are read by all commands.
+fn watch(mut report: File, kept: PathBuf) {
+    thread::spawn(move || {
+        loop {
+            thread::sleep(Duration::from_millis(200));
+            let started = Duration::from_nanos(STARTED.load(Relaxed));
+            if cpu().saturating_sub(started) > SLOW {
+                let _ = writeln!(report, "FINDING: slow, the input is in {}", kept.display());
+                exit(1);
+            }
+        }
+    });
+}
+
+impl Fuzzer {
+    fn new() -> Self {
+        let report = File::from(stderr().as_fd().try_clone_to_owned().expect("stderr"));
+        let null = File::options().write(true).open("/dev/null").expect("/dev/null");
+        dup2_stdout(&null).expect("stdout");
+        dup2_stderr(&null).expect("stderr");
+        set_hook(Box::new(|info| {
+            let text = info.to_string().replace('\n', " ");
+            if let Ok(mut panic) = PANIC.lock() {
+                panic.get_or_insert(text);
+            }
+        }));
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/fuzz-found");
+        fs::create_dir_all(&kept).expect("target/fuzz-found");
+        Self { report, kept, is_well: true }
+    }
+
+    fn current(&self) -> PathBuf {
+        self.kept.join(format!("current-{}", process::id()))
+    }
+
+    fn say(&mut self, text: &str) {
+        let _ = writeln!(self.report, "{text}");
+    }
+
+    /// What is wrong with a run; `None`: nothing.
+    fn check(&self, target: &mut dyn Target, input: &[u8]) -> Option<String> {
+        let current = self.current();
+        let _ = fs::write(&current, input);
+        let most = target.memory(input);
+        STARTED.store(cpu().as_nanos() as u64, Relaxed);
+        let mut done = Ok(());
+        let peak = peak_of(|| done = catch_unwind(AssertUnwindSafe(|| target.run(input))));
+        STARTED.store(u64::MAX, Relaxed);
+        let _ = fs::remove_file(current);
+        let panic = PANIC.lock().ok().and_then(|mut panic| panic.take());
+        if panic.is_some() || done.is_err() {
+            return Some(panic.unwrap_or_else(|| "panic".into()));
+        }
+        (peak > most).then(|| format!("memory: {} KiB of {} KiB", peak >> 10, most >> 10))
+    }
+
+    /// Runs all inputs of the corpus.
+    fn replay(&mut self) {
+        let dir = work();
+        for (name, _, target) in &TARGETS {
+            let mut target = target(dir.path());
+            let inputs = seeds::corpus(name);
+            for (from, input) in &inputs {
+                if let Some(finding) = self.check(&mut *target, input) {
+                    self.is_well = false;
+                    self.say(&format!("{name}: {from}: {finding}"));
+                }
+            }
+            assert!(!inputs.is_empty(), "{name} has no input");
+            self.say(&format!("{name}: {} inputs", inputs.len()));
+        }
+    }
+
+    /// Runs changed inputs of the corpus, and keeps the first of each kind that fails.
+    fn fuzz(&mut self, (name, form, target): &Entry, seconds: u64, seed: u64) {
+        let (dir, start, mut random) = (work(), Instant::now(), Random::new(seed));
+        let mut target = target(dir.path());
+        let seeds = seeds::seeds(name, *form);
+        let (mut runs, mut found) = (0, BTreeSet::new());
+        while start.elapsed().as_secs() < seconds {
+            let [from, other] = [0; 2].map(|_| &seeds[random.below(seeds.len())]);
+            let input = mutate(&mut random, *form, from, other);
+            runs += 1;
+            let Some(finding) = self.check(&mut *target, &input) else { continue };
+            // a panic has its place first, then numbers that change
+            let kind: String = finding.split(": ").next().unwrap_or_default().into();
+            if found.insert(kind) {
+                let path = self.kept.join(format!("{name}-{seed}-{runs}"));
+                let _ = fs::write(&path, &input);
+                self.is_well = false;
+                self.say(&format!("{name}: FINDING {finding}\n  in {}", path.display()));
+            }
+        }
+        self.say(&format!("{name}: seed {seed}, {runs} runs, {} findings", found.len()));
+    }
+}
+
+/// A directory for files of inputs, in memory where that is possible.
+fn work() -> TempDir {
+    let shm = Path::new("/dev/shm");
+    TempDir::new_in(if shm.is_dir() { shm } else { Path::new("/tmp") }).expect("a directory")
+}
 
 fn entry(name: &str) -> &'static Entry {
     let found = TARGETS.iter().find(|t| t.0 == name);
-    found.unwrap_or_else(|| {
-        let names: Vec<&str> = TARGETS.iter().map(|t| t.0).collect();
-        panic!("no target {name}: there are {}", names.join(", "))
-    })
-}
-
-fn child(words: &[&str]) -> bool {
-    check::catch_panics();
-    let number = |text: &str| text.parse().expect("a number");
-    match words {
-        ["replay", dir] => child::replay(Path::new(dir), None),
-        ["replay", dir, name] => child::replay(Path::new(dir), Some(name)),
-        ["once", dir, name, input] => child::once(Path::new(dir), entry(name), Path::new(input)),
-        ["fuzz", dir, name, kept, seed, seconds] => Fuzz {
-            entry: entry(name),
-            dir: Path::new(dir),
-            kept: kept.into(),
-            seed: number(seed),
-            seconds: number(seconds),
-        }
-        .run(),
-        other => panic!("{other:?}"),
-    }
+    let names = || TARGETS.map(|t| t.0).join(", ");
+    found.unwrap_or_else(|| panic!("no target {name}: there are {}", names()))
 }
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let is_well = match words.as_slice() {
-        ["--child", rest @ ..] => child(rest),
-        ["--fuzz", ..] => parent::fuzz(&Options::of(&words)),
-        ["--once", name, input] => parent::once(entry(name), Path::new(input)),
-        ["--write", name, input, out] => seeds::write(name, input, Path::new(out)),
-        ["--replay", name] => parent::replay(Some(name)),
+    let number = |text: &str| text.parse().expect("a number");
+    match words.as_slice() {
+        ["--write", name, input, out] => {
+            seeds::write(name, input, Path::new(out));
+            return ExitCode::SUCCESS;
+        }
         // of the test harness, for tests that this is not
-        words if words.contains(&"--ignored") || words.contains(&"--list") => true,
-        _ => parent::replay(None),
+        words if words.contains(&"--ignored") || words.contains(&"--list") => {
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
+    }
+    let chosen = match words.as_slice() {
+        ["--fuzz", "all", ..] => TARGETS.iter().collect(),
+        ["--fuzz" | "--once", name, ..] => vec![entry(name)],
+        _ => vec![],
     };
-    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let mut fuzzer = Fuzzer::new();
+    if !chosen.is_empty() {
+        watch(fuzzer.report.try_clone().expect("stderr"), fuzzer.current());
+    }
+    match words.as_slice() {
+        ["--fuzz", _, "--seconds", seconds, "--seed", seed] => {
+            chosen.iter().for_each(|entry| fuzzer.fuzz(entry, number(seconds), number(seed)));
+        }
+        ["--once", _, input] => {
+            let dir = work();
+            let finding = fuzzer.check(&mut *(chosen[0].2)(dir.path()), &fs::read(input).unwrap());
+            fuzzer.is_well = finding.is_none();
+            fuzzer.say(&finding.unwrap_or_else(|| "no finding".into()));
+        }
+        _ => fuzzer.replay(),
+    }
+    if fuzzer.is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -30,7 +30,7 @@ unsafe impl GlobalAlloc for Counting {
         if !grow(layout.size()) {
             return null_mut();
         }
-        // SAFETY: the caller's promise is that of the system's allocator.
+        // SAFETY: the caller promises what the system's allocator asks for.
         unsafe { System.alloc(layout) }
     }
 
@@ -38,13 +38,13 @@ unsafe impl GlobalAlloc for Counting {
         if !grow(layout.size()) {
             return null_mut();
         }
-        // SAFETY: the caller's promise is that of the system's allocator.
+        // SAFETY: the caller promises what the system's allocator asks for.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         shrink(layout.size());
-        // SAFETY: the caller's promise is that of the system's allocator.
+        // SAFETY: the caller promises what the system's allocator asks for.
         unsafe { System.dealloc(at, layout) }
     }
 
@@ -54,7 +54,7 @@ unsafe impl GlobalAlloc for Counting {
             return null_mut();
         }
         shrink(layout.size());
-        // SAFETY: the caller's promise is that of the system's allocator.
+        // SAFETY: the caller promises what the system's allocator asks for.
         unsafe { System.realloc(at, layout, bytes) }
     }
 }

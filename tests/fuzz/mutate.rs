@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes of inputs: bytes, lines, parts of recordings.
 
-use crate::blocks::{EQUAL, MADE, NEXT, Part, input_of, parts};
+use crate::blocks::{EQUAL, NEXT, Part, input_of, parts};
 use crate::targets::Form;
 
 /// Longest input.
@@ -196,20 +196,6 @@ fn lines(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
     *input = all.concat();
 }
 
-/// Events of arbitrary bytes, mostly of repeated ones: then they resemble each other.
-fn made(random: &mut Random) -> Part {
-    let count = random.pick(&[40, 200, 1000, 4000]);
-    let period = 1 + random.below(count);
-    let seed: Vec<u8> = (0..period).map(|_| random.next() as u8).collect();
-    Part {
-        kind: MADE,
-        flags: 0,
-        events: 0,
-        at_ns: if random.below(4) == 0 { random.pick(&NUMBERS) } else { 0 },
-        payload: seed.into_iter().cycle().take(count).collect(),
-    }
-}
-
 fn equal(random: &mut Random) -> Part {
     let mut payload = vec![random.pick(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 32, 33])];
     payload.push(random.pick(b"\0\x01\xff[{\",1 "));
@@ -228,9 +214,8 @@ fn blocks(random: &mut Random, all: &mut Vec<Part>, others: &[Part]) {
         1 if !all.is_empty() => all.insert(at, all[b].clone()),
         2 if !all.is_empty() => all.swap(a, b),
         3 if !others.is_empty() => all.insert(at, others[random.below(others.len())].clone()),
-        4 | 5 => all.insert(at, made(random)),
-        6 => all.insert(at, equal(random)),
-        7 if !all.is_empty() => {
+        4 => all.insert(at, equal(random)),
+        5 | 6 if !all.is_empty() => {
             let part = &mut all[a];
             match random.below(4) {
                 0 => part.kind = random.pick(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 32, 33, 99, NEXT]),
@@ -253,7 +238,7 @@ fn blocks(random: &mut Random, all: &mut Vec<Part>, others: &[Part]) {
                 }
             }
         }
-        _ => all.push(made(random)),
+        _ => all.push(equal(random)),
     }
 }
 

@@ -24,12 +24,12 @@ const BOTH: [[&str; 2]; 3] = [
 ];
 
 /// The directory of the tests.
-pub fn tests() -> PathBuf {
+fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
 /// The files of a directory, by name.
-pub fn files(dir: &Path) -> Vec<PathBuf> {
+fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut all: Vec<PathBuf> = entries.map(|e| e.path()).filter(|p| p.is_file()).collect();
     all.sort();
@@ -82,17 +82,16 @@ pub fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
 
 /// Writes the recordings of an input, which is a file or the name of one of the corpus, so that the
 /// binary can read them.
-pub fn write(target: &str, input: &str, out: &Path) -> bool {
+pub fn write(target: &str, input: &str, out: &Path) {
     let known = corpus(target).into_iter().find(|(name, _)| name == input);
     let bytes = known.map_or_else(|| fs::read(input).unwrap_or_default(), |(_, bytes)| bytes);
     let files = recordings(bytes.get(1..).unwrap_or_default());
     let numbered = |n: usize| PathBuf::from(format!("{}.{n}", out.display()));
     let paths = once(out.to_owned()).chain((2..).map(numbered));
-    let written = files.iter().zip(paths).map(|((file, _), path)| fs::write(path, file));
-    written.collect::<Vec<_>>().iter().all(Result::is_ok)
+    files.iter().zip(paths).for_each(|((file, _), path)| fs::write(path, file).unwrap());
 }
 
-/// The inputs that fuzzing begins with: those of recordings once per command.
+/// The inputs that fuzzing starts with; recordings once per command.
 pub fn seeds(target: &str, form: Form) -> Vec<Vec<u8>> {
     let mut all = vec![];
     for (_, input) in corpus(target) {

@@ -19,7 +19,7 @@ pub enum Way {
     Requeued,
     /// The end has no hook. The driver's completion finishes it: `finish(s, cpu, now, 0, 0)`.
     Completed,
-    /// The program at the set-up was skipped.
+    /// The program at the setup was skipped.
     NoSetup,
     /// The program at the completion was skipped: `finish_partial(s, cpu, 0, end)`.
     NoComplete,

@@ -56,7 +56,7 @@ fn check_record(case: &Case, (record, longest_slow): (&str, u64), line: &Timelin
     assert_eq!((id.ctrl, id.opcode), (row.ctrl, row.opcode));
 }
 
-/// The histograms must be those of the command's stages and of its total. Returns the total.
+/// The histograms must have the command's stages and its total. Returns the total.
 fn check_hists(case: &Case, line: &Timeline, hists: &[[u64; 4]]) -> Option<u64> {
     // the rows of a run have the points that it observes
     let line = &line.with_pattern(line.pattern() & case.stage_set.observed());

@@ -214,7 +214,7 @@ static u64 longest_slow(struct nd_slot *s, u32 saw, u64 complete, u64 end)
  * finish MODE BACK START SETUP_IN SETUP_OUT ISSUE DOORBELL IRQ CQE COMPLETE_SLOT COMPLETE END KEY
  * BYTES SUBMIT BIO FREEZE ZONE IOCOST WBT TAG: closes a command in a slot with these points.
  * COMPLETE_SLOT is the field of the slot, COMPLETE and END are the arguments. BACK: blk-mq takes
- * the request back. Without COMPLETE the completion was not observed, without SETUP_OUT the set-up.
+ * the request back. Without COMPLETE the completion was not observed, without SETUP_OUT the setup.
  * Answer: key, calls of cell_of, state, rq, bytes, unmeasured commands, the counters; samples, last
  * bucket in use, sum and maximum of every histogram; the number of records, the longest --slow that
  * shows the command, and the record.
@@ -250,7 +250,7 @@ static void answer_finish(void)
 	end = number();
 	s.key = number() << ND_ROW_BITS;
 	s.bytes = number();
-	s.submission.known = 0; /* the set-up sets it */
+	s.submission.known = 0; /* the setup sets it */
 	waits_of(&s, asked);
 	if (mode != ND_MODE_FINE) /* the slot has no fine part then */
 		memset((char *)&s + ND_SLOT_BASIC, 0x5a, sizeof(s) - ND_SLOT_BASIC);

@@ -278,7 +278,7 @@ static void merge(u32 i, u32 request)
 	last->bi_next = BIO(i);
 }
 
-/* The set-up of the command, and its end. */
+/* The setup of the command, and its end. */
 static void set_up_and_end(u32 i)
 {
 	struct nd_slot s = {};

@@ -62,7 +62,7 @@ static void complete(void)
 }
 
 /* Whether its commands are filtered, once each, and change no slot. The second command finds the
- * place in the cache, and the set-up of the third is skipped. */
+ * place in the cache, and the setup of the third is skipped. */
 static int filters_all(u32 recover)
 {
 	static struct nd_slot untouched[WORLD_SLOTS];

@@ -8,7 +8,7 @@
  * MODE is ND_MODE_*. MASK selects programs (bits by hook number) that ignore one of EVERY events.
  * SWITCHES enables checks: 1 recovery of commands, 2 unsure doorbells, 4 the count of interrupts.
  * 7 enables all; without any one of them some results must be wrong. 8 is a driver that changes the
- * generation at the set-up, on a kernel that skips no tracepoints. 16: one task of each CPU is
+ * generation at the setup, on a kernel that skips no tracepoints. 16: one task of each CPU is
  * idle. 32: a filter rejects half of the commands, which leave no record.
  *
  * Each command must leave one record, with its own points: the model stores the clock before and

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Tests the search for a request's former slot. Runs the unmodified C of the BPF programs; a task
- * is preempted in the set-up, at each read in turn. tests/places.rs runs it.
+ * is preempted in the setup, at each read in turn. tests/places.rs runs it.
  *
  * A request with a scheduler completes unseen, and is set up again with another tag. While its
- * set-up runs, another CPU sets up a second request with the first tag. The slot of that tag must
+ * setup runs, another CPU sets up a second request with the first tag. The slot of that tag must
  * stay with the second request. All pairs of generations are tried.
  *
- * The request of flushes takes the tag of another request each time. The set-up and the completion
+ * The request of flushes takes the tag of another request each time. The setup and the completion
  * of a flush are skipped, and 0 to 15 flushes follow; after 15 its generation is the same again.
  * Then another request is set up with its tag: the flush is over.
  *
@@ -92,7 +92,7 @@ static int has(u32 tag, struct io *io)
 	return slot_of_tag(tag)->rq == (u64)&io->rq && slot_of_tag(tag)->state == ND_OPEN;
 }
 
-/* Whether the second set-up ran within the first one. */
+/* Whether the second setup ran within the first one. */
 static int run(u32 generation, u32 other, int reads, u64 *wrong)
 {
 	int within;
@@ -138,7 +138,7 @@ static void end_flush(void)
 static int is_lost_flush(u32 generation, u32 later)
 {
 	begin(generation, 0);
-	memset(slot_map, 0, sizeof(slot_map)); /* its set-up is skipped */
+	memset(slot_map, 0, sizeof(slot_map)); /* its setup is skipped */
 	make(&first, -1, generation);
 	make(&second, -1, 0);
 	first.rq.tag = 1;

@@ -120,7 +120,7 @@ static void command(int instance, struct space *s, int h)
 	}
 }
 
-/* The slots of a controller move, between the set-up of a command and its completion: user space
+/* The slots of a controller move, between the setup of a command and its completion: user space
  * has seen that a reset has given it more queues. Another command may be set up meanwhile. */
 static void move_during_command(int instance, struct space *s, int h)
 {

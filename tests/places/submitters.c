@@ -208,7 +208,7 @@ static void split(u32 i, u32 piece)
 	submit(i, current_tid, lives[i].limited && random_below(2));
 }
 
-/* The set-up of the command, by any task. */
+/* The setup of the command, by any task. */
 static void start_request(u32 i)
 {
 	struct bio *bio = &memory[i].clone;

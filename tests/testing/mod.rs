@@ -29,7 +29,7 @@ pub const READ: Opcode = Opcode { queue: QueueKind::Io, code: 2 };
 /// The pattern of a command with all points.
 pub const ALL_SEEN: Pattern = 0x7f;
 
-/// Times of the fine stages, in nanoseconds: 119 us in all, of which the device has 100.
+/// Times of the fine stages, in nanoseconds: 119 us in all, 100 of them in the device.
 pub const STAGES: [u64; 8] = [3000, 1000, 2000, 4000, 100_000, 3000, 4000, 2000];
 
 /// The name of a thread, padded with zeroes.
@@ -157,7 +157,7 @@ impl EventBuilder {
         self
     }
 
-    /// Its set-up was not observed by the program that reads the submitter.
+    /// Its setup was not observed by the program that reads the submitter.
     pub fn unknown_submitter(mut self) -> Self {
         self.submission.knows_submitter = false;
         self
@@ -183,7 +183,7 @@ impl EventBuilder {
         self
     }
 
-    /// `None`: its set-up was not observed.
+    /// `None`: its setup was not observed.
     pub fn latency(mut self, ns: impl Into<Option<u64>>) -> Self {
         self.outcome.latency_ns = ns.into();
         self
@@ -210,7 +210,7 @@ impl EventBuilder {
         self.timeline(Timeline::from_fn(pattern, |point| at(point).unwrap_or(0)))
     }
 
-    /// Of the recorded points only those of the pattern were observed.
+    /// Only the points of the pattern were observed.
     pub fn pattern(mut self, pattern: Pattern) -> Self {
         self.outcome.timeline = self.outcome.timeline.map(|t| t.with_pattern(pattern));
         self

@@ -149,12 +149,12 @@ fn also_lost(facts: &Facts, ctrl: u32, lost: &[&Incident]) -> BTreeSet<String> {
 /// A command that took far longer than others of its class.
 struct Outlier<'f> {
     command: &'f Command,
-    /// The commands of its queue in the order of their set-ups.
+    /// The commands of its queue in the order of their setups.
     queue: &'f [&'f Command],
     median_ns: u64,
 }
 
-/// The commands of a controller by queue, in the order of their set-ups.
+/// The commands of a controller by queue, in the order of their setups.
 pub fn queues(facts: &Facts, ctrl: u32) -> Vec<Vec<&Command>> {
     let mut queues: BTreeMap<u16, Vec<&Command>> = BTreeMap::new();
     let long = facts.commands.long.iter().filter(|c| c.class.ctrl == ctrl);
@@ -187,7 +187,7 @@ impl<'f> Outlier<'f> {
         &self.queue[first..]
     }
 
-    /// From its set-up to its CQE, in nanoseconds.
+    /// From its setup to its CQE, in nanoseconds.
     const fn time_ns(&self) -> u64 {
         self.command.cqe_ns.saturating_sub(self.command.setup_ns)
     }

@@ -346,7 +346,7 @@ fn thermal(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         verdict.shows_if(what, (count > 0).then_some(count));
     }
     if share < 0.05 {
-        // how long it was slower is not known, or hardly at all
+        // how long it was slower is not known, or hardly
         verdict.status = Status::Noted;
         verdict.text = match slower + seconds {
             0 => "{name} reports that it is too hot".into(),

@@ -67,7 +67,7 @@ fn rate_cap(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     }
     case.needs_all()?;
     // a limit of the device is in the device's time; if that was not observed apart, it is between the end of the
-    // set-up and the completion by the driver
+    // setup and the completion by the driver
     let wider = Stages::MAP | Stages::SUBMIT | Stages::AT_DEVICE | Stages::COMPLETE;
     let is_apart = case.share(Stages::AT_DEVICE).reaches(MOST).is_some();
     let stages = if is_apart { Stages::AT_DEVICE } else { wider };

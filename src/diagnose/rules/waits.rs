@@ -265,7 +265,7 @@ fn no_limits(case: &Case<'_>, _: &mut Verdict) -> Result<(), Reason> {
     let limits = case.disk().and_then(|disk| disk.limits.as_ref());
     Err(match limits {
         Some(limits) if limits.cgroups.is_empty() && !limits.more => {
-            absent("no cgroup had a limit on it (io.max) at the begin")
+            absent("no cgroup had a limit on it (io.max) at the start")
         }
         _ => unseen(case.facts),
     })
@@ -314,7 +314,7 @@ fn limits(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
     let more = likely.len().saturating_sub(SHOWN);
     verdict.shows_if("more cgroups with limits", (more > 0).then_some(more));
     if likely.is_empty() && is_whole {
-        verdict.setting("io.max at the begin", Some("no limit on it"));
+        verdict.setting("io.max at the start", Some("no limit on it"));
     }
     let number = disk.and_then(|disk| disk.number);
     if let ([limit], Some([major, minor]), true) = (likely.as_slice(), number, is_whole) {
@@ -353,7 +353,7 @@ fn at_each_begin<'f>(
         queue.extend([(begin(command), Some(command)), (command.end_ns, None)]);
     }
     for queue in queues.values_mut() {
-        // an end before a begin of the same time
+        // an end before a start of the same time
         queue.sort_by_key(|(at_ns, begins)| (*at_ns, begins.is_some()));
         let mut now = 0_u64;
         for (_, begins) in queue {

@@ -147,7 +147,7 @@ pub fn pair(
 /// at a time; if many are possible, none is.
 const MOST_CANDIDATES: usize = 64;
 
-/// Pairs the records of an identity that occurs more than once: those that surely fit, and of which
+/// Pairs the records of an identity that occurs more than once: those that surely fit, where
 /// neither may fit another.
 fn several(
     group: &Group,

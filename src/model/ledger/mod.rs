@@ -88,17 +88,17 @@ pub struct Ledger {
     pub completions: u64,
     /// Completions of commands that were set up before the run began or after it ended.
     pub orphan_completions: u64,
-    /// Of the commands seen, those with a set-up that the kernel skipped. Their CQE or their
+    /// Of the commands seen, those with a setup that the kernel skipped. Their CQE or their
     /// completion shows them.
     pub unseen_setups: u64,
     /// Of the completions, those that the kernel skipped. The command's generation shows them.
     pub unseen_completions: u64,
     /// Of the commands matched, those without any interval.
     pub unmeasured: u64,
-    /// Commands in no row because a filter needs the submitter, and the set-up or the submission of the
+    /// Commands in no row because a filter needs the submitter, and the setup or the submission of the
     /// bio was not observed.
     pub unattributed: u64,
-    /// Maximum number of commands in no row because both their set-up and their completion were
+    /// Maximum number of commands in no row because both their setup and their completion were
     /// skipped.
     pub unrecovered: u64,
     /// Commands that a filter rejected.
@@ -128,7 +128,7 @@ pub struct Ledger {
     /// Requests with a wait whose end was not observed. They have no stage before the request either.
     #[serde(skip_serializing_if = "is_zero")]
     pub unpaired_waits: u64,
-    /// Set-ups and completions on CPUs that the kernel had not listed, which are counted nowhere else.
+    /// Setups and completions on CPUs that the kernel had not listed, which are counted nowhere else.
     #[serde(skip_serializing_if = "is_zero")]
     pub no_cpu: u64,
     /// Requeues of NVMe requests by blk-mq: retries, and commands taken back.
@@ -161,7 +161,7 @@ pub struct Ledger {
     /// The first and the last point of totals, as far as they were observed for a command.
     #[serde(rename = "total_span")]
     pub span: (Point, Point),
-    /// How completions find their set-up: `request`, or `tag` with classic tracepoints.
+    /// How completions find their setup: `request`, or `tag` with classic tracepoints.
     pub pairing: Pairing,
     /// Whether the counts balance; only after all hooks are detached.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ use crate::model::event::EventKind;
 /// The class of an event in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventClass {
-    /// The set-up of a command.
+    /// The setup of a command.
     Submit,
     /// The last event of a command.
     Command,

@@ -107,7 +107,7 @@ impl Recount {
         if matches!(self.stage_set, StageSet::Basic | StageSet::Fine) {
             add_parts_of(command, &mut cell.parts);
         }
-        // nvme_latency's table has only commands with both set-up and completion observed
+        // nvme_latency's table has only commands with both setup and completion observed
         if let Some(lat) = self.lat.filter(|_| pattern & (NO_SETUP | NO_COMPLETE) == 0) {
             cell.lat[lat.index(total.ns / 1000)] += 1;
         }
@@ -165,7 +165,7 @@ mod tests {
             read([100, 110, 130, 170, 180]),
             // no doorbell: two stages are one
             read([100, 110, 0, 170, 180]),
-            // no set-up
+            // no setup
             read([0, 0, 0, 170, 180]),
         ];
         let snapshot = counted(StageSet::Basic, &events);

@@ -38,7 +38,7 @@ pub struct StackRow {
     pub stack: Stack,
     /// Their latencies.
     pub hist: Histogram,
-    /// Commands without a latency: their set-up or completion was not observed.
+    /// Commands without a latency: their setup or completion was not observed.
     pub unmeasured: u64,
 }
 

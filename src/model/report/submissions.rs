@@ -21,7 +21,7 @@ const MOST_IN_FLIGHT: usize = 1 << 19;
 /// A command at its submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submitted {
-    /// The end of its set-up, CLOCK_MONOTONIC nanoseconds.
+    /// The end of its setup, CLOCK_MONOTONIC nanoseconds.
     pub at_ns: u64,
     /// The command.
     pub id: CommandId,

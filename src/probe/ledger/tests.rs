@@ -76,7 +76,7 @@ fn skipped_programs_degrade_where_nothing_shows_their_commands() {
     assert_eq!(ledger.degraded(), ["2 program runs skipped by the kernel"]);
 }
 
-/// 100 commands. The set-up of 3 of them and the completion of 4 of them were skipped.
+/// 100 commands. The setup of 3 of them and the completion of 4 of them were skipped.
 #[test]
 fn what_was_skipped_and_found_is_in_the_sums() {
     let mut misses = vec![0; CATALOG.len()];
@@ -91,7 +91,7 @@ fn what_was_skipped_and_found_is_in_the_sums() {
     assert_eq!((ledger.seen, ledger.completions), (100, 100));
     assert!(ledger.balance.unwrap().balanced, "{ledger:?}");
     assert_eq!(ledger.accuracy(), Accuracy::Exact);
-    // one more skipped set-up that nothing has shown
+    // one more skipped setup that nothing has shown
     misses[hook_number("setup_out_btf")] = 4;
     let ledger = of(&misses);
     assert_eq!(ledger.unrecovered, 1);

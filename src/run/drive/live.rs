@@ -295,7 +295,7 @@ impl<'l> LiveRun<'l> {
         Ok(())
     }
 
-    /// At the begin, and each second.
+    /// At the start, and each second.
     fn second(&mut self, names: &mut Names) -> Result<()> {
         names.allow_rescan();
         self.facts.push_back(Fact::Clock(ClockOffset { wall_ns: wall_offset_ns() }));

@@ -88,9 +88,9 @@ pub struct Seen<'s> {
 /// A moment between two events.
 #[derive(Clone, Copy, Debug)]
 pub struct Tick {
-    /// Time since the begin of the run.
+    /// Time since the start of the run.
     pub now: Duration,
-    /// At the begin, and about once a second: the machine has been checked. Never in a recording.
+    /// At the start, and about once a second: the machine has been checked. Never in a recording.
     pub is_second: bool,
 }
 
@@ -168,7 +168,7 @@ impl Run<'_> {
         Ok(Step::Event(Seen { event, is_selected, names, later }))
     }
 
-    /// At a tick: asks for the next one at this time since the begin, or earlier.
+    /// At a tick: asks for the next one at this time since the start, or earlier.
     pub fn wake_at(&mut self, at: impl Into<Option<Duration>>) {
         self.wish.wake_at = at.into();
     }

@@ -80,17 +80,17 @@ impl<'t> Turns<'t> {
         Self { stop, begin: Instant::now(), end, now: Duration::ZERO }
     }
 
-    /// Time since the begin of the run.
+    /// Time since the start of the run.
     pub fn elapsed(&self) -> Duration {
         self.begin.elapsed()
     }
 
-    /// When the current turn began, since the begin of the run.
+    /// When the current turn began, since the start of the run.
     pub const fn now(&self) -> Duration {
         self.now
     }
 
-    /// Waits until this time since the begin of the run, or for a message. Returns false if the run is
+    /// Waits until this time since the start of the run, or for a message. Returns false if the run is
     /// over: after a signal, or after a turn that began at its end.
     pub fn wait(&mut self, until: Duration) -> bool {
         let end = self.end.unwrap_or(Duration::MAX);
@@ -103,7 +103,7 @@ impl<'t> Turns<'t> {
         matches!(woken, Err(RecvTimeoutError::Timeout) | Ok(Wake::Turn))
     }
 
-    /// Waits for a moment, or not at all if there is `more` to do. Returns false if the run is over.
+    /// Waits for a moment, unless there is `more` to do. Returns false if the run is over.
     pub fn pause(&mut self, more: bool) -> bool {
         self.wait(if more { Duration::ZERO } else { self.elapsed() + PAUSE })
     }

@@ -106,7 +106,7 @@ metrics! {
     FEWER "merged_commands" Counter "" &[],
         "Commands whose stages were merged although their points were observed, because few rows were left.";
     RECOVERED "recovered_points" Counter "" &["point"],
-        "Set-ups and completions that the kernel skipped and that were found later.";
+        "Setups and completions that the kernel skipped and that were found later.";
     DISCARDED "discarded_points" Counter "" &["reason"],
         "Observations of points that were not used, because they were late, unsure or lost.";
     SKIPPED "skipped_program_runs" Counter "" &[],

@@ -115,7 +115,7 @@ struct {
 	__uint(max_entries, 4 << 20);
 } records SEC(".maps");
 
-/* A doorbell is for all commands set up since the one before. The last set-up and interrupt. */
+/* A doorbell is for all commands set up since the one before. The last setup and interrupt. */
 __u64 batch, bells[BATCHES], setup_in_ns, irq_ns;
 /* in a separate map, so that the loader finds it */
 struct hist hists[STAGES] SEC(".data.hists");

@@ -6,7 +6,7 @@ here=$(dirname "$0")
 root=$(realpath "$here/../../..")
 export PYTHONDONTWRITEBYTECODE=1
 disk=/dev/$(disk nvme0)
-for dir in /var/lib /var/tmp /run; do mount -t tmpfs none "$dir"; done
+for dir in /var/lib /var/tmp /var/cache /run; do mount -t tmpfs none "$dir"; done
 mkdir /var/lib/containers
 mount -t tracefs none /sys/kernel/tracing 2>/dev/null || true
 mountpoint -q /sys/fs/cgroup && umount -R /sys/fs/cgroup

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Filters, alone and combined, on a small known load; arguments that are refused; clocks; the end of
-# a trace. nvme0 answers at once and has two namespaces, nvme1 answers after 20 ms, nvme2 fails the
-# reads of block 2048, nvme3 answers after five seconds.
+# Filters, alone and combined, on a small known load; clocks; the end of a trace. nvme0 answers at once and has two
+# namespaces, nvme1 answers after 20 ms, nvme2 fails the reads of block 2048, nvme3 answers after five seconds.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/devices.sh"
 . "$(dirname "$0")/record.sh"
@@ -17,30 +16,6 @@ two=/dev/$(disk nvme0 2)
 slow=/dev/$(disk nvme1)
 bad=/dev/$(disk nvme2)
 slowest=/dev/$(disk nvme3)
-
-begin refused
-someone=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all)
-refused unprivileged "${someone[@]}" "$NVME_DEEP" trace
-refused stacks-unprivileged "${someone[@]}" "$NVME_DEEP" stacks
-refused controller "$NVME_DEEP" trace --ctrl nvme7
-refused namespace "$NVME_DEEP" trace --nsid 9
-refused stacks-controller "$NVME_DEEP" stacks --ctrl nvme7
-refused opcode "$NVME_DEEP" trace --opcode raed
-refused lba "$NVME_DEEP" trace --lba 9-1
-refused lba-word "$NVME_DEEP" trace --lba first
-refused share "$NVME_DEEP" trace --kstack --sample 64
-refused share-zero "$NVME_DEEP" stacks --sample 1/0
-refused buffer-small "$NVME_DEEP" trace --buffer 1K
-refused buffer-large "$NVME_DEEP" trace --buffer 1T
-refused nothing "$NVME_DEEP" trace --no-admin --no-io
-refused cgroup "$NVME_DEEP" trace --cgroup /sys/fs/cgroup/missing
-refused comm "$NVME_DEEP" trace --process a-name-that-no-thread-can-have
-refused svg "$NVME_DEEP" stacks --duration 100ms -o /missing/directory/x.svg
-# clap refuses these
-refused clap-count "$NVME_DEEP" trace -n 0
-refused clap-slow "$NVME_DEEP" trace --slow soon
-refused clap-share "$NVME_DEEP" trace --sample 1/2
-refused clap-both "$NVME_DEEP" stacks --folded --json
 
 # A dd with a known pid and comm, which waits for /tmp/go. A second dd, below, runs in a cgroup.
 mkfifo /tmp/go

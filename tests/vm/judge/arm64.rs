@@ -24,7 +24,7 @@ const ARM64: Suite = Suite {
 /// Reads by libaio, and reads and writes by pread and pwrite.
 const COMMANDS: u64 = 450;
 
-/// The events are those of the kernel's own record, with the same fields and times.
+/// The kernel's own record has the same events, with the same fields and times.
 fn traces_are_exact(outcome: &Outcome) {
     let [reads, writes, ..] = fio_counts(outcome, "trace");
     let [kernel_reads, kernel_writes, ..] = kernel_counts(outcome, "trace");
@@ -37,7 +37,7 @@ fn traces_are_exact(outcome: &Outcome) {
     assert_eq!(counts, [COMMANDS; 3]);
 }
 
-/// The stages of each command add up, and each point was observed but for late doorbells.
+/// The stages of each command add up, and each point was observed, except late doorbells.
 fn stages_add_up(outcome: &Outcome) {
     let run = TraceRun::read(outcome, "trace", "pair");
     run.assert_nothing_lost();

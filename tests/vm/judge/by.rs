@@ -209,7 +209,7 @@ fn of_many_cgroups_the_largest_have_rows(outcome: &Outcome) {
     assert!(text.contains(" more groups: ") && text.contains("\nother"), "{text}");
 }
 
-/// Cgroups are those of tasks then, and a line says so.
+/// Commands then belong to the cgroups of tasks, and a line says so.
 fn version_1_has_the_controller(outcome: &Outcome) {
     let by = run(outcome, "hybrid", "cgroup");
     let db = groups(&by).iter().find(|g| g["cgroup"] == "/db").unwrap();

@@ -238,7 +238,7 @@ fn the_cpu_of_an_interrupt_is_idle_or_not(outcome: &Outcome) {
 
 fn the_machine_is_described(outcome: &Outcome) {
     let found = Recorded::read(outcome, "splits");
-    // the begin, and the end
+    // the start, and the end
     assert!(found.activities.len() >= 2);
     for pair in found.activities.windows(2) {
         assert!(pair[0].at_ns < pair[1].at_ns);

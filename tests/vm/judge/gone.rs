@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The driver, the device or the tool is removed during a run, or a controller is reset. Nothing
-//! hangs, nothing stays attached, and the counts are those of the kernel.
+//! hangs, nothing stays attached, and the counts agree with the kernel's.
 
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ fn a_driver_that_is_traced_stays(outcome: &Outcome) {
     assert_eq!(outcome.code("pinned", "rmmod-after"), 0);
     let run = ToolRun::read(outcome, "pinned", "auto");
     run.assert_exact("pinned");
-    // the kernel's partition scan adds reads to those of the load
+    // the kernel's partition scan adds reads to the load's
     let [reads, writes, ..] = fio_counts(outcome, "pinned");
     let counts = run.io_counts();
     assert_eq!(counts["write"], writes);

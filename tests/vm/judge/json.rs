@@ -215,7 +215,7 @@ pub fn whole(row: &Value) -> &Value {
 }
 
 /// The stages of every command must add up to its total. The sums and histograms of every row must
-/// be those of its commands, to the nanosecond. For runs with `--commands --hist`.
+/// agree with its commands, to the nanosecond. For runs with `--commands --hist`.
 pub fn assert_sums(run: &ToolRun, what: &str) {
     let mut sums = sums_of_commands(run, what);
     let unmeasured = unmeasured(run);

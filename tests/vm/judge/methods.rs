@@ -65,7 +65,7 @@ fn facts(outcome: &Outcome) -> KernelFacts {
     from_value(doctor(outcome)["facts"].clone()).unwrap()
 }
 
-/// Whether the method's hooks at set-up and completion can miss commands.
+/// Whether the method's hooks at setup and completion can miss commands.
 fn loses(method: &str) -> bool {
     ["kprobe", "tracepoint"].contains(&method)
 }
@@ -114,7 +114,7 @@ fn the_slow_device_is_seen(run: &ToolRun, what: &str) {
             assert!(p50 < 500_000, "{what}: {stage}");
         }
     }
-    // a command has no device stage if the program at its set-up or its completion was skipped
+    // a command has no device stage if the program at its setup or its completion was skipped
     let skipped = ["unseen_setups", "unseen_completions"];
     let unseen: u64 = skipped.iter().map(|what| number(&run.last["ledger"], what)).sum();
     assert!(devices <= all && devices + unseen >= all, "{what}");
@@ -281,7 +281,7 @@ fn all_methods(outcome: &Outcome, expected: &str) {
     bless(outcome, outcome.kernel());
 }
 
-/// A kernel with all methods, each of which is exact or says what it lost.
+/// A kernel with all methods: each is exact or says what it lost.
 pub fn all_methods_on_new_kernels(outcome: &Outcome) {
     all_methods(outcome, NEW);
     for method in ["fentry", "rawtp", "kprobe", "tracepoint"] {
@@ -334,7 +334,7 @@ fn doctor_reports_the_plan(outcome: &Outcome) {
     assert_eq!(controller["io_queues"], 2, "{controller}");
     assert_eq!(controller["interrupt_vectors"], 3, "{controller}");
     let text = outcome.text("words", "tracepoint.out");
-    assert!(text.contains("total = from the set-up of the command to its completion"), "{text}");
+    assert!(text.contains("total = from the setup of the command to its completion"), "{text}");
     assert!(text.contains("no start, doorbell, cqe, requeue, because"), "{text}");
     let verdict = text.lines().find(|l| l.starts_with("accuracy ")).unwrap();
     let lost = verdict.contains("DEGRADED");

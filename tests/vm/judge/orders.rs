@@ -156,7 +156,7 @@ fn fabrics_have_no_doorbell(outcome: &Outcome) {
         // completions of nvme2 run in softirqs; the kernel skips a program that an interrupt finds
         // running
         run.assert_exact("fabrics");
-        // the reads of fio, and those of the target that serve them
+        // fio's reads, and the target's that serve them
         let issued = fio_counts(outcome, "both")[0] + reads("nvme2");
         let counted = reads("nvme0") + reads("nvme1") + reads("nvme2");
         assert_eq!(counted, issued, "{stage_set}");
@@ -191,7 +191,7 @@ fn a_requeue_is_one_command_that_waited(outcome: &Outcome) {
                 continue;
             }
             assert_sums(&run, case);
-            // each command kept its start through all its set-ups
+            // each command kept its start through all its setups
             let name = if stage_set == "fine" { "queue.wait" } else { "queue" };
             let queue = stage(run.row("read"), name).unwrap();
             assert_eq!(number(queue, "count"), reads, "{case} {stage_set}");

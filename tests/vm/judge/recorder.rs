@@ -82,7 +82,7 @@ fn the_service_ends_well(outcome: &Outcome) {
     assert_eq!(outcome.text("recorder", "result"), "success\n0\n", "{said}");
     let words = outcome.text("recorder", "words");
     assert!(words.contains("--trigger timeout,reset,slow=1s --keep 20"), "{words}");
-    // the sandbox was that of the unit: CAP_BPF, CAP_PERFMON, CAP_SYSLOG and CAP_SYS_ADMIN
+    // the unit's sandbox was in force: CAP_BPF, CAP_PERFMON, CAP_SYSLOG and CAP_SYS_ADMIN
     let status = outcome.text("recorder", "status");
     let bounds = status.lines().find_map(|line| line.strip_prefix("CapBnd:")).unwrap().trim();
     let want = 1_u64 << 39 | 1 << 38 | 1 << 34 | 1 << 21;

@@ -31,7 +31,7 @@ fn slowest(outcome: &Outcome, option: &str) -> Vec<String> {
     lines
 }
 
-/// The caller of a slow command is not known on a live screen: the name is that of the submitter.
+/// The caller of a slow command is not known on a live screen: the name is the submitter's.
 fn the_slowest_commands_have_submitters(outcome: &Outcome) {
     let lines = slowest(outcome, "--submitters");
     let is_named = |line: &String| line.trim_end().ends_with(" fio");

@@ -219,8 +219,8 @@ fn assert_same(kernel: &KernelEvent, ours: &Value, bare_tags: bool) {
     }
 }
 
-/// Controller, queue, and for set-ups the thread. Both sides must have the events of a lane in the
-/// same order. Set-ups of different threads may differ in order: since 7.0 a task may be preempted
+/// Controller, queue, and for setups the thread. Both sides must have the events of a lane in the
+/// same order. Setups of different threads may differ in order: since 7.0 a task may be preempted
 /// between the kernel's record and our program.
 type Lane = (String, u64, u64);
 

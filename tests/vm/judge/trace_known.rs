@@ -348,7 +348,7 @@ fn assert_text_field((name, value): (&str, &str), decoded: bool, event: &Value, 
 
 /// Compares two runs that were active at the same time: each event of one is an event of the other.
 /// Each run reads the clock itself, so events of two CPUs at nearly the same time may be in either
-/// order: those of each cid are compared in their order.
+/// order: the commands of each cid are compared in their order.
 fn assert_text_is_json(text_lines: &[Line], run: &TraceRun, events: &[(&str, &str)]) {
     for (json_name, text_name) in events {
         let mine = text_lines.iter().filter(|l| l.event == *text_name);

@@ -130,7 +130,7 @@ impl TraceRun {
         self.assert_nothing_lost_but(&[]);
     }
 
-    /// The same, but for these entries.
+    /// The same, except for these entries.
     pub fn assert_nothing_lost_but(&self, but: &[&str]) {
         self.assert_balanced();
         let fields = [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stacks of known paths have their functions in order, with the driver's hooked function on top,
-//! with every attach method. The counts of stacks are those of the commands issued.
+//! with every attach method. The counts of stacks add up to the commands issued.
 
 use serde_json::Value;
 

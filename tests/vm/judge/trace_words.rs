@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Filters are exact, alone and together; errors; clocks; how a trace ends.
+//! Filters are exact, alone and together; clocks; how a trace ends.
 
 use std::collections::BTreeSet;
 
@@ -28,33 +28,6 @@ const WORDS: Suite = Suite {
     append: "",
     env: &[],
 };
-
-fn refusals_are_one_sentence(outcome: &Outcome) {
-    for (name, code, words) in [
-        ("unprivileged", 4, &["CAP_BPF", "CAP_PERFMON"][..]),
-        ("stacks-unprivileged", 4, &["CAP_BPF"]),
-        ("controller", 6, &["nvme7", "nvme0"]),
-        ("namespace", 6, &["9"]),
-        ("stacks-controller", 6, &["nvme7"]),
-        ("opcode", 2, &["raed", "`read`"]),
-        ("lba", 2, &["9-1"]),
-        ("lba-word", 2, &["first"]),
-        ("share", 2, &["64"]),
-        ("share-zero", 2, &["1/0"]),
-        ("buffer-small", 2, &["1K"]),
-        ("buffer-large", 2, &["1T"]),
-        ("nothing", 2, &[]),
-        ("cgroup", 2, &["/sys/fs/cgroup/missing"]),
-        ("comm", 2, &["a-name-that-no-thread-can-have"]),
-        ("svg", 2, &["/missing/directory/x.svg"]),
-    ] {
-        outcome.assert_refused("refused", name, code, words);
-    }
-    for name in ["clap-count", "clap-slow", "clap-share", "clap-both"] {
-        assert_eq!(outcome.code("refused", name), 2, "{name}");
-        assert_eq!(outcome.text("refused", &format!("{name}.out")), "");
-    }
-}
 
 /// The part of an event that two runs of the tool must agree on.
 fn identity(e: &Value) -> String {
@@ -302,7 +275,6 @@ fn unfinished_commands_are_reported(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_refusals_are_one_sentence_on_6_12 "6.12" WORDS refusals_are_one_sentence
     only_in_test_all_filters_hold_exactly_on_6_12 "6.12" WORDS filters_hold_exactly
     only_in_test_all_slow_and_failed_ones_only_on_6_12 "6.12" WORDS slow_and_failed_ones_only
     only_in_test_all_stages_are_true_on_6_12 "6.12" WORDS stages_are_true

@@ -366,7 +366,7 @@ fn writes_wait_for_their_zone(outcome: &Outcome) {
         let points = &command["points_ns"];
         points["iocost"].as_u64() > points["zone"].as_u64()
     };
-    // all but the first, and those of which a preemptible kernel has skipped a program
+    // all but the first, and those whose program a preemptible kernel skipped
     let waited = run.commands.iter().filter(waited).count() as u64;
     assert!(waited + skipped(&run) >= want - 2, "{waited} of {want}");
 }

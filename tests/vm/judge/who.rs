@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Submitters are fio's jobs behind a scheduler and device mappers, and cgroups of writeback those of
-//! io.stat; recordings have the same as live runs.
+//! Submitters are fio's jobs behind a scheduler and device mappers, writeback belongs to the cgroups that io.stat
+//! charges, and recordings agree with live runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -110,7 +110,7 @@ fn names_and_cgroups_of_submitters_select(outcome: &Outcome) {
     is_all(&named, sum(list(&named.last, "rows"), "count"), 150, 150);
 }
 
-/// A run that selects has all commands of the submitter, but for those at which the kernel skipped programs.
+/// A run that selects has all commands of the submitter, except those at which the kernel skipped programs.
 fn is_all(run: &ToolRun, count: u64, least: u64, most: u64) {
     let is_all = count <= most && count + skipped(run) >= least;
     assert!(is_all, "{count} of {most}: {}", run.last);
@@ -170,7 +170,7 @@ fn submitters_above_device_mappers_are_those_of_fio(outcome: &Outcome) {
     assert_eq!(backup.count(), commands.len());
 }
 
-/// The rows of `pattern --submitters` are those of fio's jobs, live and recorded.
+/// `pattern --submitters` has a row for each of fio's jobs, live and recorded.
 fn patterns_of_submitters_are_those_of_fio(outcome: &Outcome) {
     let mut want = jobs(outcome, "mapped");
     want.insert(0, 90);
@@ -267,7 +267,7 @@ fn writeback_is_of_the_one_that_wrote(outcome: &Outcome) {
     let bytes = sum(list(&container.last, "rows"), "bytes");
     let of_db = charged(outcome, "db");
     assert_eq!(bytes, of_db["wbytes"] + of_db["rbytes"], "{}", container.last);
-    // the thread that submits them is one of the kernel, or that of sync
+    // a kernel thread submits them, or sync
     let lines = lines(outcome, "writeback", "lines");
     let of_db: Vec<&Value> = lines.iter().filter(|l| l["cgroup"] == "/db").collect();
     assert!(!of_db.is_empty());

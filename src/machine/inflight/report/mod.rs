@@ -74,7 +74,7 @@ pub struct CommandLine {
     pub tag: u32,
     /// Its SQE, if it was found.
     pub sqe: Option<Sqe>,
-    /// The time since its set-up, if a run has observed that. Otherwise since the driver started it,
+    /// The time since its setup, if a run has observed that. Otherwise since the driver started it,
     /// at a resolution of a jiffy; a lower bound, because a reset of its timer starts it again.
     /// `None`: the length of a jiffy is not known.
     pub age: Option<Duration>,

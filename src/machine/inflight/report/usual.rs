@@ -71,7 +71,7 @@ impl AgeLimit {
 }
 
 /// The usual latency of commands with the same controller, namespace, opcode and size class, from
-/// their set-up to their completion.
+/// their setup to their completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usual {
     /// Completed commands.
@@ -158,7 +158,7 @@ pub struct Ages<'a> {
 /// The age of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aged {
-    /// Its age: since its set-up if a run has observed that, else since the driver started it.
+    /// Its age: since its setup if a run has observed that, else since the driver started it.
     pub age: Option<Duration>,
     /// What a run has observed of it.
     pub seen: Option<Seen>,

@@ -94,7 +94,7 @@ fn what_the_run_did_not_observe_has_the_age_of_its_deadline() {
     let runs = [
         (None, read()),
         (Some(run(&[], 100, 21_000_000)), read()),
-        // another request, one set up after the reading, one whose set-up was skipped
+        // another request, one set up after the reading, one whose setup was skipped
         (Some(run(&[open(9_000_000)], 100, 21_000_000)), other),
         (Some(run(&[later], 100, 21_000_000)), read()),
         (Some(run(&[open(0)], 100, 21_000_000)), read()),
