@@ -12,21 +12,21 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::diagnose::args::DiagnoseArgs;
+use crate::diagnose::DiagnoseArgs;
 use crate::diff::args::DiffArgs;
-use crate::dist::args::DistArgs;
+use crate::dist::DistArgs;
 use crate::doctor::args::DoctorArgs;
 use crate::export::args::ExportArgs;
 use crate::heatmap::args::HeatmapArgs;
 use crate::host::args::HostArgs;
-use crate::import::args::ImportArgs;
+use crate::import::ImportArgs;
 use crate::inflight::args::InflightArgs;
-use crate::info::args::InfoArgs;
-use crate::join::args::JoinArgs;
+use crate::info::InfoArgs;
+use crate::join::JoinArgs;
 use crate::latency::args::LatencyArgs;
-use crate::pattern::args::PatternArgs;
+use crate::pattern::PatternArgs;
 use crate::record::args::RecordArgs;
-use crate::report::args::ReportArgs;
+use crate::report::ReportArgs;
 use crate::run::args::command_line;
 use crate::run::args::common::SessionOptions;
 use crate::run::exit;
@@ -45,7 +45,7 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(name = "nvme-deep", version, max_term_width = 80)]
 #[command(after_help = "Run as root. Exit codes and examples: see --help.")]
-#[command(after_long_help = crate::run::args::examples::PROGRAM)]
+#[command(after_long_help = crate::run::args::common::PROGRAM)]
 pub struct Args {
     /// The command.
     #[command(subcommand)]

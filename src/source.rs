@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the events of a target come from.
 
-use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
+use crate::model::machine::HostEvent;
 use crate::model::target::{HostController, TargetInfo};
 use anyhow::Result;
 

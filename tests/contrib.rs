@@ -15,9 +15,8 @@ use std::io::{ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nvme_deep::serve::metrics::bounds::{BOUNDS, LE_NS};
-use nvme_deep::serve::metrics::catalog::{ALL, Metric, MetricKind};
 use nvme_deep::serve::metrics::encode::seconds;
+use nvme_deep::serve::metrics::{ALL, BOUNDS, LE_NS, Metric, MetricKind};
 use serde_json::{Value, json};
 
 fn path(name: &str) -> PathBuf {

@@ -22,8 +22,8 @@ use nvme_deep::diff::report::{
 };
 use nvme_deep::diff::view::{DiffText, Subject};
 use nvme_deep::model::command_class::{CommandClass, SizeClass};
-use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::ledger::Accuracy;
+use nvme_deep::model::machine::{ControllerInfo, DiskInfo};
 use nvme_deep::recording::RunInfo;
 use nvme_deep::view::theme::Theme;
 use nvme_deep::{Opcode, QueueKind, StageSet};

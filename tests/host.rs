@@ -8,7 +8,7 @@ mod binary;
 use std::fs;
 use std::fs::File;
 
-use nvme_deep::model::host::{HostCommand, HostEvent, HostPoint};
+use nvme_deep::model::machine::{HostCommand, HostEvent, HostPoint};
 use nvme_deep::model::target::HostClock;
 use nvme_deep::recording::HostRecording;
 use serde_json::Value;

@@ -3,10 +3,12 @@
 //! (bpf/include/*abi.h) build.rs makes Rust structs and enumerators, so no number is written a second time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+#[cfg(feature = "live")]
+use std::env;
+use std::env::consts::ARCH;
 use std::fs;
 use std::path::Path;
-#[cfg(feature = "live")]
-use std::{env, env::consts::ARCH, process::Command};
+use std::process::Command;
 
 /// Numbers that are no enumerators: BTF of clang 14 has none of 64 bits, and C none above `int`.
 const MACROS: [&str; 2] = ["ND_KEY_VALID", "ND_IDLE_TASK"];

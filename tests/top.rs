@@ -12,9 +12,9 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::{Ledger, TraceLedger};
+use nvme_deep::model::machine::{ControllerInfo, DiskInfo};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::{Content, LedgerInfo, RunInfo, Writer};
 use tempfile::TempDir;

@@ -8,8 +8,8 @@ mod look;
 mod sample;
 mod testing;
 
-use nvme_deep::model::bios::Bios;
 use nvme_deep::model::event::{CtrlState, EventKind, Outcome, Submission};
+use nvme_deep::model::origin::Bios;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::decode::CommandSet;

@@ -14,20 +14,20 @@ use super::maps::{
     START_FULL_BYTES, nd_cell, nd_ctrl, nd_failure, nd_hist, nd_host, nd_key, nd_limit, nd_slot,
     nd_stack_sum, nd_start, nd_usdt_limit,
 };
-use super::records::{
+use crate::abi::events::wait_bits;
+use crate::abi::record::{
     EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawOther, RawOutcome, RawPair, RawSender,
     RawSubmission, RawSubmit, TIMES, kind, known,
 };
-use crate::abi::events::wait_bits;
 use crate::model::counters::{COUNTS, Count, TYPES};
 use crate::model::filter::{MAX_CTRLS, MAX_LIST};
-use crate::model::host::{HOST_POINTS, HostPoint};
 use crate::model::ids::{CTRL, NSID_MASK, PATTERN_BITS};
+use crate::model::machine::{HOST_POINTS, HostPoint};
 use crate::model::point::{IN_RECORDS, NO_COMPLETE, NO_SETUP, Point};
 use crate::model::stage::StageSet;
-use crate::model::{bios, histogram};
+use crate::model::{histogram, origin as bios};
 use crate::probe::catalog::CATALOG;
-use crate::target::spdk::probes::ARGS;
+use crate::target::spdk::ARGS;
 
 /// Each number of Rust and the enumerator that it must equal.
 macro_rules! same {

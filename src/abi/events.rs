@@ -3,13 +3,14 @@
 
 use super::DecodeError;
 use super::record::Record;
-use super::records::{EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawSubmission, TIMES, kind, known};
-use crate::model::bios::Bios;
-use crate::model::conditions::Conditions;
+use crate::abi::record::{
+    EARLY_TIMES, RawEnd, RawEvent, RawOrigin, RawSubmission, TIMES, kind, known,
+};
+use crate::model::command_class::Conditions;
 use crate::model::event::{
     CommandId, CompletionStatus, CtrlState, Event, EventKind, Outcome, StackId, Submission,
 };
-use crate::model::origin::{Origin, Submitter};
+use crate::model::origin::{Bios, Origin, Submitter};
 use crate::model::point::{NO_SETUP, Pattern, Point, pattern_of};
 use crate::model::timeline::Timeline;
 use crate::nvme::aen::AsyncEvent;
@@ -231,8 +232,8 @@ impl RawOrigin {
 mod tests {
     use std::mem::{offset_of, size_of};
 
-    use super::super::records::{RawOther, RawPair, RawSubmit};
     use super::*;
+    use crate::abi::record::{RawOther, RawPair, RawSubmit};
     use crate::model::point::{HAS_BEFORE, NO_COMPLETE};
 
     const END: usize = size_of::<RawEnd>();

@@ -2,18 +2,41 @@
 //! The maps of the BPF side: sizes, initial values, and the decoding of their values.
 //! bpf/include/*abi.h declare them; build.rs makes Rust of them (bpf/abi.bpf.c).
 
-use std::mem::{offset_of, size_of};
-
-use bytemuck::AnyBitPattern;
-
+use super::events::submission;
+use super::skel::types::{
+    nd_activity, nd_activity_limit, nd_disk, nd_group, nd_group_limit, nd_group_row, nd_stack,
+    nd_stack_limit,
+};
 use super::{DecodeError, read};
+use crate::abi::events::name_of;
+use crate::abi::record::{RawOrigin, RawSubmission};
+use crate::model::activity::{Activity, Gap, Splits, TagWaits, UpperBios, Volume};
 use crate::model::counters::{Counters, Failures, TYPES};
+use crate::model::event::{CommandId, Event, EventKind, OpenCommand, StackId};
 pub use crate::model::filter::{MAX_CTRLS, MAX_LIST};
+use crate::model::group::{By, KeyPart, SizeLimits};
 use crate::model::histogram::{BUCKETS, Histogram};
+use crate::model::ids::{RowKey, row_nsid};
+use crate::model::machine::Transport;
 use crate::model::point::{Pattern, Point};
 use crate::model::snapshot::Cell;
 use crate::model::stage::StageSet;
-use crate::model::transport::Transport;
+use crate::nvme::opcode::{Opcode, QueueKind};
+use crate::nvme::subject::ALL_NAMESPACES;
+use bytemuck::{AnyBitPattern, Zeroable};
+pub(crate) use skel::types::nd_host;
+pub(super) use skel::types::{
+    nd_begun, nd_bio, nd_bio_limit, nd_cell, nd_cpu, nd_ctrl, nd_failure, nd_failures, nd_hist,
+    nd_key, nd_last_bio, nd_limit, nd_pause, nd_rowless, nd_scratch, nd_size, nd_slot,
+    nd_stack_sum, nd_start, nd_state, nd_submitter, nd_submitter_limit,
+};
+pub use skel::types::{
+    nd_by, nd_by_cgroup, nd_config, nd_control, nd_end_of_recovery, nd_host_count, nd_host_flag,
+    nd_host_limit, nd_memory_limit, nd_mode, nd_spdk_call, nd_stack_at, nd_trace, nd_usdt_cookie,
+    nd_usdt_count, nd_usdt_limit, nd_who,
+};
+use std::array;
+use std::mem::{offset_of, size_of};
 
 /// Includes the types of the BPF side, generated from its BTF.
 macro_rules! skeleton {
@@ -39,18 +62,6 @@ macro_rules! skeleton {
 }
 
 skeleton!(skel, "/abi.skel.rs");
-
-pub(crate) use skel::types::nd_host;
-pub(super) use skel::types::{
-    nd_begun, nd_bio, nd_bio_limit, nd_cell, nd_cpu, nd_ctrl, nd_failure, nd_failures, nd_hist,
-    nd_key, nd_last_bio, nd_limit, nd_pause, nd_rowless, nd_scratch, nd_size, nd_slot,
-    nd_stack_sum, nd_start, nd_state, nd_submitter, nd_submitter_limit,
-};
-pub use skel::types::{
-    nd_by, nd_by_cgroup, nd_config, nd_control, nd_end_of_recovery, nd_host_count, nd_host_flag,
-    nd_host_limit, nd_memory_limit, nd_mode, nd_spdk_call, nd_stack_at, nd_trace, nd_usdt_cookie,
-    nd_usdt_count, nd_usdt_limit, nd_who,
-};
 
 /// Bytes of a cell before its histograms.
 pub const CELL_HEAD: usize = nd_size::ND_CELL_HEAD.0 as usize;
@@ -193,17 +204,17 @@ unsafe impl AnyBitPattern for nd_rowless {}
 // SAFETY: as above, and without padding.
 unsafe impl bytemuck::NoUninit for nd_config {}
 // SAFETY: zero bits are a valid value of each of its integers.
-unsafe impl bytemuck::Zeroable for nd_config {}
+unsafe impl Zeroable for nd_config {}
 
 // bytemuck requires Zeroable for AnyBitPattern; zero bits are a valid value of these too.
 // SAFETY: as above.
-unsafe impl bytemuck::Zeroable for nd_cpu {}
+unsafe impl Zeroable for nd_cpu {}
 // SAFETY: as above.
-unsafe impl bytemuck::Zeroable for nd_slot {}
+unsafe impl Zeroable for nd_slot {}
 // SAFETY: as above.
-unsafe impl bytemuck::Zeroable for nd_failures {}
+unsafe impl Zeroable for nd_failures {}
 // SAFETY: as above.
-unsafe impl bytemuck::Zeroable for nd_rowless {}
+unsafe impl Zeroable for nd_rowless {}
 
 /// The whole 64-bit words of a map value, in native byte order.
 pub fn words(bytes: &[u8]) -> Vec<u64> {
@@ -247,11 +258,354 @@ pub const fn cell_bytes(stage_set: StageSet) -> usize {
     CELL_HEAD + stage_set.measured() * size_of::<nd_hist>()
 }
 
+/// The state of a slot, as found by the final scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotState {
+    /// Free, or the command was rejected by a filter.
+    Idle,
+    /// Set up, not completed.
+    InFlight,
+    /// Completed, but not ended by blk-mq.
+    Ending,
+}
+
+/// The owner of a slot (request and command id) and its state. If two readings are equal, they are
+/// of the same command.
+pub fn slot_owner(bytes: &[u8]) -> Result<(u64, u16, SlotState), DecodeError> {
+    let at = offset_of!(nd_slot, cid);
+    let rq = bytes.get(..8).and_then(|b| b.try_into().ok());
+    let cid = bytes.get(at..at + 2).and_then(|b| b.try_into().ok());
+    Ok((
+        rq.map(u64::from_ne_bytes).ok_or(DecodeError)?,
+        cid.map(u16::from_ne_bytes).ok_or(DecodeError)?,
+        slot_state(bytes)?,
+    ))
+}
+
+/// Whether a slot is idle, from the word that contains its state.
+pub fn slot_is_idle(word: u64) -> bool {
+    let state = word.to_ne_bytes()[offset_of!(nd_slot, state) % 8];
+    state_of(state) == SlotState::Idle
+}
+
+const fn state_of(state: u8) -> SlotState {
+    match state {
+        STATE_OPEN => SlotState::InFlight,
+        STATE_COMPLETED => SlotState::Ending,
+        _ => SlotState::Idle,
+    }
+}
+
+/// Reads the state of a slot of any size.
+pub fn slot_state(bytes: &[u8]) -> Result<SlotState, DecodeError> {
+    let state = bytes.get(offset_of!(nd_slot, state));
+    state.copied().map(state_of).ok_or(DecodeError)
+}
+
+/// The event for a slot of a detached session: a command that has not completed. `None` if the slot
+/// has no such command.
+pub fn unfinished(slot: &[u8], now_ns: u64) -> Result<Option<Event>, DecodeError> {
+    let open = open_command(slot)?;
+    Ok(open.map(|open| Event {
+        at_ns: now_ns,
+        what: EventKind::Unfinished {
+            id: open.id,
+            submission: open.submission,
+            age_ns: now_ns.saturating_sub(open.setup_ns),
+        },
+    }))
+}
+
+/// The command in flight of a slot of a trace. `None` if the slot has none.
+pub fn open_command(slot: &[u8]) -> Result<Option<OpenCommand>, DecodeError> {
+    // only some runs have the last parts
+    let mut whole = [0; SLOT_ORIGIN];
+    let size = slot.len().min(SLOT_ORIGIN);
+    if size < SLOT_TRACE {
+        return Err(DecodeError);
+    }
+    whole[..size].copy_from_slice(&slot[..size]);
+    let s: nd_slot = read(&whole)?;
+    if s.state != STATE_OPEN {
+        return Ok(None);
+    }
+    let submitted: RawSubmission = read(&whole[offset_of!(nd_slot, submission)..])?;
+    let origin: RawOrigin = read(&whole[offset_of!(nd_slot, origin)..])?;
+    let (row, _) = RowKey::unpack(s.key >> ROW_BITS);
+    let id = CommandId {
+        ctrl: row.ctrl,
+        qid: s.qid,
+        cid: s.cid,
+        nsid: if row.nsid == ALL_NAMESPACES { submitted.nsid } else { row.nsid },
+        opcode: row.opcode,
+    };
+    Ok(Some(OpenCommand {
+        // classic tracepoints provide none
+        request: (s.rq > 1).then_some(s.rq),
+        id,
+        row,
+        setup_ns: s.setup_out_ns,
+        submission: submission(&id, &submitted, origin.origin()),
+    }))
+}
+
+/// Numbers of groups, including the one for groups without a row.
+pub const MAX_GROUPS: u32 = nd_group_limit::ND_MAX_GROUPS.0;
+
+/// Bytes of a group in the maps.
+pub const GROUP_BYTES: usize = size_of::<nd_group>();
+
+/// Most candidates.
+pub const MAX_CANDIDATES: u32 = nd_group_limit::ND_MAX_CANDIDATES.0;
+
+// SAFETY: `repr(C)` structs of fixed-width integers and arrays of them, without padding (asserted in
+// abi.h): any bit pattern is valid.
+unsafe impl AnyBitPattern for nd_group {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_group_row {}
+// SAFETY: zero bits are a valid value of each of its integers.
+unsafe impl Zeroable for nd_group {}
+// SAFETY: as above.
+unsafe impl Zeroable for nd_group_row {}
+
+/// The value of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupRow {
+    /// Its number.
+    pub number: u32,
+    /// The thread of its first command, padded with zeroes.
+    pub comm: [u8; 16],
+}
+
+const fn bit(by: By) -> u32 {
+    match by {
+        By::Process => nd_by::ND_BY_PROCESS.0,
+        By::Comm => nd_by::ND_BY_COMM.0,
+        By::Cgroup | By::Container => nd_by::ND_BY_CGROUP.0,
+        By::Cpu => nd_by::ND_BY_CPU.0,
+        By::Queue => nd_by::ND_BY_QUEUE.0,
+        By::Size(_) => nd_by::ND_BY_SIZE.0,
+        By::Priority => nd_by::ND_BY_PRIORITY.0,
+        By::Disk => nd_by::ND_BY_DISK.0,
+        By::Opcode => nd_by::ND_BY_OPCODE.0,
+        By::Flags => 0,
+    }
+}
+
+/// Set in the size of a group if it is above the limit.
+const ABOVE: u8 = 0x80;
+
+const fn size_of_byte(byte: u8) -> KeyPart {
+    match (byte & ABOVE, (byte & !ABOVE).checked_sub(1)) {
+        (ABOVE, Some(exponent)) => KeyPart::SizeAbove(exponent),
+        (_, exponent) => KeyPart::Size(exponent),
+    }
+}
+
+/// The setting `by_size`.
+pub fn by_size(limits: SizeLimits) -> [u8; 64] {
+    array::from_fn(|at| {
+        let largest = at.checked_sub(1).map_or(0, |exponent| 1_u64 << exponent);
+        match limits.class(u32::try_from(largest).unwrap_or(u32::MAX)) {
+            KeyPart::Size(Some(exponent)) => 1 + exponent,
+            KeyPart::SizeAbove(exponent) => ABOVE | (1 + exponent),
+            _ => 0,
+        }
+    })
+}
+
+/// The bits of the setting `by`.
+pub fn by_bits(by: &[By]) -> u32 {
+    by.iter().map(|by| bit(*by)).fold(0, |all, bit| all | bit)
+}
+
+/// What a group has in common, from its key in the map.
+///
+/// # Errors
+/// If the key is too short.
+pub fn group_of(bytes: &[u8], by: &[By]) -> Result<Vec<KeyPart>, DecodeError> {
+    let g: nd_group = read(bytes)?;
+    let known = |unknown: u8, part| if unknown == 0 { part } else { KeyPart::Unknown };
+    let who = |part| known(g.unknown, part);
+    let queue = match g.admin {
+        0 => QueueKind::Io,
+        _ => QueueKind::Admin,
+    };
+    let part = |by: &By| match by {
+        By::Process => who(KeyPart::Process(g.tgid)),
+        By::Comm => who(KeyPart::Comm(name_of(g.comm))),
+        By::Cgroup | By::Container => who(KeyPart::Cgroup(g.cgroup)),
+        By::Cpu => known(g.unseen, KeyPart::Cpu(g.cpu)),
+        By::Queue => KeyPart::Queue(g.ctrl.into(), g.qid),
+        By::Size(_) => size_of_byte(g.size),
+        By::Priority => KeyPart::Priority(g.priority),
+        By::Disk => KeyPart::Disk(g.ctrl.into(), row_nsid(g.nsid)),
+        By::Opcode => KeyPart::Opcode(Opcode { queue, code: g.opcode }),
+        By::Flags => KeyPart::Unknown,
+    };
+    Ok(by.iter().map(part).collect())
+}
+
+/// The number of a group, from its value in the map.
+///
+/// # Errors
+/// If the value is too short.
+pub fn group_row(bytes: &[u8]) -> Result<GroupRow, DecodeError> {
+    let row: nd_group_row = read(bytes)?;
+    Ok(GroupRow { number: row.number, comm: name_of(row.comm) })
+}
+
+/// The value of a group that gets this number.
+pub fn group_row_bytes(number: u32) -> Vec<u8> {
+    let mut bytes = vec![0; size_of::<nd_group_row>()];
+    let at = offset_of!(nd_group_row, number);
+    bytes[at..at + size_of::<u32>()].copy_from_slice(&number.to_ne_bytes());
+    bytes
+}
+
+/// The number of the group of a slot's command.
+///
+/// # Errors
+/// If the value is too short.
+pub fn slot_group(bytes: &[u8]) -> Result<u32, DecodeError> {
+    let words = words(bytes);
+    let key = words.get(offset_of!(nd_slot, key) / 8).ok_or(DecodeError)?;
+    Ok(RowKey::unpack(key >> ROW_BITS).0.nsid)
+}
+
+/// Gaps that each CPU keeps.
+pub const GAPS: u64 = nd_activity_limit::ND_GAPS.0 as u64;
+/// Distance of two ticks above which there is a gap.
+pub const GAP_NS: u64 = nd_activity_limit::ND_GAP_NS.0 as u64;
+/// Period of the timer of a CPU, in nanoseconds.
+pub const TICK_NS: u64 = nd_activity_limit::ND_TICK_NS.0 as u64;
+/// Bytes of the counters of a CPU.
+pub const ACTIVITY_BYTES: usize = size_of::<nd_activity>();
+
+const _: () = assert!(ACTIVITY_BYTES == 80 + 16 * GAPS as usize);
+
+// SAFETY: `repr(C)` structs of 64-bit integers, and arrays of them: any bit pattern is valid.
+unsafe impl AnyBitPattern for nd_activity {}
+// SAFETY: as above.
+unsafe impl Zeroable for nd_activity {}
+// SAFETY: as above.
+unsafe impl AnyBitPattern for nd_disk {}
+// SAFETY: as above.
+unsafe impl Zeroable for nd_disk {}
+
+/// The counters of all CPUs, summed, besides those by disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Volumes {
+    /// Bounce buffers used.
+    pub bounced: Volume,
+    /// Mappings of the IOMMU.
+    pub mapped: Volume,
+    /// Mappings removed.
+    pub unmapped: Volume,
+}
+
+/// The timer of a CPU, and its gaps since the start of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GapSum {
+    /// When the timer fired first; 0: the CPU has never had one.
+    pub timed_ns: u64,
+    /// When it fired last.
+    pub tick_ns: u64,
+    /// How many.
+    pub count: u64,
+    /// Their sum, in nanoseconds.
+    pub ns: u64,
+}
+
+fn add(sum: &mut Volume, count: u64, bytes: u64) {
+    sum.count += count;
+    sum.bytes += bytes;
+}
+
+/// Adds the counters of a CPU, from their value in the map, and takes the gaps from number `from`
+/// on. Gaps that are no longer there are counted in [`Activity::gaps_lost`].
+///
+/// # Errors
+/// If the value is too short.
+pub fn add_activity(
+    cpu: u32,
+    bytes: &[u8],
+    from: u64,
+    sum: &mut Volumes,
+    to: &mut Activity,
+) -> Result<GapSum, DecodeError> {
+    let a: nd_activity = read(bytes)?;
+    add(&mut sum.bounced, a.bounced.count, a.bounced.bytes);
+    add(&mut sum.mapped, a.mapped.count, a.mapped.bytes);
+    add(&mut sum.unmapped, a.unmapped.count, a.unmapped.bytes);
+    let first = from.max(a.gaps.saturating_sub(GAPS));
+    to.gaps_lost += first.saturating_sub(from);
+    to.gaps.extend((first..a.gaps).map(|number| {
+        let gap = &a.gap[(number % GAPS) as usize];
+        Gap { cpu, begin_ns: gap.begin_ns, end_ns: gap.end_ns }
+    }));
+    Ok(GapSum { timed_ns: a.timed_ns, tick_ns: a.tick_ns, count: a.gaps, ns: a.gap_ns })
+}
+
+/// The name of a disk, from its key in the map.
+pub fn disk_name(key: &[u8]) -> String {
+    let end = key.iter().position(|b| *b == 0).unwrap_or(key.len());
+    String::from_utf8_lossy(&key[..end]).into_owned()
+}
+
+/// Adds the counters on one CPU of a disk that is above NVMe, from their value in the map.
+///
+/// # Errors
+/// If the value is too short.
+pub fn add_upper(upper: &mut UpperBios, bytes: &[u8]) -> Result<(), DecodeError> {
+    let disk: nd_disk = read(bytes)?;
+    upper.bios += disk.requests;
+    upper.sum_ns += disk.sum_ns;
+    upper.max_ns = upper.max_ns.max(disk.max_ns);
+    Ok(())
+}
+
+/// Adds the counters of a disk on one CPU, from their value in the map.
+///
+/// # Errors
+/// If the value is too short.
+pub fn add_disk(
+    waits: &mut TagWaits,
+    splits: &mut Splits,
+    bytes: &[u8],
+) -> Result<(), DecodeError> {
+    let disk: nd_disk = read(bytes)?;
+    waits.requests += disk.requests;
+    waits.waited += disk.waited;
+    waits.sum_ns += disk.sum_ns;
+    waits.max_ns = waits.max_ns.max(disk.max_ns);
+    splits.count += disk.splits;
+    Ok(())
+}
+
+/// Bytes of a stack.
+pub const STACK_BYTES: usize = size_of::<nd_stack>();
+/// Bytes of the sums of a stack's commands.
+pub const STACK_SUM_BYTES: usize = size_of::<nd_stack_sum>();
+/// Maximum number of distinct stacks.
+pub const MAX_STACKS: u32 = 4096;
+/// The sum of all commands whose stack was not observed has this number.
+pub const STACK_UNSEEN: StackId = StackId(nd_stack_limit::ND_STACK_UNSEEN.0 as u64);
+
+/// The addresses of a stack, from its value in the map.
+pub fn stack_frames(value: &[u8]) -> Result<Vec<u64>, DecodeError> {
+    let mut words = words(value);
+    let depth = usize::try_from(*words.first().ok_or(DecodeError)?).map_err(|_| DecodeError)?;
+    words.remove(0);
+    words.truncate(depth);
+    Ok(words)
+}
+
 #[cfg(test)]
 mod tests {
     use super::skel::types::nd_beside;
     use super::*;
-    use crate::model::conditions::{Announcement, Conditions};
+    use crate::model::command_class::{Announcement, Conditions};
     use crate::model::counters::Count;
     use crate::model::histogram::index;
     use crate::model::ids::{NSID_MASK, PATTERN_BITS, RowKey, row_nsid};
@@ -341,5 +695,141 @@ mod tests {
             prop_assert_eq!(row, RowKey { ctrl, nsid: row_nsid(nsid), opcode: Opcode { queue, code }, class });
             prop_assert_eq!(seen, pattern);
         }
+    }
+}
+
+#[cfg(test)]
+mod slots_tests {
+    use proptest::prelude::*;
+
+    use super::super::maps::{SLOT_FULL, SLOT_STATE};
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = unfinished(&bytes, 0);
+            let _ = slot_state(&bytes);
+            let _ = stack_frames(&bytes);
+        }
+    }
+
+    #[test]
+    fn slots_decode_with_and_without_their_last_part() {
+        let mut slot = [0; SLOT_ORIGIN];
+        slot[SLOT_STATE * 8..][..8].fill(STATE_OPEN);
+        for size in [SLOT_TRACE, SLOT_FULL, SLOT_ORIGIN] {
+            assert!(open_command(&slot[..size]).is_ok(), "{size}");
+        }
+        assert!(open_command(&slot[..SLOT_TRACE - 1]).is_err());
+    }
+}
+
+#[cfg(test)]
+mod groups_tests {
+    use super::*;
+    use crate::model::group::{ByWord, size_exponent};
+
+    const SIZE: By = By::Size(SizeLimits::EACH);
+
+    #[test]
+    fn the_programs_find_the_class_of_a_size_in_a_table() {
+        let words = ["size", "size=512,64K"].map(|text| text.split(',').map(str::parse));
+        for words in words {
+            let words: Result<Vec<ByWord>, String> = words.collect();
+            let keys = ByWord::keys(&words.unwrap()).unwrap();
+            let [By::Size(limits)] = keys[..] else {
+                panic!("{keys:?}");
+            };
+            let table = by_size(limits);
+            for bytes in [0, 1, 512, 513, 65_536, 65_537, 1 << 31, u32::MAX] {
+                let at = size_exponent(bytes).map_or(0, |exponent| 1 + usize::from(exponent));
+                assert_eq!(size_of_byte(table[at]), limits.class(bytes), "{bytes} {limits:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_has_the_parts_that_were_asked_for() {
+        let mut bytes = [0; size_of::<nd_group>()];
+        bytes[offset_of!(nd_group, tgid)] = 7;
+        bytes[offset_of!(nd_group, size)] = 13;
+        bytes[offset_of!(nd_group, opcode)] = 2;
+        let of = |bytes: &[u8]| group_of(bytes, &[By::Process, SIZE, By::Opcode]);
+        let read = Opcode { queue: QueueKind::Io, code: 2 };
+        let rest = [KeyPart::Size(Some(12)), KeyPart::Opcode(read)];
+        assert_eq!(of(&bytes).unwrap()[0], KeyPart::Process(7));
+        assert_eq!(of(&bytes).unwrap()[1..], rest);
+        bytes[offset_of!(nd_group, unknown)] = 1;
+        assert_eq!(of(&bytes).unwrap()[0], KeyPart::Unknown);
+        assert_eq!(of(&bytes).unwrap()[1..], rest);
+        assert!(of(&bytes[1..]).is_err());
+        assert_eq!(group_row(&group_row_bytes(9)).unwrap().number, 9);
+    }
+}
+
+#[cfg(test)]
+mod activity_tests {
+    use super::*;
+
+    /// A CPU with this many gaps; gap n begins at 10 n and ends at 10 n + 4.
+    fn cpu(gaps: u64) -> Vec<u8> {
+        let mut words = vec![0; ACTIVITY_BYTES / 8];
+        words[0] = 2000;
+        words[1] = 5;
+        words[2] = gaps;
+        words[3] = 4 * gaps;
+        words[4..10].copy_from_slice(&[1, 100, 2, 200, 3, 300]);
+        for n in 0..gaps {
+            let at = 10 + 2 * (n % GAPS) as usize;
+            words[at] = 10 * n;
+            words[at + 1] = 10 * n + 4;
+        }
+        words.into_iter().flat_map(u64::to_ne_bytes).collect()
+    }
+
+    #[test]
+    fn each_gap_is_taken_once_and_those_without_room_are_counted() {
+        let (mut sum, mut to) = (Volumes::default(), Activity::default());
+        let gaps = add_activity(3, &cpu(2), 0, &mut sum, &mut to).unwrap();
+        assert_eq!((gaps.timed_ns, gaps.tick_ns), (5, 2000));
+        assert_eq!((gaps.count, gaps.ns), (2, 8));
+        let begins: Vec<_> = to.gaps.iter().map(|g| (g.cpu, g.begin_ns)).collect();
+        assert_eq!(begins, [(3, 0), (3, 10)]);
+        let (mut sum, mut to) = (Volumes::default(), Activity::default());
+        add_activity(3, &cpu(100), 2, &mut sum, &mut to).unwrap();
+        assert_eq!((to.gaps.len(), to.gaps_lost), (64, 34));
+        assert_eq!((to.gaps[0].begin_ns, to.gaps[63].end_ns), (360, 994));
+        add_activity(3, &cpu(100), 100, &mut sum, &mut to).unwrap();
+        assert_eq!((to.gaps.len(), to.gaps_lost), (64, 34));
+        assert_eq!(sum.unmapped.bytes, 600);
+        assert_eq!(add_activity(3, &[0; 88], 0, &mut sum, &mut to), Err(DecodeError));
+    }
+
+    #[test]
+    fn the_counters_of_a_disk_add_up_over_the_cpus() {
+        let value = |max: u64| -> Vec<u8> {
+            let words = [5, 2, 1000, max, 7];
+            words.into_iter().flat_map(u64::to_ne_bytes).collect()
+        };
+        let (mut waits, mut splits) = (TagWaits::default(), Splits::default());
+        add_disk(&mut waits, &mut splits, &value(900)).unwrap();
+        add_disk(&mut waits, &mut splits, &value(300)).unwrap();
+        assert_eq!((waits.requests, waits.waited), (10, 4));
+        assert_eq!((waits.sum_ns, waits.max_ns), (2000, 900));
+        assert_eq!(splits.count, 14);
+        assert_eq!(disk_name(b"nvme0n1\0\0\0\0\0\0\0\0\0"), "nvme0n1");
+        assert_eq!(disk_name(b"nvme0123456789ab"), "nvme0123456789ab");
+    }
+}
+
+#[cfg(test)]
+mod stacks_tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_has_as_many_frames_as_it_says() {
+        let value: Vec<u8> = [2_u64, 10, 20, 30].iter().flat_map(|w| w.to_ne_bytes()).collect();
+        assert_eq!(stack_frames(&value), Ok(vec![10, 20]));
     }
 }

@@ -1,48 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the BPF side and user space share. The records of events are structs of their own
-//! (records.rs), which build anywhere. The rest is the maps: with the feature `live`, build.rs makes
+//! (record.rs), which build anywhere. The rest is the maps: with the feature `live`, build.rs makes
 //! Rust of the C (maps.rs), and abi_checks.rs compares both.
 
 #[cfg(feature = "live")]
 mod abi_checks;
-#[cfg(feature = "live")]
-mod activity;
 mod events;
-#[cfg(feature = "live")]
-mod groups;
 #[cfg(feature = "live")]
 mod maps;
 mod record;
-mod records;
-#[cfg(feature = "live")]
-mod slots;
-#[cfg(feature = "live")]
-mod stacks;
 
 use std::mem::size_of;
 
 use bytemuck::{AnyBitPattern, try_pod_read_unaligned};
 
 #[cfg(feature = "live")]
-pub use self::activity::{
-    ACTIVITY_BYTES, GAP_NS, GAPS, GapSum, TICK_NS, Volumes, add_activity, add_disk, add_upper,
-    disk_name,
-};
-#[cfg(feature = "live")]
 pub use self::events::wait_bits;
 pub use self::events::{decode_event, event, event_time};
 #[cfg(feature = "live")]
-pub use self::groups::{
-    GROUP_BYTES, GroupRow, MAX_CANDIDATES, MAX_GROUPS, by_bits, by_size, group_of, group_row,
-    group_row_bytes, slot_group,
-};
-#[cfg(feature = "live")]
 pub use self::maps::*;
 pub use self::record::{NO_EVENT, Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
-#[cfg(feature = "live")]
-pub use self::slots::{SlotState, open_command, slot_is_idle, slot_owner, slot_state, unfinished};
-#[cfg(feature = "live")]
-pub use self::stacks::{MAX_STACKS, STACK_BYTES, STACK_SUM_BYTES, STACK_UNSEEN, stack_frames};
 
 /// The bytes are not a valid value of the map or the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

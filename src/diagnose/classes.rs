@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::command::{Command, Commands};
 use super::facts::Facts;
-use super::stages::Stages;
-use super::subject::Subject;
+use crate::diagnose::facts::Stages;
+use crate::diagnose::verdict::Subject;
 use crate::model::command_class::CommandClass;
 use crate::model::histogram::Histogram;
 

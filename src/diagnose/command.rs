@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finished commands as the rules need them, in memory: their number is bounded.
 
-use crate::model::bios::Bios;
-use crate::model::command_class::{BlockSizes, CommandClass};
-use crate::model::conditions::Conditions;
-use crate::model::event::{CommandId, Event, EventKind};
-use crate::model::finished::Finished;
+use crate::model::command_class::{BlockSizes, CommandClass, Conditions};
+use crate::model::event::{CommandId, Event, EventKind, Finished};
+use crate::model::origin::Bios;
 use crate::model::point::Point;
 use crate::model::stage::{StageRun, StageSet};
 use crate::model::timeline::{Segment, Timeline};
@@ -14,7 +12,7 @@ use crate::nvme::opcode::QueueKind;
 
 use super::issuers::Issuers;
 use super::rates::Passage;
-use super::stages::Stages;
+use crate::diagnose::facts::Stages;
 
 /// Number of stages.
 const STAGES: usize = StageSet::Full.stages().len();

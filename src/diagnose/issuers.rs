@@ -207,9 +207,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::diagnose::expectation::Expectation;
     use crate::diagnose::facts::Collector;
-    use crate::diagnose::subject::Subject;
+    use crate::diagnose::judge::Expectation;
+    use crate::diagnose::verdict::Subject;
     use crate::testing::{EventBuilder, STAGES};
 
     /// The submission of a thread; `by`: process and thread that submitted the bio.

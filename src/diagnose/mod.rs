@@ -2,12 +2,41 @@
 //! The `diagnose` command: observes this machine for a while, or reads a recording, and applies the
 //! rules.
 
+use self::report::{Collector, Diagnosis, Expectation, Facts, Outcome, Stuck, diagnose};
+use self::stuck::STUCK_NS;
+use self::view::{DiagnosisView, Look, Origin};
+use crate::error::{Kind, kind_of};
+use crate::machine::System;
+use crate::machine::clock::monotonic_ns;
+use crate::machine::inflight::report::AgeLimit;
+use crate::machine::overview::Identity;
+use crate::model::machine::ControllerLogs;
+use crate::model::report::latency::Diagnosed;
+use crate::model::stage::StageSet;
+use crate::model::text::Text;
+use crate::recording::{Fact, RunInfo};
+use crate::run::args::common as examples;
+use crate::run::args::common::{Checked, FromArgs, SessionArgs, SessionOptions};
+use crate::run::drive::{
+    End, FileReader, Form, Input, Live, Run, Seen, Step, open_all, say_own_share,
+};
+use crate::run::exit::Failure;
+use crate::run::inflight::{Access, Scope};
+use crate::run::start::Preflight;
+use crate::run::stdout::{output_width, stdout};
+use crate::run::{eprint_note, say_ledger};
+use crate::settings::{Detail, Events, LIVE, Mode, RingSize, Settings};
+use crate::units::parse_duration;
+use crate::view::theme::Theme;
+use anyhow::{Context, Result};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
 mod affected;
-pub(crate) mod args;
 mod classes;
 mod command;
 mod compare;
-mod expectation;
 mod facts;
 mod gaps;
 mod incidents;
@@ -17,45 +46,9 @@ mod rates;
 pub mod report;
 mod rule;
 mod rules;
-mod selection;
-mod share;
-mod stages;
 mod stuck;
-mod subject;
 mod verdict;
 pub mod view;
-
-use std::io::{BufWriter, Write};
-use std::path::Path;
-use std::time::Duration;
-
-use self::args::DiagnoseOptions;
-use self::report::{Collector, Diagnosis, Expectation, Facts, Outcome, Stuck, diagnose};
-use self::stuck::STUCK_NS;
-use self::view::{DiagnosisView, Look, Origin};
-use crate::error::Kind;
-use crate::machine::System;
-use crate::machine::clock::monotonic_ns;
-use crate::machine::inflight::report::AgeLimit;
-use crate::machine::overview::Identity;
-use crate::model::machine::ControllerLogs;
-use crate::model::report::finding::Diagnosed;
-use crate::model::stage::StageSet;
-use crate::model::text::Text;
-use crate::recording::{Fact, RunInfo};
-use crate::settings::Settings;
-use crate::view::theme::Theme;
-use anyhow::{Context, Result};
-
-use crate::error::kind_of;
-use crate::run::drive::{
-    End, FileReader, Form, Input, Live, Run, Seen, Step, open_all, say_own_share,
-};
-use crate::run::exit::Failure;
-use crate::run::inflight::{Access, Scope};
-use crate::run::start::Preflight;
-use crate::run::stdout::{output_width, stdout};
-use crate::run::{eprint_note, say_ledger};
 
 /// Reads a run to its end. `machine`: its settings were not read before.
 fn collect(collector: &mut Collector, run: &mut Run<'_>, machine: bool) -> Result<()> {
@@ -358,5 +351,91 @@ pub fn run(options: &DiagnoseOptions) -> Result<()> {
         observe(options, expectation)
     } else {
         recorded(options, &expectation)
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep diagnose
+      Observe for 10 s
+  nvme-deep diagnose --duration 60s --expect 200us
+      Observe for a minute; commands should take 200 us
+  nvme-deep diagnose --from slow.nvd --baseline good.nvd
+      A recording, compared with one of a better time";
+
+/// How long to observe without `--duration`.
+const DURATION: Duration = Duration::from_secs(10);
+
+/// `diagnose`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = "nvme-deep diagnose [OPTIONS] [FILE]...")]
+#[command(mut_arg("verbose", |arg| arg
+    .help("All kinds of commands, and all rules with their reasons")
+    .long_help("All kinds of commands, and all rules with their reasons. While tracing, also the hooks, the \
+                reasons of fallbacks, the full ledger; -vv: libbpf's log too")))]
+#[command(mut_arg("from", |arg| arg
+    .help("Diagnose recordings instead of this machine")
+    .long_help("Diagnose recordings instead of this machine\n\nMade by `record`. Needs no root. Several are read one after the other.")))]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = EXAMPLES)]
+pub struct DiagnoseArgs {
+    /// How long to observe (`10s`, `1m`) [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, group = LIVE)]
+    pub duration: Option<Duration>,
+
+    /// Commands are slow if their median is above this time (`200us`)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "baseline")]
+    pub expect: Option<Duration>,
+
+    /// Compare with this recording of the same load
+    ///
+    /// Commands are slow if their median is a fifth higher than in that recording.
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+
+    /// Also read log pages of the controllers: SMART, EBS statistics
+    ///
+    /// Before and after. Sends Get Log Page and Identify commands to each; otherwise `diagnose` sends
+    /// none.
+    #[arg(long, group = LIVE)]
+    pub log: bool,
+
+    /// End with exit code 3 if a cause was found
+    ///
+    /// Or with 1 if no rule could be judged.
+    #[arg(long)]
+    pub check: bool,
+
+    #[command(flatten)]
+    pub from: FromArgs,
+
+    #[command(flatten)]
+    pub ring_size: RingSize,
+
+    /// One JSON object instead of text
+    ///
+    /// The schema is in docs/reference/json.md.
+    #[arg(long, short = 'j')]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+
+/// The options of the command, checked.
+pub type DiagnoseOptions = Checked<DiagnoseArgs>;
+
+impl SessionOptions for DiagnoseArgs {
+    fn settings(&self) -> Result<Settings> {
+        let events =
+            Events { detail: Detail::all(), ring_size: self.ring_size, ..Events::default() };
+        self.session.settings(!self.from.is_empty(), Mode::Events(events), StageSet::Full)
+    }
+}
+
+impl DiagnoseArgs {
+    /// Length of the run.
+    pub fn duration(&self) -> Duration {
+        self.duration.unwrap_or(DURATION)
     }
 }

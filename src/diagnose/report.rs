@@ -4,12 +4,11 @@
 
 pub use super::affected::Affected;
 pub use super::classes::ClassFacts;
-pub use super::expectation::{Expectation, Slow};
 pub use super::facts::{Collector, Facts};
 pub use super::judge::{Diagnosis, Outcome, diagnose};
 pub use super::rule::{Rule, Tier};
 pub use super::rules::RULES;
-pub use super::share::Share;
 pub use super::stuck::Stuck;
-pub use super::subject::{Scope, Subject};
 pub use super::verdict::{Status, Verdict};
+pub use crate::diagnose::judge::{Expectation, Slow};
+pub use crate::diagnose::verdict::{Scope, Share, Subject};

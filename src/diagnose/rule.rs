@@ -5,10 +5,9 @@ use super::command::Command;
 use super::compare::{Comparison, NEEDED};
 use super::facts::Facts;
 use super::rules::observed_waits;
-use super::share::Share;
-use super::stages::Stages;
-use super::subject::{Scope, Subject};
 use super::verdict::{Reason, Verdict, absent, open, out};
+use crate::diagnose::facts::Stages;
+use crate::diagnose::verdict::{Scope, Share, Subject};
 use crate::model::machine::{MachineController, MachineDisk};
 use crate::units::percent;
 

@@ -3,7 +3,7 @@
 
 use super::affected::{Affected, blocks_from};
 use super::facts::Facts;
-use super::subject::Subject;
+use crate::diagnose::verdict::Subject;
 use crate::machine::inflight::StuckState;
 use crate::machine::inflight::report::InFlight;
 use crate::model::ids::NamespaceId;

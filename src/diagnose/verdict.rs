@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a rule says of a subject.
 
-use std::fmt::Display;
-
-use serde::Serialize;
-
 use super::affected::{Affected, Where, ids_of};
 use super::compare::Comparison;
 use super::facts::Facts;
 use super::issuers::Who;
 use super::rule::Rule;
-use super::share::Share;
-use super::stages::Stages;
-use super::subject::Subject;
+use crate::diagnose::facts::Stages;
 use crate::model::command_class::CommandClass;
-use crate::model::report::finding::Evidence;
+use crate::model::ids::NamespaceId;
+use crate::model::machine::{Class, MachineController, MachineDisk};
+use crate::model::report::latency::Evidence;
+use crate::nvme::opcode::QueueKind;
+use crate::units::percent;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt::Display;
 
 /// What it comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -246,5 +247,220 @@ impl Verdict {
                 own.map_or(0.0, |(_, part)| part * command.total() as f64)
             }
         })
+    }
+}
+
+/// A share above this is most of the time.
+pub const MOST: f64 = 0.5;
+/// Bounds this close are one number.
+const SAME: f64 = 0.005;
+
+/// A share of the time, 0 to 1. If its stages were not observed apart from others, it is between two
+/// bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Share {
+    /// At least this.
+    pub least: f64,
+    /// At most this.
+    pub most: f64,
+    /// Lower end of the 95 % interval of `least`.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+impl Share {
+    /// A share without an interval.
+    pub const fn of(share: f64) -> Self {
+        Self { least: share, most: share, low: share, high: share }
+    }
+
+    /// Whether the stages were observed apart from others.
+    pub fn is_exact(&self) -> bool {
+        self.most - self.least < SAME
+    }
+
+    /// Whether it is at least this, and surely half of it (two thirds, if it has to be most of the time).
+    /// `None`: the bounds do not decide, or the interval is too wide.
+    pub fn reaches(&self, least: f64) -> Option<bool> {
+        let surely = if least >= MOST { 2.0 / 3.0 } else { 0.5 };
+        match self.least >= least && self.low >= least * surely {
+            true => Some(true),
+            false if self.most > least => None,
+            false => Some(false),
+        }
+    }
+
+    /// `71% [65, 77]`, or `0 to 99%`
+    pub fn text(&self) -> String {
+        let whole = |x: f64| format!("{:.0}", x * 100.0);
+        if !self.is_exact() {
+            return self.range();
+        }
+        match self.low == self.high {
+            true => percent(self.least),
+            false => format!("{} [{}, {}]", self.range(), whole(self.low), whole(self.high)),
+        }
+    }
+
+    /// `71%`, or `0 to 99%`
+    pub fn range(&self) -> String {
+        let whole = |share: f64| (share * 100.0).round();
+        match self.is_exact() || whole(self.least) >= whole(self.most) {
+            true => percent(self.least),
+            false => format!("{} to {}%", whole(self.least), whole(self.most)),
+        }
+    }
+}
+
+/// What a rule is applied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// All of it.
+    Machine,
+    /// The controller with this instance.
+    Controller(u32),
+    /// The namespace of a controller.
+    Disk(u32, u32),
+}
+
+/// The kind of subject that a rule has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The machine.
+    Machine,
+    /// Each controller.
+    Controller,
+    /// Each namespace.
+    Disk,
+}
+
+impl Subject {
+    /// The controller; `None`: the machine.
+    pub const fn ctrl(self) -> Option<u32> {
+        match self {
+            Self::Machine => None,
+            Self::Controller(ctrl) | Self::Disk(ctrl, _) => Some(ctrl),
+        }
+    }
+
+    /// Whether a class is one of its own.
+    pub fn has(self, class: CommandClass) -> bool {
+        match self {
+            Self::Machine => true,
+            Self::Controller(ctrl) => class.ctrl == ctrl,
+            Self::Disk(ctrl, nsid) => (class.ctrl, class.nsid) == (ctrl, nsid),
+        }
+    }
+}
+
+impl Facts {
+    /// The name of a subject: `machine`, `nvme0`, `nvme0n1`.
+    pub fn subject_name(&self, subject: Subject) -> String {
+        match subject {
+            Subject::Machine => "machine".into(),
+            Subject::Controller(ctrl) => format!("nvme{ctrl}"),
+            Subject::Disk(ctrl, nsid) => self.disk_name(ctrl, nsid),
+        }
+    }
+
+    /// The name of a namespace's disk, else of its controller. Sentences and advice have it, so it is a
+    /// name of the kernel, or `DISK`.
+    pub fn disk_name(&self, ctrl: u32, nsid: u32) -> String {
+        let disk = self.disks.get(&NamespaceId::new(ctrl, nsid));
+        disk.map_or_else(|| format!("nvme{ctrl}"), ToString::to_string)
+    }
+
+    /// `read 4K nvme0n1`
+    pub fn class_name(&self, class: CommandClass) -> String {
+        let CommandClass { ctrl, nsid, opcode, size } = class;
+        let name = opcode.name().map_or_else(|| opcode.to_string(), str::to_owned);
+        let admin = if opcode.queue == QueueKind::Admin { "admin " } else { "" };
+        let size = if size.bytes() == 0 { String::new() } else { format!(" {size}") };
+        format!("{admin}{name}{size} {}", self.disk_name(ctrl, nsid))
+    }
+
+    /// The subjects of a scope: those with commands, incidents or stuck commands. Flushes and other commands
+    /// without blocks have their namespace, too.
+    pub fn subjects(&self, scope: Scope) -> Vec<Subject> {
+        if scope == Scope::Machine {
+            return vec![Subject::Machine];
+        }
+        let mut all: BTreeSet<Subject> = self.classes.subjects().collect();
+        let others = self.incidents.ctrls().chain(self.in_flight.iter().map(|s| s.ctrl));
+        all.extend(others.map(Subject::Controller));
+        let is_disk = |subject: &Subject| matches!(subject, Subject::Disk(..));
+        all.retain(|subject| is_disk(subject) == (scope == Scope::Disk));
+        all.into_iter().collect()
+    }
+
+    /// The settings of a controller.
+    pub fn controller(&self, ctrl: u32) -> Option<&MachineController> {
+        self.machine.as_ref()?.controllers.iter().find(|c| c.instance == ctrl)
+    }
+
+    /// The settings of a namespace.
+    pub fn disk(&self, ctrl: u32, nsid: u32) -> Option<&MachineDisk> {
+        self.controller(ctrl)?.disks.iter().find(|d| d.nsid == nsid)
+    }
+
+    /// Whether there is no hypervisor, as far as this is known.
+    pub fn is_metal(&self) -> bool {
+        self.machine.as_ref().and_then(|m| m.is_virtual) == Some(false)
+    }
+
+    /// The kind of device behind a controller; `None`: not recorded.
+    pub fn device_class(&self, ctrl: u32) -> Option<Class> {
+        Some(self.controller(ctrl)?.class)
+    }
+
+    /// Where to look behind a controller, by its kind.
+    pub fn behind(&self, ctrl: u32) -> String {
+        let log = format!("`nvme smart-log /dev/nvme{ctrl}`");
+        if let Some(transport) = self.fabric(ctrl) {
+            return format!("look at the network ({transport}), the target and its storage");
+        }
+        match self.device_class(ctrl) {
+            Some(Class::Physical) => {
+                format!("read the device's own log ({log}), and compare with its data sheet")
+            }
+            Some(Class::Passthrough) => {
+                format!("read the device's own log ({log}), and see what else uses it on the host")
+            }
+            Some(Class::Cloud) => {
+                "compare with the provider's metrics and limits of the volume".into()
+            }
+            _ => format!(
+                "look behind the controller: the storage of the virtual machine, the provider's metrics, the device's \
+                 log ({log})"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn between(least: f64, most: f64) -> Share {
+        Share { most, ..Share::of(least) }
+    }
+
+    #[test]
+    fn bounds_decide_or_leave_it_open() {
+        assert_eq!(between(0.6, 0.9).reaches(MOST), Some(true));
+        assert_eq!(between(0.0, 0.9).reaches(MOST), None);
+        assert_eq!(between(0.0, 0.4).reaches(MOST), Some(false));
+        assert_eq!(between(0.1, 0.3).reaches(0.2), None);
+        let wide = Share { least: 0.7, most: 0.7, low: 0.05, high: 0.88 };
+        assert_eq!(wide.reaches(MOST), None);
+        assert_eq!(wide.text(), "70% [5, 88]");
+    }
+
+    #[test]
+    fn bounds_are_printed_as_a_range() {
+        assert_eq!(between(0.0, 0.99).text(), "0 to 99%");
+        assert_eq!(between(0.98, 0.982).text(), "98%");
+        assert_eq!(between(0.947, 0.953).range(), "95%");
     }
 }

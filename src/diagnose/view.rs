@@ -11,14 +11,14 @@ use super::facts::Facts;
 use super::judge::{Diagnosis, Outcome, obstacle};
 use super::rule::Tier;
 use super::rules::{FULL, RULES};
-use super::stages::Stages;
-use super::subject::{Scope, Subject};
 use super::verdict::{Status, Verdict};
+use crate::diagnose::facts::Stages;
+use crate::diagnose::verdict::{Scope, Subject};
 use crate::model::machine::{MachineController, MachineInfo};
-use crate::model::report::finding::{Diagnosed, Evidence, Explained};
+use crate::model::report::latency::{Diagnosed, Evidence, Explained};
 use crate::units::{counted, nanos};
+use crate::view::header::hang;
 use crate::view::json::{SCHEMA_VERSION, line as json_line};
-use crate::view::page::hang;
 use crate::view::table::Table;
 use crate::view::theme::Theme;
 

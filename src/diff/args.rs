@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::model::text::printable;
 use anyhow::Result;
 
+use crate::run::args::common as examples;
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG};
-use crate::run::args::examples;
 use crate::run::args::filter::{FilterArgs, ctrl_instance};
 use crate::run::exit::usage;
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From two sides to the rows of a comparison.
 
-use crate::diff::report::Rows;
 use crate::diff::report::{
     Both, Compared, Counted, Diff, DiffRow, FALSE_ALARM, Finding, Group, Interval, Load,
-    LoadChange, MEAN, SAME_MIX, Scope, Side, Summary,
+    LoadChange, MEAN, Rows, SAME_MIX, Scope, Side, Summary,
 };
 use crate::model::command_class::CommandClass;
 use crate::model::histogram::Histogram;

@@ -14,7 +14,7 @@ use crate::diff::compare::compare;
 use crate::diff::report::{Both, Counted, Counter, Diff, Origin, Side};
 use crate::diff::view::{DiffText, Subject, class_name};
 use crate::error::Kind;
-use crate::model::controller::ControllerInfo;
+use crate::model::machine::ControllerInfo;
 use crate::model::stage::StageSet;
 use crate::recording::Fact;
 use crate::run::stdout::output_width;

@@ -4,12 +4,11 @@
 
 pub use crate::diff::compare::compare;
 use crate::model::command_class::{BlockSizes, CommandClass};
-use crate::model::controller::ControllerInfo;
-use crate::model::event::Event;
-use crate::model::finished::{Finished, Intervals};
+use crate::model::event::{Event, Finished, Intervals};
 use crate::model::histogram::Histogram;
 use crate::model::ids::NamespaceId;
 use crate::model::ledger::Accuracy;
+use crate::model::machine::ControllerInfo;
 use crate::model::point::Point;
 use crate::model::stage::{StageRun, StageSet};
 use crate::model::text::Text;

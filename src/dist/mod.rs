@@ -2,23 +2,18 @@
 //! The hidden command `dist`: writes completions and man pages, from the definition of the command
 //! line. A command, because then each binary can write its own, without a second build.
 
-pub(crate) mod args;
-
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
-
 use crate::error::Kind;
+use crate::run::args::common::is_stdout;
+use crate::run::exit::Failure;
+use crate::run::outfile::cannot_create;
 use anyhow::Result;
 use clap::Command;
 use clap_complete::{Generator, Shell, generate};
 use clap_mangen::generate_to;
-
-use crate::dist::args::DistArgs;
-use crate::run::args::common::is_stdout;
-use crate::run::exit::Failure;
-use crate::run::outfile::cannot_create;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Writes the completions to DIRECTORY/completions and the man pages to DIRECTORY/man.
 ///
@@ -85,4 +80,12 @@ fn hidden(program: &Command) -> BTreeSet<String> {
     let options = options.filter(|o| o.is_hide_set());
     let longs = options.filter_map(|o| Some(format!("--{}", o.get_long()?)));
     names.map(|c| c.get_name().to_owned()).chain(longs).collect()
+}
+
+/// `dist`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DistArgs {
+    /// The directory to write to: DIRECTORY/man and DIRECTORY/completions
+    #[arg(value_name = "DIRECTORY")]
+    pub directory: PathBuf,
 }

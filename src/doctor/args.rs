@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use crate::probe::catalog::Method;
+use crate::run::args::common as examples;
 use crate::run::args::common::ColorArg;
-use crate::run::args::examples;
 
 const EXAMPLES: &str = "\
 Examples:

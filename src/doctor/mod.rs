@@ -12,7 +12,7 @@ use crate::doctor::report::{DoctorReport, MemoryLine};
 use crate::doctor::view as doctor;
 use crate::machine::kernel::Look;
 use crate::machine::{System, may_read_module_btf, missing_capabilities};
-use crate::model::report::finding::{Finding, Severity};
+use crate::model::report::latency::{Finding, Severity};
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
 use crate::probe::plan::Policy;

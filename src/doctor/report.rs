@@ -11,7 +11,7 @@ use crate::machine::nvme::NvmeParameters;
 use crate::machine::overview::Machine;
 use crate::model::machine::MachineController;
 use crate::model::point::Point;
-use crate::model::report::finding::{Finding, Severity};
+use crate::model::report::latency::{Finding, Severity};
 use crate::model::stage::StageSet;
 use crate::probe::catalog::{CATALOG, Home, Method, Role};
 use crate::probe::facts::{KernelFacts, PreemptionSource, TypeSource};

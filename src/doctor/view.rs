@@ -5,10 +5,10 @@
 use crate::doctor::report::{DoctorReport, Readiness, Verdict};
 use crate::machine::overview::Machine;
 use crate::model::machine::{MachineController, MachineDisk};
-use crate::model::report::finding::Severity;
+use crate::model::report::latency::Severity;
 use crate::units::size_text;
+use crate::view::header::{Page, TIE, hang};
 use crate::view::json::{SCHEMA_VERSION, line};
-use crate::view::page::{Page, TIE, hang};
 use crate::view::theme::Theme;
 use serde::Serialize;
 use std::fmt::Display;

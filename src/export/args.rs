@@ -9,10 +9,9 @@ use crate::settings::{Events, Mode, Outcome, Settings};
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::run::args::common::{Checked, SessionOptions};
-use crate::run::args::examples;
+use crate::run::args::common as examples;
+use crate::run::args::common::{Checked, SessionOptions, interval};
 use crate::run::args::filter::FilterArgs;
-use crate::run::args::value::interval;
 use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\

@@ -10,11 +10,11 @@ use crate::view::picture::Scheme;
 use anyhow::Result;
 use clap::ValueEnum;
 
+use crate::run::args::common as examples;
 use crate::run::args::common::{
     Checked, FromArgs, PictureFile, PictureFormat, RunTime, SessionArgs, SessionOptions, ending_of,
     is_stdout,
 };
-use crate::run::args::examples;
 use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\

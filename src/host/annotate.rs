@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::error::Kind;
 use crate::host::view::{spdk_json, spdk_text};
-use crate::model::host::HostEvent;
+use crate::model::machine::HostEvent;
 use crate::model::target::TargetKind;
 use crate::model::text::printable;
 use crate::recording::HostRecording;

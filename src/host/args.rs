@@ -7,9 +7,8 @@ use std::time::Duration;
 use crate::units::parse_duration;
 use clap::Subcommand;
 
-use crate::run::args::common::{ColorArg, JSON, JSON_LONG};
-use crate::run::args::examples;
-use crate::run::args::value::number;
+use crate::run::args::common as examples;
+use crate::run::args::common::{ColorArg, JSON, JSON_LONG, number};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,7 +3,7 @@
 
 use std::io::{BufWriter, Write};
 
-use crate::model::host::HostEvent;
+use crate::model::machine::HostEvent;
 use crate::model::report::parts::{PartKey, PartRows};
 use crate::model::target::{HostController, name_of};
 use crate::model::text::word;

@@ -9,7 +9,7 @@ use crate::machine::System;
 use crate::model::target::TargetInfo;
 use crate::run::start::{Messages, StateChanges, prepare};
 use crate::symbols::process::Functions;
-use crate::target::spdk::probes::StateChange;
+use crate::target::spdk::StateChange;
 use crate::view::json::typed_line;
 use anyhow::Result;
 use serde_json::json;

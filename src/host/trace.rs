@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::host::view::{event_json, event_text, target_json};
 use crate::machine::System;
-use crate::model::host::HostEvent;
+use crate::model::machine::HostEvent;
 use crate::model::target::{HostController, name_of};
 use crate::units::{counted, size_text};
 use anyhow::Result;

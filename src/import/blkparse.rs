@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::lines::{SECOND, Unreads, time};
-use crate::model::host::{HostCommand, HostEvent, HostPoint, HostTimes};
+use crate::model::machine::{HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
 use crate::target::Imported;
 

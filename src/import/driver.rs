@@ -5,16 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::lines::{Found, Line, Unreads, read};
-use crate::model::bios::Bios;
-use crate::model::conditions::Conditions;
-use crate::model::controller::{ControllerInfo, DiskInfo};
+use crate::model::command_class::Conditions;
 use crate::model::event::{
     CommandId, CompletionStatus, Event, EventKind, Outcome, StackId, Submission,
 };
 use crate::model::ledger::{Ledger, TraceLedger};
-use crate::model::origin::Origin;
+use crate::model::machine::{ControllerInfo, DiskInfo, Pairing};
+use crate::model::origin::{Bios, Origin};
 use crate::model::point::{Pattern, Point};
-use crate::model::run::Pairing;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
 use crate::nvme::decode::{CommandSet, blocks};

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::lines::{SECOND, Unreads, time};
-use crate::model::host::{HostEvent, HostTimes};
+use crate::model::machine::{HostEvent, HostTimes};
 use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
 use crate::target::qemu_log::{ENDS, Reader, Skip};
 use crate::target::{ImportError, Imported};
@@ -140,7 +140,7 @@ fn lacks(seen: &BTreeSet<&str>, is_timed: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::host::HostPoint;
+    use crate::model::machine::HostPoint;
 
     const HEAD: &str = "7@10.000001:pci_nvme_io_cmd cid 5 nsid 0x1 sqid 2 opc 0x2 opname 'R'\n";
 

@@ -16,8 +16,8 @@ use crate::model::target::TargetKind;
 use crate::model::text::Text;
 use crate::target::Imported;
 use crate::units::{counted, nanos};
+use crate::view::header::entry_at;
 use crate::view::json::{Dist, dist, typed_line};
-use crate::view::page::entry_at;
 
 /// Column of the texts.
 const COLUMN: usize = 12;

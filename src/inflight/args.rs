@@ -14,10 +14,9 @@ use crate::settings::{Attaching, Mode, Settings, StackSample};
 use crate::units::parse_duration;
 use anyhow::Result;
 
-use crate::run::args::common::ColorArg;
-use crate::run::args::examples;
+use crate::run::args::common as examples;
+use crate::run::args::common::{ColorArg, count, number};
 use crate::run::args::filter::{ctrl_instance, disk_of};
-use crate::run::args::value::{count, number};
 use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\

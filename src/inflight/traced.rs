@@ -19,8 +19,7 @@ use crate::inflight::args::InflightArgs;
 use crate::run::drive::{Input, Live, Run, Step};
 use crate::run::inflight::Access;
 use crate::run::say_ledger;
-use crate::run::start::Preflight;
-use crate::run::symbols::LiveStacks;
+use crate::run::start::{LiveStacks, Preflight};
 
 /// The frames of the stacks of commands that were in flight.
 struct Stacks {

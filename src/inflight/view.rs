@@ -19,8 +19,8 @@ use crate::nvme::decode::{CommandSet, blocks, describe, fields, name as command_
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::Sqe;
 use crate::units::{counted, nanos};
+use crate::view::header::hang;
 use crate::view::json::{SCHEMA_VERSION, line as json_line};
-use crate::view::page::hang;
 use crate::view::theme::Theme;
 
 /// Disk and command set of a namespace, by controller and namespace id.

@@ -1,34 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `info` command: what is in a recording, and which questions it answers.
 
-pub(crate) mod args;
-
-use std::collections::BTreeMap;
-use std::io::{BufReader, BufWriter, Write};
-use std::path::Path;
-use std::time::Duration;
-
 use crate::error::Kind;
-use crate::info::args::InfoArgs;
-use crate::model::controller::ControllerInfo;
 use crate::model::event::EventKind;
 use crate::model::ledger::{EventClass, Ledger};
+use crate::model::machine::ControllerInfo;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::stage::StageSet;
 use crate::model::text::{Text, printable};
 use crate::nvme::opcode::QueueKind;
 use crate::recording::{Fact, Item, Reader, RingInfo, RunInfo};
+use crate::run::args::common as examples;
+use crate::run::args::common::{ColorArg, JSON, JSON_LONG};
 use crate::run::exit::Failure;
 use crate::run::input;
 use crate::run::stdout::{output_width, stdout};
 use crate::units::{counted, size_text};
-use crate::view::header::Header;
+use crate::view::header::{Header, fill};
 use crate::view::json::typed_line;
 use crate::view::ledger::ledger as write_ledger;
-use crate::view::page::fill;
 use crate::view::theme::Theme;
 use anyhow::Result;
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Column of the texts.
 const COLUMN: usize = 10;
@@ -350,4 +347,26 @@ fn show(path: &Path, args: &InfoArgs, out: &mut dyn Write) -> Result<()> {
         info.text(Theme { color: args.color.on_stdout(false) }, out)?;
     }
     Ok(())
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep info run.nvd
+      What is in a recording, and which questions it answers";
+
+/// `info`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
+pub struct InfoArgs {
+    /// Recordings (see `record`)
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+
+    /// When to use colour
+    #[arg(long, hide_short_help = true, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorArg,
 }

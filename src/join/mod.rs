@@ -1,40 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `join` command: a recording of the driver and one of the host side.
 
-pub(crate) mod args;
-pub(crate) mod pairing;
-mod timeline;
-pub(crate) mod view;
-
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufWriter, Write};
-use std::path::Path;
-
 use crate::error::Kind;
 use crate::join::pairing::{
     Guest, Join, Offset, SharedReference, by_readings, guest_command, pair_controllers, served,
 };
 use crate::join::view::{JoinClock, JoinView};
-use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
 use crate::model::ledger::{Accuracy, HostLedger};
+use crate::model::machine::{ClockReading, ControllerInfo};
 use crate::model::report::disk_names::DiskNames;
-use crate::model::run::ClockReading;
 use crate::model::stage::StageSet;
 use crate::model::target::HostClock;
 use crate::model::text::printable;
 use crate::recording::{Fact, HostRecording};
-use crate::settings::Settings;
-use crate::view::theme::Theme;
-use anyhow::Result;
-
-use crate::join::args::JoinArgs;
+use crate::run::args::common as examples;
+use crate::run::args::common::{ColorArg, JSON, JSON_LONG, number};
 use crate::run::args::filter::ctrl_instance;
 use crate::run::drive::{FileReader, Names, Run, Seen, Step};
 use crate::run::exit::Failure;
 use crate::run::input;
 use crate::run::input::{check_target_end, read_recording};
 use crate::run::stdout::stdout;
+use crate::settings::Settings;
+use crate::view::theme::Theme;
+use anyhow::Result;
+use clap::ValueEnum;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+pub(crate) mod pairing;
+mod timeline;
+pub(crate) mod view;
 
 fn usage(text: impl Into<String>) -> anyhow::Error {
     Failure::error(Kind::Usage, text)
@@ -290,4 +288,69 @@ pub fn run(args: &JoinArgs) -> Result<()> {
     out.flush()?;
     replay.check_complete()?;
     check_target_end(&host, &args.host)
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep join guest.nvd host.nvd
+      Where the time of each command went: driver, target, between them
+  nvme-deep join guest.nvd host.nvd --format perfetto -o both.pftrace
+      Both sides on one time line";
+
+/// Formats of a time line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TimelineArg {
+    /// For ui.perfetto.dev, on the guest's clock
+    Perfetto,
+}
+
+/// `join`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
+pub struct JoinArgs {
+    /// The recording of the driver (`record`)
+    #[arg(value_name = "GUEST")]
+    pub guest: PathBuf,
+
+    /// The recording of the host side (`host trace -o`, `import -o`)
+    #[arg(value_name = "HOST")]
+    pub host: PathBuf,
+
+    /// How to compare the clocks
+    ///
+    /// [default: same if both recordings are of one boot, else pairs]
+    #[arg(long, value_name = "METHOD")]
+    pub clock: Option<JoinClock>,
+
+    /// Controllers of guest and host: `nvme2=nvmet:1`
+    ///
+    /// Needed where several are possible.
+    #[arg(long, value_name = "CTRL=NAME", value_delimiter = ',')]
+    pub ctrl: Vec<String>,
+
+    /// Write both sides on one time line, not the report
+    #[arg(long, value_name = "FORMAT", requires = "output")]
+    pub format: Option<TimelineArg>,
+
+    /// The file of --format
+    ///
+    /// It is readable by its owner only.
+    #[arg(long, short, value_name = "OUT", requires = "format", conflicts_with = "json")]
+    pub output: Option<PathBuf>,
+
+    /// Replace OUT if it exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
+
+    /// Show this many of the slowest commands singly
+    #[arg(long, short = 'n', value_name = "COUNT", default_value = "3", value_parser = number(0..=usize::MAX))]
+    pub slowest: usize,
+
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorArg,
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::join::pairing::{Join, Offset};
-use crate::model::host::{HostCommand, HostEvent};
+use crate::model::machine::{HostCommand, HostEvent};
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::recording::HostRecording;
@@ -18,7 +18,7 @@ use crate::view::export::Sink;
 use crate::view::export::perfetto::{OnHost, Perfetto};
 use anyhow::Result;
 
-use crate::join::args::JoinArgs;
+use crate::join::JoinArgs;
 use crate::run::drive::{FileReader, again};
 use crate::run::eprint_note;
 use crate::run::exporting::{Counts, add, begins};

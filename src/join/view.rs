@@ -9,13 +9,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::join::pairing::{Guest, Join};
-use crate::model::host::Part;
+use crate::model::machine::Part;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::parts::PartKey;
 use crate::model::text::{Text, word};
 use crate::units::{counted, nanos};
+use crate::view::header::fill;
 use crate::view::json::typed_line;
-use crate::view::page::fill;
 use crate::view::parts::{ids, parts_json, parts_text, signed};
 use crate::view::theme::Theme;
 

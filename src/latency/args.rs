@@ -6,12 +6,11 @@ use crate::model::stage::StageSet;
 use crate::settings::{ExtraEvents, Histograms, LIVE, Mode, Settings};
 use anyhow::Result;
 
+use crate::run::args::common as examples;
 use crate::run::args::common::{
     Checked, ExecArgs, FromArgs, GroupArgs, JSON, JSON_LONG, Schedule, SessionArgs, SessionOptions,
-    Singles,
+    Singles, number,
 };
-use crate::run::args::examples;
-use crate::run::args::value::number;
 use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\

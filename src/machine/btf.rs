@@ -12,8 +12,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::elf;
-use super::structure::Structure;
-use crate::machine::names::Filter;
+use crate::machine::kallsyms::Filter;
+use crate::machine::types::Structure;
 
 /// BTF_KIND_*, of include/uapi/linux/btf.h.
 pub(super) mod kind {

@@ -2,37 +2,22 @@
 //! From the ID of a container or the UID of a pod to the directory of its cgroup (v2).
 
 use super::System;
-use super::process_files::path_of;
-use super::process_files::read_some;
 use super::sysfs::names_in;
-use crate::model::container::MIN_DIGITS;
-use crate::model::container::digits_of;
-use crate::model::container::id_of;
-use crate::model::container::is_container_name;
-use crate::model::container::is_of_container;
-use crate::model::container::is_pod_name;
-use crate::model::container::pod_of;
+use crate::machine::process::{path_of, read_some};
 use crate::model::filter::Filter;
 use crate::model::group::Owner;
-use crate::model::origin::Cgroups;
-use crate::model::origin::is_within;
+use crate::model::origin::{
+    Cgroups, MIN_DIGITS, digits_of, id_of, is_container_name, is_of_container, is_pod_name,
+    is_within, pod_of,
+};
 use crate::model::text::Text;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::collections::HashMap;
-use std::fs;
-use std::fs::DirEntry;
-use std::fs::File;
-use std::fs::read_link;
-use std::io;
-use std::os::fd::AsRawFd;
-use std::os::fd::FromRawFd;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirEntryExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{DirEntry, File, read_link};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Levels of cgroups that are searched.
 const DEPTH: usize = 32;
@@ -425,8 +410,8 @@ pub fn learn(names: &mut BTreeMap<String, Text>, system: &System, owners: &[Owne
 mod tests {
     use super::super::tests::put;
     use super::*;
-    use crate::model::container::owner;
     use crate::model::group::Owner;
+    use crate::model::origin::owner;
     use tempfile::TempDir;
 
     const TOP: &str = "sys/fs/cgroup";
@@ -554,7 +539,7 @@ mod tests {
 #[cfg(test)]
 mod cgroup_paths_tests {
     use super::*;
-    use crate::model::container::owner;
+    use crate::model::origin::owner;
 
     #[test]
     fn pseudonyms_keep_the_tree_and_hide_the_names() {

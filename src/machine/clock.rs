@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
 
 use super::System;
-use crate::model::run::{ClockReading, SharedClock};
+use crate::model::machine::{ClockReading, SharedClock};
 
 /// Readings; the best is kept.
 const TRIES: u32 = 5;

@@ -9,8 +9,8 @@ use std::path::Path;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use super::process::TargetError;
-use super::process_files;
-use super::process_files::MAX_BINARY;
+use crate::machine::process as process_files;
+use crate::machine::process::MAX_BINARY;
 
 /// What is needed of an executable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

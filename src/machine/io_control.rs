@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::System;
-use super::process_files::read_some;
 use crate::machine::cgroups::each_below;
+use crate::machine::process::read_some;
 use crate::model::machine::{IoCost, IoLimit, IoLimits};
 use crate::model::text::Text;
 

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the facts that the planner uses. BTF is always the running kernel's, whatever the root is.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::env::consts::ARCH;
-use std::fs;
-use std::path::Path;
-
-use anyhow::Result;
-
 use super::btf::{Btf, Wanted};
 use super::reduced::IDS;
 use super::types::{BLOCK, CORE, KernelBtf, PCI, Types};
 use super::{System, read_line};
+use crate::model::text::Text;
 use crate::probe::catalog::{AttachKind, CATALOG, Home, Hook, MECHANISMS};
-use crate::probe::facts::{KernelFacts, Lockdown, Preemption};
+use crate::probe::facts::{KernelFacts, Lockdown, Preemption, PreemptionSource};
+use crate::recording::KernelLine;
+use anyhow::Result;
+use rustix::fs::OFlags;
+use std::collections::{BTreeMap, BTreeSet};
+use std::env::consts::ARCH;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::{fs, io};
 
 /// How much to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,6 +278,105 @@ fn describe(kernel: &KernelBtf, facts: &mut KernelFacts) {
     }
 }
 
+/// A line is about NVMe or the block layer if it has one of these.
+const WORDS: [&str; 6] = ["nvme", "blk", "block", "I/O error", "I/O timeout", "hung_task"];
+/// Most lines that are kept: the last ones.
+const MOST: usize = 1000;
+
+/// A record of /dev/kmsg: `6,339,5140900,-;text`, then lines with properties, which begin with a blank.
+fn line(record: &str) -> Option<KernelLine> {
+    let (head, text) = record.split_once(';')?;
+    let at_us: u64 = head.split(',').nth(2)?.parse().ok()?;
+    let text = text.lines().next()?;
+    let is_meant = WORDS.iter().any(|word| text.contains(word));
+    is_meant.then(|| KernelLine { at_ns: at_us.saturating_mul(1000), text: Text::from(text) })
+}
+
+impl System {
+    /// The lines of the kernel's log that are about NVMe and the block layer, since this time after the boot.
+    ///
+    /// # Errors
+    /// If the log cannot be read: that takes CAP_SYSLOG, or kernel.dmesg_restrict=0.
+    pub fn kernel_log(&self, since_ns: u64) -> io::Result<Vec<KernelLine>> {
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let mut log = File::options().read(true).custom_flags(flags).open(self.path("dev/kmsg"))?;
+        // one record each time; a smaller buffer is an error
+        let (mut record, mut lines) = ([0; 8192], Vec::new());
+        loop {
+            match log.read(&mut record) {
+                Ok(0) => break,
+                Ok(size) => {
+                    let found = line(&String::from_utf8_lossy(&record[..size]));
+                    lines.extend(found.filter(|line| line.at_ns >= since_ns));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // the next record was overwritten meanwhile
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+                Err(error) => return Err(error),
+            }
+        }
+        lines.drain(..lines.len().saturating_sub(MOST));
+        Ok(lines)
+    }
+}
+
+/// The kernel's variable with the current mode, where the mode can change. debugfs shows it too, but
+/// not to users of a kernel with lockdown, nor in most containers.
+pub const VARIABLE: &str = "preempt_dynamic_mode";
+
+/// The mode that a value of [`VARIABLE`] stands for: none, voluntary, full, lazy (6.13).
+pub const fn of_value(value: i32) -> Option<Preemption> {
+    match value {
+        0 | 1 => Some(Preemption::Voluntary),
+        2 | 3 => Some(Preemption::Full),
+        // -1 before the kernel has chosen one, and what later kernels may add
+        _ => None,
+    }
+}
+
+fn of_mode(mode: &str) -> Option<Preemption> {
+    match mode {
+        "none" | "voluntary" => Some(Preemption::Voluntary),
+        "full" | "lazy" => Some(Preemption::Full),
+        _ => None,
+    }
+}
+
+/// The mode in parentheses.
+fn marked(text: &str) -> Option<Preemption> {
+    let (_, rest) = text.split_once('(')?;
+    of_mode(rest.split_once(')')?.0)
+}
+
+/// The mode by `uname -v` and by debugfs (`none voluntary (full)`), which are empty if they cannot be
+/// read.
+fn classify(version: &str, debugfs: &str) -> (Preemption, PreemptionSource) {
+    use PreemptionSource::{Debugfs, Unknown, Version};
+    if version.contains("PREEMPT_RT") {
+        return (Preemption::RealTime, Version);
+    }
+    if !version.is_empty() && !version.contains("PREEMPT_DYNAMIC") {
+        // fixed by the build
+        let mode = marked(version).unwrap_or_else(|| {
+            match version.split_whitespace().any(|w| w == "PREEMPT") {
+                true => Preemption::Full,
+                false => Preemption::Voluntary,
+            }
+        });
+        return (mode, Version);
+    }
+    marked(debugfs).map_or((Preemption::Full, Unknown), |mode| (mode, Debugfs))
+}
+
+impl System {
+    /// The preemption mode, and what shows it. Kernels with PREEMPT_DYNAMIC choose the mode at boot,
+    /// and debugfs can change it at any time.
+    pub(crate) fn preemption(&self) -> (Preemption, PreemptionSource) {
+        let line = |path: &str| read_line(&self.path(path)).unwrap_or_default();
+        classify(&line("proc/sys/kernel/version"), &line("sys/kernel/debug/sched/preempt"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::put;
@@ -448,5 +551,78 @@ mod tests {
         assert_eq!(system.no_kprobes(), None);
         fs::remove_file(root.path().join("sys/bus/event_source/devices/kprobe/type")).unwrap();
         assert!(system.no_kprobes().unwrap().contains("CONFIG"));
+    }
+}
+
+#[cfg(test)]
+mod kernel_log_tests {
+    use super::*;
+
+    #[test]
+    fn lines_about_nvme_have_their_time() {
+        let record =
+            "4,812,90123456,-,caller=T1;nvme nvme0: I/O 12 QID 1 timeout\n SUBSYSTEM=pci\n";
+        let found = line(record).unwrap();
+        assert_eq!(
+            (found.at_ns, &*found.text),
+            (90_123_456_000, "nvme nvme0: I/O 12 QID 1 timeout")
+        );
+        for other in ["6,1,2,-;usb 1-1: new device", "6,1,x,-;nvme", "nvme", ""] {
+            assert_eq!(line(other), None, "{other}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod preemption_tests {
+    use super::super::tests::put;
+    use super::*;
+    use tempfile::TempDir;
+
+    const DYNAMIC: &str = "#1 SMP PREEMPT_DYNAMIC Debian 6.12.107-1";
+
+    #[test]
+    fn preemption_is_what_the_kernel_says_of_itself() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        for (version, want) in [
+            ("#1 SMP Debian 5.10.262-1", Preemption::Voluntary),
+            ("#1 SMP PREEMPT Ubuntu", Preemption::Full),
+            ("#1 SMP PREEMPT(lazy) Debian 7.3.4", Preemption::Full),
+            ("#1 SMP PREEMPT_RT Debian 6.1.176-1", Preemption::RealTime),
+        ] {
+            put(&root, "proc/sys/kernel/version", version);
+            assert_eq!(system.preemption(), (want, PreemptionSource::Version), "{version}");
+        }
+        put(&root, "proc/sys/kernel/version", DYNAMIC);
+        let debugfs = "sys/kernel/debug/sched/preempt";
+        for (modes, want) in [
+            ("none voluntary (full)", Preemption::Full),
+            ("none voluntary full (lazy)", Preemption::Full),
+            ("none (voluntary) full", Preemption::Voluntary),
+        ] {
+            put(&root, debugfs, modes);
+            assert_eq!(system.preemption(), (want, PreemptionSource::Debugfs));
+        }
+    }
+
+    #[test]
+    fn an_unknown_mode_counts_as_full() {
+        let unknown = (Preemption::Full, PreemptionSource::Unknown);
+        assert_eq!(classify(DYNAMIC, ""), unknown);
+        assert_eq!(classify(DYNAMIC, "(undefined)"), unknown);
+        assert_eq!(classify("", ""), unknown);
+        // the mode at boot, which may have changed since
+        let root = TempDir::new().unwrap();
+        put(&root, "proc/sys/kernel/version", DYNAMIC);
+        put(&root, "proc/cmdline", "quiet preempt=none");
+        assert_eq!(System::at(root.path()).preemption(), unknown);
+    }
+
+    #[test]
+    fn the_kernels_variable_has_the_mode_unless_none_is_chosen() {
+        let modes = [-1, 0, 1, 2, 3, 4].map(of_value);
+        let (less, more) = (Some(Preemption::Voluntary), Some(Preemption::Full));
+        assert_eq!(modes, [None, less, less, more, more, None]);
     }
 }

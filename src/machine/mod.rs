@@ -2,7 +2,6 @@
 //! Reads facts about the machine. Read-only, below a root directory that tests replace with a
 //! fixture.
 
-pub mod activity;
 mod admin;
 pub mod btf;
 pub mod cgroups;
@@ -11,22 +10,14 @@ pub mod disk;
 pub mod elf;
 pub mod hypervisor;
 pub mod inflight;
-pub mod interrupts;
 pub mod io_control;
 pub mod kallsyms;
 pub mod kernel;
-mod kernel_log;
-pub mod kvm;
-pub mod memory;
-mod names;
 pub mod nvme;
 pub mod overview;
-pub mod preemption;
 pub mod process;
-pub mod process_files;
 pub mod reduced;
 pub mod spdk;
-pub mod structure;
 pub mod sysfs;
 pub mod targets;
 pub mod tracefs;

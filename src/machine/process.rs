@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes that serve NVMe: what they are, and reads of their memory. Nothing is written to them.
 
-use std::fs;
-use std::fs::File;
-use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-
 use super::System;
-use super::process_files::read_some;
 use crate::error::Kind;
 use crate::model::text::{Text, printable};
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open as open_path, openat, openat2,
+};
 use rustix::process::geteuid;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Bytes behind a controller's address in which its identity is looked for.
 const CONTROLLER: usize = 64 << 10;
@@ -304,6 +306,129 @@ fn serial_in(bytes: &[u8]) -> Option<String> {
     is_text.then(|| serial.to_owned())
 }
 
+/// Largest executable or library that is read, in bytes: all of it is in memory. QEMU with debug
+/// information has some 200 MB.
+pub const MAX_BINARY: u64 = 512 << 20;
+
+const HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// A path by which this process can open the file of a descriptor again, whatever has its name now.
+pub fn path_of(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+/// Opens a regular file that was found without opening it: to open a device can have effects, and to
+/// open a pipe can take forever.
+fn regular(handle: &OwnedFd) -> io::Result<File> {
+    let mode = fstat(handle)?.st_mode;
+    if FileType::from_raw_mode(mode) != FileType::RegularFile {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(open_path(path, flags, Mode::empty())?.into())
+}
+
+/// Opens a regular file. Links are followed: in procfs they lead to the process's file.
+///
+/// # Errors
+/// If it is none, or cannot be opened.
+pub fn open(path: &Path) -> io::Result<File> {
+    regular(&openat(CWD, path, HANDLE, Mode::empty())?)
+}
+
+/// Opens a regular file below another root directory, which no link leaves.
+///
+/// # Errors
+/// As [`open`], or if the kernel cannot do so (before 5.6).
+pub fn open_below(root: &Path, path: &Path) -> io::Result<File> {
+    let root = openat(CWD, root, HANDLE | OFlags::DIRECTORY, Mode::empty())?;
+    let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    regular(&openat2(&root, path, HANDLE, Mode::empty(), within)?)
+}
+
+/// Reads at most this many bytes of a file. The size that the file claims reserves no memory.
+///
+/// # Errors
+/// If the file has more, or cannot be read.
+pub fn read(file: &File, most: u64) -> io::Result<Vec<u8>> {
+    let too_large = || {
+        let text = format!("it is larger than {} MiB", most >> 20);
+        io::Error::new(ErrorKind::FileTooLarge, text)
+    };
+    if file.metadata()?.len() > most {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(too_large());
+    }
+    Ok(bytes)
+}
+
+/// Reads a file of procfs, whose size is 0 and whose text a process can make as long as it likes.
+/// What is beyond this many bytes is left out.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read_some(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Bytes that the maps of a run may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapMemory {
+    /// What they take at most, unless the slots alone need more.
+    pub usual: usize,
+    /// What the slots take at most.
+    pub most: usize,
+}
+
+/// The usual part of the memory, and the least number of bytes.
+const PART: u64 = 400;
+const LEAST: u64 = 64 << 20;
+/// The largest part of the memory.
+const LARGEST: u64 = 16;
+
+impl MapMemory {
+    /// For a machine with this much memory, in a cgroup with this limit.
+    pub fn of(total: u64, limit: Option<u64>) -> Self {
+        let half = limit.map_or(u64::MAX, |limit| limit / 2);
+        let usual = (total / PART).max(LEAST);
+        let most = (total / LARGEST).max(usual);
+        let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        // a third of half the limit is left for the cells
+        Self { usual: bytes(usual.min(half)), most: bytes(most.min(half / 3 * 2)) }
+    }
+}
+
+impl System {
+    /// How much memory the maps of a run may take here.
+    pub fn map_memory(&self) -> MapMemory {
+        MapMemory::of(self.total_memory().unwrap_or(0), self.cgroup_memory())
+    }
+
+    fn total_memory(&self) -> Option<u64> {
+        let text = fs::read_to_string(self.path("proc/meminfo")).ok()?;
+        let kib = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        Some(kib.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+    }
+
+    /// The least limit of the cgroups of this process.
+    fn cgroup_memory(&self) -> Option<u64> {
+        let text = fs::read_to_string(self.path("proc/self/cgroup")).ok()?;
+        let own = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        let top = self.cgroups()?;
+        let dirs = top.join(own);
+        let dirs = dirs.ancestors().take_while(|dir| dir.starts_with(&top));
+        let limit = |dir| fs::read_to_string(dir).ok()?.trim().parse::<u64>().ok();
+        dirs.filter_map(|dir| limit(dir.join("memory.max"))).min()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,5 +492,95 @@ mod tests {
         assert_eq!(serial, Some("A1".into()));
         assert_eq!(memory.nvme_serial(0), None);
         assert!(Process::at(&system, u32::MAX).is_err());
+    }
+}
+
+#[cfg(test)]
+mod process_files_tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::mknodat;
+    use tempfile::TempDir;
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_without_opening_it() {
+        let dir = TempDir::new().unwrap();
+        let pipe = dir.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let link = dir.path().join("link");
+        symlink("/dev/zero", &link).unwrap();
+        for path in [&pipe, &link, &dir.path().to_owned()] {
+            let error = open(path).unwrap_err().to_string();
+            assert!(error.contains("not a regular file"), "{error}");
+        }
+        let file = dir.path().join("file");
+        fs::write(&file, "text").unwrap();
+        assert_eq!(read(&open(&file).unwrap(), 4).unwrap(), b"text");
+    }
+
+    #[test]
+    fn a_file_of_any_size_takes_no_more_than_the_bound() {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().join("sparse");
+        File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        let error = read(&open(&path).unwrap(), 1 << 20).unwrap_err();
+        assert!(error.to_string().contains("larger than 1 MiB"), "{error}");
+        assert_eq!(read_some(Path::new("/dev/zero"), 10).unwrap().len(), 10);
+    }
+
+    #[test]
+    fn no_link_leaves_another_root() {
+        let dir = TempDir::new().unwrap();
+        let root = dir.path().join("root");
+        fs::create_dir_all(root.join("lib")).unwrap();
+        fs::write(dir.path().join("outside"), "secret").unwrap();
+        fs::write(root.join("inside"), "text").unwrap();
+        symlink("/inside", root.join("lib/a.so")).unwrap();
+        symlink("../../outside", root.join("lib/b.so")).unwrap();
+        symlink(dir.path().join("outside"), root.join("lib/c.so")).unwrap();
+        let a = open_below(&root, Path::new("/lib/a.so"));
+        assert_eq!(read(&a.unwrap(), 10).unwrap(), b"text");
+        for name in ["/lib/b.so", "/lib/c.so", "/../outside"] {
+            assert!(open_below(&root, Path::new(name)).is_err(), "{name}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod memory_tests {
+    use super::super::tests::put;
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn maps_take_a_part_of_the_memory_and_half_of_a_cgroups() {
+        let of = |total_gib: u64, limit: Option<u64>| {
+            let memory = MapMemory::of(total_gib << 30, limit.map(|mib| mib << 20));
+            [memory.usual >> 20, memory.most >> 20]
+        };
+        for (total, limit, want) in [
+            (0, None, [64, 64]),
+            (4, None, [64, 256]),
+            (256, None, [655, 16384]),
+            (256, Some(1024), [512, 341]),
+            (4, Some(96), [48, 32]),
+        ] {
+            assert_eq!(of(total, limit), want, "{total} GiB, {limit:?} MiB");
+        }
+    }
+
+    #[test]
+    fn the_least_limit_of_the_cgroups_of_this_process_counts() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        assert_eq!(system.map_memory(), MapMemory::of(0, None));
+        put(&root, "proc/meminfo", "MemTotal:       16384000 kB\nMemFree: 1 kB\n");
+        put(&root, "proc/mounts", "c /cg cgroup2 rw 0 0\n");
+        put(&root, "proc/self/cgroup", "0::/a/b\n");
+        put(&root, "cg/a/memory.max", "268435456");
+        put(&root, "cg/a/b/memory.max", "max");
+        assert_eq!(system.map_memory(), MapMemory::of(16_384_000 << 10, Some(256 << 20)));
     }
 }

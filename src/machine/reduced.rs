@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::btf::{Btf, HEADER, Record, kind};
-use crate::machine::names::Filter;
+use crate::machine::kallsyms::Filter;
 
 /// The types that bpf/nvme_deep.bpf.c reads, without the suffix of a flavor (`___loop`).
 pub const READ: [&str; 29] = [

@@ -14,7 +14,7 @@ use procfs::process::{MMapPath, MemoryMaps};
 use super::System;
 use super::elf::Symbols;
 use super::process::{Process, TargetError};
-use super::process_files::{open, open_below, path_of, read_some};
+use crate::machine::process::{open, open_below, path_of, read_some};
 use crate::target::spdk::Release;
 
 /// How the names of SPDK's shared libraries begin.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::System;
-use super::names::{Wanted, each_line};
+use crate::machine::kallsyms::{Wanted, each_line};
 
 /// The mount points of tracefs: its own, and the one before 4.1, which most machines still have.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];

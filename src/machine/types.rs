@@ -2,6 +2,15 @@
 //! The source of the driver's types: the kernel's BTF, a file of btf/ made from the same modules,
 //! or a file given by the user. A file that does not fit this kernel is rejected.
 
+use super::System;
+use super::btf::{Btf, Wanted};
+use super::reduced::reduced;
+use crate::error::{Failure, Kind};
+use crate::model::text::printable;
+use crate::probe::catalog::Home;
+use crate::probe::facts::TypeSource;
+use anyhow::{Context, Error, Result};
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -9,18 +18,6 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::{fs, io};
-
-use anyhow::{Context, Error, Result};
-use rustix::fs::{MemfdFlags, memfd_create};
-
-use super::System;
-use super::btf::{Btf, Wanted};
-use super::reduced::reduced;
-use super::structure::Structure;
-use crate::error::{Failure, Kind};
-use crate::model::text::printable;
-use crate::probe::catalog::Home;
-use crate::probe::facts::TypeSource;
 
 /// Structs of the block layer that the programs read, with the members they read.
 pub(super) const BLOCK: [(&str, &[&str]); 5] = [
@@ -352,6 +349,15 @@ fn from_file(path: &Path, kernel: &mut KernelBtf, own: &mut Types) -> Result<()>
     }
     kernel.file = Some(file);
     Ok(())
+}
+
+/// A struct as described by BTF.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Structure {
+    /// Size in bytes.
+    pub size: u32,
+    /// Offsets of its members in bytes, members of anonymous members included.
+    pub members: BTreeMap<String, u32>,
 }
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks, from time to time, what a running session depends on but cannot hold.
 
-use std::fs;
-
-use super::System;
+use super::overview::list_ranges;
+use super::{System, read_line};
+use crate::model::activity::Pool;
+use crate::model::ids::QueueId;
 use crate::model::point::Point;
 use crate::probe::catalog::{Home, Method};
 use crate::probe::plan::AttachPlan;
+use rustix::param::clock_ticks_per_second;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
 /// The modules of the driver, each with the number that identifies it while it is loaded.
 #[derive(Clone, Debug)]
@@ -98,6 +102,122 @@ impl System {
     }
 }
 
+/// Bytes of a bounce buffer (IO_TLB_SIZE of include/linux/swiotlb.h).
+const BOUNCE_BYTES: u64 = 2048;
+
+/// Times of a CPU since the boot, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// Its number.
+    pub cpu: u32,
+    /// Ready to run, but the hypervisor ran something else.
+    pub steal_ns: u64,
+    /// In hard interrupts; 0 on kernels that do not account for them.
+    pub irq_ns: u64,
+    /// In soft interrupts.
+    pub softirq_ns: u64,
+    /// Idle, with or without outstanding I/O.
+    pub idle_ns: u64,
+}
+
+/// A line `cpuN ...` of /proc/stat. The times are in ticks of `tick_ns`. The procfs crate omits
+/// the numbers of the CPUs. Some may be offline.
+fn cpu_line(line: &str, tick_ns: u64) -> Option<CpuTimes> {
+    let mut words = line.split_whitespace();
+    let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;
+    // user nice system idle iowait irq softirq steal
+    let times: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+    let ns = |field: usize| times.get(field).map(|ticks: &u64| ticks.saturating_mul(tick_ns));
+    Some(CpuTimes {
+        cpu,
+        steal_ns: ns(7)?,
+        irq_ns: ns(5)?,
+        softirq_ns: ns(6)?,
+        idle_ns: ns(3)?.saturating_add(ns(4)?),
+    })
+}
+
+impl System {
+    /// The times of the CPUs that are online. Empty if /proc/stat cannot be read.
+    pub fn cpu_times(&self) -> Vec<CpuTimes> {
+        let tick_ns = 1_000_000_000 / clock_ticks_per_second().max(1);
+        let text = fs::read_to_string(self.path("proc/stat")).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| cpu_line(line, tick_ns));
+        lines.collect()
+    }
+
+    /// How often a CPU may take samples, per second (kernel.perf_event_max_sample_rate); `None` if
+    /// it cannot be read.
+    pub fn sample_rate(&self) -> Option<u32> {
+        let path = self.path("proc/sys/kernel/perf_event_max_sample_rate");
+        read_line(&path)?.parse().ok()
+    }
+
+    /// The CPUs that tasks and interrupts are kept away from, so that nothing interrupts what runs
+    /// there: `isolcpus`, `nohz_full`.
+    pub fn isolated_cpus(&self) -> BTreeSet<u32> {
+        let lists = ["isolated", "nohz_full"].map(|name| {
+            let list = read_line(&self.path("sys/devices/system/cpu").join(name));
+            // without any it is empty, or `(null)`
+            list_ranges(&list.unwrap_or_default()).unwrap_or_default()
+        });
+        lists.into_iter().flatten().flatten().collect()
+    }
+
+    /// The pool of bounce buffers; `None` if the kernel has none, or debugfs cannot be read.
+    pub fn bounce_pool(&self) -> Option<Pool> {
+        let bytes = |file: &str| {
+            let path = self.path("sys/kernel/debug/swiotlb").join(file);
+            let slots: u64 = read_line(&path)?.parse().ok()?;
+            Some(slots.saturating_mul(BOUNCE_BYTES))
+        };
+        Some(Pool { used: bytes("io_tlb_used")?, size: bytes("io_tlb_nslabs")? })
+    }
+}
+
+/// The interrupt of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueInterrupt {
+    /// The queue.
+    pub queue: QueueId,
+    /// Its number in /proc/interrupts.
+    pub irq: u32,
+    /// How often each CPU took it since the boot. The vector may be shared with other queues.
+    pub by_cpu: BTreeMap<u32, u64>,
+}
+
+/// The queue of a handler's name: `nvme0q1`.
+fn queue_of(name: &str) -> Option<QueueId> {
+    let (ctrl, qid) = name.strip_prefix("nvme")?.split_once('q')?;
+    Some(QueueId::new(ctrl.parse().ok()?, qid.parse().ok()?))
+}
+
+/// The queues of a line ` 27:  12  0  PCI-MSIX-0000:00:04.0  1-edge  nvme0q1`. Several handlers share
+/// a line, separated by commas.
+fn line_of(line: &str, cpus: &[u32]) -> Vec<QueueInterrupt> {
+    let mut words = line.split_whitespace();
+    let irq = words.next().and_then(|w| w.strip_suffix(':')?.parse().ok());
+    let Some(irq) = irq else { return vec![] };
+    let counts: Vec<u64> = words.by_ref().take(cpus.len()).map_while(|w| w.parse().ok()).collect();
+    let by_cpu: BTreeMap<u32, u64> = cpus.iter().copied().zip(counts).collect();
+    let queues = words.filter_map(|w| queue_of(w.trim_end_matches(',')));
+    queues.map(|queue| QueueInterrupt { queue, irq, by_cpu: by_cpu.clone() }).collect()
+}
+
+impl System {
+    /// The interrupts of NVMe queues. Empty if /proc/interrupts cannot be read.
+    pub fn queue_interrupts(&self) -> Vec<QueueInterrupt> {
+        let text = fs::read_to_string(self.path("proc/interrupts")).unwrap_or_default();
+        let mut lines = text.lines();
+        let head = lines.next().unwrap_or_default();
+        let cpus: Vec<u32> = head
+            .split_whitespace()
+            .filter_map(|word| word.strip_prefix("CPU")?.parse().ok())
+            .collect();
+        lines.flat_map(|line| line_of(line, &cpus)).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::put;
@@ -167,5 +287,91 @@ mod tests {
         put(&root, "sys/module/nvme_core/refcnt", "1\n");
         let watch = HookMonitor::begin(before, &system, &plan);
         assert_eq!(watch.gone(&system), None);
+    }
+}
+
+#[cfg(test)]
+mod activity_tests {
+    use super::super::tests::put;
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn cpu_times_come_with_the_numbers_of_the_cpus() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        assert_eq!(system.cpu_times(), []);
+        let text = "cpu  9 9 9 9 9 9 9 9 0 0\n\
+                    cpu0 1 2 3 4 5 6 7 8 0 0\n\
+                    cpu2 0 0 0 100 0 0 0 0 0 0\n\
+                    intr 1 2\nctxt 5\n";
+        put(&root, "proc/stat", text);
+        let tick = 1_000_000_000 / clock_ticks_per_second();
+        let first = CpuTimes {
+            cpu: 0,
+            steal_ns: 8 * tick,
+            irq_ns: 6 * tick,
+            softirq_ns: 7 * tick,
+            idle_ns: 9 * tick,
+        };
+        let third = CpuTimes { cpu: 2, idle_ns: 100 * tick, ..CpuTimes::default() };
+        assert_eq!(system.cpu_times(), [first, third]);
+    }
+
+    #[test]
+    fn isolated_cpus_are_those_of_both_lists() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        assert!(system.isolated_cpus().is_empty());
+        put(&root, "sys/devices/system/cpu/isolated", "\n");
+        put(&root, "sys/devices/system/cpu/nohz_full", "  (null)\n");
+        assert!(system.isolated_cpus().is_empty());
+        put(&root, "sys/devices/system/cpu/isolated", "2-3\n");
+        put(&root, "sys/devices/system/cpu/nohz_full", "3,6\n");
+        assert_eq!(system.isolated_cpus(), [2, 3, 6].into());
+    }
+
+    #[test]
+    fn the_limit_of_samples_is_that_of_the_kernel() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        assert_eq!(system.sample_rate(), None);
+        let file = "proc/sys/kernel/perf_event_max_sample_rate";
+        put(&root, file, "100000\n");
+        assert_eq!(system.sample_rate(), Some(100_000));
+    }
+
+    #[test]
+    fn a_pool_of_bounce_buffers_is_known_if_both_numbers_are() {
+        let root = TempDir::new().unwrap();
+        let system = System::at(root.path());
+        put(&root, "sys/kernel/debug/swiotlb/io_tlb_nslabs", "32768\n");
+        assert_eq!(system.bounce_pool(), None);
+        put(&root, "sys/kernel/debug/swiotlb/io_tlb_used", "3\n");
+        let pool = Pool { used: 6144, size: 64 << 20 };
+        assert_eq!(system.bounce_pool(), Some(pool));
+    }
+}
+
+#[cfg(test)]
+mod interrupts_tests {
+    use super::super::tests::put;
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn each_queue_has_its_line() {
+        let root = TempDir::new().unwrap();
+        let text = "            CPU0       CPU2       \n\
+                    \x20  9:          0          4   IO-APIC   9-fasteoi   acpi\n\
+                    \x20 26:         11          0  PCI-MSIX-0000:00:04.0   0-edge      nvme0q0\n\
+                    \x20 27:          7      12345   PCI-MSI 65537-edge      nvme0q1, nvme1q12\n\
+                    NMI:          1          2   Non-maskable interrupts\n";
+        put(&root, "proc/interrupts", text);
+        let all = System::at(root.path()).queue_interrupts();
+        let found: Vec<_> = all.iter().map(|i| (i.queue.ctrl, i.queue.qid, i.irq)).collect();
+        assert_eq!(found, [(0, 0, 26), (0, 1, 27), (1, 12, 27)]);
+        assert_eq!(all[1].by_cpu, BTreeMap::from([(0, 7), (2, 12345)]));
+        assert_eq!(System::at("/missing").queue_interrupts(), []);
     }
 }

@@ -8,9 +8,9 @@ use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 
 use super::event::Task;
-use super::finished::Finished;
 use super::origin::{Cgroups, Who};
 use super::text::{Text, escape};
+use crate::model::event::Finished;
 use crate::model::ids::row_nsid;
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::Sqe;

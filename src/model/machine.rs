@@ -2,8 +2,15 @@
 //! Settings of a machine, of its controllers and of its disks. Recordings hold them as JSON: a field that
 //! one lacks has its default.
 
+use super::histogram::Histogram;
+use super::ids::NamespaceId;
+use super::point::{IN_RECORDS, Pattern, Point};
 use super::text::Text;
+use crate::nvme::decode::CommandSet;
 use crate::nvme::log::{EbsStats, Smart};
+use crate::nvme::opcode::{Opcode, QueueKind};
+use crate::nvme::status::Status;
+use crate::nvme::subject::{command_name, namespace};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fmt::{Display, Formatter};
@@ -292,6 +299,428 @@ impl Display for IoCost {
         match self.enabled {
             true => write!(f, "on ({})", self.qos),
             false => f.write_str("off"),
+        }
+    }
+}
+
+/// A point that a command passes in the target. The variants are in the order of its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostPoint {
+    /// The target has read the SQE, and begins to execute it.
+    Fetch,
+    /// The target hands the request to its storage.
+    BackendSubmit,
+    /// The storage has answered.
+    BackendDone,
+    /// The target posts the CQE, or sends it.
+    Post,
+    /// The target raises the interrupt of the CQE.
+    Interrupt,
+}
+
+/// Number of points.
+pub const HOST_POINTS: usize = 5;
+
+/// The stage from each point to the next one.
+const STAGES: [&str; HOST_POINTS - 1] = ["host_submit", "backend", "host_complete", "interrupt"];
+
+/// The name of the stages between two points; empty if they are the same.
+pub fn stages_between(from: HostPoint, to: HostPoint) -> String {
+    STAGES[from as usize..to as usize].join("+")
+}
+
+impl HostPoint {
+    /// All points, in the order in which a command passes them.
+    pub const ALL: [Self; HOST_POINTS] =
+        [Self::Fetch, Self::BackendSubmit, Self::BackendDone, Self::Post, Self::Interrupt];
+
+    /// The name in reports and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fetch => "fetch",
+            Self::BackendSubmit => "backend_submit",
+            Self::BackendDone => "backend_done",
+            Self::Post => "post",
+            Self::Interrupt => "interrupt",
+        }
+    }
+}
+
+/// The observed points of a command in the target, in nanoseconds of the target's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostTimes {
+    points: [Option<u64>; HOST_POINTS],
+}
+
+/// A part of a command's time: between two observed points. A point between them that was not observed
+/// merges its two stages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// The stage, or merged stages: `backend`, `backend+host_complete`.
+    pub name: String,
+    /// Duration in nanoseconds. Negative only in a join whose clock contradicts the pair.
+    pub ns: i64,
+    /// Whether the error of a join's clock applies: it adds to one direction what it takes from the
+    /// other.
+    #[serde(skip)]
+    pub by_clock: bool,
+}
+
+impl Part {
+    /// A part that no clock is needed for.
+    pub fn new(name: impl Into<String>, ns: i64) -> Self {
+        Self { name: name.into(), ns, by_clock: false }
+    }
+}
+
+impl HostTimes {
+    /// Sets the time of a point.
+    pub const fn set(&mut self, point: HostPoint, ns: u64) {
+        self.points[point as usize] = Some(ns);
+    }
+
+    /// The same times, and this point.
+    #[must_use]
+    pub const fn with(mut self, point: HostPoint, ns: u64) -> Self {
+        self.set(point, ns);
+        self
+    }
+
+    /// The time of a point; `None` if it was not observed.
+    pub const fn at(&self, point: HostPoint) -> Option<u64> {
+        self.points[point as usize]
+    }
+
+    /// The observed points, in the order of the command's life.
+    pub fn seen(&self) -> impl Iterator<Item = (HostPoint, u64)> {
+        let points = HostPoint::ALL.into_iter().zip(self.points);
+        points.filter_map(|(point, ns)| Some((point, ns?)))
+    }
+
+    /// The first and the last observed point; `None` if there is none.
+    pub fn ends(&self) -> Option<(u64, u64)> {
+        let first = self.seen().next()?.1;
+        Some((first, self.seen().last()?.1))
+    }
+
+    /// The stages between the observed points. They add up to the time between the first and the
+    /// last. `None` if two points are out of order.
+    pub fn stages(&self) -> Option<Vec<Part>> {
+        let seen: Vec<(HostPoint, u64)> = self.seen().collect();
+        let pairs = seen.windows(2).map(|pair| {
+            let (from, to) = (pair[0], pair[1]);
+            let ns = i64::try_from(to.1.checked_sub(from.1)?).ok()?;
+            Some(Part::new(stages_between(from.0, to.0), ns))
+        });
+        pairs.collect()
+    }
+}
+
+/// A command in the target. What its source does not have is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostCommand {
+    /// Number of the controller in the recording's list.
+    pub ctrl: u32,
+    /// Queue id, 0 for the admin queue.
+    pub qid: Option<u16>,
+    /// Command id on the wire.
+    pub cid: Option<u16>,
+    /// CDW1 of the SQE, as on the wire. See [`namespace`](Self::namespace).
+    pub nsid: Option<u32>,
+    /// Opcode byte. Its meaning depends on `qid`.
+    pub code: Option<u8>,
+    /// First logical block.
+    pub slba: Option<u64>,
+    /// Number of logical blocks, not zero-based.
+    pub nlb: Option<u32>,
+    /// Address of the target's request.
+    pub request: Option<u64>,
+    /// Status of the CQE without the phase bit.
+    pub status: Option<Status>,
+    /// The observed points.
+    pub times: HostTimes,
+}
+
+impl HostCommand {
+    /// The namespace id. A Fabrics command has none: its lowest byte is `fctype` there (NVMe base 2.1,
+    /// section 6).
+    pub fn namespace(&self) -> Option<u32> {
+        namespace(self.opcode()?, self.nsid?)
+    }
+
+    /// The opcode with its kind of queue.
+    pub fn opcode(&self) -> Option<Opcode> {
+        let queue = if self.qid == Some(0) { QueueKind::Admin } else { QueueKind::Io };
+        self.code.map(|code| Opcode { queue, code })
+    }
+
+    /// What the command is called: also a Fabrics command by its type.
+    pub fn name(&self) -> Option<String> {
+        let opcode = self.opcode()?;
+        let name = self.nsid.and_then(|cdw1| command_name(opcode, cdw1));
+        Some(name.map_or_else(|| opcode.name_or_code(), str::to_owned))
+    }
+}
+
+/// An event of the host side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostEvent {
+    /// The target has finished a command.
+    Command(HostCommand),
+    /// The run or the connection ends before the command.
+    Unfinished(HostCommand),
+    /// The target raises an interrupt. A vector serves all CQEs of its completion queues.
+    Interrupt {
+        /// Number of the controller in the recording's list.
+        ctrl: u32,
+        /// MSI-X vector.
+        vector: u32,
+        /// Time of the call.
+        at_ns: u64,
+    },
+}
+
+impl HostEvent {
+    /// The time of the event: for a command its last observed point, or zero.
+    pub fn at_ns(&self) -> u64 {
+        match self {
+            Self::Command(command) | Self::Unfinished(command) => {
+                command.times.ends().map_or(0, |(_, last)| last)
+            }
+            Self::Interrupt { at_ns, .. } => *at_ns,
+        }
+    }
+
+    /// The controller of the event.
+    pub const fn ctrl(&self) -> u32 {
+        match self {
+            Self::Command(command) | Self::Unfinished(command) => command.ctrl,
+            Self::Interrupt { ctrl, .. } => *ctrl,
+        }
+    }
+}
+
+/// A controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ControllerInfo {
+    /// Its number: 0 for nvme0.
+    pub instance: u32,
+    /// Model, as reported by the controller.
+    pub model: Text,
+    /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
+    pub transport: Text,
+    /// Controller id. `None`: not known, or written before this was noted.
+    pub cntlid: Option<u16>,
+    /// NVMe Qualified Name of the subsystem of a fabrics controller. `None` as for `cntlid`; also for
+    /// PCI, where it may contain a serial number, and if names are left out.
+    pub nqn: Option<Text>,
+    /// Number of queues, including the admin queue.
+    pub queues: Option<u32>,
+    /// Entries of an I/O submission queue.
+    pub depth: Option<u32>,
+    /// Its namespaces.
+    pub disks: Vec<DiskInfo>,
+}
+
+impl ControllerInfo {
+    /// Removes what names the controller.
+    pub fn redact(&mut self) {
+        self.model = Text::default();
+        self.nqn = None;
+    }
+
+    /// Bytes of a logical block, by controller and namespace.
+    pub fn block_sizes(&self) -> impl Iterator<Item = (NamespaceId, u32)> {
+        let sizes = self.disks.iter().map(|d| (d.nsid, d.lba_bytes));
+        sizes.map(|(nsid, bytes)| (NamespaceId::new(self.instance, nsid), bytes))
+    }
+}
+
+/// A namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskInfo {
+    /// The block device's name: `nvme0n1`.
+    pub name: Text,
+    /// The namespace id.
+    pub nsid: u32,
+    /// Logical block size in bytes.
+    pub lba_bytes: u32,
+    /// Command set identifier: 0 NVM, 1 key value, 2 zoned.
+    pub csi: u8,
+}
+
+impl DiskInfo {
+    /// Its command set.
+    pub fn set(&self) -> CommandSet {
+        CommandSet::from_csi(self.csi).unwrap_or_default()
+    }
+}
+
+/// The transport of a controller, as sysfs names it (`/sys/class/nvme/nvme0/transport`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// A PCI function, real, passed through or emulated: `nvme.ko`.
+    Pcie,
+    /// A fabric (tcp, rdma, fc, loop), or a driver that this tool does not hook.
+    Other,
+}
+
+impl Transport {
+    /// The transport with this name.
+    pub fn named(name: &str) -> Self {
+        match name {
+            "pcie" => Self::Pcie,
+            _ => Self::Other,
+        }
+    }
+
+    /// The bits of the points in records that the driver passes; commands wait for a doorbell only if
+    /// its bit is set. Doorbell, interrupt and CQE are in functions of `nvme.ko`; the other points are in
+    /// `nvme_core` and blk-mq.
+    pub fn points(self) -> Pattern {
+        let passes = |point: &Point| match point {
+            Point::Doorbell | Point::Irq | Point::Cqe => self == Self::Pcie,
+            _ => true,
+        };
+        IN_RECORDS.into_iter().filter(passes).filter_map(Point::pattern_bit).sum()
+    }
+}
+
+/// How a completion is matched with its setup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pairing {
+    /// By the request: exact.
+    #[default]
+    Request,
+    /// By controller, queue and tag, which is all that classic tracepoints print.
+    Tag,
+}
+
+/// Commands in the slots at the end of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// Set up and not completed.
+    pub in_flight: u64,
+    /// Completed, and not ended by blk-mq.
+    pub ending: u64,
+}
+
+/// Runs of one program. The time includes the kernel's time measurement, but not the kernel's path
+/// to the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// Number of runs.
+    pub count: u64,
+    /// Sum of their times, in nanoseconds.
+    pub ns: u64,
+}
+
+/// The commands of one stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackSum {
+    /// Return addresses, innermost first; `None` for commands whose stack was not observed.
+    pub addresses: Option<Vec<u64>>,
+    /// Their latencies.
+    pub hist: Histogram,
+    /// Commands without a latency.
+    pub unmeasured: u64,
+}
+
+/// Run times of programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunTimes {
+    /// By hook number.
+    pub runs: Vec<Runs>,
+    /// The time that they cover, in nanoseconds.
+    pub elapsed_ns: u64,
+}
+
+/// A clock by which the recordings of two machines can be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SharedClock {
+    /// CLOCK_REALTIME, in nanoseconds since 1970.
+    Wall,
+    /// The time stamp counter of x86.
+    Tsc,
+    /// CLOCK_REALTIME of the host, read in a guest by ptp_kvm.
+    HostWall,
+    /// A clock of a later version.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+/// The TSC of a virtual machine: guest = (host * ratio >> bits) + offset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TscScale {
+    /// Ticks of the guest's TSC.
+    pub offset: i64,
+    /// Multiplier, with `bits` bits after the binary point.
+    pub ratio: u64,
+    /// See `ratio`.
+    pub bits: u32,
+}
+
+/// A reading of a clock, and the time of CLOCK_MONOTONIC at which it was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClockReading {
+    /// The clock.
+    pub clock: SharedClock,
+    /// Its value: nanoseconds, or ticks of the TSC.
+    pub value: u64,
+    /// CLOCK_MONOTONIC in nanoseconds.
+    pub mono_ns: u64,
+    /// `mono_ns` is wrong by at most this.
+    pub error_ns: u64,
+    /// The virtual machine's TSC at this time of the host's TSC. `None`: not known, or the process
+    /// runs none by KVM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guest: Option<TscScale>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(times: HostTimes) -> Option<Vec<(String, i64)>> {
+        let stages = times.stages()?.into_iter();
+        Some(stages.map(|s| (s.name, s.ns)).collect())
+    }
+
+    #[test]
+    fn a_point_that_was_not_observed_merges_its_stages() {
+        let times = HostTimes::default().with(HostPoint::Fetch, 100).with(HostPoint::Post, 170);
+        assert_eq!(named(times), Some(vec![("host_submit+backend+host_complete".into(), 70)]));
+        let times = times.with(HostPoint::BackendDone, 160);
+        let want = vec![("host_submit+backend".into(), 60), ("host_complete".into(), 10)];
+        assert_eq!(named(times), Some(want));
+        assert_eq!(times.ends(), Some((100, 170)));
+    }
+
+    #[test]
+    fn points_out_of_order_give_no_stage() {
+        let times =
+            HostTimes::default().with(HostPoint::Fetch, 100).with(HostPoint::BackendDone, 99);
+        assert_eq!(times.stages(), None);
+    }
+}
+
+#[cfg(test)]
+mod transport_tests {
+    use super::*;
+
+    #[test]
+    fn only_pci_has_a_doorbell_an_interrupt_and_a_cqe() {
+        assert_eq!(Transport::named("pcie").points(), 0x7f);
+        for name in ["tcp", "rdma", "fc", "loop", "apple-nvme", ""] {
+            assert_eq!(Transport::named(name).points(), 0b100_0111, "{name}");
         }
     }
 }

@@ -4,18 +4,12 @@
 #![deny(missing_docs)]
 
 pub mod activity;
-pub mod bios;
 pub mod command_class;
-pub mod conditions;
-pub(crate) mod container;
-pub mod controller;
 pub mod counters;
 pub mod event;
 pub mod filter;
-pub mod finished;
 pub mod group;
 pub mod histogram;
-pub mod host;
 pub mod ids;
 pub mod ledger;
 pub mod machine;
@@ -23,11 +17,9 @@ pub mod nvme_latency;
 pub mod origin;
 pub mod point;
 pub mod report;
-pub mod run;
 pub mod snapshot;
 pub mod stack;
 pub mod stage;
 pub mod target;
 pub mod text;
 pub mod timeline;
-pub mod transport;

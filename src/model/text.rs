@@ -10,7 +10,8 @@
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
-use std::fmt::{self, Display, Formatter, Write};
+use std::fmt;
+use std::fmt::{Display, Formatter, Write};
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

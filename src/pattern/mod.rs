@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `pattern` command: sequential or random, sizes, distances, depth, in the order of submission.
 
-pub(crate) mod args;
-pub(crate) mod report;
-pub(crate) mod view;
-
-use std::io::{BufWriter, Write};
-use std::time::Duration;
-
 use crate::error::Kind;
 use crate::model::event::CommandId;
 use crate::model::ledger::Ledger;
-use crate::model::report::idle::{Idle, times};
-use crate::model::report::submissions::Submissions;
+use crate::model::report::latency::{Idle, times};
+use crate::model::report::submissions::{Submissions, TaskKind};
+use crate::model::stage::StageSet;
 use crate::pattern::report::{Disk, Past, Patterns};
 use crate::pattern::view::{PatternReport, PatternText, draw, json, size};
 use crate::recording::Fact;
-use crate::view::header::Header;
-use crate::view::theme::Theme;
-use anyhow::Result;
-
-use crate::pattern::args::PatternOptions;
+use crate::run::args::common as examples;
+use crate::run::args::common::{
+    Checked, FromArgs, JSON, JSON_LONG, PictureFile, PictureFormat, Schedule, SessionArgs,
+    SessionOptions, ending_of, refuse_two_on_stdout,
+};
 use crate::run::drive::{
     FileReader, Form, Input, Live, Names, Run, Seen, Step, open_all, submissions_of,
 };
@@ -29,6 +23,17 @@ use crate::run::picture::Picture;
 use crate::run::start::Preflight;
 use crate::run::stdout::{output_width, stdout};
 use crate::run::{eprint_note, say_ledger};
+use crate::settings::{Detail, Events, Mode, RingSize, Settings};
+use crate::view::header::Header;
+use crate::view::picture::Scheme;
+use crate::view::theme::Theme;
+use anyhow::Result;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) mod report;
+pub(crate) mod view;
 
 /// Sums the submissions of a run up, and writes reports.
 struct Reporter<'o> {
@@ -256,4 +261,98 @@ pub fn run(options: &PatternOptions) -> Result<()> {
         let submissions = submissions_of(run, settings, options.task_kind(), "`pattern`")?;
         Reporter::new(options, submissions, run, picture.take()).read(run)
     })
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep pattern --duration 10s
+      One report of 10 s
+  nvme-deep pattern 1 --delta
+      Each second by itself
+  nvme-deep pattern run.nvd -o pattern.svg
+      A recording, also as a picture";
+
+/// `pattern`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(override_usage = "nvme-deep pattern [OPTIONS] [FILE]... [INTERVAL] [COUNT]")]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = EXAMPLES)]
+pub struct PatternArgs {
+    #[command(flatten)]
+    pub schedule: Schedule,
+
+    /// Write all buckets of the histograms, a line each
+    #[arg(long)]
+    pub hist: bool,
+
+    /// Also write the final report as a picture (SVG)
+    ///
+    /// `-`: only the picture, to stdout.
+    #[arg(long = "output", short = 'o', alias = "svg", value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
+    /// Replace the file of -o if it exists
+    #[arg(long, requires = "svg")]
+    pub force: bool,
+
+    /// A row per submitter, not per process that calls the driver
+    ///
+    /// The submitter is the task that submitted the bio. With an I/O scheduler or device mapper, a kernel thread
+    /// often calls the driver for it.
+    #[arg(long)]
+    pub submitters: bool,
+
+    #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub ring_size: RingSize,
+
+    #[command(flatten)]
+    pub from: FromArgs,
+
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+
+/// The options of the command, checked.
+pub type PatternOptions = Checked<PatternArgs>;
+
+impl SessionOptions for PatternArgs {
+    fn settings(&self) -> Result<Settings> {
+        let lines = self.json || self.hist || self.schedule.interval.is_some();
+        refuse_two_on_stdout(self.svg.as_deref(), lines)?;
+        if let Some(path) = &self.svg {
+            ending_of(path, &["svg"])?;
+            self.from.refuse_several("-o shows")?;
+        }
+        let events = Events {
+            // submissions come in the order of time; a recording may have one event per command
+            submits: self.from.is_empty(),
+            ring_size: self.ring_size,
+            detail: Detail { submitters: self.submitters, ..Detail::default() },
+            ..Events::default()
+        };
+        self.session.settings(!self.from.is_empty(), Mode::Events(events), StageSet::Total)
+    }
+}
+
+impl PatternArgs {
+    /// The file of the picture.
+    pub fn picture_file(&self) -> Option<PictureFile> {
+        self.svg.clone().map(|path| PictureFile {
+            path,
+            format: PictureFormat::Svg,
+            force: self.force,
+            scheme: Scheme::Auto,
+        })
+    }
+
+    /// The task of each row.
+    pub const fn task_kind(&self) -> TaskKind {
+        match self.submitters {
+            true => TaskKind::Submitter,
+            false => TaskKind::Caller,
+        }
+    }
 }

@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::catalog::{CATALOG, Home, Method, Role};
 use super::reasons::Reason;
 use crate::model::counters::{Count, Counters};
+use crate::model::machine::Pairing;
 use crate::model::point::Point;
-use crate::model::run::Pairing;
 use crate::model::stage::StageSet;
 
 /// A method that was rejected.

@@ -19,8 +19,8 @@ use super::catalog::{
 };
 use super::facts::{KernelFacts, Preemption};
 use super::reasons::{Reason, kprobes_work, why_not};
+use crate::model::machine::Pairing;
 use crate::model::point::Point;
-use crate::model::run::Pairing;
 use crate::model::stage::StageSet;
 
 /// Constraints on the choice, from the user and from earlier attempts.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The planner with made-up kernels. tests/plan.rs has the facts of real ones.
 
-use super::super::catalog::MECHANISMS;
-use super::super::catalog::{AttachKind, Home};
+use super::super::catalog::{AttachKind, Home, MECHANISMS};
 use super::super::facts::{Lockdown, TypeSource};
 use super::{plan as planned, *};
 

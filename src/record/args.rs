@@ -10,9 +10,8 @@ use crate::settings::{Detail, EventStacks, Events, Mode, RingSize, Settings};
 use crate::units::{parse_duration, parse_latency, parse_size};
 use anyhow::Result;
 
-use crate::run::args::common::{Checked, ExecArgs, RunTime, SessionArgs, SessionOptions};
-use crate::run::args::examples;
-use crate::run::args::value::count;
+use crate::run::args::common as examples;
+use crate::run::args::common::{Checked, ExecArgs, RunTime, SessionArgs, SessionOptions, count};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files of a run that goes on after a trigger (`--keep`).
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::SystemTime;
+use std::{fs, thread};
 
 use jiff::Zoned;
 

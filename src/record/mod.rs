@@ -19,8 +19,7 @@ use crate::record::args::{RecordOptions, Trigger};
 use crate::record::flight::{Flight, file_name, now};
 use crate::run::drive::{End, Input, Live, Reader, Run, Step, Tick, say_own_share};
 use crate::run::recording::{FileSettings, FileWriter, Fired};
-use crate::run::start::{CostSample, Preflight, Session};
-use crate::run::symbols::LiveStacks;
+use crate::run::start::{CostSample, LiveStacks, Preflight, Session};
 use crate::run::{eprint_note, say_ledger};
 
 /// Puts the items of a run into the file.

@@ -2,7 +2,8 @@
 //! Records of rings, recorded and read again; and the user instructions of a command.
 #![allow(clippy::print_stderr, reason = "the counts are printed")]
 
-use std::fs::{self, File};
+use std::fs;
+use std::fs::File;
 use std::path::Path;
 
 use crate::StageSet;

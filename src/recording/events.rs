@@ -3,13 +3,13 @@
 
 use super::error::Damage;
 use super::frame::{Content, Summary};
-use super::planes::{pack, unpack};
 use super::reader::Item;
 use super::target::{TARGET_WORDS, target_event, words};
 use crate::abi::{NO_EVENT, Record, TIMES_OF_RECORD, WORDS_OF_RECORD};
 use crate::model::event::Event;
-use crate::model::host::HostEvent;
 use crate::model::ledger::EventClass;
+use crate::model::machine::HostEvent;
+use crate::recording::frame::{pack, unpack};
 
 /// Most events of a block. Larger blocks hardly compress better, and more is lost with the last one.
 pub const BLOCK_EVENTS: usize = 1 << 12;

@@ -5,22 +5,17 @@
 //! the byte.
 #![deny(missing_docs)]
 
-mod block_writer;
 mod blocks;
-mod bytes;
 mod error;
 mod events;
 mod frame;
-mod json;
 mod meta;
-mod planes;
 mod reader;
 mod ring;
 mod target;
 mod whole;
 mod writer;
 
-pub use self::block_writer::{Block, BlockWriter};
 pub use self::blocks::{Blocks, Ending};
 pub use self::error::{Damage, Error};
 pub use self::events::{BLOCK_EVENTS, Batch, Unpacked};
@@ -32,3 +27,4 @@ pub use self::reader::{Fact, Item, Reader};
 pub use self::ring::{Keep, RingCopy};
 pub use self::whole::HostRecording;
 pub use self::writer::{Writer, Written};
+pub use crate::recording::writer::{Block, BlockWriter};

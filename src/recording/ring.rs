@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::block_writer::{Block, BlockWriter};
 use super::frame::{Content, Summary};
 use super::meta::{KernelLine, LedgerInfo, RunInfo};
+use crate::recording::writer::{Block, BlockWriter};
 
 /// How much to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

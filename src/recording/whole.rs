@@ -7,9 +7,8 @@ use super::blocks::Ending;
 use super::error::{Damage, Error};
 use super::meta::RunInfo;
 use super::reader::{Fact, Item, Reader};
-use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
-use crate::model::run::ClockReading;
+use crate::model::machine::{ClockReading, HostEvent};
 use crate::model::target::{HostController, TargetInfo, name_of};
 use crate::model::text::Text;
 

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `report` command: a page about recordings, to attach to a ticket.
 
-pub(crate) mod args;
-mod html;
-mod sections;
-
-use std::io::Write;
-use std::path::Path;
-use std::time::Duration;
-
-use crate::model::controller::ControllerInfo;
 use crate::model::event::Event;
 use crate::model::group::By;
-use crate::model::machine::MachineInfo;
+use crate::model::machine::{ControllerInfo, MachineInfo};
 use crate::model::origin::Who;
 use crate::model::report::disk_names::DiskNames;
-use crate::model::report::finding::Diagnosed;
+use crate::model::report::latency::Diagnosed;
 use crate::model::report::recount::Recount;
 use crate::model::report::stacks::RecordedStacks;
 use crate::model::report::submissions::{Submissions, TaskKind};
@@ -24,20 +15,27 @@ use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::{Fact, KernelLine};
-use crate::settings::Settings;
-use crate::units::{counted, size_text};
-use crate::view::heatmap::grid::{Interval, Plot, Quantity};
-use crate::when::RunClock;
-use anyhow::{Context, Error, Result};
-
-use crate::report::args::ReportOptions;
 use crate::report::html::Html;
+use crate::run::args::common as examples;
+use crate::run::args::common::{Checked, SessionOptions, ending_of};
+use crate::run::args::filter::FilterArgs;
 use crate::run::drive::{
     FileReader, Form, Input, Names, Run, Seen, Step, count, open_all, submissions_of,
 };
 use crate::run::eprint_note;
 use crate::run::outfile::{OutFile, Rules};
 use crate::run::slowest::Slowest;
+use crate::settings::{Events, Mode, Settings};
+use crate::units::{counted, size_text};
+use crate::view::heatmap::grid::{Interval, Plot, Quantity};
+use crate::when::RunClock;
+use anyhow::{Context, Error, Result};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+mod html;
+mod sections;
 
 /// Slowest commands in the page.
 const SLOWEST: usize = 200;
@@ -253,4 +251,54 @@ fn page(parts: &[(Text, Html)]) -> String {
         body.part(part);
     }
     Html::page(&format!("nvme-deep: {}", names.join(", ")), &body)
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nvme-deep report slow.nvd -o slow.html
+      All about a recording in one file
+  nvme-deep report before.nvd after.nvd --redact -o ticket.html
+      Two recordings, one below the other, without names";
+
+/// `report`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_long_help = EXAMPLES)]
+pub struct ReportArgs {
+    /// The recordings (see `record`)
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// The file to write: .html; `-` for stdout
+    ///
+    /// It is readable by its owner only. It needs no other file and no network.
+    #[arg(long, short, value_name = "OUT")]
+    pub output: PathBuf,
+
+    /// Replace OUT if it exists
+    #[arg(long)]
+    pub force: bool,
+
+    /// Leave out names
+    ///
+    /// Of the machine, controllers, processes, cgroups and the recordings.
+    #[arg(long)]
+    pub redact: bool,
+
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
+
+/// The options of the command, checked.
+pub type ReportOptions = Checked<ReportArgs>;
+
+impl SessionOptions for ReportArgs {
+    fn settings(&self) -> Result<Settings> {
+        ending_of(&self.output, &["html", "htm"])?;
+        Ok(Settings {
+            filter: self.filter.filter(true)?,
+            window: self.filter.part(),
+            ..Mode::Events(Events::default()).with(StageSet::Total)
+        })
+    }
 }

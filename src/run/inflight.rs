@@ -14,7 +14,7 @@ use crate::machine::types::Layouts;
 use crate::machine::{System, missing_capabilities};
 use crate::model::filter::Filter;
 use crate::model::ids::QueueId;
-use crate::model::transport::Transport;
+use crate::model::machine::Transport;
 use crate::nvme::sqe::Sqe;
 use crate::session::KernelMemory;
 use anyhow::Result;

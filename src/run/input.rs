@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files that the user names to be read.
 
-use std::fs;
 use std::fs::{File, Metadata};
-use std::io;
 use std::io::{BufReader, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::{fs, io};
 
 use crate::error::Kind;
 use crate::model::text::printable;

@@ -10,14 +10,12 @@ pub(crate) mod exporting;
 pub(crate) mod inflight;
 pub(crate) mod input;
 pub(crate) mod outfile;
-pub(crate) mod output;
 pub(crate) mod picture;
 mod progress;
 pub(crate) mod recording;
 pub(crate) mod slowest;
 pub(crate) mod start;
 pub(crate) mod stdout;
-pub(crate) mod symbols;
 
 use std::io::{Write, stderr};
 

@@ -11,12 +11,9 @@ use crate::error::Kind;
 use crate::machine::System;
 use crate::machine::clock::{SharedClocks, monotonic_ns};
 use crate::model::activity::Activity;
-use crate::model::controller::ControllerInfo;
 use crate::model::event::{Event, StackId};
-use crate::model::host::HostEvent;
 use crate::model::ledger::Ledger;
-use crate::model::machine::MachineInfo;
-use crate::model::run::ClockReading;
+use crate::model::machine::{ClockReading, ControllerInfo, HostEvent, MachineInfo};
 use crate::model::stack::Frame;
 use crate::model::target::{HostController, TargetInfo};
 use crate::recording::{

@@ -2,16 +2,18 @@
 //! Start of every command that traces: inspect the machine, reject what is not possible, attach,
 //! announce.
 
-use std::io::{Write, stderr};
-use std::sync::mpsc::{Receiver, Sender, channel};
-
+use super::drive::turns::{Wake, stop_signals};
+use super::eprint_note;
 use crate::error::{Kind, not_permitted};
 use crate::machine::sysfs::Controller;
 use crate::machine::{System, missing_capabilities};
+use crate::model::event::StackId;
 use crate::model::filter::Filter;
 use crate::model::point::Point;
+use crate::model::stack::{Frame, StackAt};
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::{AttachPlan, PointPlan};
+use crate::run::exit::Failure;
 use crate::session::attach;
 pub use crate::session::{
     Capacity, CostSample, HostSession, Layout, Messages, QemuUsdt, Session, StateChanges,
@@ -20,10 +22,9 @@ pub use crate::session::{
 use crate::settings::Settings;
 use crate::symbols::Symbolizer;
 use anyhow::Result;
-
-use super::drive::turns::{Wake, stop_signals};
-use super::eprint_note;
-use crate::run::exit::Failure;
+use std::collections::HashSet;
+use std::io::{Write, stderr};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Refuses controllers and namespaces of a filter that do not exist.
 ///
@@ -212,6 +213,35 @@ pub fn require_status(settings: &Settings, can_read_status: bool) -> Result<()> 
         "--errors needs the status of commands, which can't be read here: no BTF describes the \
          driver's types. Give a file with --btf, or use --attach tracepoint",
     ))
+}
+
+/// The stacks of a session.
+pub struct LiveStacks {
+    symbolizer: Symbolizer,
+    at: StackAt,
+    known: HashSet<StackId>,
+}
+
+impl LiveStacks {
+    /// Reads the symbol table, which takes seconds. To be called before anything is attached.
+    pub fn new(at: StackAt) -> Self {
+        Self { symbolizer: symbolizer(), at, known: HashSet::new() }
+    }
+
+    /// See [`Symbolizer::irq_entry`].
+    pub fn irq_entry(&self) -> Option<(u64, u64)> {
+        self.symbolizer.irq_entry()
+    }
+
+    /// The frames of a stack, the first time that it is asked for.
+    pub fn learn(&mut self, id: StackId, session: &Session) -> Option<Vec<Frame>> {
+        if !id.is_some() || !self.known.insert(id) {
+            return None;
+        }
+        // no stack is removed from the map; if the read fails, the event has no stack
+        let addresses = session.stack(id).ok().flatten().unwrap_or_default();
+        Some(self.symbolizer.stack(&addresses, self.at))
+    }
 }
 
 #[cfg(test)]

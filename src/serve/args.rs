@@ -11,9 +11,8 @@ use crate::settings::{ExtraEvents, Histograms, Mode, Settings};
 use anyhow::Result;
 use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
-use crate::run::args::common::{Checked, SessionArgs, SessionOptions};
-use crate::run::args::examples;
-use crate::run::args::value::{interval, number};
+use crate::run::args::common as examples;
+use crate::run::args::common::{Checked, SessionArgs, SessionOptions, interval, number};
 
 const EXAMPLES: &str = "\
 Examples:

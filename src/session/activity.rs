@@ -10,22 +10,22 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::configure::shown_origin;
 use super::read::lookup;
-use super::ticks::Timer;
-use super::{Config, Session, ticks};
+use super::{Config, Session};
 use crate::abi::{
     DecodeError, GapSum, Volumes, add_activity, add_counters, add_disk, add_upper, disk_name,
 };
 use crate::machine::System;
-use crate::machine::activity::CpuTimes;
 use crate::machine::clock::monotonic_ns;
+use crate::machine::watch::CpuTimes;
 use crate::model::activity::{Activity, CpuActivity, Splits, TagWaits, UpperBios};
 use crate::model::counters::Counters;
 use crate::model::ids::NamespaceId;
+use crate::model::machine::Pairing;
 use crate::model::point::Point;
-use crate::model::run::Pairing;
 use crate::probe::catalog::{CATALOG, Role};
-use crate::session::AttachPlan;
+use crate::session::control::Timer;
 use crate::session::load::Loaded;
+use crate::session::{AttachPlan, control as ticks};
 use crate::settings::OriginDetail;
 use anyhow::{Context, Result, anyhow};
 

@@ -19,7 +19,7 @@ use super::layout::{Capacity, Layout};
 use super::load::prepare;
 use crate::error::{Kind, kind_of};
 use crate::machine::System;
-use crate::machine::memory::MapMemory;
+use crate::machine::process::MapMemory;
 use crate::model::filter::Filter;
 use crate::model::group::By;
 use crate::model::nvme_latency::LatBuckets;

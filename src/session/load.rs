@@ -3,18 +3,23 @@
 
 use super::builds::Build;
 use super::configure::{configure, counts_status, has_top_counters};
-use super::{Config, Layout, Rings, groups, libbpf_log, ticks};
+use super::{Config, KernelMemory, Layout, Rings, groups, libbpf_log};
 use crate::abi::{
     BIOS, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SCRATCHES, SUBMITTERS,
     fresh_cpu, nd_config, nd_who,
 };
 use crate::error::{Failure, Kind, failed, in_brackets, not_permitted};
 use crate::machine::elf::section;
-use crate::machine::missing_capabilities;
-use crate::model::run::Pairing;
+use crate::machine::inflight::Memory;
+use crate::machine::kernel::{Look, VARIABLE, of_value};
+use crate::machine::types::Types;
+use crate::machine::{System, missing_capabilities};
+use crate::model::machine::Pairing;
 use crate::probe::catalog::{CATALOG, Method, number_of};
+use crate::probe::facts::{KernelFacts, Preemption, PreemptionSource};
 use crate::probe::plan::{AttachPlan, StartSource};
 use crate::session::configure::{cell_stride, lru_entries, start_bytes};
+use crate::session::control as ticks;
 use anyhow::{Context, Error, Result, anyhow};
 use bytemuck::bytes_of;
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
@@ -24,6 +29,7 @@ use libbpf_rs::{
 };
 use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 
 /// The map that contains the configuration.
 const CONFIG: &str = ".rodata.config";
@@ -352,6 +358,36 @@ pub fn hide_kernel_data(object: &mut [u8]) {
     for at in names(object) {
         object[at] = b'N';
     }
+}
+
+/// The preemption mode in the kernel's memory. `None`: the kernel has no such variable, does not list
+/// it (CONFIG_KALLSYMS_ALL, no CAP_SYSLOG), or lets no program read it (lockdown=confidentiality).
+fn preemption(system: &System) -> Option<Preemption> {
+    let [at] = system.addresses([VARIABLE]).ok()?;
+    let at = at?;
+    let mut value = [0; 4];
+    let is_read = KernelMemory::open().ok()?.read(at, &mut value);
+    is_read.then(|| of_value(i32::from_ne_bytes(value))).flatten()
+}
+
+/// What [`System::kernel_facts`] finds, and the preemption mode if nothing else shows it.
+///
+/// # Errors
+/// If the user's BTF file cannot be used.
+pub fn kernel_facts(
+    system: &System,
+    file: Option<&Path>,
+    may_use_module_btf: bool,
+    look: Look,
+) -> Result<(KernelFacts, Types)> {
+    let (mut facts, types) = system.kernel_facts(file, may_use_module_btf, look)?;
+    if facts.preemption_source == PreemptionSource::Unknown
+        && let Some(mode) = preemption(system)
+    {
+        facts.preemption = mode;
+        facts.preemption_source = PreemptionSource::Memory;
+    }
+    Ok((facts, types))
 }
 
 #[cfg(test)]

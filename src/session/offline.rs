@@ -16,17 +16,16 @@ use crate::machine::types::Types;
 use crate::model::activity::Activity;
 use crate::model::counters::Counters;
 use crate::model::event::{Event, OpenCommand, StackId};
-use crate::model::host::HostEvent;
 use crate::model::ids::QueueId;
 use crate::model::ledger::HostLedger;
-use crate::model::run::{RunTimes, Scan, StackSum};
+use crate::model::machine::{HostEvent, RunTimes, Scan, StackSum};
 use crate::model::snapshot::Snapshot;
 use crate::model::target::{Call, HostController, TargetInfo};
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
 use crate::settings::{HostOptions, OriginDetail, Settings};
 use crate::source::HostSource;
-use crate::target::spdk::probes::StateChange;
+use crate::target::spdk::StateChange;
 use anyhow::{Error, Result};
 
 /// The session of a run.

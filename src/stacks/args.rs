@@ -8,12 +8,11 @@ use crate::model::stage::StageSet;
 use crate::settings::{Mode, Outcome, Settings, StackSample};
 use anyhow::Result;
 
+use crate::run::args::common as examples;
 use crate::run::args::common::{
-    Checked, ExecArgs, FromArgs, JSON, JSON_LONG, RunTime, SessionArgs, SessionOptions, ending_of,
-    refuse_two_on_stdout,
+    Checked, ExecArgs, FromArgs, JSON, JSON_LONG, RunTime, SessionArgs, SessionOptions, count,
+    ending_of, refuse_two_on_stdout,
 };
-use crate::run::args::examples;
-use crate::run::args::value::count;
 use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\

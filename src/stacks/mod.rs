@@ -8,15 +8,14 @@ use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use crate::error::Kind;
+use crate::model::machine::StackSum;
 use crate::model::report::stacks::{MOST_STACKS, RecordedStacks, StackRow, StackSums};
-use crate::model::run::StackSum;
 use crate::model::stack::{Stack, StackAt};
 use crate::recording::Fact;
 use crate::symbols::Symbolizer;
-use crate::view::flamegraph::svg;
 use crate::view::header::Header;
 use crate::view::json;
-use crate::view::stacks::{StacksView, title};
+use crate::view::stacks::{StacksView, svg, title};
 use crate::view::theme::Theme;
 use anyhow::Result;
 

@@ -10,7 +10,7 @@ use blazesym::helper::ElfResolver;
 use blazesym::symbolize::source::{Process, Source};
 use blazesym::symbolize::{Input, ProcessMemberInfo, ProcessMemberType, Resolve, Symbolizer};
 
-use crate::machine::process_files::{MAX_BINARY, open, path_of};
+use crate::machine::process::{MAX_BINARY, open, path_of};
 
 /// The symbols of a file that the process has mapped, if it is a regular one. `None`: blazesym has its own
 /// way for what is no file.

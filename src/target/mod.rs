@@ -7,8 +7,8 @@ pub mod qemu_usdt;
 pub mod spdk;
 pub mod spdk_trace;
 
-use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
+use crate::model::machine::HostEvent;
 use crate::model::target::{HostController, TargetInfo};
 
 /// The words after `key`, which `=`, `:` or a blank follows; without quotation marks.

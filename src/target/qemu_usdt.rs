@@ -4,8 +4,8 @@
 
 use super::ImportError;
 use super::qemu_log::{Reader, Skip};
-use crate::model::host::HostEvent;
 use crate::model::ledger::HostLedger;
+use crate::model::machine::HostEvent;
 
 /// Arguments of a probe that are read.
 pub const ARGS: usize = 6;
@@ -103,7 +103,7 @@ impl QemuHits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::host::HostPoint;
+    use crate::model::machine::HostPoint;
 
     fn number(name: &str, args: usize) -> usize {
         let found = PROBES.iter().position(|p| p.name == name && p.args() == args);

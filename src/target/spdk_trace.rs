@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use super::{ImportError, Imported};
-use crate::model::host::{HostCommand, HostEvent, HostPoint, HostTimes};
+use crate::model::machine::{HostCommand, HostEvent, HostPoint, HostTimes};
 use crate::model::target::{HostClock, HostController, TargetInfo, TargetKind};
 use crate::model::text::Text;
 

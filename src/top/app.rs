@@ -11,9 +11,7 @@ use crate::model::origin::Who;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups;
 use crate::nvme::subject::fctype;
-use crate::top::report::slowest::{RECENT, SlowCommand, slowest};
-use crate::top::report::view::{TopKey, View};
-use crate::top::report::{Row, Sample};
+use crate::top::report::{RECENT, Row, Sample, SlowCommand, TopKey, View, slowest};
 use crate::when::RunClock;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 

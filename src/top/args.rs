@@ -8,11 +8,10 @@ use crate::model::stage::StageSet;
 use crate::settings::{ExtraEvents, Histograms, LIVE, Mode, Settings};
 use anyhow::Result;
 
+use crate::run::args::common as examples;
 use crate::run::args::common::{
-    Checked, FromArgs, GroupKeys, RunTime, SessionArgs, SessionOptions, Singles,
+    Checked, FromArgs, GroupKeys, RunTime, SessionArgs, SessionOptions, Singles, interval,
 };
-use crate::run::args::examples;
-use crate::run::args::value::interval;
 use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\

@@ -4,10 +4,7 @@
 
 mod app;
 pub(crate) mod args;
-mod heat;
 mod intervals;
-mod meter;
-mod page;
 mod panels;
 pub(crate) mod report;
 mod screen;
@@ -29,8 +26,6 @@ use anyhow::{Context, Result};
 
 use self::app::{Action, App};
 use self::intervals::IntervalConsumer;
-use self::meter::Meter;
-use self::page::page;
 use self::screen::{Input as Typed, Screen};
 use self::view::Look;
 use crate::run::drive::turns::{Wake, stop_signals};
@@ -38,6 +33,8 @@ use crate::run::drive::{FileReader, Form, Input, Live, Run, Step, open_all};
 use crate::run::start::Preflight;
 use crate::run::{WAITS_UNMEASURED, eprint_note, say_ledger, stdout};
 use crate::top::args::TopOptions;
+use crate::top::intervals::Meter;
+use crate::top::screen::page;
 use crate::when::RunClock;
 
 /// Where the screen goes.

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the screen: buffers of made intervals, and what keys do.
 
-use crate::model::controller::{ControllerInfo, DiskInfo};
 use crate::model::group::{By, Group, GroupNames, KeyPart};
 use crate::model::histogram::Histogram;
 use crate::model::ids::{QueueId, RowKey};
 use crate::model::ledger::Ledger;
+use crate::model::machine::{ControllerInfo, DiskInfo};
 use crate::model::point::{Pattern, Point};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::latency::{RowReport, Share, StageReport};
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
-use crate::top::report::queues::QueueLine;
-use crate::top::report::slowest::SlowCommand;
-use crate::top::report::view::TopKey;
-use crate::top::report::{Row, Sample, State, stages};
+use crate::top::report::{QueueLine, Row, Sample, SlowCommand, State, TopKey, stages};
 use crate::{Opcode, QueueKind, Status};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

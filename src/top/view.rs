@@ -4,8 +4,7 @@
 use crate::model::group::By;
 use crate::model::origin::Who;
 use crate::model::report::latency::Share;
-use crate::top::report::view::TopKey;
-use crate::top::report::{DEGRADED, Row, Sample};
+use crate::top::report::{DEGRADED, Row, Sample, TopKey};
 use crate::units::{nanos, percent, rate};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -17,7 +16,8 @@ use ratatui::widgets::{
 };
 
 use super::app::{App, Order, Panel};
-use super::{heat, panels};
+use super::panels;
+use crate::top::panels as heat;
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

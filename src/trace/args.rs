@@ -9,11 +9,11 @@ use crate::view::trace::Columns;
 use anyhow::Result;
 use clap::ValueEnum;
 
+use crate::run::args::common as examples;
 use crate::run::args::common::{
-    Checked, ExecArgs, FromArgs, JSON, JSON_LONG, RunTime, SessionArgs, SessionOptions, is_stdout,
+    Checked, ExecArgs, FromArgs, JSON, JSON_LONG, RunTime, SessionArgs, SessionOptions, count,
+    is_stdout, number,
 };
-use crate::run::args::examples;
-use crate::run::args::value::{count, number};
 use crate::run::exit::usage;
 
 const EXAMPLES: &str = "\

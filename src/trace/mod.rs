@@ -19,8 +19,7 @@ use self::writer::{TraceWriter, clock};
 use crate::run::drive::{Form, Input, Live, Reader, open_all};
 use crate::run::eprint_note;
 use crate::run::recording::{FileSettings, FileWriter};
-use crate::run::start::{Preflight, Session};
-use crate::run::symbols::LiveStacks;
+use crate::run::start::{LiveStacks, Preflight, Session};
 use crate::settings::OriginDetail;
 use crate::trace::args::{TimeArg, TraceOptions};
 

@@ -25,7 +25,7 @@ use ratatui::crossterm::terminal;
 
 use crate::run::drive::{End, Names, Run, Seen, Step, Tick, say_own_share};
 use crate::run::exit::Failure;
-use crate::run::output::Output;
+use crate::run::outfile::Output;
 use crate::run::recording::FileWriter;
 use crate::run::slowest::Slowest;
 use crate::run::stdout::{cannot_write, output_width};

@@ -2,13 +2,11 @@
 //! Reports as text and as JSON: functions of data and a writer.
 
 pub mod export;
-pub(crate) mod flamegraph;
 mod groups;
 pub mod header;
 pub(crate) mod heatmap;
 pub mod json;
 pub mod ledger;
-pub(crate) mod page;
 pub(crate) mod parts;
 pub mod picture;
 pub(crate) mod stacks;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::json::{Dist, dist, typed_line};
 use super::theme::Theme;
-use crate::model::host::HostCommand;
+use crate::model::machine::HostCommand;
 use crate::model::report::parts::{PartKey, PartRows, PartTimes};
 use crate::model::text::Text;
 use crate::nvme::subject::{fctype, namespace};

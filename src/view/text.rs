@@ -6,7 +6,6 @@ use std::io;
 use std::io::Write;
 
 use super::ledger::ledger as write_ledger;
-use super::page::fill;
 use super::table::{Cell, Table, WIDE};
 use super::theme::Theme;
 use crate::model::histogram::Histogram;
@@ -15,6 +14,7 @@ use crate::model::point::Point;
 use crate::model::report::latency::{Report, RowReport, Share, StageReport};
 use crate::model::stage::StageSet;
 use crate::units::{counted, nanos, percent, rate};
+use crate::view::header::fill;
 
 /// Longest bar.
 const BAR: usize = 40;
@@ -364,10 +364,10 @@ fn short_count(n: u64) -> String {
 mod tests {
     use super::*;
     use crate::model::counters::Counters;
+    use crate::model::machine::Scan;
     use crate::model::point::ALL_POINTS;
     use crate::model::report::disk_names::DiskNames;
     use crate::model::report::latency::rows;
-    use crate::model::run::Scan;
     use crate::model::snapshot::Snapshot;
     use crate::probe::catalog::{CATALOG, Method, number_of};
     use crate::probe::plan::tests::everything;

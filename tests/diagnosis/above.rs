@@ -3,9 +3,9 @@
 //! where they explain the time of the bios.
 
 use nvme_deep::diagnose::report::{Diagnosis, Status, diagnose};
-use nvme_deep::model::bios::Bios;
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::ledger::Accuracy;
+use nvme_deep::model::origin::Bios;
 
 use super::causes::Cause;
 use super::load::{Load, Run};

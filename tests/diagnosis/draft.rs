@@ -2,7 +2,7 @@
 //! A command in the making, and its event.
 
 use crate::testing::EventBuilder;
-use nvme_deep::model::conditions::Conditions;
+use nvme_deep::model::command_class::Conditions;
 use nvme_deep::model::event::{CommandId, Event};
 use nvme_deep::model::point::Pattern;
 
@@ -112,7 +112,7 @@ impl Draft {
             .conditions(self.conditions())
     }
 
-    /// The bits of src/model/conditions.rs.
+    /// The bits of src/model/command_class.rs.
     fn conditions(&self) -> Conditions {
         if !self.has_conditions {
             return Conditions::default();

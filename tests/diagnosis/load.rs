@@ -9,10 +9,11 @@ use std::time::Duration;
 use fastrand::Rng;
 use nvme_deep::diagnose::report::{Collector, Expectation, Facts};
 use nvme_deep::model::activity::{Activity, CpuActivity, Gap, Splits, TagWaits, Volume};
-use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::event::Event;
 use nvme_deep::model::ledger::Accuracy;
-use nvme_deep::model::machine::{ControllerLogs, MachineController, MachineDisk, MachineInfo};
+use nvme_deep::model::machine::{
+    ControllerInfo, ControllerLogs, DiskInfo, MachineController, MachineDisk, MachineInfo,
+};
 use nvme_deep::nvme::log::{EbsStats, Smart};
 
 use super::causes::{Cause, State};

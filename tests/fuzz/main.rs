@@ -16,7 +16,7 @@ mod targets;
 mod testing;
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Write, stderr};
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
@@ -25,9 +25,8 @@ use std::process::{ExitCode, exit};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, process};
+use std::{env, fs, process, thread};
 
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 use rustix::time::{ClockId, clock_gettime};

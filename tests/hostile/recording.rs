@@ -6,11 +6,11 @@ use std::fs::File;
 use std::mem::take;
 use std::path::Path;
 
-use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::event::{Event, EventKind, StackId};
 use nvme_deep::model::ledger::{HookLine, HostLedger, Ledger, MissingHook, PointMethod};
 use nvme_deep::model::machine::{
-    IoCost, IoLimit, IoLimits, MachineController, MachineDisk, MachineInfo,
+    ControllerInfo, DiskInfo, IoCost, IoLimit, IoLimits, MachineController, MachineDisk,
+    MachineInfo,
 };
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stack::{Frame, StackAt, Symbol};

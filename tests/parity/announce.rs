@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How commands were announced (bpf/include/doorbell.bpf.h), against the rule of the driver.
 
-use nvme_deep::model::conditions::{Announcement, Conditions};
+use nvme_deep::model::command_class::{Announcement, Conditions};
 
 use super::{ask, numbers};
 

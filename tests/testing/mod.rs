@@ -10,12 +10,11 @@ pub mod ring;
 pub mod snapshot;
 pub mod valgrind;
 
-use nvme_deep::model::bios::Bios;
-use nvme_deep::model::conditions::Conditions;
+use nvme_deep::model::command_class::Conditions;
 use nvme_deep::model::event::{
     CommandId, CompletionStatus, Event, EventKind, Outcome, StackId, Submission,
 };
-use nvme_deep::model::origin::Origin;
+use nvme_deep::model::origin::{Bios, Origin};
 use nvme_deep::model::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random events, for property tests.
 
-use nvme_deep::model::bios::Bios;
-use nvme_deep::model::conditions::Conditions;
+use nvme_deep::model::command_class::Conditions;
 use nvme_deep::model::event::{
     CommandId, CompletionStatus, CtrlState, EventKind, Outcome, StackId, Submission,
 };
-use nvme_deep::model::origin::{Origin, Submitter};
+use nvme_deep::model::origin::{Bios, Origin, Submitter};
 use nvme_deep::model::point::ALL_POINTS;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;

@@ -4,9 +4,9 @@
 use std::fs::File;
 use std::path::Path;
 
-use nvme_deep::model::controller::{ControllerInfo, DiskInfo};
 use nvme_deep::model::event::Event;
 use nvme_deep::model::ledger::{Ledger, TraceLedger};
+use nvme_deep::model::machine::{ControllerInfo, DiskInfo};
 use nvme_deep::model::point::Point;
 use nvme_deep::recording::{ClockOffset, Content, Keep, LedgerInfo, RunInfo, Writer, Written};
 

@@ -9,8 +9,7 @@ use super::{FULL, not_observed};
 use crate::diagnose::affected::first_of;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::rule::{Case, Kind, Rule, Tier};
-use crate::diagnose::subject::Scope;
-use crate::diagnose::verdict::{Reason, Verdict, absent, needs, open, out};
+use crate::diagnose::verdict::{Reason, Scope, Verdict, absent, needs, open, out};
 use crate::model::machine::UpperDisk;
 use crate::units::{nanos, percent};
 

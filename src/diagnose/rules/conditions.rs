@@ -8,13 +8,12 @@ use super::{CONDITION, FULL, RULE, not_observed};
 use crate::diagnose::affected::joined;
 use crate::diagnose::command::{Command, LONG_NS};
 use crate::diagnose::compare::{NEEDED, median};
-use crate::diagnose::facts::Facts;
+use crate::diagnose::facts::{Facts, Stages};
 use crate::diagnose::rule::{Case, Condition, Kind, Rule, Test};
-use crate::diagnose::share::MOST;
-use crate::diagnose::stages::Stages;
-use crate::diagnose::subject::{Scope, Subject};
-use crate::diagnose::verdict::{Reason, Status, Verdict, absent, needs, open, out};
-use crate::model::conditions::{Announcement, Conditions};
+use crate::diagnose::verdict::{
+    MOST, Reason, Scope, Status, Subject, Verdict, absent, needs, open, out,
+};
+use crate::model::command_class::{Announcement, Conditions};
 use crate::model::machine::Class;
 use crate::model::stage::StageSet;
 use crate::units::nanos;

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::{FULL, RULE, WAIT, not_observed};
-use crate::diagnose::expectation::{Expectation, Slow};
+use crate::diagnose::facts::Stages;
+use crate::diagnose::judge::{Expectation, Slow};
 use crate::diagnose::rule::{Case, Kind, Rule, Tier, Wait};
-use crate::diagnose::share::{MOST, Share};
-use crate::diagnose::stages::Stages;
-use crate::diagnose::subject::{Scope, Subject};
-use crate::diagnose::verdict::{Reason, Status, Verdict, absent, needs, open, out};
+use crate::diagnose::verdict::{
+    MOST, Reason, Scope, Share, Status, Subject, Verdict, absent, needs, open, out,
+};
 use crate::model::activity::{CpuActivity, Volume};
 use crate::units::{nanos, percent, size_text};
 

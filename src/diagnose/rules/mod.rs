@@ -15,9 +15,9 @@ pub use self::waits::observed_waits;
 use self::waits::{LARGE, unseen_wait};
 use super::facts::Facts;
 use super::rule::{Condition, Kind, NEVER, Rule, Tier, Wait, nothing};
-use super::stages::Stages;
-use super::subject::Scope;
 use super::verdict::{Reason, absent, needs, open};
+use crate::diagnose::facts::Stages;
+use crate::diagnose::verdict::Scope;
 
 /// The option that gives everything that rules look at.
 pub const FULL: &str = "record --stages=full";

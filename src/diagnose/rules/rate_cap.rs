@@ -3,11 +3,10 @@
 //! saturated device. Without the vendor's log these two look the same. Where the number in flight does
 //! not change, a limit does not show, and is not ruled out.
 
+use crate::diagnose::facts::Stages;
 use crate::diagnose::rates::{Flat, Rates, Reading};
 use crate::diagnose::rule::{Case, Kind, Rule, Tier};
-use crate::diagnose::share::{MOST, Share};
-use crate::diagnose::stages::Stages;
-use crate::diagnose::verdict::{Reason, Verdict, absent, open, out};
+use crate::diagnose::verdict::{MOST, Reason, Share, Verdict, absent, open, out};
 use crate::nvme::log::EbsStats;
 use crate::units::percent;
 

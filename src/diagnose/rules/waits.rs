@@ -8,12 +8,11 @@ use super::incidents::shows_resets;
 use super::{FULL, RULE, WAIT, not_observed};
 use crate::diagnose::affected::{first_of, times_text};
 use crate::diagnose::command::Command;
-use crate::diagnose::facts::Facts;
+use crate::diagnose::facts::{Facts, Stages};
 use crate::diagnose::rule::{Case, Kind, Rule, Wait};
-use crate::diagnose::share::{MOST, Share};
-use crate::diagnose::stages::Stages;
-use crate::diagnose::subject::{Scope, Subject};
-use crate::diagnose::verdict::{Reason, Status, Verdict, absent, needs, open, out};
+use crate::diagnose::verdict::{
+    MOST, Reason, Scope, Share, Status, Subject, Verdict, absent, needs, open, out,
+};
 use crate::model::activity::TagWaits;
 use crate::model::machine::IoLimit;
 use crate::model::report::cgroup_path::in_shell;

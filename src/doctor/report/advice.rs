@@ -8,7 +8,7 @@ use crate::machine::nvme::NvmeParameters;
 use crate::machine::overview::Machine;
 use crate::model::machine::{Class, MachineController};
 use crate::model::report::device_name::DeviceName;
-use crate::model::report::finding::{Finding, Severity};
+use crate::model::report::latency::{Finding, Severity};
 
 /// The findings on a machine and its controllers, the most important first: settings to change,
 /// then notes for reading the numbers.

@@ -8,8 +8,8 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::model::host::{HostCommand, HostEvent, Part};
 use crate::model::ledger::HostLedger;
+use crate::model::machine::{HostCommand, HostEvent, Part};
 use crate::model::target::{HostController, TargetInfo};
 use crate::nvme::opcode::Opcode;
 use crate::view::json::typed_line;

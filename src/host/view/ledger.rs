@@ -6,7 +6,7 @@ use std::io::Write;
 
 use crate::model::ledger::{Accuracy, HostLedger};
 use crate::units::counted;
-use crate::view::page::entry_at;
+use crate::view::header::entry_at;
 
 /// Column of the text of an entry.
 const INDENT: usize = 10;

@@ -7,7 +7,7 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::model::host::HostCommand;
+use crate::model::machine::HostCommand;
 use crate::model::text::{Text, word};
 use crate::target::spdk_trace::{Argument, ArgumentValue, Entry, Trace};
 use crate::view::json::typed_line;

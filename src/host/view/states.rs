@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
 use crate::model::text::{Text, word};
-use crate::target::spdk::probes::{StateChange, Value};
+use crate::target::spdk::{StateChange, Value};
 use crate::view::json::typed_line;
 
 fn shown(value: &Value) -> String {

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use crate::machine::targets::FoundTarget;
 use crate::model::text::Text;
-use crate::view::page::{entry_at, fill};
+use crate::view::header::{entry_at, fill};
 
 /// Column of texts.
 const INDENT: usize = 14;

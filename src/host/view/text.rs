@@ -4,7 +4,7 @@
 use std::io;
 use std::io::Write;
 
-use crate::model::host::{HostCommand, HostEvent};
+use crate::model::machine::{HostCommand, HostEvent};
 use crate::model::text::word;
 use crate::nvme::subject::Nsid;
 use crate::units::nanos;

@@ -5,7 +5,7 @@
 
 use super::NO_TIME;
 use super::clock::Offset;
-use crate::model::run::{ClockReading, SharedClock, TscScale};
+use crate::model::machine::{ClockReading, SharedClock, TscScale};
 
 /// The host's wall clock may move against its CLOCK_MONOTONIC by this: both are slewed alike, and
 /// rounded.

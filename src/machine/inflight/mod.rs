@@ -8,17 +8,15 @@
 //! [`Walker`] reads; [`judge`] decides what became of a command. Both are pure: memory and types
 //! come from the caller.
 
-mod age;
-mod memory;
 mod queue;
 pub mod report;
 mod stuck_state;
 mod types;
 mod walk;
 
-pub use self::age::{Ticks, Timeout};
-pub use self::memory::Memory;
 pub use self::queue::QueueReading;
 pub use self::stuck_state::{StuckAt, StuckState, judge};
 pub use self::types::{Missing, NEEDED, Types};
 pub use self::walk::{CommandReading, ControllerAt, Tags, TagsReading, Walker};
+pub use crate::machine::inflight::types::{Ticks, Timeout};
+pub use crate::machine::inflight::walk::Memory;

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::memory::Reader;
 use super::walk::CommandReading;
+use crate::machine::inflight::walk::Reader;
 
 /// Bits of `nvme_queue.flags` (drivers/nvme/host/pci.c).
 const SQ_IN_CMB: u32 = 1 << 1;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::super::NEEDED;
 use super::*;
-use crate::machine::structure::Structure;
+use crate::machine::types::Structure;
 
 /// Every member has 16 bytes, more than most need; those of `blk_mq_tags` are structs.
 fn types() -> Types {

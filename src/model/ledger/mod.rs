@@ -2,23 +2,15 @@
 //! The accuracy ledger: commands seen, their outcome, losses, and whether the counts balance.
 //! `report::ledger` builds it. Recordings hold it as JSON: a field that one lacks has its default.
 
-mod cost;
-mod hooks;
-mod target;
-mod trace;
-
-use std::ops::Not;
-
-use serde::{Deserialize, Serialize};
-
-pub use self::cost::{OwnCost, ProgramCost};
-pub use self::hooks::{HookLine, MissingHook, PointMethod};
-pub use self::target::HostLedger;
-use self::trace::is_zero;
-pub use self::trace::{EventClass, Shown, TraceLedger};
 use super::counters::Counters;
 use super::point::Point;
-use super::run::Pairing;
+use crate::model::counters::Count;
+use crate::model::event::EventKind;
+use crate::model::machine::{HostEvent, Pairing};
+use crate::model::text::Text;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::Not;
 
 /// Accuracy of the numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -264,5 +256,487 @@ impl Ledger {
             ));
         }
         reasons
+    }
+}
+
+/// The cost of one program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProgramCost {
+    /// `tp_btf`, `fentry`, ...
+    pub kind: Text,
+    /// Function or tracepoint.
+    pub target: Text,
+    /// Number of runs, for any request.
+    pub runs: u64,
+    /// Sum of their times, in nanoseconds.
+    pub run_ns: u64,
+}
+
+/// The cost of all programs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StoredCost")]
+pub struct OwnCost {
+    /// The programs, in the order of the hooks.
+    pub programs: Vec<ProgramCost>,
+    /// Sum of their run times, in nanoseconds.
+    pub run_ns: u64,
+    /// Run time per command seen.
+    pub ns_per_command: Option<f64>,
+    /// Share of one CPU's time; 1 is the whole time of one CPU, more is possible.
+    pub share_of_a_cpu: f64,
+}
+
+/// A cost as read from JSON: the last digit of a fraction may be off, because serde_json reads
+/// fractions fast and not exactly.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StoredCost {
+    programs: Vec<ProgramCost>,
+    run_ns: u64,
+    ns_per_command: Option<f64>,
+    share_of_a_cpu: f64,
+}
+
+/// The exact value of a fraction that was read from JSON. The fraction is `run_ns` divided by a
+/// whole number, so that number is found and the division repeated. This is exact for numbers up to
+/// 2^50, which is 13 days in nanoseconds. A fraction that does not fit is left as it is.
+fn exact(run_ns: u64, read: f64) -> f64 {
+    let whole = (run_ns as f64 / read).round();
+    let again = run_ns as f64 / whole;
+    if (again - read).abs() <= 4.0 * f64::EPSILON * read { again } else { read }
+}
+
+impl From<StoredCost> for OwnCost {
+    fn from(stored: StoredCost) -> Self {
+        let run_ns = stored.run_ns;
+        Self {
+            programs: stored.programs,
+            run_ns,
+            ns_per_command: stored.ns_per_command.map(|ns| exact(run_ns, ns)),
+            share_of_a_cpu: exact(run_ns, stored.share_of_a_cpu),
+        }
+    }
+}
+
+/// A hook in the ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HookLine {
+    /// The point that it observes; `None` for hooks that observe no point.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub point: Option<Text>,
+    /// `tp_btf`, `fentry`, `fexit`, `raw_tp`, `kprobe`, `kretprobe`, `tp`.
+    pub kind: Text,
+    /// Function or tracepoint.
+    pub target: Text,
+    /// Number of times that it fired for an NVMe request.
+    pub hits: u64,
+    /// Of these, hits of the second instance of the program, for events at which the kernel skipped
+    /// the first. `None` if there is no second instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_second: Option<u64>,
+    /// Runs that the kernel skipped, because the program was already running on that CPU, or, for
+    /// kprobe and tracepoint programs, because any such program was. With a second instance, the
+    /// events that both instances missed.
+    pub recursion_misses: u64,
+    /// Whether the kernel counts these misses. If not, their number is not known.
+    pub misses_known: bool,
+    /// Why it may have no hits although commands passed.
+    // recordings of earlier builds say `seldom`
+    #[serde(skip_serializing_if = "Option::is_none", alias = "seldom")]
+    pub may_stay_silent: Option<Text>,
+}
+
+/// The attach method of a point.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PointMethod {
+    /// The point; for hooks without a point their role, such as `requeue`.
+    pub point: Text,
+    /// `fentry`, `rawtp`, `kprobe`, `tracepoint`; `start_time_ns` for a start that is read from the
+    /// request; `None`: not observed.
+    pub method: Option<Text>,
+}
+
+/// An attach method that was not available for a point.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MissingHook {
+    /// The point; for hooks without a point their role, such as `requeue`.
+    pub point: Text,
+    /// The method: `fentry`, `rawtp`, `kprobe`, `tracepoint`.
+    pub method: Text,
+    /// The hook that is not available.
+    pub hook: Text,
+    /// The reason.
+    pub why: Text,
+    /// The method seemed possible, and the kernel refused it.
+    pub tried: bool,
+    /// The method that is used instead; `None`: the point is not observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instead: Option<Text>,
+}
+
+/// What was seen of a target, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostLedger {
+    /// It was read from a text, which does not say what its tracer lost.
+    pub imported: bool,
+    /// Finished commands.
+    pub commands: u64,
+    /// Commands that the run or their connection ended before.
+    pub unfinished: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+    /// Commands whose end was not observed: another command took their place.
+    pub without_end: u64,
+    /// Ends of commands whose start was not observed. Ends of commands that started before the run
+    /// are among them.
+    pub without_begin: u64,
+    /// Points out of order.
+    pub out_of_order: u64,
+    /// Records that found no room.
+    pub lost: u64,
+    /// Lines or records of an import that cannot be read.
+    pub malformed: u64,
+    /// Lines or records of an import that are about something else.
+    pub other: u64,
+    /// Hits whose data contradict each other. Such a hit is in no command.
+    pub failed_checks: u64,
+    /// Hits by program.
+    pub hits: BTreeMap<Text, u64>,
+    /// Runs that the kernel skipped, by program.
+    pub skipped: BTreeMap<Text, u64>,
+    /// Mean time of a program's run in nanoseconds, without the trap.
+    pub run_ns: BTreeMap<Text, u64>,
+}
+
+impl HostLedger {
+    /// Why not every command of the run has a complete record, one phrase per reason. Empty: all have.
+    pub fn degraded(&self) -> Vec<String> {
+        let all = [
+            (self.without_begin, "without begin"),
+            (self.without_end, "without end"),
+            (self.out_of_order, "out of order"),
+            (self.lost, "lost"),
+            (self.malformed, "malformed"),
+            (self.failed_checks, "failed checks"),
+            (self.skipped.values().sum(), "skipped program runs"),
+        ];
+        phrases(all).collect()
+    }
+
+    /// The accuracy of the records: all losses of a target are known, unless a text was imported.
+    pub fn accuracy(&self) -> Accuracy {
+        Accuracy::of(self.degraded(), !self.imported)
+    }
+
+    /// Whether every command of the run has a complete record.
+    pub fn is_exact(&self) -> bool {
+        self.accuracy() == Accuracy::Exact
+    }
+
+    /// Counts an event.
+    pub fn count(&mut self, event: &HostEvent) {
+        match event {
+            HostEvent::Command(command) => {
+                self.commands += 1;
+                self.out_of_order += u64::from(command.times.stages().is_none());
+            }
+            HostEvent::Unfinished(_) => self.unfinished += 1,
+            HostEvent::Interrupt { .. } => self.interrupts += 1,
+        }
+    }
+}
+
+/// The class of an event in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventClass {
+    /// The setup of a command.
+    Submit,
+    /// The last event of a command.
+    Command,
+    /// Any other event.
+    Other,
+}
+
+impl EventClass {
+    /// The class of an event.
+    pub const fn of(what: &EventKind) -> Self {
+        match what {
+            EventKind::Submit(..) => Self::Submit,
+            EventKind::Complete(..) | EventKind::Command(..) | EventKind::Missed { .. } => {
+                Self::Command
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Counts of the events that user space received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Submit events written.
+    pub submits: u64,
+    /// Commands with their last event written.
+    pub commands: u64,
+    /// Other events written.
+    pub events: u64,
+    /// Commands that ended and have no line: their completion was not observed, or others were slower.
+    pub hidden: u64,
+    /// Events after the last command of `-n`.
+    pub past_count: u64,
+    /// Events that could not be written: the disk is full, or the pipe has no reader.
+    pub not_written: u64,
+    /// Events written after a later one.
+    pub out_of_order: u64,
+    /// Records that can't be decoded.
+    pub undecodable: u64,
+    /// Of the commands, those that this process submitted.
+    pub own: u64,
+}
+
+impl Shown {
+    /// Counts the command of an event if process `own` submitted it. Each command has one event for
+    /// which this holds.
+    pub fn add_own(&mut self, what: &EventKind, own: Option<u32>) {
+        let Some(own) = own else { return };
+        let of_command = !matches!(EventClass::of(what), EventClass::Other);
+        let submission = what.submission().filter(|s| of_command && s.knows_submitter);
+        self.add_own_pid(submission.map(|s| s.pid), Some(own));
+    }
+
+    /// Counts a command that this process has submitted.
+    pub fn add_own_pid(&mut self, pid: Option<u32>, own: Option<u32>) {
+        self.own += u64::from(own.is_some() && pid == own);
+    }
+
+    /// Counts an event.
+    pub const fn add(&mut self, class: EventClass) {
+        match class {
+            EventClass::Submit => self.submits += 1,
+            EventClass::Command => self.commands += 1,
+            EventClass::Other => self.events += 1,
+        }
+    }
+}
+
+/// Counts of all events, and of losses. A count that an older recording lacks is zero;
+/// `commands_shown` makes it the ledger of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceLedger {
+    /// Submit events shown.
+    #[serde(default)]
+    pub submits_shown: u64,
+    /// Commands with their last event shown.
+    pub commands_shown: u64,
+    /// Other events shown.
+    #[serde(default)]
+    pub events_shown: u64,
+    /// Commands that ended and are not shown: they were fast or without an error, or their completion was
+    /// not observed.
+    #[serde(default)]
+    pub not_shown: u64,
+    /// Events after the last command of `-n`.
+    #[serde(default)]
+    pub past_count: u64,
+    /// Submit events that found no room in the ring.
+    #[serde(default)]
+    pub lost_submits: u64,
+    /// Commands with a last event that found no room in the ring.
+    #[serde(default)]
+    pub lost_completions: u64,
+    /// Other events that found no room in the ring.
+    #[serde(default)]
+    pub lost_events: u64,
+    /// Events that could not be written.
+    #[serde(default)]
+    pub not_written: u64,
+    /// Events written after a later one.
+    #[serde(default)]
+    pub out_of_order: u64,
+    /// Records that can't be decoded.
+    #[serde(default)]
+    pub undecodable: u64,
+    /// Stacks that the kernel could not take.
+    #[serde(default)]
+    pub stacks_not_taken: u64,
+    /// Stacks that found no room in the table.
+    #[serde(default)]
+    pub stacks_lost: u64,
+    /// Of the commands, those that the tool's own process submitted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub own_commands: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+pub(crate) const fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl TraceLedger {
+    /// Replaces what was recorded by what a recording shows after the filters left
+    /// `unselected` commands out.
+    pub const fn show(&mut self, shown: &Shown, unselected: u64) {
+        self.submits_shown = shown.submits;
+        self.commands_shown = shown.commands;
+        self.events_shown = shown.events;
+        self.past_count += shown.past_count;
+        self.not_shown += unselected + shown.hidden;
+        self.not_written = shown.not_written;
+    }
+
+    /// Builds the ledger of a trace.
+    pub const fn new(counters: &Counters, shown: &Shown) -> Self {
+        Self {
+            submits_shown: shown.submits,
+            commands_shown: shown.commands,
+            events_shown: shown.events,
+            not_shown: counters.get(Count::NotShown) + shown.hidden,
+            past_count: shown.past_count,
+            lost_submits: counters.get(Count::LostSubmit),
+            lost_completions: counters.get(Count::RingFull),
+            lost_events: counters.get(Count::LostEvent),
+            not_written: shown.not_written,
+            out_of_order: shown.out_of_order,
+            undecodable: shown.undecodable,
+            stacks_not_taken: counters.get(Count::NoStack),
+            stacks_lost: counters.get(Count::StacksFull),
+            own_commands: shown.own,
+        }
+    }
+
+    /// Events shown.
+    pub const fn events(&self) -> u64 {
+        self.submits_shown + self.commands_shown + self.events_shown
+    }
+
+    /// Events that found no room in the ring.
+    pub const fn lost(&self) -> u64 {
+        self.lost_submits + self.lost_completions + self.lost_events
+    }
+
+    /// The commands of the tool's own process, in one sentence. `None`: there are none.
+    pub fn own_share(&self) -> Option<String> {
+        let own = self.own_commands;
+        // with two events per command, only the first has the submitter
+        let all = self.submits_shown.max(self.commands_shown);
+        let percent = 100.0 * own as f64 / all.max(1) as f64;
+        let share = if percent < 0.05 { "less than 0.1%".into() } else { format!("{percent:.1}%") };
+        (own > 0).then(|| format!("{own} of {all} commands ({share}) are nvme-deep's own"))
+    }
+
+    /// Why the trace is not complete: counts and phrases.
+    pub(crate) const fn flaws(&self) -> [(u64, &'static str); 4] {
+        [
+            (self.lost(), "events lost: the ring was full"),
+            (self.not_written, "events not written"),
+            (self.out_of_order + self.undecodable, "events out of time order or not valid"),
+            (self.stacks_not_taken + self.stacks_lost, "stacks not taken or not kept"),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_str, from_value, to_string};
+
+    use super::*;
+
+    #[test]
+    fn fractions_are_read_back_exactly() {
+        let mut random = 1_u64;
+        let mut next = |bits: u32| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (random >> 14) >> (50 - bits)
+        };
+        let mut off = 0;
+        for bits in (1..=50).cycle().take(20_000) {
+            let (run_ns, elapsed_ns, commands) = (next(50), next(bits), next(bits));
+            let cost = OwnCost {
+                programs: Vec::new(),
+                run_ns,
+                ns_per_command: (commands > 0).then(|| run_ns as f64 / commands as f64),
+                share_of_a_cpu: run_ns as f64 / (elapsed_ns as f64).max(1.0),
+            };
+            let json = to_string(&cost).unwrap();
+            let stored: StoredCost = from_str(&json).unwrap();
+            off += usize::from(stored.share_of_a_cpu.to_bits() != cost.share_of_a_cpu.to_bits());
+            assert_eq!(from_str::<OwnCost>(&json).unwrap(), cost);
+            // a recording holds the ledger as a value
+            let value: Value = from_str(&json).unwrap();
+            assert_eq!(from_value::<OwnCost>(value).unwrap(), cost);
+        }
+        assert!(off > 0, "serde_json is exact: `exact` is not needed");
+    }
+
+    #[test]
+    fn a_fraction_of_no_whole_number_is_left_alone() {
+        for (run_ns, read) in [(0, 0.0), (0, 0.5), (7, 0.0), (7, 20.0), (10, 3.0), (3, 0.7)] {
+            assert_eq!(exact(run_ns, read).to_bits(), f64::to_bits(read));
+        }
+    }
+}
+
+#[cfg(test)]
+mod target_tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_not_exact() {
+        let mut ledger = HostLedger::default();
+        assert!(ledger.is_exact());
+        ledger.skipped.insert("fetch".into(), 2);
+        assert_eq!(ledger.degraded(), ["2 skipped program runs"]);
+    }
+}
+
+#[cfg(test)]
+mod trace_tests {
+    use super::*;
+    use crate::testing::EventBuilder;
+
+    fn submit(pid: u32, knows_submitter: bool) -> EventKind {
+        let made = EventBuilder::read().submitter(pid, pid + 1, b"fio");
+        let made = if knows_submitter { made } else { made.unknown_submitter() };
+        made.submit().what
+    }
+
+    #[test]
+    fn own_commands_are_those_of_the_process() {
+        let mut shown = Shown::default();
+        for (what, own) in [
+            (submit(7, true), Some(7)),
+            (submit(8, true), Some(7)),
+            // not observed: the pid is not valid
+            (submit(7, false), Some(7)),
+            (submit(7, true), None),
+        ] {
+            shown.add_own(&what, own);
+        }
+        assert_eq!(shown.own, 1);
+    }
+
+    #[test]
+    fn the_share_is_of_the_commands_shown() {
+        let share = |own_commands, commands_shown, submits_shown| {
+            let ledger = TraceLedger {
+                own_commands,
+                commands_shown,
+                submits_shown,
+                ..TraceLedger::default()
+            };
+            ledger.own_share()
+        };
+        assert_eq!(share(0, 10, 0), None);
+        let few = "12 of 3400 commands (0.4 %) are nvme-deep's own";
+        assert_eq!(share(12, 3400, 0).as_deref(), Some(few));
+        assert_eq!(share(12, 3399, 3400).as_deref(), Some(few));
+        let text = share(1, 1 << 20, 0).unwrap();
+        assert!(text.contains("(less than 0.1 %)"), "{text}");
     }
 }

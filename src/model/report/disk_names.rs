@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::controller::ControllerInfo;
+use crate::model::machine::ControllerInfo;
 use crate::model::text::{Text, word};
 use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::subject::{FABRICS, Nsid, command_name, subject};
@@ -70,7 +70,7 @@ impl DiskNames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::controller::DiskInfo;
+    use crate::model::machine::DiskInfo;
 
     fn controller(instance: u32, disks: &[(&str, u32)]) -> ControllerInfo {
         let disk = |(name, nsid): &(&str, u32)| DiskInfo {

@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::model::container::{owner, unit};
 use crate::model::group::{By, Group, GroupNames, KeyPart, Owner, comm_of, comm_text};
 use crate::model::nvme_latency::LatBuckets;
+use crate::model::origin::{owner, unit};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::latency::{RowReport, Sum};
 use crate::model::snapshot::{Cells, Snapshot, add};

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From snapshots to reports: rows with named stages. Pure: no maps, no terminals.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use crate::model::histogram::Histogram;
 use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
@@ -15,6 +11,12 @@ use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::Groups;
 use crate::model::snapshot::{Cell, Snapshot, add_parts};
 use crate::model::stage::{StageRun, StageSet};
+use crate::units::nanos;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::time::Duration;
 
 /// A stage, or merged stages, of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -269,6 +271,134 @@ pub fn rows(
         .collect()
 }
 
+/// Most intervals without an event, one after the other, that have reports.
+pub const IN_A_ROW: u64 = 60;
+/// Most such intervals of a recording that have reports.
+pub const IN_ALL: u64 = 3600;
+
+/// `n` times `step`; saturates.
+#[must_use]
+pub fn times(step: Duration, n: u64) -> Duration {
+    let ns = step.as_nanos().saturating_mul(n.into());
+    let seconds = u64::try_from(ns / 1_000_000_000).unwrap_or(u64::MAX);
+    Duration::new(seconds, (ns % 1_000_000_000) as u32)
+}
+
+/// The intervals that are left out.
+#[derive(Clone, Debug, Default)]
+pub struct Idle {
+    reported: u64,
+    /// Number of intervals that were left out so far.
+    pub skipped: u64,
+    longest: Duration,
+}
+
+impl Idle {
+    /// How many intervals of length `step` to leave out before an event at `at`. They come after the
+    /// one that ends at `due`, which has a report.
+    pub fn skip(&mut self, due: Duration, at: Duration, step: Duration) -> u64 {
+        let gap = at.saturating_sub(due);
+        let empty = gap.as_nanos() / step.as_nanos().max(1);
+        let empty = u64::try_from(empty).unwrap_or(u64::MAX);
+        if empty <= IN_A_ROW && empty <= IN_ALL - self.reported {
+            self.reported += empty;
+            return 0;
+        }
+        self.skipped = self.skipped.saturating_add(empty);
+        self.longest = self.longest.max(gap);
+        empty
+    }
+
+    /// A sentence on what was left out.
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
+        let longest = nanos(self.longest.as_nanos() as f64);
+        (self.skipped > 0).then(|| {
+            format!(
+                "{} intervals without an event are left out; the longest gap lasts {longest}",
+                self.skipped
+            )
+        })
+    }
+}
+
+/// Importance of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// A note for reading the numbers.
+    Note,
+    /// Something works less well than it could, and the user can change it.
+    Warning,
+}
+
+/// An observation that supports a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Evidence {
+    /// The source: a sysctl, a file of sysfs, a field of a report.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// A diagnosis as a page shows it.
+#[derive(Clone, Debug)]
+pub struct Diagnosed {
+    /// The first line.
+    pub headline: String,
+    /// What was found or noted.
+    pub causes: Vec<Explained>,
+    /// Rules that found nothing, by what that means: rule, subject, reason.
+    pub others: Vec<(&'static str, Vec<[String; 3]>)>,
+}
+
+/// A cause, or something to note.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The rule and its subject.
+    pub title: String,
+    /// It takes no measured share of the time.
+    pub is_note: bool,
+    /// Lines with their labels.
+    pub lines: Vec<Evidence>,
+}
+
+/// A finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The stable name of the rule.
+    pub rule: &'static str,
+    /// Its importance.
+    pub severity: Severity,
+    /// The disk, controller or other subject; `None`: the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// The observations that support it.
+    pub evidence: Vec<Evidence>,
+    /// The meaning, or what to do, in one sentence.
+    pub advice: String,
+}
+
+impl Finding {
+    /// A finding about the machine, without evidence.
+    pub fn new(rule: &'static str, severity: Severity, advice: impl Into<String>) -> Self {
+        Self { rule, severity, subject: None, evidence: vec![], advice: advice.into() }
+    }
+
+    /// Sets the subject.
+    #[must_use]
+    pub fn about(self, subject: &str) -> Self {
+        Self { subject: Some(subject.into()), ..self }
+    }
+
+    /// Adds evidence.
+    #[must_use]
+    pub fn shown_by(mut self, name: &str, value: impl Display) -> Self {
+        self.evidence.push(Evidence { name: name.into(), value: value.to_string() });
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,5 +447,36 @@ mod tests {
             rows(&snapshot.minus(&snapshot), StageSet::Total, None, Duration::from_secs(1))
                 .is_empty()
         );
+    }
+}
+
+#[cfg(test)]
+mod idle_tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn short_gaps_have_reports_and_long_ones_none() {
+        let mut idle = Idle::default();
+        assert_eq!(idle.skip(S, 61 * S + S / 2, S), 0);
+        assert_eq!(idle.text(), None);
+        assert_eq!(idle.skip(S, 62 * S, S), 61);
+        assert_eq!(idle.skip(S, Duration::MAX, S), u64::MAX - 1);
+        assert_eq!(idle.skip(2 * S, S, S), 0);
+        assert!(idle.text().is_some_and(|t| t.contains("18446744073709551615 intervals")));
+    }
+
+    #[test]
+    fn many_short_gaps_have_an_end() {
+        let mut idle = Idle::default();
+        let reported: u64 = (0..1000).map(|_| 50 - idle.skip(S, 51 * S, S)).sum();
+        assert_eq!(reported, IN_ALL);
+    }
+
+    #[test]
+    fn a_multiple_saturates() {
+        assert_eq!(times(Duration::from_millis(1500), 5), Duration::from_millis(7500));
+        assert_eq!(times(Duration::MAX, u64::MAX).as_secs(), u64::MAX);
     }
 }

@@ -4,8 +4,7 @@
 
 use std::collections::btree_map::Entry;
 
-use crate::model::event::Event;
-use crate::model::finished::{Finished, Intervals};
+use crate::model::event::{Event, Finished, Intervals};
 use crate::model::group::{By, Group};
 use crate::model::ids::{RowKey, row_nsid};
 use crate::model::nvme_latency::LatBuckets;

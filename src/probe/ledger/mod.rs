@@ -5,8 +5,8 @@ use crate::model::counters::{Count, Counters};
 use crate::model::ledger::{
     Balance, HookLine, Ledger, MissingHook, OwnCost, PointMethod, ProgramCost,
 };
+use crate::model::machine::{RunTimes, Runs, Scan};
 use crate::model::point::Point;
-use crate::model::run::{RunTimes, Runs, Scan};
 use crate::probe::catalog::{CATALOG, Role};
 use crate::probe::plan::{AttachPlan, PointPlan, StartSource};
 

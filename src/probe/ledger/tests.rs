@@ -3,7 +3,7 @@ use serde_json::{Value, from_str, from_value, to_string};
 
 use super::*;
 use crate::model::ledger::{Accuracy, Shown};
-use crate::model::run::Runs;
+use crate::model::machine::Runs;
 use crate::model::stage::StageSet;
 use crate::probe::catalog::{CATALOG, Method, number_of};
 use crate::probe::facts::Preemption;

@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options that several commands have. What a session acts on is declared in `crate::settings`.
 
-use std::env;
-use std::ffi::{OsStr, OsString};
-use std::io::{IsTerminal, stdout};
-use std::ops::Deref;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use anyhow::Result;
-use clap::{ArgGroup, ValueEnum};
-
 use super::filter::FilterArgs;
-use super::value::{count, interval};
 use crate::model::group::{By, ByWord};
 use crate::model::report::groups::Sort;
-use crate::model::report::idle::times;
+use crate::model::report::latency::times;
 use crate::model::stage::StageSet;
 use crate::model::text::printable;
 use crate::run::exit::usage;
@@ -23,6 +12,17 @@ pub use crate::run::outfile::is_stdout;
 use crate::settings::{Attaching, LIVE, Mode, Settings};
 use crate::units::parse_duration;
 use crate::view::picture::Scheme;
+use anyhow::Result;
+use clap::builder::ValueParser;
+use clap::{ArgGroup, ValueEnum};
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
+use std::io::{IsTerminal, stdout};
+use std::ops::{Deref, RangeInclusive};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
 
 /// A program to run.
 #[derive(Clone, Debug, clap::Args)]
@@ -341,6 +341,74 @@ impl<O> Deref for Checked<O> {
     }
 }
 
+/// Parses a whole decimal number in a range.
+fn number_in<T>(text: &str, range: &RangeInclusive<T>) -> Result<T, String>
+where
+    T: FromStr + PartialOrd + Display,
+{
+    let number = text.parse().ok().filter(|n| range.contains(n));
+    number.ok_or_else(|| {
+        let (first, last) = (range.start(), range.end());
+        format!("expected a whole number from {first} to {last}")
+    })
+}
+
+/// A whole decimal number in this range.
+pub fn number<T>(range: RangeInclusive<T>) -> ValueParser
+where
+    T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
+{
+    ValueParser::new(move |text: &str| number_in(text, &range))
+}
+
+/// A number of things to wait for or to show: at least one.
+pub fn count() -> ValueParser {
+    ValueParser::new(|text: &str| {
+        let number = text.parse().ok().filter(|n: &u64| *n > 0);
+        number.ok_or("expected a whole number of at least 1")
+    })
+}
+
+/// An interval that is not shorter than this. `why`: what a shorter one is, and what to give.
+pub fn interval(least: Duration, why: &'static str) -> ValueParser {
+    ValueParser::new(move |text: &str| {
+        if text.starts_with("/dev/") {
+            return Err(format!("a disk is an option: --disk {text}"));
+        }
+        if !text.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+            return Err("it is neither a file nor a time: give a recording, or an interval \
+                        as in `1` or `500ms`"
+                .to_owned());
+        }
+        let interval = parse_duration(text).map_err(|error| error.to_string())?;
+        match interval < least {
+            true => Err(format!("an interval of {interval:?} {why}")),
+            false => Ok(interval),
+        }
+    })
+}
+
+pub const WITH_FILTERS: &str =
+    "Filters (--disk, --opcode, --process, ...), more options, examples: --help.";
+/// The end of `-h` of other commands.
+pub const ONLY_EXAMPLES: &str = "More options and examples: --help.";
+
+pub const PROGRAM: &str = "\
+Examples:
+  nvme-deep latency --stages 1
+      Latency of each namespace, opcode and stage, every second
+  nvme-deep record -o slow.nvd --duration 60s
+      Record what happens, to look at it later and elsewhere
+  nvme-deep diagnose slow.nvd
+      Why the commands of that recording are slow
+
+Run as root. With CAP_BPF and CAP_PERFMON only, less is available: run `doctor` as that user. \
+Recordings are read without root.
+
+Exit codes: 0 done or stopped, 1 failed while running, 2 wrong usage, 3 `--check` found a change \
+or a cause, 4 not permitted, 5 the kernel lacks what is needed, 6 no such NVMe device, 130 ended at \
+once by a second signal.";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,5 +435,58 @@ mod tests {
         assert_eq!(end(Some(3), Some(5 * S)), Some(3 * S));
         assert_eq!(end(None, Some(5 * S)), Some(5 * S));
         assert_eq!(end(None, None), None);
+    }
+}
+
+#[cfg(test)]
+mod examples_tests {
+    use clap::{Command, CommandFactory, Parser};
+
+    use super::*;
+    use crate::cli::Args;
+    use crate::run::args::command_line::with_files;
+    use crate::run::exit::tests::MEANINGS;
+    use std::ffi::OsString;
+    use std::iter::from_fn;
+
+    /// The command lines of the examples, and what each does.
+    fn examples(help: &str) -> impl Iterator<Item = (&str, &str)> {
+        let mut lines = help.lines();
+        from_fn(move || {
+            let line = lines.find(|line| line.starts_with("  nvme-deep "))?;
+            Some((line.trim_start(), lines.next().unwrap_or_default().trim()))
+        })
+    }
+
+    /// The examples of a command and of its subcommands.
+    fn check(command: &Command, name: &str) {
+        let help = command.get_after_long_help().map(ToString::to_string);
+        let help = help.unwrap_or_else(|| panic!("{name} has no examples"));
+        let found: Vec<_> = examples(&help).collect();
+        assert!(!found.is_empty(), "{name}");
+        for (line, what) in found {
+            assert!(line.starts_with(name), "{name}: {line}");
+            assert!(!what.is_empty(), "{line}");
+            let words = line.split(' ').map(OsString::from).collect();
+            if let Err(refused) = Args::try_parse_from(with_files(words, &Args::command())) {
+                panic!("{line}: {refused}");
+            }
+        }
+        for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+            check(sub, &format!("{name} {}", sub.get_name()));
+        }
+    }
+
+    #[test]
+    fn the_help_has_every_exit_code() {
+        let (_, codes) = PROGRAM.split_once("Exit codes: ").unwrap();
+        let codes = codes.split([' ', '\n']);
+        let codes: Vec<u8> = codes.filter_map(|word| word.parse().ok()).collect();
+        assert_eq!(codes, MEANINGS.map(|(code, _)| code));
+    }
+
+    #[test]
+    fn every_command_has_examples_which_are_accepted() {
+        check(&Args::command(), "nvme-deep");
     }
 }

@@ -12,7 +12,7 @@ use crate::nvme::opcode::{Opcode, QueueKind, UnknownOpcode, parse as parse_opcod
 use crate::nvme::subject::parse_nsid;
 use anyhow::Result;
 
-use super::value::number;
+use crate::run::args::common::number;
 use crate::run::exit::{Failure, usage};
 use crate::settings::Window;
 

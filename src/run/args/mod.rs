@@ -3,6 +3,4 @@
 
 pub(crate) mod command_line;
 pub(crate) mod common;
-pub(crate) mod examples;
 pub(crate) mod filter;
-pub(crate) mod value;

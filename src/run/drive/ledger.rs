@@ -4,7 +4,7 @@
 use crate::error::Kind;
 use crate::model::counters::{Count, Counters};
 use crate::model::ledger::{Ledger, Shown, TraceLedger};
-use crate::model::run::Scan;
+use crate::model::machine::Scan;
 use crate::model::snapshot::Snapshot;
 use crate::session::Session;
 use anyhow::Result;

@@ -20,38 +20,34 @@
 //! Signals, the duration and waiting are in turns.rs, `--exec` in exec.rs, the checks
 //! once a second and the verdict on them in health.rs.
 
-mod census;
-pub mod exec;
-mod file;
-mod health;
-mod ledger;
-mod live;
-pub mod names;
-mod order;
-pub mod turns;
-
-use std::sync::mpsc::Receiver;
-use std::time::Duration;
-
-use crate::error::Kind;
-use crate::model::event::Event;
-use crate::model::ledger::{Ledger, Shown};
-use crate::model::snapshot::Snapshot;
-use crate::recording::Fact;
-use crate::session::Session;
-use crate::view::header::Header;
-use anyhow::Result;
-
 pub use self::file::{FileReader, Form, again, count, open_all};
 pub use self::ledger::{CountedBy, ledger, say_own_share};
 use self::live::LiveRun;
 pub use self::live::{Live, Reader};
 pub use self::names::Names;
-pub use self::order::submissions_of;
 use self::turns::{Turns, Wake};
+use crate::error::Kind;
+use crate::model::event::Event;
+use crate::model::ledger::{Ledger, Shown};
+use crate::model::report::submissions::{Longest, Submissions, TaskKind};
+use crate::model::snapshot::Snapshot;
+use crate::recording::Fact;
 use crate::run::eprint_note;
 use crate::run::exit::Failure;
-use crate::run::symbols::LiveStacks;
+use crate::run::start::LiveStacks;
+use crate::session::Session;
+use crate::settings::Settings;
+use crate::view::header::Header;
+use anyhow::Result;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+pub mod exec;
+mod file;
+mod ledger;
+mod live;
+pub mod names;
+pub mod turns;
 
 /// Where runs come from.
 pub enum Input<'i> {
@@ -416,5 +412,34 @@ impl<'r> Run<'r> {
             }
         }
         Ok(())
+    }
+}
+
+/// What puts the submissions of a run into the order of time. With two events per command, this needs
+/// no first pass; `option` needs it otherwise. Each has the task that `task_kind` selects.
+///
+/// # Errors
+/// If a recording cannot be read, or is a pipe; one sentence.
+pub fn submissions_of(
+    run: &Run<'_>,
+    settings: &Settings,
+    task_kind: TaskKind,
+    option: &str,
+) -> Result<Submissions> {
+    let Some(reader) = run.file().filter(|reader| reader.info().pairs) else {
+        return Ok(Submissions::of_events(task_kind));
+    };
+    let mut longest = Longest::new(task_kind);
+    let mut first = again(reader, settings, option)?;
+    let mut first = Run::of(&mut first);
+    loop {
+        match first.next()? {
+            Step::Event(Seen { event, is_selected: true, names, .. }) => {
+                let (_, set) = names.of_command(event.what.id());
+                longest.add(event, set);
+            }
+            Step::Ended => return Ok(Submissions::of_pairs(longest)),
+            _ => {}
+        }
     }
 }

@@ -4,9 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::bounds::{BOUNDS, cumulative};
-use super::catalog;
-use super::catalog::Metric;
 use crate::model::counters::Failures;
 use crate::model::group::{Group, GroupNames};
 use crate::model::histogram::Histogram;
@@ -16,6 +13,8 @@ use crate::model::report::groups::labels as group_labels;
 use crate::model::report::latency::RowReport;
 use crate::model::stage::StageSet;
 use crate::nvme::status::StatusType;
+use crate::serve::metrics as catalog;
+use crate::serve::metrics::{BOUNDS, Metric, cumulative};
 
 /// Functions and tracepoints of the catalog of hooks.
 const REQUEUE: [&str; 2] = ["block_rq_requeue", "blk_mq_requeue_request"];
@@ -54,7 +53,7 @@ pub enum Value {
     Nanos(u128),
     /// A histogram.
     Histogram {
-        /// Samples up to each bound of [`super::bounds::LE_NS`].
+        /// Samples up to each bound of [`crate::serve::metrics::LE_NS`].
         cumulative: Box<[u64; BOUNDS]>,
         /// All samples.
         count: u64,

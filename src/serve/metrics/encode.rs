@@ -3,9 +3,8 @@
 
 use std::fmt::Write;
 
-use super::bounds::LE_NS;
-use super::catalog::{Metric, MetricKind};
 use super::collect::{Family, Series, Value};
+use crate::serve::metrics::{LE_NS, Metric, MetricKind};
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,227 @@
 //! The encoder is our own. The crate prometheus-client writes OpenMetrics only, and a textfile must
 //! be in the older format; both need bucket bounds and sums that are exact decimal numbers.
 
-pub mod bounds;
-pub mod catalog;
+pub use self::collect::{Reading, collect};
+pub use self::encode::{Format, encode};
+use crate::model::histogram::Histogram;
+
 pub mod collect;
 pub mod encode;
 
-pub use self::collect::{Reading, collect};
-pub use self::encode::{Format, encode};
+/// Exponent of the lowest bound: 2^9 - 1 ns.
+const FIRST_EXP: u32 = 9;
+/// Number of bounds. The last one is 2^35 - 1 ns (34 s), longer than the default timeout of the driver.
+pub const BOUNDS: usize = 27;
+
+/// The largest latency that each bucket counts, in nanoseconds. Latencies are whole nanoseconds, and
+/// a bucket of [`Histogram`] begins at each power of two: a bound is one less.
+pub const LE_NS: [u64; BOUNDS] = bounds();
+
+const fn bounds() -> [u64; BOUNDS] {
+    let mut all = [0; BOUNDS];
+    let mut n = 0;
+    while n < BOUNDS {
+        all[n] = (1 << (FIRST_EXP + n as u32)) - 1;
+        n += 1;
+    }
+    all
+}
+
+/// Number of samples up to and including each bound of [`LE_NS`].
+pub fn cumulative(hist: &Histogram) -> [u64; BOUNDS] {
+    let mut counts = [0_u64; BOUNDS];
+    for bucket in hist.iter() {
+        let bound = LE_NS.partition_point(|le| *le < bucket.last);
+        if let Some(first) = counts.get_mut(bound) {
+            *first = first.saturating_add(bucket.count);
+        }
+    }
+    let mut sum = 0_u64;
+    counts.map(|count| {
+        sum = sum.saturating_add(count);
+        sum
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// A number that only grows.
+    Counter,
+    /// A number that grows and falls.
+    Gauge,
+    /// Counts by bucket, with sum and count.
+    Histogram,
+    /// 1, with labels that describe the program or the session.
+    Info,
+}
+
+/// One metric.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// The name without the suffix of its type (`_total`, `_info`).
+    pub name: &'static str,
+    /// Its type.
+    pub kind: MetricKind,
+    /// The base unit, which is also the end of the name; empty if it counts things.
+    pub unit: &'static str,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it is.
+    pub help: &'static str,
+}
+
+impl Metric {
+    /// The name in queries; histograms add `_bucket`, `_sum` and `_count`.
+    pub fn full_name(&self) -> String {
+        let suffix = match self.kind {
+            MetricKind::Counter => "_total",
+            MetricKind::Info => "_info",
+            MetricKind::Gauge | MetricKind::Histogram => "",
+        };
+        format!("{}{suffix}", self.name)
+    }
+}
+
+impl MetricKind {
+    /// The name of the type. The older format has no info; a gauge takes its place.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+            Self::Info => "info",
+        }
+    }
+}
+
+const ROW: &[&str] = &["controller", "nsid", "queue", "opcode"];
+
+const GROUP: &[&str] = &["cgroup", "container", "pod", "name"];
+
+macro_rules! metrics {
+    ($($id:ident $name:literal $kind:ident $unit:literal $labels:expr, $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub const $id: Metric = Metric {
+                name: concat!("nvme_deep_", $name),
+                kind: MetricKind::$kind,
+                unit: $unit,
+                labels: $labels,
+                help: $help,
+            };
+        )*
+        /// All metrics, in the order of the output.
+        pub const ALL: &[&Metric] = &[$(&$id),*];
+    };
+}
+
+metrics! {
+    DURATION "command_duration_seconds" Histogram "seconds" ROW,
+        "Time from the first to the last observed point of a command (see nvme_deep_session_info).";
+    STAGES "stage_duration_seconds" Histogram "seconds"
+        &["controller", "nsid", "queue", "opcode", "stage"],
+        "Time that commands spent in a stage; stages whose boundary was not observed are joined by +.";
+    COMMANDS "commands" Counter "" ROW, "Commands completed.";
+    BYTES "transferred_bytes" Counter "bytes" ROW, "Bytes transferred by completed commands.";
+    UNMEASURED "unmeasured_commands" Counter "" ROW,
+        "Of the commands completed, those without a duration, because a point was not observed.";
+    GROUP_DURATION "group_command_duration_seconds" Histogram "seconds" GROUP,
+        "With --by: time from the first to the last observed point of a command, by cgroup or container.";
+    GROUP_STAGES "group_stage_duration_seconds" Histogram "seconds"
+        &["cgroup", "container", "pod", "name", "stage"],
+        "With --by: time that commands spent in a stage, by cgroup or container.";
+    GROUP_COMMANDS "group_commands" Counter "" GROUP,
+        "With --by: commands completed, by cgroup or container.";
+    GROUP_BYTES "group_transferred_bytes" Counter "bytes" GROUP,
+        "With --by: bytes transferred by completed commands, by cgroup or container.";
+    FAILED "failed_commands" Counter "" &["controller", "type"],
+        "Commands completed with a status other than success, by status code type.";
+    RETRIED "retried_commands" Counter "" &["controller"],
+        "Commands completed that were retries of failed ones.";
+    IN_FLIGHT "in_flight_commands" Gauge "" &["controller"],
+        "Commands that the driver has set up and that have not completed.";
+    OBSERVED "observed_commands" Counter "" &[],
+        "Commands that the driver has set up and the filters accepted.";
+    LOST "lost_commands" Counter "" &["reason"],
+        "Commands that are in no row of nvme_deep_commands_total.";
+    FEWER "merged_commands" Counter "" &[],
+        "Commands whose stages were merged although their points were observed, because few rows were left.";
+    RECOVERED "recovered_points" Counter "" &["point"],
+        "Setups and completions that the kernel skipped and that were found later.";
+    DISCARDED "discarded_points" Counter "" &["reason"],
+        "Observations of points that were not used, because they were late, unsure or lost.";
+    SKIPPED "skipped_program_runs" Counter "" &[],
+        "Runs of the BPF programs that the kernel skipped.";
+    SKIPPED_KNOWN "skipped_program_runs_known" Gauge "" &[],
+        "1 if the kernel counts all skipped runs that can lose commands, else 0.";
+    FILTERED "filtered_commands" Counter "" &[], "Commands that a filter rejected.";
+    REQUEUES "requeues" Counter "" &[],
+        "Requeues of NVMe requests by blk-mq: retries, and commands taken back before the device.";
+    TIMEOUTS "timeouts" Counter "" &[],
+        "Timeouts of commands in the PCIe driver; a command that stays away has several.";
+    CANCELLED "cancelled_commands" Counter "" &[],
+        "Commands that the driver cancelled, because their controller was reset or removed.";
+    TAKEN_BACK "taken_back_commands" Counter "" &[],
+        "Commands set up again without having completed.";
+    ORPHANS "orphan_completions" Counter "" &[],
+        "Completions of commands that were set up before the session began.";
+    ACCURACY "accuracy" Gauge "" &["state"],
+        "1 for the state of the ledger: exact, unknown (the kernel does not count all misses), degraded.";
+    START "session_start_time_seconds" Gauge "seconds" &[],
+        "Unix time at which the session began; all counters begin at 0 then.";
+    SESSION "session" Info "" &["stage_set", "first_point", "last_point"],
+        "The stages that are measured, and the points between which commands are timed.";
+    BUILD "build" Info "" &["version"], "Version of nvme-deep.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::histogram;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn each_bound_is_the_end_of_a_bucket() {
+        for le in LE_NS {
+            let (_, end) = histogram::bounds(histogram::index(le));
+            assert_eq!(end, le + 1);
+        }
+        assert_eq!((LE_NS[0], LE_NS[BOUNDS - 1]), (511, 34_359_738_367));
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_exact(
+            samples in vec(prop_oneof![any::<u64>(), 0..1_u64 << 37, 500..520_u64, 1000..2100_u64], 0..200)
+        ) {
+            let mut hist = Histogram::new();
+            samples.iter().for_each(|ns| hist.record(*ns));
+            let counts = cumulative(&hist);
+            for (le, count) in LE_NS.iter().zip(counts) {
+                let exact = samples.iter().filter(|ns| *ns <= le).count() as u64;
+                prop_assert_eq!(count, exact, "{}", le);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod catalog_tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_follow_the_conventions() {
+        let names: BTreeSet<_> = ALL.iter().map(|m| m.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for metric in ALL {
+            assert!(metric.name.ends_with(metric.unit), "{}", metric.name);
+            assert!(!metric.name.ends_with("_total"), "{}", metric.name);
+            let plain = |c: char| c.is_ascii_lowercase() || c == '_';
+            assert!(metric.name.chars().all(plain), "{}", metric.name);
+            assert!(metric.help.ends_with('.'), "{}", metric.name);
+            assert!(!metric.help.contains(['\\', '"', '\n']), "{}", metric.name);
+        }
+    }
+}

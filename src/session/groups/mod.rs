@@ -15,9 +15,9 @@ use crate::abi::{DecodeError, MAX_GROUPS, group_of, group_row, group_row_bytes, 
 use crate::error::failed;
 use crate::machine::System;
 use crate::machine::cgroups::learn;
-use crate::model::container::owner;
 use crate::model::group::{By, Group, GroupNames, KeyPart, Owner};
 use crate::model::ids::RowKey;
+use crate::model::origin::owner;
 use crate::model::snapshot::{Cells, Snapshot};
 use crate::session::load::Loaded;
 use anyhow::{Context, Result, anyhow};

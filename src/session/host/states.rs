@@ -6,8 +6,7 @@ use super::usdt::{Usdt, UsdtProbe};
 use crate::machine::System;
 use crate::machine::process::TargetError;
 use crate::model::target::{TargetInfo, TargetKind};
-use crate::target::spdk::Release;
-use crate::target::spdk::probes::{PROBES, StateChange};
+use crate::target::spdk::{PROBES, Release, StateChange};
 use anyhow::Result;
 
 /// The changes of state of a target of SPDK.

@@ -11,7 +11,7 @@ use crate::abi::{nd_usdt_cookie, nd_usdt_count, nd_usdt_limit};
 use crate::error::failed;
 use crate::session::load::Loaded;
 use crate::session::rings::SortedRings;
-use crate::target::spdk::probes::ARGS;
+use crate::target::spdk::ARGS;
 use anyhow::{Error, Result};
 
 /// Bytes of a text, with its end.

@@ -5,9 +5,9 @@
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::row::Row;
 use crate::model::point::Point;
 use crate::model::text::Text as Name;
+use crate::view::export::rows::Row;
 
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use std::io::Write;
 use csv::{ErrorKind, Terminator, Writer, WriterBuilder};
 
 use super::columns::{COLUMNS, Cell, rfc3339};
-use super::row::Row;
 use super::rows::{RowFormat, Rows};
 use crate::model::text::Text;
 use crate::recording::RunInfo;
+use crate::view::export::rows::Row;
 
 /// Writes commands as CSV.
 pub struct Csv<W: Write> {

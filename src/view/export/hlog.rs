@@ -16,8 +16,7 @@ use hdrhistogram::serialization::interval_log::{
 };
 
 use super::{Entry, Sink};
-use crate::model::event::StackId;
-use crate::model::finished::{Finished, Intervals};
+use crate::model::event::{Finished, Intervals, StackId};
 use crate::model::ids::RowKey;
 use crate::model::ledger::Ledger;
 use crate::model::origin::Who;

@@ -12,9 +12,7 @@ pub mod ndjson;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod perfetto;
-mod row;
 mod rows;
-mod stacks;
 
 use std::io;
 use std::time::Duration;
@@ -27,8 +25,8 @@ use crate::model::text::Text;
 use crate::nvme::decode::CommandSet;
 use crate::recording::RunInfo;
 
-pub use self::row::Row;
 pub use self::rows::{RowFormat, Rows};
+pub use crate::view::export::rows::Row;
 
 /// An event, and the names that belong to it.
 #[derive(Clone, Copy, Debug)]

@@ -10,11 +10,11 @@ use serde::ser::{SerializeMap, Serializer as _};
 use serde_json::Serializer;
 
 use super::columns::{COLUMNS, Cell};
-use super::row::Row;
 use super::rows::{RowFormat, Rows};
 use crate::model::ledger::Ledger;
 use crate::model::text::Text;
 use crate::recording::RunInfo;
+use crate::view::export::rows::Row;
 use crate::view::json;
 use crate::view::json::SCHEMA_VERSION;
 

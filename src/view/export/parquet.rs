@@ -22,11 +22,11 @@ use parquet::schema::types::{ColumnPath, Type as SchemaType};
 use serde_json::{Value, json, to_value};
 
 use super::columns::{COLUMNS, Cell, Column, Group, Type};
-use super::row::Row;
 use super::rows::{RowFormat, Rows};
 use crate::model::ledger::{Accuracy, Ledger};
 use crate::model::text::Text;
 use crate::recording::RunInfo;
+use crate::view::export::rows::Row;
 
 /// Rows of a row group, which is kept in memory. Readers divide their work by row groups.
 const GROUP_ROWS: usize = 1 << 16;

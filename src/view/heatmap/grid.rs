@@ -3,8 +3,7 @@
 //! wider as it grows, so the memory has a limit.
 
 use crate::machine::disk::disk_of_path;
-use crate::model::event::{CommandId, Event, Submission};
-use crate::model::finished::Finished;
+use crate::model::event::{CommandId, Event, Finished, Submission};
 use crate::model::histogram;
 use crate::model::histogram::BUCKETS;
 use crate::model::point::Point;

@@ -5,9 +5,8 @@
 use super::line::LineWriter;
 use super::times::{Part, Parts};
 use super::{Context, Form, Out, parts, times};
-use crate::model::bios::Bios;
 use crate::model::event::{CommandId, CompletionStatus, Event, EventKind, Outcome, Submission};
-use crate::model::origin::{Origin, Submitter};
+use crate::model::origin::{Bios, Origin, Submitter};
 use crate::model::point::Point;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;

@@ -9,7 +9,7 @@ use crate::nvme::decode::{CommandSet, Value};
 
 /// Lines. The last one may be incomplete.
 #[derive(Debug, Default)]
-pub(super) struct LineWriter {
+pub(crate) struct LineWriter {
     bytes: Vec<u8>,
     /// What [`LineWriter::repeat`] wrote last, and for which key.
     last: Option<(Key, Vec<u8>)>,

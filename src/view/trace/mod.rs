@@ -6,14 +6,12 @@
 //! This runs for every command of a busy device, so nothing on the usual way uses `core::fmt`. serde_json takes
 //! 16,600 instructions for a command with stages (tests/reading_cost.rs has ours).
 
-mod clock;
 mod columns;
 mod fields;
 mod line;
 mod parts;
 mod times;
 
-pub use self::clock::{Clock, Wall};
 pub use self::columns::Columns;
 use self::columns::Layout;
 use self::fields::{FIELDS, Field, Group, Has, Put, Row, Value};
@@ -28,6 +26,7 @@ use crate::model::text::word;
 use crate::nvme::decode::CommandSet;
 use crate::view::json::SCHEMA_VERSION;
 use crate::view::theme::{Around, Codes, Theme};
+pub use crate::view::trace::times::{Clock, Wall};
 
 /// A colour.
 type Style = fn(&Codes) -> &Around;

@@ -8,7 +8,8 @@ use crate::model::event::EventKind;
 use crate::model::point::Point;
 use crate::model::stage::StageSet;
 use crate::model::timeline::Timeline;
-use crate::nvme::decode::{self, Field};
+use crate::nvme::decode;
+use crate::nvme::decode::Field;
 use crate::nvme::status::{Status, StatusType};
 
 pub(super) fn ctrl(row: &Row<'_>, line: &mut LineWriter) {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use nvme_deep::model::activity::Activity;
-use nvme_deep::model::conditions::{Announcement, Conditions};
+use nvme_deep::model::command_class::{Announcement, Conditions};
 use nvme_deep::model::event::{CommandId, Event, EventKind, Outcome as CommandOutcome};
 use nvme_deep::model::machine::MachineInfo;
 use nvme_deep::model::point::Point;

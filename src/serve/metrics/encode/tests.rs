@@ -18,8 +18,7 @@ use crate::model::report::latency::{RowReport, rows};
 use crate::model::snapshot::Snapshot;
 use crate::model::stage::StageSet;
 use crate::nvme::opcode::{Opcode, QueueKind};
-use crate::serve::metrics::catalog::ALL;
-use crate::serve::metrics::collect;
+use crate::serve::metrics::{ALL, collect};
 use crate::testing::snapshot::{READS, cell};
 
 /// Reads of nvme0, and an unnamed admin command of nvme1.

@@ -3,10 +3,7 @@
 //! commands overlap. A command is a slice, its stages are slices in it. Counters have the commands
 //! in flight and the completions per second. Other events are instants. A join adds the host side.
 
-mod depth;
-mod lanes;
 mod packets;
-mod proto;
 mod rates;
 mod target;
 
@@ -15,14 +12,10 @@ use std::io;
 use std::io::Write;
 use std::time::Duration;
 
-pub use self::depth::Begins;
-use self::depth::Depths;
-use self::lanes::Lanes;
 use self::packets::{Detail, Kind, Packets, Table, Track};
 use self::rates::{Rate, Rates};
 pub use self::target::OnHost;
 use super::columns::{COLUMNS, Cell, Group};
-use super::row::{Row, Run};
 use super::{Entry, Sink};
 use crate::model::event::{CommandId, EventKind, StackId};
 use crate::model::ids::QueueId;
@@ -32,6 +25,9 @@ use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::model::timeline::Span;
 use crate::recording::RunInfo;
+pub use crate::view::export::perfetto::rates::Begins;
+use crate::view::export::perfetto::rates::{Depths, Lanes};
+use crate::view::export::rows::{Row, Run};
 
 /// What a track is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

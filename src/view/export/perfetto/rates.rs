@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Completions per second, of intervals.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use super::Place;
+use crate::model::event::Event;
+use crate::model::ids::QueueId;
+use crate::model::report::begins::{Change, Changes, Longest};
+use crate::model::timeline::Span;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// A rate from a time on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,6 +82,110 @@ impl Rates {
     }
 }
 
+/// Most changes that wait for earlier ones (32 MB).
+const MOST_WAITING: usize = 1 << 20;
+
+/// Changes of the same time are in the order of their queues.
+fn tie(queue: QueueId) -> u64 {
+    u64::from(queue.ctrl) << u16::BITS | u64::from(queue.qid)
+}
+
+/// The begins of the longest commands of a recording.
+#[derive(Debug, Default)]
+pub struct Begins(Longest<QueueId>);
+
+impl Begins {
+    /// Adds an event of the first pass. A command without a length is never in flight.
+    pub fn add(&mut self, event: &Event) {
+        let command = Span::of(event).zip(event.what.id());
+        if let Some((span, id)) = command.filter(|(span, _)| span.length() > 0) {
+            let queue = id.queue();
+            self.0.add(&span, tie(queue), || Some(queue));
+        }
+    }
+}
+
+/// The number of commands in flight in a queue that changes at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Depth {
+    /// CLOCK_MONOTONIC nanoseconds.
+    pub(crate) at_ns: u64,
+    pub(crate) queue: QueueId,
+    pub(crate) commands: u64,
+    /// Commands in flight in all queues of the controller.
+    pub(crate) of_ctrl: u64,
+}
+
+/// Counts commands in flight.
+#[derive(Debug)]
+pub(crate) struct Depths {
+    changes: Changes<QueueId, QueueId>,
+    in_flight: BTreeMap<QueueId, u64>,
+    of_ctrl: BTreeMap<u32, u64>,
+}
+
+impl Depths {
+    pub(crate) fn new(begins: Begins) -> Self {
+        Self {
+            changes: Changes::after(begins.0, MOST_WAITING),
+            in_flight: BTreeMap::new(),
+            of_ctrl: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a command. One without a length is never in flight.
+    pub(crate) fn add(&mut self, queue: QueueId, span: &Span) {
+        if span.length() > 0 {
+            self.changes.add(span, tie(queue), queue, queue);
+        }
+    }
+
+    /// Returns the next change that is final, `now_ns` being the time of the latest event.
+    pub(crate) fn next(&mut self, now_ns: u64) -> Option<Depth> {
+        let (at_ns, change) = self.changes.next(now_ns)?;
+        let (Change::Begin(queue) | Change::End(queue)) = change;
+        let commands = self.in_flight.entry(queue).or_default();
+        let of_ctrl = self.of_ctrl.entry(queue.ctrl).or_default();
+        if matches!(change, Change::Begin(_)) {
+            (*commands, *of_ctrl) = (*commands + 1, *of_ctrl + 1);
+        } else if *commands > 0 {
+            (*commands, *of_ctrl) = (*commands - 1, *of_ctrl - 1);
+        }
+        Some(Depth { at_ns, queue, commands: *commands, of_ctrl: *of_ctrl })
+    }
+}
+
+/// Most lanes of a queue: Linux has at most 4095 entries in an NVMe queue.
+const MOST_LANES: usize = 1 << 12;
+
+/// The lanes of a queue.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    /// The end of the last command of each lane.
+    ends: BTreeSet<(u64, usize)>,
+}
+
+impl Lanes {
+    /// Puts a command into a lane, and returns the lane's number. Commands come in the order of
+    /// their ends. Of the lanes that are free at its begin, it takes the one that became free last:
+    /// so there are as many lanes as commands overlap, and no more.
+    pub(crate) fn put(&mut self, span: &Span) -> usize {
+        let end_ns = span.end_ns.unwrap_or(u64::MAX);
+        let free = self.ends.range(..=(span.begin_ns, usize::MAX)).next_back();
+        let lane = match free.copied() {
+            Some(free) => {
+                self.ends.remove(&free);
+                free.1
+            }
+            // more commands than a queue can hold overlap only in a file that was made so
+            None if self.ends.len() >= MOST_LANES => return MOST_LANES - 1,
+            None => self.ends.len(),
+        };
+        self.ends.insert((end_ns, lane));
+        lane
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,5 +214,123 @@ mod tests {
         let seen: Vec<(u64, f64)> = rates.end().iter().map(|r| (r.at_ns, r.per_second)).collect();
         let want = [(at(700), 10.0), (at(700), 10.0), (at(800), 0.0), (at(800), 0.0)];
         assert_eq!(seen, want);
+    }
+}
+
+#[cfg(test)]
+mod depth_tests {
+    use super::*;
+    use crate::testing::EventBuilder;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    /// A command that ends at `at_ns`.
+    fn command(qid: u16, at_ns: u64, latency_ns: u64) -> Event {
+        let made = EventBuilder::read().qid(qid).latency(latency_ns);
+        made.at(at_ns).command()
+    }
+
+    proptest! {
+        #[test]
+        fn the_depth_is_the_number_of_commands_that_have_begun_and_not_ended(
+            // longer than the time that events may wait for earlier ones
+            commands in vec((1_u16..3, 1_u64..100, 0_u64..60), 1..80), most in 1_usize..20,
+        ) {
+            const UNIT: u64 = 10_000_000;
+            let mut events: Vec<Event> = commands
+                .into_iter()
+                .map(|(qid, end, len)| command(qid, (100 + end) * UNIT, len * UNIT))
+                .collect();
+            events.sort_by_key(|e| e.at_ns);
+            let mut begins = Begins(Longest::at_most(most));
+            events.iter().for_each(|e| begins.add(e));
+            let mut depths = Depths::new(begins);
+            let mut found: Vec<Depth> = vec![];
+            for event in &events {
+                let (span, id) = (Span::of(event).unwrap(), event.what.id().unwrap());
+                depths.add(id.queue(), &span);
+                found.extend(std::iter::from_fn(|| depths.next(event.at_ns)));
+            }
+            found.extend(std::iter::from_fn(|| depths.next(u64::MAX)));
+            prop_assert!(found.is_sorted_by_key(|d| d.at_ns));
+            let spans: Vec<(u16, Span)> = events
+                .iter()
+                .map(|e| (e.what.id().unwrap().qid, Span::of(e).unwrap()))
+                .collect();
+            let in_flight = |qid: Option<u16>, t: u64| {
+                let here = |(of, s): &&(u16, Span)| {
+                    qid.is_none_or(|q| q == *of) && s.begin_ns <= t && t < s.end_ns.unwrap()
+                };
+                spans.iter().filter(here).count() as u64
+            };
+            // the last change of a time counts
+            for (n, depth) in found.iter().enumerate() {
+                let rest = &found[n + 1..];
+                let qid = depth.queue.qid;
+                if rest.iter().all(|d| d.at_ns > depth.at_ns || d.queue != depth.queue) {
+                    prop_assert_eq!(depth.commands, in_flight(Some(qid), depth.at_ns));
+                }
+                if rest.iter().all(|d| d.at_ns > depth.at_ns) {
+                    prop_assert_eq!(depth.of_ctrl, in_flight(None, depth.at_ns));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod lanes_tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    /// The largest number of spans that overlap. One that ends where another begins does not.
+    fn overlap(spans: &[Span]) -> usize {
+        let at = |t: u64| {
+            let here = |s: &&Span| s.begin_ns <= t && t < s.end_ns.unwrap();
+            spans.iter().filter(here).count()
+        };
+        spans.iter().map(|s| at(s.begin_ns)).max().unwrap_or(0)
+    }
+
+    proptest! {
+        #[test]
+        fn there_are_as_many_lanes_as_commands_overlap(
+            spans in vec((0_u64..100, 1_u64..30), 1..60),
+        ) {
+            let mut spans: Vec<Span> = spans
+                .into_iter()
+                .map(|(begin_ns, len)| Span { begin_ns, end_ns: Some(begin_ns + len) })
+                .collect();
+            spans.sort_by_key(|s| s.end_ns);
+            let mut lanes = Lanes::default();
+            let placed: Vec<usize> = spans.iter().map(|s| lanes.put(s)).collect();
+            for (i, a) in spans.iter().enumerate() {
+                for (j, b) in spans.iter().enumerate().skip(i + 1) {
+                    let apart = a.end_ns.unwrap() <= b.begin_ns || b.end_ns.unwrap() <= a.begin_ns;
+                    prop_assert!(placed[i] != placed[j] || apart, "{a:?} {b:?}");
+                }
+            }
+            prop_assert_eq!(lanes.ends.len(), overlap(&spans));
+        }
+    }
+
+    /// More commands overlap than a queue can hold, as in a file that was made so.
+    #[test]
+    fn lanes_are_bounded() {
+        let mut lanes = Lanes::default();
+        let open = Span { begin_ns: 5, end_ns: None };
+        for n in 0..MOST_LANES + 10 {
+            assert_eq!(lanes.put(&open), n.min(MOST_LANES - 1));
+        }
+        assert_eq!(lanes.ends.len(), MOST_LANES);
+    }
+
+    #[test]
+    fn a_command_without_an_end_keeps_its_lane() {
+        let mut lanes = Lanes::default();
+        let open = Span { begin_ns: 5, end_ns: None };
+        assert_eq!(lanes.put(&open), 0);
+        assert_eq!(lanes.put(&Span { begin_ns: 9, end_ns: Some(10) }), 1);
     }
 }

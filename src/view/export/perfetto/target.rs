@@ -6,8 +6,8 @@ use std::io::Write;
 
 use super::packets::{Detail, Kind};
 use super::{Perfetto, Place, Shows, Span};
-use crate::model::host::HostCommand;
 use crate::model::ids::QueueId;
+use crate::model::machine::HostCommand;
 use crate::model::text::Text;
 use crate::view::export::columns::Cell;
 
