@@ -52,7 +52,8 @@ shows trace 'accuracy  exact'
 shows from 'accuracy  exact'
 # the other root has no man, and no network to get it
 [[ ! -x $root/usr/bin/man ]] || { inside env MANWIDTH=80 man nvme-deep-latency >"$out/man" 2>&1 && shows man 'EXIT STATUS'; }
-shows diagnose 'No cause found'
+# an emulated machine on a busy host does lack CPU time
+grep -q '^vcpu-stolen ' "$out/diagnose" || shows diagnose 'No cause found'
 inside dpkg -P nvme-deep >/dev/null
 state "$root" >/tmp/after
 diff /tmp/before /tmp/after
