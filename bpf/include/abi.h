@@ -104,7 +104,7 @@ struct nd_rowless {
 	__u64 bytes;
 };
 
-/* What was observed beside the points, with cfg_context. src/model/conditions.rs has the same bits.
+/* What was observed beside the points, with cfg_context. src/model/command_class.rs has the same bits.
  */
 enum nd_beside {
 	ND_BESIDE_IRQ = 1 << 0,	 /* the interrupt was observed */
@@ -892,7 +892,7 @@ enum nd_by_cgroup {
 
 _Static_assert(sizeof(struct nd_config) == 816 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
 
-/* What bpf/memory.bpf.c shares with src/session/kernel_memory.rs. */
+/* What bpf/memory.bpf.c shares with src/session/layout.rs. */
 
 enum nd_memory_limit {
 	ND_MEMORY_WINDOW = 4096, /* bytes per run */

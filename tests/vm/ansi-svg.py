@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Draws what a terminal shows as SVG: ansi-svg.py FIRST-LINE <TEXT >SVG. Knows the escape sequences of
-src/view/theme.rs and src/top/page.rs: bold, dimmed, underlined, reversed, the 16 named
+src/view/theme.rs and src/top/screen.rs: bold, dimmed, underlined, reversed, the 16 named
 colours, and xterm's cube of 216."""
 
 import html
