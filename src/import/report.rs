@@ -74,7 +74,7 @@ impl Report {
         };
         let mut lacks = vec![stages.to_owned()];
         let mut lack = |is: bool, text: &str| lacks.extend(is.then(|| text.to_owned()));
-        lack(!has("nvme_setup_cmd"), "nvme_setup_cmd: no command has a begin");
+        lack(!has("nvme_setup_cmd"), "nvme_setup_cmd: no command has a start");
         lack(!has("nvme_complete_rq"), "nvme_complete_rq: no command has an end");
         lack(!has("block_getrq"), "block_getrq: no `queue`");
         let matched = ledger.matched;
@@ -216,7 +216,7 @@ impl Report {
         let mut text = counted(ledger.commands, self.what);
         for (count, what, how) in [
             (ledger.unfinished, "begin", " without an end before the text ends"),
-            (ledger.without_begin, "end", " without a begin"),
+            (ledger.without_begin, "end", " without a start"),
             (ledger.without_end, "begin", " without an end"),
             (ledger.interrupts, "interrupt", ""),
             (ledger.lost, "event", " lost before the text was written"),

@@ -48,7 +48,7 @@ pub enum Error {
         "it is a recording of the driver: give one that `host trace -o` or `import` has written"
     )]
     GuestSide,
-    /// It cannot be used at all.
+    /// It cannot be used.
     #[error(transparent)]
     Damaged(#[from] Damage),
     /// It cannot be read or written.

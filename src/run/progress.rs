@@ -95,9 +95,9 @@ mod tests {
         assert_eq!(line.at(ms(900), 40, 100), None);
         assert_eq!(line.erased(), "");
         let shown = line.at(ms(1000), 45, 100);
-        assert_eq!(shown.as_deref(), Some("\r\x1b[Kreading run.nvd: 45 %"));
+        assert_eq!(shown.as_deref(), Some("\r\x1b[Kreading run.nvd: 45%"));
         assert_eq!(line.at(ms(1100), 50, 100), None, "five times a second");
-        assert!(line.at(ms(1200), 200, 100).unwrap().ends_with(" 100 %"));
+        assert!(line.at(ms(1200), 200, 100).unwrap().ends_with(" 100%"));
         assert_eq!((line.erased(), line.erased()), (ERASE, ""));
     }
 }

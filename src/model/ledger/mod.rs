@@ -733,10 +733,10 @@ mod trace_tests {
             ledger.own_share()
         };
         assert_eq!(share(0, 10, 0), None);
-        let few = "12 of 3400 commands (0.4 %) are nvme-deep's own";
+        let few = "12 of 3400 commands (0.4%) are nvme-deep's own";
         assert_eq!(share(12, 3400, 0).as_deref(), Some(few));
         assert_eq!(share(12, 3399, 3400).as_deref(), Some(few));
         let text = share(1, 1 << 20, 0).unwrap();
-        assert!(text.contains("(less than 0.1 %)"), "{text}");
+        assert!(text.contains("(less than 0.1%)"), "{text}");
     }
 }
