@@ -104,7 +104,7 @@ struct nd_rowless {
 	__u64 bytes;
 };
 
-/* What was observed beside the points, with cfg_context. src/model/command_class.rs has the same bits.
+/* What was observed beside the points, with cfg_context: the bits of src/model/command_class.rs.
  */
 enum nd_beside {
 	ND_BESIDE_IRQ = 1 << 0,	 /* the interrupt was observed */
