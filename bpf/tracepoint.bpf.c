@@ -13,8 +13,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* A completion had the generation of its setup. From then on every completion must match. */
 u8 two_sided = 0;
 
+/* By controller << 32 | nsid: the bytes of a block. */
 MAP(namespaces, HASH, u64, u32, ND_MAX_NAMESPACES);
-/* controller << 32 | nsid */ /* bytes per block */
 
 /* Reads a number of the event; the low bytes if the field is wider than `type` (little endian). */
 #define FIELD(ctx, at, type)                                                                       \

@@ -2,6 +2,8 @@
 //! The output for each event of a trace, as text and as JSON.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "trace_view/any.rs"]
+mod any;
 #[path = "trace_view/look.rs"]
 mod look;
 #[path = "trace_view/sample.rs"]

@@ -281,7 +281,8 @@ static __always_inline void take_from_task(struct nd_slot *s, u32 index, struct 
 }
 
 /* Returns the start entry of a request, if the run needs it. Sets `start` to its time, if the entry
- * has it, and `last` to the previous time in the entry. */
+ * has it, and `last` to the previous time in the entry. Closes the slot that the request had under
+ * another driver tag. */
 static __always_inline struct nd_start *take_start(struct request *rq, u32 index, u32 cid,
 						   struct nd_place *place, u64 *start, u64 *last,
 						   enum nd_access access)

@@ -192,8 +192,7 @@ pub fn failures(bytes: &[u8]) -> Result<Failures, DecodeError> {
     })
 }
 
-// SAFETY: all are `repr(C)` structs of fixed-width integers, and arrays of them, without padding
-// (asserted above and in abi.h): any bit pattern is valid.
+// SAFETY: all are `repr(C)` structs of fixed-width integers, and arrays of them: any bit pattern is valid.
 unsafe impl AnyBitPattern for nd_cpu {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_slot {}
@@ -358,8 +357,7 @@ pub const GROUP_BYTES: usize = size_of::<nd_group>();
 /// Most candidates.
 pub const MAX_CANDIDATES: u32 = nd_group_limit::ND_MAX_CANDIDATES.0;
 
-// SAFETY: `repr(C)` structs of fixed-width integers and arrays of them, without padding (asserted in
-// abi.h): any bit pattern is valid.
+// SAFETY: `repr(C)` structs of fixed-width integers and arrays of them: any bit pattern is valid.
 unsafe impl AnyBitPattern for nd_group {}
 // SAFETY: as above.
 unsafe impl AnyBitPattern for nd_group_row {}

@@ -227,7 +227,7 @@ fn headline(facts: &Facts, diagnosis: &Diagnosis) -> String {
             let place = match ctrls.all(|ctrl| facts.fabric(ctrl).is_some()) {
                 // nothing separates these
                 true => format!(
-                    "{} of the time is spent in the driver, the network, the target and its storage",
+                    "up to {} of the time is spent in the driver, the network, the target and its storage",
                     percent(share.most)
                 ),
                 false => format!("{} of the time is spent in the device", share.range()),

@@ -241,6 +241,10 @@ fn machine(report: &DoctorReport) -> Section {
         setting("bpf_jit_enable", &m.sysctls.bpf_jit_enable),
         setting("ftrace_enabled", &m.sysctls.ftrace_enabled),
     ];
+    let tracefs = match m.tracefs_mounted {
+        Some(false) if m.tracefs.is_none() => "not mounted".into(),
+        _ => shown(&m.tracefs),
+    };
     let processors =
         format!("{} online, {} possible", shown(&m.cpus_online), shown(&m.cpus_possible));
     let mut machine = section(
@@ -252,7 +256,7 @@ fn machine(report: &DoctorReport) -> Section {
             ("hypervisor", format!("{} ({})", m.hypervisor.name, m.hypervisor.evidence)),
             ("clock", shown(&m.clock_source)),
             ("lockdown", shown(&m.lockdown)),
-            ("tracefs", shown(&m.tracefs)),
+            ("tracefs", tracefs),
             ("debugfs", yes_no(m.debugfs, "mounted", "not mounted")),
             ("kprobes", kprobes.join("; ")),
             ("sysctls", sysctls.join(", ")),

@@ -96,7 +96,7 @@ fn live(
         })?;
         replace(&mut taken, Ok(()))?;
     }
-    let (took, early) = (turns.elapsed(), source.alive().map_err(Into::into));
+    let (took, early) = (turns.elapsed(), source.alive());
     let ledger = source.end(&mut |event, controllers| {
         if taken.is_ok() {
             taken = taker.event(event, controllers);

@@ -211,7 +211,11 @@ impl<'t> Known<'t> {
             let Found::Event(event) = read(line) else { continue };
             match event.name {
                 "block_getrq" => {
-                    let Some((device, sector, _)) = sectors(event.text) else { continue };
+                    let Some((device, sector, length)) = sectors(event.text) else { continue };
+                    // the commands of flushes and discards have no slba
+                    if length == 0 || event.text.contains(" D") {
+                        continue;
+                    }
                     if allocated.len() >= MOST {
                         allocated.clear();
                     }

@@ -215,9 +215,9 @@ impl Report {
         let ledger = &self.ledger;
         let mut text = counted(ledger.commands, self.what);
         for (count, what, how) in [
-            (ledger.unfinished, "begin", " without an end before the text ends"),
+            (ledger.unfinished, "start", " without an end before the text ends"),
             (ledger.without_begin, "end", " without a start"),
-            (ledger.without_end, "begin", " without an end"),
+            (ledger.without_end, "start", " without an end"),
             (ledger.interrupts, "interrupt", ""),
             (ledger.lost, "event", " lost before the text was written"),
         ] {

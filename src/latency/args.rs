@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latency`.
 
+use crate::model::group::By;
 use crate::model::nvme_latency::LatBuckets;
 use crate::model::stage::StageSet;
 use crate::settings::{ExtraEvents, Histograms, LIVE, Mode, Settings};
@@ -91,8 +92,15 @@ impl SessionOptions for LatencyArgs {
             (false, Some(_)) => Some(Singles::Table),
             (false, None) => None,
         };
+        let by = self.group.keys.each(singles)?;
+        if !is_recorded && by.contains(&By::Flags) && by.contains(&By::Priority) {
+            return Err(usage(
+                "--by flags reads single commands, whose priority is not known: leave `flags` or `priority` out, or \
+                 read a recording",
+            ));
+        }
         let histograms = Histograms {
-            by: self.group.keys.each(singles)?,
+            by,
             lat,
             submitters: false,
             extra: match self.commands {

@@ -306,6 +306,9 @@ fn serial_in(bytes: &[u8]) -> Option<String> {
     is_text.then(|| serial.to_owned())
 }
 
+// Other users' processes name these files. Such a name may lead to a pipe, a device, or a file of any size,
+// and to another file at each look.
+
 /// Largest executable or library that is read, in bytes: all of it is in memory. QEMU with debug
 /// information has some 200 MB.
 pub const MAX_BINARY: u64 = 512 << 20;

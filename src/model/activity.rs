@@ -2,6 +2,7 @@
 //! What the machine did besides the commands: counters since the start of the run,
 //! and gaps. `None`: not observed.
 
+use super::machine::redacted_upper;
 use super::text::Text;
 use serde::{Deserialize, Serialize};
 
@@ -205,6 +206,15 @@ impl Splits {
         let same = |s: &&Self| (s.ctrl, s.nsid) == (self.ctrl, self.nsid);
         let first = first.iter().find(same).copied().unwrap_or_default();
         Self { count: self.count.saturating_sub(first.count), ..*self }
+    }
+}
+
+impl Activity {
+    /// Removes the names that users gave.
+    pub fn redact(&mut self) {
+        for upper in self.upper.iter_mut().flatten() {
+            upper.name = redacted_upper(&upper.name);
+        }
     }
 }
 

@@ -88,6 +88,8 @@ impl BlockSizes {
     }
 }
 
+/// Bits of [`Conditions::bits`]. They are part of the format of recordings, and the same as `ND_BESIDE_*`
+/// of bpf/include/abi.h.
 mod bit {
     pub const IRQ: u8 = 1;
     pub const IDLE: u8 = 1 << 1;

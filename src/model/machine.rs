@@ -45,6 +45,16 @@ pub struct MachineInfo {
     pub upper: Vec<UpperDisk>,
 }
 
+/// The name of a disk above NVMe in redacted recordings: a user can choose one that begins with `md_`. The
+/// same name becomes the same number, by which its bios are found.
+#[must_use]
+pub fn redacted_upper(name: &Text) -> Text {
+    match name.starts_with("md_") {
+        true => format!("md_{:04x}", crc32fast::hash(name.as_bytes()) & 0xffff).into(),
+        false => name.clone(),
+    }
+}
+
 /// A disk of device mapper or md.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -64,6 +74,9 @@ pub struct UpperDisk {
 impl MachineInfo {
     /// Removes the names that users gave, and what identifies the machine.
     pub fn redact(&mut self) {
+        for upper in &mut self.upper {
+            upper.name = redacted_upper(&upper.name);
+        }
         for controller in &mut self.controllers {
             (controller.bar, controller.address) = (None, None);
             (controller.model, controller.firmware) = (None, None);
@@ -405,9 +418,12 @@ impl HostTimes {
     }
 
     /// The stages between the observed points. They add up to the time between the first and the
-    /// last. `None` if two points are out of order.
+    /// last. `None` if two points are out of order, or no clock counts so far.
     pub fn stages(&self) -> Option<Vec<Part>> {
         let seen: Vec<(HostPoint, u64)> = self.seen().collect();
+        let whole =
+            seen.last().zip(seen.first()).map_or(0, |(last, first)| last.1.wrapping_sub(first.1));
+        i64::try_from(whole).ok()?;
         let pairs = seen.windows(2).map(|pair| {
             let (from, to) = (pair[0], pair[1]);
             let ns = i64::try_from(to.1.checked_sub(from.1)?).ok()?;

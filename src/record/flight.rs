@@ -99,7 +99,9 @@ impl Flight {
             let dir = printable(dir);
             return Err(usage(format!("-o {dir}: with --keep, give a directory that exists")));
         }
-        warn_if_traced(&File::open(dir)?, &printable(dir), system);
+        if let Ok(file) = File::open(dir) {
+            warn_if_traced(&file, &printable(dir), system);
+        }
         let files = Files { dir: dir.to_owned(), host, most };
         Ok(Self { files, system: system.clone(), writing: None })
     }
@@ -140,7 +142,10 @@ impl Flight {
             }
             Ok(())
         };
-        self.writing = Some(thread::spawn(write));
+        match thread::Builder::new().name("ring".into()).spawn(write) {
+            Ok(thread) => self.writing = Some(thread),
+            Err(error) => eprint_note(&format!("the ring can't be written: {error}")),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings: the events of a run in a file. A file is a header and compressed blocks with checksums
 //! (frame.rs). A block holds up to [`BLOCK_EVENTS`] events as fixed records (`abi::Record`) in byte
-//! planes (planes.rs), or data of the run as JSON (meta.rs). docs/reference/file-format.md has it to
+//! planes (frame.rs), or data of the run as JSON (meta.rs). docs/reference/file-format.md has it to
 //! the byte.
 #![deny(missing_docs)]
 

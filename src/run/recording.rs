@@ -336,7 +336,11 @@ impl FileWriter {
 
     /// Adds what the machine did besides the commands up to here.
     fn activity(&mut self, activity: &Activity) {
-        self.writer.block(Content::Activity, activity.at_ns, activity);
+        let mut activity = activity.clone();
+        if self.info.redacted {
+            activity.redact();
+        }
+        self.writer.block(Content::Activity, activity.at_ns, &activity);
     }
 
     /// Adds the settings of the machine and its controllers.

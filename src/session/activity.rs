@@ -177,9 +177,9 @@ impl ActivityReader {
         else {
             return Ok(None);
         };
-        let program = loaded.0.progs().find(|p| p.name() == ticks::PROGRAM);
+        let program = loaded.0.progs().find(|p| p.name() == ticks::TICK);
         let program =
-            program.with_context(|| format!("the object has no program `{}`", ticks::PROGRAM))?;
+            program.with_context(|| format!("the object has no program `{}`", ticks::TICK))?;
         let (mut without, mut why) = (Vec::new(), String::new());
         for CpuTimes { cpu, .. } in self.system.cpu_times() {
             let now_ns = monotonic_ns();

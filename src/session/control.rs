@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls into the BPF side. The program `control` (bpf/include/recover.bpf.h) is never attached;
+//! Calls into the BPF side, and the timers of CPUs. The program `control` (bpf/include/recover.bpf.h) is never attached;
 //! it is run by BPF_PROG_TEST_RUN (5.10 for raw tracepoints).
 
 use super::load::CONTROL;
@@ -143,7 +143,7 @@ impl Session {
 }
 
 /// The program (bpf/nvme_deep.bpf.c).
-pub const PROGRAM: &str = "tick";
+pub const TICK: &str = "tick";
 
 /// PERF_FLAG_FD_CLOEXEC of linux/perf_event.h.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sizes of the maps, and the position of each controller's slots. Pure arithmetic.
+//! The sizes of the maps, and the position of each controller's slots; reading the histograms and the kernel's
+//! memory.
 //!
 //! *Slots.* Each tag of each queue of the controllers that the filter selects has a slot, and so have the
 //! tags of one more controller, which may appear later.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens, configures and loads the BPF object, and explains why the kernel refuses it.
+//! Opens, configures and loads the BPF object, and explains why the kernel refuses it; the facts of the kernel
+//! that this depends on.
 
 use super::builds::Build;
 use super::configure::{configure, counts_status, has_top_counters};
@@ -125,9 +126,8 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) -> Re
     let timer = config.settings.has_timers();
     for mut program in object.progs_mut() {
         let hook = hooks.iter().map(|&h| &CATALOG[h]).find(|hook| program.name() == hook.program);
-        let used = hook.is_some()
-            || program.name() == CONTROL
-            || timer && program.name() == ticks::PROGRAM;
+        let used =
+            hook.is_some() || program.name() == CONTROL || timer && program.name() == ticks::TICK;
         program.set_autoload(used);
         // by default libbpf searches the types of every module for each program
         if let Some(hook) = hook.filter(|h| h.kind.method() == Method::Fentry) {

@@ -10,7 +10,7 @@ use nvme_deep::model::event::{Event, EventKind, StackId};
 use nvme_deep::model::ledger::{HookLine, HostLedger, Ledger, MissingHook, PointMethod};
 use nvme_deep::model::machine::{
     ControllerInfo, DiskInfo, IoCost, IoLimit, IoLimits, MachineController, MachineDisk,
-    MachineInfo,
+    MachineInfo, UpperDisk,
 };
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stack::{Frame, StackAt, Symbol};
@@ -118,6 +118,10 @@ fn machine() -> MachineInfo {
         cpus: Some(4),
         cgroup_mount: evil(),
         controllers: vec![MachineController {
+            model: evil(),
+            firmware: evil(),
+            class_reason: EVIL_HERE.into(),
+            address: evil(),
             transport: Some("pcie".into()),
             depth: Some(1024),
             state: evil(),
@@ -133,6 +137,12 @@ fn machine() -> MachineInfo {
                 ..MachineDisk::default()
             }],
             ..MachineController::default()
+        }],
+        upper: vec![UpperDisk {
+            name: EVIL_HERE.into(),
+            kind: evil(),
+            disks: vec![DISK_HERE.into()],
+            ..UpperDisk::default()
         }],
         ..MachineInfo::default()
     }

@@ -235,15 +235,17 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// The drift by most pairs, and how far it may be wrong: wrong pairs do not move a median. Each value
-/// is of two pairs half of the run apart.
-fn drift(spans: &[Span], length: f64) -> (f64, f64) {
+/// is of two pairs with half of all pairs between them.
+fn drift(spans: &[Span]) -> (f64, f64) {
     let middle = |s: &Span| f64::midpoint(s.knot.low, s.knot.up);
     let later = spans.iter().skip(spans.len() / 2);
     let two = spans.iter().zip(later).filter(|(a, b)| a.knot.at < b.knot.at);
-    let slopes = two.map(|(a, b)| (middle(b) - middle(a)) / (b.knot.at - a.knot.at));
+    let slopes = two.clone().map(|(a, b)| (middle(b) - middle(a)) / (b.knot.at - a.knot.at));
     let slope = median(slopes.collect()).clamp(-STEEPEST, STEEPEST);
     let width = median(spans.iter().map(|s| s.knot.up - s.knot.low).collect());
-    (slope, (4.0 * width / length.max(1.0)).min(2.0 * STEEPEST))
+    // after a burst most pairs are close together, and their slopes say little
+    let apart = median(two.map(|(a, b)| b.knot.at - a.knot.at).collect());
+    (slope, (4.0 * width / apart.max(1.0)).min(2.0 * STEEPEST))
 }
 
 /// A place that most intervals contain.
@@ -305,7 +307,7 @@ pub fn fit(
     let mut spans: Vec<Span> = possible().map(span).collect();
     spans.sort_by(|a, b| a.knot.at.total_cmp(&b.knot.at));
     let length = apart(last_ns, first_ns);
-    let (mut slope, mut spread) = drift(&spans, length);
+    let (mut slope, mut spread) = drift(&spans);
     tilt(&mut spans, slope);
     let level = level(&spans);
     let mut kept = spans.clone();

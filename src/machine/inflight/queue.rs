@@ -96,7 +96,8 @@ impl QueueReading {
             at => Some(Some(u32::from_le_bytes(reader.bytes(at, 4)?.try_into().ok()?))),
         };
         reading.event_index = index("dbbuf_sq_ei")?;
-        reading.cq_event_index = index("dbbuf_cq_ei")?;
+        // the files of btf/ do not have it
+        reading.cq_event_index = index("dbbuf_cq_ei").flatten();
         let cqes = reader.bytes(reading.cq, usize::from(depth) * CQE_BYTES)?;
         let posted = reading.take_cqes(&cqes, queue.u8("cq_phase")? & 1);
         let sq = reader.bytes(reading.sq, usize::from(depth) * entry_bytes);
@@ -124,7 +125,9 @@ impl QueueReading {
     /// just behind the place of its next CQE, and it was not told of the later ones.
     pub(super) fn seems_full(&self) -> bool {
         let next = (self.cq_end() + 1) % usize::from(self.depth.max(1));
-        self.waiting.is_empty() && self.cq_event_index.is_some_and(|known| known as usize == next)
+        // 0 is also what a controller leaves there that never writes it; in a tiny CQ the index is always near
+        let known = self.cq_event_index.filter(|known| *known > 0 && self.depth > 4);
+        self.waiting.is_empty() && known.is_some_and(|known| known as usize == next)
     }
 
     /// Whether the SQ was read.

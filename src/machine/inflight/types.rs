@@ -30,7 +30,6 @@ pub const NEEDED: [(&str, &[&str]); 11] = [
             "cq_phase",
             "flags",
             "dbbuf_sq_ei",
-            "dbbuf_cq_ei",
         ],
     ),
 ];

@@ -388,6 +388,7 @@ pub fn interval(least: Duration, why: &'static str) -> ValueParser {
     })
 }
 
+/// The end of `-h` of commands that trace the driver.
 pub const WITH_FILTERS: &str =
     "Filters (--disk, --opcode, --process, ...), more options, examples: --help.";
 /// The end of `-h` of other commands.

@@ -49,6 +49,7 @@ pub fn cumulative(hist: &Histogram) -> [u64; BOUNDS] {
     })
 }
 
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     /// A number that only grows.

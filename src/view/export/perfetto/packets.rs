@@ -235,6 +235,7 @@ fn value(note: &mut Message, detail: &Detail<'_>) {
     }
 }
 
+/// Wire types of Protocol Buffers.
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const LENGTH: u32 = 2;
