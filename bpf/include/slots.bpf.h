@@ -8,7 +8,7 @@
 
 #include "rows.bpf.h"
 
-/* The order of this CPU's accesses, as other CPUs see it: docs/dev/memory-order.md. */
+/* The order of this CPU's accesses, as other CPUs see it: docs/dev/accuracy.md. */
 
 /* Orders what is before it with what is after it. x86 keeps the order of stores, and of loads. On
  * arm64 an atomic operation that returns a value orders all, from 5.18 on; builds without ND_FENCE
