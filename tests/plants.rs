@@ -49,7 +49,7 @@ fn a_slow_device_behind_a_network_is_left_open() {
     let found = diagnosis("path-failover", &options);
     assert!(causes(&found).is_empty(), "{found}");
     let headline = found["headline"].as_str().unwrap();
-    let open = "is slower than expected (4.87ms, expected 200us): 99% of the time is spent in the driver, the network, the \
+    let open = "is slower than expected (4.87ms, expected 200us): up to 99% of the time is spent in the driver, the network, the \
                 target and its storage.";
     assert!(headline.contains(open), "{headline}");
     let all = found["verdicts"].as_array().unwrap().iter();

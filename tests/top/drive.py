@@ -54,7 +54,9 @@ class Terminal:
         return False
 
     def quiet(self):
-        """Reads until nothing has come for half a second, or the next intervals have."""
+        """Waits for an answer, then reads until half a second is silent, or the next intervals came."""
+        before = len(self.bytes)
+        self.until(lambda: len(self.bytes) > before)
         for _ in range(8):
             seen = len(self.bytes)
             self.read(0.5)

@@ -12,7 +12,10 @@ use crate::machine::types::Structure;
 /// Every member has 16 bytes, more than most need; those of `blk_mq_tags` are structs.
 fn types() -> Types {
     let structure = |name: &str| {
-        let (_, members) = NEEDED.iter().find(|(n, _)| *n == name)?;
+        let (_, needed) = NEEDED.iter().find(|(n, _)| *n == name)?;
+        // not needed, but read where it is described
+        let more = (name == "nvme_queue").then_some("dbbuf_cq_ei");
+        let members: Vec<&str> = needed.iter().copied().chain(more).collect();
         let count = u32::try_from(members.len()).ok()?;
         let each = if name == "blk_mq_tags" { 128 } else { 16 };
         let at = (0..count).map(|n| n * each);
