@@ -118,6 +118,8 @@ def keys(directory, command, facts):
     t.quiet()
     step("wide")
     t.size(30, 100)
+    # crossterm leaves keys unread until the next one if they come together with a new size
+    t.quiet()
     t.press(b"<{")
     step("back")
     t.press(b"> ")
