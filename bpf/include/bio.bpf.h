@@ -191,7 +191,11 @@ static __always_inline struct nd_pause *known_pause(void)
 	u32 tid = this_task();
 	struct nd_pause *p = pause_of(tid);
 
-	return p->tid == tid ? p : NULL;
+	if (p->tid != tid)
+		p = NULL;
+	/* Clang would compare the tids again where the caller checks for NULL. */
+	asm volatile("" : "+r"(p));
+	return p;
 }
 
 /* What the task waited for before was not for its next bio. */
