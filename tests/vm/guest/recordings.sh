@@ -160,7 +160,7 @@ from several-latency latency --json --from /tmp/rec/basic --from /tmp/rec/half /
 from same trace --from /tmp/rec/basic /tmp/../tmp/rec/basic
 from one-missing trace --from /tmp/rec/basic /tmp/rec/missing
 for name in stub newer; do from "$name" trace --json --from "/tmp/rec/$name"; done
-from foreign latency --from "$NVME_DEEP"
+from foreign latency --from /usr/bin/env
 from missing latency --from /tmp/rec/missing
 from stages latency --stages=fine --from /tmp/rec/basic
 from no-stages latency --stages --from /tmp/rec/none
