@@ -577,7 +577,7 @@ static __noinline u64 take_begun(struct request *rq, struct nd_slot *to)
 		w = bpf_map_lookup_elem(&begun, &bio);
 		if (w) {
 			if (!start || w->waits.also < start) {
-				to->waits = w->waits;
+				*waits_in(to) = w->waits;
 				if (FOLLOWS_SUBMITTERS)
 					to->origin.by = w->by;
 				start = w->waits.also;
