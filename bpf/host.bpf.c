@@ -90,7 +90,7 @@ static __always_inline void begin(__u64 req, const struct nd_host *event)
 		count(ND_HOST_NO_ROOM);
 }
 
-/* Takes the command of a request out of the map. Returns 0 if its begin was not observed. */
+/* Takes the command of a request out of the map. Returns 0 if its start was not observed. */
 static __always_inline int take(__u64 req, struct nd_host *event)
 {
 	struct nd_host *known = bpf_map_lookup_elem(&flying, &req);
@@ -463,8 +463,11 @@ static __always_inline int count_msg(__u32 call, __u64 function)
 
 	if (bpf_get_current_pid_tgid() >> 32 != host_config.tgid)
 		return 0;
-	bpf_map_update_elem(&messages, &key, &none, BPF_NOEXIST);
 	n = bpf_map_lookup_elem(&messages, &key);
+	if (!n) {
+		bpf_map_update_elem(&messages, &key, &none, BPF_NOEXIST);
+		n = bpf_map_lookup_elem(&messages, &key);
+	}
 	if (n)
 		__sync_fetch_and_add(n, 1);
 	else

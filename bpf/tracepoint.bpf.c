@@ -191,7 +191,7 @@ int sq_tp(void *ctx)
 
 	if (!wanted_ctrl(instance) || (targ_qid_count && !in_list(targ_qids, targ_qid_count, qid)))
 		return 0;
-	hit(ND_HOOK_SQ_TP, ACCESS_PROBE_READ);
+	tally(this_cpu(), ND_HOOK_SQ_TP, ACCESS_PROBE_READ);
 	r = other(ND_KIND_SQ, 0, head | tail << 16 | 1ull << 32);
 	if (!r)
 		return 0;
@@ -209,7 +209,7 @@ int async_tp(void *ctx)
 
 	if (!wanted_ctrl(instance))
 		return 0;
-	hit(ND_HOOK_ASYNC_TP, ACCESS_PROBE_READ);
+	tally(this_cpu(), ND_HOOK_ASYNC_TP, ACCESS_PROBE_READ);
 	emit_ctrl(ND_KIND_ASYNC, instance, FIELD(ctx, tp_async_result, u32));
 	return 0;
 }

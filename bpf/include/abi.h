@@ -354,7 +354,8 @@ struct nd_submitter {
 	__u32 bytes;
 	__u16 early; /* noted before block_bio_queue, which may be of another task */
 	__u16 rest;  /* a piece was split off, and this has no request yet */
-	/* Of a bio of device mapper or md, with conditions: when it was noted. 0: a piece. */
+	/* With conditions: when a bio of device mapper or md was noted. 0: a piece that was split
+	 * off. */
 	__u64 since_ns;
 };
 

@@ -75,7 +75,7 @@ static __always_inline int on_getrq(u64 bio, u32 hook)
 	waited = now - w->ns;
 	w->ns = 0;
 	if (count_wait(bio, waited))
-		hit(hook, ACCESS_BTF);
+		tally(this_cpu(), hook, ACCESS_BTF);
 	return 0;
 }
 
@@ -96,7 +96,7 @@ static __always_inline struct nd_activity *activity_here(void)
 	return bpf_map_lookup_elem(&activities, &cpu);
 }
 
-/* Memory is bounced, mapped or unmapped: also in interrupts. */
+/* Counts bounced, mapped or unmapped memory. Interrupts do this, too. */
 static __always_inline int on_volume(u64 bytes, u32 hook)
 {
 	struct nd_activity *a = activity_here();

@@ -108,7 +108,10 @@ static __always_inline struct nd_last_bio *in_last(u64 bio)
 	u32 tid = this_task();
 	struct nd_last_bio *l = last_bio_of(tid);
 
-	return l->tid == tid && l->bio == bio ? l : NULL;
+	if (l->tid != tid || l->bio != bio)
+		l = NULL;
+	HIDE(l);
+	return l;
 }
 
 /* Moves the bio of this task to the table. It has not waited. A later entry of its address stays.
@@ -193,8 +196,7 @@ static __always_inline struct nd_pause *known_pause(void)
 
 	if (p->tid != tid)
 		p = NULL;
-	/* Clang would compare the tids again where the caller checks for NULL. */
-	asm volatile("" : "+r"(p));
+	HIDE(p);
 	return p;
 }
 
@@ -400,7 +402,7 @@ static __always_inline int on_bio_split(u64 bio, u32 hook)
 	b = bio_in_table(rest);
 	if (!b)
 		return FOLLOWS_SUBMITTERS ? on_submitted_split(bio, hook) : 0;
-	hit(hook, ACCESS_BTF);
+	tally(this_cpu(), hook, ACCESS_BTF);
 	copy = *b;
 	b->rest = 1;
 	put_entry(bio, &copy);
@@ -415,9 +417,9 @@ static __always_inline int on_bio_gone(u64 bio, u32 hook)
 	if (l)
 		l->bio = 0;
 	if (l || (bios_there && drop_entry(bio)))
-		hit(hook, ACCESS_BTF);
+		tally(this_cpu(), hook, ACCESS_BTF);
 	else if (FOLLOWS_SUBMITTERS) {
-		if (cfg_context)
+		if (TIMES_UPPER)
 			count_upper(bio);
 		on_submitted_done(bio, hook);
 	}
@@ -503,8 +505,8 @@ static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 b
 	drop_entry(bio);
 }
 
-/* A request was allocated for a bio: keeps its waits and its submitter until the setup. The
- * address of a bio may be that of an earlier one. */
+/* A request was allocated for a bio: keeps its waits and its submitter until the setup. An
+ * earlier bio may have had the same address. */
 static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 				       enum nd_access access)
 {
@@ -548,7 +550,7 @@ static __always_inline int on_bio_start(u64 bio, u32 hook)
 		forget_pause();
 		return 0;
 	}
-	hit(hook, ACCESS_BTF);
+	tally(this_cpu(), hook, ACCESS_BTF);
 	now = bpf_ktime_get_ns();
 	if (l) {
 		waits_of_last(&w.waits, l, now);
@@ -622,7 +624,7 @@ static __always_inline int on_bio_merged(u64 bio, u32 hook)
 	if (!cfg_trace)
 		return on_bio_gone(bio, hook);
 	if (bio_in_table(bio))
-		hit(hook, ACCESS_BTF);
+		tally(this_cpu(), hook, ACCESS_BTF);
 	return 0;
 }
 

@@ -194,7 +194,7 @@ static __always_inline int on_submit_in(u32 hook, u32 what, u64 hctx, u64 bd)
 	u32 tid = this_task();
 	struct nd_task *t = task_of(tid);
 
-	hit(hook, ACCESS_PROBE_READ);
+	tally(this_cpu(), hook, ACCESS_PROBE_READ);
 	if (t->tid != tid || t->inside) {
 		if (t->n)
 			count_n(ND_PENDING_FULL, t->n);
@@ -214,7 +214,7 @@ static __always_inline int on_submit_out(u32 hook, u32 what, u32 ret)
 	struct nd_task *t = task_of(tid);
 
 	if (t->tid != tid || t->inside != what) {
-		hit(hook, ACCESS_PROBE_READ);
+		tally(this_cpu(), hook, ACCESS_PROBE_READ);
 		return 0;
 	}
 	t->inside = 0;

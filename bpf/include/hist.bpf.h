@@ -33,6 +33,10 @@
 			__builtin_unreachable();                                                   \
 	} while (0)
 
+/* Hides from clang why a pointer is NULL. Clang would test the reason again where the caller tests
+ * the pointer, and the verifier does not know that both tests agree. */
+#define HIDE(p) asm volatile("" : "+r"(p))
+
 /* Buckets of the numbers below 2^ND_WINDOW: eight per power of two. */
 #define ND_WINDOW 11
 #define ND_OCTAVE(times, i)                                                                        \

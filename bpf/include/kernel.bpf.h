@@ -401,6 +401,12 @@ static __always_inline u64 pdu_of(struct request *rq)
 	return (u64)rq + bpf_core_type_size(struct request);
 }
 
+/* The address of the SQE of a request. */
+static __always_inline u64 entry_of(struct request *rq, enum nd_access access)
+{
+	return FIELD_AT(pdu_of(rq), struct nvme_request, cmd, access);
+}
+
 /* The command id of a request, as on the wire. */
 static __always_inline u32 command_id_of(struct request *rq, enum nd_access access)
 {
@@ -412,7 +418,7 @@ static __always_inline u32 command_id_of(struct request *rq, enum nd_access acce
 		};
 	} head;
 
-	head.word = peek(FIELD_AT(pdu_of(rq), struct nvme_request, cmd, access), access);
+	head.word = peek(entry_of(rq, access), access);
 	return head.command_id;
 }
 

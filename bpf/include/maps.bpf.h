@@ -120,7 +120,7 @@ static __always_inline int ignored(u32 hook)
 }
 
 /* Counts a hit; 0: the event is to be ignored. */
-static __always_inline int hit(u32 hook, enum nd_access access)
+static __always_inline __attribute__((warn_unused_result)) int hit(u32 hook, enum nd_access access)
 {
 	if (ignored(hook))
 		return 0;

@@ -114,15 +114,18 @@ static __always_inline int is_kernel_thread(enum nd_access access)
 #define DM_TIO_MAGIC 28714
 #define DM_IO_MAGIC  19577
 
+/* The bios of device mapper and md are timed. */
+#define TIMES_UPPER (cfg_context && cfg_waits)
+
 /* Whether a bio is of an NVMe disk, or of a disk that may be above one. */
 static __always_inline int is_followed(u64 bio)
 {
 	u64 name = peek(disk_name_of(bio), ACCESS_BTF);
 
-	return is_nvme_name(name) || ((HAVE_DM || cfg_context) && is_upper_name(name));
+	return is_nvme_name(name) || ((HAVE_DM || TIMES_UPPER) && is_upper_name(name));
 }
 
-/* Of bi_flags, from 5.4 on: another bio has the data. */
+/* A bit of bi_flags (5.4 and later): another bio owns the data. */
 #define BIO_IS_CLONE (1 << 1)
 
 /* The bio for which device mapper made this one, if it is part of a dm_target_io; else 0. */
@@ -139,7 +142,7 @@ static __always_inline u64 original_of(u64 clone)
 }
 
 /* The bio of a device-mapper disk for which a kernel thread submits this one; 0: none. dm-crypt
- * submits a bio of its own for the clone. Before other bios, memory may be that of a former clone.
+ * submits a bio of its own for the clone. The memory before other bios may still hold an old clone.
  */
 static __always_inline u64 bio_above(u64 bio)
 {
@@ -155,8 +158,8 @@ static __always_inline u64 bio_above(u64 bio)
 	return original;
 }
 
-/* Who submits a bio: the current task, or for a bio that device mapper made the submitter of the
- * one above: nobody, if its submission was not observed. */
+/* Who submits a bio: the current task; for a bio that device mapper made, whoever submitted the
+ * original (nobody, if that was not observed). */
 static __always_inline void who_submits(struct nd_sender *by, u64 bio)
 {
 	u64 above = bio_above(bio);
@@ -191,7 +194,7 @@ static __always_inline int note_submission_of(u64 bio, u8 early, u32 hook)
 	by.sector = BIO_FIELD(bio, bi_iter.bi_sector);
 	by.bytes = BIO_FIELD(bio, bi_iter.bi_size);
 	by.early = early;
-	if (cfg_context && cfg_waits)
+	if (TIMES_UPPER)
 		by.since_ns = bpf_ktime_get_ns();
 	bpf_map_update_elem(&submitters, &bio, &by, BPF_ANY);
 	return 0;
@@ -218,7 +221,7 @@ static __always_inline int on_submitted_split(u64 bio, u32 hook)
 static __always_inline int on_submitted_done(u64 bio, u32 hook)
 {
 	if (!bpf_map_delete_elem(&submitters, &bio))
-		hit(hook, ACCESS_BTF);
+		tally(this_cpu(), hook, ACCESS_BTF);
 	return 0;
 }
 

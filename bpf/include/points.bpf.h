@@ -26,8 +26,7 @@ static __always_inline void read_again(struct nd_submission *a, struct nd_slot *
 	*a = (struct nd_submission){.bytes = s->bytes, .known = ND_KNOWN_BYTES};
 	if (!cfg_cmd_arg) {
 		/* Word by word: lockdown=confidentiality forbids the helper. */
-		at = FIELD_AT(pdu_of(rq), struct nvme_request, cmd, access) +
-		     __builtin_offsetof(struct nvme_command, common.cdw10);
+		at = entry_of(rq, access) + __builtin_offsetof(struct nvme_command, common.cdw10);
 		for (u32 i = 0; i < 3; i++)
 			words[i] = peek(at + i * sizeof(u64), access);
 		__builtin_memcpy(a->cdw, words, sizeof(a->cdw));
@@ -383,7 +382,7 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 
 	if (access == ACCESS_BTF)
 		rq = drop_trust(rq); /* requeues are rare */
-	e = known_queue(rq, &qid, &first, access);
+	e = known_queue(rq, GET(access, rq, q), &qid, &first, access);
 	if (!e || !hit(hook, access))
 		return 0;
 	internal = GET(access, rq, internal_tag);
@@ -445,7 +444,7 @@ static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hoo
 
 	if (!s)
 		return 0;
-	hit(hook, access);
+	tally(this_cpu(), hook, access);
 	if (s->state == ND_OPEN)
 		emit_event(ND_KIND_SQ, s, head | (u32)tail << 16);
 	return 0;
@@ -458,7 +457,7 @@ static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, en
 
 	if (!s)
 		return 0;
-	hit(hook, access);
+	tally(this_cpu(), hook, access);
 	/* without a trace, the hits are the result */
 	if (traces_events() && s->state == ND_OPEN)
 		emit_event(kind, s, s->setup_out_ns);
@@ -470,7 +469,7 @@ static __always_inline int on_ctrl(u32 instance, u32 kind, u64 value, u32 hook,
 {
 	if (!wanted_ctrl(instance))
 		return 0;
-	hit(hook, access);
+	tally(this_cpu(), hook, access);
 	emit_ctrl(kind, instance, value);
 	return 0;
 }

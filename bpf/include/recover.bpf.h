@@ -141,12 +141,6 @@ __noinline int close_unseen(u32 index)
 	return 0;
 }
 
-/* The address of the SQE of a request. */
-static __always_inline u64 entry_of(struct request *rq, enum nd_access access)
-{
-	return FIELD_AT(pdu_of(rq), struct nvme_request, cmd, access);
-}
-
 /* Not inlined: a group would be on the stack below the functions that close a slot, and the kernel
  * permits 512 bytes in all. */
 static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, struct nd_where *w)

@@ -144,9 +144,9 @@ static __always_inline struct nd_cell *cell_of_row(struct nd_cpu *cpu, u32 row)
 	return bpf_map_lookup_elem(&cells, &index);
 }
 
-/* The cell of a command with the observed points `saw`: usually that of the previous command in its
- * slot. (The topmost bit of the word is ND_KEY_VALID.) Leaves out points, in `saw` and in the slot,
- * if few rows are left. */
+/* The cell of a command with the observed points `saw`: usually the cell of the slot's previous
+ * command. (The topmost bit of the word is ND_KEY_VALID.) Leaves out points in `saw` if few rows
+ * are left. */
 static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, struct nd_cpu *cpu)
 {
 	u64 word = s->key;
@@ -161,7 +161,6 @@ static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, stru
 			if (!word)
 				return 0;
 			*saw = (word >> ND_ROW_BITS) & ND_PATTERN;
-			s->saw = *saw;
 			count_here(cpu, ND_FEWER_POINTS);
 		}
 		s->key = word;

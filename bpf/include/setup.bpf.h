@@ -17,7 +17,7 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 {
 	struct request_queue *q = GET(access, rq, q);
 	u32 qid, age = places_age, first, instance;
-	struct nd_queue *e = known_queue(rq, &qid, &first, access);
+	struct nd_queue *e = known_queue(rq, q, &qid, &first, access);
 	struct nd_ctrl *ctrl;
 	u64 address;
 
@@ -31,7 +31,7 @@ static __always_inline struct nd_start *start_by_queue(struct request *rq, struc
 		if (!ctrl || !ctrl->stride)
 			return 0;
 		learn_queue(q, ctrl, address, instance, 1, access);
-		e = known_queue(rq, &qid, &first, access);
+		e = known_queue(rq, q, &qid, &first, access);
 		if (!e)
 			return 0;
 	}
@@ -370,7 +370,7 @@ static __always_inline int on_setup_out(void *ctx, struct request *rq, struct nv
 	return 0;
 }
 
-/* A kretprobe at nvme_setup_cmd. It has no arguments: struct nd_task keeps those of the entry. If
+/* A kretprobe at nvme_setup_cmd. It has no arguments: struct nd_task keeps the entry's. If
  * another task overwrites them, the command is counted as untracked. */
 static __always_inline int on_setup_return(u32 hook)
 {
@@ -379,14 +379,13 @@ static __always_inline int on_setup_return(u32 hook)
 	u64 rq, cmd;
 
 	if (t->setup_tid != tid || !t->setup_in_rq) {
-		hit(hook, ACCESS_PROBE_READ);
+		tally(this_cpu(), hook, ACCESS_PROBE_READ);
 		count(ND_UNTRACKED);
 		return 0;
 	}
 	rq = t->setup_in_rq;
 	t->setup_tid = 0;
-	cmd = cfg_cmd_arg ? t->setup_cmd
-			  : FIELD_AT(pdu_of((void *)rq), struct nvme_request, cmd, 0);
+	cmd = cfg_cmd_arg ? t->setup_cmd : entry_of((void *)rq, ACCESS_PROBE_READ);
 	return on_setup_out(0, (void *)rq, (void *)cmd, t->setup_stack, hook, ACCESS_PROBE_READ);
 }
 

@@ -175,10 +175,9 @@ static __always_inline u32 index_before_move(u32 index, struct nd_queue *e, stru
 
 /* The entry of a request's queue, with the number of the queue and its first slot. NULL: not
  * followed, or out of range. */
-static __always_inline struct nd_queue *known_queue(struct request *rq, u32 *qid, u32 *first,
-						    enum nd_access access)
+static __always_inline struct nd_queue *known_queue(struct request *rq, struct request_queue *q,
+						    u32 *qid, u32 *first, enum nd_access access)
 {
-	struct request_queue *q = GET(access, rq, q);
 	struct nd_queue *e;
 
 	if (!q)
@@ -198,7 +197,7 @@ static __always_inline struct nd_slot *slot_by_queue(struct request *rq, struct 
 						     enum nd_access access)
 {
 	u32 qid, tag = GET(access, rq, tag), age = places_age, first, index;
-	struct nd_queue *e = known_queue(rq, &qid, &first, access);
+	struct nd_queue *e = known_queue(rq, GET(access, rq, q), &qid, &first, access);
 
 	if (!e)
 		return 0;
@@ -270,8 +269,8 @@ static __always_inline struct nd_start *start_entry(s32 internal, u32 tag, u32 f
 /* Not a map: the size is constant, and an access costs a third of a map lookup. */
 static struct nd_task tasks[ND_TASKS];
 
-/* The number of this task. Softirqs of idle CPUs may submit, too: the CPU's number, above those of
- * all tasks (PID_MAX_LIMIT is 2^22), stands for the idle task. */
+/* The number of this task. Softirqs of idle CPUs may submit, too: the idle task gets its CPU's
+ * number plus ND_IDLE_TASK, which is above all task ids (PID_MAX_LIMIT is 2^22). */
 static __always_inline u32 this_task(void)
 {
 	u64 tid = (u32)bpf_get_current_pid_tgid();
@@ -390,8 +389,8 @@ static __noinline int fits(struct request_queue *q, u64 ctrl, u32 instance)
 	return number_in((u64)BPF_CORE_READ(device, kobj.name)) == (int)instance;
 }
 
-/* Whether a queue leads to I/O queues of the controller: that of a namespace, and ctrl->connect_q
- * of fabrics, which has the tag set of the I/O queues. */
+/* Whether a queue leads to I/O queues of the controller: a namespace's queue does, and so does
+ * ctrl->connect_q of fabrics, which shares their tag set. */
 static __always_inline u32 is_io(struct request_queue *q, u64 ctrl, enum nd_access access)
 {
 	u64 tags;

@@ -132,7 +132,7 @@ enum nd_fine {
 	FINE_END
 };
 
-/* The stages of a command with all points of its stage set, in order: of nearly every command. */
+/* For commands with all points of their stage set, in order: nearly all. */
 static __always_inline void stages_basic(struct nd_cell *c, struct nd_slot *s, u64 complete)
 {
 	u64 first = s->start_ns;
@@ -198,8 +198,7 @@ static __always_inline void reach(struct nd_walk *w, struct nd_cell *c, u64 ns, 
 
 #define SEEN(bit, ns) (*(volatile u16 *)&s->saw & (bit) ? (ns) : 0)
 
-/* Adds the intervals between the points of `s->saw`, of a command with any points. Where one is
- * missing, stages are merged. */
+/* Adds the intervals between the points of `s->saw`. Where one is missing, stages are merged. */
 static __always_inline void add_intervals(struct nd_cell *c, struct nd_slot *s, u64 complete,
 					  u64 end, int atomic)
 {
