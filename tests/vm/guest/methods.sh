@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every attach method on the same loads: the tool's own choice with all three stage sets side by
+# Every attach method on the same loads: the tool's own choice with all four stage sets side by
 # side, then each attach method that can be forced. The forced methods run alone: kprobes and
 # classic tracepoints share a guard per CPU, so that one tool would make another tool miss more.
 . "$(dirname "$0")/lib.sh"
@@ -39,6 +39,7 @@ begin auto
 tool total latency --json --no-admin
 tool basic latency --stages --json --commands --hist --no-admin
 tool fine latency --stages=fine --json --commands --hist --no-admin
+tool full latency --stages=full --json --commands --hist --no-admin
 traced
 loads
 stop

@@ -272,7 +272,7 @@ fn method_word(method: &str) -> Value {
 fn all_methods(outcome: &Outcome, expected: &str) {
     the_plan_is_as_expected(outcome, expected);
     every_planned_hook_fires(outcome, "auto");
-    for stage_set in ["total", "basic", "fine"] {
+    for stage_set in ["total", "basic", "fine", "full"] {
         exact(outcome, "auto", stage_set);
     }
     for method in ["fentry", "rawtp", "kprobe", "tracepoint"] {
