@@ -70,8 +70,7 @@ fn count(
             Step::Fact(Fact::Controllers(all)) => {
                 counter.block_sizes(all.iter().flat_map(ControllerInfo::block_sizes));
                 // those that were removed have been recorded, too
-                controllers.retain(|c| all.iter().all(|new| new.instance != c.instance));
-                controllers.extend(all);
+                ControllerInfo::update(&mut controllers, all);
             }
             Step::Ended => break,
             _ => {}

@@ -312,7 +312,10 @@ fn controller(c: &MachineController) -> Section {
         ],
     );
     let mut add = |label: &str, text: String| entries.push((label.into(), text));
-    let queues = format!("admin and {} I/O, entries {}", shown(&c.io_queues), shown(&c.depth));
+    let queues = match c.io_queues {
+        Some(io) => format!("admin and {io} I/O, entries {}", shown(&c.depth)),
+        None => "unknown".into(),
+    };
     if let Some(pci_id) = &c.pci_id {
         let node = match c.numa_node {
             Some(-1) => "no NUMA node".into(),
@@ -323,7 +326,7 @@ fn controller(c: &MachineController) -> Section {
         let doorbells = match c.shadow_doorbells {
             Some(true) => "shadow doorbells offered",
             Some(false) => "no shadow doorbells",
-            None => "unknown (root's --identify asks a live controller)",
+            None => "unknown (run as root with --identify; the controller must be live)",
         };
         add("doorbells", doorbells.into());
     } else {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `import`: a text of another program becomes a recording.
 
-use crate::error::Kind;
 use crate::import::driver::Known;
 use crate::import::report::Report;
 use crate::model::ledger::{HostLedger, Ledger};
@@ -9,7 +8,7 @@ use crate::model::text::printable;
 use crate::recording::RunInfo;
 use crate::run::args::common as examples;
 use crate::run::args::common::{JSON, JSON_LONG, number};
-use crate::run::exit::Failure;
+use crate::run::exit::usage;
 use crate::run::input::read_text;
 use crate::run::outfile::is_stdout;
 use crate::run::recording::{FileSettings, FileWriter};
@@ -66,10 +65,6 @@ fn format_of(text: &str) -> Option<Format> {
 const EXPECTED: &str = "it has no line of nvme:* tracepoints (ftrace, trace-cmd, perf script, perf \
                         trace), of blkparse, of QEMU's pci_nvme_* trace events, of spdk_trace, or of \
                         kvm:* tracepoints";
-
-fn usage(text: impl Into<String>) -> anyhow::Error {
-    Failure::error(Kind::Usage, text)
-}
 
 fn settings<'a>(args: &'a ImportArgs, path: &'a Path) -> FileSettings<'a> {
     FileSettings {

@@ -12,9 +12,9 @@ use crate::inflight::view::{Look, Lookup, json, text};
 use crate::machine::System;
 use crate::machine::clock::monotonic_ns;
 use crate::machine::inflight::report::{InFlight, Observed};
-use crate::machine::sysfs::Controller;
 use crate::model::event::StackId;
 use crate::model::filter::Filter;
+use crate::model::machine::ControllerInfo;
 use crate::model::stack::Frame;
 use crate::model::text::Text;
 use crate::nvme::decode::CommandSet;
@@ -70,13 +70,13 @@ impl Looks<'_> {
     fn show(
         &self,
         found: &InFlight,
-        controllers: &[Controller],
+        controllers: &[ControllerInfo],
         observer: Option<&dyn Observer>,
     ) -> Result<()> {
         let names = |instance: u32, nsid: u32| -> Option<(Text, CommandSet)> {
             let ctrl = controllers.iter().find(|c| c.instance == instance)?;
-            let ns = ctrl.namespaces.iter().find(|ns| ns.nsid == nsid)?;
-            Some((ns.name.clone(), ns.set))
+            let ns = ctrl.disks.iter().find(|ns| ns.nsid == nsid)?;
+            Some((ns.name.clone(), ns.set()))
         };
         let frames = |id| observer.and_then(|o| o.stack(id));
         let lookup = Lookup {

@@ -71,10 +71,7 @@ impl Found {
             }
             Item::Fact(Fact::Controllers(all)) => {
                 self.disks.recorded(&all);
-                for new in all {
-                    self.controllers.retain(|old| old.instance != new.instance);
-                    self.controllers.push(new);
-                }
+                ControllerInfo::update(&mut self.controllers, all);
             }
             Item::Fact(Fact::Clock(offset)) => self.wall_ns = self.wall_ns.or(Some(offset.wall_ns)),
             Item::Fact(Fact::Ledger(found)) => (self.ledger, self.later) = (found.ledger, 0),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `join` command: a recording of the driver and one of the host side.
 
-use crate::error::Kind;
 use crate::join::pairing::{
     Guest, Join, Offset, SharedReference, by_readings, guest_command, pair_controllers, served,
 };
@@ -18,7 +17,7 @@ use crate::run::args::common as examples;
 use crate::run::args::common::{ColorArg, JSON, JSON_LONG, number};
 use crate::run::args::filter::ctrl_instance;
 use crate::run::drive::{FileReader, Names, Run, Seen, Step};
-use crate::run::exit::Failure;
+use crate::run::exit::usage;
 use crate::run::input;
 use crate::run::input::{check_target_end, read_recording};
 use crate::run::stdout::stdout;
@@ -33,10 +32,6 @@ use std::path::{Path, PathBuf};
 pub(crate) mod pairing;
 mod timeline;
 pub(crate) mod view;
-
-fn usage(text: impl Into<String>) -> anyhow::Error {
-    Failure::error(Kind::Usage, text)
-}
 
 /// Commands of a guest that are kept from any file.
 const MOST_COMMANDS: u64 = 400_000;
@@ -73,11 +68,7 @@ impl Driver {
 
     fn fact(&mut self, fact: Fact) {
         match fact {
-            Fact::Controllers(all) => {
-                let is_old = |c: &ControllerInfo| all.iter().all(|new| new.instance != c.instance);
-                self.controllers.retain(is_old);
-                self.controllers.extend(all);
-            }
+            Fact::Controllers(all) => ControllerInfo::update(&mut self.controllers, all),
             Fact::Readings(all) => self.readings.extend(all),
             _ => {}
         }

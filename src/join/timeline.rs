@@ -12,6 +12,7 @@ use crate::model::machine::{HostCommand, HostEvent};
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::recording::HostRecording;
+use crate::run::exit::usage;
 use crate::settings::{Events, Mode};
 use crate::units::{nanos, size_text};
 use crate::view::export::Sink;
@@ -85,7 +86,7 @@ pub fn write(
     ctrls: &BTreeSet<u32>,
 ) -> Result<()> {
     let Some(offset) = &join.matches.offset else {
-        return Err(super::usage(
+        return Err(usage(
             "--format perfetto needs the offset of the clocks, and no pair of commands tells it",
         ));
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Admin commands through `/dev/nvmeX`: Identify Controller, and Get Log Page if the user asks for it.
+//! Admin commands through `/dev/nvmeX`: Identify ControllerInfo, and Get Log Page if the user asks for it.
 //! The tool sends no other commands to a device.
 //!
 //! Both are read-only commands, which other tools and the driver send too. They have no time limit of
@@ -8,7 +8,7 @@
 //! contains all ioctl calls of the crate.
 
 use super::System;
-use super::sysfs::Controller;
+use crate::model::machine::ControllerInfo;
 use crate::model::machine::ControllerLogs;
 use crate::nvme::log::{EBS_PAGE, EbsStats, SMART_PAGE, Smart};
 use std::ffi::c_int;
@@ -49,7 +49,7 @@ const _: () = {
 const GET_LOG_PAGE: u8 = 0x02;
 /// Opcode of Identify (NVMe base 2.1, section 5.1.13).
 const IDENTIFY: u8 = 0x06;
-/// CNS of the Identify Controller data structure.
+/// CNS of the Identify ControllerInfo data structure.
 const CNS_CONTROLLER: u32 = 1;
 /// The log page of the whole controller.
 const ALL_NAMESPACES: u32 = u32::MAX;
@@ -128,7 +128,7 @@ impl System {
     ///
     /// # Errors
     /// A sentence on the first page that cannot be read.
-    pub fn logs(&self, controller: &Controller) -> Result<ControllerLogs, String> {
+    pub fn logs(&self, controller: &ControllerInfo) -> Result<ControllerLogs, String> {
         let device = format!("/dev/{}", controller.name());
         let read = || -> Result<ControllerLogs, NoAnswer> {
             let file = File::open(self.path(&device[1..]))?;

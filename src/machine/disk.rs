@@ -7,8 +7,9 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use super::sysfs::{Controller, is_namespace, names_in};
+use super::sysfs::{is_namespace, names_in};
 use super::{System, read_line};
+use crate::model::machine::ControllerInfo;
 use crate::model::machine::UpperDisk;
 use crate::model::text::{Text, printable};
 
@@ -157,9 +158,9 @@ impl System {
             false => None,
         };
         let controllers = self.controllers();
-        let has = |c: &&Controller| c.namespaces.iter().any(|ns| disk_of_path(&ns.name) == *disk);
-        let with: Vec<&Controller> = controllers.iter().filter(has).collect();
-        let namespaces = with.iter().flat_map(|c| &c.namespaces);
+        let has = |c: &&ControllerInfo| c.disks.iter().any(|ns| disk_of_path(&ns.name) == *disk);
+        let with: Vec<&ControllerInfo> = controllers.iter().filter(has).collect();
+        let namespaces = with.iter().flat_map(|c| &c.disks);
         let nsid = namespaces.clone().find(|ns| disk_of_path(&ns.name) == *disk);
         Ok(Disk {
             nsid: nsid.ok_or_else(missing)?.nsid,

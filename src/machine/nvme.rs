@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::disk::disk_of_path;
 use super::io_control::{IoControl, number};
 use super::overview::bracketed;
-use super::sysfs::{instance_of, is_namespace, names_in};
+use super::sysfs::{instance_of, is_namespace, names_in, queues_of};
 use super::{System, read_device_line, read_line};
 use crate::model::machine::{Class, MachineController, MachineDisk};
 use crate::model::text::Text;
@@ -77,6 +77,7 @@ impl System {
         let at = format!("sys/class/nvme/{name}");
         let text = |file: &str| self.device_text(&format!("{at}/{file}"));
         let number = |file: &str| self.number::<u32>(&format!("{at}/{file}"));
+        let (queues, depth) = queues_of(number);
         let (model, transport, state) = (text("model"), text("transport"), text("state"));
         let pci_id = self.pci_id(&at, "vendor", "device");
         let (class, class_reason) = Traits {
@@ -101,9 +102,8 @@ impl System {
                 .number(&format!("{at}/numa_node"))
                 .or_else(|| self.number(&format!("{at}/device/numa_node"))),
             // the kernel counts the admin queue, too
-            io_queues: number("queue_count").map(|n| n.saturating_sub(1)),
-            // zero based, as in the specification (CAP.MQES)
-            depth: number("sqsize").map(|n| n.saturating_add(1)),
+            io_queues: queues.map(|n| n - 1),
+            depth,
             vectors: vectors.map(|entries| u32::try_from(entries.count()).unwrap_or(u32::MAX)),
             shadow_doorbells: is_asked.then(|| self.shadow_doorbells(&name)).flatten(),
             iommu_group: text("device/iommu_group/type"),

@@ -7,50 +7,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::{System, read_device_line, read_line};
-use crate::model::report::disk_names::DiskNames;
-use crate::model::text::Text;
+use crate::model::machine::{ControllerInfo, DiskInfo};
 use crate::nvme::decode::CommandSet;
 
-/// A namespace of a controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Namespace {
-    /// The block device's name: `nvme0n1`, or `nvme0c1n1` for a path of a multipath namespace.
-    pub name: Text,
-    /// The namespace id.
-    pub nsid: u32,
-    /// Logical block size in bytes.
-    pub lba_bytes: u32,
-    /// Its command set.
-    pub set: CommandSet,
-}
-
-/// An NVMe controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Controller {
-    /// Its number: 0 for nvme0.
-    pub instance: u32,
-    /// Model, as reported by the controller.
-    pub model: Text,
-    /// `pcie`, `tcp`, `rdma`, `fc`, `loop`.
-    pub transport: Text,
-    /// Controller id; `None` if the kernel does not report it.
-    pub cntlid: Option<u16>,
-    /// NVMe Qualified Name of the subsystem of a fabrics controller. On PCI it may contain a serial
-    /// number, and is left out.
-    pub nqn: Option<Text>,
-    /// Number of queues, including the admin queue; `None` if the kernel does not report it.
-    pub queues: Option<u32>,
-    /// Entries of an I/O submission queue; `None` if the kernel does not report it.
-    pub depth: Option<u32>,
-    /// Its namespaces, sorted by id.
-    pub namespaces: Vec<Namespace>,
-}
-
-impl Controller {
-    /// The name of its device: `nvme0`.
-    pub fn name(&self) -> String {
-        format!("nvme{}", self.instance)
-    }
+/// The number of a controller's queues, with the admin queue, and the entries of an I/O submission queue:
+/// from numbers of its files in sysfs. `None` before it has them.
+pub(super) fn queues_of(number: impl Fn(&str) -> Option<u32>) -> (Option<u32>, Option<u32>) {
+    let queues = number("queue_count").filter(|&n| n > 0);
+    // zero based, as in the specification (CAP.MQES)
+    let depth = number("sqsize").and_then(|n| n.checked_add(1)).filter(|&n| n > 1);
+    (queues, depth)
 }
 
 /// Parses `nvme12` to 12; `None` for any other name.
@@ -94,17 +60,17 @@ fn command_set(at: &Path) -> CommandSet {
     }
 }
 
-fn namespaces_in(dir: &Path) -> Vec<Namespace> {
-    let mut found: Vec<Namespace> = names_in(dir)
+fn disks_in(dir: &Path) -> Vec<DiskInfo> {
+    let mut found: Vec<DiskInfo> = names_in(dir)
         .into_iter()
         .filter(|name| is_namespace(name))
         .filter_map(|name| {
             let at = dir.join(&name);
             let number = |file| read_line(&at.join(file)).and_then(|text| text.parse().ok());
-            Some(Namespace {
+            Some(DiskInfo {
                 nsid: number("nsid")?,
                 lba_bytes: number("queue/logical_block_size").unwrap_or(512),
-                set: command_set(&at),
+                csi: command_set(&at).csi(),
                 name: name.into(),
             })
         })
@@ -115,27 +81,27 @@ fn namespaces_in(dir: &Path) -> Vec<Namespace> {
 
 impl System {
     /// Reads all controllers, sorted by number. Empty if there is no NVMe, or no sysfs.
-    pub fn controllers(&self) -> Vec<Controller> {
+    pub fn controllers(&self) -> Vec<ControllerInfo> {
         let class = self.path("sys/class/nvme");
-        let mut found: Vec<Controller> = names_in(&class)
+        let mut found: Vec<ControllerInfo> = names_in(&class)
             .into_iter()
             .filter_map(|name| {
                 let instance = instance_of(&name)?;
                 let at = class.join(&name);
-                let text = |file| read_line(&at.join(file));
-                let number = |file| text(file).and_then(|n| n.parse::<u32>().ok());
+                let text = |file: &str| read_line(&at.join(file));
+                let number = |file: &str| text(file).and_then(|n| n.parse::<u32>().ok());
                 let transport = text("transport").unwrap_or_default();
                 let nqn = text("subsysnqn").filter(|_| !["", "pcie"].contains(&&*transport));
-                Some(Controller {
+                let (queues, depth) = queues_of(number);
+                Some(ControllerInfo {
                     instance,
                     model: read_device_line(&at.join("model")).unwrap_or_default(),
                     cntlid: text("cntlid").and_then(|n| n.parse().ok()),
                     nqn: nqn.map(Into::into),
                     transport: transport.into(),
-                    queues: number("queue_count").filter(|&n| n > 0),
-                    // zero based, as in the specification (CAP.MQES)
-                    depth: number("sqsize").and_then(|n| n.checked_add(1)).filter(|&n| n > 1),
-                    namespaces: namespaces_in(&at),
+                    queues,
+                    depth,
+                    disks: disks_in(&at),
                 })
             })
             .collect();
@@ -157,17 +123,6 @@ impl System {
         let link = fs::read_link(at).ok()?;
         let mut names = link.iter().filter_map(|part| part.to_str());
         names.rfind(|name| is_namespace(name)).map(Into::into)
-    }
-}
-
-impl DiskNames {
-    /// Adds the disks of these controllers of this machine.
-    pub fn found(&mut self, controllers: &[Controller]) {
-        for controller in controllers {
-            for disk in &controller.namespaces {
-                self.set(controller.instance, disk.nsid, &disk.name);
-            }
-        }
     }
 }
 
@@ -194,13 +149,12 @@ mod tests {
         put(&root, "sys/class/nvme/nvme2/ng2n1/nsid", "7\n");
         put(&root, "sys/class/nvme/nvme-subsys0/model", "not a controller\n");
         let found = System::at(root.path()).controllers();
-        assert_eq!(found.iter().map(Controller::name).collect::<Vec<_>>(), ["nvme2", "nvme10"]);
+        assert_eq!(found.iter().map(ControllerInfo::name).collect::<Vec<_>>(), ["nvme2", "nvme10"]);
         assert_eq!((found[0].queues, found[0].depth), (Some(3), Some(1024)));
         assert_eq!((found[1].queues, found[1].depth), (None, None));
         assert_eq!(found[1].model, "QEMU NVMe Ctrl");
-        let want =
-            Namespace { name: "nvme2n1".into(), nsid: 7, lba_bytes: 4096, set: CommandSet::Nvm };
-        assert_eq!(found[0].namespaces, [want]);
+        let want = DiskInfo { name: "nvme2n1".into(), nsid: 7, lba_bytes: 4096, csi: 0 };
+        assert_eq!(found[0].disks, [want]);
     }
 
     #[test]

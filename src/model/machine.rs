@@ -541,6 +541,17 @@ pub struct ControllerInfo {
 }
 
 impl ControllerInfo {
+    /// The name of its device: `nvme0`.
+    pub fn name(&self) -> String {
+        format!("nvme{}", self.instance)
+    }
+
+    /// Adds new controllers to those that are known. They replace those of the same number.
+    pub fn update(known: &mut Vec<Self>, new: Vec<Self>) {
+        known.retain(|old| new.iter().all(|new| new.instance != old.instance));
+        known.extend(new);
+    }
+
     /// Removes what names the controller.
     pub fn redact(&mut self) {
         self.model = Text::default();

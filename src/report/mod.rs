@@ -163,9 +163,7 @@ impl Gathered {
             }
             Fact::Controllers(all) => {
                 self.disks.recorded(&all);
-                let is_old = |c: &ControllerInfo| all.iter().all(|new| new.instance != c.instance);
-                self.controllers.retain(is_old);
-                self.controllers.extend(all);
+                ControllerInfo::update(&mut self.controllers, all);
             }
             Fact::KernelLog(lines) => self.log.extend(lines),
             Fact::Machine(machine) => self.machine = Some(machine),

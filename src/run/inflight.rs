@@ -9,11 +9,11 @@ use crate::error::{Kind, not_permitted};
 use crate::machine::clock::monotonic_ns;
 use crate::machine::inflight::report::{AgeLimit, Ages, InFlight, Observed, Reading};
 use crate::machine::inflight::{Memory, Ticks, Types, Walker};
-use crate::machine::sysfs::Controller;
 use crate::machine::types::Layouts;
 use crate::machine::{System, missing_capabilities};
 use crate::model::filter::Filter;
 use crate::model::ids::QueueId;
+use crate::model::machine::ControllerInfo;
 use crate::model::machine::Transport;
 use crate::nvme::sqe::Sqe;
 use crate::session::KernelMemory;
@@ -117,7 +117,7 @@ impl Access {
     /// If the list of controllers cannot be read; errors of `observe`.
     pub fn look(
         &mut self,
-        controllers: &[Controller],
+        controllers: &[ControllerInfo],
         scope: Scope<'_>,
         observe: &mut dyn FnMut() -> Result<Option<Observed>>,
     ) -> Result<InFlight> {
@@ -142,7 +142,7 @@ impl Access {
         Ok(InFlight::new(&first, second, &scope.ages(ticks, at_ns, run.as_ref()), wanted))
     }
 
-    fn read(&mut self, controllers: &[Controller], filter: &Filter) -> Result<Reading> {
+    fn read(&mut self, controllers: &[ControllerInfo], filter: &Filter) -> Result<Reading> {
         let has_pci = self.types.has_pci();
         let mut walker = Walker::new(&mut self.memory, &self.types);
         let found = walker.controllers(self.subsystems);

@@ -5,10 +5,10 @@
 use super::drive::turns::{Wake, stop_signals};
 use super::eprint_note;
 use crate::error::{Kind, not_permitted};
-use crate::machine::sysfs::Controller;
 use crate::machine::{System, missing_capabilities};
 use crate::model::event::StackId;
 use crate::model::filter::Filter;
+use crate::model::machine::ControllerInfo;
 use crate::model::point::Point;
 use crate::model::stack::{Frame, StackAt};
 use crate::probe::catalog::CATALOG;
@@ -30,7 +30,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 ///
 /// # Errors
 /// If there is no controller, or one of these does not exist; one sentence.
-pub fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> {
+pub fn check_devices(filter: &Filter, controllers: &[ControllerInfo]) -> Result<()> {
     let no_device = |message: String| Err(Failure::error(Kind::NoDevice, message));
     if controllers.is_empty() {
         return no_device(
@@ -39,7 +39,7 @@ pub fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> 
                 .into(),
         );
     }
-    let names: Vec<String> = controllers.iter().map(Controller::name).collect();
+    let names: Vec<String> = controllers.iter().map(ControllerInfo::name).collect();
     for &wanted in &filter.ctrls {
         if !controllers.iter().any(|c| c.instance == wanted) {
             return no_device(format!(
@@ -48,8 +48,8 @@ pub fn check_devices(filter: &Filter, controllers: &[Controller]) -> Result<()> 
             ));
         }
     }
-    let chosen = |c: &&Controller| filter.has_ctrl(c.instance);
-    let all: Vec<_> = controllers.iter().filter(chosen).flat_map(|c| &c.namespaces).collect();
+    let chosen = |c: &&ControllerInfo| filter.has_ctrl(c.instance);
+    let all: Vec<_> = controllers.iter().filter(chosen).flat_map(|c| &c.disks).collect();
     for &wanted in &filter.nsids {
         // admin commands use 0 and the broadcast id
         let special = wanted == 0 || wanted == u32::MAX;
@@ -97,7 +97,7 @@ fn lacks(plan: &AttachPlan, known: bool) -> String {
     }
 }
 
-fn announce(settings: &Settings, until: &str, session: &Session, controllers: &[Controller]) {
+fn announce(settings: &Settings, until: &str, session: &Session, controllers: &[ControllerInfo]) {
     let filter = &settings.filter;
     let plan = session.plan();
     let names: Vec<String> = controllers
@@ -142,7 +142,7 @@ pub struct Preflight {
     pub stop: Receiver<Wake>,
     /// Sends such messages.
     pub waker: Sender<Wake>,
-    controllers: Vec<Controller>,
+    controllers: Vec<ControllerInfo>,
     layout: Layout,
 }
 
@@ -249,8 +249,7 @@ mod tests {
     use super::*;
     use crate::cli::{Args, Command};
     use crate::error::kind_of;
-    use crate::machine::sysfs::Namespace;
-    use crate::nvme::decode::CommandSet;
+    use crate::model::machine::DiskInfo;
     use clap::Parser;
 
     fn check(words: &str) -> Result<()> {
@@ -258,7 +257,7 @@ mod tests {
         let Command::Latency(args) = Args::try_parse_from(words)?.command else {
             panic!("not latency");
         };
-        let machine = [Controller {
+        let machine = [ControllerInfo {
             instance: 1,
             model: "m".into(),
             transport: "pcie".into(),
@@ -266,12 +265,7 @@ mod tests {
             nqn: None,
             queues: Some(3),
             depth: Some(1024),
-            namespaces: vec![Namespace {
-                name: "nvme1n1".into(),
-                nsid: 1,
-                lba_bytes: 512,
-                set: CommandSet::Nvm,
-            }],
+            disks: vec![DiskInfo { name: "nvme1n1".into(), nsid: 1, lba_bytes: 512, csi: 0 }],
         }];
         check_devices(&args.session.filter.filter(false)?, &machine)
     }

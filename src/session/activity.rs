@@ -85,7 +85,7 @@ impl State {
     fn disk(&mut self, name: &str, system: &System) -> Option<NamespaceId> {
         if !self.names.contains_key(name) {
             for ctrl in system.controllers() {
-                for ns in ctrl.namespaces {
+                for ns in ctrl.disks {
                     self.names.insert(
                         ns.name.as_str().to_owned(),
                         NamespaceId::new(ctrl.instance, ns.nsid),

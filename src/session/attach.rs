@@ -8,8 +8,8 @@ use super::{Config, Layout, Session, StartError, kernel_facts};
 use crate::error::{no_method, unsupported};
 use crate::machine::clock::is_slow;
 use crate::machine::kernel::Look;
-use crate::machine::sysfs::Controller;
 use crate::machine::{System, cgroups, may_read_module_btf};
+use crate::model::machine::ControllerInfo;
 use crate::model::machine::Pairing;
 use crate::model::origin::Who;
 use crate::model::point::Point;
@@ -177,7 +177,7 @@ pub fn attach(
     system: &System,
     options: &Settings,
     layout: &Layout,
-    controllers: &[Controller],
+    controllers: &[ControllerInfo],
     irq_entry: Option<(u64, u64)>,
     notice: &mut dyn FnMut(&str),
 ) -> Result<Session> {

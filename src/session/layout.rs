@@ -23,7 +23,7 @@ use crate::error::{failed, unsupported};
 use crate::machine::System;
 use crate::machine::inflight::Memory;
 use crate::machine::process::MapMemory;
-use crate::machine::sysfs::Controller;
+use crate::model::machine::ControllerInfo;
 use crate::model::point::Point;
 use crate::model::snapshot::{Cell, Snapshot};
 use crate::session::configure::{
@@ -148,7 +148,7 @@ pub struct Size {
 }
 
 impl Size {
-    fn of(controller: &Controller, cpus: u32) -> Self {
+    fn of(controller: &ControllerInfo, cpus: u32) -> Self {
         let depth = controller.depth.unwrap_or(DEFAULT_DEPTH);
         Self {
             stride: depth.next_power_of_two().max(MIN_STRIDE),
@@ -265,7 +265,7 @@ fn stack_bytes(settings: &Settings, cpus: u32) -> usize {
 
 impl Layout {
     /// Sizes the maps for this machine and these settings.
-    pub fn new(settings: &Settings, capacity: &Capacity, controllers: &[Controller]) -> Self {
+    pub fn new(settings: &Settings, capacity: &Capacity, controllers: &[ControllerInfo]) -> Self {
         let cpus = capacity.possible;
         let fixed = FIXED
             + bio_bytes(settings.stage_set)
@@ -337,7 +337,7 @@ impl Layout {
     }
 
     /// The slots that a controller needs.
-    pub fn size_of(&self, controller: &Controller) -> Size {
+    pub fn size_of(&self, controller: &ControllerInfo) -> Size {
         Size::of(controller, self.cpus)
     }
 
@@ -359,7 +359,7 @@ impl Layout {
 }
 
 /// Rows for the commands of these controllers. A trace needs none.
-fn rows_of(settings: &Settings, controllers: &[Controller]) -> u32 {
+fn rows_of(settings: &Settings, controllers: &[ControllerInfo]) -> u32 {
     // per namespace and admin queue: some opcodes, each with some patterns of points
     let each = match (settings.kernel_groups(), &settings.mode) {
         ([], Mode::Flight(_)) => 48,
@@ -367,7 +367,7 @@ fn rows_of(settings: &Settings, controllers: &[Controller]) -> u32 {
         _ => MAX_ROWS as usize,
     };
     let chosen = controllers.iter().filter(|c| settings.filter.has_ctrl(c.instance));
-    let things: usize = chosen.map(|c| 1 + c.namespaces.len()).sum();
+    let things: usize = chosen.map(|c| 1 + c.disks.len()).sum();
     u32::try_from(things * each).unwrap_or(MAX_ROWS).clamp(MIN_ROWS, MAX_ROWS)
 }
 

@@ -8,11 +8,10 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::machine::System;
-use crate::machine::sysfs::Namespace;
 use crate::model::group::By;
+use crate::model::machine::DiskInfo;
 use crate::model::stack::StackAt;
 use crate::model::stage::StageSet;
-use crate::nvme::decode::CommandSet;
 use crate::settings::{Detail, EventStacks, Events, Histograms, Outcome, RingSize, StackSample};
 
 /// A machine whose CPUs are all online, with this much memory.
@@ -22,8 +21,8 @@ fn capacity(cpus: u32, gib: u64) -> Capacity {
 }
 
 /// As many controllers with one namespace each.
-fn controllers(count: u32, queues: u32, depth: u32) -> Vec<Controller> {
-    let one = |instance| Controller {
+fn controllers(count: u32, queues: u32, depth: u32) -> Vec<ControllerInfo> {
+    let one = |instance| ControllerInfo {
         instance,
         model: "".into(),
         transport: "pcie".into(),
@@ -31,11 +30,11 @@ fn controllers(count: u32, queues: u32, depth: u32) -> Vec<Controller> {
         nqn: None,
         queues: Some(queues),
         depth: Some(depth),
-        namespaces: vec![Namespace {
+        disks: vec![DiskInfo {
             name: format!("nvme{instance}n1").into(),
             nsid: 1,
             lba_bytes: 512,
-            set: CommandSet::Nvm,
+            csi: 0,
         }],
     };
     (0..count).map(one).collect()

@@ -42,8 +42,8 @@ use crate::abi::{
 };
 use crate::error::{failed, no_cgroup, unreadable_cgroup};
 use crate::machine::System;
-use crate::machine::sysfs::Controller;
 use crate::machine::types::CustomBtf;
+use crate::model::machine::ControllerInfo;
 use crate::model::machine::{Pairing, Transport};
 use crate::model::point::{Pattern, Point};
 use crate::model::text::Text;
@@ -169,7 +169,7 @@ impl Session {
         mut plan: AttachPlan,
         layout: Layout,
         config: &Config<'_>,
-        controllers: &[Controller],
+        controllers: &[ControllerInfo],
     ) -> Result<Self, StartError> {
         plan.shares_cells = layout.cells.are_shared();
         let loaded = load::load(&plan, &layout, config)?;
@@ -256,7 +256,7 @@ impl Session {
         let Some(next) = (0..MAX_CTRLS).find(is_free) else {
             return Ok(());
         };
-        let unknown = Controller {
+        let unknown = ControllerInfo {
             instance: next,
             model: Text::default(),
             transport: Text::default(),
@@ -264,7 +264,7 @@ impl Session {
             nqn: None,
             queues: None,
             depth: None,
-            namespaces: vec![],
+            disks: vec![],
         };
         self.place(&unknown).map(|_| ())
     }
@@ -274,9 +274,9 @@ impl Session {
     ///
     /// # Errors
     /// If the map cannot be written.
-    pub fn place(&mut self, controller: &Controller) -> Result<bool> {
+    pub fn place(&mut self, controller: &ControllerInfo) -> Result<bool> {
         if let Some(namespaces) = &self.maps.namespaces {
-            for ns in &controller.namespaces {
+            for ns in &controller.disks {
                 let (key, value) = namespace_entry(controller.instance, ns.nsid, ns.lba_bytes);
                 // if the map is full, the namespace's commands count no bytes
                 let _ = namespaces.update(&key, &value, MapFlags::ANY);

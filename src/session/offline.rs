@@ -11,13 +11,13 @@ use crate::machine::System;
 use crate::machine::inflight::Memory;
 use crate::machine::kernel::Look;
 use crate::machine::process::TargetError;
-use crate::machine::sysfs::Controller;
 use crate::machine::types::Types;
 use crate::model::activity::Activity;
 use crate::model::counters::Counters;
 use crate::model::event::{Event, OpenCommand, StackId};
 use crate::model::ids::QueueId;
 use crate::model::ledger::HostLedger;
+use crate::model::machine::ControllerInfo;
 use crate::model::machine::{HostEvent, RunTimes, Scan, StackSum};
 use crate::model::snapshot::Snapshot;
 use crate::model::target::{Call, HostController, TargetInfo};
@@ -94,7 +94,7 @@ pub fn attach(
     _system: &System,
     _settings: &Settings,
     _layout: &Layout,
-    _controllers: &[Controller],
+    _controllers: &[ControllerInfo],
     _irq_entry: Option<(u64, u64)>,
     _notice: &mut dyn FnMut(&str),
 ) -> Result<Session> {
@@ -117,7 +117,7 @@ impl Layout {
     pub const fn new(
         _settings: &Settings,
         _capacity: &Capacity,
-        _controllers: &[Controller],
+        _controllers: &[ControllerInfo],
     ) -> Self {
         Self { bytes: 0 }
     }
@@ -152,7 +152,7 @@ impl Session {
         match *self {}
     }
 
-    pub const fn place(&mut self, _controller: &Controller) -> Result<bool> {
+    pub const fn place(&mut self, _controller: &ControllerInfo) -> Result<bool> {
         match *self {}
     }
 

@@ -234,7 +234,7 @@ impl Meter {
 
     /// The names of the disks. Disks may be new.
     fn disks(&mut self) -> DiskNames {
-        self.disks.found(&self.system.controllers());
+        self.disks.recorded(&self.system.controllers());
         self.disks.clone()
     }
 

@@ -33,7 +33,7 @@ use anyhow::{Result, bail};
 use super::Ready;
 use super::names::Names;
 use crate::run::drive::names::Census;
-use crate::run::exit::Failure;
+use crate::run::exit::{Failure, usage};
 use crate::run::progress::Progress;
 use crate::run::{eprint_note, input, stdout};
 
@@ -121,10 +121,6 @@ fn whole_choice(settings: &Settings) -> String {
 pub fn count(recount: &Recount, event: &Event, to: &mut Snapshot) -> Result<()> {
     let counted = recount.add(event, to);
     counted.map_err(|error| usage(format!("the recording: {error}")))
-}
-
-fn usage(text: String) -> anyhow::Error {
-    Failure::error(Kind::Usage, text)
 }
 
 fn failure(path: &impl Display, error: &RecordingError) -> anyhow::Error {

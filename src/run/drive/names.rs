@@ -4,11 +4,10 @@
 
 use crate::machine::System;
 use crate::machine::cgroups::CgroupPaths;
-use crate::machine::sysfs::Controller;
 use crate::model::event::{CommandId, Event, Submission};
 use crate::model::filter::Filter;
 use crate::model::ids::NamespaceId;
-use crate::model::machine::{ControllerInfo, DiskInfo};
+use crate::model::machine::ControllerInfo;
 use crate::model::origin::Cgroups;
 use crate::model::text::Text;
 use crate::nvme::decode::CommandSet;
@@ -41,28 +40,6 @@ pub struct Names {
     paths: Option<CgroupPaths>,
     /// Those of a recording.
     cgroups: Cgroups,
-}
-
-/// What a recording has of a controller.
-fn info(controller: Controller) -> ControllerInfo {
-    let disks = controller.namespaces.into_iter();
-    ControllerInfo {
-        instance: controller.instance,
-        model: controller.model,
-        transport: controller.transport,
-        cntlid: controller.cntlid,
-        nqn: controller.nqn,
-        queues: controller.queues,
-        depth: controller.depth,
-        disks: disks
-            .map(|ns| DiskInfo {
-                name: ns.name,
-                nsid: ns.nsid,
-                lba_bytes: ns.lba_bytes,
-                csi: ns.set.csi(),
-            })
-            .collect(),
-    }
 }
 
 impl Names {
@@ -132,7 +109,7 @@ impl Names {
     fn rescan(&mut self) {
         self.may_rescan = false;
         if let Some(system) = &self.system {
-            let all = system.controllers().into_iter().map(info).collect();
+            let all = system.controllers();
             self.set(all);
         }
     }
