@@ -414,6 +414,17 @@ fn a_completion_takes_no_cqe_of_another_command() {
     assert_eq!(with_cqe, [4, 5], "{report}");
 }
 
+/// Other events between a CQE and its completion are not commands' ends.
+#[test]
+fn a_line_of_another_event_takes_no_cqe_away() {
+    let set = request(0, "259,0", 4096, 1)[1].clone();
+    let cqe = "nvme_sq: nvme0: disk=nvme0n1, qid=1, head=1, tail=2".to_owned();
+    let other = "block_bio_queue: 259,0 R 8 + 8 [fio]".to_owned();
+    let (report, lines) = imported(&ftrace(&[set, cqe, other, done(0, 1)]), "trace");
+    let [command] = of(&lines, "command")[..] else { panic!("{report}") };
+    assert_eq!(stages(command).len(), 2, "{command}");
+}
+
 /// Generation 0 is one like the others, if completions have them.
 #[test]
 fn an_end_belongs_to_the_command_with_its_generation() {

@@ -201,8 +201,8 @@ pub struct Known<'t> {
 }
 
 impl<'t> Known<'t> {
-    /// The text does not say which disk has which device number. It is the one whose commands begin at
-    /// the sectors that most requests of that number have; of two that fit as well, it is none.
+    /// The text does not map device numbers to disks. We take the disk whose commands start at the
+    /// sectors of most requests of that device, and none if two fit equally well.
     pub fn of(text: &'t str) -> Self {
         let mut allocated: HashMap<u64, Vec<&str>> = HashMap::new();
         let mut fits: HashMap<&str, (u64, BTreeMap<Disk, u64>)> = HashMap::new();
@@ -213,7 +213,9 @@ impl<'t> Known<'t> {
                 "block_getrq" => {
                     let Some((device, sector, length)) = sectors(event.text) else { continue };
                     // the commands of flushes and discards have no slba
-                    if length == 0 || event.text.contains(" D") {
+                    if length == 0
+                        || event.text.split(' ').nth(1).is_some_and(|rwbs| rwbs.contains('D'))
+                    {
                         continue;
                     }
                     if allocated.len() >= MOST {
@@ -342,8 +344,10 @@ impl Reader<'_> {
             _ => None,
         };
         let Some(name) = done else {
-            // one that is not understood may have ended the command of a CQE
-            self.cqes.clear();
+            // it may have ended the command of a CQE
+            if matches!(event.name, "nvme_sq" | "nvme_complete_rq") {
+                self.cqes.clear();
+            }
             return false;
         };
         self.count(name);
