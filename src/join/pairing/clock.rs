@@ -165,10 +165,11 @@ impl Offset {
         bounds.low <= low && high <= bounds.up
     }
 
-    /// Whether the pair fits the offset somewhere in its range.
+    /// Whether the pair fits the offset somewhere in its range. No offset fits a command that took
+    /// longer on the host than in the guest.
     pub fn may_fit(&self, bounds: &Bounds) -> bool {
         let (low, high) = self.range(bounds.at_ns);
-        bounds.low <= high && low <= bounds.up
+        bounds.low <= bounds.up && bounds.low <= high && low <= bounds.up
     }
 
     /// Judges pairs by an offset that is known. `is_whole`: no record is lost. Otherwise a pair may be

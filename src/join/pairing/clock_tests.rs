@@ -86,3 +86,13 @@ fn one_pair_gives_its_interval() {
     assert_eq!((found.at(100), found.error_ns), (10, 40));
     assert_eq!(found.range_ns, (-30, 50));
 }
+
+/// Its bounds exclude every offset, though each of them alone allows some of the range.
+#[test]
+fn a_command_that_took_longer_on_the_host_than_in_the_guest_fits_no_offset() {
+    let wide = Bounds { at_ns: 0, low: -20_000, up: 20_000, work_ns: 1 };
+    let offset = fit(&[wide], (0, 0), true).unwrap().0;
+    let longer = Bounds { at_ns: 0, low: 5_000, up: -5_000, work_ns: 1 };
+    assert_eq!(offset.judge(&[longer], false), [Stands::Contradicts]);
+    assert_eq!(offset.judge(&[wide], false), [Stands::Fits]);
+}
