@@ -63,9 +63,9 @@ pub struct ExportArgs {
     #[arg(long)]
     pub force: bool,
 
-    /// Leave out names of the machine, controllers, processes
+    /// Leave out names
     ///
-    /// And of the recordings.
+    /// Of the machine, controllers, processes, cgroups and the recordings.
     #[arg(long)]
     pub redact: bool,
 

@@ -8,7 +8,7 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::join::pairing::{Guest, Join};
+use crate::join::pairing::{Guest, Join, waterfall};
 use crate::model::machine::Part;
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::parts::PartKey;
@@ -55,10 +55,11 @@ pub struct JoinView<'a> {
 impl JoinView<'_> {
     /// The pairs, slowest first.
     fn slow(&self) -> Vec<(&Guest, Vec<Part>)> {
-        let mut all: Vec<_> = self.join.commands().map(|(g, _, parts)| (g, parts)).collect();
+        let Join { guest, host, matches, .. } = self.join;
+        let mut all: Vec<_> = matches.pairs.iter().map(|&(g, h)| (&guest[g], &host[h])).collect();
         all.sort_by_key(|(g, _)| (Reverse(g.last_ns - g.begin_ns), g.issue_ns));
         all.truncate(self.slowest);
-        all
+        all.into_iter().map(|(g, h)| (g, waterfall(g, h, matches.offset.as_ref()))).collect()
     }
 
     /// Writes the report as text.
@@ -66,10 +67,7 @@ impl JoinView<'_> {
     /// # Errors
     /// Errors of the writer.
     pub fn text(&self, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
-        let subject = |(ctrl, cdw1, opcode): &PartKey| {
-            let known = cdw1.zip(*opcode);
-            known.map_or_else(String::new, |(cdw1, opcode)| self.disks.subject(*ctrl, cdw1, opcode))
-        };
+        let subject = |&key: &PartKey| subject(self.disks, key);
         parts_text(&self.join.rows(), &subject, self.error() > 0, theme, out)?;
         for (n, (guest, parts)) in self.slow().iter().enumerate() {
             if n == 0 {
@@ -201,6 +199,12 @@ impl JoinView<'_> {
     }
 }
 
+/// What commands have in common; empty if that is not known.
+fn subject(disks: &DiskNames, (ctrl, cdw1, opcode): PartKey) -> String {
+    let known = cdw1.zip(opcode);
+    known.map_or_else(String::new, |(cdw1, opcode)| disks.subject(ctrl, cdw1, opcode))
+}
+
 fn slow_line(
     guest: &Guest,
     parts: &[Part],
@@ -208,9 +212,7 @@ fn slow_line(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let total = nanos((guest.last_ns - guest.begin_ns) as f64);
-    let known = guest.id.nsid.zip(guest.id.opcode());
-    let mut text =
-        known.map_or_else(String::new, |(cdw1, opcode)| disks.subject(guest.ctrl, cdw1, opcode));
+    let mut text = subject(disks, (guest.ctrl, guest.id.nsid, guest.id.opcode()));
     for (key, value) in [("qid", guest.id.qid), ("cid", guest.id.cid)] {
         value.into_iter().for_each(|value| text += &format!(" {key}={value}"));
     }

@@ -95,8 +95,8 @@ impl SessionOptions for LatencyArgs {
         let by = self.group.keys.each(singles)?;
         if !is_recorded && by.contains(&By::Flags) && by.contains(&By::Priority) {
             return Err(usage(
-                "--by flags reads single commands, whose priority is not known: leave `flags` or `priority` out, or \
-                 read a recording",
+                "--by flags and --by priority do not go together: the kernel counts by priority, and flags come from \
+                 single commands; leave one out",
             ));
         }
         let histograms = Histograms {

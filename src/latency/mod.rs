@@ -29,7 +29,8 @@ use anyhow::Result;
 
 use crate::latency::args::LatencyOptions;
 use crate::run::drive::{
-    CountedBy, FileReader, Form, Input, Live, Names, Reader, Run, Step, count, ledger, open_all,
+    CountedBy, FileReader, Form, Input, Live, Names, Run, SUMS_ARE_SLOW, Step, count, ledger,
+    open_all,
 };
 use crate::run::start::Preflight;
 use crate::run::stdout::{Stdout, output_width, stdout};
@@ -107,7 +108,7 @@ impl<'o> Reports<'o> {
     fn disks(&self) -> DiskNames {
         let mut disks = self.disks.clone();
         if self.options.from.is_empty() && !self.options.json {
-            disks.found(&System::at("/").controllers());
+            disks.recorded(&System::at("/").controllers());
         }
         disks
     }
@@ -445,7 +446,12 @@ pub fn run(options: &LatencyOptions) -> Result<()> {
         Input::live(Live {
             exec: &options.exec.program,
             until: "; Ctrl-C for the final report",
-            reader: if options.commands { Reader::Stdout } else { Reader::Sums },
+            advice: match options.commands {
+                true => {
+                    "stdout is not read fast enough: --stages=none or filters (--ctrl, --opcode) help"
+                }
+                false => SUMS_ARE_SLOW,
+            },
             ..Live::new(ready, settings, options.schedule.end())
         })
     } else {

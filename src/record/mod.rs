@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 
 use crate::record::args::{RecordOptions, Trigger};
 use crate::record::flight::{Flight, file_name, now};
-use crate::run::drive::{End, Input, Live, Reader, Run, Step, Tick, say_own_share};
+use crate::run::drive::{End, Input, Live, Run, Step, Tick, say_own_share};
 use crate::run::recording::{FileSettings, FileWriter, Fired};
 use crate::run::start::{CostSample, LiveStacks, Preflight, Session};
 use crate::run::{eprint_note, say_ledger};
@@ -319,7 +319,8 @@ pub fn run(options: &RecordOptions) -> Result<()> {
     };
     let input = Input::live(Live {
         exec: &options.exec.program,
-        reader: Reader::File,
+        advice: "the file is not written fast enough: a larger --buffer, --stages=none, --sample or \
+                 filters (--ctrl, --opcode) help",
         stacks,
         ..Live::new(ready, settings, options.run.duration)
     });

@@ -16,7 +16,7 @@ use crate::machine::System;
 use anyhow::Result;
 
 use self::writer::{TraceWriter, clock};
-use crate::run::drive::{Form, Input, Live, Reader, open_all};
+use crate::run::drive::{Form, Input, Live, open_all};
 use crate::run::eprint_note;
 use crate::run::recording::{FileSettings, FileWriter};
 use crate::run::start::{LiveStacks, Preflight, Session};
@@ -74,7 +74,8 @@ fn live(options: &TraceOptions) -> Result<()> {
     let input = Input::live(Live {
         exec: &options.exec.program,
         until: options.count.map_or(live.until, |_| ""),
-        reader: Reader::Stdout,
+        advice: "stdout is not read fast enough: a larger --buffer, --slow, --stages=none or filters \
+                 (--ctrl, --opcode) help",
         stacks,
         ..live
     });

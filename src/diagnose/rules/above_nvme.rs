@@ -5,20 +5,20 @@
 
 use std::collections::BTreeSet;
 
+use super::waits::LARGE;
 use super::{FULL, not_observed};
 use crate::diagnose::affected::first_of;
 use crate::diagnose::facts::Facts;
 use crate::diagnose::rule::{Case, Kind, Rule, Tier};
 use crate::diagnose::verdict::{Reason, Scope, Verdict, absent, needs, open, out};
+use crate::machine::disk::disk_of_path;
 use crate::model::machine::UpperDisk;
 use crate::units::{nanos, percent};
 
-/// This part of the time of the bios is above NVMe.
-const LARGE: f64 = 0.3;
 /// Fewest bios.
 const ENOUGH: u64 = 200;
-/// The bios of this part of the reads and writes were observed. Of the others the waits before the request are not
-/// known, which are below device mapper.
+/// Least part of the reads and writes whose bios must be observed. For the rest, the waits below device
+/// mapper are unknown.
 const NEARLY_ALL: f64 = 0.95;
 
 pub const RULE: Rule = Rule {
@@ -27,12 +27,12 @@ pub const RULE: Rule = Rule {
     tier: Tier::Above,
     scope: Scope::Machine,
     kind: Kind::Event(above_nvme),
-    found: "bios of a disk of device mapper or md take 30% longer than all their commands together",
+    found: "30% of the time of bios of a disk of device mapper or md is above NVMe",
     text: "Bios on {upper} wait {above} of {mean} above NVMe",
-    advice: "look at what is above NVMe. dm-crypt works in queues: `cryptsetup refresh --perf-no_read_workqueue \
-             --perf-no_write_workqueue NAME` does without; RAID computes parity, updates its bitmap and resyncs; \
+    advice: "find the layer that adds the time. dm-crypt queues its work: `cryptsetup refresh --perf-no_read_workqueue \
+             --perf-no_write_workqueue NAME` turns that off; RAID computes parity, updates its bitmap and resyncs; \
              snapshots and thin pools copy",
-    risk: "without work queues, the task that submits encrypts, and soft interrupts decrypt",
+    risk: "without them, the submitting task encrypts and soft interrupts decrypt",
 };
 
 /// Disks that share disks below, and these.
@@ -60,15 +60,6 @@ fn groups(all: &[UpperDisk]) -> Vec<Group<'_>> {
     groups
 }
 
-/// The disk that applications use: `nvme0n1` of the path `nvme0c1n1`.
-fn without_path(name: &str) -> String {
-    let parts = name.strip_prefix("nvme").and_then(|rest| rest.split_once('c'));
-    match parts.and_then(|(head, path)| Some((head, path.split_once('n')?.1))) {
-        Some((head, ns)) => format!("nvme{head}n{ns}"),
-        None => name.to_owned(),
-    }
-}
-
 /// Bios, and their time in nanoseconds: all of it, and the time of the commands below.
 #[derive(Default)]
 struct Times {
@@ -87,8 +78,8 @@ fn times(facts: &Facts, group: &Group<'_>) -> Times {
         times.all_ns += bios.sum_ns as f64;
     }
     for class in &facts.classes.all {
-        let disk = without_path(&facts.disk_name(class.class.ctrl, class.class.nsid));
-        if group.disks.contains(&*disk) {
+        let path = facts.disk_name(class.class.ctrl, class.class.nsid);
+        if group.disks.contains(&*disk_of_path(&path)) {
             times.below_ns += facts.sum(facts.of_class(class), |c| c.below_ns);
         }
     }
@@ -136,7 +127,7 @@ fn above_nvme(case: &Case<'_>, verdict: &mut Verdict) -> Result<(), Reason> {
         return Err(out(format!("bios on {names} take {mean}, their commands {below}")));
     }
     if group.upper.iter().any(|upper| upper.has_others) {
-        return Err(open(format!("{names} is above other disks than NVMe, too")));
+        return Err(open(format!("{names} also uses disks that are not NVMe")));
     }
     let longest = nanos(times.longest_ns as f64);
     verdict.shows("impact", format!("{} bios; mean {mean}, longest {longest}", times.bios));

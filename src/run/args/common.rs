@@ -43,7 +43,7 @@ pub struct ExecArgs {
 pub struct FromArgs {
     /// Read this recording instead of tracing; FILE alone does the same
     ///
-    /// Made by `record`. Needs no root. Several are read one after the other; a picture shows one.
+    /// Made by `record`. Needs no root. Several are read one after the other.
     #[arg(id = "from", long = "from", value_name = "FILE", conflicts_with = LIVE)]
     pub files: Vec<PathBuf>,
 }
@@ -98,7 +98,7 @@ impl ColorArg {
 pub(crate) fn refuse_two_on_stdout(svg: Option<&Path>, lines: bool) -> Result<()> {
     if lines && svg.is_some_and(is_stdout) {
         return Err(usage(
-            "stdout can't have both the lines and the picture: give --svg a file, or leave it out",
+            "stdout can't have both the lines and the picture: give -o a file, or leave it out",
         ));
     }
     Ok(())
@@ -136,7 +136,8 @@ pub struct GroupKeys {
     /// `container` are of the task that submitted the bio, where that can be observed, else of the one that
     /// calls the driver, which may be a kernel thread; the report says which. For writeback the cgroup is
     /// the one that wrote. `size=16K,64K` makes three classes: up to 16K, up to 64K, and above.
-    /// `flags` are FUA, readahead and limited retry; while tracing they cost as much as `trace`.
+    /// `flags` are FUA, readahead and limited retry; while tracing, only `latency` groups by them, and then
+    /// costs as much as `trace`.
     /// Recordings have no priority.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub by: Vec<ByWord>,

@@ -42,33 +42,9 @@ fn drain_pause(ring_bytes: u32) -> Duration {
     DRAIN.mul_f64(share.min(1.0)).max(SHORTEST_DRAIN)
 }
 
-/// What takes the events from the ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reader {
-    /// The reader of stdout.
-    Stdout,
-    /// The thread that sums the events up.
-    Sums,
-    /// The thread that writes a recording.
-    File,
-}
-
-impl Reader {
-    /// Why the ring was full, and what helps.
-    const fn advice(self) -> &'static str {
-        match self {
-            Self::Stdout => {
-                "stdout is not read fast enough: a larger --buffer, --slow, --stages=none or filters \
-                 (--ctrl, --opcode) help"
-            }
-            Self::Sums => "the events are not counted fast enough: filters (--ctrl, --opcode) help",
-            Self::File => {
-                "the file is not written fast enough: a larger --buffer, --stages=none, --sample or \
-                 filters (--ctrl, --opcode) help"
-            }
-        }
-    }
-}
+/// Why the ring of a run that sums events up was full, and what helps.
+pub const SUMS_ARE_SLOW: &str =
+    "the events are not counted fast enough: filters (--ctrl, --opcode) help";
 
 /// How to run on this machine.
 pub struct Live<'l> {
@@ -82,8 +58,8 @@ pub struct Live<'l> {
     pub exec: &'l [OsString],
     /// How the run ends without these two, for the first line.
     pub until: &'l str,
-    /// What takes the events.
-    pub reader: Reader,
+    /// Why the ring may be full, and what helps: with options that the command has.
+    pub advice: &'static str,
     /// The stacks of single commands, if they are taken.
     pub stacks: Option<LiveStacks>,
     /// The kernel's interrupt entry code, for stacks.
@@ -99,7 +75,7 @@ impl<'l> Live<'l> {
             duration,
             exec: &[],
             until: "; Ctrl-C ends it",
-            reader: Reader::Sums,
+            advice: SUMS_ARE_SLOW,
             stacks: None,
             irq_entry: None,
         }
@@ -312,7 +288,7 @@ impl<'l> LiveRun<'l> {
         if self.live.settings.has_events() {
             let lost = TraceLedger::new(&self.session.counters()?, &Shown::default()).lost();
             if lost > self.lost {
-                let (n, why) = (lost - self.lost, self.live.reader.advice());
+                let (n, why) = (lost - self.lost, self.live.advice);
                 eprint_note(&format!("{n} events lost: the ring was full, because {why}"));
             }
             self.lost = lost;

@@ -23,7 +23,7 @@
 pub use self::file::{FileReader, Form, again, count, open_all};
 pub use self::ledger::{CountedBy, ledger, say_own_share};
 use self::live::LiveRun;
-pub use self::live::{Live, Reader};
+pub use self::live::{Live, SUMS_ARE_SLOW};
 pub use self::names::Names;
 use self::turns::{Turns, Wake};
 use crate::error::Kind;
