@@ -138,6 +138,7 @@ fn start() -> Result<()> {
 
 /// The program: parses the arguments, runs the command, and reports how it ended.
 pub fn program(args: impl Iterator<Item = OsString>) -> ExitCode {
+    exit::own_up_to_panics();
     let words: Vec<OsString> = args.collect();
     if words.len() <= 1 {
         return exit::end(start().and_then(|()| Ok(flush()?)));

@@ -106,6 +106,7 @@ impl Files {
         let context = matches!(kind, Kind::Context | Kind::Lossy);
         let info = RunInfo {
             begin_ns: BEGIN,
+            wall_ns: Some(0),
             pairs: true,
             sample_period: 1,
             kernel: Some("6.12".into()),

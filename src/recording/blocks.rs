@@ -3,7 +3,7 @@
 //! file. Reading stops at the first block that is damaged: what comes before it is whole.
 
 use std::io;
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 
 use super::error::{Damage, Error};
 use super::frame::{Content, HEAD_BYTES, HEADER_BYTES, Head, check_header};
@@ -42,18 +42,10 @@ pub struct Blocks<R> {
     seen_end: bool,
 }
 
-/// Fills `to`. Returns the number of bytes that were there: fewer only at the end of the file.
-fn fill(file: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
-    let mut at = 0;
-    while at < to.len() {
-        match file.read(&mut to[at..]) {
-            Ok(0) => break,
-            Ok(n) => at += n,
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(at)
+/// Replaces `to` by the next bytes of the file: fewer than asked for only at its end.
+fn fill(file: &mut impl Read, count: usize, to: &mut Vec<u8>) -> io::Result<()> {
+    to.clear();
+    file.take(count as u64).read_to_end(to).map(drop)
 }
 
 impl<R: Read> Blocks<R> {
@@ -62,15 +54,13 @@ impl<R: Read> Blocks<R> {
     /// # Errors
     /// If the file cannot be read, is no recording, or is of a later version.
     pub fn open(mut file: R) -> Result<Self, Error> {
-        let mut header = [0; HEADER_BYTES];
-        if fill(&mut file, &mut header)? < HEADER_BYTES {
-            return Err(Error::Foreign);
-        }
-        check_header(&header)?;
+        let mut payload = Vec::new();
+        fill(&mut file, HEADER_BYTES, &mut payload)?;
+        check_header(payload.first_chunk().ok_or(Error::Foreign)?)?;
         Ok(Self {
             file,
             number: 0,
-            payload: Vec::new(),
+            payload,
             raw: Vec::new(),
             whole_bytes: HEADER_BYTES as u64,
             ending: None,
@@ -118,8 +108,7 @@ impl<R: Read> Blocks<R> {
     /// If it cannot be decompressed.
     pub fn payload(&mut self, head: &Head) -> Result<&[u8], Damage> {
         self.raw.resize(head.raw_bytes as usize, 0);
-        let done = zstd::bulk::decompress_to_buffer(&self.payload, &mut self.raw);
-        match done {
+        match zstd::bulk::decompress_to_buffer(&self.payload, &mut self.raw) {
             Ok(n) if n == self.raw.len() => Ok(&self.raw),
             _ => Err(Damage::Compression),
         }
@@ -131,18 +120,16 @@ impl<R: Read> Blocks<R> {
     }
 
     fn read(&mut self) -> Result<Option<Head>, Error> {
-        let mut head = [0; HEAD_BYTES];
-        match fill(&mut self.file, &mut head)? {
-            0 => return Ok(None),
-            HEAD_BYTES => {}
-            _ => return Err(Damage::Short.into()),
+        fill(&mut self.file, HEAD_BYTES, &mut self.payload)?;
+        if self.payload.is_empty() {
+            return Ok(None);
         }
-        let head = Head::from_bytes(&head)?;
+        let head = Head::from_bytes(self.payload.first_chunk().ok_or(Damage::Short)?)?;
         if head.number != self.number {
             return Err(Damage::Gap.into());
         }
-        self.payload.resize(head.payload_bytes as usize, 0);
-        if fill(&mut self.file, &mut self.payload)? < self.payload.len() {
+        fill(&mut self.file, head.payload_bytes as usize, &mut self.payload)?;
+        if self.payload.len() < head.payload_bytes as usize {
             return Err(Damage::Short.into());
         }
         if crc32fast::hash(&self.payload) != head.payload_crc {

@@ -6,6 +6,9 @@
 
 use super::error::{Damage, Error};
 use super::events::BLOCK_EVENTS;
+use bytemuck::{
+    CheckedBitPattern, Pod, Zeroable, bytes_of, checked, must_cast, pod_read_unaligned,
+};
 
 /// The first bytes of a file. The first is not ASCII, and the last are those that a text conversion
 /// changes.
@@ -22,7 +25,7 @@ pub const HEAD_BYTES: usize = 48;
 pub const MAX_PAYLOAD: usize = 16 << 20;
 
 /// What a block holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, CheckedBitPattern)]
 #[repr(u8)]
 pub enum Content {
     /// The run: program, machine, settings. The first block of a file.
@@ -55,30 +58,6 @@ pub enum Content {
     HostControllers = 33,
     /// A kind that a later program has added: skipped.
     Other = 0,
-}
-
-impl Content {
-    const ALL: [Self; 14] = [
-        Self::Run,
-        Self::Events,
-        Self::Stacks,
-        Self::Clock,
-        Self::Controllers,
-        Self::Ledger,
-        Self::End,
-        Self::Activity,
-        Self::Machine,
-        Self::Readings,
-        Self::Cgroups,
-        Self::KernelLog,
-        Self::HostEvents,
-        Self::HostControllers,
-    ];
-
-    /// The kind with this number in the head of a block.
-    pub fn of(code: u8) -> Self {
-        Self::ALL.into_iter().find(|content| *content as u8 == code).unwrap_or(Self::Other)
-    }
 }
 
 /// What the head of a block says of its content. Blocks before a time can be skipped by it.
@@ -118,14 +97,47 @@ pub struct Head {
     pub payload_crc: u32,
 }
 
+/// The header as it is in the file. Like all that runs nvme-deep, it is little-endian.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct HeaderBytes {
+    magic: [u8; 8],
+    version: u16,
+    reserved: u16,
+    /// Of the bytes before it.
+    crc: u32,
+}
+
+/// A head as it is in the file.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct HeadBytes {
+    magic: [u8; 4],
+    content: u8,
+    reserved: u8,
+    events: u16,
+    commands: u16,
+    reserved_too: u16,
+    number: u32,
+    from_ns: u64,
+    to_ns: u64,
+    payload_bytes: u32,
+    raw_bytes: u32,
+    payload_crc: u32,
+    /// Of the bytes before it.
+    crc: u32,
+}
+
+/// The CRC-32 of all but the last four bytes, which are one.
+fn crc_before(bytes: &[u8]) -> u32 {
+    crc32fast::hash(&bytes[..bytes.len() - 4])
+}
+
 /// The header of a file.
 pub fn header() -> [u8; HEADER_BYTES] {
-    let mut bytes = [0; HEADER_BYTES];
-    bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
-    let crc = crc32fast::hash(&bytes[..12]);
-    bytes[12..].copy_from_slice(&crc.to_le_bytes());
-    bytes
+    let mut header = HeaderBytes { magic: MAGIC, version: VERSION, reserved: 0, crc: 0 };
+    header.crc = crc_before(bytes_of(&header));
+    must_cast(header)
 }
 
 /// Checks the header of a file.
@@ -133,38 +145,35 @@ pub fn header() -> [u8; HEADER_BYTES] {
 /// # Errors
 /// If the file is of another kind or of another version, or the header is damaged.
 pub fn check_header(bytes: &[u8; HEADER_BYTES]) -> Result<(), Error> {
-    let mut cursor = Cursor::new(bytes);
-    if cursor.array()? != MAGIC {
-        return Err(Error::Foreign);
+    let HeaderBytes { magic, version, crc, .. } = pod_read_unaligned(bytes);
+    match (magic, crc == crc_before(bytes), version) {
+        (MAGIC, true, VERSION) => Ok(()),
+        (MAGIC, true, _) => Err(Error::Version(version)),
+        (MAGIC, false, _) => Err(Damage::Head.into()),
+        _ => Err(Error::Foreign),
     }
-    let (version, _reserved) = (cursor.u16()?, cursor.u16()?);
-    if cursor.u32()? != crc32fast::hash(&bytes[..12]) {
-        return Err(Damage::Head.into());
-    }
-    if version != VERSION {
-        return Err(Error::Version(version));
-    }
-    Ok(())
 }
 
 impl Head {
     /// The bytes of the head.
     pub fn to_bytes(self) -> [u8; HEAD_BYTES] {
-        let Summary { content, events, commands, from_ns, to_ns } = self.summary;
-        let mut bytes = [0; HEAD_BYTES];
-        bytes[..4].copy_from_slice(&BLOCK);
-        bytes[4] = content as u8;
-        bytes[6..8].copy_from_slice(&events.to_le_bytes());
-        bytes[8..10].copy_from_slice(&commands.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.number.to_le_bytes());
-        bytes[16..24].copy_from_slice(&from_ns.to_le_bytes());
-        bytes[24..32].copy_from_slice(&to_ns.to_le_bytes());
-        bytes[32..36].copy_from_slice(&self.payload_bytes.to_le_bytes());
-        bytes[36..40].copy_from_slice(&self.raw_bytes.to_le_bytes());
-        bytes[40..44].copy_from_slice(&self.payload_crc.to_le_bytes());
-        let crc = crc32fast::hash(&bytes[..44]);
-        bytes[44..].copy_from_slice(&crc.to_le_bytes());
-        bytes
+        let Self { summary, number, payload_bytes, raw_bytes, payload_crc } = self;
+        let Summary { content, events, commands, from_ns, to_ns } = summary;
+        let mut head = HeadBytes {
+            magic: BLOCK,
+            content: content as u8,
+            events,
+            commands,
+            number,
+            from_ns,
+            to_ns,
+            payload_bytes,
+            raw_bytes,
+            payload_crc,
+            ..HeadBytes::zeroed()
+        };
+        head.crc = crc_before(bytes_of(&head));
+        must_cast(head)
     }
 
     /// Reads a head.
@@ -172,85 +181,18 @@ impl Head {
     /// # Errors
     /// If its checksum does not match, or a length is beyond the limit.
     pub fn from_bytes(bytes: &[u8; HEAD_BYTES]) -> Result<Self, Damage> {
-        let mut cursor = Cursor::new(bytes);
-        let (magic, code, _reserved) = (cursor.array()?, cursor.u8()?, cursor.u8()?);
-        let (events, commands) = (cursor.u16()?, cursor.u16()?);
-        let (_reserved, number) = (cursor.u16()?, cursor.u32()?);
-        let (from_ns, to_ns) = (cursor.u64()?, cursor.u64()?);
-        let head = Self {
-            summary: Summary {
-                content: Content::of(code),
-                events,
-                commands: commands.min(events),
-                from_ns,
-                to_ns,
-            },
-            number,
-            payload_bytes: cursor.u32()?,
-            raw_bytes: cursor.u32()?,
-            payload_crc: cursor.u32()?,
-        };
-        if magic != BLOCK || cursor.u32()? != crc32fast::hash(&bytes[..44]) {
+        let head: HeadBytes = pod_read_unaligned(bytes);
+        if head.magic != BLOCK || head.crc != crc_before(bytes) {
             return Err(Damage::Head);
         }
         if head.payload_bytes.max(head.raw_bytes) as usize > MAX_PAYLOAD {
             return Err(Damage::Length);
         }
-        Ok(head)
-    }
-}
-
-/// Bytes to read from.
-#[derive(Debug)]
-pub struct Cursor<'a> {
-    left: &'a [u8],
-}
-
-macro_rules! numbers {
-    ($($name:ident)*) => {$(
-        /// Reads a number.
-        ///
-        /// # Errors
-        /// If bytes are missing.
-        pub fn $name(&mut self) -> Result<$name, Damage> {
-            let bytes = self.left.split_first_chunk().ok_or(Damage::Short)?;
-            self.left = bytes.1;
-            Ok($name::from_le_bytes(*bytes.0))
-        }
-    )*};
-}
-
-impl<'a> Cursor<'a> {
-    /// Reads from the first of these bytes.
-    pub const fn new(bytes: &'a [u8]) -> Self {
-        Self { left: bytes }
-    }
-
-    numbers!(u8 u16 u32 u64);
-
-    /// Reads this many bytes.
-    ///
-    /// # Errors
-    /// If bytes are missing.
-    pub fn take(&mut self, n: usize) -> Result<&'a [u8], Damage> {
-        let (taken, left) = self.left.split_at_checked(n).ok_or(Damage::Short)?;
-        self.left = left;
-        Ok(taken)
-    }
-
-    /// Reads an array of bytes.
-    ///
-    /// # Errors
-    /// If bytes are missing.
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Damage> {
-        let (taken, left) = self.left.split_first_chunk().ok_or(Damage::Short)?;
-        self.left = left;
-        Ok(*taken)
-    }
-
-    /// Whether all bytes are read.
-    pub const fn is_at_end(&self) -> bool {
-        self.left.is_empty()
+        let HeadBytes { events, from_ns, to_ns, number, payload_bytes, raw_bytes, .. } = head;
+        let content = checked::try_cast(head.content).unwrap_or(Content::Other);
+        let commands = head.commands.min(events);
+        let summary = Summary { content, events, commands, from_ns, to_ns };
+        Ok(Self { summary, number, payload_bytes, raw_bytes, payload_crc: head.payload_crc })
     }
 }
 
@@ -333,17 +275,16 @@ pub fn unpack<const N: usize>(
     if count > BLOCK_EVENTS {
         return Err(Damage::Length);
     }
-    let mut cursor = Cursor::new(payload);
-    let mut at_ns = cursor.u64()?;
+    let (head, mut left) = payload.split_at_checked(8 + 9 * N).ok_or(Damage::Short)?;
+    let (words, planes) = head.split_at(8 + 8 * N);
+    let mut words = words.chunks_exact(8).map(pod_read_unaligned);
+    let mut at_ns: u64 = words.next().unwrap_or(0);
     let mut base = [0; N];
-    for word in &mut base {
-        *word = cursor.u64()?;
-    }
-    let planes: [u8; N] = cursor.array()?;
+    base.iter_mut().zip(words).for_each(|(word, read)| *word = read);
     records.clear();
     records.resize(count, base);
     let (mut column, mut at) = (Vec::new(), Vec::new());
-    for (n, planes) in planes.into_iter().enumerate() {
+    for (n, planes) in planes.iter().copied().enumerate() {
         let is_time = base[n] != 0 && times.contains(&n);
         if planes == 0 && n != AT && !is_time {
             continue;
@@ -352,7 +293,8 @@ pub fn unpack<const N: usize>(
         column.clear();
         column.resize(count, constant);
         for shift in shifts(planes) {
-            let plane = cursor.take(count)?;
+            let plane;
+            (plane, left) = left.split_at_checked(count).ok_or(Damage::Short)?;
             for (word, byte) in column.iter_mut().zip(plane) {
                 *word |= u64::from(*byte) << shift;
             }
@@ -373,7 +315,7 @@ pub fn unpack<const N: usize>(
             record[n] = *word;
         }
     }
-    if !cursor.is_at_end() {
+    if !left.is_empty() {
         return Err(Damage::Content("a block of events has bytes after its records"));
     }
     Ok(())

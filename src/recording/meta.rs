@@ -31,6 +31,8 @@ pub struct RunInfo {
     pub boot_id: Option<Text>,
     /// CLOCK_MONOTONIC nanoseconds at which the run began.
     pub begin_ns: u64,
+    /// Wall clock minus CLOCK_MONOTONIC at that time, in nanoseconds; `None`: not known, or left out.
+    pub wall_ns: Option<i64>,
     /// One event per command, at its completion; otherwise one at the setup, too.
     pub pairs: bool,
     /// The stage set; `total`: the events have no points.
@@ -78,6 +80,7 @@ impl RunInfo {
     pub fn redact(&mut self) {
         self.host = None;
         self.boot_id = None;
+        self.wall_ns = None;
         if !self.filter.is_empty() {
             self.filter = "redacted".into();
         }
@@ -144,7 +147,7 @@ pub struct CgroupInfo {
     pub path: Text,
 }
 
-/// The offset of the wall clock, from here on.
+/// The offset of the wall clock, from here on: it may be set during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockOffset {

@@ -14,7 +14,6 @@ use crate::model::stack::Frame;
 use crate::model::target::HostController;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, from_value};
-use std::collections::VecDeque;
 use std::io::Read;
 
 /// A part of a recording.
@@ -64,9 +63,6 @@ const MOST_READINGS: usize = 3 << 18;
 /// Most bytes of all stacks and cgroups of a recording, as JSON: a reader keeps them.
 const MOST_STACKS: usize = 32 << 20;
 
-/// Most facts that are read ahead: the offset of the clock is among the first.
-const MOST_EARLY: usize = 64;
-
 /// A recording that is being read.
 pub struct Reader<R> {
     blocks: Blocks<R>,
@@ -79,11 +75,6 @@ pub struct Reader<R> {
     readings: usize,
     /// Bytes of the stacks and cgroups so far.
     stacks: usize,
-    /// Facts that were read ahead.
-    early: VecDeque<Fact>,
-    /// A block that was read ahead, and is not decoded.
-    held: Option<Head>,
-    first_clock: Option<ClockOffset>,
 }
 
 /// What a block without events says; `None` if it has nothing for this kind of recording.
@@ -125,42 +116,8 @@ impl<R: Read> Reader<R> {
                 _ => return Err(Damage::Short.into()),
             },
         };
-        let mut reader = Self {
-            blocks,
-            unpacked: Unpacked::default(),
-            since_ns: 0,
-            info,
-            events: 0,
-            readings: 0,
-            stacks: 0,
-            early: VecDeque::new(),
-            held: None,
-            first_clock: None,
-        };
-        reader.read_ahead()?;
-        Ok(reader)
-    }
-
-    /// Reads what comes before the first event: the offset of the clock is needed before all else.
-    fn read_ahead(&mut self) -> Result<(), Error> {
-        while self.early.len() < MOST_EARLY
-            && let Some(head) = self.blocks.next()?
-        {
-            if head.summary.events > 0 {
-                self.held = Some(head);
-                break;
-            }
-            match self.fact(&head) {
-                Ok(fact) => {
-                    if let (None, Some(Fact::Clock(offset))) = (self.first_clock, &fact) {
-                        self.first_clock = Some(*offset);
-                    }
-                    self.early.extend(fact);
-                }
-                Err(damage) => self.blocks.reject(damage),
-            }
-        }
-        Ok(())
+        let unpacked = Unpacked::default();
+        Ok(Self { blocks, unpacked, since_ns: 0, info, events: 0, readings: 0, stacks: 0 })
     }
 
     /// What was recorded, where and when.
@@ -196,12 +153,7 @@ impl<R: Read> Reader<R> {
     #[inline]
     pub fn next(&mut self) -> Result<Option<Item<'_>>, Error> {
         while self.unpacked.is_empty() {
-            if let Some(fact) = self.early.pop_front() {
-                return Ok(Some(Item::Fact(fact)));
-            }
-            let Some(head) =
-                self.held.take().map_or_else(|| self.blocks.next(), |h| Ok(Some(h)))?
-            else {
+            let Some(head) = self.blocks.next()? else {
                 return Ok(None);
             };
             match self.block(&head) {
@@ -275,11 +227,6 @@ impl<R: Read> Reader<R> {
     /// From here on, blocks of events that are all before this time are skipped.
     pub const fn skip_to(&mut self, since_ns: u64) {
         self.since_ns = since_ns;
-    }
-
-    /// The offset of the wall clock at the first event. `None`: not known.
-    pub const fn first_clock(&self) -> Option<ClockOffset> {
-        self.first_clock
     }
 }
 

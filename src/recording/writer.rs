@@ -9,10 +9,9 @@ use super::target::TARGET_WORDS;
 use crate::abi::WORDS_OF_RECORD;
 use crate::model::event::Event;
 use crate::model::machine::HostEvent;
-use rustix::fs::{OFlags, fcntl_getfl};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{Seek, Write};
+use std::io::Write;
 use std::mem::replace;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -35,19 +34,8 @@ struct Progress {
     failed: AtomicBool,
 }
 
-/// Where a recording that is written to this file begins. `None`: it is a pipe or a device, or writes
-/// go to its end (stdout after `>>`).
-fn begin_of(mut file: &File) -> Option<u64> {
-    let flags = fcntl_getfl(file).ok()?;
-    let is_file = file.metadata().is_ok_and(|m| m.is_file());
-    if !is_file || flags.contains(OFlags::APPEND) {
-        return None;
-    }
-    file.stream_position().ok()
-}
-
 /// What was written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Written {
     /// Bytes of the file, in whole blocks.
     pub bytes: u64,
@@ -80,14 +68,10 @@ impl Writer {
         let progress = Arc::new(Progress::default());
         let (jobs, received) = sync_channel::<Job>(WAITING);
         let mut worker = Worker {
-            begin: begin_of(&file),
             file: BlockWriter::create(file)?,
             progress: Arc::clone(&progress),
             ring: keep.map(Ring::new),
-            events: 0,
-            lost: 0,
-            evicted: 0,
-            error: None,
+            written: Written::default(),
         };
         let thread = thread::Builder::new().name("record".into()).spawn(move || {
             received.iter().for_each(|job| job(&mut worker));
@@ -187,15 +171,10 @@ impl Writer {
 /// The thread's part.
 struct Worker {
     file: BlockWriter<File>,
-    /// Where the recording begins in the file; `None`: it can't be shortened.
-    begin: Option<u64>,
     progress: Arc<Progress>,
     /// `None`: blocks go to the file.
     ring: Option<Ring>,
-    events: u64,
-    lost: u64,
-    evicted: u64,
-    error: Option<io::Error>,
+    written: Written,
 }
 
 impl Worker {
@@ -210,22 +189,18 @@ impl Worker {
 
     /// Writes a block. What comes after one that could not be written is lost.
     fn put(&mut self, block: &Block) {
-        if self.error.is_some() {
-            self.lost += u64::from(block.summary.events);
+        if self.written.error.is_some() {
+            self.written.lost += u64::from(block.summary.events);
         } else if let Err(error) = self.file.write(block) {
             self.fail(error, block.summary);
         } else {
-            self.events += u64::from(block.summary.events);
+            self.written.events += u64::from(block.summary.events);
         }
     }
 
     fn fail(&mut self, error: io::Error, lost: Summary) {
-        self.lost += u64::from(lost.events);
-        // leave whole blocks behind; the reader copes if this fails, too
-        if let Some(begin) = self.begin {
-            let _ = self.file.file().set_len(begin + self.file.bytes());
-        }
-        self.error = Some(error);
+        self.written.lost += u64::from(lost.events);
+        self.written.error = Some(error);
         self.progress.failed.store(true, Ordering::Relaxed);
     }
 
@@ -237,22 +212,16 @@ impl Worker {
     /// Returns the number of events that the ring had dropped.
     fn dump(&mut self) -> u64 {
         if let Some(ring) = self.ring.take() {
-            self.evicted = ring.evicted();
+            self.written.evicted = ring.evicted();
             ring.blocks().for_each(|block| self.put(block));
         }
         self.note();
-        self.evicted
+        self.written.evicted
     }
 
     fn finish(mut self) -> Written {
         self.dump();
-        Written {
-            bytes: self.file.bytes(),
-            events: self.events,
-            lost: self.lost,
-            evicted: self.evicted,
-            error: self.error,
-        }
+        Written { bytes: self.file.bytes(), ..self.written }
     }
 }
 
@@ -310,11 +279,6 @@ impl<W: Write> BlockWriter<W> {
     /// Bytes written, in whole blocks.
     pub const fn bytes(&self) -> u64 {
         self.bytes
-    }
-
-    /// The file.
-    pub const fn file(&self) -> &W {
-        &self.file
     }
 
     /// Writes a block, in one write if the file takes all at once.

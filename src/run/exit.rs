@@ -5,6 +5,7 @@
 
 use std::error::Error as StdError;
 use std::io::{Error as IoError, ErrorKind, Write, stderr};
+use std::panic::{set_hook, take_hook};
 use std::process::ExitCode;
 
 pub use crate::error::Failure;
@@ -69,6 +70,17 @@ pub fn is_closed_pipe(error: &Error) -> bool {
 /// An error in how the program was called.
 pub(crate) fn usage(message: impl Into<String>) -> Error {
     Failure::error(Kind::Usage, message)
+}
+
+/// A panic in any thread is our bug: says so before Rust prints where it happened.
+pub(crate) fn own_up_to_panics() {
+    let report = take_hook();
+    set_hook(Box::new(move |panic| {
+        let version = env!("CARGO_PKG_VERSION");
+        let text = format!("a bug in nvme-deep {version}; please report the lines below");
+        let _ = writeln!(stderr(), "nvme-deep: {text}");
+        report(panic);
+    }));
 }
 
 /// Reports how the program ends: the exit code, after a message if it failed.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::error::Kind;
 use crate::machine::System;
-use crate::machine::clock::{SharedClocks, monotonic_ns};
+use crate::machine::clock::{SharedClocks, monotonic_ns, wall_offset_ns};
 use crate::model::activity::Activity;
 use crate::model::event::{Event, StackId};
 use crate::model::ledger::Ledger;
@@ -239,7 +239,10 @@ impl FileWriter {
     /// Describes the run, which begins now. To be called when everything is attached: without a run, the
     /// file is removed.
     pub fn begin(&mut self) {
-        self.info.begin_ns = self.clocks.as_ref().map_or(0, |_| monotonic_ns());
+        if self.clocks.is_some() {
+            self.info.begin_ns = monotonic_ns();
+            self.info.wall_ns = (!self.info.redacted).then(wall_offset_ns);
+        }
         self.writer.block(Content::Run, self.info.begin_ns, &self.info);
         self.clock_readings();
         let all = self.cgroups.as_mut().map(CgroupLog::all);
@@ -403,7 +406,7 @@ impl FileWriter {
     pub fn ring(&mut self, fired: &Fired, at: Duration, ledger: &Ledger) -> Option<RingFile> {
         let ring = self.writer.ring()?;
         let first_ns = ring.first_ns.unwrap_or(fired.at_ns);
-        let mut info = self.info.clone();
+        let mut info = RunInfo { wall_ns: self.offset.or(self.info.wall_ns), ..self.info.clone() };
         info.ring = Some(RingInfo {
             trigger: fired.what.as_str().into(),
             trigger_ns: fired.at_ns,

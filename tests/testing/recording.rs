@@ -46,7 +46,13 @@ pub struct Run {
 
 /// The description of a run that began one second after the boot.
 pub fn info() -> RunInfo {
-    RunInfo { begin_ns: SECOND, pairs: true, sample_period: 1, ..RunInfo::default() }
+    RunInfo {
+        begin_ns: SECOND,
+        wall_ns: Some(0),
+        pairs: true,
+        sample_period: 1,
+        ..RunInfo::default()
+    }
 }
 
 pub fn ledger(at_ns: u64, evicted: u64, commands: u64) -> LedgerInfo {

@@ -202,9 +202,7 @@ impl FileReader {
         let info = reader.info();
         let settings = settings.for_recording(info.stage_set, info.submitters);
         let shown = printable(path);
-        // older ones that were recorded without names have the clock
-        let wall_ns = reader.first_clock().filter(|_| !info.redacted).map(|clock| clock.wall_ns);
-        let clock = RunClock { begin_ns: info.begin_ns, wall_ns };
+        let clock = RunClock { begin_ns: info.begin_ns, wall_ns: info.wall_ns };
         // a terminal that gets the output has no room for another line
         let has_room = !stdout().is_terminal();
         let mut opened = Self {
@@ -555,7 +553,6 @@ impl FileReader {
             Fact::Machine(machine) if self.is_redacting() => machine.redact(),
             Fact::Activity(activity) if !self.window.contains(&activity.at_ns) => return None,
             Fact::Activity(activity) if self.is_redacting() => activity.redact(),
-            Fact::Clock(_) if self.info().redacted && !self.is_redacting() => return None,
             // it may have any name
             Fact::KernelLog(_) if self.is_redacting() => return None,
             _ => {}

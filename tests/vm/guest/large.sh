@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A large machine: 16 CPUs, 16 controllers with 32 queues or more. Commands are in flight by the
-# hundred, on one controller and on all of them, with and without a scheduler. Also the memory of the
-# maps, of each mode.
+# A large machine: many CPUs, controllers with 32 queues or more. Hundreds of commands are in flight, on
+# one controller and on all of them, with and without a scheduler. Also lists the maps of each mode.
 . "$(dirname "$0")/lib.sh"
 # so many queues take a while
+controllers=$(grep -lx 0x010802 /sys/bus/pci/devices/*/class | wc -l)
 for ((i = 0; i < 600; i++)); do
     found=(/sys/class/nvme/nvme*)
-    ((${#found[@]} < 16)) || break
+    ((${#found[@]} < controllers)) || break
     sleep 0.1
 done
 . "$(dirname "$0")/devices.sh"
