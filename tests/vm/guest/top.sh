@@ -7,7 +7,7 @@ dev=$(disk nvme0)
 export PYTHONDONTWRITEBYTECODE=1
 begin screen
 fio --name=load --filename="/dev/$dev" --rw=randrw --bs=4k --ioengine=libaio --iodepth=4 --direct=1 \
-    --size=1g --time_based=1 --runtime=300 --rate_iops=300,200 --output=/dev/null &
+    --size=1g --time_based=1 --runtime=1200 --rate_iops=300,200 --output=/dev/null &
 load=$!
 sleep 2
 python3 "$(dirname "$0")/../../top/drive.py" "$case_dir" "$NVME_DEEP" top 500ms --ctrl nvme0
