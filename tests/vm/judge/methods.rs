@@ -14,14 +14,7 @@ use super::guest::{Outcome, Suite};
 use super::json::{ToolRun, assert_sums, fio_counts, kernel_counts, list, number, text};
 use super::table::bless;
 
-const METHODS: Suite = Suite {
-    script: "methods",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 5000000"],
-    append: "",
-    env: &[],
-};
+const METHODS: Suite = Suite::of("methods", &["nvme_null nvme0 0", "nvme_null nvme1 5000000"]);
 
 const POINTS: [&str; 10] = [
     "start",
@@ -358,24 +351,28 @@ fn a_file_may_describe_the_kernel(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_a_file_may_describe_the_kernel_on_6_12_cloud "6.12-cloud" METHODS a_file_may_describe_the_kernel
-    all_methods_on_5_10 "5.10" METHODS all_methods_without_module_btf
-    all_methods_on_6_1 "6.1" METHODS all_methods_before_6_5
-    only_in_test_all_all_methods_on_6_1_rt "6.1-rt" METHODS all_methods_with_preempt_rt
-    all_methods_on_6_12 "6.12" METHODS all_methods_on_new_kernels
-    only_in_test_all_all_methods_on_6_12_cloud "6.12-cloud" METHODS all_methods_on_new_kernels
-    all_methods_on_7_x "7.x" METHODS all_methods_on_new_kernels
-    only_in_test_all_all_methods_on_5_10_arm64 "5.10-arm64" METHODS all_methods_on_arm64_before_6_4
-    only_in_test_all_all_methods_on_6_1_arm64 "6.1-arm64" METHODS all_methods_on_arm64_before_6_4
-    only_in_test_all_all_methods_on_6_12_arm64_16k "6.12-arm64-16k" METHODS all_methods_on_new_kernels
-    only_in_test_all_all_methods_on_7_x_arm64 "7.x-arm64" METHODS all_methods_on_new_kernels
-    only_in_test_all_all_methods_on_builtin_5_10 "builtin-5.10" METHODS all_methods_before_6_5
-    only_in_test_all_all_methods_on_builtin_6_1 "builtin-6.1" METHODS all_methods_before_6_5
-    only_in_test_all_all_methods_on_nomodulebtf_6_1 "nomodulebtf-6.1" METHODS all_methods_without_types
-    only_in_test_all_all_methods_on_bare_6_12 "bare-6.12" METHODS all_methods_on_new_kernels
-    only_in_test_all_all_methods_on_notrace_6_12 "notrace-6.12" METHODS all_methods_without_trampolines
-    only_in_test_all_all_methods_on_builtin_7_x "builtin-7.x" METHODS all_methods_on_new_kernels
-    doctor_reports_the_plan_on_5_10 "5.10" METHODS doctor_reports_the_plan
-    only_in_test_all_doctor_reports_the_plan_on_6_12_cloud "6.12-cloud" METHODS doctor_reports_the_plan
-    doctor_reports_the_plan_on_7_x "7.x" METHODS doctor_reports_the_plan
+    suite METHODS [all_methods_on_new_kernels doctor_reports_the_plan] {
+        on_6_12 "6.12" on_7_x "7.x" | only_in_test_all on_6_12_cloud "6.12-cloud"
+        on_7_x_arm64 "7.x-arm64" on_6_12_arm64_16k "6.12-arm64-16k" on_bare_6_12 "bare-6.12"
+        on_builtin_7_x "builtin-7.x"
+    }
+    before_6_5 METHODS [all_methods_before_6_5] {
+        on_6_1 "6.1" | only_in_test_all on_builtin_6_1 "builtin-6.1" on_builtin_5_10 "builtin-5.10"
+    }
+    without_module_btf METHODS [all_methods_without_module_btf doctor_reports_the_plan] {
+        on_5_10 "5.10"
+    }
+    realtime METHODS [all_methods_with_preempt_rt] { | only_in_test_all on_6_1_rt "6.1-rt" }
+    before_6_4 METHODS [all_methods_on_arm64_before_6_4] {
+        | only_in_test_all on_5_10_arm64 "5.10-arm64" on_6_1_arm64 "6.1-arm64"
+    }
+    without_types METHODS [all_methods_without_types] {
+        | only_in_test_all on_nomodulebtf_6_1 "nomodulebtf-6.1"
+    }
+    without_trampolines METHODS [all_methods_without_trampolines] {
+        | only_in_test_all on_notrace_6_12 "notrace-6.12"
+    }
+    described METHODS [a_file_may_describe_the_kernel] {
+        | only_in_test_all on_6_12_cloud "6.12-cloud"
+    }
 }

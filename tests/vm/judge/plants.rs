@@ -20,7 +20,7 @@ const fn suite(
     append: &'static str,
     env: &'static [(&'static str, &'static str)],
 ) -> Suite {
-    Suite { script: "plants", variant, smp: "2", controllers, append, env }
+    Suite { variant, append, env, ..Suite::of("plants", controllers) }
 }
 
 /// Devices of 4 ms: one as it should be, one with a limit, one that takes 8 KiB at most, one with a bad
@@ -307,34 +307,38 @@ fn a_plain_recording_answers_five_questions(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_planted_causes_are_named_on_6_12 "6.12" SHORT each_cause_is_named
-    a_plain_recording_answers_five_questions_on_6_12 "6.12" WAITS_SHORT a_plain_recording_answers_five_questions
-    only_in_test_all_a_scheduler_answers_five_questions_on_6_12 "6.12" SMALL a_plain_recording_answers_five_questions
-    only_in_test_all_tags_answer_five_questions_on_6_12 "6.12" DEVICES a_plain_recording_answers_five_questions
-    only_in_test_all_planted_causes_are_named_on_6_12_arm64 "6.12-arm64" SHORT each_cause_is_named
-    only_in_test_all_causes_of_devices_are_named_on_6_12 "6.12" DEVICES each_cause_is_named_alone
-    only_in_test_all_causes_of_strays_are_named_on_6_12 "6.12" STRAYS each_cause_is_named_alone
-    only_in_test_all_bounce_buffers_are_named_on_6_12 "6.12" BOUNCE each_cause_is_named_alone
-    only_in_test_all_an_iommu_is_named_on_6_12 "6.12" IOMMU each_cause_is_named_alone
-    only_in_test_all_small_queues_are_named_on_6_12 "6.12" SMALL each_cause_is_named_alone
-    only_in_test_all_unused_polled_queues_are_named_on_6_12 "6.12" POLLED each_cause_is_named_alone
-    only_in_test_all_faults_of_storage_are_named_on_6_12 "6.12" SERVED each_cause_is_named_alone
-    only_in_test_all_a_busy_host_is_named_on_6_12 "6.12" BUSY each_cause_is_named_alone
-    only_in_test_all_a_target_over_tcp_is_clean_on_6_12 "6.12" TCP each_cause_is_named_alone
-    only_in_test_all_a_target_over_tcp_is_clean_on_6_1 "6.1" TCP each_cause_is_named_alone
-    only_in_test_all_a_target_over_tcp_is_clean_on_7_x "7.x" TCP each_cause_is_named_alone
-    only_in_test_all_waits_before_the_request_are_named_on_6_12 "6.12" WAITS each_cause_is_named_alone
-    only_in_test_all_waits_before_the_request_are_named_on_7_x "7.x" WAITS each_cause_is_named_alone
-    only_in_test_all_time_above_nvme_is_named_on_6_1 "6.1" ABOVE each_cause_is_named_alone
-    only_in_test_all_time_above_nvme_is_named_on_6_12 "6.12" ABOVE each_cause_is_named_alone
-    only_in_test_all_time_above_nvme_is_named_on_7_x "7.x" ABOVE each_cause_is_named_alone
-    only_in_test_all_causes_of_devices_are_named_on_6_1 "6.1" DEVICES each_cause_is_named_alone
-    only_in_test_all_causes_of_devices_are_named_on_7_x "7.x" DEVICES each_cause_is_named_alone
-    only_in_test_all_unused_polled_queues_are_named_on_6_1 "6.1" POLLED each_cause_is_named_alone
-    only_in_test_all_unused_polled_queues_are_named_on_7_x "7.x" POLLED each_cause_is_named_alone
-    only_in_test_all_a_path_that_fails_is_named_on_6_12 "6.12" FAILOVER each_cause_is_named_alone
-    only_in_test_all_bios_wait_for_a_path_on_6_12 "6.12" FAILOVER bios_wait_for_a_path
-    only_in_test_all_steady_loads_are_clean_on_6_1 "6.1" STEADY each_cause_is_named_alone
-    only_in_test_all_steady_loads_are_clean_on_6_12 "6.12" STEADY each_cause_is_named_alone
-    only_in_test_all_steady_loads_are_clean_on_7_x "7.x" STEADY each_cause_is_named_alone
+    short SHORT [each_cause_is_named] {
+        | only_in_test_all on_6_12 "6.12" on_6_12_arm64 "6.12-arm64"
+    }
+    waits_short WAITS_SHORT [a_plain_recording_answers_five_questions] { on_6_12 "6.12" }
+    small SMALL [each_cause_is_named_alone a_plain_recording_answers_five_questions] {
+        | only_in_test_all on_6_12 "6.12"
+    }
+    devices_answer DEVICES [a_plain_recording_answers_five_questions] {
+        | only_in_test_all on_6_12 "6.12"
+    }
+    strays STRAYS [each_cause_is_named_alone] { | only_in_test_all on_6_12 "6.12" }
+    bounce BOUNCE [each_cause_is_named_alone] { | only_in_test_all on_6_12 "6.12" }
+    iommu IOMMU [each_cause_is_named_alone] { | only_in_test_all on_6_12 "6.12" }
+    polled POLLED [each_cause_is_named_alone] {
+        | only_in_test_all on_6_12 "6.12" on_6_1 "6.1" on_7_x "7.x"
+    }
+    served SERVED [each_cause_is_named_alone] { | only_in_test_all on_6_12 "6.12" }
+    busy BUSY [each_cause_is_named_alone] { | only_in_test_all on_6_12 "6.12" }
+    tcp TCP [each_cause_is_named_alone] {
+        | only_in_test_all on_6_12 "6.12" on_6_1 "6.1" on_7_x "7.x"
+    }
+    waits WAITS [each_cause_is_named_alone] { | only_in_test_all on_6_12 "6.12" on_7_x "7.x" }
+    above ABOVE [each_cause_is_named_alone] {
+        | only_in_test_all on_6_1 "6.1" on_6_12 "6.12" on_7_x "7.x"
+    }
+    devices DEVICES [each_cause_is_named_alone] {
+        | only_in_test_all on_6_12 "6.12" on_6_1 "6.1" on_7_x "7.x"
+    }
+    failover FAILOVER [each_cause_is_named_alone bios_wait_for_a_path] {
+        | only_in_test_all on_6_12 "6.12"
+    }
+    steady STEADY [each_cause_is_named_alone] {
+        | only_in_test_all on_6_1 "6.1" on_6_12 "6.12" on_7_x "7.x"
+    }
 }

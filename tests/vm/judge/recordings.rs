@@ -11,16 +11,15 @@ use super::json::{ToolRun, fio_counts, kernel_counts, list, number, text, whole}
 use super::trace_read::TraceRun;
 
 const RECORDINGS: Suite = Suite {
-    script: "recordings",
-    variant: "",
-    smp: "2",
-    controllers: &[
-        "nvme_null nvme0 0",
-        "nvme_blkdebug nvme1 0 read,sector=2048",
-        "nvme_null nvme2 7000000000 ns:ms=8 ns:mset=1",
-    ],
     append: "nvme_core.io_timeout=1",
-    env: &[],
+    ..Suite::of(
+        "recordings",
+        &[
+            "nvme_null nvme0 0",
+            "nvme_blkdebug nvme1 0 read,sector=2048",
+            "nvme_null nvme2 7000000000 ns:ms=8 ns:mset=1",
+        ],
+    )
 };
 
 const SETS: [&str; 3] = ["basic", "fine", "none"];
@@ -220,8 +219,7 @@ fn several_files_are_shown(outcome: &Outcome) {
 fn stacks_are_counted_again(outcome: &Outcome) {
     let sum = |name: &str| {
         let mut all: BTreeMap<String, u64> = BTreeMap::new();
-        for line in outcome.text("stacks", &format!("{name}.out")).lines() {
-            let row: Value = serde_json::from_str(line).unwrap();
+        for row in outcome.objects("stacks", name) {
             if text(&row, "type") == "stack" {
                 *all.entry(row["kstack"].to_string()).or_default() += number(&row, "count");
             }
@@ -324,18 +322,12 @@ fn everything(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    a_choice_is_reported_on_6_12 "6.12" RECORDINGS a_choice_is_reported
-    a_full_disk_is_an_error_on_6_12 "6.12" RECORDINGS a_full_disk_is_an_error
-    a_trigger_writes_the_ring_on_6_12 "6.12" RECORDINGS a_trigger_writes_the_ring
-    an_interrupted_file_is_read_on_6_12 "6.12" RECORDINGS an_interrupted_file_is_read
-    damage_is_reported_on_6_12 "6.12" RECORDINGS damage_is_reported
-    own_commands_are_counted_on_6_12 "6.12" RECORDINGS own_commands_are_counted
-    only_in_test_all_recordings_on_6_1 "6.1" RECORDINGS everything
-    only_in_test_all_recordings_on_7_x "7.x" RECORDINGS everything
-    rows_are_those_of_the_events_on_6_12 "6.12" RECORDINGS rows_are_those_of_the_events
-    parts_are_those_of_the_whole_on_6_12 "6.12" RECORDINGS parts_are_those_of_the_whole
-    several_files_are_shown_on_6_12 "6.12" RECORDINGS several_files_are_shown
-    stacks_are_counted_again_on_6_12 "6.12" RECORDINGS stacks_are_counted_again
-    the_same_commands_on_6_12 "6.12" RECORDINGS the_same_commands
-    what_was_shown_is_printed_again_on_6_12 "6.12" RECORDINGS what_was_shown_is_printed_again
+    suite RECORDINGS [
+        the_same_commands rows_are_those_of_the_events parts_are_those_of_the_whole
+        what_was_shown_is_printed_again a_choice_is_reported own_commands_are_counted
+        several_files_are_shown stacks_are_counted_again a_trigger_writes_the_ring
+        an_interrupted_file_is_read damage_is_reported a_full_disk_is_an_error
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_6_1 "6.1" on_7_x "7.x"
+    }
 }

@@ -18,20 +18,16 @@ use super::json::{list, number, text};
 use super::trace_kernel::{assert_as_the_kernel, value_of};
 use super::trace_read::{EVENTS, Line, TraceRun, at, key, leading_number, lines, opcode, status};
 
-const TRACE: Suite = Suite {
-    script: "trace",
-    variant: "",
-    smp: "2",
-    controllers: &[
+const TRACE: Suite = Suite::of(
+    "trace",
+    &[
         "nvme_null nvme0 0 namespaces=2",
         "nvme_null nvme1 0 size=67108864 ns:zoned=on ns:zoned.zone_size=1048576 \
          ns:zoned.zone_capacity=1048576",
         "nvme_blkdebug nvme2 0 read,sector=2048 read,sector=4096,once=on write,sector=8192",
         "nvme_null nvme3 0 ns:ms=8 ns:pi=1",
     ],
-    append: "",
-    env: &[],
-};
+);
 
 /// Status codes that the list must cause, with their names in the specification.
 const STATUSES: [(u64, &str, &str); 11] = [
@@ -49,8 +45,7 @@ const STATUSES: [(u64, &str, &str); 11] = [
 ];
 
 fn steps(outcome: &Outcome) -> Vec<Value> {
-    let text = outcome.text("known", "steps");
-    text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+    outcome.lines("known", "steps")
 }
 
 /// Whether the kernel sent the command by itself after a Format: its workers scan the namespaces
@@ -449,30 +444,14 @@ pub fn assert_stages(command: &Value) {
 }
 
 super::on_kernels! {
-    only_in_test_all_an_import_of_the_kernels_text_has_the_commands_of_the_trace_on_6_1 "6.1" TRACE an_import_of_the_kernels_text_has_the_commands_of_the_trace
-    an_import_of_the_kernels_text_has_the_commands_of_the_trace_on_6_12 "6.12" TRACE an_import_of_the_kernels_text_has_the_commands_of_the_trace
-    only_in_test_all_an_import_of_the_kernels_text_has_the_commands_of_the_trace_on_7_x "7.x" TRACE an_import_of_the_kernels_text_has_the_commands_of_the_trace
-    only_in_test_all_an_import_of_the_kernels_text_has_the_commands_of_the_trace_on_5_10 "5.10" TRACE an_import_of_the_kernels_text_has_the_commands_of_the_trace
-    only_in_test_all_the_known_list_is_traced_exactly_on_6_1 "6.1" TRACE the_known_list_is_traced_exactly
-    the_known_list_is_traced_exactly_on_6_12 "6.12" TRACE the_known_list_is_traced_exactly
-    only_in_test_all_the_known_list_is_traced_exactly_on_7_x "7.x" TRACE the_known_list_is_traced_exactly
-    only_in_test_all_the_trace_says_what_the_kernel_says_on_6_1 "6.1" TRACE the_trace_says_what_the_kernel_says
-    the_trace_says_what_the_kernel_says_on_6_12 "6.12" TRACE the_trace_says_what_the_kernel_says
-    only_in_test_all_the_trace_says_what_the_kernel_says_on_7_x "7.x" TRACE the_trace_says_what_the_kernel_says
-    only_in_test_all_retries_are_reported_on_6_1 "6.1" TRACE retries_are_reported
-    retries_are_reported_on_6_12 "6.12" TRACE retries_are_reported
-    only_in_test_all_retries_are_reported_on_7_x "7.x" TRACE retries_are_reported
-    only_in_test_all_text_and_json_say_the_same_on_6_1 "6.1" TRACE text_and_json_say_the_same
-    text_and_json_say_the_same_on_6_12 "6.12" TRACE text_and_json_say_the_same
-    only_in_test_all_text_and_json_say_the_same_on_7_x "7.x" TRACE text_and_json_say_the_same
-    only_in_test_all_pairs_are_submit_and_complete_on_6_1 "6.1" TRACE pairs_are_submit_and_complete
-    pairs_are_submit_and_complete_on_6_12 "6.12" TRACE pairs_are_submit_and_complete
-    only_in_test_all_pairs_are_submit_and_complete_on_7_x "7.x" TRACE pairs_are_submit_and_complete
-    only_in_test_all_the_known_list_is_traced_exactly_on_5_10 "5.10" TRACE the_known_list_is_traced_exactly
-    only_in_test_all_the_trace_says_what_the_kernel_says_on_5_10 "5.10" TRACE the_trace_says_what_the_kernel_says
-    only_in_test_all_text_and_json_say_the_same_on_5_10 "5.10" TRACE text_and_json_say_the_same
-    only_in_test_all_the_known_list_is_traced_exactly_on_6_1_rt "6.1-rt" TRACE the_known_list_is_traced_exactly
-    only_in_test_all_the_trace_says_what_the_kernel_says_on_6_1_rt "6.1-rt" TRACE the_trace_says_what_the_kernel_says
-    only_in_test_all_the_known_list_is_traced_exactly_on_6_12_cloud "6.12-cloud" TRACE the_known_list_is_traced_exactly
-    only_in_test_all_the_trace_says_what_the_kernel_says_on_6_12_cloud "6.12-cloud" TRACE the_trace_says_what_the_kernel_says
+    list TRACE [the_known_list_is_traced_exactly the_trace_says_what_the_kernel_says] {
+        on_6_12 "6.12" | only_in_test_all on_5_10 "5.10" on_6_1 "6.1" on_6_1_rt "6.1-rt"
+        on_6_12_cloud "6.12-cloud" on_7_x "7.x"
+    }
+    trace TRACE [
+        an_import_of_the_kernels_text_has_the_commands_of_the_trace text_and_json_say_the_same
+        retries_are_reported pairs_are_submit_and_complete
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+    }
 }

@@ -10,29 +10,10 @@ use super::ledger::events;
 use super::trace_known::assert_stages;
 use super::trace_read::{TraceRun, lines, opcode};
 
-const fn on(variant: &'static str, smp: &'static str) -> Suite {
-    Suite {
-        script: "traceload",
-        variant,
-        smp,
-        controllers: &["nvme_null nvme0 0"],
-        append: "",
-        env: &[],
-    }
-}
-
-const LOAD: Suite = on("", "2");
-const FOUR_CPUS: Suite = on("-4cpu", "4");
-
-const ENDS: Suite = Suite {
-    script: "traceends",
-    variant: "",
-    // one CPU, because the tool detaches under an endless load: see boot.sh
-    smp: "1",
-    controllers: &["nvme_null nvme0 0"],
-    append: "",
-    env: &[("ONE_CPU", "1")],
-};
+const LOAD: Suite = Suite::of("traceload", &["nvme_null nvme0 0"]);
+/// One CPU, because the tool detaches under an endless load: see boot.sh.
+const ENDS: Suite =
+    Suite { smp: "1", env: &[("ONE_CPU", "1")], ..Suite::of("traceends", &["nvme_null nvme0 0"]) };
 
 /// The kernel's counts of a case: commands set up, commands completed, CQEs. `admin` includes the
 /// admin queues.
@@ -176,24 +157,14 @@ fn signals_end_it_well(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_a_large_ring_loses_nothing_on_6_1 "6.1" LOAD a_large_ring_loses_nothing
-    only_in_test_all_a_small_ring_loses_and_says_so_on_6_1 "6.1" LOAD a_small_ring_loses_and_says_so
-    only_in_test_all_a_full_disk_is_an_error_with_a_number_on_6_1 "6.1" LOAD a_full_disk_is_an_error_with_a_number
-    only_in_test_all_a_reader_may_go_on_6_1 "6.1" ENDS a_reader_may_go
-    only_in_test_all_signals_end_it_well_on_6_1 "6.1" ENDS signals_end_it_well
-    only_in_test_all_a_large_ring_loses_nothing_on_5_10 "5.10" LOAD a_large_ring_loses_nothing
-    only_in_test_all_a_small_ring_loses_and_says_so_on_5_10 "5.10" LOAD a_small_ring_loses_and_says_so
-    only_in_test_all_a_large_ring_loses_nothing_on_6_1_rt "6.1-rt" LOAD a_large_ring_loses_nothing
-    only_in_test_all_a_small_ring_loses_and_says_so_on_6_1_rt "6.1-rt" LOAD a_small_ring_loses_and_says_so
-    only_in_test_all_a_large_ring_loses_nothing_on_6_12 "6.12" LOAD a_large_ring_loses_nothing
-    only_in_test_all_a_small_ring_loses_and_says_so_on_6_12 "6.12" LOAD a_small_ring_loses_and_says_so
-    only_in_test_all_a_reader_may_go_on_6_12 "6.12" ENDS a_reader_may_go
-    only_in_test_all_a_full_disk_is_an_error_with_a_number_on_6_12 "6.12" LOAD a_full_disk_is_an_error_with_a_number
-    only_in_test_all_signals_end_it_well_on_6_12 "6.12" ENDS signals_end_it_well
-    only_in_test_all_a_large_ring_loses_nothing_on_6_12_with_4_cpus "6.12" FOUR_CPUS a_large_ring_loses_nothing
-    only_in_test_all_a_small_ring_loses_and_says_so_on_6_12_with_4_cpus "6.12" FOUR_CPUS a_small_ring_loses_and_says_so
-    only_in_test_all_a_large_ring_loses_nothing_on_7_x "7.x" LOAD a_large_ring_loses_nothing
-    only_in_test_all_a_small_ring_loses_and_says_so_on_7_x "7.x" LOAD a_small_ring_loses_and_says_so
-    only_in_test_all_a_full_disk_is_an_error_with_a_number_on_7_x "7.x" LOAD a_full_disk_is_an_error_with_a_number
-    only_in_test_all_signals_end_it_well_on_7_x "7.x" ENDS signals_end_it_well
+    load LOAD [
+        a_large_ring_loses_nothing a_small_ring_loses_and_says_so
+        a_full_disk_is_an_error_with_a_number
+    ] {
+        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_6_1 "6.1" on_6_1_rt "6.1-rt"
+        on_7_x "7.x"
+    }
+    ends ENDS [a_reader_may_go signals_end_it_well] {
+        | only_in_test_all on_6_12 "6.12" on_6_1 "6.1" on_7_x "7.x"
+    }
 }

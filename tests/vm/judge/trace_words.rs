@@ -15,19 +15,15 @@ const MS: u64 = 1_000_000;
 /// The latency of nvme1 (`WORDS`), in nanoseconds.
 const INJECTED: u64 = 20 * MS;
 
-const WORDS: Suite = Suite {
-    script: "tracewords",
-    variant: "",
-    smp: "2",
-    controllers: &[
+const WORDS: Suite = Suite::of(
+    "tracewords",
+    &[
         "nvme_null nvme0 0 namespaces=2",
         "nvme_null nvme1 20000000",
         "nvme_blkdebug nvme2 0 read,sector=2048",
         "nvme_null nvme3 5000000000",
     ],
-    append: "",
-    env: &[],
-};
+);
 
 /// The part of an event that two runs of the tool must agree on.
 fn identity(e: &Value) -> String {
@@ -275,22 +271,10 @@ fn unfinished_commands_are_reported(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_filters_hold_exactly_on_6_12 "6.12" WORDS filters_hold_exactly
-    only_in_test_all_slow_and_failed_ones_only_on_6_12 "6.12" WORDS slow_and_failed_ones_only
-    only_in_test_all_stages_are_true_on_6_12 "6.12" WORDS stages_are_true
-    only_in_test_all_clocks_are_true_on_6_12 "6.12" WORDS clocks_are_true
-    only_in_test_all_counts_and_durations_end_it_on_6_12 "6.12" WORDS counts_and_durations_end_it
-    only_in_test_all_unfinished_commands_are_reported_on_6_12 "6.12" WORDS unfinished_commands_are_reported
-    only_in_test_all_filters_hold_exactly_on_5_10 "5.10" WORDS filters_hold_exactly
-    only_in_test_all_slow_and_failed_ones_only_on_5_10 "5.10" WORDS slow_and_failed_ones_only
-    only_in_test_all_stages_are_true_on_5_10 "5.10" WORDS stages_are_true
-    only_in_test_all_filters_hold_exactly_on_6_1 "6.1" WORDS filters_hold_exactly
-    only_in_test_all_slow_and_failed_ones_only_on_6_1 "6.1" WORDS slow_and_failed_ones_only
-    only_in_test_all_stages_are_true_on_6_1 "6.1" WORDS stages_are_true
-    only_in_test_all_clocks_are_true_on_6_1 "6.1" WORDS clocks_are_true
-    only_in_test_all_unfinished_commands_are_reported_on_6_1 "6.1" WORDS unfinished_commands_are_reported
-    only_in_test_all_filters_hold_exactly_on_7_x "7.x" WORDS filters_hold_exactly
-    only_in_test_all_slow_and_failed_ones_only_on_7_x "7.x" WORDS slow_and_failed_ones_only
-    only_in_test_all_stages_are_true_on_7_x "7.x" WORDS stages_are_true
-    only_in_test_all_unfinished_commands_are_reported_on_7_x "7.x" WORDS unfinished_commands_are_reported
+    filters WORDS [filters_hold_exactly slow_and_failed_ones_only stages_are_true] {
+        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+    }
+    words WORDS [clocks_are_true counts_and_durations_end_it unfinished_commands_are_reported] {
+        | only_in_test_all on_6_12 "6.12" on_6_1 "6.1" on_7_x "7.x"
+    }
 }
