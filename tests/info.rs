@@ -57,7 +57,7 @@ fn a_file_that_is_cut_off_is_shown_as_far_as_it_is_whole() {
     let ran = run(&format!("info {}", path.display()));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.out.contains("is damaged: it is truncated"), "{}", ran.out);
-    // the same counts as those of a report
+    // a report counts the same
     let ledger = |words: &str| -> serde_json::Value {
         let ran = run(&format!("{words} --json {}", path.display()));
         let line = ran.out.lines().next().unwrap();

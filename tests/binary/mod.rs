@@ -5,6 +5,8 @@
 
 use std::process::Command;
 
+use serde_json::Value;
+
 /// The path of the binary.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_nvme-deep");
 
@@ -49,6 +51,43 @@ impl Ran {
         }
         assert!(err.ends_with('\n'), "{words}: {err}");
     }
+}
+
+/// What it prints with these arguments, with which it must succeed.
+pub fn shown(words: &str) -> String {
+    let ran = run(words);
+    assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
+    ran.out
+}
+
+/// The JSON objects that it prints with these arguments.
+pub fn objects(words: &str) -> Vec<Value> {
+    shown(words).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The commands that the help of a command (or of none) lists, without `help`.
+pub fn commands(parent: &str) -> Vec<String> {
+    let help = shown(format!("{parent} -h").trim_start());
+    let list = help.split_once("Commands:\n").map_or("", |(_, list)| list);
+    let lines = list.lines().take_while(|line| !line.is_empty());
+    let names = lines
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+/// Nanoseconds of `1.05ms`.
+pub fn nanos(text: &str) -> f64 {
+    let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+    let factor = match &text[unit..] {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "min" => 60e9,
+        other => panic!("{other}: {text}"),
+    };
+    text[..unit].parse::<f64>().unwrap() * factor
 }
 
 /// Runs it with these arguments.

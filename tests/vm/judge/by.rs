@@ -201,16 +201,6 @@ fn what_does_not_work_is_said_in_a_sentence(outcome: &Outcome) {
     }
 }
 
-fn all(outcome: &Outcome) {
-    what_does_not_work_is_said_in_a_sentence(outcome);
-    processes_are_the_jobs_of_fio(outcome);
-    parts_of_a_key_are_those_of_the_load(outcome);
-    a_process_keeps_its_group_when_it_changes_its_name(outcome);
-    top_has_a_row_per_process_and_opcode(outcome);
-    cgroups_are_those_of_io_stat(outcome);
-    of_many_cgroups_the_largest_have_rows(outcome);
-}
-
 super::on_kernels! {
     suite BY [
         processes_are_the_jobs_of_fio parts_of_a_key_are_those_of_the_load

@@ -310,7 +310,9 @@ super::on_kernels! {
     short SHORT [each_cause_is_named] {
         | only_in_test_all on_6_12 "6.12" on_6_12_arm64 "6.12-arm64"
     }
-    waits_short WAITS_SHORT [a_plain_recording_answers_five_questions] { on_6_12 "6.12" }
+    waits_short WAITS_SHORT [a_plain_recording_answers_five_questions] {
+        | only_in_test_all on_6_12 "6.12"
+    }
     small SMALL [each_cause_is_named_alone a_plain_recording_answers_five_questions] {
         | only_in_test_all on_6_12 "6.12"
     }

@@ -47,6 +47,6 @@ super::on_kernels! {
         the_screen_works_and_is_given_back the_slowest_commands_have_submitters
         the_slowest_commands_have_waits
     ] {
-        on_6_12 "6.12" | only_in_test_all on_5_10 "5.10" on_6_12_arm64 "6.12-arm64"
+        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_6_12_arm64 "6.12-arm64"
     }
 }

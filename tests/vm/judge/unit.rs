@@ -49,11 +49,6 @@ fn the_sandbox_was_that_of_the_unit(outcome: &Outcome) {
     }
 }
 
-fn everything(outcome: &Outcome) {
-    the_service_works_in_its_sandbox(outcome);
-    the_sandbox_was_that_of_the_unit(outcome);
-}
-
 super::on_kernels! {
     suite UNIT [the_service_works_in_its_sandbox the_sandbox_was_that_of_the_unit] {
         | only_in_test_all on_5_10 "5.10" on_6_12 "6.12"

@@ -267,21 +267,6 @@ fn other_names_hide_cgroups_and_keep_them_apart(outcome: &Outcome) {
     }
 }
 
-fn all(outcome: &Outcome) {
-    all_but_device_mapper(outcome);
-    submitters_above_device_mappers_are_those_of_fio(outcome);
-    patterns_of_submitters_are_those_of_fio(outcome);
-}
-
-fn all_but_device_mapper(outcome: &Outcome) {
-    submitters_are_those_of_fio_behind_a_scheduler(outcome);
-    names_and_cgroups_of_submitters_select(outcome);
-    recordings_show_submitters(outcome);
-    cgroups_above_a_loop_device_are_those_of_its_users(outcome);
-    writeback_is_of_the_one_that_wrote(outcome);
-    other_names_hide_cgroups_and_keep_them_apart(outcome);
-}
-
 super::on_kernels! {
     suite WHO [
         submitters_are_those_of_fio_behind_a_scheduler names_and_cgroups_of_submitters_select

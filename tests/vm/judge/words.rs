@@ -19,6 +19,7 @@ fn refusals_are_one_sentence_with_a_remedy(outcome: &Outcome) {
         ("refused", "no_controller", 6, &["nvme7", "nvme0, nvme1"]),
         ("refused", "no_namespace", 6, &["id 9", "1 (nvme0n1)"]),
         ("refused", "unknown_opcode", 2, &["raed", "`read`"]),
+        ("refused", "no_cgroup", 2, &["/sys/fs/cgroup/missing"]),
         ("nothing", "no_nvme", 6, &["no NVMe controller", "load the nvme driver"]),
     ] {
         outcome.assert_refused(case, name, want, words);
