@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latency --by` of recordings: the groups are those that `trace --json` shows.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use self::binary::{Ran, run};
+use crate::binary::{Ran, run};
 
 fn ran(words: &str) -> Ran {
     let path = format!("{}/tests/recordings/6.12.nvd", env!("CARGO_MANIFEST_DIR"));

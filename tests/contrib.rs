@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files of contrib/, checked by the programs that read them, and docs/serve.md against the code.
 //! promtool comes with Debian's package prometheus; a test whose program is missing says so.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests"
-)]
 
 use std::collections::BTreeSet;
 use std::fs;

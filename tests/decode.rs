@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decoding of commands that are written by hand from the specifications.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use nvme_deep::nvme::decode::{Blocks, CommandSet, blocks, describe, name};
 use nvme_deep::nvme::opcode::QueueKind;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decoding of random commands: every field that the kernel prints exists and has the kernel's
 //! value.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use nvme_deep::nvme::decode::{CommandSet, Field, fields};
 use nvme_deep::nvme::opcode::QueueKind;

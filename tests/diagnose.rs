@@ -1,27 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `diagnose --from` of the built binary, on recordings of synthetic runs: verdicts, exit codes,
 //! expectations, and what a recording may lack.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    dead_code,
-    reason = "tests; tests/diagnosis uses all of these modules"
-)]
-
-mod binary;
-#[path = "diagnosis/causes.rs"]
-mod causes;
-#[path = "diagnosis/draft.rs"]
-mod draft;
-#[path = "diagnosis/level.rs"]
-mod level;
-#[path = "diagnosis/load.rs"]
-mod load;
-#[path = "diagnosis/places.rs"]
-mod places;
-mod planted;
-mod testing;
 
 use std::fs;
 use std::fs::File;
@@ -34,9 +13,10 @@ use nvme_deep::recording::{ClockOffset, Content, LedgerInfo, RunInfo, Writer};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::{Ran, run};
-use self::causes::Cause;
-use self::load::{BEGIN, Load, Run};
+use crate::binary::{Ran, run};
+use crate::causes::Cause;
+use crate::load::{BEGIN, Load, Run};
+use crate::{draft, planted, testing};
 
 /// Recordings of a test.
 struct Files(TempDir);

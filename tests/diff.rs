@@ -4,13 +4,6 @@
 //!
 //! Latencies are autocorrelated, as on real devices: log-normal with a slowly moving level, and
 //! bursts in which everything takes several times as long.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "tests"
-)]
 
 use std::f64::consts::TAU;
 use std::time::Duration;

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `make dist`: every command has a man page and completions, and the programs that read these accept
 //! them. A test whose program is missing says so.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests"
-)]
-
-mod binary;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -19,7 +10,7 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use self::binary::{BINARY, run};
+use crate::binary::{BINARY, run};
 
 /// The directory with the pages and the completions.
 fn made() -> PathBuf {

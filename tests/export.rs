@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exports of random events: each format has every command, and the formats agree. Readers of other
 //! projects check real recordings (tests/exports).
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod testing;
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use self::testing::random::what;
+use crate::testing::random::what;
 use csv::{Reader, StringRecord};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
@@ -236,8 +233,8 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
 
 #[cfg(feature = "parquet")]
 mod parquet_file {
-    use super::testing::EventBuilder;
     use super::*;
+    use crate::testing::EventBuilder;
     use nvme_deep::view::export::parquet::Parquet;
     use parquet::basic::Compression;
     use parquet::file::reader::{FileReader, SerializedFileReader};

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files that the built binary writes: which it creates, replaces and refuses; stdout, closed pipes, full
 //! disks. Neither root nor an NVMe device is needed. A test that needs root skips, and says so.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests"
-)]
 
-mod binary;
 mod faults;
-mod testing;
+mod filter;
 
 use std::fs;
 use std::fs::File;
@@ -23,8 +15,8 @@ use std::process::{Command, Stdio};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 
-use self::binary::{BINARY, Ran, run};
-use self::testing::recording::{Run, info, record};
+use crate::binary::{BINARY, Ran, run};
+use crate::testing::recording::{Run, info, record};
 
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `heatmap` command: the cells of its pictures have the commands that `trace --json` prints.
 //! Neither root nor an NVMe device is needed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::fs;
 use std::fs::read_to_string;
@@ -12,7 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::{Ran, run};
+use crate::binary::{Ran, run};
 
 /// A cell of a picture, as its note describes it.
 #[derive(Debug)]

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `-h` and `--help` of every command, as snapshots: an option that is added, moved or hidden shows up
 //! as a difference. `-h` is one screen.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use insta::{Settings, assert_snapshot};
 
-use self::binary::run;
+use crate::binary::run;
 
 /// A screen: lines, and columns.
 const SCREEN: (usize, usize) = (30, 80);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Imports of the host side, compared with what was done. tests/host/qemu.log is a log of QEMU 7.2,
 //! of the commands in tests/host/qemu.truth, which tests/host/qtest.py issued.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::fs;
 use std::fs::File;
@@ -14,7 +11,7 @@ use nvme_deep::recording::HostRecording;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::{Ran, run};
+use crate::binary::{Ran, run};
 
 const LOG: &str = include_str!("host/qemu.log");
 const TRUTH: &str = include_str!("host/qemu.truth");

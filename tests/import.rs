@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `import`: what each kind of text gives, and what is said of what it lacks.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::run;
+use crate::binary::run;
 
 /// The report of an import, and the lines of `view --json` of its recording.
 fn imported(text: &str, view: &str) -> (Value, Vec<Value>) {
@@ -472,7 +469,11 @@ fn no_import_is_exact() {
     let dir = TempDir::new().unwrap();
     let to = dir.path().join("a.nvd").display().to_string();
     for (text, view, says) in [
-        ("tests/host/qemu.log", "host latency", "accuracy  NOT KNOWN: 10 commands, 8 interrupts in a text"),
+        (
+            "tests/host/qemu.log",
+            "host latency",
+            "accuracy  NOT KNOWN: 10 commands, 8 interrupts in a text",
+        ),
         ("tests/import/ftrace.txt", "latency", "accuracy  DEGRADED: 3 events lost"),
     ] {
         assert_eq!(run(&format!("import {text} -o {to} --force")).code, Some(0));

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `info` of recordings that are whole, cut off, redacted, and of a target.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
-mod testing;
 
 use std::fs;
 use std::fs::File;
@@ -11,8 +7,8 @@ use std::fs::File;
 use nvme_deep::recording::{Content, RunInfo, Writer};
 use tempfile::TempDir;
 
-use self::binary::run;
-use self::testing::recording::{SECOND, info, ledger};
+use crate::binary::run;
+use crate::testing::recording::{SECOND, info, ledger};
 
 #[test]
 fn a_recording_says_what_is_in_it_and_what_it_answers() {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The licences of everything linked permit distribution, and THIRD-PARTY.md lists it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -89,7 +88,7 @@ fn every_linked_crate_has_an_allowed_licence() {
 fn notice() -> String {
     let mut text = String::from(
         "# Third-party software\n\nThe binary contains these crates and C libraries. \
-         `NVME_DEEP_BLESS=1 cargo test --test licences` writes this file.\n\n\
+         `NVME_DEEP_BLESS=1 cargo test --test all licences` writes this file.\n\n\
          | crate | licence |\n|---|---|\n",
     );
     for (name, licence) in crates() {

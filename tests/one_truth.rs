@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every view of a recording names the same culprit, the planted one, and has the same p99. Each view
 //! has only the options without which it does not run.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use self::binary::run;
+use crate::binary::run;
 
 /// A recording with a planted cause.
 struct Plant {

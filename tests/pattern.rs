@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `pattern` command on recordings: the same numbers as a second implementation of its rule
 //! (tests/pattern/rule.py) has of `trace --json`. Neither root nor an NVMe device is needed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-mod binary;
-#[path = "pattern/rule.rs"]
 mod rule;
-mod testing;
 
 use std::fs;
 use std::fs::{File, read_to_string};
@@ -16,9 +12,9 @@ use nvme_deep::recording::{Content, RunInfo, Writer};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::{Ran, run};
 use self::rule::{of_trace, same_rows};
-use self::testing::recording::{SECOND, info, ledger, read_at};
+use crate::binary::{Ran, run};
+use crate::testing::recording::{SECOND, info, ledger, read_at};
 
 fn root() -> &'static str {
     env!("CARGO_MANIFEST_DIR")

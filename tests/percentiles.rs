@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All views of a recording have the same percentiles: nearest rank among its commands.
-#![cfg(feature = "live")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use self::binary::run;
+use crate::binary::run;
 
 const FILES: [&str; 4] = [
     "tests/recordings/6.12.nvd",

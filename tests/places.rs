@@ -24,15 +24,13 @@
 //! tests/places/nested.c: a program is interrupted by itself. No addition may be lost.
 //!
 //! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-#[path = "parity/build.rs"]
-mod build;
 
 use std::path::Path;
 use std::process::Command;
 
 use nvme_deep::probe::catalog::number_of;
+
+use crate::parity::build;
 
 const HARNESS: &str = "places/harness.c";
 const BIOS: &str = "places/bios.c";

@@ -2,7 +2,6 @@
 //! The planner on real kernels. tests/kernels has the `facts` that `nvme-deep doctor --json`
 //! reported in guests of tests/vm; the snapshots have the plan for each stage set and attach
 //! method. A changed plan changes a snapshot, which must be reviewed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replays the recordings of planted causes (`make matrix`): each cause is named, alone; its control and
 //! the clean runs have none. docs/dev/diagnose.md has the table of the results.
-#![cfg(feature = "live")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod planted;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -38,7 +34,7 @@ fn recordings() -> Vec<String> {
 fn diagnosis(name: &str, options: &[&str]) -> Value {
     let path = root().join(format!("tests/recordings/diagnose/{name}.nvd"));
     let program = Path::new(env!("CARGO_BIN_EXE_nvme-deep"));
-    planted::diagnosis(program, &path, options)
+    crate::planted::diagnosis(program, &path, options)
 }
 
 /// Over TCP nothing separates the device from the network: its part is between two bounds, and no rule
@@ -66,7 +62,7 @@ fn joined_stages_give_bounds() {
         [("tests/exports/complete.nvd", "78 to 89%"), ("tests/host/nvmet-guest.nvd", "35 to 99%")]
     {
         let program = Path::new(env!("CARGO_BIN_EXE_nvme-deep"));
-        let found = planted::diagnosis(program, &root().join(file), &[]);
+        let found = crate::planted::diagnosis(program, &root().join(file), &[]);
         let headline = found["headline"].as_str().unwrap();
         assert!(headline.contains(&format!(": {bounds} of the time")), "{headline}");
     }

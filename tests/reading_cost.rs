@@ -2,15 +2,6 @@
 //! User instructions of reading, counted by valgrind: per line of `trace --from`: a file
 //! minus a smaller one, so that the start of the program does not count; and how they grow
 //! with inputs that were made to be slow. Run it by `make test-cost`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests"
-)]
-
-mod testing;
 
 use std::fmt::Write;
 use std::fs::File;
@@ -22,8 +13,8 @@ use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::{Content, Writer};
 use tempfile::TempDir;
 
-use self::testing::recording::{Run, SECOND, info, ledger, read_at, record};
-use self::testing::valgrind;
+use crate::testing::recording::{Run, SECOND, info, ledger, read_at, record};
+use crate::testing::valgrind;
 
 /// The binary that `make build` makes, or another one.
 fn binary() -> String {

@@ -1,18 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `report` command: its page has what the other commands say, no name can become markup, and it is small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests"
-)]
-
-mod binary;
-#[allow(dead_code, reason = "tests/hostile.rs uses all of it")]
-#[path = "hostile/recording.rs"]
-mod hostile;
-mod testing;
 
 use std::fs::{File, read_to_string};
 use std::path::{Path, PathBuf};
@@ -27,9 +14,10 @@ use nvme_deep::recording::{ClockOffset, Content, Writer};
 use nvme_deep::units::nanos;
 use tempfile::TempDir;
 
-use self::binary::run;
-use self::testing::EventBuilder;
-use self::testing::recording::{SECOND, info, ledger};
+use crate::binary::run;
+use crate::hostile::recording as hostile;
+use crate::testing::EventBuilder;
+use crate::testing::recording::{SECOND, info, ledger};
 
 const RECORDING: &str = "tests/exports/mixed.nvd";
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules for the headers of the BPF programs. Each compiles on its own. Of those that are shared with Rust
 //! (bpf/include/*abi.h) build.rs makes Rust structs and enumerators, so no number is written a second time.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 #[cfg(feature = "live")]
 use std::env;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `join --format perfetto` of the recordings that tests/join.rs joins. The trace is decoded here by the
 //! numbers of the fields; `make test-export` reads those of `export` by Perfetto's own definitions.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use self::binary::run;
+use crate::binary::run;
 
 const NVMET: [&str; 2] = ["tests/host/nvmet-guest.nvd", "tests/host/nvmet-host.nvd"];
 const QEMU: [&str; 2] = ["tests/host/qemu-guest.nvd", "tests/host/qemu-host.nvd"];

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `top` command on recordings: pages without a terminal, and the screen in a pseudo-terminal.
 //! Neither root nor an NVMe device is needed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-mod binary;
-#[path = "top/screens.rs"]
 mod screens;
-mod testing;
 
 use std::fs::File;
 use std::path::Path;
@@ -19,8 +15,8 @@ use nvme_deep::model::stage::StageSet;
 use nvme_deep::recording::{Content, LedgerInfo, RunInfo, Writer};
 use tempfile::TempDir;
 
-use self::binary::{BINARY, run};
-use self::testing::recording::{SECOND, info, read_at};
+use crate::binary::{BINARY, run};
+use crate::testing::recording::{SECOND, info, read_at};
 
 fn recording(name: &str) -> String {
     format!("{}/tests/exports/{name}.nvd", env!("CARGO_MANIFEST_DIR"))

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `trace` of recordings: which commands are slow, the slowest, retries, and the time.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use serde_json::Value;
 
-use self::binary::run;
+use crate::binary::run;
 
 const WBT: &str = "tests/recordings/diagnose/wbt.nvd";
 const SCHEDULER: &str = "tests/recordings/diagnose/scheduler.nvd";

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words of reports: names of namespaces and commands, plurals, and the characters of the locale.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::process::Command;
 
 use serde_json::Value;
 
-use self::binary::{BINARY, Ran, run};
+use crate::binary::{BINARY, Ran, run};
 
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 const GUEST: &str = "tests/host/nvmet-guest.nvd";

@@ -12,7 +12,7 @@ use std::time::Duration;
 use nvme_deep::machine::missing_capabilities;
 use serde_json::Value;
 
-use super::binary::BINARY;
+use crate::binary::BINARY;
 
 /// What this machine lacks to trace a process, or to run `program`.
 pub fn lacks(program: &'static str) -> Option<&'static str> {

@@ -121,7 +121,7 @@ fn heat_maps_have_every_command(outcome: &Outcome) {
 
 super::on_kernels! {
     suite PATTERNS [
-        what_fio_was_asked_for the_rule_on_the_trace 
+        what_fio_was_asked_for the_rule_on_the_trace
         heat_maps_have_every_command
     ] {
         | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_7_x "7.x"
