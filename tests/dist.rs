@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use crate::binary::{BINARY, run};
+use crate::binary::{BINARY, commands};
 
 /// The directory with the pages and the completions.
 fn made() -> PathBuf {
@@ -25,24 +25,6 @@ fn made() -> PathBuf {
     dir.path().to_owned()
 }
 
-/// The commands that the help of `parent` lists, without `help`.
-fn commands_of(parent: &str) -> Vec<String> {
-    let help = run(format!("{parent} --help").trim_start()).out;
-    let list = help.split_once("Commands:\n").unwrap().1;
-    let names = list.lines().take_while(|line| !line.is_empty());
-    let mut names: Vec<String> = names
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .map(|line| line.split_whitespace().next().unwrap().to_owned())
-        .collect();
-    assert_eq!(names.pop().as_deref(), Some("help"));
-    assert!(names.len() >= 6, "{names:?}");
-    names
-}
-
-fn commands() -> Vec<String> {
-    commands_of("")
-}
-
 fn page(name: &str) -> (PathBuf, String) {
     let path = made().join("man").join(format!("{name}.1"));
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -52,8 +34,8 @@ fn page(name: &str) -> (PathBuf, String) {
 /// The names of all pages.
 fn pages() -> Vec<String> {
     let own = ["nvme-deep".to_owned()];
-    let of_host = commands_of("host").into_iter().map(|c| format!("host-{c}"));
-    let all = commands().into_iter().chain(of_host);
+    let of_host = commands("host").into_iter().map(|c| format!("host-{c}"));
+    let all = commands("").into_iter().chain(of_host);
     let all = all.map(|c| format!("nvme-deep-{c}"));
     own.into_iter().chain(all).collect()
 }
@@ -144,7 +126,7 @@ fn shells_accept_the_completions() {
         let path = made().join("completions").join(file);
         accepted(shell, &["-n"], &path);
         let text = fs::read_to_string(&path).unwrap();
-        for command in commands() {
+        for command in commands("") {
             assert!(text.contains(&command), "{file}: {command}");
         }
     }

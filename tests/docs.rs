@@ -7,6 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::binary::{BINARY, Ran, commands, run};
+
 /// Options of other programs.
 const FOREIGN: &str = "--path --num-trace-entries --perf-no_read_workqueue --perf-no_write_workqueue --with-usdt \
     --no-parquet --now --privileged --rm --strip-components --no-default-features --base --btf_base --ignored \

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::binary::run;
+use crate::binary::objects;
 
 const FILES: [&str; 4] = [
     "tests/recordings/6.12.nvd",
@@ -13,13 +13,6 @@ const FILES: [&str; 4] = [
     "tests/recordings/diagnose/path-failover.nvd",
     "tests/exports/complete.nvd",
 ];
-
-fn objects(words: &str) -> Vec<Value> {
-    let ran = run(words);
-    assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
-    let lines = ran.out.lines();
-    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
-}
 
 /// Nearest rank.
 fn quantile(values: &[u64], percent: u64) -> u64 {

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::live::{Running, Tool, lacks, lines, of, wait_for};
+use crate::live::{Running, Tool, lines, needs, of, wait_for};
 
 const COUNT: usize = 60;
 const QEMU: &str = "qemu-system-x86_64";
@@ -53,10 +53,7 @@ fn traced(dir: &Path, pid: u32) -> (Vec<Value>, Vec<Value>) {
 
 #[test]
 fn every_read_write_and_interrupt_of_a_stock_qemu_is_seen() {
-    if let Some(lacking) = lacks(QEMU) {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!(QEMU);
     let dir = TempDir::new().unwrap();
     let qemu = qemu(dir.path());
     let (lines, truth) = traced(dir.path(), qemu.0.id());
@@ -86,10 +83,7 @@ fn every_read_write_and_interrupt_of_a_stock_qemu_is_seen() {
 /// A process without a controller is refused, and so is one that does not exist.
 #[test]
 fn another_process_is_refused() {
-    if let Some(lacking) = lacks(QEMU) {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!(QEMU);
     let own = std::process::id();
     let ran = crate::binary::run(&format!("host trace --pid {own} --duration 1s"));
     ran.refuses(2, "it has neither nvme_rw_complete_cb");
@@ -99,10 +93,7 @@ fn another_process_is_refused() {
 /// A second QEMU gets no hit.
 #[test]
 fn only_the_given_process_is_traced() {
-    if let Some(lacking) = lacks(QEMU) {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!(QEMU);
     let (one, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let (first, second) = (qemu(one.path()), qemu(other.path()));
     let second = second.0.id();
@@ -120,10 +111,7 @@ fn only_the_given_process_is_traced() {
 /// A wrong layout gives an error, and no record.
 #[test]
 fn a_wrong_layout_is_refused() {
-    if let Some(lacking) = lacks(QEMU) {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!(QEMU);
     let dir = TempDir::new().unwrap();
     let qemu = qemu(dir.path());
     let pid = qemu.0.id();
@@ -139,10 +127,7 @@ fn a_wrong_layout_is_refused() {
 /// The end of the process ends the run. What was recorded until then is kept.
 #[test]
 fn a_process_that_ends_ends_the_run() {
-    if let Some(lacking) = lacks(QEMU) {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!(QEMU);
     let dir = TempDir::new().unwrap();
     let qemu = qemu(dir.path());
     let pid = qemu.0.id();

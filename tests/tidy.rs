@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules for the structure of the sources: which module may use which, and what C and Rust must
-//! have in common.
+//! Rules for the structure of the sources: which module may use which, and what C and Rust must have in common.
+//! build.rs makes Rust structs and enumerators of the shared headers (bpf/include/*abi.h).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
 
 use nvme_deep::model::counters::COUNTS;
 
@@ -279,5 +280,60 @@ fn a_btf_file_is_checked_for_every_field_that_the_programs_read() {
             let listed = checked.contains(&format!("\"{member}\""));
             assert!(listed, "src/machine/types.rs does not list {name}.{member}");
         }
+    }
+}
+
+/// Numbers that are no enumerators: BTF of clang 14 has none of 64 bits, and C none above `int`.
+const MACROS: [&str; 2] = ["ND_KEY_VALID", "ND_IDLE_TASK"];
+
+#[test]
+fn the_shared_headers_have_enumerators_instead_of_macros() {
+    let headers = files("bpf/include").into_iter().filter(|file| file.ends_with("abi.h"));
+    let headers: Vec<String> = headers.collect();
+    assert_eq!(headers.len(), 2, "{headers:?}");
+    for file in headers {
+        for line in text_of(&file).lines() {
+            let Some(rest) = line.strip_prefix("#define ") else {
+                continue;
+            };
+            let (name, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            // an include guard, or a macro with arguments
+            let fine = value.is_empty() || name.contains('(') || MACROS.contains(&name);
+            assert!(fine, "{file}: Rust does not see {name}: make it an enumerator");
+        }
+    }
+}
+
+/// A header includes what it uses, whatever another includes before it.
+#[cfg(feature = "live")]
+#[test]
+fn each_header_compiles_on_its_own() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+    let headers = files("bpf/include");
+    assert!(headers.len() <= 18, "{headers:?}");
+    for header in headers {
+        let output = Command::new(&clang)
+            .args(["-target", "bpf", "-fsyntax-only", "-Wall", "-Werror", "-Wno-unused-function"])
+            .args(["-I", env!("LIBBPF_HEADERS"), "-I", env!("OUT_DIR"), "-x", "c"])
+            .arg("-idirafter")
+            .arg(format!("/usr/include/{}-linux-gnu", ARCH))
+            .arg(root.join(&header))
+            .output()
+            .expect("this test needs clang");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{header}:\n{complaint}");
+    }
+}
+
+/// Cargo.toml lists the programs; tests/all.rs has the rest.
+#[test]
+fn no_test_is_forgotten() {
+    let (all, manifest) = (text_of("tests/all.rs"), text_of("Cargo.toml"));
+    for file in files("tests").iter().filter(|file| is_rust(file) && file.matches('/').count() == 1)
+    {
+        let stem = file.trim_start_matches("tests/").trim_end_matches(".rs");
+        let is_there = all.contains(&format!("\nmod {stem};")) || stem == "diagnose";
+        assert!(is_there || manifest.contains(&format!("name = \"{stem}\"")), "{file} is not run");
     }
 }

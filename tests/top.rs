@@ -18,9 +18,7 @@ use tempfile::TempDir;
 use crate::binary::{BINARY, run};
 use crate::testing::recording::{SECOND, info, read_at};
 
-fn recording(name: &str) -> String {
-    format!("{}/tests/exports/{name}.nvd", env!("CARGO_MANIFEST_DIR"))
-}
+const NONE: &str = "tests/exports/none.nvd";
 
 /// Six seconds of reads, and half as many writes.
 fn reads_and_writes(dir: &Path) -> String {
@@ -75,10 +73,10 @@ fn without_a_terminal_there_is_a_page_for_each_interval() {
         assert!(spaced(&ran.out).contains(row), "`{row}` is not in\n{}", ran.out);
     }
     assert!(ran.err.contains("exact: 6000 commands, 0 lost"), "{}", ran.err);
-    let none = run(&format!("top --from {}", recording("none")));
+    let none = run(&format!("top --from {NONE}"));
     assert_eq!(none.code, Some(0), "{}", none.err);
     assert!(none.out.contains("stage driver"), "no stages: {}", none.out);
-    run(&format!("top --stages --from {}", recording("none"))).refuses(2, "has no stages");
+    run(&format!("top --stages --from {NONE}")).refuses(2, "has no stages");
 }
 
 /// A text with one space between its words.

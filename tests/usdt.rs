@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::live::{Running, Tool, lacks, lines, of, wait_for};
+use crate::live::{Running, Tool, lines, needs, of, wait_for};
 
 const LOG: &str = include_str!("host/qemu.log");
 const TRUTH: &str = include_str!("host/qemu.truth");
@@ -58,10 +58,7 @@ fn start(dir: &Path, arguments: &[&str]) -> Running {
 
 #[test]
 fn the_commands_are_those_that_were_issued() {
-    if let Some(lacking) = lacks("cc") {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!("cc");
     let dir = TempDir::new().unwrap();
     let mut target = start(dir.path(), &["-device", "nvme,serial=SER0"]);
     let pid = target.0.id();
@@ -104,10 +101,7 @@ fn the_commands_are_those_that_were_issued() {
 
 #[test]
 fn what_has_no_such_probes_is_refused() {
-    if let Some(lacking) = lacks("cc") {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!("cc");
     let own = std::process::id();
     let ran = crate::binary::run(&format!("host trace --usdt --pid {own} --duration 1s"));
     ran.refuses(2, "has no USDT probes of QEMU's NVMe controller");
@@ -126,10 +120,7 @@ fn what_has_no_such_probes_is_refused() {
 /// Two controllers that the command line does not show.
 #[test]
 fn a_second_controller_ends_the_run() {
-    if let Some(lacking) = lacks("cc") {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!("cc");
     let dir = TempDir::new().unwrap();
     let mut target = start(dir.path(), &[]);
     let arguments = format!("host trace --json --usdt --pid {}", target.0.id());

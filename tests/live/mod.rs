@@ -28,6 +28,17 @@ pub fn lacks(program: &'static str) -> Option<&'static str> {
     None
 }
 
+/// Ends a test that needs something that this machine lacks, and says what.
+macro_rules! needs {
+    ($program:expr) => {
+        if let Some(lacking) = crate::live::lacks($program) {
+            eprintln!("skipped: this needs {lacking}");
+            return;
+        }
+    };
+}
+pub(crate) use needs;
+
 /// Ends with the test.
 pub struct Running(pub Child);
 

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
-use super::json::{fio_counts, list, number, of, sum, text};
+use super::json::{fio_counts, list, number, of, text};
 
 const HOST: Suite = Suite {
     append: "nvme_core.multipath=N",
