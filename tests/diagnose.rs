@@ -16,7 +16,8 @@ use tempfile::TempDir;
 use crate::binary::{Ran, run};
 use crate::causes::Cause;
 use crate::load::{BEGIN, Load, Run};
-use crate::{draft, planted, testing};
+use crate::plants::{PLANTS, Plant};
+use crate::{planted, testing};
 
 /// Recordings of a test.
 struct Files(TempDir);
@@ -241,51 +242,28 @@ fn counted() -> Load {
     load
 }
 
-/// A cause, the rule that names it, and a load in which it does.
-fn needs_all_commands() -> Vec<(Cause, &'static str, Load)> {
-    let adapted = |change: fn(&mut Load)| {
-        let mut load = load();
-        change(&mut load);
-        load
-    };
-    vec![
-        (Cause::Scheduler, "scheduler", load()),
-        (Cause::RequestWait, "request-wait", counted()),
-        (Cause::Split, "split", load()),
-        (Cause::NotPolling, "not-polling", load()),
-        (Cause::OneIrqCpu, "one-irq-cpu", load()),
-        (Cause::FlushCost, "flush-cost", adapted(|load| load.flushes = 0.05)),
-        (Cause::FewQueues, "few-queues", adapted(|load| (load.queues, load.pause_ns) = (1, 1e6))),
-        (
-            Cause::RateCap,
-            "rate-cap",
-            adapted(|load| {
-                (load.varies, load.depth, load.pause_ns) = (true, 4, 1e3);
-                load.stages[draft::DEVICE] = 1e6;
-                load.seconds = 5.0;
-            }),
-        ),
-        (
-            Cause::DoorbellUnseen,
-            "doorbell-unseen",
-            adapted(|load| (load.pause_ns, load.seconds) = (400e6, 60.0)),
-        ),
-    ]
-}
+/// Rules whose verdict needs all commands.
+const NEED_ALL: &str = "scheduler request-wait split not-polling one-irq-cpu flush-cost few-queues rate-cap doorbell-unseen";
 
 /// The filter selects all of these commands. That others may have been left out is what counts.
 #[test]
 fn with_a_filter_no_rule_that_needs_all_commands_names_a_cause() {
     let files = Files::new();
-    for (cause, rule, load) in needs_all_commands() {
-        let file = files.record(rule, &load, &[cause], Kind::Context);
+    let needs_all = |plant: &&Plant| NEED_ALL.split(' ').any(|rule| plant.rule == rule);
+    // the log of the volume needs no commands, and these recordings have no waits before the request
+    let others = [Cause::LoggedCap, Cause::OtherWait];
+    let plants = PLANTS.iter().filter(needs_all).filter(|plant| !others.contains(&plant.cause));
+    for Plant { rule, cause, load: adapt } in plants {
+        let mut load = load();
+        adapt(&mut load);
+        let file = files.record(rule, &load, &[*cause], Kind::Context);
         let said = |options: &str| -> Value {
             let ran = run(&format!("diagnose --json {options} --from {file}"));
             serde_json::from_str(&ran.out).unwrap()
         };
         let verdict = |found: &Value| {
             let mut all = found["verdicts"].as_array().unwrap().iter();
-            all.find(|v| v["rule"] == rule).unwrap().clone()
+            all.find(|v| v["rule"] == *rule).unwrap().clone()
         };
         let all = said("");
         let is_named = ["found", "noted"].map(Value::from).contains(&verdict(&all)["status"]);

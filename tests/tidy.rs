@@ -317,7 +317,7 @@ fn each_header_compiles_on_its_own() {
             .args(["-target", "bpf", "-fsyntax-only", "-Wall", "-Werror", "-Wno-unused-function"])
             .args(["-I", env!("LIBBPF_HEADERS"), "-I", env!("OUT_DIR"), "-x", "c"])
             .arg("-idirafter")
-            .arg(format!("/usr/include/{}-linux-gnu", ARCH))
+            .arg(format!("/usr/include/{}-linux-gnu", env::consts::ARCH))
             .arg(root.join(&header))
             .output()
             .expect("this test needs clang");

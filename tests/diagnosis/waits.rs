@@ -11,15 +11,11 @@ use nvme_deep::model::stage::StageSet;
 use super::causes::Cause;
 use super::draft::{DEVICE, THROTTLE};
 use super::lengthen;
-use super::load::{Load, Run};
-use super::plants::{named, said};
+use super::load::Load;
+use super::plants::{judged, named, said};
 
 /// The rules that need measured waits.
 const MEASURED: [&str; 4] = ["cgroup-throttle", "queue-freeze", "io-cost", "wbt"];
-
-fn of(run: Run) -> Diagnosis {
-    diagnose(&run.facts(Accuracy::Exact))
-}
 
 fn limit(cgroup: &str, riops: Option<u64>, wbps: Option<u64>) -> IoLimit {
     IoLimit { cgroup: cgroup.into(), riops, wbps, ..IoLimit::default() }
@@ -36,7 +32,7 @@ fn limited(limits: Option<IoLimits>) -> Verdict {
     let disk = &mut run.machine.controllers[0].disks[0];
     disk.number = Some([259, 0]);
     disk.limits = limits;
-    let found = of(run);
+    let found = judged(run);
     assert_eq!(named(&found), ["cgroup-throttle"]);
     said(&found, "cgroup-throttle").clone()
 }
@@ -99,7 +95,7 @@ fn a_limit_of_the_other_direction_is_not_named() {
         cgroups: vec![limit("/w", None, Some(1)), limit("/r", Some(60), None)],
         more: false,
     });
-    let found = of(run);
+    let found = judged(run);
     let found = said(&found, "cgroup-throttle");
     assert!(has(found, "setting", "io.max of /r = riops=60"));
     let mut all = found.evidence.iter();
@@ -134,7 +130,7 @@ fn a_limit_of_a_cgroup_is_no_limit_of_the_device() {
     load.stages[DEVICE] = 1e6;
     let mut run = load.run(&[Cause::RateCap]);
     lengthen::wait(&mut run, THROTTLE, |_| 4_000_000);
-    let found = of(run);
+    let found = judged(run);
     assert!(named(&found).contains(&"cgroup-throttle"));
     assert!(!named(&found).contains(&"rate-cap"), "{:?}", named(&found));
 }
@@ -198,7 +194,7 @@ fn without_bios_no_limit_at_all_is_an_absence() {
     load.place.has_waits = false;
     let mut run = load.run(&[]);
     run.machine.controllers[0].disks[0].limits = Some(IoLimits::default());
-    let found = of(run);
+    let found = judged(run);
     assert!(why(&found, "cgroup-throttle").1);
 }
 
@@ -212,7 +208,7 @@ fn waits_of_half_of_the_commands_are_not_judged() {
     run.events.truncate(seen.events.len() / 2);
     let half = seen.events.len() / 2;
     run.events.extend(seen.events.into_iter().skip(half));
-    let found = of(run);
+    let found = judged(run);
     assert!(!named(&found).contains(&"wbt"));
     let (text, _) = why(&found, "wbt");
     assert!(text.contains("reads and writes were not observed"), "{text}");
