@@ -253,25 +253,16 @@ fn usual_patterns_have_reserved_rows() {
     }
 }
 
-/// Whether a case of tests/places/chosen.c holds.
-fn holds(case: u32) -> bool {
+/// The cases of tests/places/chosen.c.
+#[test]
+fn commands_are_chosen_and_counted_on_any_cpu() {
     let harness = build::harness(CHOSEN, "chosen", &[]);
-    Command::new(harness).arg(case.to_string()).status().unwrap().success()
-}
-
-#[test]
-fn commands_of_a_controller_that_the_filter_leaves_out_are_filtered() {
-    assert!(holds(1));
-}
-
-#[test]
-fn a_command_on_an_unknown_cpu_is_counted() {
-    assert!(holds(2));
-}
-
-#[test]
-fn shared_cells_have_the_same_numbers() {
-    assert!(holds(3));
+    for (case, what) in
+        [(1, "a controller that the filter leaves out"), (2, "an unknown CPU"), (3, "shared cells")]
+    {
+        let holds = Command::new(&harness).arg(case.to_string()).status().unwrap().success();
+        assert!(holds, "{what}");
+    }
 }
 
 #[test]

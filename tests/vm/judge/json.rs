@@ -126,16 +126,10 @@ impl ToolRun {
     pub fn assert_exact(&self, what: &str) {
         let ledger = &self.last["ledger"];
         assert_eq!(ledger["balance"]["balanced"], true, "{what}: {ledger}");
-        for lost in [
-            "overwritten",
-            "untracked",
-            "no_row",
-            "negative_intervals",
-            "doorbell_list_full",
-            "ring_drops",
-            "unrecovered",
-            "unattributed",
-        ] {
+        for lost in "overwritten untracked no_row negative_intervals doorbell_list_full ring_drops unrecovered \
+                     unattributed"
+            .split_whitespace()
+        {
             assert_eq!(number(ledger, lost), 0, "{what}: {lost}: {ledger}");
         }
         // a command that is set up while the programs are detached must not be in the run

@@ -16,18 +16,7 @@ use super::table::bless;
 
 const METHODS: Suite = Suite::of("methods", &["nvme_null nvme0 0", "nvme_null nvme1 5000000"]);
 
-const POINTS: [&str; 10] = [
-    "start",
-    "setup_in",
-    "setup_out",
-    "issue",
-    "doorbell",
-    "irq",
-    "cqe",
-    "complete",
-    "end",
-    "requeue",
-];
+const POINTS: &str = "start setup_in setup_out issue doorbell irq cqe complete end requeue";
 
 /// The expected methods for the fine stage set, one word per point; `-`: not available.
 const NEW: &str = "fentry fentry fentry fentry fentry fentry fentry fentry fentry fentry";
@@ -130,11 +119,9 @@ fn truth(outcome: &Outcome, case: &str) -> BTreeMap<String, u64> {
 
 fn the_plan_is_as_expected(outcome: &Outcome, expected: &str) {
     let run = ToolRun::read(outcome, "auto", "fine");
-    let want: BTreeMap<String, String> = POINTS
-        .into_iter()
-        .zip(expected.split(' '))
-        .map(|(p, w)| (p.to_owned(), w.to_owned()))
-        .collect();
+    let points = POINTS.split(' ').zip(expected.split(' '));
+    let want: BTreeMap<String, String> =
+        points.map(|(p, w)| (p.to_owned(), w.to_owned())).collect();
     assert_eq!(got(&run), want);
     // the planner makes the same choice from the facts of `doctor`, for the same reasons
     let plan = plan(StageSet::Fine, &facts(outcome), &Policy::default()).unwrap();
@@ -282,12 +269,16 @@ pub fn all_methods_on_new_kernels(outcome: &Outcome) {
     }
 }
 
-fn all_methods_before_6_5(outcome: &Outcome) {
-    all_methods(outcome, OLD);
-}
-
-fn all_methods_with_preempt_rt(outcome: &Outcome) {
-    all_methods(outcome, OLD_RT);
+/// A kernel that lacks some.
+fn all_methods_that_it_has(outcome: &Outcome) {
+    let expected = match outcome.kernel() {
+        "6.1-rt" => OLD_RT,
+        "notrace-6.12" => UNTRACED,
+        // the types of its driver are not known, whatever the version
+        "nomodulebtf-6.1" => UNKNOWN_OLDEST,
+        _ => OLD,
+    };
+    all_methods(outcome, expected);
 }
 
 fn all_methods_without_module_btf(outcome: &Outcome) {
@@ -295,15 +286,6 @@ fn all_methods_without_module_btf(outcome: &Outcome) {
     let shipped = doctor["facts"]["nvme_core_types"]["shipped"].is_string();
     all_methods(outcome, if shipped { OLDEST } else { UNKNOWN_OLDEST });
     assert_eq!(outcome.text("fentry", "fine.status").trim(), "5");
-}
-
-/// The types of its driver are not known, whatever the version.
-fn all_methods_without_types(outcome: &Outcome) {
-    all_methods(outcome, UNKNOWN_OLDEST);
-}
-
-fn all_methods_without_trampolines(outcome: &Outcome) {
-    all_methods(outcome, UNTRACED);
 }
 
 fn all_methods_on_arm64_before_6_4(outcome: &Outcome) {
@@ -356,21 +338,16 @@ super::on_kernels! {
         on_7_x_arm64 "7.x-arm64" on_6_12_arm64_16k "6.12-arm64-16k" on_bare_6_12 "bare-6.12"
         on_builtin_7_x "builtin-7.x"
     }
-    before_6_5 METHODS [all_methods_before_6_5] {
-        on_6_1 "6.1" | only_in_test_all on_builtin_6_1 "builtin-6.1" on_builtin_5_10 "builtin-5.10"
+    less METHODS [all_methods_that_it_has] {
+        on_6_1 "6.1" | only_in_test_all on_6_1_rt "6.1-rt" on_builtin_6_1 "builtin-6.1"
+        on_builtin_5_10 "builtin-5.10" on_nomodulebtf_6_1 "nomodulebtf-6.1"
+        on_notrace_6_12 "notrace-6.12"
     }
     without_module_btf METHODS [all_methods_without_module_btf doctor_reports_the_plan] {
         on_5_10 "5.10"
     }
-    realtime METHODS [all_methods_with_preempt_rt] { | only_in_test_all on_6_1_rt "6.1-rt" }
-    before_6_4 METHODS [all_methods_on_arm64_before_6_4] {
+    arm64 METHODS [all_methods_on_arm64_before_6_4] {
         | only_in_test_all on_5_10_arm64 "5.10-arm64" on_6_1_arm64 "6.1-arm64"
-    }
-    without_types METHODS [all_methods_without_types] {
-        | only_in_test_all on_nomodulebtf_6_1 "nomodulebtf-6.1"
-    }
-    without_trampolines METHODS [all_methods_without_trampolines] {
-        | only_in_test_all on_notrace_6_12 "notrace-6.12"
     }
     described METHODS [a_file_may_describe_the_kernel] {
         | only_in_test_all on_6_12_cloud "6.12-cloud"

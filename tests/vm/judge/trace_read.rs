@@ -133,20 +133,9 @@ impl TraceRun {
     /// The same, except for these entries.
     pub fn assert_nothing_lost_but(&self, but: &[&str]) {
         self.assert_balanced();
-        let fields = [
-            "lost_submits",
-            "lost_completions",
-            "lost_events",
-            "not_written",
-            "out_of_order",
-            "undecodable",
-            "overwritten",
-            "untracked",
-            "negative_intervals",
-            "unrecovered",
-            "unattributed",
-        ];
-        let wanted = fields.into_iter().filter(|field| !but.contains(field));
+        let fields = "lost_submits lost_completions lost_events not_written out_of_order undecodable overwritten \
+                      untracked negative_intervals unrecovered unattributed";
+        let wanted = fields.split_whitespace().filter(|field| !but.contains(field));
         let found: Vec<(&str, u64)> = wanted
             .map(|field| (field, self.entry(field)))
             .filter(|(_, count)| *count > 0)
