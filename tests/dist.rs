@@ -3,14 +3,13 @@
 //! them. A test whose program is missing says so.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use crate::binary::{BINARY, commands};
+use crate::binary::{BINARY, accepts, commands};
 
 /// The directory with the pages and the completions.
 fn made() -> PathBuf {
@@ -40,28 +39,10 @@ fn pages() -> Vec<String> {
     own.into_iter().chain(all).collect()
 }
 
-/// Runs a program, which must succeed and print nothing on stderr. Returns its stdout; `None` if the
-/// program is not installed.
+/// Runs a program on a file. `None`: it is not installed.
 fn accepted(program: &str, words: &[&str], file: &Path) -> Option<String> {
-    let ran = Command::new(program)
-        .args(words)
-        .arg(file)
-        .env("MANWIDTH", "80")
-        .env("LC_ALL", "C.UTF-8")
-        .output();
-    match ran {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            eprintln!("not asked: there is no {program} here");
-            None
-        }
-        ran => {
-            let ran = ran.unwrap();
-            let [out, said] = [ran.stdout, ran.stderr].map(|b| String::from_utf8(b).unwrap());
-            let good = ran.status.success() && said.is_empty();
-            assert!(good, "{program} {words:?} {}: {out}{said}", file.display());
-            Some(out)
-        }
-    }
+    let mut command = Command::new(program);
+    accepts(command.args(words).arg(file).env("MANWIDTH", "80").env("LC_ALL", "C.UTF-8"))
 }
 
 #[test]

@@ -21,12 +21,16 @@ use crate::testing::recording::{Run, info, record};
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 
 /// Command lines that write a file, without its name.
-const WRITERS: [&str; 6] = [
+const WRITERS: [&str; 10] = [
     "stacks --from tests/recordings/6.12.nvd --svg",
     "heatmap --from tests/recordings/6.12.nvd --svg",
     "heatmap --from tests/recordings/6.12.nvd --png",
     "pattern --from tests/recordings/6.12.nvd --svg",
     "export tests/recordings/6.12.nvd --format csv -o",
+    "export tests/recordings/6.12.nvd --format ndjson -o",
+    "export tests/recordings/6.12.nvd --format hlog -o",
+    "export tests/recordings/6.12.nvd --format perfetto -o",
+    "export tests/recordings/6.12.nvd --format parquet -o",
     "import tests/host/qemu.log -o",
 ];
 
@@ -42,7 +46,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-fn names(dir: &TempDir) -> Vec<String> {
+pub fn names(dir: &TempDir) -> Vec<String> {
     let entries = fs::read_dir(dir.path()).unwrap();
     entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
 }

@@ -337,3 +337,20 @@ fn no_test_is_forgotten() {
         assert!(is_there || manifest.contains(&format!("name = \"{stem}\"")), "{file} is not run");
     }
 }
+
+#[test]
+fn the_first_line_of_every_source_names_its_licence() {
+    let (user, kernel) = ("MIT OR Apache-2.0", "GPL-2.0-only OR BSD-2-Clause");
+    for (dir, licence) in [("src", user), ("tests", user), ("bpf", kernel), ("btf", kernel)] {
+        let endings: &[&str] = if licence == user { &[".rs"] } else { &[".c", ".h"] };
+        let sources = files(dir).into_iter().filter(|f| endings.iter().any(|e| f.ends_with(e)));
+        let mut count = 0;
+        for file in sources {
+            let first = text_of(&file).lines().next().unwrap_or("").to_owned();
+            let want = format!("SPDX-License-Identifier: {licence}");
+            assert!(first.contains(&want), "{file}: {first}");
+            count += 1;
+        }
+        assert!(count > 0, "{dir}");
+    }
+}

@@ -14,7 +14,7 @@ const NVMET: [&str; 2] = ["tests/host/nvmet-guest.nvd", "tests/host/nvmet-host.n
 const QEMU: [&str; 2] = ["tests/host/qemu-guest.nvd", "tests/host/qemu-host.nvd"];
 
 /// The fields of a message: number, and a number or bytes.
-enum Field<'a> {
+pub enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
@@ -27,7 +27,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     digits.fold(0, |n, b| n << 7 | u64::from(b & 0x7f))
 }
 
-fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
+pub fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
         let key = varint(&mut bytes);

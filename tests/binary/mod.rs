@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+use std::io::ErrorKind;
 use std::process::Command;
 
 use serde_json::Value;
@@ -51,6 +52,22 @@ impl Ran {
         }
         assert!(err.ends_with('\n'), "{words}: {err}");
     }
+}
+
+/// Runs another program, which must succeed and print nothing on stderr. Returns its stdout; `None`: it is not
+/// installed.
+#[allow(clippy::print_stderr, reason = "tests")]
+pub fn accepts(command: &mut Command) -> Option<String> {
+    let ran = match command.output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            eprintln!("not asked: there is no {:?} here", command.get_program());
+            return None;
+        }
+        ran => ran.unwrap(),
+    };
+    let [out, said] = [ran.stdout, ran.stderr].map(|b| String::from_utf8(b).unwrap());
+    assert!(ran.status.success() && said.is_empty(), "{command:?}: {out}{said}");
+    Some(out)
 }
 
 /// What it prints with these arguments, with which it must succeed.

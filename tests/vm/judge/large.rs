@@ -101,10 +101,11 @@ fn doctor_shows_what_the_maps_take(outcome: &Outcome) {
 super::on_kernels! {
     suite LARGE [
         each_command_is_counted each_tag_has_a_slot_and_each_cpu_its_cells
-        a_trace_has_each_command_once doctor_shows_what_the_maps_take
+        a_trace_has_each_command_once
     ] {
         | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
     }
+    memory LARGE [doctor_shows_what_the_maps_take] { | only_in_test_all on_6_12 "6.12" }
     one_write_queue ONE_WRITE_QUEUE [each_command_is_counted a_trace_has_each_command_once] {
         | only_in_test_all on_6_12 "6.12"
     }

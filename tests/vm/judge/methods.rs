@@ -333,7 +333,7 @@ fn a_file_may_describe_the_kernel(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    suite METHODS [all_methods_on_new_kernels doctor_reports_the_plan] {
+    suite METHODS [all_methods_on_new_kernels] {
         on_6_12 "6.12" on_7_x "7.x" | only_in_test_all on_6_12_cloud "6.12-cloud"
         on_7_x_arm64 "7.x-arm64" on_6_12_arm64_16k "6.12-arm64-16k" on_bare_6_12 "bare-6.12"
         on_builtin_7_x "builtin-7.x"
@@ -343,8 +343,9 @@ super::on_kernels! {
         on_builtin_5_10 "builtin-5.10" on_nomodulebtf_6_1 "nomodulebtf-6.1"
         on_notrace_6_12 "notrace-6.12"
     }
-    without_module_btf METHODS [all_methods_without_module_btf doctor_reports_the_plan] {
-        on_5_10 "5.10"
+    without_module_btf METHODS [all_methods_without_module_btf] { on_5_10 "5.10" }
+    doctor METHODS [doctor_reports_the_plan] {
+        on_5_10 "5.10" on_7_x "7.x" | only_in_test_all on_6_12_cloud "6.12-cloud"
     }
     arm64 METHODS [all_methods_on_arm64_before_6_4] {
         | only_in_test_all on_5_10_arm64 "5.10-arm64" on_6_1_arm64 "6.1-arm64"

@@ -3,7 +3,6 @@
 //! kernel's own commands, and agrees with the kernel's record. Events and pairs agree with each other.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs;
 use std::process::Command;
 
@@ -204,29 +203,22 @@ fn the_trace_says_what_the_kernel_says(outcome: &Outcome) {
 /// `import` of the kernel's own text gives the commands of the trace of the same period.
 fn an_import_of_the_kernels_text_has_the_commands_of_the_trace(outcome: &Outcome) {
     let file = outcome.path("known", "imported.nvd");
-    let tool = |words: &[&OsStr]| {
+    let tool = |words: &str| -> Vec<Value> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nvme-deep"));
-        let ran = command.args(words).output().unwrap();
-        assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
-        let text = String::from_utf8(ran.stdout).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+        let ran = command.args(words.split(' ')).output().unwrap();
+        assert!(ran.status.success(), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
+        let lines = ran.stdout.split_inclusive(|b| *b == b'\n');
+        lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
     };
-    let kernel = outcome.path("known", "kernel");
-    let report = tool(&[
-        "import".as_ref(),
-        kernel.as_ref(),
-        "--json".as_ref(),
-        "--force".as_ref(),
-        "-o".as_ref(),
-        file.as_ref(),
-    ]);
+    let (kernel, file) = (outcome.path("known", "kernel"), file.display());
+    let report = tool(&format!("import {} --json --force -o {file}", kernel.display()));
     let unread = list(&report[0], "unread").iter();
     let others: Vec<&Value> = unread.filter(|u| u["kind"] != "nvme_async_event").collect();
     assert!(others.is_empty(), "{others:?}");
     for none in ["without_begin", "without_end", "unfinished", "lost"] {
         assert_eq!(number(&report[0], none), 0, "{}", report[0]);
     }
-    let imported = tool(&["trace".as_ref(), "--json".as_ref(), "--from".as_ref(), file.as_ref()]);
+    let imported = tool(&format!("trace --json --from {file}"));
     let run = TraceRun::read(outcome, "known", "pair");
     let lane = |c: &&Value| (text(c, "ctrl").to_owned(), number(c, "qid"));
     let theirs = imported.iter().filter(|event| event["type"] == "command");

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
-use super::json::{list, number, text};
+use super::json::{number, text};
 use super::trace_known::assert_stages;
 use super::trace_read::{Line, TraceRun, at, key, lines, opcode, status};
 
