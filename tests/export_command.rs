@@ -6,7 +6,6 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::binary::{BINARY, Ran, objects, run};
 use crate::files::names;

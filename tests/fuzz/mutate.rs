@@ -7,59 +7,12 @@ use crate::targets::Form;
 /// Longest input.
 const MOST: usize = 256 << 10;
 
-/// Numbers near limits.
-const NUMBERS: [u64; 16] = [
-    0,
-    1,
-    2,
-    0x7f,
-    0xff,
-    0x100,
-    0x7fff,
-    0xffff,
-    0x7fff_ffff,
-    0xffff_ffff,
-    0x1_0000_0000,
-    1_000_000_000,
-    i64::MAX as u64,
-    1 << 63,
-    u64::MAX - 1,
-    u64::MAX,
-];
-
-/// Words of the texts that are read.
-const WORDS: [&str; 30] = [
-    "0",
-    "-1",
-    "18446744073709551615",
-    "4294967296",
-    "1e308",
-    "9223372036854775808",
-    "0x",
-    "ffffffffffffffff",
-    "null",
-    "[]",
-    "{}",
-    "[[[[[[[[",
-    "\"",
-    "\\u0000",
-    "\u{1b}[31m",
-    "\u{202e}",
-    "\n",
-    "\t",
-    " ",
-    ":",
-    ",",
-    "=",
-    "%",
-    "\"a\":",
-    "999999999999.999999999",
-    "\0",
-    "../",
-    "cid 65535",
-    "nsid 4294967295",
-    "pci_nvme_",
-];
+/// Words of the texts that are read, with a bar between them.
+const WORDS: &str = concat!(
+    "0|-1|18446744073709551615|4294967296|1e308|9223372036854775808|0x|ffffffffffffffff|null|[]|{}|[[[[[[[[|\"|",
+    "\\u0000|\u{1b}[31m|\u{202e}|\n|\t| |:|,|=|%|\"a\":|999999999999.999999999|\0|../|cid 65535|",
+    "nsid 4294967295|pci_nvme_",
+);
 
 /// A source of pseudo-random numbers (xorshift64*).
 pub struct Random(u64);
@@ -90,6 +43,14 @@ impl Random {
         all[self.below(all.len())]
     }
 
+    /// A number near a limit of some width, or a usual one.
+    fn number(&mut self) -> u64 {
+        match self.pick(&[0, 1, 8, 7, 15, 16, 31, 32, 33, 63, 64]) {
+            0 => self.pick(&[0, 2, 1_000_000_000, u64::MAX - 1]),
+            bits => ((1_u128 << bits) - self.below(2) as u128) as u64,
+        }
+    }
+
     /// A range in `0..len`, mostly a short one.
     fn range(&mut self, len: usize) -> (usize, usize) {
         let at = self.below(len + 1);
@@ -100,10 +61,9 @@ impl Random {
 
 /// Overwrites bytes with a number near a limit.
 fn number(random: &mut Random, bytes: &mut [u8]) {
-    let value = random.pick(&NUMBERS).wrapping_sub((random.below(3) == 0).into());
+    let mut value = random.number().to_le_bytes();
     let width = random.pick(&[1, 2, 4, 8]);
     let at = random.below(bytes.len());
-    let mut value = value.to_le_bytes();
     if random.below(4) == 0 {
         value[..width].reverse();
     }
@@ -158,7 +118,8 @@ fn bytes(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
         }
         _ => {
             let at = random.below(input.len() + 1);
-            let word = random.pick(&WORDS);
+            let words: Vec<&str> = WORDS.split('|').collect();
+            let word = random.pick(&words);
             let end = if random.below(2) == 0 { at } else { (at + word.len()).min(input.len()) };
             input.splice(at..end, word.bytes());
         }
@@ -173,7 +134,7 @@ fn digits(random: &mut Random, input: &mut Vec<u8>) {
     };
     let at = from + at;
     let count = input[at..].iter().take_while(|b| b.is_ascii_digit()).count();
-    let new = random.pick(&NUMBERS).to_string();
+    let new = random.number().to_string();
     input.splice(at..at + count, new.into_bytes());
 }
 
@@ -220,8 +181,8 @@ fn blocks(random: &mut Random, all: &mut Vec<Part>, others: &[Part]) {
             match random.below(4) {
                 0 => part.kind = random.pick(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 32, 33, 99, NEXT]),
                 1 => part.flags ^= 1 << random.below(2),
-                2 => part.events = random.pick(&NUMBERS) as u32,
-                _ => part.at_ns = random.pick(&NUMBERS),
+                2 => part.events = random.number() as u32,
+                _ => part.at_ns = random.number(),
             }
         }
         _ if !all.is_empty() => {
