@@ -27,6 +27,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
+use fastrand::Rng;
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
@@ -132,7 +133,7 @@ impl Fuzzer {
 
     /// Runs changed inputs of the corpus, and keeps the first of each kind that fails.
     fn fuzz(&mut self, (name, form, target): &Entry, seconds: u64, seed: u64) {
-        let (dir, start, mut random) = (work(), Instant::now(), Random::new(seed));
+        let (dir, start, mut random) = (work(), Instant::now(), Random(Rng::with_seed(seed)));
         let target = target(dir.path());
         let seeds = seeds::seeds(name, *form);
         let (mut runs, mut found) = (0, BTreeSet::new());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes of inputs: bytes, lines, parts of recordings.
 
+use fastrand::Rng;
+
 use crate::blocks::{EQUAL, NEXT, Part, input_of, parts};
 use crate::targets::Form;
 
@@ -14,29 +16,13 @@ const WORDS: &str = concat!(
     "nsid 4294967295|pci_nvme_",
 );
 
-/// A source of pseudo-random numbers (xorshift64*).
-pub struct Random(u64);
+/// A source of pseudo-random numbers.
+pub struct Random(pub Rng);
 
 impl Random {
-    /// A source with a seed.
-    pub const fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// The next number.
-    pub const fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
     /// A number below `end`, or 0.
-    pub const fn below(&mut self, end: usize) -> usize {
-        if end == 0 {
-            return 0;
-        }
-        ((self.next() >> 16) % end as u64) as usize
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0.usize(0..end.max(1))
     }
 
     fn pick<T: Copy>(&mut self, all: &[T]) -> T {
@@ -80,7 +66,7 @@ fn change(random: &mut Random, bytes: &mut [u8]) {
     let at = random.below(bytes.len());
     match random.below(5) {
         0 => bytes[at] ^= 1 << random.below(8),
-        1 => bytes[at] = random.next() as u8,
+        1 => bytes[at] = random.0.u64(..) as u8,
         2 => bytes[at] = bytes[at].wrapping_add(random.below(35) as u8).wrapping_sub(17),
         3 => number(random, bytes),
         _ => {
@@ -113,7 +99,7 @@ fn bytes(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
         8 => {
             let at = random.below(input.len() + 1);
             let count = random.below(64);
-            let new: Vec<u8> = (0..count).map(|_| random.next() as u8).collect();
+            let new: Vec<u8> = (0..count).map(|_| random.0.u64(..) as u8).collect();
             input.splice(at..at, new);
         }
         _ => {
@@ -160,7 +146,7 @@ fn lines(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
 fn equal(random: &mut Random) -> Part {
     let mut payload = vec![random.pick(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 32, 33])];
     payload.push(random.pick(b"\0\x01\xff[{\",1 "));
-    payload.extend((random.next() as u32 >> random.below(32)).to_le_bytes());
+    payload.extend((random.0.u64(..) as u32 >> random.below(32)).to_le_bytes());
     Part { kind: EQUAL, flags: 1, payload, ..Part::default() }
 }
 
