@@ -21,15 +21,8 @@ fn text(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> String {
 /// Queue, opcode, CDW10 to CDW15, expected text.
 type Known = (QueueKind, u8, [u32; 6], &'static str);
 
-fn check(known: &[Known]) {
-    for &(queue, opcode, cdw, shown) in known {
-        let sqe = sqe(opcode, 1, cdw);
-        assert_eq!(text(queue, CommandSet::Nvm, &sqe), shown, "{opcode:#x}");
-    }
-}
-
 #[rustfmt::skip]
-const IO_COMMANDS: &[Known] = &[
+const COMMANDS: &[Known] = &[
     (Io, 0x00, [0; 6], ""),
     (Io, 0x02, [0x800, 1, 0x0000_0007, 0, 0, 0],
         "slba=4294969344 len=7 nlb=8 ctrl=0x0 dsmgmt=0 reftag=0"),
@@ -59,30 +52,13 @@ const IO_COMMANDS: &[Known] = &[
     (Io, 0x1d, [0x0002_0001, 0, 0, 0, 0, 0], "mo=1:reclaim-unit-handle-update mos=0x2"),
     (Io, 0xc1, [1, 0, 0, 0, 0, 0xff],
         "cdw10=0x1 cdw11=0x0 cdw12=0x0 cdw13=0x0 cdw14=0x0 cdw15=0xff"),
-];
-
-#[test]
-fn io_commands_are_described() {
-    check(IO_COMMANDS);
-}
-
-#[rustfmt::skip]
-const ZONE_COMMANDS: &[Known] = &[
+    // zones
     (Io, 0x79, [0x8000, 0, 0, 0x0104, 0, 0], "slba=32768 zsa=4:reset all=1"),
     (Io, 0x79, [0, 0, 0, 0x10, 0, 0], "slba=0 zsa=16:set-descriptor-extension all=0"),
     (Io, 0x7a, [0, 0, 1023, 0x0001_0500, 0, 0],
         "slba=0 numd=1023 bytes=4096 zra=0:report zrasf=5:full pr=1"),
     (Io, 0x7d, [0x8000, 0, 0x0200_0007, 0, 0x8000, 0],
         "slba=32768 len=7 nlb=8 ctrl=0x200 dsmgmt=0 reftag=32768 piremap=1"),
-];
-
-#[test]
-fn zone_commands_are_described() {
-    check(ZONE_COMMANDS);
-}
-
-#[rustfmt::skip]
-const ADMIN_COMMANDS: &[Known] = &[
     (Admin, 0x00, [3, 0, 0, 0, 0, 0], "sqid=3"),
     (Admin, 0x01, [0x03ff_0001, 0x0001_0005, 0, 0, 0, 0],
         "sqid=1 qsize=1023 entries=1024 sq_flags=0x5 cqid=1 pc=1 qprio=2:medium"),
@@ -125,88 +101,52 @@ const ADMIN_COMMANDS: &[Known] = &[
         "sanact=3:overwrite ause=0 owpass=1 oipbp=1 nodas=1 ovrpat=0xdeadbeef"),
     (Admin, 0x86, [0x10, 0, 0xff, 0x1100_0020, 0, 0],
         "slba=0x10 mndw=0xff bytes=1024 rl=0x20 atype=17:tracked"),
+    // features, by what they are set to
+    (Admin, 0x09, [0x01, 0x0302_0107, 0, 0, 0, 0],
+        "fid=0x1:arbitration sv=0 cdw11=0x3020107 ab=7 lpw=1 mpw=2 hpw=3"),
+    (Admin, 0x09, [0x8000_0002, 0x23, 0, 0, 0, 0],
+        "fid=0x2:power-management sv=1 cdw11=0x23 ps=3 wh=1"),
+    (Admin, 0x09, [0x04, 0x0011_0157, 0, 0, 0, 0],
+        "fid=0x4:temperature-threshold sv=0 cdw11=0x110157 tmpth=343 tmpsel=1 thsel=1:under"),
+    (Admin, 0x09, [0x07, 0x0007_0007, 0, 0, 0, 0],
+        "fid=0x7:number-of-queues sv=0 cdw11=0x70007 sqs=8 cqs=8"),
+    (Admin, 0x09, [0x0b, 0x8000_031f, 0, 0, 0, 0],
+        "fid=0xb:async-event sv=0 cdw11=0x8000031f smart=0x1f nan=1 fan=1 dlpcn=1"),
+    (Admin, 0x09, [0x0d, 1, 0x2000, 0x1000, 1, 4],
+        "fid=0xd:host-memory-buffer sv=0 cdw11=0x1 ehm=1 mr=0 hsize=8192 hmdl=0x100001000 hmdlec=4"),
+    (Admin, 0x09, [0x0e, 0, 0, 0, 0, 0], "fid=0xe:timestamp sv=0 cdw11=0x0"),
+    (Admin, 0x09, [0x0f, 15000, 0, 0, 0, 0],
+        "fid=0xf:keep-alive-timer sv=0 cdw11=0x3a98 kato=15000"),
+    (Admin, 0x09, [0xc5, 1, 0, 7, 0, 0], "fid=0xc5:vendor-specific sv=0 cdw11=0x1 cdw13=0x7"),
+    (Admin, 0x0a, [0x0304, 0x0010_0000, 0, 0, 0, 0],
+        "fid=0x4:temperature-threshold sel=0x3:capabilities cdw11=0x100000 tmpsel=0 thsel=1:under"),
 ];
 
 #[test]
-fn admin_commands_are_described() {
-    check(ADMIN_COMMANDS);
+fn commands_are_described() {
+    for &(queue, opcode, cdw, shown) in COMMANDS {
+        let sqe = sqe(opcode, 1, cdw);
+        assert_eq!(text(queue, CommandSet::Nvm, &sqe), shown, "{opcode:#x}");
+    }
 }
 
-#[test]
-fn features_are_described_by_what_they_are_set_to() {
-    let set = |fid, words: [u32; 5]| {
-        let [a, b, c, d, e] = words;
-        text(Admin, CommandSet::Nvm, &sqe(0x09, 0, [fid, a, b, c, d, e]))
-    };
-    for (fid, words, shown) in [
-        (
-            0x01,
-            [0x0302_0107, 0, 0, 0, 0],
-            "fid=0x1:arbitration sv=0 cdw11=0x3020107 ab=7 lpw=1 mpw=2 hpw=3",
-        ),
-        (0x8000_0002, [0x23, 0, 0, 0, 0], "fid=0x2:power-management sv=1 cdw11=0x23 ps=3 wh=1"),
-        (
-            0x04,
-            [0x0011_0157, 0, 0, 0, 0],
-            "fid=0x4:temperature-threshold sv=0 cdw11=0x110157 tmpth=343 tmpsel=1 thsel=1:under",
-        ),
-        (
-            0x07,
-            [0x0007_0007, 0, 0, 0, 0],
-            "fid=0x7:number-of-queues sv=0 cdw11=0x70007 sqs=8 cqs=8",
-        ),
-        (
-            0x0b,
-            [0x8000_031f, 0, 0, 0, 0],
-            "fid=0xb:async-event sv=0 cdw11=0x8000031f smart=0x1f nan=1 fan=1 dlpcn=1",
-        ),
-        (
-            0x0d,
-            [1, 0x2000, 0x1000, 1, 4],
-            "fid=0xd:host-memory-buffer sv=0 cdw11=0x1 ehm=1 mr=0 hsize=8192 hmdl=0x100001000 \
-             hmdlec=4",
-        ),
-        (0x0e, [0; 5], "fid=0xe:timestamp sv=0 cdw11=0x0"),
-        (0x0f, [15000, 0, 0, 0, 0], "fid=0xf:keep-alive-timer sv=0 cdw11=0x3a98 kato=15000"),
-        (0xc5, [1, 0, 7, 0, 0], "fid=0xc5:vendor-specific sv=0 cdw11=0x1 cdw13=0x7"),
-    ] {
-        assert_eq!(set(fid, words), shown);
-    }
-    let get = sqe(0x0a, 0, [0x0304, 0x0010_0000, 0, 0, 0, 0]);
-    let shown =
-        "fid=0x4:temperature-threshold sel=0x3:capabilities cdw11=0x100000 tmpsel=0 thsel=1:under";
-    assert_eq!(text(Admin, CommandSet::Nvm, &get), shown);
-}
+/// The type, CDW10 to CDW15, name, text.
+#[rustfmt::skip]
+const FABRICS: &[(u32, [u32; 6], &str, &str)] = &[
+    (0x00, [0, 0x14, 0x0046_0001, 0, 0, 0], "fabrics-property-set",
+        "fctype=0:property-set attrib=0:4-bytes ofst=0x14:CC value=0x460001"),
+    (0x01, [0x0001_0000, 0x0004_007f, 15000, 0, 0, 0], "fabrics-connect",
+        "fctype=1:connect recfmt=0 qid=1 sqsize=127 entries=128 cattr=4 kato=15000 dsqfc=1"),
+    (0x04, [1, 0, 0, 0, 0, 0], "fabrics-property-get",
+        "fctype=4:property-get attrib=1:8-bytes ofst=0x0:CAP"),
+    (0x05, [0xe901_0100, 64, 0, 0, 0, 0], "fabrics-authentication-send",
+        "fctype=5:authentication-send spsp0=0x1 spsp1=0x1 secp=0xe9:nvme-authentication tl=64"),
+    (0x08, [0; 6], "fabrics-disconnect", "fctype=8:disconnect recfmt=0"),
+];
 
 #[test]
 fn fabrics_commands_are_described_by_their_type() {
-    for (fctype, cdw, called, shown) in [
-        (
-            0x00,
-            [0, 0x14, 0x0046_0001, 0, 0, 0],
-            "fabrics-property-set",
-            "fctype=0:property-set attrib=0:4-bytes ofst=0x14:CC value=0x460001",
-        ),
-        (
-            0x01,
-            [0x0001_0000, 0x0004_007f, 15000, 0, 0, 0],
-            "fabrics-connect",
-            "fctype=1:connect recfmt=0 qid=1 sqsize=127 entries=128 cattr=4 kato=15000 dsqfc=1",
-        ),
-        (
-            0x04,
-            [1, 0, 0, 0, 0, 0],
-            "fabrics-property-get",
-            "fctype=4:property-get attrib=1:8-bytes ofst=0x0:CAP",
-        ),
-        (
-            0x05,
-            [0xe901_0100, 64, 0, 0, 0, 0],
-            "fabrics-authentication-send",
-            "fctype=5:authentication-send spsp0=0x1 spsp1=0x1 secp=0xe9:nvme-authentication tl=64",
-        ),
-        (0x08, [0; 6], "fabrics-disconnect", "fctype=8:disconnect recfmt=0"),
-    ] {
+    for &(fctype, cdw, called, shown) in FABRICS {
         for queue in QueueKind::BOTH {
             // the type is byte 4; the rest of CDW1 is reserved
             let sqe = sqe(0x7f, 0xff00 | fctype, cdw);

@@ -189,7 +189,7 @@ fn a_recording_without_stages_is_refused() {
 #[test]
 fn without_context_fewer_rules_are_judged() {
     let files = Files::new();
-    let file = files.record("x", &counted(), &[Cause::OneIrqCpu], Kind::NoContext);
+    let file = files.record("x", &load().without_bios(), &[Cause::OneIrqCpu], Kind::NoContext);
     let ran = run(&format!("diagnose --json --from {file}"));
     let object: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(object["verdicts"][0]["rule"], "one-irq-cpu");
@@ -233,13 +233,6 @@ fn a_filter_leaves_out_commands() {
     assert!(none.err.contains("no controller nvme7"), "{}", none.err);
     let reads = run(&format!("diagnose --opcode read --from {file}"));
     assert!(!reads.out.contains("write 4K"), "{}", reads.out);
-}
-
-/// A load whose bios are not observed: waits before the request are counted together.
-fn counted() -> Load {
-    let mut load = load();
-    load.place.has_waits = false;
-    load
 }
 
 /// Rules whose verdict needs all commands.

@@ -64,8 +64,7 @@ fn bios_that_were_merged_count_each() {
 fn other_disks_below_and_unseen_bios_leave_it_open() {
     let mut cached = run();
     cached.machine.upper[0].has_others = true;
-    let mut unseen = Load::default();
-    unseen.place.has_waits = false;
+    let unseen = Load::default().without_bios();
     for (run, why) in [(cached, "other disks"), (unseen.run(&[Cause::Above]), "not observed")] {
         let found = judged(run);
         let said = said(&found, "above-nvme");

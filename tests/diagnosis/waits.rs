@@ -11,7 +11,7 @@ use nvme_deep::model::stage::StageSet;
 use super::causes::Cause;
 use super::draft::{DEVICE, THROTTLE};
 use super::lengthen;
-use super::load::Load;
+use super::load::{Load, Run};
 use super::plants::{judged, named, said};
 
 /// The rules that need measured waits.
@@ -135,18 +135,19 @@ fn a_limit_of_a_cgroup_is_no_limit_of_the_device() {
     assert!(!named(&found).contains(&"rate-cap"), "{:?}", named(&found));
 }
 
-/// A load whose bios are not observed.
-fn unseen(causes: &[Cause], stages: StageSet) -> Diagnosis {
-    let mut load = Load::default();
-    load.place.has_waits = false;
+fn unseen(causes: &[Cause]) -> Run {
+    Load::default().without_bios().run(causes)
+}
+
+fn judged_with(stages: StageSet, run: Run) -> Diagnosis {
     let mut collector = Collector::default();
     collector.facts.stage_set = stages;
-    diagnose(&load.run(causes).collect(collector, Accuracy::Exact))
+    diagnose(&run.collect(collector, Accuracy::Exact))
 }
 
 #[test]
 fn without_bios_little_counted_time_rules_waits_out() {
-    let found = unseen(&[], StageSet::Fine);
+    let found = judged_with(StageSet::Fine, unseen(&[]));
     for rule in &MEASURED[1..] {
         let (why, _) = why(&found, rule);
         assert!(why.contains("waits before the request have"), "{rule}: {why}");
@@ -157,12 +158,12 @@ fn without_bios_little_counted_time_rules_waits_out() {
 
 #[test]
 fn without_bios_much_counted_time_is_not_told_apart() {
-    let found = unseen(&[Cause::RequestWait], StageSet::Fine);
+    let found = judged_with(StageSet::Fine, unseen(&[Cause::RequestWait]));
     assert_eq!(named(&found), ["request-wait"]);
     for rule in &MEASURED[1..] {
         assert_eq!(why(&found, rule).0, "record --stages=full", "{rule}");
     }
-    let found = unseen(&[Cause::RequestWait], StageSet::Full);
+    let found = judged_with(StageSet::Full, unseen(&[Cause::RequestWait]));
     for rule in MEASURED {
         let (text, _) = why(&found, rule);
         assert!(text.contains("were not observed on this kernel"), "{text}");
@@ -172,15 +173,11 @@ fn without_bios_much_counted_time_is_not_told_apart() {
 /// A fifth of the time: little for the others, much for a frozen queue.
 #[test]
 fn without_bios_counted_time_is_compared_with_the_threshold_of_each_rule() {
-    let mut load = Load::default();
-    load.place.has_waits = false;
-    let mut run = load.run(&[Cause::RequestWait]);
+    let mut run = unseen(&[Cause::RequestWait]);
     for waits in run.activity.waits.iter_mut().flatten() {
         waits.sum_ns /= 12;
     }
-    let mut collector = Collector::default();
-    collector.facts.stage_set = StageSet::Fine;
-    let found = diagnose(&run.collect(collector, Accuracy::Exact));
+    let found = judged_with(StageSet::Fine, run);
     assert_eq!(why(&found, "queue-freeze").0, "record --stages=full");
     for rule in ["io-cost", "wbt"] {
         let (why, _) = why(&found, rule);
@@ -190,9 +187,7 @@ fn without_bios_counted_time_is_compared_with_the_threshold_of_each_rule() {
 
 #[test]
 fn without_bios_no_limit_at_all_is_an_absence() {
-    let mut load = Load::default();
-    load.place.has_waits = false;
-    let mut run = load.run(&[]);
+    let mut run = unseen(&[]);
     run.machine.controllers[0].disks[0].limits = Some(IoLimits::default());
     let found = judged(run);
     assert!(why(&found, "cgroup-throttle").1);
@@ -201,9 +196,7 @@ fn without_bios_no_limit_at_all_is_an_absence() {
 /// The bios of half of the commands were not observed.
 #[test]
 fn waits_of_half_of_the_commands_are_not_judged() {
-    let mut load = Load::default();
-    load.place.has_waits = false;
-    let mut run = load.run(&[]);
+    let mut run = unseen(&[]);
     let seen = Load::default().run(&[Cause::Wbt]);
     run.events.truncate(seen.events.len() / 2);
     let half = seen.events.len() / 2;

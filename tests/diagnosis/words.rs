@@ -62,17 +62,10 @@ fn a_large_deallocation_is_no_held_command() {
     assert!(!names.contains(&"held-by-device"), "{names:?}");
 }
 
-/// A load whose bios are not observed: waits before the request are counted together.
-fn counted() -> Load {
-    let mut load = Load::default();
-    load.place.has_waits = false;
-    load
-}
-
 /// The wait counts only requests that waited.
 #[test]
 fn the_mean_wait_is_that_of_those_that_waited() {
-    let mut run = counted().run(&[Cause::RequestWait]);
+    let mut run = Load::default().without_bios().run(&[Cause::RequestWait]);
     let waits = &mut run.activity.waits.as_mut().unwrap()[0];
     (waits.waited, waits.sum_ns) = (600, 600 * 20_000_000);
     let requests = waits.requests;
@@ -84,7 +77,7 @@ fn the_mean_wait_is_that_of_those_that_waited() {
 /// Writers that wait for writeback throttling have tags enough.
 #[test]
 fn waits_with_free_tags_are_no_wait_for_tags() {
-    let found = judged(counted().run(&[Cause::RequestWait]));
+    let found = judged(Load::default().without_bios().run(&[Cause::RequestWait]));
     assert_eq!(named(&found), ["request-wait"]);
     let text = why(&found, "tag-wait");
     assert!(text.contains("of 1023 were in flight"), "{text}");
