@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::guest::{Outcome, Suite};
 use super::json::{fio_counts, kernel_counts, list, number, of, text};
-use super::methods::all_methods_on_new_kernels;
+use super::methods::all_methods;
 use super::trace_kernel::assert_as_the_kernel;
 use super::trace_read::{TraceRun, functions};
 
@@ -108,7 +108,7 @@ fn a_command_in_flight_is_found(outcome: &Outcome) {
 super::on_kernels! {
     arm64 ARM64 [
         traces_are_exact stages_add_up stacks_have_their_symbols recordings_read_the_same_here
-        a_command_in_flight_is_found all_methods_on_new_kernels
+        a_command_in_flight_is_found all_methods
     ] {
         | only_in_test_all on_6_12_arm64 "6.12-arm64"
     }
