@@ -4,14 +4,16 @@
 //! method. A changed plan changes a snapshot, which must be reviewed.
 
 use std::fmt::Write;
+use std::fs;
 use std::path::Path;
-use std::{env, fs};
 
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::probe::catalog::{CATALOG, Method, Role};
 use nvme_deep::probe::facts::{KernelFacts, TypeSource};
 use nvme_deep::probe::plan::{AttachPlan, Policy, plan, plan_with};
 use serde_json::{Value, from_value};
+
+use crate::binary::docs_have;
 
 const KERNELS: &str = "5.10 6.1 6.1-rt 6.12 6.12-cloud 7.x 5.10-arm64 6.1-arm64 6.12-arm64 6.12-arm64-16k \
     7.x-arm64 builtin-5.10 builtin-6.1 nomodulebtf-6.1 bare-6.12 notrace-6.12 builtin-7.x";
@@ -112,16 +114,7 @@ fn docs_table() -> String {
 
 #[test]
 fn the_table_in_the_docs_is_what_the_guests_found() {
-    let (begin, end) = ("<!-- made by `make table` -->\n", "<!-- end of the table -->");
-    let page = read("docs/dev/kernels.md");
-    let (head, rest) = page.split_once(begin).expect("the page has a table");
-    let (table, tail) = rest.split_once(end).unwrap();
-    if env::var_os("NVME_DEEP_BLESS").is_some() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/dev/kernels.md");
-        fs::write(path, format!("{head}{begin}{}{end}{tail}", docs_table())).unwrap();
-    } else {
-        assert_eq!(table, docs_table(), "`make table` makes it anew");
-    }
+    docs_have("dev/kernels.md", "<!-- made by `make table` -->\n", &docs_table());
 }
 
 #[test]

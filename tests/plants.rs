@@ -3,18 +3,17 @@
 //! the clean runs have none. docs/dev/diagnose.md has the table of the results.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
-use std::{env, fs};
 
 use nvme_deep::diagnose::report::RULES;
 use serde_json::Value;
 
+use crate::binary::docs_have;
 use crate::planted::{causes, findings, leaves_a_limit_open, planted};
 
 /// Rules that only note: what they see has no measured part of the time.
 const NOTES: [&str; 2] = ["split", "not-polling"];
-const BEGIN: &str = "<!-- make matrix writes this table -->\n";
-const END: &str = "<!-- end of the table -->\n";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -204,14 +203,5 @@ fn table() -> String {
 
 #[test]
 fn the_table_in_the_docs_is_that_of_the_recordings() {
-    let path = root().join("docs/dev/diagnose.md");
-    let docs = fs::read_to_string(&path).unwrap();
-    let (before, rest) = docs.split_once(BEGIN).expect("the table's begin");
-    let (found, after) = rest.split_once(END).expect("the table's end");
-    let table = table();
-    if env::var_os("NVME_DEEP_BLESS").is_some() {
-        fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-    } else {
-        assert_eq!(found, table, "`make matrix` writes it");
-    }
+    docs_have("dev/diagnose.md", "<!-- make matrix writes this table -->\n", &table());
 }

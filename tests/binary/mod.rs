@@ -4,7 +4,9 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::io::ErrorKind;
+use std::path::Path;
 use std::process::Command;
+use std::{env, fs};
 
 use serde_json::Value;
 
@@ -110,4 +112,17 @@ pub fn nanos(text: &str) -> f64 {
 /// Runs it with these arguments.
 pub fn run(words: &str) -> Ran {
     Ran::from(Command::new(BINARY).args(words.split_whitespace()))
+}
+
+/// The table of a page of the docs that begins with this comment is this one. NVME_DEEP_BLESS writes it.
+pub fn docs_have(page: &str, begin: &str, table: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(page);
+    let docs = fs::read_to_string(&path).unwrap();
+    let from = docs.find(begin).expect(begin) + begin.len();
+    let to = from + docs[from..].find("<!-- end of the").unwrap();
+    if env::var_os("NVME_DEEP_BLESS").is_some() {
+        fs::write(&path, [&docs[..from], table, &docs[to..]].concat()).unwrap();
+    } else {
+        assert_eq!(&docs[from..to], table, "{page}");
+    }
 }
