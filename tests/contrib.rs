@@ -28,7 +28,8 @@ fn accepted(program: &str, words: &[&str], input: &str) -> Option<String> {
     file.write_all(input.as_bytes()).unwrap();
     file.rewind().unwrap();
     let mut command = Command::new(program);
-    accepts(command.args(words).current_dir(path("contrib")).stdin(file))
+    let said = accepts(command.args(words).current_dir(path("contrib")).stdin(file));
+    said.map(|said| said.concat())
 }
 
 #[test]

@@ -39,10 +39,13 @@ fn pages() -> Vec<String> {
     own.into_iter().chain(all).collect()
 }
 
-/// Runs a program on a file. `None`: it is not installed.
+/// Runs a program on a file, about which it must not complain. `None`: it is not installed.
 fn accepted(program: &str, words: &[&str], file: &Path) -> Option<String> {
     let mut command = Command::new(program);
-    accepts(command.args(words).arg(file).env("MANWIDTH", "80").env("LC_ALL", "C.UTF-8"))
+    let command = command.args(words).arg(file).env("MANWIDTH", "80").env("LC_ALL", "C.UTF-8");
+    let [out, said] = accepts(command)?;
+    assert_eq!(said, "", "{command:?}");
+    Some(out)
 }
 
 #[test]

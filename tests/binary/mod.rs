@@ -56,10 +56,9 @@ impl Ran {
     }
 }
 
-/// Runs another program, which must succeed and print nothing on stderr. Returns its stdout; `None`: it is not
-/// installed.
+/// Runs another program, which must succeed. Returns its stdout and stderr; `None`: it is not installed.
 #[allow(clippy::print_stderr, reason = "tests")]
-pub fn accepts(command: &mut Command) -> Option<String> {
+pub fn accepts(command: &mut Command) -> Option<[String; 2]> {
     let ran = match command.output() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             eprintln!("not asked: there is no {:?} here", command.get_program());
@@ -67,9 +66,9 @@ pub fn accepts(command: &mut Command) -> Option<String> {
         }
         ran => ran.unwrap(),
     };
-    let [out, said] = [ran.stdout, ran.stderr].map(|b| String::from_utf8(b).unwrap());
-    assert!(ran.status.success() && said.is_empty(), "{command:?}: {out}{said}");
-    Some(out)
+    let said = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(ran.status.success(), "{command:?}: {}", said.concat());
+    Some(said)
 }
 
 /// What it prints with these arguments, with which it must succeed.
