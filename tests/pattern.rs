@@ -5,16 +5,16 @@
 mod rule;
 
 use std::fs;
-use std::fs::{File, read_to_string};
+use std::fs::read_to_string;
 
 use nvme_deep::model::event::{Event, EventKind};
-use nvme_deep::recording::{Content, RunInfo, Writer};
+use nvme_deep::recording::RunInfo;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use self::rule::{of_trace, same_rows};
 use crate::binary::{Ran, objects, run};
-use crate::testing::recording::{SECOND, info, ledger, read_at};
+use crate::testing::recording::{SECOND, info, made, read_at};
 
 const MIXED: &str = "tests/exports/mixed.nvd";
 
@@ -96,21 +96,19 @@ fn the_picture_replaces_no_file_unless_it_must() {
 fn commands_that_are_forgotten_are_counted() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("open.nvd");
-    let mut recorder = Writer::create(File::create(&path).unwrap(), None).unwrap();
-    let run_info = RunInfo { pairs: false, ..info() };
-    recorder.block(Content::Run, SECOND, &run_info);
     let most = 1_u64 << 19;
-    for n in 0..most + 10 {
-        let at_ns = 2 * SECOND + n * 1000;
-        let EventKind::Command(mut id, submission, _) = read_at(2 * SECOND).what else {
-            panic!("another event");
-        };
-        (id.qid, id.cid) = ((n >> 16) as u16 + 1, n as u16);
-        let what = EventKind::Submit(id, submission);
-        recorder.push(&Event { at_ns, what });
-    }
-    recorder.block(Content::End, 4 * SECOND, &ledger(SECOND, 0, 0));
-    assert!(recorder.finish().error.is_none());
+    made(&path, &RunInfo { pairs: false, ..info() }, SECOND, |recorder| {
+        for n in 0..most + 10 {
+            let at_ns = 2 * SECOND + n * 1000;
+            let EventKind::Command(mut id, submission, _) = read_at(2 * SECOND).what else {
+                panic!("another event");
+            };
+            (id.qid, id.cid) = ((n >> 16) as u16 + 1, n as u16);
+            let what = EventKind::Submit(id, submission);
+            recorder.push(&Event { at_ns, what });
+        }
+        0
+    });
     let file = path.display();
     let report = reports(&format!("--from {file}")).remove(0);
     assert_eq!(report["forgotten"], most, "{report}");
