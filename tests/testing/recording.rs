@@ -84,7 +84,7 @@ pub fn made(path: &Path, info: &RunInfo, length_ns: u64, write: impl FnOnce(&mut
 
 /// Records into a new file. `each_second` is called after each second of the run.
 pub fn record(path: &Path, run: &Run, each_second: &mut dyn FnMut(u64)) -> Written {
-    let mut recorder = self::begin(path, run.keep, &run.info);
+    let mut recorder = begin(path, run.keep, &run.info);
     let begin = run.info.begin_ns;
     for second in 0..run.seconds {
         for n in 0..run.reads {
