@@ -143,8 +143,11 @@ fn long_lines_say_what_json_says() {
             let disk = command["disk"].as_str().unwrap_or("-");
             let head: Vec<&str> = head.split(' ').skip(1).collect();
             assert_eq!(head, [disk, "Command", command["ctrl"].as_str().unwrap()], "{line}");
+            let stages = command["stages"].as_array().unwrap();
+            let is_time = |key: &str| key == "total" || stages.iter().any(|s| s["name"] == key);
             let mut is_decoded = false;
-            for (key, value) in fields.split(", ").filter_map(|field| field.split_once('=')) {
+            let fields = fields.split(", ").filter_map(|field| field.split_once('='));
+            for (key, value) in fields.filter(|(key, _)| !is_time(key)) {
                 let own = match key {
                     _ if is_decoded && !command["fields"][key].is_null() => &command["fields"][key],
                     "opcode" => &command["opcode_value"],
