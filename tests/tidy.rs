@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
 use std::{env, fs};
 
 use nvme_deep::model::counters::COUNTS;
@@ -308,6 +307,8 @@ fn the_shared_headers_have_enumerators_instead_of_macros() {
 #[cfg(feature = "live")]
 #[test]
 fn each_header_compiles_on_its_own() {
+    use std::process::Command;
+
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     let headers = files("bpf/include");

@@ -65,7 +65,7 @@ fn other_disks_below_and_unseen_bios_leave_it_open() {
     let mut cached = run();
     cached.machine.upper[0].has_others = true;
     let unseen = Load::default().without_bios();
-    for (run, why) in [(cached, "other disks"), (unseen.run(&[Cause::Above]), "not observed")] {
+    for (run, why) in [(cached, "not NVMe"), (unseen.run(&[Cause::Above]), "not observed")] {
         let found = judged(run);
         let said = said(&found, "above-nvme");
         assert_eq!(said.status, Status::Inconclusive);
