@@ -73,7 +73,7 @@ test-fast: deps ## check format and lints, run the tests that need no guest
 	@$(MAKE) --no-print-directory check-exports
 
 check-exports: deps ## compare exports with the recordings, by pyarrow, DuckDB and others (pip)
-	cargo test --locked --no-run --test export_command
+	cargo build --locked
 	@tests/exports/check.sh target/debug/nvme-deep
 
 # all tests of a suite wait for its guest, and two guests run at a time: tests/vm/judge/guest.rs. Each test has
@@ -88,13 +88,13 @@ test-cost: build ## fail if our modes cost over 5 % more than tests/bench/record
 	@tests/vm/deps.sh valgrind
 # release builds lack some options of debug builds, which tests/dist.rs runs
 	target/release/nvme-deep dist target/dist
-	cargo test --locked --test reading_cost -- --ignored
-	cargo test --locked --test report -- --ignored a_million --nocapture
+	cargo test --locked --test all -- --ignored reading_cost::
+	cargo test --locked --test all -- --ignored a_million --nocapture
 	@tests/bench/guard.sh
 	@CPUS=2 COUNT=300 ONLY='^latency --stages$$|^trace' LIMIT=0.05 tests/bench/lines.sh
 
 test-diff: ## print how often diff raises false alarms, and finds changes, for docs/dev/methods.md (minutes)
-	cargo test --release --locked --no-default-features --test diff -- --ignored --nocapture
+	cargo test --release --locked --test all -- --ignored --nocapture diff::
 
 record-cost: build ## write tests/bench/recorded.json
 	@tests/bench/guard.sh --record
@@ -111,7 +111,7 @@ test-alarms: ## print how often diagnose names causes in healthy runs, and finds
 test-all: test-fast test-cost build debug-arm64 shapes ## run test-fast, test-cost and all guest tests
 	@tests/vm/deps.sh systemd valgrind podman crun docker.io chromium
 	@$(SUBMAKE) archive
-	cargo test --locked --test report -- --ignored a_browser
+	cargo test --locked --test all -- --ignored a_browser
 	cargo test --release --locked --lib costs_at_most -- --ignored --nocapture
 	cargo test --locked --test vm -- --ignored --test-threads=$(GUEST_THREADS)
 
@@ -120,12 +120,12 @@ bench: build ## count what we and other tools cost, in a guest (KERNEL=6.12, or 
 	@tests/bench/bench.sh $(KERNEL)
 
 table: build debug-arm64 ## find anew what each kernel offers, for the planner's tests and docs/dev/kernels.md
-	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 all_methods_on
-	NVME_DEEP_BLESS=1 cargo test --locked --test plan the_table_in_the_docs
+	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 methods::
+	NVME_DEEP_BLESS=1 cargo test --locked --test all plan::the_table_in_the_docs
 
 matrix: build ## plant each cause for `diagnose` in guests, keep the recordings, renew the table (minutes)
 	NVME_DEEP_BLESS=1 cargo test --locked --test vm -- --ignored --test-threads=1 plants::
-	NVME_DEEP_BLESS=1 cargo test --locked --test plants the_table_in_the_docs
+	NVME_DEEP_BLESS=1 cargo test --locked --test all plants::the_table_in_the_docs
 
 dist: build ## write man pages and completions to target/dist
 	target/release/nvme-deep dist target/dist

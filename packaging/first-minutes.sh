@@ -51,9 +51,10 @@ shows latency 'accuracy  exact'
 shows trace 'accuracy  exact'
 shows from 'accuracy  exact'
 # the other root has no man, and no network to get it
-[[ ! -x $root/usr/bin/man ]] || { inside env MANWIDTH=80 man nvme-deep-latency >"$out/man" 2>&1 && shows man 'EXIT STATUS'; }
-# an emulated machine on a busy host does lack CPU time
-grep -q '^vcpu-stolen ' "$out/diagnose" || shows diagnose 'No cause found'
+[[ ! -x $root/usr/bin/man ]] || { inside env MANWIDTH=80 man nvme-deep-latency >"$out/man" 2>&1 && shows man 'OPTIONS'; }
+# an emulated machine on a busy host does lack CPU time; that may be the only cause
+causes=$(sed -nE 's/^([a-z]+(-[a-z]+)*)  [a-z0-9]+$/\1/p' "$out/diagnose")
+[[ $causes == vcpu-stolen ]] || shows diagnose 'No cause found'
 inside dpkg -P nvme-deep >/dev/null
 state "$root" >/tmp/after
 diff /tmp/before /tmp/after

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `latency --by` of recordings: the groups are those that `trace --json` shows.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use self::binary::{Ran, run};
+use crate::binary::{Ran, objects, run};
+
+const RECORDING: &str = "tests/recordings/6.12.nvd";
 
 fn ran(words: &str) -> Ran {
-    let path = format!("{}/tests/recordings/6.12.nvd", env!("CARGO_MANIFEST_DIR"));
-    let ran = run(&format!("{words} --from {path}"));
+    let ran = run(&format!("{words} --from {RECORDING}"));
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.words);
     ran
 }
@@ -27,10 +25,9 @@ fn groups(words: &str) -> Vec<Value> {
 /// Commands and sum of latencies by a key, of the events.
 fn by_event(key: impl Fn(&Value) -> String) -> BTreeMap<String, (u64, u64)> {
     let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    let out = ran("trace --json").out;
-    let events = out.lines().map(|l| serde_json::from_str(l).unwrap());
-    for event in events.filter(|e: &Value| e["type"] == "command") {
-        let sum = sums.entry(key(&event)).or_default();
+    let events = objects(&format!("trace --json --from {RECORDING}"));
+    for event in events.iter().filter(|e| e["type"] == "command") {
+        let sum = sums.entry(key(event)).or_default();
         sum.0 += 1;
         sum.1 += event["driver_ns"].as_u64().unwrap();
     }

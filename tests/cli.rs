@@ -2,15 +2,6 @@
 //! Tests of the built binary's command line: arguments, exit code, stdout and stderr. Neither root
 //! nor an NVMe device is needed. A test that depends on these accepts each correct exit code, or
 //! skips.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests"
-)]
-
-mod binary;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,7 +12,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use self::binary::{BINARY, Ran, run};
+use crate::binary::{BINARY, Ran, run};
 
 /// Effective capabilities of a child of this process.
 fn capabilities(as_whom: &mut Command) -> u64 {

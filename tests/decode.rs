@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decoding of commands that are written by hand from the specifications.
-#![allow(clippy::unwrap_used, reason = "tests")]
+//! Decoding: of commands that are written by hand from the specifications; and of random ones, in which every field
+//! that the kernel prints exists and has the kernel's value.
 
-use nvme_deep::nvme::decode::{Blocks, CommandSet, blocks, describe, name};
+use nvme_deep::nvme::decode::{Blocks, CommandSet, Field, blocks, describe, fields, name};
 use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::opcode::QueueKind::{Admin, Io};
 use nvme_deep::nvme::sqe::{Parts, Sqe};
+use proptest::prelude::*;
 
 fn sqe(opcode: u8, nsid: u32, cdw: [u32; 6]) -> Sqe {
     Sqe::from(Parts { opcode, nsid, cdw, ..Parts::default() })
@@ -20,15 +21,8 @@ fn text(queue: QueueKind, set: CommandSet, sqe: &Sqe) -> String {
 /// Queue, opcode, CDW10 to CDW15, expected text.
 type Known = (QueueKind, u8, [u32; 6], &'static str);
 
-fn check(known: &[Known]) {
-    for &(queue, opcode, cdw, shown) in known {
-        let sqe = sqe(opcode, 1, cdw);
-        assert_eq!(text(queue, CommandSet::Nvm, &sqe), shown, "{opcode:#x}");
-    }
-}
-
 #[rustfmt::skip]
-const IO_COMMANDS: &[Known] = &[
+const COMMANDS: &[Known] = &[
     (Io, 0x00, [0; 6], ""),
     (Io, 0x02, [0x800, 1, 0x0000_0007, 0, 0, 0],
         "slba=4294969344 len=7 nlb=8 ctrl=0x0 dsmgmt=0 reftag=0"),
@@ -58,30 +52,13 @@ const IO_COMMANDS: &[Known] = &[
     (Io, 0x1d, [0x0002_0001, 0, 0, 0, 0, 0], "mo=1:reclaim-unit-handle-update mos=0x2"),
     (Io, 0xc1, [1, 0, 0, 0, 0, 0xff],
         "cdw10=0x1 cdw11=0x0 cdw12=0x0 cdw13=0x0 cdw14=0x0 cdw15=0xff"),
-];
-
-#[test]
-fn io_commands_are_described() {
-    check(IO_COMMANDS);
-}
-
-#[rustfmt::skip]
-const ZONE_COMMANDS: &[Known] = &[
+    // zones
     (Io, 0x79, [0x8000, 0, 0, 0x0104, 0, 0], "slba=32768 zsa=4:reset all=1"),
     (Io, 0x79, [0, 0, 0, 0x10, 0, 0], "slba=0 zsa=16:set-descriptor-extension all=0"),
     (Io, 0x7a, [0, 0, 1023, 0x0001_0500, 0, 0],
         "slba=0 numd=1023 bytes=4096 zra=0:report zrasf=5:full pr=1"),
     (Io, 0x7d, [0x8000, 0, 0x0200_0007, 0, 0x8000, 0],
         "slba=32768 len=7 nlb=8 ctrl=0x200 dsmgmt=0 reftag=32768 piremap=1"),
-];
-
-#[test]
-fn zone_commands_are_described() {
-    check(ZONE_COMMANDS);
-}
-
-#[rustfmt::skip]
-const ADMIN_COMMANDS: &[Known] = &[
     (Admin, 0x00, [3, 0, 0, 0, 0, 0], "sqid=3"),
     (Admin, 0x01, [0x03ff_0001, 0x0001_0005, 0, 0, 0, 0],
         "sqid=1 qsize=1023 entries=1024 sq_flags=0x5 cqid=1 pc=1 qprio=2:medium"),
@@ -124,88 +101,52 @@ const ADMIN_COMMANDS: &[Known] = &[
         "sanact=3:overwrite ause=0 owpass=1 oipbp=1 nodas=1 ovrpat=0xdeadbeef"),
     (Admin, 0x86, [0x10, 0, 0xff, 0x1100_0020, 0, 0],
         "slba=0x10 mndw=0xff bytes=1024 rl=0x20 atype=17:tracked"),
+    // features, by what they are set to
+    (Admin, 0x09, [0x01, 0x0302_0107, 0, 0, 0, 0],
+        "fid=0x1:arbitration sv=0 cdw11=0x3020107 ab=7 lpw=1 mpw=2 hpw=3"),
+    (Admin, 0x09, [0x8000_0002, 0x23, 0, 0, 0, 0],
+        "fid=0x2:power-management sv=1 cdw11=0x23 ps=3 wh=1"),
+    (Admin, 0x09, [0x04, 0x0011_0157, 0, 0, 0, 0],
+        "fid=0x4:temperature-threshold sv=0 cdw11=0x110157 tmpth=343 tmpsel=1 thsel=1:under"),
+    (Admin, 0x09, [0x07, 0x0007_0007, 0, 0, 0, 0],
+        "fid=0x7:number-of-queues sv=0 cdw11=0x70007 sqs=8 cqs=8"),
+    (Admin, 0x09, [0x0b, 0x8000_031f, 0, 0, 0, 0],
+        "fid=0xb:async-event sv=0 cdw11=0x8000031f smart=0x1f nan=1 fan=1 dlpcn=1"),
+    (Admin, 0x09, [0x0d, 1, 0x2000, 0x1000, 1, 4],
+        "fid=0xd:host-memory-buffer sv=0 cdw11=0x1 ehm=1 mr=0 hsize=8192 hmdl=0x100001000 hmdlec=4"),
+    (Admin, 0x09, [0x0e, 0, 0, 0, 0, 0], "fid=0xe:timestamp sv=0 cdw11=0x0"),
+    (Admin, 0x09, [0x0f, 15000, 0, 0, 0, 0],
+        "fid=0xf:keep-alive-timer sv=0 cdw11=0x3a98 kato=15000"),
+    (Admin, 0x09, [0xc5, 1, 0, 7, 0, 0], "fid=0xc5:vendor-specific sv=0 cdw11=0x1 cdw13=0x7"),
+    (Admin, 0x0a, [0x0304, 0x0010_0000, 0, 0, 0, 0],
+        "fid=0x4:temperature-threshold sel=0x3:capabilities cdw11=0x100000 tmpsel=0 thsel=1:under"),
 ];
 
 #[test]
-fn admin_commands_are_described() {
-    check(ADMIN_COMMANDS);
+fn commands_are_described() {
+    for &(queue, opcode, cdw, shown) in COMMANDS {
+        let sqe = sqe(opcode, 1, cdw);
+        assert_eq!(text(queue, CommandSet::Nvm, &sqe), shown, "{opcode:#x}");
+    }
 }
 
-#[test]
-fn features_are_described_by_what_they_are_set_to() {
-    let set = |fid, words: [u32; 5]| {
-        let [a, b, c, d, e] = words;
-        text(Admin, CommandSet::Nvm, &sqe(0x09, 0, [fid, a, b, c, d, e]))
-    };
-    for (fid, words, shown) in [
-        (
-            0x01,
-            [0x0302_0107, 0, 0, 0, 0],
-            "fid=0x1:arbitration sv=0 cdw11=0x3020107 ab=7 lpw=1 mpw=2 hpw=3",
-        ),
-        (0x8000_0002, [0x23, 0, 0, 0, 0], "fid=0x2:power-management sv=1 cdw11=0x23 ps=3 wh=1"),
-        (
-            0x04,
-            [0x0011_0157, 0, 0, 0, 0],
-            "fid=0x4:temperature-threshold sv=0 cdw11=0x110157 tmpth=343 tmpsel=1 thsel=1:under",
-        ),
-        (
-            0x07,
-            [0x0007_0007, 0, 0, 0, 0],
-            "fid=0x7:number-of-queues sv=0 cdw11=0x70007 sqs=8 cqs=8",
-        ),
-        (
-            0x0b,
-            [0x8000_031f, 0, 0, 0, 0],
-            "fid=0xb:async-event sv=0 cdw11=0x8000031f smart=0x1f nan=1 fan=1 dlpcn=1",
-        ),
-        (
-            0x0d,
-            [1, 0x2000, 0x1000, 1, 4],
-            "fid=0xd:host-memory-buffer sv=0 cdw11=0x1 ehm=1 mr=0 hsize=8192 hmdl=0x100001000 \
-             hmdlec=4",
-        ),
-        (0x0e, [0; 5], "fid=0xe:timestamp sv=0 cdw11=0x0"),
-        (0x0f, [15000, 0, 0, 0, 0], "fid=0xf:keep-alive-timer sv=0 cdw11=0x3a98 kato=15000"),
-        (0xc5, [1, 0, 7, 0, 0], "fid=0xc5:vendor-specific sv=0 cdw11=0x1 cdw13=0x7"),
-    ] {
-        assert_eq!(set(fid, words), shown);
-    }
-    let get = sqe(0x0a, 0, [0x0304, 0x0010_0000, 0, 0, 0, 0]);
-    let shown =
-        "fid=0x4:temperature-threshold sel=0x3:capabilities cdw11=0x100000 tmpsel=0 thsel=1:under";
-    assert_eq!(text(Admin, CommandSet::Nvm, &get), shown);
-}
+/// The type, CDW10 to CDW15, name, text.
+#[rustfmt::skip]
+const FABRICS: &[(u32, [u32; 6], &str, &str)] = &[
+    (0x00, [0, 0x14, 0x0046_0001, 0, 0, 0], "fabrics-property-set",
+        "fctype=0:property-set attrib=0:4-bytes ofst=0x14:CC value=0x460001"),
+    (0x01, [0x0001_0000, 0x0004_007f, 15000, 0, 0, 0], "fabrics-connect",
+        "fctype=1:connect recfmt=0 qid=1 sqsize=127 entries=128 cattr=4 kato=15000 dsqfc=1"),
+    (0x04, [1, 0, 0, 0, 0, 0], "fabrics-property-get",
+        "fctype=4:property-get attrib=1:8-bytes ofst=0x0:CAP"),
+    (0x05, [0xe901_0100, 64, 0, 0, 0, 0], "fabrics-authentication-send",
+        "fctype=5:authentication-send spsp0=0x1 spsp1=0x1 secp=0xe9:nvme-authentication tl=64"),
+    (0x08, [0; 6], "fabrics-disconnect", "fctype=8:disconnect recfmt=0"),
+];
 
 #[test]
 fn fabrics_commands_are_described_by_their_type() {
-    for (fctype, cdw, called, shown) in [
-        (
-            0x00,
-            [0, 0x14, 0x0046_0001, 0, 0, 0],
-            "fabrics-property-set",
-            "fctype=0:property-set attrib=0:4-bytes ofst=0x14:CC value=0x460001",
-        ),
-        (
-            0x01,
-            [0x0001_0000, 0x0004_007f, 15000, 0, 0, 0],
-            "fabrics-connect",
-            "fctype=1:connect recfmt=0 qid=1 sqsize=127 entries=128 cattr=4 kato=15000 dsqfc=1",
-        ),
-        (
-            0x04,
-            [1, 0, 0, 0, 0, 0],
-            "fabrics-property-get",
-            "fctype=4:property-get attrib=1:8-bytes ofst=0x0:CAP",
-        ),
-        (
-            0x05,
-            [0xe901_0100, 64, 0, 0, 0, 0],
-            "fabrics-authentication-send",
-            "fctype=5:authentication-send spsp0=0x1 spsp1=0x1 secp=0xe9:nvme-authentication tl=64",
-        ),
-        (0x08, [0; 6], "fabrics-disconnect", "fctype=8:disconnect recfmt=0"),
-    ] {
+    for &(fctype, cdw, called, shown) in FABRICS {
         for queue in QueueKind::BOTH {
             // the type is byte 4; the rest of CDW1 is reserved
             let sqe = sqe(0x7f, 0xff00 | fctype, cdw);
@@ -255,5 +196,88 @@ fn only_commands_on_logical_blocks_have_some() {
         let expected = [0x01, 0x02, 0x04, 0x05, 0x08, 0x0c, 0x7d].contains(&opcode);
         assert_eq!(of(Io, opcode), expected.then_some(all));
         assert_eq!(of(Admin, opcode), None);
+    }
+}
+
+/// A field that the kernel prints: name, offset of its first byte from CDW10, number of bytes,
+/// lowest bit, mask.
+type Printed = (&'static str, usize, usize, u32, u64);
+const ALL: u64 = u64::MAX;
+
+/// nvme_trace_read_write() of trace.c.
+const READ_WRITE: &[Printed] = &[
+    ("slba", 0, 8, 0, ALL),
+    ("len", 8, 2, 0, ALL),
+    ("ctrl", 10, 2, 0, ALL),
+    ("dsmgmt", 12, 4, 0, ALL),
+    ("reftag", 16, 4, 0, ALL),
+];
+const AUTHENTICATION: [Printed; 3] =
+    [("spsp0", 1, 1, 0, ALL), ("spsp1", 2, 1, 0, ALL), ("secp", 3, 1, 0, ALL)];
+
+/// The fields that drivers/nvme/host/trace.c of Linux prints by name, by queue, opcode and Fabrics
+/// type. Three differ from the kernel: `sv` is the bit that the specification gives, and `all` and
+/// `pr` exclude the reserved bits beside them.
+#[rustfmt::skip]
+const KERNEL: &[(QueueKind, u8, u32, &[Printed])] = &[
+    (Io, 0x01, 0, READ_WRITE), (Io, 0x02, 0, READ_WRITE),
+    (Io, 0x08, 0, READ_WRITE), (Io, 0x7d, 0, READ_WRITE),
+    (Io, 0x09, 0, &[("nr", 0, 4, 0, ALL), ("attributes", 4, 4, 0, ALL)]),
+    (Io, 0x19, 0, &[("sdlba", 0, 8, 0, ALL), ("nr_range", 8, 1, 0, ALL), ("ctrl", 10, 2, 0, ALL),
+        ("dsmgmt", 12, 4, 0, ALL), ("reftag", 16, 4, 0, ALL)]),
+    (Io, 0x79, 0, &[("slba", 0, 8, 0, ALL), ("zsa", 12, 1, 0, ALL), ("all", 13, 1, 0, 1)]),
+    (Io, 0x7a, 0, &[("slba", 0, 8, 0, ALL), ("numd", 8, 4, 0, ALL), ("zra", 12, 1, 0, ALL),
+        ("zrasf", 13, 1, 0, ALL), ("pr", 14, 1, 0, 1)]),
+    (Io, 0x0d, 0, &[("rrega", 0, 1, 0, 7), ("iekey", 0, 1, 3, 1), ("ptpl", 3, 1, 6, 3)]),
+    (Io, 0x11, 0, &[("racqa", 0, 1, 0, 7), ("iekey", 0, 1, 3, 1), ("rtype", 1, 1, 0, ALL)]),
+    (Io, 0x15, 0, &[("rrela", 0, 1, 0, 7), ("iekey", 0, 1, 3, 1), ("rtype", 1, 1, 0, ALL)]),
+    (Io, 0x0e, 0, &[("numd", 0, 4, 0, ALL), ("eds", 4, 1, 0, 1)]),
+    (Admin, 0x00, 0, &[("sqid", 0, 2, 0, ALL)]),
+    (Admin, 0x01, 0, &[("sqid", 0, 2, 0, ALL), ("qsize", 2, 2, 0, ALL), ("sq_flags", 4, 2, 0, ALL),
+        ("cqid", 6, 2, 0, ALL)]),
+    (Admin, 0x04, 0, &[("cqid", 0, 2, 0, ALL)]),
+    (Admin, 0x05, 0, &[("cqid", 0, 2, 0, ALL), ("qsize", 2, 2, 0, ALL), ("cq_flags", 4, 2, 0, ALL),
+        ("irq_vector", 6, 2, 0, ALL)]),
+    (Admin, 0x06, 0, &[("cns", 0, 1, 0, ALL), ("ctrlid", 2, 2, 0, ALL)]),
+    (Admin, 0x09, 0, &[("fid", 0, 1, 0, ALL), ("sv", 3, 1, 7, 1), ("cdw11", 4, 4, 0, ALL)]),
+    (Admin, 0x0a, 0, &[("fid", 0, 1, 0, ALL), ("sel", 1, 1, 0, 7), ("cdw11", 4, 4, 0, ALL)]),
+    (Admin, 0x86, 0, &[("slba", 0, 8, 0, ALL), ("mndw", 8, 4, 0, ALL), ("rl", 12, 2, 0, ALL),
+        ("atype", 15, 1, 0, ALL)]),
+    (Admin, 0x80, 0, &[("mset", 0, 1, 4, 1), ("pi", 0, 1, 5, 7), ("pil", 1, 1, 0, 1),
+        ("ses", 1, 1, 1, 7)]),
+    (Io, 0x7f, 0x00, &[("attrib", 0, 1, 0, ALL), ("ofst", 4, 4, 0, ALL), ("value", 8, 8, 0, ALL)]),
+    (Admin, 0x7f, 0x01, &[("recfmt", 0, 2, 0, ALL), ("qid", 2, 2, 0, ALL), ("sqsize", 4, 2, 0, ALL),
+        ("cattr", 6, 1, 0, ALL), ("kato", 8, 4, 0, ALL)]),
+    (Admin, 0x7f, 0x04, &[("attrib", 0, 1, 0, ALL), ("ofst", 4, 4, 0, ALL)]),
+    (Io, 0x7f, 0x05, &AUTHENTICATION), (Io, 0x7f, 0x05, &[("tl", 4, 4, 0, ALL)]),
+    (Io, 0x7f, 0x06, &AUTHENTICATION), (Io, 0x7f, 0x06, &[("al", 4, 4, 0, ALL)]),
+];
+
+fn printed(bytes: &[u8], (_, at, count, low, mask): &Printed) -> u64 {
+    let mut eight = [0; 8];
+    eight[..*count].copy_from_slice(&bytes[*at..at + count]);
+    u64::from_le_bytes(eight) >> low & mask
+}
+
+proptest! {
+    #[test]
+    fn what_the_kernel_prints_is_there_under_its_name(bytes in any::<[u8; 24]>()) {
+        let mut cdw = [0; 6];
+        for (word, four) in cdw.iter_mut().zip(bytes.chunks_exact(4)) {
+            *word = u32::from_le_bytes(four.try_into().unwrap());
+        }
+        for &(queue, opcode, fctype, names) in KERNEL {
+            let sqe = sqe(opcode, fctype, cdw);
+            let all: Vec<Field> = fields(queue, CommandSet::Nvm, &sqe).collect();
+            for field in names {
+                let ours = all.iter().find(|f| f.key == field.0);
+                prop_assert!(ours.is_some_and(Field::shown), "{opcode:#x}: no {}", field.0);
+                prop_assert_eq!(ours.unwrap().value.number(), printed(&bytes, field), "{}", field.0);
+            }
+        }
+        // LBAF has two parts
+        let format = sqe(0x80, 0, cdw);
+        let lbaf = u64::from(bytes[1] & 0x30 | bytes[0] & 0xf);
+        prop_assert_eq!(fields(Admin, CommandSet::Nvm, &format).next().unwrap().value.number(), lbaf);
     }
 }

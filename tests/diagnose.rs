@@ -1,27 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `diagnose --from` of the built binary, on recordings of synthetic runs: verdicts, exit codes,
 //! expectations, and what a recording may lack.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    dead_code,
-    reason = "tests; tests/diagnosis uses all of these modules"
-)]
-
-mod binary;
-#[path = "diagnosis/causes.rs"]
-mod causes;
-#[path = "diagnosis/draft.rs"]
-mod draft;
-#[path = "diagnosis/level.rs"]
-mod level;
-#[path = "diagnosis/load.rs"]
-mod load;
-#[path = "diagnosis/places.rs"]
-mod places;
-mod planted;
-mod testing;
 
 use std::fs;
 use std::fs::File;
@@ -34,9 +13,11 @@ use nvme_deep::recording::{ClockOffset, Content, LedgerInfo, RunInfo, Writer};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::{Ran, run};
-use self::causes::Cause;
-use self::load::{BEGIN, Load, Run};
+use crate::binary::{Ran, run};
+use crate::causes::Cause;
+use crate::load::{BEGIN, Load, Run};
+use crate::plants::{PLANTS, Plant};
+use crate::{planted, testing};
 
 /// Recordings of a test.
 struct Files(TempDir);
@@ -209,7 +190,7 @@ fn a_recording_without_stages_is_refused() {
 #[test]
 fn without_context_fewer_rules_are_judged() {
     let files = Files::new();
-    let file = files.record("x", &counted(), &[Cause::OneIrqCpu], Kind::NoContext);
+    let file = files.record("x", &load().without_bios(), &[Cause::OneIrqCpu], Kind::NoContext);
     let ran = run(&format!("diagnose --json --from {file}"));
     let object: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(object["verdicts"][0]["rule"], "one-irq-cpu");
@@ -255,58 +236,28 @@ fn a_filter_leaves_out_commands() {
     assert!(!reads.out.contains("write 4K"), "{}", reads.out);
 }
 
-/// A load whose bios are not observed: waits before the request are counted together.
-fn counted() -> Load {
-    let mut load = load();
-    load.place.has_waits = false;
-    load
-}
-
-/// A cause, the rule that names it, and a load in which it does.
-fn needs_all_commands() -> Vec<(Cause, &'static str, Load)> {
-    let adapted = |change: fn(&mut Load)| {
-        let mut load = load();
-        change(&mut load);
-        load
-    };
-    vec![
-        (Cause::Scheduler, "scheduler", load()),
-        (Cause::RequestWait, "request-wait", counted()),
-        (Cause::Split, "split", load()),
-        (Cause::NotPolling, "not-polling", load()),
-        (Cause::OneIrqCpu, "one-irq-cpu", load()),
-        (Cause::FlushCost, "flush-cost", adapted(|load| load.flushes = 0.05)),
-        (Cause::FewQueues, "few-queues", adapted(|load| (load.queues, load.pause_ns) = (1, 1e6))),
-        (
-            Cause::RateCap,
-            "rate-cap",
-            adapted(|load| {
-                (load.varies, load.depth, load.pause_ns) = (true, 4, 1e3);
-                load.stages[draft::DEVICE] = 1e6;
-                load.seconds = 5.0;
-            }),
-        ),
-        (
-            Cause::DoorbellUnseen,
-            "doorbell-unseen",
-            adapted(|load| (load.pause_ns, load.seconds) = (400e6, 60.0)),
-        ),
-    ]
-}
+/// Rules whose verdict needs all commands.
+const NEED_ALL: &str = "scheduler request-wait split not-polling one-irq-cpu flush-cost few-queues rate-cap doorbell-unseen";
 
 /// The filter selects all of these commands. That others may have been left out is what counts.
 #[test]
 fn with_a_filter_no_rule_that_needs_all_commands_names_a_cause() {
     let files = Files::new();
-    for (cause, rule, load) in needs_all_commands() {
-        let file = files.record(rule, &load, &[cause], Kind::Context);
+    let needs_all = |plant: &&Plant| NEED_ALL.split(' ').any(|rule| plant.rule == rule);
+    // the log of the volume needs no commands, and these recordings have no waits before the request
+    let others = [Cause::LoggedCap, Cause::OtherWait];
+    let plants = PLANTS.iter().filter(needs_all).filter(|plant| !others.contains(&plant.cause));
+    for Plant { rule, cause, load: adapt } in plants {
+        let mut load = load();
+        adapt(&mut load);
+        let file = files.record(rule, &load, &[*cause], Kind::Context);
         let said = |options: &str| -> Value {
             let ran = run(&format!("diagnose --json {options} --from {file}"));
             serde_json::from_str(&ran.out).unwrap()
         };
         let verdict = |found: &Value| {
             let mut all = found["verdicts"].as_array().unwrap().iter();
-            all.find(|v| v["rule"] == rule).unwrap().clone()
+            all.find(|v| v["rule"] == *rule).unwrap().clone()
         };
         let all = said("");
         let is_named = ["found", "noted"].map(Value::from).contains(&verdict(&all)["status"]);

@@ -4,13 +4,6 @@
 //!
 //! Latencies are autocorrelated, as on real devices: log-normal with a slowly moving level, and
 //! bursts in which everything takes several times as long.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "tests"
-)]
 
 use std::f64::consts::TAU;
 use std::time::Duration;
@@ -149,14 +142,14 @@ fn found(comparisons: u64, recordings: u64, model: &Model, factor: f64) -> usize
 #[test]
 fn at_most_5_percent_of_equal_pairs_raise_any_alarm() {
     let model = Model { seconds: 15.0, iops: 400.0, ..DEFAULT };
-    let alarms = alarms(200, 1, &model);
-    assert!(alarms <= 10, "{alarms} of 200 pairs");
+    let alarms = alarms(100, 1, &model);
+    assert!(alarms <= 5, "{alarms} of 100 pairs");
 }
 
 #[test]
 fn a_device_slower_by_10_percent_is_found() {
-    let found = found(100, 1, &DEFAULT, 1.1);
-    assert!(found >= 95, "{found} of 100");
+    let found = found(40, 1, &DEFAULT, 1.1);
+    assert!(found >= 38, "{found} of 40");
 }
 
 /// A model of so many seconds, whose level lasts so long.
@@ -297,7 +290,7 @@ fn a_stage_that_was_observed_for_other_commands_makes_no_claim() {
 /// With many comparisons an interval can exclude 1 by chance: what differs, but is not proven.
 #[test]
 fn a_difference_that_only_its_own_interval_shows_is_unsure_and_no_change() {
-    let diffs = (0..40).map(|n| {
+    let diffs = (0..20).map(|n| {
         let slower = Model { device_ns: 204e3, seconds: 15.0, ..DEFAULT };
         diff(&side(&Model { seconds: 15.0, ..DEFAULT }, [n]), &side(&slower, [100 + n]))
     });

@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `make dist`: every command has a man page and completions, and the programs that read these accept
 //! them. A test whose program is missing says so.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests"
-)]
-
-mod binary;
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use self::binary::{BINARY, run};
+use crate::binary::{BINARY, accepts, commands};
 
 /// The directory with the pages and the completions.
 fn made() -> PathBuf {
@@ -34,24 +24,6 @@ fn made() -> PathBuf {
     dir.path().to_owned()
 }
 
-/// The commands that the help of `parent` lists, without `help`.
-fn commands_of(parent: &str) -> Vec<String> {
-    let help = run(format!("{parent} --help").trim_start()).out;
-    let list = help.split_once("Commands:\n").unwrap().1;
-    let names = list.lines().take_while(|line| !line.is_empty());
-    let mut names: Vec<String> = names
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .map(|line| line.split_whitespace().next().unwrap().to_owned())
-        .collect();
-    assert_eq!(names.pop().as_deref(), Some("help"));
-    assert!(names.len() >= 6, "{names:?}");
-    names
-}
-
-fn commands() -> Vec<String> {
-    commands_of("")
-}
-
 fn page(name: &str) -> (PathBuf, String) {
     let path = made().join("man").join(format!("{name}.1"));
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -61,34 +33,19 @@ fn page(name: &str) -> (PathBuf, String) {
 /// The names of all pages.
 fn pages() -> Vec<String> {
     let own = ["nvme-deep".to_owned()];
-    let of_host = commands_of("host").into_iter().map(|c| format!("host-{c}"));
-    let all = commands().into_iter().chain(of_host);
+    let of_host = commands("host").into_iter().map(|c| format!("host-{c}"));
+    let all = commands("").into_iter().chain(of_host);
     let all = all.map(|c| format!("nvme-deep-{c}"));
     own.into_iter().chain(all).collect()
 }
 
-/// Runs a program, which must succeed and print nothing on stderr. Returns its stdout; `None` if the
-/// program is not installed.
+/// Runs a program on a file, about which it must not complain. `None`: it is not installed.
 fn accepted(program: &str, words: &[&str], file: &Path) -> Option<String> {
-    let ran = Command::new(program)
-        .args(words)
-        .arg(file)
-        .env("MANWIDTH", "80")
-        .env("LC_ALL", "C.UTF-8")
-        .output();
-    match ran {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            eprintln!("not asked: there is no {program} here");
-            None
-        }
-        ran => {
-            let ran = ran.unwrap();
-            let [out, said] = [ran.stdout, ran.stderr].map(|b| String::from_utf8(b).unwrap());
-            let good = ran.status.success() && said.is_empty();
-            assert!(good, "{program} {words:?} {}: {out}{said}", file.display());
-            Some(out)
-        }
-    }
+    let mut command = Command::new(program);
+    let command = command.args(words).arg(file).env("MANWIDTH", "80").env("LC_ALL", "C.UTF-8");
+    let [out, said] = accepts(command)?;
+    assert_eq!(said, "", "{command:?}");
+    Some(out)
 }
 
 #[test]
@@ -153,7 +110,7 @@ fn shells_accept_the_completions() {
         let path = made().join("completions").join(file);
         accepted(shell, &["-n"], &path);
         let text = fs::read_to_string(&path).unwrap();
-        for command in commands() {
+        for command in commands("") {
             assert!(text.contains(&command), "{file}: {command}");
         }
     }

@@ -1,59 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The documentation agrees with the project: its links, files and options exist, and it names
 //! every option.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const COMMANDS: [&str; 21] = [
-    "heatmap",
-    "top",
-    "pattern",
-    "diagnose",
-    "latency",
-    "trace",
-    "stacks",
-    "record",
-    "diff",
-    "export",
-    "inflight",
-    "host list",
-    "host trace",
-    "host latency",
-    "host annotate",
-    "host spdk",
-    "host msgs",
-    "import",
-    "join",
-    "serve",
-    "doctor",
-];
+use crate::binary::{BINARY, Ran, commands, run};
 
 /// Options of other programs.
-const FOREIGN: [&str; 19] = [
-    "--path",
-    "--num-trace-entries",
-    "--perf-no_read_workqueue",
-    "--perf-no_write_workqueue",
-    "--with-usdt",
-    "--no-parquet",
-    "--now",
-    "--privileged",
-    "--rm",
-    "--strip-components",
-    "--no-default-features",
-    "--base",
-    "--btf_base",
-    "--help",
-    "--ignored",
-    "--locked",
-    "--release",
-    "--test",
-    "--test-threads",
-];
+const FOREIGN: &str = "--path --num-trace-entries --perf-no_read_workqueue --perf-no_write_workqueue --with-usdt \
+    --no-parquet --now --privileged --rm --strip-components --no-default-features --base --btf_base --ignored \
+    --locked --release --test --test-threads";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -123,26 +82,22 @@ fn options_in(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn help(command: &str, hidden: bool) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_nvme-deep"))
-        .args(command.split(' '))
-        .arg("--help")
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    // hidden: options for tests (docs/dev/testing.md), an alias of --slow (docs/trace.md), and one of -o of
-    // `heatmap` (CHANGELOG.md)
-    let others = " --test-ignore --test-no-recovery --test-shift --min-lat --png --svg";
-    text + if hidden { others } else { "" }
+/// What `--help` hides: options for tests (docs/dev/testing.md), an alias of --slow (docs/trace.md), and those of
+/// `heatmap` that -o has replaced (CHANGELOG.md).
+const HIDDEN: &str = "--test-ignore --test-no-recovery --test-shift --min-lat --png --svg";
+
+/// The commands with their help.
+fn helps() -> Vec<(String, String)> {
+    let mut names = commands("");
+    names.extend(commands("host").into_iter().map(|name| format!("host {name}")));
+    names.into_iter().map(|name| (name.clone(), run(&format!("{name} --help")).out)).collect()
 }
 
 #[test]
 fn the_docs_name_options_that_exist() {
-    let known: BTreeSet<String> = COMMANDS
-        .iter()
-        .flat_map(|c| options_in(&help(c, true)))
-        .chain(FOREIGN.map(Into::into))
-        .collect();
+    let helps = helps().into_iter().map(|(_, help)| help);
+    let all: Vec<String> = helps.chain([HIDDEN.into(), FOREIGN.into()]).collect();
+    let known = options_in(&all.join("\n"));
     for page in pages() {
         for option in options_in(&read(&page)) {
             assert!(known.contains(&option), "{}: {option}", page.display());
@@ -154,8 +109,8 @@ fn the_docs_name_options_that_exist() {
 fn every_option_is_in_the_docs() {
     let docs: String = pages().iter().map(|p| read(p)).collect();
     let named = options_in(&docs);
-    for command in COMMANDS {
-        for option in options_in(&help(command, false)) {
+    for (command, help) in helps() {
+        for option in options_in(&help) {
             assert!(named.contains(&option), "{command}: {option} is in no page");
         }
     }
@@ -228,7 +183,7 @@ fn command_lines(text: &str) -> Vec<String> {
     lines.map(cut).collect()
 }
 
-/// Each is accepted: its options exist, go together and take these values.
+/// Their options exist, go together, and take these values.
 #[test]
 fn every_command_line_in_the_docs_is_accepted() {
     let mut all = 0;
@@ -238,10 +193,8 @@ fn every_command_line_in_the_docs_is_accepted() {
             let words = ours.split_whitespace().skip(1);
             let mut words: Vec<&str> = words.map(|w| if w == "PID" { "1" } else { w }).collect();
             words.push("--help");
-            let output =
-                Command::new(env!("CARGO_BIN_EXE_nvme-deep")).args(&words).output().unwrap();
-            let error = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{}: {line}{program}: {error}", page.display());
+            let ran = Ran::from(Command::new(BINARY).args(&words));
+            assert_eq!(ran.code, Some(0), "{}: {line}{program}: {}", page.display(), ran.err);
             all += 1;
         }
     }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exports of random events: each format has every command, and the formats agree. Readers of other
 //! projects check real recordings (tests/exports).
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod testing;
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use self::testing::random::what;
+use crate::testing::random::what;
+use crate::timeline::{Field, fields};
 use csv::{Reader, StringRecord};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
@@ -167,16 +165,10 @@ proptest! {
         let mut sink = Perfetto::new(&mut out, begins, Duration::from_millis(100));
         prop_assert_eq!(feed(&mut sink, stage_set, &events), events.len());
         drop(sink);
-        let mut rest = out.as_slice();
-        while let Some((1, packet, after)) = field(rest) {
-            let (mut inner, mut fields) = (packet, 0);
-            while let Some((_, _, next)) = field(inner) {
-                (inner, fields) = (next, fields + 1);
-            }
-            prop_assert!(inner.is_empty() && fields >= 2);
-            rest = after;
+        for (key, packet) in fields(&out) {
+            let Field::Bytes(packet) = packet else { panic!("a packet is a message") };
+            prop_assert!(key == 1 && fields(packet).len() >= 2);
         }
-        prop_assert!(rest.is_empty());
     }
 }
 
@@ -212,48 +204,26 @@ fn base64(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The first field of a protobuf message: its number, its content (empty for a number), the rest.
-fn field(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
-    let (key, rest) = varint(bytes)?;
-    let (content, rest) = match key & 7 {
-        0 => (&rest[..0], varint(rest)?.1),
-        1 => rest.split_at_checked(8)?,
-        2 => {
-            let (len, rest) = varint(rest)?;
-            rest.split_at_checked(usize::try_from(len).unwrap())?
-        }
-        _ => return None,
-    };
-    Some((key >> 3, content, rest))
-}
-
-fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let len = bytes.iter().position(|b| b & 0x80 == 0)? + 1;
-    let digits = bytes[..len].iter().rev();
-    let value = digits.fold(0_u64, |n, b| n << 7 | u64::from(b & 0x7f));
-    Some((value, &bytes[len..]))
-}
-
 #[cfg(feature = "parquet")]
 mod parquet_file {
-    use super::testing::EventBuilder;
     use super::*;
+    use crate::testing::EventBuilder;
     use nvme_deep::view::export::parquet::Parquet;
     use parquet::basic::Compression;
     use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::Field;
+    use parquet::record::Field as Cell;
 
-    fn text(column: &Column, field: &Field) -> String {
+    fn text(column: &Column, field: &Cell) -> String {
         match field {
-            Field::Null => String::new(),
-            Field::Bool(flag) => flag.to_string(),
+            Cell::Null => String::new(),
+            Cell::Bool(flag) => flag.to_string(),
             // this reader makes a plain number of nanoseconds; tests/exports checks the type
-            Field::Long(ns) if column.kind == Type::Timestamp => {
+            Cell::Long(ns) if column.kind == Type::Timestamp => {
                 format!("{:.9}", Timestamp::from_nanosecond((*ns).into()).unwrap())
             }
-            Field::Long(n) => n.to_string(),
-            Field::ULong(n) => n.to_string(),
-            Field::Str(text) => text.clone(),
+            Cell::Long(n) => n.to_string(),
+            Cell::ULong(n) => n.to_string(),
+            Cell::Str(text) => text.clone(),
             other => panic!("{other:?}"),
         }
     }
@@ -266,7 +236,7 @@ mod parquet_file {
         }
         let rows = reader.get_row_iter(None).unwrap().map(Result::unwrap);
         let texts =
-            |fields: Vec<&Field>| COLUMNS.iter().zip(fields).map(|(c, f)| text(c, f)).collect();
+            |fields: Vec<&Cell>| COLUMNS.iter().zip(fields).map(|(c, f)| text(c, f)).collect();
         rows.map(|row| texts(row.get_column_iter().map(|(_, field)| field).collect())).collect()
     }
 

@@ -1,45 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `export` command: its file, its errors, filters, several recordings. Neither root nor an
 //! NVMe device is needed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
 
 use serde_json::Value;
-use tempfile::TempDir;
+
+use crate::binary::{BINARY, Ran, objects, run};
+use crate::files::names;
 
 const FORMATS: [&str; 5] = ["perfetto", "csv", "ndjson", "hlog", "parquet"];
+const ONE: &str = "tests/recordings/6.12.nvd";
+const BOTH: &str = "tests/recordings/5.10.nvd tests/recordings/6.12.nvd";
 
-fn recording(kernel: &str) -> PathBuf {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    tests.join(format!("recordings/{kernel}.nvd"))
+fn export(files: &str, format: &str, out: &Path, words: &str) -> Ran {
+    run(&format!("export {files} --format {format} -o {} {words}", out.display()))
 }
 
-fn tool() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nvme-deep"));
-    command.arg("export");
-    command
-}
-
-fn export(files: &[PathBuf], format: &str, out: &Path, words: &str) -> Output {
-    let mut command = tool();
-    command.args(files).args(["--format", format, "-o"]).arg(out);
-    command.args(words.split_whitespace()).output().unwrap()
-}
-
-/// Asserts that it ended with this code, and a last line on stderr that contains `says`.
-fn ended(output: &Output, code: i32, says: &str) {
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{err}");
-    assert!(err.contains(says), "`{says}` is not in: {err}");
-    assert!(!err.contains("panicked"), "{err}");
-}
-
-fn names(dir: &TempDir) -> Vec<String> {
-    let entries = fs::read_dir(dir.path()).unwrap();
-    entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+/// Asserts that it ended with this code, and said this.
+fn ended(ran: &Ran, code: i32, says: &str) {
+    assert_eq!(ran.code, Some(code), "{}", ran.err);
+    assert!(ran.err.contains(says), "`{says}` is not in: {}", ran.err);
 }
 
 fn csv(path: &Path) -> Vec<csv::StringRecord> {
@@ -49,59 +31,45 @@ fn csv(path: &Path) -> Vec<csv::StringRecord> {
 }
 
 #[test]
-fn stdout_gets_the_same_bytes() {
-    let dir = tempfile::tempdir().unwrap();
-    for format in FORMATS {
-        let out = dir.path().join(format);
-        ended(&export(&[recording("6.12")], format, &out, ""), 0, "");
-        let output = export(&[recording("6.12")], format, Path::new("-"), "");
-        ended(&output, 0, "stdout: 12 commands");
-        assert_eq!(output.stdout, fs::read(&out).unwrap(), "{format}");
-    }
-}
-
-#[test]
 fn what_cannot_be_exported_is_refused_before_a_file_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
-    let both = [recording("5.10"), recording("6.12")];
-    let foreign = [PathBuf::from(env!("CARGO_BIN_EXE_nvme-deep"))];
-    let missing = [dir.path().join("missing")];
     for (files, format, words, says) in [
-        (&both[..], "perfetto", "", "take one recording"),
-        (&both, "hlog", "", "take one recording"),
-        (&both, "csv", "--interval 1s", "--interval is for"),
-        (&both, "csv", "--cgroup /sys/fs/cgroup", "has no cgroups"),
-        (&foreign, "csv", "", "not a recording"),
-        (&missing, "csv", "", "can't be read"),
+        (BOTH, "perfetto", "", "take one recording"),
+        (BOTH, "hlog", "", "take one recording"),
+        (BOTH, "csv", "--interval 1s", "--interval is for"),
+        (BOTH, "csv", "--cgroup /sys/fs/cgroup", "has no cgroups"),
+        (BINARY, "csv", "", "not a recording"),
+        ("/missing", "csv", "", "can't be read"),
     ] {
         ended(&export(files, format, &out, words), 2, says);
         assert!(names(&dir).is_empty());
     }
     let nowhere = dir.path().join("no/where");
-    ended(&export(&both, "csv", &nowhere, ""), 2, "can't be written");
-    fs::copy(&both[0], &out).unwrap();
+    ended(&export(BOTH, "csv", &nowhere, ""), 2, "can't be written");
+    fs::copy(ONE, &out).unwrap();
     let before = fs::read(&out).unwrap();
-    ended(&export(std::slice::from_ref(&out), "csv", &out, "--force"), 2, "is a recording");
+    let own = out.display().to_string();
+    ended(&export(&own, "csv", &out, "--force"), 2, "is a recording");
     assert_eq!(fs::read(&out).unwrap(), before);
 }
 
 #[test]
 fn a_truncated_recording_is_exported_up_to_there() {
     let dir = tempfile::tempdir().unwrap();
-    let whole = fs::read(recording("6.12")).unwrap();
+    let whole = fs::read(ONE).unwrap();
     let cut = dir.path().join("cut");
     fs::write(&cut, &whole[..whole.len() - 100]).unwrap();
+    let cut = cut.display();
     for format in FORMATS {
         let out = dir.path().join(format);
-        ended(&export(std::slice::from_ref(&cut), format, &out, ""), 1, "truncated");
+        ended(&export(&cut.to_string(), format, &out, ""), 1, "truncated");
         assert!(out.exists(), "{format}");
     }
     let rows = csv(&dir.path().join("csv")).len();
     assert!((1..=12).contains(&rows), "{rows}");
-    let several = [cut, recording("6.12")];
     let out = dir.path().join("several");
-    let exported = export(&several, "csv", &out, "");
+    let exported = export(&format!("{cut} {ONE}"), "csv", &out, "");
     ended(&exported, 1, "truncated");
     let says = "; 1 of 2 recordings are exact, 1 damaged or without an end\n";
     ended(&exported, 1, says);
@@ -112,19 +80,12 @@ fn a_truncated_recording_is_exported_up_to_there() {
 fn filters_select_the_commands_that_trace_shows() {
     let dir = tempfile::tempdir().unwrap();
     for words in ["--opcode write", "--errors", "--slow 500us", "--no-io", "--process dd --lba 8"] {
-        let trace = Command::new(env!("CARGO_BIN_EXE_nvme-deep"))
-            .args(["trace", "--json", "--from"])
-            .arg(recording("6.12"))
-            .args(words.split_whitespace())
-            .output()
-            .unwrap();
-        let lines = String::from_utf8(trace.stdout).unwrap();
-        let lines = lines.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
-        let shown: Vec<String> =
-            lines.filter(|l| l["type"] == "command").map(|l| l["time_ns"].to_string()).collect();
+        let lines = objects(&format!("trace --json --from {ONE} {words}"));
+        let commands = lines.iter().filter(|line| line["type"] == "command");
+        let shown: Vec<String> = commands.map(|line| line["time_ns"].to_string()).collect();
         assert!((1..12).contains(&shown.len()), "{words}: {}", shown.len());
         let out = dir.path().join("out");
-        let output = export(&[recording("6.12")], "csv", &out, &format!("--force {words}"));
+        let output = export(ONE, "csv", &out, &format!("--force {words}"));
         ended(&output, 0, &format!("the filters leave {} commands out", 12 - shown.len()));
         let times: Vec<String> = csv(&out).iter().map(|row| row[3].into()).collect();
         assert_eq!(times, shown, "{words}");
@@ -135,8 +96,7 @@ fn filters_select_the_commands_that_trace_shows() {
 fn several_recordings_follow_each_other_under_their_names() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
-    let both = [recording("5.10"), recording("6.12")];
-    ended(&export(&both, "csv", &out, ""), 0, "24 commands");
+    ended(&export(BOTH, "csv", &out, ""), 0, "24 commands");
     let rows = csv(&out);
     let of: Vec<&str> = rows.iter().map(|row| &row[0]).collect();
     assert_eq!((of[0], of[12], of.len()), ("5.10.nvd", "6.12.nvd", 24));
@@ -147,7 +107,7 @@ fn redacted_exports_have_no_names() {
     let dir = tempfile::tempdir().unwrap();
     for format in FORMATS {
         let out = dir.path().join(format);
-        ended(&export(&[recording("6.12")], format, &out, "--redact"), 0, "12 commands");
+        ended(&export(ONE, format, &out, "--redact"), 0, "12 commands");
     }
     for row in csv(&dir.path().join("csv")) {
         let names = [0, 1, 27].map(|n| row[n].to_owned());
@@ -169,9 +129,9 @@ fn redacted_exports_have_no_names() {
 fn a_disk_is_chosen_by_the_name_that_the_recording_has() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out.csv");
-    let exported = export(&[recording("6.12")], "csv", &out, "--disk /dev/nvme1n1");
+    let exported = export(ONE, "csv", &out, "--disk /dev/nvme1n1");
     ended(&exported, 0, "6 commands");
     assert!(csv(&out).iter().all(|row| &row[7] == "nvme1n1"));
-    let missing = export(&[recording("6.12")], "csv", &out, "--force --disk nvme5n1");
+    let missing = export(ONE, "csv", &out, "--force --disk nvme5n1");
     ended(&missing, 6, "6.12.nvd has no disk nvme5n1: it has nvme0n1, nvme1n1");
 }

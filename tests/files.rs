@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files that the built binary writes: which it creates, replaces and refuses; stdout, closed pipes, full
 //! disks. Neither root nor an NVMe device is needed. A test that needs root skips, and says so.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests"
-)]
 
-mod binary;
 mod faults;
-mod testing;
+mod filter;
 
 use std::fs;
 use std::fs::File;
@@ -23,18 +15,22 @@ use std::process::{Command, Stdio};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 
-use self::binary::{BINARY, Ran, run};
-use self::testing::recording::{Run, info, record};
+use crate::binary::{BINARY, Ran, run};
+use crate::testing::recording::{Run, info, record};
 
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 
 /// Command lines that write a file, without its name.
-const WRITERS: [&str; 6] = [
+const WRITERS: [&str; 10] = [
     "stacks --from tests/recordings/6.12.nvd --svg",
     "heatmap --from tests/recordings/6.12.nvd --svg",
     "heatmap --from tests/recordings/6.12.nvd --png",
     "pattern --from tests/recordings/6.12.nvd --svg",
     "export tests/recordings/6.12.nvd --format csv -o",
+    "export tests/recordings/6.12.nvd --format ndjson -o",
+    "export tests/recordings/6.12.nvd --format hlog -o",
+    "export tests/recordings/6.12.nvd --format perfetto -o",
+    "export tests/recordings/6.12.nvd --format parquet -o",
     "import tests/host/qemu.log -o",
 ];
 
@@ -50,7 +46,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-fn names(dir: &TempDir) -> Vec<String> {
+pub fn names(dir: &TempDir) -> Vec<String> {
     let entries = fs::read_dir(dir.path()).unwrap();
     entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
 }

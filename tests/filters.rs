@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Filters of recordings that select nothing, and other words of the command line that were not
 //! understood. Neither root nor an NVMe device is needed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::fs;
 use std::process::Command;
 
 use tempfile::TempDir;
 
-use self::binary::{BINARY, Ran, run};
+use crate::binary::{BINARY, Ran, run};
 
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 

@@ -3,54 +3,24 @@
 //! reader does not depend on the size of the file. The allocator counts.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+#[path = "fuzz/memory.rs"]
+mod memory;
 mod testing;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use nvme_deep::recording::{Item, Keep, Reader};
 use tempfile::TempDir;
 
+use self::memory::{in_use, peak, peak_of};
 use self::testing::recording::{Run, info, record};
-
-/// The system's allocator. Counts the bytes in use, and their maximum.
-struct Counting;
-
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 /// One test at a time: they share the counters.
 static ALONE: Mutex<()> = Mutex::new(());
-
-// SAFETY: all calls go to the system's allocator, unchanged
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = IN_USE.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(now, Relaxed);
-        // SAFETY: the caller keeps the rules of GlobalAlloc
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        IN_USE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the rules of GlobalAlloc
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Returns the maximum since the last call, and begins anew.
-fn peak() -> usize {
-    PEAK.swap(IN_USE.load(Relaxed), Relaxed)
-}
 
 const RING: usize = 1 << 20;
 /// What may be in use beside the ring: the writer's four batches (some 4 MB) and buffers.
@@ -66,7 +36,7 @@ fn a_ring_that_runs_for_long_does_not_grow() {
         keep: Some(Keep { time: Duration::from_secs(86400), bytes: RING as u64 }),
         info: info(),
     };
-    let before = IN_USE.load(Relaxed);
+    let before = in_use();
     let mut peaks = vec![];
     peak();
     let written = record(&dir.path().join("ring"), &run, &mut |second| {
@@ -87,14 +57,14 @@ fn a_ring_that_runs_for_long_does_not_grow() {
 /// The maximum while a recording is read, and its events.
 fn read(path: &Path) -> (usize, u64) {
     let file = BufReader::new(File::open(path).unwrap());
-    peak();
-    let before = IN_USE.load(Relaxed);
-    let mut reader = Reader::open(file).unwrap();
     let mut events = 0;
-    while let Some(item) = reader.next().unwrap() {
-        events += u64::from(matches!(item, Item::Event(_)));
-    }
-    (peak() - before, events)
+    let most = peak_of(|| {
+        let mut reader = Reader::open(file).unwrap();
+        while let Some(item) = reader.next().unwrap() {
+            events += u64::from(matches!(item, Item::Event(_)));
+        }
+    });
+    (most, events)
 }
 
 #[test]

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `heatmap` command: the cells of its pictures have the commands that `trace --json` prints.
 //! Neither root nor an NVMe device is needed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::fs;
 use std::fs::read_to_string;
@@ -12,7 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::{Ran, run};
+use crate::binary::{Ran, nanos, objects, run};
 
 /// A cell of a picture, as its note describes it.
 #[derive(Debug)]
@@ -25,7 +22,7 @@ struct Cell {
 }
 
 fn recording(name: &str) -> String {
-    format!("{}/tests/exports/{name}.nvd", env!("CARGO_MANIFEST_DIR"))
+    format!("tests/exports/{name}.nvd")
 }
 
 fn heatmap(words: &str) -> Ran {
@@ -47,18 +44,6 @@ fn number(text: &str) -> u64 {
     digits.parse().unwrap()
 }
 
-/// Nanoseconds of `1.25` in a unit.
-fn time(text: &str, unit: &str) -> u64 {
-    let unit = match unit {
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "min" => 60e9,
-        other => panic!("{other}"),
-    };
-    (text.parse::<f64>().unwrap() * unit).round() as u64
-}
-
 /// The notes of the cells: commands, values, times.
 fn notes(svg: &str) -> Vec<[String; 3]> {
     let notes = svg.split("<title>").skip(1);
@@ -76,7 +61,10 @@ fn cells(svg: &str) -> Vec<Cell> {
         Cell {
             count: number(&count),
             values: (number(ends[0]), number(ends.last().unwrap())),
-            times: (time(times[0], times[3]), time(times[2], times[3])),
+            times: {
+                let time = |n: usize| nanos(&format!("{}{}", times[n], times[3])).round() as u64;
+                (time(0), time(2))
+            },
         }
     };
     notes(svg).into_iter().map(cell).collect()
@@ -85,17 +73,11 @@ fn cells(svg: &str) -> Vec<Cell> {
 /// The commands of a recording, and when its run began.
 fn commands(name: &str) -> (Vec<Value>, u64) {
     let path = recording(name);
-    let lines = |words: String| -> Vec<Value> {
-        let lines = run(&words);
-        assert_eq!(lines.code, Some(0), "{}", lines.err);
-        let values = lines.out.lines();
-        values.map(|l| serde_json::from_str(l).unwrap()).collect()
-    };
-    let mut all = lines(format!("trace --json --events --from {path}"));
+    let mut all = objects(&format!("trace --json --events --from {path}"));
     all.retain(|c| ["command", "unfinished", "missed"].contains(&c["type"].as_str().unwrap()));
     // the start is in the heading of the first of several
     let other = recording(if name == "none" { "mixed" } else { "none" });
-    let heads = lines(format!("latency --json --from {path} {other}"));
+    let heads = objects(&format!("latency --json --from {path} {other}"));
     (all, heads[0]["begin_ns"].as_u64().unwrap())
 }
 
@@ -122,17 +104,23 @@ fn are_the_same(mut cells: Vec<Cell>, values: &[(u64, u64)]) {
 }
 
 #[test]
-fn each_block_is_in_the_cell_of_its_time() {
-    let (ran, svg) = draw("--y lba --ctrl nvme0", "mixed");
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let (commands, begin) = commands("mixed");
-    let value = |c: &Value| {
-        let drawn = c["type"] != "unfinished" && c["ctrl"] == "nvme0";
-        let slba = c["fields"]["slba"].as_u64().filter(|_| drawn)?;
-        Some((submitted(c)? - begin, slba))
+fn each_block_and_each_size_is_in_the_cell_of_its_time() {
+    let slba = |c: &Value| c["fields"]["slba"].as_u64().filter(|_| c["ctrl"] == "nvme0");
+    let bytes = |c: &Value| {
+        let is_wanted = ["read", "write"].contains(&c["opcode"].as_str()?);
+        c["bytes"].as_u64().filter(|bytes| *bytes > 0 && is_wanted)
     };
-    let values: Vec<_> = commands.iter().filter_map(value).collect();
-    are_the_same(cells(&svg), &values);
+    let (commands, begin) = commands("mixed");
+    for (words, of) in [
+        ("--y lba --ctrl nvme0", &slba as &dyn Fn(&Value) -> Option<u64>),
+        ("--y size --opcode read,write", &bytes),
+    ] {
+        let (ran, svg) = draw(words, "mixed");
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        let finished = commands.iter().filter(|c| c["type"] != "unfinished");
+        let values = finished.filter_map(|c| Some((submitted(c)? - begin, of(c)?)));
+        are_the_same(cells(&svg), &values.collect::<Vec<_>>());
+    }
 }
 
 #[test]
@@ -146,21 +134,6 @@ fn the_blocks_of_several_disks_are_in_no_picture() {
     for text in [">nvme1n1: place on the disk", ">6.12.nvd  ", "  6 commands", ">--disk nvme1n1<"] {
         assert!(one.out.contains(text), "{text}: {}", one.out);
     }
-}
-
-#[test]
-fn each_size_is_in_the_cell_of_its_time() {
-    let (ran, svg) = draw("--y size --opcode read,write", "mixed");
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let (commands, begin) = commands("mixed");
-    let value = |c: &Value| {
-        let wanted = ["read", "write"].contains(&c["opcode"].as_str()?);
-        let bytes = c["bytes"].as_u64().filter(|bytes| *bytes > 0 && wanted)?;
-        let finished = c["type"] != "unfinished";
-        Some((submitted(c).filter(|_| finished)? - begin, bytes))
-    };
-    let values: Vec<_> = commands.iter().filter_map(value).collect();
-    are_the_same(cells(&svg), &values);
 }
 
 #[test]
@@ -201,8 +174,7 @@ fn every_command_with_the_stage_is_in_the_picture_and_the_others_are_reported() 
         assert_eq!(drawn + left_out, ended, "{recorded} {stage}: {}", ran.err);
         if !key.is_empty() {
             let path = recording(recorded);
-            let json = run(&format!("latency --json --stages --from {path}")).out;
-            let report: Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+            let report = objects(&format!("latency --json --stages --from {path}")).pop().unwrap();
             let rows = report["rows"].as_array().unwrap();
             let stages = rows.iter().flat_map(|r| r["stages"].as_array().unwrap());
             let of = stages.filter(|s| s["name"] == key);

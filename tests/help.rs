@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `-h` and `--help` of every command, as snapshots: an option that is added, moved or hidden shows up
 //! as a difference. `-h` is one screen.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use insta::{Settings, assert_snapshot};
 
-use self::binary::run;
+use crate::binary::{commands, run};
 
 /// A screen: lines, and columns.
 const SCREEN: (usize, usize) = (30, 80);
@@ -20,16 +17,6 @@ fn help(words: &str) -> String {
         assert!(line.chars().count() <= SCREEN.1, "{words}: {line}");
     }
     ran.out
-}
-
-/// The commands that a help lists, without `help`.
-fn commands(help: &str) -> Vec<&str> {
-    let list = help.split_once("Commands:\n").map_or("", |(_, list)| list);
-    let lines = list.lines().take_while(|line| !line.is_empty());
-    let names = lines
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next());
-    names.filter(|name| *name != "help").collect()
 }
 
 /// Checks the help of a command, and of its subcommands. Returns how many these are.
@@ -45,7 +32,7 @@ fn check(command: &str) -> usize {
     let name = name.trim_end();
     let both = format!("$ {name} -h\n{short}\n$ {name} --help\n{long}");
     assert_snapshot!(name.replace(' ', "-"), both);
-    let subcommands = commands(&short).into_iter();
+    let subcommands = commands(command).into_iter();
     let below = subcommands.map(|sub| check(format!("{command} {sub}").trim_start()));
     1 + below.sum::<usize>()
 }

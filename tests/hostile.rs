@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hostile names in recordings, traces, arguments and file names: no output may let them start a line,
 //! control a terminal, break its format, or put a command into advice.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-mod binary;
-#[path = "hostile/recording.rs"]
-mod recording;
-mod testing;
+pub mod recording;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,8 +14,8 @@ use nvme_deep::model::text::{Text, word};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::{BINARY, Ran};
 use self::recording::{COMM, EVIL, SHELL};
+use crate::binary::{BINARY, Ran};
 
 const GUEST: &str = "tests/host/nvmet-guest.nvd";
 

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `info` of recordings that are whole, cut off, redacted, and of a target.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
-mod testing;
 
 use std::fs;
-use std::fs::File;
 
-use nvme_deep::recording::{Content, RunInfo, Writer};
+use nvme_deep::recording::RunInfo;
 use tempfile::TempDir;
 
-use self::binary::run;
-use self::testing::recording::{SECOND, info, ledger};
+use crate::binary::run;
+use crate::testing::recording::{SECOND, info, made};
 
 #[test]
 fn a_recording_says_what_is_in_it_and_what_it_answers() {
@@ -57,7 +52,7 @@ fn a_file_that_is_cut_off_is_shown_as_far_as_it_is_whole() {
     let ran = run(&format!("info {}", path.display()));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.out.contains("is damaged: it is truncated"), "{}", ran.out);
-    // the same counts as those of a report
+    // a report counts the same
     let ledger = |words: &str| -> serde_json::Value {
         let ran = run(&format!("{words} --json {}", path.display()));
         let line = ran.out.lines().next().unwrap();
@@ -73,10 +68,7 @@ fn a_file_that_is_cut_off_is_shown_as_far_as_it_is_whole() {
 fn two_events_per_command_answer_no_question() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("events.nvd");
-    let mut recorder = Writer::create(File::create(&path).unwrap(), None).unwrap();
-    recorder.block(Content::Run, SECOND, &RunInfo { pairs: false, ..info() });
-    recorder.block(Content::End, 4 * SECOND, &ledger(SECOND, 0, 0));
-    assert!(recorder.finish().error.is_none());
+    made(&path, &RunInfo { pairs: false, ..info() }, SECOND, |_| 0);
     let ran = run(&format!("info {}", path.display()));
     for question in ["why", "where", "who", "when", "which"] {
         let line = format!("{question:<9} no: two events per command: read it by `trace --events`");

@@ -4,10 +4,6 @@
 //! qemu-guest.nvd is of a guest with Linux 6.12, and qemu-host.nvd of its QEMU 7.2, traced by uprobes
 //! on the host; the disk answered after 1 ms. nested-guest.nvd and nested-host.nvd are of a guest of
 //! KVM and its QEMU (tests/vm/guest/nested.sh).
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
-mod testing;
 
 use std::fs;
 use std::fs::File;
@@ -17,8 +13,8 @@ use nvme_deep::recording::{Content, Writer};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::run;
-use self::testing::recording::{SECOND, info, read_at};
+use crate::binary::run;
+use crate::testing::recording::{SECOND, info, read_at};
 
 const GUEST: &str = "tests/host/nvmet-guest.nvd";
 const HOST: &str = "tests/host/nvmet-host.nvd";

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every view of a recording names the same culprit, the planted one, and has the same p99. Each view
 //! has only the options without which it does not run.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use self::binary::run;
+use crate::binary::{nanos, objects, shown};
 
 /// A recording with a planted cause.
 struct Plant {
@@ -60,9 +57,7 @@ impl Plant {
     }
 
     fn run(&self, words: &str) -> String {
-        let ran = run(&format!("{words} --from {}", self.file()));
-        assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
-        ran.out
+        shown(&format!("{words} --from {}", self.file()))
     }
 
     fn is_of_row(&self, opcode: Option<&str>) -> bool {
@@ -94,9 +89,9 @@ impl Plant {
 
     /// The commands of the row in `trace`.
     fn traced(&self, stages: &str) -> Vec<Command> {
-        let text = self.run(&format!("trace --json {stages}"));
-        let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let events = objects(&format!("trace --json {stages} --from {}", self.file()));
         let of = events
+            .iter()
             .filter(|e| e["type"] == "command" && self.is_of_row(e["opcode"].as_str()))
             .map(|event| Command {
                 total_ns: event["total_ns"].as_u64().unwrap(),
@@ -110,16 +105,15 @@ impl Plant {
     }
 
     /// The commands of the row in an export: the columns whose names are made of these stages.
-    fn exported(&self, stages: &[&str]) -> Vec<Command> {
-        let ran = run(&format!("export --format csv -o - {}", self.file()));
-        assert_eq!(ran.code, Some(0), "{}", ran.err);
-        let mut lines = ran.out.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    fn exported(&self, stages: &str) -> Vec<Command> {
+        let csv = shown(&format!("export --format csv -o - {}", self.file()));
+        let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let head = lines.next().unwrap();
         let at = |name: &str| head.iter().position(|column| *column == name).unwrap();
         let (kind, opcode, total) = (at("type"), at("opcode"), at("total_ns"));
         let column =
-            |stage: &&str| ((*stage).to_owned(), at(&format!("{}_ns", stage.replace('.', "_"))));
-        let columns: Vec<(String, usize)> = stages.iter().map(column).collect();
+            |stage: &str| (stage.to_owned(), at(&format!("{}_ns", stage.replace('.', "_"))));
+        let columns: Vec<(String, usize)> = stages.split_whitespace().map(column).collect();
         let of = lines.filter(|row| {
             assert_eq!(row.len(), head.len(), "a text with a comma");
             row[kind] == "command" && self.is_of_row(Some(row[opcode]))
@@ -136,24 +130,9 @@ impl Plant {
     }
 }
 
-const GROUPS: [&str; 6] = ["before", "queue", "submit", "device", "complete", "end"];
-const PARTS: [&str; 15] = [
-    "throttle",
-    "block",
-    "freeze",
-    "zone",
-    "iocost",
-    "wbt",
-    "tag",
-    "queue.wait",
-    "queue.setup",
-    "submit.map",
-    "submit.ring",
-    "device.run",
-    "device.irq",
-    "complete",
-    "end",
-];
+const GROUPS: &str = "before queue submit device complete end";
+const PARTS: &str = "throttle block freeze zone iocost wbt tag queue.wait queue.setup submit.map submit.ring \
+    device.run device.irq complete end";
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap()
@@ -175,19 +154,6 @@ fn p99(commands: &[Command]) -> u64 {
     totals[(totals.len() * 99).div_ceil(100) - 1]
 }
 
-/// Nanoseconds of `50.6ms`, whose last digit is rounded.
-fn time(text: &str) -> f64 {
-    let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap();
-    let factor = match &text[unit..] {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        other => panic!("{other}"),
-    };
-    text[..unit].parse::<f64>().unwrap() * factor
-}
-
 /// Three digits are as exact as this.
 const ROUNDED: f64 = 0.005;
 
@@ -199,7 +165,7 @@ fn cells(svg: &str) -> Vec<(u64, f64, f64)> {
             note.split("&#10;").collect::<Vec<_>>().try_into().ok()?;
         let digits: String = count.chars().filter(char::is_ascii_digit).collect();
         let (from, to) = range.split_once(" to ").unwrap();
-        Some((digits.parse().unwrap(), time(from), time(to)))
+        Some((digits.parse().unwrap(), nanos(from), nanos(to)))
     };
     // the legend has other notes
     notes.filter_map(cell).collect()
@@ -225,7 +191,7 @@ fn every_view_names_the_planted_stage() {
 
         for (view, by_group, by_part) in [
             ("trace", plant.traced(""), plant.traced(parts)),
-            ("export", plant.exported(&GROUPS), plant.exported(&PARTS)),
+            ("export", plant.exported(GROUPS), plant.exported(PARTS)),
         ] {
             assert_eq!(by_group.len() as u64, number(&row["count"]), "{name} {view}");
             assert_eq!(largest(&by_group), *group, "{name} {view}");
@@ -243,8 +209,7 @@ fn diff_has_the_depth_of_latency() {
         let mut classes: BTreeMap<u64, f64> = BTreeMap::new();
         let mut covers_s = 0.0;
         let file = plant.file();
-        for line in run(&format!("diff {file} {file} --json")).out.lines() {
-            let line: Value = serde_json::from_str(line).unwrap();
+        for line in objects(&format!("diff {file} {file} --json")) {
             if line["type"] == "diff" {
                 covers_s = line["a"][0]["covers_s"].as_f64().unwrap();
             } else if plant.is_of_row(line["opcode"].as_str()) {
@@ -265,12 +230,12 @@ fn every_view_has_the_same_p99() {
         let row = plant.row();
         let want = number(&row["total"]["p99_ns"]);
         assert_eq!(row["total"]["percentile_error"], 0.0, "{name}");
-        for (view, commands) in [("trace", plant.traced("")), ("export", plant.exported(&[]))] {
+        for (view, commands) in [("trace", plant.traced("")), ("export", plant.exported(""))] {
             assert_eq!(p99(&commands), want, "{name} {view}");
         }
 
         let words = plant.top();
-        assert!((time(&words[6]) / want as f64 - 1.0).abs() < ROUNDED, "{name}: {words:?}");
+        assert!((nanos(&words[6]) / want as f64 - 1.0).abs() < ROUNDED, "{name}: {words:?}");
 
         let svg = plant.run(&format!("heatmap --opcode {opcode} --svg -"));
         assert!(svg.contains("nvme0n1: total latency"), "{name}");
@@ -292,7 +257,7 @@ fn every_view_has_the_same_p99() {
 #[test]
 fn the_slowest_commands_waited_for_the_frozen_queue() {
     for (view, mut commands) in
-        [("trace", FREEZE.traced(FREEZE.parts)), ("export", FREEZE.exported(&PARTS))]
+        [("trace", FREEZE.traced(FREEZE.parts)), ("export", FREEZE.exported(PARTS))]
     {
         commands.sort_unstable_by_key(|command| command.total_ns);
         let slowest = commands.split_off(commands.len() - commands.len().div_ceil(100));
@@ -305,10 +270,7 @@ fn the_slowest_commands_waited_for_the_frozen_queue() {
 
 /// Places and totals of the rows of `latency`, with these stages.
 fn places(file: &str, stages: &str) -> Vec<(String, u64, u64)> {
-    let ran = run(&format!("latency --json {stages} --from {file}"));
-    assert_eq!(ran.code, Some(0), "{file} {stages}: {}", ran.err);
-    let last = ran.out.lines().last().unwrap();
-    let report: Value = serde_json::from_str(last).unwrap();
+    let report = objects(&format!("latency --json {stages} --from {file}")).pop().unwrap();
     let rows = report["rows"].as_array().unwrap().iter();
     let place = |row: &Value| {
         let stage = row["where"]["stage"].as_str().unwrap_or_default().to_owned();

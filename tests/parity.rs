@@ -2,15 +2,10 @@
 //! Compares the C code of bpf/include with the Rust code that has the same rules.
 //! tests/parity/harness.c compiles the unmodified C for this machine; the tests give the same
 //! inputs to both.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-#[path = "parity/announce.rs"]
 mod announce;
-#[path = "parity/build.rs"]
-mod build;
-#[path = "parity/case.rs"]
+pub mod build;
 mod case;
-#[path = "parity/command.rs"]
 mod command;
 
 use std::io::Write;

@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `pattern` command on recordings: the same numbers as a second implementation of its rule
 //! (tests/pattern/rule.py) has of `trace --json`. Neither root nor an NVMe device is needed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-mod binary;
-#[path = "pattern/rule.rs"]
 mod rule;
-mod testing;
 
 use std::fs;
-use std::fs::{File, read_to_string};
+use std::fs::read_to_string;
 
 use nvme_deep::model::event::{Event, EventKind};
-use nvme_deep::recording::{Content, RunInfo, Writer};
+use nvme_deep::recording::RunInfo;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::binary::{Ran, run};
 use self::rule::{of_trace, same_rows};
-use self::testing::recording::{SECOND, info, ledger, read_at};
+use crate::binary::{Ran, objects, run};
+use crate::testing::recording::{SECOND, info, made, read_at};
 
-fn root() -> &'static str {
-    env!("CARGO_MANIFEST_DIR")
-}
+const MIXED: &str = "tests/exports/mixed.nvd";
 
 fn pattern(words: &str) -> Ran {
     let ran = run(&format!("pattern {words}"));
@@ -31,9 +25,7 @@ fn pattern(words: &str) -> Ran {
 }
 
 fn reports(words: &str) -> Vec<Value> {
-    let out = pattern(&format!("--json {words}")).out;
-    let lines = out.lines();
-    lines.map(|l| serde_json::from_str(l).unwrap()).collect()
+    objects(&format!("pattern --json {words}"))
 }
 
 fn count(row: &Value) -> u64 {
@@ -45,7 +37,7 @@ fn the_rows_are_those_of_the_rule_on_the_trace() {
     for name in
         ["exports/mixed", "exports/complete", "exports/none", "recordings/5.10", "recordings/6.12"]
     {
-        let path = format!("{}/tests/{name}.nvd", root());
+        let path = format!("tests/{name}.nvd");
         for filter in ["", "--opcode read,write", "--no-admin"] {
             let trace = run(&format!("trace --json --events {filter} --from {path}"));
             let report = reports(&format!("{filter} --from {path}")).remove(0);
@@ -57,8 +49,7 @@ fn the_rows_are_those_of_the_rule_on_the_trace() {
 
 #[test]
 fn the_intervals_add_up_to_the_run() {
-    let path = format!("{}/tests/exports/mixed.nvd", root());
-    let all = reports(&format!("100ms --delta --from {path}"));
+    let all = reports(&format!("100ms --delta --from {MIXED}"));
     let (last, parts) = all.split_last().unwrap();
     assert!(parts.len() > 3, "{}", parts.len());
     assert_eq!(last["final"], true);
@@ -67,18 +58,17 @@ fn the_intervals_add_up_to_the_run() {
     // the run goes on after the last whole interval
     let sum: u64 = parts.iter().map(commands).sum();
     assert!(sum > 0 && sum <= commands(last), "{sum}");
-    let so_far = reports(&format!("100ms --from {path}"));
+    let so_far = reports(&format!("100ms --from {MIXED}"));
     assert!(so_far.iter().map(commands).is_sorted());
     assert_eq!(so_far.last(), Some(last));
     // without --delta the final report is one of them
-    assert_eq!(reports(&format!("100ms 2 --from {path}")).len(), 2);
+    assert_eq!(reports(&format!("100ms 2 --from {MIXED}")).len(), 2);
 }
 
 #[test]
 fn the_text_fits_the_screen() {
-    let path = format!("{}/tests/exports/mixed.nvd", root());
     for words in ["", "--hist"] {
-        let text = pattern(&format!("{words} --from {path}")).out;
+        let text = pattern(&format!("{words} --from {MIXED}")).out;
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
         assert!(text.contains("sequential") && text.contains("accuracy"), "{text}");
     }
@@ -88,8 +78,7 @@ fn the_text_fits_the_screen() {
 fn the_picture_replaces_no_file_unless_it_must() {
     let dir = TempDir::new().unwrap();
     let out = dir.path().join("out.svg");
-    let path = format!("{}/tests/exports/mixed.nvd", root());
-    let words = format!("--from {path} --svg {}", out.display());
+    let words = format!("--from {MIXED} --svg {}", out.display());
     let said = pattern(&words);
     assert!(said.err.contains(" rows, "), "{}", said.err);
     let svg = read_to_string(&out).unwrap();
@@ -97,8 +86,8 @@ fn the_picture_replaces_no_file_unless_it_must() {
     run(&format!("pattern {words}")).refuses(2, "exists: give another file, or --force");
     pattern(&format!("{words} --force"));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    let other = format!("{}/tests/exports/none.nvd", root());
-    run(&format!("pattern {words} --force --from {other}")).refuses(2, "-o shows one recording");
+    run(&format!("pattern {words} --force --from tests/exports/none.nvd"))
+        .refuses(2, "-o shows one recording");
 }
 
 /// Submissions without an end, as in a file that was made so: their number is bounded, and those that are
@@ -107,21 +96,19 @@ fn the_picture_replaces_no_file_unless_it_must() {
 fn commands_that_are_forgotten_are_counted() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("open.nvd");
-    let mut recorder = Writer::create(File::create(&path).unwrap(), None).unwrap();
-    let run_info = RunInfo { pairs: false, ..info() };
-    recorder.block(Content::Run, SECOND, &run_info);
     let most = 1_u64 << 19;
-    for n in 0..most + 10 {
-        let at_ns = 2 * SECOND + n * 1000;
-        let EventKind::Command(mut id, submission, _) = read_at(2 * SECOND).what else {
-            panic!("another event");
-        };
-        (id.qid, id.cid) = ((n >> 16) as u16 + 1, n as u16);
-        let what = EventKind::Submit(id, submission);
-        recorder.push(&Event { at_ns, what });
-    }
-    recorder.block(Content::End, 4 * SECOND, &ledger(SECOND, 0, 0));
-    assert!(recorder.finish().error.is_none());
+    made(&path, &RunInfo { pairs: false, ..info() }, SECOND, |recorder| {
+        for n in 0..most + 10 {
+            let at_ns = 2 * SECOND + n * 1000;
+            let EventKind::Command(mut id, submission, _) = read_at(2 * SECOND).what else {
+                panic!("another event");
+            };
+            (id.qid, id.cid) = ((n >> 16) as u16 + 1, n as u16);
+            let what = EventKind::Submit(id, submission);
+            recorder.push(&Event { at_ns, what });
+        }
+        0
+    });
     let file = path.display();
     let report = reports(&format!("--from {file}")).remove(0);
     assert_eq!(report["forgotten"], most, "{report}");

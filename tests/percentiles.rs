@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All views of a recording have the same percentiles: nearest rank among its commands.
-#![cfg(feature = "live")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use self::binary::run;
+use crate::binary::objects;
 
 const FILES: [&str; 4] = [
     "tests/recordings/6.12.nvd",
@@ -17,13 +13,6 @@ const FILES: [&str; 4] = [
     "tests/recordings/diagnose/path-failover.nvd",
     "tests/exports/complete.nvd",
 ];
-
-fn objects(words: &str) -> Vec<Value> {
-    let ran = run(words);
-    assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
-    let lines = ran.out.lines();
-    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
-}
 
 /// Nearest rank.
 fn quantile(values: &[u64], percent: u64) -> u64 {

@@ -24,25 +24,13 @@
 //! tests/places/nested.c: a program is interrupted by itself. No addition may be lost.
 //!
 //! tests/places/rows.c: few rows for many patterns of points. Each command must have a row.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-#[path = "parity/build.rs"]
-mod build;
 
 use std::path::Path;
 use std::process::Command;
 
 use nvme_deep::probe::catalog::number_of;
 
-const HARNESS: &str = "places/harness.c";
-const BIOS: &str = "places/bios.c";
-const FAULTS: &str = "places/faults.c";
-const FORMER: &str = "places/former.c";
-const NESTED: &str = "places/nested.c";
-const ROWS: &str = "places/rows.c";
-const SUBMITTERS: &str = "places/submitters.c";
-const CHOSEN: &str = "places/chosen.c";
-const TICKS: &str = "places/ticks.c";
+use crate::parity::build;
 
 /// The programs, by their names in src/probe/catalog.rs.
 const PROGRAMS: [&str; 13] = [
@@ -81,38 +69,15 @@ struct Faults {
 impl Faults {
     /// The programs in `ignoring` skip every 97th of their events; `switches` as in faults.c.
     fn run(harness: &Path, seed: u64, mode: u8, ignoring: &[&str], switches: u8) -> Self {
-        Self::often(harness, seed, mode, ignoring, switches, 97)
+        Self::often(harness, [seed, mode.into(), switches.into(), 97], ignoring)
     }
 
     /// The programs in `ignoring` skip one of `every` events.
-    fn often(
-        harness: &Path,
-        seed: u64,
-        mode: u8,
-        ignoring: &[&str],
-        switches: u8,
-        every: u64,
-    ) -> Self {
+    fn often(harness: &Path, [seed, mode, switches, every]: [u64; 4], ignoring: &[&str]) -> Self {
         let mask = ignoring.iter().fold(0_u64, |mask, p| mask | 1 << number_of(p).unwrap());
-        let words = [seed, 40_000, mode.into(), mask, switches.into(), every];
-        let output = Command::new(harness)
-            .args(words.map(|w| w.to_string()))
-            .output()
-            .expect("the harness runs");
-        assert!(output.status.success(), "{}", output.status);
-        let text = String::from_utf8(output.stdout).unwrap();
-        let mut numbers = text.split_whitespace().map(|w| w.parse().unwrap());
-        let mut next = || numbers.next().unwrap();
-        Self {
-            completed: next(),
-            records: next(),
-            unmeasured: next(),
-            foreign: next(),
-            points: next(),
-            reported: next(),
-            requeued: next(),
-            unsure: next(),
-        }
+        let [completed, records, unmeasured, foreign, points, reported, requeued, unsure] =
+            numbers(harness, &[seed, 40_000, mode, mask, switches, every]);
+        Self { completed, records, unmeasured, foreign, points, reported, requeued, unsure }
     }
 
     fn is_true(&self) -> bool {
@@ -140,17 +105,12 @@ fn numbers<const N: usize>(harness: &Path, words: &[u64]) -> [u64; N] {
     [(); N].map(|()| words.next().unwrap())
 }
 
-/// Returns the number of commands, of those on a queue that reuses memory of another one, and of
-/// wrong results.
-fn run(harness: &Path, seed: u64) -> [u64; 3] {
-    numbers(harness, &[seed, 30_000])
-}
-
 #[test]
 fn every_command_is_its_own_controllers() {
-    let harness = build::harness(HARNESS, "places", &[]);
+    let harness = build::harness("places/harness.c", "places", &[]);
     for seed in 0..20 {
-        let [commands, moved, wrong] = run(&harness, seed);
+        // `moved`: on a queue that reuses memory of another one
+        let [commands, moved, wrong] = numbers(&harness, &[seed, 30_000]);
         assert!(commands > 20_000 && moved > 4_000, "{commands} {moved}");
         assert_eq!(wrong, 0, "seed {seed}, {commands} commands");
     }
@@ -159,14 +119,14 @@ fn every_command_is_its_own_controllers() {
 /// Validates the test above: it must fail if the caches are never invalidated.
 #[test]
 fn without_forgetting_they_would_not_be() {
-    let harness = build::harness(HARNESS, "places-not", &["-DNEVER_FORGET"]);
-    let [_, moved, wrong] = run(&harness, 0);
+    let harness = build::harness("places/harness.c", "places-not", &["-DNEVER_FORGET"]);
+    let [_, moved, wrong]: [u64; 3] = numbers(&harness, &[0, 30_000]);
     assert!(wrong > moved / 10, "{wrong} of {moved}");
 }
 
 #[test]
 fn whatever_is_skipped_each_command_is_counted_once_and_no_point_is_anothers() {
-    let harness = build::harness(FAULTS, "faults", &[]);
+    let harness = build::harness("places/faults.c", "faults", &[]);
     let (mut commands, mut points) = (0, 0);
     for (n, ignoring) in skipped().iter().enumerate() {
         for mode in 0..3 {
@@ -187,7 +147,7 @@ fn whatever_is_skipped_each_command_is_counted_once_and_no_point_is_anothers() {
 /// setup or a requeue is skipped.
 #[test]
 fn the_set_up_may_change_the_generation_as_well() {
-    let harness = build::harness(FAULTS, "faults-old", &[]);
+    let harness = build::harness("places/faults.c", "faults-old", &[]);
     let observed = ["start_btf", "setup_out_btf", "requeue_btf"];
     let (mut old_points, mut new_points) = (0, 0);
     for (n, ignoring) in skipped().iter().enumerate() {
@@ -209,24 +169,18 @@ fn the_set_up_may_change_the_generation_as_well() {
     assert!(old_points * 1000 > new_points * 995, "{old_points} {new_points}");
 }
 
+/// A lost flush is over when its generation repeats.
 #[test]
 fn a_former_slot_is_left_to_its_new_command() {
-    let harness = build::harness(FORMER, "former", &[]);
-    let [runs, wrong, of_requeues, _] = numbers(&harness, &[]);
+    let harness = build::harness("places/former.c", "former", &[]);
+    let [runs, wrong, of_requeues, of_flushes] = numbers(&harness, &[]);
     assert!(runs > 256 * 5, "{runs}");
-    assert_eq!((wrong, of_requeues), (0, 0), "of {runs}");
-}
-
-#[test]
-fn a_lost_flush_is_over_when_its_generation_repeats() {
-    let harness = build::harness(FORMER, "former-flush", &[]);
-    let [_, _, _, of_flushes] = numbers(&harness, &[]);
-    assert_eq!(of_flushes, 0, "of 768");
+    assert_eq!((wrong, of_requeues, of_flushes), (0, 0, 0), "of {runs}");
 }
 
 #[test]
 fn rows_do_not_run_out_because_of_rare_patterns() {
-    let harness = build::harness(ROWS, "rows", &[]);
+    let harness = build::harness("places/rows.c", "rows", &[]);
     for seed in 0..10 {
         for mode in 0..4 {
             let [commands, no_row, fewer, wrong, _] = numbers(&harness, &[seed, 20_000, mode, 1]);
@@ -243,7 +197,7 @@ fn rows_do_not_run_out_because_of_rare_patterns() {
 /// Where points are rarely missing, kinds of commands that come late have reserved rows for all their points.
 #[test]
 fn usual_patterns_have_reserved_rows() {
-    let harness = build::harness(ROWS, "rows-usual", &[]);
+    let harness = build::harness("places/rows.c", "rows-usual", &[]);
     for mode in [2, 3] {
         let reserved = |seed| {
             let [_, no_row, _, wrong, usual] = numbers(&harness, &[seed, 20_000, mode, 40]);
@@ -255,34 +209,25 @@ fn usual_patterns_have_reserved_rows() {
     }
 }
 
-/// Whether a case of tests/places/chosen.c holds.
-fn holds(case: u32) -> bool {
-    let harness = build::harness(CHOSEN, "chosen", &[]);
-    Command::new(harness).arg(case.to_string()).status().unwrap().success()
-}
-
+/// The cases of tests/places/chosen.c.
 #[test]
-fn commands_of_a_controller_that_the_filter_leaves_out_are_filtered() {
-    assert!(holds(1));
-}
-
-#[test]
-fn a_command_on_an_unknown_cpu_is_counted() {
-    assert!(holds(2));
-}
-
-#[test]
-fn shared_cells_have_the_same_numbers() {
-    assert!(holds(3));
+fn commands_are_chosen_and_counted_on_any_cpu() {
+    let harness = build::harness("places/chosen.c", "chosen", &[]);
+    for (case, what) in
+        [(1, "a controller that the filter leaves out"), (2, "an unknown CPU"), (3, "shared cells")]
+    {
+        let holds = Command::new(&harness).arg(case.to_string()).status().unwrap().success();
+        assert!(holds, "{what}");
+    }
 }
 
 #[test]
 fn a_missed_command_has_no_doorbell_after_its_end() {
-    let harness = build::harness(FAULTS, "faults-late", &[]);
+    let harness = build::harness("places/faults.c", "faults-late", &[]);
     for mode in 1..3 {
         let ignoring = ["cqe_btf", "cqe_second", "complete_btf"];
         for seed in 0..8 {
-            let run = Faults::often(&harness, seed, mode, &ignoring, 7, 3);
+            let run = Faults::often(&harness, [seed, mode, 7, 3], &ignoring);
             assert!(run.is_true() && run.unmeasured > 100, "{mode}: {run:?}");
         }
     }
@@ -291,11 +236,11 @@ fn a_missed_command_has_no_doorbell_after_its_end() {
 /// A CQE shows that the slot's command is over, if the next setup was skipped as well.
 #[test]
 fn a_cqe_is_not_that_of_the_command_before() {
-    let harness = build::harness(FAULTS, "faults-cqe", &[]);
+    let harness = build::harness("places/faults.c", "faults-cqe", &[]);
     let ignoring = ["setup_out_btf", "complete_btf"];
     for mode in 0..3 {
         for seed in 0..8 {
-            let run = Faults::often(&harness, seed, mode, &ignoring, 7, 4);
+            let run = Faults::often(&harness, [seed, mode, 7, 4], &ignoring);
             assert!(run.is_true() && run.unmeasured > 1000, "{mode}: {run:?}");
         }
     }
@@ -304,7 +249,7 @@ fn a_cqe_is_not_that_of_the_command_before() {
 /// The idle task has the same number on each CPU.
 #[test]
 fn a_submission_from_idle_cpus_has_its_own_doorbell() {
-    let harness = build::harness(FAULTS, "faults-idle", &[]);
+    let harness = build::harness("places/faults.c", "faults-idle", &[]);
     for switches in [16, 16 | 7] {
         for mode in 1..3 {
             let run = Faults::run(&harness, 3, mode, &[], switches);
@@ -316,7 +261,7 @@ fn a_submission_from_idle_cpus_has_its_own_doorbell() {
 /// Validates the test above: without one of the checks it must fail.
 #[test]
 fn without_its_checks_commands_or_points_would_be_wrong() {
-    let harness = build::harness(FAULTS, "faults-not", &[]);
+    let harness = build::harness("places/faults.c", "faults-not", &[]);
     for (switches, ignoring) in [
         (6, "setup_out_btf"),
         (6, "complete_btf"),
@@ -333,7 +278,7 @@ fn without_its_checks_commands_or_points_would_be_wrong() {
 /// The driver announces a command that a filter rejects together with the others.
 #[test]
 fn a_filter_makes_no_doorbell_unsure() {
-    let harness = build::harness(FAULTS, "faults-filter", &[]);
+    let harness = build::harness("places/faults.c", "faults-filter", &[]);
     for mode in 1..3 {
         let of = |switches| Faults::run(&harness, 5, mode, &[], switches);
         let (all, filtered) = (of(7), of(7 | 32));
@@ -351,7 +296,7 @@ fn a_filter_makes_no_doorbell_unsure() {
 /// Whatever waits, is split, and uses an address and a sector again.
 #[test]
 fn each_request_has_the_task_that_submitted_its_bio() {
-    let harness = build::harness(SUBMITTERS, "submitters", &[]);
+    let harness = build::harness("places/submitters.c", "submitters", &[]);
     for old in [0, 1] {
         for seed in 0..10 {
             let counts = numbers(&harness, &[seed, 100_000, old]);
@@ -366,7 +311,7 @@ fn each_request_has_the_task_that_submitted_its_bio() {
 
 #[test]
 fn each_request_has_the_times_of_its_bio() {
-    let harness = build::harness(BIOS, "bios", &[]);
+    let harness = build::harness("places/bios.c", "bios", &[]);
     for by_bio in [0, 1] {
         for seed in 0..10 {
             // requests, bios that waited, pieces, merged ones, and those kept out
@@ -381,14 +326,14 @@ fn each_request_has_the_times_of_its_bio() {
 
 #[test]
 fn a_cpu_that_was_offline_has_no_gap_but_a_new_timer() {
-    let harness = build::harness(TICKS, "ticks", &[]);
+    let harness = build::harness("places/ticks.c", "ticks", &[]);
     assert_eq!(numbers(&harness, &[]), [1, 9, 1001, 2, 13, 3210]);
 }
 
 /// A completion interrupts a completion, between any two accesses to memory.
 #[test]
 fn programs_that_interrupt_themselves_lose_nothing_with_atomics() {
-    let harness = build::harness(NESTED, "nested", &["-fsanitize=thread"]);
+    let harness = build::harness("places/nested.c", "nested", &["-fsanitize=thread"]);
     for (seed, mode) in [(1, 1), (2, 2)] {
         let run = |nests| numbers(&harness, &[seed, 60_000, mode, nests]);
         let [completed, nested, hits, commands, wrong] = run(1);

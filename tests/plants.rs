@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replays the recordings of planted causes (`make matrix`): each cause is named, alone; its control and
 //! the clean runs have none. docs/dev/diagnose.md has the table of the results.
-#![cfg(feature = "live")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod planted;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
-use std::{env, fs};
 
 use nvme_deep::diagnose::report::RULES;
 use serde_json::Value;
 
+use crate::binary::docs_have;
 use crate::planted::{causes, findings, leaves_a_limit_open, planted};
 
 /// Rules that only note: what they see has no measured part of the time.
 const NOTES: [&str; 2] = ["split", "not-polling"];
-const BEGIN: &str = "<!-- make matrix writes this table -->\n";
-const END: &str = "<!-- end of the table -->\n";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -38,7 +33,7 @@ fn recordings() -> Vec<String> {
 fn diagnosis(name: &str, options: &[&str]) -> Value {
     let path = root().join(format!("tests/recordings/diagnose/{name}.nvd"));
     let program = Path::new(env!("CARGO_BIN_EXE_nvme-deep"));
-    planted::diagnosis(program, &path, options)
+    crate::planted::diagnosis(program, &path, options)
 }
 
 /// Over TCP nothing separates the device from the network: its part is between two bounds, and no rule
@@ -66,7 +61,7 @@ fn joined_stages_give_bounds() {
         [("tests/exports/complete.nvd", "78 to 89%"), ("tests/host/nvmet-guest.nvd", "35 to 99%")]
     {
         let program = Path::new(env!("CARGO_BIN_EXE_nvme-deep"));
-        let found = planted::diagnosis(program, &root().join(file), &[]);
+        let found = crate::planted::diagnosis(program, &root().join(file), &[]);
         let headline = found["headline"].as_str().unwrap();
         assert!(headline.contains(&format!(": {bounds} of the time")), "{headline}");
     }
@@ -208,14 +203,5 @@ fn table() -> String {
 
 #[test]
 fn the_table_in_the_docs_is_that_of_the_recordings() {
-    let path = root().join("docs/dev/diagnose.md");
-    let docs = fs::read_to_string(&path).unwrap();
-    let (before, rest) = docs.split_once(BEGIN).expect("the table's begin");
-    let (found, after) = rest.split_once(END).expect("the table's end");
-    let table = table();
-    if env::var_os("NVME_DEEP_BLESS").is_some() {
-        fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-    } else {
-        assert_eq!(found, table, "`make matrix` writes it");
-    }
+    docs_have("dev/diagnose.md", "<!-- make matrix writes this table -->\n", &table());
 }

@@ -3,16 +3,6 @@
 //! write and interrupt must be seen, as QEMU's own log has them. Needs root, a kernel with uprobes,
 //! and qemu-system-x86_64; otherwise the test says what is missing, and is skipped. The guest tests
 //! run the same in a guest (tests/vm/guest/qemu.sh).
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests"
-)]
-
-mod binary;
-mod live;
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +11,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::live::{Running, Tool, lacks, lines, of, wait_for};
+use crate::live::{Running, Tool, lines, needs, of, wait_for};
 
 const COUNT: usize = 60;
 const QEMU: &str = "qemu-system-x86_64";
@@ -63,10 +53,7 @@ fn traced(dir: &Path, pid: u32) -> (Vec<Value>, Vec<Value>) {
 
 #[test]
 fn every_read_write_and_interrupt_of_a_stock_qemu_is_seen() {
-    if let Some(lacking) = lacks(QEMU) {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!(QEMU);
     let dir = TempDir::new().unwrap();
     let qemu = qemu(dir.path());
     let (lines, truth) = traced(dir.path(), qemu.0.id());
@@ -96,23 +83,17 @@ fn every_read_write_and_interrupt_of_a_stock_qemu_is_seen() {
 /// A process without a controller is refused, and so is one that does not exist.
 #[test]
 fn another_process_is_refused() {
-    if let Some(lacking) = lacks(QEMU) {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!(QEMU);
     let own = std::process::id();
-    let ran = binary::run(&format!("host trace --pid {own} --duration 1s"));
+    let ran = crate::binary::run(&format!("host trace --pid {own} --duration 1s"));
     ran.refuses(2, "it has neither nvme_rw_complete_cb");
-    binary::run("host latency --pid 4194304 --duration 1s").refuses(2, "no process 4194304");
+    crate::binary::run("host latency --pid 4194304 --duration 1s").refuses(2, "no process 4194304");
 }
 
 /// A second QEMU gets no hit.
 #[test]
 fn only_the_given_process_is_traced() {
-    if let Some(lacking) = lacks(QEMU) {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!(QEMU);
     let (one, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let (first, second) = (qemu(one.path()), qemu(other.path()));
     let second = second.0.id();
@@ -130,10 +111,7 @@ fn only_the_given_process_is_traced() {
 /// A wrong layout gives an error, and no record.
 #[test]
 fn a_wrong_layout_is_refused() {
-    if let Some(lacking) = lacks(QEMU) {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!(QEMU);
     let dir = TempDir::new().unwrap();
     let qemu = qemu(dir.path());
     let pid = qemu.0.id();
@@ -149,10 +127,7 @@ fn a_wrong_layout_is_refused() {
 /// The end of the process ends the run. What was recorded until then is kept.
 #[test]
 fn a_process_that_ends_ends_the_run() {
-    if let Some(lacking) = lacks(QEMU) {
-        eprintln!("skipped: this needs {lacking}");
-        return;
-    }
+    needs!(QEMU);
     let dir = TempDir::new().unwrap();
     let qemu = qemu(dir.path());
     let pid = qemu.0.id();
@@ -165,7 +140,7 @@ fn a_process_that_ends_ends_the_run() {
     assert_eq!(code, Some(1), "{said}");
     let ended = format!("process {pid} has ended");
     assert!(said.contains(&ended), "{said}");
-    let read = binary::run(&format!("host trace --json --from {}", file.display()));
+    let read = crate::binary::run(&format!("host trace --json --from {}", file.display()));
     assert_eq!(read.code, Some(0), "{}", read.err);
     assert_eq!(of(&lines(&read.out), "host_command").len(), COUNT);
 }

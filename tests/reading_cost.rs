@@ -2,15 +2,6 @@
 //! User instructions of reading, counted by valgrind: per line of `trace --from`: a file
 //! minus a smaller one, so that the start of the program does not count; and how they grow
 //! with inputs that were made to be slow. Run it by `make test-cost`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests"
-)]
-
-mod testing;
 
 use std::fmt::Write;
 use std::fs::File;
@@ -19,11 +10,11 @@ use std::{env, fs};
 
 use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::{Content, Writer};
+use nvme_deep::recording::RunInfo;
 use tempfile::TempDir;
 
-use self::testing::recording::{Run, SECOND, info, ledger, read_at, record};
-use self::testing::valgrind;
+use crate::testing::recording::{Run, SECOND, info, made, read_at, record};
+use crate::testing::valgrind;
 
 /// The binary that `make build` makes, or another one.
 fn binary() -> String {
@@ -94,13 +85,10 @@ fn a_line_costs_no_more_than_it_may() {
 
 /// A recording of commands at these times.
 fn at_times(path: &Path, times: &[u64]) {
-    let mut recorder = Writer::create(File::create(path).unwrap(), None).unwrap();
-    recorder.block(Content::Run, SECOND, &info());
-    recorder.block(Content::Ledger, SECOND, &ledger(0, 0, 0));
-    times.iter().for_each(|at_ns| recorder.push(&read_at(*at_ns)));
-    let all = times.len() as u64;
-    recorder.block(Content::End, 2 * SECOND, &ledger(SECOND, 0, all));
-    assert!(recorder.finish().error.is_none());
+    made(path, &info(), SECOND, |recorder| {
+        times.iter().for_each(|at_ns| recorder.push(&read_at(*at_ns)));
+        times.len() as u64
+    });
 }
 
 #[test]
@@ -125,25 +113,22 @@ const MOST_KINDS: u64 = 1200;
 /// Commands that timed out, at ever longer distances: of many controllers, and of many disks of one
 /// controller, in all sizes, and of ever new queues.
 fn of_many_kinds(path: &Path, commands: u64) {
-    let mut recorder = Writer::create(File::create(path).unwrap(), None).unwrap();
-    let mut run = info();
-    run.stage_set = StageSet::Fine;
-    recorder.block(Content::Run, SECOND, &run);
-    for n in 0..commands {
-        let mut event = read_at(2 * SECOND + n * n * 1_000_000);
-        let EventKind::Command(id, submission, _) = &mut event.what else {
-            panic!("{event:?}");
-        };
-        let kind = (n % MOST_KINDS) as u32;
-        (id.ctrl, id.nsid) = (if n % 2 == 0 { kind } else { 0 }, kind + 1);
-        (id.qid, id.cid) = (n as u16, n as u16);
-        submission.bytes = Some(1 << (n % 31));
-        let timeout = EventKind::Timeout { id: *id, age_ns: SECOND };
-        recorder.push(&Event { at_ns: event.at_ns, what: timeout });
-        recorder.push(&event);
-    }
-    recorder.block(Content::End, 2 * SECOND, &ledger(SECOND, 0, commands));
-    assert!(recorder.finish().error.is_none());
+    made(path, &RunInfo { stage_set: StageSet::Fine, ..info() }, SECOND, |recorder| {
+        for n in 0..commands {
+            let mut event = read_at(2 * SECOND + n * n * 1_000_000);
+            let EventKind::Command(id, submission, _) = &mut event.what else {
+                panic!("{event:?}");
+            };
+            let kind = (n % MOST_KINDS) as u32;
+            (id.ctrl, id.nsid) = (if n % 2 == 0 { kind } else { 0 }, kind + 1);
+            (id.qid, id.cid) = (n as u16, n as u16);
+            submission.bytes = Some(1 << (n % 31));
+            let timeout = EventKind::Timeout { id: *id, age_ns: SECOND };
+            recorder.push(&Event { at_ns: event.at_ns, what: timeout });
+            recorder.push(&event);
+        }
+        commands
+    });
 }
 
 /// Commands without an end: each id on a queue of its own, and the admin queue beside it.

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings: what was written is read, whatever the events are; a damaged file is read up to the
 //! damage, and never yields wrong events.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-mod testing;
-
-use self::testing::EventBuilder;
-use self::testing::random::what;
+use crate::testing::EventBuilder;
+use crate::testing::random::what;
 use nvme_deep::model::event::{Event, EventKind};
 use nvme_deep::model::point::{NO_COMPLETE, NO_SETUP, Pattern, Point};
 use nvme_deep::model::timeline::Timeline;

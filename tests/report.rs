@@ -1,20 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `report` command: its page has what the other commands say, no name can become markup, and it is small.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests"
-)]
 
-mod binary;
-#[allow(dead_code, reason = "tests/hostile.rs uses all of it")]
-#[path = "hostile/recording.rs"]
-mod hostile;
-mod testing;
-
-use std::fs::{File, read_to_string};
+use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
@@ -23,13 +10,14 @@ use std::time::{Duration, Instant};
 use nvme_deep::model::event::EventKind;
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::{ClockOffset, Content, Writer};
+use nvme_deep::recording::RunInfo;
 use nvme_deep::units::nanos;
 use tempfile::TempDir;
 
-use self::binary::run;
-use self::testing::EventBuilder;
-use self::testing::recording::{SECOND, info, ledger};
+use crate::binary::run;
+use crate::hostile::recording as hostile;
+use crate::testing::EventBuilder;
+use crate::testing::recording::{SECOND, info, made};
 
 const RECORDING: &str = "tests/exports/mixed.nvd";
 
@@ -162,51 +150,42 @@ fn no_name_becomes_markup() {
 
 /// A million commands that make as many cells in the pictures as there can be.
 fn million(path: &Path) {
-    let run = nvme_deep::recording::RunInfo {
-        stage_set: StageSet::Full,
-        submitters: true,
-        cgroups: true,
-        ..info()
-    };
-    let mut writer = Writer::create(File::create(path).unwrap(), None).unwrap();
-    let (begin, commands) = (run.begin_ns, 1_000_000_u64);
-    writer.block(Content::Run, begin, &run);
-    writer.block(Content::Clock, begin, &ClockOffset { wall_ns: 1_790_000_000 * SECOND as i64 });
-    writer.block(Content::Ledger, begin, &ledger(0, 0, 0));
-    for n in 0..commands {
-        let at_ns = begin + (n + 2000) * 100_000;
-        let mixed = (n ^ n >> 13).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-        // from 16 us to 100 ms
-        let total = 16_000 << (mixed % 13);
-        let total = total + (mixed >> 8) % total;
-        let at = |part: u64| at_ns - total + total * part / 100;
-        let mut event = EventBuilder::read()
-            .at(at_ns)
-            .qid((mixed & 15) as u16 + 1)
-            .cid((mixed >> 16) as u16)
-            .blocks(mixed & 0xffff_fff8, 8)
-            .latency(total * 60 / 100)
-            .points(&[
-                (Point::Submit, at(0)),
-                (Point::Bio, at(1)),
-                (Point::Tag, at(20)),
-                (Point::Start, at(25)),
-                (Point::SetupIn, at(30)),
-                (Point::SetupOut, at(40)),
-                (Point::Doorbell, at(42)),
-                (Point::Irq, at(90)),
-                (Point::Cqe, at(92)),
-                (Point::Complete, at_ns),
-            ])
-            .command();
-        if let EventKind::Command(_, asked, _) = &mut event.what {
-            asked.pid = 1000 + (mixed >> 4 & 63) as u32;
-            asked.comm[..7].copy_from_slice(b"process");
+    let run = RunInfo { stage_set: StageSet::Full, submitters: true, cgroups: true, ..info() };
+    made(path, &run, 101 * SECOND, |writer| {
+        for n in 0..1_000_000 {
+            let at_ns = run.begin_ns + (n + 2000) * 100_000;
+            let mixed = (n ^ n >> 13).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+            // from 16 us to 100 ms
+            let total = 16_000 << (mixed % 13);
+            let total = total + (mixed >> 8) % total;
+            let at = |part: u64| at_ns - total + total * part / 100;
+            let mut event = EventBuilder::read()
+                .at(at_ns)
+                .qid((mixed & 15) as u16 + 1)
+                .cid((mixed >> 16) as u16)
+                .blocks(mixed & 0xffff_fff8, 8)
+                .latency(total * 60 / 100)
+                .points(&[
+                    (Point::Submit, at(0)),
+                    (Point::Bio, at(1)),
+                    (Point::Tag, at(20)),
+                    (Point::Start, at(25)),
+                    (Point::SetupIn, at(30)),
+                    (Point::SetupOut, at(40)),
+                    (Point::Doorbell, at(42)),
+                    (Point::Irq, at(90)),
+                    (Point::Cqe, at(92)),
+                    (Point::Complete, at_ns),
+                ])
+                .command();
+            if let EventKind::Command(_, asked, _) = &mut event.what {
+                asked.pid = 1000 + (mixed >> 4 & 63) as u32;
+                asked.comm[..7].copy_from_slice(b"process");
+            }
+            writer.push(&event);
         }
-        writer.push(&event);
-    }
-    writer.block(Content::End, begin + 101 * SECOND, &ledger(101 * SECOND, 0, commands));
-    assert_eq!(writer.finish().events, commands);
+        1_000_000
+    });
 }
 
 /// Runs `report` of a release build. Returns how long it took, and its largest memory in kB.

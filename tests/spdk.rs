@@ -2,16 +2,6 @@
 //! `host trace`, `host spdk` and `host msgs` on a stand-in for SPDK's target: tests/host/target.c has
 //! its functions and USDT notes, and the layouts of three releases. Needs root, a kernel with uprobes,
 //! and cc; otherwise the test says what is missing, and is skipped.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests"
-)]
-
-mod binary;
-mod live;
 
 use std::fs;
 use std::fs::File;
@@ -22,7 +12,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use self::live::{Running, Tool, lacks, lines, of, wait_for};
+use crate::live::{Running, Tool, lacks, lines, of, wait_for};
 
 const COUNT: usize = 60;
 
@@ -223,13 +213,13 @@ fn what_cannot_be_traced_is_refused() {
     let dir = TempDir::new().unwrap();
     let own = std::process::id();
     for command in ["spdk", "msgs"] {
-        let ran = binary::run(&format!("host {command} --pid {own} --duration 1s"));
+        let ran = crate::binary::run(&format!("host {command} --pid {own} --duration 1s"));
         let reason = match command {
             "spdk" => "has no USDT probes of SPDK",
             _ => "has no symbol spdk_thread_send_msg",
         };
         ran.refuses(2, reason);
-        let ran = binary::run(&format!("host {command} --pid 4194304"));
+        let ran = crate::binary::run(&format!("host {command} --pid 4194304"));
         ran.refuses(2, "no process 4194304");
     }
     // only what is exported is left
@@ -240,7 +230,7 @@ fn what_cannot_be_traced_is_refused() {
     tool.stop();
     let stripped = compile(dir.path(), "all", &["-DLAYOUT=2401", "-s"]);
     let target = Target::start(dir.path(), &stripped);
-    let ran = binary::run(&format!("host trace --pid {} --duration 1s", target.pid()));
+    let ran = crate::binary::run(&format!("host trace --pid {} --duration 1s", target.pid()));
     ran.refuses(2, "is no target");
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules for the structure of the sources: which module may use which, and what C and Rust must
-//! have in common.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+//! Rules for the structure of the sources: which module may use which, and what C and Rust must have in common.
+//! build.rs makes Rust structs and enumerators of the shared headers (bpf/include/*abi.h).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
+use std::{env, fs};
 
 use nvme_deep::model::counters::COUNTS;
 
@@ -280,5 +279,79 @@ fn a_btf_file_is_checked_for_every_field_that_the_programs_read() {
             let listed = checked.contains(&format!("\"{member}\""));
             assert!(listed, "src/machine/types.rs does not list {name}.{member}");
         }
+    }
+}
+
+/// Numbers that are no enumerators: BTF of clang 14 has none of 64 bits, and C none above `int`.
+const MACROS: [&str; 2] = ["ND_KEY_VALID", "ND_IDLE_TASK"];
+
+#[test]
+fn the_shared_headers_have_enumerators_instead_of_macros() {
+    let headers = files("bpf/include").into_iter().filter(|file| file.ends_with("abi.h"));
+    let headers: Vec<String> = headers.collect();
+    assert_eq!(headers.len(), 2, "{headers:?}");
+    for file in headers {
+        for line in text_of(&file).lines() {
+            let Some(rest) = line.strip_prefix("#define ") else {
+                continue;
+            };
+            let (name, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            // an include guard, or a macro with arguments
+            let fine = value.is_empty() || name.contains('(') || MACROS.contains(&name);
+            assert!(fine, "{file}: Rust does not see {name}: make it an enumerator");
+        }
+    }
+}
+
+/// A header includes what it uses, whatever another includes before it.
+#[cfg(feature = "live")]
+#[test]
+fn each_header_compiles_on_its_own() {
+    use std::process::Command;
+
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+    let headers = files("bpf/include");
+    assert!(headers.len() <= 18, "{headers:?}");
+    for header in headers {
+        let output = Command::new(&clang)
+            .args(["-target", "bpf", "-fsyntax-only", "-Wall", "-Werror", "-Wno-unused-function"])
+            .args(["-I", env!("LIBBPF_HEADERS"), "-I", env!("OUT_DIR"), "-x", "c"])
+            .arg("-idirafter")
+            .arg(format!("/usr/include/{}-linux-gnu", env::consts::ARCH))
+            .arg(root.join(&header))
+            .output()
+            .expect("this test needs clang");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{header}:\n{complaint}");
+    }
+}
+
+/// Cargo.toml lists the programs; tests/all.rs has the rest.
+#[test]
+fn no_test_is_forgotten() {
+    let (all, manifest) = (text_of("tests/all.rs"), text_of("Cargo.toml"));
+    for file in files("tests").iter().filter(|file| is_rust(file) && file.matches('/').count() == 1)
+    {
+        let stem = file.trim_start_matches("tests/").trim_end_matches(".rs");
+        let is_there = all.contains(&format!("\nmod {stem};")) || stem == "diagnose";
+        assert!(is_there || manifest.contains(&format!("name = \"{stem}\"")), "{file} is not run");
+    }
+}
+
+#[test]
+fn the_first_line_of_every_source_names_its_licence() {
+    let (user, kernel) = ("MIT OR Apache-2.0", "GPL-2.0-only OR BSD-2-Clause");
+    for (dir, licence) in [("src", user), ("tests", user), ("bpf", kernel), ("btf", kernel)] {
+        let endings: &[&str] = if licence == user { &[".rs"] } else { &[".c", ".h"] };
+        let sources = files(dir).into_iter().filter(|f| endings.iter().any(|e| f.ends_with(e)));
+        let mut count = 0;
+        for file in sources {
+            let first = text_of(&file).lines().next().unwrap_or("").to_owned();
+            let want = format!("SPDX-License-Identifier: {licence}");
+            assert!(first.contains(&want), "{file}: {first}");
+            count += 1;
+        }
+        assert!(count > 0, "{dir}");
     }
 }

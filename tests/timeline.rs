@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `join --format perfetto` of the recordings that tests/join.rs joins. The trace is decoded here by the
 //! numbers of the fields; `make test-export` reads those of `export` by Perfetto's own definitions.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,13 +8,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use self::binary::run;
+use crate::binary::run;
 
 const NVMET: [&str; 2] = ["tests/host/nvmet-guest.nvd", "tests/host/nvmet-host.nvd"];
 const QEMU: [&str; 2] = ["tests/host/qemu-guest.nvd", "tests/host/qemu-host.nvd"];
 
 /// The fields of a message: number, and a number or bytes.
-enum Field<'a> {
+pub enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
@@ -30,7 +27,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     digits.fold(0, |n, b| n << 7 | u64::from(b & 0x7f))
 }
 
-fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
+pub fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
         let key = varint(&mut bytes);

@@ -1,66 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `top` command on recordings: pages without a terminal, and the screen in a pseudo-terminal.
 //! Neither root nor an NVMe device is needed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-mod binary;
-#[path = "top/screens.rs"]
 mod screens;
-mod testing;
 
-use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
 use nvme_deep::model::event::EventKind;
-use nvme_deep::model::ledger::{Ledger, TraceLedger};
-use nvme_deep::model::machine::{ControllerInfo, DiskInfo};
 use nvme_deep::model::stage::StageSet;
-use nvme_deep::recording::{Content, LedgerInfo, RunInfo, Writer};
+use nvme_deep::recording::RunInfo;
 use tempfile::TempDir;
 
-use self::binary::{BINARY, run};
-use self::testing::recording::{SECOND, info, read_at};
+use crate::binary::{BINARY, run};
+use crate::testing::recording::{SECOND, info, made, read_at};
 
-fn recording(name: &str) -> String {
-    format!("{}/tests/exports/{name}.nvd", env!("CARGO_MANIFEST_DIR"))
-}
+const NONE: &str = "tests/exports/none.nvd";
 
 /// Six seconds of reads, and half as many writes.
 fn reads_and_writes(dir: &Path) -> String {
     const EACH: u64 = 1_000_000;
     let path = dir.join("made.nvd");
-    let mut recorder = Writer::create(File::create(&path).unwrap(), None).unwrap();
     let info = RunInfo { stage_set: StageSet::Basic, ..info() };
-    let begin = info.begin_ns;
-    let ledger = |at_ns, commands| LedgerInfo {
-        at_ns,
-        evicted: 0,
-        ledger: Some(Ledger {
-            seen: commands,
-            matched: commands,
-            misses_known: true,
-            trace: Some(TraceLedger::default()),
-            ..Ledger::default()
-        }),
-    };
-    recorder.block(Content::Run, begin, &info);
-    recorder.block(Content::Ledger, begin, &ledger(0, 0));
-    let disk = DiskInfo { name: "nvme0n1".into(), nsid: 1, ..DiskInfo::default() };
-    let controller = ControllerInfo { disks: vec![disk], ..ControllerInfo::default() };
-    recorder.block(Content::Controllers, begin, &[controller]);
-    for n in 0..6 * SECOND / EACH {
-        let mut event = read_at(begin + (n + 1) * EACH);
-        if let EventKind::Command(id, ..) = &mut event.what
-            && n % 3 == 0
-        {
-            id.opcode.code = 1;
+    made(&path, &info, 6 * SECOND, |recorder| {
+        for n in 0..6 * SECOND / EACH {
+            let mut event = read_at(info.begin_ns + (n + 1) * EACH);
+            if let EventKind::Command(id, ..) = &mut event.what
+                && n % 3 == 0
+            {
+                id.opcode.code = 1;
+            }
+            recorder.push(&event);
         }
-        recorder.push(&event);
-    }
-    recorder.block(Content::End, begin + 6 * SECOND, &ledger(6 * SECOND, 6000));
-    let written = recorder.finish();
-    assert!(written.error.is_none());
+        6000
+    });
     path.display().to_string()
 }
 
@@ -79,10 +52,10 @@ fn without_a_terminal_there_is_a_page_for_each_interval() {
         assert!(spaced(&ran.out).contains(row), "`{row}` is not in\n{}", ran.out);
     }
     assert!(ran.err.contains("exact: 6000 commands, 0 lost"), "{}", ran.err);
-    let none = run(&format!("top --from {}", recording("none")));
+    let none = run(&format!("top --from {NONE}"));
     assert_eq!(none.code, Some(0), "{}", none.err);
     assert!(none.out.contains("stage driver"), "no stages: {}", none.out);
-    run(&format!("top --stages --from {}", recording("none"))).refuses(2, "has no stages");
+    run(&format!("top --stages --from {NONE}")).refuses(2, "has no stages");
 }
 
 /// A text with one space between its words.

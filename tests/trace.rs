@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `trace` of recordings: which commands are slow, the slowest, retries, and the time.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use serde_json::Value;
 
-use self::binary::run;
+use crate::binary::{nanos, objects, run, shown};
 
 const WBT: &str = "tests/recordings/diagnose/wbt.nvd";
 const SCHEDULER: &str = "tests/recordings/diagnose/scheduler.nvd";
@@ -15,17 +12,11 @@ const MIXED: &str = "tests/exports/mixed.nvd";
 /// With retries.
 const RETRIES: &str = "tests/recordings/6.12.nvd";
 
-fn shown(words: &str) -> String {
-    let ran = run(words);
-    assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
-    ran.out
-}
-
 /// The JSON objects of commands.
 fn commands(words: &str) -> Vec<Value> {
-    let out = shown(&format!("trace --json {words}"));
-    let objects = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    objects.filter(|object| object["type"] == "command").collect()
+    let mut all = objects(&format!("trace --json {words}"));
+    all.retain(|object| object["type"] == "command");
+    all
 }
 
 fn id(command: &Value) -> (u64, u64) {
@@ -94,21 +85,13 @@ fn the_slowest_come_first_with_their_stages_and_their_callers() {
     }
 }
 
+fn time(text: &str) -> u64 {
+    nanos(text) as u64
+}
+
 /// A word of a line.
 fn column(line: &str, n: usize) -> &str {
     line.split_whitespace().nth(n).unwrap().trim_end_matches([',', '+'])
-}
-
-/// Nanoseconds of `1.05ms`.
-fn time(text: &str) -> u64 {
-    let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap();
-    let factor = match &text[unit..] {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        other => panic!("{other}: {text}"),
-    };
-    (text[..unit].parse::<f64>().unwrap() * factor) as u64
 }
 
 /// What text has of each command is what JSON has, and HOST and DEVICE make up TOTAL.
@@ -146,10 +129,63 @@ fn columns_say_what_json_says() {
     }
 }
 
+/// The fields of `--long`, except the times, which have three digits.
+#[test]
+fn long_lines_say_what_json_says() {
+    let mut compared = 0;
+    for file in [MIXED, RETRIES, "tests/host/nvmet-guest.nvd"] {
+        let all = commands(&format!("--from {file}"));
+        let text = shown(&format!("trace --long --from {file}"));
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains(" Command nvme")).collect();
+        assert_eq!(lines.len(), all.len(), "{file}");
+        for (line, command) in lines.iter().zip(&all) {
+            let (head, fields) = line.split_once(": ").unwrap();
+            let disk = command["disk"].as_str().unwrap_or("-");
+            let head: Vec<&str> = head.split(' ').skip(1).collect();
+            assert_eq!(head, [disk, "Command", command["ctrl"].as_str().unwrap()], "{line}");
+            let stages = command["stages"].as_array().unwrap();
+            let is_time = |key: &str| key == "total" || stages.iter().any(|s| s["name"] == key);
+            let mut is_decoded = false;
+            let fields = fields.split(", ").filter_map(|field| field.split_once('='));
+            for (key, value) in fields.filter(|(key, _)| !is_time(key)) {
+                let own = match key {
+                    _ if is_decoded && !command["fields"][key].is_null() => &command["fields"][key],
+                    "opcode" => &command["opcode_value"],
+                    "status" => &command["status"]["value"],
+                    "res" => &command["result"],
+                    "rqflags" => &command["request_flags"],
+                    "meta" => &command["metadata"],
+                    "transfer" => &command["bytes"],
+                    key => &command[key],
+                };
+                is_decoded |= key == "opcode";
+                let own = if own["code"].is_null() { own } else { &own["code"] };
+                let number = own.as_u64().or(own.as_bool().map(u64::from));
+                let digits = value.split([' ', ':']).next().unwrap();
+                let shown = match digits.strip_prefix("0x") {
+                    Some(hex) => u64::from_str_radix(hex, 16).ok(),
+                    None => digits.parse().ok(),
+                };
+                match number {
+                    Some(number) => {
+                        assert!(shown == Some(number) || value == "all", "{key}: {line} {command}")
+                    }
+                    None => assert!(
+                        shown.is_none()
+                            && own.as_str().is_none_or(|own| value.trim_matches('"') == own),
+                        "{key}: {line}"
+                    ),
+                }
+                compared += usize::from(number.is_some());
+            }
+        }
+    }
+    assert!(compared > 5000, "{compared}");
+}
+
 #[test]
 fn the_ledger_counts_what_slowest_leaves_out() {
-    let out = shown(&format!("trace --json --slowest 7 --from {MIXED}"));
-    let end: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    let end = objects(&format!("trace --json --slowest 7 --from {MIXED}")).pop().unwrap();
     let events = shown(&format!("trace --json --events --from {MIXED}"));
     let is_over = |line: &&str| {
         ["command", "missed"].iter().any(|kind| line.starts_with(&format!("{{\"type\":\"{kind}\"")))

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words of reports: names of namespaces and commands, plurals, and the characters of the locale.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
-mod binary;
 
 use std::process::Command;
 
 use serde_json::Value;
 
-use self::binary::{BINARY, Ran, run};
+use crate::binary::{BINARY, Ran, objects, run, shown};
 
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 const GUEST: &str = "tests/host/nvmet-guest.nvd";
@@ -78,18 +75,6 @@ fn without_utf_8_a_text_is_ascii() {
         others += usize::from(!in_locale("C.UTF-8").is_ascii());
     }
     assert!(others >= 2, "{others}");
-}
-
-fn shown(words: &str) -> String {
-    let ran = run(words);
-    assert_eq!(ran.code, Some(0), "{words}: {}", ran.err);
-    ran.out
-}
-
-fn objects(words: &str) -> Vec<Value> {
-    let out = shown(words);
-    let lines = out.lines();
-    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]

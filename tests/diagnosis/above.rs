@@ -2,14 +2,13 @@
 //! What `above-nvme` says of disks of device mapper and md: the commands below are subtracted, so the rule is silent
 //! where they explain the time of the bios.
 
-use nvme_deep::diagnose::report::{Diagnosis, Status, diagnose};
+use nvme_deep::diagnose::report::Status;
 use nvme_deep::model::event::EventKind;
-use nvme_deep::model::ledger::Accuracy;
 use nvme_deep::model::origin::Bios;
 
 use super::causes::Cause;
 use super::load::{Load, Run};
-use super::plants::{named, said};
+use super::plants::{judged, named, said};
 use super::power::total;
 
 fn run() -> Run {
@@ -23,13 +22,9 @@ fn bios(run: &mut Run, part: f64, more_ns: u64) {
     upper.sum_ns = (below as f64 * part) as u64 + upper.bios * more_ns;
 }
 
-fn of(run: Run) -> Diagnosis {
-    diagnose(&run.facts(Accuracy::Exact))
-}
-
 #[test]
 fn the_sentence_has_both_times_and_the_setting_what_is_below() {
-    let found = of(run());
+    let found = judged(run());
     let said = said(&found, "above-nvme");
     assert!(said.text.starts_with("Bios on dm-0 wait "), "{}", said.text);
     let setting = said.evidence.iter().find(|e| e.name == "setting").unwrap();
@@ -43,7 +38,7 @@ fn linear_maps_and_mirrors_are_silent() {
     for (part, more_ns) in [(1.0, 20_000), (0.6, 0), (0.6, 40_000)] {
         let mut run = run();
         bios(&mut run, part, more_ns);
-        let found = of(run);
+        let found = judged(run);
         assert!(named(&found).is_empty(), "{part}");
         assert_eq!(said(&found, "above-nvme").status, Status::RuledOut);
     }
@@ -59,7 +54,7 @@ fn bios_that_were_merged_count_each() {
         }
     }
     bios(&mut run, 3.0, 0);
-    let found = of(run);
+    let found = judged(run);
     assert!(named(&found).is_empty(), "{found:?}");
 }
 
@@ -69,10 +64,9 @@ fn bios_that_were_merged_count_each() {
 fn other_disks_below_and_unseen_bios_leave_it_open() {
     let mut cached = run();
     cached.machine.upper[0].has_others = true;
-    let mut unseen = Load::default();
-    unseen.place.has_waits = false;
-    for (run, why) in [(cached, "other disks"), (unseen.run(&[Cause::Above]), "not observed")] {
-        let found = of(run);
+    let unseen = Load::default().without_bios();
+    for (run, why) in [(cached, "not NVMe"), (unseen.run(&[Cause::Above]), "not observed")] {
+        let found = judged(run);
         let said = said(&found, "above-nvme");
         assert_eq!(said.status, Status::Inconclusive);
         assert!(said.text.contains(why), "{}", said.text);

@@ -139,6 +139,12 @@ pub struct Run {
 }
 
 impl Load {
+    /// Its bios are not observed: waits before the request are counted together.
+    pub fn without_bios(mut self) -> Self {
+        self.place.has_waits = false;
+        self
+    }
+
     fn slots(&self) -> usize {
         usize::from(self.jobs) * usize::from(self.depth)
     }

@@ -14,7 +14,11 @@
 
 mod above;
 mod alarms;
+#[path = "../binary/mod.rs"]
+mod binary;
 mod causes;
+#[path = "../diagnose.rs"]
+mod command;
 mod draft;
 mod healthy;
 mod kinds;
@@ -24,6 +28,8 @@ mod load;
 mod matrix;
 mod obstacles;
 mod places;
+#[path = "../planted/mod.rs"]
+mod planted;
 mod plants;
 mod polled;
 mod power;

@@ -8,7 +8,7 @@ use nvme_deep::model::ledger::Accuracy;
 
 use super::causes::Cause;
 use super::load::Load;
-use super::plants::{PLANTS, facts, named};
+use super::plants::{PLANTS, facts, judged, named};
 
 /// Rules that need no statistics.
 const INCIDENTS: [&str; 5] =
@@ -41,7 +41,7 @@ fn commands_without_stages_are_not_known() {
             outcome.timeline = None;
         }
     }
-    let diagnosis = diagnose(&run.facts(Accuracy::Exact));
+    let diagnosis = judged(run);
     assert_eq!(diagnosis.outcome, Outcome::Unknown);
     assert_eq!(diagnosis.headline, "Not known: no stages were observed.");
 }
@@ -50,7 +50,7 @@ fn commands_without_stages_are_not_known() {
 fn nothing_at_all_is_not_known() {
     let mut run = Load::default().run(&[]);
     run.events.clear();
-    let diagnosis = diagnose(&run.facts(Accuracy::Exact));
+    let diagnosis = judged(run);
     assert_eq!(diagnosis.outcome, Outcome::Unknown);
 }
 
@@ -83,7 +83,7 @@ fn what_disks_without_commands_waited_for_is_not_judged() {
     let waits = run.activity.waits.as_mut().unwrap();
     let other = TagWaits { ctrl: 1, waited: waits[0].requests, sum_ns: u64::MAX / 4, ..waits[0] };
     waits.push(other);
-    let diagnosis = diagnose(&run.facts(Accuracy::Exact));
+    let diagnosis = judged(run);
     assert_eq!(diagnosis.outcome, Outcome::Nothing, "{}", diagnosis.headline);
 }
 
@@ -99,7 +99,7 @@ fn with_a_filter_waits_and_splits_are_not_known() {
             nth += 1;
             nth % 2 == 0
         });
-        let diagnosis = diagnose(&run.facts(Accuracy::Exact));
+        let diagnosis = judged(run);
         assert_eq!(diagnosis.outcome, Outcome::Nothing, "{}", diagnosis.headline);
         let unknown: Vec<&str> = diagnosis.of(Status::Inconclusive).map(|v| v.rule).collect();
         assert!(unknown.contains(&"tag-wait"), "{unknown:?}");

@@ -6,7 +6,7 @@ use nvme_deep::model::ledger::Accuracy;
 
 use super::causes::Cause;
 use super::draft::DEVICE;
-use super::load::Load;
+use super::load::{Load, Run};
 
 /// A rule, the cause that it must name, and what the load needs.
 pub struct Plant {
@@ -95,6 +95,11 @@ impl Plant {
 /// The facts of a load with these causes.
 pub fn facts(load: &Load, causes: &[Cause]) -> Facts {
     load.run(causes).facts(Accuracy::Exact)
+}
+
+/// What is said of a run whose counts are exact.
+pub fn judged(run: Run) -> Diagnosis {
+    diagnose(&run.facts(Accuracy::Exact))
 }
 
 /// The names of the rules that found a cause, or something to note, in the order of the report.

@@ -158,11 +158,28 @@ fn failing(seed: u64, count: f64, status: u16) -> Run {
     run
 }
 
+pub const fn case(rule: &'static str, threshold: &'static str, run: Effect) -> Case {
+    Case { rule, threshold, run }
+}
+
+const fn share_of(causes: &'static [Cause], stage: usize, least: f64, others: f64) -> Effect {
+    Effect::Share { causes, stage, least, others }
+}
+
+const fn longer(
+    load: fn(&mut Load),
+    stage: usize,
+    least: f64,
+    holds: fn(&Event) -> bool,
+) -> Effect {
+    Effect::Longer { load, stage, least, holds }
+}
+
 const CASES: &[Case] = &[
-    Case {
-        rule: "held-by-device",
-        threshold: "3 commands of 250 ms and 20 medians that later ones overtake",
-        run: Effect::Made(|seed, times| {
+    case(
+        "held-by-device",
+        "3 commands of 250 ms and 20 medians that later ones overtake",
+        Effect::Made(|seed, times| {
             let mut run = load(seed).run(&[]);
             let mut left = (3.0 * times).floor() as u64;
             lengthen(&mut run, DEVICE, |event| {
@@ -172,21 +189,21 @@ const CASES: &[Case] = &[
             });
             run
         }),
-    },
-    Case {
-        rule: "path-failover",
-        threshold: "1 command with a path-related status",
-        run: Effect::Made(|seed, times| failing(seed, times.floor(), 0x303)),
-    },
-    Case {
-        rule: "errors-timeout",
-        threshold: "3 failed commands (fewer: a note)",
-        run: Effect::Made(|seed, times| failing(seed, (3.0 * times).floor(), 0x281)),
-    },
-    Case {
-        rule: "vcpu-stolen",
-        threshold: "10 % of the CPU time stolen (5 %: a note)",
-        run: Effect::Made(|seed, times| {
+    ),
+    case(
+        "path-failover",
+        "1 command with a path-related status",
+        Effect::Made(|seed, times| failing(seed, times.floor(), 0x303)),
+    ),
+    case(
+        "errors-timeout",
+        "3 failed commands (fewer: a note)",
+        Effect::Made(|seed, times| failing(seed, (3.0 * times).floor(), 0x281)),
+    ),
+    case(
+        "vcpu-stolen",
+        "10 % of the CPU time stolen (5 %: a note)",
+        Effect::Made(|seed, times| {
             let mut run = load(seed).run(&[]);
             let length = run.activity.at_ns - BEGIN;
             for cpu in &mut run.activity.cpus {
@@ -194,47 +211,37 @@ const CASES: &[Case] = &[
             }
             run
         }),
-    },
-    Case {
-        rule: "above-nvme",
-        threshold: "30 % of the time of the bios is above NVMe",
-        run: Effect::Made(|seed, times| {
+    ),
+    case(
+        "above-nvme",
+        "30 % of the time of the bios is above NVMe",
+        Effect::Made(|seed, times| {
             let mut run = load(seed).run(&[Cause::Above]);
             let below: u64 = run.events.iter().map(total).sum();
             run.activity.upper.as_mut().unwrap()[0].sum_ns =
                 (below as f64 / (1.0 - 0.3 * times)) as u64;
             run
         }),
-    },
-    Case {
-        rule: "scheduler",
-        threshold: "queue has 50 % of the time",
-        run: Effect::Share {
-            causes: &[Cause::SetScheduler],
-            stage: QUEUE,
-            least: 0.5,
-            others: 0.0,
-        },
-    },
-    Case {
-        rule: "bounce",
-        threshold: "map, complete and end have 20 % of the time",
-        run: Effect::Share { causes: &[Cause::CountBounces], stage: MAP, least: 0.2, others: 0.06 },
-    },
-    Case {
-        rule: "iommu",
-        threshold: "map, complete and end have 20 % of the time",
-        run: Effect::Share {
-            causes: &[Cause::CountMappings],
-            stage: MAP,
-            least: 0.2,
-            others: 0.06,
-        },
-    },
-    Case {
-        rule: "few-queues",
-        threshold: "explains 10 % of the time",
-        run: Effect::Made(|seed, times| {
+    ),
+    case(
+        "scheduler",
+        "queue has 50 % of the time",
+        share_of(&[Cause::SetScheduler], QUEUE, 0.5, 0.0),
+    ),
+    case(
+        "bounce",
+        "map, complete and end have 20 % of the time",
+        share_of(&[Cause::CountBounces], MAP, 0.2, 0.06),
+    ),
+    case(
+        "iommu",
+        "map, complete and end have 20 % of the time",
+        share_of(&[Cause::CountMappings], MAP, 0.2, 0.06),
+    ),
+    case(
+        "few-queues",
+        "explains 10 % of the time",
+        Effect::Made(|seed, times| {
             let mut load = load(seed);
             (load.queues, load.pause_ns, load.seconds) = (1, 2e6, 4.0);
             let mut run = load.run(&[]);
@@ -242,75 +249,51 @@ const CASES: &[Case] = &[
             explain(&mut run, SUBMIT, 0.1 * times, |e| shared.contains(&set_up(e)));
             run
         }),
-    },
-    Case {
-        rule: "doorbell-exit",
-        threshold: "submit has 50 % of the time",
-        run: Effect::Share { causes: &[], stage: SUBMIT, least: 0.5, others: 0.03 },
-    },
-    Case {
-        rule: "one-irq-cpu",
-        threshold: "irq, complete and end have 30 % of the time",
-        run: Effect::Share {
-            causes: &[Cause::CompleteOnOne],
-            stage: COMPLETE,
-            least: 0.3,
-            others: 0.07,
-        },
-    },
-    Case {
-        rule: "remote-completion",
-        threshold: "explains 10 % of the time",
-        run: Effect::Longer {
-            load: |load| load.remote = 0.4,
-            stage: COMPLETE,
-            least: 0.1,
-            holds: |e| cpus(e).0 != cpus(e).1,
-        },
-    },
-    Case {
-        rule: "softirq",
-        threshold: "explains 10 % of the time",
-        run: Effect::Longer {
-            load: |load| load.softirq = 0.2,
-            stage: DEVICE,
-            least: 0.1,
-            holds: |e| conditions(e).1 == Some(true),
-        },
-    },
-    Case {
-        rule: "idle-vcpu-wake",
-        threshold: "explains 15 % of the time",
-        run: Effect::Longer {
-            load: |load| load.idle = 0.3,
-            stage: DEVICE,
-            least: 0.15,
-            holds: |e| conditions(e).0 == Some(true),
-        },
-    },
-    Case {
-        rule: "flush-cost",
-        threshold: "flushes have 30 % of the time",
-        run: Effect::Made(|seed, times| {
+    ),
+    case("doorbell-exit", "submit has 50 % of the time", share_of(&[], SUBMIT, 0.5, 0.03)),
+    case(
+        "one-irq-cpu",
+        "irq, complete and end have 30 % of the time",
+        share_of(&[Cause::CompleteOnOne], COMPLETE, 0.3, 0.07),
+    ),
+    case(
+        "remote-completion",
+        "explains 10 % of the time",
+        longer(|load| load.remote = 0.4, COMPLETE, 0.1, |e| cpus(e).0 != cpus(e).1),
+    ),
+    case(
+        "softirq",
+        "explains 10 % of the time",
+        longer(|load| load.softirq = 0.2, DEVICE, 0.1, |e| conditions(e).1 == Some(true)),
+    ),
+    case(
+        "idle-vcpu-wake",
+        "explains 15 % of the time",
+        longer(|load| load.idle = 0.3, DEVICE, 0.15, |e| conditions(e).0 == Some(true)),
+    ),
+    case(
+        "flush-cost",
+        "flushes have 30 % of the time",
+        Effect::Made(|seed, times| {
             let mut run = Load { flushes: 0.05, ..load(seed) }.run(&[]);
             explain(&mut run, DEVICE, 0.3 * times - 0.05, |e| code(e) == Some(FLUSH));
             run
         }),
-    },
-    Case {
-        rule: "fua-cost",
-        threshold: "explains 10 % of the time",
-        run: Effect::Longer {
-            load: |load| load.fua = 0.5,
-            stage: DEVICE,
-            least: 0.1,
-            holds: |e| e.what.submission().is_some_and(|s| s.sqe.cdw(12) >> 30 & 1 == 1),
-        },
-    },
-    Case {
-        rule: "discard-storm",
-        threshold: "explains 15 % of the time",
-        run: Effect::Made(|seed, times| {
+    ),
+    case(
+        "fua-cost",
+        "explains 10 % of the time",
+        longer(
+            |load| load.fua = 0.5,
+            DEVICE,
+            0.1,
+            |e| e.what.submission().is_some_and(|s| s.sqe.cdw(12) >> 30 & 1 == 1),
+        ),
+    ),
+    case(
+        "discard-storm",
+        "explains 15 % of the time",
+        Effect::Made(|seed, times| {
             let mut load = load(seed);
             (load.discards, load.stages[DEVICE]) = (0.02, 1e6);
             let mut run = load.run(&[]);
@@ -325,47 +308,42 @@ const CASES: &[Case] = &[
             });
             run
         }),
-    },
-    Case {
-        rule: "unaligned",
-        threshold: "explains 10 % of the time",
-        run: Effect::Longer {
-            load: |load| load.unaligned = 0.3,
-            stage: DEVICE,
-            least: 0.1,
-            holds: is_off,
-        },
-    },
-    Case {
-        rule: "thermal",
-        threshold: "slower for 5 % of the run",
-        run: Effect::Made(|seed, times| {
+    ),
+    case(
+        "unaligned",
+        "explains 10 % of the time",
+        longer(|load| load.unaligned = 0.3, DEVICE, 0.1, is_off),
+    ),
+    case(
+        "thermal",
+        "slower for 5 % of the run",
+        Effect::Made(|seed, times| {
             let mut run = Load { seconds: 40.0, pause_ns: 50e6, ..load(seed) }.run(&[]);
             run.logs.1.smart.throttled_seconds += (40.0 * 0.05 * times).round() as u64;
             run
         }),
-    },
-    Case {
-        rule: "rate-cap",
-        threshold: "the number in flight changes by 50 % (of a rate that is flat)",
-        run: Effect::Made(|seed, times| {
+    ),
+    case(
+        "rate-cap",
+        "the number in flight changes by 50 % (of a rate that is flat)",
+        Effect::Made(|seed, times| {
             let mut load = load(seed);
             (load.jobs, load.depth, load.pause_ns, load.seconds) = (4, 8, 1e3, 4.0);
             load.stages[DEVICE] = 1e6;
             load.alternates = Some(1.0 / (1.0 + 0.5 * times));
             load.run(&[Cause::RateCap])
         }),
-    },
-    Case {
-        rule: "device",
-        threshold: "the expected median",
-        run: Effect::Made(|seed, times| {
+    ),
+    case(
+        "device",
+        "the expected median",
+        Effect::Made(|seed, times| {
             let mut load = load(seed);
             (load.sigmas, load.bursts) = ([0.05, 0.2], (0.0, 0.0, 1.0));
             load.expectation = Expectation::Median((119e3 / times) as u64);
             load.run(&[])
         }),
-    },
+    ),
 ];
 
 /// All cases, in the order of the rules.

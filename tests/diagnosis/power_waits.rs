@@ -3,7 +3,7 @@
 
 use super::draft::{BLOCK, DEVICE, FREEZE, IOCOST, TAG, THROTTLE, WBT, ZONE};
 use super::load::Run;
-use super::power::{Case, Effect, load, total};
+use super::power::{Case, Effect, case, load, total};
 
 /// Waits of this part of the time, waits included.
 fn waiting(seed: u64, part: f64, tags: Option<u32>) -> Run {
@@ -26,49 +26,25 @@ fn waiting(seed: u64, part: f64, tags: Option<u32>) -> Run {
 }
 
 pub const WAITS: &[Case] = &[
-    Case {
-        rule: "cgroup-throttle",
-        threshold: "throttle has 30 % of the time",
-        run: Effect::Wait { wait: THROTTLE, least: 0.3 },
-    },
-    Case {
-        rule: "queue-freeze",
-        threshold: "freeze has 10 % of the time",
-        run: Effect::Wait { wait: FREEZE, least: 0.1 },
-    },
-    Case {
-        rule: "io-cost",
-        threshold: "iocost has 30 % of the time",
-        run: Effect::Wait { wait: IOCOST, least: 0.3 },
-    },
-    Case {
-        rule: "wbt",
-        threshold: "wbt has 30 % of the time",
-        run: Effect::Wait { wait: WBT, least: 0.3 },
-    },
-    Case {
-        rule: "tag-wait",
-        threshold: "tag has 30 % of the time",
-        run: Effect::Wait { wait: TAG, least: 0.3 },
-    },
-    Case {
-        rule: "tag-wait",
-        threshold: "30 % of the time, waits included, and full queues (counted waits)",
-        run: Effect::Made(|seed, times| waiting(seed, 0.3 * times, Some(8))),
-    },
-    Case {
-        rule: "request-wait",
-        threshold: "block has 30 % of the time",
-        run: Effect::Wait { wait: BLOCK, least: 0.3 },
-    },
-    Case {
-        rule: "request-wait",
-        threshold: "zone has 30 % of the time",
-        run: Effect::Wait { wait: ZONE, least: 0.3 },
-    },
-    Case {
-        rule: "request-wait",
-        threshold: "30 % of the time, waits included (counted waits)",
-        run: Effect::Made(|seed, times| waiting(seed, 0.3 * times, None)),
-    },
+    case(
+        "cgroup-throttle",
+        "throttle has 30 % of the time",
+        Effect::Wait { wait: THROTTLE, least: 0.3 },
+    ),
+    case("queue-freeze", "freeze has 10 % of the time", Effect::Wait { wait: FREEZE, least: 0.1 }),
+    case("io-cost", "iocost has 30 % of the time", Effect::Wait { wait: IOCOST, least: 0.3 }),
+    case("wbt", "wbt has 30 % of the time", Effect::Wait { wait: WBT, least: 0.3 }),
+    case("tag-wait", "tag has 30 % of the time", Effect::Wait { wait: TAG, least: 0.3 }),
+    case(
+        "tag-wait",
+        "30 % of the time, waits included, and full queues (counted waits)",
+        Effect::Made(|seed, times| waiting(seed, 0.3 * times, Some(8))),
+    ),
+    case("request-wait", "block has 30 % of the time", Effect::Wait { wait: BLOCK, least: 0.3 }),
+    case("request-wait", "zone has 30 % of the time", Effect::Wait { wait: ZONE, least: 0.3 }),
+    case(
+        "request-wait",
+        "30 % of the time, waits included (counted waits)",
+        Effect::Made(|seed, times| waiting(seed, 0.3 * times, None)),
+    ),
 ];

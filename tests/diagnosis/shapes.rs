@@ -114,6 +114,11 @@ pub const SHAPES: &[Shape] = &[
         closed(load, rng, 0.5);
     }),
     shape("closed loops of all sizes", |load, rng| closed(load, rng, 1.0)),
+    shape("closed loops with flushes and discards, off the physical blocks", |load, rng| {
+        closed(load, rng, 1.0);
+        (load.flushes, load.discards, load.unaligned) =
+            (0.05 * rng.f64(), 0.03 * rng.f64(), 0.7 * rng.f64());
+    }),
     shape("closed loops, the number in flight varies", |load, rng| {
         closed(load, rng, 1.0);
         (load.varies, load.depth) = (true, load.depth.max(4));

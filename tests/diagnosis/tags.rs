@@ -11,7 +11,7 @@ use nvme_deep::model::report::device_name::DeviceName;
 use super::causes::Cause;
 use super::draft::DEVICE;
 use super::load::{Load, Run};
-use super::plants::{named, said};
+use super::plants::{judged, named, said};
 
 /// 32 commands for a queue that has room for 7.
 fn crowded(seed: u64) -> Run {
@@ -28,7 +28,7 @@ fn why<'d>(diagnosis: &'d Diagnosis, rule: &str) -> &'d str {
 #[test]
 fn requests_that_wait_for_a_full_device_do_not_wait_for_the_scheduler() {
     for seed in 1..4 {
-        let found = diagnose(&crowded(seed).facts(Accuracy::Exact));
+        let found = judged(crowded(seed));
         assert_eq!(named(&found), ["tag-wait"]);
         let text = why(&found, "scheduler");
         assert!(text.contains("full queue: 7 of 7 in flight"), "{text}");
@@ -44,7 +44,7 @@ fn requests_that_wait_for_a_full_device_do_not_wait_for_the_scheduler() {
 fn requests_that_wait_above_a_queue_with_room_wait_for_the_scheduler() {
     let mut run = crowded(1);
     run.machine.controllers[0].depth = Some(32);
-    let found = diagnose(&run.facts(Accuracy::Exact));
+    let found = judged(run);
     assert_eq!(named(&found), ["scheduler"]);
 }
 
@@ -52,7 +52,7 @@ fn requests_that_wait_above_a_queue_with_room_wait_for_the_scheduler() {
 fn without_the_depth_of_the_queues_the_scheduler_is_not_judged() {
     let mut run = crowded(1);
     run.machine.controllers[0].depth = None;
-    let found = diagnose(&run.facts(Accuracy::Exact));
+    let found = judged(run);
     assert!(named(&found).is_empty());
     let text = why(&found, "scheduler");
     assert!(text.contains("depth of the controller's queues is not known"), "{text}");
@@ -62,7 +62,7 @@ fn without_the_depth_of_the_queues_the_scheduler_is_not_judged() {
 fn waiting(load: &Load, set: impl FnOnce(&mut MachineDisk)) -> Diagnosis {
     let mut run = load.run(&[Cause::FewTags]);
     set(&mut run.machine.controllers[0].disks[0]);
-    diagnose(&run.facts(Accuracy::Exact))
+    judged(run)
 }
 
 #[test]

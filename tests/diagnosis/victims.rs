@@ -2,14 +2,13 @@
 //! What commands that failed or were lost have in common.
 
 use nvme_deep::Status as NvmeStatus;
-use nvme_deep::diagnose::report::{Verdict, diagnose};
+use nvme_deep::diagnose::report::Verdict;
 use nvme_deep::model::event::{Event, EventKind};
-use nvme_deep::model::ledger::Accuracy;
 
 use super::causes::Cause;
 use super::draft::READ;
 use super::load::Load;
-use super::plants::said;
+use super::plants::{judged, said};
 
 fn evidence<'v>(verdict: &'v Verdict, name: &str) -> Option<&'v str> {
     verdict.evidence.iter().find(|e| e.name == name).map(|e| &*e.value)
@@ -30,7 +29,7 @@ fn failed(is_victim: impl Fn(u16) -> bool) -> Option<String> {
             left -= 1;
         }
     }
-    let found = diagnose(&run.facts(Accuracy::Exact));
+    let found = judged(run);
     evidence(said(&found, "errors-timeout"), "what most have in common").map(str::to_owned)
 }
 
@@ -58,7 +57,7 @@ fn also_on(qid: u16) -> Option<String> {
     let second: Vec<Event> = run.events.iter().map(moved).collect();
     run.events.extend(second);
     run.events.sort_by_key(|e| e.at_ns);
-    let found = diagnose(&run.facts(Accuracy::Exact));
+    let found = judged(run);
     let lost = said(&found, "lost-interrupt");
     let others = evidence(lost, "the same queue, within a second");
     assert_eq!(others.is_some(), lost.advice.contains("several controllers lost"), "{lost:?}");

@@ -12,14 +12,10 @@ use super::causes::Cause;
 use super::draft::{DEVICE, THROTTLE};
 use super::lengthen;
 use super::load::{Load, Run};
-use super::plants::{named, said};
+use super::plants::{judged, named, said};
 
 /// The rules that need measured waits.
 const MEASURED: [&str; 4] = ["cgroup-throttle", "queue-freeze", "io-cost", "wbt"];
-
-fn of(run: Run) -> Diagnosis {
-    diagnose(&run.facts(Accuracy::Exact))
-}
 
 fn limit(cgroup: &str, riops: Option<u64>, wbps: Option<u64>) -> IoLimit {
     IoLimit { cgroup: cgroup.into(), riops, wbps, ..IoLimit::default() }
@@ -36,7 +32,7 @@ fn limited(limits: Option<IoLimits>) -> Verdict {
     let disk = &mut run.machine.controllers[0].disks[0];
     disk.number = Some([259, 0]);
     disk.limits = limits;
-    let found = of(run);
+    let found = judged(run);
     assert_eq!(named(&found), ["cgroup-throttle"]);
     said(&found, "cgroup-throttle").clone()
 }
@@ -99,7 +95,7 @@ fn a_limit_of_the_other_direction_is_not_named() {
         cgroups: vec![limit("/w", None, Some(1)), limit("/r", Some(60), None)],
         more: false,
     });
-    let found = of(run);
+    let found = judged(run);
     let found = said(&found, "cgroup-throttle");
     assert!(has(found, "setting", "io.max of /r = riops=60"));
     let mut all = found.evidence.iter();
@@ -134,23 +130,24 @@ fn a_limit_of_a_cgroup_is_no_limit_of_the_device() {
     load.stages[DEVICE] = 1e6;
     let mut run = load.run(&[Cause::RateCap]);
     lengthen::wait(&mut run, THROTTLE, |_| 4_000_000);
-    let found = of(run);
+    let found = judged(run);
     assert!(named(&found).contains(&"cgroup-throttle"));
     assert!(!named(&found).contains(&"rate-cap"), "{:?}", named(&found));
 }
 
-/// A load whose bios are not observed.
-fn unseen(causes: &[Cause], stages: StageSet) -> Diagnosis {
-    let mut load = Load::default();
-    load.place.has_waits = false;
+fn unseen(causes: &[Cause]) -> Run {
+    Load::default().without_bios().run(causes)
+}
+
+fn judged_with(stages: StageSet, run: Run) -> Diagnosis {
     let mut collector = Collector::default();
     collector.facts.stage_set = stages;
-    diagnose(&load.run(causes).collect(collector, Accuracy::Exact))
+    diagnose(&run.collect(collector, Accuracy::Exact))
 }
 
 #[test]
 fn without_bios_little_counted_time_rules_waits_out() {
-    let found = unseen(&[], StageSet::Fine);
+    let found = judged_with(StageSet::Fine, unseen(&[]));
     for rule in &MEASURED[1..] {
         let (why, _) = why(&found, rule);
         assert!(why.contains("waits before the request have"), "{rule}: {why}");
@@ -161,12 +158,12 @@ fn without_bios_little_counted_time_rules_waits_out() {
 
 #[test]
 fn without_bios_much_counted_time_is_not_told_apart() {
-    let found = unseen(&[Cause::RequestWait], StageSet::Fine);
+    let found = judged_with(StageSet::Fine, unseen(&[Cause::RequestWait]));
     assert_eq!(named(&found), ["request-wait"]);
     for rule in &MEASURED[1..] {
         assert_eq!(why(&found, rule).0, "record --stages=full", "{rule}");
     }
-    let found = unseen(&[Cause::RequestWait], StageSet::Full);
+    let found = judged_with(StageSet::Full, unseen(&[Cause::RequestWait]));
     for rule in MEASURED {
         let (text, _) = why(&found, rule);
         assert!(text.contains("were not observed on this kernel"), "{text}");
@@ -176,15 +173,11 @@ fn without_bios_much_counted_time_is_not_told_apart() {
 /// A fifth of the time: little for the others, much for a frozen queue.
 #[test]
 fn without_bios_counted_time_is_compared_with_the_threshold_of_each_rule() {
-    let mut load = Load::default();
-    load.place.has_waits = false;
-    let mut run = load.run(&[Cause::RequestWait]);
+    let mut run = unseen(&[Cause::RequestWait]);
     for waits in run.activity.waits.iter_mut().flatten() {
         waits.sum_ns /= 12;
     }
-    let mut collector = Collector::default();
-    collector.facts.stage_set = StageSet::Fine;
-    let found = diagnose(&run.collect(collector, Accuracy::Exact));
+    let found = judged_with(StageSet::Fine, run);
     assert_eq!(why(&found, "queue-freeze").0, "record --stages=full");
     for rule in ["io-cost", "wbt"] {
         let (why, _) = why(&found, rule);
@@ -194,25 +187,21 @@ fn without_bios_counted_time_is_compared_with_the_threshold_of_each_rule() {
 
 #[test]
 fn without_bios_no_limit_at_all_is_an_absence() {
-    let mut load = Load::default();
-    load.place.has_waits = false;
-    let mut run = load.run(&[]);
+    let mut run = unseen(&[]);
     run.machine.controllers[0].disks[0].limits = Some(IoLimits::default());
-    let found = of(run);
+    let found = judged(run);
     assert!(why(&found, "cgroup-throttle").1);
 }
 
 /// The bios of half of the commands were not observed.
 #[test]
 fn waits_of_half_of_the_commands_are_not_judged() {
-    let mut load = Load::default();
-    load.place.has_waits = false;
-    let mut run = load.run(&[]);
+    let mut run = unseen(&[]);
     let seen = Load::default().run(&[Cause::Wbt]);
     run.events.truncate(seen.events.len() / 2);
     let half = seen.events.len() / 2;
     run.events.extend(seen.events.into_iter().skip(half));
-    let found = of(run);
+    let found = judged(run);
     assert!(!named(&found).contains(&"wbt"));
     let (text, _) = why(&found, "wbt");
     assert!(text.contains("reads and writes were not observed"), "{text}");

@@ -2,7 +2,7 @@
 //! Words and advice follow the machine and the evidence.
 
 use nvme_deep::diagnose::report::{
-    Diagnosis, Expectation, Facts, Outcome, Status, Subject, Verdict, diagnose,
+    Diagnosis, Expectation, Facts, Outcome, Status, Subject, Verdict,
 };
 use nvme_deep::model::activity::Pool;
 use nvme_deep::model::event::EventKind;
@@ -12,13 +12,9 @@ use nvme_deep::model::machine::Class;
 use super::causes::Cause;
 use super::draft::{DEVICE, DISCARD, MAP};
 use super::lengthen::lengthen;
-use super::load::{Load, Run};
+use super::load::Load;
 use super::places::Place;
-use super::plants::{named, said};
-
-fn of(run: Run) -> Diagnosis {
-    diagnose(&run.facts(Accuracy::Exact))
-}
+use super::plants::{judged, named, said};
 
 /// What a rule says of its subject where it is neither a cause nor a note.
 fn why<'d>(diagnosis: &'d Diagnosis, rule: &str) -> &'d str {
@@ -42,7 +38,7 @@ fn a_controller_of_an_identity_group_maps_nothing() {
         let mut run = Load::default().run(&[Cause::CountMappings]);
         lengthen(&mut run, MAP, |_| 80_000);
         run.machine.controllers[0].iommu_group = group;
-        of(run)
+        judged(run)
     };
     let strict = made(Some("DMA".into()));
     assert_eq!(named(&strict), ["iommu"]);
@@ -62,25 +58,18 @@ fn a_large_deallocation_is_no_held_command() {
         EventKind::Command(id, ..) if id.opcode.code == DISCARD => 600_000_000,
         _ => 0,
     });
-    let names = named(&of(run));
+    let names = named(&judged(run));
     assert!(!names.contains(&"held-by-device"), "{names:?}");
-}
-
-/// A load whose bios are not observed: waits before the request are counted together.
-fn counted() -> Load {
-    let mut load = Load::default();
-    load.place.has_waits = false;
-    load
 }
 
 /// The wait counts only requests that waited.
 #[test]
 fn the_mean_wait_is_that_of_those_that_waited() {
-    let mut run = counted().run(&[Cause::RequestWait]);
+    let mut run = Load::default().without_bios().run(&[Cause::RequestWait]);
     let waits = &mut run.activity.waits.as_mut().unwrap()[0];
     (waits.waited, waits.sum_ns) = (600, 600 * 20_000_000);
     let requests = waits.requests;
-    let found = of(run);
+    let found = judged(run);
     let wanted = format!("600 of {requests} commands waited; mean 20.0ms, longest 40.0us");
     assert_eq!(evidence(first(&found), "impact"), wanted);
 }
@@ -88,7 +77,7 @@ fn the_mean_wait_is_that_of_those_that_waited() {
 /// Writers that wait for writeback throttling have tags enough.
 #[test]
 fn waits_with_free_tags_are_no_wait_for_tags() {
-    let found = of(counted().run(&[Cause::RequestWait]));
+    let found = judged(Load::default().without_bios().run(&[Cause::RequestWait]));
     assert_eq!(named(&found), ["request-wait"]);
     let text = why(&found, "tag-wait");
     assert!(text.contains("of 1023 were in flight"), "{text}");
@@ -102,7 +91,7 @@ fn a_split_limit_is_raised_only_where_the_device_takes_more() {
         let mut run = Load { sizes: &[131_072], ..Load::default() }.run(&[Cause::Split]);
         let disk = &mut run.machine.controllers[0].disks[0];
         (disk.max_bytes, disk.max_hw_bytes) = (Some(now), Some(most));
-        let found = of(run);
+        let found = judged(run);
         assert!(found.outcome == Outcome::Nothing);
         let note = said(&found, "split");
         assert_eq!(note.status, Status::Noted);
@@ -120,7 +109,7 @@ fn a_pool_that_is_empty_is_not_enlarged() {
         let mut run = Load::default().run(&[Cause::Bounce]);
         let size = 64 << 20;
         run.activity.bounce_pool = Some(Pool { used, size });
-        first(&of(run)).advice.clone()
+        first(&judged(run)).advice.clone()
     };
     assert!(!advice(0).contains("larger pool"));
     assert!(advice(63 << 20).contains("larger pool"));
@@ -128,13 +117,13 @@ fn a_pool_that_is_empty_is_not_enlarged() {
 
 #[test]
 fn one_failed_command_is_a_note_and_media_errors_need_no_timeout() {
-    let one = of(Load::default().run(&[Cause::OneError]));
+    let one = judged(Load::default().run(&[Cause::OneError]));
     assert!(one.causes().next().is_none());
     let note = said(&one, "errors-timeout");
     assert_eq!(note.status, Status::Noted);
     assert_eq!(note.text, "nvme0: 1 command failed");
     assert!(!note.advice.contains("retry"), "{note:?}");
-    let many = of(Load::default().run(&[Cause::Errors]));
+    let many = judged(Load::default().run(&[Cause::Errors]));
     let advice = &first(&many).advice;
     assert!(!advice.contains("io_timeout"), "{advice}");
     assert!(advice.contains("the medium has errors"), "{advice}");
@@ -145,12 +134,12 @@ fn bare_metal_has_no_hypervisor() {
     let metal = Place { class: Class::Physical, hypervisor: None, ..Place::default() };
     let load = Load { place: metal, ..Load::default() };
     for cause in [Cause::VcpuStolen, Cause::HeldByDevice, Cause::LostInterrupt] {
-        let found = of(load.run(&[cause]));
+        let found = judged(load.run(&[cause]));
         let named = first(&found);
         let text = format!("{} {}", named.text, named.advice);
         assert!(!text.contains("virtual") && !text.contains("host "), "{text}");
     }
-    let found = of(load.run(&[Cause::DoorbellExit]));
+    let found = judged(load.run(&[Cause::DoorbellExit]));
     assert!(named(&found).is_empty(), "{found:?}");
     assert_eq!(why(&found, "doorbell-exit"), "there is no hypervisor");
 }
@@ -160,7 +149,7 @@ fn only_emulated_controllers_have_doorbells_that_exit() {
     let of = |class| {
         let place = Place { class, ..Place::default() };
         let load = Load { place, ..Load::default() };
-        of(load.run(&[Cause::DoorbellExit]))
+        judged(load.run(&[Cause::DoorbellExit]))
     };
     assert_eq!(named(&of(Class::Emulated)), ["doorbell-exit"]);
     for class in [Class::Cloud, Class::Passthrough] {
@@ -183,7 +172,7 @@ fn what_a_network_does_not_show_is_not_claimed() {
         },
         ..Load::default()
     };
-    let found = of(load.run(&[]));
+    let found = judged(load.run(&[]));
     assert_eq!(why(&found, "lost-interrupt"), "tcp has no interrupt of its own");
     let text = why(&found, "errors-timeout");
     assert!(text.contains("timeouts of tcp are not observed"), "{text}");
@@ -199,7 +188,7 @@ fn what_a_network_does_not_show_is_not_claimed() {
 fn a_limit_at_a_constant_depth_is_left_open() {
     let load = Load { jobs: 4, depth: 4, pause_ns: 1e3, seconds: 4.0, ..Load::default() };
     for causes in [&[Cause::RateCap][..], &[]] {
-        let found = of(load.run(causes));
+        let found = judged(load.run(causes));
         assert!(found.causes().next().is_none(), "{:?}", named(&found));
         assert_eq!(said(&found, "rate-cap").status, Status::Inconclusive);
         assert!(why(&found, "rate-cap").contains("needs another depth"));
@@ -224,7 +213,7 @@ fn a_kind_of_few_commands_is_not_slow() {
 fn without_commands_nothing_is_ruled_out() {
     let mut run = Load::default().run(&[]);
     run.events.clear();
-    let found = of(run);
+    let found = judged(run);
     let mut all = found.verdicts.iter();
     assert!(all.all(|v| v.status == Status::Inconclusive), "{:?}", found.verdicts);
 }
@@ -233,7 +222,7 @@ fn without_commands_nothing_is_ruled_out() {
 #[test]
 fn the_wake_of_a_cpu_with_a_timer_is_not_ruled_out() {
     let load = Load { depth: 1, ..Load::default() };
-    let found = of(load.run(&[]));
+    let found = judged(load.run(&[]));
     let text = why(&found, "idle-vcpu-wake");
     assert!(text.contains("timers that find gaps"), "{text}");
     assert_eq!(said(&found, "idle-vcpu-wake").status, Status::Inconclusive);
@@ -241,9 +230,9 @@ fn the_wake_of_a_cpu_with_a_timer_is_not_ruled_out() {
     for cpu in &mut run.activity.cpus {
         cpu.gaps = None;
     }
-    let found = of(run);
+    let found = judged(run);
     assert_eq!(said(&found, "idle-vcpu-wake").status, Status::RuledOut);
-    assert_eq!(named(&of(load.run(&[Cause::IdleWake]))), ["idle-vcpu-wake"]);
+    assert_eq!(named(&judged(load.run(&[Cause::IdleWake]))), ["idle-vcpu-wake"]);
 }
 
 /// Of four CPUs one has a timer.
@@ -256,7 +245,7 @@ fn cpus_without_a_timer_dilute_no_gaps() {
             _ => (None, 0),
         };
     }
-    let found = of(run);
+    let found = judged(run);
     assert_eq!(named(&found), ["vcpu-stolen"]);
     assert_eq!(evidence(first(&found), "gaps in the timers"), "30%");
 }

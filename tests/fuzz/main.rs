@@ -2,8 +2,7 @@
 //! Fuzzing of all readers. Without options, runs the corpus once: a part of `cargo test`.
 //! `make fuzz` runs it with `--fuzz TARGET --seconds N --seed N`: docs/dev/testing.md.
 //!
-//! `--once TARGET FILE` runs one input again. `--write TARGET FILE OUT` writes the recordings of an input
-//! (OUT, OUT.2), for nvme-deep; FILE may also be the name of an input of the corpus.
+//! `--once TARGET FILE` runs one input again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod blocks;
@@ -28,13 +27,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
+use fastrand::Rng;
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
 use self::memory::peak_of;
 use self::mutate::{Random, mutate};
-use self::targets::{Entry, TARGETS, Target};
+use self::targets::{Entry, Form, TARGETS, Target, memory};
 
 /// CPU time after which an input is a finding.
 const SLOW: Duration = Duration::from_secs(10);
@@ -98,13 +98,13 @@ impl Fuzzer {
     }
 
     /// What is wrong with a run; `None`: nothing.
-    fn check(&self, target: &mut dyn Target, input: &[u8]) -> Option<String> {
+    fn check(&self, form: Form, target: &Target, input: &[u8]) -> Option<String> {
         let current = self.current();
         let _ = fs::write(&current, input);
-        let most = target.memory(input);
+        let most = memory(form, input);
         STARTED.store(cpu().as_nanos() as u64, Relaxed);
         let mut done = Ok(());
-        let peak = peak_of(|| done = catch_unwind(AssertUnwindSafe(|| target.run(input))));
+        let peak = peak_of(|| done = catch_unwind(AssertUnwindSafe(|| target(input))));
         STARTED.store(u64::MAX, Relaxed);
         let _ = fs::remove_file(current);
         let panic = PANIC.lock().ok().and_then(|mut panic| panic.take());
@@ -117,11 +117,11 @@ impl Fuzzer {
     /// Runs all inputs of the corpus.
     fn replay(&mut self) {
         let dir = work();
-        for (name, _, target) in &TARGETS {
-            let mut target = target(dir.path());
+        for (name, form, target) in &TARGETS {
+            let target = target(dir.path());
             let inputs = seeds::corpus(name);
             for (from, input) in &inputs {
-                if let Some(finding) = self.check(&mut *target, input) {
+                if let Some(finding) = self.check(*form, &target, input) {
                     self.is_well = false;
                     self.say(&format!("{name}: {from}: {finding}"));
                 }
@@ -133,15 +133,15 @@ impl Fuzzer {
 
     /// Runs changed inputs of the corpus, and keeps the first of each kind that fails.
     fn fuzz(&mut self, (name, form, target): &Entry, seconds: u64, seed: u64) {
-        let (dir, start, mut random) = (work(), Instant::now(), Random::new(seed));
-        let mut target = target(dir.path());
+        let (dir, start, mut random) = (work(), Instant::now(), Random(Rng::with_seed(seed)));
+        let target = target(dir.path());
         let seeds = seeds::seeds(name, *form);
         let (mut runs, mut found) = (0, BTreeSet::new());
         while start.elapsed().as_secs() < seconds {
             let [from, other] = [0; 2].map(|_| &seeds[random.below(seeds.len())]);
             let input = mutate(&mut random, *form, from, other);
             runs += 1;
-            let Some(finding) = self.check(&mut *target, &input) else { continue };
+            let Some(finding) = self.check(*form, &target, &input) else { continue };
             // a panic has its place first, then numbers that change
             let kind: String = finding.split(": ").next().unwrap_or_default().into();
             if found.insert(kind) {
@@ -171,16 +171,9 @@ fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse().expect("a number");
-    match words.as_slice() {
-        ["--write", name, input, out] => {
-            seeds::write(name, input, Path::new(out));
-            return ExitCode::SUCCESS;
-        }
-        // of the test harness, for tests that this is not
-        words if words.contains(&"--ignored") || words.contains(&"--list") => {
-            return ExitCode::SUCCESS;
-        }
-        _ => {}
+    // of the test harness, for tests that this is not
+    if words.contains(&"--ignored") || words.contains(&"--list") {
+        return ExitCode::SUCCESS;
     }
     let chosen = match words.as_slice() {
         ["--fuzz", "all", ..] => TARGETS.iter().collect(),
@@ -196,8 +189,8 @@ fn main() -> ExitCode {
             chosen.iter().for_each(|entry| fuzzer.fuzz(entry, number(seconds), number(seed)));
         }
         ["--once", _, input] => {
-            let dir = work();
-            let finding = fuzzer.check(&mut *(chosen[0].2)(dir.path()), &fs::read(input).unwrap());
+            let (dir, (_, form, target)) = (work(), chosen[0]);
+            let finding = fuzzer.check(*form, &target(dir.path()), &fs::read(input).unwrap());
             fuzzer.is_well = finding.is_none();
             fuzzer.say(&finding.unwrap_or_else(|| "no finding".into()));
         }

@@ -62,10 +62,20 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+/// The bytes in use.
+pub fn in_use() -> usize {
+    USED.load(Relaxed)
+}
+
+/// Their maximum since the last call.
+pub fn peak() -> usize {
+    PEAK.swap(in_use(), Relaxed)
+}
+
 /// The most bytes that `run` had in use, beyond those before it.
 pub fn peak_of(run: impl FnOnce()) -> usize {
-    let before = USED.load(Relaxed);
-    PEAK.store(before, Relaxed);
+    let before = in_use();
+    peak();
     run();
-    PEAK.load(Relaxed).saturating_sub(before)
+    peak().saturating_sub(before)
 }

@@ -1,93 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes of inputs: bytes, lines, parts of recordings.
 
+use fastrand::Rng;
+
 use crate::blocks::{EQUAL, NEXT, Part, input_of, parts};
 use crate::targets::Form;
 
 /// Longest input.
 const MOST: usize = 256 << 10;
 
-/// Numbers near limits.
-const NUMBERS: [u64; 16] = [
-    0,
-    1,
-    2,
-    0x7f,
-    0xff,
-    0x100,
-    0x7fff,
-    0xffff,
-    0x7fff_ffff,
-    0xffff_ffff,
-    0x1_0000_0000,
-    1_000_000_000,
-    i64::MAX as u64,
-    1 << 63,
-    u64::MAX - 1,
-    u64::MAX,
-];
+/// Words of the texts that are read, with a bar between them.
+const WORDS: &str = concat!(
+    "0|-1|18446744073709551615|4294967296|1e308|9223372036854775808|0x|ffffffffffffffff|null|[]|{}|[[[[[[[[|\"|",
+    "\\u0000|\u{1b}[31m|\u{202e}|\n|\t| |:|,|=|%|\"a\":|999999999999.999999999|\0|../|cid 65535|",
+    "nsid 4294967295|pci_nvme_",
+);
 
-/// Words of the texts that are read.
-const WORDS: [&str; 30] = [
-    "0",
-    "-1",
-    "18446744073709551615",
-    "4294967296",
-    "1e308",
-    "9223372036854775808",
-    "0x",
-    "ffffffffffffffff",
-    "null",
-    "[]",
-    "{}",
-    "[[[[[[[[",
-    "\"",
-    "\\u0000",
-    "\u{1b}[31m",
-    "\u{202e}",
-    "\n",
-    "\t",
-    " ",
-    ":",
-    ",",
-    "=",
-    "%",
-    "\"a\":",
-    "999999999999.999999999",
-    "\0",
-    "../",
-    "cid 65535",
-    "nsid 4294967295",
-    "pci_nvme_",
-];
-
-/// A source of pseudo-random numbers (xorshift64*).
-pub struct Random(u64);
+/// A source of pseudo-random numbers.
+pub struct Random(pub Rng);
 
 impl Random {
-    /// A source with a seed.
-    pub const fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// The next number.
-    pub const fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
     /// A number below `end`, or 0.
-    pub const fn below(&mut self, end: usize) -> usize {
-        if end == 0 {
-            return 0;
-        }
-        ((self.next() >> 16) % end as u64) as usize
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0.usize(0..end.max(1))
     }
 
     fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
+    }
+
+    /// A number near a limit of some width, or a usual one.
+    fn number(&mut self) -> u64 {
+        match self.pick(&[0, 1, 8, 7, 15, 16, 31, 32, 33, 63, 64]) {
+            0 => self.pick(&[0, 2, 1_000_000_000, u64::MAX - 1]),
+            bits => ((1_u128 << bits) - self.below(2) as u128) as u64,
+        }
     }
 
     /// A range in `0..len`, mostly a short one.
@@ -100,10 +47,9 @@ impl Random {
 
 /// Overwrites bytes with a number near a limit.
 fn number(random: &mut Random, bytes: &mut [u8]) {
-    let value = random.pick(&NUMBERS).wrapping_sub((random.below(3) == 0).into());
+    let mut value = random.number().to_le_bytes();
     let width = random.pick(&[1, 2, 4, 8]);
     let at = random.below(bytes.len());
-    let mut value = value.to_le_bytes();
     if random.below(4) == 0 {
         value[..width].reverse();
     }
@@ -120,7 +66,7 @@ fn change(random: &mut Random, bytes: &mut [u8]) {
     let at = random.below(bytes.len());
     match random.below(5) {
         0 => bytes[at] ^= 1 << random.below(8),
-        1 => bytes[at] = random.next() as u8,
+        1 => bytes[at] = random.0.u64(..) as u8,
         2 => bytes[at] = bytes[at].wrapping_add(random.below(35) as u8).wrapping_sub(17),
         3 => number(random, bytes),
         _ => {
@@ -153,12 +99,13 @@ fn bytes(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
         8 => {
             let at = random.below(input.len() + 1);
             let count = random.below(64);
-            let new: Vec<u8> = (0..count).map(|_| random.next() as u8).collect();
+            let new: Vec<u8> = (0..count).map(|_| random.0.u64(..) as u8).collect();
             input.splice(at..at, new);
         }
         _ => {
             let at = random.below(input.len() + 1);
-            let word = random.pick(&WORDS);
+            let words: Vec<&str> = WORDS.split('|').collect();
+            let word = random.pick(&words);
             let end = if random.below(2) == 0 { at } else { (at + word.len()).min(input.len()) };
             input.splice(at..end, word.bytes());
         }
@@ -173,7 +120,7 @@ fn digits(random: &mut Random, input: &mut Vec<u8>) {
     };
     let at = from + at;
     let count = input[at..].iter().take_while(|b| b.is_ascii_digit()).count();
-    let new = random.pick(&NUMBERS).to_string();
+    let new = random.number().to_string();
     input.splice(at..at + count, new.into_bytes());
 }
 
@@ -199,7 +146,7 @@ fn lines(random: &mut Random, input: &mut Vec<u8>, other: &[u8]) {
 fn equal(random: &mut Random) -> Part {
     let mut payload = vec![random.pick(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 32, 33])];
     payload.push(random.pick(b"\0\x01\xff[{\",1 "));
-    payload.extend((random.next() as u32 >> random.below(32)).to_le_bytes());
+    payload.extend((random.0.u64(..) as u32 >> random.below(32)).to_le_bytes());
     Part { kind: EQUAL, flags: 1, payload, ..Part::default() }
 }
 
@@ -220,8 +167,8 @@ fn blocks(random: &mut Random, all: &mut Vec<Part>, others: &[Part]) {
             match random.below(4) {
                 0 => part.kind = random.pick(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 32, 33, 99, NEXT]),
                 1 => part.flags ^= 1 << random.below(2),
-                2 => part.events = random.pick(&NUMBERS) as u32,
-                _ => part.at_ns = random.pick(&NUMBERS),
+                2 => part.events = random.number() as u32,
+                _ => part.at_ns = random.number(),
             }
         }
         _ if !all.is_empty() => {

@@ -2,10 +2,9 @@
 //! The inputs that a run begins with: the corpus, and the files of other tests.
 
 use std::fs;
-use std::iter::once;
 use std::path::{Path, PathBuf};
 
-use crate::blocks::{NEXT, Part, input_of, of_recording, recordings};
+use crate::blocks::{NEXT, Part, input_of, of_recording};
 use crate::crafted::crafted;
 use crate::targets::{ALL, Form};
 
@@ -78,17 +77,6 @@ pub fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
         all.push((path.display().to_string(), bytes));
     }
     all
-}
-
-/// Writes the recordings of an input, which is a file or the name of one of the corpus, so that the
-/// binary can read them.
-pub fn write(target: &str, input: &str, out: &Path) {
-    let known = corpus(target).into_iter().find(|(name, _)| name == input);
-    let bytes = known.map_or_else(|| fs::read(input).unwrap_or_default(), |(_, bytes)| bytes);
-    let files = recordings(bytes.get(1..).unwrap_or_default());
-    let numbered = |n: usize| PathBuf::from(format!("{}.{n}", out.display()));
-    let paths = once(out.to_owned()).chain((2..).map(numbered));
-    files.iter().zip(paths).for_each(|((file, _), path)| fs::write(path, file).unwrap());
 }
 
 /// The inputs that fuzzing starts with; recordings once per command.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use nvme_deep::machine::missing_capabilities;
 use serde_json::Value;
 
-use super::binary::BINARY;
+use crate::binary::BINARY;
 
 /// What this machine lacks to trace a process, or to run `program`.
 pub fn lacks(program: &'static str) -> Option<&'static str> {
@@ -27,6 +27,17 @@ pub fn lacks(program: &'static str) -> Option<&'static str> {
     }
     None
 }
+
+/// Ends a test that needs something that this machine lacks, and says what.
+macro_rules! needs {
+    ($program:expr) => {
+        if let Some(lacking) = crate::live::lacks($program) {
+            eprintln!("skipped: this needs {lacking}");
+            return;
+        }
+    };
+}
+pub(crate) use needs;
 
 /// Ends with the test.
 pub struct Running(pub Child);

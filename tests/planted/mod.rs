@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings of planted causes, and what `diagnose` says of them: for tests/plants.rs and the guest
 //! tests.
+#![allow(dead_code, reason = "each program uses a part")]
 
 use std::path::Path;
 use std::process::Command;

@@ -66,16 +66,32 @@ pub fn ledger(at_ns: u64, evicted: u64, commands: u64) -> LedgerInfo {
     LedgerInfo { at_ns, evicted, ledger: Some(ledger) }
 }
 
-/// Records into a new file. `each_second` is called after each second of the run.
-pub fn record(path: &Path, run: &Run, each_second: &mut dyn FnMut(u64)) -> Written {
-    let mut recorder = Writer::create(File::create(path).unwrap(), run.keep).unwrap();
-    let begin = run.info.begin_ns;
-    recorder.block(Content::Run, begin, &run.info);
+/// Begins a file of a run, on a machine with one disk.
+fn begin(path: &Path, keep: Option<Keep>, info: &RunInfo) -> Writer {
+    let mut recorder = Writer::create(File::create(path).unwrap(), keep).unwrap();
+    let begin = info.begin_ns;
+    recorder.block(Content::Run, begin, info);
     recorder.block(Content::Clock, begin, &ClockOffset { wall_ns: 0 });
     let disk = DiskInfo { name: "nvme0n1".into(), nsid: 1, lba_bytes: 512, csi: 0 };
     let controllers = [ControllerInfo { disks: vec![disk], ..ControllerInfo::default() }];
     recorder.block(Content::Controllers, begin, &controllers);
     recorder.block(Content::Ledger, begin, &ledger(0, 0, 0));
+    recorder
+}
+
+/// Makes a file of a run of this length. `write` writes the events, and returns the number of commands.
+pub fn made(path: &Path, info: &RunInfo, length_ns: u64, write: impl FnOnce(&mut Writer) -> u64) {
+    let mut recorder = begin(path, None, info);
+    let commands = write(&mut recorder);
+    let end = ledger(length_ns, 0, commands);
+    recorder.block(Content::End, info.begin_ns + length_ns, &end);
+    assert!(recorder.finish().error.is_none());
+}
+
+/// Records into a new file. `each_second` is called after each second of the run.
+pub fn record(path: &Path, run: &Run, each_second: &mut dyn FnMut(u64)) -> Written {
+    let mut recorder = begin(path, run.keep, &run.info);
+    let begin = run.info.begin_ns;
     for second in 0..run.seconds {
         for n in 0..run.reads {
             recorder.push(&read_at(begin + second * SECOND + n * SECOND / run.reads));

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stacks, columns, colour, and outcomes other than plain success.
+//! Stacks, columns and colour.
 
 use super::sample::{
-    DISK, NONE, asked_read, event, id, json, json_in, outcome, read, submission, text, with_stages,
+    DISK, NONE, asked_read, event, id, json_in, outcome, read, submission, with_stages,
 };
-use nvme_deep::model::event::{CompletionStatus, CtrlState, EventKind, Outcome};
+use nvme_deep::model::event::{CtrlState, EventKind, Outcome};
 use nvme_deep::model::point::Point;
 use nvme_deep::model::stack::{Frame, Symbol};
 use nvme_deep::model::stage::StageSet;
 use nvme_deep::model::timeline::Timeline;
 use nvme_deep::nvme::aen::AsyncEvent;
 use nvme_deep::nvme::opcode::QueueKind;
-use nvme_deep::nvme::status::Status;
 use nvme_deep::view::theme::Theme;
 use nvme_deep::view::trace::{Clock, Columns, Context, TraceLines};
 
@@ -148,17 +147,6 @@ fn a_command_that_takes_ten_times_the_usual_is_bold() {
 }
 
 #[test]
-fn a_retry_can_be_the_second_line_of_its_command() {
-    let cx = Context { is_second_line: true, ..DISK };
-    for (retries, want) in [(Some(2), ": retry 2"), (None, "")] {
-        let mut view = TraceLines::long(Theme { color: false }, Clock::Mono, None);
-        view.event(&event(EventKind::Retry { id: read(), retries }), &cx);
-        let line = String::from_utf8(view.take(<[u8]>::to_vec)).unwrap();
-        assert_eq!(line, format!("  will be tried again{want}\n"));
-    }
-}
-
-#[test]
 fn colour_adds_nothing_but_colour() {
     let shown = |color, what: &EventKind| {
         let mut view = TraceLines::long(Theme { color }, Clock::Mono, Some(StageSet::Basic));
@@ -177,27 +165,4 @@ fn colour_adds_nothing_but_colour() {
     }
     let red = Theme { color: true }.warn("0x281 (Media/Unrecovered Read Error)");
     assert!(shown(true, &failed).contains(&red));
-}
-
-#[test]
-fn an_outcome_is_plain_only_if_all_its_parts_are() {
-    let shown = |verdict| {
-        let outcome = Outcome { verdict: Some(verdict), ..outcome(0) };
-        let complete = EventKind::Complete(read(), outcome);
-        let command = EventKind::Command(read(), asked_read(), outcome);
-        [text(complete), text(command), json(command)]
-    };
-    let success = r#""status":{"value":0,"type":"generic","code":0,"name":"Success","dnr":false,"more":false,"crd":0}"#;
-    for (result, retries, flags) in [(0, 0, 0), (7, 0, 0), (0, 1, 0), (0, 0, 2)] {
-        let [complete, command, json] =
-            shown(CompletionStatus { result, retries, flags, status: Status(0) });
-        let text = format!(
-            ", res={result:#x}, status=0x0 (Success), retries={retries}, rqflags={flags:#x}, driver="
-        );
-        assert!(complete.contains(&text) && command.contains(&text), "{complete} {command}");
-        let want = format!(
-            r#""result":{result},{success},"retries":{retries},"request_flags":{flags},"driver_ns":"#
-        );
-        assert!(json.contains(&want), "{json}");
-    }
 }

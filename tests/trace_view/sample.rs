@@ -106,16 +106,3 @@ pub fn json_in(what: EventKind, cx: &Context<'_>) -> String {
     let kind = kind.strip_prefix(r#"{"type":"#).unwrap();
     format!("{kind} {}", rest.strip_suffix("}\n").unwrap())
 }
-
-/// The same, with a disk.
-pub fn json(what: EventKind) -> String {
-    json_in(what, &DISK)
-}
-
-/// The JSON fields of [`read`].
-pub const READ: &str =
-    r#""disk":"nvme0n1","qid":3,"cid":4544,"nsid":1,"queue":"io","opcode":"read","opcode_value":2"#;
-/// The JSON fields of [`asked_read`].
-pub const READ_FIELDS: &str = r#""flags":0,"metadata":false,"fields":{"slba":2048,"len":7,"nlb":8,"ctrl":0,"dsmgmt":0,"reftag":0,"lr":false,"fua":false,"pract":false,"prchk":0,"stc":false,"cetype":0,"apptag":0,"appmask":0,"freq":{"code":0,"name":"none"},"latency":{"code":0,"name":"none"},"seq":false,"incompressible":false},"bytes":4096,"pid":1234,"tid":1234,"comm":"fio","cpu":1"#;
-/// The JSON fields of [`outcome`] with status zero.
-pub const SUCCESS: &str = r#""result":0,"status":{"value":0,"type":"generic","code":0,"name":"Success","dnr":false,"more":false,"crd":0},"retries":0,"request_flags":0"#;

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nvme_deep::machine::System;
 use nvme_deep::machine::process::Process;
@@ -17,36 +17,20 @@ use super::Target;
 /// Most files of an input.
 const FILES: usize = 128;
 
-/// A target that reads a machine.
-pub struct Machine {
-    root: PathBuf,
-}
-
-impl Machine {
-    /// The tree of files is in this directory.
-    pub fn of(dir: &Path) -> Self {
-        Self { root: dir.join("root") }
+/// Writes a file below `root`; `-> TEXT` makes a link.
+fn write(root: &Path, path: &str, text: &str) {
+    let is_plain = |part: &str| !part.is_empty() && part.len() < 100 && !part.starts_with('.');
+    let path = path.trim_matches('/');
+    if path.split('/').count() > 16 || !path.split('/').all(is_plain) || path.contains('\0') {
+        return;
     }
-
-    /// Writes a file; `-> TEXT` makes a link.
-    fn write(&self, path: &str, text: &str) {
-        let is_plain = |part: &str| !part.is_empty() && part.len() < 100 && !part.starts_with('.');
-        let path = path.trim_matches('/');
-        if path.split('/').count() > 16 || !path.split('/').all(is_plain) || path.contains('\0') {
-            return;
-        }
-        let path = self.root.join(path);
-        let _ = path.parent().map(fs::create_dir_all);
-        match text.trim_end().strip_prefix("-> ") {
-            // within the tree
-            Some(to) if !to.starts_with('/') && !to.contains("..") => {
-                let _ = symlink(to, path);
-            }
-            _ => {
-                let _ = fs::write(path, text);
-            }
-        }
-    }
+    let path = root.join(path);
+    let _ = path.parent().map(fs::create_dir_all);
+    let _ = match text.trim_end().strip_prefix("-> ") {
+        // within the tree
+        Some(to) if !to.starts_with('/') && !to.contains("..") => symlink(to, path),
+        _ => fs::write(path, text),
+    };
 }
 
 /// Functions whose lists are read.
@@ -74,18 +58,18 @@ fn look(system: &System) {
     let _ = system.event_fields("nvme", "nvme_sq");
 }
 
-impl Target for Machine {
-    fn run(&mut self, input: &[u8]) {
-        let _ = fs::remove_dir_all(&self.root);
+/// Reads a machine, a tree of files in `dir`.
+pub fn machine(dir: &Path) -> Target {
+    let root = dir.join("root");
+    Box::new(move |input| {
+        let _ = fs::remove_dir_all(&root);
         let text = String::from_utf8_lossy(input);
-        let files = text.split("=== ").skip(1).take(FILES);
-        for file in files {
+        for file in text.split("=== ").skip(1).take(FILES) {
             let (path, text) = file.split_once('\n').unwrap_or((file, ""));
-            self.write(path, text);
+            write(&root, path, text);
         }
         let _ = fields_of(&text);
-        look(&System::at(&self.root));
-        let mut symbols = Symbolizer::at(&self.root);
-        let _ = symbols.stack(&[0xffff_ffff_c000_1234, u64::MAX, 1], StackAt::Submit);
-    }
+        look(&System::at(&root));
+        let _ = Symbolizer::at(&root).stack(&[0xffff_ffff_c000_1234, u64::MAX, 1], StackAt::Submit);
+    })
 }

@@ -6,27 +6,16 @@ mod commands;
 mod elf;
 mod machine;
 mod pages;
-mod recordings;
-mod texts;
 
-pub use self::recordings::ALL;
+pub use self::commands::ALL;
 
-use std::fs;
 use std::path::Path;
 
-/// The most bytes in use beyond the blocks of the input itself.
-const MEMORY: usize = 64 << 20;
+use self::commands::{BOTH, READERS, of_recordings, of_text};
+use crate::blocks::recordings;
 
-/// A reader.
-pub trait Target {
-    /// Reads an input.
-    fn run(&mut self, input: &[u8]);
-
-    /// The most bytes that it may use for an input.
-    fn memory(&self, _input: &[u8]) -> usize {
-        MEMORY
-    }
-}
+/// Reads an input.
+pub type Target = Box<dyn Fn(&[u8])>;
 
 /// How inputs are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,24 +29,37 @@ pub enum Form {
 }
 
 /// Name, form of the inputs, and the target, with a directory for its files.
-pub type Entry = (&'static str, Form, fn(&Path) -> Box<dyn Target>);
+pub type Entry = (&'static str, Form, fn(&Path) -> Target);
 
 /// All targets.
 pub const TARGETS: [Entry; 9] = [
-    ("recordings", Form::Parts, |dir| Box::new(recordings::Recordings::of(dir))),
-    ("join", Form::Parts, |dir| Box::new(recordings::Recordings::of_both_sides(dir))),
-    ("import", Form::Text, |dir| Box::new(texts::Texts::of_import(dir))),
-    ("spdk-trace", Form::Text, |dir| Box::new(texts::Texts::of_spdk(dir))),
-    ("kvm-trace", Form::Text, |dir| Box::new(texts::Texts::of_kvm(dir))),
-    ("elf", Form::Bytes, |dir| Box::new(elf::Elf::of(dir))),
-    ("btf", Form::Bytes, |_| Box::new(elf::BtfFile)),
-    ("log-pages", Form::Bytes, |_| Box::new(pages::Pages)),
-    ("machine", Form::Text, |dir| Box::new(machine::Machine::of(dir))),
+    ("recordings", Form::Parts, |dir| of_recordings(&READERS, dir)),
+    ("join", Form::Parts, |dir| of_recordings(&BOTH, dir)),
+    ("import", Form::Text, |dir| {
+        of_text(&["import A", "import --json A", "import A --force -o OUT"], dir)
+    }),
+    ("spdk-trace", Form::Text, |dir| {
+        of_text(&["import A", "host annotate A", "host annotate --json A"], dir)
+    }),
+    ("kvm-trace", Form::Text, |dir| {
+        let all = "import A --json --bar 0x0-0xffffffffffffffff --dstrd 15 --queues 3";
+        of_text(&["import A --bar 0xfebd0000-0xfebd3fff", all], dir)
+    }),
+    ("elf", Form::Bytes, elf::executable),
+    ("btf", Form::Bytes, |_| Box::new(elf::btf)),
+    ("log-pages", Form::Bytes, |_| Box::new(pages::read)),
+    ("machine", Form::Text, machine::machine),
 ];
 
-/// Writes a file of an input.
-fn put(dir: &Path, name: &str, bytes: &[u8]) {
-    if let Err(error) = fs::write(dir.join(name), bytes) {
-        panic!("{}: {error}", dir.join(name).display());
-    }
+/// The most bytes that may be in use for an input.
+pub fn memory(form: Form, input: &[u8]) -> usize {
+    let own = match form {
+        // the input, its blocks and the files are there while it runs
+        Form::Parts => recordings(input.get(1..).unwrap_or_default())
+            .iter()
+            .map(|(file, blocks)| 2 * file.len() + 2 * blocks)
+            .sum(),
+        Form::Bytes | Form::Text => 4 * input.len(),
+    };
+    (64 << 20) + own
 }

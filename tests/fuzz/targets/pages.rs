@@ -8,11 +8,6 @@ use nvme_deep::nvme::opcode::QueueKind;
 use nvme_deep::nvme::sqe::{Parts, Sqe};
 use nvme_deep::nvme::status::Status;
 
-use super::Target;
-
-/// Reads log pages, and decodes commands and statuses.
-pub struct Pages;
-
 /// A page of this size, with zeroes where the input ends.
 fn page<const N: usize>(input: &[u8]) -> [u8; N] {
     let mut page = [0; N];
@@ -45,10 +40,9 @@ fn decode(input: &[u8]) {
     let _ = format!("{} {:?}", Status(word(8) as u16), AsyncEvent(word(8)));
 }
 
-impl Target for Pages {
-    fn run(&mut self, input: &[u8]) {
-        let smart = Smart::parse(&page::<SMART_BYTES>(input));
-        let _ = (smart.is_too_hot(), EbsStats::parse(&page::<EBS_BYTES>(input)));
-        decode(input);
-    }
+/// Reads log pages, and decodes commands and statuses.
+pub fn read(input: &[u8]) {
+    let smart = Smart::parse(&page::<SMART_BYTES>(input));
+    let _ = (smart.is_too_hot(), EbsStats::parse(&page::<EBS_BYTES>(input)));
+    decode(input);
 }

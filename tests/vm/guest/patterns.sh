@@ -48,14 +48,6 @@ case_of zipf --rw=randread --random_distribution=zipf:1.2 --bs=4k --number_ios=2
     --iodepth=8
 case_of unaligned --rw=randwrite --bs=3k --blockalign=512 --number_ios=500 --size=256m --iodepth=1
 
-# reports during the run
-begin intervals
-tool live pattern 500ms --json --delta "${only[@]}"
-traced
-load intervals --filename="/dev/$dev" --ioengine=libaio --rw=randread --bs=4k --iodepth=4 --size=1g \
-    --number_ios=1500 --rate_iops=1000
-stop
-
 begin heatmap
 for y in latency lba size depth; do
     tool "$y" heatmap --y "$y" --svg "$case_dir/$y.svg" "${only[@]}"

@@ -19,7 +19,7 @@ from() {
     refused "$name" "${nobody[@]}" "$NVME_DEEP" "$@"
 }
 
-for set in basic fine none; do
+for set in fine none; do
     begin "load-$set"
     file=/tmp/rec/$set
     stages=(--stages=$set)
@@ -36,13 +36,6 @@ for set in basic fine none; do
     from latency latency --json --hist "${stages[@]}" --from "$file"
     from sizes latency --json --by opcode,size=16K,64K "${stages[@]}" --from "$file"
     from all trace --json "${stages[@]}" --from "$file"
-    # one set suffices for the rest
-    [[ $set == fine ]] || continue
-    from totals latency --json --stages=none --from "$file"
-    from reads latency --json --opcode read --from "$file"
-    from intervals latency --json 500ms --delta --from "$file"
-    from slow trace --json --slow 1ms --from "$file"
-    from few trace --json -n 10 --from "$file"
 done
 
 # Two views, with errors, retries and a timeout: what --tee has recorded is printed again.
@@ -135,16 +128,15 @@ from all trace --json --from /tmp/rec/killed
 from latency latency --json --from /tmp/rec/killed
 
 begin damaged
-size=$(stat -c %s /tmp/rec/basic)
-head -c $((size / 2)) /tmp/rec/basic >/tmp/rec/half
-cp /tmp/rec/basic /tmp/rec/flipped
+size=$(stat -c %s /tmp/rec/fine)
+head -c $((size / 2)) /tmp/rec/fine >/tmp/rec/half
+cp /tmp/rec/fine /tmp/rec/flipped
 python3 - /tmp/rec/flipped <<'P'
 import sys
 data = bytearray(open(sys.argv[1], 'rb').read())
 data[len(data) // 2] ^= 0xff
 open(sys.argv[1], 'wb').write(data)
 P
-head -c 20 /tmp/rec/basic >/tmp/rec/stub
 { printf '\x89nvmedp\n\x09\0\0\0'; head -c 4 /dev/zero; } >/tmp/rec/newer
 python3 - <<'P'
 import binascii, struct
@@ -153,20 +145,8 @@ open('/tmp/rec/newer', 'wb').write(head + struct.pack('<I', binascii.crc32(head)
 P
 chmod a+r /tmp/rec/*
 for name in half flipped; do from "$name" trace --json --from "/tmp/rec/$name"; done
-for format in --json --stages=none; do
-    from "several$format" trace "$format" --from /tmp/rec/half /tmp/rec/basic /tmp/rec/none
-done
-from several-latency latency --json --from /tmp/rec/basic --from /tmp/rec/half /tmp/rec/none
-from same trace --from /tmp/rec/basic /tmp/../tmp/rec/basic
-from one-missing trace --from /tmp/rec/basic /tmp/rec/missing
-for name in stub newer; do from "$name" trace --json --from "/tmp/rec/$name"; done
-from foreign latency --from /usr/bin/env
-from missing latency --from /tmp/rec/missing
-from stages latency --stages=fine --from /tmp/rec/basic
-from no-stages latency --stages --from /tmp/rec/none
-from no-stacks stacks --from /tmp/rec/basic
-from events latency --from /tmp/rec/rel
-refused exists "$NVME_DEEP" record -o /tmp/rec/basic --duration 1s
+from newer trace --json --from /tmp/rec/newer
+refused exists "$NVME_DEEP" record -o /tmp/rec/fine --duration 1s
 refused no-directory "$NVME_DEEP" record -o /tmp/missing/file --duration 1s
 from unprivileged record -o /tmp/rec/nobody
 refused forced "$NVME_DEEP" record -o /tmp/rec/half --force --duration 1s

@@ -43,8 +43,6 @@ tool lba trace --events --stages=none --json --lba 522-530 --ctrl nvme0 --nsid 1
 tool slow trace --json --slow 3ms
 tool errors trace --json --errors --stages
 tool and trace --events --stages=none --json --ctrl nvme0 --nsid 1 --opcode read --process "$chosen" --lba 0-600
-tool pairs trace --json --stages=fine --ctrl nvme1 --no-admin
-tool basic trace --events --json --stages --ctrl nvme1 --no-admin
 traced
 fio=(fio --ioengine=psync --direct=1 --thread=1 --output=/dev/null --name)
 "${fio[@]}" a --filename="$one" --rw=read --bs=4k --offset=256k --size=160k --cpus_allowed=0

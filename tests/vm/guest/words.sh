@@ -8,6 +8,7 @@ refused unprivileged setpriv --reuid=65534 --regid=65534 --clear-groups --inh-ca
 refused no_controller "$NVME_DEEP" latency --ctrl nvme7
 refused no_namespace "$NVME_DEEP" latency --nsid 9
 refused unknown_opcode "$NVME_DEEP" latency --opcode raed
+refused no_cgroup "$NVME_DEEP" trace --cgroup /sys/fs/cgroup/missing
 
 begin signals
 module_users >"$case_dir/users.before"

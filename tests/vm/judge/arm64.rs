@@ -4,21 +4,19 @@
 
 use std::process::Command;
 
-use serde_json::Value;
-
 use super::guest::{Outcome, Suite};
-use super::json::{fio_counts, kernel_counts, list, number, text};
-use super::methods::all_methods_on_new_kernels;
+use super::json::{fio_counts, kernel_counts, list, number, of, text};
+use super::methods::all_methods;
 use super::trace_kernel::assert_as_the_kernel;
 use super::trace_read::{TraceRun, functions};
 
 const ARM64: Suite = Suite {
-    script: "arm64",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 5000000", "nvme_on nvme2 served-late"],
     append: "nvme_core.io_timeout=60",
     env: &[("SERVED", "late")],
+    ..Suite::of(
+        "arm64",
+        &["nvme_null nvme0 0", "nvme_null nvme1 5000000", "nvme_on nvme2 served-late"],
+    )
 };
 
 /// Reads by libaio, and reads and writes by pread and pwrite.
@@ -53,19 +51,16 @@ fn stages_add_up(outcome: &Outcome) {
 
 /// From the driver's function to the entry of the system call. No frame is one of ours.
 fn stacks_have_their_symbols(outcome: &Outcome) {
-    let said = outcome.text("trace", "stacks.err");
-    assert_eq!(outcome.code("trace", "stacks"), 0, "{said}");
-    let out = outcome.text("trace", "stacks.out");
-    let rows: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let all = outcome.objects("trace", "stacks");
+    let rows = of(&all, "stack");
     let through = |name: &str| -> u64 {
-        let rows = rows.iter().filter(|r| text(r, "type") == "stack");
-        let mine = rows.filter(|r| functions(r, "kstack").contains(&name));
+        let mine = rows.iter().filter(|r| functions(r, "kstack").contains(&name));
         mine.map(|r| number(r, "count")).sum()
     };
-    assert_eq!(through("__arm64_sys_io_submit"), 400, "{out}");
-    assert_eq!(through("__arm64_sys_pread64") + through("__arm64_sys_pwrite64"), 50, "{out}");
-    assert_eq!(through("el0t_64_sync"), COMMANDS, "{out}");
-    for row in rows.iter().filter(|r| text(r, "type") == "stack") {
+    assert_eq!(through("__arm64_sys_io_submit"), 400, "{all:?}");
+    assert_eq!(through("__arm64_sys_pread64") + through("__arm64_sys_pwrite64"), 50, "{all:?}");
+    assert_eq!(through("el0t_64_sync"), COMMANDS, "{all:?}");
+    for row in rows {
         assert_eq!(functions(row, "kstack")[0], "nvme_setup_cmd", "{row}");
         assert!(!row.to_string().contains("bpf_"), "our own: {row}");
     }
@@ -100,11 +95,9 @@ fn recordings_read_the_same_here(outcome: &Outcome) {
 
 /// The command that the device holds is found in the memory of the queues.
 fn a_command_in_flight_is_found(outcome: &Outcome) {
-    let said = outcome.text("held", "held.err");
-    assert_eq!(outcome.code("held", "held"), 0, "{said}");
-    let look: Value = serde_json::from_str(&outcome.text("held", "held.out")).unwrap();
+    let look = &outcome.objects("held", "held")[0];
     assert_eq!(look["unreadable"], serde_json::json!([]));
-    let [command] = list(&look, "commands") else {
+    let [command] = list(look, "commands") else {
         panic!("not one command: {look}");
     };
     assert_eq!(command["verdict"], "held", "{command}");
@@ -113,10 +106,10 @@ fn a_command_in_flight_is_found(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_arm64_all_methods_on_6_12 "6.12-arm64" ARM64 all_methods_on_new_kernels
-    only_in_test_all_arm64_traces_are_exact_on_6_12 "6.12-arm64" ARM64 traces_are_exact
-    only_in_test_all_arm64_stages_add_up_on_6_12 "6.12-arm64" ARM64 stages_add_up
-    only_in_test_all_arm64_stacks_have_their_symbols_on_6_12 "6.12-arm64" ARM64 stacks_have_their_symbols
-    only_in_test_all_arm64_recordings_read_the_same_here_on_6_12 "6.12-arm64" ARM64 recordings_read_the_same_here
-    only_in_test_all_arm64_a_command_in_flight_is_found_on_6_12 "6.12-arm64" ARM64 a_command_in_flight_is_found
+    arm64 ARM64 [
+        traces_are_exact stages_add_up stacks_have_their_symbols recordings_read_the_same_here
+        a_command_in_flight_is_found all_methods
+    ] {
+        | only_in_test_all on_6_12_arm64 "6.12-arm64"
+    }
 }

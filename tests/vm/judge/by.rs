@@ -6,16 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
-use super::json::{ToolRun, assert_groups, assert_sum, list, number, skipped};
+use super::json::{ToolRun, assert_groups, assert_sum, charged, list, number, skipped, sum, sums};
 
-const BY: Suite = Suite {
-    script: "by",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_file nvme0 134217728", "nvme_null nvme1 0"],
-    append: "",
-    env: &[],
-};
+const BY: Suite = Suite::of("by", &["nvme_file nvme0 134217728", "nvme_null nvme1 0"]);
 
 /// Ten thousand cgroups.
 const MANY: Suite = Suite {
@@ -24,26 +17,6 @@ const MANY: Suite = Suite {
     env: &[("TIMEOUT", "1800")],
     ..BY
 };
-
-fn run(outcome: &Outcome, case: &str, name: &str) -> ToolRun {
-    let run = ToolRun::read(outcome, case, name);
-    let balance = &run.last["ledger"]["balance"];
-    assert_eq!(balance["balanced"], true, "{name}: {}", run.last);
-    run
-}
-
-fn groups(run: &ToolRun) -> &[Value] {
-    list(&run.last, "groups")
-}
-
-fn sum(values: &[Value], field: &str) -> u64 {
-    values.iter().map(|value| number(value, field)).sum()
-}
-
-/// Commands and bytes of rows or groups.
-fn sums(values: &[Value]) -> [u64; 2] {
-    ["count", "bytes"].map(|field| sum(values, field))
-}
 
 /// The commands of each job, sorted.
 fn jobs(outcome: &Outcome) -> Vec<(u64, u64)> {
@@ -62,20 +35,20 @@ fn jobs(outcome: &Outcome) -> Vec<(u64, u64)> {
 fn processes_are_the_jobs_of_fio(outcome: &Outcome) {
     let want = jobs(outcome);
     assert_eq!(want.iter().map(|(ios, _)| *ios).collect::<Vec<_>>(), [200, 300, 500, 900]);
-    let all = run(outcome, "process", "all");
+    let all = ToolRun::balanced(outcome, "process", "all");
     for name in ["process", "kprobe"] {
-        let by = run(outcome, "process", name);
+        let by = ToolRun::balanced(outcome, "process", name);
         // programs of kprobes lose completions where each one is an exception (5.10)
         let ledger = &by.last["ledger"];
         if ledger["overwritten"] != 0 {
             assert_eq!(ledger["may_lose_completions"], true, "{name}");
             let lost = number(ledger, "overwritten") + number(ledger, "in_flight");
-            let [found, want] = [groups(&by), list(&all.last, "rows")].map(sums);
+            let [found, want] = [by.groups(), all.rows()].map(sums);
             assert_eq!(found[0] + lost, want[0], "{name}: {}", by.last);
             continue;
         }
-        assert_eq!(sums(groups(&by)), sums(list(&all.last, "rows")), "{name}");
-        let of_fio = groups(&by).iter().filter(|g| g["comm"] == "fio");
+        assert_eq!(sums(by.groups()), sums(all.rows()), "{name}");
+        let of_fio = by.groups().iter().filter(|g| g["comm"] == "fio");
         // fio itself reads what the disk holds
         let of_jobs = of_fio.filter(|g| number(g, "count") >= 200);
         let mut found: Vec<_> = of_jobs.map(|g| (number(g, "count"), number(g, "bytes"))).collect();
@@ -86,31 +59,31 @@ fn processes_are_the_jobs_of_fio(outcome: &Outcome) {
         assert!(exact.clone().all(|(found, want)| found == want), "{name}: {}", by.last);
     }
     for name in ["parts", "place"] {
-        let by = run(outcome, "process", name);
-        assert_eq!(sums(groups(&by)), sums(list(&all.last, "rows")), "{name}");
+        let by = ToolRun::balanced(outcome, "process", name);
+        assert_eq!(sums(by.groups()), sums(all.rows()), "{name}");
     }
-    let by = run(outcome, "process", "process");
-    for group in groups(&by) {
+    let by = ToolRun::balanced(outcome, "process", "process");
+    for group in by.groups() {
         let stages = sum(list(group, "stages"), "sum_ns");
         assert_eq!(stages, number(&group["total"], "sum_ns"), "{group}");
     }
 }
 
 fn parts_of_a_key_are_those_of_the_load(outcome: &Outcome) {
-    let by = run(outcome, "process", "parts");
-    let writes = groups(&by).iter().filter(|g| g["max_bytes"] == 16384);
+    let by = ToolRun::balanced(outcome, "process", "parts");
+    let writes = by.groups().iter().filter(|g| g["max_bytes"] == 16384);
     let writes: Vec<&Value> = writes.collect();
     assert_eq!(writes.iter().map(|g| number(g, "count")).sum::<u64>(), 200);
     assert!(writes.iter().all(|g| g["opcode"] == "write" && number(g, "cpu") < 2));
-    let place = run(outcome, "process", "place");
-    assert!(groups(&place).iter().all(|g| g["ctrl"] == "nvme1"), "{}", place.last);
+    let place = ToolRun::balanced(outcome, "process", "place");
+    assert!(place.groups().iter().all(|g| g["ctrl"] == "nvme1"), "{}", place.last);
 }
 
 fn a_process_keeps_its_group_when_it_changes_its_name(outcome: &Outcome) {
     let pid = outcome.text("process", "rename");
     let pid: u64 = pid.trim().parse().unwrap();
-    let by = run(outcome, "process", "process");
-    let group = groups(&by).iter().find(|g| g["pid"] == pid).unwrap();
+    let by = ToolRun::balanced(outcome, "process", "process");
+    let group = by.groups().iter().find(|g| g["pid"] == pid).unwrap();
     assert_eq!(number(group, "count"), 40);
     assert_eq!(group["comm"], r"a\u{1b}[31m\nb\xff");
     let text = outcome.text("process", "text.out");
@@ -128,28 +101,17 @@ fn top_has_a_row_per_process_and_opcode(outcome: &Outcome) {
     let rows = pages.lines().filter(|line| !line.is_empty()).filter(row);
     assert!(rows.count() >= 2, "{pages}");
     assert!(!pages.contains('\u{1b}'), "{pages}");
-    let all = number(&run(outcome, "process", "all").last["ledger"], "matched");
+    let all = number(&ToolRun::balanced(outcome, "process", "all").last["ledger"], "matched");
     let said = outcome.text("process", "top.err");
     assert!(said.contains(&format!("exact: {all} commands")), "{said}");
 }
 
-/// The sums of io.stat of a cgroup.
-fn charged(outcome: &Outcome, name: &str) -> BTreeMap<String, u64> {
-    let mut sums = BTreeMap::new();
-    for word in outcome.text("cgroup", &format!("{name}.io")).split_whitespace() {
-        if let Some((field, value)) = word.split_once('=') {
-            *sums.entry(field.to_owned()).or_default() += value.parse::<u64>().unwrap();
-        }
-    }
-    sums
-}
-
 fn cgroups_are_those_of_io_stat(outcome: &Outcome) {
-    let by = run(outcome, "cgroup", "cgroup");
-    let all = run(outcome, "cgroup", "all");
-    assert_eq!(sums(groups(&by)), sums(list(&all.last, "rows")));
+    let by = ToolRun::balanced(outcome, "cgroup", "cgroup");
+    let all = ToolRun::balanced(outcome, "cgroup", "all");
+    assert_eq!(sums(by.groups()), sums(all.rows()));
     let of = |cgroup: &str, opcode: &str, field: &str| -> u64 {
-        let found = groups(&by).iter().filter(|g| {
+        let found = by.groups().iter().filter(|g| {
             g["opcode"] == opcode && g["cgroup"].as_str().is_some_and(|path| path.ends_with(cgroup))
         });
         found.map(|g| number(g, field)).sum()
@@ -157,7 +119,7 @@ fn cgroups_are_those_of_io_stat(outcome: &Outcome) {
     let id = format!("{:0<8}{:056}", "c0ffee00", 0);
     let scope = format!("docker-{id}.scope");
     for (name, cgroup) in [("unit", "database.service"), ("container", &scope)] {
-        let want = charged(outcome, name);
+        let want = charged(outcome, "cgroup", name);
         assert!(want["wbytes"] >= 16 * 65536, "{name}: {want:?}");
         for (opcode, field, counter) in
             [("write", "bytes", "wbytes"), ("read", "bytes", "rbytes"), ("read", "count", "rios")]
@@ -166,29 +128,29 @@ fn cgroups_are_those_of_io_stat(outcome: &Outcome) {
             assert_sum(&by, ("cgroup", field), found, want[counter], name);
         }
     }
-    let by = run(outcome, "cgroup", "container");
-    let inside = groups(&by).iter().filter(|g| g["container"] == id.as_str());
+    let by = ToolRun::balanced(outcome, "cgroup", "container");
+    let inside = by.groups().iter().filter(|g| g["container"] == id.as_str());
     let inside: Vec<Value> = inside.cloned().collect();
-    let want = charged(outcome, "container");
+    let want = charged(outcome, "cgroup", "container");
     let bytes = want["wbytes"] + want["rbytes"];
     // what is in no container, and what is not known, is one group
     let found = sum(&inside, "bytes");
     let is_less = found < bytes && bytes - found <= skipped(&by) << 20;
     assert!(found == bytes || is_less, "{found} of {bytes}: {}", by.last);
-    assert_eq!(sums(groups(&by)), sums(list(&all.last, "rows")));
+    assert_eq!(sums(by.groups()), sums(all.rows()));
 }
 
 fn of_many_cgroups_the_largest_have_rows(outcome: &Outcome) {
     let truth = outcome.text("many", "truth.json");
     let truth: BTreeMap<String, u64> = serde_json::from_str(&truth).unwrap();
     assert!(truth.len() > 610, "{}", truth.len());
-    let by = run(outcome, "many", "cgroup");
-    let all = run(outcome, "many", "all");
-    assert_eq!(sums(groups(&by)), sums(list(&all.last, "rows")), "{}", by.last);
+    let by = ToolRun::balanced(outcome, "many", "cgroup");
+    let all = ToolRun::balanced(outcome, "many", "all");
+    assert_eq!(sums(by.groups()), sums(all.rows()), "{}", by.last);
     let total: u64 = truth.values().sum();
-    assert!(sum(groups(&by), "count") >= total);
+    assert!(sum(by.groups(), "count") >= total);
     let mut found = BTreeMap::new();
-    for group in groups(&by).iter().filter(|g| g["other"].is_null()) {
+    for group in by.groups().iter().filter(|g| g["other"].is_null()) {
         let path = group["cgroup"].as_str().unwrap_or("");
         let Some((_, name)) = path.rsplit_once("/many/") else {
             continue;
@@ -197,7 +159,7 @@ fn of_many_cgroups_the_largest_have_rows(outcome: &Outcome) {
         assert!(count <= truth[name], "{name}: {count} of {}", truth[name]);
         found.insert(name.to_owned(), count);
     }
-    let other = groups(&by).iter().find(|g| g["other"] == true).unwrap();
+    let other = by.groups().iter().find(|g| g["other"] == true).unwrap();
     assert!(number(other, "count") > 0);
     for number in 0..10 {
         let name = format!("large-{number}");
@@ -211,8 +173,8 @@ fn of_many_cgroups_the_largest_have_rows(outcome: &Outcome) {
 
 /// Commands then belong to the cgroups of tasks, and a line says so.
 fn version_1_has_the_controller(outcome: &Outcome) {
-    let by = run(outcome, "hybrid", "cgroup");
-    let db = groups(&by).iter().find(|g| g["cgroup"] == "/db").unwrap();
+    let by = ToolRun::balanced(outcome, "hybrid", "cgroup");
+    let db = by.groups().iter().find(|g| g["cgroup"] == "/db").unwrap();
     assert_eq!(number(db, "count"), 40, "{}", by.last);
     for name in ["cgroup", "text"] {
         let said = outcome.text("hybrid", &format!("{name}.err"));
@@ -239,27 +201,16 @@ fn what_does_not_work_is_said_in_a_sentence(outcome: &Outcome) {
     }
 }
 
-fn all(outcome: &Outcome) {
-    what_does_not_work_is_said_in_a_sentence(outcome);
-    processes_are_the_jobs_of_fio(outcome);
-    parts_of_a_key_are_those_of_the_load(outcome);
-    a_process_keeps_its_group_when_it_changes_its_name(outcome);
-    top_has_a_row_per_process_and_opcode(outcome);
-    cgroups_are_those_of_io_stat(outcome);
-    of_many_cgroups_the_largest_have_rows(outcome);
-}
-
 super::on_kernels! {
-    only_in_test_all_what_does_not_work_is_said_in_a_sentence_on_6_12 "6.12" BY what_does_not_work_is_said_in_a_sentence
-    only_in_test_all_processes_are_the_jobs_of_fio_on_6_12 "6.12" BY processes_are_the_jobs_of_fio
-    only_in_test_all_parts_of_a_key_are_those_of_the_load_on_6_12 "6.12" BY parts_of_a_key_are_those_of_the_load
-    only_in_test_all_a_process_keeps_its_group_on_6_12 "6.12" BY a_process_keeps_its_group_when_it_changes_its_name
-    only_in_test_all_top_has_a_row_per_process_and_opcode_on_6_12 "6.12" BY top_has_a_row_per_process_and_opcode
-    only_in_test_all_cgroups_are_those_of_io_stat_on_6_12 "6.12" BY cgroups_are_those_of_io_stat
-    only_in_test_all_of_many_cgroups_the_largest_have_rows_on_6_12 "6.12" BY of_many_cgroups_the_largest_have_rows
-    only_in_test_all_ten_thousand_cgroups_on_6_12 "6.12" MANY of_ten_thousand_the_largest_have_rows
-    only_in_test_all_a_hybrid_tree_on_6_12 "6.12" MANY version_1_has_the_controller
-    only_in_test_all_groups_on_5_10 "5.10" BY all
-    only_in_test_all_groups_on_6_1 "6.1" BY all
-    only_in_test_all_groups_on_7_x "7.x" BY all
+    suite BY [
+        processes_are_the_jobs_of_fio parts_of_a_key_are_those_of_the_load
+        a_process_keeps_its_group_when_it_changes_its_name top_has_a_row_per_process_and_opcode
+        cgroups_are_those_of_io_stat of_many_cgroups_the_largest_have_rows
+        what_does_not_work_is_said_in_a_sentence
+    ] {
+        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+    }
+    many MANY [version_1_has_the_controller of_ten_thousand_the_largest_have_rows] {
+        | only_in_test_all on_6_12 "6.12"
+    }
 }

@@ -5,14 +5,7 @@ use super::guest::{Outcome, Suite};
 use super::json::{ToolRun, list, number, text};
 use super::trace_read::TraceRun;
 
-const CHOSEN: Suite = Suite {
-    script: "chosen",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_file nvme0 134217728", "nvme_null nvme1 0"],
-    append: "",
-    env: &[],
-};
+const CHOSEN: Suite = Suite::of("chosen", &["nvme_file nvme0 134217728", "nvme_null nvme1 0"]);
 
 /// Reads and writes of a disk or partition that the kernel counted.
 fn counted(outcome: &Outcome, case: &str, name: &str) -> [u64; 2] {
@@ -139,12 +132,11 @@ fn without_the_io_controller_the_task_selects(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_a_disk_selects_exactly_its_commands_on_6_12 "6.12" CHOSEN a_disk_selects_exactly_its_commands
-    only_in_test_all_what_is_no_disk_is_refused_by_name_on_6_12 "6.12" CHOSEN what_is_no_disk_is_refused_by_name
-    only_in_test_all_a_program_ends_the_run_with_its_exit_code_on_6_12 "6.12" CHOSEN a_program_ends_the_run_with_its_exit_code
-    only_in_test_all_a_container_has_its_writeback_on_6_12 "6.12" CHOSEN a_container_has_its_writeback
-    only_in_test_all_without_the_io_controller_the_task_selects_on_6_12 "6.12" CHOSEN without_the_io_controller_the_task_selects
-    only_in_test_all_a_disk_selects_exactly_its_commands_on_5_10 "5.10" CHOSEN a_disk_selects_exactly_its_commands
-    only_in_test_all_a_container_has_its_writeback_on_5_10 "5.10" CHOSEN a_container_has_its_writeback
-    only_in_test_all_without_the_io_controller_the_task_selects_on_5_10 "5.10" CHOSEN without_the_io_controller_the_task_selects
+    suite CHOSEN [
+        a_disk_selects_exactly_its_commands what_is_no_disk_is_refused_by_name
+        a_program_ends_the_run_with_its_exit_code a_container_has_its_writeback
+        without_the_io_controller_the_task_selects
+    ] {
+        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10"
+    }
 }

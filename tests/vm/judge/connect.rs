@@ -8,12 +8,8 @@ use super::json::{ToolRun, number, text};
 use super::trace_read::{TraceRun, status};
 
 const CONNECT: Suite = Suite {
-    script: "connect",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 0"],
     append: "nvme_core.multipath=N",
-    env: &[],
+    ..Suite::of("connect", &["nvme_null nvme0 0", "nvme_null nvme1 0"])
 };
 
 fn every_connect_is_matched(outcome: &Outcome) {
@@ -47,7 +43,7 @@ fn every_connect_is_matched(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_every_connect_is_matched_on_6_1 "6.1" CONNECT every_connect_is_matched
-    only_in_test_all_every_connect_is_matched_on_6_12 "6.12" CONNECT every_connect_is_matched
-    only_in_test_all_every_connect_is_matched_on_7_x "7.x" CONNECT every_connect_is_matched
+    suite CONNECT [every_connect_is_matched] {
+        | only_in_test_all on_6_12 "6.12" on_6_1 "6.1" on_7_x "7.x"
+    }
 }

@@ -4,15 +4,9 @@
 use super::guest::{Outcome, Suite};
 use super::json::{ToolRun, list, number, text};
 
-const CONTAINERS: Suite = Suite {
-    script: "containers",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 1000000"],
-    // docker asks for a program that loads profiles
-    append: "apparmor=0",
-    env: &[],
-};
+/// Docker asks for a program that loads profiles of AppArmor.
+const CONTAINERS: Suite =
+    Suite { append: "apparmor=0", ..Suite::of("containers", &["nvme_null nvme0 1000000"]) };
 
 /// A container's name, and its commands.
 type Want = (&'static str, u64);
@@ -46,5 +40,5 @@ fn podman_and_docker(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_podman_and_docker_on_6_12 "6.12" CONTAINERS podman_and_docker
+    suite CONTAINERS [podman_and_docker] { | only_in_test_all on_6_12 "6.12" }
 }

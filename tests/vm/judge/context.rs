@@ -15,12 +15,11 @@ use nvme_deep::recording::{Fact, Item, Reader};
 use super::guest::{Outcome, Suite};
 
 const CONTEXT: Suite = Suite {
-    script: "context",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 400000000", "nvme_null nvme2 0 mdts=1"],
-    append: "",
     env: &[("DOORBELLS", "1")],
+    ..Suite::of(
+        "context",
+        &["nvme_null nvme0 0", "nvme_null nvme1 400000000", "nvme_null nvme2 0 mdts=1"],
+    )
 };
 
 /// Every DMA goes through a bounce buffer.
@@ -297,28 +296,14 @@ fn nothing_of_it_is_loaded_unless_asked(outcome: &Outcome) {
     }
 }
 
-fn everything(outcome: &Outcome) {
-    doorbells_are_those_that_qemu_saw(outcome);
-    batches_ring_as_often_as_qemu_saw(outcome);
-    waits_for_tags_are_those_of_the_tasks_that_found_none(outcome);
-    splits_are_those_of_the_transfer_size(outcome);
-    the_cpu_of_an_interrupt_is_idle_or_not(outcome);
-    the_machine_is_described(outcome);
-    without_bounce_buffers_none_are_counted(outcome);
-    nothing_of_it_is_loaded_unless_asked(outcome);
-}
-
 super::on_kernels! {
-    doorbells_are_those_that_qemu_saw_on_6_12 "6.12" CONTEXT doorbells_are_those_that_qemu_saw
-    batches_ring_as_often_as_qemu_saw_on_6_12 "6.12" CONTEXT batches_ring_as_often_as_qemu_saw
-    waits_for_tags_on_6_12 "6.12" CONTEXT waits_for_tags_are_those_of_the_tasks_that_found_none
-    splits_are_those_of_the_transfer_size_on_6_12 "6.12" CONTEXT splits_are_those_of_the_transfer_size
-    the_cpu_of_an_interrupt_on_6_12 "6.12" CONTEXT the_cpu_of_an_interrupt_is_idle_or_not
-    the_machine_is_described_on_6_12 "6.12" CONTEXT the_machine_is_described
-    without_bounce_buffers_on_6_12 "6.12" CONTEXT without_bounce_buffers_none_are_counted
-    nothing_is_loaded_unless_asked_on_6_12 "6.12" CONTEXT nothing_of_it_is_loaded_unless_asked
-    only_in_test_all_each_page_has_a_bounce_buffer_on_6_12 "6.12" BOUNCES each_page_has_a_bounce_buffer
-    only_in_test_all_context_on_5_10 "5.10" CONTEXT everything
-    only_in_test_all_context_on_6_1 "6.1" CONTEXT everything
-    only_in_test_all_context_on_7_x "7.x" CONTEXT everything
+    suite CONTEXT [
+        doorbells_are_those_that_qemu_saw batches_ring_as_often_as_qemu_saw
+        waits_for_tags_are_those_of_the_tasks_that_found_none splits_are_those_of_the_transfer_size
+        the_cpu_of_an_interrupt_is_idle_or_not the_machine_is_described
+        without_bounce_buffers_none_are_counted nothing_of_it_is_loaded_unless_asked
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+    }
+    bounces BOUNCES [each_page_has_a_bounce_buffer] { | only_in_test_all on_6_12 "6.12" }
 }

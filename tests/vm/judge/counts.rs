@@ -7,14 +7,7 @@ use super::guest::{Outcome, Suite};
 use super::json::{ToolRun, assert_sums, fio_counts, kernel_counts, list, number, text};
 
 const fn on(variant: &'static str, smp: &'static str) -> Suite {
-    Suite {
-        script: "counts",
-        variant,
-        smp,
-        controllers: &["nvme_null nvme0 0"],
-        append: "",
-        env: &[],
-    }
+    Suite { variant, smp, ..Suite::of("counts", &["nvme_null nvme0 0"]) }
 }
 
 const TWO_CPUS: Suite = on("-2cpu", "2");
@@ -142,31 +135,14 @@ fn points_are_seen(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_mixed_loads_are_exact_on_6_1_with_2_cpus "6.1" TWO_CPUS mixed_loads_are_exact
-    only_in_test_all_mixed_loads_are_exact_on_6_1_with_4_cpus "6.1" FOUR_CPUS mixed_loads_are_exact
-    only_in_test_all_mixed_loads_are_exact_on_6_12_with_2_cpus "6.12" TWO_CPUS mixed_loads_are_exact
-    mixed_loads_are_exact_on_6_12_with_4_cpus "6.12" FOUR_CPUS mixed_loads_are_exact
-    only_in_test_all_other_commands_are_exact_on_6_1 "6.1" TWO_CPUS other_commands_are_exact
-    other_commands_are_exact_on_6_12 "6.12" FOUR_CPUS other_commands_are_exact
-    only_in_test_all_passthrough_and_admin_have_rows_on_6_1 "6.1" TWO_CPUS passthrough_and_admin_have_rows_of_their_own
-    passthrough_and_admin_have_rows_on_6_12 "6.12" FOUR_CPUS passthrough_and_admin_have_rows_of_their_own
-    only_in_test_all_stages_add_up_on_6_1_with_2_cpus "6.1" TWO_CPUS stages_add_up
-    only_in_test_all_stages_add_up_on_6_1_with_4_cpus "6.1" FOUR_CPUS stages_add_up
-    only_in_test_all_stages_add_up_on_6_12_with_2_cpus "6.12" TWO_CPUS stages_add_up
-    stages_add_up_on_6_12_with_4_cpus "6.12" FOUR_CPUS stages_add_up
-    only_in_test_all_mixed_loads_are_exact_on_5_10 "5.10" TWO_CPUS mixed_loads_are_exact
-    only_in_test_all_mixed_loads_are_exact_on_6_1_rt "6.1-rt" FOUR_CPUS mixed_loads_are_exact
-    only_in_test_all_mixed_loads_are_exact_on_7_x "7.x" FOUR_CPUS mixed_loads_are_exact
-    only_in_test_all_other_commands_are_exact_on_5_10 "5.10" TWO_CPUS other_commands_are_exact
-    only_in_test_all_other_commands_are_exact_on_7_x "7.x" FOUR_CPUS other_commands_are_exact
-    only_in_test_all_stages_add_up_on_5_10 "5.10" TWO_CPUS stages_add_up
-    only_in_test_all_stages_add_up_on_7_x "7.x" FOUR_CPUS stages_add_up
-    only_in_test_all_points_are_seen_on_7_x "7.x" FOUR_CPUS points_are_seen
-    only_in_test_all_points_are_seen_on_6_1 "6.1" FOUR_CPUS points_are_seen
-    points_are_seen_on_6_12 "6.12" FOUR_CPUS points_are_seen
-    only_in_test_all_mixed_loads_are_exact_on_6_12_arm64 "6.12-arm64" FOUR_CPUS mixed_loads_are_exact
-    only_in_test_all_other_commands_are_exact_on_6_12_arm64 "6.12-arm64" FOUR_CPUS other_commands_are_exact
-    only_in_test_all_passthrough_and_admin_have_rows_on_6_12_arm64 "6.12-arm64" FOUR_CPUS passthrough_and_admin_have_rows_of_their_own
-    only_in_test_all_stages_add_up_on_6_12_arm64 "6.12-arm64" FOUR_CPUS stages_add_up
-    only_in_test_all_points_are_seen_on_6_12_arm64 "6.12-arm64" FOUR_CPUS points_are_seen
+    two_cpus TWO_CPUS [mixed_loads_are_exact other_commands_are_exact stages_add_up] {
+        | only_in_test_all on_5_10 "5.10"
+    }
+    four_cpus FOUR_CPUS [
+        mixed_loads_are_exact other_commands_are_exact passthrough_and_admin_have_rows_of_their_own
+        stages_add_up points_are_seen
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_6_1 "6.1" on_7_x "7.x" on_6_12_arm64 "6.12-arm64"
+    }
+    realtime FOUR_CPUS [mixed_loads_are_exact] { | only_in_test_all on_6_1_rt "6.1-rt" }
 }

@@ -7,26 +7,17 @@ use serde_json::Value;
 use super::guest::{Outcome, Suite};
 use super::json::text;
 
-const DIFF: Suite = Suite {
-    script: "diff",
-    variant: "",
-    smp: "2",
-    controllers: &[
-        "nvme_null nvme0 20000000",
-        "nvme_null nvme1 20000000",
-        "nvme_null nvme2 26000000",
-    ],
-    append: "",
-    env: &[],
-};
+const DIFF: Suite = Suite::of(
+    "diff",
+    &["nvme_null nvme0 20000000", "nvme_null nvme1 20000000", "nvme_null nvme2 26000000"],
+);
 
 /// The objects of a comparison: the verdict, and the rows.
 fn objects(outcome: &Outcome, name: &str) -> (Value, Vec<Value>) {
-    let out = outcome.text("diff", &format!("{name}.out"));
-    let mut lines = out.lines().map(|l| serde_json::from_str(l).unwrap());
-    let verdict: Value = lines.next().unwrap();
+    let mut rows = outcome.lines("diff", &format!("{name}.out"));
+    let verdict = rows.remove(0);
     assert_eq!(text(&verdict, "type"), "diff");
-    (verdict, lines.collect())
+    (verdict, rows)
 }
 
 /// The rows of a stage.
@@ -80,15 +71,11 @@ fn what_cannot_be_compared_is_reported(outcome: &Outcome) {
     outcome.assert_refused("diff", "none", 2, &["B has no command"]);
 }
 
-fn everything(outcome: &Outcome) {
-    equal_devices_have_no_difference(outcome);
-    the_slower_device_is_found(outcome);
-    what_cannot_be_compared_is_reported(outcome);
-}
-
 super::on_kernels! {
-    only_in_test_all_equal_devices_have_no_difference_on_6_12 "6.12" DIFF equal_devices_have_no_difference
-    only_in_test_all_diff_on_7_x "7.x" DIFF everything
-    only_in_test_all_the_slower_device_is_found_on_6_12 "6.12" DIFF the_slower_device_is_found
-    only_in_test_all_what_cannot_be_compared_is_reported_on_6_12 "6.12" DIFF what_cannot_be_compared_is_reported
+    suite DIFF [
+        equal_devices_have_no_difference the_slower_device_is_found
+        what_cannot_be_compared_is_reported
+    ] {
+        | only_in_test_all on_6_12 "6.12" on_7_x "7.x"
+    }
 }

@@ -9,14 +9,7 @@ use super::hostile::{assert_all_points, doctor};
 use super::json::{ToolRun, assert_sums, fio_counts, kernel_counts, list, number, text};
 use super::ledger::{assert_nothing_is_left, events, exact, ledger};
 
-const GONE: Suite = Suite {
-    script: "gone",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 20000000"],
-    append: "",
-    env: &[],
-};
+const GONE: Suite = Suite::of("gone", &["nvme_null nvme0 0", "nvme_null nvme1 20000000"]);
 
 const STAGE_SETS: [&str; 3] = ["total", "basic", "fine"];
 
@@ -149,12 +142,12 @@ fn a_run_may_be_stopped_before_it_begins(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_a_driver_may_come_later_on_6_12 "6.12" GONE a_driver_may_come_later
-    only_in_test_all_a_driver_that_is_traced_stays_on_6_12 "6.12" GONE a_driver_that_is_traced_stays
-    only_in_test_all_kprobes_that_their_module_takes_along_end_the_run_on_6_12 "6.12" GONE kprobes_that_their_module_takes_along_end_the_run
-    only_in_test_all_a_device_may_go_under_load_on_6_12 "6.12" GONE a_device_may_go_under_load
-    only_in_test_all_controllers_may_change_places_on_6_12 "6.12" GONE controllers_may_change_places
-    only_in_test_all_a_reset_is_counted_to_the_last_attempt_on_6_12 "6.12" GONE a_reset_is_counted_to_the_last_attempt
-    only_in_test_all_a_run_may_be_stopped_before_it_begins_on_6_12 "6.12" GONE a_run_may_be_stopped_before_it_begins
-    only_in_test_all_nothing_is_left_of_what_was_gone_on_6_12 "6.12" GONE assert_nothing_is_left
+    suite GONE [
+        a_driver_may_come_later a_driver_that_is_traced_stays
+        kprobes_that_their_module_takes_along_end_the_run a_device_may_go_under_load
+        controllers_may_change_places a_reset_is_counted_to_the_last_attempt
+        a_run_may_be_stopped_before_it_begins assert_nothing_is_left
+    ] {
+        | only_in_test_all on_6_12 "6.12"
+    }
 }

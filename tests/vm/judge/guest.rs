@@ -9,6 +9,8 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
+use serde_json::Value;
+
 /// A machine and the script that runs on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Suite {
@@ -18,7 +20,7 @@ pub struct Suite {
     pub variant: &'static str,
     /// QEMU's `-smp`.
     pub smp: &'static str,
-    /// Controllers, as arguments of nvme-args.sh; the first is nvme0.
+    /// Controllers, as arguments of nvme-args.sh; the first is nvme0. `nvme0..16` stands for 16 of them.
     pub controllers: &'static [&'static str],
     /// Kernel arguments.
     pub append: &'static str,
@@ -50,28 +52,8 @@ static PLACES: LazyLock<u32> = LazyLock::new(|| {
 
 /// Scripts whose guests take a minute or more, the longest first. They begin first, so that none of them
 /// runs at the end beside nothing.
-const LONG: &[&str] = &[
-    "recordings",
-    "gone",
-    "inflight",
-    "arm64",
-    "large",
-    "patterns",
-    "hostile",
-    "tracewords",
-    "serve",
-    "top",
-    "waits",
-    "context",
-    "tracestacks",
-    "types",
-    "tracefaults",
-    "by",
-    "counts",
-    "who",
-    "methods",
-    "orders",
-];
+const LONG: &str = "recordings gone inflight arm64 large patterns hostile tracewords serve top waits context \
+    tracestacks types tracefaults by counts who methods orders";
 
 /// The places that guests have, and the turns of those that wait.
 struct Queue {
@@ -85,9 +67,8 @@ static PLACE_IS_FREE: Condvar = Condvar::new();
 /// The smallest number has the next turn. Guests that run alone come last: one that waited for both
 /// places would leave one of them empty each time.
 fn turn(script: &str) -> usize {
-    let long = LONG.iter().position(|&name| name == script);
-    let alone = ALONE.contains(&script);
-    long.unwrap_or(LONG.len() + usize::from(alone))
+    let long = LONG.split(' ').position(|name| name == script);
+    long.unwrap_or(100 + usize::from(ALONE.contains(&script)))
 }
 
 /// The places that a guest takes on the host. They are free again when this is dropped.
@@ -219,7 +200,21 @@ fn compile_stand_ins(kernel: &str, share: &Path) {
     }
 }
 
+/// The arguments of each controller that these stand for.
+fn each(words: &str) -> Vec<String> {
+    let Some((begin, rest)) = words.split_once("0..") else {
+        return vec![words.to_owned()];
+    };
+    let (end, rest) = rest.split_once(' ').unwrap();
+    (0..end.parse().unwrap()).map(|n: u32| format!("{begin}{n} {rest}")).collect()
+}
+
 impl Suite {
+    /// A machine of two CPUs.
+    pub const fn of(script: &'static str, controllers: &'static [&'static str]) -> Self {
+        Self { script, variant: "", smp: "2", controllers, append: "", env: &[] }
+    }
+
     /// Boots the guest, or returns the result of an earlier boot by this process.
     pub fn run(&self, kernel: &str) -> Outcome {
         let name = format!("{kernel}-{}{}", self.script, self.variant);
@@ -263,7 +258,7 @@ impl Suite {
             .env("APPEND", self.append)
             .env("ALIVE", "1");
         boot.env("TIMEOUT", "900").envs(self.env.iter().copied());
-        for words in self.controllers {
+        for words in self.controllers.iter().flat_map(|words| each(words)) {
             let out = Command::new(lab.join("nvme-args.sh"))
                 .args(words.split_whitespace())
                 .env("SHARE", &share)
@@ -333,6 +328,20 @@ impl Outcome {
     pub fn bytes(&self, case: &str, file: &str) -> Vec<u8> {
         let path = self.dir.join(case).join(file);
         fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+
+    /// The JSON objects that a run of a case printed, which must have succeeded.
+    pub fn objects(&self, case: &str, name: &str) -> Vec<Value> {
+        let said = self.text(case, &format!("{name}.err"));
+        assert_eq!(self.code(case, name), 0, "{case} {name}: {said}");
+        self.lines(case, &format!("{name}.out"))
+    }
+
+    /// A file of a case with a JSON object in each line.
+    pub fn lines(&self, case: &str, file: &str) -> Vec<Value> {
+        let text = self.text(case, file);
+        let object = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        text.lines().map(object).collect()
     }
 
     /// The exit code of a run of a case.

@@ -4,31 +4,15 @@
 use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
-use super::json::{fio_counts, list, number, text};
+use super::json::{fio_counts, list, number, of, text};
 
 const HOST: Suite = Suite {
-    script: "host",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 4000000"],
     append: "nvme_core.multipath=N",
-    env: &[],
+    ..Suite::of("host", &["nvme_null nvme0 0", "nvme_null nvme1 4000000"])
 };
 
 /// Delay of the disk behind the target.
 const DELAY_NS: u64 = 4_000_000;
-
-fn lines(outcome: &Outcome, case: &str, name: &str) -> Vec<Value> {
-    let said = outcome.text(case, &format!("{name}.err"));
-    assert_eq!(outcome.code(case, name), 0, "{case} {name}: {said}");
-    let out = outcome.text(case, &format!("{name}.out"));
-    let lines = out.lines().map(|line| serde_json::from_str(line).unwrap());
-    lines.collect()
-}
-
-fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    lines.iter().filter(|line| line["type"] == kind).collect()
-}
 
 fn last<'a>(lines: &'a [Value], kind: &str) -> &'a Value {
     let last = lines.last().unwrap();
@@ -50,13 +34,13 @@ fn assert_parts(lines: &[Value], same: bool, what: &str) {
 
 fn every_command_of_nvmet_is_joined(outcome: &Outcome) {
     let what = outcome.kernel();
-    let served = lines(outcome, "join", "from");
+    let served = outcome.objects("join", "from");
     let end = last(&served, "host_end");
     assert_eq!(end["exact"], true, "{what}: {end}");
     let commands = of(&served, "host_command").len() as u64;
     for clock in ["same", "pairs"] {
         let what = format!("{what} {clock}");
-        let lines = lines(outcome, "join", clock);
+        let lines = outcome.objects("join", clock);
         let join = last(&lines, "join");
         assert_eq!(text(join, "clock"), clock, "{what}");
         for none in [
@@ -92,10 +76,10 @@ fn every_command_of_nvmet_is_joined(outcome: &Outcome) {
 
 /// The same commands, printed and counted by other runs at the same time.
 fn all_runs_of_the_host_side_agree(outcome: &Outcome) {
-    let recorded = lines(outcome, "join", "from");
+    let recorded = outcome.objects("join", "from");
     let commands = number(&last(&recorded, "host_end")["ledger"], "commands");
     for name in ["print", "latency", "from-latency"] {
-        let lines = lines(outcome, "join", name);
+        let lines = outcome.objects("join", name);
         let end = last(&lines, "host_end");
         assert_eq!(number(&end["ledger"], "commands"), commands, "{name}");
         let rows = of(&lines, "host_row");
@@ -115,7 +99,7 @@ fn all_runs_of_the_host_side_agree(outcome: &Outcome) {
 }
 
 fn a_rejected_command_has_no_begin(outcome: &Outcome) {
-    let served = lines(outcome, "rejected", "from");
+    let served = outcome.objects("rejected", "from");
     let end = last(&served, "host_end");
     assert_eq!(number(&end["ledger"], "without_begin"), 1, "{end}");
     assert_eq!(end["exact"], false, "{end}");
@@ -126,7 +110,7 @@ fn a_rejected_command_has_no_begin(outcome: &Outcome) {
     assert_eq!(rejected.len(), 1, "{rejected:?}");
     assert_eq!(number(rejected[0], "opcode_value"), 0x99, "{rejected:?}");
     assert_eq!(rejected[0]["status"]["code"], 1, "invalid opcode: {rejected:?}");
-    let lines = lines(outcome, "rejected", "same");
+    let lines = outcome.objects("rejected", "same");
     let join = last(&lines, "join");
     assert_eq!(number(join, "matched"), 21, "{join}");
     assert_eq!(number(join, "unmatched_guest"), 0, "{join}");
@@ -136,18 +120,14 @@ fn a_rejected_command_has_no_begin(outcome: &Outcome) {
 }
 
 fn a_stock_qemu_is_traced(outcome: &Outcome) {
-    let found = lines(outcome, "qemu", "trace");
+    let found = outcome.objects("qemu", "trace");
     let end = last(&found, "host_end");
     assert_eq!(end["exact"], true, "{end}");
-    let truth: Vec<Value> = outcome
-        .text("qemu", "truth")
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .filter(|t: &Value| t["slba"].is_u64() && t["status"] == 0)
-        .collect();
+    let mut truth = outcome.lines("qemu", "truth");
+    truth.retain(|t| t["slba"].is_u64() && t["status"] == 0);
     let commands = of(&found, "host_command");
     assert_eq!((commands.len(), truth.len()), (60, 60));
-    let imported = lines(outcome, "qemu", "import");
+    let imported = outcome.objects("qemu", "import");
     let logged = of(&imported, "host_command");
     for (command, truth) in commands.iter().zip(&truth) {
         for key in ["qid", "cid", "slba", "nlb"] {
@@ -162,7 +142,7 @@ fn a_stock_qemu_is_traced(outcome: &Outcome) {
 }
 
 fn targets_are_listed_and_refusals_are_one_sentence(outcome: &Outcome) {
-    let list = lines(outcome, "rejected", "list-json");
+    let list = outcome.objects("rejected", "list-json");
     assert_eq!(list[0]["kind"], "nvmet", "{list:?}");
     assert_eq!(list[0]["subsystems"], serde_json::json!(["lab"]));
     let shown = outcome.text("rejected", "list.out");
@@ -173,15 +153,11 @@ fn targets_are_listed_and_refusals_are_one_sentence(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    every_command_of_nvmet_is_joined_on_6_12 "6.12" HOST every_command_of_nvmet_is_joined
-    all_runs_of_the_host_side_agree_on_6_12 "6.12" HOST all_runs_of_the_host_side_agree
-    a_rejected_command_has_no_begin_on_6_12 "6.12" HOST a_rejected_command_has_no_begin
-    a_stock_qemu_is_traced_on_6_12 "6.12" HOST a_stock_qemu_is_traced
-    targets_are_listed_and_refusals_are_one_sentence_on_6_12 "6.12" HOST targets_are_listed_and_refusals_are_one_sentence
-    only_in_test_all_every_command_of_nvmet_is_joined_on_6_1 "6.1" HOST every_command_of_nvmet_is_joined
-    only_in_test_all_a_rejected_command_has_no_begin_on_6_1 "6.1" HOST a_rejected_command_has_no_begin
-    only_in_test_all_a_stock_qemu_is_traced_on_6_1 "6.1" HOST a_stock_qemu_is_traced
-    only_in_test_all_every_command_of_nvmet_is_joined_on_7_x "7.x" HOST every_command_of_nvmet_is_joined
-    only_in_test_all_a_rejected_command_has_no_begin_on_7_x "7.x" HOST a_rejected_command_has_no_begin
-    only_in_test_all_a_stock_qemu_is_traced_on_7_x "7.x" HOST a_stock_qemu_is_traced
+    suite HOST [
+        every_command_of_nvmet_is_joined all_runs_of_the_host_side_agree
+        a_rejected_command_has_no_begin a_stock_qemu_is_traced
+        targets_are_listed_and_refusals_are_one_sentence
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_6_1 "6.1" on_7_x "7.x"
+    }
 }

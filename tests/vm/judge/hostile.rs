@@ -8,14 +8,7 @@ use super::guest::{Outcome, Suite};
 use super::json::{ToolRun, list, text};
 use super::ledger::{assert_nothing_is_left, exact, exact_but_for_misses, kinds, ledger, rejected};
 
-const HOSTILE: Suite = Suite {
-    script: "hostile",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0"],
-    append: "",
-    env: &[],
-};
+const HOSTILE: Suite = Suite::of("hostile", &["nvme_null nvme0 0"]);
 
 /// The JSON of `doctor`, which always has a report. It ends as the commands that trace would.
 pub fn doctor(outcome: &Outcome, case: &str) -> Value {
@@ -158,12 +151,13 @@ fn files_that_do_not_fit_are_refused(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_kprobes_that_are_off_are_not_missed_on_6_12 "6.12" HOSTILE kprobes_that_are_off_are_not_missed
-    only_in_test_all_without_ftrace_there_are_tracepoints_on_6_12 "6.12" HOSTILE without_ftrace_there_are_tracepoints
-    only_in_test_all_tracefs_is_needed_only_for_classic_tracepoints_on_6_12 "6.12" HOSTILE tracefs_is_needed_only_for_classic_tracepoints
-    only_in_test_all_hidden_pointers_do_not_concern_root_on_6_12 "6.12" HOSTILE hidden_pointers_and_paranoid_events_do_not_concern_root
-    only_in_test_all_two_capabilities_are_enough_on_6_12 "6.12" HOSTILE two_capabilities_are_enough
-    only_in_test_all_without_btf_there_are_classic_tracepoints_on_6_12 "6.12" HOSTILE without_btf_there_are_classic_tracepoints
-    only_in_test_all_files_that_do_not_fit_are_refused_on_6_12 "6.12" HOSTILE files_that_do_not_fit_are_refused
-    only_in_test_all_nothing_is_left_of_hostile_runs_on_6_12 "6.12" HOSTILE assert_nothing_is_left
+    suite HOSTILE [
+        kprobes_that_are_off_are_not_missed without_ftrace_there_are_tracepoints
+        tracefs_is_needed_only_for_classic_tracepoints
+        hidden_pointers_and_paranoid_events_do_not_concern_root two_capabilities_are_enough
+        without_btf_there_are_classic_tracepoints files_that_do_not_fit_are_refused
+        assert_nothing_is_left
+    ] {
+        | only_in_test_all on_6_12 "6.12"
+    }
 }

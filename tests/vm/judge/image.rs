@@ -6,14 +6,7 @@ use serde_json::Value;
 use super::guest::{Outcome, Suite};
 use super::json::number;
 
-const IMAGE: Suite = Suite {
-    script: "image",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0"],
-    append: "apparmor=0",
-    env: &[],
-};
+const IMAGE: Suite = Suite { append: "apparmor=0", ..Suite::of("image", &["nvme_null nvme0 0"]) };
 
 fn it_counts_in_a_container(outcome: &Outcome) {
     let out = outcome.text("image", "latency.out");
@@ -35,5 +28,5 @@ fn it_counts_in_a_container(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_the_image_of_the_archive_works_in_podman_on_6_12 "6.12" IMAGE it_counts_in_a_container
+    suite IMAGE [it_counts_in_a_container] { | only_in_test_all on_6_12 "6.12" }
 }

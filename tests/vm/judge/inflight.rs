@@ -4,31 +4,23 @@
 use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
+use super::json::list;
 use crate::planted::causes;
 
 const INFLIGHT: Suite = Suite {
-    script: "inflight",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0 smart_critical_warning=2", "nvme_on nvme1 served-late"],
     append: "nvme_core.io_timeout=60 iomem=relaxed",
     env: &[("RAM_FILE", "1"), ("SERVED", "late")],
+    ..Suite::of(
+        "inflight",
+        &["nvme_null nvme0 0 smart_critical_warning=2", "nvme_on nvme1 served-late"],
+    )
 };
-
-/// The looks of a call.
-fn looks(outcome: &Outcome, case: &str, name: &str) -> Vec<Value> {
-    let said = outcome.text(case, &format!("{name}.err"));
-    assert_eq!(outcome.code(case, name), 0, "{case} {name}: {said}");
-    let out = outcome.text(case, &format!("{name}.out"));
-    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
 
 /// The commands of the only look.
 fn commands(outcome: &Outcome, case: &str, name: &str) -> Vec<Value> {
-    let looks = looks(outcome, case, name);
-    assert_eq!(looks.len(), 1);
-    assert_eq!(looks[0]["unreadable"], serde_json::json!([]));
-    looks[0]["commands"].as_array().unwrap().clone()
+    let [look] = &outcome.objects(case, name)[..] else { panic!("not one look") };
+    assert_eq!(look["unreadable"], serde_json::json!([]));
+    list(look, "commands").to_vec()
 }
 
 /// The command that reads this block of 4 KiB.
@@ -51,19 +43,19 @@ fn no_command_in_flight_is_shown_as_such(outcome: &Outcome) {
 
 fn a_healthy_load_gets_no_verdict(outcome: &Outcome) {
     let mut seen = 0;
-    let mut all = looks(outcome, "load", "interval");
+    let mut all = outcome.objects("load", "interval");
     assert_eq!(all.len(), 5);
     for n in 1..=5 {
-        all.extend(looks(outcome, "load", &format!("load-{n}")));
+        all.extend(outcome.objects("load", &format!("load-{n}")));
     }
     for look in &all {
-        for command in look["commands"].as_array().unwrap() {
+        for command in list(look, "commands") {
             seen += 1;
             assert_eq!(command["verdict"], Value::Null, "{command}");
             assert_eq!(command["opcode"], "read");
             assert_eq!(command["disk"], "nvme0n1");
         }
-        for queue in look["queues"].as_array().unwrap() {
+        for queue in list(look, "queues") {
             let (used, tags) = (&queue["tags_used"], &queue["tags"]);
             assert!(used.as_u64().unwrap() <= tags.as_u64().unwrap());
         }
@@ -73,10 +65,8 @@ fn a_healthy_load_gets_no_verdict(outcome: &Outcome) {
 
 /// How long the controller was slower is not known: the rule is a note.
 fn the_log_page_shows_the_temperature(outcome: &Outcome) {
-    let said = outcome.text("load", "hot.err");
-    assert_eq!(outcome.code("load", "hot"), 0, "{said}");
-    let object: Value = serde_json::from_str(&outcome.text("load", "hot.out")).unwrap();
-    let mut verdicts = object["verdicts"].as_array().unwrap().iter();
+    let object = &outcome.objects("load", "hot")[0];
+    let mut verdicts = list(object, "verdicts").iter();
     let thermal = verdicts.find(|verdict| verdict["rule"] == "thermal");
     // QEMU's own value, 323 K
     let said = thermal.map(ToString::to_string);
@@ -97,11 +87,11 @@ fn what_the_device_holds(outcome: &Outcome) {
     }
     assert!(commands(outcome, "held", "held-ctrl").is_empty());
     assert!(commands(outcome, "held", "held-old").is_empty());
-    let [first, second] = &looks(outcome, "held", "held-twice")[..] else {
+    let [first, second] = &outcome.objects("held", "held-twice")[..] else {
         panic!("not two looks");
     };
     for look in [first, second] {
-        assert_eq!(look["commands"].as_array().unwrap().len(), 2, "{look}");
+        assert_eq!(list(look, "commands").len(), 2, "{look}");
     }
     let text = outcome.text("held", "held-text.out");
     assert_eq!(text.matches("  in the device\n").count(), 2, "{text}");
@@ -120,7 +110,7 @@ fn an_interrupt_that_is_masked(outcome: &Outcome) {
 
 fn a_run_observes_submissions_and_the_p99_of_their_kind(outcome: &Outcome) {
     let said = outcome.text("observed", "observed.err");
-    let looks = looks(outcome, "observed", "observed");
+    let looks = outcome.objects("observed", "observed");
     assert!(said.contains("exact: "), "{said}");
     let last = looks.last().unwrap()["commands"].as_array().unwrap();
     for (block, verdict) in [(700, "answered"), (800, "held")] {
@@ -189,7 +179,7 @@ fn diagnose_names_what_is_stuck(outcome: &Outcome) {
         assert_eq!(causes(&object), [rule], "{object}");
         let cause = &object["verdicts"][0];
         assert_eq!(cause["subject"], ctrl, "{cause}");
-        let evidence = cause["evidence"].as_array().unwrap().iter();
+        let evidence = list(cause, "evidence").iter();
         let stuck = evidence.filter(|e| e["name"] == "commands stuck now");
         let stuck: Vec<_> = stuck.map(|e| e["value"].as_str().unwrap()).collect();
         assert_eq!(stuck, [count], "{cause}");
@@ -197,14 +187,8 @@ fn diagnose_names_what_is_stuck(outcome: &Outcome) {
 }
 
 fn a_controller_that_goes_away_harms_nothing(outcome: &Outcome) {
-    let said = outcome.text("removed", "during.err");
-    assert_eq!(outcome.code("removed", "during"), 0, "{said}");
-    let during = outcome.text("removed", "during.out");
-    assert!(during.lines().count() > 1, "{during}");
-    for line in during.lines() {
-        let look: Value = serde_json::from_str(line).unwrap();
-        assert_eq!(look["type"], "inflight");
-    }
+    let during = outcome.objects("removed", "during");
+    assert!(during.len() > 1 && during.iter().all(|look| look["type"] == "inflight"), "{during:?}");
     assert!(commands(outcome, "removed", "after").is_empty());
     let log = outcome.log();
     let is_bad = |line: &&str| {
@@ -232,47 +216,19 @@ fn refusals_are_one_sentence(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    no_command_in_flight_is_shown_as_such_on_6_12 "6.12" INFLIGHT no_command_in_flight_is_shown_as_such
-    a_healthy_load_gets_no_verdict_on_6_12 "6.12" INFLIGHT a_healthy_load_gets_no_verdict
-    the_log_page_shows_the_temperature_on_6_12 "6.12" INFLIGHT the_log_page_shows_the_temperature
-    what_the_device_holds_on_6_12 "6.12" INFLIGHT what_the_device_holds
-    an_interrupt_that_is_masked_on_6_12 "6.12" INFLIGHT an_interrupt_that_is_masked
-    a_doorbell_that_the_controller_does_not_see_on_6_12 "6.12" INFLIGHT a_doorbell_that_the_controller_does_not_see
-    diagnose_names_what_is_stuck_on_6_12 "6.12" INFLIGHT diagnose_names_what_is_stuck
-    a_run_observes_submissions_and_the_p99_of_their_kind_on_6_12 "6.12" INFLIGHT a_run_observes_submissions_and_the_p99_of_their_kind
-    what_no_run_has_observed_is_not_known_on_6_12 "6.12" INFLIGHT what_no_run_has_observed_is_not_known
-    a_run_shows_submitter_p99_and_stack_on_6_12 "6.12" INFLIGHT a_run_shows_submitter_p99_and_stack
-    a_controller_that_goes_away_harms_nothing_on_6_12 "6.12" INFLIGHT a_controller_that_goes_away_harms_nothing
-    refusals_are_one_sentence_on_6_12 "6.12" INFLIGHT refusals_are_one_sentence
-    only_in_test_all_a_healthy_load_gets_no_verdict_on_5_10 "5.10" INFLIGHT a_healthy_load_gets_no_verdict
-    only_in_test_all_what_the_device_holds_on_5_10 "5.10" INFLIGHT what_the_device_holds
-    only_in_test_all_an_interrupt_that_is_masked_on_5_10 "5.10" INFLIGHT an_interrupt_that_is_masked
-    only_in_test_all_a_doorbell_that_the_controller_does_not_see_on_5_10 "5.10" INFLIGHT a_doorbell_that_the_controller_does_not_see
-    only_in_test_all_diagnose_names_what_is_stuck_on_5_10 "5.10" INFLIGHT diagnose_names_what_is_stuck
-    only_in_test_all_a_run_observes_submissions_and_the_p99_of_their_kind_on_5_10 "5.10" INFLIGHT a_run_observes_submissions_and_the_p99_of_their_kind
-    only_in_test_all_what_no_run_has_observed_is_not_known_on_5_10 "5.10" INFLIGHT what_no_run_has_observed_is_not_known
-    only_in_test_all_a_run_shows_submitter_p99_and_stack_on_5_10 "5.10" INFLIGHT a_run_shows_submitter_p99_and_stack
-    only_in_test_all_a_controller_that_goes_away_harms_nothing_on_5_10 "5.10" INFLIGHT a_controller_that_goes_away_harms_nothing
-    only_in_test_all_a_healthy_load_gets_no_verdict_on_6_1 "6.1" INFLIGHT a_healthy_load_gets_no_verdict
-    only_in_test_all_what_the_device_holds_on_6_1 "6.1" INFLIGHT what_the_device_holds
-    only_in_test_all_an_interrupt_that_is_masked_on_6_1 "6.1" INFLIGHT an_interrupt_that_is_masked
-    only_in_test_all_a_doorbell_that_the_controller_does_not_see_on_6_1 "6.1" INFLIGHT a_doorbell_that_the_controller_does_not_see
-    only_in_test_all_diagnose_names_what_is_stuck_on_6_1 "6.1" INFLIGHT diagnose_names_what_is_stuck
-    only_in_test_all_a_run_observes_submissions_and_the_p99_of_their_kind_on_6_1 "6.1" INFLIGHT a_run_observes_submissions_and_the_p99_of_their_kind
-    only_in_test_all_what_no_run_has_observed_is_not_known_on_6_1 "6.1" INFLIGHT what_no_run_has_observed_is_not_known
-    only_in_test_all_a_run_shows_submitter_p99_and_stack_on_6_1 "6.1" INFLIGHT a_run_shows_submitter_p99_and_stack
-    only_in_test_all_a_controller_that_goes_away_harms_nothing_on_6_1 "6.1" INFLIGHT a_controller_that_goes_away_harms_nothing
-    only_in_test_all_a_healthy_load_gets_no_verdict_on_7_x "7.x" INFLIGHT a_healthy_load_gets_no_verdict
-    only_in_test_all_what_the_device_holds_on_7_x "7.x" INFLIGHT what_the_device_holds
-    only_in_test_all_an_interrupt_that_is_masked_on_7_x "7.x" INFLIGHT an_interrupt_that_is_masked
-    only_in_test_all_a_doorbell_that_the_controller_does_not_see_on_7_x "7.x" INFLIGHT a_doorbell_that_the_controller_does_not_see
-    only_in_test_all_diagnose_names_what_is_stuck_on_7_x "7.x" INFLIGHT diagnose_names_what_is_stuck
-    only_in_test_all_a_run_observes_submissions_and_the_p99_of_their_kind_on_7_x "7.x" INFLIGHT a_run_observes_submissions_and_the_p99_of_their_kind
-    only_in_test_all_what_no_run_has_observed_is_not_known_on_7_x "7.x" INFLIGHT what_no_run_has_observed_is_not_known
-    only_in_test_all_a_run_shows_submitter_p99_and_stack_on_7_x "7.x" INFLIGHT a_run_shows_submitter_p99_and_stack
-    only_in_test_all_a_controller_that_goes_away_harms_nothing_on_7_x "7.x" INFLIGHT a_controller_that_goes_away_harms_nothing
-    only_in_test_all_a_healthy_load_gets_no_verdict_on_7_x_rt "7.x-rt" INFLIGHT a_healthy_load_gets_no_verdict
-    only_in_test_all_what_the_device_holds_on_7_x_rt "7.x-rt" INFLIGHT what_the_device_holds
-    only_in_test_all_an_interrupt_that_is_masked_on_7_x_rt "7.x-rt" INFLIGHT an_interrupt_that_is_masked
-    only_in_test_all_a_doorbell_that_the_controller_does_not_see_on_7_x_rt "7.x-rt" INFLIGHT a_doorbell_that_the_controller_does_not_see
+    verdicts INFLIGHT [
+        a_healthy_load_gets_no_verdict what_the_device_holds an_interrupt_that_is_masked
+        a_doorbell_that_the_controller_does_not_see
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+        on_7_x_rt "7.x-rt"
+    }
+    suite INFLIGHT [
+        no_command_in_flight_is_shown_as_such the_log_page_shows_the_temperature
+        refusals_are_one_sentence a_run_observes_submissions_and_the_p99_of_their_kind
+        a_run_shows_submitter_p99_and_stack what_no_run_has_observed_is_not_known
+        diagnose_names_what_is_stuck a_controller_that_goes_away_harms_nothing
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+    }
 }

@@ -36,6 +36,32 @@ pub fn list<'v>(value: &'v Value, field: &str) -> &'v [Value] {
     value[field].as_array().unwrap_or_else(|| panic!("no list `{field}` in {value}"))
 }
 
+/// The objects of a type.
+pub fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+/// The sum of a number of all objects.
+pub fn sum(values: &[Value], field: &str) -> u64 {
+    values.iter().map(|value| number(value, field)).sum()
+}
+
+/// Commands and bytes of rows or groups.
+pub fn sums(values: &[Value]) -> [u64; 2] {
+    ["count", "bytes"].map(|field| sum(values, field))
+}
+
+/// The sums of a cgroup's io.stat.
+pub fn charged(outcome: &Outcome, case: &str, name: &str) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for word in outcome.text(case, &format!("{name}.io")).split_whitespace() {
+        if let Some((field, value)) = word.split_once('=') {
+            *sums.entry(field.to_owned()).or_default() += value.parse::<u64>().unwrap();
+        }
+    }
+    sums
+}
+
 impl ToolRun {
     /// Reads the run `name` of a case. It must have succeeded, with nothing but JSON on stdout.
     pub fn read(outcome: &Outcome, case: &str, name: &str) -> Self {
@@ -60,6 +86,18 @@ impl ToolRun {
         let last = reports.last().unwrap_or_else(|| panic!("{case} {name}: no report")).clone();
         assert_eq!(last["final"], true, "{case} {name}: the last report is not the final one");
         Self { last, reports, commands, talk }
+    }
+
+    /// A run whose ledger balances.
+    pub fn balanced(outcome: &Outcome, case: &str, name: &str) -> Self {
+        let run = Self::read(outcome, case, name);
+        assert_eq!(run.last["ledger"]["balance"]["balanced"], true, "{name}: {}", run.last);
+        run
+    }
+
+    /// Groups of the final report.
+    pub fn groups(&self) -> &[Value] {
+        list(&self.last, "groups")
     }
 
     /// Rows of the final report.
@@ -88,16 +126,10 @@ impl ToolRun {
     pub fn assert_exact(&self, what: &str) {
         let ledger = &self.last["ledger"];
         assert_eq!(ledger["balance"]["balanced"], true, "{what}: {ledger}");
-        for lost in [
-            "overwritten",
-            "untracked",
-            "no_row",
-            "negative_intervals",
-            "doorbell_list_full",
-            "ring_drops",
-            "unrecovered",
-            "unattributed",
-        ] {
+        for lost in "overwritten untracked no_row negative_intervals doorbell_list_full ring_drops unrecovered \
+                     unattributed"
+            .split_whitespace()
+        {
             assert_eq!(number(ledger, lost), 0, "{what}: {lost}: {ledger}");
         }
         // a command that is set up while the programs are detached must not be in the run

@@ -7,14 +7,7 @@ use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
 
-const KVM: Suite = Suite {
-    script: "kvm",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0"],
-    append: "",
-    env: &[],
-};
+const KVM: Suite = Suite::of("kvm", &["nvme_null nvme0 0"]);
 
 /// Writes by queue and side (`sq_tail`, `cq_head`).
 type Writes = BTreeMap<(u64, String), u64>;
@@ -40,10 +33,7 @@ fn logged(log: &str) -> Writes {
 }
 
 fn each_doorbell_of_the_firmware_is_counted(outcome: &Outcome) {
-    let said = outcome.text("kvm", "kvm.err");
-    assert_eq!(outcome.code("kvm", "kvm"), 0, "{said}");
-    let text = outcome.text("kvm", "kvm.out");
-    let lines = text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let lines = outcome.objects("kvm", "kvm").into_iter();
     let (ends, rows): (Vec<Value>, Vec<Value>) = lines.partition(|l| l["type"] == "import");
     let count = |row: &Value| {
         let key = (row["qid"].as_u64().unwrap(), row["doorbell"].as_str().unwrap().to_owned());
@@ -54,7 +44,7 @@ fn each_doorbell_of_the_firmware_is_counted(outcome: &Outcome) {
     };
     let seen: Writes = rows.iter().map(count).collect();
     let want = logged(&outcome.text("kvm", "second.log"));
-    assert_eq!(seen, want, "{text}");
+    assert_eq!(seen, want);
     assert!(want.values().sum::<u64>() >= 10, "{want:?}");
     let end = &ends[0];
     for none in ["without_end", "lost"] {
@@ -63,5 +53,5 @@ fn each_doorbell_of_the_firmware_is_counted(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_each_doorbell_of_the_firmware_is_counted_on_6_12 "6.12" KVM each_doorbell_of_the_firmware_is_counted
+    suite KVM [each_doorbell_of_the_firmware_is_counted] { | only_in_test_all on_6_12 "6.12" }
 }

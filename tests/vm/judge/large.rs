@@ -7,35 +7,10 @@ use super::guest::{Outcome, Suite};
 use super::json::{ToolRun, fio_counts, list, number, text};
 use super::trace_read::TraceRun;
 
-const CONTROLLERS: &[&str] = &[
-    "nvme_null nvme0 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme1 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme2 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme3 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme4 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme5 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme6 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme7 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme8 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme9 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme10 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme11 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme12 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme13 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme14 0 max_ioqpairs=64 msix_qsize=65",
-    "nvme_null nvme15 0 max_ioqpairs=64 msix_qsize=65",
-];
-
 /// 16 CPUs, 16 controllers with as many queues as the driver permits, or these.
 const fn large(variant: &'static str, append: &'static str) -> Suite {
-    Suite {
-        script: "large",
-        variant,
-        smp: "16",
-        controllers: CONTROLLERS,
-        append,
-        env: &[("MEM", "12G")],
-    }
+    let controllers = &["nvme_null nvme0..16 0 max_ioqpairs=64 msix_qsize=65"];
+    Suite { variant, smp: "16", append, env: &[("MEM", "12G")], ..Suite::of("large", controllers) }
 }
 
 const LARGE: Suite = large("", "nvme.write_queues=16 nvme.poll_queues=16");
@@ -153,19 +128,20 @@ fn doctor_shows_what_the_maps_take(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_doctor_shows_what_the_maps_take_on_6_12 "6.12" LARGE doctor_shows_what_the_maps_take
-    only_in_test_all_each_command_of_a_large_machine_is_counted_on_6_12 "6.12" LARGE each_command_is_counted
-    only_in_test_all_each_tag_of_a_large_machine_has_a_slot_on_6_12 "6.12" LARGE each_tag_has_a_slot_and_each_cpu_its_cells
-    only_in_test_all_a_trace_of_a_large_machine_has_each_command_once_on_6_12 "6.12" LARGE a_trace_has_each_command_once
-    only_in_test_all_each_command_is_counted_with_one_write_queue_on_6_12 "6.12" ONE_WRITE_QUEUE each_command_is_counted
-    only_in_test_all_a_trace_with_one_write_queue_has_each_command_once_on_6_12 "6.12" ONE_WRITE_QUEUE a_trace_has_each_command_once
-    only_in_test_all_a_trace_of_few_cpus_has_each_command_once_on_6_12 "6.12" FEW_OF_128 a_trace_has_each_command_once
-    only_in_test_all_cpus_that_are_not_there_have_no_cells_on_6_12 "6.12" FEW_OF_128 cpus_that_are_not_there_have_no_cells
-    only_in_test_all_each_command_of_few_cpus_is_counted_on_6_12 "6.12" FEW_OF_128 each_command_of_few_cpus_is_counted
-    only_in_test_all_a_trace_of_a_large_machine_has_each_command_once_on_7_x "7.x" LARGE a_trace_has_each_command_once
-    only_in_test_all_each_command_of_a_large_machine_is_counted_on_5_10 "5.10" LARGE each_command_is_counted
-    only_in_test_all_each_command_of_a_large_machine_is_counted_on_6_1 "6.1" LARGE each_command_is_counted
-    only_in_test_all_each_command_of_a_large_machine_is_counted_on_7_x "7.x" LARGE each_command_is_counted
-    only_in_test_all_each_tag_of_a_large_machine_has_a_slot_on_5_10 "5.10" LARGE each_tag_has_a_slot_and_each_cpu_its_cells
-    only_in_test_all_each_tag_of_a_large_machine_has_a_slot_on_7_x "7.x" LARGE each_tag_has_a_slot_and_each_cpu_its_cells
+    suite LARGE [
+        each_command_is_counted each_tag_has_a_slot_and_each_cpu_its_cells
+        a_trace_has_each_command_once
+    ] {
+        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+    }
+    memory LARGE [doctor_shows_what_the_maps_take] { | only_in_test_all on_6_12 "6.12" }
+    one_write_queue ONE_WRITE_QUEUE [each_command_is_counted a_trace_has_each_command_once] {
+        | only_in_test_all on_6_12 "6.12"
+    }
+    few_of_128 FEW_OF_128 [
+        each_command_of_few_cpus_is_counted cpus_that_are_not_there_have_no_cells
+        a_trace_has_each_command_once
+    ] {
+        | only_in_test_all on_6_12 "6.12"
+    }
 }

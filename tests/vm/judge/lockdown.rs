@@ -7,14 +7,7 @@ use super::hostile::{assert_all_points, doctor};
 use super::ledger::{assert_nothing_is_left, exact};
 
 const fn locked(variant: &'static str, append: &'static str) -> Suite {
-    Suite {
-        script: "lockdown",
-        variant,
-        smp: "2",
-        controllers: &["nvme_null nvme0 0"],
-        append,
-        env: &[],
-    }
+    Suite { variant, append, ..Suite::of("lockdown", &["nvme_null nvme0 0"]) }
 }
 
 const INTEGRITY: Suite = locked("-integrity", "lockdown=integrity");
@@ -68,9 +61,9 @@ fn confidentiality_leaves_nothing(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_integrity_costs_nothing_on_6_12 "6.12" INTEGRITY integrity_costs_nothing
-    only_in_test_all_integrity_costs_nothing_on_7_x "7.x" INTEGRITY integrity_costs_nothing
-    only_in_test_all_confidentiality_leaves_typed_programs_on_6_12 "6.12" CONFIDENTIALITY confidentiality_leaves_typed_programs
-    only_in_test_all_confidentiality_leaves_typed_programs_on_7_x "7.x" CONFIDENTIALITY confidentiality_leaves_typed_programs
-    only_in_test_all_confidentiality_leaves_nothing_on_6_1 "6.1" CONFIDENTIALITY confidentiality_leaves_nothing
+    integrity INTEGRITY [integrity_costs_nothing] { | only_in_test_all on_6_12 "6.12" on_7_x "7.x" }
+    typed CONFIDENTIALITY [confidentiality_leaves_typed_programs] {
+        | only_in_test_all on_6_12 "6.12" on_7_x "7.x"
+    }
+    untyped CONFIDENTIALITY [confidentiality_leaves_nothing] { | only_in_test_all on_6_1 "6.1" }
 }

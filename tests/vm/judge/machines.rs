@@ -2,8 +2,6 @@
 //! Every mode on machines and kernels of other shapes: counts are exact, and each point is observed or has a
 //! reason.
 
-use serde_json::Value;
-
 use super::guest::{Outcome, Suite};
 use super::json::{ToolRun, assert_sums, fio_counts, list, number, text};
 use super::trace_read::TraceRun;
@@ -18,7 +16,7 @@ const fn machine(
     controllers: &'static [&'static str],
     append: &'static str,
 ) -> Suite {
-    Suite { script: "machine", variant, smp, controllers, append, env: &[] }
+    Suite { variant, smp, append, ..Suite::of("machine", controllers) }
 }
 
 /// For kernels of other shapes.
@@ -51,33 +49,7 @@ const UNEQUAL: Suite = machine(
     ],
     "nvme.write_queues=4 nvme.poll_queues=4",
 );
-const MANY: Suite = machine("-many", "2", MANY_CONTROLLERS, "");
-const MANY_CONTROLLERS: &[&str] = &[
-    "nvme_null nvme0 0",
-    "nvme_null nvme1 0",
-    "nvme_null nvme2 0",
-    "nvme_null nvme3 0",
-    "nvme_null nvme4 0",
-    "nvme_null nvme5 0",
-    "nvme_null nvme6 0",
-    "nvme_null nvme7 0",
-    "nvme_null nvme8 0",
-    "nvme_null nvme9 0",
-    "nvme_null nvme10 0",
-    "nvme_null nvme11 0",
-    "nvme_null nvme12 0",
-    "nvme_null nvme13 0",
-    "nvme_null nvme14 0",
-    "nvme_null nvme15 0",
-    "nvme_null nvme16 0",
-    "nvme_null nvme17 0",
-    "nvme_null nvme18 0",
-    "nvme_null nvme19 0",
-    "nvme_null nvme20 0",
-    "nvme_null nvme21 0",
-    "nvme_null nvme22 0",
-    "nvme_null nvme23 0",
-];
+const MANY: Suite = machine("-many", "2", &["nvme_null nvme0..24 0"], "");
 
 /// Reads and writes on all disks, by fio. The kernel counts as many reads.
 fn truth(outcome: &Outcome) -> [u64; 2] {
@@ -144,13 +116,11 @@ fn each_point_is_observed_or_has_a_reason(outcome: &Outcome) {
 
 /// Whatever slows an emulated machine, `diagnose` has seen each command.
 fn diagnose_judges_what_it_saw(outcome: &Outcome) {
-    let said = outcome.text("modes", "diagnosis.err");
-    assert_eq!(outcome.code("modes", "diagnosis"), 0, "{said}");
-    let object: Value = serde_json::from_str(&outcome.text("modes", "diagnosis.out")).unwrap();
+    let object = &outcome.objects("modes", "diagnosis")[0];
     assert_ne!(object["outcome"], "not_known", "{object}");
     let [reads, writes] = truth(outcome);
-    assert!(number(&object, "commands") >= reads + writes, "{object}");
-    for rule in causes(&object) {
+    assert!(number(object, "commands") >= reads + writes, "{object}");
+    for rule in causes(object) {
         // nothing on these machines is stuck, reset or limited
         let is_strange = ["stuck", "lost", "unseen", "held", "limit", "throttle", "gap"];
         assert!(!is_strange.iter().any(|word| rule.contains(word)), "{object}");
@@ -166,18 +136,12 @@ fn all_modes_are_exact(outcome: &Outcome) {
 
 /// A held read is in flight, with its age in the time of this machine.
 fn inflight_shows_the_held_read(outcome: &Outcome) {
-    let looks = |name: &str| -> Vec<Value> {
-        let said = outcome.text("held", &format!("{name}.err"));
-        assert_eq!(outcome.code("held", name), 0, "{said}");
-        let out = outcome.text("held", &format!("{name}.out"));
-        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    };
-    let one = looks("look");
+    let one = outcome.objects("held", "look");
     assert_eq!(one.len(), 1);
     let held = list(&one[0], "commands");
     assert_eq!(held.len(), 1, "{held:?}");
     assert_eq!([text(&held[0], "ctrl"), text(&held[0], "opcode")], ["nvme1", "read"]);
-    let observed = looks("observed");
+    let observed = outcome.objects("held", "observed");
     let ages = observed.iter().flat_map(|look| list(look, "commands"));
     let ages: Vec<u64> = ages.map(|command| number(&command["observed"], "age_ns")).collect();
     assert!(!ages.is_empty(), "{observed:?}");
@@ -187,8 +151,7 @@ fn inflight_shows_the_held_read(outcome: &Outcome) {
 
 /// `inflight` finds the driver's controllers by a variable, and reads them by their types. Without either there
 /// is a reason.
-fn modes_without_inflight(outcome: &Outcome) {
-    all_modes_are_exact(outcome);
+fn inflight_says_what_it_lacks(outcome: &Outcome) {
     let why = match outcome.kernel() {
         "nomodulebtf-6.1" => "types lack nvme_subsystem",
         _ => "does not list its variables in /proc/kallsyms (CONFIG_KALLSYMS_ALL)",
@@ -198,28 +161,23 @@ fn modes_without_inflight(outcome: &Outcome) {
     }
 }
 
-fn modes_and_inflight(outcome: &Outcome) {
-    all_modes_are_exact(outcome);
-    inflight_shows_the_held_read(outcome);
-}
-
 super::on_kernels! {
-    only_in_test_all_machines_sockets_on_6_12 "6.12" SOCKETS all_modes_are_exact
-    only_in_test_all_machines_sockets_on_7_x "7.x" SOCKETS all_modes_are_exact
-    only_in_test_all_machines_few_vectors_on_6_12 "6.12" FEW_VECTORS all_modes_are_exact
-    only_in_test_all_machines_possible_on_6_12 "6.12" POSSIBLE all_modes_are_exact
-    only_in_test_all_machines_hotplug_on_6_12 "6.12" HOTPLUG all_modes_are_exact
-    only_in_test_all_machines_isolated_on_6_12 "6.12" ISOLATED all_modes_are_exact
-    only_in_test_all_machines_clock_on_6_12 "6.12" CLOCK modes_and_inflight
-    only_in_test_all_machines_threads_on_6_12 "6.12" THREADS all_modes_are_exact
-    only_in_test_all_machines_threads_on_7_x "7.x" THREADS all_modes_are_exact
-    only_in_test_all_machines_unequal_on_6_12 "6.12" UNEQUAL all_modes_are_exact
-    only_in_test_all_machines_many_on_6_12 "6.12" MANY all_modes_are_exact
-    only_in_test_all_shapes_modes_on_6_12 "6.12" PLAIN modes_and_inflight
-    only_in_test_all_shapes_modes_on_builtin_6_1 "builtin-6.1" PLAIN modes_and_inflight
-    only_in_test_all_shapes_modes_on_builtin_5_10 "builtin-5.10" PLAIN modes_and_inflight
-    only_in_test_all_shapes_modes_on_bare_6_12 "bare-6.12" PLAIN modes_without_inflight
-    only_in_test_all_shapes_modes_on_notrace_6_12 "notrace-6.12" PLAIN modes_and_inflight
-    only_in_test_all_shapes_modes_on_nomodulebtf_6_1 "nomodulebtf-6.1" PLAIN modes_without_inflight
-    only_in_test_all_shapes_modes_on_builtin_7_x "builtin-7.x" PLAIN modes_and_inflight
+    sockets SOCKETS [all_modes_are_exact] { | only_in_test_all on_6_12 "6.12" on_7_x "7.x" }
+    few_vectors FEW_VECTORS [all_modes_are_exact] { | only_in_test_all on_6_12 "6.12" }
+    possible POSSIBLE [all_modes_are_exact] { | only_in_test_all on_6_12 "6.12" }
+    hotplug HOTPLUG [all_modes_are_exact] { | only_in_test_all on_6_12 "6.12" }
+    isolated ISOLATED [all_modes_are_exact] { | only_in_test_all on_6_12 "6.12" }
+    threads THREADS [all_modes_are_exact] { | only_in_test_all on_6_12 "6.12" on_7_x "7.x" }
+    unequal UNEQUAL [all_modes_are_exact] { | only_in_test_all on_6_12 "6.12" }
+    many MANY [all_modes_are_exact] { | only_in_test_all on_6_12 "6.12" }
+    clock CLOCK [all_modes_are_exact inflight_shows_the_held_read] {
+        | only_in_test_all on_6_12 "6.12"
+    }
+    shapes PLAIN [all_modes_are_exact inflight_shows_the_held_read] {
+        | only_in_test_all on_6_12 "6.12" on_builtin_6_1 "builtin-6.1"
+        on_builtin_5_10 "builtin-5.10" on_notrace_6_12 "notrace-6.12" on_builtin_7_x "builtin-7.x"
+    }
+    shapes_without_inflight PLAIN [all_modes_are_exact inflight_says_what_it_lacks] {
+        | only_in_test_all on_bare_6_12 "bare-6.12" on_nomodulebtf_6_1 "nomodulebtf-6.1"
+    }
 }

@@ -14,27 +14,9 @@ use super::guest::{Outcome, Suite};
 use super::json::{ToolRun, assert_sums, fio_counts, kernel_counts, list, number, text};
 use super::table::bless;
 
-const METHODS: Suite = Suite {
-    script: "methods",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 5000000"],
-    append: "",
-    env: &[],
-};
+const METHODS: Suite = Suite::of("methods", &["nvme_null nvme0 0", "nvme_null nvme1 5000000"]);
 
-const POINTS: [&str; 10] = [
-    "start",
-    "setup_in",
-    "setup_out",
-    "issue",
-    "doorbell",
-    "irq",
-    "cqe",
-    "complete",
-    "end",
-    "requeue",
-];
+const POINTS: &str = "start setup_in setup_out issue doorbell irq cqe complete end requeue";
 
 /// The expected methods for the fine stage set, one word per point; `-`: not available.
 const NEW: &str = "fentry fentry fentry fentry fentry fentry fentry fentry fentry fentry";
@@ -137,11 +119,9 @@ fn truth(outcome: &Outcome, case: &str) -> BTreeMap<String, u64> {
 
 fn the_plan_is_as_expected(outcome: &Outcome, expected: &str) {
     let run = ToolRun::read(outcome, "auto", "fine");
-    let want: BTreeMap<String, String> = POINTS
-        .into_iter()
-        .zip(expected.split(' '))
-        .map(|(p, w)| (p.to_owned(), w.to_owned()))
-        .collect();
+    let points = POINTS.split(' ').zip(expected.split(' '));
+    let want: BTreeMap<String, String> =
+        points.map(|(p, w)| (p.to_owned(), w.to_owned())).collect();
     assert_eq!(got(&run), want);
     // the planner makes the same choice from the facts of `doctor`, for the same reasons
     let plan = plan(StageSet::Fine, &facts(outcome), &Policy::default()).unwrap();
@@ -269,7 +249,25 @@ fn method_word(method: &str) -> Value {
     Value::from(if method == "rawtp" { "raw_tp" } else { method })
 }
 
-fn all_methods(outcome: &Outcome, expected: &str) {
+/// Each method is exact, or says what it lost, or why the kernel does not have it.
+pub fn all_methods(outcome: &Outcome) {
+    let kernel = outcome.kernel();
+    let types = &doctor(outcome)["facts"]["nvme_core_types"];
+    let shipped = types["shipped"].is_string();
+    let expected = match kernel {
+        "5.10" if shipped => OLDEST,
+        // the types of their drivers are not known
+        "5.10" | "nomodulebtf-6.1" => UNKNOWN_OLDEST,
+        "5.10-arm64" => OLDEST_ARM64,
+        "6.1-arm64" => OLD_ARM64,
+        "6.1-rt" => OLD_RT,
+        "6.1" | "builtin-6.1" | "builtin-5.10" => OLD,
+        "notrace-6.12" => UNTRACED,
+        _ => NEW,
+    };
+    if kernel.ends_with("-arm64") && expected != NEW {
+        assert_eq!(shipped, expected == OLDEST_ARM64, "{types}");
+    }
     the_plan_is_as_expected(outcome, expected);
     every_planned_hook_fires(outcome, "auto");
     for stage_set in ["total", "basic", "fine", "full"] {
@@ -277,47 +275,14 @@ fn all_methods(outcome: &Outcome, expected: &str) {
     }
     for method in ["fentry", "rawtp", "kprobe", "tracepoint"] {
         forced(outcome, method);
+        if expected == NEW {
+            assert_eq!(outcome.code(method, "fine"), 0, "{method} is available");
+        }
     }
-    bless(outcome, outcome.kernel());
-}
-
-/// A kernel with all methods: each is exact or says what it lost.
-pub fn all_methods_on_new_kernels(outcome: &Outcome) {
-    all_methods(outcome, NEW);
-    for method in ["fentry", "rawtp", "kprobe", "tracepoint"] {
-        assert_eq!(outcome.text(method, "fine.status").trim(), "0", "all are available");
+    if kernel == "5.10" {
+        assert_eq!(outcome.code("fentry", "fine"), 5);
     }
-}
-
-fn all_methods_before_6_5(outcome: &Outcome) {
-    all_methods(outcome, OLD);
-}
-
-fn all_methods_with_preempt_rt(outcome: &Outcome) {
-    all_methods(outcome, OLD_RT);
-}
-
-fn all_methods_without_module_btf(outcome: &Outcome) {
-    let doctor = doctor(outcome);
-    let shipped = doctor["facts"]["nvme_core_types"]["shipped"].is_string();
-    all_methods(outcome, if shipped { OLDEST } else { UNKNOWN_OLDEST });
-    assert_eq!(outcome.text("fentry", "fine.status").trim(), "5");
-}
-
-/// The types of its driver are not known, whatever the version.
-fn all_methods_without_types(outcome: &Outcome) {
-    all_methods(outcome, UNKNOWN_OLDEST);
-}
-
-fn all_methods_without_trampolines(outcome: &Outcome) {
-    all_methods(outcome, UNTRACED);
-}
-
-fn all_methods_on_arm64_before_6_4(outcome: &Outcome) {
-    let is_oldest = outcome.kernel().starts_with("5.10");
-    let types = &doctor(outcome)["facts"]["nvme_core_types"];
-    assert_eq!(types["shipped"].is_string(), is_oldest, "{types}");
-    all_methods(outcome, if is_oldest { OLDEST_ARM64 } else { OLD_ARM64 });
+    bless(outcome, kernel);
 }
 
 /// The output of `doctor`, and of a run by classic tracepoints, has the expected text.
@@ -358,24 +323,18 @@ fn a_file_may_describe_the_kernel(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_a_file_may_describe_the_kernel_on_6_12_cloud "6.12-cloud" METHODS a_file_may_describe_the_kernel
-    all_methods_on_5_10 "5.10" METHODS all_methods_without_module_btf
-    all_methods_on_6_1 "6.1" METHODS all_methods_before_6_5
-    only_in_test_all_all_methods_on_6_1_rt "6.1-rt" METHODS all_methods_with_preempt_rt
-    all_methods_on_6_12 "6.12" METHODS all_methods_on_new_kernels
-    only_in_test_all_all_methods_on_6_12_cloud "6.12-cloud" METHODS all_methods_on_new_kernels
-    all_methods_on_7_x "7.x" METHODS all_methods_on_new_kernels
-    only_in_test_all_all_methods_on_5_10_arm64 "5.10-arm64" METHODS all_methods_on_arm64_before_6_4
-    only_in_test_all_all_methods_on_6_1_arm64 "6.1-arm64" METHODS all_methods_on_arm64_before_6_4
-    only_in_test_all_all_methods_on_6_12_arm64_16k "6.12-arm64-16k" METHODS all_methods_on_new_kernels
-    only_in_test_all_all_methods_on_7_x_arm64 "7.x-arm64" METHODS all_methods_on_new_kernels
-    only_in_test_all_all_methods_on_builtin_5_10 "builtin-5.10" METHODS all_methods_before_6_5
-    only_in_test_all_all_methods_on_builtin_6_1 "builtin-6.1" METHODS all_methods_before_6_5
-    only_in_test_all_all_methods_on_nomodulebtf_6_1 "nomodulebtf-6.1" METHODS all_methods_without_types
-    only_in_test_all_all_methods_on_bare_6_12 "bare-6.12" METHODS all_methods_on_new_kernels
-    only_in_test_all_all_methods_on_notrace_6_12 "notrace-6.12" METHODS all_methods_without_trampolines
-    only_in_test_all_all_methods_on_builtin_7_x "builtin-7.x" METHODS all_methods_on_new_kernels
-    doctor_reports_the_plan_on_5_10 "5.10" METHODS doctor_reports_the_plan
-    only_in_test_all_doctor_reports_the_plan_on_6_12_cloud "6.12-cloud" METHODS doctor_reports_the_plan
-    doctor_reports_the_plan_on_7_x "7.x" METHODS doctor_reports_the_plan
+    suite METHODS [all_methods] {
+        on_6_12 "6.12" on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x" | only_in_test_all
+        on_6_1_rt "6.1-rt" on_6_12_cloud "6.12-cloud" on_5_10_arm64 "5.10-arm64"
+        on_6_1_arm64 "6.1-arm64" on_7_x_arm64 "7.x-arm64" on_6_12_arm64_16k "6.12-arm64-16k"
+        on_bare_6_12 "bare-6.12" on_builtin_5_10 "builtin-5.10" on_builtin_6_1 "builtin-6.1"
+        on_builtin_7_x "builtin-7.x" on_nomodulebtf_6_1 "nomodulebtf-6.1"
+        on_notrace_6_12 "notrace-6.12"
+    }
+    doctor METHODS [doctor_reports_the_plan] {
+        on_5_10 "5.10" on_7_x "7.x" | only_in_test_all on_6_12_cloud "6.12-cloud"
+    }
+    described METHODS [a_file_may_describe_the_kernel] {
+        | only_in_test_all on_6_12_cloud "6.12-cloud"
+    }
 }

@@ -1,17 +1,55 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The judges, one file per guest script, and what they share.
 
-/// Tests that judge the outcome of a suite on a kernel: name, kernel, suite, judge.
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use self::guest::{Outcome, Suite};
+
+/// Checks a part of what a guest has left, or panics.
+type Judge = fn(&Outcome);
+
+/// Boots the guest of a suite, unless this process did so before, and asks all judges.
+fn ask(suite: &Suite, kernel: &str, judges: &[(&str, Judge)]) {
+    let outcome = suite.run(kernel);
+    let fails = |judge: &Judge| catch_unwind(AssertUnwindSafe(|| judge(&outcome))).is_err();
+    let failed = judges.iter().filter(|(_, judge)| fails(judge));
+    let failed: Vec<&str> = failed.map(|(name, _)| *name).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+macro_rules! judges {
+    ([$($judge:ident)*]) => { &[$((stringify!($judge), $judge as $crate::judge::Judge)),*] };
+}
+
+/// A module for each suite: its name, the suite, the judges, and the tests, each with its kernel. Those after the
+/// bar have `only_in_test_all` in their path.
 macro_rules! on_kernels {
-    ($($test:ident $kernel:literal $suite:ident $judge:ident)*) => {$(
-        #[test]
-        #[ignore = "boots a guest"]
-        fn $test() {
-            $judge(&$suite.run($kernel));
+    ($($name:ident $suite:ident $judges:tt {
+        $($test:ident $kernel:literal)* $(| only_in_test_all $($rare:ident $other:literal)*)?
+    })*) => {$(
+        mod $name {
+            use super::*;
+            $(
+                #[test]
+                #[ignore = "boots a guest"]
+                fn $test() {
+                    $crate::judge::ask(&$suite, $kernel, $crate::judge::judges!($judges));
+                }
+            )*
+            $(mod only_in_test_all {
+                use super::*;
+                $(
+                    #[test]
+                    #[ignore = "boots a guest"]
+                    fn $rare() {
+                        $crate::judge::ask(&$suite, $other, $crate::judge::judges!($judges));
+                    }
+                )*
+            })?
         }
     )*};
 }
-pub(crate) use on_kernels;
+pub(crate) use {judges, on_kernels};
 
 mod arm64;
 mod by;

@@ -8,19 +8,13 @@ use super::guest::{Outcome, Suite};
 use super::json::{list, number};
 
 const NESTED: Suite = Suite {
-    script: "nested",
-    variant: "",
-    smp: "2",
-    controllers: &[],
     append: "clocksource=tsc tsc=reliable",
     env: &[("MEM", "3G")],
+    ..Suite::of("nested", &[])
 };
 
 fn joined(outcome: &Outcome, clock: &str) -> Value {
-    let said = outcome.text("nested", &format!("{clock}.err"));
-    assert_eq!(outcome.code("nested", clock), 0, "{clock}: {said}");
-    let out = outcome.text("nested", &format!("{clock}.out"));
-    let join: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    let join = outcome.objects("nested", clock).pop().unwrap();
     assert_eq!(join["clock"], clock, "{join}");
     join
 }
@@ -53,6 +47,7 @@ fn the_clocks_agree_with_the_commands(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_each_command_of_the_inner_guest_is_joined_on_6_12 "6.12" NESTED each_command_of_the_inner_guest_is_joined
-    only_in_test_all_the_clocks_agree_with_the_commands_on_6_12 "6.12" NESTED the_clocks_agree_with_the_commands
+    suite NESTED [each_command_of_the_inner_guest_is_joined the_clocks_agree_with_the_commands] {
+        | only_in_test_all on_6_12 "6.12"
+    }
 }

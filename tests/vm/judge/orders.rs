@@ -6,48 +6,35 @@ use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
 use super::json::{ToolRun, assert_sums, fio_counts, kernel_counts, list, number, stage, text};
+use super::ledger::ledger;
 
+/// Two sockets: the CPUs share no cache, so that completion moves to the submitter's CPU.
 const ORDERS: Suite = Suite {
-    script: "orders",
-    variant: "",
-    // two sockets: the CPUs share no cache, so that completion moves to the submitter's CPU
     smp: "2,sockets=2,cores=1",
-    controllers: &[
-        "nvme_null nvme0 0 max_ioqpairs=1",
-        "nvme_blkdebug nvme1 0 read,sector=2048,once=on",
-        "nvme_blkdebug nvme2 0 read,sector=2048",
-        "nvme_null nvme3 0",
-    ],
     append: "nvme.poll_queues=1",
-    env: &[],
+    ..Suite::of(
+        "orders",
+        &[
+            "nvme_null nvme0 0 max_ioqpairs=1",
+            "nvme_blkdebug nvme1 0 read,sector=2048,once=on",
+            "nvme_blkdebug nvme2 0 read,sector=2048",
+            "nvme_null nvme3 0",
+        ],
+    )
 };
 
-const REQUEUE: Suite = Suite {
-    script: "requeue",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 1000000"],
-    append: "swiotlb=1024,force",
-    env: &[],
-};
+const REQUEUE: Suite =
+    Suite { append: "swiotlb=1024,force", ..Suite::of("requeue", &["nvme_null nvme0 1000000"]) };
 
 const FABRICS: Suite = Suite {
-    script: "fabrics",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 1000000"],
     append: "nvme_core.multipath=N",
-    env: &[],
+    ..Suite::of("fabrics", &["nvme_null nvme0 0", "nvme_null nvme1 1000000"])
 };
 
 const STAGE_SETS: [&str; 2] = ["basic", "fine"];
 
 fn names(command: &Value) -> Vec<&str> {
     list(command, "stages").iter().map(|s| text(s, "name")).collect()
-}
-
-fn ledger(run: &ToolRun, field: &str) -> u64 {
-    number(&run.last["ledger"], field)
 }
 
 fn completion_elsewhere_is_counted_once(outcome: &Outcome) {
@@ -200,18 +187,14 @@ fn a_requeue_is_one_command_that_waited(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_completion_elsewhere_is_counted_once_on_6_1 "6.1" ORDERS completion_elsewhere_is_counted_once
-    completion_elsewhere_is_counted_once_on_6_12 "6.12" ORDERS completion_elsewhere_is_counted_once
-    only_in_test_all_a_retry_is_a_command_of_its_own_on_6_1 "6.1" ORDERS a_retry_is_a_command_of_its_own
-    a_retry_is_a_command_of_its_own_on_6_12 "6.12" ORDERS a_retry_is_a_command_of_its_own
-    only_in_test_all_polled_completion_has_no_interrupt_on_6_1 "6.1" ORDERS polled_completion_has_no_interrupt
-    polled_completion_has_no_interrupt_on_6_12 "6.12" ORDERS polled_completion_has_no_interrupt
-    only_in_test_all_a_controller_may_go_and_come_on_6_1 "6.1" ORDERS a_controller_may_go_and_come
-    a_controller_may_go_and_come_on_6_12 "6.12" ORDERS a_controller_may_go_and_come
-    only_in_test_all_a_new_controller_is_noticed_on_6_1 "6.1" ORDERS a_new_controller_is_noticed
-    a_new_controller_is_noticed_on_6_12 "6.12" ORDERS a_new_controller_is_noticed
-    only_in_test_all_fabrics_have_no_doorbell_on_6_1 "6.1" FABRICS fabrics_have_no_doorbell
-    fabrics_have_no_doorbell_on_6_12 "6.12" FABRICS fabrics_have_no_doorbell
-    only_in_test_all_a_requeue_is_one_command_that_waited_on_6_1 "6.1" REQUEUE a_requeue_is_one_command_that_waited
-    only_in_test_all_a_requeue_is_one_command_that_waited_on_6_12 "6.12" REQUEUE a_requeue_is_one_command_that_waited
+    suite ORDERS [
+        completion_elsewhere_is_counted_once a_retry_is_a_command_of_its_own
+        polled_completion_has_no_interrupt a_controller_may_go_and_come a_new_controller_is_noticed
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_6_1 "6.1"
+    }
+    fabrics FABRICS [fabrics_have_no_doorbell] { on_6_12 "6.12" | only_in_test_all on_6_1 "6.1" }
+    requeue REQUEUE [a_requeue_is_one_command_that_waited] {
+        | only_in_test_all on_6_12 "6.12" on_6_1 "6.1"
+    }
 }

@@ -8,24 +8,14 @@ use super::guest::{Outcome, Suite};
 use super::json::{list, number, text};
 use super::rule::{of_trace, same_rows};
 
-const PATTERNS: Suite = Suite {
-    script: "patterns",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0"],
-    append: "",
-    env: &[],
-};
+const PATTERNS: Suite = Suite::of("patterns", &["nvme_null nvme0 0"]);
 
 const CASES: [&str; 7] =
     ["sequential", "random", "percent", "readwrite", "streams", "zipf", "unaligned"];
 
 /// The final report of a run.
 fn report(outcome: &Outcome, case: &str, name: &str) -> Value {
-    let said = outcome.text(case, &format!("{name}.err"));
-    assert_eq!(outcome.code(case, name), 0, "{case} {name}: {said}");
-    let out = outcome.text(case, &format!("{name}.out"));
-    let report: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    let report = outcome.objects(case, name).pop().unwrap();
     assert_eq!(report["final"], true, "{case} {name}");
     assert_eq!(report["ledger"]["balance"]["balanced"], true, "{case} {name}");
     for key in ["lost_submits", "lost_completions", "out_of_order"] {
@@ -107,22 +97,6 @@ fn the_rule_on_the_trace(outcome: &Outcome) {
     }
 }
 
-fn intervals_cover_the_run(outcome: &Outcome) {
-    assert_eq!(outcome.code("intervals", "live"), 0);
-    let out = outcome.text("intervals", "live.out");
-    let reports: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    let (last, parts) = reports.split_last().unwrap();
-    assert!(parts.len() > 2, "{out}");
-    let commands = |report: &Value| -> u64 {
-        let rows = list(report, "rows").iter();
-        rows.map(|r| number(r, "count")).sum()
-    };
-    let sum: u64 = parts.iter().map(commands).sum();
-    // the last interval is not whole
-    assert!(sum > 0 && sum <= 1500, "{sum}");
-    assert_eq!(commands(last), 1500);
-}
-
 fn heat_maps_have_every_command(outcome: &Outcome) {
     for y in ["latency", "lba", "size", "depth", "device"] {
         let said = outcome.text("heatmap", &format!("{y}.err"));
@@ -145,15 +119,11 @@ fn heat_maps_have_every_command(outcome: &Outcome) {
     assert!(!depth.contains("&#10;7 in flight&#10;"), "{depth}");
 }
 
-fn everything(outcome: &Outcome) {
-    what_fio_was_asked_for(outcome);
-    the_rule_on_the_trace(outcome);
-    intervals_cover_the_run(outcome);
-    heat_maps_have_every_command(outcome);
-}
-
 super::on_kernels! {
-    only_in_test_all_patterns_on_5_10 "5.10" PATTERNS everything
-    only_in_test_all_patterns_on_7_x "7.x" PATTERNS everything
-    only_in_test_all_patterns_on_6_12 "6.12" PATTERNS everything
+    suite PATTERNS [
+        what_fio_was_asked_for the_rule_on_the_trace
+        heat_maps_have_every_command
+    ] {
+        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_7_x "7.x"
+    }
 }

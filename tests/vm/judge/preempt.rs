@@ -10,14 +10,10 @@ use super::hostile::doctor;
 use super::json::{ToolRun, fio_counts, list, number, text, whole};
 use super::trace_read::TraceRun;
 
+/// The kernel passes arguments that it does not use to init, as environment variables.
 const PREEMPT: Suite = Suite {
-    script: "preempt",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0 namespaces=3", "nvme_null nvme1 0"],
-    // the kernel passes arguments that it does not use to init, as environment variables
     append: "nvme.poll_queues=1 ALONE=0",
-    env: &[],
+    ..Suite::of("preempt", &["nvme_null nvme0 0 namespaces=3", "nvme_null nvme1 0"])
 };
 
 /// Each of the five tools alone as well.
@@ -109,16 +105,9 @@ fn of_events(run: &TraceRun) -> Counts {
 
 fn assert_ledger(ledger: &Value, what: &str) {
     assert_eq!(ledger["balance"]["balanced"], true, "{what}: {ledger}");
-    for wrong in [
-        "overwritten",
-        "untracked",
-        "no_row",
-        "negative_intervals",
-        "unrecovered",
-        "unattributed",
-        "requeued",
-        "in_flight",
-    ] {
+    for wrong in "overwritten untracked no_row negative_intervals unrecovered unattributed requeued in_flight"
+        .split(' ')
+    {
         assert_eq!(number(ledger, wrong), 0, "{what}: {wrong}: {ledger}");
     }
 }
@@ -157,9 +146,7 @@ fn judge(outcome: &Outcome, case: &str, name: &str, passed: u64) {
             assert_eq!(run.count("missed"), number(&run.ledger, "unseen_completions"));
         }
         "stacks" => {
-            let file = outcome.text(case, "stacks.out");
-            let lines: Vec<Value> =
-                file.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+            let lines = outcome.lines(case, "stacks.out");
             let (end, stacks) = lines.split_last().unwrap();
             assert_ledger(&end["ledger"], &what);
             let sum: u64 = stacks.iter().map(|s| number(s, "count")).sum();
@@ -246,19 +233,20 @@ fn without_recovery_some_are_missing(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    every_command_is_counted_once_on_7_x "7.x" PREEMPT every_command_is_counted_once
-    without_recovery_some_are_missing_on_7_x "7.x" PREEMPT without_recovery_some_are_missing
-    only_in_test_all_a_hidden_mode_costs_no_command_on_6_12 "6.12" HIDDEN a_hidden_mode_costs_no_command
-    only_in_test_all_every_command_is_counted_once_on_7_x_rt "7.x-rt" PREEMPT every_command_is_counted_once
-    only_in_test_all_lockdown_costs_no_command_on_6_12 "6.12" LOCKED lockdown_costs_no_command
-    only_in_test_all_a_former_slot_is_left_to_its_new_command_on_7_x "7.x" SCHEDULED a_former_slot_is_left_to_its_new_command
-    only_in_test_all_every_command_is_counted_once_on_6_1_rt "6.1-rt" ALONE every_command_is_counted_once
-    only_in_test_all_every_command_is_counted_once_on_6_12 "6.12" ALONE every_command_is_counted_once
-    only_in_test_all_every_command_is_counted_once_on_6_12_rt "6.12-rt" ALONE every_command_is_counted_once
-    only_in_test_all_each_tool_alone_counts_once_on_7_x "7.x" ALONE every_command_is_counted_once
-    only_in_test_all_each_tool_alone_counts_once_on_7_x_rt "7.x-rt" ALONE every_command_is_counted_once
-    only_in_test_all_each_of_200_000_is_counted_once_on_6_12 "6.12" LONG every_command_is_counted_once
-    only_in_test_all_each_of_200_000_is_counted_once_on_6_12_rt "6.12-rt" LONG every_command_is_counted_once
-    only_in_test_all_each_of_200_000_is_counted_once_on_7_x "7.x" LONG every_command_is_counted_once
-    only_in_test_all_each_of_200_000_is_counted_once_on_7_x_rt "7.x-rt" LONG every_command_is_counted_once
+    suite PREEMPT [every_command_is_counted_once without_recovery_some_are_missing] {
+        on_7_x "7.x"
+    }
+    realtime PREEMPT [every_command_is_counted_once] { | only_in_test_all on_7_x_rt "7.x-rt" }
+    alone ALONE [every_command_is_counted_once] {
+        | only_in_test_all on_6_12 "6.12" on_6_1_rt "6.1-rt" on_6_12_rt "6.12-rt" on_7_x "7.x"
+        on_7_x_rt "7.x-rt"
+    }
+    long LONG [every_command_is_counted_once] {
+        | only_in_test_all on_6_12 "6.12" on_6_12_rt "6.12-rt" on_7_x "7.x" on_7_x_rt "7.x-rt"
+    }
+    hidden HIDDEN [a_hidden_mode_costs_no_command] { | only_in_test_all on_6_12 "6.12" }
+    locked LOCKED [lockdown_costs_no_command] { | only_in_test_all on_6_12 "6.12" }
+    scheduled SCHEDULED [a_former_slot_is_left_to_its_new_command] {
+        | only_in_test_all on_7_x "7.x"
+    }
 }

@@ -6,40 +6,27 @@ use serde_json::Value;
 use super::guest::{Outcome, Suite};
 
 const RECORDER: Suite = Suite {
-    script: "recorder",
-    variant: "",
-    smp: "2",
-    controllers: &[
-        "nvme_null nvme0 0",
-        "nvme_null nvme1 0",
-        "nvme_null nvme2 7000000000 ns:ms=8 ns:mset=1",
-    ],
     append: "nvme_core.io_timeout=1",
-    env: &[],
+    ..Suite::of(
+        "recorder",
+        &["nvme_null nvme0 0", "nvme_null nvme1 0", "nvme_null nvme2 7000000000 ns:ms=8 ns:mset=1"],
+    )
 };
 
 fn lines(outcome: &Outcome, file: &str) -> Vec<String> {
     outcome.text("recorder", file).lines().map(str::to_owned).collect()
 }
 
-fn objects(outcome: &Outcome, file: &str) -> Vec<Value> {
-    let text = outcome.text("recorder", file);
-    let found = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-    let found: Vec<Value> = found.collect();
-    assert!(!found.is_empty(), "{file}: {text}");
-    found
-}
-
 /// The file of the timeout has what led to it, from the start of the service on.
 fn the_first_file_is_complete(outcome: &Outcome) {
-    let info = &objects(outcome, "info-first")[0];
+    let info = &outcome.lines("recorder", "info-first")[0];
     let ring = info["ring"].as_str().unwrap();
     assert!(ring.contains("before: timeout on nvme2"), "{info}");
     assert!(info["flaw"].is_null(), "{info}");
     for lost in ["ring_drops", "no_row", "untracked", "unrecovered", "overwritten"] {
         assert_eq!(info["ledger"][lost], 0, "{lost}: {info}");
     }
-    let events = objects(outcome, "trace-first");
+    let events = outcome.lines("recorder", "trace-first");
     let commands = |opcode: &str, disk: &str| {
         let is_it = |e: &&Value| e["type"] == "command" && e["opcode"] == opcode;
         events.iter().filter(is_it).filter(|e| e["ctrl"] == disk).count()
@@ -70,10 +57,10 @@ fn each_trigger_has_a_file_and_the_oldest_go(outcome: &Outcome) {
     assert!(fourth.len() == 2 && fourth[0] == third[1], "{fourth:?}: {said}");
     assert_eq!(stopped, fourth, "a stop writes no file");
     // the ring has not begun anew
-    let events = objects(outcome, "trace-third");
+    let events = outcome.lines("recorder", "trace-third");
     let is_read = |e: &&Value| e["opcode"] == "read" && e["ctrl"] == "nvme0";
     assert!(events.iter().filter(is_read).count() >= 500, "{said}");
-    let info = &objects(outcome, "info-third")[0];
+    let info = &outcome.lines("recorder", "info-third")[0];
     assert!(info["ring"].as_str().unwrap().ends_with("before: reset of nvme1"), "{info}");
 }
 
@@ -89,12 +76,10 @@ fn the_service_ends_well(outcome: &Outcome) {
     assert_eq!(u64::from_str_radix(bounds, 16), Ok(want), "{status}");
 }
 
-fn everything(outcome: &Outcome) {
-    the_service_ends_well(outcome);
-    the_first_file_is_complete(outcome);
-    each_trigger_has_a_file_and_the_oldest_go(outcome);
-}
-
 super::on_kernels! {
-    only_in_test_all_the_recorder_writes_a_file_for_each_trigger_on_6_12 "6.12" RECORDER everything
+    suite RECORDER [
+        the_first_file_is_complete each_trigger_has_a_file_and_the_oldest_go the_service_ends_well
+    ] {
+        | only_in_test_all on_6_12 "6.12"
+    }
 }

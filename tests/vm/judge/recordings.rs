@@ -11,16 +11,15 @@ use super::json::{ToolRun, fio_counts, kernel_counts, list, number, text, whole}
 use super::trace_read::TraceRun;
 
 const RECORDINGS: Suite = Suite {
-    script: "recordings",
-    variant: "",
-    smp: "2",
-    controllers: &[
-        "nvme_null nvme0 0",
-        "nvme_blkdebug nvme1 0 read,sector=2048",
-        "nvme_null nvme2 7000000000 ns:ms=8 ns:mset=1",
-    ],
     append: "nvme_core.io_timeout=1",
-    env: &[],
+    ..Suite::of(
+        "recordings",
+        &[
+            "nvme_null nvme0 0",
+            "nvme_blkdebug nvme1 0 read,sector=2048",
+            "nvme_null nvme2 7000000000 ns:ms=8 ns:mset=1",
+        ],
+    )
 };
 
 const SETS: [&str; 3] = ["basic", "fine", "none"];
@@ -108,26 +107,6 @@ fn rows_are_those_of_the_events(outcome: &Outcome) {
     }
 }
 
-/// Selections and intervals, of one of the recordings.
-fn parts_are_those_of_the_whole(outcome: &Outcome) {
-    let case = "load-fine";
-    let events = TraceRun::read(outcome, case, "all");
-    let totals = ToolRun::read(outcome, case, "totals");
-    assert_eq!(rows(&totals), sums(&events, "driver_ns"), "{case}");
-    let reads = ToolRun::read(outcome, case, "reads");
-    assert_eq!(reads.io_counts().keys().collect::<Vec<_>>(), ["read"], "{case}");
-    let intervals = ToolRun::read(outcome, case, "intervals");
-    let (last, parts) = intervals.reports.split_last().unwrap();
-    let count = |r: &Value| -> u64 { list(r, "rows").iter().map(|r| number(r, "count")).sum() };
-    assert!(parts.iter().map(count).sum::<u64>() <= count(last), "{case}");
-    assert_eq!(count(last), 3000, "{case}");
-    let slow = TraceRun::read(outcome, case, "slow");
-    let of_all = events.of("command").filter(|c| number(c, "total_ns") >= 1_000_000);
-    assert_eq!(slow.of("command").count(), of_all.count(), "{case}");
-    let few = TraceRun::read(outcome, case, "few");
-    assert_eq!(few.of("command").count(), 10, "{case}");
-}
-
 fn what_was_shown_is_printed_again(outcome: &Outcome) {
     for name in ["json", "text", "rel"] {
         assert_eq!(outcome.code("tee", name), 0, "{name}");
@@ -188,40 +167,10 @@ fn own_commands_are_counted(outcome: &Outcome) {
     }
 }
 
-/// The outputs of several files follow each other; the damaged one does not hide the others.
-fn several_files_are_shown(outcome: &Outcome) {
-    let objects = |name: &str| -> Vec<Value> {
-        let out = outcome.text("damaged", &format!("{name}.out"));
-        assert_eq!(outcome.code("damaged", name), 1, "{name}");
-        let said = outcome.text("damaged", &format!("{name}.err"));
-        let last = said.lines().last().unwrap_or_default();
-        assert!(last.contains("1 of 3 recordings"), "{name}: {said}");
-        assert!(said.contains("/tmp/rec/half is damaged"), "{name}: {said}");
-        out.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
-    };
-    let all = objects("several--json");
-    let files: Vec<&str> =
-        all.iter().filter(|o| o["type"] == "recording").map(|o| text(o, "file")).collect();
-    assert_eq!(files, ["/tmp/rec/half", "/tmp/rec/basic", "/tmp/rec/none"]);
-    let commands = all.iter().filter(|o| o["type"] == "command").count();
-    let half = TraceRun::ended(outcome, "damaged", "half", 1);
-    assert_eq!(commands, half.of("command").count() + 2 * 3000);
-    assert_eq!(all.iter().filter(|o| o["type"] == "end").count(), 3);
-    let reports = objects("several-latency");
-    let types: Vec<&str> = reports.iter().map(|o| text(o, "type")).collect();
-    assert_eq!(types, ["recording", "report"].repeat(3));
-    let lines = outcome.text("damaged", "several--stages=none.out");
-    let heads = lines.lines().filter(|l| l.starts_with("/tmp/rec/") && l.ends_with(" UTC"));
-    assert_eq!(heads.count(), 3);
-    outcome.assert_refused("damaged", "same", 2, &["is the same file as"]);
-    outcome.assert_refused("damaged", "one-missing", 2, &["can't be read"]);
-}
-
 fn stacks_are_counted_again(outcome: &Outcome) {
     let sum = |name: &str| {
         let mut all: BTreeMap<String, u64> = BTreeMap::new();
-        for line in outcome.text("stacks", &format!("{name}.out")).lines() {
-            let row: Value = serde_json::from_str(line).unwrap();
+        for row in outcome.objects("stacks", name) {
             if text(&row, "type") == "stack" {
                 *all.entry(row["kstack"].to_string()).or_default() += number(&row, "count");
             }
@@ -281,14 +230,7 @@ fn damage_is_reported(outcome: &Outcome) {
         assert!(run.talk.contains(why), "{name}: {}", run.talk);
     }
     for (name, words) in [
-        ("stub", "truncated"),
         ("newer", "use a newer nvme-deep"),
-        ("foreign", "it is not a recording"),
-        ("missing", "can't be read"),
-        ("stages", "has no fine stages"),
-        ("no-stages", "has no stages"),
-        ("no-stacks", "was recorded without kernel stacks at submit"),
-        ("events", "has two events per command"),
         ("exists", "--force to replace it"),
         ("no-directory", "can't be written"),
     ] {
@@ -308,34 +250,13 @@ fn a_full_disk_is_an_error(outcome: &Outcome) {
     assert!(last.contains(&format!("the {count} before them can be read")), "{count}: {last}");
 }
 
-fn everything(outcome: &Outcome) {
-    the_same_commands(outcome);
-    rows_are_those_of_the_events(outcome);
-    parts_are_those_of_the_whole(outcome);
-    what_was_shown_is_printed_again(outcome);
-    a_choice_is_reported(outcome);
-    own_commands_are_counted(outcome);
-    several_files_are_shown(outcome);
-    stacks_are_counted_again(outcome);
-    a_trigger_writes_the_ring(outcome);
-    an_interrupted_file_is_read(outcome);
-    damage_is_reported(outcome);
-    a_full_disk_is_an_error(outcome);
-}
-
 super::on_kernels! {
-    a_choice_is_reported_on_6_12 "6.12" RECORDINGS a_choice_is_reported
-    a_full_disk_is_an_error_on_6_12 "6.12" RECORDINGS a_full_disk_is_an_error
-    a_trigger_writes_the_ring_on_6_12 "6.12" RECORDINGS a_trigger_writes_the_ring
-    an_interrupted_file_is_read_on_6_12 "6.12" RECORDINGS an_interrupted_file_is_read
-    damage_is_reported_on_6_12 "6.12" RECORDINGS damage_is_reported
-    own_commands_are_counted_on_6_12 "6.12" RECORDINGS own_commands_are_counted
-    only_in_test_all_recordings_on_6_1 "6.1" RECORDINGS everything
-    only_in_test_all_recordings_on_7_x "7.x" RECORDINGS everything
-    rows_are_those_of_the_events_on_6_12 "6.12" RECORDINGS rows_are_those_of_the_events
-    parts_are_those_of_the_whole_on_6_12 "6.12" RECORDINGS parts_are_those_of_the_whole
-    several_files_are_shown_on_6_12 "6.12" RECORDINGS several_files_are_shown
-    stacks_are_counted_again_on_6_12 "6.12" RECORDINGS stacks_are_counted_again
-    the_same_commands_on_6_12 "6.12" RECORDINGS the_same_commands
-    what_was_shown_is_printed_again_on_6_12 "6.12" RECORDINGS what_was_shown_is_printed_again
+    suite RECORDINGS [
+        the_same_commands rows_are_those_of_the_events
+        what_was_shown_is_printed_again a_choice_is_reported own_commands_are_counted
+        stacks_are_counted_again a_trigger_writes_the_ring
+        an_interrupted_file_is_read damage_is_reported a_full_disk_is_an_error
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_6_1 "6.1" on_7_x "7.x"
+    }
 }

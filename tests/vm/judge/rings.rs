@@ -10,12 +10,9 @@ use super::trace_known::assert_stages;
 use super::trace_read::TraceRun;
 
 const RINGS: Suite = Suite {
-    script: "rings",
-    variant: "",
     smp: "16",
-    controllers: &["nvme_null nvme0 0 max_ioqpairs=16"],
-    append: "maxcpus=1", // the script starts the others
-    env: &[],
+    append: "maxcpus=1",
+    ..Suite::of("rings", &["nvme_null nvme0 0 max_ioqpairs=16"])
 };
 
 /// Commands of the I/O queues that the kernel set up and completed.
@@ -80,10 +77,13 @@ fn what_two_small_rings_lose_is_counted(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_all_cpus_of_two_rings_on_6_12 "6.12" RINGS all_cpus_of_two_rings
-    only_in_test_all_an_idle_ring_holds_back_nothing_on_6_12 "6.12" RINGS an_idle_ring_holds_back_nothing
-    only_in_test_all_rings_with_unequal_load_are_in_order_on_6_12 "6.12" RINGS rings_with_unequal_load_are_in_order
-    only_in_test_all_what_two_small_rings_lose_is_counted_on_6_12 "6.12" RINGS what_two_small_rings_lose_is_counted
-    only_in_test_all_all_cpus_of_two_rings_on_5_10 "5.10" RINGS all_cpus_of_two_rings
-    only_in_test_all_all_cpus_of_two_rings_on_7_x "7.x" RINGS all_cpus_of_two_rings
+    all RINGS [all_cpus_of_two_rings] {
+        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_7_x "7.x"
+    }
+    suite RINGS [
+        an_idle_ring_holds_back_nothing rings_with_unequal_load_are_in_order
+        what_two_small_rings_lose_is_counted
+    ] {
+        | only_in_test_all on_6_12 "6.12"
+    }
 }

@@ -8,18 +8,10 @@ use serde_json::Value;
 use super::guest::{Outcome, Suite};
 use super::json::{fio_counts, kernel_counts, list, text};
 
-const SERVE: Suite = Suite {
-    script: "serve",
-    variant: "",
-    smp: "2",
-    controllers: &[
-        "nvme_null nvme0 0",
-        "nvme_null nvme1 2500000000",
-        "nvme_blkdebug nvme2 0 read,sector=8192",
-    ],
-    append: "",
-    env: &[],
-};
+const SERVE: Suite = Suite::of(
+    "serve",
+    &["nvme_null nvme0 0", "nvme_null nvme1 2500000000", "nvme_blkdebug nvme2 0 read,sector=8192"],
+);
 
 /// Values that Prometheus has stored: labels and number.
 fn stored(outcome: &Outcome, metric: &str) -> Vec<(Value, u64)> {
@@ -214,34 +206,15 @@ fn what_is_wrong_is_one_sentence(outcome: &Outcome) {
     assert_eq!(before, after, "something stays attached");
 }
 
-fn everything(outcome: &Outcome) {
-    prometheus_has_the_counts_of_fio(outcome);
-    nothing_is_lost(outcome);
-    promtool_accepts_the_text(outcome);
-    hostile_clients_harm_nobody(outcome);
-    commands_in_flight_are_those_of_the_kernel(outcome);
-    controllers_go_and_come(outcome);
-    failures_and_retries_are_counted(outcome);
-    timeouts_are_those_of_the_kernel_log(outcome);
-    the_textfile_is_written_and_removed(outcome);
-    the_unit_has_the_capabilities_that_all_hooks_need(outcome);
-    what_is_wrong_is_one_sentence(outcome);
-}
-
 super::on_kernels! {
-    commands_in_flight_are_those_of_the_kernel_on_6_12 "6.12" SERVE commands_in_flight_are_those_of_the_kernel
-    controllers_go_and_come_on_6_12 "6.12" SERVE controllers_go_and_come
-    failures_and_retries_are_counted_on_6_12 "6.12" SERVE failures_and_retries_are_counted
-    hostile_clients_harm_nobody_on_6_12 "6.12" SERVE hostile_clients_harm_nobody
-    nothing_is_lost_on_6_12 "6.12" SERVE nothing_is_lost
-    only_in_test_all_serve_on_5_10 "5.10" SERVE everything
-    only_in_test_all_serve_on_6_1 "6.1" SERVE everything
-    only_in_test_all_serve_on_6_12_arm64 "6.12-arm64" SERVE everything
-    only_in_test_all_serve_on_7_x "7.x" SERVE everything
-    prometheus_has_the_counts_of_fio_on_6_12 "6.12" SERVE prometheus_has_the_counts_of_fio
-    promtool_accepts_the_text_on_6_12 "6.12" SERVE promtool_accepts_the_text
-    the_textfile_is_written_and_removed_on_6_12 "6.12" SERVE the_textfile_is_written_and_removed
-    the_unit_has_the_capabilities_that_all_hooks_need_on_6_12 "6.12" SERVE the_unit_has_the_capabilities_that_all_hooks_need
-    timeouts_are_those_of_the_kernel_log_on_6_12 "6.12" SERVE timeouts_are_those_of_the_kernel_log
-    what_is_wrong_is_one_sentence_on_6_12 "6.12" SERVE what_is_wrong_is_one_sentence
+    suite SERVE [
+        prometheus_has_the_counts_of_fio nothing_is_lost promtool_accepts_the_text
+        hostile_clients_harm_nobody commands_in_flight_are_those_of_the_kernel
+        failures_and_retries_are_counted timeouts_are_those_of_the_kernel_log
+        controllers_go_and_come the_unit_has_the_capabilities_that_all_hooks_need
+        the_textfile_is_written_and_removed what_is_wrong_is_one_sentence
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+        on_6_12_arm64 "6.12-arm64"
+    }
 }

@@ -14,17 +14,16 @@ use super::json::{ToolRun, assert_sums, list, number, stage, text};
 const MS: u64 = 1_000_000;
 
 const TIMES: Suite = Suite {
-    script: "times",
-    variant: "",
-    smp: "2",
-    controllers: &[
-        "nvme_null nvme0 1000000",
-        "nvme_null nvme1 5000000",
-        "nvme_on nvme2 served",
-        "nvme_null nvme3 0 namespaces=2 lba=4096",
-    ],
-    append: "",
     env: &[("STORAGE_NS", "200000")],
+    ..Suite::of(
+        "times",
+        &[
+            "nvme_null nvme0 1000000",
+            "nvme_null nvme1 5000000",
+            "nvme_on nvme2 served",
+            "nvme_null nvme3 0 namespaces=2 lba=4096",
+        ],
+    )
 };
 
 fn p50(row: &Value, name: &str) -> u64 {
@@ -194,12 +193,10 @@ fn the_latency_table_follows_its_rule(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_the_device_stage_follows_the_injection_on_6_1 "6.1" TIMES the_device_stage_follows_the_injection
-    the_device_stage_follows_the_injection_on_6_12 "6.12" TIMES the_device_stage_follows_the_injection
-    only_in_test_all_waiting_is_queue_and_not_device_on_6_1 "6.1" TIMES waiting_for_the_device_is_queue_and_not_device
-    waiting_is_queue_and_not_device_on_6_12 "6.12" TIMES waiting_for_the_device_is_queue_and_not_device
-    only_in_test_all_filters_and_classes_match_fio_on_6_1 "6.1" TIMES filters_and_classes_match_fio
-    filters_and_classes_match_fio_on_6_12 "6.12" TIMES filters_and_classes_match_fio
-    only_in_test_all_the_latency_table_follows_its_rule_on_6_1 "6.1" TIMES the_latency_table_follows_its_rule
-    the_latency_table_follows_its_rule_on_6_12 "6.12" TIMES the_latency_table_follows_its_rule
+    suite TIMES [
+        the_device_stage_follows_the_injection waiting_for_the_device_is_queue_and_not_device
+        filters_and_classes_match_fio the_latency_table_follows_its_rule
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_6_1 "6.1"
+    }
 }

@@ -4,14 +4,7 @@
 use super::guest::{Outcome, Suite};
 use super::screens::{judge, last_screen};
 
-const TOP: Suite = Suite {
-    script: "top",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 1000000"],
-    append: "",
-    env: &[],
-};
+const TOP: Suite = Suite::of("top", &["nvme_null nvme0 1000000"]);
 
 fn the_screen_works_and_is_given_back(outcome: &Outcome) {
     judge(&outcome.directory("screen"));
@@ -50,9 +43,10 @@ fn the_slowest_commands_have_waits(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_top_on_6_12_arm64 "6.12-arm64" TOP the_screen_works_and_is_given_back
-    only_in_test_all_top_on_5_10 "5.10" TOP the_screen_works_and_is_given_back
-    the_screen_works_and_is_given_back_on_6_12 "6.12" TOP the_screen_works_and_is_given_back
-    the_slowest_commands_have_submitters_on_6_12 "6.12" TOP the_slowest_commands_have_submitters
-    the_slowest_commands_have_waits_on_6_12 "6.12" TOP the_slowest_commands_have_waits
+    suite TOP [the_screen_works_and_is_given_back] {
+        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_6_12_arm64 "6.12-arm64"
+    }
+    panel TOP [the_slowest_commands_have_submitters the_slowest_commands_have_waits] {
+        | only_in_test_all on_6_12 "6.12"
+    }
 }

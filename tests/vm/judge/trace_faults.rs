@@ -14,16 +14,15 @@ use super::trace_read::{TraceRun, at, key, lines, opcode, status};
 const SECOND: u64 = 1_000_000_000;
 
 const FAULTS: Suite = Suite {
-    script: "tracefaults",
-    variant: "",
-    smp: "2",
-    controllers: &[
-        "nvme_null nvme0 7000000000 ns:ms=8 ns:mset=1",
-        "nvme_null nvme1 20000000",
-        "nvme_null nvme2 4000000",
-    ],
     append: "nvme_core.io_timeout=1 swiotlb=1024,force",
-    env: &[],
+    ..Suite::of(
+        "tracefaults",
+        &[
+            "nvme_null nvme0 7000000000 ns:ms=8 ns:mset=1",
+            "nvme_null nvme1 20000000",
+            "nvme_null nvme2 4000000",
+        ],
+    )
 };
 
 /// The states of a controller in order, without repetitions.
@@ -158,13 +157,9 @@ fn requeues_are_reported(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_a_timeout_is_reported_to_its_end_on_6_12 "6.12" FAULTS a_timeout_is_reported_to_its_end
-    only_in_test_all_a_reset_under_load_loses_no_command_on_6_12 "6.12" FAULTS a_reset_under_load_loses_no_command
-    only_in_test_all_requeues_are_reported_on_6_12 "6.12" FAULTS requeues_are_reported
-    only_in_test_all_a_timeout_is_reported_to_its_end_on_6_1 "6.1" FAULTS a_timeout_is_reported_to_its_end
-    only_in_test_all_a_reset_under_load_loses_no_command_on_6_1 "6.1" FAULTS a_reset_under_load_loses_no_command
-    only_in_test_all_requeues_are_reported_on_6_1 "6.1" FAULTS requeues_are_reported
-    only_in_test_all_a_timeout_is_reported_to_its_end_on_7_x "7.x" FAULTS a_timeout_is_reported_to_its_end
-    only_in_test_all_a_reset_under_load_loses_no_command_on_7_x "7.x" FAULTS a_reset_under_load_loses_no_command
-    only_in_test_all_requeues_are_reported_on_7_x "7.x" FAULTS requeues_are_reported
+    faults FAULTS [
+        a_timeout_is_reported_to_its_end a_reset_under_load_loses_no_command requeues_are_reported
+    ] {
+        | only_in_test_all on_6_12 "6.12" on_6_1 "6.1" on_7_x "7.x"
+    }
 }

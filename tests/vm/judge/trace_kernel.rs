@@ -32,56 +32,19 @@ pub struct KernelEvent {
 /// src/nvme/decode: `sv` is another bit, `all` and `pr` include reserved bits above them.
 const OTHERWISE: [&str; 3] = ["sv", "all", "pr"];
 
-/// The kernel's names of commands (drivers/nvme/host/trace.h), by opcode.
-const ADMIN: [(&str, u64); 27] = [
-    ("delete_sq", 0x00),
-    ("create_sq", 0x01),
-    ("get_log_page", 0x02),
-    ("delete_cq", 0x04),
-    ("create_cq", 0x05),
-    ("identify", 0x06),
-    ("abort_cmd", 0x08),
-    ("set_features", 0x09),
-    ("get_features", 0x0a),
-    ("async_event", 0x0c),
-    ("ns_mgmt", 0x0d),
-    ("activate_fw", 0x10),
-    ("download_fw", 0x11),
-    ("dev_self_test", 0x14),
-    ("ns_attach", 0x15),
-    ("keep_alive", 0x18),
-    ("directive_send", 0x19),
-    ("directive_recv", 0x1a),
-    ("virtual_mgmt", 0x1c),
-    ("nvme_mi_send", 0x1d),
-    ("nvme_mi_recv", 0x1e),
-    ("dbbuf", 0x7c),
-    ("format_nvm", 0x80),
-    ("security_send", 0x81),
-    ("security_recv", 0x82),
-    ("sanitize_nvm", 0x84),
-    ("get_lba_status", 0x86),
-];
-const IO: [(&str, u64); 18] = [
-    ("flush", 0x00),
-    ("write", 0x01),
-    ("read", 0x02),
-    ("write_uncor", 0x04),
-    ("compare", 0x05),
-    ("write_zeroes", 0x08),
-    ("dsm", 0x09),
-    ("verify", 0x0c),
-    ("resv_register", 0x0d),
-    ("resv_report", 0x0e),
-    ("resv_acquire", 0x11),
-    ("io_mgmt_recv", 0x12),
-    ("resv_release", 0x15),
-    ("copy", 0x19),
-    ("io_mgmt_send", 0x1d),
-    ("zone_mgmt_send", 0x79),
-    ("zone_mgmt_recv", 0x7a),
-    ("zone_append", 0x7d),
-];
+/// The kernel's names of commands (drivers/nvme/host/trace.h), with their opcodes.
+const ADMIN: &str = "\
+    delete_sq=0x00 create_sq=0x01 get_log_page=0x02 delete_cq=0x04 create_cq=0x05 identify=0x06 \
+    abort_cmd=0x08 set_features=0x09 get_features=0x0a async_event=0x0c ns_mgmt=0x0d \
+    activate_fw=0x10 download_fw=0x11 dev_self_test=0x14 ns_attach=0x15 keep_alive=0x18 \
+    directive_send=0x19 directive_recv=0x1a virtual_mgmt=0x1c nvme_mi_send=0x1d nvme_mi_recv=0x1e \
+    dbbuf=0x7c format_nvm=0x80 security_send=0x81 security_recv=0x82 sanitize_nvm=0x84 \
+    get_lba_status=0x86";
+const IO: &str = "\
+    flush=0x00 write=0x01 read=0x02 write_uncor=0x04 compare=0x05 write_zeroes=0x08 dsm=0x09 \
+    verify=0x0c resv_register=0x0d resv_report=0x0e resv_acquire=0x11 io_mgmt_recv=0x12 \
+    resv_release=0x15 copy=0x19 io_mgmt_send=0x1d zone_mgmt_send=0x79 zone_mgmt_recv=0x7a \
+    zone_append=0x7d";
 
 impl KernelEvent {
     /// `   nvme-614   [000] .....    21.345678: nvme_setup_cmd: nvme0: qid=0, ...`
@@ -150,12 +113,11 @@ pub fn record(outcome: &Outcome, case: &str) -> Vec<KernelEvent> {
 
 fn code_of(name: &str, admin: bool) -> Option<u64> {
     let prefix = if admin { "nvme_admin_" } else { "nvme_cmd_" };
-    let table: &[(&str, u64)] = if admin { &ADMIN } else { &IO };
+    let mut table = if admin { ADMIN } else { IO }.split(' ');
     let Some(name) = name.strip_prefix(prefix) else {
         return leading_number(name); // an opcode without a name
     };
-    let entry = table.iter().find(|(known, _)| *known == name);
-    entry.map(|(_, code)| *code)
+    table.find_map(|entry| leading_number(entry.strip_prefix(name)?.strip_prefix('=')?))
 }
 
 /// CDW10 to CDW15 of a command that the kernel can't decode, from its dump of 24 bytes.

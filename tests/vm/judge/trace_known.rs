@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A fixed list of commands (tests/vm/guest/commands.py). The trace has exactly these and the
-//! kernel's own commands, and agrees with the kernel's record. Text, JSON and pairs agree with each
-//! other.
+//! kernel's own commands, and agrees with the kernel's record. Events and pairs agree with each other.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs;
 use std::process::Command;
 
@@ -16,22 +14,18 @@ use serde_json::{Value, json};
 use super::guest::{Outcome, Suite};
 use super::json::{list, number, text};
 use super::trace_kernel::{assert_as_the_kernel, value_of};
-use super::trace_read::{EVENTS, Line, TraceRun, at, key, leading_number, lines, opcode, status};
+use super::trace_read::{EVENTS, TraceRun, at, key, lines, opcode, status};
 
-const TRACE: Suite = Suite {
-    script: "trace",
-    variant: "",
-    smp: "2",
-    controllers: &[
+const TRACE: Suite = Suite::of(
+    "trace",
+    &[
         "nvme_null nvme0 0 namespaces=2",
         "nvme_null nvme1 0 size=67108864 ns:zoned=on ns:zoned.zone_size=1048576 \
          ns:zoned.zone_capacity=1048576",
         "nvme_blkdebug nvme2 0 read,sector=2048 read,sector=4096,once=on write,sector=8192",
         "nvme_null nvme3 0 ns:ms=8 ns:pi=1",
     ],
-    append: "",
-    env: &[],
-};
+);
 
 /// Status codes that the list must cause, with their names in the specification.
 const STATUSES: [(u64, &str, &str); 11] = [
@@ -49,8 +43,7 @@ const STATUSES: [(u64, &str, &str); 11] = [
 ];
 
 fn steps(outcome: &Outcome) -> Vec<Value> {
-    let text = outcome.text("known", "steps");
-    text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+    outcome.lines("known", "steps")
 }
 
 /// Whether the kernel sent the command by itself after a Format: its workers scan the namespaces
@@ -210,29 +203,22 @@ fn the_trace_says_what_the_kernel_says(outcome: &Outcome) {
 /// `import` of the kernel's own text gives the commands of the trace of the same period.
 fn an_import_of_the_kernels_text_has_the_commands_of_the_trace(outcome: &Outcome) {
     let file = outcome.path("known", "imported.nvd");
-    let tool = |words: &[&OsStr]| {
+    let tool = |words: &str| -> Vec<Value> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nvme-deep"));
-        let ran = command.args(words).output().unwrap();
-        assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
-        let text = String::from_utf8(ran.stdout).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+        let ran = command.args(words.split(' ')).output().unwrap();
+        assert!(ran.status.success(), "{words}: {}", String::from_utf8_lossy(&ran.stderr));
+        let lines = ran.stdout.split_inclusive(|b| *b == b'\n');
+        lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
     };
-    let kernel = outcome.path("known", "kernel");
-    let report = tool(&[
-        "import".as_ref(),
-        kernel.as_ref(),
-        "--json".as_ref(),
-        "--force".as_ref(),
-        "-o".as_ref(),
-        file.as_ref(),
-    ]);
+    let (kernel, file) = (outcome.path("known", "kernel"), file.display());
+    let report = tool(&format!("import {} --json --force -o {file}", kernel.display()));
     let unread = list(&report[0], "unread").iter();
     let others: Vec<&Value> = unread.filter(|u| u["kind"] != "nvme_async_event").collect();
     assert!(others.is_empty(), "{others:?}");
     for none in ["without_begin", "without_end", "unfinished", "lost"] {
         assert_eq!(number(&report[0], none), 0, "{}", report[0]);
     }
-    let imported = tool(&["trace".as_ref(), "--json".as_ref(), "--from".as_ref(), file.as_ref()]);
+    let imported = tool(&format!("trace --json --from {file}"));
     let run = TraceRun::read(outcome, "known", "pair");
     let lane = |c: &&Value| (text(c, "ctrl").to_owned(), number(c, "qid"));
     let theirs = imported.iter().filter(|event| event["type"] == "command");
@@ -306,98 +292,25 @@ where
     lanes
 }
 
-/// Compares a field of the text with the JSON field of that name. Fields behind the opcode are
-/// those of the command. They may have the name of a field before it: an Abort has a `cid` too.
-fn assert_text_field((name, value): (&str, &str), decoded: bool, event: &Value, what: &str) {
-    let ours = match name {
-        _ if decoded && !event["fields"][name].is_null() => &event["fields"][name],
-        "opcode" => {
-            let words = format!("{} ({})", event["opcode_value"], text(event, "opcode"));
-            assert_eq!(value, words, "{what}");
-            return;
-        }
-        "status" => {
-            let name = event["status"]["name"].as_str().unwrap_or("Unknown");
-            assert!(value.contains(name), "{name}: {what}");
-            &event["status"]["value"]
-        }
-        "comm" => {
-            assert_eq!(value.trim_matches('"'), text(event, "comm"), "{what}");
-            return;
-        }
-        "nsid" if value == "all" => {
-            assert_eq!(event["nsid"], u64::from(u32::MAX), "{what}");
-            return;
-        }
-        // times of two runs of the tool differ
-        "driver" | "age" | "total" => return,
-        _ if value.ends_with('s') && event["points_ns"].is_object() => return,
-        "meta" => &event["metadata"],
-        "res" | "result" => &event["result"],
-        "rqflags" => &event["request_flags"],
-        "transfer" => &event["bytes"],
-        _ => &event[name],
-    };
-    let number = value_of(ours);
-    assert!(number.is_some(), "no `{name}` in JSON: {what}");
-    assert_eq!(leading_number(value), number, "{name}: {what}");
-    if let (Some((_, words)), Some(name)) = (value.split_once(':'), ours["name"].as_str()) {
-        assert_eq!(words, name, "{what}");
-    }
-}
-
-/// Compares two runs that were active at the same time: each event of one is an event of the other.
-/// Each run reads the clock itself, so events of two CPUs at nearly the same time may be in either
-/// order: the commands of each cid are compared in their order.
-fn assert_text_is_json(text_lines: &[Line], run: &TraceRun, events: &[(&str, &str)]) {
-    for (json_name, text_name) in events {
-        let mine = text_lines.iter().filter(|l| l.event == *text_name);
-        let mut mine =
-            by_lane(mine, |l| (l.ctrl.clone(), l.get("qid").and_then(leading_number).unwrap_or(0)));
-        let mut theirs = by_lane(run.of(json_name), |e| {
-            (text(e, "ctrl").to_owned(), e["qid"].as_u64().unwrap_or(0))
-        });
-        for lane in mine.values_mut() {
-            lane.sort_by_key(|l| l.get("cid").and_then(leading_number));
-        }
-        for lane in theirs.values_mut() {
-            lane.sort_by_key(|e| e["cid"].as_i64());
-        }
-        let lanes = mine.keys().chain(theirs.keys());
-        for lane in lanes {
-            let none = (Vec::new(), Vec::new());
-            let (mine, theirs) =
-                (mine.get(lane).unwrap_or(&none.0), theirs.get(lane).unwrap_or(&none.1));
-            assert_eq!(mine.len(), theirs.len(), "{text_name} {lane:?}");
-            for (line, event) in mine.iter().zip(theirs) {
-                let what = format!("{line:?}\n{event}");
-                assert_eq!(line.disk.as_deref(), event["disk"].as_str(), "{what}");
-                let mut decoded = line.get("opcode").is_none();
-                for (name, value) in &line.fields {
-                    assert_text_field((name, value), decoded, event, &what);
-                    decoded |= name == "opcode";
-                }
-            }
-        }
-    }
-}
-
-fn text_and_json_say_the_same(outcome: &Outcome) {
-    let run = TraceRun::read(outcome, "known", "events");
+/// tests/trace.rs compares their fields.
+fn text_has_the_events_of_json(outcome: &Outcome) {
     let text_lines = lines(outcome, "known", "text");
-    assert_eq!(text_lines.len(), run.events.len());
-    assert_text_is_json(&text_lines, &run, &EVENTS);
+    for (name, events) in [("events", &text_lines), ("pair", &lines(outcome, "known", "pairtext"))]
+    {
+        let run = TraceRun::read(outcome, "known", name);
+        let count = |word: &str| events.iter().filter(|l| l.event == word).count() as u64;
+        let again = events.iter().filter(|line| line.is_tried_again);
+        let again = again.inspect(|line| assert!(!line.rest.contains("status=0x0 "), "{line:?}"));
+        let retries = again.count() as u64 + count("Retry");
+        assert_eq!(retries, run.count("retry"), "{name}");
+        for (json, word) in EVENTS.iter().filter(|(json, _)| *json != "retry") {
+            assert_eq!(count(word), run.count(json), "{name}: {word}");
+        }
+    }
     let times: Vec<u64> = text_lines.iter().map(|l| l.time.parse().unwrap()).collect();
     assert!(times.is_sorted(), "TIME goes back");
     let said = outcome.text("known", "text.err");
     assert!(said.contains("accuracy") && said.contains("exact"), "{said}");
-    let pairs = TraceRun::read(outcome, "known", "pair");
-    let text_lines = lines(outcome, "known", "pairtext");
-    assert_text_is_json(&text_lines, &pairs, &[("command", "Command")]);
-    let is_failed = |line: &&Line| line.is_tried_again;
-    let again: Vec<&Line> = text_lines.iter().filter(is_failed).collect();
-    assert_eq!(again.len() as u64, pairs.count("retry"), "{again:?}");
-    assert!(again.iter().all(|line| line.get("status").is_some_and(|s| !s.starts_with("0x0 "))));
 }
 
 /// Without --events the trace has the same commands, each in one line, and their stages add up.
@@ -449,30 +362,14 @@ pub fn assert_stages(command: &Value) {
 }
 
 super::on_kernels! {
-    only_in_test_all_an_import_of_the_kernels_text_has_the_commands_of_the_trace_on_6_1 "6.1" TRACE an_import_of_the_kernels_text_has_the_commands_of_the_trace
-    an_import_of_the_kernels_text_has_the_commands_of_the_trace_on_6_12 "6.12" TRACE an_import_of_the_kernels_text_has_the_commands_of_the_trace
-    only_in_test_all_an_import_of_the_kernels_text_has_the_commands_of_the_trace_on_7_x "7.x" TRACE an_import_of_the_kernels_text_has_the_commands_of_the_trace
-    only_in_test_all_an_import_of_the_kernels_text_has_the_commands_of_the_trace_on_5_10 "5.10" TRACE an_import_of_the_kernels_text_has_the_commands_of_the_trace
-    only_in_test_all_the_known_list_is_traced_exactly_on_6_1 "6.1" TRACE the_known_list_is_traced_exactly
-    the_known_list_is_traced_exactly_on_6_12 "6.12" TRACE the_known_list_is_traced_exactly
-    only_in_test_all_the_known_list_is_traced_exactly_on_7_x "7.x" TRACE the_known_list_is_traced_exactly
-    only_in_test_all_the_trace_says_what_the_kernel_says_on_6_1 "6.1" TRACE the_trace_says_what_the_kernel_says
-    the_trace_says_what_the_kernel_says_on_6_12 "6.12" TRACE the_trace_says_what_the_kernel_says
-    only_in_test_all_the_trace_says_what_the_kernel_says_on_7_x "7.x" TRACE the_trace_says_what_the_kernel_says
-    only_in_test_all_retries_are_reported_on_6_1 "6.1" TRACE retries_are_reported
-    retries_are_reported_on_6_12 "6.12" TRACE retries_are_reported
-    only_in_test_all_retries_are_reported_on_7_x "7.x" TRACE retries_are_reported
-    only_in_test_all_text_and_json_say_the_same_on_6_1 "6.1" TRACE text_and_json_say_the_same
-    text_and_json_say_the_same_on_6_12 "6.12" TRACE text_and_json_say_the_same
-    only_in_test_all_text_and_json_say_the_same_on_7_x "7.x" TRACE text_and_json_say_the_same
-    only_in_test_all_pairs_are_submit_and_complete_on_6_1 "6.1" TRACE pairs_are_submit_and_complete
-    pairs_are_submit_and_complete_on_6_12 "6.12" TRACE pairs_are_submit_and_complete
-    only_in_test_all_pairs_are_submit_and_complete_on_7_x "7.x" TRACE pairs_are_submit_and_complete
-    only_in_test_all_the_known_list_is_traced_exactly_on_5_10 "5.10" TRACE the_known_list_is_traced_exactly
-    only_in_test_all_the_trace_says_what_the_kernel_says_on_5_10 "5.10" TRACE the_trace_says_what_the_kernel_says
-    only_in_test_all_text_and_json_say_the_same_on_5_10 "5.10" TRACE text_and_json_say_the_same
-    only_in_test_all_the_known_list_is_traced_exactly_on_6_1_rt "6.1-rt" TRACE the_known_list_is_traced_exactly
-    only_in_test_all_the_trace_says_what_the_kernel_says_on_6_1_rt "6.1-rt" TRACE the_trace_says_what_the_kernel_says
-    only_in_test_all_the_known_list_is_traced_exactly_on_6_12_cloud "6.12-cloud" TRACE the_known_list_is_traced_exactly
-    only_in_test_all_the_trace_says_what_the_kernel_says_on_6_12_cloud "6.12-cloud" TRACE the_trace_says_what_the_kernel_says
+    list TRACE [the_known_list_is_traced_exactly the_trace_says_what_the_kernel_says] {
+        on_6_12 "6.12" | only_in_test_all on_5_10 "5.10" on_6_1 "6.1" on_6_1_rt "6.1-rt"
+        on_6_12_cloud "6.12-cloud" on_7_x "7.x"
+    }
+    trace TRACE [
+        an_import_of_the_kernels_text_has_the_commands_of_the_trace text_has_the_events_of_json
+        retries_are_reported pairs_are_submit_and_complete
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+    }
 }

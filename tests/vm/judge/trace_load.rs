@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! No event is lost silently: for each kind, shown and lost events add up to the kernel's count,
-//! even if the reader stops or exits.
+//! even if the reader stops.
 
 use serde_json::Value;
 
@@ -10,30 +10,7 @@ use super::ledger::events;
 use super::trace_known::assert_stages;
 use super::trace_read::{TraceRun, lines, opcode};
 
-const fn on(variant: &'static str, smp: &'static str) -> Suite {
-    Suite {
-        script: "traceload",
-        variant,
-        smp,
-        controllers: &["nvme_null nvme0 0"],
-        append: "",
-        env: &[],
-    }
-}
-
-const LOAD: Suite = on("", "2");
-const FOUR_CPUS: Suite = on("-4cpu", "4");
-
-const ENDS: Suite = Suite {
-    script: "traceends",
-    variant: "",
-    // one CPU, because the tool detaches under an endless load: see boot.sh
-    smp: "1",
-    controllers: &["nvme_null nvme0 0"],
-    append: "",
-    env: &[("ONE_CPU", "1")],
-};
-
+const LOAD: Suite = Suite::of("traceload", &["nvme_null nvme0 0"]);
 /// The kernel's counts of a case: commands set up, commands completed, CQEs. `admin` includes the
 /// admin queues.
 fn counted(outcome: &Outcome, case: &str, admin: bool) -> [u64; 3] {
@@ -106,21 +83,6 @@ fn a_small_ring_loses_and_says_so(outcome: &Outcome) {
     }
 }
 
-fn a_reader_may_go(outcome: &Outcome) {
-    for name in ["json", "text"] {
-        let said = outcome.text("head", &format!("{name}.err"));
-        assert_eq!(outcome.code("head", name), 0, "{name}: {said}");
-        assert!(!said.contains("rror") && !said.contains("panicked"), "{name}: {said}");
-    }
-    let head = outcome.text("head", "json.out");
-    assert_eq!(head.lines().count(), 5, "{head}");
-    for line in head.lines() {
-        let event: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
-        assert!(event["type"].is_string(), "{line}");
-    }
-    assert_eq!(lines(outcome, "head", "text").len(), 5);
-}
-
 /// The number before `words` in a message.
 fn number_before(said: &str, words: &str) -> u64 {
     let end = said.find(words).unwrap_or_else(|| panic!("no `{words}` in {said}"));
@@ -157,43 +119,12 @@ fn a_full_disk_is_an_error_with_a_number(outcome: &Outcome) {
     }
 }
 
-fn signals_end_it_well(outcome: &Outcome) {
-    for name in ["INT", "TERM", "HUP"] {
-        let run = TraceRun::read(outcome, "signals", name);
-        run.assert_nothing_lost();
-        run.assert_in_order();
-        assert!(run.count("complete") > 0, "{name}");
-        assert!(run.of("submit").all(|e| e["kstack"].is_array()), "{name}");
-        let open = run.count("submit") - run.count("complete");
-        assert_eq!(run.count("unfinished"), open, "{name}");
-    }
-    let run = TraceRun::read(outcome, "signals", "count");
-    assert_eq!(run.count("complete"), 1000);
-    assert_eq!(outcome.code("signals", "pairs"), 0);
-    assert_eq!(lines(outcome, "signals", "pairs").len(), 1000);
-    let users = |when: &str| outcome.text("signals", &format!("users.{when}"));
-    assert_eq!(users("before"), users("after"), "programs hold nvme_core");
-}
-
 super::on_kernels! {
-    only_in_test_all_a_large_ring_loses_nothing_on_6_1 "6.1" LOAD a_large_ring_loses_nothing
-    only_in_test_all_a_small_ring_loses_and_says_so_on_6_1 "6.1" LOAD a_small_ring_loses_and_says_so
-    only_in_test_all_a_full_disk_is_an_error_with_a_number_on_6_1 "6.1" LOAD a_full_disk_is_an_error_with_a_number
-    only_in_test_all_a_reader_may_go_on_6_1 "6.1" ENDS a_reader_may_go
-    only_in_test_all_signals_end_it_well_on_6_1 "6.1" ENDS signals_end_it_well
-    only_in_test_all_a_large_ring_loses_nothing_on_5_10 "5.10" LOAD a_large_ring_loses_nothing
-    only_in_test_all_a_small_ring_loses_and_says_so_on_5_10 "5.10" LOAD a_small_ring_loses_and_says_so
-    only_in_test_all_a_large_ring_loses_nothing_on_6_1_rt "6.1-rt" LOAD a_large_ring_loses_nothing
-    only_in_test_all_a_small_ring_loses_and_says_so_on_6_1_rt "6.1-rt" LOAD a_small_ring_loses_and_says_so
-    only_in_test_all_a_large_ring_loses_nothing_on_6_12 "6.12" LOAD a_large_ring_loses_nothing
-    only_in_test_all_a_small_ring_loses_and_says_so_on_6_12 "6.12" LOAD a_small_ring_loses_and_says_so
-    only_in_test_all_a_reader_may_go_on_6_12 "6.12" ENDS a_reader_may_go
-    only_in_test_all_a_full_disk_is_an_error_with_a_number_on_6_12 "6.12" LOAD a_full_disk_is_an_error_with_a_number
-    only_in_test_all_signals_end_it_well_on_6_12 "6.12" ENDS signals_end_it_well
-    only_in_test_all_a_large_ring_loses_nothing_on_6_12_with_4_cpus "6.12" FOUR_CPUS a_large_ring_loses_nothing
-    only_in_test_all_a_small_ring_loses_and_says_so_on_6_12_with_4_cpus "6.12" FOUR_CPUS a_small_ring_loses_and_says_so
-    only_in_test_all_a_large_ring_loses_nothing_on_7_x "7.x" LOAD a_large_ring_loses_nothing
-    only_in_test_all_a_small_ring_loses_and_says_so_on_7_x "7.x" LOAD a_small_ring_loses_and_says_so
-    only_in_test_all_a_full_disk_is_an_error_with_a_number_on_7_x "7.x" LOAD a_full_disk_is_an_error_with_a_number
-    only_in_test_all_signals_end_it_well_on_7_x "7.x" ENDS signals_end_it_well
+    load LOAD [
+        a_large_ring_loses_nothing a_small_ring_loses_and_says_so
+        a_full_disk_is_an_error_with_a_number
+    ] {
+        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_6_1 "6.1" on_6_1_rt "6.1-rt"
+        on_7_x "7.x"
+    }
 }

@@ -133,20 +133,9 @@ impl TraceRun {
     /// The same, except for these entries.
     pub fn assert_nothing_lost_but(&self, but: &[&str]) {
         self.assert_balanced();
-        let fields = [
-            "lost_submits",
-            "lost_completions",
-            "lost_events",
-            "not_written",
-            "out_of_order",
-            "undecodable",
-            "overwritten",
-            "untracked",
-            "negative_intervals",
-            "unrecovered",
-            "unattributed",
-        ];
-        let wanted = fields.into_iter().filter(|field| !but.contains(field));
+        let fields = "lost_submits lost_completions lost_events not_written out_of_order undecodable overwritten \
+                      untracked negative_intervals unrecovered unattributed";
+        let wanted = fields.split_whitespace().filter(|field| !but.contains(field));
         let found: Vec<(&str, u64)> = wanted
             .map(|field| (field, self.entry(field)))
             .filter(|(_, count)| *count > 0)
@@ -235,14 +224,10 @@ impl TraceRun {
 pub struct Line {
     /// The time, as text.
     pub time: String,
-    /// The disk, or `None` for `-`.
-    pub disk: Option<String>,
     /// The event, such as `Submit`.
     pub event: String,
-    /// The controller, such as `nvme0`.
-    pub ctrl: String,
-    /// The fields, `key=value`, in order.
-    pub fields: Vec<(String, String)>,
+    /// What follows.
+    pub rest: String,
     /// Frames, innermost first.
     pub stack: Vec<String>,
     /// A second line says that the command will be tried again.
@@ -250,45 +235,12 @@ pub struct Line {
 }
 
 impl Line {
-    /// A field by its key.
-    pub fn get(&self, key: &str) -> Option<&str> {
-        let field = self.fields.iter().find(|(k, _)| k == key);
-        field.map(|(_, value)| value.as_str())
-    }
-
     fn parse(line: &str) -> Option<Self> {
-        let apart = line.strip_prefix("-- ");
-        let mut words = apart.unwrap_or(line).splitn(5, ' ');
-        let [time, disk, event, ctrl] = [(); 4].map(|()| words.next());
-        let (ctrl, rest) = (ctrl?.strip_suffix(':')?, words.next()?);
-        let known = EVENTS.iter().any(|(_, name)| Some(*name) == event);
-        let digits = ctrl.strip_prefix("nvme")?;
-        let is_apart = ["State", "AsyncEvent", "Timeout", "Cancel"].contains(&event?);
-        if !known
-            || is_apart != apart.is_some()
-            || digits.is_empty()
-            || !digits.bytes().all(|b| b.is_ascii_digit())
-        {
-            return None;
-        }
-        let disk = disk?;
-        if disk != "-" && !disk.starts_with("nvme") {
-            return None;
-        }
-        let fields: Option<Vec<_>> = split_fields(rest);
-        Some(Self {
-            time: time?.to_owned(),
-            disk: (disk != "-").then(|| disk.to_owned()),
-            event: event?.to_owned(),
-            ctrl: ctrl.to_owned(),
-            fields: match fields {
-                Some(fields) => fields,
-                None if event == Some("State") => Vec::new(),
-                None => return None,
-            },
-            stack: Vec::new(),
-            is_tried_again: false,
-        })
+        let mut words = line.strip_prefix("-- ").unwrap_or(line).splitn(4, ' ');
+        let [time, _, event, rest] = [(); 4].map(|()| words.next().map(str::to_owned));
+        let (event, rest) = (event?, rest?);
+        let is_known = EVENTS.iter().any(|(_, name)| *name == event) && rest.starts_with("nvme");
+        is_known.then_some(Self { time: time?, event, rest, stack: vec![], is_tried_again: false })
     }
 }
 
@@ -302,32 +254,6 @@ pub fn leading_number(value: &str) -> Option<u64> {
         None => {
             let end = value.find(|c: char| !c.is_ascii_digit());
             value[..end.unwrap_or(value.len())].parse().ok()
-        }
-    }
-}
-
-/// Parses `key=value, key=value` strictly: each part must have a key. A quoted value may hold
-/// anything.
-fn split_fields(rest: &str) -> Option<Vec<(String, String)>> {
-    let mut fields = Vec::new();
-    let mut rest = rest;
-    loop {
-        let (key, value) = rest.split_once('=')?;
-        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'+' | b'-');
-        if key.is_empty() || !key.bytes().all(plain) {
-            return None;
-        }
-        let end = if let Some(quoted) = value.strip_prefix('"') {
-            let close = quoted.find("\", ").map(|n| n + 2);
-            close.unwrap_or(value.len())
-        } else {
-            value.find(", ").unwrap_or(value.len())
-        };
-        fields.push((key.to_owned(), value[..end].to_owned()));
-        match value[end..].strip_prefix(", ") {
-            Some(more) => rest = more,
-            None if value.len() == end => return Some(fields),
-            None => return None,
         }
     }
 }

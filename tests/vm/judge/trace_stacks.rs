@@ -10,60 +10,26 @@ use super::ledger::events;
 use super::trace_kernel::{assert_as_the_kernel, assert_kinds_as_the_kernel};
 use super::trace_read::{TraceRun, function, functions, lines, opcode};
 
-const STACKS: Suite = Suite {
-    script: "tracestacks",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0"],
-    append: "",
-    env: &[],
-};
+const STACKS: Suite = Suite::of("tracestacks", &["nvme_null nvme0 0"]);
 
 const METHODS: [&str; 5] = ["auto", "fentry", "rawtp", "kprobe", "tracepoint"];
 /// These miss a completion if it interrupts another program of their kind.
 const LOSSY: [&str; 2] = ["kprobe", "tracepoint"];
 
-/// The functions of each path, innermost first: parts of names. A step may have alternatives.
-const AIO: &[&[&str]] = &[
-    &["nvme_setup_cmd"],
-    &["nvme_queue_rq"],
-    &["submit_bio", "blk_flush_plug", "blk_finish_plug"],
-    &["io_submit_one", "sys_io_submit"],
-    &["do_syscall_64"],
-    &["entry_SYSCALL_64_after_hwframe"],
-];
-const URING: &[&[&str]] = &[
-    &["nvme_setup_cmd"],
-    &["nvme_queue_rq"],
-    &["submit_bio", "blk_flush_plug", "blk_finish_plug"],
-    &["io_submit_sqe", "sys_io_uring_enter"],
-    &["do_syscall_64"],
-    &["entry_SYSCALL_64_after_hwframe"],
-];
-const PREAD: &[&[&str]] = &[
-    &["nvme_setup_cmd"],
-    &["nvme_queue_rq"],
-    &["submit_bio", "blk_flush_plug", "blk_finish_plug"],
-    &["blkdev_direct_IO", "blkdev_read_iter"],
-    &["sys_pread64"],
-    &["do_syscall_64"],
-    &["entry_SYSCALL_64_after_hwframe"],
-];
-const WRITEBACK: &[&[&str]] = &[
-    &["nvme_setup_cmd"],
-    &["nvme_queue_rq"],
-    // the function that fills the plug flushes it, or blk_finish_plug() does so later
-    &["wb_writeback"],
-    &["wb_workfn"],
-    &["process_one_work"],
-    &["worker_thread"],
-    &["kthread"],
-    &["ret_from_fork"],
-];
+/// The functions of each path, innermost first: parts of names, and their alternatives.
+const AIO: &str = "nvme_setup_cmd nvme_queue_rq submit_bio|blk_flush_plug|blk_finish_plug \
+    io_submit_one|sys_io_submit do_syscall_64 entry_SYSCALL_64_after_hwframe";
+const URING: &str = "nvme_setup_cmd nvme_queue_rq submit_bio|blk_flush_plug|blk_finish_plug \
+    io_submit_sqe|sys_io_uring_enter do_syscall_64 entry_SYSCALL_64_after_hwframe";
+const PREAD: &str = "nvme_setup_cmd nvme_queue_rq submit_bio|blk_flush_plug|blk_finish_plug \
+    blkdev_direct_IO|blkdev_read_iter sys_pread64 do_syscall_64 entry_SYSCALL_64_after_hwframe";
+/// The function that fills the plug flushes it, or blk_finish_plug() does so later.
+const WRITEBACK: &str = "nvme_setup_cmd nvme_queue_rq wb_writeback wb_workfn process_one_work \
+    worker_thread kthread ret_from_fork";
 
-fn goes_through(frames: &[&str], path: &[&[&str]]) -> bool {
+fn goes_through(frames: &[&str], path: &str) -> bool {
     let mut frames = frames.iter();
-    path.iter().all(|step| frames.any(|f| step.iter().any(|name| f.contains(name))))
+    path.split(' ').all(|step| frames.any(|f| step.split('|').any(|name| f.contains(name))))
 }
 
 /// The driver's function in which the stack was taken comes first, and only once. No frame belongs
@@ -165,16 +131,10 @@ struct StackRun {
 
 impl StackRun {
     fn read(outcome: &Outcome, case: &str, name: &str) -> Self {
-        let said = outcome.text(case, &format!("{name}.err"));
-        assert_eq!(outcome.code(case, name), 0, "{case} {name}: {said}");
-        let file = outcome.text(case, &format!("{name}.out"));
-        let all: Vec<Value> = file.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-        let (rows, mut others): (Vec<Value>, Vec<Value>) =
-            all.into_iter().partition(|v| text(v, "type") == "stack");
-        let end = others.pop();
-        let end = end.unwrap_or_else(|| panic!("{case} {name}: no end: {file}"));
-        assert_eq!(text(&end, "type"), "end", "{case} {name}: {file}");
-        assert!(others.is_empty(), "{case} {name}: {file}");
+        let mut rows = outcome.objects(case, name);
+        let end = rows.pop().unwrap();
+        assert_eq!(text(&end, "type"), "end", "{case} {name}");
+        assert!(rows.iter().all(|row| text(row, "type") == "stack"), "{case} {name}: {rows:?}");
         for row in &rows {
             let dist = &row["latency"];
             assert_eq!(row["count"], dist["count"], "{row}");
@@ -189,7 +149,7 @@ impl StackRun {
         self.rows.iter().map(|r| number(r, "count")).sum()
     }
 
-    fn through(&self, path: &[&[&str]]) -> u64 {
+    fn through(&self, path: &str) -> u64 {
         let mine = self.rows.iter().filter(|r| goes_through(&functions(r, "kstack"), path));
         mine.map(|r| number(r, "count")).sum()
     }
@@ -236,11 +196,8 @@ fn completions_have_stacks_of_their_own(outcome: &Outcome) {
     for complete in run.of("complete") {
         let frames = functions(complete, "kstack");
         assert_top(&frames, &tops, "complete");
-        let known = [
-            &[&["nvme_irq"][..]][..],
-            &[&["blk_done_softirq", "flush_smp_call_function", "blk_complete_reqs"]],
-        ];
-        assert!(known.iter().any(|path| goes_through(&frames, path)), "{frames:?}");
+        let known = "nvme_irq|blk_done_softirq|flush_smp_call_function|blk_complete_reqs";
+        assert!(goes_through(&frames, known), "{frames:?}");
     }
     assert!(run.of("submit").all(|e| e["kstack"].is_null()), "not asked for");
     let run = StackRun::read(outcome, "complete", "stacks");
@@ -309,19 +266,13 @@ fn flame_graphs_have_all_of_it(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_each_method_shows_the_known_paths_on_6_1 "6.1" STACKS each_method_shows_the_known_paths
-    only_in_test_all_commands_by_stack_are_those_issued_on_6_1 "6.1" STACKS commands_by_stack_are_those_issued
-    only_in_test_all_completions_have_stacks_of_their_own_on_6_1 "6.1" STACKS completions_have_stacks_of_their_own
-    only_in_test_all_a_share_of_the_commands_is_that_share_on_6_1 "6.1" STACKS a_share_of_the_commands_is_that_share
-    only_in_test_all_flame_graphs_have_all_of_it_on_6_1 "6.1" STACKS flame_graphs_have_all_of_it
-    only_in_test_all_each_method_shows_the_known_paths_on_5_10 "5.10" STACKS each_method_shows_the_known_paths
-    only_in_test_all_commands_by_stack_are_those_issued_on_5_10 "5.10" STACKS commands_by_stack_are_those_issued
-    only_in_test_all_each_method_shows_the_known_paths_on_6_12 "6.12" STACKS each_method_shows_the_known_paths
-    only_in_test_all_commands_by_stack_are_those_issued_on_6_12 "6.12" STACKS commands_by_stack_are_those_issued
-    only_in_test_all_completions_have_stacks_of_their_own_on_6_12 "6.12" STACKS completions_have_stacks_of_their_own
-    only_in_test_all_a_share_of_the_commands_is_that_share_on_6_12 "6.12" STACKS a_share_of_the_commands_is_that_share
-    only_in_test_all_flame_graphs_have_all_of_it_on_6_12 "6.12" STACKS flame_graphs_have_all_of_it
-    only_in_test_all_each_method_shows_the_known_paths_on_7_x "7.x" STACKS each_method_shows_the_known_paths
-    only_in_test_all_commands_by_stack_are_those_issued_on_7_x "7.x" STACKS commands_by_stack_are_those_issued
-    only_in_test_all_completions_have_stacks_of_their_own_on_7_x "7.x" STACKS completions_have_stacks_of_their_own
+    paths STACKS [each_method_shows_the_known_paths commands_by_stack_are_those_issued] {
+        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+    }
+    stacks STACKS [
+        completions_have_stacks_of_their_own a_share_of_the_commands_is_that_share
+        flame_graphs_have_all_of_it
+    ] {
+        | only_in_test_all on_6_12 "6.12" on_6_1 "6.1" on_7_x "7.x"
+    }
 }

@@ -7,14 +7,7 @@ use super::hostile::doctor;
 use super::json::{ToolRun, number, text};
 use super::ledger::{assert_nothing_is_left, exact, kinds, rejected};
 
-const TYPES: Suite = Suite {
-    script: "types",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0"],
-    append: "",
-    env: &[],
-};
+const TYPES: Suite = Suite::of("types", &["nvme_null nvme0 0"]);
 
 fn a_file_that_fits_is_used(outcome: &Outcome) {
     for case in ["given", "shipped"] {
@@ -72,9 +65,10 @@ fn the_module_takes_its_kprobes_along(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_a_file_that_fits_is_used_on_5_10 "5.10" TYPES a_file_that_fits_is_used
-    only_in_test_all_another_kernels_file_ends_the_run_on_5_10 "5.10" TYPES another_kernels_file_ends_the_run
-    only_in_test_all_without_types_there_is_a_way_on_5_10 "5.10" TYPES without_types_there_is_a_way
-    only_in_test_all_the_module_takes_its_kprobes_along_on_5_10 "5.10" TYPES the_module_takes_its_kprobes_along
-    only_in_test_all_nothing_is_left_of_wrong_types_on_5_10 "5.10" TYPES assert_nothing_is_left
+    suite TYPES [
+        a_file_that_fits_is_used another_kernels_file_ends_the_run without_types_there_is_a_way
+        the_module_takes_its_kprobes_along assert_nothing_is_left
+    ] {
+        | only_in_test_all on_5_10 "5.10"
+    }
 }

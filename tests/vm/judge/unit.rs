@@ -3,14 +3,7 @@
 
 use super::guest::{Outcome, Suite};
 
-const UNIT: Suite = Suite {
-    script: "unit",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0"],
-    append: "",
-    env: &[],
-};
+const UNIT: Suite = Suite::of("unit", &["nvme_null nvme0 0"]);
 
 /// CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN.
 const BOUNDS: u64 = 1 << 39 | 1 << 38 | 1 << 21;
@@ -56,12 +49,8 @@ fn the_sandbox_was_that_of_the_unit(outcome: &Outcome) {
     }
 }
 
-fn everything(outcome: &Outcome) {
-    the_service_works_in_its_sandbox(outcome);
-    the_sandbox_was_that_of_the_unit(outcome);
-}
-
 super::on_kernels! {
-    only_in_test_all_the_unit_works_in_its_sandbox_on_5_10 "5.10" UNIT everything
-    only_in_test_all_the_unit_works_in_its_sandbox_on_6_12 "6.12" UNIT everything
+    suite UNIT [the_service_works_in_its_sandbox the_sandbox_was_that_of_the_unit] {
+        | only_in_test_all on_5_10 "5.10" on_6_12 "6.12"
+    }
 }

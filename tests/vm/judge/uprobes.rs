@@ -4,31 +4,12 @@
 use serde_json::{Value, json};
 
 use super::guest::{Outcome, Suite};
-use super::json::{list, number};
+use super::json::{list, number, of};
 
-const UPROBES: Suite = Suite {
-    script: "uprobes",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_null nvme0 0"],
-    append: "",
-    env: &[],
-};
-
-fn lines(outcome: &Outcome, case: &str, name: &str) -> Vec<Value> {
-    let said = outcome.text(case, &format!("{name}.err"));
-    assert_eq!(outcome.code(case, name), 0, "{case} {name}: {said}");
-    let out = outcome.text(case, &format!("{name}.out"));
-    let lines = out.lines().map(|line| serde_json::from_str(line).unwrap());
-    lines.collect()
-}
-
-fn of<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    lines.iter().filter(|line| line["type"] == kind).collect()
-}
+const UPROBES: Suite = Suite::of("uprobes", &["nvme_null nvme0 0"]);
 
 fn every_command_of_spdk_is_seen(outcome: &Outcome) {
-    let found = lines(outcome, "spdk", "trace");
+    let found = outcome.objects("spdk", "trace");
     let text = outcome.text("spdk", "truth");
     let truth = text.lines().skip(1);
     let truth: Vec<Value> = truth.map(|l| serde_json::from_str(l).unwrap()).collect();
@@ -45,14 +26,14 @@ fn every_command_of_spdk_is_seen(outcome: &Outcome) {
     }
     let end = of(&found, "host_end")[0];
     assert_eq!(end["exact"], true, "{end}");
-    let ends = lines(outcome, "spdk", "ends");
+    let ends = outcome.objects("spdk", "ends");
     let rows = of(&ends, "host_row");
     let counted: u64 = rows.iter().map(|row| number(row, "count")).sum();
     assert_eq!(counted, 60);
 }
 
 fn changes_of_state_have_their_arguments(outcome: &Outcome) {
-    let found = lines(outcome, "spdk", "states");
+    let found = outcome.objects("spdk", "states");
     let fields: Vec<&Value> = of(&found, "spdk_state").iter().map(|l| &l["fields"]).collect();
     assert_eq!(fields.len(), 3, "{found:?}");
     assert_eq!(fields[0]["nqn"], "nqn.2024-01.test:one");
@@ -61,7 +42,7 @@ fn changes_of_state_have_their_arguments(outcome: &Outcome) {
     let thread = json!({ "thread": 7, "nqn": "nqn.2024-01.test:one" });
     assert_eq!(*fields[1], thread);
     assert_eq!(fields[2]["state"]["name"], "FINI_STOP_SUBSYSTEMS");
-    let messages = lines(outcome, "spdk", "messages");
+    let messages = outcome.objects("spdk", "messages");
     let counts = of(&messages, "spdk_messages");
     let counts: Vec<u64> = counts.iter().map(|l| number(l, "count")).collect();
     assert_eq!(counts, [1, 3, 1], "{messages:?}");
@@ -70,7 +51,7 @@ fn changes_of_state_have_their_arguments(outcome: &Outcome) {
 }
 
 fn commands_of_qemu_come_by_usdt(outcome: &Outcome) {
-    let found = lines(outcome, "qemu", "trace");
+    let found = outcome.objects("qemu", "trace");
     let commands = of(&found, "host_command");
     assert_eq!(commands.len(), 40);
     for (n, command) in (1..).zip(&commands) {
@@ -83,26 +64,18 @@ fn commands_of_qemu_come_by_usdt(outcome: &Outcome) {
     assert_eq!(of(&found, "host_interrupt").len(), 40);
     let end = of(&found, "host_end")[0];
     assert_eq!(end["exact"], true, "{end}");
-    let listed = lines(outcome, "qemu", "list");
+    let listed = outcome.objects("qemu", "list");
     let ways = list(&listed[0], "ways");
     let usdt = ways.iter().find(|way| way["by"] == "usdt").unwrap();
     assert_eq!(usdt["usable"], true, "{listed:?}");
 }
 
 super::on_kernels! {
-    only_in_test_all_every_command_of_spdk_is_seen_on_6_12_arm64 "6.12-arm64" UPROBES every_command_of_spdk_is_seen
-    only_in_test_all_changes_of_state_have_their_arguments_on_6_12_arm64 "6.12-arm64" UPROBES changes_of_state_have_their_arguments
-    only_in_test_all_commands_of_qemu_come_by_usdt_on_6_12_arm64 "6.12-arm64" UPROBES commands_of_qemu_come_by_usdt
-    only_in_test_all_every_command_of_spdk_is_seen_on_6_12 "6.12" UPROBES every_command_of_spdk_is_seen
-    only_in_test_all_changes_of_state_have_their_arguments_on_6_12 "6.12" UPROBES changes_of_state_have_their_arguments
-    only_in_test_all_commands_of_qemu_come_by_usdt_on_6_12 "6.12" UPROBES commands_of_qemu_come_by_usdt
-    only_in_test_all_every_command_of_spdk_is_seen_on_5_10 "5.10" UPROBES every_command_of_spdk_is_seen
-    only_in_test_all_changes_of_state_have_their_arguments_on_5_10 "5.10" UPROBES changes_of_state_have_their_arguments
-    only_in_test_all_commands_of_qemu_come_by_usdt_on_5_10 "5.10" UPROBES commands_of_qemu_come_by_usdt
-    only_in_test_all_every_command_of_spdk_is_seen_on_6_1 "6.1" UPROBES every_command_of_spdk_is_seen
-    only_in_test_all_changes_of_state_have_their_arguments_on_6_1 "6.1" UPROBES changes_of_state_have_their_arguments
-    only_in_test_all_commands_of_qemu_come_by_usdt_on_6_1 "6.1" UPROBES commands_of_qemu_come_by_usdt
-    only_in_test_all_every_command_of_spdk_is_seen_on_7_x "7.x" UPROBES every_command_of_spdk_is_seen
-    only_in_test_all_changes_of_state_have_their_arguments_on_7_x "7.x" UPROBES changes_of_state_have_their_arguments
-    only_in_test_all_commands_of_qemu_come_by_usdt_on_7_x "7.x" UPROBES commands_of_qemu_come_by_usdt
+    suite UPROBES [
+        every_command_of_spdk_is_seen changes_of_state_have_their_arguments
+        commands_of_qemu_come_by_usdt
+    ] {
+        | only_in_test_all on_6_12 "6.12" on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+        on_6_12_arm64 "6.12-arm64"
+    }
 }

@@ -11,19 +11,15 @@ use super::json::{
 };
 use super::trace_read::TraceRun;
 
-const WAITS: Suite = Suite {
-    script: "waits",
-    variant: "",
-    smp: "2",
-    controllers: &[
+const WAITS: Suite = Suite::of(
+    "waits",
+    &[
         "nvme_null nvme0 1000000",
         "nvme_null nvme1 300000000",
         "nvme_blkdebug nvme2 1000000 read,sector=8000,once=on",
         "nvme_null nvme3 20000000 lba=4096 ns:zoned=on ns:zoned.zone_size=64M",
     ],
-    append: "",
-    env: &[],
-};
+);
 
 /// The stages before the request.
 const BEFORE: [&str; 7] = ["throttle", "block", "freeze", "zone", "iocost", "wbt", "tag"];
@@ -394,23 +390,6 @@ fn writes_to_zones_are_split_and_merged(outcome: &Outcome) {
     assert_eq!(sum(row, "zone") > 0, has_plugs, "{row}");
 }
 
-fn everything(outcome: &Outcome) {
-    without_a_cause_no_command_waits(outcome);
-    merged_bios_are_counted(outcome);
-    one_at_a_time_is_what_fio_saw(outcome);
-    a_limit_of_the_cgroup_is_throttle(outcome);
-    four_tags_are_waited_for(outcome);
-    a_change_of_the_scheduler_is_freeze(outcome);
-    writeback_throttling_is_wbt(outcome);
-    a_model_of_the_device_is_iocost(outcome);
-    a_limit_of_bytes_is_throttle(outcome);
-    a_change_to_no_scheduler_is_freeze(outcome);
-    a_bio_that_may_not_wait_has_no_wait(outcome);
-    a_retry_has_no_wait_of_its_own(outcome);
-    writes_wait_for_their_zone(outcome);
-    writes_to_zones_are_split_and_merged(outcome);
-}
-
 /// On PREEMPT_RT functions have no trampolines: what lies between the bio and its request is one part.
 fn the_waits_are_one_part(outcome: &Outcome) {
     for case in ["tag", "iocost"] {
@@ -424,28 +403,17 @@ fn the_waits_are_one_part(outcome: &Outcome) {
     }
 }
 
-fn with_the_event(outcome: &Outcome) {
-    everything(outcome);
-    the_event_has_the_same_waits(outcome);
-}
-
 super::on_kernels! {
-    without_a_cause_no_command_waits_on_6_12 "6.12" WAITS without_a_cause_no_command_waits
-    merged_bios_are_counted_on_6_12 "6.12" WAITS merged_bios_are_counted
-    one_at_a_time_is_what_fio_saw_on_6_12 "6.12" WAITS one_at_a_time_is_what_fio_saw
-    a_limit_of_the_cgroup_is_throttle_on_6_12 "6.12" WAITS a_limit_of_the_cgroup_is_throttle
-    four_tags_are_waited_for_on_6_12 "6.12" WAITS four_tags_are_waited_for
-    a_change_of_the_scheduler_is_freeze_on_6_12 "6.12" WAITS a_change_of_the_scheduler_is_freeze
-    writeback_throttling_is_wbt_on_6_12 "6.12" WAITS writeback_throttling_is_wbt
-    a_model_of_the_device_is_iocost_on_6_12 "6.12" WAITS a_model_of_the_device_is_iocost
-    a_limit_of_bytes_is_throttle_on_6_12 "6.12" WAITS a_limit_of_bytes_is_throttle
-    a_change_to_no_scheduler_is_freeze_on_6_12 "6.12" WAITS a_change_to_no_scheduler_is_freeze
-    a_bio_that_may_not_wait_has_no_wait_on_6_12 "6.12" WAITS a_bio_that_may_not_wait_has_no_wait
-    a_retry_has_no_wait_of_its_own_on_6_12 "6.12" WAITS a_retry_has_no_wait_of_its_own
-    writes_wait_for_their_zone_on_6_12 "6.12" WAITS writes_wait_for_their_zone
-    writes_to_zones_are_split_and_merged_on_6_12 "6.12" WAITS writes_to_zones_are_split_and_merged
-    only_in_test_all_waits_before_the_request_on_5_10 "5.10" WAITS everything
-    only_in_test_all_waits_before_the_request_on_6_1 "6.1" WAITS everything
-    only_in_test_all_waits_before_the_request_on_7_x "7.x" WAITS with_the_event
-    only_in_test_all_waits_are_one_part_on_6_12_rt "6.12-rt" WAITS the_waits_are_one_part
+    suite WAITS [
+        one_at_a_time_is_what_fio_saw without_a_cause_no_command_waits
+        a_limit_of_the_cgroup_is_throttle a_limit_of_bytes_is_throttle four_tags_are_waited_for
+        a_bio_that_may_not_wait_has_no_wait a_retry_has_no_wait_of_its_own
+        a_change_of_the_scheduler_is_freeze a_change_to_no_scheduler_is_freeze
+        writeback_throttling_is_wbt a_model_of_the_device_is_iocost writes_wait_for_their_zone
+        writes_to_zones_are_split_and_merged merged_bios_are_counted
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+    }
+    event WAITS [the_event_has_the_same_waits] { | only_in_test_all on_7_x "7.x" }
+    realtime WAITS [the_waits_are_one_part] { | only_in_test_all on_6_12_rt "6.12-rt" }
 }

@@ -8,37 +8,16 @@ use nvme_deep::recording::Blocks;
 use serde_json::Value;
 
 use super::guest::{Outcome, Suite};
-use super::json::{ToolRun, assert_groups, assert_sum, list, number, skipped, skipped_by, unknown};
-
-const WHO: Suite = Suite {
-    script: "who",
-    variant: "",
-    smp: "2",
-    controllers: &["nvme_file nvme0 134217728", "nvme_null nvme1 0"],
-    append: "",
-    env: &[],
+use super::json::{
+    ToolRun, assert_groups, assert_sum, charged, list, number, skipped, skipped_by, sum, sums,
+    unknown,
 };
 
-fn run(outcome: &Outcome, case: &str, name: &str) -> ToolRun {
-    let run = ToolRun::read(outcome, case, name);
-    let balance = &run.last["ledger"]["balance"];
-    assert_eq!(balance["balanced"], true, "{name}: {}", run.last);
-    run
-}
-
-fn sum(values: &[Value], field: &str) -> u64 {
-    values.iter().map(|value| number(value, field)).sum()
-}
-
-/// Commands and bytes of rows or groups.
-fn sums(values: &[Value]) -> [u64; 2] {
-    ["count", "bytes"].map(|field| sum(values, field))
-}
+const WHO: Suite = Suite::of("who", &["nvme_file nvme0 134217728", "nvme_null nvme1 0"]);
 
 fn lines(outcome: &Outcome, case: &str, name: &str) -> Vec<Value> {
-    let text = outcome.text(case, &format!("{name}.out"));
-    let all = text.lines().map(|line| serde_json::from_str(line).unwrap());
-    all.filter(|line: &Value| line["type"] == "command").collect()
+    let all = outcome.objects(case, name).into_iter();
+    all.filter(|line| line["type"] == "command").collect()
 }
 
 /// The commands of each job of fio, sorted.
@@ -53,7 +32,7 @@ fn jobs(outcome: &Outcome, case: &str) -> Vec<u64> {
 
 /// The commands of the processes that submitted as many as a job of fio does, sorted.
 fn of_fio(run: &ToolRun) -> Vec<u64> {
-    let groups = list(&run.last, "groups").iter();
+    let groups = run.groups().iter();
     let fio = groups.filter(|g| g["comm"] == "fio" && number(g, "count") >= 200);
     let mut counts: Vec<u64> = fio.map(|g| number(g, "count")).collect();
     counts.sort_unstable();
@@ -65,26 +44,26 @@ fn submitters_are_those_of_fio_behind_a_scheduler(outcome: &Outcome) {
     assert!(scheduler.contains("[mq-deadline]"), "{scheduler}");
     let want = jobs(outcome, "scheduler");
     assert_eq!(want, [300, 500, 700]);
-    let all = run(outcome, "scheduler", "all");
-    let rows = sums(list(&all.last, "rows"));
+    let all = ToolRun::balanced(outcome, "scheduler", "all");
+    let rows = sums(all.rows());
     for name in ["processes", "recorded"] {
-        let by = run(outcome, "scheduler", name);
+        let by = ToolRun::balanced(outcome, "scheduler", name);
         assert_groups(&by, "pid", &of_fio(&by), &want, name);
-        assert_eq!(sums(list(&by.last, "groups")), rows, "{name}");
+        assert_eq!(sums(by.groups()), rows, "{name}");
         assert_eq!(by.last["who"], "submitter", "{name}");
     }
     // the callers do not show this: kernel threads dispatch what waited for a limit
-    let callers = run(outcome, "scheduler", "callers");
-    let by_kernel = of_kernel_threads(&callers, "comm");
+    let callers = ToolRun::balanced(outcome, "scheduler", "callers");
+    let by_kernel = of_kernel_threads(&callers);
     assert!(by_kernel > 0, "{}", callers.last);
     assert_eq!(callers.last["who"], "caller");
     assert!(callers.talk.contains("submitters are not observed"), "{}", callers.talk);
 }
 
 fn names_and_cgroups_of_submitters_select(outcome: &Outcome) {
-    let by = run(outcome, "scheduler", "parts");
+    let by = ToolRun::balanced(outcome, "scheduler", "parts");
     let find = |comm: &str| -> Vec<&Value> {
-        let groups = list(&by.last, "groups").iter();
+        let groups = by.groups().iter();
         groups.filter(|g| g["comm"] == comm).collect()
     };
     let thread = find("renamed");
@@ -94,20 +73,17 @@ fn names_and_cgroups_of_submitters_select(outcome: &Outcome) {
     assert_eq!(thread[0]["cgroup"], "/backup");
     let in_db = find("fio").iter().all(|g| g["cgroup"] == "/db");
     assert!(in_db, "{}", by.last);
-    let of_db: u64 = {
-        let groups = list(&by.last, "groups").iter();
-        let of_db = groups.filter(|g| g["cgroup"] == "/db");
-        of_db.map(|g| number(g, "count")).sum()
-    };
+    let of_db = by.groups().iter().filter(|g| g["cgroup"] == "/db");
+    let of_db: u64 = of_db.map(|g| number(g, "count")).sum();
     let unknown = unknown(&by, "comm");
     assert!(of_db + unknown >= 1500);
     for name in ["chosen", "recorded_chosen"] {
-        let chosen = run(outcome, "scheduler", name);
-        let count = sum(list(&chosen.last, "rows"), "count");
+        let chosen = ToolRun::balanced(outcome, "scheduler", name);
+        let count = sum(chosen.rows(), "count");
         is_all(&chosen, count, of_db, of_db + unknown);
     }
-    let named = run(outcome, "scheduler", "named");
-    is_all(&named, sum(list(&named.last, "rows"), "count"), 150, 150);
+    let named = ToolRun::balanced(outcome, "scheduler", "named");
+    is_all(&named, sum(named.rows(), "count"), 150, 150);
 }
 
 /// A run that selects has all commands of the submitter, except those at which the kernel skipped programs.
@@ -118,7 +94,7 @@ fn is_all(run: &ToolRun, count: u64, least: u64, most: u64) {
 
 fn recordings_show_submitters(outcome: &Outcome) {
     let commands = lines(outcome, "scheduler", "recorded_trace");
-    let recorded = run(outcome, "scheduler", "recorded");
+    let recorded = ToolRun::balanced(outcome, "scheduler", "recorded");
     is_all(&recorded, commands.len() as u64, 150, 150);
     for command in &commands {
         assert_eq!(command["submitter_comm"], "renamed", "{command}");
@@ -134,11 +110,11 @@ fn recordings_show_submitters(outcome: &Outcome) {
     assert_eq!(rows.count(), commands.len(), "{}", csv.lines().next().unwrap());
 }
 
-/// Commands of groups that are of kernel threads, by a field with the name.
-fn of_kernel_threads(run: &ToolRun, field: &str) -> u64 {
-    let groups = list(&run.last, "groups").iter();
+/// Commands of groups of kernel threads.
+fn of_kernel_threads(run: &ToolRun) -> u64 {
+    let groups = run.groups().iter();
     let by_kernel = groups.filter(|g| {
-        let name = g[field].as_str().unwrap_or("");
+        let name = g["comm"].as_str().unwrap_or("");
         ["kworker", "kcryptd", "dmcrypt", "loop"].iter().any(|kind| name.contains(kind))
     });
     by_kernel.map(|g| number(g, "count")).sum()
@@ -147,23 +123,22 @@ fn of_kernel_threads(run: &ToolRun, field: &str) -> u64 {
 fn submitters_above_device_mappers_are_those_of_fio(outcome: &Outcome) {
     let want = jobs(outcome, "mapped");
     assert_eq!(want, [210, 240, 330]);
-    let by = run(outcome, "mapped", "processes");
+    let by = ToolRun::balanced(outcome, "mapped", "processes");
     assert_groups(&by, "pid", &of_fio(&by), &want, "mapped");
-    let all = run(outcome, "mapped", "all");
-    assert_eq!(sums(list(&by.last, "groups")), sums(list(&all.last, "rows")));
-    let groups = || list(&by.last, "groups").iter();
+    let all = ToolRun::balanced(outcome, "mapped", "all");
+    assert_eq!(sums(by.groups()), sums(all.rows()));
+    let groups = || by.groups().iter();
     let fio = groups().filter(|g| g["comm"] == "fio");
     assert!(fio.clone().all(|g| g["cgroup"] == "/db"), "{}", by.last);
-    assert_eq!(of_kernel_threads(&by, "comm"), 0, "{}", by.last);
+    assert_eq!(of_kernel_threads(&by), 0, "{}", by.last);
     // dm-crypt's threads call the driver for all writes
-    let callers = run(outcome, "mapped", "callers");
-    let by_kernel = of_kernel_threads(&callers, "comm");
+    let callers = ToolRun::balanced(outcome, "mapped", "callers");
+    let by_kernel = of_kernel_threads(&callers);
     assert!(by_kernel >= 240, "{}", callers.last);
     let said = outcome.text("mapped", "processes.err");
     assert!(!said.contains("may hide submitters"), "{said}");
     let commands = lines(outcome, "mapped", "lines");
-    let end = outcome.text("mapped", "lines.out");
-    let end: Value = serde_json::from_str(end.lines().last().unwrap()).unwrap();
+    let end = outcome.objects("mapped", "lines").pop().unwrap();
     let (count, skipped) = (commands.len() as u64, skipped_by(&end["ledger"]));
     assert!(count <= 90 && count + skipped >= 90, "{end}");
     let backup = commands.iter().filter(|c| c["submitter_cgroup"] == "/backup");
@@ -175,10 +150,8 @@ fn patterns_of_submitters_are_those_of_fio(outcome: &Outcome) {
     let mut want = jobs(outcome, "mapped");
     want.insert(0, 90);
     for name in ["pattern", "pattern_recorded"] {
-        let out = outcome.text("mapped", &format!("{name}.out"));
-        assert_eq!(outcome.code("mapped", name), 0, "{name}");
-        let report: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
-        assert_eq!(report["submitters"], true, "{out}");
+        let report = outcome.objects("mapped", name).pop().unwrap();
+        assert_eq!(report["submitters"], true, "{report}");
         let (mut of_fio, mut of_renamed) = (BTreeMap::<u64, u64>::new(), 0);
         for row in list(&report, "rows") {
             let count = number(row, "count");
@@ -194,7 +167,7 @@ fn patterns_of_submitters_are_those_of_fio(outcome: &Outcome) {
         let lacks = skipped_by(&report["ledger"]);
         assert!(
             have <= all && have + lacks >= all && (lacks > 0 || found == want),
-            "{name}: {found:?} of {want:?}, {lacks} skipped\n{out}"
+            "{name}: {found:?} of {want:?}, {lacks} skipped\n{report}"
         );
     }
     let text = outcome.text("mapped", "pattern_text.out");
@@ -214,9 +187,9 @@ fn hidden_submitters_are_remarked_on(outcome: &Outcome) {
 
 /// A loop device's bios are of its kernel thread, in the cgroup of the one that used it.
 fn cgroups_above_a_loop_device_are_those_of_its_users(outcome: &Outcome) {
-    let by = run(outcome, "loop", "groups");
+    let by = ToolRun::balanced(outcome, "loop", "groups");
     for (cgroup, want) in [("/db", 70), ("/backup", 30)] {
-        let groups = list(&by.last, "groups").iter();
+        let groups = by.groups().iter();
         let kernel = groups.filter(|g| {
             let name = g["comm"].as_str().unwrap_or("");
             g["cgroup"] == cgroup && (name.contains("loop") || name.contains("kworker"))
@@ -226,46 +199,33 @@ fn cgroups_above_a_loop_device_are_those_of_its_users(outcome: &Outcome) {
     }
 }
 
-/// The sums of io.stat of a cgroup.
-fn charged(outcome: &Outcome, name: &str) -> BTreeMap<String, u64> {
-    let mut sums = BTreeMap::new();
-    let text = outcome.text("writeback", &format!("{name}.io"));
-    for word in text.split_whitespace() {
-        if let Some((field, value)) = word.split_once('=') {
-            *sums.entry(field.to_owned()).or_default() += value.parse::<u64>().unwrap();
-        }
-    }
-    sums
-}
-
 /// Bytes that a cgroup wrote, by groups of a run.
-fn written(run: &ToolRun, field: &str, cgroup: &str) -> u64 {
-    let groups = list(&run.last, "groups").iter();
-    let found = groups.filter(|g| g[field] == cgroup && g["opcode"] == "write");
+fn written(run: &ToolRun, cgroup: &str) -> u64 {
+    let groups = run.groups().iter();
+    let found = groups.filter(|g| g["cgroup"] == cgroup && g["opcode"] == "write");
     found.map(|g| number(g, "bytes")).sum()
 }
 
 fn writeback_is_of_the_one_that_wrote(outcome: &Outcome) {
-    let live = run(outcome, "writeback", "live");
-    let recorded = run(outcome, "writeback", "recorded");
+    let live = ToolRun::balanced(outcome, "writeback", "live");
+    let recorded = ToolRun::balanced(outcome, "writeback", "recorded");
     for (name, least) in [("db", 64), ("backup", 16)] {
-        let want = charged(outcome, name)["wbytes"];
+        let want = charged(outcome, "writeback", name)["wbytes"];
         assert!(want >= least * 65536, "{name}: {want}");
-        let path = format!("/{name}");
-        let found = written(&live, "cgroup", &path);
-        assert_sum(&live, ("cgroup", "bytes"), found, want, name);
-        let found = written(&recorded, "cgroup", &path);
-        assert_sum(&recorded, ("cgroup", "bytes"), found, want, name);
+        for run in [&live, &recorded] {
+            let found = written(run, &format!("/{name}"));
+            assert_sum(run, ("cgroup", "bytes"), found, want, name);
+        }
     }
     // each with its own: two runs begin and end at different times, and the kernel reads and writes meanwhile
-    let live_sums = sums(list(&live.last, "groups"));
+    let live_sums = sums(live.groups());
     assert_eq!(live_sums[0], live.last["ledger"]["matched"], "{}", live.last);
-    let recorded_all = run(outcome, "writeback", "recorded_all");
-    let recorded_sums = sums(list(&recorded.last, "groups"));
-    assert_eq!(recorded_sums, sums(list(&recorded_all.last, "rows")), "{}", recorded.last);
-    let container = run(outcome, "writeback", "container");
-    let bytes = sum(list(&container.last, "rows"), "bytes");
-    let of_db = charged(outcome, "db");
+    let recorded_all = ToolRun::balanced(outcome, "writeback", "recorded_all");
+    let recorded_sums = sums(recorded.groups());
+    assert_eq!(recorded_sums, sums(recorded_all.rows()), "{}", recorded.last);
+    let container = ToolRun::balanced(outcome, "writeback", "container");
+    let bytes = sum(container.rows(), "bytes");
+    let of_db = charged(outcome, "writeback", "db");
     assert_eq!(bytes, of_db["wbytes"] + of_db["rbytes"], "{}", container.last);
     // a kernel thread submits them, or sync
     let lines = lines(outcome, "writeback", "lines");
@@ -276,11 +236,11 @@ fn writeback_is_of_the_one_that_wrote(outcome: &Outcome) {
 }
 
 fn other_names_hide_cgroups_and_keep_them_apart(outcome: &Outcome) {
-    let redacted = run(outcome, "writeback", "redacted");
-    let recorded = run(outcome, "writeback", "recorded");
+    let redacted = ToolRun::balanced(outcome, "writeback", "redacted");
+    let recorded = ToolRun::balanced(outcome, "writeback", "recorded");
     let by_count = |run: &ToolRun| -> Vec<(u64, u64)> {
         // the kernel's own writes are of the root: two recordings begin at different times
-        let groups = list(&run.last, "groups").iter();
+        let groups = run.groups().iter();
         let of_groups = groups.filter(|g| g["cgroup"].as_str().is_some_and(|name| name != "/"));
         let mut all: Vec<_> = of_groups.map(|g| (number(g, "count"), number(g, "bytes"))).collect();
         all.sort_unstable();
@@ -290,7 +250,7 @@ fn other_names_hide_cgroups_and_keep_them_apart(outcome: &Outcome) {
     assert!(counts.len() >= 3, "{}", recorded.last);
     assert_eq!(by_count(&redacted), counts);
     let names: BTreeSet<&str> =
-        list(&redacted.last, "groups").iter().filter_map(|g| g["cgroup"].as_str()).collect();
+        redacted.groups().iter().filter_map(|g| g["cgroup"].as_str()).collect();
     assert!(names.len() >= 3, "{names:?}");
     let hidden = |name: &&&str| **name == "/" || name.starts_with("/cgroup-");
     assert_eq!(names.iter().filter(hidden).count(), names.len(), "{names:?}");
@@ -307,37 +267,18 @@ fn other_names_hide_cgroups_and_keep_them_apart(outcome: &Outcome) {
     }
 }
 
-fn all(outcome: &Outcome) {
-    all_but_device_mapper(outcome);
-    submitters_above_device_mappers_are_those_of_fio(outcome);
-    patterns_of_submitters_are_those_of_fio(outcome);
-}
-
-/// 5.10 does not describe the types of device mapper.
-fn all_without_types_of_modules(outcome: &Outcome) {
-    all_but_device_mapper(outcome);
-    hidden_submitters_are_remarked_on(outcome);
-}
-
-fn all_but_device_mapper(outcome: &Outcome) {
-    submitters_are_those_of_fio_behind_a_scheduler(outcome);
-    names_and_cgroups_of_submitters_select(outcome);
-    recordings_show_submitters(outcome);
-    cgroups_above_a_loop_device_are_those_of_its_users(outcome);
-    writeback_is_of_the_one_that_wrote(outcome);
-    other_names_hide_cgroups_and_keep_them_apart(outcome);
-}
-
 super::on_kernels! {
-    submitters_are_those_of_fio_on_6_12 "6.12" WHO submitters_are_those_of_fio_behind_a_scheduler
-    names_and_cgroups_of_submitters_select_on_6_12 "6.12" WHO names_and_cgroups_of_submitters_select
-    recordings_show_submitters_on_6_12 "6.12" WHO recordings_show_submitters
-    submitters_above_device_mappers_on_6_12 "6.12" WHO submitters_above_device_mappers_are_those_of_fio
-    patterns_of_submitters_on_6_12 "6.12" WHO patterns_of_submitters_are_those_of_fio
-    cgroups_above_a_loop_device_on_6_12 "6.12" WHO cgroups_above_a_loop_device_are_those_of_its_users
-    writeback_is_of_the_one_that_wrote_on_6_12 "6.12" WHO writeback_is_of_the_one_that_wrote
-    other_names_hide_cgroups_on_6_12 "6.12" WHO other_names_hide_cgroups_and_keep_them_apart
-    only_in_test_all_who_on_5_10 "5.10" WHO all_without_types_of_modules
-    only_in_test_all_who_on_6_1 "6.1" WHO all
-    only_in_test_all_who_on_7_x "7.x" WHO all
+    suite WHO [
+        submitters_are_those_of_fio_behind_a_scheduler names_and_cgroups_of_submitters_select
+        recordings_show_submitters cgroups_above_a_loop_device_are_those_of_its_users
+        writeback_is_of_the_one_that_wrote other_names_hide_cgroups_and_keep_them_apart
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_5_10 "5.10" on_6_1 "6.1" on_7_x "7.x"
+    }
+    above WHO [
+        submitters_above_device_mappers_are_those_of_fio patterns_of_submitters_are_those_of_fio
+    ] {
+        on_6_12 "6.12" | only_in_test_all on_6_1 "6.1" on_7_x "7.x"
+    }
+    hidden WHO [hidden_submitters_are_remarked_on] { | only_in_test_all on_5_10 "5.10" }
 }

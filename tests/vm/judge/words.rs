@@ -6,14 +6,11 @@ use serde_json::Value;
 use super::guest::{Outcome, Suite};
 use super::json::{ToolRun, number};
 
+/// One CPU, because the tool attaches under an endless load: see boot.sh.
 const WORDS: Suite = Suite {
-    script: "words",
-    variant: "",
-    // one CPU, because the tool attaches under an endless load: see boot.sh
     smp: "1",
-    controllers: &["nvme_null nvme0 0", "nvme_null nvme1 0"],
-    append: "",
     env: &[("ONE_CPU", "1")],
+    ..Suite::of("words", &["nvme_null nvme0 0", "nvme_null nvme1 0"])
 };
 
 fn refusals_are_one_sentence_with_a_remedy(outcome: &Outcome) {
@@ -22,6 +19,7 @@ fn refusals_are_one_sentence_with_a_remedy(outcome: &Outcome) {
         ("refused", "no_controller", 6, &["nvme7", "nvme0, nvme1"]),
         ("refused", "no_namespace", 6, &["id 9", "1 (nvme0n1)"]),
         ("refused", "unknown_opcode", 2, &["raed", "`read`"]),
+        ("refused", "no_cgroup", 2, &["/sys/fs/cgroup/missing"]),
         ("nothing", "no_nvme", 6, &["no NVMe controller", "load the nvme driver"]),
     ] {
         outcome.assert_refused(case, name, want, words);
@@ -71,12 +69,11 @@ fn a_closed_pipe_is_no_error(outcome: &Outcome) {
 }
 
 super::on_kernels! {
-    only_in_test_all_refusals_are_one_sentence_on_6_1 "6.1" WORDS refusals_are_one_sentence_with_a_remedy
-    refusals_are_one_sentence_on_6_12 "6.12" WORDS refusals_are_one_sentence_with_a_remedy
-    only_in_test_all_every_end_is_a_final_report_on_6_1 "6.1" WORDS every_end_is_a_final_report_and_nothing_stays_attached
-    every_end_is_a_final_report_on_6_12 "6.12" WORDS every_end_is_a_final_report_and_nothing_stays_attached
-    only_in_test_all_intervals_and_counts_are_kept_on_6_1 "6.1" WORDS intervals_and_counts_are_kept
-    intervals_and_counts_are_kept_on_6_12 "6.12" WORDS intervals_and_counts_are_kept
-    only_in_test_all_a_closed_pipe_is_no_error_on_6_1 "6.1" WORDS a_closed_pipe_is_no_error
-    a_closed_pipe_is_no_error_on_6_12 "6.12" WORDS a_closed_pipe_is_no_error
+    suite WORDS [
+        refusals_are_one_sentence_with_a_remedy
+        every_end_is_a_final_report_and_nothing_stays_attached intervals_and_counts_are_kept
+        a_closed_pipe_is_no_error
+    ] {
+        on_6_12 "6.12"
+    }
 }

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Output files where a system call fails, as on other file systems.
 
-mod filter;
-
 use std::fs;
 
 use libc::{EACCES, EINVAL, EIO, ENOSYS, SYS_fsync, SYS_rename, SYS_renameat, SYS_renameat2};
 use tempfile::TempDir;
 
-use self::filter::run_with;
-use super::binary::run;
+use super::filter::run_with;
 use super::names;
+use crate::binary::run;
 
 const EXPORT: &str = "export tests/recordings/6.12.nvd --format csv -o";
 const IMPORT: &str = "import tests/host/qemu.log -o";

@@ -11,7 +11,7 @@ use libc::{
     sock_fprog,
 };
 
-use super::super::binary::{BINARY, Ran};
+use crate::binary::{BINARY, Ran};
 
 const fn step(code: u32, jf: u8, k: u32) -> sock_filter {
     sock_filter { code: code as u16, jt: 0, jf, k }
