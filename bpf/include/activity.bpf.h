@@ -70,7 +70,7 @@ static __always_inline int on_getrq(u64 bio, u32 hook)
 	struct nd_wait *w = bpf_map_lookup_elem(&waits, &at);
 	u64 now = bpf_ktime_get_ns(), waited;
 
-	if (!w || w->tid != tid || !w->ns || ignored(hook))
+	if (!bio || !w || w->tid != tid || !w->ns || ignored(hook))
 		return 0;
 	waited = now - w->ns;
 	w->ns = 0;

@@ -541,11 +541,15 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq,
  */
 static __always_inline int on_bio_start(u64 bio, u32 hook)
 {
-	struct nd_last_bio *l = in_last(bio);
-	struct nd_bio *b = l ? NULL : bpf_map_lookup_elem(&bios, &bio);
 	struct nd_begun w = {};
+	struct nd_last_bio *l;
+	struct nd_bio *b;
 	u64 now;
 
+	if (!bio)
+		return 0;
+	l = in_last(bio);
+	b = l ? NULL : bpf_map_lookup_elem(&bios, &bio);
 	if (!(l || (b && b->bio_ns)) || ignored(hook)) {
 		forget_pause();
 		return 0;

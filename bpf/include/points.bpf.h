@@ -141,7 +141,7 @@ static __always_inline int on_issue(struct request *rq, u32 hook, enum nd_access
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
 
-	if (!cpu || ignored(hook))
+	if (!rq || !cpu || ignored(hook))
 		return 0;
 	s = slot_of(rq, cpu, ND_AT_ISSUE, access);
 	if (!s)
@@ -380,6 +380,8 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 	u32 qid, tag, first, index;
 	int completed;
 
+	if (!rq)
+		return 0;
 	if (access == ACCESS_BTF)
 		rq = drop_trust(rq); /* requeues are rare */
 	e = known_queue(rq, GET(access, rq, q), &qid, &first, access);
@@ -464,9 +466,14 @@ static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, en
 	return 0;
 }
 
-static __always_inline int on_ctrl(u32 instance, u32 kind, u64 value, u32 hook,
+static __always_inline int on_ctrl(struct nvme_ctrl *ctrl, u32 kind, u64 value, u32 hook,
 				   enum nd_access access)
 {
+	u32 instance;
+
+	if (!ctrl)
+		return 0;
+	instance = GET(access, ctrl, instance);
 	if (!wanted_ctrl(instance))
 		return 0;
 	tally(this_cpu(), hook, access);
