@@ -2,8 +2,7 @@
 /* The interface between the BPF programs and user space. build.rs makes Rust of it (src/abi, which
  * asserts the sizes). Widths are fixed, padding is explicit. Numbers are enumerators, because BTF
  * has no macros. */
-#ifndef ND_ABI_H
-#define ND_ABI_H
+#pragma once
 
 #include <linux/types.h>
 
@@ -529,30 +528,14 @@ struct nd_slot {
 	__u64 _pad[2];
 };
 
-/* Sizes in bytes. */
-enum nd_size {
-	ND_CELL_HEAD = 16, /* a cell before its histograms */
-	ND_SLOT_BASIC = 64,
-	ND_SLOT_FINE = 96,
-	ND_SLOT_TRACE = 192,
-	ND_SLOT_FULL = 256,
-	ND_SLOT_ORIGIN = 320,
-	ND_START = 32,
-	ND_START_FULL = 96,
-	ND_START_BY = 128,
-};
-
 /* Start of a request that has not reached the driver; with a scheduler also its last slot. */
 struct nd_start {
 	__u64 rq;
 	__u64 ns;
 	__u64 setup_rq;
 	__u32 setup_slot;
-	__u32 mark; /* of this use of the request: see mark_of() */
-	/* --stages=full only. */
-	struct nd_waits waits;
-	/* The same with submitters. */
-	struct nd_sender by;
+	__u32 mark;	       /* of this use of the request: see mark_of() */
+	struct nd_begun begun; /* --stages=full only; `by` only with submitters */
 };
 
 /* A controller's slots. User space fills in the table. Stride 0: unknown controller. */
@@ -693,8 +676,8 @@ struct nd_scratch {
 	struct nd_stack stack;
 };
 
+_Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_LINE, "a cache line");
 _Static_assert(sizeof(struct nd_task) % ND_LINE == 0, "no cache line of two tasks");
-_Static_assert(__builtin_offsetof(struct nd_start, waits) == ND_START, "the usual part");
 _Static_assert(sizeof(struct nd_cpu) % ND_LINE == 0, "no cache line of two CPUs");
 
 /* The counters besides the commands (activity.bpf.h). */
@@ -761,7 +744,6 @@ struct nd_config {
 	__u64 slow_ns;
 	/* Tests only: programs (bits by hook number) that ignore every n-th event. */
 	__u64 test_ignore[(ND_HOOK_MAX + 63) / 64];
-	__u64 targ_ctrls[ND_MAX_CTRLS / 64];
 	/* Bitmaps of opcodes: I/O, admin. */
 	__u64 targ_opcodes[2][4];
 	/* Processes and names of threads: one of them must match. */
@@ -821,7 +803,8 @@ struct nd_config {
 	__u8 exit_skips;
 	/* Interrupts are not threads: the CPU's interrupt count distinguishes them. */
 	__u8 irq_count;
-	/* No nvme types: the controller is identified by the name of the queue's device. */
+	/* No nvme types: the controller is identified by the name of the queue's device, and the
+	 * outcome of commands cannot be read. */
 	__u8 by_name;
 	/* The nvme types come from a file: check that they fit. */
 	__u8 check_fit;
@@ -836,12 +819,9 @@ struct nd_config {
 	__u8 stack;
 	/* Take the submission stack at the entry of nvme_setup_cmd: kretprobes have none. */
 	__u8 stack_at_entry;
-	/* The driver's status and result can be read. */
-	__u8 verdict;
 	__u8 errors;
 	__u8 targ_no_admin;
 	__u8 targ_no_io;
-	__u8 targ_by_ctrl;
 	__u8 targ_by_opcode;
 	/* ND_CGROUP_*: how commands of the cgroup are selected; 0: no such filter. */
 	__u8 targ_by_cgroup;
@@ -876,7 +856,7 @@ struct nd_config {
 	/* The size class of a group, by 1 + the exponent of its bytes, rounded up; of no data: 0.
 	 */
 	__u8 by_size[64];
-	__u8 unused[4];
+	__u8 unused[6];
 };
 
 /* Who caused a command. */
@@ -891,12 +871,10 @@ enum nd_by_cgroup {
 	ND_CGROUP_TASK = 2, /* by the task's cgroup */
 };
 
-_Static_assert(sizeof(struct nd_config) == 816 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
+_Static_assert(sizeof(struct nd_config) == 784 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
 
 /* What bpf/memory.bpf.c shares with src/session/layout.rs. */
 
 enum nd_memory_limit {
 	ND_MEMORY_WINDOW = 4096, /* bytes per run */
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What the machine does besides the commands, with conditions. These programs only count. */
-#ifndef ND_ACTIVITY_H
-#define ND_ACTIVITY_H
+#pragma once
 
 #include "bio.bpf.h"
 
@@ -120,5 +119,3 @@ static __always_inline int on_tick(void *ctx)
 		on_tick_of(a, ctx);
 	return 0;
 }
-
-#endif

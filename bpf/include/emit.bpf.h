@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Single commands: their fields, their stacks, and their events in the rings. Events do not wake
  * the reader, which polls. Events that find no room are counted by kind. */
-#ifndef ND_EMIT_H
-#define ND_EMIT_H
+#pragma once
 
 #include "hist.bpf.h"
 #include "maps.bpf.h"
@@ -399,5 +398,3 @@ static __always_inline int finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u
 	}
 	return 0;
 }
-
-#endif

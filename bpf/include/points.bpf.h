@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* One function per point of a command's life after its setup (setup.bpf.h). All attach methods of
  * a point call the same function. Each point reads the clock once. */
-#ifndef ND_POINTS_H
-#define ND_POINTS_H
+#pragma once
 
 #include "recover.bpf.h"
 
@@ -62,10 +61,10 @@ static __always_inline void note_outcome(struct nd_outcome *o, struct request *r
 					 enum nd_access access)
 {
 	o->cpu = bpf_get_smp_processor_id();
-	o->known = cfg_verdict;
+	o->known = !cfg_by_name;
 	if (!cfg_context)
 		o->beside = 0;
-	if (!cfg_verdict) {
+	if (cfg_by_name) {
 		o->result = 0;
 		o->status = 0;
 		o->retries = 0;
@@ -365,7 +364,7 @@ static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, en
 	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries);
 
 	if (traces_events())
-		emit_event(ND_KIND_RETRY, s, cfg_verdict ? (u8)peek(at, access) : ~0ull);
+		emit_event(ND_KIND_RETRY, s, cfg_by_name ? ~0ull : (u8)peek(at, access));
 }
 
 /* blk-mq takes a request back. If it has not completed, the driver has rejected it: it keeps its
@@ -480,5 +479,3 @@ static __always_inline int on_ctrl(struct nvme_ctrl *ctrl, u32 kind, u64 value, 
 	emit_ctrl(kind, instance, value);
 	return 0;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * still has its SQE, tag, queue and length.
  * - An open slot, but the generation or the state of its request shows that the command is over:
  * the completion was skipped. The next command of the slot counts it, without a completion time. */
-#ifndef ND_RECOVER_H
-#define ND_RECOVER_H
+#pragma once
 
 #include "command.bpf.h"
 #include "stages.bpf.h"
@@ -268,5 +267,3 @@ static __always_inline int on_control(u64 what, u32 index)
 	}
 	return 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* From a row key to its cell: by a word of the slot, then by a direct-mapped cache, and by a hash
  * only for new keys. Each group of CPUs, usually of one, has a cell for each row. */
-#ifndef ND_ROWS_H
-#define ND_ROWS_H
+#pragma once
 
 #include "hist.bpf.h"
 #include "maps.bpf.h"
@@ -167,5 +166,3 @@ static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, stru
 	}
 	return cell_of_row(cpu, word & (ND_MAX_ROWS - 1));
 }
-
-#endif

@@ -3,8 +3,7 @@
  * device: a flush borrows its owner's tag, but the owner is not at the device then. The request
  * pointer in the slot identifies the owner. Controllers that the filter leaves out have no slots:
  * theirs begin at ND_NO_SLOT. */
-#ifndef ND_SLOTS_H
-#define ND_SLOTS_H
+#pragma once
 
 #include "rows.bpf.h"
 
@@ -73,6 +72,13 @@ static __always_inline u32 tag_slot(u32 first, u32 stride, u32 tag)
 static __always_inline u32 is_left_out(u32 first)
 {
 	return first >= ND_NO_SLOT;
+}
+
+static __always_inline int wanted_ctrl(u32 instance)
+{
+	struct nd_ctrl *ctrl = bpf_map_lookup_elem(&ctrls, &instance);
+
+	return !ctrl || !is_left_out(ctrl->base);
 }
 
 #define ND_LEFT_OUT 2
@@ -525,5 +531,3 @@ static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu 
 		return w;
 	return where_slowly(rq, w, &cpu->admin);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The end of a command: its valid points, and the histograms of the intervals between them. */
-#ifndef ND_STAGES_H
-#define ND_STAGES_H
+#pragma once
 
 #include "emit.bpf.h"
 #include "rows.bpf.h"
@@ -386,5 +385,3 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	}
 	c->bytes += s->bytes;
 }
-
-#endif

@@ -27,8 +27,8 @@ use bytemuck::{AnyBitPattern, Zeroable};
 pub(crate) use skel::types::nd_host;
 pub(super) use skel::types::{
     nd_begun, nd_bio, nd_bio_limit, nd_cell, nd_cpu, nd_ctrl, nd_failure, nd_failures, nd_hist,
-    nd_key, nd_last_bio, nd_limit, nd_pause, nd_rowless, nd_scratch, nd_size, nd_slot,
-    nd_stack_sum, nd_start, nd_state, nd_submitter, nd_submitter_limit,
+    nd_key, nd_last_bio, nd_limit, nd_pause, nd_rowless, nd_scratch, nd_slot, nd_stack_sum,
+    nd_start, nd_state, nd_submitter, nd_submitter_limit,
 };
 pub use skel::types::{
     nd_by, nd_by_cgroup, nd_config, nd_control, nd_end_of_recovery, nd_host_count, nd_host_flag,
@@ -64,17 +64,17 @@ macro_rules! skeleton {
 skeleton!(skel, "/abi.skel.rs");
 
 /// Bytes of a cell before its histograms.
-pub const CELL_HEAD: usize = nd_size::ND_CELL_HEAD.0 as usize;
+pub const CELL_HEAD: usize = offset_of!(nd_cell, hist);
 /// Bytes of a slot in the total and basic stage sets.
-pub const SLOT_BASIC: usize = nd_size::ND_SLOT_BASIC.0 as usize;
+pub const SLOT_BASIC: usize = offset_of!(nd_slot, setup_in_ns);
 /// Bytes of a slot in the fine stage set.
-pub const SLOT_FINE: usize = nd_size::ND_SLOT_FINE.0 as usize;
+pub const SLOT_FINE: usize = offset_of!(nd_slot, submission);
 /// Bytes of a slot in a trace, which also contains the submission and the outcome.
-pub const SLOT_TRACE: usize = nd_size::ND_SLOT_TRACE.0 as usize;
+pub const SLOT_TRACE: usize = offset_of!(nd_slot, waits);
 /// Bytes of a slot in a trace with the full stage set: the waits before the request are the last.
-pub const SLOT_FULL: usize = nd_size::ND_SLOT_FULL.0 as usize;
+pub const SLOT_FULL: usize = offset_of!(nd_slot, origin);
 /// Bytes of a slot of a trace that observes who caused each command.
-pub const SLOT_ORIGIN: usize = nd_size::ND_SLOT_ORIGIN.0 as usize;
+pub const SLOT_ORIGIN: usize = size_of::<nd_slot>();
 /// Bytes of the submitter of a bio, and of its address.
 pub const SUBMITTER_BYTES: usize = size_of::<nd_submitter>() + 8;
 /// Bios between their submission and their end.
@@ -95,11 +95,11 @@ pub const SCRATCHES: u32 = nd_limit::ND_SCRATCHES.0;
 /// Number of CPUs that share a ring of events.
 pub const RING_CPUS: u32 = nd_limit::ND_RING_CPUS.0;
 /// Bytes of a tag's start entry.
-pub const START_BYTES: usize = nd_size::ND_START.0 as usize;
+pub const START_BYTES: usize = offset_of!(nd_start, begun);
 /// The same with the full stage set.
-pub const START_FULL_BYTES: usize = nd_size::ND_START_FULL.0 as usize;
+pub const START_FULL_BYTES: usize = offset_of!(nd_start, begun) + offset_of!(nd_begun, by);
 /// The same with submitters.
-pub const START_BY_BYTES: usize = nd_size::ND_START_BY.0 as usize;
+pub const START_BY_BYTES: usize = size_of::<nd_start>();
 /// Bios of NVMe disks that have no request yet, with the full stage set.
 pub const BIOS: usize = nd_bio_limit::ND_BIOS.0 as usize;
 /// Bytes of such a bio, and of its address.

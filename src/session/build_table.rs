@@ -53,7 +53,6 @@ pub struct Entry {
 /// interrupts itself, no filter.
 const USUAL: &[Fixed] = &[
     ("recover", "1"),
-    ("verdict", "1"),
     ("nests", "0"),
     ("lossy", "0"),
     ("by_name", "0"),
