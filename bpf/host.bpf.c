@@ -59,7 +59,6 @@ static __always_inline void count(u32 what)
 		__sync_fetch_and_add(n, 1);
 }
 
-/* Remembers the start of a command. */
 static __always_inline void begin(u64 req, const struct nd_host *event)
 {
 	struct nd_host *before = bpf_map_lookup_elem(&flying, &req);
@@ -158,9 +157,7 @@ int BPF_PROG(nvmet_complete, struct nvmet_req *req)
 	return 0;
 }
 
-/* Memory of the process that is traced. */
-
-/* Returns 0 if it could be read. */
+/* Reads memory of the process. Returns 0 if it could. */
 #define READ(to, from) bpf_probe_read_user(to, sizeof(*(to)), (void *)(from))
 
 static __always_inline int is_traced(void)

@@ -159,9 +159,7 @@ int complete_tp(void *ctx)
 		return 0;
 	}
 	if (s->state == ND_SKIPPED) {
-		count(ND_FILTERED_DONE);
-		s->state = ND_FREE;
-		s->rq = 0;
+		end_filtered(s);
 	} else {
 		if (cfg_trace)
 			note_outcome(&s->outcome, ctx);

@@ -6,22 +6,18 @@
 
 #include <linux/types.h>
 
-/* Failed and retried commands. */
-
 /* Counters of a controller: first by status code type (bits 10:8). */
 enum nd_failure {
 	ND_FAIL_RETRIED = 8, /* completed commands that were retries */
 	ND_FAIL_MAX = 16,
 };
 
-/* Commands of a controller that failed or were retries; only if the run counts these. */
 struct nd_failures {
 	__u64 count[ND_FAIL_MAX];
 };
 
-/* Groups of commands (--by): their keys, and their numbers. */
-
-/* What the commands of a group have in common. Fields that the run does not group by are zero. */
+/* What the commands of a group (--by) have in common. Fields that the run does not group by are
+ * zero. */
 struct nd_group {
 	__u64 cgroup; /* id */
 	__u64 comm[2];
@@ -38,7 +34,6 @@ struct nd_group {
 	__u8 unknown; /* process, thread and cgroup are not known */
 };
 
-/* The value of a group. */
 struct nd_group_row {
 	__u64 comm[2]; /* the thread of its first command; zero: not observed */
 	__u32 number;
@@ -67,8 +62,6 @@ enum nd_group_limit {
 };
 
 _Static_assert(sizeof(struct nd_group) == 48, "no padding");
-
-/* The keys of rows, and commands without a row. */
 
 /* Row key, 54 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 11 (enum
  * nd_saw has 10 so far). The cache stores it with the row number in one word, so that a read cannot
@@ -103,8 +96,7 @@ struct nd_rowless {
 	__u64 bytes;
 };
 
-/* What was observed beside the points, with cfg_context: the bits of src/model/command_class.rs.
- */
+/* Conditions of a command (cfg_context): the bits of src/model/command_class.rs. */
 enum nd_beside {
 	ND_BESIDE_IRQ = 1 << 0,	 /* the interrupt was observed */
 	ND_BESIDE_IDLE = 1 << 1, /* and interrupted the idle task */
@@ -113,8 +105,6 @@ enum nd_beside {
 	ND_BESIDE_RUNG = 1 << 4,    /* announced by a write to the doorbell register */
 	ND_BESIDE_ELIDED = 1 << 5,  /* announced by the shadow doorbell only */
 };
-
-/* Single commands: what a slot keeps of them, and their events. */
 
 /* What a trace does with each command. */
 enum nd_trace {
@@ -125,7 +115,6 @@ enum nd_trace {
 	ND_TRACE_FLIGHT = 5,   /* no event: user space reads the slots; the histograms count */
 };
 
-/* Where stacks are taken. */
 enum nd_stack_at {
 	ND_STACK_NONE = 0,
 	ND_STACK_SUBMIT = 1,
@@ -185,7 +174,6 @@ struct nd_outcome {
 	__u8 beside; /* ND_BESIDE_* */
 };
 
-/* Kinds of trace events (src/abi/events.rs). */
 enum nd_kind {
 	ND_KIND_SUBMIT = 2,
 	ND_KIND_COMPLETE,
@@ -199,7 +187,7 @@ enum nd_kind {
 	ND_KIND_STATE, /* value: new state; 1 << 32: requested, outcome unknown */
 };
 
-/* Header of every event. */
+/* The begin of every event. */
 struct nd_event {
 	__u8 kind;
 	__u8 admin;
@@ -269,8 +257,6 @@ struct nd_other {
 	__u64 value;
 };
 
-/* What happens before the request (--stages=full): bios, and the waits of a request. */
-
 enum nd_bio_limit {
 	ND_BIOS = 16384,    /* bios between their submission and their request */
 	ND_PAUSES = 4096,   /* tasks that wait for a tag, or in wbt; and those with a bio */
@@ -336,11 +322,8 @@ struct nd_begun {
 _Static_assert(sizeof(struct nd_last_bio) == 64, "a cache line");
 _Static_assert(sizeof(struct nd_waits) == 64, "a cache line");
 
-/* Who submitted a bio (origin.bpf.h). */
-
 enum nd_submitter_limit {
-	ND_SUBMITTERS =
-		16384, /* bios; the one that was looked up longest ago gives way to another */
+	ND_SUBMITTERS = 16384, /* bios; the one that was looked up longest ago gives way */
 };
 
 /* nd_sender.tid of a task that is not within the cgroup of the filter. */
@@ -387,7 +370,7 @@ enum nd_limit {
 /* The hooks, in the order of src/probe/catalog.rs: build.rs makes the enum. */
 #include "hooks.h"
 
-/* Counters of the ledger: exceptions and losses. */
+/* Counters of the ledger. */
 enum nd_count {
 	ND_FILTERED = 0,    /* setups that a filter rejected */
 	ND_FILTERED_DONE,   /* completions of rejected setups */
@@ -458,7 +441,6 @@ enum nd_wait_point {
 	ND_WAIT_ALL = (1 << 7) - 1,
 };
 
-/* Stage set (--stages). */
 enum nd_mode {
 	ND_MODE_TOTAL = 0, /* setup_out to complete */
 	ND_MODE_BASIC = 1, /* queue, submit, device, complete, total */
@@ -584,7 +566,6 @@ struct nd_task {
 	__u32 slot[ND_TASK_SLOTS];
 } __attribute__((aligned(ND_LINE)));
 
-/* The submitting function that a task is in. */
 enum nd_inside {
 	ND_INSIDE_QUEUE_RQ = 1,
 	ND_INSIDE_QUEUE_RQS = 2,
@@ -600,7 +581,7 @@ struct nd_place {
 	__u32 spread; /* see start_entry() */
 };
 
-/* A place as the setup caches it. */
+/* The same at the setup. */
 struct nd_where {
 	struct nd_place place;
 	__u64 ctrl;   /* struct nvme_ctrl * */
@@ -643,13 +624,11 @@ struct nd_cpu {
 	struct nd_place place[ND_AT_MAX][1 << ND_PLACE_BITS];
 };
 
-/* A distinct stack, innermost frame first. */
 struct nd_stack {
 	__u64 depth;
-	__u64 frame[ND_STACK_DEPTH];
+	__u64 frame[ND_STACK_DEPTH]; /* innermost first */
 };
 
-/* Commands by stack. */
 struct nd_stack_sum {
 	struct nd_hist hist;
 	__u64 unmeasured; /* as in nd_cell */
@@ -680,8 +659,6 @@ _Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_LINE, "a ca
 _Static_assert(sizeof(struct nd_task) % ND_LINE == 0, "no cache line of two tasks");
 _Static_assert(sizeof(struct nd_cpu) % ND_LINE == 0, "no cache line of two CPUs");
 
-/* The counters besides the commands (activity.bpf.h). */
-
 enum nd_activity_limit {
 	ND_GAPS = 64,	      /* gaps that each CPU keeps */
 	ND_TICK_NS = 1000000, /* period of the timer of a CPU */
@@ -700,7 +677,7 @@ struct nd_volume {
 	__u64 bytes;
 };
 
-/* Of a CPU. The gap number n is in gap[n % ND_GAPS]. */
+/* What a CPU did (activity.bpf.h). The gap number n is in gap[n % ND_GAPS]. */
 struct nd_activity {
 	__u64 tick_ns;	/* the last */
 	__u64 timed_ns; /* the first of this timer */
@@ -724,7 +701,6 @@ struct nd_disk_name {
 	__u64 word[2];
 };
 
-/* Of a disk, per CPU. */
 struct nd_disk {
 	__u64 requests;
 	__u64 waited;
@@ -735,7 +711,6 @@ struct nd_disk {
 
 /* The configuration of a run, which user space sets before the load: constants to the verifier,
  * which removes code that the run does not need. Ordered by size, without padding. */
-
 struct nd_config {
 	/* [irq_first, irq_end): the kernel's interrupt entry code. Both 0: unknown. */
 	__u64 irq_first;
@@ -744,16 +719,13 @@ struct nd_config {
 	__u64 slow_ns;
 	/* Tests only: programs (bits by hook number) that ignore every n-th event. */
 	__u64 test_ignore[(ND_HOOK_MAX + 63) / 64];
-	/* Bitmaps of opcodes: I/O, admin. */
-	__u64 targ_opcodes[2][4];
-	/* Processes and names of threads: one of them must match. */
+	__u64 targ_opcodes[2][4]; /* bitmaps: I/O, admin */
+	/* A process or the name of a thread must match. */
 	__u64 targ_comms[ND_MAX_LIST][2];
-	/* The id of the cgroup, with ND_CGROUP_BIO. */
-	__u64 targ_cgroup_id;
+	__u64 targ_cgroup_id; /* with ND_CGROUP_BIO */
 	__u64 targ_lba_first;
 	__u64 targ_lba_last;
-	/* ND_MODE_* */
-	__u32 mode;
+	__u32 mode; /* ND_MODE_* */
 	/* Take a stack if a random number is below this. 0: take every stack. */
 	__u32 sample_below;
 	__u32 test_ignore_every;
@@ -814,22 +786,19 @@ struct nd_config {
 	__u8 cmd_arg;
 	/* Fine stage set: a command is finished when blk-mq ends it, not at its completion. */
 	__u8 end;
-	/* Single commands: ND_TRACE_*, ND_STACK_*. */
-	__u8 trace;
-	__u8 stack;
+	__u8 trace; /* ND_TRACE_* */
+	__u8 stack; /* ND_STACK_* */
 	/* Take the submission stack at the entry of nvme_setup_cmd: kretprobes have none. */
 	__u8 stack_at_entry;
 	__u8 errors;
 	__u8 targ_no_admin;
 	__u8 targ_no_io;
 	__u8 targ_by_opcode;
-	/* ND_CGROUP_*: how commands of the cgroup are selected; 0: no such filter. */
-	__u8 targ_by_cgroup;
+	__u8 targ_by_cgroup; /* ND_CGROUP_*; 0: no such filter */
 	/* Processes, threads and the cgroup mean the submitter. */
 	__u8 targ_submitter;
 	__u8 targ_by_lba;
-	/* Any filter is set. */
-	__u8 targ_any;
+	__u8 targ_any; /* any filter */
 	/* Observe the conditions of commands (ND_BESIDE_*); traces only. */
 	__u8 context;
 	/* Interrupt handlers interrupt tasks: they are not threads. */
@@ -843,18 +812,14 @@ struct nd_config {
 	/* Without a trace: count the commands of each queue, and report the slowest. */
 	__u8 details;
 	__u16 rows;
-	/* ND_WAIT_*: the points before the request that this run observes. */
-	__u16 wait_points;
-	/* ND_BY_*: the properties by which commands are grouped. */
-	__u16 by;
+	__u16 wait_points; /* ND_WAIT_* */
+	__u16 by;	   /* ND_BY_* */
 	/* Observe the waits before the request (bio.bpf.h). */
 	__u8 waits;
 	/* block_getrq shows when a bio gets its request (on_bio_start()). */
 	__u8 start_bio;
-	/* ND_WHO_* */
-	__u8 who;
-	/* The size class of a group, by 1 + the exponent of its bytes, rounded up; of no data: 0.
-	 */
+	__u8 who; /* ND_WHO_* */
+	/* The size class of a group, by 1 + the exponent of its bytes, rounded up; no data: 0. */
 	__u8 by_size[64];
 	__u8 unused[6];
 };
@@ -873,8 +838,6 @@ enum nd_by_cgroup {
 
 _Static_assert(sizeof(struct nd_config) == 784 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
 
-/* What bpf/memory.bpf.c shares with src/session/layout.rs. */
-
 enum nd_memory_limit {
-	ND_MEMORY_WINDOW = 4096, /* bytes per run */
+	ND_MEMORY_WINDOW = 4096, /* bytes that bpf/memory.bpf.c reads at once */
 };

@@ -4,8 +4,6 @@
 
 #include "bio.bpf.h"
 
-/* The timer of a CPU. If it fires late, something kept the CPU from it. */
-
 /* struct bpf_perf_event_value: what the kernel has measured of a perf event. */
 struct nd_measured {
 	u64 count;
@@ -23,6 +21,7 @@ static __always_inline int is_new_timer(void *ctx, u64 since_tick_ns)
 	       m.enabled_ns < since_tick_ns;
 }
 
+/* If the timer of a CPU fires late, something kept the CPU from it. */
 static __always_inline void on_tick_of(struct nd_activity *a, void *ctx)
 {
 	u64 now = bpf_ktime_get_ns(), last = a->tick_ns, due;
@@ -73,7 +72,7 @@ static __always_inline int on_getrq(u64 bio, u32 hook)
 		return 0;
 	waited = now - w->ns;
 	w->ns = 0;
-	if (count_wait(bio, waited))
+	if (count_time(disk_of(bio, 0), waited))
 		tally(this_cpu(), hook, ACCESS_BTF);
 	return 0;
 }

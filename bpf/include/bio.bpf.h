@@ -7,11 +7,8 @@
 #include "emit.bpf.h"
 #include "origin.bpf.h"
 
-/* What is counted of each disk. */
-
 MAP(disks, PERCPU_HASH, struct nd_disk_name, struct nd_disk, ND_MAX_DISKS);
 
-/* Adds a disk to the table. */
 static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
 {
 	struct nd_disk fresh = {};
@@ -52,12 +49,6 @@ static __always_inline int count_time(struct nd_disk *disk, u64 waited)
 	return 1;
 }
 
-/* A bio has its request, after this wait. Returns 0 if its disk has no counters. */
-static __always_inline int count_wait(u64 bio, u64 waited)
-{
-	return count_time(disk_of(bio, 0), waited);
-}
-
 /* A bio of a disk above NVMe has ended: counts its time. */
 static __always_inline void count_upper(u64 bio)
 {
@@ -75,8 +66,9 @@ MAP(bios, HASH, u64, struct nd_bio, ND_BIOS);
 /* How many bios the table has. 0 spares searches for each bio. */
 static u32 bios_there SEC(".bss.waits");
 
-/* By task. Not a map: see `tasks` in slots.bpf.h. */
+/* By task. Not maps: see `tasks` in slots.bpf.h. */
 static struct nd_last_bio last_bios[ND_PAUSES] SEC(".bss.waits") __attribute__((aligned(64)));
+static struct nd_pause pauses[ND_PAUSES] SEC(".bss.waits");
 
 /* Puts an entry into the table, or replaces an outdated one of its address. */
 static __always_inline void put_entry(u64 bio, struct nd_bio *b)
@@ -186,15 +178,12 @@ static __always_inline void put_bio(u64 bio, u64 submit_ns, u64 bio_ns)
 /* What a task has waited for: a tag, wbt, before 5.14 a frozen queue. These functions do not have
  * the bio, but the next request of the task is the one that waited. */
 
-/* By task. Not a map: see `tasks` in slots.bpf.h. */
-static struct nd_pause pauses[ND_PAUSES] SEC(".bss.waits");
-
 static __always_inline struct nd_pause *pause_of(u32 tid)
 {
 	return &pauses[tid & (ND_PAUSES - 1)];
 }
 
-/* The pause of this task; NULL: it has not waited. */
+/* NULL: this task has not waited. */
 static __always_inline struct nd_pause *known_pause(void)
 {
 	u32 tid = this_task();
@@ -317,12 +306,6 @@ static __always_inline int take_pause(struct nd_waits *w, u64 start)
 /* With cfg_start_bio: bios with a request whose command is not set up. */
 MAP(begun, HASH, u64, struct nd_begun, 1); /* user space sets it */
 
-/* A bio of another disk than NVMe: device mapper may submit a clone of it to one. */
-static __always_inline int on_other_bio(u64 bio, u8 early, u32 hook)
-{
-	return FOLLOWS_SUBMITTERS ? note_submission_of(bio, early, hook) : 0;
-}
-
 /* blk-throttle looks at a bio: it is about to be queued, now or later. A bio that was queued before
  * is the rest of one that was split: it keeps its submission. */
 static __always_inline int on_throttle(u64 bio, u32 hook)
@@ -330,7 +313,7 @@ static __always_inline int on_throttle(u64 bio, u32 hook)
 	struct nd_bio *b;
 
 	if (!is_of_nvme(bio))
-		return on_other_bio(bio, 1, hook);
+		return FOLLOWS_SUBMITTERS ? note_submission_of(bio, 1, hook) : 0;
 	if (!hit(hook, ACCESS_BTF))
 		return 0;
 	b = bpf_map_lookup_elem(&bios, &bio);
@@ -370,8 +353,9 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 	struct nd_bio *b;
 	u64 now;
 
+	/* Device mapper may submit a clone of it to an NVMe disk. */
 	if (!is_of_nvme(bio))
-		return on_other_bio(bio, 0, hook);
+		return FOLLOWS_SUBMITTERS ? note_submission_of(bio, 0, hook) : 0;
 	if (!hit(hook, ACCESS_BTF))
 		return 0;
 	forget_pause();
@@ -492,7 +476,7 @@ static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 b
 	w->start_ns = known_start(w, b->begin_ns, b->zone_ns, start);
 	/* Of a bio that is split the first request: the others come after it. */
 	if (cfg_context && !b->rest)
-		count_wait(bio, start - b->bio_ns);
+		count_time(disk_of(bio, 0), start - b->bio_ns);
 	w->also = 0;
 }
 
@@ -535,8 +519,7 @@ static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 		count(ND_NO_BIO);
 }
 
-/* The bio got a request, which is not an argument: keeps its waits by its address until the setup.
- */
+/* The bio got a request, which is no argument: keeps its waits by its address until the setup. */
 static __always_inline int on_bio_start(u64 bio, u32 hook)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -580,8 +563,7 @@ static __noinline u64 take_begun(struct request *rq, struct nd_slot *to)
 	return start;
 }
 
-/* The start of a command by its bios. Its slot, and the entry of its tag, get the waits before it.
- */
+/* The start of a command by its bios. Its slot and the entry of its tag get the waits. */
 static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st, struct request *rq,
 					 enum nd_access access)
 {
@@ -607,7 +589,6 @@ static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st,
 /* The bios of a command, with those that were merged into its request: how many, and how long the
  * oldest waited. Only where single commands are traced. */
 
-/* A bio is about to be merged into a request: the request's command is its command. */
 static __always_inline int on_bio_merged(u64 bio, u32 hook)
 {
 	if (!cfg_trace)

@@ -10,7 +10,6 @@
  * candidates: user space gives the busiest the numbers of idle groups (src/session/groups). */
 
 MAP(groups, HASH, struct nd_group, struct nd_group_row, ND_MAX_GROUPS);
-
 FREE_MAP(free_groups);
 
 /* Commands of groups without a number. The busiest stay. */

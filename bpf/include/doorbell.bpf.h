@@ -11,7 +11,6 @@
  * first command of a batch is set up, and when the submitting function returns; if the decision
  * depends on the moment, the result is 0. tests/parity tests the rule. */
 
-/* Entries of a ring from one index to another. */
 static __always_inline u32 entries_between(u32 from, u32 to, u32 depth)
 {
 	return to >= from ? to - from : to + depth - from;

@@ -6,8 +6,6 @@
 #include "hist.bpf.h"
 #include "maps.bpf.h"
 
-/* The times of points in the slot of a command: cleared at its setup, copied to its event. */
-
 /* Clears those that the run uses. The setup itself sets start_ns and setup_out_ns. */
 static __always_inline void clear_times(struct nd_slot *s, u32 mode)
 {
@@ -153,7 +151,6 @@ static __always_inline u64 take_stack(void *ctx, u32 which)
 	return hash;
 }
 
-/* Whether to take the stack of this command. */
 static __always_inline int sampled(void)
 {
 	return !cfg_sample_below || bpf_get_prandom_u32() < cfg_sample_below;
@@ -234,7 +231,6 @@ static __always_inline void emit_submit(struct nd_slot *s, u64 now)
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-/* Whether the run has other events than its commands. */
 static __always_inline int traces_events(void)
 {
 	return cfg_trace == ND_TRACE_EVENTS || cfg_trace == ND_TRACE_PAIRS;

@@ -9,7 +9,6 @@
 #define WANTED	     1
 #define UNATTRIBUTED 2 /* a filter needs the submitter, which is unknown */
 
-/* The cgroup of the filter. */
 MAP(cgroups, CGROUP_ARRAY, u32, u32, 1);
 
 static __always_inline int in_list(const volatile u32 *list, u32 n, u32 value)
@@ -101,7 +100,6 @@ static __always_inline int wanted_blocks(u64 slba, u32 nlb)
 	 bpf_core_field_exists(struct blkcg_gq, blkcg) &&                                          \
 	 bpf_core_field_exists(struct kernfs_node, id))
 
-/* The cgroup of a bio. 0: none. */
 static __always_inline u64 cgroup_of_bio(u64 bio, enum nd_access access)
 {
 	u64 at;

@@ -46,7 +46,6 @@ enum nd_access {
 	ACCESS_BTF,
 };
 
-/* Reads a field. */
 #define GET(access, p, field) ((access) == ACCESS_BTF ? (p)->field : BPF_CORE_READ(p, field))
 
 /* The same for structs that are not relocated. */

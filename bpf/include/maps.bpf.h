@@ -50,12 +50,10 @@ ARRAY_MAP(empty, struct nd_stack_sum, 1);
 
 /* Distinct stacks by a hash of their frames, and the latencies of the commands of each. */
 MAP(stacks, HASH, u64, struct nd_stack, 1);
-
 MAP(stack_sums, HASH, u64, struct nd_stack_sum, 1);
 
 /* key -> row number. The hash decides which CPU adds a row; the queue holds the free rows. */
 MAP(rows, HASH, u64, u32, 1);
-
 FREE_MAP(free_rows);
 
 /* Commands without a row, by row key with ND_NO_ANY. */

@@ -80,7 +80,6 @@ static __always_inline int has_place(u64 bio, u64 sector, u32 bytes)
 	       bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
 }
 
-/* Whether a request begins within a bio. */
 static __always_inline int begins_in(u64 at, u64 sector, u32 bytes)
 {
 	return at >= sector && at <= sector + (bytes >> 9);

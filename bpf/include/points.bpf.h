@@ -287,9 +287,7 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook,
 	s = slot_near(rq, cpu, ND_AT_COMPLETE, &followed, access);
 	if (!s || s->state != ND_OPEN || is_outdated(s, rq, access)) {
 		if (s && s->state == ND_SKIPPED && !is_outdated(s, rq, access)) {
-			count(ND_FILTERED_DONE);
-			s->state = ND_FREE;
-			s->rq = 0;
+			end_filtered(s);
 			return 0;
 		}
 		if (followed == ND_LEFT_OUT) {
@@ -358,7 +356,6 @@ static __always_inline int on_end(struct request *rq, u32 hook, enum nd_access a
 	return 0;
 }
 
-/* The command has completed, and will be tried again. */
 static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, enum nd_access access)
 {
 	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries);
@@ -451,7 +448,6 @@ static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hoo
 	return 0;
 }
 
-/* A timeout or a cancellation of a command in flight. */
 static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, enum nd_access access)
 {
 	struct nd_slot *s = slot_of(rq, 0, 0, access);

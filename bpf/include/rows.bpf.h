@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* From a row key to its cell: by a word of the slot, then by a direct-mapped cache, and by a hash
  * only for new keys. Each group of CPUs, usually of one, has a cell for each row. */
-#pragma once
+#ifndef ND_ROWS_H /* tests/parity has rows of its own */
+#define ND_ROWS_H
 
 #include "hist.bpf.h"
 #include "maps.bpf.h"
@@ -135,7 +136,6 @@ __noinline int count_rowless(u64 key, u32 bytes)
 	return 0;
 }
 
-/* The cell of a row for this CPU. */
 static __always_inline struct nd_cell *cell_of_row(struct nd_cpu *cpu, u32 row)
 {
 	u32 index = cpu->first_cell + row;
@@ -166,3 +166,5 @@ static __always_inline struct nd_cell *cell_of(struct nd_slot *s, u32 *saw, stru
 	}
 	return cell_of_row(cpu, word & (ND_MAX_ROWS - 1));
 }
+
+#endif

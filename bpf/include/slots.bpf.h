@@ -7,11 +7,9 @@
 
 #include "rows.bpf.h"
 
-/* The order of this CPU's accesses, as other CPUs see it: docs/dev/accuracy.md. */
-
-/* Orders what is before it with what is after it. x86 keeps the order of stores, and of loads. On
- * arm64 an atomic operation that returns a value orders all, from 5.18 on; builds without ND_FENCE
- * have none, because 5.10 refuses a program that contains one. */
+/* Orders what is before it with what is after it (docs/dev/accuracy.md). x86 keeps the order of
+ * stores, and of loads. On arm64 an atomic operation that returns a value orders all, from 5.18 on;
+ * builds without ND_FENCE have none, because 5.10 refuses a program that contains one. */
 #if defined(__TARGET_ARCH_arm64) && defined(ND_FENCE)
 enum bpf_func_id___fence { BPF_FUNC_copy_from_user_task___fence = 191 }; /* 5.18, too */
 
@@ -102,7 +100,6 @@ static __always_inline u32 hctx_number(struct request *rq, enum nd_access access
 	return GET(access, hctx, queue_num);
 }
 
-/* The driver's queue of a request. */
 static __always_inline u64 nvmeq_of(struct request *rq, enum nd_access access)
 {
 	struct blk_mq_hw_ctx *hctx = GET(access, rq, mq_hctx);
@@ -132,7 +129,6 @@ static __always_inline u32 mark_of(struct request *rq, enum nd_access access)
 /* Whether bios are followed with their submitters. */
 #define FOLLOWS_SUBMITTERS (cfg_waits && cfg_who & ND_WHO_SUBMITTER)
 
-/* Whether start entries have marks. */
 #define HAS_MARKS (cfg_setup_skips || FOLLOWS_SUBMITTERS)
 
 /* Whether the request goes to a queue without a namespace: an admin queue, or connect_q of fabrics.
@@ -305,8 +301,6 @@ static __always_inline void wait_no_more(struct nd_task *t)
 		t->others = 0;
 }
 
-/* The controller of a request, and the cache of queues. */
-
 /* Returns 12 for the name `nvme12`, and -1 for another kind of name. */
 static __always_inline int number_in(u64 name)
 {
@@ -455,8 +449,6 @@ static __always_inline int is_nvme_disk(struct request *rq, struct request_queue
 		d = GET(access, rq, rq_disk);
 	return d && is_nvme_name(FIELD_AT((u64)d, struct gendisk, disk_name, access));
 }
-
-/* The controller and queue of a command, at its setup: usually cached. tests/places tests it. */
 
 /* Finds them from the request. Caches an I/O queue in `w`, an admin queue in `admin`. NULL: the
  * command cannot be followed. */

@@ -324,6 +324,13 @@ static __always_inline void end_slot(struct nd_slot *s)
 	s->rq = 0;
 }
 
+static __always_inline void end_filtered(struct nd_slot *s)
+{
+	count(ND_FILTERED_DONE);
+	s->state = ND_FREE;
+	s->rq = 0;
+}
+
 /* Finishes a command. `end` is 0 if blk-mq's end was not observed. */
 static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
