@@ -358,9 +358,8 @@ enum nd_limit {
 	ND_PLACE_BITS = 4, /* each hook of a CPU caches 16 hardware queues */
 	ND_MAX_LIST = 16,  /* entries of a list filter */
 	ND_MAX_NAMESPACES = 4096,
-	ND_SCRATCHES = 2, /* buffers of a CPU in which programs build stacks: submit, complete */
-	ND_RING_CPUS = 8, /* CPUs that share a ring of events */
-	ND_LINE = 64,	  /* bytes of a cache line */
+	ND_RING_CPUS = 8,     /* CPUs that share a ring of events */
+	ND_LINE = 64,	      /* bytes of a cache line */
 	ND_NO_SLOT = 1 << 30, /* not the number of a slot, whatever tag is added */
 };
 
@@ -649,7 +648,7 @@ enum nd_end_of_recovery {
 	ND_END_RESUME = 2, /* recover all, as before */
 };
 
-/* Buffer in which a program builds a stack: one per CPU and kind of hook. */
+/* Buffer of a CPU in which a program builds a stack. */
 struct nd_scratch {
 	__u64 busy;
 	struct nd_stack stack;

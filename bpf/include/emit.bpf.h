@@ -96,16 +96,12 @@ static __always_inline void early_times_of(struct nd_early_times *t, struct nd_s
 	t->bios = w->also;
 }
 
-/* Two scratch buffers per CPU: programs of different kinds may interrupt each other. */
-#define SCRATCH_SUBMIT	 0
-#define SCRATCH_COMPLETE 1
-
-/* Adds the stack to the table of stacks, and returns its hash; 0: no stack. A nested program of the
- * same kind takes no stack (raw tracepoints had no guard before 6.1). */
-static __always_inline u64 take_stack(void *ctx, u32 which)
+/* Adds the stack to the table of stacks, and returns its hash; 0: no stack. A nested program takes
+ * none (raw tracepoints had no guard before 6.1). */
+static __always_inline u64 take_stack(void *ctx)
 {
-	u32 at = bpf_get_smp_processor_id() * ND_SCRATCHES + which;
-	struct nd_scratch *s = bpf_map_lookup_elem(&scratches, &at);
+	u32 cpu = bpf_get_smp_processor_id();
+	struct nd_scratch *s = bpf_map_lookup_elem(&scratches, &cpu);
 	u64 hash = 0xcbf29ce484222325ull, depth;
 	long bytes;
 
@@ -131,7 +127,8 @@ static __always_inline u64 take_stack(void *ctx, u32 which)
 		hash ^= hash >> 29;
 		/* End the stack at interrupt entry. The interrupted code differs each time, and
 		 * would soon fill the table with stacks of one path. */
-		if (which >= SCRATCH_COMPLETE && frame >= cfg_irq_first && frame < cfg_irq_end) {
+		if (cfg_stack == ND_STACK_COMPLETE && frame >= cfg_irq_first &&
+		    frame < cfg_irq_end) {
 			depth = i + 1;
 			break;
 		}
@@ -158,9 +155,7 @@ static __always_inline int sampled(void)
 
 static __always_inline u64 stack_here(void *ctx, u32 at)
 {
-	if (cfg_stack != at || !sampled())
-		return 0;
-	return take_stack(ctx, at == ND_STACK_SUBMIT ? SCRATCH_SUBMIT : SCRATCH_COMPLETE);
+	return cfg_stack == at && sampled() ? take_stack(ctx) : 0;
 }
 
 /* Fills the header of an event about the command in this slot. */

@@ -27,9 +27,11 @@ static __always_inline void keep_key(struct nd_slot *s, u64 key)
 		s->key = (key & ~ND_KEY_VALID) << ND_ROW_BITS;
 }
 
+#define ND_PATTERN ((1ull << ND_KEY_PATTERN_BITS) - 1)
+
 static __always_inline u64 kept_key(struct nd_slot *s)
 {
-	return ((s->key >> ND_ROW_BITS) & ~((1ull << ND_KEY_PATTERN_BITS) - 1)) | ND_KEY_VALID;
+	return ((s->key >> ND_ROW_BITS) & ~ND_PATTERN) | ND_KEY_VALID;
 }
 
 /* I/O commands with a number of blocks in CDW12. */
@@ -45,8 +47,6 @@ static __always_inline u32 class_of(u32 bytes)
 		return ND_CLASS_SMALL;
 	return bytes <= 64 << 10 ? ND_CLASS_MID : ND_CLASS_LARGE;
 }
-
-#define ND_PATTERN ((1ull << ND_KEY_PATTERN_BITS) - 1)
 
 /* Whether a pattern of points may take the free row number `next`. Rows are taken in order and
  * never freed: the last ones are for commands of other kinds. */

@@ -38,30 +38,40 @@ pub use skel::types::{
 use std::array;
 use std::mem::{offset_of, size_of};
 
-/// Includes the types of the BPF side, generated from its BTF.
-macro_rules! skeleton {
-    ($module:ident, $file:literal) => {
-        #[allow(
-            dead_code,
-            missing_docs,
-            unused_qualifications,
-            clippy::absolute_paths,
-            clippy::all,
-            clippy::undocumented_unsafe_blocks,
-            clippy::unwrap_used,
-            clippy::expect_used,
-            clippy::panic,
-            clippy::use_self,
-            clippy::wildcard_imports,
-            reason = "generated code"
-        )]
-        pub(crate) mod $module {
-            include!(concat!(env!("OUT_DIR"), $file));
-        }
-    };
+/// The types of the BPF side, generated from its BTF.
+#[allow(
+    dead_code,
+    missing_docs,
+    unused_qualifications,
+    clippy::absolute_paths,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::use_self,
+    clippy::wildcard_imports,
+    reason = "generated code"
+)]
+pub(crate) mod skel {
+    include!(concat!(env!("OUT_DIR"), "/abi.skel.rs"));
 }
 
-skeleton!(skel, "/abi.skel.rs");
+macro_rules! any_bits {
+    ($($kind:ident)*) => {$(
+        // SAFETY: a `repr(C)` struct of fixed-width integers, and arrays of them: any bit pattern is valid.
+        unsafe impl AnyBitPattern for $kind {}
+        // SAFETY: so are zero bits.
+        unsafe impl Zeroable for $kind {}
+    )*};
+}
+
+any_bits! { nd_activity nd_cpu nd_disk nd_failures nd_group nd_group_row nd_rowless nd_slot }
+
+// SAFETY: as above, and without padding.
+unsafe impl bytemuck::NoUninit for nd_config {}
+// SAFETY: as above.
+unsafe impl Zeroable for nd_config {}
 
 /// Bytes of a cell before its histograms.
 pub const CELL_HEAD: usize = offset_of!(nd_cell, hist);
@@ -90,8 +100,6 @@ pub const NO_SLOT: u32 = nd_limit::ND_NO_SLOT.0;
 pub const ALL_QUEUES: u32 = 1 << 16;
 /// Bytes of a scratch entry, in which a program builds a stack.
 pub const SCRATCH_BYTES: usize = size_of::<nd_scratch>();
-/// Number of scratch entries per CPU.
-pub const SCRATCHES: u32 = nd_limit::ND_SCRATCHES.0;
 /// Number of CPUs that share a ring of events.
 pub const RING_CPUS: u32 = nd_limit::ND_RING_CPUS.0;
 /// Bytes of a tag's start entry.
@@ -191,29 +199,6 @@ pub fn failures(bytes: &[u8]) -> Result<Failures, DecodeError> {
         retried: rest[nd_failure::ND_FAIL_RETRIED.0 as usize - TYPES],
     })
 }
-
-// SAFETY: all are `repr(C)` structs of fixed-width integers, and arrays of them: any bit pattern is valid.
-unsafe impl AnyBitPattern for nd_cpu {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_slot {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_failures {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_rowless {}
-// SAFETY: as above, and without padding.
-unsafe impl bytemuck::NoUninit for nd_config {}
-// SAFETY: zero bits are a valid value of each of its integers.
-unsafe impl Zeroable for nd_config {}
-
-// bytemuck requires Zeroable for AnyBitPattern; zero bits are a valid value of these too.
-// SAFETY: as above.
-unsafe impl Zeroable for nd_cpu {}
-// SAFETY: as above.
-unsafe impl Zeroable for nd_slot {}
-// SAFETY: as above.
-unsafe impl Zeroable for nd_failures {}
-// SAFETY: as above.
-unsafe impl Zeroable for nd_rowless {}
 
 /// The whole 64-bit words of a map value, in native byte order.
 pub fn words(bytes: &[u8]) -> Vec<u64> {
@@ -357,15 +342,6 @@ pub const GROUP_BYTES: usize = size_of::<nd_group>();
 /// Most candidates.
 pub const MAX_CANDIDATES: u32 = nd_group_limit::ND_MAX_CANDIDATES.0;
 
-// SAFETY: `repr(C)` structs of fixed-width integers and arrays of them: any bit pattern is valid.
-unsafe impl AnyBitPattern for nd_group {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_group_row {}
-// SAFETY: zero bits are a valid value of each of its integers.
-unsafe impl Zeroable for nd_group {}
-// SAFETY: as above.
-unsafe impl Zeroable for nd_group_row {}
-
 /// The value of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupRow {
@@ -481,15 +457,6 @@ pub const TICK_NS: u64 = nd_activity_limit::ND_TICK_NS.0 as u64;
 pub const ACTIVITY_BYTES: usize = size_of::<nd_activity>();
 
 const _: () = assert!(ACTIVITY_BYTES == 80 + 16 * GAPS as usize);
-
-// SAFETY: `repr(C)` structs of 64-bit integers, and arrays of them: any bit pattern is valid.
-unsafe impl AnyBitPattern for nd_activity {}
-// SAFETY: as above.
-unsafe impl Zeroable for nd_activity {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_disk {}
-// SAFETY: as above.
-unsafe impl Zeroable for nd_disk {}
 
 /// The counters of all CPUs, summed, besides those by disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

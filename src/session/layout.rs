@@ -12,8 +12,7 @@
 //! contend for its lock. If memory is short, they are halved down to 4 MiB in all.
 
 use crate::abi::{
-    CPU_BYTES, LINE, MAX_ROWS, MAX_STACKS, RING_CPUS, SCRATCH_BYTES, SCRATCHES, STACK_BYTES,
-    STACK_SUM_BYTES,
+    CPU_BYTES, LINE, MAX_ROWS, MAX_STACKS, RING_CPUS, SCRATCH_BYTES, STACK_BYTES, STACK_SUM_BYTES,
 };
 use crate::error::{failed, unsupported};
 use crate::machine::System;
@@ -247,8 +246,7 @@ pub struct Layout {
 
 /// Memory for stacks.
 fn stack_bytes(settings: &Settings, cpus: u32) -> usize {
-    let stacks = MAX_STACKS as usize * (HASH_ENTRY + STACK_BYTES)
-        + (cpus * SCRATCHES) as usize * SCRATCH_BYTES;
+    let stacks = MAX_STACKS as usize * (HASH_ENTRY + STACK_BYTES) + cpus as usize * SCRATCH_BYTES;
     let sums = MAX_STACKS as usize * (HASH_ENTRY + STACK_SUM_BYTES);
     let stacks = if settings.stack().is_some() { stacks } else { 0 };
     stacks + if settings.sums_stacks() { sums } else { 0 }

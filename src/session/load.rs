@@ -6,8 +6,8 @@ use super::builds::Build;
 use super::configure::{configure, counts_status, has_top_counters};
 use super::{Config, Layout, Rings, groups, libbpf_log};
 use crate::abi::{
-    BIOS, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SCRATCHES, SUBMITTERS,
-    fresh_cpu, nd_config, nd_memory_limit, nd_who,
+    BIOS, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SUBMITTERS, fresh_cpu,
+    nd_config, nd_memory_limit, nd_who,
 };
 use crate::error::{Failure, Kind, failed, in_brackets, not_permitted};
 use crate::machine::elf::section;
@@ -185,7 +185,7 @@ fn size_maps(
             Some("submitters") => lru_entries(SUBMITTERS, layout.cpus),
             Some("candidates") => lru_entries(MAX_CANDIDATES, layout.cpus),
             Some("begun") if plan.start == StartSource::Bio => BIOS as u32,
-            Some("scratches") if stacks => layout.cpus * SCRATCHES,
+            Some("scratches") if stacks => layout.cpus,
             Some("stacks") if stacks => MAX_STACKS,
             Some("stack_sums") if sums => MAX_STACKS,
             _ => continue,
