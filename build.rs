@@ -103,14 +103,35 @@ mod live {
         types.enumerate().map(variable).collect()
     }
 
-    /// Makes hooks.h of the catalog: the number of each program, and how many there are.
+    /// Makes hooks.h of the catalog: the number of each program, how many there are, and for
+    /// bpf/nvme_deep.bpf.c the head of its function.
     fn hooks(catalog: &str) -> String {
         let rows = catalog.split("= &hooks! {").nth(1).unwrap_or("").split("};").next();
-        let rows = rows.unwrap_or("").lines().filter_map(|row| row.split_whitespace().next());
-        let hooks: String =
-            rows.map(|row| format!("\tND_HOOK_{},\n", row.to_uppercase())).collect();
+        let (mut numbers, mut heads) = (String::new(), String::new());
+        for row in rows.unwrap_or("").lines() {
+            let words: Vec<&str> = row.split_whitespace().collect();
+            let [program, kind, target, ..] = words[..] else {
+                continue;
+            };
+            let (section, head, access) = match kind {
+                "Fentry" => ("fentry", "BPF_PROG", "BTF"),
+                "Fexit" => ("fexit", "BPF_PROG", "BTF"),
+                "TpBtf" => ("tp_btf", "BPF_PROG", "BTF"),
+                "RawTp" => ("raw_tp", "BPF_PROG", "PROBE_READ"),
+                "Kprobe" => ("kprobe", "BPF_KPROBE", "PROBE_READ"),
+                "Kretprobe" => ("kretprobe", "BPF_KRETPROBE", "PROBE_READ"),
+                kind => (kind, "", ""), // bpf/tracepoint.bpf.c has its own
+            };
+            let number = format!("ND_HOOK_{}", program.to_uppercase());
+            numbers += &format!("\t{number},\n");
+            heads += &format!(
+                "#define NUMBER_{program} {number}\n#define ACCESS_{program} ACCESS_{access}\n\
+                 #define PROGRAM_{program}(...) SEC(\"?{section}/{target}\") \
+                 int {head}({program}, ##__VA_ARGS__)\n"
+            );
+        }
         format!(
-            "/* Made by build.rs, from src/probe/catalog.rs. */\nenum nd_hook {{\n{hooks}\tND_HOOK_MAX,\n}};\n"
+            "/* Made by build.rs, from src/probe/catalog.rs. */\nenum nd_hook {{\n{numbers}\tND_HOOK_MAX,\n}};\n{heads}"
         )
     }
 

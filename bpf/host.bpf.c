@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The host side of NVMe commands: nvmet by its tracepoints, QEMU and SPDK by uprobes, one target at
  * a time. A map keeps each command from its first to its last point; then it goes to a ring. */
-#include <linux/bpf.h>
-#include <linux/ptrace.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
-#include <bpf/bpf_core_read.h>
-
 #include "host_abi.h"
+#include "kernel.bpf.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -17,16 +12,16 @@ struct nvmet_subsys {
 
 struct nvmet_ctrl {
 	struct nvmet_subsys *subsys;
-	__u16 cntlid;
+	u16 cntlid;
 };
 
 struct nvmet_sq {
 	struct nvmet_ctrl *ctrl;
-	__u16 qid;
+	u16 qid;
 };
 
 struct nvme_completion {
-	__u16 status;
+	u16 status;
 };
 
 struct nvmet_req {
@@ -40,46 +35,31 @@ struct nvmet_req {
 /* The process that is traced, and the offsets of fields in its structures. QEMU: the command of a
  * request. SPDK: also its response, and the id and the controller of a queue. */
 const volatile struct {
-	__u32 tgid;
-	__u32 req_cmd;
-	__u32 req_rsp;
-	__u32 qpair_qid;
-	__u32 qpair_ctrlr;
+	u32 tgid;
+	u32 req_cmd;
+	u32 req_rsp;
+	u32 qpair_qid;
+	u32 qpair_ctrlr;
 } host_config = {.req_cmd = 1};
 
-#define MAP(name, kind, key_type, value_type, n)                                                   \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_##kind);                                                 \
-		__uint(max_entries, n);                                                            \
-		__type(key, key_type);                                                             \
-		__type(value, value_type);                                                         \
-	} name SEC(".maps")
-
-MAP(flying, HASH, __u64, struct nd_host, ND_HOST_FLYING);
-
+MAP(flying, HASH, u64, struct nd_host, ND_HOST_FLYING);
 MAP(host_ctrls, HASH, struct nd_host_ctrl, struct nd_host_name, ND_HOST_CTRLS);
-
-MAP(host_counts, PERCPU_ARRAY, __u32, __u64, ND_HOST_COUNTS);
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, ND_HOST_RING);
-} host_events SEC(".maps");
+MAP(host_counts, PERCPU_ARRAY, u32, u64, ND_HOST_COUNTS);
+RING(host_events, ND_HOST_RING);
 
 /* A name that is never written: it is too large for the stack. */
-MAP(no_name, ARRAY, __u32, struct nd_host_name, 1);
+MAP(no_name, ARRAY, u32, struct nd_host_name, 1);
 
-static __always_inline void count(__u32 what)
+static __always_inline void count(u32 what)
 {
-	__u64 *n = bpf_map_lookup_elem(&host_counts, &what);
+	u64 *n = bpf_map_lookup_elem(&host_counts, &what);
 
 	/* Another program may preempt this one. */
 	if (n)
 		__sync_fetch_and_add(n, 1);
 }
 
-/* Remembers the start of a command. */
-static __always_inline void begin(__u64 req, const struct nd_host *event)
+static __always_inline void begin(u64 req, const struct nd_host *event)
 {
 	struct nd_host *before = bpf_map_lookup_elem(&flying, &req);
 
@@ -91,7 +71,7 @@ static __always_inline void begin(__u64 req, const struct nd_host *event)
 }
 
 /* Takes the command of a request out of the map. Returns 0 if its start was not observed. */
-static __always_inline int take(__u64 req, struct nd_host *event)
+static __always_inline int take(u64 req, struct nd_host *event)
 {
 	struct nd_host *known = bpf_map_lookup_elem(&flying, &req);
 
@@ -112,7 +92,7 @@ static __always_inline void emit(struct nd_host *event)
 static __always_inline struct nd_host_name *place_of_name(const struct nd_host_ctrl *key)
 {
 	struct nd_host_name *name;
-	__u32 zero = 0;
+	u32 zero = 0;
 
 	if (bpf_map_lookup_elem(&host_ctrls, key))
 		return 0;
@@ -124,70 +104,71 @@ static __always_inline struct nd_host_name *place_of_name(const struct nd_host_c
 	return bpf_map_lookup_elem(&host_ctrls, key);
 }
 
-static __always_inline void name_ctrl(struct nvmet_ctrl *ctrl, __u16 cntlid)
+/* The queue and the controller of a request: a Connect has none before it is executed. */
+static __always_inline struct nvmet_ctrl *nvmet_where(struct nvmet_req *req, struct nd_host *event)
 {
-	struct nd_host_ctrl key = {.address = (__u64)ctrl, .cntlid = cntlid};
-	struct nd_host_name *name = place_of_name(&key);
+	struct nvmet_ctrl *ctrl = BPF_CORE_READ(req, sq, ctrl);
 
-	if (name)
-		bpf_probe_read_kernel_str(name->nqn, sizeof(name->nqn),
-					  BPF_CORE_READ(ctrl, subsys, subsysnqn));
+	event->qid = BPF_CORE_READ(req, sq, qid);
+	if (ctrl) {
+		event->ctrl.address = (u64)ctrl;
+		event->ctrl.cntlid = BPF_CORE_READ(ctrl, cntlid);
+	}
+	return ctrl;
 }
 
 SEC("?raw_tp/nvmet_req_init")
-int nvmet_init(struct bpf_raw_tracepoint_args *ctx)
+int BPF_PROG(nvmet_init, struct nvmet_req *req, void *cmd)
 {
-	struct nd_host event = {.points_ns = {bpf_ktime_get_ns()}};
-	struct nvmet_req *req = (struct nvmet_req *)ctx->args[0];
-	struct nvmet_ctrl *ctrl = BPF_CORE_READ(req, sq, ctrl);
+	struct nd_host event = {.points_ns = {bpf_ktime_get_ns()}, .request = (u64)req};
 
 	count(ND_HOST_HIT_INIT);
-	event.request = ctx->args[0];
-	bpf_probe_read_kernel(event.sqe, sizeof(event.sqe), (void *)ctx->args[1]);
-	/* For a command that does not end during the run. A Connect has none yet. */
-	event.qid = BPF_CORE_READ(req, sq, qid);
-	if (ctrl) {
-		event.ctrl.address = (__u64)ctrl;
-		event.ctrl.cntlid = BPF_CORE_READ(ctrl, cntlid);
-	}
+	bpf_probe_read_kernel(event.sqe, sizeof(event.sqe), cmd);
+	/* For a command that does not end during the run. */
+	nvmet_where(req, &event);
 	begin(event.request, &event);
 	return 0;
 }
 
-/* Reads the queue and the controller: a Connect command gets them while it is executed. A command
- * that is rejected before its execution has no init. */
+/* A command that is rejected before its execution has no init. */
 SEC("?raw_tp/nvmet_req_complete")
-int nvmet_complete(struct bpf_raw_tracepoint_args *ctx)
+int BPF_PROG(nvmet_complete, struct nvmet_req *req)
 {
 	struct nd_host event = {};
-	struct nvmet_req *req = (struct nvmet_req *)ctx->args[0];
-	__u64 now = bpf_ktime_get_ns();
+	u64 now = bpf_ktime_get_ns();
+	struct nd_host_name *name;
 	struct nvmet_ctrl *ctrl;
 
 	count(ND_HOST_HIT_COMPLETE);
-	if (!take((__u64)req, &event)) {
+	if (!take((u64)req, &event)) {
 		count(ND_HOST_WITHOUT_BEGIN);
-		event.request = (__u64)req;
+		event.request = (u64)req;
 		bpf_probe_read_kernel(event.sqe, sizeof(event.sqe), BPF_CORE_READ(req, cmd));
 	}
 	event.points_ns[ND_HOST_POST] = now;
-	event.qid = BPF_CORE_READ(req, sq, qid);
 	event.status = BPF_CORE_READ(req, cqe, status) >> 1;
 	event.flags |= ND_HOST_HAS_STATUS;
-	ctrl = BPF_CORE_READ(req, sq, ctrl);
-	if (ctrl) {
-		event.ctrl.address = (__u64)ctrl;
-		event.ctrl.cntlid = BPF_CORE_READ(ctrl, cntlid);
-		name_ctrl(ctrl, event.ctrl.cntlid);
-	}
+	ctrl = nvmet_where(req, &event);
+	name = ctrl ? place_of_name(&event.ctrl) : 0;
+	if (name)
+		bpf_probe_read_kernel_str(name->nqn, sizeof(name->nqn),
+					  BPF_CORE_READ(ctrl, subsys, subsysnqn));
 	emit(&event);
 	return 0;
 }
 
-/* Counts a hit. Returns 0 if it is not of the process that is traced. */
-static __always_inline int hit(__u32 what)
+/* Reads memory of the process. Returns 0 if it could. */
+#define READ(to, from) bpf_probe_read_user(to, sizeof(*(to)), (void *)(from))
+
+static __always_inline int is_traced(void)
 {
-	if (bpf_get_current_pid_tgid() >> 32 != host_config.tgid)
+	return bpf_get_current_pid_tgid() >> 32 == host_config.tgid;
+}
+
+/* Counts a hit. Returns 0 if it is not of the process that is traced. */
+static __always_inline int hit(u32 what)
+{
+	if (!is_traced())
 		return 0;
 	count(what);
 	return 1;
@@ -199,18 +180,18 @@ SEC("?uprobe")
 int qemu_fetch(struct pt_regs *ctx)
 {
 	struct nd_host event = {.points_ns = {bpf_ktime_get_ns()}};
-	__u64 n = PT_REGS_PARM1(ctx), cmd = PT_REGS_PARM4(ctx), sq = 0, owner = 0;
-	__u64 req = cmd - host_config.req_cmd;
-	__u16 cid = 0;
+	u64 n = PT_REGS_PARM1(ctx), cmd = PT_REGS_PARM4(ctx), sq = 0, owner = 0;
+	u64 req = cmd - host_config.req_cmd;
+	u16 cid = 0;
 
 	if (!hit(ND_HOST_HIT_FETCH))
 		return 0;
-	bpf_probe_read_user(event.sqe, sizeof(event.sqe), (void *)cmd);
-	bpf_probe_read_user(&cid, sizeof(cid), (void *)(req + ND_QEMU_REQ_CID));
-	bpf_probe_read_user(&sq, sizeof(sq), (void *)(req + ND_QEMU_REQ_SQ));
-	bpf_probe_read_user(&owner, sizeof(owner), (void *)(sq + ND_QEMU_SQ_CTRL));
+	READ(&event.sqe, cmd);
+	READ(&cid, req + ND_QEMU_REQ_CID);
+	READ(&sq, req + ND_QEMU_REQ_SQ);
+	READ(&owner, sq + ND_QEMU_SQ_CTRL);
 	if (!sq || owner != n || cid != event.sqe[0] >> 16 ||
-	    bpf_probe_read_user(&event.qid, sizeof(event.qid), (void *)(sq + ND_QEMU_SQ_ID))) {
+	    READ(&event.qid, sq + ND_QEMU_SQ_ID)) {
 		count(ND_HOST_FAILED_CHECK);
 		return 0;
 	}
@@ -227,7 +208,7 @@ int qemu_fetch(struct pt_regs *ctx)
 SEC("?uprobe")
 int qemu_submit(struct pt_regs *ctx)
 {
-	__u64 req = PT_REGS_PARM6(ctx);
+	u64 req = PT_REGS_PARM6(ctx);
 	struct nd_host *event;
 
 	if (!hit(ND_HOST_HIT_SUBMIT))
@@ -243,9 +224,9 @@ int qemu_submit(struct pt_regs *ctx)
 SEC("?uprobe")
 int qemu_done(struct pt_regs *ctx)
 {
-	__u64 req = PT_REGS_PARM1(ctx), now = bpf_ktime_get_ns();
+	u64 req = PT_REGS_PARM1(ctx), now = bpf_ktime_get_ns();
 	struct nd_host event;
-	__u16 cid = 0;
+	u16 cid = 0;
 
 	if (!hit(ND_HOST_HIT_DONE))
 		return 0;
@@ -253,14 +234,14 @@ int qemu_done(struct pt_regs *ctx)
 		count(ND_HOST_WITHOUT_BEGIN);
 		return 0;
 	}
-	bpf_probe_read_user(&cid, sizeof(cid), (void *)(req + ND_QEMU_REQ_CID));
+	READ(&cid, req + ND_QEMU_REQ_CID);
 	if (cid != event.sqe[0] >> 16) {
 		count(ND_HOST_FAILED_CHECK);
 		return 0;
 	}
 	event.points_ns[ND_HOST_BACKEND_DONE] = now;
 	/* The status of an error is set later. */
-	if (!(__s32)PT_REGS_PARM2(ctx))
+	if (!(s32)PT_REGS_PARM2(ctx))
 		event.flags |= ND_HOST_HAS_STATUS;
 	emit(&event);
 	return 0;
@@ -285,26 +266,23 @@ int qemu_interrupt(struct pt_regs *ctx)
  * every hit is checked. */
 
 /* Messages between SPDK's threads, by function. */
-MAP(messages, HASH, struct nd_spdk_msg, __u64, ND_SPDK_MSGS);
-
-/* Reads memory of the process. */
-#define peek(to, from) bpf_probe_read_user(to, sizeof(*(to)), (void *)(from))
+MAP(messages, HASH, struct nd_spdk_msg, u64, ND_SPDK_MSGS);
 
 /* The begin of a subsystem. */
 struct nd_spdk_subsystem {
 	char bytes[ND_SPDK_SUBSYSTEM];
 };
 
-MAP(scratch_subsystem, PERCPU_ARRAY, __u32, struct nd_spdk_subsystem, 1);
+MAP(scratch_subsystem, PERCPU_ARRAY, u32, struct nd_spdk_subsystem, 1);
 
 /* The offset of the NQN in a subsystem, which differs between releases. */
-static __always_inline int spdk_nqn_at(__u64 subsystem)
+static __always_inline int spdk_nqn_at(u64 subsystem)
 {
 	struct nd_spdk_subsystem *copy;
-	__u32 zero = 0, at;
+	u32 zero = 0, at;
 
 	copy = bpf_map_lookup_elem(&scratch_subsystem, &zero);
-	if (!copy || peek(copy, subsystem))
+	if (!copy || READ(copy, subsystem))
 		return -1;
 	for (at = 0; at < ND_SPDK_SUBSYSTEM - 4; at++) {
 		if (copy->bytes[at] == 'n' && copy->bytes[at + 1] == 'q' &&
@@ -318,12 +296,12 @@ static __always_inline int spdk_nqn_at(__u64 subsystem)
 static __always_inline int spdk_ctrl(const struct nd_host_ctrl *key)
 {
 	struct nd_host_name *name;
-	__u64 subsystem = 0;
+	u64 subsystem = 0;
 	int at;
 
 	if (bpf_map_lookup_elem(&host_ctrls, key))
 		return 0;
-	if (peek(&subsystem, key->address + ND_SPDK_CTRLR_SUBSYSTEM))
+	if (READ(&subsystem, key->address + ND_SPDK_CTRLR_SUBSYSTEM))
 		return -1;
 	at = spdk_nqn_at(subsystem);
 	if (at < 0)
@@ -336,17 +314,17 @@ static __always_inline int spdk_ctrl(const struct nd_host_ctrl *key)
 
 /* The queue and the controller of a request, checked. A queue has no controller before its Connect.
  */
-static __always_inline int spdk_where(__u64 req, struct nd_host *event)
+static __always_inline int spdk_where(u64 req, struct nd_host *event)
 {
-	__u64 qpair = 0, ctrlr = 0;
-	__u16 cntlid = 0;
+	u64 qpair = 0, ctrlr = 0;
+	u16 cntlid = 0;
 
-	if (peek(&qpair, req) || !qpair || peek(&event->qid, qpair + host_config.qpair_qid) ||
-	    peek(&ctrlr, qpair + host_config.qpair_ctrlr))
+	if (READ(&qpair, req) || !qpair || READ(&event->qid, qpair + host_config.qpair_qid) ||
+	    READ(&ctrlr, qpair + host_config.qpair_ctrlr))
 		return -1;
 	if (!ctrlr)
 		return (event->sqe[0] & 0xff) == ND_SPDK_FABRICS ? 0 : -1;
-	if (peek(&cntlid, ctrlr))
+	if (READ(&cntlid, ctrlr))
 		return -1;
 	event->ctrl.address = ctrlr;
 	event->ctrl.cntlid = cntlid;
@@ -358,12 +336,12 @@ SEC("?uprobe")
 int spdk_fetch(struct pt_regs *ctx)
 {
 	struct nd_host event = {.points_ns = {bpf_ktime_get_ns()}};
-	__u64 req = PT_REGS_PARM1(ctx), cmd = 0;
+	u64 req = PT_REGS_PARM1(ctx), cmd = 0;
 
 	if (!hit(ND_HOST_HIT_FETCH))
 		return 0;
 	event.request = req;
-	if (peek(&cmd, req + host_config.req_cmd) || peek(&event.sqe, cmd) ||
+	if (READ(&cmd, req + host_config.req_cmd) || READ(&event.sqe, cmd) ||
 	    spdk_where(req, &event)) {
 		count(ND_HOST_FAILED_CHECK);
 		return 0;
@@ -377,13 +355,13 @@ SEC("?uprobe")
 int spdk_submit(struct pt_regs *ctx)
 {
 	struct nd_host *event;
-	__u64 req = 0;
+	u64 req = 0;
 
 	if (!hit(ND_HOST_HIT_SUBMIT))
 		return 0;
 #if defined(__TARGET_ARCH_x86)
 	/* The first two words of the stack are the return address and the callback. */
-	if (peek(&req, PT_REGS_SP(ctx) + 16))
+	if (READ(&req, PT_REGS_SP(ctx) + 16))
 		return 0;
 #else
 	req = PT_REGS_PARM8(ctx);
@@ -400,7 +378,7 @@ int spdk_submit(struct pt_regs *ctx)
 SEC("?uprobe")
 int spdk_done(struct pt_regs *ctx)
 {
-	__u64 req = PT_REGS_PARM1(ctx);
+	u64 req = PT_REGS_PARM1(ctx);
 	struct nd_host *event;
 
 	if (!hit(ND_HOST_HIT_DONE))
@@ -415,22 +393,22 @@ int spdk_done(struct pt_regs *ctx)
 SEC("?uprobe")
 int spdk_complete(struct pt_regs *ctx)
 {
-	__u64 req = PT_REGS_PARM1(ctx), now = bpf_ktime_get_ns(), cmd = 0, rsp = 0;
+	u64 req = PT_REGS_PARM1(ctx), now = bpf_ktime_get_ns(), cmd = 0, rsp = 0;
 	struct nd_host event = {};
-	__u16 cid = 0, status = 0;
+	u16 cid = 0, status = 0;
 
 	if (!hit(ND_HOST_HIT_COMPLETE))
 		return 0;
 	if (!take(req, &event)) {
 		count(ND_HOST_WITHOUT_BEGIN);
 		event.request = req;
-		if (peek(&cmd, req + host_config.req_cmd) || peek(&event.sqe, cmd)) {
+		if (READ(&cmd, req + host_config.req_cmd) || READ(&event.sqe, cmd)) {
 			count(ND_HOST_FAILED_CHECK);
 			return 0;
 		}
 	}
-	if (spdk_where(req, &event) || peek(&rsp, req + host_config.req_rsp) ||
-	    peek(&cid, rsp + ND_CQE_CID) || peek(&status, rsp + ND_CQE_STATUS) ||
+	if (spdk_where(req, &event) || READ(&rsp, req + host_config.req_rsp) ||
+	    READ(&cid, rsp + ND_CQE_CID) || READ(&status, rsp + ND_CQE_STATUS) ||
 	    cid != event.sqe[0] >> 16) {
 		count(ND_HOST_FAILED_CHECK);
 		return 0;
@@ -446,7 +424,7 @@ int spdk_complete(struct pt_regs *ctx)
 SEC("?uprobe")
 int spdk_free(struct pt_regs *ctx)
 {
-	__u64 req = PT_REGS_PARM1(ctx);
+	u64 req = PT_REGS_PARM1(ctx);
 	struct nd_host event;
 
 	if (!hit(ND_HOST_HIT_FREE) || !take(req, &event))
@@ -456,12 +434,12 @@ int spdk_free(struct pt_regs *ctx)
 	return 0;
 }
 
-static __always_inline int count_msg(__u32 call, __u64 function)
+static __always_inline int count_msg(u32 call, u64 function)
 {
 	struct nd_spdk_msg key = {.function = function, .call = call};
-	__u64 none = 0, *n;
+	u64 none = 0, *n;
 
-	if (bpf_get_current_pid_tgid() >> 32 != host_config.tgid)
+	if (!is_traced())
 		return 0;
 	n = bpf_map_lookup_elem(&messages, &key);
 	if (!n) {

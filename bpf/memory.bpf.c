@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Reads kernel memory for `inflight` and the preemption mode. User space runs it by
  * BPF_PROG_TEST_RUN. */
-#include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
-
 #include "abi.h"
+#include "kernel.bpf.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, ND_MEMORY_WINDOW);
-} window SEC(".maps");
+MAP(window, ARRAY, u32, char[ND_MEMORY_WINDOW], 1);
 
 /* Arguments: address, number of bytes. Returns 0 if all are read. */
 SEC("raw_tp")
 int read_memory(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u64 at = ctx->args[0], bytes = ctx->args[1];
-	__u32 zero = 0;
+	u64 at = ctx->args[0], bytes = ctx->args[1];
+	u32 zero = 0;
 	void *to = bpf_map_lookup_elem(&window, &zero);
 
 	if (!to || !bytes || bytes > ND_MEMORY_WINDOW)

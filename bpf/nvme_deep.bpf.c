@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The hook table. Every program is a thin wrapper that reads its arguments and calls one on_*().
- * All are optional ("?"): user space enables those in its plan. */
+/* The table of programs. Each reads its arguments and calls the on_*() of its point. All are
+ * optional ("?"): user space enables those in its plan. */
 #include "activity.bpf.h"
 #include "bio.bpf.h"
 #include "points.bpf.h"
@@ -8,518 +8,145 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-SEC("?tp_btf/block_io_start")
-int BPF_PROG(start_btf, struct request *rq)
-{
-	return rq ? on_start(rq, ND_HOOK_START_BTF, ACCESS_BTF) : 0;
-}
+/* The program of a row of src/probe/catalog.rs, of which build.rs makes PROGRAM_, NUMBER_ and
+ * ACCESS_. `call` may name `ctx`, the arguments, `hook` and `access`. */
+#define HOOK(name, args, call)                                                                     \
+	PROGRAM_##name args                                                                        \
+	{                                                                                          \
+		enum { hook = NUMBER_##name, access = ACCESS_##name };                             \
+		return call;                                                                       \
+	}
 
-SEC("?raw_tp/block_io_start")
-int BPF_PROG(start_raw, struct request *rq)
-{
-	return on_start(rq, ND_HOOK_START_RAW, ACCESS_PROBE_READ);
-}
+/* The first argument is the request. The verifier wants pointers of tracepoints to be tested. */
+#define REQUEST_HOOK(name, call) HOOK(name, (struct request * rq), rq ? call : 0)
 
-SEC("?fentry/nvme_setup_cmd")
-int BPF_PROG(setup_in_fentry, void *ns, struct request *rq)
-{
-	return rq ? on_setup_in(ctx, rq, 0, ND_HOOK_SETUP_IN_FENTRY, ACCESS_BTF) : 0;
-}
+/* The same for tracepoints with the arguments (queue, request) on older kernels. */
+#define EITHER_REQUEST_HOOK(name, handler) HOOK(name, (), handler(RQ_OF(ctx), hook, access))
+#define RQ_OF(ctx)			   ((struct request *)(cfg_rq_second ? (ctx)[1] : (ctx)[0]))
 
-SEC("?kprobe/nvme_setup_cmd")
-int BPF_KPROBE(setup_in_kprobe, void *ns, struct request *rq, void *cmd)
-{
-	return on_setup_in(ctx, rq, (u64)cmd, ND_HOOK_SETUP_IN_KPROBE, ACCESS_PROBE_READ);
-}
+/* clang-format takes arguments for products. */
+/* clang-format off */
+REQUEST_HOOK(start_btf, on_start(rq, hook, access))
+REQUEST_HOOK(start_raw, on_start(rq, hook, access))
+/* With --stages=full, to 5.15: blk-mq has allocated the request. */
+REQUEST_HOOK(start_fentry, on_start(rq, hook, access))
+/* The same from 5.16 to 6.4: no function is left that has the request, too. */
+HOOK(start_bio_btf, (), on_bio_start(bio_of(ctx), hook))
 
-SEC("?tp_btf/nvme_setup_cmd")
-int BPF_PROG(setup_out_btf, struct request *rq, struct nvme_command *cmd)
-{
-	return rq && cmd ? on_setup_out(ctx, rq, cmd, 0, ND_HOOK_SETUP_OUT_BTF, ACCESS_BTF) : 0;
-}
+HOOK(setup_in_fentry, (void *ns, struct request *rq),
+     rq ? on_setup_in(ctx, rq, 0, hook, access) : 0)
+HOOK(setup_in_kprobe, (void *ns, struct request *rq, u64 cmd),
+     on_setup_in(ctx, rq, cmd, hook, access))
+HOOK(setup_out_btf, (struct request *rq, struct nvme_command *cmd),
+     rq && cmd ? on_setup_out(ctx, rq, cmd, 0, hook, access) : 0)
+HOOK(setup_out_raw, (struct request *rq, struct nvme_command *cmd),
+     on_setup_out(ctx, rq, cmd, 0, hook, access))
+HOOK(setup_out_kretprobe, (), on_setup_return(hook))
 
-SEC("?raw_tp/nvme_setup_cmd")
-int BPF_PROG(setup_out_raw, struct request *rq, struct nvme_command *cmd)
-{
-	return on_setup_out(ctx, rq, cmd, 0, ND_HOOK_SETUP_OUT_RAW, ACCESS_PROBE_READ);
-}
+EITHER_REQUEST_HOOK(issue_btf, on_issue)
+EITHER_REQUEST_HOOK(issue_raw, on_issue)
+REQUEST_HOOK(issue_kprobe, on_issue(rq, hook, access))
 
-SEC("?kretprobe/nvme_setup_cmd")
-int BPF_KRETPROBE(setup_out_kretprobe)
-{
-	return on_setup_return(ND_HOOK_SETUP_OUT_KRETPROBE);
-}
-
-/* The request in this kernel's event: arguments are (request) or (queue, request). */
-#define RQ_OF(ctx) ((struct request *)(cfg_rq_second ? (ctx)[1] : (ctx)[0]))
-
-SEC("?tp_btf/block_rq_issue")
-int BPF_PROG(issue_btf)
-{
-	struct request *rq = RQ_OF(ctx);
-
-	return rq ? on_issue(rq, ND_HOOK_ISSUE_BTF, ACCESS_BTF) : 0;
-}
-
-SEC("?raw_tp/block_rq_issue")
-int BPF_PROG(issue_raw)
-{
-	return on_issue(RQ_OF(ctx), ND_HOOK_ISSUE_RAW, ACCESS_PROBE_READ);
-}
-
-SEC("?kprobe/blk_mq_start_request")
-int BPF_KPROBE(issue_kprobe, struct request *rq)
-{
-	return on_issue(rq, ND_HOOK_ISSUE_KPROBE, ACCESS_PROBE_READ);
-}
-
-SEC("?fexit/nvme_queue_rq")
-int BPF_PROG(queue_rq_fexit, struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd, int ret)
-{
-	return on_queued(hctx, bd, ret & 0xff, ND_HOOK_QUEUE_RQ_FEXIT, ACCESS_BTF);
-}
-
+HOOK(queue_rq_fexit, (struct blk_mq_hw_ctx *hctx, struct blk_mq_queue_data *bd, int ret),
+     on_queued(hctx, bd, ret & 0xff, hook, access))
 /* Does not read the argument: the verifier of 6.1 rejects it (a pointer to a pointer), and the list
  * is empty by now. It held the commands that the task has set up since its last doorbell. */
-SEC("?fexit/nvme_queue_rqs")
-int BPF_PROG(queue_rqs_fexit)
-{
-	return on_doorbell(ND_HOOK_QUEUE_RQS_FEXIT, ACCESS_BTF);
-}
+HOOK(queue_rqs_fexit, (), on_doorbell(hook, access))
+HOOK(commit_rqs_fexit, (), on_doorbell(hook, access))
+HOOK(queue_rq_kprobe, (u64 hctx, u64 bd), on_submit_in(hook, ND_INSIDE_QUEUE_RQ, hctx, bd))
+HOOK(queue_rq_kretprobe, (int ret), on_submit_out(hook, ND_INSIDE_QUEUE_RQ, ret & 0xff))
+HOOK(queue_rqs_kprobe, (), on_submit_in(hook, ND_INSIDE_QUEUE_RQS, 0, 0))
+HOOK(queue_rqs_kretprobe, (), on_submit_out(hook, ND_INSIDE_QUEUE_RQS, 0))
+HOOK(commit_rqs_kprobe, (), on_submit_in(hook, ND_INSIDE_COMMIT_RQS, 0, 0))
+HOOK(commit_rqs_kretprobe, (), on_submit_out(hook, ND_INSIDE_COMMIT_RQS, 0))
 
-SEC("?fexit/nvme_commit_rqs")
-int BPF_PROG(commit_rqs_fexit)
-{
-	return on_doorbell(ND_HOOK_COMMIT_RQS_FEXIT, ACCESS_BTF);
-}
+HOOK(irq_in_fentry, (int irq, u64 nvmeq), on_irq_in(nvmeq, hook, access))
+HOOK(irq_in_kprobe, (int irq, u64 nvmeq), on_irq_in(nvmeq, hook, access))
+HOOK(irq_out_fexit, (), on_irq_out(hook, access))
+HOOK(irq_out_kretprobe, (), on_irq_out(hook, access))
 
-SEC("?kprobe/nvme_queue_rq")
-int BPF_KPROBE(queue_rq_kprobe, void *hctx, void *bd)
-{
-	return on_submit_in(ND_HOOK_QUEUE_RQ_KPROBE, ND_INSIDE_QUEUE_RQ, (u64)hctx, (u64)bd);
-}
-
-SEC("?kretprobe/nvme_queue_rq")
-int BPF_KRETPROBE(queue_rq_kretprobe, int ret)
-{
-	return on_submit_out(ND_HOOK_QUEUE_RQ_KRETPROBE, ND_INSIDE_QUEUE_RQ, ret & 0xff);
-}
-
-SEC("?kprobe/nvme_queue_rqs")
-int BPF_KPROBE(queue_rqs_kprobe)
-{
-	return on_submit_in(ND_HOOK_QUEUE_RQS_KPROBE, ND_INSIDE_QUEUE_RQS, 0, 0);
-}
-
-SEC("?kretprobe/nvme_queue_rqs")
-int BPF_KRETPROBE(queue_rqs_kretprobe)
-{
-	return on_submit_out(ND_HOOK_QUEUE_RQS_KRETPROBE, ND_INSIDE_QUEUE_RQS, 0);
-}
-
-SEC("?kprobe/nvme_commit_rqs")
-int BPF_KPROBE(commit_rqs_kprobe)
-{
-	return on_submit_in(ND_HOOK_COMMIT_RQS_KPROBE, ND_INSIDE_COMMIT_RQS, 0, 0);
-}
-
-SEC("?kretprobe/nvme_commit_rqs")
-int BPF_KRETPROBE(commit_rqs_kretprobe)
-{
-	return on_submit_out(ND_HOOK_COMMIT_RQS_KRETPROBE, ND_INSIDE_COMMIT_RQS, 0);
-}
-
-SEC("?fentry/nvme_irq")
-int BPF_PROG(irq_in_fentry, int irq, void *nvmeq)
-{
-	return on_irq_in((u64)nvmeq, ND_HOOK_IRQ_IN_FENTRY, ACCESS_BTF);
-}
-
-SEC("?fexit/nvme_irq")
-int BPF_PROG(irq_out_fexit)
-{
-	return on_irq_out(ND_HOOK_IRQ_OUT_FEXIT, ACCESS_BTF);
-}
-
-SEC("?kprobe/nvme_irq")
-int BPF_KPROBE(irq_in_kprobe, int irq, void *nvmeq)
-{
-	return on_irq_in((u64)nvmeq, ND_HOOK_IRQ_IN_KPROBE, ACCESS_PROBE_READ);
-}
-
-SEC("?kretprobe/nvme_irq")
-int BPF_KRETPROBE(irq_out_kretprobe)
-{
-	return on_irq_out(ND_HOOK_IRQ_OUT_KRETPROBE, ACCESS_PROBE_READ);
-}
-
-SEC("?tp_btf/nvme_sq")
-int BPF_PROG(cqe_btf, struct request *rq)
-{
-	return rq ? on_cqe(rq, ND_HOOK_CQE_BTF, ACCESS_BTF) : 0;
-}
-
-SEC("?raw_tp/nvme_sq")
-int BPF_PROG(cqe_raw, struct request *rq)
-{
-	return on_cqe(rq, ND_HOOK_CQE_RAW, ACCESS_PROBE_READ);
-}
-
+REQUEST_HOOK(cqe_btf, on_cqe(rq, hook, access))
+REQUEST_HOOK(cqe_second, on_cqe(rq, hook, access))
+REQUEST_HOOK(cqe_raw, on_cqe(rq, hook, access))
 /* The first function that the driver calls for a CQE, some instructions after the tracepoint. */
-SEC("?kprobe/blk_mq_complete_request_remote")
-int BPF_KPROBE(cqe_kprobe, struct request *rq)
-{
-	return on_cqe(rq, ND_HOOK_CQE_KPROBE, ACCESS_PROBE_READ);
-}
+REQUEST_HOOK(cqe_kprobe, on_cqe(rq, hook, access))
 
-SEC("?tp_btf/nvme_complete_rq")
-int BPF_PROG(complete_btf, struct request *rq)
-{
-	return rq ? on_complete(ctx, rq, ND_HOOK_COMPLETE_BTF, ACCESS_BTF) : 0;
-}
+REQUEST_HOOK(complete_btf, on_complete(ctx, rq, hook, access))
+REQUEST_HOOK(complete_raw, on_complete(ctx, rq, hook, access))
+REQUEST_HOOK(complete_kprobe, on_complete(ctx, rq, hook, access))
+REQUEST_HOOK(complete_batch_kprobe, on_complete(ctx, rq, hook, access))
 
-SEC("?raw_tp/nvme_complete_rq")
-int BPF_PROG(complete_raw, struct request *rq)
-{
-	return on_complete(ctx, rq, ND_HOOK_COMPLETE_RAW, ACCESS_PROBE_READ);
-}
+REQUEST_HOOK(end_btf, on_end(rq, hook, access))
+REQUEST_HOOK(end_raw, on_end(rq, hook, access))
 
-SEC("?kprobe/nvme_complete_rq")
-int BPF_KPROBE(complete_kprobe, struct request *rq)
-{
-	return on_complete(ctx, rq, ND_HOOK_COMPLETE_KPROBE, ACCESS_PROBE_READ);
-}
-
-SEC("?kprobe/nvme_complete_batch_req")
-int BPF_KPROBE(complete_batch_kprobe, struct request *rq)
-{
-	return on_complete(ctx, rq, ND_HOOK_COMPLETE_BATCH_KPROBE, ACCESS_PROBE_READ);
-}
-
-SEC("?tp_btf/block_rq_complete")
-int BPF_PROG(end_btf, struct request *rq)
-{
-	return rq ? on_end(rq, ND_HOOK_END_BTF, ACCESS_BTF) : 0;
-}
-
-SEC("?raw_tp/block_rq_complete")
-int BPF_PROG(end_raw, struct request *rq)
-{
-	return on_end(rq, ND_HOOK_END_RAW, ACCESS_PROBE_READ);
-}
-
-SEC("?tp_btf/block_rq_requeue")
-int BPF_PROG(requeue_btf)
-{
-	struct request *rq = RQ_OF(ctx);
-
-	return rq ? on_requeue(rq, ND_HOOK_REQUEUE_BTF, ACCESS_BTF) : 0;
-}
-
-SEC("?raw_tp/block_rq_requeue")
-int BPF_PROG(requeue_raw)
-{
-	return on_requeue(RQ_OF(ctx), ND_HOOK_REQUEUE_RAW, ACCESS_PROBE_READ);
-}
-
-SEC("?kprobe/blk_mq_requeue_request")
-int BPF_KPROBE(requeue_kprobe, struct request *rq)
-{
-	return on_requeue(rq, ND_HOOK_REQUEUE_KPROBE, ACCESS_PROBE_READ);
-}
-
-/* The second instance: see on_cqe(). */
-SEC("?tp_btf/nvme_sq")
-int BPF_PROG(cqe_second, struct request *rq)
-{
-	return rq ? on_cqe(rq, ND_HOOK_CQE_SECOND, ACCESS_BTF) : 0;
-}
+EITHER_REQUEST_HOOK(requeue_btf, on_requeue)
+EITHER_REQUEST_HOOK(requeue_raw, on_requeue)
+REQUEST_HOOK(requeue_kprobe, on_requeue(rq, hook, access))
 
 /* Trace events other than commands. */
-SEC("?tp_btf/nvme_sq")
-int BPF_PROG(sq_btf, struct request *rq, u16 head, u32 tail)
-{
-	return rq ? on_sq(rq, head, tail, ND_HOOK_SQ_BTF, ACCESS_BTF) : 0;
-}
+HOOK(sq_btf, (struct request *rq, u16 head, u16 tail), rq ? on_sq(rq, head, tail, hook, access) : 0)
+HOOK(sq_raw, (struct request *rq, u16 head, u16 tail), on_sq(rq, head, tail, hook, access))
+HOOK(async_btf, (struct nvme_ctrl *ctrl, u32 result),
+     on_ctrl(ctrl, ND_KIND_ASYNC, result, hook, access))
+HOOK(async_raw, (struct nvme_ctrl *ctrl, u32 result),
+     on_ctrl(ctrl, ND_KIND_ASYNC, result, hook, access))
+HOOK(state_fexit, (struct nvme_ctrl *ctrl, u32 state, u8 changed),
+     changed ? on_ctrl(ctrl, ND_KIND_STATE, state, hook, access) : 0)
+HOOK(state_kprobe, (struct nvme_ctrl *ctrl, u32 state),
+     on_ctrl(ctrl, ND_KIND_STATE, state | 1ull << 32, hook, access))
+REQUEST_HOOK(timeout_fentry, on_trouble(rq, ND_KIND_TIMEOUT, hook, access))
+REQUEST_HOOK(timeout_kprobe, on_trouble(rq, ND_KIND_TIMEOUT, hook, access))
+REQUEST_HOOK(cancel_fentry, on_trouble(rq, ND_KIND_CANCEL, hook, access))
+REQUEST_HOOK(cancel_kprobe, on_trouble(rq, ND_KIND_CANCEL, hook, access))
 
-SEC("?raw_tp/nvme_sq")
-int BPF_PROG(sq_raw, struct request *rq, u16 head, u32 tail)
-{
-	return on_sq(rq, head, tail, ND_HOOK_SQ_RAW, ACCESS_PROBE_READ);
-}
+/* What the machine does besides the commands; map and unmap: of the IOMMU. */
+HOOK(bio_btf, (), on_bio(hook))
+HOOK(getrq_btf, (), on_getrq(bio_of(ctx), hook))
+HOOK(split_btf, (), on_split(bio_of(ctx), hook))
+HOOK(bounce_btf, (void *device, u64 address, u64 bytes), on_volume(bytes, hook))
+HOOK(map_btf, (u64 iova, u64 address, u64 bytes), on_volume(bytes, hook))
+HOOK(unmap_btf, (u64 iova, u64 bytes, u64 unmapped), on_volume(unmapped, hook))
 
-SEC("?tp_btf/nvme_async_event")
-int BPF_PROG(async_btf, struct nvme_ctrl *ctrl, u32 result)
-{
-	return ctrl ? on_ctrl(ctrl->instance, ND_KIND_ASYNC, result, ND_HOOK_ASYNC_BTF, ACCESS_BTF)
-		    : 0;
-}
+/* Before the request (--stages=full). block_bio_complete has (queue, bio) on every kernel. */
+HOOK(bio_queued_btf, (), on_bio_queued(bio_of(ctx), hook))
+HOOK(bio_split_btf, (), on_bio_split(bio_of(ctx), hook))
+HOOK(bio_back_btf, (), on_bio_merged(bio_of(ctx), hook))
+HOOK(bio_front_btf, (), on_bio_merged(bio_of(ctx), hook))
+HOOK(bio_done_btf, (void *q, u64 bio), on_bio_gone(bio, hook))
+HOOK(throttle_fentry, (u64 bio), on_throttle(bio, hook))
+/* Before 5.18. */
+HOOK(limits_in_fentry, (u64 bio), on_limits_in(bio, hook))
+HOOK(limits_out_fexit, (u64 bio, u8 waits), on_limits_out(bio, waits, hook))
+HOOK(freeze_in_fentry, (void *q, u64 bio), on_wait_in(bio, hook))
+HOOK(freeze_out_fexit, (void *q, u64 bio), on_wait_out(bio, 1, hook))
+/* Before 5.14. */
+HOOK(enter_in_fentry, (u64 q), on_enter_in(q, hook))
+HOOK(enter_out_fexit, (), on_enter_out(hook))
+HOOK(zone_in_fentry, (u64 bio), on_zone_in(bio, hook))
+HOOK(zone_out_fexit, (u64 bio, u32 segments, u8 waits), on_zone_out(bio, waits, hook))
+HOOK(iocost_in_fentry, (void *rqos, u64 bio), on_wait_in(bio, hook))
+HOOK(iocost_out_fexit, (void *rqos, u64 bio), on_wait_out(bio, 0, hook))
+HOOK(wbt_in_fentry, (), on_wbt_in(hook))
+HOOK(wbt_out_fexit, (), on_wbt_out(hook))
+/* 7.2 and later: only if no tag is free. */
+HOOK(tag_wait_btf, (), on_tag_wait(hook))
+HOOK(tag_fexit, (u64 data, void *bt, u32 tag),
+     tag == ~0u && !may_not_wait(data) ? on_tag_wait(hook) : 0)
 
-SEC("?raw_tp/nvme_async_event")
-int BPF_PROG(async_raw, struct nvme_ctrl *ctrl, u32 result)
-{
-	return on_ctrl(GET(ACCESS_PROBE_READ, ctrl, instance), ND_KIND_ASYNC, result,
-		       ND_HOOK_ASYNC_RAW, ACCESS_PROBE_READ);
-}
+/* Submitters. */
+HOOK(submit_btf, (), note_submission_of(bio_of(ctx), 0, hook))
+HOOK(submit_split_btf, (), on_submitted_split(bio_of(ctx), hook))
+HOOK(submit_done_btf, (void *q, u64 bio), on_submitted_done(bio, hook))
+HOOK(submit_limit_fentry, (u64 bio), note_submission_of(bio, 1, hook))
+HOOK(submit_limit_old_fentry, (u64 bio), note_submission_of(bio, 1, hook))
 
-SEC("?fentry/nvme_timeout")
-int BPF_PROG(timeout_fentry, struct request *rq)
-{
-	return on_trouble(rq, ND_KIND_TIMEOUT, ND_HOOK_TIMEOUT_FENTRY, ACCESS_BTF);
-}
-
-SEC("?kprobe/nvme_timeout")
-int BPF_KPROBE(timeout_kprobe, struct request *rq)
-{
-	return on_trouble(rq, ND_KIND_TIMEOUT, ND_HOOK_TIMEOUT_KPROBE, ACCESS_PROBE_READ);
-}
-
-SEC("?fentry/nvme_cancel_request")
-int BPF_PROG(cancel_fentry, struct request *rq)
-{
-	return on_trouble(rq, ND_KIND_CANCEL, ND_HOOK_CANCEL_FENTRY, ACCESS_BTF);
-}
-
-SEC("?kprobe/nvme_cancel_request")
-int BPF_KPROBE(cancel_kprobe, struct request *rq)
-{
-	return on_trouble(rq, ND_KIND_CANCEL, ND_HOOK_CANCEL_KPROBE, ACCESS_PROBE_READ);
-}
-
-SEC("?fexit/nvme_change_ctrl_state")
-int BPF_PROG(state_fexit, struct nvme_ctrl *ctrl, u32 state, u8 changed)
-{
-	return changed ? on_ctrl(ctrl->instance, ND_KIND_STATE, state, ND_HOOK_STATE_FEXIT,
-				 ACCESS_BTF)
-		       : 0;
-}
-
-SEC("?kprobe/nvme_change_ctrl_state")
-int BPF_KPROBE(state_kprobe, struct nvme_ctrl *ctrl, u32 state)
-{
-	return on_ctrl(GET(ACCESS_PROBE_READ, ctrl, instance), ND_KIND_STATE, state | 1ull << 32,
-		       ND_HOOK_STATE_KPROBE, ACCESS_PROBE_READ);
-}
-
-SEC("?tp_btf/block_bio_queue")
-int BPF_PROG(bio_btf)
-{
-	return on_bio(ND_HOOK_BIO_BTF);
-}
-
-SEC("?tp_btf/block_getrq")
-int BPF_PROG(getrq_btf)
-{
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_getrq(bio, ND_HOOK_GETRQ_BTF) : 0;
-}
-
-SEC("?tp_btf/block_split")
-int BPF_PROG(split_btf)
-{
-	return on_split(bio_of(ctx), ND_HOOK_SPLIT_BTF);
-}
-
-SEC("?tp_btf/swiotlb_bounced")
-int BPF_PROG(bounce_btf, void *device, u64 address, u64 bytes)
-{
-	return on_volume(bytes, ND_HOOK_BOUNCE_BTF);
-}
-
-/* Of the IOMMU. */
-SEC("?tp_btf/map")
-int BPF_PROG(map_btf, u64 iova, u64 address, u64 bytes)
-{
-	return on_volume(bytes, ND_HOOK_MAP_BTF);
-}
-
-SEC("?tp_btf/unmap")
-int BPF_PROG(unmap_btf, u64 iova, u64 bytes, u64 unmapped)
-{
-	return on_volume(unmapped, ND_HOOK_UNMAP_BTF);
-}
+/* clang-format on */
 
 /* The timer of a CPU, which user space opens. */
 SEC("?perf_event")
 int tick(void *ctx)
 {
 	return on_tick(ctx);
-}
-
-/* --stages=full. */
-
-/* To 5.15: blk-mq has allocated the request. */
-SEC("?fentry/blk_account_io_start")
-int BPF_PROG(start_fentry, struct request *rq)
-{
-	return on_start(rq, ND_HOOK_START_FENTRY, ACCESS_BTF);
-}
-
-/* 5.16 to 6.4: no function is left that has the request, too. */
-SEC("?tp_btf/block_getrq")
-int BPF_PROG(start_bio_btf)
-{
-	u64 bio = bio_of(ctx);
-
-	return bio ? on_bio_start(bio, ND_HOOK_START_BIO_BTF) : 0;
-}
-
-SEC("?tp_btf/block_bio_queue")
-int BPF_PROG(bio_queued_btf)
-{
-	return on_bio_queued(bio_of(ctx), ND_HOOK_BIO_QUEUED_BTF);
-}
-
-SEC("?tp_btf/block_split")
-int BPF_PROG(bio_split_btf)
-{
-	return on_bio_split(bio_of(ctx), ND_HOOK_BIO_SPLIT_BTF);
-}
-
-SEC("?tp_btf/block_bio_backmerge")
-int BPF_PROG(bio_back_btf)
-{
-	return on_bio_merged(bio_of(ctx), ND_HOOK_BIO_BACK_BTF);
-}
-
-SEC("?tp_btf/block_bio_frontmerge")
-int BPF_PROG(bio_front_btf)
-{
-	return on_bio_merged(bio_of(ctx), ND_HOOK_BIO_FRONT_BTF);
-}
-
-/* Its arguments are (queue, bio) on every kernel. */
-SEC("?tp_btf/block_bio_complete")
-int BPF_PROG(bio_done_btf, void *q, void *bio)
-{
-	return on_bio_gone((u64)bio, ND_HOOK_BIO_DONE_BTF);
-}
-
-SEC("?fentry/__blk_throtl_bio")
-int BPF_PROG(throttle_fentry, void *bio)
-{
-	return on_throttle((u64)bio, ND_HOOK_THROTTLE_FENTRY);
-}
-
-/* Before 5.18. */
-SEC("?fentry/blk_throtl_bio")
-int BPF_PROG(limits_in_fentry, void *bio)
-{
-	return on_limits_in((u64)bio, ND_HOOK_LIMITS_IN_FENTRY);
-}
-
-SEC("?fexit/blk_throtl_bio")
-int BPF_PROG(limits_out_fexit, void *bio, u8 waits)
-{
-	return on_limits_out((u64)bio, waits, ND_HOOK_LIMITS_OUT_FEXIT);
-}
-
-SEC("?fentry/__bio_queue_enter")
-int BPF_PROG(freeze_in_fentry, void *q, void *bio)
-{
-	return on_wait_in((u64)bio, ND_HOOK_FREEZE_IN_FENTRY);
-}
-
-SEC("?fexit/__bio_queue_enter")
-int BPF_PROG(freeze_out_fexit, void *q, void *bio)
-{
-	return on_wait_out((u64)bio, 1, ND_HOOK_FREEZE_OUT_FEXIT);
-}
-
-/* Before 5.14. */
-SEC("?fentry/blk_queue_enter")
-int BPF_PROG(enter_in_fentry, void *q)
-{
-	return on_enter_in((u64)q, ND_HOOK_ENTER_IN_FENTRY);
-}
-
-SEC("?fexit/blk_queue_enter")
-int BPF_PROG(enter_out_fexit)
-{
-	return on_enter_out(ND_HOOK_ENTER_OUT_FEXIT);
-}
-
-SEC("?fentry/blk_zone_plug_bio")
-int BPF_PROG(zone_in_fentry, void *bio)
-{
-	return on_zone_in((u64)bio, ND_HOOK_ZONE_IN_FENTRY);
-}
-
-SEC("?fexit/blk_zone_plug_bio")
-int BPF_PROG(zone_out_fexit, void *bio, u32 segments, u8 waits)
-{
-	return on_zone_out((u64)bio, waits, ND_HOOK_ZONE_OUT_FEXIT);
-}
-
-SEC("?fentry/ioc_rqos_throttle")
-int BPF_PROG(iocost_in_fentry, void *rqos, void *bio)
-{
-	return on_wait_in((u64)bio, ND_HOOK_IOCOST_IN_FENTRY);
-}
-
-SEC("?fexit/ioc_rqos_throttle")
-int BPF_PROG(iocost_out_fexit, void *rqos, void *bio)
-{
-	return on_wait_out((u64)bio, 0, ND_HOOK_IOCOST_OUT_FEXIT);
-}
-
-SEC("?fentry/rq_qos_wait")
-int BPF_PROG(wbt_in_fentry)
-{
-	return on_wbt_in(ND_HOOK_WBT_IN_FENTRY);
-}
-
-SEC("?fexit/rq_qos_wait")
-int BPF_PROG(wbt_out_fexit)
-{
-	return on_wbt_out(ND_HOOK_WBT_OUT_FEXIT);
-}
-
-/* 7.2 and later: only if no tag is free. */
-SEC("?tp_btf/block_rq_tag_wait")
-int BPF_PROG(tag_wait_btf)
-{
-	return on_tag_wait(ND_HOOK_TAG_WAIT_BTF);
-}
-
-SEC("?fexit/__blk_mq_get_tag")
-int BPF_PROG(tag_fexit, void *data, void *bt, u32 tag)
-{
-	return tag == ~0u && !may_not_wait((u64)data) ? on_tag_wait(ND_HOOK_TAG_FEXIT) : 0;
-}
-
-/* Submitters. */
-
-SEC("?tp_btf/block_bio_queue")
-int BPF_PROG(submit_btf)
-{
-	return note_submission_of(bio_of(ctx), 0, ND_HOOK_SUBMIT_BTF);
-}
-
-SEC("?tp_btf/block_split")
-int BPF_PROG(submit_split_btf)
-{
-	return on_submitted_split(bio_of(ctx), ND_HOOK_SUBMIT_SPLIT_BTF);
-}
-
-/* Its arguments are (queue, bio) on every kernel. */
-SEC("?tp_btf/block_bio_complete")
-int BPF_PROG(submit_done_btf, void *q, void *bio)
-{
-	return on_submitted_done((u64)bio, ND_HOOK_SUBMIT_DONE_BTF);
-}
-
-SEC("?fentry/__blk_throtl_bio")
-int BPF_PROG(submit_limit_fentry, void *bio)
-{
-	return note_submission_of((u64)bio, 1, ND_HOOK_SUBMIT_LIMIT_FENTRY);
-}
-
-SEC("?fentry/blk_throtl_bio")
-int BPF_PROG(submit_limit_old_fentry, void *bio)
-{
-	return note_submission_of((u64)bio, 1, ND_HOOK_SUBMIT_LIMIT_OLD_FENTRY);
 }
 
 /* Never attached: user space runs it (BPF_PROG_TEST_RUN) with ND_CONTROL_* and a slot or ND_END_*.

@@ -34,14 +34,6 @@ static __always_inline struct nd_slot *slot_by_cid(u32 instance, u32 qid, u32 ci
 	return slot_at(first_slot(ctrl->base, ctrl->stride, qid) + tag);
 }
 
-/* Counts a command without a slot: the filter leaves its controller out, or not. */
-static __always_inline void count_without_slot(u32 instance, u32 left_out, u32 untracked)
-{
-	struct nd_ctrl *ctrl = bpf_map_lookup_elem(&ctrls, &instance);
-
-	count(ctrl && is_left_out(ctrl->base) ? left_out : untracked);
-}
-
 static __always_inline u32 bytes_of(void *ctx, u32 instance, u32 nsid)
 {
 	u64 key = (u64)instance << 32 | nsid;
@@ -96,7 +88,7 @@ int setup_out_tp(void *ctx)
 		return count_no_cpu();
 	tally(cpu, ND_HOOK_SETUP_OUT_TP, ACCESS_PROBE_READ);
 	if (!s) {
-		count_without_slot(instance, ND_FILTERED, ND_UNTRACKED);
+		count(wanted_ctrl(instance) ? ND_UNTRACKED : ND_FILTERED);
 		return 0;
 	}
 	/* The completion was not observed, or the driver rejected the command and sets it up again:
@@ -105,7 +97,7 @@ int setup_out_tp(void *ctx)
 	if (s->state == ND_OPEN)
 		count(ND_OVERWRITTEN);
 	s->cid = cid;
-	if (!wanted(instance, qid, nsid, opcode, admin) ||
+	if (!wanted(qid, nsid, opcode, admin) ||
 	    (targ_any && (!wanted_caller() || !in_cgroup_by_task())) ||
 	    (targ_by_lba && !wanted_lba(ctx, admin, opcode))) {
 		count(ND_FILTERED);
@@ -151,7 +143,7 @@ int complete_tp(void *ctx)
 		return count_no_cpu();
 	tally(cpu, ND_HOOK_COMPLETE_TP, ACCESS_PROBE_READ);
 	if (!s) {
-		count_without_slot(instance, ND_FILTERED_DONE, ND_UNTRACKED_DONE);
+		count(wanted_ctrl(instance) ? ND_UNTRACKED_DONE : ND_FILTERED_DONE);
 		return 0;
 	}
 	if (s->state != ND_OPEN && s->state != ND_SKIPPED) {
@@ -167,9 +159,7 @@ int complete_tp(void *ctx)
 		return 0;
 	}
 	if (s->state == ND_SKIPPED) {
-		count(ND_FILTERED_DONE);
-		s->state = ND_FREE;
-		s->rq = 0;
+		end_filtered(s);
 	} else {
 		if (cfg_trace)
 			note_outcome(&s->outcome, ctx);

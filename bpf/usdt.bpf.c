@@ -1,45 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* USDT probes of a process: each hit becomes a record with its arguments. */
-#include <linux/bpf.h>
-#include <linux/ptrace.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/usdt.bpf.h>
 
 #include "host_abi.h"
+#include "kernel.bpf.h"
+#include <bpf/usdt.bpf.h>
 
 /* The process that is traced. User space sets it. */
 const volatile struct {
-	__u32 tgid;
+	u32 tgid;
 } usdt_config = {.tgid = 1};
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ND_USDT_COUNTS);
-	__type(key, __u32);
-	__type(value, __u64);
-} usdt_counts SEC(".maps");
+MAP(usdt_counts, PERCPU_ARRAY, u32, u64, ND_USDT_COUNTS);
+RING(usdt_events, ND_USDT_RING);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, ND_USDT_RING);
-} usdt_events SEC(".maps");
-
-static __always_inline void count(__u32 what)
+static __always_inline void count(u32 what)
 {
-	__u64 *n = bpf_map_lookup_elem(&usdt_counts, &what);
+	u64 *n = bpf_map_lookup_elem(&usdt_counts, &what);
 
 	if (n)
 		__sync_fetch_and_add(n, 1);
 }
 
 /* Reads the arguments. A probe with fewer gives zeros, a text that cannot be read is empty. */
-static __always_inline void fill(struct pt_regs *ctx, struct nd_usdt *hit, __u64 cookie, bool all)
+static __always_inline void fill(struct pt_regs *ctx, struct nd_usdt *hit, u64 cookie, bool all)
 {
-	__u32 texts = 0, arg;
+	u32 texts = 0, arg;
 	char *text;
 
 	hit->at_ns = bpf_ktime_get_ns();
@@ -62,7 +49,7 @@ SEC("?usdt")
 int usdt_hit(struct pt_regs *ctx)
 {
 	struct nd_usdt *hit;
-	__u64 cookie;
+	u64 cookie;
 
 	if (bpf_get_current_pid_tgid() >> 32 != usdt_config.tgid)
 		return 0;

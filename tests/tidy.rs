@@ -316,6 +316,7 @@ fn each_header_compiles_on_its_own() {
     for header in headers {
         let output = Command::new(&clang)
             .args(["-target", "bpf", "-fsyntax-only", "-Wall", "-Werror", "-Wno-unused-function"])
+            .args(["-Wno-pragma-once-outside-header"])
             .args(["-I", env!("LIBBPF_HEADERS"), "-I", env!("OUT_DIR"), "-x", "c"])
             .arg("-idirafter")
             .arg(format!("/usr/include/{}-linux-gnu", env::consts::ARCH))

@@ -2,12 +2,9 @@
 /* The interface between the BPF programs and user space. build.rs makes Rust of it (src/abi, which
  * asserts the sizes). Widths are fixed, padding is explicit. Numbers are enumerators, because BTF
  * has no macros. */
-#ifndef ND_ABI_H
-#define ND_ABI_H
+#pragma once
 
 #include <linux/types.h>
-
-/* Failed and retried commands. */
 
 /* Counters of a controller: first by status code type (bits 10:8). */
 enum nd_failure {
@@ -15,14 +12,12 @@ enum nd_failure {
 	ND_FAIL_MAX = 16,
 };
 
-/* Commands of a controller that failed or were retries; only if the run counts these. */
 struct nd_failures {
 	__u64 count[ND_FAIL_MAX];
 };
 
-/* Groups of commands (--by): their keys, and their numbers. */
-
-/* What the commands of a group have in common. Fields that the run does not group by are zero. */
+/* What the commands of a group (--by) have in common. Fields that the run does not group by are
+ * zero. */
 struct nd_group {
 	__u64 cgroup; /* id */
 	__u64 comm[2];
@@ -39,7 +34,6 @@ struct nd_group {
 	__u8 unknown; /* process, thread and cgroup are not known */
 };
 
-/* The value of a group. */
 struct nd_group_row {
 	__u64 comm[2]; /* the thread of its first command; zero: not observed */
 	__u32 number;
@@ -68,8 +62,6 @@ enum nd_group_limit {
 };
 
 _Static_assert(sizeof(struct nd_group) == 48, "no padding");
-
-/* The keys of rows, and commands without a row. */
 
 /* Row key, 54 bits: valid | ctrl 8 | nsid 23 | opcode 8 | admin 1 | size class 2 | pattern 11 (enum
  * nd_saw has 10 so far). The cache stores it with the row number in one word, so that a read cannot
@@ -104,8 +96,7 @@ struct nd_rowless {
 	__u64 bytes;
 };
 
-/* What was observed beside the points, with cfg_context: the bits of src/model/command_class.rs.
- */
+/* Conditions of a command (cfg_context): the bits of src/model/command_class.rs. */
 enum nd_beside {
 	ND_BESIDE_IRQ = 1 << 0,	 /* the interrupt was observed */
 	ND_BESIDE_IDLE = 1 << 1, /* and interrupted the idle task */
@@ -114,8 +105,6 @@ enum nd_beside {
 	ND_BESIDE_RUNG = 1 << 4,    /* announced by a write to the doorbell register */
 	ND_BESIDE_ELIDED = 1 << 5,  /* announced by the shadow doorbell only */
 };
-
-/* Single commands: what a slot keeps of them, and their events. */
 
 /* What a trace does with each command. */
 enum nd_trace {
@@ -126,7 +115,6 @@ enum nd_trace {
 	ND_TRACE_FLIGHT = 5,   /* no event: user space reads the slots; the histograms count */
 };
 
-/* Where stacks are taken. */
 enum nd_stack_at {
 	ND_STACK_NONE = 0,
 	ND_STACK_SUBMIT = 1,
@@ -186,7 +174,6 @@ struct nd_outcome {
 	__u8 beside; /* ND_BESIDE_* */
 };
 
-/* Kinds of trace events (src/abi/events.rs). */
 enum nd_kind {
 	ND_KIND_SUBMIT = 2,
 	ND_KIND_COMPLETE,
@@ -200,7 +187,7 @@ enum nd_kind {
 	ND_KIND_STATE, /* value: new state; 1 << 32: requested, outcome unknown */
 };
 
-/* Header of every event. */
+/* The begin of every event. */
 struct nd_event {
 	__u8 kind;
 	__u8 admin;
@@ -270,8 +257,6 @@ struct nd_other {
 	__u64 value;
 };
 
-/* What happens before the request (--stages=full): bios, and the waits of a request. */
-
 enum nd_bio_limit {
 	ND_BIOS = 16384,    /* bios between their submission and their request */
 	ND_PAUSES = 4096,   /* tasks that wait for a tag, or in wbt; and those with a bio */
@@ -337,11 +322,8 @@ struct nd_begun {
 _Static_assert(sizeof(struct nd_last_bio) == 64, "a cache line");
 _Static_assert(sizeof(struct nd_waits) == 64, "a cache line");
 
-/* Who submitted a bio (origin.bpf.h). */
-
 enum nd_submitter_limit {
-	ND_SUBMITTERS =
-		16384, /* bios; the one that was looked up longest ago gives way to another */
+	ND_SUBMITTERS = 16384, /* bios; the one that was looked up longest ago gives way */
 };
 
 /* nd_sender.tid of a task that is not within the cgroup of the filter. */
@@ -376,9 +358,8 @@ enum nd_limit {
 	ND_PLACE_BITS = 4, /* each hook of a CPU caches 16 hardware queues */
 	ND_MAX_LIST = 16,  /* entries of a list filter */
 	ND_MAX_NAMESPACES = 4096,
-	ND_SCRATCHES = 2, /* buffers of a CPU in which programs build stacks: submit, complete */
-	ND_RING_CPUS = 8, /* CPUs that share a ring of events */
-	ND_LINE = 64,	  /* bytes of a cache line */
+	ND_RING_CPUS = 8,     /* CPUs that share a ring of events */
+	ND_LINE = 64,	      /* bytes of a cache line */
 	ND_NO_SLOT = 1 << 30, /* not the number of a slot, whatever tag is added */
 };
 
@@ -388,7 +369,7 @@ enum nd_limit {
 /* The hooks, in the order of src/probe/catalog.rs: build.rs makes the enum. */
 #include "hooks.h"
 
-/* Counters of the ledger: exceptions and losses. */
+/* Counters of the ledger. */
 enum nd_count {
 	ND_FILTERED = 0,    /* setups that a filter rejected */
 	ND_FILTERED_DONE,   /* completions of rejected setups */
@@ -459,7 +440,6 @@ enum nd_wait_point {
 	ND_WAIT_ALL = (1 << 7) - 1,
 };
 
-/* Stage set (--stages). */
 enum nd_mode {
 	ND_MODE_TOTAL = 0, /* setup_out to complete */
 	ND_MODE_BASIC = 1, /* queue, submit, device, complete, total */
@@ -529,30 +509,14 @@ struct nd_slot {
 	__u64 _pad[2];
 };
 
-/* Sizes in bytes. */
-enum nd_size {
-	ND_CELL_HEAD = 16, /* a cell before its histograms */
-	ND_SLOT_BASIC = 64,
-	ND_SLOT_FINE = 96,
-	ND_SLOT_TRACE = 192,
-	ND_SLOT_FULL = 256,
-	ND_SLOT_ORIGIN = 320,
-	ND_START = 32,
-	ND_START_FULL = 96,
-	ND_START_BY = 128,
-};
-
 /* Start of a request that has not reached the driver; with a scheduler also its last slot. */
 struct nd_start {
 	__u64 rq;
 	__u64 ns;
 	__u64 setup_rq;
 	__u32 setup_slot;
-	__u32 mark; /* of this use of the request: see mark_of() */
-	/* --stages=full only. */
-	struct nd_waits waits;
-	/* The same with submitters. */
-	struct nd_sender by;
+	__u32 mark;	       /* of this use of the request: see mark_of() */
+	struct nd_begun begun; /* --stages=full only; `by` only with submitters */
 };
 
 /* A controller's slots. User space fills in the table. Stride 0: unknown controller. */
@@ -601,7 +565,6 @@ struct nd_task {
 	__u32 slot[ND_TASK_SLOTS];
 } __attribute__((aligned(ND_LINE)));
 
-/* The submitting function that a task is in. */
 enum nd_inside {
 	ND_INSIDE_QUEUE_RQ = 1,
 	ND_INSIDE_QUEUE_RQS = 2,
@@ -617,7 +580,7 @@ struct nd_place {
 	__u32 spread; /* see start_entry() */
 };
 
-/* A place as the setup caches it. */
+/* The same at the setup. */
 struct nd_where {
 	struct nd_place place;
 	__u64 ctrl;   /* struct nvme_ctrl * */
@@ -660,13 +623,11 @@ struct nd_cpu {
 	struct nd_place place[ND_AT_MAX][1 << ND_PLACE_BITS];
 };
 
-/* A distinct stack, innermost frame first. */
 struct nd_stack {
 	__u64 depth;
-	__u64 frame[ND_STACK_DEPTH];
+	__u64 frame[ND_STACK_DEPTH]; /* innermost first */
 };
 
-/* Commands by stack. */
 struct nd_stack_sum {
 	struct nd_hist hist;
 	__u64 unmeasured; /* as in nd_cell */
@@ -687,17 +648,15 @@ enum nd_end_of_recovery {
 	ND_END_RESUME = 2, /* recover all, as before */
 };
 
-/* Buffer in which a program builds a stack: one per CPU and kind of hook. */
+/* Buffer of a CPU in which a program builds a stack. */
 struct nd_scratch {
 	__u64 busy;
 	struct nd_stack stack;
 };
 
+_Static_assert(__builtin_offsetof(struct nd_slot, setup_in_ns) == ND_LINE, "a cache line");
 _Static_assert(sizeof(struct nd_task) % ND_LINE == 0, "no cache line of two tasks");
-_Static_assert(__builtin_offsetof(struct nd_start, waits) == ND_START, "the usual part");
 _Static_assert(sizeof(struct nd_cpu) % ND_LINE == 0, "no cache line of two CPUs");
-
-/* The counters besides the commands (activity.bpf.h). */
 
 enum nd_activity_limit {
 	ND_GAPS = 64,	      /* gaps that each CPU keeps */
@@ -717,7 +676,7 @@ struct nd_volume {
 	__u64 bytes;
 };
 
-/* Of a CPU. The gap number n is in gap[n % ND_GAPS]. */
+/* What a CPU did (activity.bpf.h). The gap number n is in gap[n % ND_GAPS]. */
 struct nd_activity {
 	__u64 tick_ns;	/* the last */
 	__u64 timed_ns; /* the first of this timer */
@@ -741,7 +700,6 @@ struct nd_disk_name {
 	__u64 word[2];
 };
 
-/* Of a disk, per CPU. */
 struct nd_disk {
 	__u64 requests;
 	__u64 waited;
@@ -752,7 +710,6 @@ struct nd_disk {
 
 /* The configuration of a run, which user space sets before the load: constants to the verifier,
  * which removes code that the run does not need. Ordered by size, without padding. */
-
 struct nd_config {
 	/* [irq_first, irq_end): the kernel's interrupt entry code. Both 0: unknown. */
 	__u64 irq_first;
@@ -761,17 +718,13 @@ struct nd_config {
 	__u64 slow_ns;
 	/* Tests only: programs (bits by hook number) that ignore every n-th event. */
 	__u64 test_ignore[(ND_HOOK_MAX + 63) / 64];
-	__u64 targ_ctrls[ND_MAX_CTRLS / 64];
-	/* Bitmaps of opcodes: I/O, admin. */
-	__u64 targ_opcodes[2][4];
-	/* Processes and names of threads: one of them must match. */
+	__u64 targ_opcodes[2][4]; /* bitmaps: I/O, admin */
+	/* A process or the name of a thread must match. */
 	__u64 targ_comms[ND_MAX_LIST][2];
-	/* The id of the cgroup, with ND_CGROUP_BIO. */
-	__u64 targ_cgroup_id;
+	__u64 targ_cgroup_id; /* with ND_CGROUP_BIO */
 	__u64 targ_lba_first;
 	__u64 targ_lba_last;
-	/* ND_MODE_* */
-	__u32 mode;
+	__u32 mode; /* ND_MODE_* */
 	/* Take a stack if a random number is below this. 0: take every stack. */
 	__u32 sample_below;
 	__u32 test_ignore_every;
@@ -821,7 +774,8 @@ struct nd_config {
 	__u8 exit_skips;
 	/* Interrupts are not threads: the CPU's interrupt count distinguishes them. */
 	__u8 irq_count;
-	/* No nvme types: the controller is identified by the name of the queue's device. */
+	/* No nvme types: the controller is identified by the name of the queue's device, and the
+	 * outcome of commands cannot be read. */
 	__u8 by_name;
 	/* The nvme types come from a file: check that they fit. */
 	__u8 check_fit;
@@ -831,25 +785,19 @@ struct nd_config {
 	__u8 cmd_arg;
 	/* Fine stage set: a command is finished when blk-mq ends it, not at its completion. */
 	__u8 end;
-	/* Single commands: ND_TRACE_*, ND_STACK_*. */
-	__u8 trace;
-	__u8 stack;
+	__u8 trace; /* ND_TRACE_* */
+	__u8 stack; /* ND_STACK_* */
 	/* Take the submission stack at the entry of nvme_setup_cmd: kretprobes have none. */
 	__u8 stack_at_entry;
-	/* The driver's status and result can be read. */
-	__u8 verdict;
 	__u8 errors;
 	__u8 targ_no_admin;
 	__u8 targ_no_io;
-	__u8 targ_by_ctrl;
 	__u8 targ_by_opcode;
-	/* ND_CGROUP_*: how commands of the cgroup are selected; 0: no such filter. */
-	__u8 targ_by_cgroup;
+	__u8 targ_by_cgroup; /* ND_CGROUP_*; 0: no such filter */
 	/* Processes, threads and the cgroup mean the submitter. */
 	__u8 targ_submitter;
 	__u8 targ_by_lba;
-	/* Any filter is set. */
-	__u8 targ_any;
+	__u8 targ_any; /* any filter */
 	/* Observe the conditions of commands (ND_BESIDE_*); traces only. */
 	__u8 context;
 	/* Interrupt handlers interrupt tasks: they are not threads. */
@@ -863,20 +811,16 @@ struct nd_config {
 	/* Without a trace: count the commands of each queue, and report the slowest. */
 	__u8 details;
 	__u16 rows;
-	/* ND_WAIT_*: the points before the request that this run observes. */
-	__u16 wait_points;
-	/* ND_BY_*: the properties by which commands are grouped. */
-	__u16 by;
+	__u16 wait_points; /* ND_WAIT_* */
+	__u16 by;	   /* ND_BY_* */
 	/* Observe the waits before the request (bio.bpf.h). */
 	__u8 waits;
 	/* block_getrq shows when a bio gets its request (on_bio_start()). */
 	__u8 start_bio;
-	/* ND_WHO_* */
-	__u8 who;
-	/* The size class of a group, by 1 + the exponent of its bytes, rounded up; of no data: 0.
-	 */
+	__u8 who; /* ND_WHO_* */
+	/* The size class of a group, by 1 + the exponent of its bytes, rounded up; no data: 0. */
 	__u8 by_size[64];
-	__u8 unused[4];
+	__u8 unused[6];
 };
 
 /* Who caused a command. */
@@ -891,12 +835,8 @@ enum nd_by_cgroup {
 	ND_CGROUP_TASK = 2, /* by the task's cgroup */
 };
 
-_Static_assert(sizeof(struct nd_config) == 816 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
-
-/* What bpf/memory.bpf.c shares with src/session/layout.rs. */
+_Static_assert(sizeof(struct nd_config) == 784 + (ND_HOOK_MAX + 63) / 64 * 8, "no padding");
 
 enum nd_memory_limit {
-	ND_MEMORY_WINDOW = 4096, /* bytes per run */
+	ND_MEMORY_WINDOW = 4096, /* bytes that bpf/memory.bpf.c reads at once */
 };
-
-#endif

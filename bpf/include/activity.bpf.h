@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What the machine does besides the commands, with conditions. These programs only count. */
-#ifndef ND_ACTIVITY_H
-#define ND_ACTIVITY_H
+#pragma once
 
 #include "bio.bpf.h"
-
-/* The timer of a CPU. If it fires late, something kept the CPU from it. */
 
 /* struct bpf_perf_event_value: what the kernel has measured of a perf event. */
 struct nd_measured {
@@ -24,6 +21,7 @@ static __always_inline int is_new_timer(void *ctx, u64 since_tick_ns)
 	       m.enabled_ns < since_tick_ns;
 }
 
+/* If the timer of a CPU fires late, something kept the CPU from it. */
 static __always_inline void on_tick_of(struct nd_activity *a, void *ctx)
 {
 	u64 now = bpf_ktime_get_ns(), last = a->tick_ns, due;
@@ -70,11 +68,11 @@ static __always_inline int on_getrq(u64 bio, u32 hook)
 	struct nd_wait *w = bpf_map_lookup_elem(&waits, &at);
 	u64 now = bpf_ktime_get_ns(), waited;
 
-	if (!w || w->tid != tid || !w->ns || ignored(hook))
+	if (!bio || !w || w->tid != tid || !w->ns || ignored(hook))
 		return 0;
 	waited = now - w->ns;
 	w->ns = 0;
-	if (count_wait(bio, waited))
+	if (count_time(disk_of(bio, 0), waited))
 		tally(this_cpu(), hook, ACCESS_BTF);
 	return 0;
 }
@@ -120,5 +118,3 @@ static __always_inline int on_tick(void *ctx)
 		on_tick_of(a, ctx);
 	return 0;
 }
-
-#endif

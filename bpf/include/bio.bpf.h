@@ -2,17 +2,13 @@
 /* Bios before they have a request (--stages=full): from their submission until they get a request,
  * are merged into one, or end without one. Waits with a bio among their arguments are added to its
  * entry, the others to the pause of the task. */
-#ifndef ND_BIO_H
-#define ND_BIO_H
+#pragma once
 
 #include "emit.bpf.h"
 #include "origin.bpf.h"
 
-/* What is counted of each disk. */
-
 MAP(disks, PERCPU_HASH, struct nd_disk_name, struct nd_disk, ND_MAX_DISKS);
 
-/* Adds a disk to the table. */
 static __noinline struct nd_disk *new_disk(struct nd_disk_name *name)
 {
 	struct nd_disk fresh = {};
@@ -53,12 +49,6 @@ static __always_inline int count_time(struct nd_disk *disk, u64 waited)
 	return 1;
 }
 
-/* A bio has its request, after this wait. Returns 0 if its disk has no counters. */
-static __always_inline int count_wait(u64 bio, u64 waited)
-{
-	return count_time(disk_of(bio, 0), waited);
-}
-
 /* A bio of a disk above NVMe has ended: counts its time. */
 static __always_inline void count_upper(u64 bio)
 {
@@ -76,8 +66,9 @@ MAP(bios, HASH, u64, struct nd_bio, ND_BIOS);
 /* How many bios the table has. 0 spares searches for each bio. */
 static u32 bios_there SEC(".bss.waits");
 
-/* By task. Not a map: see `tasks` in slots.bpf.h. */
+/* By task. Not maps: see `tasks` in slots.bpf.h. */
 static struct nd_last_bio last_bios[ND_PAUSES] SEC(".bss.waits") __attribute__((aligned(64)));
+static struct nd_pause pauses[ND_PAUSES] SEC(".bss.waits");
 
 /* Puts an entry into the table, or replaces an outdated one of its address. */
 static __always_inline void put_entry(u64 bio, struct nd_bio *b)
@@ -114,17 +105,24 @@ static __always_inline struct nd_last_bio *in_last(u64 bio)
 	return l;
 }
 
-/* Moves the bio of this task to the table. It has not waited. A later entry of its address stays.
- */
+/* Takes the bio of this task, which has not waited, out of its room. */
+static __always_inline struct nd_bio take_last(struct nd_last_bio *l)
+{
+	l->bio = 0;
+	return (struct nd_bio){
+		.submit_ns = l->bio_ns,
+		.bio_ns = l->bio_ns,
+		.sector = l->sector,
+		.bytes = l->bytes,
+	};
+}
+
+/* Moves the bio of this task to the table. A later entry of its address stays. */
 static __always_inline void move_bio(struct nd_last_bio *l)
 {
-	struct nd_bio *there, b = {.submit_ns = l->bio_ns,
-				   .bio_ns = l->bio_ns,
-				   .sector = l->sector,
-				   .bytes = l->bytes};
 	u64 bio = l->bio;
+	struct nd_bio *there, b = take_last(l);
 
-	l->bio = 0;
 	if (FOLLOWS_SUBMITTERS)
 		by_this_task(&b.by, bio, ACCESS_BTF);
 	there = bpf_map_lookup_elem(&bios, &bio);
@@ -180,15 +178,12 @@ static __always_inline void put_bio(u64 bio, u64 submit_ns, u64 bio_ns)
 /* What a task has waited for: a tag, wbt, before 5.14 a frozen queue. These functions do not have
  * the bio, but the next request of the task is the one that waited. */
 
-/* By task. Not a map: see `tasks` in slots.bpf.h. */
-static struct nd_pause pauses[ND_PAUSES] SEC(".bss.waits");
-
 static __always_inline struct nd_pause *pause_of(u32 tid)
 {
 	return &pauses[tid & (ND_PAUSES - 1)];
 }
 
-/* The pause of this task; NULL: it has not waited. */
+/* NULL: this task has not waited. */
 static __always_inline struct nd_pause *known_pause(void)
 {
 	u32 tid = this_task();
@@ -311,12 +306,6 @@ static __always_inline int take_pause(struct nd_waits *w, u64 start)
 /* With cfg_start_bio: bios with a request whose command is not set up. */
 MAP(begun, HASH, u64, struct nd_begun, 1); /* user space sets it */
 
-/* A bio of another disk than NVMe: device mapper may submit a clone of it to one. */
-static __always_inline int on_other_bio(u64 bio, u8 early, u32 hook)
-{
-	return FOLLOWS_SUBMITTERS ? note_submission_of(bio, early, hook) : 0;
-}
-
 /* blk-throttle looks at a bio: it is about to be queued, now or later. A bio that was queued before
  * is the rest of one that was split: it keeps its submission. */
 static __always_inline int on_throttle(u64 bio, u32 hook)
@@ -324,7 +313,7 @@ static __always_inline int on_throttle(u64 bio, u32 hook)
 	struct nd_bio *b;
 
 	if (!is_of_nvme(bio))
-		return on_other_bio(bio, 1, hook);
+		return FOLLOWS_SUBMITTERS ? note_submission_of(bio, 1, hook) : 0;
 	if (!hit(hook, ACCESS_BTF))
 		return 0;
 	b = bpf_map_lookup_elem(&bios, &bio);
@@ -364,8 +353,9 @@ static __always_inline int on_bio_queued(u64 bio, u32 hook)
 	struct nd_bio *b;
 	u64 now;
 
+	/* Device mapper may submit a clone of it to an NVMe disk. */
 	if (!is_of_nvme(bio))
-		return on_other_bio(bio, 0, hook);
+		return FOLLOWS_SUBMITTERS ? note_submission_of(bio, 0, hook) : 0;
 	if (!hit(hook, ACCESS_BTF))
 		return 0;
 	forget_pause();
@@ -476,21 +466,7 @@ static __always_inline u64 known_start(struct nd_waits *w, u64 begin_ns, u64 zon
 	return 0;
 }
 
-/* The waits of a bio that got its request at `start`. Takes it out of the room of its task. */
-static __always_inline void waits_of_last(struct nd_waits *w, struct nd_last_bio *l, u64 start)
-{
-	w->submit_ns = l->bio_ns;
-	w->bio_ns = l->bio_ns;
-	w->freeze_ns = 0;
-	w->iocost_ns = 0;
-	w->start_ns = known_start(w, 0, 0, start);
-	if (cfg_context)
-		count_wait(l->bio, start - l->bio_ns);
-	w->also = 0;
-	l->bio = 0;
-}
-
-/* The same of a bio in the table. */
+/* The waits of a bio that got its request at `start`. */
 static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 bio, u64 start)
 {
 	w->submit_ns = cfg_wait_points & ND_WAIT_SUBMIT ? b->submit_ns : b->bio_ns;
@@ -500,66 +476,62 @@ static __always_inline void waits_of(struct nd_waits *w, struct nd_bio *b, u64 b
 	w->start_ns = known_start(w, b->begin_ns, b->zone_ns, start);
 	/* Of a bio that is split the first request: the others come after it. */
 	if (cfg_context && !b->rest)
-		count_wait(bio, start - b->bio_ns);
+		count_time(disk_of(bio, 0), start - b->bio_ns);
 	w->also = 0;
-	drop_entry(bio);
 }
 
-/* A request was allocated for a bio: keeps its waits and its submitter until the setup. An
- * earlier bio may have had the same address. */
+/* Takes what is known of a bio whose request was allocated at `start`, and begins at sector `at`:
+ * an earlier bio may have had the same address. Returns 0 if its submission was not observed. */
+static __always_inline int take_bio(struct nd_begun *to, u64 bio, u64 at, u64 start)
+{
+	struct nd_last_bio *l = in_last(bio);
+	struct nd_bio *b, last;
+
+	if (l && begins_in(at, l->sector, l->bytes)) {
+		last = take_last(l);
+		waits_of(&to->waits, &last, bio, start);
+		if (FOLLOWS_SUBMITTERS)
+			by_this_task(&to->by, bio, ACCESS_BTF);
+		return 1;
+	}
+	b = bpf_map_lookup_elem(&bios, &bio);
+	if (!b || !b->bio_ns || !begins_in(at, b->sector, b->bytes))
+		return 0;
+	if (FOLLOWS_SUBMITTERS)
+		to->by = b->by;
+	waits_of(&to->waits, b, bio, start);
+	drop_entry(bio);
+	return 1;
+}
+
+/* A request was allocated for a bio: keeps its waits and its submitter until the setup. */
 static __always_inline void note_waits(struct nd_start *st, struct request *rq,
 				       enum nd_access access)
 {
-	u64 bio = FIELD_AT((u64)rq, struct request, bio, access), at;
-	struct nd_last_bio *l;
-	struct nd_bio *b;
+	u64 bio = FIELD_AT((u64)rq, struct request, bio, access);
 
-	st->waits.start_ns = 0;
+	st->begun.waits.start_ns = 0;
 	if (FOLLOWS_SUBMITTERS)
-		st->by.tid = 0;
+		st->begun.by.tid = 0;
 	if (!bio || is_passthrough(rq, access))
 		return;
-	at = GET(access, rq, __sector);
-	l = in_last(bio);
-	if (l && begins_in(at, l->sector, l->bytes)) {
-		waits_of_last(&st->waits, l, st->ns);
-		if (FOLLOWS_SUBMITTERS)
-			by_this_task(&st->by, bio, ACCESS_BTF);
-		return;
-	}
-	b = bpf_map_lookup_elem(&bios, &bio);
-	if (!b || !b->bio_ns || !begins_in(at, b->sector, b->bytes)) {
+	if (!take_bio(&st->begun, bio, GET(access, rq, __sector), st->ns))
 		count(ND_NO_BIO);
-		return;
-	}
-	if (FOLLOWS_SUBMITTERS)
-		st->by = b->by;
-	waits_of(&st->waits, b, bio, st->ns);
 }
 
-/* The bio got a request, which is not an argument: keeps its waits by its address until the setup.
- */
+/* The bio got a request, which is no argument: keeps its waits by its address until the setup. */
 static __always_inline int on_bio_start(u64 bio, u32 hook)
 {
-	struct nd_last_bio *l = in_last(bio);
-	struct nd_bio *b = l ? NULL : bpf_map_lookup_elem(&bios, &bio);
+	u64 now = bpf_ktime_get_ns();
 	struct nd_begun w = {};
-	u64 now;
 
-	if (!(l || (b && b->bio_ns)) || ignored(hook)) {
+	if (!bio)
+		return 0;
+	if (ignored(hook) || !take_bio(&w, bio, BIO_FIELD(bio, bi_iter.bi_sector), now)) {
 		forget_pause();
 		return 0;
 	}
 	tally(this_cpu(), hook, ACCESS_BTF);
-	now = bpf_ktime_get_ns();
-	if (l) {
-		waits_of_last(&w.waits, l, now);
-		if (FOLLOWS_SUBMITTERS)
-			by_this_task(&w.by, bio, ACCESS_BTF);
-	} else if (b) {
-		w.by = b->by;
-		waits_of(&w.waits, b, bio, now);
-	}
 	w.waits.also = now;
 	if (bpf_map_update_elem(&begun, &bio, &w, BPF_ANY))
 		count(ND_BIOS_FULL);
@@ -591,8 +563,7 @@ static __noinline u64 take_begun(struct request *rq, struct nd_slot *to)
 	return start;
 }
 
-/* The start of a command by its bios. Its slot, and the entry of its tag, get the waits before it.
- */
+/* The start of a command by its bios. Its slot and the entry of its tag get the waits. */
 static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st, struct request *rq,
 					 enum nd_access access)
 {
@@ -601,9 +572,9 @@ static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st,
 	start = take_begun(access == ACCESS_BTF ? drop_trust(rq) : rq, s);
 	waits_in(s)->also = 0;
 	if (start && st) {
-		st->waits = *waits_in(s);
+		st->begun.waits = *waits_in(s);
 		if (FOLLOWS_SUBMITTERS) {
-			st->by = s->origin.by;
+			st->begun.by = s->origin.by;
 			st->mark = mark_of(rq, access);
 		}
 	}
@@ -618,7 +589,6 @@ static __always_inline u64 start_of_bios(struct nd_slot *s, struct nd_start *st,
 /* The bios of a command, with those that were merged into its request: how many, and how long the
  * oldest waited. Only where single commands are traced. */
 
-/* A bio is about to be merged into a request: the request's command is its command. */
 static __always_inline int on_bio_merged(u64 bio, u32 hook)
 {
 	if (!cfg_trace)
@@ -677,8 +647,8 @@ static __always_inline void note_bios(struct nd_slot *s, struct nd_start *st, st
 		c.count = 1;
 	s->waits.also = c.count << ND_BIOS_SHIFT |
 			((s->setup_out_ns - c.oldest_ns) & ((1ULL << ND_BIOS_SHIFT) - 1));
-	if (st && st->waits.start_ns == s->start_ns)
-		st->waits.also = s->waits.also;
+	if (st && st->begun.waits.start_ns == s->start_ns)
+		st->begun.waits.also = s->waits.also;
 }
 
 /* The submitter of a command, before its setup. A retry has no start, but the same bio. Without an
@@ -689,7 +659,7 @@ static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *s
 	if (!FOLLOWS_SUBMITTERS || (!st && start))
 		return;
 	if (st && (start || st->mark == mark_of(rq, access)))
-		s->origin.by = st->by;
+		s->origin.by = st->begun.by;
 	else
 		s->origin.by.tid = 0;
 }
@@ -698,9 +668,7 @@ static __always_inline void take_submitter(struct nd_slot *s, struct nd_start *s
 static __always_inline void take_waits(struct nd_slot *s, struct nd_start *st, struct request *rq,
 				       enum nd_access access)
 {
-	if (st && s->start_ns && st->waits.start_ns == s->start_ns)
-		*waits_in(s) = st->waits;
+	if (st && s->start_ns && st->begun.waits.start_ns == s->start_ns)
+		*waits_in(s) = st->begun.waits;
 	note_bios(s, st, rq, access);
 }
-
-#endif

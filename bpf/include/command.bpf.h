@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Filling a slot: row, size and request of a command. */
-#ifndef ND_COMMAND_H
-#define ND_COMMAND_H
+#pragma once
 
 #include "emit.bpf.h"
 #include "origin.bpf.h"
@@ -11,7 +10,6 @@
  * candidates: user space gives the busiest the numbers of idle groups (src/session/groups). */
 
 MAP(groups, HASH, struct nd_group, struct nd_group_row, ND_MAX_GROUPS);
-
 FREE_MAP(free_groups);
 
 /* Commands of groups without a number. The busiest stay. */
@@ -211,7 +209,7 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 
 	s->rq = (u64)rq;
 	s->cid = WIRE(access, cmd, common.command_id);
-	if (!wanted((w->key >> ND_KEY_CTRL_SHIFT) & (ND_MAX_CTRLS - 1), qid, nsid, opcode, admin) ||
+	if (!wanted(qid, nsid, opcode, admin) ||
 	    (targ_by_lba && !wanted_lba(cmd, admin, opcode, access)))
 		return FILTERED;
 	if (targ_any) {
@@ -244,5 +242,3 @@ static __always_inline int fill_slot(struct nd_slot *s, struct request *rq,
 	}
 	return WANTED;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The doorbell. When a submitting function returns after it has rung the doorbell, the commands
  * that its task has set up have been announced to the device. struct nd_task lists them. */
-#ifndef ND_DOORBELL_H
-#define ND_DOORBELL_H
+#pragma once
 
 #include "slots.bpf.h"
 
@@ -12,7 +11,6 @@
  * first command of a batch is set up, and when the submitting function returns; if the decision
  * depends on the moment, the result is 0. tests/parity tests the rule. */
 
-/* Entries of a ring from one index to another. */
 static __always_inline u32 entries_between(u32 from, u32 to, u32 depth)
 {
 	return to >= from ? to - from : to + depth - from;
@@ -222,5 +220,3 @@ static __always_inline int on_submit_out(u32 hook, u32 what, u32 ret)
 		return on_queued((void *)t->hctx, (void *)t->bd, ret, hook, ACCESS_PROBE_READ);
 	return on_doorbell(hook, ACCESS_PROBE_READ);
 }
-
-#endif

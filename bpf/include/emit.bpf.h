@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Single commands: their fields, their stacks, and their events in the rings. Events do not wake
  * the reader, which polls. Events that find no room are counted by kind. */
-#ifndef ND_EMIT_H
-#define ND_EMIT_H
+#pragma once
 
 #include "hist.bpf.h"
 #include "maps.bpf.h"
-
-/* The times of points in the slot of a command: cleared at its setup, copied to its event. */
 
 /* Clears those that the run uses. The setup itself sets start_ns and setup_out_ns. */
 static __always_inline void clear_times(struct nd_slot *s, u32 mode)
@@ -99,16 +96,12 @@ static __always_inline void early_times_of(struct nd_early_times *t, struct nd_s
 	t->bios = w->also;
 }
 
-/* Two scratch buffers per CPU: programs of different kinds may interrupt each other. */
-#define SCRATCH_SUBMIT	 0
-#define SCRATCH_COMPLETE 1
-
-/* Adds the stack to the table of stacks, and returns its hash; 0: no stack. A nested program of the
- * same kind takes no stack (raw tracepoints had no guard before 6.1). */
-static __always_inline u64 take_stack(void *ctx, u32 which)
+/* Adds the stack to the table of stacks, and returns its hash; 0: no stack. A nested program takes
+ * none (raw tracepoints had no guard before 6.1). */
+static __always_inline u64 take_stack(void *ctx)
 {
-	u32 at = bpf_get_smp_processor_id() * ND_SCRATCHES + which;
-	struct nd_scratch *s = bpf_map_lookup_elem(&scratches, &at);
+	u32 cpu = bpf_get_smp_processor_id();
+	struct nd_scratch *s = bpf_map_lookup_elem(&scratches, &cpu);
 	u64 hash = 0xcbf29ce484222325ull, depth;
 	long bytes;
 
@@ -134,7 +127,8 @@ static __always_inline u64 take_stack(void *ctx, u32 which)
 		hash ^= hash >> 29;
 		/* End the stack at interrupt entry. The interrupted code differs each time, and
 		 * would soon fill the table with stacks of one path. */
-		if (which >= SCRATCH_COMPLETE && frame >= cfg_irq_first && frame < cfg_irq_end) {
+		if (cfg_stack == ND_STACK_COMPLETE && frame >= cfg_irq_first &&
+		    frame < cfg_irq_end) {
 			depth = i + 1;
 			break;
 		}
@@ -154,7 +148,6 @@ static __always_inline u64 take_stack(void *ctx, u32 which)
 	return hash;
 }
 
-/* Whether to take the stack of this command. */
 static __always_inline int sampled(void)
 {
 	return !cfg_sample_below || bpf_get_prandom_u32() < cfg_sample_below;
@@ -162,9 +155,7 @@ static __always_inline int sampled(void)
 
 static __always_inline u64 stack_here(void *ctx, u32 at)
 {
-	if (cfg_stack != at || !sampled())
-		return 0;
-	return take_stack(ctx, at == ND_STACK_SUBMIT ? SCRATCH_SUBMIT : SCRATCH_COMPLETE);
+	return cfg_stack == at && sampled() ? take_stack(ctx) : 0;
 }
 
 /* Fills the header of an event about the command in this slot. */
@@ -235,7 +226,6 @@ static __always_inline void emit_submit(struct nd_slot *s, u64 now)
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-/* Whether the run has other events than its commands. */
 static __always_inline int traces_events(void)
 {
 	return cfg_trace == ND_TRACE_EVENTS || cfg_trace == ND_TRACE_PAIRS;
@@ -399,5 +389,3 @@ static __always_inline int finish_trace(struct nd_slot *s, struct nd_cpu *cpu, u
 	}
 	return 0;
 }
-
-#endif

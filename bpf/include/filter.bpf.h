@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Filters. A command must match all of them. */
-#ifndef ND_FILTER_H
-#define ND_FILTER_H
+#pragma once
 
 #include "maps.bpf.h"
 
@@ -10,7 +9,6 @@
 #define WANTED	     1
 #define UNATTRIBUTED 2 /* a filter needs the submitter, which is unknown */
 
-/* The cgroup of the filter. */
 MAP(cgroups, CGROUP_ARRAY, u32, u32, 1);
 
 static __always_inline int in_list(const volatile u32 *list, u32 n, u32 value)
@@ -22,11 +20,6 @@ static __always_inline int in_list(const volatile u32 *list, u32 n, u32 value)
 			return 1;
 	}
 	return 0;
-}
-
-static __always_inline int wanted_ctrl(u32 ctrl)
-{
-	return !targ_by_ctrl || (targ_ctrls[(ctrl >> 6) & 3] >> (ctrl & 63)) & 1;
 }
 
 /* Whether a filter needs the submission of the command. */
@@ -72,16 +65,14 @@ static __always_inline int wanted_caller(void)
 	return wanted_process(bpf_get_current_pid_tgid() >> 32, comm);
 }
 
-/* All filters except by task and by LBA. */
-static __always_inline int wanted(u32 ctrl, u32 qid, u32 nsid, u8 opcode, u32 admin)
+/* All filters except by controller (the others have no slots), by task and by LBA. */
+static __always_inline int wanted(u32 qid, u32 nsid, u8 opcode, u32 admin)
 {
 	if (!targ_any)
 		return 1;
 	if (targ_no_admin && admin)
 		return 0;
 	if (targ_no_io && !admin)
-		return 0;
-	if (!wanted_ctrl(ctrl))
 		return 0;
 	if (targ_by_opcode && !((targ_opcodes[admin & 1][opcode >> 6] >> (opcode & 63)) & 1))
 		return 0;
@@ -109,7 +100,6 @@ static __always_inline int wanted_blocks(u64 slba, u32 nlb)
 	 bpf_core_field_exists(struct blkcg_gq, blkcg) &&                                          \
 	 bpf_core_field_exists(struct kernfs_node, id))
 
-/* The cgroup of a bio. 0: none. */
 static __always_inline u64 cgroup_of_bio(u64 bio, enum nd_access access)
 {
 	u64 at;
@@ -186,5 +176,3 @@ static __always_inline int wanted_cgroup(struct request *rq, enum nd_access acce
 
 	return cgroup ? is_within(cgroup, targ_cgroup_id, access) : in_cgroup_by_task();
 }
-
-#endif

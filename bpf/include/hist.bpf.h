@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The buckets of histograms. src/model/histogram.rs has the same rule. */
-#ifndef ND_HIST_H
-#define ND_HIST_H
+#pragma once
 
 #include "abi.h"
 #include "kernel.bpf.h"
@@ -116,5 +115,3 @@ static __always_inline void hist_add_inner(struct nd_hist *h, u64 ns)
 }
 
 _Static_assert(255 + 32 * 8 < ND_HIST_BUCKETS + sizeof(struct nd_hist) / 8, "in the next one");
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What bpf/host.bpf.c shares with src/session/host. */
-#ifndef ND_HOST_ABI_H
-#define ND_HOST_ABI_H
+#pragma once
 
 #include <linux/types.h>
 
@@ -127,5 +126,3 @@ struct nd_usdt {
 	__u64 args[ND_USDT_ARGS];
 	char texts[ND_USDT_TEXTS * ND_USDT_TEXT];
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The structs of the kernel that the programs read, with only the fields that they read: CO-RE
  * relocates every access. nvme_command is the wire format, the same on every kernel. */
-#ifndef ND_KERNEL_H
-#define ND_KERNEL_H
+#pragma once
 
 /* An ordinary program (tests) has its own helpers. */
 #ifdef __bpf__
@@ -21,6 +20,20 @@ typedef __u64 u64;
 typedef __s32 s32;
 typedef __s64 s64;
 
+#define MAP(name, kind, key, value, n)                                                             \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_##kind);                                                 \
+		__uint(max_entries, n);                                                            \
+		__uint(key_size, sizeof(key));                                                     \
+		__uint(value_size, sizeof(value));                                                 \
+	} name SEC(".maps")
+
+#define RING(name, bytes)                                                                          \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_RINGBUF);                                                \
+		__uint(max_entries, bytes);                                                        \
+	} name SEC(".maps")
+
 /* Declared before the pragma, so that it is not relocated (see below). */
 struct nvme_command;
 
@@ -33,7 +46,6 @@ enum nd_access {
 	ACCESS_BTF,
 };
 
-/* Reads a field. */
 #define GET(access, p, field) ((access) == ACCESS_BTF ? (p)->field : BPF_CORE_READ(p, field))
 
 /* The same for structs that are not relocated. */
@@ -430,5 +442,3 @@ static __always_inline u64 part_of(u64 pdu, u64 at, u64 from, u64 word, enum nd_
 		return word >> (at - from) * 8;
 	return peek(pdu + at, access);
 }
-
-#endif

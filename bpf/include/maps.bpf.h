@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* All maps. User space sets the sizes that depend on the machine before the load. */
-#ifndef ND_MAPS_H
-#define ND_MAPS_H
+#pragma once
 
 #include "abi.h"
 #include "kernel.bpf.h"
@@ -13,14 +12,6 @@ const volatile struct nd_config config SEC(".rodata.config") = {};
 /* The settings by name: cfg_mode is config.mode, or a constant where a build fixes it
  * (src/session/build_table.rs). Those with targ_, tp_ or test_ have no other prefix. */
 #include "settings.h"
-
-#define MAP(name, kind, key, value, n)                                                             \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_##kind);                                                 \
-		__uint(max_entries, n);                                                            \
-		__uint(key_size, sizeof(key));                                                     \
-		__uint(value_size, sizeof(value));                                                 \
-	} name SEC(".maps")
 
 #define ARRAY_MAP(name, value, n) MAP(name, ARRAY, u32, value, n)
 
@@ -59,12 +50,10 @@ ARRAY_MAP(empty, struct nd_stack_sum, 1);
 
 /* Distinct stacks by a hash of their frames, and the latencies of the commands of each. */
 MAP(stacks, HASH, u64, struct nd_stack, 1);
-
 MAP(stack_sums, HASH, u64, struct nd_stack_sum, 1);
 
 /* key -> row number. The hash decides which CPU adds a row; the queue holds the free rows. */
 MAP(rows, HASH, u64, u32, 1);
-
 FREE_MAP(free_rows);
 
 /* Commands without a row, by row key with ND_NO_ANY. */
@@ -157,5 +146,3 @@ static __noinline int count_no_cpu(void)
 		count_here(cpu, ND_NO_CPU);
 	return 0;
 }
-
-#endif

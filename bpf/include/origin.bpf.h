@@ -8,8 +8,7 @@
  * kernel thread submits one (dm-crypt, thin pools), the submitter of the original counts.
  * block_bio_complete shows only the end of bios without a request. The others stay until their
  * address is used again, or the table is full: the sector must be the bio's. */
-#ifndef ND_ORIGIN_H
-#define ND_ORIGIN_H
+#pragma once
 
 #include "filter.bpf.h"
 #include "slots.bpf.h"
@@ -81,7 +80,6 @@ static __always_inline int has_place(u64 bio, u64 sector, u32 bytes)
 	       bytes == (u32)BIO_FIELD(bio, bi_iter.bi_size);
 }
 
-/* Whether a request begins within a bio. */
 static __always_inline int begins_in(u64 at, u64 sector, u32 bytes)
 {
 	return at >= sector && at <= sector + (bytes >> 9);
@@ -312,5 +310,3 @@ static __always_inline int wanted_who(struct nd_slot *s, struct request *rq, enu
 		return wanted_submitter(s, rq, access);
 	return wanted_caller() && wanted_cgroup(rq, access) ? WANTED : FILTERED;
 }
-
-#endif

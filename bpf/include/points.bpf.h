@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* One function per point of a command's life after its setup (setup.bpf.h). All attach methods of
  * a point call the same function. Each point reads the clock once. */
-#ifndef ND_POINTS_H
-#define ND_POINTS_H
+#pragma once
 
 #include "recover.bpf.h"
 
@@ -62,10 +61,10 @@ static __always_inline void note_outcome(struct nd_outcome *o, struct request *r
 					 enum nd_access access)
 {
 	o->cpu = bpf_get_smp_processor_id();
-	o->known = cfg_verdict;
+	o->known = !cfg_by_name;
 	if (!cfg_context)
 		o->beside = 0;
-	if (!cfg_verdict) {
+	if (cfg_by_name) {
 		o->result = 0;
 		o->status = 0;
 		o->retries = 0;
@@ -141,7 +140,7 @@ static __always_inline int on_issue(struct request *rq, u32 hook, enum nd_access
 	struct nd_cpu *cpu = this_cpu();
 	struct nd_slot *s;
 
-	if (!cpu || ignored(hook))
+	if (!rq || !cpu || ignored(hook))
 		return 0;
 	s = slot_of(rq, cpu, ND_AT_ISSUE, access);
 	if (!s)
@@ -288,9 +287,7 @@ static __always_inline int on_complete(void *ctx, struct request *rq, u32 hook,
 	s = slot_near(rq, cpu, ND_AT_COMPLETE, &followed, access);
 	if (!s || s->state != ND_OPEN || is_outdated(s, rq, access)) {
 		if (s && s->state == ND_SKIPPED && !is_outdated(s, rq, access)) {
-			count(ND_FILTERED_DONE);
-			s->state = ND_FREE;
-			s->rq = 0;
+			end_filtered(s);
 			return 0;
 		}
 		if (followed == ND_LEFT_OUT) {
@@ -359,13 +356,12 @@ static __always_inline int on_end(struct request *rq, u32 hook, enum nd_access a
 	return 0;
 }
 
-/* The command has completed, and will be tried again. */
 static __always_inline void emit_retry(struct nd_slot *s, struct request *rq, enum nd_access access)
 {
 	u64 at = pdu_of(rq) + bpf_core_field_offset(struct nvme_request, retries);
 
 	if (traces_events())
-		emit_event(ND_KIND_RETRY, s, cfg_verdict ? (u8)peek(at, access) : ~0ull);
+		emit_event(ND_KIND_RETRY, s, cfg_by_name ? ~0ull : (u8)peek(at, access));
 }
 
 /* blk-mq takes a request back. If it has not completed, the driver has rejected it: it keeps its
@@ -380,6 +376,8 @@ static __always_inline int on_requeue(struct request *rq, u32 hook, enum nd_acce
 	u32 qid, tag, first, index;
 	int completed;
 
+	if (!rq)
+		return 0;
 	if (access == ACCESS_BTF)
 		rq = drop_trust(rq); /* requeues are rare */
 	e = known_queue(rq, GET(access, rq, q), &qid, &first, access);
@@ -450,7 +448,6 @@ static __always_inline int on_sq(struct request *rq, u16 head, u16 tail, u32 hoo
 	return 0;
 }
 
-/* A timeout or a cancellation of a command in flight. */
 static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, enum nd_access access)
 {
 	struct nd_slot *s = slot_of(rq, 0, 0, access);
@@ -464,14 +461,17 @@ static __always_inline int on_trouble(struct request *rq, u32 kind, u32 hook, en
 	return 0;
 }
 
-static __always_inline int on_ctrl(u32 instance, u32 kind, u64 value, u32 hook,
+static __always_inline int on_ctrl(struct nvme_ctrl *ctrl, u32 kind, u64 value, u32 hook,
 				   enum nd_access access)
 {
+	u32 instance;
+
+	if (!ctrl)
+		return 0;
+	instance = GET(access, ctrl, instance);
 	if (!wanted_ctrl(instance))
 		return 0;
 	tally(this_cpu(), hook, access);
 	emit_ctrl(kind, instance, value);
 	return 0;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * still has its SQE, tag, queue and length.
  * - An open slot, but the generation or the state of its request shows that the command is over:
  * the completion was skipped. The next command of the slot counts it, without a completion time. */
-#ifndef ND_RECOVER_H
-#define ND_RECOVER_H
+#pragma once
 
 #include "command.bpf.h"
 #include "stages.bpf.h"
@@ -141,6 +140,14 @@ __noinline int close_unseen(u32 index)
 	return 0;
 }
 
+static __always_inline void close_over(struct nd_slot *s, u32 index)
+{
+	if (cfg_end && s->state == ND_COMPLETED)
+		finish_without_end(index);
+	else if (s->state == ND_OPEN || s->state == ND_SKIPPED)
+		close_unseen(index);
+}
+
 /* Not inlined: a group would be on the stack below the functions that close a slot, and the kernel
  * permits 512 bytes in all. */
 static __noinline int fill_recovered(struct nd_slot *s, struct request *rq, struct nd_where *w)
@@ -193,11 +200,7 @@ static __always_inline struct nd_slot *recover_by(struct request *rq, int at_end
 			count_without_slot(rq, access);
 		return 0;
 	}
-	/* The slot's command had the same tag, and is over. */
-	if (cfg_end && s->state == ND_COMPLETED)
-		finish_without_end(index);
-	else if (s->state == ND_OPEN || s->state == ND_SKIPPED)
-		close_unseen(index);
+	close_over(s, index); /* it had the same tag */
 	internal = GET(access, rq, internal_tag);
 	if (cfg_start_hook || internal >= 0) {
 		/* The start was not taken. It must not serve the next use of the request. */
@@ -247,7 +250,6 @@ static __always_inline int is_outdated_at_cqe(struct nd_slot *s, struct request 
 	return cfg_setup_skips && (peek(at, access) & 0xf) != s->cid >> 12;
 }
 
-/* Requests of user space: ND_CONTROL_*. */
 static __always_inline int on_control(u64 what, u32 index)
 {
 	struct nd_slot *s = slot_at(index);
@@ -261,12 +263,7 @@ static __always_inline int on_control(u64 what, u32 index)
 	} else if (what == ND_CONTROL_COMPLETED) {
 		return s && s->state == ND_OPEN && has_completed(s);
 	} else if (what == ND_CONTROL_CLOSE && s) {
-		if (cfg_end && s->state == ND_COMPLETED)
-			finish_without_end(index);
-		else if (s->state == ND_OPEN)
-			close_unseen(index);
+		close_over(s, index);
 	}
 	return 0;
 }
-
-#endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* From a row key to its cell: by a word of the slot, then by a direct-mapped cache, and by a hash
  * only for new keys. Each group of CPUs, usually of one, has a cell for each row. */
-#ifndef ND_ROWS_H
+#ifndef ND_ROWS_H /* tests/parity has rows of its own */
 #define ND_ROWS_H
 
 #include "hist.bpf.h"
@@ -27,9 +27,11 @@ static __always_inline void keep_key(struct nd_slot *s, u64 key)
 		s->key = (key & ~ND_KEY_VALID) << ND_ROW_BITS;
 }
 
+#define ND_PATTERN ((1ull << ND_KEY_PATTERN_BITS) - 1)
+
 static __always_inline u64 kept_key(struct nd_slot *s)
 {
-	return ((s->key >> ND_ROW_BITS) & ~((1ull << ND_KEY_PATTERN_BITS) - 1)) | ND_KEY_VALID;
+	return ((s->key >> ND_ROW_BITS) & ~ND_PATTERN) | ND_KEY_VALID;
 }
 
 /* I/O commands with a number of blocks in CDW12. */
@@ -45,8 +47,6 @@ static __always_inline u32 class_of(u32 bytes)
 		return ND_CLASS_SMALL;
 	return bytes <= 64 << 10 ? ND_CLASS_MID : ND_CLASS_LARGE;
 }
-
-#define ND_PATTERN ((1ull << ND_KEY_PATTERN_BITS) - 1)
 
 /* Whether a pattern of points may take the free row number `next`. Rows are taken in order and
  * never freed: the last ones are for commands of other kinds. */
@@ -136,7 +136,6 @@ __noinline int count_rowless(u64 key, u32 bytes)
 	return 0;
 }
 
-/* The cell of a row for this CPU. */
 static __always_inline struct nd_cell *cell_of_row(struct nd_cpu *cpu, u32 row)
 {
 	u32 index = cpu->first_cell + row;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The beginning of a command: its start in blk-mq, and its setup. The setup assigns the slot, and
  * closes the previous command of the slot. */
-#ifndef ND_SETUP_H
-#define ND_SETUP_H
+#pragma once
 
 #include "bio.bpf.h"
 #include "doorbell.bpf.h"
@@ -388,5 +387,3 @@ static __always_inline int on_setup_return(u32 hook)
 	cmd = cfg_cmd_arg ? t->setup_cmd : entry_of((void *)rq, ACCESS_PROBE_READ);
 	return on_setup_out(0, (void *)rq, (void *)cmd, t->setup_stack, hook, ACCESS_PROBE_READ);
 }
-
-#endif

@@ -3,16 +3,13 @@
  * device: a flush borrows its owner's tag, but the owner is not at the device then. The request
  * pointer in the slot identifies the owner. Controllers that the filter leaves out have no slots:
  * theirs begin at ND_NO_SLOT. */
-#ifndef ND_SLOTS_H
-#define ND_SLOTS_H
+#pragma once
 
 #include "rows.bpf.h"
 
-/* The order of this CPU's accesses, as other CPUs see it: docs/dev/accuracy.md. */
-
-/* Orders what is before it with what is after it. x86 keeps the order of stores, and of loads. On
- * arm64 an atomic operation that returns a value orders all, from 5.18 on; builds without ND_FENCE
- * have none, because 5.10 refuses a program that contains one. */
+/* Orders what is before it with what is after it (docs/dev/accuracy.md). x86 keeps the order of
+ * stores, and of loads. On arm64 an atomic operation that returns a value orders all, from 5.18 on;
+ * builds without ND_FENCE have none, because 5.10 refuses a program that contains one. */
 #if defined(__TARGET_ARCH_arm64) && defined(ND_FENCE)
 enum bpf_func_id___fence { BPF_FUNC_copy_from_user_task___fence = 191 }; /* 5.18, too */
 
@@ -75,6 +72,13 @@ static __always_inline u32 is_left_out(u32 first)
 	return first >= ND_NO_SLOT;
 }
 
+static __always_inline int wanted_ctrl(u32 instance)
+{
+	struct nd_ctrl *ctrl = bpf_map_lookup_elem(&ctrls, &instance);
+
+	return !ctrl || !is_left_out(ctrl->base);
+}
+
 #define ND_LEFT_OUT 2
 
 static __always_inline struct nd_slot *slot_at(u32 index)
@@ -96,7 +100,6 @@ static __always_inline u32 hctx_number(struct request *rq, enum nd_access access
 	return GET(access, hctx, queue_num);
 }
 
-/* The driver's queue of a request. */
 static __always_inline u64 nvmeq_of(struct request *rq, enum nd_access access)
 {
 	struct blk_mq_hw_ctx *hctx = GET(access, rq, mq_hctx);
@@ -126,7 +129,6 @@ static __always_inline u32 mark_of(struct request *rq, enum nd_access access)
 /* Whether bios are followed with their submitters. */
 #define FOLLOWS_SUBMITTERS (cfg_waits && cfg_who & ND_WHO_SUBMITTER)
 
-/* Whether start entries have marks. */
 #define HAS_MARKS (cfg_setup_skips || FOLLOWS_SUBMITTERS)
 
 /* Whether the request goes to a queue without a namespace: an admin queue, or connect_q of fabrics.
@@ -299,8 +301,6 @@ static __always_inline void wait_no_more(struct nd_task *t)
 		t->others = 0;
 }
 
-/* The controller of a request, and the cache of queues. */
-
 /* Returns 12 for the name `nvme12`, and -1 for another kind of name. */
 static __always_inline int number_in(u64 name)
 {
@@ -450,8 +450,6 @@ static __always_inline int is_nvme_disk(struct request *rq, struct request_queue
 	return d && is_nvme_name(FIELD_AT((u64)d, struct gendisk, disk_name, access));
 }
 
-/* The controller and queue of a command, at its setup: usually cached. tests/places tests it. */
-
 /* Finds them from the request. Caches an I/O queue in `w`, an admin queue in `admin`. NULL: the
  * command cannot be followed. */
 static __always_inline struct nd_where *where_by_queue(struct request *rq, struct nd_where *w,
@@ -525,5 +523,3 @@ static __always_inline struct nd_where *where(struct request *rq, struct nd_cpu 
 		return w;
 	return where_slowly(rq, w, &cpu->admin);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The end of a command: its valid points, and the histograms of the intervals between them. */
-#ifndef ND_STAGES_H
-#define ND_STAGES_H
+#pragma once
 
 #include "emit.bpf.h"
 #include "rows.bpf.h"
@@ -325,6 +324,13 @@ static __always_inline void end_slot(struct nd_slot *s)
 	s->rq = 0;
 }
 
+static __always_inline void end_filtered(struct nd_slot *s)
+{
+	count(ND_FILTERED_DONE);
+	s->state = ND_FREE;
+	s->rq = 0;
+}
+
 /* Finishes a command. `end` is 0 if blk-mq's end was not observed. */
 static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 complete, u64 end)
 {
@@ -386,5 +392,3 @@ static __always_inline void finish(struct nd_slot *s, struct nd_cpu *cpu, u64 co
 	}
 	c->bytes += s->bytes;
 }
-
-#endif

@@ -10,9 +10,8 @@ use super::maps::skel::types::{
     nd_stages, nd_submission, nd_submit, nd_times, nd_wait_point,
 };
 use super::maps::{
-    CELL_HEAD, SLOT_BASIC, SLOT_FINE, SLOT_FULL, SLOT_ORIGIN, SLOT_TRACE, START_BY_BYTES,
-    START_FULL_BYTES, nd_cell, nd_ctrl, nd_failure, nd_hist, nd_host, nd_key, nd_limit, nd_slot,
-    nd_stack_sum, nd_start, nd_usdt_limit,
+    CELL_HEAD, nd_cell, nd_ctrl, nd_failure, nd_hist, nd_host, nd_key, nd_limit, nd_stack_sum,
+    nd_usdt_limit,
 };
 use crate::abi::events::wait_bits;
 use crate::abi::record::{
@@ -128,16 +127,8 @@ const _: () = assert!(offset_of!(nd_early_times, bios) == 8 * (EARLY_TIMES - 1))
 
 // tests/parity compares which point each bit and each time is of
 const _: () = assert!(IN_RECORDS.len() == TIMES);
-const _: () = assert!(offset_of!(nd_cell, hist) == CELL_HEAD);
 const _: () =
     assert!(size_of::<nd_cell>() == CELL_HEAD + StageSet::Full.measured() * size_of::<nd_hist>());
-const _: () = assert!(offset_of!(nd_slot, setup_in_ns) == SLOT_BASIC);
-const _: () = assert!(offset_of!(nd_slot, submission) == SLOT_FINE);
-const _: () = assert!(offset_of!(nd_slot, waits) == SLOT_TRACE);
-const _: () = assert!(offset_of!(nd_slot, origin) == SLOT_FULL);
-const _: () = assert!(size_of::<nd_slot>() == SLOT_ORIGIN);
-const _: () = assert!(offset_of!(nd_start, by) == START_FULL_BYTES);
-const _: () = assert!(size_of::<nd_start>() == START_BY_BYTES);
 const _: () = assert!(size_of::<nd_stack_sum>() == size_of::<nd_hist>() + 8);
 const _: () = assert!(size_of::<nd_ctrl>() == 16);
 const _: () = assert!(size_of::<nd_host>() == 8 * (HOST_POINTS + 3) + 64 + 8);

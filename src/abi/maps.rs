@@ -27,8 +27,8 @@ use bytemuck::{AnyBitPattern, Zeroable};
 pub(crate) use skel::types::nd_host;
 pub(super) use skel::types::{
     nd_begun, nd_bio, nd_bio_limit, nd_cell, nd_cpu, nd_ctrl, nd_failure, nd_failures, nd_hist,
-    nd_key, nd_last_bio, nd_limit, nd_pause, nd_rowless, nd_scratch, nd_size, nd_slot,
-    nd_stack_sum, nd_start, nd_state, nd_submitter, nd_submitter_limit,
+    nd_key, nd_last_bio, nd_limit, nd_pause, nd_rowless, nd_scratch, nd_slot, nd_stack_sum,
+    nd_start, nd_state, nd_submitter, nd_submitter_limit,
 };
 pub use skel::types::{
     nd_by, nd_by_cgroup, nd_config, nd_control, nd_end_of_recovery, nd_host_count, nd_host_flag,
@@ -38,43 +38,53 @@ pub use skel::types::{
 use std::array;
 use std::mem::{offset_of, size_of};
 
-/// Includes the types of the BPF side, generated from its BTF.
-macro_rules! skeleton {
-    ($module:ident, $file:literal) => {
-        #[allow(
-            dead_code,
-            missing_docs,
-            unused_qualifications,
-            clippy::absolute_paths,
-            clippy::all,
-            clippy::undocumented_unsafe_blocks,
-            clippy::unwrap_used,
-            clippy::expect_used,
-            clippy::panic,
-            clippy::use_self,
-            clippy::wildcard_imports,
-            reason = "generated code"
-        )]
-        pub(crate) mod $module {
-            include!(concat!(env!("OUT_DIR"), $file));
-        }
-    };
+/// The types of the BPF side, generated from its BTF.
+#[allow(
+    dead_code,
+    missing_docs,
+    unused_qualifications,
+    clippy::absolute_paths,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::use_self,
+    clippy::wildcard_imports,
+    reason = "generated code"
+)]
+pub(crate) mod skel {
+    include!(concat!(env!("OUT_DIR"), "/abi.skel.rs"));
 }
 
-skeleton!(skel, "/abi.skel.rs");
+macro_rules! any_bits {
+    ($($kind:ident)*) => {$(
+        // SAFETY: a `repr(C)` struct of fixed-width integers, and arrays of them: any bit pattern is valid.
+        unsafe impl AnyBitPattern for $kind {}
+        // SAFETY: so are zero bits.
+        unsafe impl Zeroable for $kind {}
+    )*};
+}
+
+any_bits! { nd_activity nd_cpu nd_disk nd_failures nd_group nd_group_row nd_rowless nd_slot }
+
+// SAFETY: as above, and without padding.
+unsafe impl bytemuck::NoUninit for nd_config {}
+// SAFETY: as above.
+unsafe impl Zeroable for nd_config {}
 
 /// Bytes of a cell before its histograms.
-pub const CELL_HEAD: usize = nd_size::ND_CELL_HEAD.0 as usize;
+pub const CELL_HEAD: usize = offset_of!(nd_cell, hist);
 /// Bytes of a slot in the total and basic stage sets.
-pub const SLOT_BASIC: usize = nd_size::ND_SLOT_BASIC.0 as usize;
+pub const SLOT_BASIC: usize = offset_of!(nd_slot, setup_in_ns);
 /// Bytes of a slot in the fine stage set.
-pub const SLOT_FINE: usize = nd_size::ND_SLOT_FINE.0 as usize;
+pub const SLOT_FINE: usize = offset_of!(nd_slot, submission);
 /// Bytes of a slot in a trace, which also contains the submission and the outcome.
-pub const SLOT_TRACE: usize = nd_size::ND_SLOT_TRACE.0 as usize;
+pub const SLOT_TRACE: usize = offset_of!(nd_slot, waits);
 /// Bytes of a slot in a trace with the full stage set: the waits before the request are the last.
-pub const SLOT_FULL: usize = nd_size::ND_SLOT_FULL.0 as usize;
+pub const SLOT_FULL: usize = offset_of!(nd_slot, origin);
 /// Bytes of a slot of a trace that observes who caused each command.
-pub const SLOT_ORIGIN: usize = nd_size::ND_SLOT_ORIGIN.0 as usize;
+pub const SLOT_ORIGIN: usize = size_of::<nd_slot>();
 /// Bytes of the submitter of a bio, and of its address.
 pub const SUBMITTER_BYTES: usize = size_of::<nd_submitter>() + 8;
 /// Bios between their submission and their end.
@@ -90,16 +100,14 @@ pub const NO_SLOT: u32 = nd_limit::ND_NO_SLOT.0;
 pub const ALL_QUEUES: u32 = 1 << 16;
 /// Bytes of a scratch entry, in which a program builds a stack.
 pub const SCRATCH_BYTES: usize = size_of::<nd_scratch>();
-/// Number of scratch entries per CPU.
-pub const SCRATCHES: u32 = nd_limit::ND_SCRATCHES.0;
 /// Number of CPUs that share a ring of events.
 pub const RING_CPUS: u32 = nd_limit::ND_RING_CPUS.0;
 /// Bytes of a tag's start entry.
-pub const START_BYTES: usize = nd_size::ND_START.0 as usize;
+pub const START_BYTES: usize = offset_of!(nd_start, begun);
 /// The same with the full stage set.
-pub const START_FULL_BYTES: usize = nd_size::ND_START_FULL.0 as usize;
+pub const START_FULL_BYTES: usize = offset_of!(nd_start, begun) + offset_of!(nd_begun, by);
 /// The same with submitters.
-pub const START_BY_BYTES: usize = nd_size::ND_START_BY.0 as usize;
+pub const START_BY_BYTES: usize = size_of::<nd_start>();
 /// Bios of NVMe disks that have no request yet, with the full stage set.
 pub const BIOS: usize = nd_bio_limit::ND_BIOS.0 as usize;
 /// Bytes of such a bio, and of its address.
@@ -191,29 +199,6 @@ pub fn failures(bytes: &[u8]) -> Result<Failures, DecodeError> {
         retried: rest[nd_failure::ND_FAIL_RETRIED.0 as usize - TYPES],
     })
 }
-
-// SAFETY: all are `repr(C)` structs of fixed-width integers, and arrays of them: any bit pattern is valid.
-unsafe impl AnyBitPattern for nd_cpu {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_slot {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_failures {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_rowless {}
-// SAFETY: as above, and without padding.
-unsafe impl bytemuck::NoUninit for nd_config {}
-// SAFETY: zero bits are a valid value of each of its integers.
-unsafe impl Zeroable for nd_config {}
-
-// bytemuck requires Zeroable for AnyBitPattern; zero bits are a valid value of these too.
-// SAFETY: as above.
-unsafe impl Zeroable for nd_cpu {}
-// SAFETY: as above.
-unsafe impl Zeroable for nd_slot {}
-// SAFETY: as above.
-unsafe impl Zeroable for nd_failures {}
-// SAFETY: as above.
-unsafe impl Zeroable for nd_rowless {}
 
 /// The whole 64-bit words of a map value, in native byte order.
 pub fn words(bytes: &[u8]) -> Vec<u64> {
@@ -357,15 +342,6 @@ pub const GROUP_BYTES: usize = size_of::<nd_group>();
 /// Most candidates.
 pub const MAX_CANDIDATES: u32 = nd_group_limit::ND_MAX_CANDIDATES.0;
 
-// SAFETY: `repr(C)` structs of fixed-width integers and arrays of them: any bit pattern is valid.
-unsafe impl AnyBitPattern for nd_group {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_group_row {}
-// SAFETY: zero bits are a valid value of each of its integers.
-unsafe impl Zeroable for nd_group {}
-// SAFETY: as above.
-unsafe impl Zeroable for nd_group_row {}
-
 /// The value of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupRow {
@@ -481,15 +457,6 @@ pub const TICK_NS: u64 = nd_activity_limit::ND_TICK_NS.0 as u64;
 pub const ACTIVITY_BYTES: usize = size_of::<nd_activity>();
 
 const _: () = assert!(ACTIVITY_BYTES == 80 + 16 * GAPS as usize);
-
-// SAFETY: `repr(C)` structs of 64-bit integers, and arrays of them: any bit pattern is valid.
-unsafe impl AnyBitPattern for nd_activity {}
-// SAFETY: as above.
-unsafe impl Zeroable for nd_activity {}
-// SAFETY: as above.
-unsafe impl AnyBitPattern for nd_disk {}
-// SAFETY: as above.
-unsafe impl Zeroable for nd_disk {}
 
 /// The counters of all CPUs, summed, besides those by disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

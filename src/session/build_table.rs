@@ -22,18 +22,6 @@ pub enum Need {
     SetupEvent,
 }
 
-impl Need {
-    /// What a run lacks if this is not met.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Requests => "commands are known by their tags alone (classic tracepoints)",
-            Self::Tags => "commands are known by their requests",
-            Self::KernelBtf => "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)",
-            Self::SetupEvent => "setups are observed by a kprobe",
-        }
-    }
-}
-
 /// A build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -53,7 +41,6 @@ pub struct Entry {
 /// interrupts itself, no filter.
 const USUAL: &[Fixed] = &[
     ("recover", "1"),
-    ("verdict", "1"),
     ("nests", "0"),
     ("lossy", "0"),
     ("by_name", "0"),

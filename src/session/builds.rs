@@ -6,12 +6,11 @@ use std::io;
 use super::Config;
 use super::build_table::{BUILDS, Entry, Need};
 use crate::abi::{nd_config, nd_mode};
-use crate::error::unsupported;
 use crate::model::machine::Pairing;
 use crate::model::point::Point;
 use crate::probe::catalog::Method;
 use crate::probe::plan::AttachPlan;
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 /// What build.rs made of an entry of the table.
 struct Built {
@@ -42,14 +41,13 @@ fn is_met(need: Need, plan: &AttachPlan, config: &Config<'_>) -> bool {
 
 /// The first build whose needs are met, and that fixes no other value.
 fn choose(values: &nd_config, is_met: impl Fn(Need) -> bool) -> Result<Build> {
-    let fits = |&at: &usize| (BUILT[at].fits)(values);
-    let unmet = |at: usize| BUILDS[at].needs.iter().copied().find(|&need| !is_met(need));
-    let found = (0..BUILDS.len()).find(|at| fits(at) && unmet(*at).is_none());
-    found.map(|at| Build { entry: &BUILDS[at], packed: BUILT[at].packed }).ok_or_else(|| {
-        let lacks = (0..BUILDS.len()).filter(fits).find_map(unmet).map(Need::text);
-        let lacks = lacks.map_or_else(String::new, |lacks| format!(": {lacks}"));
-        unsupported(format!("no build of the BPF programs can do this run{lacks}"))
-    })
+    let suits = |(entry, built): &(&Entry, &Built)| {
+        (built.fits)(values) && entry.needs.iter().all(|need| is_met(*need))
+    };
+    let found = BUILDS.iter().zip(&BUILT).find(suits);
+    // the plan asks for nothing that the builds cannot do
+    let (entry, built) = found.context("no build of the BPF programs can do this run")?;
+    Ok(Build { entry, packed: built.packed })
 }
 
 impl Build {
@@ -84,7 +82,6 @@ impl Build {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::error::{Kind, kind_of};
     use crate::machine;
     use crate::machine::elf::section;
     use crate::machine::reduced::{READ, reduced};
@@ -101,7 +98,7 @@ pub(super) mod tests {
     /// The build for these values, on a machine and for a run that lack some needs.
     fn with(change: impl Fn(&mut nd_config), lacks: &[Need]) -> &'static str {
         let mut values = nd_config::zeroed();
-        (values.recover, values.verdict) = (1, 1);
+        values.recover = 1;
         change(&mut values);
         let is_met = |need| match need {
             Need::Tags => lacks.contains(&Need::Requests),
@@ -202,26 +199,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_run_without_a_build_ends_and_says_why() {
+    fn waits_need_btf_of_the_kernel() {
         let mut values = nd_config::zeroed();
-        let lacks = |values: &nd_config, lacks: &[Need]| {
-            let error = choose(values, |need| !lacks.contains(&need)).unwrap_err();
-            assert_eq!(kind_of(&error), Kind::Kernel);
-            error.to_string()
-        };
-        values.mode = nd_mode::ND_MODE_FINE.0;
         values.waits = 1;
-        let text = lacks(&values, &[Need::KernelBtf, Need::Tags]);
-        assert_eq!(
-            text,
-            "no build of the BPF programs can do this run: the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)"
-        );
-        values.by = 1;
-        let text = lacks(&values, &[Need::Requests]);
-        assert_eq!(
-            text,
-            "no build of the BPF programs can do this run: commands are known by their tags alone (classic tracepoints)"
-        );
+        assert!(choose(&values, |need| !matches!(need, Need::KernelBtf | Need::Tags)).is_err());
     }
 
     /// The ids of the types that CO-RE relocations of an object begin with (`struct bpf_core_relo`).
@@ -329,9 +310,8 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_fixed_in_a_build_is_not_lost() {
-        let rare: [fn(&mut nd_config); 12] = [
+        let rare: [fn(&mut nd_config); 11] = [
             |c| c.recover = 0,
-            |c| c.verdict = 0,
             |c| c.lossy = 1,
             |c| c.by_name = 1,
             |c| c.check_fit = 1,

@@ -95,7 +95,7 @@ fn add_trace(c: &mut nd_config, kind: nd_trace, plan: &AttachPlan, config: &Conf
 }
 
 fn add_filter(c: &mut nd_config, filter: &Filter) {
-    let Filter { ctrls, nsids, opcodes, qids, no_admin, no_io, pids, comms, lba, .. } = filter;
+    let Filter { nsids, opcodes, qids, no_admin, no_io, pids, comms, lba, .. } = filter;
     c.targ_any = u8::from(*filter != Filter::default());
     c.targ_no_admin = u8::from(*no_admin);
     c.targ_no_io = u8::from(*no_io);
@@ -111,10 +111,6 @@ fn add_filter(c: &mut nd_config, filter: &Filter) {
         c.targ_by_lba = 1;
         c.targ_lba_first = first;
         c.targ_lba_last = last;
-    }
-    c.targ_by_ctrl = u8::from(!ctrls.is_empty());
-    for &ctrl in ctrls {
-        c.targ_ctrls[(ctrl >> 6) as usize & 3] |= 1 << (ctrl & 63);
     }
     c.targ_by_opcode = u8::from(!opcodes.is_empty());
     for op in opcodes {
@@ -245,7 +241,6 @@ pub fn configure(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Res
     if let Some(kind) = kind(settings) {
         add_trace(&mut c, kind, plan, config);
     }
-    c.verdict = u8::from(status_is_known(plan, config.facts));
     c.count_status = u8::from(counts_status(plan, config));
     c.details = u8::from(has_top_counters(plan, config));
     add_filter(&mut c, &settings.filter);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sizes of the maps, and the position of each controller's slots; reading the histograms and the kernel's
-//! memory.
+//! The sizes of the maps, and the position of each controller's slots.
 //!
 //! *Slots.* Each tag of each queue of the controllers that the filter selects has a slot, and so have the
 //! tags of one more controller, which may appear later.
@@ -12,28 +11,19 @@
 //! *Rings.* Each group of [`RING_CPUS`] CPUs has a ring of its own, because all producers of a ring
 //! contend for its lock. If memory is short, they are halved down to 4 MiB in all.
 
-use super::load::refusal;
-use super::mapping::Values;
-use super::{Session, libbpf_log};
 use crate::abi::{
-    CPU_BYTES, DecodeError, LINE, MAX_ROWS, MAX_STACKS, RING_CPUS, SCRATCH_BYTES, SCRATCHES,
-    STACK_BYTES, STACK_SUM_BYTES, add_cell, add_zero_waits, nd_memory_limit, unused_words, words,
+    CPU_BYTES, LINE, MAX_ROWS, MAX_STACKS, RING_CPUS, SCRATCH_BYTES, STACK_BYTES, STACK_SUM_BYTES,
 };
 use crate::error::{failed, unsupported};
 use crate::machine::System;
-use crate::machine::inflight::Memory;
 use crate::machine::process::MapMemory;
 use crate::model::machine::ControllerInfo;
-use crate::model::point::Point;
-use crate::model::snapshot::{Cell, Snapshot};
 use crate::session::configure::{
     HASH_ENTRY, bio_bytes, cell_stride, slot_bytes, start_bytes, submitter_bytes,
 };
-use crate::session::load::Loaded;
 use crate::settings::{ExtraEvents, Mode, OriginDetail, Settings};
-use anyhow::{Context, Result, anyhow};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder};
-use std::collections::{BTreeMap, BTreeSet};
+use anyhow::Result;
+use std::collections::BTreeSet;
 
 /// Lower bound of the number of rows.
 const MIN_ROWS: u32 = 64;
@@ -256,8 +246,7 @@ pub struct Layout {
 
 /// Memory for stacks.
 fn stack_bytes(settings: &Settings, cpus: u32) -> usize {
-    let stacks = MAX_STACKS as usize * (HASH_ENTRY + STACK_BYTES)
-        + (cpus * SCRATCHES) as usize * SCRATCH_BYTES;
+    let stacks = MAX_STACKS as usize * (HASH_ENTRY + STACK_BYTES) + cpus as usize * SCRATCH_BYTES;
     let sums = MAX_STACKS as usize * (HASH_ENTRY + STACK_SUM_BYTES);
     let stacks = if settings.stack().is_some() { stacks } else { 0 };
     stacks + if settings.sums_stacks() { sums } else { 0 }
@@ -369,110 +358,6 @@ fn rows_of(settings: &Settings, controllers: &[ControllerInfo]) -> u32 {
     let chosen = controllers.iter().filter(|c| settings.filter.has_ctrl(c.instance));
     let things: usize = chosen.map(|c| 1 + c.disks.len()).sum();
     u32::try_from(things * each).unwrap_or(MAX_ROWS).clamp(MIN_ROWS, MAX_ROWS)
-}
-
-impl Session {
-    /// The rows in use: number and key.
-    fn rows(&self) -> Result<BTreeMap<u32, u64>> {
-        let map = &self.maps.rows;
-        let mut all = BTreeMap::new();
-        for key in map.keys() {
-            let Some(row) = map.lookup(&key, MapFlags::ANY)? else {
-                continue;
-            };
-            let key = words(&key).first().copied();
-            let row = row.try_into().ok().map(u32::from_ne_bytes);
-            let row = row.context("a row number of the wrong size")?;
-            all.insert(row, key.context("a row key of the wrong size")?);
-        }
-        Ok(all)
-    }
-
-    /// Adds the histograms of all rows.
-    pub(crate) fn add_cells(&self, snapshot: &mut Snapshot) -> Result<()> {
-        let rows = self.rows()?;
-        let values = Values::of(&self.maps.cells)?;
-        let mut value = Vec::new();
-        let cells = &self.layout.cells;
-        let places = (0..cells.groups).flat_map(|group| rows.iter().map(move |row| (group, row)));
-        for (group, (row, key)) in places {
-            let at = (group * cells.rows + row) as usize;
-            let unused = unused_words(self.plan.stage_set);
-            if unused.into_iter().all(|word| values.word(at, word) == 0) {
-                continue;
-            }
-            let (row_key, pattern) = self.unpack(*key);
-            let cell = snapshot
-                .cells
-                .entry((row_key, pattern))
-                .or_insert_with(|| Cell::empty(self.plan.stage_set));
-            values.copy(at, &mut value);
-            add_cell(cell, self.plan.stage_set, &value, self.is_shared(group, pattern))
-                .map_err(|DecodeError| anyhow!("a cell of the wrong size"))?;
-        }
-        for ((_, pattern), cell) in &mut snapshot.cells {
-            if Point::Bio.seen_in(*pattern) {
-                add_zero_waits(cell, *pattern);
-            }
-        }
-        // a new row may still be empty
-        snapshot.cells.retain(|_, cell| cell.commands() > 0);
-        Ok(())
-    }
-}
-
-/// Maximum number of bytes per run.
-const WINDOW: usize = nd_memory_limit::ND_MEMORY_WINDOW.0 as usize;
-
-const PROGRAM: &str = "read_memory";
-
-/// The memory of the running kernel.
-pub struct KernelMemory {
-    loaded: Loaded,
-    window: MapHandle,
-}
-
-impl KernelMemory {
-    /// Loads the program.
-    ///
-    /// # Errors
-    /// If the kernel refuses it.
-    pub fn open() -> Result<Self> {
-        libbpf_log::forget();
-        let object = include_bytes!(concat!(env!("OUT_DIR"), "/memory.bpf.o"));
-        let mut builder = ObjectBuilder::default();
-        let builder = builder.name("nvme_deep").map_err(failed("name the BPF object"))?;
-        let open = builder.open_memory(object).map_err(failed("open the BPF object"))?;
-        let object = open.load().map_err(refusal)?;
-        let loaded = Loaded(object);
-        let window = loaded.map("window")?;
-        Ok(Self { loaded, window })
-    }
-
-    /// Reads at most one window.
-    fn read_window(&self, at: u64, to: &mut [u8]) -> Result<bool> {
-        if self.loaded.run(PROGRAM, [at, to.len() as u64])? != 0 {
-            return Ok(false);
-        }
-        let bytes = self.window.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY);
-        let bytes = bytes.map_err(failed("read map `window`"))?;
-        let bytes = bytes.unwrap_or_default();
-        let Some(bytes) = bytes.get(..to.len()) else {
-            return Ok(false);
-        };
-        to.copy_from_slice(bytes);
-        Ok(true)
-    }
-}
-
-impl Memory for KernelMemory {
-    fn read(&mut self, at: u64, to: &mut [u8]) -> bool {
-        let starts = (0_u64..).map(|n| at.wrapping_add(n * WINDOW as u64));
-        // an error here is one of the whole run, which other reads have, too
-        starts
-            .zip(to.chunks_mut(WINDOW))
-            .all(|(at, part)| self.read_window(at, part).unwrap_or(false))
-    }
 }
 
 #[cfg(test)]

@@ -4,29 +4,29 @@
 
 use super::builds::Build;
 use super::configure::{configure, counts_status, has_top_counters};
-use super::{Config, KernelMemory, Layout, Rings, groups, libbpf_log};
+use super::{Config, Layout, Rings, groups, libbpf_log};
 use crate::abi::{
-    BIOS, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SCRATCHES, SUBMITTERS,
-    fresh_cpu, nd_config, nd_who,
+    BIOS, MAX_CANDIDATES, MAX_CTRLS, MAX_GROUPS, MAX_STACKS, RING_CPUS, SUBMITTERS, fresh_cpu,
+    nd_config, nd_memory_limit, nd_who,
 };
 use crate::error::{Failure, Kind, failed, in_brackets, not_permitted};
 use crate::machine::elf::section;
 use crate::machine::inflight::Memory;
 use crate::machine::kernel::{Look, VARIABLE, of_value};
-use crate::machine::types::Types;
+use crate::machine::types::{CustomBtf, Types};
 use crate::machine::{System, missing_capabilities};
 use crate::model::machine::Pairing;
 use crate::probe::catalog::{CATALOG, Method, number_of};
 use crate::probe::facts::{KernelFacts, Preemption, PreemptionSource};
 use crate::probe::plan::{AttachPlan, StartSource};
+use crate::session::activity::TICK;
 use crate::session::configure::{cell_stride, lru_entries, start_bytes};
-use crate::session::control as ticks;
 use anyhow::{Context, Error, Result, anyhow};
 use bytemuck::bytes_of;
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{
     ErrorKind, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject,
-    ProgramInput,
+    ProgramInput, ProgramMut,
 };
 use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsFd, AsRawFd};
@@ -126,8 +126,7 @@ fn choose(object: &mut OpenObject, plan: &AttachPlan, config: &Config<'_>) -> Re
     let timer = config.settings.has_timers();
     for mut program in object.progs_mut() {
         let hook = hooks.iter().map(|&h| &CATALOG[h]).find(|hook| program.name() == hook.program);
-        let used =
-            hook.is_some() || program.name() == CONTROL || timer && program.name() == ticks::TICK;
+        let used = hook.is_some() || program.name() == CONTROL || timer && program.name() == TICK;
         program.set_autoload(used);
         // by default libbpf searches the types of every module for each program
         if let Some(hook) = hook.filter(|h| h.kind.method() == Method::Fentry) {
@@ -186,7 +185,7 @@ fn size_maps(
             Some("submitters") => lru_entries(SUBMITTERS, layout.cpus),
             Some("candidates") => lru_entries(MAX_CANDIDATES, layout.cpus),
             Some("begun") if plan.start == StartSource::Bio => BIOS as u32,
-            Some("scratches") if stacks => layout.cpus * SCRATCHES,
+            Some("scratches") if stacks => layout.cpus,
             Some("stacks") if stacks => MAX_STACKS,
             Some("stack_sums") if sums => MAX_STACKS,
             _ => continue,
@@ -218,20 +217,26 @@ pub fn prepare(
     Ok((values, build))
 }
 
-/// Opens, configures and loads the object that the plan needs.
-pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<Loaded, StartError> {
+/// Opens an object, with these types instead of the kernel's.
+pub fn open(object: &[u8], types: Option<&CustomBtf>) -> Result<OpenObject> {
     libbpf_log::forget();
-    let (values, build) = prepare(plan, layout, config)?;
     let mut builder = ObjectBuilder::default();
     builder.name("nvme_deep").map_err(failed("name the BPF object"))?;
-    if let Some(custom) = config.custom_btf.filter(|_| build.reads_types()) {
-        builder.btf_custom_path(custom.path()).map_err(failed("pass the BTF to libbpf"))?;
+    if let Some(types) = types {
+        builder.btf_custom_path(types.path()).map_err(failed("pass the BTF to libbpf"))?;
     }
+    builder.open_memory(object).map_err(failed("open the BPF object"))
+}
+
+/// Opens, configures and loads the object that the plan needs.
+pub fn load(plan: &AttachPlan, layout: &Layout, config: &Config<'_>) -> Result<Loaded, StartError> {
+    let (values, build) = prepare(plan, layout, config)?;
+    let custom = config.custom_btf.filter(|_| build.reads_types());
     let mut object = build.object().map_err(failed("open the BPF object"))?;
     if reads_kernel_data(&object) && !config.system.lists_variables() {
         hide_kernel_data(&mut object);
     }
-    let mut open = builder.open_memory(&object).map_err(failed("open the BPF object"))?;
+    let mut open = open(&object, custom)?;
     choose(&mut open, plan, config)?;
     set_config(&mut open, &values)?;
     leave_out(&mut open, &values).map_err(failed("size the maps"))?;
@@ -312,14 +317,67 @@ impl Loaded {
         MapHandle::try_from(&map).map_err(failed(format!("open map `{name}`")))
     }
 
+    /// Returns a program by name.
+    pub fn program(&self, name: &str) -> Result<ProgramMut<'_>> {
+        let program = self.0.progs_mut().find(|p| p.name() == name);
+        program.with_context(|| format!("the object has no program `{name}`"))
+    }
+
     /// Runs a program that is not attached (BPF_PROG_TEST_RUN), and returns its return value.
     pub fn run(&self, name: &str, args: [u64; 2]) -> Result<u32> {
         let mut args = args.map(u64::to_ne_bytes).concat();
-        let program = self.0.progs_mut().find(|p| p.name() == name);
-        let program = program.with_context(|| format!("the object has no program `{name}`"))?;
         let input = ProgramInput { context_in: Some(&mut args), ..ProgramInput::default() };
-        let output = program.test_run(input);
+        let output = self.program(name)?.test_run(input);
         Ok(output.map_err(failed("run the program `control`"))?.return_value)
+    }
+}
+
+/// Maximum number of bytes per run.
+const WINDOW: usize = nd_memory_limit::ND_MEMORY_WINDOW.0 as usize;
+
+const PROGRAM: &str = "read_memory";
+
+/// The memory of the running kernel.
+pub struct KernelMemory {
+    loaded: Loaded,
+    window: MapHandle,
+}
+
+impl KernelMemory {
+    /// Loads the program.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub fn open() -> Result<Self> {
+        let object = open(include_bytes!(concat!(env!("OUT_DIR"), "/memory.bpf.o")), None)?;
+        let loaded = Loaded(object.load().map_err(refusal)?);
+        let window = loaded.map("window")?;
+        Ok(Self { loaded, window })
+    }
+
+    /// Reads at most one window.
+    fn read_window(&self, at: u64, to: &mut [u8]) -> Result<bool> {
+        if self.loaded.run(PROGRAM, [at, to.len() as u64])? != 0 {
+            return Ok(false);
+        }
+        let bytes = self.window.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY);
+        let bytes = bytes.map_err(failed("read map `window`"))?;
+        let bytes = bytes.unwrap_or_default();
+        let Some(bytes) = bytes.get(..to.len()) else {
+            return Ok(false);
+        };
+        to.copy_from_slice(bytes);
+        Ok(true)
+    }
+}
+
+impl Memory for KernelMemory {
+    fn read(&mut self, at: u64, to: &mut [u8]) -> bool {
+        let starts = (0_u64..).map(|n| at.wrapping_add(n * WINDOW as u64));
+        // an error here is one of the whole run, which other reads have, too
+        starts
+            .zip(to.chunks_mut(WINDOW))
+            .all(|(at, part)| self.read_window(at, part).unwrap_or(false))
     }
 }
 

@@ -50,12 +50,11 @@ use crate::model::text::Text;
 use crate::probe::catalog::{AttachKind, CATALOG};
 use crate::probe::facts::KernelFacts;
 use crate::probe::plan::AttachPlan;
-pub use crate::session::layout::KernelMemory;
 use crate::session::load::Loaded;
-pub use crate::session::load::kernel_facts;
+pub use crate::session::load::{KernelMemory, kernel_facts};
 pub use crate::session::read::LiveEvents;
 use crate::settings::{OriginDetail, Settings};
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 /// Before anything else: takes over the log of libbpf, and copies it if that is asked for.
 ///
@@ -352,9 +351,7 @@ impl Session {
     }
 
     fn attach_one(&self, program: &str) -> Result<Link> {
-        let found = self.loaded.0.progs_mut().find(|p| p.name() == program);
-        let found = found.with_context(|| format!("the object has no program `{program}`"))?;
-        Ok(found.attach()?)
+        Ok(self.loaded.program(program)?.attach()?)
     }
 
     /// Detaches the hook at the setup: no further command begins.

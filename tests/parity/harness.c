@@ -253,7 +253,8 @@ static void answer_finish(void)
 	s.submission.known = 0; /* the setup sets it */
 	waits_of(&s, asked);
 	if (mode != ND_MODE_FINE) /* the slot has no fine part then */
-		memset((char *)&s + ND_SLOT_BASIC, 0x5a, sizeof(s) - ND_SLOT_BASIC);
+		memset(&s.setup_in_ns, 0x5a,
+		       sizeof(s) - __builtin_offsetof(struct nd_slot, setup_in_ns));
 
 	cfg_recover = 1;
 	if (complete && !back) {

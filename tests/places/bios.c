@@ -292,7 +292,7 @@ static void set_up_and_end(u32 i)
 		take_submitter(&s, 0, &requests_of[i], s.start_ns, ACCESS_BTF);
 	} else {
 		take_submitter(&s, &starts_of[i], &requests_of[i], starts_of[i].ns, ACCESS_BTF);
-		*waits_in(&s) = starts_of[i].waits;
+		*waits_in(&s) = starts_of[i].begun.waits;
 		s.start_ns = waits_in(&s)->start_ns;
 	}
 	run_as(DISPATCHER);

@@ -3,16 +3,16 @@
 
 use std::path::Path;
 
-use libbpf_rs::{Link, ObjectBuilder, OpenObject, ProgramMut, UprobeOpts};
+use libbpf_rs::{Link, OpenObject, UprobeOpts};
 
 use super::HostSession;
-use crate::error::{failed, not_permitted};
+use crate::error::not_permitted;
 use crate::machine::process::TargetError;
 use crate::machine::{System, missing_capabilities};
 use crate::model::target::{HostClock, TargetInfo, TargetKind};
-use crate::session::load::{Loaded, refusal};
-use crate::session::{libbpf_log, read};
-use anyhow::{Context, Result};
+use crate::session::load::{self, Loaded, refusal};
+use crate::session::read;
+use anyhow::Result;
 
 /// The map with the constants.
 const CONSTANTS: &str = ".rodata";
@@ -46,10 +46,7 @@ pub fn open_object(object: &[u8]) -> Result<OpenObject> {
     if !missing.is_empty() {
         return Err(not_permitted(&missing));
     }
-    libbpf_log::forget();
-    let mut builder = ObjectBuilder::default();
-    let builder = builder.name("nvme_deep").map_err(failed("name the BPF object"))?;
-    builder.open_memory(object).map_err(failed("open the BPF object"))
+    load::open(object, None)
 }
 
 /// Loads these programs.
@@ -85,15 +82,9 @@ pub fn configure(open: &mut OpenObject, constants: &Constants) {
     }
 }
 
-/// A program of the loaded object.
-pub fn program<'l>(loaded: &'l Loaded, name: &str) -> Result<ProgramMut<'l>> {
-    let program = loaded.0.progs_mut().find(|p| p.name() == name);
-    program.with_context(|| format!("the object has no program `{name}`"))
-}
-
 /// Attaches a program of the loaded object to a process.
 pub fn attach(loaded: &Loaded, pid: u32, hook: &Hook<'_>) -> Result<Link> {
-    let program = program(loaded, hook.program)?;
+    let program = loaded.program(hook.program)?;
     let (pid, options) = (pid.cast_signed(), UprobeOpts::default());
     Ok(program.attach_uprobe_with_opts(pid, hook.path, hook.offset, options)?)
 }
@@ -112,7 +103,7 @@ impl HostSession {
         let mut links = Vec::new();
         // the end first, so that no command is without its end
         for name in ["nvmet_complete", "nvmet_init"] {
-            links.push(program(&loaded, name)?.attach()?);
+            links.push(loaded.program(name)?.attach()?);
         }
         let target = TargetInfo {
             kind: TargetKind::Nvmet,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use libbpf_rs::{Link, MapCore, MapFlags, UsdtOpts};
 
-use super::attach::{Constants, configure, load, open_object, program};
+use super::attach::{Constants, configure, load, open_object};
 use crate::abi::{nd_usdt_cookie, nd_usdt_count, nd_usdt_limit};
 use crate::error::failed;
 use crate::session::load::Loaded;
@@ -85,7 +85,7 @@ impl Usdt {
         let loaded = load(open, &[PROGRAM])?;
         let mut links = Vec::new();
         for probe in probes {
-            let program = program(&loaded, PROGRAM)?;
+            let program = loaded.program(PROGRAM)?;
             let options = UsdtOpts {
                 cookie: u64::from(probe.number) | probe.texts << TEXT_SHIFT,
                 ..UsdtOpts::default()
