@@ -130,9 +130,8 @@ fn help(command: &str, hidden: bool) -> String {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    // hidden: options for tests (docs/dev/testing.md), an alias of --slow (docs/trace.md), and one of -o of
-    // `heatmap` (CHANGELOG.md)
-    let others = " --test-ignore --test-no-recovery --test-shift --min-lat --png --svg";
+    // hidden: options for tests (docs/dev/testing.md), and an alias of --slow (docs/trace.md)
+    let others = " --test-ignore --test-no-recovery --test-shift --min-lat";
     text + if hidden { others } else { "" }
 }
 

@@ -89,7 +89,7 @@ fn the_picture_replaces_no_file_unless_it_must() {
     let dir = TempDir::new().unwrap();
     let out = dir.path().join("out.svg");
     let path = format!("{}/tests/exports/mixed.nvd", root());
-    let words = format!("--from {path} --svg {}", out.display());
+    let words = format!("--from {path} -o {}", out.display());
     let said = pattern(&words);
     assert!(said.err.contains(" rows, "), "{}", said.err);
     let svg = read_to_string(&out).unwrap();
@@ -128,7 +128,7 @@ fn commands_that_are_forgotten_are_counted() {
     let says = format!("too small depths: {most} commands without an end were forgotten");
     let text = pattern(&format!("--from {file}")).out;
     assert!(text.contains(&says), "{text}");
-    let ran = run(&format!("heatmap --y depth --svg - --from {file}"));
+    let ran = run(&format!("heatmap --y depth -o - --from {file}"));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.err.contains(&says), "{}", ran.err);
 }

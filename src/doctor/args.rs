@@ -4,8 +4,7 @@
 use std::path::PathBuf;
 
 use crate::probe::catalog::Method;
-use crate::run::args::common as examples;
-use crate::run::args::common::ColorArg;
+use crate::run::args::common::{ColorArg, ONLY_EXAMPLES};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,7 +15,7 @@ Examples:
 
 /// `doctor`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_help = ONLY_EXAMPLES)]
 #[command(after_long_help = EXAMPLES)]
 pub struct DoctorArgs {
     /// One JSON object instead of text

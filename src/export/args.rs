@@ -9,8 +9,7 @@ use crate::settings::{Events, Mode, Outcome, Settings};
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::run::args::common as examples;
-use crate::run::args::common::{Checked, SessionOptions, interval};
+use crate::run::args::common::{Checked, SessionOptions, WITH_FILTERS, interval};
 use crate::run::args::filter::FilterArgs;
 use crate::run::exit::usage;
 
@@ -40,7 +39,7 @@ pub enum Format {
 
 /// `export`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ExportArgs {
     /// The recordings (see `record`). Perfetto and hlog take one

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `heatmap`, and the files of pictures.
+//! `heatmap`.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,9 @@ use crate::view::picture::Scheme;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::run::args::common as examples;
 use crate::run::args::common::{
-    Checked, FromArgs, PictureFile, PictureFormat, RunTime, SessionArgs, SessionOptions, ending_of,
-    is_stdout,
+    Checked, FromArgs, PictureFile, PictureFormat, RunTime, SessionArgs, SessionOptions,
+    WITH_FILTERS, ending_of, is_stdout,
 };
 use crate::run::exit::usage;
 
@@ -41,28 +40,10 @@ pub enum QuantityArg {
     Depth,
 }
 
-/// The files of the picture.
-#[derive(Clone, Debug, clap::Args)]
-pub struct PictureArgs {
-    /// Write the picture to OUT: .svg or .png; can be given twice. `-`: SVG to stdout
-    ///
-    /// In SVG, a pointer on a cell shows its numbers.
-    #[arg(long, short, value_name = "OUT", required_unless_present_any = ["svg", "png"])]
-    pub output: Vec<PathBuf>,
-
-    /// Write an SVG file, whatever its ending
-    #[arg(long, value_name = "OUT", hide = true)]
-    pub svg: Option<PathBuf>,
-
-    /// Write a PNG file, whatever its ending
-    #[arg(long, value_name = "OUT", hide = true)]
-    pub png: Option<PathBuf>,
-}
-
 /// `heatmap`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(override_usage = "nvme-deep heatmap [OPTIONS] [FILE]...")]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct HeatmapArgs {
     /// What the vertical axis shows
@@ -79,8 +60,11 @@ pub struct HeatmapArgs {
     #[arg(long, value_name = "STAGE", value_parser = Interval::parse)]
     pub stage: Option<Interval>,
 
-    #[command(flatten)]
-    pub picture: PictureArgs,
+    /// Write the picture to OUT: .svg or .png; can be given twice. `-`: SVG to stdout
+    ///
+    /// In SVG, a pointer on a cell shows its numbers.
+    #[arg(long, short, value_name = "OUT", required = true)]
+    pub output: Vec<PathBuf>,
 
     /// Replace OUT if it exists
     #[arg(long)]
@@ -158,22 +142,16 @@ impl HeatmapArgs {
     /// # Errors
     /// If the format of one is not known, or two are stdout; one sentence.
     pub fn picture_files(&self) -> Result<Vec<PictureFile>> {
-        let by_ending = |path: &PathBuf| {
+        if self.output.iter().filter(|path| is_stdout(path)).count() > 1 {
+            return Err(usage("stdout can't have two pictures: give one of them a file"));
+        }
+        let file = |path: &PathBuf| {
             let format = match ending_of(path, &["svg", "png"])? {
                 "png" => PictureFormat::Png,
                 _ => PictureFormat::Svg,
             };
-            Ok((path.clone(), format))
+            Ok(PictureFile { path: path.clone(), format, force: self.force, scheme: self.theme })
         };
-        let PictureArgs { output, svg, png } = &self.picture;
-        let mut all = output.iter().map(by_ending).collect::<Result<Vec<_>>>()?;
-        all.extend(svg.clone().map(|path| (path, PictureFormat::Svg)));
-        all.extend(png.clone().map(|path| (path, PictureFormat::Png)));
-        if all.iter().filter(|(path, _)| is_stdout(path)).count() > 1 {
-            return Err(usage("stdout can't have two pictures: give one of them a file"));
-        }
-        let (force, scheme) = (self.force, self.theme);
-        let file = |(path, format)| PictureFile { path, format, force, scheme };
-        Ok(all.into_iter().map(file).collect())
+        self.output.iter().map(file).collect()
     }
 }

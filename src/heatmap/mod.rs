@@ -7,7 +7,7 @@ use std::mem::{replace, take};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::event::Event;
 use crate::model::report::submissions::{Submissions, TaskKind, forgotten};
 use crate::model::text::Text;
@@ -25,7 +25,6 @@ use crate::heatmap::args::{HeatmapOptions, QuantityArg};
 use crate::run::drive::{
     End, FileReader, Form, Input, Live, Names, Run, Seen, Step, submissions_of,
 };
-use crate::run::exit::Failure;
 use crate::run::picture::Picture;
 use crate::run::start::Preflight;
 use crate::run::{WAITS_UNMEASURED, eprint_note, say_ledger};

@@ -13,8 +13,7 @@ use crate::model::stage::StageSet;
 use crate::model::target::HostClock;
 use crate::model::text::printable;
 use crate::recording::{Fact, HostRecording};
-use crate::run::args::common as examples;
-use crate::run::args::common::{ColorArg, JSON, JSON_LONG, number};
+use crate::run::args::common::{ColorArg, JSON, JSON_LONG, ONLY_EXAMPLES, number};
 use crate::run::args::filter::ctrl_instance;
 use crate::run::drive::{FileReader, Names, Run, Seen, Step};
 use crate::run::exit::usage;
@@ -297,7 +296,7 @@ pub enum TimelineArg {
 
 /// `join`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_help = ONLY_EXAMPLES)]
 #[command(after_long_help = EXAMPLES)]
 pub struct JoinArgs {
     /// The recording of the driver (`record`)

@@ -7,10 +7,9 @@ use crate::model::stage::StageSet;
 use crate::settings::{ExtraEvents, Histograms, LIVE, Mode, Settings};
 use anyhow::Result;
 
-use crate::run::args::common as examples;
 use crate::run::args::common::{
     Checked, ExecArgs, FromArgs, GroupArgs, JSON, JSON_LONG, Schedule, SessionArgs, SessionOptions,
-    Singles, number,
+    Singles, WITH_FILTERS, number,
 };
 use crate::run::exit::usage;
 
@@ -28,7 +27,7 @@ Examples:
 #[command(
     override_usage = "nvme-deep latency [OPTIONS] [FILE]... [INTERVAL] [COUNT] [-- COMMAND...]"
 )]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct LatencyArgs {
     /// Split each command's life into stages

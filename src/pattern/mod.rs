@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `pattern` command: sequential or random, sizes, distances, depth, in the order of submission.
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::event::CommandId;
 use crate::model::ledger::Ledger;
 use crate::model::report::latency::{Idle, times};
@@ -10,15 +10,13 @@ use crate::model::stage::StageSet;
 use crate::pattern::report::{Disk, Past, Patterns};
 use crate::pattern::view::{PatternReport, PatternText, draw, json, size};
 use crate::recording::Fact;
-use crate::run::args::common as examples;
 use crate::run::args::common::{
     Checked, FromArgs, JSON, JSON_LONG, PictureFile, PictureFormat, Schedule, SessionArgs,
-    SessionOptions, ending_of, refuse_two_on_stdout,
+    SessionOptions, WITH_FILTERS, ending_of, refuse_two_on_stdout,
 };
 use crate::run::drive::{
     FileReader, Form, Input, Live, Names, Run, Seen, Step, open_all, submissions_of,
 };
-use crate::run::exit::Failure;
 use crate::run::picture::Picture;
 use crate::run::start::Preflight;
 use crate::run::stdout::{output_width, stdout};
@@ -275,7 +273,7 @@ Examples:
 /// `pattern`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(override_usage = "nvme-deep pattern [OPTIONS] [FILE]... [INTERVAL] [COUNT]")]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct PatternArgs {
     #[command(flatten)]
@@ -288,11 +286,11 @@ pub struct PatternArgs {
     /// Also write the final report as a picture (SVG)
     ///
     /// `-`: only the picture, to stdout.
-    #[arg(long = "output", short = 'o', alias = "svg", value_name = "FILE")]
-    pub svg: Option<PathBuf>,
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 
     /// Replace the file of -o if it exists
-    #[arg(long, requires = "svg")]
+    #[arg(long, requires = "output")]
     pub force: bool,
 
     /// A row per submitter, not per process that calls the driver
@@ -321,8 +319,8 @@ pub type PatternOptions = Checked<PatternArgs>;
 impl SessionOptions for PatternArgs {
     fn settings(&self) -> Result<Settings> {
         let lines = self.json || self.hist || self.schedule.interval.is_some();
-        refuse_two_on_stdout(self.svg.as_deref(), lines)?;
-        if let Some(path) = &self.svg {
+        refuse_two_on_stdout(self.output.as_deref(), lines)?;
+        if let Some(path) = &self.output {
             ending_of(path, &["svg"])?;
             self.from.refuse_several("-o shows")?;
         }
@@ -340,7 +338,7 @@ impl SessionOptions for PatternArgs {
 impl PatternArgs {
     /// The file of the picture.
     pub fn picture_file(&self) -> Option<PictureFile> {
-        self.svg.clone().map(|path| PictureFile {
+        self.output.clone().map(|path| PictureFile {
             path,
             format: PictureFormat::Svg,
             force: self.force,

@@ -11,7 +11,7 @@ use crate::units;
 use crate::units::{counted, nanos, rate, size_text};
 use crate::view::header::Header;
 use crate::view::json::{SCHEMA_VERSION, line};
-use crate::view::ledger::ledger;
+use crate::view::ledger::write_ledger;
 use crate::view::picture::{Anchor, Area, Canvas, Paint, TextStyle};
 use crate::view::table::{Cell, Table, WIDE};
 use crate::view::theme::Theme;
@@ -191,7 +191,7 @@ impl PatternText {
         if report.forgotten > 0 {
             writeln!(out, "{}", self.theme.dim(&forgotten(report.forgotten)))?;
         }
-        ledger(&report.ledger, self.theme, self.detail, out)
+        write_ledger(&report.ledger, self.theme, self.detail, out)
     }
 
     fn cells(&self, row: &PatternRow, report: &PatternReport) -> Vec<Cell<'static>> {

@@ -16,8 +16,7 @@ use crate::model::text::Text;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::{Fact, KernelLine};
 use crate::report::html::Html;
-use crate::run::args::common as examples;
-use crate::run::args::common::{Checked, SessionOptions, ending_of};
+use crate::run::args::common::{Checked, SessionOptions, WITH_FILTERS, ending_of};
 use crate::run::args::filter::FilterArgs;
 use crate::run::drive::{
     FileReader, Form, Input, Names, Run, Seen, Step, count, open_all, submissions_of,
@@ -260,7 +259,7 @@ Examples:
 
 /// `report`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ReportArgs {
     /// The recordings (see `record`)

@@ -7,8 +7,7 @@ use std::error::Error as StdError;
 use std::io::{Error as IoError, ErrorKind, Write, stderr};
 use std::process::ExitCode;
 
-pub use crate::error::Failure;
-use crate::error::{Kind, kind_of};
+use crate::error::{Failure, Kind, kind_of};
 use crate::model::text::clean;
 use anyhow::{Error, Result};
 use serde_json::Error as JsonError;

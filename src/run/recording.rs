@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::machine::System;
 use crate::machine::clock::{SharedClocks, monotonic_ns};
 use crate::model::activity::Activity;
@@ -27,7 +27,6 @@ use serde::Serialize;
 
 use crate::run::cgroup_log::{CGROUPS_OF_BLOCK, CgroupLog};
 use crate::run::eprint_note;
-use crate::run::exit::Failure;
 use crate::run::outfile::{OutFile, Rules};
 
 /// Settings of the file.

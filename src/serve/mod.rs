@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::run::start::Session;
 use crate::serve::metrics::Format;
 use anyhow::{Context, Result};
@@ -24,7 +24,6 @@ use self::meter::Meter;
 use self::textfile::Textfile;
 use crate::run::drive::turns::Wake;
 use crate::run::drive::{Input, Live, Run, Step};
-use crate::run::exit::Failure;
 use crate::run::start::Preflight;
 use crate::run::{eprint_note, say_ledger};
 use crate::serve::args::ServeOptions;

@@ -13,7 +13,7 @@ use crate::units::{counted, nanos};
 ///
 /// # Errors
 /// Errors of the writer.
-pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
     let accuracy = l.accuracy();
     let verdict = verdict(l, &accuracy, theme);
     writeln!(out, "{}  {verdict}", theme.head("accuracy"))?;

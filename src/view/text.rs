@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 
-use super::ledger::ledger as write_ledger;
+use super::ledger::write_ledger;
 use super::table::{Cell, Table, WIDE};
 use super::theme::Theme;
 use crate::model::histogram::Histogram;

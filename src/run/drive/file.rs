@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::machine::cgroups;
 use crate::machine::cgroups::Pseudonyms;
 use crate::model::event::Event;
@@ -33,7 +33,7 @@ use anyhow::{Result, bail};
 use super::Ready;
 use super::names::Names;
 use crate::run::drive::names::Census;
-use crate::run::exit::{Failure, usage};
+use crate::run::exit::usage;
 use crate::run::progress::Progress;
 use crate::run::{eprint_note, input, stdout};
 

@@ -9,11 +9,12 @@ use nvme_deep::cli::execute;
 /// A command line that can be run again and again.
 pub type Run = Box<dyn Fn() -> Result<()>>;
 
-/// A command line. `A`, `B` and `OUT` are files in `dir`.
+/// A command line. `A`, `B` and `OUT*` are files in `dir`.
 pub fn command(line: &str, dir: &Path) -> Run {
     let words = line.split(' ').map(|word| {
         let mut parts = word.split(',').map(|part| match part {
-            "A" | "B" | "OUT" => dir.join(part).display().to_string(),
+            "A" | "B" => dir.join(part).display().to_string(),
+            out if out.starts_with("OUT") => dir.join(out).display().to_string(),
             other => other.to_owned(),
         });
         let first = parts.next().unwrap_or_default();
