@@ -43,7 +43,7 @@ struct Driver {
     controllers: Vec<ControllerInfo>,
     readings: Vec<ClockReading>,
     is_exact: bool,
-    /// As many as a file of its size can have, unless it was made to have more: they are kept.
+    /// No more than fit in a file of its size, unless someone forged it: they are kept.
     most: u64,
     path: String,
 }

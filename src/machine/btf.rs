@@ -287,7 +287,7 @@ impl Btf {
     }
 
     /// Finds these types in one pass, and remembers them. A look-up of a single one goes through all types
-    /// of the kernel, a million instructions. To be called for the base before its modules.
+    /// of the kernel, a million instructions. Call this for the base before its modules.
     pub fn look_for(&self, wanted: &Wanted<'_>) {
         let mut found = wanted.to_find();
         let names =

@@ -121,9 +121,9 @@ impl CpuActivity {
 pub struct Gap {
     /// The CPU.
     pub cpu: u32,
-    /// CLOCK_MONOTONIC nanoseconds of its begin.
+    /// Its start, CLOCK_MONOTONIC nanoseconds.
     pub begin_ns: u64,
-    /// And of its end.
+    /// Its end.
     pub end_ns: u64,
 }
 

@@ -29,7 +29,7 @@ pub struct Frame {
     pub symbol: Option<Symbol>,
 }
 
-/// The entries to the kernel, by how their names begin.
+/// Prefixes of the kernel's entry functions.
 const ENTRIES: [&str; 9] = [
     "asm_",
     "do_el0_svc",

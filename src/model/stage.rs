@@ -376,8 +376,8 @@ impl StageSet {
         })
     }
 
-    /// The bits of a pattern that matter in this stage set: those of the points at which its stages
-    /// begin and end, [`NO_SETUP`] and [`NO_COMPLETE`].
+    /// The bits of a pattern that matter in this stage set: the points at which its stages begin
+    /// and end, [`NO_SETUP`] and [`NO_COMPLETE`].
     pub const fn pattern_bits(self) -> Pattern {
         // each command of a report asks
         const BITS: [Pattern; 4] = [

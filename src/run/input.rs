@@ -90,7 +90,7 @@ pub fn read_recording(path: &Path) -> Result<HostRecording> {
         .map_err(|e| Failure::error(Kind::Usage, format!("{shown}: {e}")))
 }
 
-/// An error if a recording is damaged or has no end. To be called after the output.
+/// An error if a recording is damaged or has no end. Call this after the output.
 ///
 /// # Errors
 /// If it is; one sentence.

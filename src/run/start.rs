@@ -222,7 +222,7 @@ pub struct LiveStacks {
 }
 
 impl LiveStacks {
-    /// Reads the symbol table, which takes seconds. To be called before anything is attached.
+    /// Reads the symbol table, which takes seconds. Call this before anything is attached.
     pub fn new(at: StackAt) -> Self {
         Self { symbolizer: symbolizer(), at, known: HashSet::new() }
     }

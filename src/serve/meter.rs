@@ -39,7 +39,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// To be called when the session has begun.
+    /// Call this when the session has begun.
     pub fn new(settings: &Settings, system: System, groups: usize) -> Self {
         let start = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {

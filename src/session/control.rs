@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls into the BPF side, and the timers of CPUs. The program `control` (bpf/include/recover.bpf.h) is never attached;
-//! it is run by BPF_PROG_TEST_RUN (5.10 for raw tracepoints).
+//! Calls into the BPF side, and the timers of CPUs. The program `control` (bpf/include/recover.bpf.h) is never
+//! attached: BPF_PROG_TEST_RUN runs it (5.10 for raw tracepoints).
 
 use super::load::CONTROL;
 use super::{Session, begins};

@@ -68,7 +68,7 @@ impl Header {
         parts.into_iter().flatten()
     }
 
-    /// One line, or as many as the width takes. Each ends with a newline.
+    /// One line, or more if it is too long. Each ends with a newline.
     pub fn text(&self, theme: Theme, width: usize) -> String {
         let (mut text, mut column) = (String::new(), 0);
         for part in self.parts() {

@@ -46,7 +46,7 @@ fn is_meant_as_file(word: &OsStr) -> bool {
     is_path || path.extension().is_some_and(|ending| ending == "nvd")
 }
 
-/// Whether a word is a recording: a file that exists, or what is meant to be one. A time is none.
+/// Whether a word is a recording: a file that exists, or a word that looks like one. A time does not.
 fn is_file(word: &OsStr) -> bool {
     if is_meant_as_file(word) {
         return true;

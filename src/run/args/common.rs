@@ -126,6 +126,26 @@ pub struct PictureFile {
     pub scheme: Scheme,
 }
 
+/// The file that recordings are turned into.
+#[derive(Clone, Debug, clap::Args)]
+pub struct OutArgs {
+    /// The file to write; its ending chooses the format. `-`: stdout
+    ///
+    /// It is readable by its owner only.
+    #[arg(long, short, value_name = "OUT")]
+    pub output: PathBuf,
+
+    /// Replace OUT if it exists
+    #[arg(long)]
+    pub force: bool,
+
+    /// Leave out names
+    ///
+    /// Of the machine, controllers, processes, cgroups and the recordings.
+    #[arg(long)]
+    pub redact: bool,
+}
+
 /// The properties by which commands are grouped.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GroupKeys {

@@ -94,7 +94,7 @@ pub struct FilterArgs {
 /// Parses the name or number of a controller.
 ///
 /// # Errors
-/// If it is none; one sentence.
+/// If it is not a controller; one sentence.
 pub fn ctrl_instance(text: &str) -> Result<u32, String> {
     let name = text.strip_prefix("/dev/").unwrap_or(text);
     let number = name.strip_prefix("nvme").unwrap_or(name);

@@ -62,7 +62,7 @@ impl Program {
         Ok(Self { name, child })
     }
 
-    /// Ends the program if it still runs: something else ended the run. To be called after the
+    /// Ends the program if it still runs: something else ended the run. Call this after the
     /// report.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ pub struct Form {
     pub color: bool,
     /// In text, the ledger goes to stderr.
     pub ledger_apart: bool,
-    /// The command writes the header by itself.
+    /// The command writes the header itself.
     pub has_header: bool,
     /// Nothing is written before the end of a file: a terminal has room for the progress.
     pub writes_at_end: bool,
@@ -134,7 +134,7 @@ fn failure(path: &impl Display, error: &RecordingError) -> anyhow::Error {
 /// Opens a recording of the driver.
 ///
 /// # Errors
-/// If it cannot be read, or is none; one sentence.
+/// If it cannot be read, or is not a recording; one sentence.
 fn open_recording(path: &Path) -> Result<(Reader<BufReader<File>>, Metadata)> {
     let shown = printable(path);
     let (file, metadata) = input::open(path)?;
@@ -202,7 +202,7 @@ impl FileReader {
         let info = reader.info();
         let settings = settings.for_recording(info.stage_set, info.submitters);
         let shown = printable(path);
-        // older ones that were recorded without names have the clock
+        // redacted recordings of older versions have the clock
         let wall_ns = reader.first_clock().filter(|_| !info.redacted).map(|clock| clock.wall_ns);
         let clock = RunClock { begin_ns: info.begin_ns, wall_ns };
         // a terminal that gets the output has no room for another line
@@ -680,7 +680,7 @@ impl FileReader {
         self.reader.ending()?.flaw()
     }
 
-    /// An error if the file is damaged or has no end. To be called after the last output.
+    /// An error if the file is damaged or has no end. Call this after the last output.
     ///
     /// # Errors
     /// If it is; one sentence.

@@ -367,7 +367,7 @@ pub struct HealthCheck {
 }
 
 impl HealthCheck {
-    /// Starts to watch. To be called when all hooks are attached. `modules` are those before that.
+    /// Starts to watch. Call this when all hooks are attached. `modules` are those before that.
     pub fn of(modules: Modules, session: &Session, system: System) -> Self {
         Self {
             watch: HookMonitor::begin(modules, &system, session.plan()),
@@ -391,7 +391,7 @@ impl HealthCheck {
         Ok(())
     }
 
-    /// Returns an error if the programs stopped receiving events. To be called after the last
+    /// Returns an error if the programs stopped receiving events. Call this after the last
     /// report.
     ///
     /// # Errors

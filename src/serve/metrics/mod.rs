@@ -175,7 +175,7 @@ metrics! {
     ACCURACY "accuracy" Gauge "" &["state"],
         "1 for the state of the ledger: exact, unknown (the kernel does not count all misses), degraded.";
     START "session_start_time_seconds" Gauge "seconds" &[],
-        "Unix time at which the session began; all counters begin at 0 then.";
+        "Unix time at which the session, and all counters, started.";
     SESSION "session" Info "" &["stage_set", "first_point", "last_point"],
         "The stages that are measured, and the points between which commands are timed.";
     BUILD "build" Info "" &["version"], "Version of nvme-deep.";

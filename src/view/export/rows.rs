@@ -116,7 +116,7 @@ pub(crate) struct StageTimes {
     pub(crate) total_ns: Option<u64>,
 }
 
-/// Whether it is one stage, from its begin: of a flush, only a part of the queue is known.
+/// Whether it is one stage, from its start: of a flush, only a part of the queue is known.
 fn is_whole(run: &StageRun) -> bool {
     run.single().is_some_and(|name| name == run.name())
 }

@@ -27,7 +27,7 @@ pub struct Area {
 /// Which part of a text is at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// The begin.
+    /// The start.
     Start,
     /// The middle.
     Middle,
