@@ -10,7 +10,7 @@ use crate::pattern::report::{Counts, PatternRow};
 use crate::units;
 use crate::units::{counted, nanos, rate, size_text};
 use crate::view::header::Header;
-use crate::view::json::{SCHEMA_VERSION, line};
+use crate::view::json::typed_line;
 use crate::view::ledger::write_ledger;
 use crate::view::picture::{Anchor, Area, Canvas, Paint, TextStyle};
 use crate::view::table::{Cell, Table, WIDE};
@@ -302,8 +302,6 @@ fn bars(
 
 #[derive(Serialize)]
 struct ReportLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     r#final: bool,
     at_s: f64,
     covers_s: f64,
@@ -396,8 +394,6 @@ fn row_line<'a>(row: &'a PatternRow, report: &PatternReport) -> RowLine<'a> {
 /// Errors of the writer.
 pub fn json(report: &PatternReport, out: &mut dyn Write) -> io::Result<()> {
     let report_line = ReportLine {
-        r#type: "pattern",
-        schema_version: SCHEMA_VERSION,
         r#final: report.is_final,
         at_s: report.at.as_secs_f64(),
         covers_s: report.covers.as_secs_f64(),
@@ -408,7 +404,7 @@ pub fn json(report: &PatternReport, out: &mut dyn Write) -> io::Result<()> {
         submitters: report.task_kind == TaskKind::Submitter,
         ledger: &report.ledger,
     };
-    line(&report_line, out)
+    typed_line("pattern", &report_line, out)
 }
 
 /// Most rows that are drawn.

@@ -7,7 +7,7 @@ use crate::model::stack::{Frame, Stack, StackAt};
 use crate::model::text::{Text, word};
 use crate::units::{counted, nanos, percent};
 use crate::view::header::{TIE, fill_to};
-use crate::view::json::{Dist, SCHEMA_VERSION, dist, line};
+use crate::view::json::{Dist, dist, typed_line};
 use crate::view::theme::Theme;
 use inferno::flamegraph::color::{BackgroundColor, Color};
 use inferno::flamegraph::{Options, from_lines};
@@ -42,8 +42,6 @@ pub struct StacksView {
 
 #[derive(Serialize)]
 struct StackLine {
-    r#type: &'static str,
-    schema_version: u32,
     at: &'static str,
     observed: bool,
     count: u64,
@@ -209,8 +207,6 @@ impl StacksView {
         for row in self.split_top(rows).0 {
             let (share, latency_share) = all.shares(row.commands(), row.hist.sum());
             let object = StackLine {
-                r#type: "stack",
-                schema_version: SCHEMA_VERSION,
                 at: at_name(self.at),
                 observed: row.stack != Stack::NotObserved,
                 count: row.commands(),
@@ -221,7 +217,7 @@ impl StacksView {
                 process: row.process.clone(),
                 kstack: row.stack.frames().iter().map(ToString::to_string).collect(),
             };
-            line(&object, out)?;
+            typed_line("stack", &object, out)?;
         }
         Ok(())
     }
