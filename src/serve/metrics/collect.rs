@@ -316,8 +316,8 @@ mod tests {
             let series = family.unwrap().series.iter();
             series.map(|s| s.value.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(of("nvme_deep_merged_commands"), [Value::Count(7)]);
-        assert!(of("nvme_deep_lost_commands").iter().all(|v| *v == Value::Count(0)));
+        assert_eq!(of("nvme_deep_merged_commands_total"), [Value::Count(7)]);
+        assert!(of("nvme_deep_lost_commands_total").iter().all(|v| *v == Value::Count(0)));
     }
 
     #[test]
