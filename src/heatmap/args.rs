@@ -6,13 +6,11 @@ use std::path::PathBuf;
 use crate::model::stage::StageSet;
 use crate::settings::{Events, Mode, Outcome, RingSize, Settings};
 use crate::view::heatmap::grid::{Interval, Quantity};
-use crate::view::picture::Scheme;
 use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::run::args::common::{
-    Checked, FromArgs, PictureFile, PictureFormat, RunTime, SessionArgs, SessionOptions,
-    WITH_FILTERS, ending_of, is_stdout,
+    Checked, FromArgs, RunTime, SessionArgs, SessionOptions, WITH_FILTERS, ending_of, is_stdout,
 };
 use crate::run::exit::usage;
 
@@ -70,10 +68,6 @@ pub struct HeatmapArgs {
     #[arg(long)]
     pub force: bool,
 
-    /// The colours
-    #[arg(long, value_name = "THEME", default_value = "auto")]
-    pub theme: Scheme,
-
     #[command(flatten)]
     pub run: RunTime,
 
@@ -95,8 +89,12 @@ pub type HeatmapOptions = Checked<HeatmapArgs>;
 
 impl SessionOptions for HeatmapArgs {
     fn settings(&self) -> Result<Settings> {
-        // an unknown format is an error before anything is opened
-        self.picture_files()?;
+        for path in &self.output {
+            ending_of(path, &["svg", "png"])?;
+        }
+        if self.output.iter().filter(|path| is_stdout(path)).count() > 1 {
+            return Err(usage("stdout can't have two pictures: give one of them a file"));
+        }
         let quantity = self.quantity(StageSet::Basic);
         if self.stage.is_some() && self.y != QuantityArg::Latency {
             return Err(usage("--stage is for `--y latency`: leave one of the two out"));
@@ -135,23 +133,5 @@ impl HeatmapArgs {
             QuantityArg::Size => Quantity::Size,
             QuantityArg::Depth => Quantity::Depth,
         }
-    }
-
-    /// The files of the picture.
-    ///
-    /// # Errors
-    /// If the format of one is not known, or two are stdout; one sentence.
-    pub fn picture_files(&self) -> Result<Vec<PictureFile>> {
-        if self.output.iter().filter(|path| is_stdout(path)).count() > 1 {
-            return Err(usage("stdout can't have two pictures: give one of them a file"));
-        }
-        let file = |path: &PathBuf| {
-            let format = match ending_of(path, &["svg", "png"])? {
-                "png" => PictureFormat::Png,
-                _ => PictureFormat::Svg,
-            };
-            Ok(PictureFile { path: path.clone(), format, force: self.force, scheme: self.theme })
-        };
-        self.output.iter().map(file).collect()
     }
 }

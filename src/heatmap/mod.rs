@@ -156,9 +156,9 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
         }
     };
     // what cannot be read or traced is reported first
-    let files = options.picture_files()?;
+    let files = options.output.iter();
     let mut pictures: Vec<Picture> =
-        files.iter().map(|file| Picture::create(file, inputs)).collect::<Result<_>>()?;
+        files.map(|path| Picture::create(path, options.force, inputs)).collect::<Result<_>>()?;
     let mut empty = None;
     input.each(&mut |run| {
         let stages = run.file().map_or(settings, |file| &file.settings).stage_set;

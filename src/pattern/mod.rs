@@ -11,8 +11,8 @@ use crate::pattern::report::{Disk, Past, Patterns};
 use crate::pattern::view::{PatternReport, PatternText, draw, json, size};
 use crate::recording::Fact;
 use crate::run::args::common::{
-    Checked, FromArgs, JSON, JSON_LONG, PictureFile, PictureFormat, Schedule, SessionArgs,
-    SessionOptions, WITH_FILTERS, ending_of, refuse_two_on_stdout,
+    Checked, FromArgs, JSON, JSON_LONG, Schedule, SessionArgs, SessionOptions, WITH_FILTERS,
+    ending_of, refuse_two_on_stdout,
 };
 use crate::run::drive::{
     FileReader, Form, Input, Live, Names, Run, Seen, Step, open_all, submissions_of,
@@ -23,7 +23,6 @@ use crate::run::stdout::{output_width, stdout};
 use crate::run::{eprint_note, say_ledger};
 use crate::settings::{Detail, Events, Mode, RingSize, Settings};
 use crate::view::header::Header;
-use crate::view::picture::Scheme;
 use crate::view::theme::Theme;
 use anyhow::Result;
 use std::io::{BufWriter, Write};
@@ -251,8 +250,8 @@ pub fn run(options: &PatternOptions) -> Result<()> {
         };
         Input::files(open(options)?, form)
     };
-    let picture = options.picture_file();
-    let picture = picture.map(|p| Picture::create(&p, &options.from.files));
+    let picture = options.output.as_deref();
+    let picture = picture.map(|path| Picture::create(path, options.force, &options.from.files));
     let mut picture = picture.transpose()?;
     input.each(&mut |run| {
         run.file().into_iter().for_each(FileReader::warn_partial);
@@ -336,16 +335,6 @@ impl SessionOptions for PatternArgs {
 }
 
 impl PatternArgs {
-    /// The file of the picture.
-    pub fn picture_file(&self) -> Option<PictureFile> {
-        self.output.clone().map(|path| PictureFile {
-            path,
-            format: PictureFormat::Svg,
-            force: self.force,
-            scheme: Scheme::Auto,
-        })
-    }
-
     /// The task of each row.
     pub const fn task_kind(&self) -> TaskKind {
         match self.submitters {

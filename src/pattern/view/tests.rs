@@ -5,7 +5,7 @@ use crate::nvme::decode::Blocks;
 use crate::pattern::report::{Disk, Past, Patterns};
 use crate::pattern::view::json;
 use crate::testing::EventBuilder;
-use crate::view::picture::{Scheme, Svg};
+use crate::view::picture::Svg;
 use crate::view::theme::Theme;
 
 fn report() -> PatternReport {
@@ -104,7 +104,7 @@ fn json_has_the_same_numbers() {
 #[test]
 fn a_picture_has_the_counts_in_its_notes() {
     let report = report();
-    let mut svg = Box::new(Svg::new(size(&report), "patterns", Scheme::Auto));
+    let mut svg = Box::new(Svg::new(size(&report), "patterns"));
     draw(&report, &Header::default(), &mut *svg);
     let text = String::from_utf8(svg.finish().unwrap()).unwrap();
     assert!(text.contains("<title>29 sequential commands</title>"), "{text}");

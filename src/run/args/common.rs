@@ -11,7 +11,6 @@ use crate::run::exit::usage;
 pub use crate::run::outfile::is_stdout;
 use crate::settings::{Attaching, LIVE, Mode, Settings};
 use crate::units::parse_duration;
-use crate::view::picture::Scheme;
 use anyhow::Result;
 use clap::builder::ValueParser;
 use clap::{ArgGroup, ValueEnum};
@@ -102,28 +101,6 @@ pub(crate) fn refuse_two_on_stdout(svg: Option<&Path>, lines: bool) -> Result<()
         ));
     }
     Ok(())
-}
-
-/// Formats of pictures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PictureFormat {
-    /// SVG.
-    Svg,
-    /// PNG.
-    Png,
-}
-
-/// The file of a picture.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PictureFile {
-    /// Its path.
-    pub path: PathBuf,
-    /// Its format.
-    pub format: PictureFormat,
-    /// Replace it if it exists.
-    pub force: bool,
-    /// Its colours.
-    pub scheme: Scheme,
 }
 
 /// The file that recordings are turned into.

@@ -46,18 +46,6 @@ pub enum TextStyle {
     Dim,
 }
 
-/// Colours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Scheme {
-    /// SVG: as the viewer prefers; PNG: light
-    #[default]
-    Auto,
-    /// Dark text on a light page
-    Light,
-    /// Light text on a dark page
-    Dark,
-}
-
 /// A destination of areas and texts.
 pub trait Canvas {
     /// Fills an area. SVG shows the note while the pointer is on it.
