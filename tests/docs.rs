@@ -142,7 +142,8 @@ fn the_docs_name_options_that_exist() {
         .flat_map(|c| options_in(&help(c, true)))
         .chain(FOREIGN.map(Into::into))
         .collect();
-    for page in pages() {
+    // the change log has options that are gone
+    for page in pages().into_iter().filter(|page| !page.ends_with("CHANGELOG.md")) {
         for option in options_in(&read(&page)) {
             assert!(known.contains(&option), "{}: {option}", page.display());
         }

@@ -77,7 +77,7 @@ fn the_intervals_add_up_to_the_run() {
 #[test]
 fn the_text_fits_the_screen() {
     let path = format!("{}/tests/exports/mixed.nvd", root());
-    for words in ["", "--hist"] {
+    for words in ["", "-v"] {
         let text = pattern(&format!("{words} --from {path}")).out;
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
         assert!(text.contains("sequential") && text.contains("accuracy"), "{text}");

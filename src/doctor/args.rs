@@ -38,7 +38,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "FILE")]
     pub btf: Option<PathBuf>,
 
-    /// Print all that the verdict is based on
+    /// Print everything that the verdict is based on
     ///
     /// Kernel, privileges, controllers, the hook of each point, memory.
     #[arg(long, short)]

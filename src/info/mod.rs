@@ -141,7 +141,7 @@ fn recorded(info: &RunInfo) -> Vec<String> {
         StageSet::Total => "no stages".to_owned(),
         set => format!("{} stages", set.name()),
     };
-    let stack = info.stack.map(|at| format!("stacks at {}", format!("{at:?}").to_lowercase()));
+    let stack = info.stack.map(|at| format!("stacks at {}", at.name()));
     let parts = [
         Some(stages),
         info.context.then(|| "conditions".to_owned()),

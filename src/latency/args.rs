@@ -48,7 +48,7 @@ pub struct LatencyArgs {
     /// Add a table of the totals: one bucket below this many microseconds, then buckets that double
     /// in width [default with --lat-shift: 20]
     ///
-    /// The kernel reports each command by itself for this table, which costs as much as `trace`.
+    /// For this table the kernel reports every single command, which costs as much as `trace`.
     #[arg(long, hide_short_help = true, alias = "lat_min_us", value_name = "US",
           value_parser = number(0..=u64::MAX))]
     pub lat_min_us: Option<u64>,

@@ -155,7 +155,7 @@ impl<'o> Reporter<'o> {
             if !report.is_final {
                 write!(out, "{}", self.header.interval(report.at, report.covers, theme))?;
             }
-            let text = PatternText { theme, width, hist: options.hist, detail };
+            let text = PatternText { theme, width, detail };
             text.report(report, &mut out)?;
         }
         out.flush()?;
@@ -278,10 +278,6 @@ pub struct PatternArgs {
     #[command(flatten)]
     pub schedule: Schedule,
 
-    /// Write all buckets of the histograms, a line each
-    #[arg(long)]
-    pub hist: bool,
-
     /// Also write the final report as a picture (SVG)
     ///
     /// `-`: only the picture, to stdout.
@@ -317,7 +313,7 @@ pub type PatternOptions = Checked<PatternArgs>;
 
 impl SessionOptions for PatternArgs {
     fn settings(&self) -> Result<Settings> {
-        let lines = self.json || self.hist || self.schedule.interval.is_some();
+        let lines = self.json || self.schedule.interval.is_some();
         refuse_two_on_stdout(self.output.as_deref(), lines)?;
         if let Some(path) = &self.output {
             ending_of(path, &["svg"])?;

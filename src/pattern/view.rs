@@ -121,10 +121,6 @@ pub(crate) fn rates(row: &PatternRow, covers: Duration) -> (f64, Option<f64>) {
     (row.counts.commands as f64 / seconds, row.disk.lba_bytes.map(megabytes))
 }
 
-/// Width of the lines of histograms.
-const WIDTH: usize = 80;
-/// Length of the longest bar.
-const BAR: usize = 40;
 /// Alignments that matter: a flash page, or the block of a drive that emulates smaller ones.
 const PAGE_BYTES: u64 = 4096;
 
@@ -135,8 +131,6 @@ pub struct PatternText {
     pub theme: Theme,
     /// Columns of the output.
     pub width: usize,
-    /// All buckets, with bars.
-    pub hist: bool,
     /// The largest buckets, and the whole ledger.
     pub detail: bool,
 }
@@ -175,7 +169,7 @@ impl PatternText {
         if report.rows.is_empty() {
             writeln!(out, "no command with logical blocks")?;
         }
-        for row in report.rows.iter().filter(|_| self.hist || self.detail) {
+        for row in report.rows.iter().filter(|_| self.detail) {
             writeln!(out)?;
             self.row(row, report, out)?;
         }
@@ -221,11 +215,7 @@ impl PatternText {
         let streams = counted(row.counts.streams, "stream");
         writeln!(out, "{}  {streams}, {}", self.theme.head(&name), alignment(row))?;
         for kind in HistogramKind::ALL {
-            let hist = kind.of(&row.counts);
-            match self.hist {
-                true => bars(kind, hist, row.disk.lba_bytes, self.theme, out)?,
-                false => hist_line(kind, hist, row.disk.lba_bytes, out)?,
-            }
+            hist_line(kind, kind.of(&row.counts), row.disk.lba_bytes, self.width, out)?;
         }
         Ok(())
     }
@@ -251,6 +241,7 @@ fn hist_line(
     kind: HistogramKind,
     hist: &Histogram,
     lba_bytes: Option<u32>,
+    width: usize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let all = hist.count();
@@ -269,7 +260,7 @@ fn hist_line(
         format!("  {:<10}{items}{more}", kind.title())
     };
     let mut left_out = false;
-    while text(&buckets, left_out).chars().count() > WIDTH {
+    while text(&buckets, left_out).chars().count() > width {
         let least = buckets.iter().map(|b| b.count).min();
         let Some(place) = buckets.iter().rposition(|b| Some(b.count) == least) else {
             break;
@@ -278,26 +269,6 @@ fn hist_line(
         left_out = true;
     }
     writeln!(out, "{}", text(&buckets, left_out))
-}
-
-/// All buckets, with bars.
-fn bars(
-    kind: HistogramKind,
-    hist: &Histogram,
-    lba_bytes: Option<u32>,
-    theme: Theme,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let most = hist.iter().map(|b| b.count).max().unwrap_or(0);
-    writeln!(out, "  {}", theme.dim(kind.title()))?;
-    for Bucket { first, last, count } in hist.iter() {
-        let label = kind.label(first, lba_bytes);
-        let range = if first == last { label } else { format!("from {label}") };
-        let filled = (count as f64 / most.max(1) as f64 * BAR as f64).ceil() as usize;
-        let bar = theme.bar(&"#".repeat(filled));
-        writeln!(out, "    {range:<16} {count:>10}  {bar}")?;
-    }
-    Ok(())
 }
 
 #[derive(Serialize)]

@@ -6,7 +6,7 @@ use crate::model::report::stacks::{StackRow, Weight};
 use crate::model::stack::{Frame, Stack, StackAt};
 use crate::model::text::{Text, word};
 use crate::units::{counted, nanos, percent};
-use crate::view::header::{TIE, fill_to};
+use crate::view::header::{TIE, hang};
 use crate::view::json::{Dist, dist, typed_line};
 use crate::view::theme::Theme;
 use inferno::flamegraph::color::{BackgroundColor, Color};
@@ -97,13 +97,6 @@ pub(crate) fn title(rows: &[StackRow], by: Weight, at: StackAt, file: Option<&Te
     format!("{sums} by kernel stack at {}, {commands}{file}", at_words(at))
 }
 
-const fn at_name(at: StackAt) -> &'static str {
-    match at {
-        StackAt::Submit => "submit",
-        StackAt::Complete => "complete",
-    }
-}
-
 impl StacksView {
     /// The rows to show, and the rest.
     fn split_top<'r>(&self, rows: &'r [StackRow]) -> (&'r [StackRow], &'r [StackRow]) {
@@ -190,12 +183,7 @@ impl StacksView {
         let path = path.chain(what.map(str::to_owned)).collect::<Vec<_>>();
         let path = path.iter().map(|part| part.replace(' ', &TIE.to_string()));
         let path = path.collect::<Vec<_>>().join(&format!(" >{TIE}"));
-        let mut start = numbers;
-        for line in fill_to(self.width, &path, start.len()) {
-            writeln!(out, "{start}{line}")?;
-            start = " ".repeat(start.len());
-        }
-        Ok(())
+        hang(self.width, &numbers, &path, str::to_owned, out)
     }
 
     /// Writes rows as JSON, one object per line.
@@ -207,7 +195,7 @@ impl StacksView {
         for row in self.split_top(rows).0 {
             let (share, latency_share) = all.shares(row.commands(), row.hist.sum());
             let object = StackLine {
-                at: at_name(self.at),
+                at: self.at.name(),
                 observed: row.stack != Stack::NotObserved,
                 count: row.commands(),
                 unmeasured: row.unmeasured,

@@ -190,7 +190,7 @@ pub struct GroupArgs {
     #[command(flatten)]
     pub keys: GroupKeys,
 
-    /// The order of groups
+    /// Sort groups by
     #[arg(
         long,
         hide_short_help = true,
@@ -200,7 +200,7 @@ pub struct GroupArgs {
     )]
     pub sort: Sort,
 
-    /// Groups that a text shows
+    /// Show this many groups, in text
     #[arg(long, short = 'n', hide_short_help = true, value_name = "N", default_value = "20", requires = "by",
           value_parser = count())]
     pub top: u64,

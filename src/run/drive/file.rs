@@ -365,9 +365,8 @@ impl FileReader {
         let Some(at) = at.filter(|_| at != recorded) else {
             return Ok(());
         };
-        let name = |at: StackAt| format!("{at:?}").to_lowercase();
-        let at = name(at);
-        let otherwise = match (recorded.map(name), settings.sums_stacks()) {
+        let at = at.name();
+        let otherwise = match (recorded.map(StackAt::name), settings.sums_stacks()) {
             (Some(other), true) => format!(", or use --at {other}"),
             (Some(other), false) => format!(", or use --kstack={other}"),
             (None, true) => String::new(),

@@ -23,7 +23,7 @@ const READERS: [&str; 30] = [
     "stacks --from A",
     "stacks --json --weight latency --from A",
     "stacks --folded --from A",
-    "pattern --hist -v --from A",
+    "pattern -v --from A",
     "pattern 1 --json --delta --from A",
     "pattern 10ms --from A",
     "heatmap --force -o OUT.svg --from A",
