@@ -33,7 +33,7 @@ pub struct Activity {
     pub gaps: Vec<Gap>,
     /// Gaps that found no room, since the start.
     pub gaps_lost: u64,
-    /// The programs of these observations that the kernel skipped, since the start.
+    /// How often the kernel skipped one of the programs that observe this, since the start.
     pub skipped: u64,
 }
 

@@ -4,7 +4,7 @@
 //! A stack taken by a tracepoint begins in the BPF program and the tracepoint code, one taken by a
 //! kprobe in the function itself. If a function deeper in the stack is traced by fentry or fexit, a
 //! trampoline is between it and its caller. All these frames are removed. So is the code that an
-//! interrupt has interrupted: it has no part in the command, is different each time, and would make
+//! interrupt interrupted: it has nothing to do with the command, differs each time, and would make
 //! thousands of stacks out of one.
 
 use crate::model::stack::{Frame, StackAt, Symbol};

@@ -114,7 +114,7 @@ pub struct Ledger {
     /// request. Only with those stages.
     #[serde(skip_serializing_if = "is_zero")]
     pub unseen_bios: u64,
-    /// Of these, at most as many whose bio found no room in the table.
+    /// How many of these bios, at most, found no room in the table.
     #[serde(skip_serializing_if = "is_zero")]
     pub unstored_bios: u64,
     /// Requests with a wait whose end was not observed. They have no stage before the request either.

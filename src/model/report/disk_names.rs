@@ -36,8 +36,7 @@ impl DiskNames {
         self.0.insert((ctrl, nsid), name.clone());
     }
 
-    /// Adds the disks of these controllers of a recording. Those that are known already stay, also if
-    /// they are gone.
+    /// Adds the disks of these controllers. Known disks stay, even if they are gone.
     pub fn recorded(&mut self, controllers: &[ControllerInfo]) {
         for controller in controllers {
             for disk in &controller.disks {

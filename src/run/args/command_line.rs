@@ -14,8 +14,8 @@ use crate::units::parse_duration;
 /// INTERVAL may follow the option.
 const OPTIONAL: [&str; 2] = ["--stages", "--kstack"];
 
-/// Joins `--stages fine` to `--stages=fine`: an INTERVAL begins with a digit, and no other argument
-/// of these commands with a letter. What follows `--` is a program's.
+/// Joins `--stages fine` to `--stages=fine`: an INTERVAL begins with a digit, and these commands have no
+/// argument that begins with a letter. What follows `--` belongs to a program.
 pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut all: Vec<OsString> = Vec::new();
     let mut words = words.peekable();

@@ -394,7 +394,7 @@ impl<'r> Run<'r> {
     }
 
     /// Reads a recording outside of an [`Input`]: for a first pass, or by a command
-    /// that reads several into one result. The command checks by itself whether it is whole.
+    /// that reads several into one result. The command itself checks whether it is whole.
     pub fn of(reader: &'r mut FileReader) -> Self {
         Self::of_file(reader, None)
     }

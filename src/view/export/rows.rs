@@ -107,7 +107,7 @@ impl Run {
 /// The stages of a command.
 #[derive(Debug, Default)]
 pub(crate) struct StageTimes {
-    /// Stages that were measured by themselves, with their nanoseconds.
+    /// Stages that were measured separately, with their nanoseconds.
     single: Vec<(&'static str, u64)>,
     /// Names of the merged stages, separated by blanks.
     pub(crate) merged: String,
@@ -146,7 +146,7 @@ impl StageTimes {
         times
     }
 
-    /// The nanoseconds of a stage that was measured by itself.
+    /// The nanoseconds of a stage that was measured separately.
     pub(crate) fn of(&self, name: &str) -> Option<u64> {
         let mut stages = self.single.iter();
         stages.find(|(stage, _)| *stage == name).map(|(_, ns)| *ns)
