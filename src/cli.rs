@@ -35,7 +35,7 @@ use crate::serve::args::ServeArgs;
 use crate::stacks::args::StacksArgs;
 use crate::top::args::TopArgs;
 use crate::trace::args::TraceArgs;
-use crate::view::theme as charset;
+use crate::view::theme::use_ascii;
 use crate::{
     diagnose, diff, dist, doctor, export, heatmap, host, import, inflight, info, join, latency,
     pattern, record, report, serve, stacks, top, trace,
@@ -150,7 +150,7 @@ pub fn program(args: impl Iterator<Item = OsString>) -> ExitCode {
         Err(refused) => return refused::explain(&refused, &words),
     };
     if !has_unicode() {
-        charset::use_ascii();
+        use_ascii();
     }
     exit::end(run(args.command).and_then(|()| Ok(flush()?)))
 }

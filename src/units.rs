@@ -129,7 +129,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// Parses `1/64`; returns 64.
 ///
 /// # Errors
-/// If the text is not such a share; one sentence.
+/// If the text is not a share; one sentence.
 pub fn parse_share(text: &str) -> Result<u32, String> {
     let n = text.strip_prefix("1/").and_then(|n| n.parse().ok());
     n.filter(|&n| n > 0).ok_or_else(|| {

@@ -147,7 +147,7 @@ impl When {
     /// Parses a moment.
     ///
     /// # Errors
-    /// If the text is none; one sentence.
+    /// If the text is not a time; one sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let at = match text.contains(':') {
             true => of_clock(text),

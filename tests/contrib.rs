@@ -99,7 +99,7 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
 /// All names of samples.
 fn known() -> BTreeSet<String> {
     let of = |metric: &&Metric| -> Vec<String> {
-        let name = metric.full_name();
+        let name = metric.name.to_owned();
         let parts = ["_bucket", "_sum", "_count"].map(|part| format!("{name}{part}"));
         match metric.kind {
             MetricKind::Histogram => [vec![name], parts.into()].concat(),
@@ -122,7 +122,7 @@ fn rules_and_dashboard_use_metrics_that_exist() {
     }
 }
 
-/// A line of the table in docs/serve.md for each metric: name, type, unit, labels.
+/// A line of the table in docs/serve.md for each metric: name, type, labels.
 #[test]
 fn the_docs_list_every_metric_and_no_other() {
     let page = text("docs/serve.md");
@@ -131,8 +131,8 @@ fn the_docs_list_every_metric_and_no_other() {
         .map(|metric| {
             let labels = metric.labels.iter().map(|label| format!("`{label}`"));
             let labels = labels.collect::<Vec<_>>().join(", ");
-            let (name, kind, unit) = (metric.full_name(), metric.kind.name(), metric.unit);
-            format!("| `{name}` | {kind} | {unit} | {labels} |")
+            let (name, kind) = (metric.name, metric.kind.name());
+            format!("| `{name}` | {kind} | {labels} |")
         })
         .collect();
     for row in &rows {

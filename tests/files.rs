@@ -21,11 +21,10 @@ use crate::testing::recording::{Run, info, record};
 const RECORDING: &str = "tests/recordings/6.12.nvd";
 
 /// Command lines that write a file, without its name.
-const WRITERS: [&str; 10] = [
-    "stacks --from tests/recordings/6.12.nvd --svg",
-    "heatmap --from tests/recordings/6.12.nvd --svg",
-    "heatmap --from tests/recordings/6.12.nvd --png",
-    "pattern --from tests/recordings/6.12.nvd --svg",
+const WRITERS: [&str; 9] = [
+    "stacks --from tests/recordings/6.12.nvd -o",
+    "heatmap --from tests/recordings/6.12.nvd -o",
+    "pattern --from tests/recordings/6.12.nvd -o",
     "export tests/recordings/6.12.nvd --format csv -o",
     "export tests/recordings/6.12.nvd --format ndjson -o",
     "export tests/recordings/6.12.nvd --format hlog -o",
@@ -90,7 +89,7 @@ fn a_dash_is_stdout_which_gets_the_file_and_nothing_else() {
             assert!(out == file, "{words} {stdout}: {} bytes", out.len());
         }
     }
-    let (out, err, _) = bytes(&format!("pattern --from {RECORDING} --svg -"));
+    let (out, err, _) = bytes(&format!("pattern --from {RECORDING} -o -"));
     assert!(out.starts_with(b"<?xml") && err.contains("accuracy"), "{err}");
     assert!(!Path::new("-").exists());
 }
@@ -99,10 +98,10 @@ fn a_dash_is_stdout_which_gets_the_file_and_nothing_else() {
 fn stdout_holds_one_thing_and_no_list_of_files() {
     for (words, says) in [
         ("trace --tee -", "record -o -"),
-        ("stacks --svg - --json", "can't have both"),
-        ("stacks --svg - --folded", "can't have both"),
-        ("pattern --svg - --json", "can't have both"),
-        ("pattern 1s --svg -", "can't have both"),
+        ("stacks -o - --json", "can't have both"),
+        ("stacks -o - --folded", "can't have both"),
+        ("pattern -o - --json", "can't have both"),
+        ("pattern 1s -o -", "can't have both"),
         ("serve --textfile -", "ends in .prom"),
         ("dist -", "give it a directory"),
     ] {
@@ -183,7 +182,7 @@ fn a_reader_that_goes_away_is_no_error_and_nothing_is_said() {
         format!("latency 10ms --from {file}"),
         format!("pattern 10ms --from {file}"),
         format!("pattern 10ms --json --from {file}"),
-        format!("heatmap --from {file} --svg -"),
+        format!("heatmap --from {file} -o -"),
         format!("top 100ms --from {file}"),
         "host annotate tests/host/spdk_trace.json".into(),
         "--help".into(),
@@ -233,15 +232,14 @@ fn a_full_disk_is_a_sentence_for_every_command() {
         format!("stacks --from {RECORDING}"),
         format!("stacks --from {RECORDING} --folded"),
         format!("stacks --from {RECORDING} --json"),
-        format!("stacks --from {RECORDING} --svg -"),
+        format!("stacks --from {RECORDING} -o -"),
         format!("top --from {RECORDING}"),
         format!("diagnose --from {RECORDING}"),
         format!("diagnose --from {RECORDING} --json"),
-        format!("heatmap --from {RECORDING} --svg -"),
-        format!("heatmap --from {RECORDING} --png -"),
+        format!("heatmap --from {RECORDING} -o -"),
         format!("pattern --from {RECORDING}"),
         format!("pattern --from {RECORDING} --json"),
-        format!("pattern --from {RECORDING} --svg -"),
+        format!("pattern --from {RECORDING} -o -"),
         format!("export {RECORDING} --format csv -o -"),
         format!("export {RECORDING} --format parquet -o -"),
         format!("diff {guest} {guest}"),
@@ -274,7 +272,7 @@ fn a_directory_is_a_wrong_file_wherever_a_file_is_read() {
         "top --from tests",
         "diagnose --from tests",
         "diagnose --baseline tests",
-        "heatmap --svg x --from tests",
+        "heatmap -o x.svg --from tests",
         "pattern --from tests",
         "export tests --format csv -o x",
         "diff tests tests",
@@ -310,7 +308,7 @@ fn a_recording_in_a_pipe_is_read_as_a_file_is() {
     }
     let (guest, host) = ("tests/host/nvmet-guest.nvd", "tests/host/nvmet-host.nvd");
     for (file, words) in [
-        (RECORDING, "heatmap --svg - --from FILE"),
+        (RECORDING, "heatmap -o - --from FILE"),
         (RECORDING, "latency --json --from FILE"),
         (guest, &format!("join FILE {host}")),
         (host, &format!("join {guest} FILE")),
@@ -332,7 +330,7 @@ fn what_reads_a_recording_twice_refuses_a_pipe() {
     let guest = "tests/host/nvmet-guest.nvd";
     for (file, words, option) in [
         (RECORDING, "pattern --from /dev/stdin", "`pattern`"),
-        (RECORDING, "heatmap --y depth --svg - --from /dev/stdin", "--y depth"),
+        (RECORDING, "heatmap --y depth -o - --from /dev/stdin", "--y depth"),
         (RECORDING, "export /dev/stdin --format perfetto -o -", "--format perfetto"),
         (
             guest,

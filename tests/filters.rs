@@ -39,7 +39,7 @@ fn a_controller_or_namespace_that_the_recording_lacks_is_no_device() {
         let ran = run(&format!("{words} {RECORDING} --disk nvme9n1"));
         ran.refuses(6, "6.12.nvd has no disk nvme9n1: it has nvme0n1, nvme1n1");
     }
-    let heatmap = format!("heatmap --svg - --from {RECORDING}");
+    let heatmap = format!("heatmap -o - --from {RECORDING}");
     run(&format!("{heatmap} --ctrl nvme9")).refuses(6, "has no controller nvme9");
     run(&format!("{heatmap} --nsid 9")).refuses(6, "has no namespace with id 9");
     let diff = format!("diff {RECORDING} {RECORDING} --ctrl nvme9");

@@ -139,7 +139,7 @@ fn a_diagnosis_in_json_has_an_object_before_it() {
     let kinds = kinds.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
     let kinds: Vec<Value> = kinds.map(|o| o["type"].clone()).collect();
     assert_eq!(kinds, ["recording", "diagnosis", "recording", "diagnosis"]);
-    both("heatmap --svg /tmp/never.svg").refuses(2, "a heat map shows one recording");
+    both("heatmap -o /tmp/never.svg").refuses(2, "a heat map shows one recording");
 }
 
 fn objects(ran: &Ran) -> Vec<Value> {
@@ -356,7 +356,7 @@ fn every_view_reads_the_same_part() {
     let lines = |words: &str| run(&format!("{words} {part}")).out.lines().count() as u64;
     assert_eq!(lines(&format!("export {path} --format csv -o -")) - 1, count);
     assert_eq!(lines(&format!("trace --long --from {path}")), count);
-    let svg = run(&format!("heatmap --from {path} --svg - {part}")).out;
+    let svg = run(&format!("heatmap --from {path} -o - {part}")).out;
     assert!(svg.contains(&format!("{count} commands")), "{svg}");
     for (words, says) in [
         ("diagnose --from", format!("1.0 s, {count} I/O commands")),

@@ -193,7 +193,7 @@ fn a_line_of_csv_is_a_record_without_formulas() {
 fn pictures_are_well_formed_xml() {
     let files = Files::hostile();
     for words in ["stacks", "pattern", "heatmap"] {
-        let text = String::from_utf8(files.run(&format!("{words} --svg OUT --from A"))).unwrap();
+        let text = String::from_utf8(files.run(&format!("{words} -o OUT --from A"))).unwrap();
         let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
         roxmltree::Document::parse_with_options(&text, options).unwrap();
         is_tame(&text, words);

@@ -82,7 +82,7 @@ fn ftrace_gives_commands_with_the_stages_that_its_events_make() {
         assert_eq!(report[key], count, "{key}: {report}");
     }
     assert_eq!(of(&lines, "unfinished").len(), 1);
-    lacks(&report, "3 events at its begin");
+    lacks(&report, "3 events at its start");
     lacks(&report, "submit+device");
     assert_eq!(kinds(&report), [("jbd2_run_stats", 1), ("nvme_setup_cmd", 1)]);
     let first = report["unread"][1]["first"].as_str().unwrap();

@@ -237,7 +237,7 @@ fn every_view_has_the_same_p99() {
         let words = plant.top();
         assert!((nanos(&words[6]) / want as f64 - 1.0).abs() < ROUNDED, "{name}: {words:?}");
 
-        let svg = plant.run(&format!("heatmap --opcode {opcode} --svg -"));
+        let svg = plant.run(&format!("heatmap --opcode {opcode} -o -"));
         assert!(svg.contains("nvme0n1: total latency"), "{name}");
         let mut cells = cells(&svg);
         cells.sort_by(|a, b| a.1.total_cmp(&b.1));

@@ -67,7 +67,7 @@ fn the_intervals_add_up_to_the_run() {
 
 #[test]
 fn the_text_fits_the_screen() {
-    for words in ["", "--hist"] {
+    for words in ["", "-v"] {
         let text = pattern(&format!("{words} --from {MIXED}")).out;
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
         assert!(text.contains("sequential") && text.contains("accuracy"), "{text}");
@@ -78,7 +78,7 @@ fn the_text_fits_the_screen() {
 fn the_picture_replaces_no_file_unless_it_must() {
     let dir = TempDir::new().unwrap();
     let out = dir.path().join("out.svg");
-    let words = format!("--from {MIXED} --svg {}", out.display());
+    let words = format!("--from {MIXED} -o {}", out.display());
     let said = pattern(&words);
     assert!(said.err.contains(" rows, "), "{}", said.err);
     let svg = read_to_string(&out).unwrap();
@@ -115,7 +115,7 @@ fn commands_that_are_forgotten_are_counted() {
     let says = format!("too small depths: {most} commands without an end were forgotten");
     let text = pattern(&format!("--from {file}")).out;
     assert!(text.contains(&says), "{text}");
-    let ran = run(&format!("heatmap --y depth --svg - --from {file}"));
+    let ran = run(&format!("heatmap --y depth -o - --from {file}"));
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.err.contains(&says), "{}", ran.err);
 }

@@ -50,7 +50,7 @@ fn without_utf_8_a_text_is_ascii() {
         format!("latency --stages --hist --from {RECORDING}"),
         format!("stacks --from {RECORDING}"),
         format!("trace --stages --from {RECORDING}"),
-        format!("pattern --hist --from {RECORDING}"),
+        format!("pattern -v --from {RECORDING}"),
         format!("diagnose -v --from {diagnosis}"),
         format!("diff {diagnosis} {diagnosis}"),
         format!("top --from {RECORDING}"),

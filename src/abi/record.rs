@@ -277,7 +277,7 @@ impl Record {
             *to = self.other_event()?;
             return Ok(());
         }
-        // nearly all are such
+        // nearly all events are commands with their end
         let id = id(e);
         let outcome = outcome(&self.pair.end, self.times());
         *to = Event { at_ns: e.ns, what: EventKind::Command(id, self.submitted(&id), outcome) };
@@ -479,7 +479,7 @@ pub(crate) mod known {
     pub(crate) const SUBMITTER: u32 = 2;
     /// The record ends with a [`RawOrigin`](super::RawOrigin).
     pub(crate) const ORIGIN: u32 = 4;
-    /// CDW10 to CDW15 are not known: only imports are such.
+    /// CDW10 to CDW15 are not known (imports).
     pub(crate) const BARE: u32 = 8;
 }
 

@@ -5,7 +5,7 @@
 use self::report::{Collector, Diagnosis, Expectation, Facts, Outcome, Stuck, diagnose};
 use self::stuck::STUCK_NS;
 use self::view::{DiagnosisView, Look, Origin};
-use crate::error::{Kind, kind_of};
+use crate::error::{Failure, Kind, kind_of};
 use crate::machine::System;
 use crate::machine::clock::monotonic_ns;
 use crate::machine::inflight::report::AgeLimit;
@@ -15,12 +15,10 @@ use crate::model::report::latency::Diagnosed;
 use crate::model::stage::StageSet;
 use crate::model::text::Text;
 use crate::recording::{Fact, RunInfo};
-use crate::run::args::common as examples;
-use crate::run::args::common::{Checked, FromArgs, SessionArgs, SessionOptions};
+use crate::run::args::common::{Checked, FromArgs, SessionArgs, SessionOptions, WITH_FILTERS};
 use crate::run::drive::{
     End, FileReader, Form, Input, Live, Run, Seen, Step, open_all, say_own_share,
 };
-use crate::run::exit::Failure;
 use crate::run::inflight::{Access, Scope};
 use crate::run::start::Preflight;
 use crate::run::stdout::{output_width, stdout};
@@ -376,7 +374,7 @@ const DURATION: Duration = Duration::from_secs(10);
 #[command(mut_arg("from", |arg| arg
     .help("Diagnose recordings instead of this machine")
     .long_help("Diagnose recordings instead of this machine\n\nMade by `record`. Needs no root. Several are read one after the other.")))]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct DiagnoseArgs {
     /// How long to observe (`10s`, `1m`) [default: 10s]

@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::model::text::printable;
 use anyhow::Result;
 
-use crate::run::args::common as examples;
-use crate::run::args::common::{ColorArg, JSON, JSON_LONG};
+use crate::run::args::common::{ColorArg, JSON, JSON_LONG, WITH_FILTERS};
 use crate::run::args::filter::{FilterArgs, ctrl_instance};
 use crate::run::exit::usage;
 
@@ -29,7 +28,7 @@ const LEAST: f64 = 0.02;
 
 /// `diff`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct DiffArgs {
     /// The recording before the change (see `record`)

@@ -41,8 +41,8 @@ struct Members {
 }
 
 /// Compares two sides that were counted with the same stage set. Differences below `least` (0.02 is 2 %)
-/// are not claimed, nor those below this part of the total. `paired`: both sides are of the same recordings, with different controllers; the
-/// same slices of both are drawn.
+/// are not claimed, nor those below this part of the total. `paired`: both sides are different controllers in
+/// the same recordings; the same slices of both are drawn.
 pub fn compare(a: &Side, b: &Side, least: f64, paired: bool) -> Diff {
     let loads = Both { a: a.loads(), b: b.loads() };
     let missing = |of: &BTreeMap<CommandClass, Load>, from: &BTreeMap<CommandClass, Load>| {

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use crate::diff::compare::compare;
 use crate::diff::report::{Both, Counted, Counter, Diff, Origin, Side};
 use crate::diff::view::{DiffText, Subject, class_name};
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::machine::ControllerInfo;
 use crate::model::stage::StageSet;
 use crate::recording::Fact;
@@ -25,7 +25,7 @@ use anyhow::Result;
 use crate::diff::args::DiffArgs;
 use crate::run::drive::{FileReader, Run, Seen, Step, open_all};
 use crate::run::eprint_note;
-use crate::run::exit::{Failure, usage};
+use crate::run::exit::usage;
 use crate::run::stdout::stdout;
 
 /// Opens the recordings of a side. `ctrls`: its controllers of `--map`.

@@ -17,7 +17,7 @@ use crate::stats::intervals::Ratio;
 use crate::stats::sample::STATISTICS;
 use crate::units::{counted, nanos, percent, rate};
 use crate::view::header::{Header, TIE, hang};
-use crate::view::json::{SCHEMA_VERSION, line as json_line};
+use crate::view::json::typed_line;
 use crate::view::theme::Theme;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -455,8 +455,6 @@ impl DiffText<'_> {
 
 #[derive(Serialize)]
 struct VerdictLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     verdict: String,
     summary: String,
     changed_rows: usize,
@@ -480,8 +478,6 @@ struct OriginLine<'a> {
 
 #[derive(Serialize)]
 struct RowLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     ctrl: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     nsid: Option<u32>,
@@ -547,8 +543,6 @@ fn row_line<'a>(group: &Group, row: &'a DiffRow) -> RowLine<'a> {
     let [p50, p90, p99, mean] = row.compared;
     let sides = Both { a: side(group.load.a, row.sides.a), b: side(group.load.b, row.sides.b) };
     RowLine {
-        r#type: "diff_row",
-        schema_version: SCHEMA_VERSION,
         ctrl: format!("nvme{ctrl}"),
         nsid: class.map(|s| s.nsid),
         queue: class.map(|s| s.opcode.queue.to_string()),
@@ -576,8 +570,6 @@ impl Subject<'_> {
     pub fn json(&self, diff: &Diff, out: &mut dyn Write) -> io::Result<()> {
         let Verdict { word, text } = self.verdict(diff);
         let verdict = VerdictLine {
-            r#type: "diff",
-            schema_version: SCHEMA_VERSION,
             verdict: word.to_lowercase(),
             summary: text.replace(TIE, " "),
             changed_rows: diff.changed_rows(),
@@ -587,10 +579,10 @@ impl Subject<'_> {
             origins: self.origins.map(|side| side.iter().map(origin).collect()),
             remarks: self.remarks(diff),
         };
-        json_line(&verdict, out)?;
+        typed_line("diff", &verdict, out)?;
         for group in &diff.groups {
             for row in &group.rows {
-                json_line(&row_line(group, row), out)?;
+                typed_line("diff_row", &row_line(group, row), out)?;
             }
         }
         Ok(())

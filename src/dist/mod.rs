@@ -2,9 +2,8 @@
 //! The hidden command `dist`: writes completions and man pages, from the definition of the command
 //! line. A command, because then each binary can write its own, without a second build.
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::run::args::common::is_stdout;
-use crate::run::exit::Failure;
 use crate::run::outfile::cannot_create;
 use anyhow::Result;
 use clap::Command;

@@ -4,8 +4,7 @@
 use std::path::PathBuf;
 
 use crate::probe::catalog::Method;
-use crate::run::args::common as examples;
-use crate::run::args::common::ColorArg;
+use crate::run::args::common::{ColorArg, ONLY_EXAMPLES};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,7 +15,7 @@ Examples:
 
 /// `doctor`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_help = ONLY_EXAMPLES)]
 #[command(after_long_help = EXAMPLES)]
 pub struct DoctorArgs {
     /// One JSON object instead of text
@@ -39,7 +38,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "FILE")]
     pub btf: Option<PathBuf>,
 
-    /// Print all that the verdict is based on
+    /// Print everything that the verdict is based on
     ///
     /// Kernel, privileges, controllers, the hook of each point, memory.
     #[arg(long, short)]

@@ -9,7 +9,6 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use crate::doctor::report::{DoctorReport, MemoryLine};
-use crate::doctor::view as doctor;
 use crate::machine::kernel::Look;
 use crate::machine::{System, may_read_module_btf, missing_capabilities};
 use crate::model::report::latency::{Finding, Severity};
@@ -97,10 +96,10 @@ pub fn run(args: &DoctorArgs) -> Result<()> {
     report.memory = memory(&system)?;
     let mut out = BufWriter::new(stdout());
     if *json {
-        doctor::json(&report, &mut out)?;
+        view::json(&report, &mut out)?;
     } else {
         let theme = Theme { color: when.on_stdout(false) };
-        doctor::text(&report, *verbose, theme, output_width(), &mut out)?;
+        view::text(&report, *verbose, theme, output_width(), &mut out)?;
     }
     out.flush()?;
     match report.verdict.exit_code() {

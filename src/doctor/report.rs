@@ -115,7 +115,8 @@ impl DoctorReport {
     }
 
     /// Adds the verdict, the sources of types, and the attach method of each point of the full stage set;
-    /// from the request on, the method of the fine one. `tracing`: the commands that trace. `inflight`: what that command lacks.
+    /// from the request on, the method of the fine one. `tracing`: the commands that trace. `inflight`: what
+    /// that command lacks.
     pub fn plan(
         &mut self,
         facts: KernelFacts,

@@ -7,8 +7,8 @@ use crate::machine::overview::Machine;
 use crate::model::machine::{MachineController, MachineDisk};
 use crate::model::report::latency::Severity;
 use crate::units::size_text;
-use crate::view::header::{Page, TIE, hang};
-use crate::view::json::{SCHEMA_VERSION, line};
+use crate::view::header::{TIE, fill, hang};
+use crate::view::json::typed_line;
 use crate::view::theme::Theme;
 use serde::Serialize;
 use std::fmt::Display;
@@ -17,8 +17,6 @@ use std::io::Write;
 
 #[derive(Serialize)]
 struct DoctorLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     exit_code: u8,
     #[serde(flatten)]
     report: &'a DoctorReport,
@@ -30,7 +28,7 @@ struct DoctorLine<'a> {
 /// Errors of the writer.
 pub fn json(report: &DoctorReport, out: &mut dyn Write) -> io::Result<()> {
     let exit_code = report.verdict.exit_code();
-    line(&DoctorLine { r#type: "doctor", schema_version: SCHEMA_VERSION, exit_code, report }, out)
+    typed_line("doctor", &DoctorLine { exit_code, report }, out)
 }
 
 /// Writes the report as text. With `verbose`, also all that it is based on.
@@ -53,12 +51,26 @@ pub fn text(
         let more = "-v: kernel, privileges, controllers, the hook of each point, memory";
         return writeln!(out, "{}", theme.dim(more));
     }
-    let mut page = Page { theme, out };
     for (title, entries) in sections(report) {
-        page.head(&title)?;
-        for (label, text) in entries {
-            page.entry(&label, &text)?;
-        }
+        writeln!(out, "{}", theme.head(&title))?;
+        entries.iter().try_for_each(|(label, text)| entry(label, text, theme, out))?;
+    }
+    Ok(())
+}
+
+/// Writes a label and its text, over as many lines as needed. A long label has a line of its own.
+fn entry(label: &str, text: &str, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
+    /// Column of the text.
+    const INDENT: usize = 15;
+    let label = format!("  {label:<12} ");
+    let mut first = if label.trim().is_empty() { label.clone() } else { theme.dim(&label) };
+    if label.chars().count() > INDENT {
+        writeln!(out, "{}", theme.dim(label.trim_end()))?;
+        first = " ".repeat(INDENT);
+    }
+    for line in fill(text, INDENT) {
+        writeln!(out, "{first}{line}")?;
+        first = " ".repeat(INDENT);
     }
     Ok(())
 }
@@ -442,6 +454,18 @@ mod tests {
         let mut out = Vec::new();
         text(report, true, Theme { color }, 80, &mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_long_label_has_a_line_of_its_own_and_ties_hold() {
+        let mut out = Vec::new();
+        let theme = Theme { color: false };
+        let text = format!("{}name{TIE}value", "word ".repeat(12));
+        entry("nvme0c0n1234567", &text, theme, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "  nvme0c0n1234567");
+        assert_eq!(lines[2], "               name value");
     }
 
     #[test]

@@ -9,8 +9,7 @@ use crate::settings::{Events, Mode, Outcome, Settings};
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::run::args::common as examples;
-use crate::run::args::common::{Checked, SessionOptions, interval};
+use crate::run::args::common::{Checked, OutArgs, SessionOptions, WITH_FILTERS, interval};
 use crate::run::args::filter::FilterArgs;
 use crate::run::exit::usage;
 
@@ -40,7 +39,7 @@ pub enum Format {
 
 /// `export`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ExportArgs {
     /// The recordings (see `record`). Perfetto and hlog take one
@@ -53,21 +52,8 @@ pub struct ExportArgs {
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Format>,
 
-    /// The file to write; `-` for stdout
-    ///
-    /// It is readable by its owner only.
-    #[arg(long, short, value_name = "OUT")]
-    pub output: PathBuf,
-
-    /// Replace OUT if it exists
-    #[arg(long)]
-    pub force: bool,
-
-    /// Leave out names
-    ///
-    /// Of the machine, controllers, processes, cgroups and the recordings.
-    #[arg(long)]
-    pub redact: bool,
+    #[command(flatten)]
+    pub out: OutArgs,
 
     /// Length of the intervals of hlog and perfetto
     ///
@@ -120,7 +106,7 @@ impl ExportArgs {
     /// # Errors
     /// If neither --format nor the ending of OUT says which; one sentence.
     pub fn format(&self) -> Result<Format> {
-        let ending = self.output.extension().and_then(|ending| ending.to_str());
+        let ending = self.out.output.extension().and_then(|ending| ending.to_str());
         let by_ending = match ending {
             Some("pftrace" | "perfetto-trace") => Some(Format::Perfetto),
             Some("csv") => Some(Format::Csv),

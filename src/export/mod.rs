@@ -71,7 +71,7 @@ fn report(ledger: &Ledger, path: &Path, of_several: bool) -> bool {
 
 /// The name of a recording in the output. A file name may have the name of a machine.
 fn name_of(options: &ExportOptions, path: &Path, number: usize) -> Text {
-    if options.redact {
+    if options.out.redact {
         return number.to_string().into();
     }
     Text::file_name(path)
@@ -110,12 +110,12 @@ pub fn run(options: &ExportOptions) -> Result<()> {
     // refuse what cannot be exported before anything is written
     let files = open_all(&options.files, &options.settings, &FileReader::require_pairs)?;
     let rules = Rules {
-        force: options.force,
+        force: options.out.force,
         inputs: &options.files,
         is_binary: matches!(options.format()?, Format::Perfetto | Format::Parquet),
         ..Rules::default()
     };
-    let (output, out) = OutFile::create(&options.output, &rules)?;
+    let (output, out) = OutFile::create(&options.out.output, &rules)?;
     let mut sink = sink(options, &files, out, &output)?;
     let failed = |error| output.failed(error);
     let mut counts = Counts::default();
@@ -123,7 +123,7 @@ pub fn run(options: &ExportOptions) -> Result<()> {
     for (n, mut file) in files.into_iter().enumerate() {
         let path = file.file.clone();
         let name = name_of(options, &path, n + 1);
-        if options.redact {
+        if options.out.redact {
             file.redact();
         }
         let (ledger, ended) = add((file, &name), &mut *sink, &mut counts, &failed)?;

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `heatmap`, and the files of pictures.
+//! `heatmap`.
 
 use std::path::PathBuf;
 
 use crate::model::stage::StageSet;
 use crate::settings::{Events, Mode, Outcome, RingSize, Settings};
 use crate::view::heatmap::grid::{Interval, Quantity};
-use crate::view::picture::Scheme;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::run::args::common as examples;
 use crate::run::args::common::{
-    Checked, FromArgs, PictureFile, PictureFormat, RunTime, SessionArgs, SessionOptions, ending_of,
-    is_stdout,
+    Checked, FromArgs, RunTime, SessionArgs, SessionOptions, WITH_FILTERS, ending_of, is_stdout,
 };
 use crate::run::exit::usage;
 
@@ -41,28 +38,10 @@ pub enum QuantityArg {
     Depth,
 }
 
-/// The files of the picture.
-#[derive(Clone, Debug, clap::Args)]
-pub struct PictureArgs {
-    /// Write the picture to OUT: .svg or .png; can be given twice. `-`: SVG to stdout
-    ///
-    /// In SVG, a pointer on a cell shows its numbers.
-    #[arg(long, short, value_name = "OUT", required_unless_present_any = ["svg", "png"])]
-    pub output: Vec<PathBuf>,
-
-    /// Write an SVG file, whatever its ending
-    #[arg(long, value_name = "OUT", hide = true)]
-    pub svg: Option<PathBuf>,
-
-    /// Write a PNG file, whatever its ending
-    #[arg(long, value_name = "OUT", hide = true)]
-    pub png: Option<PathBuf>,
-}
-
 /// `heatmap`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(override_usage = "nvme-deep heatmap [OPTIONS] [FILE]...")]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct HeatmapArgs {
     /// What the vertical axis shows
@@ -79,16 +58,15 @@ pub struct HeatmapArgs {
     #[arg(long, value_name = "STAGE", value_parser = Interval::parse)]
     pub stage: Option<Interval>,
 
-    #[command(flatten)]
-    pub picture: PictureArgs,
+    /// Write the picture to OUT: .svg or .png; can be given twice. `-`: SVG to stdout
+    ///
+    /// In SVG, a pointer on a cell shows its numbers.
+    #[arg(long, short, value_name = "OUT", required = true)]
+    pub output: Vec<PathBuf>,
 
     /// Replace OUT if it exists
     #[arg(long)]
     pub force: bool,
-
-    /// The colours
-    #[arg(long, value_name = "THEME", default_value = "auto")]
-    pub theme: Scheme,
 
     #[command(flatten)]
     pub run: RunTime,
@@ -111,8 +89,12 @@ pub type HeatmapOptions = Checked<HeatmapArgs>;
 
 impl SessionOptions for HeatmapArgs {
     fn settings(&self) -> Result<Settings> {
-        // an unknown format is an error before anything is opened
-        self.picture_files()?;
+        for path in &self.output {
+            ending_of(path, &["svg", "png"])?;
+        }
+        if self.output.iter().filter(|path| is_stdout(path)).count() > 1 {
+            return Err(usage("stdout can't have two pictures: give one of them a file"));
+        }
         let quantity = self.quantity(StageSet::Basic);
         if self.stage.is_some() && self.y != QuantityArg::Latency {
             return Err(usage("--stage is for `--y latency`: leave one of the two out"));
@@ -151,29 +133,5 @@ impl HeatmapArgs {
             QuantityArg::Size => Quantity::Size,
             QuantityArg::Depth => Quantity::Depth,
         }
-    }
-
-    /// The files of the picture.
-    ///
-    /// # Errors
-    /// If the format of one is not known, or two are stdout; one sentence.
-    pub fn picture_files(&self) -> Result<Vec<PictureFile>> {
-        let by_ending = |path: &PathBuf| {
-            let format = match ending_of(path, &["svg", "png"])? {
-                "png" => PictureFormat::Png,
-                _ => PictureFormat::Svg,
-            };
-            Ok((path.clone(), format))
-        };
-        let PictureArgs { output, svg, png } = &self.picture;
-        let mut all = output.iter().map(by_ending).collect::<Result<Vec<_>>>()?;
-        all.extend(svg.clone().map(|path| (path, PictureFormat::Svg)));
-        all.extend(png.clone().map(|path| (path, PictureFormat::Png)));
-        if all.iter().filter(|(path, _)| is_stdout(path)).count() > 1 {
-            return Err(usage("stdout can't have two pictures: give one of them a file"));
-        }
-        let (force, scheme) = (self.force, self.theme);
-        let file = |(path, format)| PictureFile { path, format, force, scheme };
-        Ok(all.into_iter().map(file).collect())
     }
 }

@@ -7,7 +7,7 @@ use std::mem::{replace, take};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::event::Event;
 use crate::model::report::submissions::{Submissions, TaskKind, forgotten};
 use crate::model::text::Text;
@@ -25,7 +25,6 @@ use crate::heatmap::args::{HeatmapOptions, QuantityArg};
 use crate::run::drive::{
     End, FileReader, Form, Input, Live, Names, Run, Seen, Step, submissions_of,
 };
-use crate::run::exit::Failure;
 use crate::run::picture::Picture;
 use crate::run::start::Preflight;
 use crate::run::{WAITS_UNMEASURED, eprint_note, say_ledger};
@@ -157,9 +156,9 @@ pub fn run(options: &HeatmapOptions) -> Result<()> {
         }
     };
     // what cannot be read or traced is reported first
-    let files = options.picture_files()?;
+    let files = options.output.iter();
     let mut pictures: Vec<Picture> =
-        files.iter().map(|file| Picture::create(file, inputs)).collect::<Result<_>>()?;
+        files.map(|path| Picture::create(path, options.force, inputs)).collect::<Result<_>>()?;
     let mut empty = None;
     input.each(&mut |run| {
         let stages = run.file().map_or(settings, |file| &file.settings).stage_set;

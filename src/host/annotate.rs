@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::host::view::{spdk_json, spdk_text};
 use crate::model::machine::HostEvent;
 use crate::model::target::TargetKind;
@@ -16,7 +16,6 @@ use anyhow::Result;
 
 use crate::host::args::HostAnnotateArgs;
 use crate::run::eprint_note;
-use crate::run::exit::Failure;
 use crate::run::input::{check_target_end, read_recording, read_text};
 use crate::run::stdout::stdout;
 

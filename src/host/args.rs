@@ -7,8 +7,7 @@ use std::time::Duration;
 use crate::units::parse_duration;
 use clap::Subcommand;
 
-use crate::run::args::common as examples;
-use crate::run::args::common::{ColorArg, JSON, JSON_LONG, number};
+use crate::run::args::common::{ColorArg, JSON, JSON_LONG, ONLY_EXAMPLES, number};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,7 +52,7 @@ Examples:
 
 /// `host`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_help = ONLY_EXAMPLES)]
 #[command(after_long_help = EXAMPLES)]
 pub struct HostArgs {
     /// What to do.
@@ -125,7 +124,7 @@ pub struct TargetArgs {
 
 /// `host list`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_help = ONLY_EXAMPLES)]
 #[command(after_long_help = LIST_EXAMPLES)]
 pub struct HostListArgs {
     #[arg(long, short = 'j', help = JSON, long_help = JSON_LONG)]
@@ -134,7 +133,7 @@ pub struct HostListArgs {
 
 /// `host trace`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_help = ONLY_EXAMPLES)]
 #[command(after_long_help = TRACE_EXAMPLES)]
 pub struct HostTraceArgs {
     #[command(flatten)]
@@ -164,7 +163,7 @@ pub struct HostTraceArgs {
 
 /// `host latency`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_help = ONLY_EXAMPLES)]
 #[command(after_long_help = LATENCY_EXAMPLES)]
 pub struct HostLatencyArgs {
     #[command(flatten)]
@@ -188,7 +187,7 @@ pub struct HostLatencyArgs {
 
 /// `host annotate`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_help = ONLY_EXAMPLES)]
 #[command(after_long_help = ANNOTATE_EXAMPLES)]
 pub struct HostAnnotateArgs {
     /// The output of `spdk_trace -j`

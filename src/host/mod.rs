@@ -13,7 +13,7 @@ use std::io::{Write, stderr};
 use std::mem::replace;
 use std::time::Duration;
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::host::view::{end_json, ledger_text};
 use crate::machine::System;
 use crate::model::ledger::HostLedger;
@@ -28,7 +28,6 @@ use anyhow::Result;
 use crate::host::args::{HostArgs, HostCommand, TargetArgs};
 use crate::run::drive::turns::{Turns, stop_receiver};
 use crate::run::eprint_note;
-use crate::run::exit::Failure;
 use crate::run::input::{check_target_end, read_recording};
 
 /// Attaches to the target. `measure`: also the cost of each hook.

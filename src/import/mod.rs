@@ -6,8 +6,7 @@ use crate::import::report::Report;
 use crate::model::ledger::{HostLedger, Ledger};
 use crate::model::text::printable;
 use crate::recording::RunInfo;
-use crate::run::args::common as examples;
-use crate::run::args::common::{JSON, JSON_LONG, number};
+use crate::run::args::common::{JSON, JSON_LONG, ONLY_EXAMPLES, number};
 use crate::run::exit::usage;
 use crate::run::input::read_text;
 use crate::run::outfile::is_stdout;
@@ -201,7 +200,7 @@ Examples:
 
 /// `import`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_help = ONLY_EXAMPLES)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ImportArgs {
     /// The text

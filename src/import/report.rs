@@ -104,7 +104,7 @@ impl Report {
         }
         if census.overwritten > 0 {
             let n = counted(census.overwritten, "event");
-            lack(true, &format!("{n} at its begin, which ftrace's ring had overwritten"));
+            lack(true, &format!("{n} at its start, which ftrace's ring had overwritten"));
         }
         let ledger = HostLedger {
             imported: true,

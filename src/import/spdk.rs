@@ -51,7 +51,7 @@ pub fn parse(text: &str) -> (Trace, Unreads) {
         };
         let is_full = numbers.len() >= MOST && !numbers.contains_key(name);
         if is_full || trace.entries.len() >= MOST_EVENTS {
-            unreads.add("beyond those that are kept", number, text);
+            unreads.add("too many events: not kept", number, text);
             continue;
         }
         let next = numbers.len() as u64;

@@ -14,8 +14,7 @@ use crate::settings::{Attaching, Mode, Settings, StackSample};
 use crate::units::parse_duration;
 use anyhow::Result;
 
-use crate::run::args::common as examples;
-use crate::run::args::common::{ColorArg, count, number};
+use crate::run::args::common::{ColorArg, ONLY_EXAMPLES, count, number};
 use crate::run::args::filter::{ctrl_instance, disk_of};
 use crate::run::exit::usage;
 
@@ -28,7 +27,7 @@ Examples:
 
 /// `inflight`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_help = ONLY_EXAMPLES)]
 #[command(after_long_help = EXAMPLES)]
 pub struct InflightArgs {
     /// Look again every INTERVAL (`1`, `500ms`, `5s`); without it, once

@@ -11,11 +11,9 @@ use std::time::Duration;
 use crate::inflight::view::{Look, Lookup, json, text};
 use crate::machine::System;
 use crate::machine::clock::monotonic_ns;
-use crate::machine::inflight::report::{InFlight, Observed};
-use crate::model::event::StackId;
+use crate::machine::inflight::report::InFlight;
 use crate::model::filter::Filter;
 use crate::model::machine::ControllerInfo;
-use crate::model::stack::Frame;
 use crate::model::text::Text;
 use crate::nvme::decode::CommandSet;
 use crate::run::start::prepare;
@@ -23,6 +21,7 @@ use crate::run::stdout::output_width;
 use crate::view::theme::Theme;
 use anyhow::Result;
 
+use self::traced::Tracer;
 use crate::inflight::args::InflightArgs;
 use crate::run::drive::turns::{Turns, stop_receiver};
 use crate::run::inflight::{Access, Scope};
@@ -38,31 +37,18 @@ struct Looks<'o> {
     shown: u64,
 }
 
-/// What a run observes, at any moment.
-trait Observer {
-    /// What it has observed until now.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    fn observe(&mut self) -> Result<Observed>;
-
-    /// The frames of a stack.
-    fn stack(&self, id: StackId) -> Option<Vec<Frame>>;
-}
-
 impl Looks<'_> {
     /// Looks once, and shows what is found.
-    fn take(&mut self, observer: Option<&mut (dyn Observer + '_)>) -> Result<()> {
+    fn take(&mut self, mut tracer: Option<&mut Tracer<'_>>) -> Result<()> {
         let controllers = self.system.controllers();
         check_devices(&self.filter, &controllers)?;
-        let mut observer = observer;
         let scope = Scope { filter: &self.filter, age: self.options.age };
-        let mut observe = || observer.as_mut().map(|o| o.observe()).transpose();
+        let mut observe = || tracer.as_mut().map(|tracer| tracer.observe()).transpose();
         let mut found = self.access.look(&controllers, scope, &mut observe)?;
         if self.options.old {
             found.commands.retain(|c| c.is_old);
         }
-        self.show(&found, &controllers, observer.as_deref())?;
+        self.show(&found, &controllers, tracer.as_deref())?;
         self.shown += 1;
         Ok(())
     }
@@ -71,18 +57,18 @@ impl Looks<'_> {
         &self,
         found: &InFlight,
         controllers: &[ControllerInfo],
-        observer: Option<&dyn Observer>,
+        tracer: Option<&Tracer<'_>>,
     ) -> Result<()> {
         let names = |instance: u32, nsid: u32| -> Option<(Text, CommandSet)> {
             let ctrl = controllers.iter().find(|c| c.instance == instance)?;
             let ns = ctrl.disks.iter().find(|ns| ns.nsid == nsid)?;
             Some((ns.name.clone(), ns.set()))
         };
-        let frames = |id| observer.and_then(|o| o.stack(id));
+        let frames = |id| tracer.and_then(|tracer| tracer.stack(id));
         let lookup = Lookup {
             names: &names,
             stacks: self.options.kstack.then_some(&frames),
-            traced: observer.is_some(),
+            traced: tracer.is_some(),
         };
         let mut out = BufWriter::new(stdout());
         if self.options.json {

@@ -14,7 +14,7 @@ use crate::run::start::Session;
 use crate::settings::Settings;
 use anyhow::{Context, Result};
 
-use super::{Looks, Observer};
+use super::Looks;
 use crate::inflight::args::InflightArgs;
 use crate::run::drive::{Input, Live, Run, Step};
 use crate::run::inflight::Access;
@@ -28,13 +28,14 @@ struct Stacks {
 }
 
 /// A running session.
-struct Tracer<'s> {
+pub(super) struct Tracer<'s> {
     session: &'s Session,
     stacks: Option<&'s mut Stacks>,
 }
 
-impl Observer for Tracer<'_> {
-    fn observe(&mut self) -> Result<Observed> {
+impl Tracer<'_> {
+    /// What it has observed until now.
+    pub(super) fn observe(&mut self) -> Result<Observed> {
         let at_ns = monotonic_ns();
         let now = self.session.snapshot()?;
         let observed = Observed::new(self.session.open_commands()?, &now, at_ns);
@@ -48,7 +49,8 @@ impl Observer for Tracer<'_> {
         Ok(observed)
     }
 
-    fn stack(&self, id: StackId) -> Option<Vec<Frame>> {
+    /// The frames of a stack.
+    pub(super) fn stack(&self, id: StackId) -> Option<Vec<Frame>> {
         self.stacks.as_ref()?.known.get(&id).cloned()
     }
 }

@@ -20,7 +20,7 @@ use crate::nvme::opcode::{Opcode, QueueKind};
 use crate::nvme::sqe::Sqe;
 use crate::units::{counted, nanos};
 use crate::view::header::hang;
-use crate::view::json::{SCHEMA_VERSION, line as json_line};
+use crate::view::json::typed_line;
 use crate::view::theme::Theme;
 
 /// Disk and command set of a namespace, by controller and namespace id.
@@ -322,8 +322,6 @@ fn stack_of(
 
 #[derive(Serialize)]
 struct InFlightLine {
-    r#type: &'static str,
-    schema_version: u32,
     time_ns: u64,
     commands: Vec<CommandObject>,
     queues: Vec<QueueObject>,
@@ -446,17 +444,13 @@ pub fn json(
         oldest_ms: millis(queue.oldest),
         shadow_doorbells: queue.shadow,
     });
-    json_line(
-        &InFlightLine {
-            r#type: "inflight",
-            schema_version: SCHEMA_VERSION,
-            time_ns,
-            commands: found.commands.iter().map(|line| object(line, lookup)).collect(),
-            queues: queues.collect(),
-            unreadable: found.unreadable.iter().map(ToString::to_string).collect(),
-        },
-        out,
-    )
+    let object = InFlightLine {
+        time_ns,
+        commands: found.commands.iter().map(|line| object(line, lookup)).collect(),
+        queues: queues.collect(),
+        unreadable: found.unreadable.iter().map(ToString::to_string).collect(),
+    };
+    typed_line("inflight", &object, out)
 }
 
 #[cfg(test)]

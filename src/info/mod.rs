@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `info` command: what is in a recording, and which questions it answers.
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::event::EventKind;
 use crate::model::ledger::{EventClass, Ledger};
 use crate::model::machine::ControllerInfo;
@@ -10,15 +10,13 @@ use crate::model::stage::StageSet;
 use crate::model::text::{Text, printable};
 use crate::nvme::opcode::QueueKind;
 use crate::recording::{Fact, Item, Reader, RingInfo, RunInfo};
-use crate::run::args::common as examples;
-use crate::run::args::common::{ColorArg, JSON, JSON_LONG};
-use crate::run::exit::Failure;
+use crate::run::args::common::{ColorArg, JSON, JSON_LONG, ONLY_EXAMPLES};
 use crate::run::input;
 use crate::run::stdout::{output_width, stdout};
 use crate::units::{counted, size_text};
 use crate::view::header::{Header, fill};
 use crate::view::json::typed_line;
-use crate::view::ledger::ledger as write_ledger;
+use crate::view::ledger::write_ledger;
 use crate::view::theme::Theme;
 use anyhow::Result;
 use serde::Serialize;
@@ -143,7 +141,7 @@ fn recorded(info: &RunInfo) -> Vec<String> {
         StageSet::Total => "no stages".to_owned(),
         set => format!("{} stages", set.name()),
     };
-    let stack = info.stack.map(|at| format!("stacks at {}", format!("{at:?}").to_lowercase()));
+    let stack = info.stack.map(|at| format!("stacks at {}", at.name()));
     let parts = [
         Some(stages),
         info.context.then(|| "conditions".to_owned()),
@@ -353,7 +351,7 @@ Examples:
 
 /// `info`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_help = ONLY_EXAMPLES)]
 #[command(after_long_help = EXAMPLES)]
 pub struct InfoArgs {
     /// Recordings (see `record`)

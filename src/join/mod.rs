@@ -13,8 +13,7 @@ use crate::model::stage::StageSet;
 use crate::model::target::HostClock;
 use crate::model::text::printable;
 use crate::recording::{Fact, HostRecording};
-use crate::run::args::common as examples;
-use crate::run::args::common::{ColorArg, JSON, JSON_LONG, number};
+use crate::run::args::common::{ColorArg, JSON, JSON_LONG, ONLY_EXAMPLES, number};
 use crate::run::args::filter::ctrl_instance;
 use crate::run::drive::{FileReader, Names, Run, Seen, Step};
 use crate::run::exit::usage;
@@ -44,7 +43,7 @@ struct Driver {
     controllers: Vec<ControllerInfo>,
     readings: Vec<ClockReading>,
     is_exact: bool,
-    /// As many as a file of its size can have, unless it was made to have more: they are kept.
+    /// No more than fit in a file of its size, unless someone forged it: they are kept.
     most: u64,
     path: String,
 }
@@ -297,7 +296,7 @@ pub enum TimelineArg {
 
 /// `join`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::ONLY_EXAMPLES)]
+#[command(after_help = ONLY_EXAMPLES)]
 #[command(after_long_help = EXAMPLES)]
 pub struct JoinArgs {
     /// The recording of the driver (`record`)

@@ -26,7 +26,7 @@ use crate::nvme::decode::{CommandSet, blocks};
 pub struct Guest {
     /// Controller instance in the guest.
     pub ctrl: u32,
-    /// What the target can know of it, too. Its controller is the number on the host side.
+    /// What the target also knows of it. `ctrl` is the controller's number on the host side.
     pub id: HostCommand,
     /// The first observed point.
     pub begin_ns: u64,

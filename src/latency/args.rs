@@ -7,10 +7,9 @@ use crate::model::stage::StageSet;
 use crate::settings::{ExtraEvents, Histograms, LIVE, Mode, Settings};
 use anyhow::Result;
 
-use crate::run::args::common as examples;
 use crate::run::args::common::{
     Checked, ExecArgs, FromArgs, GroupArgs, JSON, JSON_LONG, Schedule, SessionArgs, SessionOptions,
-    Singles, number,
+    Singles, WITH_FILTERS, number,
 };
 use crate::run::exit::usage;
 
@@ -28,7 +27,7 @@ Examples:
 #[command(
     override_usage = "nvme-deep latency [OPTIONS] [FILE]... [INTERVAL] [COUNT] [-- COMMAND...]"
 )]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct LatencyArgs {
     /// Split each command's life into stages
@@ -49,7 +48,7 @@ pub struct LatencyArgs {
     /// Add a table of the totals: one bucket below this many microseconds, then buckets that double
     /// in width [default with --lat-shift: 20]
     ///
-    /// The kernel reports each command by itself for this table, which costs as much as `trace`.
+    /// For this table the kernel reports every single command, which costs as much as `trace`.
     #[arg(long, hide_short_help = true, alias = "lat_min_us", value_name = "US",
           value_parser = number(0..=u64::MAX))]
     pub lat_min_us: Option<u64>,

@@ -112,7 +112,7 @@ fn offers_doorbell_buffer(data: &[u8; 4096]) -> bool {
 }
 
 impl System {
-    /// Whether a controller offers shadow doorbells. The driver uses them wherever they exist.
+    /// Whether a controller offers shadow doorbells. The driver uses them if they exist.
     /// Sends one Identify command. `None`: it has not answered, or this is not root.
     pub(crate) fn shadow_doorbells(&self, controller: &str) -> Option<bool> {
         let file = File::open(self.path(&format!("dev/{controller}"))).ok()?;

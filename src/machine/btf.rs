@@ -12,7 +12,6 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::elf;
-use crate::machine::kallsyms::Filter;
 use crate::machine::types::Structure;
 
 /// BTF_KIND_*, of include/uapi/linux/btf.h.
@@ -272,7 +271,7 @@ impl Btf {
     pub(super) fn passing<'b>(
         &'b self,
         kinds: &[u32],
-        filter: &'b Filter,
+        filter: &'b NameFilter,
     ) -> impl Iterator<Item = (u32, u32, &'b str)> + use<'b> {
         let kinds = kinds.iter().fold(0_u32, |all, kind| all | 1 << kind);
         let (types, strings) = (&self.blob[self.types.clone()], self.own_strings());
@@ -288,12 +287,12 @@ impl Btf {
     }
 
     /// Finds these types in one pass, and remembers them. A look-up of a single one goes through all types
-    /// of the kernel, a million instructions. To be called for the base before its modules.
+    /// of the kernel, a million instructions. Call this for the base before its modules.
     pub fn look_for(&self, wanted: &Wanted<'_>) {
         let mut found = wanted.to_find();
         let names =
             found.iter().flat_map(|(kind, names)| names.keys().map(|name| (*kind, name.as_str())));
-        let filter = Filter::of(names);
+        let filter = NameFilter::of(names);
         let kinds: Vec<_> = found.keys().copied().collect();
         for (id, kind, name) in self.passing(&kinds, &filter) {
             let entry = found.get_mut(&kind).and_then(|of| of.get_mut(name));
@@ -314,7 +313,7 @@ impl Btf {
         if let Some(found) = self.found.borrow().get(&kind).and_then(|of| of.get(name)) {
             return *found;
         }
-        let filter = Filter::of([(kind, name)].into_iter());
+        let filter = NameFilter::of([(kind, name)].into_iter());
         let mut passing = self.passing(&[kind], &filter);
         let own = passing.find_map(|(id, _, its)| (its == name).then_some(id));
         own.or_else(|| self.base.as_ref()?.find(name, kind))
@@ -460,6 +459,41 @@ fn text_of(bytes: &[u8]) -> &str {
     let bytes = &bytes[..bytes.len().min(NAME)];
     let end = bytes.iter().position(|&byte| byte == 0);
     str::from_utf8(&bytes[..end.unwrap_or(0)]).unwrap_or("")
+}
+
+/// Names to look for, as hashes of their kinds and first bytes: rules out most types quickly.
+pub(super) struct NameFilter(Box<[bool; 4096]>);
+
+impl NameFilter {
+    pub(super) fn of<'n>(names: impl Iterator<Item = (u32, &'n str)>) -> Self {
+        let mut hashes = Box::new([false; 4096]);
+        for (kind, name) in names {
+            hashes[Self::hash(kind, name.as_bytes())] = true;
+        }
+        Self(hashes)
+    }
+
+    /// Of the first four bytes of a name, or those before its end.
+    fn hash(kind: u32, name: &[u8]) -> usize {
+        let head = name.first_chunk().copied().unwrap_or_else(|| {
+            let mut head = [0; 4];
+            head[..name.len()].copy_from_slice(name);
+            head
+        });
+        let head = u32::from_le_bytes(head);
+        // the lowest bit that is set is the highest of the first byte that is 0
+        let ends = head.wrapping_sub(0x0101_0101) & !head & 0x8080_8080;
+        let head = match ends.trailing_zeros() {
+            32 => head,
+            end => head & ((1 << (end - 7)) - 1),
+        };
+        (head.wrapping_mul(0x9e37_79b1).wrapping_add(kind << 27) >> 20) as usize
+    }
+
+    /// Whether a type of this kind can have one of the names. `text` begins with its name.
+    fn passes(&self, kind: u32, text: &[u8]) -> bool {
+        self.0[Self::hash(kind, text)]
+    }
 }
 
 #[cfg(test)]

@@ -143,3 +143,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_name_passes_by_its_kind_and_first_bytes() {
+    let filter = NameFilter::of([(4, "bio"), (12, "nvme_setup_cmd")].into_iter());
+    assert!(filter.passes(4, b"bio\0x"));
+    assert!(filter.passes(12, b"nvme_setup_cmd\0"));
+    assert!(!filter.passes(4, b"bios\0"));
+    assert!(!filter.passes(12, b"bio\0"));
+}

@@ -7,8 +7,7 @@ use crate::machine::process::{path_of, read_some};
 use crate::model::filter::Filter;
 use crate::model::group::Owner;
 use crate::model::origin::{
-    Cgroups, MIN_DIGITS, digits_of, id_of, is_container_name, is_of_container, is_pod_name,
-    is_within, pod_of,
+    Cgroups, MIN_DIGITS, digits_of, id_of, is_of_container, is_within, pod_of,
 };
 use crate::model::text::Text;
 use serde_json::Value;
@@ -266,9 +265,9 @@ impl Pseudonyms {
     fn name(&mut self, name: &str) -> String {
         let next = self.0.len() + 1;
         let n = *self.0.entry(name.to_owned()).or_insert(next);
-        if is_container_name(name) {
+        if id_of(name).is_some() {
             format!("container-{n:064}")
-        } else if is_pod_name(name) {
+        } else if pod_of(name).is_some() {
             format!("pod{n:032}")
         } else {
             format!("cgroup-{n}")

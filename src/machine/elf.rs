@@ -8,9 +8,7 @@ use std::path::Path;
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
-use super::process::TargetError;
-use crate::machine::process as process_files;
-use crate::machine::process::MAX_BINARY;
+use super::process::{self, MAX_BINARY, TargetError};
 
 /// What is needed of an executable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,7 +109,7 @@ impl Symbols {
     /// If it cannot be read, or is no ELF file.
     pub fn read(path: &Path) -> Result<Self, TargetError> {
         let wrong = |error: String| TargetError::Unreadable { path: path.to_owned(), error };
-        let file = process_files::open(path).map_err(|e| wrong(e.to_string()))?;
+        let file = process::open(path).map_err(|e| wrong(e.to_string()))?;
         Self::of(&file).map_err(wrong)
     }
 
@@ -126,7 +124,7 @@ impl Symbols {
         if read.is_err() || magic != *b"\x7fELF" {
             return Err("it is no ELF file".into());
         }
-        let bytes = process_files::read(file, MAX_BINARY).map_err(|e| e.to_string())?;
+        let bytes = process::read(file, MAX_BINARY).map_err(|e| e.to_string())?;
         Self::parse(&bytes).map_err(|e| e.to_string())
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits of cgroups (io.max) and io.cost, by disk: cgroups of version 2. The names of cgroups are those
-//! of users, and their number has no limit: what is read and kept has.
+//! Limits of cgroups (io.max) and io.cost, by disk: cgroups of version 2. Users name cgroups and
+//! make as many as they like: what is read and kept has limits.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -14,8 +14,8 @@ use super::{System, read_device_line, read_line};
 use crate::model::machine::{Class, MachineController, MachineDisk};
 use crate::model::text::Text;
 
-/// Parameters of the modules nvme and nvme_core; `None`: the module is not loaded. Queue parameters take
-/// effect at the next reset of a controller.
+/// Parameters of the modules nvme and nvme_core; `None` if the module is not loaded. A controller uses new
+/// queue parameters after its next reset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NvmeParameters {
     /// nvme.poll_queues: I/O queues without an interrupt, for `io_uring` with IOPOLL.

@@ -22,7 +22,7 @@ const MODEL: &[u8] = b"QEMU NVMe Ctrl";
 /// Bytes of a serial number, which is before the model number.
 const SERIAL: usize = 20;
 
-/// How the names of QEMU's programs begin.
+/// The prefix of QEMU's programs.
 const QEMU: &str = "qemu-system-";
 /// Most arguments of a command line that are kept.
 const MOST_ARGS: usize = 1 << 14;
@@ -335,7 +335,7 @@ fn regular(handle: &OwnedFd) -> io::Result<File> {
 /// Opens a regular file. Links are followed: in procfs they lead to the process's file.
 ///
 /// # Errors
-/// If it is none, or cannot be opened.
+/// If it is not a regular file, or cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
     regular(&openat(CWD, path, HANDLE, Mode::empty())?)
 }

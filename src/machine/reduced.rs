@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::btf::{Btf, HEADER, Record, kind};
-use crate::machine::kallsyms::Filter;
+use crate::machine::btf::NameFilter;
 
 /// The types that bpf/nvme_deep.bpf.c reads, without the suffix of a flavor (`___loop`).
 pub const READ: [&str; 29] = [
@@ -56,7 +56,7 @@ pub fn reduced(sources: &[&Btf], image: Option<&Btf>) -> Vec<u8> {
     let mut missing = BTreeSet::from(READ);
     for source in sources {
         let names = missing.iter().copied();
-        let filter = Filter::of(names.flat_map(|name| KINDS.map(|kind| (kind, name))));
+        let filter = NameFilter::of(names.flat_map(|name| KINDS.map(|kind| (kind, name))));
         let found = source.passing(&KINDS, &filter);
         let found = found.filter(|(_, _, name)| missing.contains(name));
         // a kernel can have several types of a name: libbpf compares them

@@ -17,7 +17,7 @@ use super::process::{Process, TargetError};
 use crate::machine::process::{open, open_below, path_of, read_some};
 use crate::target::spdk::Release;
 
-/// How the names of SPDK's shared libraries begin.
+/// The prefix of SPDK's shared libraries.
 const LIBRARY: &str = "libspdk_";
 /// Most files of a process that are read: SPDK has some 80 libraries.
 const MOST_PARTS: usize = 128;

@@ -82,8 +82,8 @@ pub struct CustomBtf {
     pub follows_device_mapper: bool,
 }
 
-/// Whether a struct of device mapper is as the programs know it (drivers/md/dm-core.h): bd4a6dd241ae (5.18) put
-/// flags behind a magic number of 16 bits, and gave it another value. RHEL 9 has that in 5.14.
+/// Whether a struct of device mapper has the layout that the programs know (drivers/md/dm-core.h):
+/// bd4a6dd241ae (5.18) put flags behind a magic number of 16 bits with another value. RHEL 9 has it in 5.14.
 fn has_short_magic(of: &Structure) -> bool {
     let member = |name| of.members.get(name).copied();
     member("magic").is_some_and(|magic| member("flags") == Some(magic + 2))

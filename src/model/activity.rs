@@ -33,7 +33,7 @@ pub struct Activity {
     pub gaps: Vec<Gap>,
     /// Gaps that found no room, since the start.
     pub gaps_lost: u64,
-    /// The programs of these observations that the kernel skipped, since the start.
+    /// How often the kernel skipped one of the programs that observe this, since the start.
     pub skipped: u64,
 }
 
@@ -121,9 +121,9 @@ impl CpuActivity {
 pub struct Gap {
     /// The CPU.
     pub cpu: u32,
-    /// CLOCK_MONOTONIC nanoseconds of its begin.
+    /// Its start, CLOCK_MONOTONIC nanoseconds.
     pub begin_ns: u64,
-    /// And of its end.
+    /// Its end.
     pub end_ns: u64,
 }
 

@@ -20,9 +20,6 @@ pub const MAX_EXP: u32 = 35;
 /// Number of buckets in BPF maps.
 pub const BUCKETS: usize = 272;
 
-/// The percentiles of reports.
-pub const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
-
 /// Width of an exact histogram: every value has its own bucket.
 const EXACT: u32 = 63;
 /// Width of a histogram that had too many values to stay exact.

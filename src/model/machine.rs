@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fmt::{Display, Formatter};
 
-/// Settings of the machine that explain latency; `None`: not known.
+/// Settings of the machine that explain latency. `None`: not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineInfo {
@@ -45,8 +45,8 @@ pub struct MachineInfo {
     pub upper: Vec<UpperDisk>,
 }
 
-/// The name of a disk above NVMe in redacted recordings: a user can choose one that begins with `md_`. The
-/// same name becomes the same number, by which its bios are found.
+/// The name of a disk above NVMe in redacted recordings: users choose those that begin with `md_`. The
+/// same name always becomes the same number, which leads to its bios.
 #[must_use]
 pub fn redacted_upper(name: &Text) -> Text {
     match name.starts_with("md_") {
@@ -245,7 +245,7 @@ pub struct ControllerLogs {
     pub instance: u32,
     /// SMART / Health Information.
     pub smart: Smart,
-    /// Statistics of an EBS volume; `None`: it is none.
+    /// Statistics of an EBS volume; `None`: it is not one.
     pub ebs: Option<EbsStats>,
 }
 
@@ -418,7 +418,7 @@ impl HostTimes {
     }
 
     /// The stages between the observed points. They add up to the time between the first and the
-    /// last. `None` if two points are out of order, or no clock counts so far.
+    /// last. `None` if two points are out of order, or centuries apart.
     pub fn stages(&self) -> Option<Vec<Part>> {
         let seen: Vec<(HostPoint, u64)> = self.seen().collect();
         let whole =

@@ -175,16 +175,6 @@ pub(crate) fn digits_of(text: &str) -> String {
     digits.replace(['-', '_'], "").to_ascii_lowercase()
 }
 
-/// Whether the cgroup of a container has this name.
-pub(crate) fn is_container_name(name: &str) -> bool {
-    id_of(name).is_some()
-}
-
-/// Whether the cgroup of a pod has this name.
-pub(crate) fn is_pod_name(name: &str) -> bool {
-    pod_of(name).is_some()
-}
-
 /// The UID of a pod with its dashes.
 fn dashed(uid: &str) -> String {
     let ends = [8, 12, 16, 20, 32];

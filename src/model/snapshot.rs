@@ -26,8 +26,8 @@ pub struct Cell {
     pub lat: [u64; SLOTS],
     /// Histograms of the stages and of the total, in the order of the cell.
     pub hists: Vec<Histogram>,
-    /// Of groups of stages: the time in each part ([`StageSet::Full`]) that was observed by itself, in
-    /// nanoseconds. Empty if no part was.
+    /// For groups of stages: nanoseconds in each part ([`StageSet::Full`]) that was observed separately.
+    /// Empty if no part was.
     pub parts: Vec<u64>,
 }
 

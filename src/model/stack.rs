@@ -18,6 +18,16 @@ pub enum StackAt {
     Complete,
 }
 
+impl StackAt {
+    /// The name in options and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Submit => "submit",
+            Self::Complete => "complete",
+        }
+    }
+}
+
 /// A frame of a kernel stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Frame {
@@ -29,7 +39,7 @@ pub struct Frame {
     pub symbol: Option<Symbol>,
 }
 
-/// The entries to the kernel, by how their names begin.
+/// Prefixes of the kernel's entry functions.
 const ENTRIES: [&str; 9] = [
     "asm_",
     "do_el0_svc",

@@ -147,7 +147,7 @@ impl Timeline {
 /// The time of a command, CLOCK_MONOTONIC nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its begin.
+    /// Its start.
     pub begin_ns: u64,
     /// Its end; `None` if it has not ended.
     pub end_ns: Option<u64>,
@@ -202,7 +202,7 @@ impl Span {
 }
 
 /// How long a command took, in nanoseconds: from its first to its last observed point, or without points
-/// from its setup to its completion. So far, if it is in flight. `None` for other events, and if its begin
+/// from its setup to its completion. So far, if it is in flight. `None` for other events, and if its start
 /// or its end was not observed.
 #[must_use]
 pub fn total_ns(event: &Event) -> Option<u64> {

@@ -29,7 +29,7 @@ impl fmt::Display for Nsid {
 /// The namespace id of a text: a decimal or hexadecimal number, or `all`.
 ///
 /// # Errors
-/// If it is none; one sentence.
+/// If it is neither; one sentence.
 pub fn parse_nsid(text: &str) -> Result<u32, String> {
     if text.eq_ignore_ascii_case("all") {
         return Ok(ALL_NAMESPACES);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `pattern` command: sequential or random, sizes, distances, depth, in the order of submission.
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::event::CommandId;
 use crate::model::ledger::Ledger;
 use crate::model::report::latency::{Idle, times};
@@ -10,22 +10,19 @@ use crate::model::stage::StageSet;
 use crate::pattern::report::{Disk, Past, Patterns};
 use crate::pattern::view::{PatternReport, PatternText, draw, json, size};
 use crate::recording::Fact;
-use crate::run::args::common as examples;
 use crate::run::args::common::{
-    Checked, FromArgs, JSON, JSON_LONG, PictureFile, PictureFormat, Schedule, SessionArgs,
-    SessionOptions, ending_of, refuse_two_on_stdout,
+    Checked, FromArgs, JSON, JSON_LONG, Schedule, SessionArgs, SessionOptions, WITH_FILTERS,
+    ending_of, refuse_two_on_stdout,
 };
 use crate::run::drive::{
     FileReader, Form, Input, Live, Names, Run, Seen, Step, open_all, submissions_of,
 };
-use crate::run::exit::Failure;
 use crate::run::picture::Picture;
 use crate::run::start::Preflight;
 use crate::run::stdout::{output_width, stdout};
 use crate::run::{eprint_note, say_ledger};
 use crate::settings::{Detail, Events, Mode, RingSize, Settings};
 use crate::view::header::Header;
-use crate::view::picture::Scheme;
 use crate::view::theme::Theme;
 use anyhow::Result;
 use std::io::{BufWriter, Write};
@@ -158,7 +155,7 @@ impl<'o> Reporter<'o> {
             if !report.is_final {
                 write!(out, "{}", self.header.interval(report.at, report.covers, theme))?;
             }
-            let text = PatternText { theme, width, hist: options.hist, detail };
+            let text = PatternText { theme, width, detail };
             text.report(report, &mut out)?;
         }
         out.flush()?;
@@ -253,8 +250,8 @@ pub fn run(options: &PatternOptions) -> Result<()> {
         };
         Input::files(open(options)?, form)
     };
-    let picture = options.picture_file();
-    let picture = picture.map(|p| Picture::create(&p, &options.from.files));
+    let picture = options.output.as_deref();
+    let picture = picture.map(|path| Picture::create(path, options.force, &options.from.files));
     let mut picture = picture.transpose()?;
     input.each(&mut |run| {
         run.file().into_iter().for_each(FileReader::warn_partial);
@@ -275,24 +272,20 @@ Examples:
 /// `pattern`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(override_usage = "nvme-deep pattern [OPTIONS] [FILE]... [INTERVAL] [COUNT]")]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct PatternArgs {
     #[command(flatten)]
     pub schedule: Schedule,
 
-    /// Write all buckets of the histograms, a line each
-    #[arg(long)]
-    pub hist: bool,
-
     /// Also write the final report as a picture (SVG)
     ///
     /// `-`: only the picture, to stdout.
-    #[arg(long = "output", short = 'o', alias = "svg", value_name = "FILE")]
-    pub svg: Option<PathBuf>,
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 
     /// Replace the file of -o if it exists
-    #[arg(long, requires = "svg")]
+    #[arg(long, requires = "output")]
     pub force: bool,
 
     /// A row per submitter, not per process that calls the driver
@@ -320,9 +313,9 @@ pub type PatternOptions = Checked<PatternArgs>;
 
 impl SessionOptions for PatternArgs {
     fn settings(&self) -> Result<Settings> {
-        let lines = self.json || self.hist || self.schedule.interval.is_some();
-        refuse_two_on_stdout(self.svg.as_deref(), lines)?;
-        if let Some(path) = &self.svg {
+        let lines = self.json || self.schedule.interval.is_some();
+        refuse_two_on_stdout(self.output.as_deref(), lines)?;
+        if let Some(path) = &self.output {
             ending_of(path, &["svg"])?;
             self.from.refuse_several("-o shows")?;
         }
@@ -338,16 +331,6 @@ impl SessionOptions for PatternArgs {
 }
 
 impl PatternArgs {
-    /// The file of the picture.
-    pub fn picture_file(&self) -> Option<PictureFile> {
-        self.svg.clone().map(|path| PictureFile {
-            path,
-            format: PictureFormat::Svg,
-            force: self.force,
-            scheme: Scheme::Auto,
-        })
-    }
-
     /// The task of each row.
     pub const fn task_kind(&self) -> TaskKind {
         match self.submitters {

@@ -10,8 +10,8 @@ use crate::pattern::report::{Counts, PatternRow};
 use crate::units;
 use crate::units::{counted, nanos, rate, size_text};
 use crate::view::header::Header;
-use crate::view::json::{SCHEMA_VERSION, line};
-use crate::view::ledger::ledger;
+use crate::view::json::typed_line;
+use crate::view::ledger::write_ledger;
 use crate::view::picture::{Anchor, Area, Canvas, Paint, TextStyle};
 use crate::view::table::{Cell, Table, WIDE};
 use crate::view::theme::Theme;
@@ -121,10 +121,6 @@ pub(crate) fn rates(row: &PatternRow, covers: Duration) -> (f64, Option<f64>) {
     (row.counts.commands as f64 / seconds, row.disk.lba_bytes.map(megabytes))
 }
 
-/// Width of the lines of histograms.
-const WIDTH: usize = 80;
-/// Length of the longest bar.
-const BAR: usize = 40;
 /// Alignments that matter: a flash page, or the block of a drive that emulates smaller ones.
 const PAGE_BYTES: u64 = 4096;
 
@@ -135,8 +131,6 @@ pub struct PatternText {
     pub theme: Theme,
     /// Columns of the output.
     pub width: usize,
-    /// All buckets, with bars.
-    pub hist: bool,
     /// The largest buckets, and the whole ledger.
     pub detail: bool,
 }
@@ -175,7 +169,7 @@ impl PatternText {
         if report.rows.is_empty() {
             writeln!(out, "no command with logical blocks")?;
         }
-        for row in report.rows.iter().filter(|_| self.hist || self.detail) {
+        for row in report.rows.iter().filter(|_| self.detail) {
             writeln!(out)?;
             self.row(row, report, out)?;
         }
@@ -191,7 +185,7 @@ impl PatternText {
         if report.forgotten > 0 {
             writeln!(out, "{}", self.theme.dim(&forgotten(report.forgotten)))?;
         }
-        ledger(&report.ledger, self.theme, self.detail, out)
+        write_ledger(&report.ledger, self.theme, self.detail, out)
     }
 
     fn cells(&self, row: &PatternRow, report: &PatternReport) -> Vec<Cell<'static>> {
@@ -221,11 +215,7 @@ impl PatternText {
         let streams = counted(row.counts.streams, "stream");
         writeln!(out, "{}  {streams}, {}", self.theme.head(&name), alignment(row))?;
         for kind in HistogramKind::ALL {
-            let hist = kind.of(&row.counts);
-            match self.hist {
-                true => bars(kind, hist, row.disk.lba_bytes, self.theme, out)?,
-                false => hist_line(kind, hist, row.disk.lba_bytes, out)?,
-            }
+            hist_line(kind, kind.of(&row.counts), row.disk.lba_bytes, self.width, out)?;
         }
         Ok(())
     }
@@ -251,6 +241,7 @@ fn hist_line(
     kind: HistogramKind,
     hist: &Histogram,
     lba_bytes: Option<u32>,
+    width: usize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let all = hist.count();
@@ -269,7 +260,7 @@ fn hist_line(
         format!("  {:<10}{items}{more}", kind.title())
     };
     let mut left_out = false;
-    while text(&buckets, left_out).chars().count() > WIDTH {
+    while text(&buckets, left_out).chars().count() > width {
         let least = buckets.iter().map(|b| b.count).min();
         let Some(place) = buckets.iter().rposition(|b| Some(b.count) == least) else {
             break;
@@ -280,30 +271,8 @@ fn hist_line(
     writeln!(out, "{}", text(&buckets, left_out))
 }
 
-/// All buckets, with bars.
-fn bars(
-    kind: HistogramKind,
-    hist: &Histogram,
-    lba_bytes: Option<u32>,
-    theme: Theme,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let most = hist.iter().map(|b| b.count).max().unwrap_or(0);
-    writeln!(out, "  {}", theme.dim(kind.title()))?;
-    for Bucket { first, last, count } in hist.iter() {
-        let label = kind.label(first, lba_bytes);
-        let range = if first == last { label } else { format!("from {label}") };
-        let filled = (count as f64 / most.max(1) as f64 * BAR as f64).ceil() as usize;
-        let bar = theme.bar(&"#".repeat(filled));
-        writeln!(out, "    {range:<16} {count:>10}  {bar}")?;
-    }
-    Ok(())
-}
-
 #[derive(Serialize)]
 struct ReportLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     r#final: bool,
     at_s: f64,
     covers_s: f64,
@@ -396,8 +365,6 @@ fn row_line<'a>(row: &'a PatternRow, report: &PatternReport) -> RowLine<'a> {
 /// Errors of the writer.
 pub fn json(report: &PatternReport, out: &mut dyn Write) -> io::Result<()> {
     let report_line = ReportLine {
-        r#type: "pattern",
-        schema_version: SCHEMA_VERSION,
         r#final: report.is_final,
         at_s: report.at.as_secs_f64(),
         covers_s: report.covers.as_secs_f64(),
@@ -408,7 +375,7 @@ pub fn json(report: &PatternReport, out: &mut dyn Write) -> io::Result<()> {
         submitters: report.task_kind == TaskKind::Submitter,
         ledger: &report.ledger,
     };
-    line(&report_line, out)
+    typed_line("pattern", &report_line, out)
 }
 
 /// Most rows that are drawn.

@@ -56,7 +56,8 @@ pub enum StartSource {
     None,
     /// `block_io_start`: a separate clock reading for every request.
     Hook,
-    /// `block_getrq`: likewise, of the bio that gets the request; of requests without a bio the next.
+    /// `block_getrq`: a clock reading for the bio that gets the request. Requests without a bio use
+    /// `start_time_ns`.
     Bio,
     /// The request's `start_time_ns`: before 6.5 a separate clock reading, unless iostats are off.
     Field,

@@ -100,7 +100,7 @@ fn the_points_before_the_request_are_those_that_can_be_told_apart() {
     for program in ["limits_out_fexit", "enter_out_fexit", "tag_fexit"] {
         assert!(plan.hooks().contains(&number_of(program).unwrap()), "{program}");
     }
-    // the wait in wbt has no begin, so those before it have no end
+    // the wait in wbt has no start, so those before it have no end
     let mut facts = everything();
     facts.functions.remove("rq_qos_wait");
     let plan = auto(StageSet::Full, &facts);

@@ -10,8 +10,9 @@ use crate::settings::{Detail, EventStacks, Events, Mode, RingSize, Settings};
 use crate::units::{parse_duration, parse_latency, parse_size};
 use anyhow::Result;
 
-use crate::run::args::common as examples;
-use crate::run::args::common::{Checked, ExecArgs, RunTime, SessionArgs, SessionOptions, count};
+use crate::run::args::common::{
+    Checked, ExecArgs, RunTime, SessionArgs, SessionOptions, WITH_FILTERS, count,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,7 +73,7 @@ fn max_size(text: &str) -> Result<u64, String> {
 /// `record`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(mut_arg("since", |arg| arg.hide(true)), mut_arg("until", |arg| arg.hide(true)))]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct RecordArgs {
     /// The file to write; `-` for stdout [default: nvme-HOST-DATE-TIME.nvd]

@@ -16,7 +16,7 @@ use crate::run::exit::usage;
 use crate::run::recording::{RingFile, warn_if_traced};
 use anyhow::{Result, anyhow};
 
-/// The begin of the names of this machine's files: `nvme-HOST-`.
+/// The names of this machine's files start with this: `nvme-HOST-`.
 fn prefix(host: Option<&str>) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     let host: String = host.unwrap_or_default().chars().filter(|c| is_plain(*c)).collect();
@@ -88,7 +88,7 @@ impl Flight {
     /// Files in this directory.
     ///
     /// # Errors
-    /// If it is none; one sentence.
+    /// If it is not a directory; one sentence.
     pub(super) fn new(
         dir: &Path,
         most: usize,

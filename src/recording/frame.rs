@@ -10,8 +10,7 @@ use bytemuck::{
     CheckedBitPattern, Pod, Zeroable, bytes_of, checked, must_cast, pod_read_unaligned,
 };
 
-/// The first bytes of a file. The first is not ASCII, and the last are those that a text conversion
-/// changes.
+/// The first bytes of a file. The first is not ASCII, and converting the file as text changes the last two.
 pub const MAGIC: [u8; 8] = *b"\x89nvmedp\n";
 /// Version of the format, and of the records in it. A reader refuses any other.
 pub const VERSION: u16 = 2;

@@ -248,10 +248,11 @@ pub fn parse<T: DeserializeOwned>(payload: &[u8]) -> Result<T, Damage> {
         return Err(Damage::Length);
     }
     serde_json::from_slice(payload)
-        .map_err(|_| Damage::Content("a block does not have the form of its kind"))
+        .map_err(|_| Damage::Content("a block is not valid JSON of its kind"))
 }
 
-/// Reads a ledger. One that does not have the form of its kind is left out. Its counts are added up later, so those that no run reaches are made smaller.
+/// Reads a ledger; one that is not valid is left out. Counts that no run reaches are made smaller, because
+/// they are added up later.
 ///
 /// # Errors
 /// As [`parse`].

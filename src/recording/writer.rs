@@ -120,7 +120,7 @@ impl Writer {
         }
     }
 
-    /// Lets the thread answer, when it has done all before.
+    /// Asks the thread. It answers after all earlier jobs.
     fn ask<T: Send + 'static>(
         &mut self,
         question: impl FnOnce(&mut Worker) -> T + Send + 'static,

@@ -2,7 +2,7 @@
 //! Building a page. Texts are escaped; what is not escaped is a literal of the program or a picture of ours, so
 //! that no name in a recording can become markup.
 
-use crate::view::picture::{Scheme, escape, style};
+use crate::view::picture::{escape, style};
 use crate::view::table::is_text;
 
 const CSS: &str = include_str!("page.css");
@@ -160,7 +160,7 @@ impl Html {
 }
 
 fn page_style() -> String {
-    format!("{CSS}{}", style(Scheme::Auto))
+    format!("{CSS}{}", style())
 }
 
 #[cfg(test)]

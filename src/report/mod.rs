@@ -16,8 +16,7 @@ use crate::model::text::Text;
 use crate::nvme::opcode::QueueKind;
 use crate::recording::{Fact, KernelLine};
 use crate::report::html::Html;
-use crate::run::args::common as examples;
-use crate::run::args::common::{Checked, SessionOptions, ending_of};
+use crate::run::args::common::{Checked, OutArgs, SessionOptions, WITH_FILTERS, ending_of};
 use crate::run::args::filter::FilterArgs;
 use crate::run::drive::{
     FileReader, Form, Input, Names, Run, Seen, Step, count, open_all, submissions_of,
@@ -192,11 +191,11 @@ impl Gathered {
 /// One sentence each, with the exit code of its kind. What can be read of a damaged recording is in the page.
 pub fn run(options: &ReportOptions, diagnose: &Diagnose<'_>) -> Result<()> {
     let mut files = open_all(&options.files, &options.settings, &FileReader::require_pairs)?;
-    if options.redact {
+    if options.out.redact {
         files.iter_mut().for_each(FileReader::redact);
     }
-    let rules = Rules { force: options.force, inputs: &options.files, ..Rules::default() };
-    let (output, mut out) = OutFile::create(&options.output, &rules)?;
+    let rules = Rules { force: options.out.force, inputs: &options.files, ..Rules::default() };
+    let (output, mut out) = OutFile::create(&options.out.output, &rules)?;
     let mut parts = Vec::new();
     let form = Form { has_header: true, writes_at_end: true, ..Form::default() };
     let done = Input::files(files, form).each(&mut |run| {
@@ -213,7 +212,7 @@ pub fn run(options: &ReportOptions, diagnose: &Diagnose<'_>) -> Result<()> {
             false => format!("recording {number}").into(),
         };
         // an error names the file
-        let diagnosis = diagnose(&file.file, &options.settings, options.redact)
+        let diagnosis = diagnose(&file.file, &options.settings, options.out.redact)
             .map_err(|error| if named { error } else { without(&error, &file.path, &name) });
         let part = sections::recording(gathered, (file, &run.header, &end), &diagnosis, number);
         parts.push((name, part));
@@ -260,28 +259,15 @@ Examples:
 
 /// `report`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ReportArgs {
     /// The recordings (see `record`)
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// The file to write: .html; `-` for stdout
-    ///
-    /// It is readable by its owner only. It needs no other file and no network.
-    #[arg(long, short, value_name = "OUT")]
-    pub output: PathBuf,
-
-    /// Replace OUT if it exists
-    #[arg(long)]
-    pub force: bool,
-
-    /// Leave out names
-    ///
-    /// Of the machine, controllers, processes, cgroups and the recordings.
-    #[arg(long)]
-    pub redact: bool,
+    #[command(flatten)]
+    pub out: OutArgs,
 
     #[command(flatten)]
     pub filter: FilterArgs,
@@ -292,7 +278,7 @@ pub type ReportOptions = Checked<ReportArgs>;
 
 impl SessionOptions for ReportArgs {
     fn settings(&self) -> Result<Settings> {
-        ending_of(&self.output, &["html", "htm"])?;
+        ending_of(&self.out.output, &["html", "htm"])?;
         Ok(Settings {
             filter: self.filter.filter(true)?,
             window: self.filter.part(),

@@ -21,7 +21,7 @@ use crate::units::{counted, nanos, percent, size_text};
 use crate::view::header::Header;
 use crate::view::heatmap::grid::{Plot, Quantity};
 use crate::view::heatmap::{Caption, RATES_SIZE, SIZE, draw, draw_rates};
-use crate::view::ledger::ledger as write_ledger;
+use crate::view::ledger::write_ledger;
 use crate::view::picture::{Canvas, Svg};
 use crate::view::stacks as flamegraph;
 use crate::view::table::{Cell, WIDE};

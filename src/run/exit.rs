@@ -8,8 +8,7 @@ use std::io::{Error as IoError, ErrorKind, Write, stderr};
 use std::panic::{set_hook, take_hook};
 use std::process::ExitCode;
 
-pub use crate::error::Failure;
-use crate::error::{Kind, kind_of};
+use crate::error::{Failure, Kind, kind_of};
 use crate::model::text::clean;
 use anyhow::{Error, Result};
 use serde_json::Error as JsonError;

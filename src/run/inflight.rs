@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::error::{Kind, not_permitted};
+use crate::error::{Failure, Kind, not_permitted};
 use crate::machine::clock::monotonic_ns;
 use crate::machine::inflight::report::{AgeLimit, Ages, InFlight, Observed, Reading};
 use crate::machine::inflight::{Memory, Ticks, Types, Walker};
@@ -20,7 +20,6 @@ use crate::session::KernelMemory;
 use anyhow::Result;
 
 use crate::run::eprint_note;
-use crate::run::exit::Failure;
 
 /// Time between the two readings of a look: more than the 25.5 ms for which a controller may delay an
 /// interrupt to join it with later ones (NVMe base 2.1, Interrupt Coalescing).

@@ -7,12 +7,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::{fs, io};
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::text::printable;
 use crate::recording::HostRecording;
 use anyhow::{Error, Result};
-
-use crate::run::exit::Failure;
 
 /// Largest text that is read: a whole one is in memory.
 const MAX_TEXT: u64 = 1 << 30;
@@ -92,7 +90,7 @@ pub fn read_recording(path: &Path) -> Result<HostRecording> {
         .map_err(|e| Failure::error(Kind::Usage, format!("{shown}: {e}")))
 }
 
-/// An error if a recording is damaged or has no end. To be called after the output.
+/// An error if a recording is damaged or has no end. Call this after the output.
 ///
 /// # Errors
 /// If it is; one sentence.

@@ -21,7 +21,7 @@ use std::io::{Write, stderr};
 
 use crate::model::ledger::Ledger;
 use crate::model::text::clean;
-use crate::view::ledger::ledger as write_ledger;
+use crate::view::ledger::write_ledger;
 use crate::view::theme::Theme;
 
 /// What a live run ends with that has stages or looks for slow commands, and does not measure the waits

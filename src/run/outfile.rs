@@ -2,10 +2,10 @@
 //! Files that commands write. A file is written as FILE.partial and renamed when it is complete. stdout,
 //! pipes and terminals get the bytes as they come. docs/record.md has the rules for users.
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::text::printable;
 use crate::run::eprint_note;
-use crate::run::exit::{Failure, cause, usage};
+use crate::run::exit::{cause, usage};
 use crate::run::stdout::cannot_write;
 use anyhow::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -3,13 +3,12 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::units::size_text;
 use crate::view::picture::{Canvas, Png, Svg};
 use anyhow::Result;
 
-use crate::run::args::common::{PictureFile, PictureFormat};
 use crate::run::eprint_note;
 use crate::run::outfile::{OutFile, Rules};
 
@@ -17,24 +16,20 @@ use crate::run::outfile::{OutFile, Rules};
 pub struct Picture {
     out: OutFile,
     file: File,
-    settings: PictureFile,
+    is_png: bool,
 }
 
 impl Picture {
-    /// Creates the file: a run must not fail at its end because of the path. `inputs` are read while
-    /// it is written.
+    /// Creates the file: a run must not fail at its end because of the path. One that ends in `.png` is a
+    /// PNG, any other an SVG. `inputs` are read while it is written.
     ///
     /// # Errors
     /// If it exists, is an input, or cannot be created; one sentence.
-    pub fn create(settings: &PictureFile, inputs: &[PathBuf]) -> Result<Self> {
-        let rules = Rules {
-            force: settings.force,
-            inputs,
-            is_binary: settings.format == PictureFormat::Png,
-            ..Rules::default()
-        };
-        let (out, file) = OutFile::create(&settings.path, &rules)?;
-        Ok(Self { out, file, settings: settings.clone() })
+    pub fn create(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<Self> {
+        let is_png = path.extension().is_some_and(|ending| ending == "png");
+        let rules = Rules { force, inputs, is_binary: is_png, ..Rules::default() };
+        let (out, file) = OutFile::create(path, &rules)?;
+        Ok(Self { out, file, is_png })
     }
 
     /// Whether stdout gets it.
@@ -54,10 +49,9 @@ impl Picture {
         what: &str,
         draw: impl FnOnce(&mut dyn Canvas),
     ) -> Result<()> {
-        let PictureFile { format, scheme, .. } = self.settings;
-        let mut canvas: Box<dyn Canvas> = match format {
-            PictureFormat::Svg => Box::new(Svg::new(size, name, scheme)),
-            PictureFormat::Png => Box::new(Png::new(size, scheme)),
+        let mut canvas: Box<dyn Canvas> = match self.is_png {
+            true => Box::new(Png::new(size)),
+            false => Box::new(Svg::new(size, name)),
         };
         draw(&mut *canvas);
         let bytes = canvas.finish();

@@ -24,18 +24,30 @@ fn write(text: &str) {
     let _ = stderr().write_all(text.as_bytes());
 }
 
-/// When the line is due, and its text.
+/// The progress of some work. Dropping it erases the line.
 #[derive(Debug)]
-struct ProgressLine {
+pub struct Progress {
+    begin: Instant,
     what: String,
     /// The time of the next update, since the start.
     due: Duration,
-    shown: bool,
+    is_shown: bool,
 }
 
-impl ProgressLine {
+impl Progress {
+    /// The progress of reading `path`. `None` without a terminal.
+    pub fn reading(path: &str) -> Option<Self> {
+        has_terminal().then(|| Self::new(format!("reading {path}")))
+    }
+
     fn new(what: String) -> Self {
-        Self { what, due: AFTER, shown: false }
+        Self { begin: Instant::now(), what, due: AFTER, is_shown: false }
+    }
+
+    /// `done` of `all` is done.
+    pub fn step(&mut self, done: u64, all: u64) {
+        let line = self.at(self.begin.elapsed(), done, all);
+        line.into_iter().for_each(|text| write(&text));
     }
 
     /// The line at this time since the start, if it is due.
@@ -43,44 +55,17 @@ impl ProgressLine {
         if now < self.due {
             return None;
         }
-        self.due = now + EVERY;
-        self.shown = true;
+        (self.due, self.is_shown) = (now + EVERY, true);
         let share = done.saturating_mul(100) / all.max(1);
         Some(format!("{ERASE}{}: {}%", self.what, share.min(100)))
-    }
-
-    /// What erases the line.
-    fn erased(&mut self) -> &'static str {
-        if std::mem::take(&mut self.shown) { ERASE } else { "" }
-    }
-}
-
-/// The progress of some work. Dropping it erases the line.
-#[derive(Debug)]
-pub struct Progress {
-    begin: Instant,
-    line: ProgressLine,
-}
-
-impl Progress {
-    /// The progress of reading `path`. `None` without a terminal.
-    pub fn reading(path: &str) -> Option<Self> {
-        has_terminal().then(|| Self {
-            begin: Instant::now(),
-            line: ProgressLine::new(format!("reading {path}")),
-        })
-    }
-
-    /// `done` of `all` is done.
-    pub fn step(&mut self, done: u64, all: u64) {
-        let now = self.begin.elapsed();
-        self.line.at(now, done, all).into_iter().for_each(|text| write(&text));
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        write(self.line.erased());
+        if self.is_shown {
+            write(ERASE);
+        }
     }
 }
 
@@ -89,15 +74,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_appears_after_a_second_and_is_erased() {
-        let mut line = ProgressLine::new("reading run.nvd".into());
+    fn a_line_appears_after_a_second() {
+        let mut line = Progress::new("reading run.nvd".into());
         let ms = Duration::from_millis;
         assert_eq!(line.at(ms(900), 40, 100), None);
-        assert_eq!(line.erased(), "");
+        assert!(!line.is_shown, "there is nothing to erase");
         let shown = line.at(ms(1000), 45, 100);
         assert_eq!(shown.as_deref(), Some("\r\x1b[Kreading run.nvd: 45%"));
         assert_eq!(line.at(ms(1100), 50, 100), None, "five times a second");
         assert!(line.at(ms(1200), 200, 100).unwrap().ends_with(" 100%"));
-        assert_eq!((line.erased(), line.erased()), (ERASE, ""));
+        assert!(line.is_shown);
     }
 }

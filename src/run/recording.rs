@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::machine::System;
 use crate::machine::clock::{SharedClocks, monotonic_ns, wall_offset_ns};
 use crate::model::activity::Activity;
@@ -27,7 +27,6 @@ use serde::Serialize;
 
 use crate::run::cgroup_log::{CGROUPS_OF_BLOCK, CgroupLog};
 use crate::run::eprint_note;
-use crate::run::exit::Failure;
 use crate::run::outfile::{OutFile, Rules};
 
 /// Settings of the file.
@@ -37,7 +36,7 @@ pub struct FileSettings<'a> {
     pub path: &'a Path,
     /// Replace it if it exists.
     pub force: bool,
-    /// Files that are read: it is none of them.
+    /// Recordings that are read: it must not be one of them.
     pub inputs: &'a [PathBuf],
     /// Leave out names.
     pub redact: bool,
@@ -94,12 +93,12 @@ fn kernel_log(info: &RunInfo, since_ns: u64, system: &System) -> Vec<KernelLine>
     })
 }
 
-/// Reports it if a recording is on a disk of this machine, whose commands it has.
+/// Warns if the recording is on an NVMe disk of this machine: writing it makes commands.
 pub fn warn_if_traced(file: &File, name: &str, system: &System) {
     if let Some(disk) = system.nvme_disk_of(file) {
         eprint_note(&format!(
-            "{name} is on {disk}: writing it makes commands, which are recorded too. Better write \
-             to a tmpfs, or leave that controller out (--ctrl)"
+            "{name} is on {disk}: writing it makes commands, which are recorded too. Write to \
+             a tmpfs instead, or leave that controller out (--ctrl)"
         ));
     }
 }
@@ -154,10 +153,6 @@ fn info(
         context: settings.context(),
         cgroups: settings.origin() != OriginDetail::Nobody,
         submitters: settings.origin() == OriginDetail::Submitters,
-        redacted: false,
-        imported: None,
-        ring: None,
-        target: None,
         ..of_machine(system)
     };
     if redact {
@@ -167,7 +162,7 @@ fn info(
 }
 
 impl FileWriter {
-    /// Creates the file. To be called before anything is attached, so that a run does not fail at its
+    /// Creates the file. Call this before anything is attached, so that a run does not fail at its
     /// end because of the path.
     ///
     /// # Errors
@@ -236,7 +231,7 @@ impl FileWriter {
         self.cgroups.take_if(|_| origin == OriginDetail::Nobody);
     }
 
-    /// Describes the run, which begins now. To be called when everything is attached: without a run, the
+    /// Describes the run, which begins now. Call this when everything is attached: without a run, the
     /// file is removed.
     pub fn begin(&mut self) {
         if self.clocks.is_some() {

@@ -4,7 +4,7 @@
 
 use super::drive::turns::{Wake, stop_signals};
 use super::eprint_note;
-use crate::error::{Kind, not_permitted};
+use crate::error::{Failure, Kind, not_permitted};
 use crate::machine::{System, missing_capabilities};
 use crate::model::event::StackId;
 use crate::model::filter::Filter;
@@ -13,7 +13,6 @@ use crate::model::point::Point;
 use crate::model::stack::{Frame, StackAt};
 use crate::probe::catalog::CATALOG;
 use crate::probe::plan::{AttachPlan, PointPlan};
-use crate::run::exit::Failure;
 use crate::session::attach;
 pub use crate::session::{
     Capacity, CostSample, HostSession, Layout, Messages, QemuUsdt, Session, StateChanges,
@@ -223,7 +222,7 @@ pub struct LiveStacks {
 }
 
 impl LiveStacks {
-    /// Reads the symbol table, which takes seconds. To be called before anything is attached.
+    /// Reads the symbol table, which takes seconds. Call this before anything is attached.
     pub fn new(at: StackAt) -> Self {
         Self { symbolizer: symbolizer(), at, known: HashSet::new() }
     }

@@ -24,19 +24,14 @@ pub fn has_unicode() -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// A write to stdout that failed. It has the kind of its cause.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct CannotWrite(String);
-
 /// The sentence about a write to stdout that failed.
 pub fn cannot_write(error: &io::Error) -> String {
     format!("cannot write to stdout: {error}")
 }
 
-/// An error of stdout, with its sentence.
+/// An error of stdout, with its sentence. It keeps its kind.
 pub fn error_of_stdout(error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), CannotWrite(cannot_write(error)))
+    io::Error::new(error.kind(), cannot_write(error))
 }
 
 /// The locked stdout.

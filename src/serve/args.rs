@@ -11,8 +11,9 @@ use crate::settings::{ExtraEvents, Histograms, Mode, Settings};
 use anyhow::Result;
 use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
-use crate::run::args::common as examples;
-use crate::run::args::common::{Checked, SessionArgs, SessionOptions, interval, number};
+use crate::run::args::common::{
+    Checked, SessionArgs, SessionOptions, WITH_FILTERS, interval, number,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,7 +47,7 @@ fn textfile(path: PathBuf) -> Result<PathBuf, &'static str> {
 /// `serve`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(mut_arg("since", |arg| arg.hide(true)), mut_arg("until", |arg| arg.hide(true)))]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ServeArgs {
     /// Serve http://ADDRESS/metrics [default: 127.0.0.1:9998]

@@ -13,7 +13,7 @@ use crate::model::report::latency::rows;
 use crate::model::snapshot::Snapshot;
 use crate::run::start::Session;
 use crate::serve::group_series::GroupSeries;
-use crate::serve::metrics::{Format, Reading, collect, encode};
+use crate::serve::metrics::{Reading, collect, encode};
 use crate::settings::Settings;
 use anyhow::Result;
 
@@ -34,12 +34,12 @@ pub struct Meter {
     /// The groups with series, with `--by`.
     groups: GroupSeries,
     began: Instant,
-    /// The last reading, as text and as OpenMetrics.
-    last: Option<(Instant, [Arc<str>; 2])>,
+    /// The last reading.
+    last: Option<(Instant, Arc<str>)>,
 }
 
 impl Meter {
-    /// To be called when the session has begun.
+    /// Call this when the session has begun.
     pub fn new(settings: &Settings, system: System, groups: usize) -> Self {
         let start = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
@@ -57,21 +57,16 @@ impl Meter {
     ///
     /// # Errors
     /// If the maps cannot be read, or the types do not fit the kernel.
-    pub fn text(&mut self, session: &Session, format: Format) -> Result<Arc<str>> {
-        let fresh = |last: &&(Instant, _)| last.0.elapsed() < MAX_AGE;
-        if self.last.as_ref().filter(fresh).is_none() {
-            let in_flight = self.present(session.in_flight()?);
-            let now = session.snapshot()?;
-            let ledger = ledger(session, CountedBy::Programs(&now), None)?;
-            let texts = self.texts(&now, ledger, &in_flight);
-            self.last = Some((Instant::now(), texts));
+    pub fn text(&mut self, session: &Session) -> Result<Arc<str>> {
+        if let Some((_, text)) = self.last.as_ref().filter(|(at, _)| at.elapsed() < MAX_AGE) {
+            return Ok(Arc::clone(text));
         }
-        let texts = self.last.as_ref().map(|(_, texts)| texts);
-        let text = texts.map(|[text, open]| match format {
-            Format::Text => text,
-            Format::OpenMetrics => open,
-        });
-        Ok(text.cloned().unwrap_or_default())
+        let in_flight = self.present(session.in_flight()?);
+        let now = session.snapshot()?;
+        let ledger = ledger(session, CountedBy::Programs(&now), None)?;
+        let text: Arc<str> = self.write(&now, ledger, &in_flight).into();
+        self.last = Some((Instant::now(), Arc::clone(&text)));
+        Ok(text)
     }
 
     /// For the controllers that exist and that the filter accepts.
@@ -83,12 +78,12 @@ impl Meter {
         all
     }
 
-    fn texts(
+    fn write(
         &mut self,
         now: &Snapshot,
         mut ledger: Ledger,
         in_flight: &BTreeMap<u32, u64>,
-    ) -> [Arc<str>; 2] {
+    ) -> String {
         // slots wait for a controller that does not exist yet
         let mut failures = now.failures.clone();
         failures.retain(|ctrl, f| in_flight.contains_key(ctrl) || *f != Failures::default());
@@ -105,7 +100,7 @@ impl Meter {
                 rows_of(&series, stage_set, None, Duration::ZERO)
             }
         };
-        let families = collect(&Reading {
+        encode(&collect(&Reading {
             stage_set,
             rows: &rows(now, stage_set, None, Duration::ZERO),
             groups: &groups,
@@ -115,8 +110,7 @@ impl Meter {
             in_flight,
             start: self.start,
             version: env!("CARGO_PKG_VERSION"),
-        });
-        [Format::Text, Format::OpenMetrics].map(|format| encode(&families, format).into())
+        }))
     }
 }
 
@@ -132,11 +126,9 @@ mod tests {
         let in_flight = BTreeMap::from([(3, 1)]);
         for seen in [9, 8] {
             let ledger = Ledger { seen, ..Ledger::default() };
-            let [text, open] = meter.texts(&Snapshot::default(), ledger, &in_flight);
-            for text in [text, open] {
-                assert!(text.contains("\nnvme_deep_observed_commands_total 9\n"), "{text}");
-                assert!(text.contains("\nnvme_deep_in_flight_commands{controller=\"nvme3\"} 1\n"));
-            }
+            let text = meter.write(&Snapshot::default(), ledger, &in_flight);
+            assert!(text.contains("\nnvme_deep_observed_commands_total 9\n"), "{text}");
+            assert!(text.contains("\nnvme_deep_in_flight_commands{controller=\"nvme3\"} 1\n"));
         }
     }
 }

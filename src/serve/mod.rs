@@ -14,9 +14,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::run::start::Session;
-use crate::serve::metrics::Format;
 use anyhow::{Context, Result};
 
 use self::http::{Answer, TIMEOUT};
@@ -24,7 +23,6 @@ use self::meter::Meter;
 use self::textfile::Textfile;
 use crate::run::drive::turns::Wake;
 use crate::run::drive::{Input, Live, Run, Step};
-use crate::run::exit::Failure;
 use crate::run::start::Preflight;
 use crate::run::{eprint_note, say_ledger};
 use crate::serve::args::ServeOptions;
@@ -39,10 +37,7 @@ enum Target {
 }
 
 /// A client that waits for metrics.
-struct Call {
-    format: Format,
-    reply: SyncSender<Arc<str>>,
-}
+type Call = SyncSender<Arc<str>>;
 
 fn bind(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).map_err(|error| {
@@ -73,9 +68,9 @@ impl Target {
 
 /// Returns what the server's threads call. They only pass messages to the loop, which reads the maps.
 fn answer(calls: Sender<Call>, waker: Sender<Wake>) -> Arc<Answer> {
-    Arc::new(move |format| {
-        let (reply, answer) = sync_channel(1);
-        calls.send(Call { format, reply }).ok()?;
+    Arc::new(move || {
+        let (call, answer) = sync_channel(1);
+        calls.send(call).ok()?;
         waker.send(Wake::Turn).ok()?;
         answer.recv_timeout(PATIENCE).ok()
     })
@@ -101,8 +96,7 @@ fn announce(target: &Target) -> Result<()> {
 /// Answers all waiting clients. The reply to one that has gone is dropped.
 fn answer_all(calls: &Receiver<Call>, meter: &mut Meter, session: &Session) -> Result<()> {
     for call in calls.try_iter() {
-        let text = meter.text(session, call.format)?;
-        let _ = call.reply.try_send(text);
+        let _ = call.try_send(meter.text(session)?);
     }
     Ok(())
 }
@@ -132,7 +126,7 @@ impl Serving<'_> {
             Sends::Http(calls) => answer_all(calls, meter, session)?,
             Sends::File { file, interval, next } => {
                 if now >= *next {
-                    file.replace(&meter.text(session, Format::Text)?)?;
+                    file.replace(&meter.text(session)?)?;
                     *next = now + *interval;
                 }
                 run.wake_at(*next);
@@ -176,7 +170,7 @@ pub fn run(options: &ServeOptions) -> Result<()> {
                 Sends::Http(calls)
             }
             Target::File(file, interval) => {
-                file.replace(&meter.text(session, Format::Text)?)?;
+                file.replace(&meter.text(session)?)?;
                 Sends::File { file, interval, next: interval }
             }
         };
@@ -208,12 +202,10 @@ mod tests {
         let answer = answer(sender, waker);
         let main = spawn(move || {
             assert_eq!(woken.recv().unwrap(), Wake::Turn);
-            let call = calls.recv().unwrap();
-            assert_eq!(call.format, Format::OpenMetrics);
-            call.reply.try_send("text".into()).unwrap();
+            calls.recv().unwrap().try_send("text".into()).unwrap();
         });
-        assert_eq!(answer(Format::OpenMetrics).as_deref(), Some("text"));
+        assert_eq!(answer().as_deref(), Some("text"));
         main.join().unwrap();
-        assert_eq!(answer(Format::Text), None);
+        assert_eq!(answer(), None);
     }
 }

@@ -8,12 +8,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::text::printable;
 use anyhow::Result;
 use tempfile::NamedTempFile;
 
-use crate::run::exit::{Failure, usage};
+use crate::run::exit::usage;
 
 /// The file. It is removed at the end, so that old values do not pass for current.
 #[derive(Debug)]

@@ -318,7 +318,7 @@ impl Session {
     }
 
     /// Starts the timers of CPUs that have submitted or completed commands by now, with
-    /// [`super::Config::context`]. To be called once a second. Returns a remark for the user.
+    /// [`super::Config::context`]. Call this once a second. Returns a remark for the user.
     ///
     /// # Errors
     /// If a map cannot be read.

@@ -8,10 +8,9 @@ use crate::model::stage::StageSet;
 use crate::settings::{Mode, Outcome, Settings, StackSample};
 use anyhow::Result;
 
-use crate::run::args::common as examples;
 use crate::run::args::common::{
-    Checked, ExecArgs, FromArgs, JSON, JSON_LONG, RunTime, SessionArgs, SessionOptions, count,
-    ending_of, refuse_two_on_stdout,
+    Checked, ExecArgs, FromArgs, JSON, JSON_LONG, RunTime, SessionArgs, SessionOptions,
+    WITH_FILTERS, count, ending_of, refuse_two_on_stdout,
 };
 use crate::run::exit::usage;
 
@@ -34,7 +33,7 @@ pub enum StackBy {
 /// `stacks`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(override_usage = "nvme-deep stacks [OPTIONS] [FILE]... [-- COMMAND...]")]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct StacksArgs {
     #[command(flatten)]
@@ -68,7 +67,7 @@ pub struct StacksArgs {
     /// Also write a flame graph (SVG), or lines to X.folded
     ///
     /// A name that ends in `.folded` gets the lines of --folded. `-`: the flame graph goes to stdout, instead of the list.
-    #[arg(long, short, alias = "svg", value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
     /// Replace the file of -o if it exists

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::machine::StackSum;
 use crate::model::report::stacks::{MOST_STACKS, RecordedStacks, StackRow, StackSums};
 use crate::model::stack::{Stack, StackAt};
@@ -20,7 +20,6 @@ use crate::view::theme::Theme;
 use anyhow::Result;
 
 use crate::run::drive::{End, FileReader, Form, Input, Live, Run, Seen, Step, open_all};
-use crate::run::exit::Failure;
 use crate::run::outfile::{OutFile, Rules};
 use crate::run::start::{Preflight, Session, symbolizer};
 use crate::run::stdout::{output_width, stdout};

@@ -126,9 +126,9 @@ const BLOCKS: [usize; 2] = [1, 2];
 /// Largest correlation of neighbours that is used; a larger estimate is reduced to it.
 const MOST: f64 = 0.95;
 
-/// By how much the variance of the sum of these values, whose mean is zero, exceeds the variance of
-/// independent values: (1 + r) / (1 - r), where r is the correlation of neighbours; at least 1. The
-/// same with pairs in place of values finds dependence that reaches farther.
+/// How much larger the variance of the sum of these values is than if they were independent: (1 + r) /
+/// (1 - r), where r is the correlation of neighbours; at least 1. Their mean is zero. Computed for pairs of
+/// values, it finds dependence that reaches farther.
 pub fn variance_factor(values: &[f64]) -> f64 {
     let single = mean_square(values);
     if single <= 0.0 {

@@ -3,8 +3,8 @@
 //!
 //! A stack taken by a tracepoint begins in the BPF program and the tracepoint code, one taken by a
 //! kprobe in the function itself. If a function deeper in the stack is traced by fentry or fexit, a
-//! trampoline lies between it and its caller. All these frames are removed. So is the code that an
-//! interrupt has interrupted: it has no part in the command, is different each time, and would make
+//! trampoline is between it and its caller. All these frames are removed. So is the code that an
+//! interrupt interrupted: it has nothing to do with the command, differs each time, and would make
 //! thousands of stacks out of one.
 
 use crate::model::stack::{Frame, StackAt, Symbol};
@@ -40,7 +40,7 @@ const TRACING: [&str; 22] = [
     "return_to_handler",
     "trace_call_bpf",
 ];
-/// Of these, code that may lie between a function and its caller: code that the kernel generates,
+/// Of these, code that may be between a function and its caller: code that the kernel generates,
 /// and the trampolines to which return probes redirect the return address.
 const GENERATED: [&str; 7] = [
     "__kretprobe_trampoline",

@@ -8,9 +8,9 @@ use crate::model::stage::StageSet;
 use crate::settings::{ExtraEvents, Histograms, LIVE, Mode, Settings};
 use anyhow::Result;
 
-use crate::run::args::common as examples;
 use crate::run::args::common::{
-    Checked, FromArgs, GroupKeys, RunTime, SessionArgs, SessionOptions, Singles, interval,
+    Checked, FromArgs, GroupKeys, RunTime, SessionArgs, SessionOptions, Singles, WITH_FILTERS,
+    interval,
 };
 use crate::run::exit::usage;
 
@@ -28,7 +28,7 @@ Examples:
 /// `top`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(override_usage = "nvme-deep top [OPTIONS] [FILE]... [INTERVAL]")]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct TopArgs {
     /// Length of an interval (`1`, `500ms`, `5s`)

@@ -17,7 +17,6 @@ use ratatui::widgets::{
 
 use super::app::{App, Order, Panel};
 use super::panels;
-use crate::top::panels as heat;
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,17 +216,17 @@ fn lower(app: &App, look: Look, area: Rect, buffer: &mut Buffer) {
         _ if is_wide => {
             let widths = [Constraint::Fill(1), Constraint::Length(SLOWEST)];
             let [map, slowest] = Layout::horizontal(widths).spacing(1).areas(main);
-            heat::draw(app, look, map, buffer);
+            panels::draw(app, look, map, buffer);
             panels::slowest(app, look, slowest, buffer);
         }
         _ if is_tall => {
             let heights = [Constraint::Fill(1), Constraint::Length(PANEL)];
             let [map, slowest] = Layout::vertical(heights).areas(main);
-            heat::draw(app, look, map, buffer);
+            panels::draw(app, look, map, buffer);
             panels::slowest(app, look, slowest, buffer);
         }
         Panel::Slowest => panels::slowest(app, look, main, buffer),
-        _ => heat::draw(app, look, main, buffer),
+        _ => panels::draw(app, look, main, buffer),
     }
 }
 

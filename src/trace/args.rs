@@ -9,10 +9,9 @@ use crate::view::trace::Columns;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::run::args::common as examples;
 use crate::run::args::common::{
-    Checked, ExecArgs, FromArgs, JSON, JSON_LONG, RunTime, SessionArgs, SessionOptions, count,
-    is_stdout, number,
+    Checked, ExecArgs, FromArgs, JSON, JSON_LONG, RunTime, SessionArgs, SessionOptions,
+    WITH_FILTERS, count, is_stdout, number,
 };
 use crate::run::exit::usage;
 
@@ -46,7 +45,7 @@ pub enum TimeArg {
 /// `trace`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(override_usage = "nvme-deep trace [OPTIONS] [FILE]... [-- COMMAND...]")]
-#[command(after_help = examples::WITH_FILTERS)]
+#[command(after_help = WITH_FILTERS)]
 #[command(after_long_help = EXAMPLES)]
 pub struct TraceArgs {
     /// The stages of each command [default: basic; none is cheaper]

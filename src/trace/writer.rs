@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, stdout};
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::machine::own_tgid;
 use crate::model::event::{Event, EventKind, StackId};
 use crate::model::ids::FlightId;
@@ -24,7 +24,6 @@ use anyhow::Result;
 use ratatui::crossterm::terminal;
 
 use crate::run::drive::{End, Names, Run, Seen, Step, Tick, say_own_share};
-use crate::run::exit::Failure;
 use crate::run::outfile::Output;
 use crate::run::recording::FileWriter;
 use crate::run::slowest::Slowest;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The groups of a report as JSON.
 
-use super::json::{LatLine, Times, lat_lines, times};
+use super::json::{Numbers, numbers};
 use crate::model::group::{By, Group, KeyPart, comm_text};
 use crate::model::report::disk_names::DiskNames;
 use crate::model::report::groups::{GroupReport, Groups, priority};
@@ -100,16 +100,9 @@ struct GroupLine<'a> {
     key: Key,
     #[serde(skip_serializing_if = "is_false")]
     other: bool,
-    count: u64,
-    unmeasured: u64,
-    iops: f64,
-    bytes: u64,
-    mb_per_s: f64,
     time_share: f64,
     #[serde(flatten)]
-    times: Times<'a>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    lat_buckets: Vec<LatLine>,
+    numbers: Numbers<'a>,
 }
 
 const fn is_false(is: &bool) -> bool {
@@ -127,14 +120,8 @@ fn group_line<'a>(
     GroupLine {
         key: Key::of(&row.key, groups, disks),
         other: row.key.is_other(),
-        count: row.count,
-        unmeasured: row.unmeasured,
-        iops: row.iops,
-        bytes: row.bytes,
-        mb_per_s: row.mb_per_s,
         time_share: group.share,
-        times: times(row, stage_set, buckets),
-        lat_buckets: lat_lines(row),
+        numbers: numbers(row, stage_set, buckets),
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The header of a report: which file, machine and time it shows, and how far to trust it.
 
-use super::json::{SCHEMA_VERSION, line};
+use super::json::typed_line;
 use super::theme::Theme;
 use crate::model::ledger::{Accuracy, Ledger};
 use crate::model::origin::Who;
@@ -68,7 +68,7 @@ impl Header {
         parts.into_iter().flatten()
     }
 
-    /// One line, or as many as the width takes. Each ends with a newline.
+    /// One line, or more if it is too long. Each ends with a newline.
     pub fn text(&self, theme: Theme, width: usize) -> String {
         let (mut text, mut column) = (String::new(), 0);
         for part in self.parts() {
@@ -105,8 +105,6 @@ impl Header {
 
 #[derive(Serialize)]
 struct RecordingLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     file: &'a Text,
     host: Option<&'a Text>,
     kernel: Option<&'a Text>,
@@ -122,8 +120,6 @@ struct RecordingLine<'a> {
 /// Errors of the writer.
 pub fn json(file: &Text, info: &RunInfo, clock: RunClock, out: &mut dyn Write) -> io::Result<()> {
     let object = RecordingLine {
-        r#type: "recording",
-        schema_version: SCHEMA_VERSION,
         file,
         host: info.host.as_ref(),
         kernel: info.kernel.as_ref(),
@@ -132,13 +128,11 @@ pub fn json(file: &Text, info: &RunInfo, clock: RunClock, out: &mut dyn Write) -
         begin_ns: info.begin_ns,
         begin: clock.rfc3339(info.begin_ns),
     };
-    line(&object, out)
+    typed_line("recording", &object, out)
 }
 
 /// Maximum width of a line. Only a single long word may exceed it.
-const WIDTH: usize = 80;
-/// Column of the text of an entry.
-const INDENT: usize = 15;
+pub(crate) const WIDTH: usize = 80;
 /// A no-break space. It is written as a blank.
 pub(crate) const TIE: char = '\u{a0}';
 
@@ -189,51 +183,7 @@ pub(crate) fn entry_at(
     text: &str,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut first = format!("{label:<column$}");
-    for line in fill(text, column) {
-        writeln!(out, "{first}{line}")?;
-        first = " ".repeat(column);
-    }
-    Ok(())
-}
-
-/// The page and its destination.
-pub(crate) struct Page<'w> {
-    pub(crate) theme: Theme,
-    pub(crate) out: &'w mut dyn Write,
-}
-
-impl Page<'_> {
-    /// Writes the heading of the entries that follow.
-    pub(crate) fn head(&mut self, text: &str) -> io::Result<()> {
-        writeln!(self.out, "{}", self.theme.head(text))
-    }
-
-    /// Writes a label and its text, over as many lines as needed.
-    pub(crate) fn entry(&mut self, label: &str, text: &str) -> io::Result<()> {
-        self.painted(label, text, |_, text| text.to_owned())
-    }
-
-    /// The same, with a colour.
-    pub(crate) fn painted(
-        &mut self,
-        label: &str,
-        text: &str,
-        paint: impl Fn(Theme, &str) -> String,
-    ) -> io::Result<()> {
-        let label = format!("  {label:<12} ");
-        let mut first =
-            if label.trim().is_empty() { label.clone() } else { self.theme.dim(&label) };
-        if label.chars().count() > INDENT {
-            writeln!(self.out, "{}", self.theme.dim(label.trim_end()))?;
-            first = " ".repeat(INDENT);
-        }
-        for text in fill(text, INDENT) {
-            writeln!(self.out, "{first}{}", paint(self.theme, &text))?;
-            first = " ".repeat(INDENT);
-        }
-        Ok(())
-    }
+    hang(WIDTH, &format!("{label:<column$}"), text, str::to_owned, out)
 }
 
 #[cfg(test)]
@@ -304,23 +254,10 @@ mod tests {
 }
 
 #[cfg(test)]
-mod page_tests {
+mod fill_tests {
     use super::*;
     use proptest::prelude::any;
     use proptest::{prop_assert, proptest};
-
-    #[test]
-    fn a_long_label_has_a_line_of_its_own_and_ties_hold() {
-        let mut out = Vec::new();
-        let theme = Theme { color: false };
-        let mut page = Page { theme, out: &mut out };
-        let words = "word ".repeat(12);
-        page.entry("nvme0c0n1234567", &format!("{words}name{TIE}value")).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], "  nvme0c0n1234567");
-        assert_eq!(lines[2], "               name value");
-    }
 
     proptest! {
         #[test]

@@ -26,8 +26,6 @@ pub const SCHEMA_VERSION: u32 = 2;
 
 #[derive(Serialize)]
 struct ReportLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     r#final: bool,
     stage_set: StageSet,
     at_s: f64,
@@ -45,25 +43,23 @@ struct ReportLine<'a> {
 struct RowLine<'a> {
     ctrl: String,
     nsid: u32,
-    queue: String,
+    queue: &'static str,
     opcode: String,
     opcode_value: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     fctype: Option<String>,
+    #[serde(flatten)]
+    numbers: Numbers<'a>,
+}
+
+/// The numbers of a row or group.
+#[derive(Serialize)]
+pub(super) struct Numbers<'a> {
     count: u64,
     unmeasured: u64,
     iops: f64,
     bytes: u64,
     mb_per_s: f64,
-    #[serde(flatten)]
-    times: Times<'a>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    lat_buckets: Vec<LatLine>,
-}
-
-/// The times of a row or group.
-#[derive(Serialize)]
-pub(super) struct Times<'a> {
     /// Where most of the time was.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     place: Option<Place>,
@@ -74,6 +70,8 @@ pub(super) struct Times<'a> {
     /// With stages.
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<Dist>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lat_buckets: Vec<LatLine>,
 }
 
 #[derive(Serialize)]
@@ -155,18 +153,12 @@ pub(crate) fn dist(h: &Histogram, buckets: bool) -> Dist {
     }
 }
 
-/// `ctrl`, `nsid`, `queue`, `opcode`, `opcode_value` of a row.
-fn names(key: &RowKey) -> (String, u32, String, String, u8) {
-    let RowKey { ctrl, nsid, opcode, class: _ } = *key;
-    (format!("nvme{ctrl}"), nsid, opcode.queue.to_string(), opcode.name_or_code(), opcode.code)
-}
-
 fn sum_ns(ns: u128) -> u64 {
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
-/// The times of a row or group.
-pub(super) fn times<K>(row: &RowReport<K>, stage_set: StageSet, buckets: bool) -> Times<'_> {
+/// The numbers of a row or group.
+pub(super) fn numbers<K>(row: &RowReport<K>, stage_set: StageSet, buckets: bool) -> Numbers<'_> {
     let has_stages = stage_set != StageSet::Total;
     let stages = row.stages.iter().filter(|_| has_stages).map(|s| {
         let group = s.run.group().filter(|group| *group == s.name);
@@ -181,37 +173,32 @@ pub(super) fn times<K>(row: &RowReport<K>, stage_set: StageSet, buckets: bool) -
     });
     let place = row.places().into_iter().next();
     let whole = || dist(&row.total, buckets);
-    Times {
-        place: place.map(|place| Place { stage: place.stage, share: place.share }),
-        stages: stages.collect(),
-        driver: (!has_stages).then(whole),
-        total: has_stages.then(whole),
-    }
-}
-
-fn row(row: &RowReport, stage_set: StageSet, buckets: bool) -> RowLine<'_> {
-    let (ctrl, nsid, queue, opcode, opcode_value) = names(&row.key);
-    RowLine {
-        ctrl,
-        nsid,
-        queue,
-        opcode,
-        opcode_value,
-        fctype: fctype(row.key.opcode, row.key.nsid),
+    let lat = |l: &LatRow| LatLine { from_us: l.low_us, to_us: l.high_us, count: l.count };
+    Numbers {
         count: row.count,
         unmeasured: row.unmeasured,
         iops: row.iops,
         bytes: row.bytes,
         mb_per_s: row.mb_per_s,
-        times: times(row, stage_set, buckets),
-        lat_buckets: lat_lines(row),
+        place: place.map(|place| Place { stage: place.stage, share: place.share }),
+        stages: stages.collect(),
+        driver: (!has_stages).then(whole),
+        total: has_stages.then(whole),
+        lat_buckets: row.lat.iter().map(lat).collect(),
     }
 }
 
-/// The table of nvme_latency.
-pub(super) fn lat_lines<K>(row: &RowReport<K>) -> Vec<LatLine> {
-    let line = |l: &LatRow| LatLine { from_us: l.low_us, to_us: l.high_us, count: l.count };
-    row.lat.iter().map(line).collect()
+fn row(row: &RowReport, stage_set: StageSet, buckets: bool) -> RowLine<'_> {
+    let RowKey { ctrl, nsid, opcode, class: _ } = row.key;
+    RowLine {
+        ctrl: format!("nvme{ctrl}"),
+        nsid,
+        queue: opcode.queue.name(),
+        opcode: opcode.name_or_code(),
+        opcode_value: opcode.code,
+        fctype: fctype(opcode, nsid),
+        numbers: numbers(row, stage_set, buckets),
+    }
 }
 
 /// Writes an object as one line.
@@ -247,8 +234,6 @@ pub fn report(report: &Report, buckets: bool, out: &mut dyn Write) -> io::Result
     let Report { stage_set, who, is_final, at, covers, rows, groups, ledger, disks } = report;
     let rows = || rows.iter().map(|r| row(r, *stage_set, buckets)).collect();
     let object = ReportLine {
-        r#type: "report",
-        schema_version: SCHEMA_VERSION,
         r#final: *is_final,
         stage_set: *stage_set,
         at_s: at.as_secs_f64(),
@@ -258,13 +243,11 @@ pub fn report(report: &Report, buckets: bool, out: &mut dyn Write) -> io::Result
         groups: groups.as_ref().map(|g| lines(g, disks, *stage_set, buckets)),
         ledger,
     };
-    line(&object, out)
+    typed_line("report", &object, out)
 }
 
 #[derive(Serialize)]
 struct EndLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     at_s: f64,
     ledger: &'a Ledger,
 }
@@ -274,10 +257,7 @@ struct EndLine<'a> {
 /// # Errors
 /// Errors of the writer.
 pub fn end(ledger: &Ledger, at: Duration, out: &mut dyn Write) -> io::Result<()> {
-    line(
-        &EndLine { r#type: "end", schema_version: SCHEMA_VERSION, at_s: at.as_secs_f64(), ledger },
-        out,
-    )
+    typed_line("end", &EndLine { at_s: at.as_secs_f64(), ledger }, out)
 }
 
 #[cfg(test)]

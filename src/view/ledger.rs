@@ -8,12 +8,13 @@ use super::theme::Theme;
 use crate::model::ledger::{Accuracy, HookLine, Ledger, OwnCost, TraceLedger};
 use crate::model::text::Text;
 use crate::units::{counted, nanos};
+use crate::view::header::{TIE, WIDTH, hang};
 
 /// Writes the ledger: the verdict and its reasons, and with `detail` all counts.
 ///
 /// # Errors
 /// Errors of the writer.
-pub fn ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_ledger(l: &Ledger, theme: Theme, detail: bool, out: &mut dyn Write) -> io::Result<()> {
     let accuracy = l.accuracy();
     let verdict = verdict(l, &accuracy, theme);
     writeln!(out, "{}  {verdict}", theme.head("accuracy"))?;
@@ -197,9 +198,7 @@ fn methods(l: &Ledger, theme: Theme, out: &mut dyn Write) -> io::Result<()> {
         };
         writeln!(out, "  {what}, because")?;
         for (why, methods) in lack.reasons {
-            let why = why.to_string();
-            let words: Vec<String> = why.split(' ').map(str::to_owned).collect();
-            flowing(&format!("    {}: ", methods.join(", ")), &words, "", out)?;
+            hang(WIDTH, &format!("    {}: ", methods.join(", ")), why, str::to_owned, out)?;
         }
     }
     Ok(())
@@ -268,28 +267,16 @@ impl<'l> Lack<'l> {
     }
 }
 
-/// A list after a label, over as many lines as needed. Writes nothing for an empty list.
+/// A list after a label, over as many lines as needed. Lines break between items, unless one is too long
+/// for a line. Writes nothing for an empty list.
 fn wrapped(label: &str, items: &[String], out: &mut dyn Write) -> io::Result<()> {
-    flowing(label, items, ",", out)
-}
-
-/// Items after a label, over as many lines as needed, separated by `separator` and a blank.
-fn flowing(label: &str, items: &[String], separator: &str, out: &mut dyn Write) -> io::Result<()> {
-    // a list with an item longer than a line is wrapped by words
-    let too_long = |item: &String| label.chars().count() + item.chars().count() + 1 > 80;
-    if separator == "," && items.iter().any(too_long) {
-        let words: Vec<String> = items.join(", ").split(' ').map(str::to_owned).collect();
-        return flowing(label, &words, "", out);
+    if items.is_empty() {
+        return Ok(());
     }
-    let mut line = label.to_owned();
-    for (n, item) in items.iter().enumerate() {
-        let comma = if n + 1 < items.len() { format!("{separator} ") } else { String::new() };
-        if line.len() + item.len() + 1 > 80 && line.len() > label.len() {
-            writeln!(out, "{}", line.trim_end())?;
-            line = " ".repeat(label.len());
-        }
-        line.push_str(item);
-        line.push_str(&comma);
-    }
-    if items.is_empty() { Ok(()) } else { writeln!(out, "{}", line.trim_end()) }
+    let fits = |item: &String| label.chars().count() + item.chars().count() < WIDTH;
+    let list = match items.iter().all(fits) {
+        true => items.iter().map(|item| item.replace(' ', &TIE.to_string())).collect(),
+        false => items.to_vec(),
+    };
+    hang(WIDTH, label, &list.join(", "), str::to_owned, out)
 }

@@ -6,8 +6,8 @@ use crate::model::report::stacks::{StackRow, Weight};
 use crate::model::stack::{Frame, Stack, StackAt};
 use crate::model::text::{Text, word};
 use crate::units::{counted, nanos, percent};
-use crate::view::header::{TIE, fill_to};
-use crate::view::json::{Dist, SCHEMA_VERSION, dist, line};
+use crate::view::header::{TIE, hang};
+use crate::view::json::{Dist, dist, typed_line};
 use crate::view::theme::Theme;
 use inferno::flamegraph::color::{BackgroundColor, Color};
 use inferno::flamegraph::{Options, from_lines};
@@ -42,8 +42,6 @@ pub struct StacksView {
 
 #[derive(Serialize)]
 struct StackLine {
-    r#type: &'static str,
-    schema_version: u32,
     at: &'static str,
     observed: bool,
     count: u64,
@@ -97,13 +95,6 @@ pub(crate) fn title(rows: &[StackRow], by: Weight, at: StackAt, file: Option<&Te
     let file = file.map(|file| format!(", {file}")).unwrap_or_default();
     let commands = commands(All::of(rows).count);
     format!("{sums} by kernel stack at {}, {commands}{file}", at_words(at))
-}
-
-const fn at_name(at: StackAt) -> &'static str {
-    match at {
-        StackAt::Submit => "submit",
-        StackAt::Complete => "complete",
-    }
 }
 
 impl StacksView {
@@ -192,12 +183,7 @@ impl StacksView {
         let path = path.chain(what.map(str::to_owned)).collect::<Vec<_>>();
         let path = path.iter().map(|part| part.replace(' ', &TIE.to_string()));
         let path = path.collect::<Vec<_>>().join(&format!(" >{TIE}"));
-        let mut start = numbers;
-        for line in fill_to(self.width, &path, start.len()) {
-            writeln!(out, "{start}{line}")?;
-            start = " ".repeat(start.len());
-        }
-        Ok(())
+        hang(self.width, &numbers, &path, str::to_owned, out)
     }
 
     /// Writes rows as JSON, one object per line.
@@ -209,9 +195,7 @@ impl StacksView {
         for row in self.split_top(rows).0 {
             let (share, latency_share) = all.shares(row.commands(), row.hist.sum());
             let object = StackLine {
-                r#type: "stack",
-                schema_version: SCHEMA_VERSION,
-                at: at_name(self.at),
+                at: self.at.name(),
                 observed: row.stack != Stack::NotObserved,
                 count: row.commands(),
                 unmeasured: row.unmeasured,
@@ -221,7 +205,7 @@ impl StacksView {
                 process: row.process.clone(),
                 kstack: row.stack.frames().iter().map(ToString::to_string).collect(),
             };
-            line(&object, out)?;
+            typed_line("stack", &object, out)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 
-use super::ledger::ledger as write_ledger;
+use super::ledger::write_ledger;
 use super::table::{Cell, Table, WIDE};
 use super::theme::Theme;
 use crate::model::histogram::Histogram;
@@ -20,7 +20,7 @@ use crate::view::header::fill;
 const BAR: usize = 40;
 /// Longest name of joined stages.
 const NAME: usize = 22;
-/// A stage with less than this share is not shown by itself.
+/// Stages with less than this share are summed up.
 const SMALL: f64 = 0.02;
 /// Most lines of a histogram.
 const LINES: usize = 20;
@@ -194,7 +194,7 @@ impl TextView {
         places.map(text).collect::<Vec<_>>().join("  ")
     }
 
-    /// The stages of a row that are shown by themselves, and the others.
+    /// The stages of a row that get a line each, and the others.
     pub(crate) fn shown_stages<'r, K>(
         &self,
         row: &'r RowReport<K>,

@@ -72,7 +72,7 @@ mod tests {
         let mut out = Vec::new();
         ledger_text(&ledger, false, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        let want = "accuracy  DEGRADED: 7 commands; 1 without begin, 2 without end, 3 lost, 4\n          \
+        let want = "accuracy  DEGRADED: 7 commands; 1 without start, 2 without end, 3 lost, 4\n          \
                     malformed, 5 failed checks\nhook      nvmet_req_init: 8 hits, 0 skipped\n";
         assert_eq!(text, want);
     }

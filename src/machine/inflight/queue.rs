@@ -33,9 +33,9 @@ pub struct QueueReading {
     /// If it has shadow doorbells (NVMe base 2.1, Doorbell Buffer Config): the tail up to which the
     /// controller wants no notification.
     pub event_index: Option<u32>,
-    /// Likewise for the CQ: the head up to which it wants none. QEMU writes the head that it knows.
+    /// The same for the CQ: the head below which it wants no doorbell. QEMU writes the head that it knows.
     pub cq_event_index: Option<u32>,
-    /// More commands are in flight than the SQ has room for: then its tail meets its head, as if it were empty.
+    /// More commands are in flight than fit in the SQ: its tail has met its head, as if it were empty.
     pub is_overfull: bool,
     /// Command ids of the CQEs that the driver has not handled.
     pub waiting: Vec<u16>,
@@ -121,11 +121,11 @@ impl QueueReading {
         (usize::from(self.cq_head) + self.waiting.len()) % usize::from(self.depth.max(1))
     }
 
-    /// Whether the controller takes the CQ to be full, though the driver has handled all of it: the head that it knows is
-    /// just behind the place of its next CQE, and it was not told of the later ones.
+    /// Whether the controller believes that the CQ is full although the driver has handled all of it: the last
+    /// head that it noticed is just behind the slot of its next CQE.
     pub(super) fn seems_full(&self) -> bool {
         let next = (self.cq_end() + 1) % usize::from(self.depth.max(1));
-        // 0 is also what a controller leaves there that never writes it; in a tiny CQ the index is always near
+        // a controller that never writes the index leaves 0; in a tiny CQ the index is always near
         let known = self.cq_event_index.filter(|known| *known > 0 && self.depth > 4);
         self.waiting.is_empty() && known.is_some_and(|known| known as usize == next)
     }
@@ -135,8 +135,8 @@ impl QueueReading {
         !self.cids.is_empty()
     }
 
-    /// Takes in the entries of the CQ, and returns them, latest first. `phase`: of new entries at the
-    /// head.
+    /// Remembers the entries of the CQ and returns them, latest first. `phase`: the phase bit of new
+    /// entries at the head.
     fn take_cqes(&mut self, cqes: &[u8], phase: u8) -> Vec<Posted> {
         let entries = cqes.as_chunks::<CQE_BYTES>().0;
         let head = usize::from(self.cq_head);

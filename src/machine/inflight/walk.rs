@@ -153,7 +153,7 @@ impl<'a> Walker<'a> {
         Some(numbered.map(|(qid, at)| Tags { qid, at }).collect())
     }
 
-    /// The state of a queue of the PCI driver; `None` if it cannot be read. To be called only for
+    /// The state of a queue of the PCI driver; `None` if it cannot be read. Call this only for
     /// controllers on PCI. Commands whose request has no SQE get the one in the SQ.
     pub fn queue(
         &mut self,

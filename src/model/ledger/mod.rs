@@ -114,7 +114,7 @@ pub struct Ledger {
     /// request. Only with those stages.
     #[serde(skip_serializing_if = "is_zero")]
     pub unseen_bios: u64,
-    /// Of these, at most as many whose bio found no room in the table.
+    /// How many of these bios, at most, found no room in the table.
     #[serde(skip_serializing_if = "is_zero")]
     pub unstored_bios: u64,
     /// Requests with a wait whose end was not observed. They have no stage before the request either.
@@ -196,9 +196,8 @@ impl Ledger {
         Self { trace: Some(TraceLedger::new(counters, shown)), ..self }
     }
 
-    /// The ledger of a trace, for the time at which `later` more of its commands were shown than at its
-    /// own. The programs count a command before it is shown. Of those that came since, as many as were
-    /// in flight are taken to be these.
+    /// The ledger of a trace, brought forward to the moment when `later` more commands had been shown. The
+    /// programs count a command before it is shown: the later ones are taken from those in flight.
     #[must_use]
     pub fn when_shown(self, later: u64) -> Self {
         let Some(trace) = &self.trace else {
@@ -274,8 +273,8 @@ pub struct ProgramCost {
 }
 
 /// The cost of all programs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "StoredCost")]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct OwnCost {
     /// The programs, in the order of the hooks.
     pub programs: Vec<ProgramCost>,
@@ -285,38 +284,6 @@ pub struct OwnCost {
     pub ns_per_command: Option<f64>,
     /// Share of one CPU's time; 1 is the whole time of one CPU, more is possible.
     pub share_of_a_cpu: f64,
-}
-
-/// A cost as read from JSON: the last digit of a fraction may be off, because serde_json reads
-/// fractions fast and not exactly.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct StoredCost {
-    programs: Vec<ProgramCost>,
-    run_ns: u64,
-    ns_per_command: Option<f64>,
-    share_of_a_cpu: f64,
-}
-
-/// The exact value of a fraction that was read from JSON. The fraction is `run_ns` divided by a
-/// whole number, so that number is found and the division repeated. This is exact for numbers up to
-/// 2^50, which is 13 days in nanoseconds. A fraction that does not fit is left as it is.
-fn exact(run_ns: u64, read: f64) -> f64 {
-    let whole = (run_ns as f64 / read).round();
-    let again = run_ns as f64 / whole;
-    if (again - read).abs() <= 4.0 * f64::EPSILON * read { again } else { read }
-}
-
-impl From<StoredCost> for OwnCost {
-    fn from(stored: StoredCost) -> Self {
-        let run_ns = stored.run_ns;
-        Self {
-            programs: stored.programs,
-            run_ns,
-            ns_per_command: stored.ns_per_command.map(|ns| exact(run_ns, ns)),
-            share_of_a_cpu: exact(run_ns, stored.share_of_a_cpu),
-        }
-    }
 }
 
 /// A hook in the ledger.
@@ -417,7 +384,7 @@ impl HostLedger {
     /// Why not every command of the run has a complete record, one phrase per reason. Empty: all have.
     pub fn degraded(&self) -> Vec<String> {
         let all = [
-            (self.without_begin, "without begin"),
+            (self.without_begin, "without start"),
             (self.without_end, "without end"),
             (self.out_of_order, "out of order"),
             (self.lost, "lost"),
@@ -636,49 +603,6 @@ impl TraceLedger {
             (self.out_of_order + self.undecodable, "events out of time order or not valid"),
             (self.stacks_not_taken + self.stacks_lost, "stacks not taken or not kept"),
         ]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, from_str, from_value, to_string};
-
-    use super::*;
-
-    #[test]
-    fn fractions_are_read_back_exactly() {
-        let mut random = 1_u64;
-        let mut next = |bits: u32| {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (random >> 14) >> (50 - bits)
-        };
-        let mut off = 0;
-        for bits in (1..=50).cycle().take(20_000) {
-            let (run_ns, elapsed_ns, commands) = (next(50), next(bits), next(bits));
-            let cost = OwnCost {
-                programs: Vec::new(),
-                run_ns,
-                ns_per_command: (commands > 0).then(|| run_ns as f64 / commands as f64),
-                share_of_a_cpu: run_ns as f64 / (elapsed_ns as f64).max(1.0),
-            };
-            let json = to_string(&cost).unwrap();
-            let stored: StoredCost = from_str(&json).unwrap();
-            off += usize::from(stored.share_of_a_cpu.to_bits() != cost.share_of_a_cpu.to_bits());
-            assert_eq!(from_str::<OwnCost>(&json).unwrap(), cost);
-            // a recording holds the ledger as a value
-            let value: Value = from_str(&json).unwrap();
-            assert_eq!(from_value::<OwnCost>(value).unwrap(), cost);
-        }
-        assert!(off > 0, "serde_json is exact: `exact` is not needed");
-    }
-
-    #[test]
-    fn a_fraction_of_no_whole_number_is_left_alone() {
-        for (run_ns, read) in [(0, 0.0), (0, 0.5), (7, 0.0), (7, 20.0), (10, 3.0), (3, 0.7)] {
-            assert_eq!(exact(run_ns, read).to_bits(), f64::to_bits(read));
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! The name is the one that sysfs has below the controller: `nvme0n1`, or `nvme0c1n1` for a path of a
 //! multipath disk. It is never made of the numbers: under multipath the first number of `nvme0n1` is not
-//! that of the controller, and the second never is the namespace id. Where no name is known, the
+//! the controller's, and the second is never the namespace id. Where no name is known, the
 //! namespace is `nvme0 ns 1`.
 
 use std::collections::BTreeMap;
@@ -36,8 +36,7 @@ impl DiskNames {
         self.0.insert((ctrl, nsid), name.clone());
     }
 
-    /// Adds the disks of these controllers of a recording. Those that are known already stay, also if
-    /// they are gone.
+    /// Adds the disks of these controllers. Known disks stay, even if they are gone.
     pub fn recorded(&mut self, controllers: &[ControllerInfo]) {
         for controller in controllers {
             for disk in &controller.disks {

@@ -73,7 +73,7 @@ pub struct RowReport<K = RowKey> {
     pub mb_per_s: f64,
     /// In the order of a command's life. Merged stages follow the stage that they begin with.
     pub stages: Vec<StageReport>,
-    /// Of groups of stages: the time in each part ([`StageSet::Full`]) that was observed by itself.
+    /// For groups of stages: the time in each part ([`StageSet::Full`]) that was observed separately.
     pub parts: Vec<u64>,
     /// The total, from the first to the last observed point.
     pub total: Histogram,

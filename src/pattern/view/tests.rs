@@ -5,7 +5,7 @@ use crate::nvme::decode::Blocks;
 use crate::pattern::report::{Disk, Past, Patterns};
 use crate::pattern::view::json;
 use crate::testing::EventBuilder;
-use crate::view::picture::{Scheme, Svg};
+use crate::view::picture::Svg;
 use crate::view::theme::Theme;
 
 fn report() -> PatternReport {
@@ -54,8 +54,7 @@ fn a_row_without_a_task_says_what_it_has() {
     }
 }
 
-const TEXT: PatternText =
-    PatternText { theme: Theme { color: false }, width: 80, hist: false, detail: false };
+const TEXT: PatternText = PatternText { theme: Theme { color: false }, width: 80, detail: false };
 
 fn written(report: &PatternReport, text: PatternText) -> String {
     let mut out = vec![];
@@ -65,8 +64,8 @@ fn written(report: &PatternReport, text: PatternText) -> String {
 
 #[test]
 fn a_row_fits_the_screen_and_has_no_control_characters() {
-    for (width, hist) in [(80, false), (80, true), (120, false)] {
-        let text = written(&report(), PatternText { width, hist, detail: true, ..TEXT });
+    for width in [80, 120] {
+        let text = written(&report(), PatternText { width, detail: true, ..TEXT });
         assert!(text.lines().all(|l| l.chars().count() <= width), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
     }
@@ -75,8 +74,6 @@ fn a_row_fits_the_screen_and_has_no_control_characters() {
         "120_columns_with_details",
         written(&report(), PatternText { width: 120, detail: true, ..TEXT })
     );
-    let hist = written(&report(), PatternText { hist: true, ..TEXT });
-    assert!(hist.contains("    from 4K                  30  ####"), "{hist}");
 }
 
 #[test]
@@ -104,7 +101,7 @@ fn json_has_the_same_numbers() {
 #[test]
 fn a_picture_has_the_counts_in_its_notes() {
     let report = report();
-    let mut svg = Box::new(Svg::new(size(&report), "patterns", Scheme::Auto));
+    let mut svg = Box::new(Svg::new(size(&report), "patterns"));
     draw(&report, &Header::default(), &mut *svg);
     let text = String::from_utf8(svg.finish().unwrap()).unwrap();
     assert!(text.contains("<title>29 sequential commands</title>"), "{text}");

@@ -14,8 +14,8 @@ use crate::units::parse_duration;
 /// INTERVAL may follow the option.
 const OPTIONAL: [&str; 2] = ["--stages", "--kstack"];
 
-/// Joins `--stages fine` to `--stages=fine`: an INTERVAL begins with a digit, and no other argument
-/// of these commands with a letter. What follows `--` is a program's.
+/// Joins `--stages fine` to `--stages=fine`: an INTERVAL begins with a digit, and these commands have no
+/// argument that begins with a letter. What follows `--` belongs to a program.
 pub fn joined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut all: Vec<OsString> = Vec::new();
     let mut words = words.peekable();
@@ -46,7 +46,7 @@ fn is_meant_as_file(word: &OsStr) -> bool {
     is_path || path.extension().is_some_and(|ending| ending == "nvd")
 }
 
-/// Whether a word is a recording: a file that exists, or what is meant to be one. A time is none.
+/// Whether a word is a recording: a file that exists, or a word that looks like one. A time does not.
 fn is_file(word: &OsStr) -> bool {
     if is_meant_as_file(word) {
         return true;

@@ -11,7 +11,6 @@ use crate::run::exit::usage;
 pub use crate::run::outfile::is_stdout;
 use crate::settings::{Attaching, LIVE, Mode, Settings};
 use crate::units::parse_duration;
-use crate::view::picture::Scheme;
 use anyhow::Result;
 use clap::builder::ValueParser;
 use clap::{ArgGroup, ValueEnum};
@@ -104,26 +103,24 @@ pub(crate) fn refuse_two_on_stdout(svg: Option<&Path>, lines: bool) -> Result<()
     Ok(())
 }
 
-/// Formats of pictures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PictureFormat {
-    /// SVG.
-    Svg,
-    /// PNG.
-    Png,
-}
+/// The file that recordings are turned into.
+#[derive(Clone, Debug, clap::Args)]
+pub struct OutArgs {
+    /// The file to write; its ending chooses the format. `-`: stdout
+    ///
+    /// It is readable by its owner only.
+    #[arg(long, short, value_name = "OUT")]
+    pub output: PathBuf,
 
-/// The file of a picture.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PictureFile {
-    /// Its path.
-    pub path: PathBuf,
-    /// Its format.
-    pub format: PictureFormat,
-    /// Replace it if it exists.
+    /// Replace OUT if it exists
+    #[arg(long)]
     pub force: bool,
-    /// Its colours.
-    pub scheme: Scheme,
+
+    /// Leave out names
+    ///
+    /// Of the machine, controllers, processes, cgroups and the recordings.
+    #[arg(long)]
+    pub redact: bool,
 }
 
 /// The properties by which commands are grouped.
@@ -193,7 +190,7 @@ pub struct GroupArgs {
     #[command(flatten)]
     pub keys: GroupKeys,
 
-    /// The order of groups
+    /// Sort groups by
     #[arg(
         long,
         hide_short_help = true,
@@ -203,7 +200,7 @@ pub struct GroupArgs {
     )]
     pub sort: Sort,
 
-    /// Groups that a text shows
+    /// Show this many groups, in text
     #[arg(long, short = 'n', hide_short_help = true, value_name = "N", default_value = "20", requires = "by",
           value_parser = count())]
     pub top: u64,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::machine::System;
 use crate::machine::disk::Disk;
 use crate::model::filter::{Filter, MAX_CTRLS, MAX_LIST};
@@ -13,7 +13,7 @@ use crate::nvme::subject::parse_nsid;
 use anyhow::Result;
 
 use crate::run::args::common::number;
-use crate::run::exit::{Failure, usage};
+use crate::run::exit::usage;
 use crate::settings::Window;
 
 /// Bytes of a thread's name that the kernel keeps (TASK_COMM_LEN without the final zero).
@@ -94,7 +94,7 @@ pub struct FilterArgs {
 /// Parses the name or number of a controller.
 ///
 /// # Errors
-/// If it is none; one sentence.
+/// If it is not a controller; one sentence.
 pub fn ctrl_instance(text: &str) -> Result<u32, String> {
     let name = text.strip_prefix("/dev/").unwrap_or(text);
     let number = name.strip_prefix("nvme").unwrap_or(name);

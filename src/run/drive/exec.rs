@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::text::printable;
 use anyhow::{Context, Result};
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::turns::Wake;
 use crate::run::eprint_note;
-use crate::run::exit::{Exited, Failure};
+use crate::run::exit::Exited;
 
 /// The program of a run, if it has one.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Program {
         Ok(Self { name, child })
     }
 
-    /// Ends the program if it still runs: something else ended the run. To be called after the
+    /// Ends the program if it still runs: something else ended the run. Call this after the
     /// report.
     ///
     /// # Errors

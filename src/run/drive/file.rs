@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::machine::cgroups;
 use crate::machine::cgroups::Pseudonyms;
 use crate::model::event::Event;
@@ -33,7 +33,7 @@ use anyhow::{Result, bail};
 use super::Ready;
 use super::names::Names;
 use crate::run::drive::names::Census;
-use crate::run::exit::{Failure, usage};
+use crate::run::exit::usage;
 use crate::run::progress::Progress;
 use crate::run::{eprint_note, input, stdout};
 
@@ -46,7 +46,7 @@ pub struct Form {
     pub color: bool,
     /// In text, the ledger goes to stderr.
     pub ledger_apart: bool,
-    /// The command writes the header by itself.
+    /// The command writes the header itself.
     pub has_header: bool,
     /// Nothing is written before the end of a file: a terminal has room for the progress.
     pub writes_at_end: bool,
@@ -134,7 +134,7 @@ fn failure(path: &impl Display, error: &RecordingError) -> anyhow::Error {
 /// Opens a recording of the driver.
 ///
 /// # Errors
-/// If it cannot be read, or is none; one sentence.
+/// If it cannot be read, or is not a recording; one sentence.
 fn open_recording(path: &Path) -> Result<(Reader<BufReader<File>>, Metadata)> {
     let shown = printable(path);
     let (file, metadata) = input::open(path)?;
@@ -363,9 +363,8 @@ impl FileReader {
         let Some(at) = at.filter(|_| at != recorded) else {
             return Ok(());
         };
-        let name = |at: StackAt| format!("{at:?}").to_lowercase();
-        let at = name(at);
-        let otherwise = match (recorded.map(name), settings.sums_stacks()) {
+        let at = at.name();
+        let otherwise = match (recorded.map(StackAt::name), settings.sums_stacks()) {
             (Some(other), true) => format!(", or use --at {other}"),
             (Some(other), false) => format!(", or use --kstack={other}"),
             (None, true) => String::new(),
@@ -677,7 +676,7 @@ impl FileReader {
         self.reader.ending()?.flaw()
     }
 
-    /// An error if the file is damaged or has no end. To be called after the last output.
+    /// An error if the file is damaged or has no end. Call this after the last output.
     ///
     /// # Errors
     /// If it is; one sentence.

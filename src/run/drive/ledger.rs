@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ledger of a session.
 
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::counters::{Count, Counters};
 use crate::model::ledger::{Ledger, Shown, TraceLedger};
 use crate::model::machine::Scan;
@@ -10,7 +10,6 @@ use crate::session::Session;
 use anyhow::Result;
 
 use crate::run::eprint_note;
-use crate::run::exit::Failure;
 
 /// Fails if the types of the BTF file do not match the live queues.
 ///

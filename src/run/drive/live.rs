@@ -7,7 +7,7 @@ use super::names::Names;
 use super::turns::Turns;
 use super::{End, Ready, Tick, Wish};
 use crate::abi::NO_EVENT;
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::machine::clock::{monotonic_ns, wall_offset_ns};
 use crate::machine::watch::{HookMonitor, Modules};
 use crate::machine::{System, own_tgid};
@@ -17,7 +17,6 @@ use crate::model::machine::Pairing;
 use crate::model::snapshot::Snapshot;
 use crate::recording::{ClockOffset, Fact};
 use crate::run::eprint_note;
-use crate::run::exit::Failure;
 use crate::run::start::{LiveStacks, Preflight, require_status};
 use crate::session::{LiveEvents, Session};
 use crate::settings::Settings;
@@ -368,7 +367,7 @@ pub struct HealthCheck {
 }
 
 impl HealthCheck {
-    /// Starts to watch. To be called when all hooks are attached. `modules` are those before that.
+    /// Starts to watch. Call this when all hooks are attached. `modules` are those before that.
     pub fn of(modules: Modules, session: &Session, system: System) -> Self {
         Self {
             watch: HookMonitor::begin(modules, &system, session.plan()),
@@ -392,7 +391,7 @@ impl HealthCheck {
         Ok(())
     }
 
-    /// Returns an error if the programs stopped receiving events. To be called after the last
+    /// Returns an error if the programs stopped receiving events. Call this after the last
     /// report.
     ///
     /// # Errors

@@ -26,14 +26,13 @@ use self::live::LiveRun;
 pub use self::live::{Live, SUMS_ARE_SLOW};
 pub use self::names::Names;
 use self::turns::{Turns, Wake};
-use crate::error::Kind;
+use crate::error::{Failure, Kind};
 use crate::model::event::Event;
 use crate::model::ledger::{Ledger, Shown};
 use crate::model::report::submissions::{Longest, Submissions, TaskKind};
 use crate::model::snapshot::Snapshot;
 use crate::recording::Fact;
 use crate::run::eprint_note;
-use crate::run::exit::Failure;
 use crate::run::start::LiveStacks;
 use crate::session::Session;
 use crate::settings::Settings;
@@ -395,7 +394,7 @@ impl<'r> Run<'r> {
     }
 
     /// Reads a recording outside of an [`Input`]: for a first pass, or by a command
-    /// that reads several into one result. The command checks by itself whether it is whole.
+    /// that reads several into one result. The command itself checks whether it is whole.
     pub fn of(reader: &'r mut FileReader) -> Self {
         Self::of_file(reader, None)
     }

@@ -13,7 +13,7 @@ use crate::model::report::groups::labels as group_labels;
 use crate::model::report::latency::RowReport;
 use crate::model::stage::StageSet;
 use crate::nvme::status::StatusType;
-use crate::serve::metrics as catalog;
+use crate::serve::metrics;
 use crate::serve::metrics::{BOUNDS, Metric, cumulative};
 
 /// Functions and tracepoints of the catalog of hooks.
@@ -122,10 +122,10 @@ fn groups(reading: &Reading<'_>) -> [Family; 4] {
         series.collect()
     };
     [
-        (&catalog::GROUP_DURATION, of(&|r| histogram(&r.total))),
-        (&catalog::GROUP_STAGES, stages(reading.groups, labels)),
-        (&catalog::GROUP_COMMANDS, of(&|r| Value::Count(r.count))),
-        (&catalog::GROUP_BYTES, of(&|r| Value::Count(r.bytes))),
+        (&metrics::GROUP_DURATION, of(&|r| histogram(&r.total))),
+        (&metrics::GROUP_STAGES, stages(reading.groups, labels)),
+        (&metrics::GROUP_COMMANDS, of(&|r| Value::Count(r.count))),
+        (&metrics::GROUP_BYTES, of(&|r| Value::Count(r.bytes))),
     ]
     .map(|(metric, series)| Family { metric, series })
 }
@@ -219,20 +219,20 @@ fn losses(ledger: &Ledger) -> Vec<Family> {
         ("degraded", u64::from(degraded)),
     ]);
     [
-        (&catalog::OBSERVED, one(ledger.seen)),
-        (&catalog::LOST, lost),
-        (&catalog::FEWER, one(ledger.fewer_points)),
-        (&catalog::RECOVERED, recovered),
-        (&catalog::DISCARDED, discarded),
-        (&catalog::SKIPPED, one(ledger.recursion_misses)),
-        (&catalog::SKIPPED_KNOWN, one(ledger.misses_known.into())),
-        (&catalog::FILTERED, one(ledger.filtered)),
-        (&catalog::REQUEUES, hits(ledger, &REQUEUE)),
-        (&catalog::TIMEOUTS, hits(ledger, &TIMEOUT)),
-        (&catalog::CANCELLED, hits(ledger, &CANCEL)),
-        (&catalog::TAKEN_BACK, one(ledger.requeued)),
-        (&catalog::ORPHANS, one(ledger.orphan_completions)),
-        (&catalog::ACCURACY, states),
+        (&metrics::OBSERVED, one(ledger.seen)),
+        (&metrics::LOST, lost),
+        (&metrics::FEWER, one(ledger.fewer_points)),
+        (&metrics::RECOVERED, recovered),
+        (&metrics::DISCARDED, discarded),
+        (&metrics::SKIPPED, one(ledger.recursion_misses)),
+        (&metrics::SKIPPED_KNOWN, one(ledger.misses_known.into())),
+        (&metrics::FILTERED, one(ledger.filtered)),
+        (&metrics::REQUEUES, hits(ledger, &REQUEUE)),
+        (&metrics::TIMEOUTS, hits(ledger, &TIMEOUT)),
+        (&metrics::CANCELLED, hits(ledger, &CANCEL)),
+        (&metrics::TAKEN_BACK, one(ledger.requeued)),
+        (&metrics::ORPHANS, one(ledger.orphan_completions)),
+        (&metrics::ACCURACY, states),
     ]
     .map(|(metric, series)| Family { metric, series })
     .into()
@@ -247,27 +247,27 @@ pub fn collect(reading: &Reading<'_>) -> Vec<Family> {
     let start = Series { labels: vec![], value: Value::Nanos(start.as_nanos()) };
     let count = |n: u64| Value::Count(n);
     let mut families: Vec<Family> = [
-        (&catalog::DURATION, of_rows(rows, |r| histogram(&r.total))),
-        (&catalog::STAGES, stages(rows, labels)),
-        (&catalog::COMMANDS, of_rows(rows, |r| count(r.count))),
-        (&catalog::BYTES, of_rows(rows, |r| count(r.bytes))),
-        (&catalog::UNMEASURED, of_rows(rows, |r| count(r.unmeasured))),
+        (&metrics::DURATION, of_rows(rows, |r| histogram(&r.total))),
+        (&metrics::STAGES, stages(rows, labels)),
+        (&metrics::COMMANDS, of_rows(rows, |r| count(r.count))),
+        (&metrics::BYTES, of_rows(rows, |r| count(r.bytes))),
+        (&metrics::UNMEASURED, of_rows(rows, |r| count(r.unmeasured))),
     ]
     .map(|(metric, series)| Family { metric, series })
     .into();
     families.extend(groups(reading));
     let of_ctrls = [
-        (&catalog::FAILED, failed(failures)),
-        (&catalog::RETRIED, by_ctrl(retried)),
-        (&catalog::IN_FLIGHT, by_ctrl(in_flight)),
+        (&metrics::FAILED, failed(failures)),
+        (&metrics::RETRIED, by_ctrl(retried)),
+        (&metrics::IN_FLIGHT, by_ctrl(in_flight)),
     ];
     families.extend(of_ctrls.map(|(metric, series)| Family { metric, series }));
     families.extend(losses(ledger));
     families.extend(
         [
-            (&catalog::START, vec![start]),
-            (&catalog::SESSION, info(session.map(str::to_owned).into())),
-            (&catalog::BUILD, info(vec![version.to_owned()])),
+            (&metrics::START, vec![start]),
+            (&metrics::SESSION, info(session.map(str::to_owned).into())),
+            (&metrics::BUILD, info(vec![version.to_owned()])),
         ]
         .map(|(metric, series)| Family { metric, series }),
     );
@@ -316,8 +316,8 @@ mod tests {
             let series = family.unwrap().series.iter();
             series.map(|s| s.value.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(of("nvme_deep_merged_commands"), [Value::Count(7)]);
-        assert!(of("nvme_deep_lost_commands").iter().all(|v| *v == Value::Count(0)));
+        assert_eq!(of("nvme_deep_merged_commands_total"), [Value::Count(7)]);
+        assert!(of("nvme_deep_lost_commands_total").iter().all(|v| *v == Value::Count(0)));
     }
 
     #[test]

@@ -1,29 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two text formats of metrics: OpenMetrics 1.0 and Prometheus text 0.0.4.
+//! Metrics as Prometheus text, version 0.0.4.
 
 use std::fmt::Write;
 
 use super::collect::{Family, Series, Value};
-use crate::serve::metrics::{LE_NS, Metric, MetricKind};
-
-/// A text format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Prometheus text 0.0.4.
-    Text,
-    /// OpenMetrics 1.0.
-    OpenMetrics,
-}
-
-impl Format {
-    /// The HTTP media type.
-    pub const fn content_type(self) -> &'static str {
-        match self {
-            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
-            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        }
-    }
-}
+use crate::serve::metrics::{LE_NS, Metric};
 
 /// Nanoseconds as seconds, exactly: `0.000001023`, `1.5`, `0.0`.
 pub fn seconds(ns: u128) -> String {
@@ -62,12 +43,12 @@ fn line(out: &mut String, name: &str, labels: &[(&str, &str)], value: &str) {
 }
 
 fn series(out: &mut String, metric: &Metric, of: &Series) {
-    let name = metric.full_name();
+    let name = metric.name;
     let texts = of.labels.iter().map(String::as_str);
     let labels: Vec<(&str, &str)> = metric.labels.iter().copied().zip(texts).collect();
     match &of.value {
-        Value::Count(count) => line(out, &name, &labels, &count.to_string()),
-        Value::Nanos(ns) => line(out, &name, &labels, &seconds(*ns)),
+        Value::Count(count) => line(out, name, &labels, &count.to_string()),
+        Value::Nanos(ns) => line(out, name, &labels, &seconds(*ns)),
         Value::Histogram { cumulative, count, sum_ns } => {
             let bucket = format!("{name}_bucket");
             for (le, count) in LE_NS.iter().zip(cumulative.iter()) {
@@ -84,24 +65,12 @@ fn series(out: &mut String, metric: &Metric, of: &Series) {
 }
 
 /// Writes metrics as text.
-pub fn encode(families: &[Family], format: Format) -> String {
+pub fn encode(families: &[Family]) -> String {
     let mut out = String::new();
     for Family { metric, series: all } in families {
-        // OpenMetrics names a family without the suffix of its type
-        let (name, kind) = match (format, metric.kind) {
-            (Format::OpenMetrics, kind) => (metric.name.to_owned(), kind),
-            (Format::Text, MetricKind::Info) => (metric.full_name(), MetricKind::Gauge),
-            (Format::Text, kind) => (metric.full_name(), kind),
-        };
-        let _ = writeln!(out, "# HELP {name} {}", metric.help);
-        let _ = writeln!(out, "# TYPE {name} {}", kind.name());
-        if format == Format::OpenMetrics && !metric.unit.is_empty() {
-            let _ = writeln!(out, "# UNIT {name} {}", metric.unit);
-        }
+        let _ = writeln!(out, "# HELP {} {}", metric.name, metric.help);
+        let _ = writeln!(out, "# TYPE {} {}", metric.name, metric.kind.name());
         all.iter().for_each(|of| series(&mut out, metric, of));
-    }
-    if format == Format::OpenMetrics {
-        out.push_str("# EOF\n");
     }
     out
 }

@@ -2,13 +2,13 @@
 //! Metrics for Prometheus: what a session has counted so far, as text. Pure: model data in, text out.
 //!
 //! The metrics are defined here (docs/serve.md lists them); [`mod@collect`] fills them, and
-//! [`mod@encode`] writes them in the two text formats.
+//! [`mod@encode`] writes them.
 //!
-//! The encoder is our own. The crate prometheus-client writes OpenMetrics only, and a textfile must
-//! be in the older format; both need bucket bounds and sums that are exact decimal numbers.
+//! The encoder is our own: the crate prometheus-client writes OpenMetrics only, which a textfile cannot
+//! be, and bucket bounds and sums must be exact decimal numbers.
 
 pub use self::collect::{Reading, collect};
-pub use self::encode::{Format, encode};
+pub use self::encode::encode;
 use crate::model::histogram::Histogram;
 
 pub mod collect;
@@ -58,45 +58,28 @@ pub enum MetricKind {
     Gauge,
     /// Counts by bucket, with sum and count.
     Histogram,
-    /// 1, with labels that describe the program or the session.
-    Info,
 }
 
 /// One metric.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// The name without the suffix of its type (`_total`, `_info`).
+    /// The name in queries; histograms add `_bucket`, `_sum` and `_count`.
     pub name: &'static str,
     /// Its type.
     pub kind: MetricKind,
-    /// The base unit, which is also the end of the name; empty if it counts things.
-    pub unit: &'static str,
     /// The names of its labels.
     pub labels: &'static [&'static str],
     /// What it is.
     pub help: &'static str,
 }
 
-impl Metric {
-    /// The name in queries; histograms add `_bucket`, `_sum` and `_count`.
-    pub fn full_name(&self) -> String {
-        let suffix = match self.kind {
-            MetricKind::Counter => "_total",
-            MetricKind::Info => "_info",
-            MetricKind::Gauge | MetricKind::Histogram => "",
-        };
-        format!("{}{suffix}", self.name)
-    }
-}
-
 impl MetricKind {
-    /// The name of the type. The older format has no info; a gauge takes its place.
+    /// The name of the type.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
             Self::Histogram => "histogram",
-            Self::Info => "info",
         }
     }
 }
@@ -106,13 +89,12 @@ const ROW: &[&str] = &["controller", "nsid", "queue", "opcode"];
 const GROUP: &[&str] = &["cgroup", "container", "pod", "name"];
 
 macro_rules! metrics {
-    ($($id:ident $name:literal $kind:ident $unit:literal $labels:expr, $help:literal;)*) => {
+    ($($id:ident $name:literal $kind:ident $labels:expr, $help:literal;)*) => {
         $(
             #[doc = $help]
             pub const $id: Metric = Metric {
                 name: concat!("nvme_deep_", $name),
                 kind: MetricKind::$kind,
-                unit: $unit,
                 labels: $labels,
                 help: $help,
             };
@@ -123,62 +105,62 @@ macro_rules! metrics {
 }
 
 metrics! {
-    DURATION "command_duration_seconds" Histogram "seconds" ROW,
+    DURATION "command_duration_seconds" Histogram ROW,
         "Time from the first to the last observed point of a command (see nvme_deep_session_info).";
-    STAGES "stage_duration_seconds" Histogram "seconds"
+    STAGES "stage_duration_seconds" Histogram
         &["controller", "nsid", "queue", "opcode", "stage"],
         "Time that commands spent in a stage; stages whose boundary was not observed are joined by +.";
-    COMMANDS "commands" Counter "" ROW, "Commands completed.";
-    BYTES "transferred_bytes" Counter "bytes" ROW, "Bytes transferred by completed commands.";
-    UNMEASURED "unmeasured_commands" Counter "" ROW,
+    COMMANDS "commands_total" Counter ROW, "Commands completed.";
+    BYTES "transferred_bytes_total" Counter ROW, "Bytes transferred by completed commands.";
+    UNMEASURED "unmeasured_commands_total" Counter ROW,
         "Of the commands completed, those without a duration, because a point was not observed.";
-    GROUP_DURATION "group_command_duration_seconds" Histogram "seconds" GROUP,
+    GROUP_DURATION "group_command_duration_seconds" Histogram GROUP,
         "With --by: time from the first to the last observed point of a command, by cgroup or container.";
-    GROUP_STAGES "group_stage_duration_seconds" Histogram "seconds"
+    GROUP_STAGES "group_stage_duration_seconds" Histogram
         &["cgroup", "container", "pod", "name", "stage"],
         "With --by: time that commands spent in a stage, by cgroup or container.";
-    GROUP_COMMANDS "group_commands" Counter "" GROUP,
+    GROUP_COMMANDS "group_commands_total" Counter GROUP,
         "With --by: commands completed, by cgroup or container.";
-    GROUP_BYTES "group_transferred_bytes" Counter "bytes" GROUP,
+    GROUP_BYTES "group_transferred_bytes_total" Counter GROUP,
         "With --by: bytes transferred by completed commands, by cgroup or container.";
-    FAILED "failed_commands" Counter "" &["controller", "type"],
+    FAILED "failed_commands_total" Counter &["controller", "type"],
         "Commands completed with a status other than success, by status code type.";
-    RETRIED "retried_commands" Counter "" &["controller"],
+    RETRIED "retried_commands_total" Counter &["controller"],
         "Commands completed that were retries of failed ones.";
-    IN_FLIGHT "in_flight_commands" Gauge "" &["controller"],
+    IN_FLIGHT "in_flight_commands" Gauge &["controller"],
         "Commands that the driver has set up and that have not completed.";
-    OBSERVED "observed_commands" Counter "" &[],
+    OBSERVED "observed_commands_total" Counter &[],
         "Commands that the driver has set up and the filters accepted.";
-    LOST "lost_commands" Counter "" &["reason"],
+    LOST "lost_commands_total" Counter &["reason"],
         "Commands that are in no row of nvme_deep_commands_total.";
-    FEWER "merged_commands" Counter "" &[],
+    FEWER "merged_commands_total" Counter &[],
         "Commands whose stages were merged although their points were observed, because few rows were left.";
-    RECOVERED "recovered_points" Counter "" &["point"],
+    RECOVERED "recovered_points_total" Counter &["point"],
         "Setups and completions that the kernel skipped and that were found later.";
-    DISCARDED "discarded_points" Counter "" &["reason"],
+    DISCARDED "discarded_points_total" Counter &["reason"],
         "Observations of points that were not used, because they were late, unsure or lost.";
-    SKIPPED "skipped_program_runs" Counter "" &[],
+    SKIPPED "skipped_program_runs_total" Counter &[],
         "Runs of the BPF programs that the kernel skipped.";
-    SKIPPED_KNOWN "skipped_program_runs_known" Gauge "" &[],
+    SKIPPED_KNOWN "skipped_program_runs_known" Gauge &[],
         "1 if the kernel counts all skipped runs that can lose commands, else 0.";
-    FILTERED "filtered_commands" Counter "" &[], "Commands that a filter rejected.";
-    REQUEUES "requeues" Counter "" &[],
+    FILTERED "filtered_commands_total" Counter &[], "Commands that a filter rejected.";
+    REQUEUES "requeues_total" Counter &[],
         "Requeues of NVMe requests by blk-mq: retries, and commands taken back before the device.";
-    TIMEOUTS "timeouts" Counter "" &[],
+    TIMEOUTS "timeouts_total" Counter &[],
         "Timeouts of commands in the PCIe driver; a command that stays away has several.";
-    CANCELLED "cancelled_commands" Counter "" &[],
+    CANCELLED "cancelled_commands_total" Counter &[],
         "Commands that the driver cancelled, because their controller was reset or removed.";
-    TAKEN_BACK "taken_back_commands" Counter "" &[],
+    TAKEN_BACK "taken_back_commands_total" Counter &[],
         "Commands set up again without having completed.";
-    ORPHANS "orphan_completions" Counter "" &[],
+    ORPHANS "orphan_completions_total" Counter &[],
         "Completions of commands that were set up before the session began.";
-    ACCURACY "accuracy" Gauge "" &["state"],
+    ACCURACY "accuracy" Gauge &["state"],
         "1 for the state of the ledger: exact, unknown (the kernel does not count all misses), degraded.";
-    START "session_start_time_seconds" Gauge "seconds" &[],
-        "Unix time at which the session began; all counters begin at 0 then.";
-    SESSION "session" Info "" &["stage_set", "first_point", "last_point"],
+    START "session_start_time_seconds" Gauge &[],
+        "Unix time at which the session, and all counters, started.";
+    SESSION "session_info" Gauge &["stage_set", "first_point", "last_point"],
         "The stages that are measured, and the points between which commands are timed.";
-    BUILD "build" Info "" &["version"], "Version of nvme-deep.";
+    BUILD "build_info" Gauge &["version"], "Version of nvme-deep.";
 }
 
 #[cfg(test)]
@@ -223,8 +205,8 @@ mod catalog_tests {
         let names: BTreeSet<_> = ALL.iter().map(|m| m.name).collect();
         assert_eq!(names.len(), ALL.len());
         for metric in ALL {
-            assert!(metric.name.ends_with(metric.unit), "{}", metric.name);
-            assert!(!metric.name.ends_with("_total"), "{}", metric.name);
+            let is_total = metric.name.ends_with("_total");
+            assert_eq!(is_total, metric.kind == MetricKind::Counter, "{}", metric.name);
             let plain = |c: char| c.is_ascii_lowercase() || c == '_';
             assert!(metric.name.chars().all(plain), "{}", metric.name);
             assert!(metric.help.ends_with('.'), "{}", metric.name);

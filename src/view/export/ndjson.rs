@@ -20,8 +20,6 @@ use crate::view::json::SCHEMA_VERSION;
 
 #[derive(serde::Serialize)]
 struct RunLine<'a> {
-    r#type: &'static str,
-    schema_version: u32,
     recording: &'a Text,
     #[serde(flatten)]
     info: &'a RunInfo,
@@ -39,8 +37,7 @@ impl<W: Write> Ndjson<W> {
 
 impl<W: Write> RowFormat for Ndjson<W> {
     fn begin(&mut self, recording: &Text, info: &RunInfo) -> io::Result<()> {
-        let run = RunLine { r#type: "run", schema_version: SCHEMA_VERSION, recording, info };
-        json::line(&run, &mut self.0)
+        json::typed_line("run", &RunLine { recording, info }, &mut self.0)
     }
 
     fn clock(&mut self, wall_ns: i64) -> io::Result<()> {

@@ -107,7 +107,7 @@ impl Run {
 /// The stages of a command.
 #[derive(Debug, Default)]
 pub(crate) struct StageTimes {
-    /// Stages that were measured by themselves, with their nanoseconds.
+    /// Stages that were measured separately, with their nanoseconds.
     single: Vec<(&'static str, u64)>,
     /// Names of the merged stages, separated by blanks.
     pub(crate) merged: String,
@@ -116,7 +116,7 @@ pub(crate) struct StageTimes {
     pub(crate) total_ns: Option<u64>,
 }
 
-/// Whether it is one stage, from its begin: of a flush, only a part of the queue is known.
+/// Whether it is one stage, from its start: of a flush, only a part of the queue is known.
 fn is_whole(run: &StageRun) -> bool {
     run.single().is_some_and(|name| name == run.name())
 }
@@ -146,7 +146,7 @@ impl StageTimes {
         times
     }
 
-    /// The nanoseconds of a stage that was measured by itself.
+    /// The nanoseconds of a stage that was measured separately.
     pub(crate) fn of(&self, name: &str) -> Option<u64> {
         let mut stages = self.single.iter();
         stages.find(|(stage, _)| *stage == name).map(|(_, ns)| *ns)

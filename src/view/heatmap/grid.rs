@@ -14,7 +14,7 @@ use crate::nvme::decode::{CommandSet, blocks};
 use std::collections::HashMap;
 use std::mem::take;
 
-/// Most columns while values are added. Ten times as many as are shown, so that the width of those
+/// Most columns while values are added. Ten times those that are shown, so that the width of a column
 /// can be 1, 2 or 5 times a power of ten.
 const FINE_COLUMNS: u64 = 2500;
 /// Most columns that are shown.

@@ -27,7 +27,7 @@ pub struct Area {
 /// Which part of a text is at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// The begin.
+    /// The start.
     Start,
     /// The middle.
     Middle,
@@ -44,18 +44,6 @@ pub enum TextStyle {
     Label,
     /// Remarks, names of units.
     Dim,
-}
-
-/// Colours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Scheme {
-    /// SVG: as the viewer prefers; PNG: light
-    #[default]
-    Auto,
-    /// Dark text on a light page
-    Light,
-    /// Light text on a dark page
-    Dark,
 }
 
 /// A destination of areas and texts.

@@ -13,7 +13,7 @@ use embedded_graphics::primitives::Rectangle;
 use embedded_graphics::text::{Alignment, Text};
 use embedded_graphics::{Drawable as _, Pixel};
 
-use super::{Anchor, Area, Canvas, Paint, Scheme, TextStyle};
+use super::{Anchor, Area, Canvas, Paint, TextStyle};
 
 /// Pixels for each pixel of the coordinates.
 const SCALE: u32 = 2;
@@ -23,7 +23,6 @@ const SCALE: u32 = 2;
 pub struct Png {
     width: u32,
     height: u32,
-    dark: bool,
     /// A byte per pixel: [`Paint::index`].
     pixels: Vec<u8>,
 }
@@ -65,14 +64,9 @@ impl DrawTarget for Pen<'_> {
 
 impl Png {
     /// An empty picture of this size in pixels of the coordinates.
-    pub fn new((width, height): (u32, u32), scheme: Scheme) -> Self {
+    pub fn new((width, height): (u32, u32)) -> Self {
         let (width, height) = (width * SCALE, height * SCALE);
-        Self {
-            width,
-            height,
-            dark: scheme == Scheme::Dark,
-            pixels: vec![Paint::Page.index(); width as usize * height as usize],
-        }
+        Self { width, height, pixels: vec![Paint::Page.index(); width as usize * height as usize] }
     }
 
     fn set(&mut self, x: i32, y: i32, paint: Paint) {
@@ -116,7 +110,7 @@ impl Canvas for Png {
     }
 
     fn finish(self: Box<Self>) -> io::Result<Vec<u8>> {
-        let palette: Vec<u8> = Paint::all().flat_map(|p| p.rgb(self.dark)).collect();
+        let palette: Vec<u8> = Paint::all().flat_map(|p| p.rgb(false)).collect();
         let mut file = Vec::new();
         let mut encoder = ::png::Encoder::new(&mut file, self.width, self.height);
         encoder.set_color(::png::ColorType::Indexed);
@@ -135,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_reader_sees_what_was_drawn() {
-        let mut png = Box::new(Png::new((40, 20), Scheme::Dark));
+        let mut png = Box::new(Png::new((40, 20)));
         let area = Area { x: 30.0, y: 10.0, width: 50.0, height: 2.0 };
         png.area(area, Paint::Bar, None);
         png.text((0.0, 9.0), Anchor::Start, TextStyle::Label, "I");
@@ -147,10 +141,10 @@ mod tests {
         let info = reader.next_frame(&mut pixels).unwrap();
         assert_eq!((info.width, info.height), (80, 40));
         let rgb = pixels.chunks(3).collect::<Vec<_>>();
-        let count = |paint: Paint| rgb.iter().filter(|p| **p == paint.rgb(true)).count();
+        let count = |paint: Paint| rgb.iter().filter(|p| **p == paint.rgb(false)).count();
         // cut at the right end
         assert_eq!(count(Paint::Bar), 20 * 4);
-        assert_eq!(rgb[20 * 80 + 60], Paint::Bar.rgb(true));
+        assert_eq!(rgb[20 * 80 + 60], Paint::Bar.rgb(false));
         let ink = count(Paint::Ink);
         assert!((10..100).contains(&ink), "{ink}");
         assert_eq!(count(Paint::Page) + ink + 80, 80 * 40);

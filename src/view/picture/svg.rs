@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::io;
 
-use super::{Anchor, Area, Canvas, Paint, Scheme, TextStyle};
+use super::{Anchor, Area, Canvas, Paint, TextStyle};
 
 /// An SVG file.
 #[derive(Debug)]
@@ -44,18 +44,17 @@ fn rules(dark: bool, out: &mut String) {
     }
 }
 
-/// The style of pictures: each file has it, and a page of several pictures has it once.
-pub fn style(scheme: Scheme) -> String {
+/// The style of pictures, dark or light as the viewer prefers: each file has it, and a page of several
+/// pictures has it once.
+pub fn style() -> String {
     let mut text = String::from(
         "text{font-family:system-ui,sans-serif;font-size:12px}\
          .t{font-size:16px;font-weight:600}rect{shape-rendering:crispEdges}\n",
     );
-    rules(scheme == Scheme::Dark, &mut text);
-    if scheme == Scheme::Auto {
-        text.push_str("\n@media screen and (prefers-color-scheme:dark){");
-        rules(true, &mut text);
-        text.push('}');
-    }
+    rules(false, &mut text);
+    text.push_str("\n@media screen and (prefers-color-scheme:dark){");
+    rules(true, &mut text);
+    text.push('}');
     // the notes below lines can be read
     let lines = [Paint::Line, Paint::OtherLine].map(|line| line.index());
     let _ = write!(text, "\n.p{},.p{}{{pointer-events:none}}\n", lines[0], lines[1]);
@@ -64,10 +63,10 @@ pub fn style(scheme: Scheme) -> String {
 
 impl Svg {
     /// An empty picture of this size in pixels.
-    pub fn new(size: (u32, u32), name: &str, scheme: Scheme) -> Self {
+    pub fn new(size: (u32, u32), name: &str) -> Self {
         let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
         begin(size, name, &mut text);
-        let _ = writeln!(text, "<style>{}</style>", style(scheme));
+        let _ = writeln!(text, "<style>{}</style>", style());
         Self { text, has_notes: true }
     }
 
@@ -140,30 +139,17 @@ impl Canvas for Svg {
 mod tests {
     use super::*;
 
-    fn draw(scheme: Scheme) -> String {
-        let mut svg = Box::new(Svg::new((10, 20), "a \"b\"", scheme));
+    #[test]
+    fn texts_are_escaped_and_numbers_short() {
+        let mut svg = Box::new(Svg::new((10, 20), "a \"b\""));
         let area = Area { x: 1.0, y: 2.5, width: 3.25, height: 4.0 };
         svg.area(area, Paint::Level(3), Some("a < b & c"));
         svg.text((1.0, 2.0), Anchor::End, TextStyle::Title, "x > y");
-        String::from_utf8(svg.finish().unwrap()).unwrap()
-    }
-
-    #[test]
-    fn texts_are_escaped_and_numbers_short() {
-        let text = draw(Scheme::Auto);
+        let text = String::from_utf8(svg.finish().unwrap()).unwrap();
         assert!(text.contains("aria-label=\"a &quot;b&quot;\""), "{text}");
         let rect = "<rect class=\"p12\" x=\"1\" y=\"2.5\" width=\"3.25\" height=\"4\">\
                     <title>a &lt; b &amp; c</title></rect>";
         assert!(text.contains(rect), "{text}");
         assert!(text.contains(">x &gt; y</text>"), "{text}");
-    }
-
-    #[test]
-    fn a_fixed_scheme_ignores_the_viewer() {
-        assert!(draw(Scheme::Auto).contains("prefers-color-scheme:dark"));
-        for scheme in [Scheme::Light, Scheme::Dark] {
-            assert!(!draw(scheme).contains("prefers-color-scheme"));
-        }
-        assert_ne!(draw(Scheme::Light), draw(Scheme::Dark));
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fields of events. Each is listed once, with its key in JSON, its key in long lines, its column, and
-//! its value. Fields without one of these are not in that form.
+//! its value. A field without a key or a column is left out of that form.
 
 use super::line::LineWriter;
 use super::times::{Part, Parts};
@@ -21,18 +21,18 @@ pub(super) enum Value<'a> {
     /// It was not observed: `?`, in JSON null.
     Unknown,
     Num(u64),
-    /// A number that text has in hexadecimal.
+    /// A number that is hexadecimal in text.
     Hex(u64),
     Flag(bool),
     /// The time of the event, which the clock writes.
     Clock(u64),
     /// A duration.
     Nanos(u64),
-    /// A part of the time, and whether another part is in it that was not observed by itself.
+    /// A part of the time, and whether it includes another part that was not observed separately.
     Part(u64, bool),
     /// A size in bytes.
     Bytes(u64),
-    /// A word of ours.
+    /// A word of this program.
     Word(&'a str),
     /// A name from outside, escaped.
     Name(&'a str),
@@ -200,7 +200,7 @@ pub(super) type Put = for<'a> fn(&Row<'a>, &mut Out);
 pub(super) struct Field {
     /// Writes it to JSON; `None` if it is not there.
     pub(super) json: Option<Put>,
-    /// Writes it to a long line, likewise.
+    /// Writes it to a long line; `None` if it is not there.
     pub(super) text: Option<Put>,
     /// The heading of its column; empty if it has none.
     pub(super) head: &'static str,

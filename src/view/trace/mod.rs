@@ -43,7 +43,7 @@ pub struct Context<'a> {
     pub set: CommandSet,
     /// The stack at submission, rendered by [`TraceLines::stack`]; empty if there is none.
     pub kstack: &'a str,
-    /// The stack at completion, likewise.
+    /// The stack at completion, rendered in the same way.
     pub kstack_complete: &'a str,
     /// Paths of cgroups.
     pub cgroups: Option<&'a Cgroups>,

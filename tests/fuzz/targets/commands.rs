@@ -25,12 +25,12 @@ pub const READERS: [&str; 30] = [
     "stacks --from A",
     "stacks --json --weight latency --from A",
     "stacks --folded --from A",
-    "pattern --hist -v --from A",
+    "pattern -v --from A",
     "pattern 1 --json --delta --from A",
     "pattern 10ms --from A",
-    "heatmap --force --svg OUT --from A",
-    "heatmap --force --png OUT --y lba --from A",
-    "heatmap --force --svg OUT --y depth --from A",
+    "heatmap --force -o OUT.svg --from A",
+    "heatmap --force -o OUT.png --y lba --from A",
+    "heatmap --force -o OUT.svg --y depth --from A",
     "diagnose --from A",
     "diagnose --json -v --from A",
     "diff -v A B",
@@ -58,7 +58,8 @@ pub const ALL: u8 = 0xff;
 fn command(line: &str, dir: &Path) -> Vec<String> {
     let words = line.split(' ').map(|word| {
         let mut parts = word.split(',').map(|part| match part {
-            "A" | "B" | "OUT" => dir.join(part).display().to_string(),
+            "A" | "B" => dir.join(part).display().to_string(),
+            out if out.starts_with("OUT") => dir.join(out).display().to_string(),
             other => other.to_owned(),
         });
         let first = parts.next().unwrap_or_default();

@@ -35,7 +35,7 @@ case_of() {
     refused tee-trace "$NVME_DEEP" trace --events --json --from "/tmp/rec/$name.tee"
     refused record-pattern "$NVME_DEEP" pattern --json --from "/tmp/rec/$name.rec"
     refused record-trace "$NVME_DEEP" trace --json --events --from "/tmp/rec/$name.rec"
-    refused text "$NVME_DEEP" pattern --from "/tmp/rec/$name.rec" --svg "$case_dir/pattern.svg"
+    refused text "$NVME_DEEP" pattern --from "/tmp/rec/$name.rec" -o "$case_dir/pattern.svg"
 }
 
 case_of sequential --rw=read --bs=8k --number_ios=2000 --size=512m --iodepth=8
@@ -50,9 +50,9 @@ case_of unaligned --rw=randwrite --bs=3k --blockalign=512 --number_ios=500 --siz
 
 begin heatmap
 for y in latency lba size depth; do
-    tool "$y" heatmap --y "$y" --svg "$case_dir/$y.svg" "${only[@]}"
+    tool "$y" heatmap --y "$y" -o "$case_dir/$y.svg" "${only[@]}"
 done
-tool device heatmap --stage device --png "$case_dir/device.png" "${only[@]}"
+tool device heatmap --stage device -o "$case_dir/device.png" "${only[@]}"
 traced
 load heatmap --filename="/dev/$dev" --ioengine=libaio --rw=randread --bssplit=4k/50:64k/50 --iodepth=6 \
     --size=1g --number_ios=1500

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Clients of `serve` and of Prometheus: ordinary, idle and hostile ones.
 
-scrape.py metrics FILE [ACCEPT]   keeps the text of /metrics
+scrape.py metrics FILE            keeps the text of /metrics
 scrape.py query DIRECTORY NAME... keeps what Prometheus has stored of these metrics, in NAME.json
 scrape.py scraped                 waits until Prometheus has scraped twice from now on
 scrape.py held DISK FILE           keeps /metrics while the kernel has four commands in flight; says when
@@ -21,9 +21,9 @@ SERVE = ("127.0.0.1", 9998)
 PROMETHEUS = ("127.0.0.1", 9090)
 
 
-def get(address, path, headers=None):
+def get(address, path):
     connection = http.client.HTTPConnection(*address, timeout=20)
-    connection.request("GET", path, headers=headers or {})
+    connection.request("GET", path)
     response = connection.getresponse()
     body = response.read().decode()
     if response.status != 200:
@@ -98,9 +98,8 @@ def hostile(file):
 def main():
     what, *arguments = sys.argv[1:]
     if what == "metrics":
-        accept = {"Accept": arguments[1]} if len(arguments) > 1 else {}
         with open(arguments[0], "w", encoding="utf-8") as out:
-            out.write(get(SERVE, "/metrics", accept))
+            out.write(get(SERVE, "/metrics"))
     elif what == "query":
         for name in arguments[1:]:
             with open(f"{arguments[0]}/{name}.json", "w", encoding="utf-8") as out:

@@ -47,7 +47,6 @@ scrape query "$case_dir" commands_total transferred_bytes_total command_duration
     command_duration_seconds_bucket stage_duration_seconds_count accuracy lost_commands_total \
     observed_commands_total
 scrape metrics "$case_dir/text"
-scrape metrics "$case_dir/openmetrics" "application/openmetrics-text;version=1.0.0"
 status=0
 promtool check metrics <"$case_dir/text" >"$case_dir/promtool.out" 2>&1 || status=$?
 echo "$status" >"$case_dir/promtool.status"

@@ -64,7 +64,7 @@ stop
 
 begin many
 tool json stacks --json --ctrl nvme0 --no-admin
-tool text stacks --weight latency --ctrl nvme0 --no-admin --svg "$case_dir/flame.svg"
+tool text stacks --weight latency --ctrl nvme0 --no-admin -o "$case_dir/flame.svg"
 tool folded stacks --folded --ctrl nvme0 --no-admin
 tool by-latency stacks --folded --weight latency --ctrl nvme0 --no-admin
 tool sample stacks --json --sample 1/8 --ctrl nvme0 --no-admin

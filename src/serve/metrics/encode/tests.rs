@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the text formats: a snapshot of each, and properties of random readings.
+//! Tests of the text: a snapshot, and properties of random readings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn of_group(row: &RowReport) -> RowReport<Group> {
     }
 }
 
-fn text(rows: &[RowReport], format: Format) -> String {
+fn text(rows: &[RowReport]) -> String {
     let ledger = Ledger {
         seen: 9,
         no_row: 1,
@@ -92,17 +92,15 @@ fn text(rows: &[RowReport], format: Format) -> String {
         start: Duration::new(1_700_000_000, 250_000_000),
         version: "1.2.3",
     });
-    encode(&families, format)
+    encode(&families)
 }
 
 const COMMANDS: [&[u64]; 3] =
     [&[511, 512, 1_000_000, 2_000], &[1, 2, 3, 4], &[1_023, 1_024, 40_000_000_000, 5]];
 
 #[test]
-fn the_two_formats() {
-    let rows = example(&COMMANDS);
-    assert_snapshot!("text", text(&rows, Format::Text));
-    assert_snapshot!("openmetrics", text(&rows, Format::OpenMetrics));
+fn the_text() {
+    assert_snapshot!("text", text(&example(&COMMANDS)));
 }
 
 #[test]
@@ -131,24 +129,20 @@ fn samples(text: &str) -> Vec<(&str, &str)> {
 
 #[test]
 fn every_metric_has_its_labels_and_no_series_comes_twice() {
-    let rows = example(&COMMANDS);
-    for format in [Format::Text, Format::OpenMetrics] {
-        let text = text(&rows, format);
-        let samples = samples(&text);
-        let names: BTreeSet<_> = samples.iter().map(|(name, _)| name).collect();
-        assert_eq!(names.len(), samples.len());
-        for metric in ALL {
-            let name = metric.full_name();
-            let of = |(sample, _): &&(&str, &str)| {
-                let rest = sample.strip_prefix(&name).unwrap_or("?");
-                rest.is_empty() || rest.starts_with(['{', '_'])
-            };
-            let (sample, _) = samples.iter().find(of).unwrap_or_else(|| panic!("{name}"));
-            for label in metric.labels {
-                assert!(sample.contains(&format!("{label}=\"")), "{sample}");
-            }
+    let text = text(&example(&COMMANDS));
+    let samples = samples(&text);
+    let names: BTreeSet<_> = samples.iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), samples.len());
+    for metric in ALL {
+        let name = metric.name;
+        let of = |(sample, _): &&(&str, &str)| {
+            let rest = sample.strip_prefix(name).unwrap_or("?");
+            rest.is_empty() || rest.starts_with(['{', '_'])
+        };
+        let (sample, _) = samples.iter().find(of).unwrap_or_else(|| panic!("{name}"));
+        for label in metric.labels {
+            assert!(sample.contains(&format!("{label}=\"")), "{sample}");
         }
-        assert_eq!(text.ends_with("# EOF\n"), format == Format::OpenMetrics);
     }
 }
 
@@ -161,7 +155,7 @@ proptest! {
             .collect();
         let commands: Vec<&[u64]> = commands.iter().map(|c| c.as_slice()).collect();
         let rows = example(&commands);
-        let text = text(&rows, Format::Text);
+        let text = text(&rows);
         let of = |name: &str| -> Vec<u64> {
             let found = samples(&text).into_iter();
             let found = found.filter(|(sample, _)| {

@@ -167,8 +167,8 @@ pub(crate) struct Lanes {
 
 impl Lanes {
     /// Puts a command into a lane, and returns the lane's number. Commands come in the order of
-    /// their ends. Of the lanes that are free at its begin, it takes the one that became free last:
-    /// so there are as many lanes as commands overlap, and no more.
+    /// their ends. Of the lanes that are free at its start, it takes the one that became free last, so
+    /// there are only as many lanes as commands overlap.
     pub(crate) fn put(&mut self, span: &Span) -> usize {
         let end_ns = span.end_ns.unwrap_or(u64::MAX);
         let free = self.ends.range(..=(span.begin_ns, usize::MAX)).next_back();
