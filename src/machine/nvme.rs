@@ -272,15 +272,13 @@ impl Traits<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::tests::put;
+pub(super) mod tests {
+    use super::super::tests::TestMachine;
     use super::*;
-    use tempfile::TempDir;
 
     /// A QEMU controller with a multipath namespace, as in a test guest.
-    fn guest() -> (TempDir, System) {
-        let root = TempDir::new().unwrap();
-        let at = "sys/class/nvme/nvme0";
+    pub(in crate::machine) fn guest() -> TestMachine {
+        let machine = TestMachine::new(&[("sys/module/nvme/parameters/poll_queues", "2\n")]);
         for (file, text) in [
             ("model", "QEMU NVMe Ctrl                          \n"),
             ("serial", "deadbeef            \n"),
@@ -315,22 +313,18 @@ mod tests {
             ("nvme0c0n1/queue/io_poll", "0\n"),
             ("ng0n1/nsid", "1\n"),
         ] {
-            put(&root, &format!("{at}/{file}"), text);
+            machine.put(&format!("sys/class/nvme/nvme0/{file}"), text);
         }
-        put(&root, "sys/module/nvme/parameters/poll_queues", "2\n");
-        let system = System::at(root.path());
-        (root, system)
+        machine
     }
 
     #[test]
     fn a_controller_has_all_fields_except_its_serial_number() {
-        let (_root, system) = guest();
-        let found = system.nvme_details(Some(true), true);
+        let machine = guest();
+        let found = machine.nvme_details(Some(true), true);
         let json = serde_json::to_string(&found).unwrap();
         assert!(!json.contains("deadbeef"), "{json}");
-        let [nvme] = found.as_slice() else {
-            panic!("{found:?}");
-        };
+        let [nvme] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((nvme.name().as_str(), nvme.class), ("nvme0", Class::Emulated));
         assert_eq!(nvme.pci_id, Some("1b36:0010".into()));
         assert_eq!(nvme.pci_subsystem_id, Some("1af4:1100".into()));
@@ -341,11 +335,6 @@ mod tests {
         assert_eq!(bar_0("0x0 0x0 0x0\n"), None);
         // there is no /dev/nvme0
         assert_eq!(nvme.shadow_doorbells, None);
-    }
-
-    #[test]
-    fn a_disk_comes_with_its_settings_in_the_block_layer() {
-        let (_root, system) = guest();
         let disk = MachineDisk {
             name: "nvme0c0n1".into(),
             hidden: true,
@@ -364,88 +353,58 @@ mod tests {
             wbt_lat_us: Some(2000),
             ..MachineDisk::default()
         };
-        assert_eq!(system.nvme_details(None, false)[0].disks, [disk]);
+        assert_eq!(nvme.disks, [disk]);
+        // the module nvme_core is not loaded
+        let want = NvmeParameters { poll_queues: Some(2), ..NvmeParameters::default() };
+        assert_eq!(machine.nvme_parameters(), want);
     }
 
     #[test]
     fn limits_of_cgroups_are_those_of_the_disk_of_a_path() {
-        let (root, system) = guest();
-        put(&root, "sys/class/block/nvme0n1/dev", "259:3\n");
-        let limits = || system.nvme_details(None, false)[0].disks[0].limits.clone();
+        let machine = guest();
+        machine.put("sys/class/block/nvme0n1/dev", "259:3\n");
+        let limits = || machine.nvme_details(None, false)[0].disks[0].limits.clone();
         assert_eq!(limits(), None);
-        put(&root, "proc/mounts", "c /cg cgroup2 rw 0 0\n");
-        put(&root, "cg/a/io.max", "259:3 riops=60\n259:4 riops=1\n");
-        let shown: Vec<String> =
-            limits().unwrap().cgroups.iter().map(ToString::to_string).collect();
-        assert_eq!(shown, ["riops=60"]);
-    }
-
-    #[test]
-    fn parameters_of_a_module_that_is_not_loaded_are_unknown() {
-        let (_root, system) = guest();
-        let parameters = system.nvme_parameters();
-        let want = NvmeParameters { poll_queues: Some(2), ..NvmeParameters::default() };
-        assert_eq!(parameters, want);
+        machine.put("proc/mounts", "c /cg cgroup2 rw 0 0\n");
+        machine.put("cg/a/io.max", "259:3 riops=60\n259:4 riops=1\n");
+        let [limit] = &limits().unwrap().cgroups[..] else { panic!() };
+        assert_eq!(limit.to_string(), "riops=60");
     }
 
     #[test]
     fn a_controller_over_tcp_has_neither_vectors_nor_doorbells() {
-        let root = TempDir::new().unwrap();
-        put(&root, "sys/class/nvme/nvme1/transport", "tcp\n");
-        put(&root, "sys/class/nvme/nvme1/model", "Linux\n");
-        let found = &System::at(root.path()).nvme_details(None, true)[0];
+        let machine = TestMachine::new(&[("sys/class/nvme/nvme1/transport", "tcp\n")]);
+        machine.put("sys/class/nvme/nvme1/model", "Linux\n");
+        let found = &machine.nvme_details(None, true)[0];
         assert_eq!(found.class, Class::Target);
         assert_eq!((found.vectors, found.shadow_doorbells), (None, None));
     }
 
-    fn class(pci_id: &str, model: &str, is_virtual: Option<bool>) -> Class {
-        let (class, reason) =
-            Traits { pci_id: Some(pci_id), model, transport: Some("pcie"), is_virtual }.classify();
-        assert!(!reason.is_empty());
-        class
-    }
-
     #[test]
-    fn controllers_on_pci_are_known_by_model_or_id() {
+    fn the_class_follows_from_model_id_transport_and_hypervisor() {
         let vm = Some(true);
-        for (id, model, want) in [
-            ("1b36:0010", "QEMU NVMe Ctrl", Class::Emulated),
-            ("8086:5845", "QEMU NVMe Ctrl", Class::Emulated),
-            ("1b36:0010", "My Own Name", Class::Emulated),
-            ("80ee:4e56", "ORCL-VBOX-NVME-VER12", Class::Emulated),
-            ("15ad:07f0", "VMware Virtual NVMe Disk", Class::Emulated),
-            ("4e58:0001", "SPDK bdev Controller", Class::Target),
-            ("4e58:0001", "other", Class::Target),
-            ("1d0f:8061", "Amazon Elastic Block Store", Class::Cloud),
-            ("1d0f:cd01", "Amazon EC2 NVMe Instance Storage", Class::Cloud),
-            ("1ae0:001f", "nvme_card-pd", Class::Cloud),
-            ("1414:00a9", "Microsoft NVMe Direct Disk v2", Class::Cloud),
-            ("1414:b111", "MSFT NVMe Accelerator v1.0", Class::Cloud),
-            ("144d:a80a", "SAMSUNG MZVL21T0HCLR-00B00", Class::Passthrough),
-            ("144d:a80a", "Linuxoid SSD", Class::Passthrough),
+        let pci = Some("pcie");
+        for (id, model, transport, is_virtual, want) in [
+            (Some("1b36:0010"), "QEMU NVMe Ctrl", pci, vm, Class::Emulated),
+            (Some("8086:5845"), "QEMU NVMe Ctrl", pci, vm, Class::Emulated),
+            (Some("1b36:0010"), "My Own Name", pci, vm, Class::Emulated),
+            (Some("80ee:4e56"), "ORCL-VBOX-NVME-VER12", pci, vm, Class::Emulated),
+            (Some("4e58:0001"), "other", pci, vm, Class::Target),
+            (Some("1d0f:8061"), "Amazon Elastic Block Store", pci, vm, Class::Cloud),
+            (Some("1d0f:cd01"), "Amazon EC2 NVMe Instance Storage", pci, vm, Class::Cloud),
+            (Some("1414:00a9"), "Microsoft NVMe Direct Disk v2", pci, vm, Class::Cloud),
+            (Some("144d:a80a"), "SAMSUNG MZVL21T0HCLR-00B00", pci, vm, Class::Passthrough),
+            (Some("144d:a80a"), "Linuxoid SSD", pci, vm, Class::Passthrough),
+            (Some("144d:a80a"), "SAMSUNG", pci, Some(false), Class::Physical),
+            (Some("144d:a80a"), "SAMSUNG", pci, None, Class::Unknown),
+            (None, "Linux", Some("tcp"), vm, Class::Target),
+            (None, "SPDK bdev Controller", Some("rdma"), vm, Class::Target),
+            (None, "Dorado", Some("tcp"), vm, Class::Fabrics),
+            (None, "anything", Some("loop"), vm, Class::Target),
+            (None, "", None, vm, Class::Unknown),
         ] {
-            assert_eq!(class(id, model, vm), want, "{id} {model}");
+            let (class, why) = Traits { pci_id: id, model, transport, is_virtual }.classify();
+            assert_eq!(class, want, "{id:?} {model} {transport:?} {is_virtual:?}: {why}");
         }
-    }
-
-    #[test]
-    fn a_disk_is_physical_passed_through_or_unknown_by_the_hypervisor() {
-        let samsung = |hypervisor| class("144d:a80a", "SAMSUNG", hypervisor);
-        assert_eq!(samsung(Some(false)), Class::Physical);
-        assert_eq!(samsung(Some(true)), Class::Passthrough);
-        assert_eq!(samsung(None), Class::Unknown);
-    }
-
-    #[test]
-    fn controllers_over_a_network_are_targets_or_fabrics() {
-        let over = |transport, model| {
-            let traits = Traits { pci_id: None, model, transport, is_virtual: Some(true) };
-            traits.classify().0
-        };
-        assert_eq!(over(Some("tcp"), "Linux"), Class::Target);
-        assert_eq!(over(Some("rdma"), "SPDK bdev Controller"), Class::Target);
-        assert_eq!(over(Some("tcp"), "Dorado"), Class::Fabrics);
-        assert_eq!(over(Some("loop"), "anything"), Class::Target);
-        assert_eq!(over(None, ""), Class::Unknown);
     }
 }
