@@ -65,14 +65,6 @@ fn only(method: Method) -> Policy {
 }
 
 #[test]
-fn the_total_needs_two_hooks_and_the_requeue_counter() {
-    let plan = auto(StageSet::Total, &everything());
-    assert_eq!(programs(&plan), ["setup_out_btf", "complete_btf", "requeue_btf"]);
-    assert_eq!(plan.start, StartSource::None);
-    assert_eq!(plan.span(), (Point::SetupOut, Point::Complete));
-}
-
-#[test]
 fn before_6_5_the_start_is_the_request_field() {
     let mut facts = everything();
     facts.tracepoints.remove("block_io_start");
@@ -92,24 +84,19 @@ fn before_6_5_the_start_is_the_request_field() {
 fn without_the_pci_driver_there_is_no_doorbell_and_a_reason() {
     let mut facts = everything();
     facts.nvme_pci_types = TypeSource::None;
+    let why = |facts: &KernelFacts| {
+        let plan = auto(StageSet::Fine, facts);
+        plan.point(Point::Doorbell).unwrap().rejected[0].why.to_string()
+    };
+    facts.built_in = [Home::NvmePci].into();
+    assert!(why(&facts).starts_with("nvme is built in, and"), "{}", why(&facts));
+    facts.built_in.clear();
     facts.functions.retain(|f| f == "nvme_setup_cmd");
     facts.symbols = Some(["nvme_setup_cmd".to_owned()].into());
+    assert!(why(&facts).contains("nvme is not loaded"), "{}", why(&facts));
     let plan = auto(StageSet::Fine, &facts);
     assert!(!plan.has(Point::Doorbell) && !plan.has(Point::Irq));
     assert!(plan.has(Point::Cqe) && plan.has(Point::SetupIn));
-    let doorbell = plan.point(Point::Doorbell).unwrap();
-    assert!(doorbell.rejected[0].why.to_string().contains("nvme is not loaded"));
-}
-
-#[test]
-fn of_a_driver_that_is_built_in_nobody_says_that_it_is_not_loaded() {
-    let mut facts = everything();
-    facts.built_in = [Home::NvmePci].into();
-    facts.nvme_pci_types = TypeSource::None;
-    let plan = auto(StageSet::Fine, &facts);
-    let doorbell = plan.point(Point::Doorbell).unwrap();
-    let why = doorbell.rejected[0].why.to_string();
-    assert!(why.starts_with("nvme is built in, and"), "{why}");
 }
 
 #[test]
@@ -239,16 +226,23 @@ fn a_family_that_is_insisted_on_is_the_only_one() {
     let error = error.unwrap_err();
     assert_eq!(error.point, Point::SetupOut);
     assert!(error.reasons().contains("5.11"), "{}", error.reasons());
-}
-
-#[test]
-fn an_insisted_on_tracepoint_that_is_missing_is_named() {
     let mut facts = everything();
-    let events = facts.events.as_mut().unwrap();
-    events.remove("nvme/nvme_complete_rq");
+    facts.events.as_mut().unwrap().remove("nvme/nvme_complete_rq");
     let error = planned(StageSet::Total, &facts, &only(Method::Tracepoint)).unwrap_err();
     assert_eq!(error.point, Point::Complete);
     assert!(error.reasons().contains("nvme_complete_rq"), "{error:?}");
+    // without CAP_SYS_ADMIN, no trampolines in modules
+    let mut facts = everything();
+    facts.may_use_module_btf = false;
+    let plan = auto(StageSet::Basic, &facts);
+    let methods = [Point::SetupOut, Point::Start, Point::Doorbell].map(|p| plan.method_of(p));
+    assert_eq!(methods, [Method::RawTp, Method::Fentry, Method::Kprobe].map(Some));
+    // before 6.1 programs nest
+    facts = everything();
+    assert!(!auto(StageSet::Basic, &facts).needs_atomics());
+    facts.release = "5.15.0-105-generic".into();
+    let old = auto(StageSet::Basic, &facts);
+    assert!(old.nests && old.needs_atomics());
 }
 
 #[test]
@@ -262,16 +256,6 @@ fn lockdown_leaves_what_reads_without_a_helper() {
     assert!(error.reasons().contains("6.2"), "{}", error.reasons());
     facts.lockdown = Lockdown::Integrity;
     assert!(planned(StageSet::Total, &facts, &Policy::default()).is_ok());
-}
-
-#[test]
-fn without_cap_sys_admin_raw_tracepoints_take_the_place_of_trampolines_in_modules() {
-    let mut facts = everything();
-    facts.may_use_module_btf = false;
-    let plan = auto(StageSet::Basic, &facts);
-    assert_eq!(plan.method_of(Point::SetupOut), Some(Method::RawTp));
-    assert_eq!(plan.method_of(Point::Start), Some(Method::Fentry));
-    assert_eq!(plan.method_of(Point::Doorbell), Some(Method::Kprobe));
 }
 
 #[test]
@@ -293,15 +277,6 @@ fn seconds(plan: &AttachPlan) -> Vec<&'static str> {
     let hooks = plan.hooks();
     let seconds = hooks.iter().filter(|&&h| CATALOG[h].is_second());
     seconds.map(|&h| CATALOG[h].program).collect()
-}
-
-#[test]
-fn before_6_1_additions_are_atomic() {
-    let mut facts = everything();
-    assert!(!auto(StageSet::Basic, &facts).needs_atomics());
-    facts.release = "5.15.0-105-generic".into();
-    let plan = auto(StageSet::Basic, &facts);
-    assert!(plan.nests && plan.needs_atomics());
 }
 
 #[test]
