@@ -161,20 +161,20 @@ pub fn may_read_module_btf() -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::ops::Deref;
     use tempfile::TempDir;
 
     /// A machine that is made of files.
-    pub(super) struct TestMachine {
+    pub struct TestMachine {
         system: System,
         _dir: TempDir,
     }
 
     impl TestMachine {
         /// A machine with these files.
-        pub(super) fn new(files: &[(&str, &str)]) -> Self {
+        pub fn new(files: &[(&str, &str)]) -> Self {
             let dir = TempDir::new().unwrap();
             let machine = Self { system: System::at(dir.path()), _dir: dir };
             files.iter().for_each(|(path, text)| machine.put(path, text));
@@ -182,7 +182,7 @@ mod tests {
         }
 
         /// Writes a file.
-        pub(super) fn put(&self, path: &str, text: &str) {
+        pub fn put(&self, path: &str, text: &str) {
             let path = self.path(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();

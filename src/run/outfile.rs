@@ -332,9 +332,11 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read, Write};
+    use std::io::{Read, Write, pipe};
+    use std::os::fd::OwnedFd;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::thread;
+    use std::time::{Duration, Instant};
 
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
@@ -500,15 +502,6 @@ mod tests {
         assert_eq!(out.keep().unwrap(), None);
         assert_eq!(reader.join().unwrap(), "text");
     }
-}
-
-#[cfg(test)]
-mod output_tests {
-    use super::*;
-    use std::io::pipe;
-    use std::os::fd::OwnedFd;
-    use std::thread;
-    use std::time::{Duration, Instant};
 
     #[test]
     fn nothing_is_written_to_a_reader_that_has_gone() {

@@ -247,16 +247,13 @@ impl LiveStacks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Args, Command};
+    use crate::cli::Command;
+    use crate::cli::tests::parsed;
     use crate::error::kind_of;
     use crate::model::machine::DiskInfo;
-    use clap::Parser;
 
     fn check(words: &str, machine: &[ControllerInfo]) -> Result<()> {
-        let words = ["nvme-deep", "latency"].into_iter().chain(words.split_whitespace());
-        let Command::Latency(args) = Args::try_parse_from(words)?.command else {
-            panic!("not latency");
-        };
+        let Command::Latency(args) = parsed(&format!("latency {words}"))? else { panic!() };
         check_devices(&args.session.filter.filter(false)?, machine)
     }
 

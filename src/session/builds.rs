@@ -61,12 +61,6 @@ impl Build {
         choose(values, |need| is_met(need, plan, config))
     }
 
-    /// Its name.
-    #[cfg(test)]
-    pub const fn name(self) -> &'static str {
-        self.entry.name
-    }
-
     /// Whether its programs read types of the kernel.
     pub fn reads_types(self) -> bool {
         self.entry.needs.contains(&Need::Requests)
@@ -91,12 +85,18 @@ pub(super) mod tests {
     use crate::session::load::{VARIABLES, hide_kernel_data, reads_kernel_data};
     use bytemuck::Zeroable;
     use libbpf_rs::ObjectBuilder;
-    use libbpf_rs::btf::types::{DataSec, Enum, EnumMember, Int, Struct, StructMember, Var};
+    use libbpf_rs::btf::types::{DataSec, Enum, Int, Struct, Var};
     use libbpf_rs::btf::{Btf, BtfType, HasSize, ReferencesType};
     use std::collections::BTreeSet;
-    use std::ffi::OsStr;
+
     use std::io::Write;
     use tempfile::NamedTempFile;
+
+    impl Build {
+        pub fn name(self) -> &'static str {
+            self.entry.name
+        }
+    }
 
     /// The build for these values, on a machine and for a run that lack some needs.
     fn with(change: impl Fn(&mut nd_config), lacks: &[Need]) -> &'static str {
@@ -107,7 +107,7 @@ pub(super) mod tests {
             Need::Tags => lacks.contains(&Need::Requests),
             _ => !lacks.contains(&need),
         };
-        choose(&values, is_met).unwrap().entry.name
+        choose(&values, is_met).unwrap().name()
     }
 
     const fn basic(c: &mut nd_config) {
@@ -204,24 +204,18 @@ pub(super) mod tests {
     #[test]
     fn a_run_without_a_build_ends_and_says_why() {
         let mut values = nd_config::zeroed();
-        let lacks = |values: &nd_config, lacks: &[Need]| {
-            let error = choose(values, |need| !lacks.contains(&need)).unwrap_err();
+        (values.mode, values.waits) = (nd_mode::ND_MODE_FINE.0, 1);
+        let no_btf = "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)";
+        let by_tag = "commands are known by their tags alone (classic tracepoints)";
+        for (by, lacks, why) in
+            [(0, &[Need::KernelBtf, Need::Tags][..], no_btf), (1, &[Need::Requests], by_tag)]
+        {
+            values.by = by;
+            let error = choose(&values, |need| !lacks.contains(&need)).unwrap_err();
             assert_eq!(kind_of(&error), Kind::Kernel);
-            error.to_string()
-        };
-        values.mode = nd_mode::ND_MODE_FINE.0;
-        values.waits = 1;
-        let text = lacks(&values, &[Need::KernelBtf, Need::Tags]);
-        assert_eq!(
-            text,
-            "no build of the BPF programs can do this run: the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)"
-        );
-        values.by = 1;
-        let text = lacks(&values, &[Need::Requests]);
-        assert_eq!(
-            text,
-            "no build of the BPF programs can do this run: commands are known by their tags alone (classic tracepoints)"
-        );
+            let text = format!("no build of the BPF programs can do this run: {why}");
+            assert_eq!(error.to_string(), text);
+        }
     }
 
     /// The ids of the types that CO-RE relocations of an object begin with (`struct bpf_core_relo`).
@@ -275,18 +269,14 @@ pub(super) mod tests {
     fn same_types(what: &str, whole: &Btf<'_>, file: &[u8]) -> usize {
         let ours = machine::btf::Btf::parse(file).unwrap();
         let mut reduced_file = NamedTempFile::new().unwrap();
-        let bytes = reduced(&[&ours], Some(&ours));
-        reduced_file.write_all(&bytes).unwrap();
+        reduced_file.write_all(&reduced(&[&ours], Some(&ours))).unwrap();
         let small = Btf::from_path(reduced_file.path()).unwrap();
         assert!(small.len() < whole.len());
-        let members = |of: &Struct<'_>| -> Vec<_> {
-            let member =
-                |m: StructMember<'_>| (m.name.map(OsStr::to_owned), format!("{:?}", m.attr));
-            of.iter().map(member).collect()
+        let members = |of: &Struct<'_>| -> Vec<String> {
+            of.iter().map(|m| format!("{:?} {:?}", m.name, m.attr)).collect()
         };
-        let values = |of: &Enum<'_>| -> Vec<_> {
-            let value = |m: EnumMember<'_>| (m.name.map(OsStr::to_owned), m.value);
-            of.iter().map(value).collect()
+        let values = |of: &Enum<'_>| -> Vec<String> {
+            of.iter().map(|m| format!("{:?} {}", m.name, m.value)).collect()
         };
         let mut seen = 0;
         for name in READ {

@@ -220,3 +220,17 @@ fn the_ledger_of_a_trace_survives_storage() {
     let json = survives_storage(&ledger);
     assert!(json["own_cost"]["ns_per_command"].is_null() && json["submits_shown"] == 0);
 }
+
+#[test]
+fn programs_add_up() {
+    let plan = planned(StageSet::Total, &everything(), &Policy::default()).unwrap();
+    let mut runs = vec![Runs::default(); CATALOG.len()];
+    runs[hook_number("setup_out_btf")] = Runs { count: 10, ns: 2000 };
+    runs[hook_number("complete_btf")] = Runs { count: 10, ns: 3000 };
+    // not in the plan
+    runs[hook_number("cqe_btf")] = Runs { count: 1, ns: 1 };
+    let cost = OwnCost::new(&plan, &runs, 1_000_000, 10);
+    assert_eq!((cost.run_ns, cost.ns_per_command), (5000, Some(500.0)));
+    assert!((cost.share_of_a_cpu - 0.005).abs() < 1e-12);
+    assert_eq!(OwnCost::new(&plan, &[], 1, 0).ns_per_command, None);
+}
