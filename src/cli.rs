@@ -216,7 +216,7 @@ pub mod tests {
     }
 
     #[test]
-    fn the_commands_that_trace_are_those_of_doctors_verdict() {
+    fn doctors_verdict_has_the_commands_that_trace() {
         let args = Args::command();
         let attaches = |c: &&clap::Command| c.get_arguments().any(|a| a.get_id() == "attach");
         let commands = args.get_subcommands().filter(attaches);

@@ -466,7 +466,7 @@ mod tests {
 
     /// The machine, whether it has a controller, the facts, the exit code, and words of the reason.
     #[test]
-    fn the_exit_code_is_that_of_the_commands_that_trace() {
+    fn the_exit_code_is_the_one_that_tracing_would_have() {
         let [root, some, user] =
             [&["CAP_SYS_ADMIN"][..], &["CAP_BPF", "CAP_PERFMON"], &["CAP_BPF"]].map(machine);
         let old = KernelFacts { release: "4.18.0-553.el8_10.x86_64".into(), ..everything() };

@@ -26,7 +26,7 @@ fn module() -> Vec<u8> {
 }
 
 #[test]
-fn a_modules_types_continue_those_of_the_image() {
+fn the_types_of_a_module_continue_the_image() {
     let image = Rc::new(Btf::parse(&image()).unwrap());
     let module = Btf::of(module(), Some(Rc::clone(&image))).unwrap();
     assert_eq!(image.id_of_struct("request"), Some(2));

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_those_of_the_disk_with_their_cgroups() {
+    fn a_disk_has_its_limits_with_their_cgroups() {
         let all = known(&[
             (
                 "b.slice/one.service/io.max",

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_are_those_of_sysfs() {
+    fn the_settings_come_from_sysfs() {
         let info = machine().info(false);
         assert_eq!((info.cpus, info.is_virtual), (Some(4), Some(true)));
         assert_eq!(info.threaded_interrupts, Some(false));

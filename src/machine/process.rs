@@ -452,7 +452,7 @@ mod tests {
 
     /// Anybody may start a process with large arguments.
     #[test]
-    fn only_those_of_qemu_are_read_with_their_arguments() {
+    fn only_qemu_is_read_with_its_arguments() {
         let machine = TestMachine::new(&[]);
         for (pid, program) in [(7, "/bin/sleep"), (8, "/usr/bin/qemu-system-x86_64")] {
             machine.put(&format!("proc/{pid}/cmdline"), &"a\0b\0".repeat(MOST_ARGS));

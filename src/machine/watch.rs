@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn isolated_cpus_are_those_of_both_lists() {
+    fn isolated_cpus_come_from_both_lists() {
         for (isolated, nohz, want) in
             [("\n", "  (null)\n", &[][..]), ("2-3\n", "3,6\n", &[2, 3, 6])]
         {

@@ -546,7 +546,7 @@ impl ControllerInfo {
         format!("nvme{}", self.instance)
     }
 
-    /// Adds new controllers to those that are known. They replace those of the same number.
+    /// Adds new controllers. They replace known ones with the same number.
     pub fn update(known: &mut Vec<Self>, new: Vec<Self>) {
         known.retain(|old| new.iter().all(|new| new.instance != old.instance));
         known.extend(new);

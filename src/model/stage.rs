@@ -146,12 +146,6 @@ impl StageRun {
         }
     }
 
-    /// The name, if it is a single stage that was observed from its beginning, as most are.
-    pub fn whole_stage(self) -> Option<&'static str> {
-        let is_whole = self.first == self.last && self.stage_set.point(self.first) == self.from;
-        self.stages().first().filter(|_| is_whole).map(|stage| stage.name)
-    }
-
     /// The group that has all of its stages; `None` if they are of several groups.
     pub fn group(self) -> Option<&'static str> {
         let [first, .., last] = self.stages() else {
@@ -376,8 +370,8 @@ impl StageSet {
         })
     }
 
-    /// The bits of a pattern that matter in this stage set: those of the points at which its stages
-    /// begin and end, [`NO_SETUP`] and [`NO_COMPLETE`].
+    /// The bits of a pattern that matter in this stage set: the points at which its stages begin and
+    /// end, [`NO_SETUP`] and [`NO_COMPLETE`].
     pub const fn pattern_bits(self) -> Pattern {
         // each command of a report asks
         const BITS: [Pattern; 4] = [

@@ -302,7 +302,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn reduced_types_are_those_that_libbpf_reads() {
+    fn libbpf_reads_the_reduced_types_as_the_whole_ones() {
         let mut seen = 0;
         for (name, object) in objects() {
             let whole = Btf::from_raw("object", &object).unwrap().unwrap();

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn critical_values_are_those_of_the_tables() {
+    fn critical_values_match_the_tables() {
         for (degrees, probability, want) in [
             (1.0, 0.05, 12.706),
             (2.0, 0.05, 4.303),

@@ -407,7 +407,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn quantiles_are_those_of_the_values(
+        fn quantiles_match_the_values(
             mut values in vec(1_u64..1 << 36, 1..400),
             near in 0_usize..400,
         ) {

@@ -682,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn own_commands_are_those_of_the_process() {
+    fn own_commands_come_from_this_process() {
         let mut shown = Shown::default();
         let read = |pid| EventBuilder::read().submitter(pid, pid + 1, b"fio");
         // not observed: the pid is not valid

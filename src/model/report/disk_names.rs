@@ -4,7 +4,7 @@
 //!
 //! The name is the one that sysfs has below the controller: `nvme0n1`, or `nvme0c1n1` for a path of a
 //! multipath disk. It is never made of the numbers: under multipath the first number of `nvme0n1` is not
-//! that of the controller, and the second never is the namespace id. Where no name is known, the
+//! the controller's, and the second is never the namespace id. Where no name is known, the
 //! namespace is `nvme0 ns 1`.
 
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ mod tests {
         ControllerInfo { instance, disks: disks.collect(), ..ControllerInfo::default() }
     }
     #[test]
-    fn a_name_is_that_of_sysfs_and_never_made_of_numbers() {
+    fn a_name_comes_from_sysfs_and_is_never_made_of_numbers() {
         use QueueKind::{Admin, Io};
         let mut names = DiskNames::default();
         let none = names.subject(1, 7, Opcode { queue: Io, code: 2 });

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_join_with_those_of_kubernetes() {
+    fn labels_join_with_kubernetes_labels() {
         let id = format!("{:0<64}", "abc1");
         let uid = "0b6d2f9e-1c3a-4d5e-8f70-112233445566";
         let path = format!("/kubepods/pod{uid}/{id}");

@@ -19,7 +19,7 @@ fn hook_number(program: &str) -> usize {
 }
 
 fn counters(setups: u64, completions: u64, counts: &[(Count, u64)]) -> Counters {
-    let mut c = Counters::of_hooks(CATALOG.len());
+    let mut c = Counters { hits: vec![0; CATALOG.len()], ..Counters::default() };
     c.hits[hook_number("setup_out_btf")] = setups;
     c.hits[hook_number("complete_btf")] = completions;
     for &(what, n) in counts {
@@ -56,7 +56,7 @@ fn every_command_has_its_place_or_the_run_is_degraded() {
     // commands without an end are suspect where completions can be missed
     let policy = Policy { only: Some(Method::Tracepoint), ..Policy::default() };
     let plan = planned(StageSet::Basic, &everything(), &policy).unwrap();
-    let mut c = Counters::of_hooks(CATALOG.len());
+    let mut c = Counters { hits: vec![0; CATALOG.len()], ..Counters::default() };
     c.hits[hook_number("setup_out_tp")] = 10;
     c.hits[hook_number("complete_tp")] = 9;
     let ledger = Ledger::new(&plan, &c, &[], 9, Some(Scan { in_flight: 1, ending: 0 }));
@@ -133,7 +133,7 @@ fn where_losses_are_not_counted_nothing_is_called_exact() {
     for (counted, accuracy) in [(true, Accuracy::Exact), (false, Accuracy::Unknown)] {
         facts.misses_counted = counted;
         let plan = planned(StageSet::Total, &facts, &policy).unwrap();
-        let mut c = Counters::of_hooks(CATALOG.len());
+        let mut c = Counters { hits: vec![0; CATALOG.len()], ..Counters::default() };
         c.hits[hook_number("setup_out_kretprobe")] = 10;
         c.hits[hook_number("setup_in_kprobe")] = 10;
         c.hits[hook_number("complete_kprobe")] = 4;

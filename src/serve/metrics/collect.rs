@@ -281,7 +281,7 @@ mod tests {
     use crate::probe::catalog::{CATALOG, Role};
 
     #[test]
-    fn the_counted_hooks_are_those_of_the_catalog() {
+    fn the_counted_hooks_match_the_catalog() {
         let targets = |role: Role| -> Vec<&str> {
             let hooks = CATALOG.iter().filter(|hook| hook.role == role);
             let mut targets: Vec<&str> = hooks.map(|hook| hook.target.name()).collect();

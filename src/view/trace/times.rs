@@ -351,7 +351,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_time_is_that_of_jiff(ns in 0..i64::MAX, minutes in -1439..1439_i32) {
+        fn any_time_is_as_in_jiff(ns in 0..i64::MAX, minutes in -1439..1439_i32) {
             let offset = tz::Offset::from_seconds(minutes * 60).unwrap();
             let mut clock = wall(0, TimeZone::fixed(offset));
             let theirs = Timestamp::from_nanosecond(ns.into()).unwrap();

@@ -46,7 +46,7 @@ fn hook(target: &'static str, hits: u64) -> HookLine {
     }
 }
 
-/// The numbers of a row as those of the groups without a series.
+/// A row as the groups without a series have it.
 fn of_group(row: &RowReport) -> RowReport<Group> {
     RowReport {
         key: Group::OTHER,
