@@ -308,4 +308,10 @@ mod tests {
         let other = labels(&Group::OTHER, &names).map(|label| label.to_string());
         assert_eq!(other, ["other", "other", "other", ""]);
     }
+
+    #[test]
+    fn priorities_are_as_ionice_shows_them() {
+        let texts = [0, 0x2000, 0x4004, 0x6000, 0x8001].map(priority);
+        assert_eq!(texts, ["none", "realtime 0", "best-effort 4", "idle", "class 4 1"]);
+    }
 }
